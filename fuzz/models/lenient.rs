@@ -1,19 +1,19 @@
-// What lenient servers and programs read in a path, written without a look at the code that guards: segment lists
-// and loops over habits, where that code rewrites whole paths until nothing new comes. A test and a fuzz target
-// share it.
+// The segments that lenient servers and programs read in a path, written independently of the guard's code: this
+// model uses lists of segments and loops over habits; the guard rewrites whole paths until nothing new appears. A test
+// and a fuzz target include it.
 
-/// What one kind of reader does with a path.
+/// The habits of one kind of reader.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Habits {
     /// How often it decodes.
     decodes: usize,
-    /// Whether it cuts off parameters: never, before it decodes, after.
+    /// Whether it cuts off parameters: never, before decoding, or after.
     parameters: usize,
     /// Whether a backslash is a slash.
     backslashes: bool,
     /// Whether it finds a query in a decoded path.
     queries: bool,
-    /// Whether it drops dots, spaces and a stream at the end of a name.
+    /// Whether it removes dots, spaces and a stream name at the end of a name.
     trims: bool,
     /// Whether several slashes are one.
     merges: bool,
@@ -31,12 +31,12 @@ impl Habits {
         })
     }
 
-    /// Whether it differs from others only where something is encoded.
+    /// Whether it differs from other readers only if something is encoded.
     fn needs_escapes(self) -> bool {
         self.decodes > 0 || self.backslashes || self.queries || self.parameters == 2
     }
 
-    /// The segments that such a reader arrives at; none if it would leave the root.
+    /// The segments that such a reader arrives at; `None` if it would leave the root.
     pub(crate) fn read(self, path: &[u8]) -> Option<Vec<Vec<u8>>> {
         let mut path = path.to_vec();
         if self.parameters == 1 {
@@ -57,7 +57,7 @@ impl Habits {
         let mut segments: Vec<Vec<u8>> = Vec::new();
         for segment in path.strip_prefix(b"/").unwrap_or(&path).split(|&byte| byte == b'/') {
             let mut name = segment.to_ascii_lowercase();
-            // Dots are looked at first by some, after the spaces are gone by others.
+            // Some readers check for dots first, others after removing the spaces.
             if self.trims && name != b"." && name != b".." {
                 name.truncate(name.iter().position(|&byte| byte == b':').unwrap_or(name.len()));
                 while name.last().is_some_and(|byte| *byte <= b' ') {
@@ -78,7 +78,7 @@ impl Habits {
     }
 }
 
-/// As a framework has it that takes the last extension for the format of its answer.
+/// Like a framework that takes the last extension for the format of its response.
 fn without_format(names: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut names = names.to_vec();
     if let Some(last) = names.last_mut() {
@@ -110,7 +110,7 @@ fn decoded(path: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A rule of who may read, in words that this model can judge: a directory, a file, or an extension.
+/// A rule of access, in terms that this model can evaluate: a directory, a file, or an extension.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Rule {
     Below(&'static [&'static str]),
@@ -127,7 +127,7 @@ impl Rule {
         }
     }
 
-    /// Whether it is for these names, which are in small letters.
+    /// Whether the rule applies to these names, which are in lower case.
     pub(crate) fn guards(self, names: &[Vec<u8>]) -> bool {
         let is = |rule: &[&str], names: &[Vec<u8>]| {
             rule.len() == names.len() && rule.iter().zip(names).all(|(a, b)| a.as_bytes() == b)
@@ -139,7 +139,7 @@ impl Rule {
         }
     }
 
-    /// Whether it is for what these names, or the first of them, are.
+    /// Whether the rule applies to these names, or to the first of them.
     pub(crate) fn guards_part(self, names: &[Vec<u8>]) -> bool {
         (0..=names.len()).any(|count| self.guards(&names[..count]))
     }
@@ -166,12 +166,12 @@ impl Judge {
     }
 }
 
-/// Judges one target in front of a guard. None: it is refused. Some: whether it is guarded, before a file and before
-/// an upstream.
+/// Checks one target with a guard. `None`: the target is refused. `Some`: whether it is guarded as a file and for an
+/// upstream.
 ///
 /// # Panics
 ///
-/// When something comes out that a reader would call guarded, and the guard did not.
+/// If a reader would find a guarded path, and the guard did not guard it.
 pub(crate) fn judge(target: &str, judge: &Judge) -> Option<(bool, bool)> {
     use laio_http::{Limits, Mount, Parsed, parse};
     let (rule, guard) = (judge.rule, &judge.guard);
@@ -253,7 +253,7 @@ pub(crate) fn judge(target: &str, judge: &Judge) -> Option<(bool, bool)> {
     Some((of_file, of_upstream))
 }
 
-/// What targets are made of: names that are guarded, and whatever readers disagree about.
+/// The parts of random targets: guarded names, and all constructs that readers interpret differently.
 pub(crate) const PIECES: [&str; 57] = [
     ".json",
     "/", "/", "/", "/", "/", "//", "admin", "admin", "Admin", "%61dmin", "%2561dmin", "app", "app", "strip", "b",

@@ -3,8 +3,8 @@
 //!     bad_clients ADDRESS:PORT PATH SECONDS [KIND=COUNT...]
 //!
 //! Kinds: `idle` asks once, and then waits; `slow-head` sends a request head that never ends, `slow-body` a body, a byte
-//! a second; `slow-read` asks for PATH, which should be a large file, and takes a byte a second. What the server ends is
-//! not begun anew. Every hundred connections have an address of their own: 127.0.1.1, 127.0.1.2, …
+//! a second; `slow-read` asks for PATH, which should be a large file, and takes a byte a second. The client does not
+//! repeat a connection that the server ends. Every hundred connections have an address of their own: 127.0.1.1, 127.0.1.2, …
 //!
 //! Says `ready` when all connections stand and, after so many seconds, for each kind how many the server has ended,
 //! after how long, and with which answer.

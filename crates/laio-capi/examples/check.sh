@@ -19,7 +19,7 @@ fi
 programs=$(cd "$1" && pwd)
 shift
 backend=${LAIO_BACKEND:-lazy}
-readonly WAIT=400 # twentieths of a second, for what takes less than one where there is nothing else to do
+readonly WAIT=400 # twentieths of a second, for steps that take less than one second on an idle machine
 scratch=$(mktemp -d)
 started=()
 failures=0
@@ -46,13 +46,13 @@ root=$scratch/root
 mkdir -p "$root/sub/deeper"
 printf 'small\n' >"$root/small"
 : >"$root/empty"
-head -c 262140 /dev/urandom >"$root/chunk" # with its length before it, just more than a chunk
+head -c 262140 /dev/urandom >"$root/chunk" # with its length in front, slightly more than a chunk
 head -c 10485760 /dev/urandom >"$root/sub/big"
 mkfifo "$root/fifo"
 ln -s /etc/passwd "$root/outward"
 ln -s sub/big "$root/inward"
 
-# Starts the server, with a limit of descriptors if given; sets $pid and $port.
+# Starts the server, with a descriptor limit if given; sets $pid and $port.
 start() { # [DESCRIPTORS]
 	local i arguments=(0)
 	[ "$example" = server ] || arguments+=("$root") # it serves the current directory
@@ -72,8 +72,8 @@ start() { # [DESCRIPTORS]
 	return 1
 }
 
-# Ends it with SIGTERM, which those of porting/ catch. Calls of "sync" are not interrupted, so it may
-# take a second signal there.
+# Ends the server with SIGTERM, which those of porting/ catch. Calls of "sync" are not interrupted, so it may
+# need a second signal there.
 stop() {
 	local status i expected=0
 	[ "$example" = server ] && expected=143
@@ -147,7 +147,7 @@ check_server() {
 		exec {socket}>&-
 	done
 
-	# Clients that read slowly, all at once, and others that are in a hurry meanwhile.
+	# Many slow clients at once, and fast ones meanwhile.
 	{ printf '10485760\n'; cat "$root/sub/big"; } >"$scratch/expected"
 	for i in 1 2 3 4 5 6 7 8; do
 		slow_reader "$i" &
@@ -155,7 +155,7 @@ check_server() {
 	done
 	printf 'quick\n6\nsmall\n' >"$scratch/quick"
 	for i in 1 2 3; do
-		printf 'quick\nGET small\n' | converse "in a hurry" "$scratch/quick"
+		printf 'quick\nGET small\n' | converse "fast clients" "$scratch/quick"
 	done
 	wait "${readers[@]}"
 	for i in 1 2 3 4 5 6 7 8; do
@@ -192,7 +192,7 @@ check_few_descriptors() {
 		grep -q 'accept: Too many open files' "$scratch/messages" && break
 		sleep 0.05
 	done
-	[ "$i" -lt "$WAIT" ] || wrong "says nothing of its lack of descriptors"
+	[ "$i" -lt "$WAIT" ] || wrong "reports no lack of descriptors"
 	for ((i = 0; i < 30; i++)); do
 		socket=${sockets[i]}
 		IFS= read -r -t 60 line <&"$socket" && [ "$line" = "$i" ] || wrong "client $i of 30 is not served"
@@ -232,7 +232,7 @@ check_walk() {
 	timeout 60 "$programs/walk" "$tree" >"$scratch/walked" || wrong "status $?"
 	expect_same "sums" "$scratch/walked" "$scratch/expected"
 	timeout 60 "$programs/walk" "$scratch/missing" >/dev/null 2>"$scratch/messages" && wrong "a missing directory is no error"
-	grep -q 'No such file' "$scratch/messages" || wrong "no message of a missing directory"
+	grep -q 'No such file' "$scratch/messages" || wrong "no message about a missing directory"
 }
 
 check_epoll() {
@@ -245,12 +245,12 @@ check_epoll() {
 	sort "$scratch/counted" >"$scratch/sorted"
 	expect_same "counts" "$scratch/sorted" "$scratch/expected"
 
-	# Without a newline at the end, with a name that is not there, and with a signal instead of an end.
+	# Without a newline at the end, with a missing file, and with a signal instead of an end.
 	printf '%s\n%s' "$scratch/missing" "$tree/wide/3/lines" |
 		timeout 60 "$programs/epoll" >"$scratch/counted" 2>"$scratch/messages" && wrong "a missing file is no error"
 	[ "$(cat "$scratch/counted")" = "3 6 $tree/wide/3/lines" ] || wrong "counts after an error"
 	mkfifo "$scratch/input"
-	: >"$scratch/counted" # here: the line below does it only after its input is open, when we go on too
+	: >"$scratch/counted" # here, because the line below empties it only after its input is open
 	"$programs/epoll" <"$scratch/input" >"$scratch/counted" 2>&1 &
 	pid=$!
 	started+=("$pid")
@@ -284,7 +284,7 @@ check_libuv() {
 			cmp -s "$copies/big" "$root/sub/big" && { [ -e "$copies/empty" ] || [ "$backend" = sync ]; } && break
 			sleep 0.05
 		done
-		[ "$i" -lt "$WAIT" ] || wrong "the copies that need not wait for a lock have waited"
+		[ "$i" -lt "$WAIT" ] || wrong "copies that need no lock have waited"
 		[ ! -s "$copies/small" ] && kill -0 "$pid" 2>/dev/null || wrong "does not wait for a lock"
 		exec {lock}<&-
 	fi
@@ -293,7 +293,7 @@ check_libuv() {
 	expect_same "a copy" "$copies/small" "$root/small"
 	expect_same "a copy" "$copies/empty" "$root/empty"
 	[ -z "$lock" ] || [ "$backend" = sync ] || [ "$(tail -n 1 "$scratch/copied")" = "6 $copies/small" ] ||
-		wrong "the copy that had to wait for a lock is not the last"
+		wrong "the copy that waited for a lock is not the last"
 	timeout 60 "$programs/libuv" "$scratch/missing" "$copies/a" 2>/dev/null && wrong "a missing file is no error"
 }
 
@@ -326,15 +326,15 @@ fi
 make_tree
 if [ $# -eq 0 ]; then
 	set -- server epoll libuv walk rmw laio
-	[ "$backend" = lazy ] && set -- "$@" nonblocking helpers liburing # they know of no back end
+	[ "$backend" = lazy ] && set -- "$@" nonblocking helpers liburing # these have no back end
 fi
 for example; do
 	if [ ! -x "$programs/$example" ]; then
-		echo "check.sh: $example is not there, and is left out"
+		echo "check.sh: $example is not built: skipped"
 		continue
 	fi
 	if [ "$example" = liburing ] && forbids_ring; then
-		echo "check.sh: io_uring is not available here: liburing is left out"
+		echo "check.sh: io_uring is not available here: liburing is skipped"
 		continue
 	fi
 	case $example in
@@ -343,10 +343,10 @@ for example; do
 		check_few_descriptors
 		;;
 	epoll | libuv | walk | rmw) "check_$example" ;;
-	*) wrong "no such example" ;;
+	*) wrong "no example has this name" ;;
 	esac
 	ran=$((ran + 1))
 done
 [ "$failures" -eq 0 ] || exit 1
 [ "$ran" -gt 0 ] || exit 77
-echo "check.sh: $backend: $ran examples do what they should"
+echo "check.sh: $backend: $ran examples work"

@@ -32,13 +32,13 @@ fn archive() -> PathBuf {
     tree().prefix(Kind::Archive).join("lib/liblaio.a")
 }
 
-/// What one of the binutils says of a file.
+/// The output of a program of the binutils for a file.
 fn said_by(tool: &str, arguments: &[&str], file: &Path) -> String {
     let mut command = tree().compiler.tool(tool).expect("the binutils");
     output_of(command.args(arguments).arg(file)).expect("a file that it understands")
 }
 
-/// Of what nm writes, the names; it writes other things before them.
+/// The names in the output of nm, whose other columns come before them.
 fn names(said: &str) -> BTreeSet<String> {
     let lines = said.lines().filter(|line| line.contains(' '));
     let names = lines.filter_map(|line| line.split_whitespace().last());
@@ -52,7 +52,7 @@ fn declared_names() -> BTreeSet<String> {
 #[test]
 fn functions_are_in_rust_as_in_the_header() {
     let mut exported = exported(&sources());
-    // Variadic in C; why this is the same is said there.
+    // Variadic in C; the source explains why this is the same.
     let syscall = exported.get_mut("laio_syscall").expect("it is exported");
     assert_eq!(syscall.parameters.len(), 7);
     syscall.parameters = vec!["long".to_owned(), "...".to_owned()];
@@ -136,11 +136,11 @@ fn the_shared_library_is_hardened_and_stays_loaded() {
     let sections = said_by("readelf", &["--section-headers", "--wide"], &shared());
     assert!(
         !sections.contains(".debug_info"),
-        "debugging information is kept elsewhere"
+        "the library contains debugging information"
     );
 }
 
-/// The fields of a struct: name, offset, size. Does not compile if one is left out.
+/// The fields of a struct: name, offset, size. Does not compile if one is missing.
 macro_rules! layout {
     ($name:ident { $($field:ident),* $(,)? }) => {{
         fn all_of_them(value: $name) {
@@ -194,7 +194,7 @@ fn layouts() -> Vec<Layout> {
             waiting_helpers,
             reserved,
         }),
-        // The engine's own, whose fields are private; the programs in tests/c look at them.
+        // These structs of the engine have private fields; the programs in tests/c check them.
         Layout {
             name: "laio_status",
             size: size_of::<laio::StatusWord>(),
@@ -334,7 +334,7 @@ fn laio_pc_names_what_the_archive_needs() {
     assert_eq!(named, needed);
 }
 
-/// Each has a whole Rust library inside, and one of them unwinds.
+/// Each archive contains a whole Rust library, and one of them unwinds.
 #[test]
 fn another_rust_archive_fits_in_the_same_program() {
     const OTHER: &str = "#[unsafe(no_mangle)]

@@ -1,11 +1,11 @@
 //! The C library from outside: builds and installs it, compiles C programs against it as their authors
-//! would, and runs them for each back end.
+//! would, and runs them with each back end.
 //!
 //! Each program in `tests/c`, for each way to compile and to run it, is a test of its own with a name like
 //! `timeouts/threads/cc-c99-shared`; so `cargo test -p laio-capi --test c timeouts/` runs a few. By default
 //! every program is run for every back end in one way, and for one back end in some others. With
-//! `LAIO_TEST_C=full` (`cargo xtask test-c --full`) it is run in all of them. What is not there (a
-//! compiler, valgrind, ...) makes tests be skipped, and the test says so.
+//! `LAIO_TEST_C=full` (`cargo xtask test-c --full`) it is run in all of them. A missing tool (a compiler,
+//! valgrind, ...) makes tests skip, with the reason in the output.
 
 #[path = "c_runner/execute.rs"]
 mod execute;
@@ -29,11 +29,11 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// A program takes a second or two, the random ones half a minute on a busy machine.
+/// The time limit of a program: most take a second or two, the random ones half a minute on a busy machine.
 const LIMIT: Duration = Duration::from_secs(900);
-/// The examples are tried one after the other.
+/// The time limit of the examples, which run one after the other.
 const CHECK_LIMIT: Duration = Duration::from_secs(900);
-/// Under valgrind fifty times as long.
+/// The time limit under valgrind, which is about fifty times slower.
 const SLOW_LIMIT: Duration = Duration::from_secs(1800);
 
 fn main() -> ExitCode {
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     if !arguments.list
         && let Err(failure) = tree::tree()
     {
-        // Said once, rather than by every test.
+        // Printed once, rather than by every test.
         eprintln!("the C library cannot be built or installed: {failure}");
         return ExitCode::FAILURE;
     }
@@ -76,7 +76,7 @@ fn tests(trials: &mut Vec<Trial>, directory: &Path, build: Build, runs: &[Run]) 
     }
 }
 
-/// The programs in `examples`: each compiles, and `examples/check.sh` says whether they work.
+/// The programs in `examples`: each compiles, and `examples/check.sh` checks their results.
 fn examples(trials: &mut Vec<Trial>, directory: &Path, build: Build) {
     if build.is_cxx() {
         return;
@@ -101,7 +101,7 @@ fn examples(trials: &mut Vec<Trial>, directory: &Path, build: Build) {
             command.arg(&script);
             for compiled in all.iter() {
                 match compiled.get() {
-                    // The script does without.
+                    // The script works without these.
                     Ok(_) | Err(Miss::Skipped(_)) => {}
                     Err(failed) => return Err(failed),
                 }
@@ -112,7 +112,7 @@ fn examples(trials: &mut Vec<Trial>, directory: &Path, build: Build) {
     }
 }
 
-/// The program in the README, compiled as it says.
+/// The program in the README, compiled with the README's command.
 fn readme(trials: &mut Vec<Trial>, directory: &Path) {
     let compiled = Arc::new(readme::Compiled::new(&directory.join("readme")));
     for back_end in BACK_ENDS {

@@ -86,7 +86,7 @@ impl CurrentAttributes {
     }
 }
 
-/// Sets the attributes that are to be preserved. A failure does not prevent the following steps,
+/// Sets the preserved attributes. A failure does not prevent the following steps,
 /// with one exception: if the owner cannot be set, the file gets no permissions, and `false` is
 /// returned.
 pub(crate) fn set(worker: &Worker, copy: &AttributeCopy<'_>, failures: &mut Failures<'_>) -> bool {
@@ -211,7 +211,7 @@ fn set_mode(
     warn_or_fail(worker, copy.path, set, "preserving permissions for")
 }
 
-/// Sets the times, if they are to be preserved.
+/// Sets the times, if the options preserve them.
 pub(crate) fn set_times(
     worker: &Worker,
     target: &FileRef,

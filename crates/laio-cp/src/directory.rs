@@ -164,7 +164,7 @@ impl Directory {
         OsString::from_vec(path).into()
     }
 
-    /// Counts an entry that is to be copied.
+    /// Counts an entry to copy.
     pub(crate) fn add_pending(&self) {
         self.pending.fetch_add(1, Ordering::Relaxed);
     }

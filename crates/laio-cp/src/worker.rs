@@ -330,7 +330,7 @@ impl Worker {
         Some(listings.remove(index))
     }
 
-    /// Adds a listing whose entries are to be copied, and wakes idle worker tasks.
+    /// Adds a listing of entries to copy, and wakes idle worker tasks.
     pub(crate) fn add_listing(&self, mut listing: Listing) {
         let directories = listing.take_directories();
         let count = directories.len();

@@ -1,9 +1,9 @@
-//! What `laio.h` and the Rust sources declare, read from their text.
+//! Reads the declarations of `laio.h` and of the Rust sources from their text.
 
 use std::collections::BTreeMap;
 use std::fs::{read_dir, read_to_string};
 
-/// A function: what it returns, its name, and the types of its parameters, all as C writes them.
+/// A function: its return type, its name, and the types of its parameters, all as C writes them.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Function {
     pub(crate) returns: String,
@@ -13,7 +13,7 @@ pub(crate) struct Function {
 /// The functions by name.
 pub(crate) type Functions = BTreeMap<String, Function>;
 
-/// `laio.h` without its comments, and with its macros on one line each.
+/// `laio.h` without its comments, and with each macro on one line.
 pub(crate) fn header() -> String {
     let text = read_to_string(xtask::capi().join("include/laio.h")).expect("the header");
     let text = text.replace("\\\n", " ");
@@ -25,7 +25,7 @@ pub(crate) fn header() -> String {
     bare
 }
 
-/// The Rust sources, one after the other.
+/// The Rust sources, concatenated.
 pub(crate) fn sources() -> String {
     let files = read_dir(xtask::capi().join("src")).expect("the sources");
     let texts = files.map(|file| read_to_string(file.expect("a file").path()).expect("a source"));
@@ -76,7 +76,7 @@ pub(crate) fn exported(sources: &str) -> Functions {
     functions.collect()
 }
 
-/// The type and the name in something like `const struct laio_call *call`; `...` has no name.
+/// The type and the name in a declaration such as `const struct laio_call *call`; `...` has no name.
 fn typed_name(text: &str) -> (String, String) {
     let words: Vec<&str> = text.split_whitespace().collect();
     let text = words.join(" ");
@@ -90,7 +90,7 @@ fn typed_name(text: &str) -> (String, String) {
     (kind.trim_end().to_owned(), name)
 }
 
-/// What C calls a type of Rust.
+/// The C name of a Rust type.
 fn c_type(rust: &str) -> String {
     let rust = rust.trim();
     let pointer = |constant: &str, to: &str| {
@@ -114,7 +114,7 @@ fn c_type(rust: &str) -> String {
         "timespec" => "struct timespec".to_owned(),
         "StatusWord" => "struct laio_status".to_owned(),
         name if name.starts_with("laio_") => format!("struct {name}"),
-        other => panic!("a type that no function had so far: {other}"),
+        other => panic!("an unknown type in a function's signature: {other}"),
     }
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn fields(header: &str, name: &str) -> Vec<String> {
     fields.filter(|field| !field.is_empty()).collect()
 }
 
-/// The structs whose fields the header tells.
+/// The structs whose fields the header declares.
 pub(crate) fn structs(header: &str) -> Vec<String> {
     let lines = header.lines().map(str::trim);
     let names = lines.filter_map(|line| line.strip_prefix("struct ")?.strip_suffix(" {"));

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * calls.c - the three calls, and what stands at the edges of their arguments.
+ * calls.c - the three calls, and boundary values of their arguments.
  */
 #include "test.h"
 
-/* The result of laio_syscall(), now or later, as the smallest of programs would get it. */
-static long settle(long came, int *error)
+/* The result of laio_syscall(), finished inline or later, as a minimal program gets it. */
+static long settle(long got, int *error)
 {
 	struct laio_completion completion;
 
-	*error = came == -1 ? errno : 0;
-	if (came != -1 || errno != EINPROGRESS) {
+	*error = got == -1 ? errno : 0;
+	if (got != -1 || errno != EINPROGRESS) {
 		CHECK(laio_gethandle() == NULL);
-		return came;
+		return got;
 	}
 	CHECK(laio_gethandle() != NULL);
 	completion = test_await(NULL, laio_gethandle());
@@ -45,7 +45,7 @@ static void answers(void)
 	CHECK_IS(error, EBADF);
 }
 
-/* Six arguments, of which the last matters. */
+/* A call with six arguments, the last of which matters. */
 static void six_arguments(void)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -93,14 +93,14 @@ static void goes_on(void)
 	test_close_pipe(fds);
 }
 
-/* Each of many is delivered once, and never more at a time than asked for. */
+/* Each completion is delivered once, and poll never returns more than requested. */
 static void delivered_once(void)
 {
 	enum { COUNT = 20 };
 	struct laio_completion completions[7];
 	void *handles[COUNT];
 	char bytes[COUNT] = { 0 };
-	int fds[COUNT][2], i, j, came, seen = 0;
+	int fds[COUNT][2], i, j, got, seen = 0;
 
 	for (i = 0; i < COUNT; i++) {
 		test_pipe(fds[i]);
@@ -112,9 +112,9 @@ static void delivered_once(void)
 	for (i = 0; i < COUNT; i++)
 		CHECK_IS(write(fds[i][1], "x", 1), 1);
 	while (seen < COUNT) {
-		came = laio_poll(completions, TEST_LENGTH(completions), NULL);
-		CHECK(came > 0 && came <= TEST_LENGTH(completions));
-		for (i = 0; i < came; i++) {
+		got = laio_poll(completions, TEST_LENGTH(completions), NULL);
+		CHECK(got > 0 && got <= TEST_LENGTH(completions));
+		for (i = 0; i < got; i++) {
 			for (j = 0; j < COUNT && handles[j] != completions[i].laio_handle; j++)
 				;
 			CHECK(j < COUNT);
@@ -122,7 +122,7 @@ static void delivered_once(void)
 			CHECK_IS(completions[i].laio_return_value, 1);
 			CHECK_IS(completions[i].laio_errno, 0);
 		}
-		seen += came;
+		seen += got;
 		CHECK_IS(laio_pending(NULL), COUNT - seen);
 	}
 	CHECK_IS(laio_poll(completions, TEST_LENGTH(completions), NULL), 0);
@@ -130,7 +130,7 @@ static void delivered_once(void)
 		test_close_pipe(fds[i]);
 }
 
-/* A handle is the word of the last call: a call that is done sets it to NULL. */
+/* The last call sets the handle; a call that finishes inline sets it to NULL. */
 static void handle_of_the_last(void)
 {
 	struct laio_completion completion;
@@ -141,7 +141,7 @@ static void handle_of_the_last(void)
 	test_pipe(fds);
 	CHECK_FAILS(laio_syscall(SYS_read, fds[0], &byte, (size_t)1), EINPROGRESS);
 	handle = laio_gethandle();
-	/* The calling thread's own calls are done at once in every back end. */
+	/* Calls that act on the calling thread finish inline in every back end. */
 	CHECK_IS(laio_syscall(SYS_gettid), syscall(SYS_gettid));
 	CHECK(laio_gethandle() == NULL);
 	CHECK_FAILS(laio_syscall(SYS_read, fds[0], &byte, (size_t)1), EINPROGRESS);
@@ -155,7 +155,7 @@ static void handle_of_the_last(void)
 	test_close_pipe(fds);
 }
 
-/* How long poll may wait: as long as it is told; with nothing in flight for ever is not at all. */
+/* poll waits as long as its timeout says; with nothing in flight an endless timeout does not wait. */
 static void waits(void)
 {
 	struct laio_completion completion;
@@ -176,13 +176,13 @@ static void waits(void)
 	time = test_ms(5);
 	CHECK_IS(laio_poll(&completion, 1, &time), 0);
 	CHECK_IS(laio_poll(&completion, 1, &time), 0);
-	/* Far longer than it takes, and the largest part of a second. */
+	/* A timeout far longer than the operation, with the largest nanoseconds. */
 	time.tv_sec = 200;
 	time.tv_nsec = 999999999;
 	CHECK_IS(write(fds[1], "x", 1), 1);
 	CHECK_IS(laio_poll(&completion, 1, &time), 1);
 	CHECK_COMPLETION(completion, handle, 1, 0);
-	/* The largest time there is must not come out as a short one. */
+	/* The largest timeout must not overflow into a short one. */
 	handle = test_begin_read(NULL, fds[0], &byte, 1);
 	CHECK_IS(write(fds[1], "x", 1), 1);
 	time.tv_sec = (time_t)(sizeof(time_t) == 8 ? LLONG_MAX : INT_MAX);
@@ -191,7 +191,7 @@ static void waits(void)
 	test_close_pipe(fds);
 }
 
-/* Wrong arguments of poll, with and without operations in flight: they stay. */
+/* Wrong arguments of poll, with and without operations in flight: the operations stay. */
 static void wrong_polls(void)
 {
 	static const struct { long sec, nsec; } no_times[] = {
@@ -233,7 +233,7 @@ static void wrong_polls(void)
 	test_close_pipe(fds);
 }
 
-/* What laio_submit() refuses, and that it always says NULL for the handle then. */
+/* Calls that laio_submit() refuses: it always sets the handle to NULL. */
 static void wrong_submits(void)
 {
 	static const struct { long sec, nsec; } no_times[] = {
@@ -326,7 +326,7 @@ static void user_pointers(void)
 	CHECK_FAILS(laio_set_user(NULL, handle, &byte), ENOENT);
 	CHECK_FAILS(laio_set_user(NULL, NULL, &byte), ENOENT);
 
-	/* Also with laio_syscall(), and also once the operation has finished. */
+	/* Also with laio_syscall(), and also after the operation has finished. */
 	if (!test_is_sync()) {
 		struct timespec zero = test_ms(0);
 		int ready;
@@ -344,7 +344,7 @@ static void user_pointers(void)
 	test_close_pipe(fds);
 }
 
-/* Versions and names are there without a context, and for ever. */
+/* Versions and names exist without a context, and stay valid. */
 static void names(void)
 {
 	char version[32];
@@ -387,7 +387,7 @@ int main(void)
 	wrong_polls();
 	user_pointers();
 	if (test_is_sync()) {
-		test_left_out("laio_syscall() that goes on", "\"sync\" blocks");
+		test_left_out("laio_syscall() that blocks", "\"sync\" blocks");
 		return 0;
 	}
 	goes_on();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * carriers.c - what only the back end "activations" has: the limit of its kernel threads, the ways to notice
- * that a call blocks, and handlers of signals that run where the program runs.
+ * carriers.c - tests only for the back end "activations": the limit of its kernel threads, the detectors of
+ * blocked calls, and signal handlers, which run where the program runs.
  */
 #include "test.h"
 
@@ -15,7 +15,7 @@ static struct laio_options options_of(uint32_t detector)
 	return options;
 }
 
-/* Each blocked call has a kernel thread. At the limit it is not made, and nobody waits. */
+/* Each blocked call has a kernel thread. At the limit such a call fails, and no caller waits. */
 static void limit(uint32_t detector)
 {
 	enum { LIMIT = 4 };
@@ -41,7 +41,7 @@ static void limit(uint32_t detector)
 	}
 	CHECK_FAILS(laio_syscall(SYS_read, fds[LIMIT][0], &bytes[LIMIT], (size_t)1), EAGAIN);
 	CHECK(laio_gethandle() == NULL);
-	/* What does not block is done all the same. */
+	/* Calls that do not block still succeed. */
 	CHECK_IS(write(fds[LIMIT][1], "y", 1), 1);
 	CHECK_IS(laio_syscall(SYS_read, fds[LIMIT][0], &bytes[LIMIT], (size_t)1), 1);
 	CHECK_IS(laio_info(NULL, &info), 0);
@@ -66,14 +66,14 @@ static void limit(uint32_t detector)
 
 static __thread int is_program;          /* the handler sees the program's own variables */
 static __thread int depth;
-static volatile sig_atomic_t caught, beside;
+static volatile sig_atomic_t caught, parallel;
 
 static void note(void)
 {
 	int error = errno;
 
 	if (!is_program || depth++ > 0)
-		beside = 1;
+		parallel = 1;
 	depth--;
 	caught = caught + 1;
 	errno = error;
@@ -102,7 +102,7 @@ static struct sigaction action_of(void (*handler)(int), int flags)
 	return action;
 }
 
-/* What was there before is told as it was given. */
+/* laio_sigaction() returns the earlier handler as the program set it. */
 static void actions(void)
 {
 	struct sigaction first = action_of(plain_handler, SA_RESTART), second, old;
@@ -136,7 +136,7 @@ static void actions(void)
 	CHECK(old.sa_sigaction == full_handler);
 	CHECK_IS(raise(SIGUSR1), 0);
 	CHECK_IS(caught, 1);
-	/* Once, and then no more. */
+	/* The handler runs once, and not again. */
 	first = action_of(plain_handler, (int)SA_RESETHAND);
 	CHECK_IS(laio_sigaction(SIGUSR1, &first, &old), 0);
 	CHECK(old.sa_handler == SIG_IGN);
@@ -146,10 +146,10 @@ static void actions(void)
 	CHECK_IS(caught, 2);
 	CHECK_IS(laio_sigaction(SIGUSR1, NULL, &old), 0);
 	CHECK(old.sa_handler == SIG_DFL);
-	CHECK_IS(beside, 0);
+	CHECK_IS(parallel, 0);
 }
 
-static pid_t home;                       /* the number by which the program began */
+static pid_t home;                       /* the thread number with which the program began */
 static int stop;
 
 static void *storm(void *unused)
@@ -165,13 +165,13 @@ static void *storm(void *unused)
 			syscall(SYS_tgkill, getpid(), home, SIGUSR1);
 		else
 			kill(getpid(), SIGUSR1);
-		/* The program, and who looks for it, need time between two signals. */
+		/* The program and the detector need time between two signals. */
 		usleep(200);
 	}
 	return NULL;
 }
 
-/* Signals come to the process and to its first kernel thread, wherever the program is. */
+/* Signals go to the process and to its first kernel thread, on whichever carrier the program is. */
 static void handlers(uint32_t detector, struct sigaction action)
 {
 	struct laio_options options = options_of(detector);
@@ -194,7 +194,7 @@ static void handlers(uint32_t detector, struct sigaction action)
 
 		handle = test_begin(NULL, &call);
 		byte = 0;
-		/* write(2) is interrupted before it has done anything, or not at all. */
+		/* A signal interrupts write(2) before it has moved a byte, or not at all. */
 		CHECK_IS(write(fds[1], "x", 1), 1);
 		done = test_await(NULL, handle);
 		CHECK_COMPLETION(done, handle, 1, 0);
@@ -202,7 +202,7 @@ static void handlers(uint32_t detector, struct sigaction action)
 	}
 	__atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
 	test_join(sender);
-	CHECK_IS(beside, 0);
+	CHECK_IS(parallel, 0);
 	CHECK_IS(laio_finish(), 0);
 	action = action_of(SIG_IGN, 0);
 	CHECK_IS(laio_sigaction(SIGUSR1, &action, NULL), 0);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * contexts.c - making, using and ending contexts; pointers that are none, or somebody else's.
+ * contexts.c - making, using and ending contexts; invalid and foreign pointers.
  */
 #include "test.h"
 
-/* Whatever a function is asked to do in a context that is not the thread's, it answers EINVAL. */
+/* Every function returns EINVAL for a context of another thread. */
 static void expect_no_context_(struct laio_context *context)
 {
 	struct laio_completion completion;
@@ -59,7 +59,7 @@ static void use(void)
 	CHECK_IS(laio_context_use(first), 0);
 	CHECK(laio_context_current() == first);
 
-	/* The present context is what the short calls and NULL mean. */
+	/* The short calls, and NULL, mean the current context. */
 	test_pipe(fds);
 	call = test_call(SYS_read, (uintptr_t)fds[0], (uintptr_t)bytes, 1);
 	handle = test_begin(NULL, &call);
@@ -68,7 +68,7 @@ static void use(void)
 	CHECK_IS(laio_pending(first), 1);
 	CHECK_IS(laio_pending(second), 0);
 	CHECK_IS(laio_pending(own), 0);
-	/* It is about the last call of the thread, in whichever context. */
+	/* It reports the last call of the thread, in any context. */
 	call = test_call(SYS_gettid, 0, 0, 0);
 	CHECK_IS(laio_submit(second, &call, NULL), syscall(SYS_gettid));
 	CHECK(laio_gethandle() == NULL);
@@ -79,12 +79,12 @@ static void use(void)
 	CHECK_IS(write(fds[1], "x", 1), 1);
 	CHECK_IS(test_await(first, handle).laio_return_value, 1);
 
-	/* Ending the one in use leads back to the own one. */
+	/* Ending the current context makes the thread's own one current. */
 	CHECK_IS(laio_context_free(second), 0);
 	CHECK(laio_context_current() == own);
 	CHECK_IS(laio_syscall(SYS_gettid), syscall(SYS_gettid));
 	expect_no_context(second);
-	/* Ending another does not. */
+	/* Ending another context does not. */
 	CHECK_IS(laio_context_use(first), 0);
 	second = laio_context_new(NULL);
 	CHECK(second != NULL);
@@ -97,7 +97,7 @@ static void use(void)
 	test_close_pipe(fds);
 }
 
-/* The thread's own context ends by laio_finish(), and by nothing else. */
+/* Only laio_finish() ends the thread's own context. */
 static void own(void)
 {
 	struct laio_context *context = laio_context_current();
@@ -114,7 +114,7 @@ static void own(void)
 	CHECK_FAILS(laio_init(NULL), EEXIST);
 	CHECK_IS(laio_finish(), 0);
 
-	/* A further context neither is the own one nor needs it. */
+	/* A further context is not the thread's own, and does not need it. */
 	context = laio_context_new(NULL);
 	CHECK(context != NULL);
 	CHECK_IS(laio_init(NULL), 0);
@@ -127,7 +127,7 @@ static void own(void)
 	CHECK_IS(laio_finish(), 0);
 }
 
-/* Operations of a context that ends are cancelled; its buffers are the program's again. */
+/* Ending a context cancels its operations; the program may then reuse the buffers. */
 static void ends_with_operations(void)
 {
 	static char buffer[256];
@@ -179,13 +179,13 @@ struct shared {
 	struct laio_context *further;
 };
 
-static void *stranger(void *argument)
+static void *new_thread(void *argument)
 {
 	struct shared *shared = (struct shared *)argument;
 
 	expect_no_context(shared->own);
 	expect_no_context(shared->further);
-	/* Made here, and left for the thread's end. */
+	/* Made here; ends with the thread. */
 	shared->own = laio_context_current();
 	shared->further = laio_context_new(NULL);
 	CHECK(shared->own && shared->further);
@@ -200,8 +200,8 @@ static void of_other_threads(void)
 	own = shared.own = laio_context_current();
 	further = shared.further = laio_context_new(NULL);
 	CHECK(own && further);
-	test_join(test_thread(stranger, &shared));
-	/* The addresses of a thread that is gone may be in use again, but not by this thread. */
+	test_join(test_thread(new_thread, &shared));
+	/* The addresses of an ended thread's context may be in use again, but not by this thread. */
 	if (shared.own != own && shared.own != further)
 		expect_no_context(shared.own);
 	if (shared.further != own && shared.further != further)
@@ -210,7 +210,7 @@ static void of_other_threads(void)
 	CHECK(laio_context_current() == own);
 }
 
-/* Many at a time, freed in another order than made. */
+/* Many contexts at a time, freed in another order than made. */
 static void many(void)
 {
 	enum { COUNT = 32 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * counts.c - statistics, counts of one call, what a context is made of, and the page for people.
+ * counts.c - statistics, counts of one call, the parts of a context, and the report for people.
  */
 #include "test.h"
 
@@ -22,7 +22,7 @@ static void stats(void)
 	CHECK_IS(stats.completions, 0);
 	CHECK_IS(stats.operations_max, 0);
 
-	/* What is done at once: a call of the thread itself, in every back end. */
+	/* A call that acts on the thread finishes inline in every back end. */
 	call = test_call(SYS_gettid, 0, 0, 0);
 	for (i = 0; i < 10; i++)
 		CHECK_IS(laio_submit(context, &call, NULL), syscall(SYS_gettid));
@@ -55,13 +55,13 @@ static void stats(void)
 	CHECK_IS(test_await(context, handles[1]).laio_return_value, 1);
 	CHECK_IS(laio_stats(context, &more), 0);
 	CHECK_IS(more.completions, 3);
-	/* Contexts share nothing. */
+	/* Contexts share no counts. */
 	CHECK_IS(laio_stats(NULL, &stats), 0);
 	CHECK_IS(stats.operations, 0);
 	CHECK_IS(laio_context_free(context), 0);
 	test_close_pipe(fds);
 
-	/* Numbers that are no calls have no counts. */
+	/* Numbers without a system call have no counts. */
 	CHECK_IS(laio_call_stats(NULL, -1, &counts), 0);
 	CHECK_IS(counts.inline_done + counts.background + counts.fallback + counts.latched, 0);
 	CHECK_IS(laio_call_stats(NULL, LONG_MAX, &counts), 0);
@@ -114,7 +114,7 @@ static void info(void)
 	CHECK_IS(laio_context_free(context), 0);
 }
 
-/* Structs of other versions: not a byte beyond the size that is told is written. */
+/* Structs of other versions: the library writes no byte beyond the given size. */
 static void sizes(void)
 {
 	union {
@@ -156,7 +156,7 @@ static void sizes(void)
 	CHECK_FAILS(laio_stats(NULL, &place.stats), EINVAL);
 	CHECK_FAILS(laio_info(NULL, &place.info), EINVAL);
 
-	/* At the very edge of what may be written. */
+	/* At the last bytes of writable memory. */
 	pages = (char *)mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(pages != (char *)MAP_FAILED);
 	CHECK_IS(mprotect(pages + page, page, PROT_NONE), 0);
@@ -169,7 +169,7 @@ static void sizes(void)
 	munmap(pages, 2 * page);
 }
 
-/* Text in lines, which names what it is about; errors are those of write(2). */
+/* The report is text in lines that name its sections; its errors are those of write(2). */
 static void report(void)
 {
 	static char text[65536];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * descriptor.c - laio_fd() in poll(2) and epoll, level and edge triggered: no wake-up is lost.
+ * descriptor.c - laio_fd() in poll(2) and epoll, level and edge triggered: no wakeup is lost.
  */
 #include "test.h"
 
@@ -16,22 +16,22 @@ static int new_set(int fd, uint32_t events)
 	return set;
 }
 
-/* As the header tells programs to: until it returns less than asked for. */
-static int drain(struct laio_completion *completions, int room, int at_a_time)
+/* As the header requires: polls until it returns less than requested. */
+static int drain(struct laio_completion *completions, int space, int at_a_time)
 {
 	struct timespec zero = test_ms(0);
-	int came, seen = 0;
+	int result, seen = 0;
 
 	do {
-		CHECK(seen + at_a_time <= room);
-		came = laio_poll(completions + seen, at_a_time, &zero);
-		CHECK(came >= 0);
-		seen += came;
-	} while (came == at_a_time);
+		CHECK(seen + at_a_time <= space);
+		result = laio_poll(completions + seen, at_a_time, &zero);
+		CHECK(result >= 0);
+		seen += result;
+	} while (result == at_a_time);
 	return seen;
 }
 
-static void is_one(void)
+static void is_a_descriptor(void)
 {
 	struct laio_context *context = laio_context_new(NULL);
 	int fd = laio_fd(NULL);
@@ -46,8 +46,8 @@ static void is_one(void)
 	CHECK_IS(laio_context_free(context), 0);
 }
 
-/* What was begun before the first laio_fd() wakes it as well. */
-static void asked_for_late(void)
+/* An operation started before the first laio_fd() also makes it readable. */
+static void requested_late(void)
 {
 	struct laio_completion completions[8];
 	char bytes[2] = { 0 };
@@ -70,7 +70,7 @@ static void asked_for_late(void)
 		test_close_pipe(fds[i]);
 }
 
-/* Readable as long as there is something to deliver, and not after. */
+/* The descriptor is readable exactly while there are completions to deliver. */
 static void level(void)
 {
 	enum { COUNT = 6 };
@@ -99,8 +99,8 @@ static void level(void)
 		test_close_pipe(fds[i]);
 }
 
-/* A cancelled operation, and one that is over the inline budget, are news as well. */
-static void of_other_news(void)
+/* A cancelled operation, and one beyond the inline budget, also make it readable. */
+static void of_other_completions(void)
 {
 	struct laio_options options = LAIO_OPTIONS_INIT;
 	struct laio_completion completions[4];
@@ -140,7 +140,7 @@ static void of_other_news(void)
 	test_close_pipe(fds);
 }
 
-/* The other side of a rally: answers each byte with a byte. */
+/* The other side: answers each byte with a byte. */
 static void *echo(void *argument)
 {
 	int *fds = (int *)argument;
@@ -151,7 +151,7 @@ static void *echo(void *argument)
 	return NULL;
 }
 
-/* A read that may be done at once, if the byte is there already; NULL then. */
+/* A read that finishes inline if the byte is there already; NULL then. */
 static void *begin_or_do(int fd, char *byte)
 {
 	struct laio_call call = test_call(SYS_read, (uintptr_t)fd, (uintptr_t)byte, 1);
@@ -168,9 +168,9 @@ static void *begin_or_do(int fd, char *byte)
 }
 
 /*
- * Rounds of a byte there and a byte back, between two threads that sleep at times when the other
- * looks. One lost wake-up ends in the watchdog. Where others are busy, a wake-up takes milliseconds: no
- * more rounds are begun when there were enough.
+ * Rounds of a byte there and a byte back, between two threads that may sleep at any time. The watchdog
+ * ends the test after a lost wakeup. On a busy machine a wakeup takes milliseconds: after enough rounds
+ * no more are started.
  */
 static void rally(int rounds, int edge_triggered, int at_a_time)
 {
@@ -214,12 +214,12 @@ int main(void)
 	int rounds;
 
 	test_start_pending();
-	/* memcheck is some fifty times slower. */
+	/* memcheck is about fifty times slower. */
 	rounds = test_under_valgrind() ? 200 : 10000;
-	is_one();
-	asked_for_late();
+	is_a_descriptor();
+	requested_late();
 	level();
-	of_other_news();
+	of_other_completions();
 	rally(rounds, 0, 4);
 	rally(rounds, 1, 4);
 	rally(rounds / 10, 0, 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * exits.c - a process that exits ends, whatever is in flight, and with the status that it was given.
+ * exits.c - exit() ends the process with the given status, even with operations in flight.
  */
 #include "test.h"
 
@@ -42,7 +42,7 @@ static void with_descriptor_and_signal(void *argument)
 	sigset_t set;
 
 	(void)argument;
-	/* It says that there may be news, at any time until the context has ended. */
+	/* The signal may arrive at any time until the context has ended. */
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
 	CHECK_IS(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
@@ -56,7 +56,7 @@ static void at_exit(void)
 	struct laio_completion completion;
 	struct timespec zero = test_ms(0);
 
-	/* Before or after the context has ended, it is the program that decides what is called. */
+	/* Before or after the context has ended, the program's handler runs. */
 	if (laio_syscall(SYS_gettid) != syscall(SYS_gettid) && errno == 0)
 		_exit(1);
 	laio_poll(&completion, 1, &zero);
@@ -127,7 +127,7 @@ static void on_signal(int number)
 	exit(0);
 }
 
-/* exit() is not allowed in a handler, and programs do it all the same. */
+/* exit() is not allowed in a handler, but programs call it there. */
 static void in_handler(void *argument)
 {
 	struct laio_completion completion;
@@ -141,7 +141,7 @@ static void in_handler(void *argument)
 	_exit(1);
 }
 
-/* Its main thread ends, and with it its operations; the others go on. */
+/* The main thread ends, and its operations with it; the other threads continue. */
 static void *goes_on(void *argument)
 {
 	static char pattern[sizeof(bytes)];
@@ -186,7 +186,7 @@ int main(void)
 	test_reap(test_fork(by_laio, NULL));
 	test_reap(test_fork(in_handler, NULL));
 	test_reap(test_fork(main_thread_first, NULL));
-	/* And this one, which is no child. */
+	/* The same in this process, which is not a child. */
 	begin(NULL);
 	return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * fork.c - a child begins with empty contexts, and whatever it does, the parent's operations go on.
+ * fork.c - a child begins with empty contexts; whatever it does, the parent's operations continue.
  */
 #include "test.h"
 
@@ -11,7 +11,7 @@ extern "C"
 #endif
 int __lsan_is_turned_off(void);
 
-/* LeakSanitizer finds leaked in a child what threads own that the child does not have. */
+/* LeakSanitizer reports in a child the memory of threads that the child does not have. */
 int __lsan_is_turned_off(void)
 {
 	return 1;
@@ -54,7 +54,7 @@ static void end(struct flight *flight)
 	CHECK_IS(laio_pending(flight->context), 0);
 }
 
-/* What a child may expect of a context that had operations in its parent. */
+/* Checks the context of a child whose parent had operations in flight. */
 static void expect_empty(struct flight *flight)
 {
 	struct laio_completion completion;
@@ -71,14 +71,14 @@ static void expect_empty(struct flight *flight)
 	}
 }
 
-/* Operations of the child's own, to their ends, by laio_poll() and through laio_fd(). */
+/* Operations of the child, waited for with laio_poll() and through laio_fd(). */
 static void work(struct laio_context *context)
 {
 	struct laio_completion completion;
 	struct timespec zero = test_ms(0);
 	int ready;
 	char byte = 0;
-	int fds[2], i, came;
+	int fds[2], i, result;
 	void *handle;
 
 	CHECK_IS(laio_syscall(SYS_gettid), syscall(SYS_gettid));
@@ -96,8 +96,8 @@ static void work(struct laio_context *context)
 	CHECK_IS(write(fds[1], "c", 1), 1);
 	do {
 		test_sleep(-1, ready);
-		came = laio_context_poll(context, &completion, 1, &zero);
-	} while (came == 0);
+		result = laio_context_poll(context, &completion, 1, &zero);
+	} while (result == 0);
 	CHECK_COMPLETION(completion, handle, 1, 0);
 	test_close_pipe(fds);
 }
@@ -133,7 +133,7 @@ static void ends_contexts(void *argument)
 	work(NULL);
 }
 
-/* Leaves operations of its own in flight when it exits. */
+/* Leaves its own operations in flight when it exits. */
 static void leaves_operations(void *argument)
 {
 	struct flight own;
@@ -175,7 +175,7 @@ static void all_children(struct laio_context *context, int with_descriptor)
 		test_reap(test_fork(children[i], &flight));
 		end(&flight);
 	}
-	/* What is queued, and not yet given to the kernel or a helper, is the parent's as well. */
+	/* Operations not yet given to the kernel or a helper also belong to the parent. */
 	begin(&flight, context);
 	CHECK_IS(laio_flush(context), 0);
 	for (i = 0; i < TEST_LENGTH(children); i++)
@@ -183,7 +183,7 @@ static void all_children(struct laio_context *context, int with_descriptor)
 	end(&flight);
 }
 
-/* Finished, but not delivered when the child is made: the parent gets it, the child does not. */
+/* Finished but undelivered at the fork: the parent gets the completion, the child does not. */
 static void finished(void)
 {
 	struct laio_completion completion;
@@ -222,8 +222,8 @@ static void *of_a_thread(void *argument)
 	return NULL;
 }
 
-/* The contexts of the parent's other threads are nobody's in the child. */
-static void stranger(void *argument)
+/* In the child, no thread owns the contexts of the parent's other threads. */
+static void in_a_child(void *argument)
 {
 	struct laio_context *context = (struct laio_context *)argument;
 
@@ -234,18 +234,18 @@ static void stranger(void *argument)
 
 static void *forks_with_context(void *argument)
 {
-	test_reap(test_fork(stranger, argument));
+	test_reap(test_fork(in_a_child, argument));
 	return NULL;
 }
 
-/* A parent that has a signal and a wake on the way keeps them. */
+/* The parent keeps a pending signal and a pending wake. */
 static void with_signal(void)
 {
 	struct timespec zero = test_ms(0);
 	struct laio_completion completion;
 	struct flight flight;
 	sigset_t set;
-	int i, came;
+	int i, result;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
@@ -257,11 +257,11 @@ static void with_signal(void)
 		CHECK_IS(write(flight.fds[0][1], "p", 1), 1);
 		do {
 			do
-				came = sigwaitinfo(&set, NULL);
-			while (came < 0 && errno == EINTR);
-			CHECK_IS(came, SIGUSR1);
-			came = laio_poll(&completion, 1, &zero);
-		} while (came == 0);
+				result = sigwaitinfo(&set, NULL);
+			while (result < 0 && errno == EINTR);
+			CHECK_IS(result, SIGUSR1);
+			result = laio_poll(&completion, 1, &zero);
+		} while (result == 0);
 		CHECK_COMPLETION(completion, flight.handles[0], 1, 0);
 		flight.bytes[0] = 0;
 		flight.handles[0] = test_begin_read(NULL, flight.fds[0][0], &flight.bytes[0], 1);

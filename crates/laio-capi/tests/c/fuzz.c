@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * fuzz.c - random programs of system calls, made twice from the same start: by syscall(2) and through laio.
- * What they return, write and leave behind must be the same. Every fourth program has many operations in
- * flight at once instead, and checks what each may come to.
+ * The values they return, the memory they write and the files they leave must be equal. Every fourth
+ * program has many operations in flight at once instead; each result must be one of the possible ones.
  *
  *     cc -std=c99 -pthread fuzz.c $(pkg-config --cflags --libs laio) -o fuzz
  *     LAIO_BACKEND=threads ./fuzz --seconds 60
  *
- * A program is known by its seed. One that differs is made smaller, and printed with the command that
- * makes it again. Exit status: 0, no difference; 1, a difference; 77, the back end is not to be had here.
+ * A seed identifies a program. A program that differs is reduced, and printed with the command that runs it
+ * again. Exit status: 0, no difference; 1, a difference; 77, the back end is not available here.
  */
 #include "fuzz_run.h"
 
-static struct report *plain, *other;      /* what the two runs say */
+static struct report *plain, *other;      /* the reports of the two runs */
 
 static struct {
 	char name[64];
@@ -36,12 +36,12 @@ static void stop(int number)
 
 enum { SAME, DIFFERS, UNUSABLE };
 
-#define TOLD 3       /* differences of one kind, in full */
-#define PATIENCE 240 /* seconds: many wait for a disk, which others may keep busy */
+#define SHOWN_MAX 3   /* differences of one kind that are shown in full */
+#define RUN_LIMIT 240 /* seconds: many runs wait for a disk, which other processes may use */
 
 struct difference {
-	int at;                /* the index of the call; -1: what is left */
-	char kind[64];         /* differences of one kind are told only a few times */
+	int at;                /* the index of the call; -1: the files and descriptors left */
+	char kind[64];         /* differences of one kind are shown only a few times */
 	char what[2048];
 };
 
@@ -160,7 +160,7 @@ static int compare(struct program *program, struct difference *difference)
 	for (i = 0; i < settings.calls; i++) {
 		if (program->left_out[i] || same_record(&a[i], &b[i]))
 			continue;
-		/* What it has read or written makes all that follows another program. */
+		/* After this difference the two runs are different programs. */
 		if (settings.bounces && a[i].unaligned && !b[i].error)
 			return SAME;
 		if (a[i].chance || b[i].chance)
@@ -187,7 +187,7 @@ static int compare(struct program *program, struct difference *difference)
 	return DIFFERS;
 }
 
-/* ---- Telling ---- */
+/* ---- Reports ---- */
 
 static void print_word(uintptr_t word)
 {
@@ -263,7 +263,7 @@ static void print_command(const struct program *program)
 	printf("\n");
 }
 
-/* Leaves out calls as long as the rest still differs at the same call. */
+/* Drops calls as long as the rest still differs at the same call. */
 static void minimise(struct program *program, struct difference *difference, int most)
 {
 	struct program smaller;
@@ -295,7 +295,7 @@ static void minimise(struct program *program, struct difference *difference, int
 		*difference = found;
 }
 
-/* How often there was one of this kind before. */
+/* The number of earlier differences of this kind. */
 static long count_kind(const char *name)
 {
 	int i;
@@ -310,25 +310,25 @@ static long count_kind(const char *name)
 	return 0;
 }
 
-static void tell(struct program *program, struct difference *difference)
+static void show_difference(struct program *program, struct difference *difference)
 {
 	char options[sizeof(other->options)];
 	struct difference again;
 	int i, repeated = 0, hangs = strstr(difference->kind, "hangs") != NULL, first;
 
-	if (count_kind(difference->kind) >= TOLD)
+	if (count_kind(difference->kind) >= SHOWN_MAX)
 		return;
 	snprintf(options, sizeof(options), "%s", other->options);
-	settings.patience = hangs ? 3 : PATIENCE;
+	settings.run_limit = hangs ? 3 : RUN_LIMIT;
 	for (i = 0; i < 3; i++)
 		repeated += compare(program, &again) == DIFFERS && again.at == difference->at;
 	if (repeated == 3 && !is_flight(program->seed))
 		minimise(program, difference, hangs ? 12 : 400);
-	settings.patience = PATIENCE;
+	settings.run_limit = RUN_LIMIT;
 	printf("\nDIFFERENCE %ld, seed %llu, %s", totals.differences, (unsigned long long)program->seed,
 	       difference->kind);
 	printf(", seen again %d times of 3\n%s\n", repeated, options);
-	/* All that is left of the program, or its last calls. */
+	/* Prints the remaining program, or its last calls. */
 	first = repeated == 3 ? 0 : difference->at - 4;
 	for (i = first < 0 ? 0 : first; i < settings.calls && !is_flight(program->seed); i++)
 		if (!program->left_out[i] && (difference->at < 0 || i <= difference->at))
@@ -444,7 +444,7 @@ static void take_option(int *at, int count, char **words, struct program *progra
 		usage();
 }
 
-/* Whether any call of the table or the wild ones goes by this name. */
+/* Whether a call of the table or a wild call has this name. */
 static void check_only(void)
 {
 	int i;
@@ -465,7 +465,7 @@ static void *share(size_t size)
 	return memory;
 }
 
-static int tell_totals(void)
+static int print_totals(void)
 {
 	int i, calls = 0;
 
@@ -474,7 +474,7 @@ static int tell_totals(void)
 	for (i = 0; i < TEST_LENGTH(kinds) && kinds[i].count > 0; i++)
 		printf("%6ld x %s\n", kinds[i].count, kinds[i].name);
 	printf("%ld programs (%ld with operations in flight), %ld calls of %d system calls, %ld inline, "
-	       "%ld in the background, %ld would have waited, %ld programs unusable, %ld differences\n",
+	       "%ld in the background, %ld skipped since they would wait, %ld programs unusable, %ld differences\n",
 	       totals.programs, totals.flights, totals.calls, calls, totals.inline_done, totals.background,
 	       totals.skipped, totals.unusable, totals.differences);
 	return totals.differences ? 1 : 0;
@@ -490,7 +490,7 @@ int main(int argc, char **argv)
 
 	settings.seed = (uint64_t)time(NULL) * 1000003u + (uint64_t)getpid();
 	settings.calls = 60;
-	settings.patience = PATIENCE;
+	settings.run_limit = RUN_LIMIT;
 	settings.bounces = test_backend_is("linux-aio");
 	settings.carried = test_backend_is("activations");
 	for (i = 1; i < argc; i++)
@@ -505,7 +505,7 @@ int main(int argc, char **argv)
 	signal(SIGINT, stop);
 	signal(SIGTERM, stop);
 	make_arena();
-	learn_anonymous();
+	find_anonymous_device();
 	plain = (struct report *)share(sizeof(*plain));
 	other = (struct report *)share(sizeof(*other));
 	test_directory(top);
@@ -514,14 +514,14 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	end = time(NULL) + settings.seconds;
 	for (i = 0; !stopped && (settings.seconds ? time(NULL) < end : i < settings.programs); i++) {
-		int came;
+		int got;
 
 		program = given;
 		program.seed = settings.seed + (uint64_t)i;
 		program.dump = -1;
-		came = compare(&program, &difference);
+		got = compare(&program, &difference);
 		count(&program);
-		if (came == UNUSABLE) {
+		if (got == UNUSABLE) {
 			totals.unusable++;
 			printf("unusable: seed %llu: %s", (unsigned long long)program.seed, difference.what);
 			if (difference.at >= 0)
@@ -529,11 +529,11 @@ int main(int argc, char **argv)
 		}
 		if (settings.verbose)
 			show(&program);
-		if (came == DIFFERS) {
+		if (got == DIFFERS) {
 			totals.differences++;
-			tell(&program, &difference);
+			show_difference(&program, &difference);
 		}
 	}
 	rmdir(top);
-	return tell_totals();
+	return print_totals();
 }

@@ -8,8 +8,8 @@
 #include "fuzz_base.h"
 
 /*
- * The descriptors that a program begins with, by fixed numbers. Pairs follow each other. None is of
- * something that others have too, such as /dev/null: a program of the superuser could change its mode.
+ * The descriptors that a program begins with, by fixed numbers. Pairs follow each other. None refers to a
+ * file that other programs share, such as /dev/null: a program of the superuser could change its mode.
  */
 enum {
 	W_ROOT = 3, W_DIR, W_A, W_B, W_C, W_BIG, W_DIRECT, W_SHM, W_MEMFD, W_PATH,
@@ -19,7 +19,7 @@ enum {
 	W_EVENT, W_SEM, W_TIMER, W_TIMER2, W_EPOLL, W_INOTIFY, W_SIGNAL,
 	W_FIFO, W_FULL, W_FULL_W, W_DUP, W_DIR2, W_LOCK, W_LOCK2,
 	W_CLOSED, W_CLOSED2, W_CLOSED3,
-	/* Only for calls that wait until the other thread does something. */
+	/* Only for calls that wait until the other thread acts. */
 	W_FED, W_FED_W, W_FED_SOCKET, W_FED_SOCKET2, W_FED_COUNTER, W_FED_CLIENT, W_DRAINED, W_DRAINED_W,
 	W_FED_LOCK, W_FED_LOCK2, W_FED_LISTEN,
 	W_END
@@ -78,7 +78,7 @@ static const long values_filetype[] = { S_IFIFO | 0600, S_IFREG | 0640, S_IFSOCK
 static const long values_small[] = { 0, 1, 2, 3, 5, 16, -1, 1000 };
 static const long values_grnd[] = { 0, 1, 2, 3, 4, 8 };
 static const long values_dup[] = { O_CLOEXEC, O_NONBLOCK, O_DIRECT, 1 };
-/* Not RESOLVE_CACHED: whether that succeeds depends on what others do to the name cache meanwhile. */
+/* Not RESOLVE_CACHED: its result depends on the dentry cache, which other processes change. */
 static const long values_resolve[] = { 1, 2, 4, 8, 16, 64 };
 
 #define SET(values) { values, (unsigned)TEST_LENGTH(values) }
@@ -95,7 +95,7 @@ static const struct {
 	SET(values_resolve),
 };
 
-/* A call in the making. */
+/* A call that is being generated. */
 struct maker {
 	struct dice dice;
 	struct call *call;
@@ -113,7 +113,7 @@ static int hostile_once_in(struct maker *m, unsigned times)
 
 /* ---- Memory ---- */
 
-/* Unused memory is full of these: no name in it has an end, a slash or a dot, no address is one. */
+/* Unused memory holds these bytes: no name in it has an end, a slash or a dot, and none is a valid address. */
 static unsigned char filler(size_t place)
 {
 	return (unsigned char)(0x80 | ((place * 37) & 0x7f));
@@ -218,7 +218,7 @@ static uintptr_t bits(struct maker *m, int set)
 		value |= sets[set].values[below(&m->dice, sets[set].count)];
 	if (once_in(&m->dice, 40))
 		value |= 1L << below(&m->dice, 32);
-	/* What is cut into pieces must not have to be of a certain size. */
+	/* A transfer that is cut into pieces must not need a certain size. */
 	if (m->gentle)
 		value &= ~(long)O_DIRECT;
 	return dirty(m, value);
@@ -240,7 +240,7 @@ static const int pipes[] = { W_PIPE, W_PIPE_W, W_PIPE2, W_PIPE2_W, W_EMPTY, W_EM
 static const int directories[] = { W_ROOT, W_DIR, W_DIR2, AT_FDCWD, AT_FDCWD, W_ROOT, W_A, W_PATH };
 static const int others[] = { W_ROOT, W_DIR, W_PATH, W_LISTEN, W_EPOLL, W_INOTIFY, W_LOCK, W_LOCK2 };
 
-/* One of the kind, sometimes another, sometimes what the program itself has opened. */
+/* One of the kind, sometimes another, sometimes one that the program itself has opened. */
 static int descriptor(struct maker *m, int kind)
 {
 	unsigned way = below(&m->dice, 100);
@@ -423,7 +423,7 @@ static uintptr_t how_to_open(struct maker *m)
 	return put(m, how, once_in(&m->dice, 4) ? sizeof(how) : 64);
 }
 
-/* A bad pointer to what the library itself must read faults there, unless it is one of these. */
+/* The library reads this struct itself, and fails with EFAULT for a bad pointer, unless it is one of these. */
 static uintptr_t pointer_to_how(struct maker *m)
 {
 	uintptr_t good = how_to_open(m);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * fuzz_base.h - the parts of fuzz.c agree on this: random numbers, calls, memory, what a run leaves.
+ * fuzz_base.h - shared by the parts of fuzz.c: random numbers, calls, memory, the report of a run.
  */
 #ifndef FUZZ_BASE_H
 #define FUZZ_BASE_H
@@ -28,13 +28,13 @@
 #define FUZZ_CALLS 1000 /* of one program, at most */
 #define FUZZ_TEXT (1u << 17)
 
-/* Descriptors of the library are above this, those of the programs below. */
+/* The library's descriptors are above this, the programs' below. */
 #define FUZZ_FDS 192
 
-/* Room in the table of descriptors, from the beginning. */
+/* The initial size of the table of descriptors. */
 #define FUZZ_TABLE 1024
 
-/* No file grows beyond this, whatever a call asks for. */
+/* No file grows beyond this, whatever a call requests. */
 #define FUZZ_FILE (4u << 20)
 
 /* ---- Random numbers ---- */
@@ -50,7 +50,7 @@ static uint64_t mix(uint64_t value)
 	return value ^ (value >> 31);
 }
 
-/* The dice of one call depend on nothing but these: a call stays the same when others are left out. */
+/* A call's random numbers depend only on these: the call stays the same when others are dropped. */
 static struct dice dice_of(uint64_t seed, uint64_t index)
 {
 	struct dice dice;
@@ -70,7 +70,7 @@ static unsigned below(struct dice *dice, unsigned limit)
 	return (unsigned)(roll(dice) % limit);
 }
 
-/* True once in so many times. */
+/* True once in this many times. */
 static int once_in(struct dice *dice, unsigned times)
 {
 	return below(dice, times) == 0;
@@ -79,8 +79,8 @@ static int once_in(struct dice *dice, unsigned times)
 #define PICK(dice, array) ((array)[below(dice, (unsigned)TEST_LENGTH(array))])
 
 /*
- * Whether the context moves little at a time in this program. Its calls are then not hostile: what the
- * kernel would have refused as a whole could be done in part.
+ * Whether the context moves few bytes at a time in this program. Its calls are then not hostile: the context
+ * could do a part of a call that the kernel would have refused as a whole.
  */
 static int transfers_are_short(uint64_t seed)
 {
@@ -107,8 +107,8 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t count)
 /* ---- Memory ---- */
 
 /*
- * What the calls work on: an arena, a page that is not there, a page that is read-only, and again none.
- * It is mapped before the fork, so that both runs have it at the same address.
+ * The memory of the calls: an arena, an unmapped page, a read-only page, and an unmapped one again. It is
+ * mapped before the fork, so that both runs have it at the same address.
  */
 #define ARENA_SIZE ((size_t)512 * 1024)
 #define PAGE ((size_t)4096)
@@ -161,7 +161,7 @@ static int is_writable(uintptr_t address, size_t count)
 
 /* ---- Calls ---- */
 
-/* What another thread does while a call waits; see fuzz_world.h. */
+/* An action of the other thread while a call waits; see fuzz_world.h. */
 enum { FEED_NONE, FEED_PIPE, FEED_SOCKET, FEED_COUNTER, FEED_CONNECT, FEED_UNLOCK, FEED_FUTEX, FEED_DRAIN };
 
 struct call {
@@ -173,30 +173,30 @@ struct call {
 	size_t used;    /* bytes of the arena, from its start */
 };
 
-/* What came of it, without what is different in any two runs. */
+/* The result of a call, without the parts that differ in any two runs. */
 struct record {
 	long number;
 	long value;
 	int error;
-	int skipped;          /* not made: it would wait for ever */
+	int skipped;          /* not made, because it would never end */
 	int background;
-	int unaligned;        /* refused, as direct I/O of this alignment is */
-	int chance;           /* what was not in the cache, though it may be there at another time */
-	long fed;             /* what the other thread got */
-	uint64_t words;       /* hashes: what was asked, ... */
+	int unaligned;        /* refused, because of the alignment of direct I/O */
+	int chance;           /* data that was not in the cache in this run */
+	long fed;             /* the result of the other thread */
+	uint64_t words;       /* hashes: the arguments, ... */
 	uint64_t memory;      /* ... the memory, the descriptors */
 	uint64_t descriptors;
 };
 
 /* A child writes this, its parent reads it. */
 struct report {
-	volatile int started;      /* calls that have begun */
+	volatile int started;      /* the number of calls started */
 	volatile int finished;
 	struct record records[FUZZ_CALLS];
 	char text[FUZZ_TEXT];      /* the descriptors at the end */
-	char fault[1024];          /* a rule of the API that was broken */
+	char fault[1024];          /* a violated rule of the API */
 	char options[256];         /* of the context */
-	char dump_text[FUZZ_TEXT]; /* of the call that was asked for: descriptors ... */
+	char dump_text[FUZZ_TEXT]; /* of the requested call: descriptors ... */
 	unsigned char dump[ARENA_SIZE];
 };
 
@@ -209,8 +209,8 @@ struct settings {
 	const char *only;
 	int verbose, self;
 	int bounces;                /* the back end does unaligned direct I/O: docs/decisions/021-linux-aio.md */
-	int carried;                /* the back end changes its kernel thread: so does the thread's number */
-	int patience;               /* seconds until a run hangs */
+	int carried;                /* the program changes its kernel thread, and so its thread number */
+	int run_limit;              /* seconds until a run hangs */
 	uint32_t flags;             /* of struct laio_options */
 	char root[PATH_MAX];        /* the directory that a program works in */
 };
@@ -227,7 +227,7 @@ static int is_flight(uint64_t seed)
 	return mix(seed) % 4 == 0;
 }
 
-/* Formatted text at the end of other text, cut off where there is no more room. */
+/* Appends formatted text to other text, cut off at the end of the buffer. */
 __attribute__((format(printf, 3, 4)))
 static void append(char *text, size_t size, const char *format, ...)
 {

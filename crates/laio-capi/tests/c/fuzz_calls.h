@@ -14,12 +14,12 @@ struct shape {
 	unsigned short args[6];
 };
 
-/* Arguments that are not given are junk, which no call may look at. */
+/* Omitted arguments are junk, which no call may read. */
 #define FED(feed, name, ...) { #name, SYS_##name, feed, { __VA_ARGS__ } }
 #define CALL(...) FED(FEED_NONE, __VA_ARGS__)
 
 static const struct shape shapes[] = {
-	/* Files and streams: twice what is made most. */
+	/* Files and streams; the most frequent calls occur twice. */
 	CALL(read, FD, OUT, LEN), CALL(read, STREAM, OUT, LEN),
 	CALL(write, FD, IN, LEN), CALL(write, STREAM, IN, LEN),
 	CALL(readv, FD, OUTV, CNT), CALL(writev, FD, INV, CNT),
@@ -123,13 +123,13 @@ static const struct shape shapes[] = {
 	CALL(waitid, ONE(S_SMALL), ONE(S_SMALL), STRUCT, BITS(S_WAIT), STRUCT),
 	CALL(rt_sigtimedwait, SIGSET_, STRUCT, TIME, EIGHT),
 	CALL(getrandom, OUT, LEN, ONE(S_GRND)),
-	/* What only asks. */
+	/* Calls that only query. */
 	CALL(getpid, JUNK), CALL(gettid, JUNK), CALL(getppid, JUNK), CALL(getuid, JUNK), CALL(uname, STRUCT),
 	CALL(getgroups, ONE(S_SMALL), STRUCT), CALL(clock_gettime, ONE(S_CLOCK), STRUCT),
 	CALL(clock_getres, ONE(S_CLOCK), STRUCT),
 	CALL(sysinfo, STRUCT), CALL(getrlimit, ONE(S_SMALL), STRUCT),
 	CALL(getpriority, ONE(S_SMALL), NOTHING), CALL(sched_yield, JUNK),
-	/* These wait for certain, until the other thread does its part. */
+	/* These certainly wait until the other thread acts. */
 	FED(FEED_PIPE, read, THIS(W_FED), OUT, LEN), FED(FEED_PIPE, readv, THIS(W_FED), OUTV, CNT),
 	FED(FEED_PIPE, splice, THIS(W_FED), NOTHING, THIS(W_PIPE_W), NOTHING, SHORT, NOTHING),
 	FED(FEED_PIPE, ppoll, POLL_FED, THIS(1), NOTHING, NOTHING, EIGHT),
@@ -213,7 +213,7 @@ static uintptr_t event(struct maker *m)
 	return put(m, &event, sizeof(event));
 }
 
-/* Numbers for what is two of something: utimensat(2) takes them as two struct timespec. */
+/* Values of which there are two: utimensat(2) takes two struct timespec. */
 static uintptr_t pair(struct maker *m)
 {
 	static const int64_t zeros[4] = { 0, 0, 0, 0 };
@@ -318,7 +318,7 @@ static uintptr_t argument(struct maker *m, int code)
 	case TIME: case TIMEVAL_:
 		return pointer(m, time_of(m, (kind == TIME ? 50000l : 50l) * below(&m->dice, 2)));
 	case LAPSE:
-		/* Either at once or late: not while messages are received. */
+		/* Either at once or late, but not while messages are received. */
 		large = below(&m->dice, 2);
 		return once_in(&m->dice, 3) ? 0 : pointer(m, seconds(m, large));
 	case PAST:
@@ -334,7 +334,7 @@ static uintptr_t argument(struct maker *m, int code)
 			return 4097;
 		return once_in(&m->dice, 4) ? 8 * (uintptr_t)below(&m->dice, 9) : 24;
 	case MODE:
-		/* 16 bits are looked at. */
+		/* The kernel reads 16 bits. */
 		large = PICK(&m->dice, modes);
 		if (once_in(&m->dice, 4))
 			large |= (int64_t)(roll(&m->dice) << 16);

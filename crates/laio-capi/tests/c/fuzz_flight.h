@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * fuzz_flight.h - many operations in flight at once, some of them cancelled. They have nothing to do with
- * each other, so that it is known what each may come to, whatever the order.
+ * fuzz_flight.h - many operations in flight at once, some of them cancelled. They are independent, so that
+ * the possible results of each are known, whatever the order.
  */
 #ifndef FUZZ_FLIGHT_H
 #define FUZZ_FLIGHT_H
@@ -39,7 +39,7 @@ struct flight {
 	uint64_t hash;              /* of the buffer when it became ours again */
 };
 
-/* Byte `at` of what flight `index` moves. */
+/* The byte at position `at` that flight `index` moves. */
 static unsigned char flight_byte(int index, size_t at)
 {
 	return (unsigned char)(1 + ((size_t)index * 31 + at * 7 + at / 255) % 250);
@@ -90,7 +90,7 @@ static void prepare(struct flight *flight, struct dice *dice, int index)
 		CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, flight->fds), 0);
 		break;
 	case FLY_SLEEP:
-		/* It ends only by being cancelled. */
+		/* It ends only by cancellation. */
 		if (once_in(dice, 4))
 			flight->time.tv_sec = 1000;
 		break;
@@ -166,7 +166,7 @@ static struct laio_call call_of(struct flight *flight, int file, int out)
 	return call;
 }
 
-/* Lets it go on. What is not asked for is fed for certain, so that it ends. */
+/* Ends the wait of a flight. A flight that will not be cancelled is always fed, so that it ends. */
 static void feed_flight(struct flight *flight)
 {
 	unsigned char *bytes;
@@ -243,13 +243,13 @@ static int poll_flights(struct flight *flights, int count, struct dice *dice, lo
 {
 	struct laio_completion completions[8];
 	struct timespec time = test_ms(milliseconds);
-	int i, came = laio_poll(completions, 1 + (int)below(dice, 8), &time);
+	int i, result = laio_poll(completions, 1 + (int)below(dice, 8), &time);
 
-	if (came == -1)
+	if (result == -1)
 		fault("laio_poll: errno %d", errno);
-	for (i = 0; i < came; i++)
+	for (i = 0; i < result; i++)
 		deliver(flights, count, &completions[i]);
-	return came;
+	return result;
 }
 
 static void launch(struct flight *flight, struct dice *dice, int file, int out)
@@ -258,7 +258,7 @@ static void launch(struct flight *flight, struct dice *dice, int file, int out)
 	struct timespec time = test_ms(below(dice, 3));
 	long value;
 
-	/* These would keep the thread itself waiting. */
+	/* These would block the thread itself. */
 	if ((settings.flags & LAIO_INJECT_INLINE) || test_is_sync()) {
 		flight->time.tv_sec = 0;
 		feed_flight(flight);
@@ -288,7 +288,7 @@ static void launch(struct flight *flight, struct dice *dice, int file, int out)
 	check_result(flight, flight->error);
 }
 
-/* How many bytes wait in the pipe or socket. */
+/* The number of bytes in the pipe or socket. */
 static long waiting_in(int fd)
 {
 	int count = 0;
@@ -368,7 +368,7 @@ static void fly(uint64_t seed)
 			RULE(one->delivered ? done == -1 && errno == ENOENT : done == 0 || errno == EALREADY);
 		}
 	}
-	/* Now everything can end, but for what sleeps too long. */
+	/* Now every flight can end, except those that sleep too long. */
 	for (i = 0; i < count; i++) {
 		feed_flight(&flights[i]);
 		if (!flights[i].delivered && flights[i].kind == FLY_SLEEP && flights[i].time.tv_sec) {

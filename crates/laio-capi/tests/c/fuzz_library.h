@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * fuzz_library.h - calls through laio, and the rules of its API that are checked on the way.
+ * fuzz_library.h - calls through laio, with checks of the rules of its API.
  */
 #ifndef FUZZ_LIBRARY_H
 #define FUZZ_LIBRARY_H
@@ -11,7 +11,7 @@ static struct report *report;           /* of the child */
 
 /* ---- The library ---- */
 
-/* A rule of laio.h was broken: the parent prints it. */
+/* A rule of laio.h is violated: the parent prints it. */
 __attribute__((format(printf, 1, 2)))
 static void fault(const char *format, ...)
 {
@@ -27,7 +27,7 @@ static void fault(const char *format, ...)
 #define RULE(condition) ((condition) ? (void)0 : fault("not so: %s (%s:%d)", #condition, __FILE__, __LINE__))
 
 static int watched_fd = -1;
-static int few_operations;              /* calls may meet the limit */
+static int few_operations;              /* calls may reach the limit */
 
 /* Every other program has the default options. */
 static void start_library(uint64_t seed, uint32_t limit_flags)
@@ -45,7 +45,7 @@ static void start_library(uint64_t seed, uint32_t limit_flags)
 		if (once_in(&dice, 2))
 			options.flags |= limit_flags;
 	}
-	/* All that one call at a time needs are made now: later they would be among the program's descriptors. */
+	/* Makes all descriptors that calls need now: later ones would be among the program's descriptors. */
 	if (!is_flight(seed))
 		options.carriers = 2;
 	if (transfers_are_short(seed))
@@ -56,7 +56,7 @@ static void start_library(uint64_t seed, uint32_t limit_flags)
 		fprintf(stderr, "laio_init: %s\n", strerror(errno));
 		_exit(3);
 	}
-	/* Some programs learn of completions through the descriptor. */
+	/* Some programs wait for completions on the descriptor. */
 	watched_fd = once_in(&dice, 4) ? laio_fd(NULL) : -1;
 	snprintf(report->options, sizeof(report->options),
 		 "options: flags %#x, operations %u, helpers %u, ring_entries %u, inline_budget %u, "
@@ -66,7 +66,7 @@ static void start_library(uint64_t seed, uint32_t limit_flags)
 		 watched_fd == -1 ? "" : ", laio_fd() watched");
 }
 
-static void wait_for_news(void)
+static void wait_for_completions(void)
 {
 	struct pollfd one;
 
@@ -85,7 +85,7 @@ static long settle(void *handle, void *user)
 
 	memset(&completion, 0xa5, sizeof(completion));
 	do {
-		wait_for_news();
+		wait_for_completions();
 		count = laio_poll(&completion, 1, watched_fd == -1 ? NULL : &zero);
 	} while (count == 0);
 	if (count != 1) {
@@ -102,7 +102,7 @@ static long settle(void *handle, void *user)
 	return completion.laio_return_value;
 }
 
-/* Through the library, in one of several ways, and to its end. */
+/* Makes a call through the library, in one of several ways, and waits for its result. */
 static long call_laio(const struct call *call, int *background)
 {
 	static struct laio_status status;
@@ -138,7 +138,7 @@ static long call_laio(const struct call *call, int *background)
 		return value;
 	}
 	if (!handle)
-		return value; /* the system call itself says so */
+		return value; /* the result of the system call itself */
 	*background = 1;
 	value = settle(handle, user);
 	if (call->way == 1) {

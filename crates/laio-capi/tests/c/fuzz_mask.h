@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * fuzz_mask.h - what is different in any two runs, and is not compared.
+ * fuzz_mask.h - removes values that differ in any two runs from the comparison.
  */
 #ifndef FUZZ_MASK_H
 #define FUZZ_MASK_H
@@ -28,33 +28,33 @@ static const struct {
 	{ SYS_timerfd_gettime, 1, M_TIMER, 0 }, { SYS_timerfd_settime, 3, M_TIMER, 0 },
 	/* Chance. */
 	{ SYS_getrandom, 0, M_RETURNED, 0 },
-	/* The time, and what was used up until now. */
+	/* The time, and the resources used so far. */
 	{ SYS_clock_gettime, 1, M_BYTES, 16 }, { SYS_gettimeofday, 0, M_BYTES, 16 },
 	{ SYS_getrusage, 1, M_BYTES, sizeof(struct rusage) }, { SYS_times, 0, M_BYTES, 32 },
 	{ SYS_sysinfo, 0, M_BYTES, 112 },
-	/* The time that was left. */
+	/* The remaining time. */
 	{ SYS_ppoll, 2, M_BYTES, 16 }, { SYS_pselect6, 4, M_BYTES, 16 },
 	{ SYS_recvmmsg, 4, M_BYTES, 16 },
-	/* The processor that the thread was on. */
+	/* The CPU of the thread. */
 	{ SYS_getcpu, 0, M_BYTES, 4 }, { SYS_getcpu, 1, M_BYTES, 4 },
 #ifdef SYS_open
 	{ SYS_stat, 1, M_STAT, 0 }, { SYS_lstat, 1, M_STAT, 0 }, { SYS_getdents, 1, M_OLD_NAMES, 0 },
 	{ SYS_select, 4, M_BYTES, 16 }, { SYS_time, 0, M_BYTES, 8 },
-	/* Free blocks and inodes of a file system that others use too. */
+	/* Free blocks and inodes of a file system that other processes use too. */
 	{ SYS_ustat, 1, M_BYTES, 16 },
 #endif
 };
 
-/* Since the run began: the time itself then says nothing. Other times were set by a call. */
+/* A time since the start of the run is not compared. Earlier times were set by a call. */
 static time_t masked_since;
 
 /*
- * The device of eventfds and their kind, which share an inode with those of all other programs: its times
- * say nothing. Nor do those of a socket, which nobody sets: they are what was in the memory.
+ * The device of eventfds and similar files, which share an inode with those of all other programs: its
+ * times are random. So are those of a socket: no call sets them.
  */
 static dev_t anonymous;
 
-static void learn_anonymous(void)
+static void find_anonymous_device(void)
 {
 	struct stat status;
 	int fd = eventfd(0, 0);
@@ -112,7 +112,7 @@ static void mask_statfs(struct statfs *status)
 	status->f_bfree = status->f_bavail = status->f_ffree = 0;
 }
 
-/* The numbers of inodes. Both kinds of entry begin with them, and have their length 16 bytes on. */
+/* Inode numbers. Both kinds of entry begin with them, and have their length 16 bytes later. */
 static void mask_names(unsigned char *bytes, size_t count)
 {
 	uint16_t length;
@@ -165,14 +165,14 @@ static void mask_memory(const struct call *call, long value)
 			count = sizeof(struct flock);
 		else if (masks[i].kind != M_BYTES && masks[i].kind != M_QUOTA)
 			count = value > 0 ? (size_t)value : 0;
-		/* An entry was begun, and did not fit. */
+		/* The kernel started an entry that did not fit. */
 		if ((masks[i].kind == M_NAMES || masks[i].kind == M_OLD_NAMES) && value < 0 &&
 		    is_writable(place, 1) && place + (uint32_t)call->words[2] > arena_end())
 			memset((void *)place, 0, arena_end() - place);
-		/* The call fails in the middle of it, at the end of the arena. */
+		/* The call fails in the middle of an entry, at the end of the arena. */
 		if (is_writable(place, 1) && place + count > arena_end())
 			memset((void *)place, 0, arena_end() - place);
-		/* What is left is stored even if the call fails. */
+		/* The kernel stores the remaining time even if the call fails. */
 		if (!is_writable(place, count) || (value < 0 && masks[i].kind != M_BYTES))
 			continue;
 		bytes = (void *)place;
@@ -189,7 +189,7 @@ static void mask_memory(const struct call *call, long value)
 		case M_NAMES:
 		case M_OLD_NAMES:
 			mask_names((unsigned char *)bytes, count);
-			/* The next entry was begun, and did not fit. */
+			/* The kernel started the next entry, which did not fit. */
 			if (place + (uint32_t)call->words[2] > arena_end())
 				memset((unsigned char *)bytes + count, 0, arena_end() - place - count);
 			break;
@@ -200,12 +200,12 @@ static void mask_memory(const struct call *call, long value)
 				mask_chosen_name((unsigned char *)bytes + 3);
 			break;
 		case M_LOCK:
-			/* Who has the lock in the way; other commands have no such word. */
+			/* The process that holds the conflicting lock; other commands have no such word. */
 			if (((struct flock *)bytes)->l_pid == getpid())
 				((struct flock *)bytes)->l_pid = 1;
 			break;
 		case M_TIMER:
-			/* Only the interval, and whether it is set. */
+			/* Only the interval, and whether the timer is set. */
 			memset((unsigned char *)bytes + 16, ((int64_t *)bytes)[2] != 0, 16);
 			break;
 		default:
@@ -219,7 +219,7 @@ static long mask_value(long number, long value)
 {
 	switch ((int)number) {
 	case SYS_gettid:
-		/* A carrier has a number of its own: only whether it has one. */
+		/* A carrier has a number of its own: only whether there is one. */
 		if (settings.carried)
 			return value > 0;
 		return value - getpid();

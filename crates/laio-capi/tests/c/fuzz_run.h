@@ -17,7 +17,7 @@ struct program {
 
 /* ---- A run ---- */
 
-/* A transfer past the cache that fails may or may not have begun. */
+/* A direct transfer that fails may or may not have begun. */
 static int fails_directly(const struct call *call, long value)
 {
 	int flags = fcntl((int)call->words[0], F_GETFL);
@@ -25,7 +25,7 @@ static int fails_directly(const struct call *call, long value)
 	return value == -1 && flags != -1 && (flags & O_DIRECT);
 }
 
-/* Pages come and go, also those of a file that was just written. */
+/* Pages enter and leave the cache, also those of a file that was just written. */
 static int missed_the_cache(const struct call *call, int error)
 {
 	return (call->number == SYS_preadv2 || call->number == SYS_pwritev2) && error == EAGAIN &&
@@ -44,7 +44,7 @@ static void make_call(const struct program *program, int index)
 	memset(record, 0, sizeof(*record));
 	record->number = call.number;
 	record->words = hash_bytes(hash_bytes(1, w, sizeof(call.words)), arena, call.used);
-	/* What the other thread sends is less than asked for. */
+	/* The other thread sends fewer bytes than requested. */
 	if (call.feed == FEED_SOCKET && call.number == SYS_recvfrom)
 		call.words[3] &= ~(uintptr_t)MSG_WAITALL;
 	if (call.feed == FEED_SOCKET && call.number == SYS_recvmsg)
@@ -89,7 +89,7 @@ static void limit(int resource, rlim_t value)
 	setrlimit((__rlimit_resource_t)resource, &limit);
 }
 
-/* In the child. What it prints goes to `noise`, which the parent shows if the child dies. */
+/* Runs in the child. Its output goes to `noise`, which the parent shows if the child dies. */
 __attribute__((noreturn))
 static void run_child(const struct program *program, int noise)
 {
@@ -123,7 +123,7 @@ static void run_child(const struct program *program, int noise)
 	}
 	if (program->through)
 		RULE(laio_finish() == 0);
-	/* What the library has left open shows too. */
+	/* Also shows descriptors that the library has left open. */
 	describe_descriptors(report->text, sizeof(report->text), 4 * FUZZ_FDS);
 	report->finished = 1;
 	_exit(0);
@@ -215,7 +215,7 @@ enum { RUN_DONE, RUN_HUNG, RUN_DIED, RUN_FAILED };
 
 struct outcome {
 	int how;
-	int status;       /* as wait(2) tells */
+	int status;       /* from wait(2) */
 	char noise[600];  /* what the child printed */
 };
 
@@ -241,7 +241,7 @@ static void run(const struct program *program, struct report *of_child, struct o
 	CHECK(one.fd >= 0);
 	one.events = POLLIN;
 	one.revents = 0;
-	while (poll(&one, 1, 1000 * (program->through ? settings.patience : 4)) == -1 && errno == EINTR)
+	while (poll(&one, 1, 1000 * (program->through ? settings.run_limit : 4)) == -1 && errno == EINTR)
 		;
 	if (!(one.revents & POLLIN)) {
 		outcome->how = RUN_HUNG;

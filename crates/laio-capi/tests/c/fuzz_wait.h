@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * fuzz_wait.h - which calls are not made because they would, or might, wait for ever.
+ * fuzz_wait.h - which calls are skipped because they would, or might, never end.
  */
 #ifndef FUZZ_WAIT_H
 #define FUZZ_WAIT_H
@@ -8,7 +8,7 @@
 #include "fuzz_mask.h"
 #include "fuzz_wild.h"
 
-/* A pipe or socket that takes anything takes this much at once. */
+/* A pipe or socket that is writable accepts this many bytes at once. */
 #define TAKEN 4096u
 
 static int is_ready(int fd, short events)
@@ -21,8 +21,8 @@ static int is_ready(int fd, short events)
 	return poll(&one, 1, 0) != 0;
 }
 
-/* Whether calls on it may wait, in blocking mode and without a time-out of its own. */
-static int is_patient(int fd)
+/* Whether calls on it may wait: in blocking mode, and without a timeout of its own. */
+static int may_wait(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
 	struct stat status;
@@ -36,16 +36,16 @@ static int is_patient(int fd)
 
 static int waits_to_read(int fd)
 {
-	return is_patient(fd) && !is_ready(fd, POLLIN);
+	return may_wait(fd) && !is_ready(fd, POLLIN);
 }
 
 static int waits_to_write(int fd, size_t count)
 {
 	struct stat status;
 
-	if (!is_patient(fd) || fstat(fd, &status) == -1)
+	if (!may_wait(fd) || fstat(fd, &status) == -1)
 		return 0;
-	/* A counter takes no more than fits; none of what is written here would. */
+	/* A counter refuses values that overflow it; no value written here does. */
 	if (!S_ISFIFO(status.st_mode) && !S_ISSOCK(status.st_mode))
 		return 1;
 	return count > TAKEN || !is_ready(fd, POLLOUT);
@@ -89,17 +89,17 @@ static int waits_to_receive(int fd, int flags, int all)
 {
 	if (flags & MSG_DONTWAIT)
 		return 0;
-	if (is_patient(fd) && ((flags & MSG_WAITALL) || (all && !(flags & MSG_WAITFORONE))))
+	if (may_wait(fd) && ((flags & MSG_WAITALL) || (all && !(flags & MSG_WAITFORONE))))
 		return 1;
 	return waits_to_read(fd);
 }
 
-/* An address is given, whose queue may be full; the descriptor's own peer can be asked. */
+/* An address is given whose queue may be full; the descriptor's own peer can be queried. */
 static int waits_to_send(int fd, int flags, int addressed, size_t count)
 {
 	if (flags & MSG_DONTWAIT)
 		return 0;
-	return (addressed && is_patient(fd)) || waits_to_write(fd, count);
+	return (addressed && may_wait(fd)) || waits_to_write(fd, count);
 }
 
 static int waits_to_move(int in, int out, size_t count)
@@ -111,7 +111,7 @@ static int waits_to_move(int in, int out, size_t count)
 	return waits_to_read(in) || waits_to_write(out, count);
 }
 
-/* A blocking splice into a pipe waits for room, and then takes what fits. */
+/* A blocking splice into a pipe waits for free space, and then moves the bytes that fit. */
 static int waits_to_splice(int in, int out, size_t count, unsigned flags)
 {
 	struct stat status;
@@ -119,7 +119,7 @@ static int waits_to_splice(int in, int out, size_t count, unsigned flags)
 	if (fstat(out, &status) == 0 && S_ISFIFO(status.st_mode)) {
 		if (flags & SPLICE_F_NONBLOCK)
 			return waits_to_read(in);
-		return waits_to_read(in) || (is_patient(out) && !is_ready(out, POLLOUT));
+		return waits_to_read(in) || (may_wait(out) && !is_ready(out, POLLOUT));
 	}
 	return waits_to_move(in, out, count);
 }
@@ -133,7 +133,7 @@ static int waits_to_open(int directory, uintptr_t path, long flags)
 		return 0;
 	if (fstatat(directory, text, &status, 0) == -1 || !S_ISFIFO(status.st_mode))
 		return 0;
-	/* Both sides of this one are open, as long as nobody has closed it. */
+	/* Both ends of this one are open, unless the program has closed one. */
 	return fstat(W_FIFO, &fifo) == -1 || fifo.st_ino != status.st_ino;
 }
 
@@ -159,15 +159,15 @@ static int is_long(uintptr_t time)
 	return time == 0 || (given && given->tv_sec > 0);
 }
 
-/* It passes while messages are received, or does not, by chance. */
-static int is_brief(uintptr_t time)
+/* Whether it passes while messages are received is random. */
+static int is_short_time(uintptr_t time)
 {
 	const struct timespec *given = (const struct timespec *)memory_at(time, sizeof(*given));
 
 	return given && given->tv_sec == 0 && given->tv_nsec > 0 && given->tv_nsec < 1000000000;
 }
 
-/* select(2) adds up both, and has nothing against many microseconds. */
+/* select(2) adds both, and accepts a million microseconds or more. */
 static int is_long_timeval(uintptr_t time)
 {
 	const struct timeval *given = (const struct timeval *)memory_at(time, sizeof(*given));
@@ -175,8 +175,8 @@ static int is_long_timeval(uintptr_t time)
 	return time == 0 || (given && given->tv_sec + given->tv_usec / 1000000 > 0);
 }
 
-/* A lock on what has the inode of all eventfds and their kind is in the way of any program's. */
-static int is_everybodys(int fd)
+/* Eventfds and similar files share one inode, so a lock on it conflicts with those of other programs. */
+static int shares_inode(int fd)
 {
 	struct stat status;
 
@@ -196,7 +196,7 @@ static int waits_to_lock(int fd, int command, uintptr_t given)
 	return fcntl(fd, command == F_SETLKW ? F_GETLK : F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
-/* Takes the lock and gives it back: both runs do. */
+/* Takes the lock and releases it, in both runs. */
 static int waits_to_flock(int fd, int operation)
 {
 	if ((operation & LOCK_NB) || (operation & ~LOCK_NB) == LOCK_UN)
@@ -231,7 +231,7 @@ static int is_how(uintptr_t address, uint64_t *flags)
 	return how != NULL;
 }
 
-/* Asked with plain calls, just before the call: in both runs the answer is the same. */
+/* Queried with plain calls just before the call: both runs get the same answer. */
 static int would_wait(const struct call *call)
 {
 	const uintptr_t *w = call->words;
@@ -256,7 +256,7 @@ static int would_wait(const struct call *call)
 	case SYS_recvmsg:
 		return waits_to_receive(fd, (int)w[2], 0);
 	case SYS_recvmmsg:
-		return is_brief(w[4]) || waits_to_receive(fd, (int)w[3], (unsigned)w[2] > 1);
+		return is_short_time(w[4]) || waits_to_receive(fd, (int)w[3], (unsigned)w[2] > 1);
 	case SYS_sendto:
 		return waits_to_send(fd, (int)w[3], w[4] != 0, w[2]);
 	case SYS_sendmsg:
@@ -282,9 +282,9 @@ static int would_wait(const struct call *call)
 	case SYS_epoll_pwait2:
 		return is_long(w[3]) && !is_ready(fd, POLLIN);
 	case SYS_fcntl:
-		return is_lock((int)w[1]) && (is_everybodys(fd) || waits_to_lock(fd, (int)w[1], w[2]));
+		return is_lock((int)w[1]) && (shares_inode(fd) || waits_to_lock(fd, (int)w[1], w[2]));
 	case SYS_flock:
-		return is_everybodys(fd) || waits_to_flock(fd, (int)w[1]);
+		return shares_inode(fd) || waits_to_flock(fd, (int)w[1]);
 	case SYS_futex:
 		return waits_on_futex(w);
 	case SYS_rt_sigtimedwait:

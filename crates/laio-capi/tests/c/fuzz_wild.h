@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * fuzz_wild.h - any system call that cannot do harm, with words by chance; and how a program's calls are
+ * fuzz_wild.h - any harmless system call, with random words; and how a program's calls are
  * made.
  */
 #ifndef FUZZ_WILD_H
@@ -9,9 +9,9 @@
 #include "fuzz_calls.h"
 
 /*
- * Not made with random words: what ends, replaces, stops or signals a process; changes its identity,
- * memory or threads, or other processes; changes the machine or leaves something behind on it; waits for
- * ever; or tells something that is never the same twice.
+ * Never made with random words: calls that end, replace, stop or signal a process; change its identity,
+ * memory or threads, or other processes; change the machine or leave something behind on it; never end;
+ * or return values that are never the same twice.
  */
 static const short harmful[] = {
 	SYS_clone, SYS_execve, SYS_execveat, SYS_exit, SYS_exit_group, SYS_kill, SYS_tkill, SYS_tgkill,
@@ -57,7 +57,7 @@ static const short harmful[] = {
 	440, 441, 442, 443, 444, 445, 446, 448,
 	/* futex_waitv, set_mempolicy_home_node, cachestat, map_shadow_stack, futex_wait, futex_requeue */
 	449, 450, 451, 453, 455, 456,
-	/* They ask about a process by its number: who has it is chance. */
+	/* They query a process by its number, which is random. */
 	SYS_sched_rr_get_interval, SYS_sched_getparam, SYS_sched_getscheduler, SYS_sched_getaffinity, SYS_getpgid,
 	SYS_getsid, SYS_ioprio_get, SYS_get_robust_list,
 	/* lsm_set_self_attr, mseal, open_tree_attr, file_getattr, file_setattr */
@@ -111,13 +111,13 @@ static void wild_call(struct maker *m)
 	call->name = name_of(call->number);
 	for (i = 0; i < 6; i++) {
 		call->words[i] = wild_word(m);
-		/* Carriers have their descriptors from there on. */
+		/* The descriptors of carriers begin there. */
 		if ((unsigned)call->words[i] >= 512 && (unsigned)call->words[i] < FUZZ_TABLE)
 			call->words[i] -= 512;
 	}
 }
 
-/* A call with an empty name is about its descriptor: the library looks at the name itself. */
+/* A call with an empty name acts on its descriptor: the library reads the name itself. */
 static void keep_names_readable(struct call *call, const struct shape *shape)
 {
 	int i;
@@ -155,7 +155,7 @@ static int wanted_wild(void)
 	return !settings.only || strcmp(settings.only, "wild") == 0;
 }
 
-/* The call with this index, and what its words point to. */
+/* Shows the call with this index, and the memory that its words point to. */
 static void compose(uint64_t seed, int index, struct call *call)
 {
 	struct maker maker;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * fuzz_world.h - what a program begins with, what it leaves, and the thread that lets waiting calls go on.
+ * fuzz_world.h - the files that a program begins with and leaves, and the thread that ends its waits.
  */
 #ifndef FUZZ_WORLD_H
 #define FUZZ_WORLD_H
@@ -70,7 +70,7 @@ static void place_sockets(int type, int to)
 	place_pair(of, to);
 }
 
-/* Until it takes no more. */
+/* Writes until it is full. */
 static void fill_up(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
@@ -182,7 +182,7 @@ static void place_files(int direct)
 	place_file("lock2", O_RDWR, 0, W_FED_LOCK2);
 }
 
-/* All numbers are taken while the world is made, so that it and the library's own are out of the way. */
+/* Uses all low numbers while it makes the descriptors, so that these and the library's are above them. */
 static void take_all(void)
 {
 	int fd;
@@ -192,12 +192,12 @@ static void take_all(void)
 		fd = dup(0);
 	while (fd >= 0 && fd < FUZZ_FDS - 1);
 	CHECK_IS(fd, FUZZ_FDS - 1);
-	/* select(2) looks at as many as the table has room for, which grows when carriers have theirs. */
+	/* select(2) checks as many descriptors as the table has, which grows for the carriers' ones. */
 	CHECK_IS(dup2(0, FUZZ_TABLE - 1), FUZZ_TABLE - 1);
 	close(FUZZ_TABLE - 1);
 }
 
-/* Without O_NOFOLLOW, which may not show while some program has mounted a file system with a server. */
+/* Without O_NOFOLLOW, which is not reported while a file system with a server is mounted. */
 static int mode_of(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
@@ -241,7 +241,7 @@ static void make_world(int direct)
 	place_events();
 }
 
-/* ---- What a call has done to the descriptors ---- */
+/* ---- The descriptors after the calls ---- */
 
 static uint64_t hash_descriptors(void)
 {
@@ -260,7 +260,7 @@ static uint64_t hash_descriptors(void)
 	return hash;
 }
 
-/* With what waits in them, for people to compare. Called when the context has ended, or to look inside. */
+/* Includes the data in them, for people to compare. Called after the end of the context, or for a dump. */
 static void describe_descriptors(char *text, size_t size, int last)
 {
 	struct stat status;
@@ -279,7 +279,7 @@ static void describe_descriptors(char *text, size_t size, int last)
 	}
 }
 
-/* ---- The thread that lets waiting calls go on ---- */
+/* ---- The thread that ends waits ---- */
 
 static struct {
 	pthread_t thread;
@@ -356,7 +356,7 @@ static void *feeder_main(void *unused)
 	return NULL;
 }
 
-/* Whether the call waits now, and what will end that is in place. */
+/* Whether the call waits now, and the event that ends the wait is prepared. */
 static int can_feed(const struct call *call)
 {
 	const struct pollfd *one = (const struct pollfd *)memory_at(call->words[0], sizeof(*one));
@@ -364,11 +364,11 @@ static int can_feed(const struct call *call)
 	struct sockaddr_un peer;
 	socklen_t length = sizeof(peer);
 
-	if (fd >= W_FED && fd < W_END && !is_patient(fd) && call->feed != FEED_UNLOCK)
+	if (fd >= W_FED && fd < W_END && !may_wait(fd) && call->feed != FEED_UNLOCK)
 		return 0;
 	switch (call->feed) {
 	case FEED_PIPE:
-		/* Only a bad pointer to this one leads to another. */
+		/* A bad pointer makes ppoll wait for another descriptor than the one that is fed. */
 		if (call->number == SYS_ppoll && one && one->fd != W_FED)
 			return 0;
 		return !is_ready(W_FED, POLLIN) && is_ready(W_FED_W, POLLOUT) && is_ready(W_PIPE_W, POLLOUT);

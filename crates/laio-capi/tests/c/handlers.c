@@ -23,7 +23,7 @@ static volatile sig_atomic_t wrong_line;  /* a check that failed in the handler 
 			wrong_line = __LINE__;                           \
 	} while (0)
 
-/* Calls all there is; the first tells whether laio has been interrupted. */
+/* Calls all functions; the result of the first shows whether the signal has interrupted laio. */
 static void try_everything(int number)
 {
 	struct laio_completion completion;
@@ -97,7 +97,7 @@ struct target {
 	int fd;
 };
 
-/* Sends signals until one has met laio, then the byte for which it waits. */
+/* Sends signals until one has interrupted laio, then the byte for which it waits. */
 static void *interrupt(void *argument)
 {
 	struct target *target = (struct target *)argument;
@@ -116,7 +116,7 @@ static void inside_poll(int flags)
 	struct target target;
 	pthread_t other;
 	char byte = 0;
-	int fds[2], came;
+	int fds[2], got;
 	void *handle;
 
 	catch_with(try_everything, flags);
@@ -127,9 +127,9 @@ static void inside_poll(int flags)
 	other = test_thread(interrupt, &target);
 	do {
 		/* "Returns 0 when a signal handler has run", whatever SA_RESTART says. */
-		came = laio_poll(&completion, 1, NULL);
-		CHECK(came == 0 || came == 1);
-	} while (came == 0);
+		got = laio_poll(&completion, 1, NULL);
+		CHECK(got == 0 || got == 1);
+	} while (got == 0);
 	test_join(other);
 	CHECK_IS(wrong_line, 0);
 	CHECK_COMPLETION(completion, handle, 1, 0);
@@ -138,7 +138,7 @@ static void inside_poll(int flags)
 	test_close_pipe(fds);
 }
 
-/* A call that blocks in laio itself: only "sync" does. EINTR does not surface. */
+/* Only "sync" blocks in laio itself. EINTR does not surface. */
 static void inside_syscall(int flags)
 {
 	struct target target;
@@ -159,7 +159,7 @@ static void inside_syscall(int flags)
 	test_close_pipe(fds);
 }
 
-/* Handlers that interrupt calls of every sort, as they come. */
+/* Handlers that interrupt calls of every kind at random points. */
 static volatile sig_atomic_t stop_storm;
 
 static void *storm(void *argument)
@@ -180,7 +180,7 @@ static void many(void)
 	struct laio_call call;
 	pthread_t other;
 	char byte = 0;
-	int fds[2], i, came;
+	int fds[2], i, got;
 	void *handle;
 
 	catch_with(try_everything, SA_RESTART);
@@ -200,9 +200,9 @@ static void many(void)
 			continue;
 		}
 		CHECK(handle != NULL);
-		while ((came = laio_poll(&completion, 1, NULL)) == 0)
+		while ((got = laio_poll(&completion, 1, NULL)) == 0)
 			;
-		CHECK_IS(came, 1);
+		CHECK_IS(got, 1);
 		CHECK_COMPLETION(completion, handle, 1, 0);
 		CHECK_IS(byte, 'x');
 		CHECK_IS(laio_pending(NULL), 0);
@@ -246,7 +246,7 @@ static void before_poll(void)
 	test_close_pipe(fds);
 }
 
-/* A handler that comes at any time ends the poll, before or within: no lost wake-up. */
+/* A handler at any time ends the poll, before it or during it: no lost wakeup. */
 static void around_poll(void)
 {
 	struct laio_completion completion;
@@ -286,7 +286,7 @@ static void make_a_call(int number)
 	errno = error;
 }
 
-/* A handler that interrupts the program, not laio, finds nothing in its way. */
+/* A handler that interrupts the program, not laio, may call every function. */
 static void outside(void)
 {
 	int i;

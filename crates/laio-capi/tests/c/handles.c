@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * handles.c - taking and cancelling operations; handles that are stale, foreign, or no handles at all.
+ * handles.c - taking and cancelling operations; stale, foreign and invalid handles.
  */
 #include "test.h"
 
@@ -39,7 +39,7 @@ static void take(void)
 		CHECK_FAILS(laio_take(NULL, handles[i], &completion), EINPROGRESS);
 	CHECK_FAILS(laio_take(NULL, handles[0], NULL), EFAULT);
 
-	/* Looks for news by itself: no poll comes between. */
+	/* A take collects completions itself: no poll is needed before it. */
 	CHECK_IS(write(fds[1][1], "b", 1), 1);
 	while (laio_take(NULL, handles[1], &completion) != 0) {
 		CHECK_IS(errno, EINPROGRESS);
@@ -51,14 +51,14 @@ static void take(void)
 	expect_no_handle(NULL, handles[1]);
 	CHECK_IS(laio_pending(NULL), 2);
 
-	/* What was finished when another was looked for is not lost, nor delivered twice. */
+	/* A completion collected during another take is neither lost nor delivered twice. */
 	CHECK_IS(write(fds[0][1], "a", 1), 1);
 	CHECK_FAILS(laio_take(NULL, handles[2], &completion), EINPROGRESS);
 	completion = test_await(NULL, handles[0]);
 	CHECK_COMPLETION(completion, handles[0], 1, 0);
 	expect_no_handle(NULL, handles[0]);
 
-	/* Taken after a poll that had no room for it. */
+	/* Taken after a poll whose array had no space for it. */
 	handles[0] = test_begin_read(NULL, fds[0][0], &bytes[0], 1);
 	CHECK_IS(write(fds[0][1], "a", 1), 1);
 	CHECK_IS(write(fds[2][1], "c", 1), 1);
@@ -76,7 +76,7 @@ static void take(void)
 		test_close_pipe(fds[i]);
 }
 
-/* A cancelled operation completes once, and has taken nothing from the pipe. */
+/* A cancelled operation completes once, and has taken no byte from the pipe. */
 static void cancel(void)
 {
 	struct laio_completion completion;
@@ -96,7 +96,7 @@ static void cancel(void)
 	CHECK_IS(read(fds[0], &byte, 1), 1);
 	CHECK_IS(byte, 'x');
 
-	/* Finished, and not yet delivered: what is delivered is the result. */
+	/* Finished but undelivered: poll delivers the result, not a cancellation. */
 	handle = test_begin_read(NULL, fds[0], &byte, 1);
 	CHECK_IS(write(fds[1], "y", 1), 1);
 	while (laio_take(NULL, handle, &completion) != 0)
@@ -106,7 +106,7 @@ static void cancel(void)
 	test_close_pipe(fds);
 }
 
-/* EALREADY for what poll will deliver, which stays as it is. */
+/* EALREADY for a finished operation, whose completion stays as it is. */
 static void cancel_finished(void)
 {
 	struct laio_completion completion;
@@ -119,7 +119,7 @@ static void cancel_finished(void)
 		test_pipe(fds[i]);
 		handles[i] = test_begin_read(NULL, fds[i][0], &bytes[i], 1);
 	}
-	/* With room for one, and news of two, the other waits. */
+	/* With space for one completion, the second one stays for the next poll. */
 	CHECK_IS(write(fds[0][1], "x", 1), 1);
 	CHECK_IS(write(fds[1][1], "x", 1), 1);
 	for (i = 0; i < 20; i++) {
@@ -129,7 +129,7 @@ static void cancel_finished(void)
 	CHECK_IS(laio_poll(&completion, 1, NULL), 1);
 	i = completion.laio_handle == handles[0] ? 1 : 0;
 	if (laio_cancel(NULL, handles[i]) == 0) {
-		/* A machine so busy that the news was late: then it is cancelled, or was faster. */
+		/* On a busy machine the completion may come late; the operation may then be cancelled. */
 		completion = test_await(NULL, handles[i]);
 		CHECK(completion.laio_errno == ECANCELED || completion.laio_return_value == 1);
 	} else {
@@ -147,7 +147,7 @@ static void cancel_finished(void)
 		test_close_pipe(fds[i]);
 }
 
-/* A handle names no other operation later on, however many come and go in its place. */
+/* A handle never identifies a later operation, however many use its slot. */
 static void stale(void)
 {
 	enum { ROUNDS = 1000, KEPT = 16 };
@@ -191,7 +191,7 @@ static void words(void)
 	for (i = 0; i < (int)sizeof(handle) * 8; i++)
 		expect_no_handle(NULL, (void *)((uintptr_t)handle ^ (uintptr_t)1 << i));
 	for (i = 0; i < 10000; i++) {
-		/* xorshift: any words will do, and the same each time. */
+		/* xorshift: any words, the same in each run. */
 		random ^= random << 13;
 		random ^= random >> 7;
 		random ^= random << 17;
@@ -261,7 +261,7 @@ static void other_thread(void)
 	test_close_pipe(fds);
 }
 
-/* The handles of a context that has ended are not those of the next one. */
+/* The handles of an ended context are not those of the next one. */
 static void after_finish(void)
 {
 	char bytes[2] = { 0 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * handoffs.c - pipes, files, names and waits through the back end "activations", mixed at random, many in
- * flight: every result is checked, and comes once. For the sanitizers too, which watch the program's side.
+ * handoffs.c - pipes, files, names and waits through the back end "activations" at random, many in
+ * flight: every result is checked, and arrives once. The sanitizers watch the program's side.
  *
- *     ./handoffs [hand-offs for each way of noticing]
+ *     ./handoffs [hand-offs for each detector]
  */
 #include "test.h"
 
@@ -15,14 +15,14 @@
 
 enum { PIPE, EVENT, WORD, BYTES, NAME, MISSING, SLEEP, KINDS };
 
-/* One call at a time, and what it needs. */
+/* One call at a time, with its memory. */
 struct lane {
 	int pipe[2], event, kind, busy, fed;
 	struct pollfd poll;
 	uint32_t word;
 	uint64_t stamp;
 	size_t from;
-	unsigned char room[512];
+	unsigned char buffer[512];
 	struct stat status;
 	void *handle;                /* NULL: the call is over */
 };
@@ -84,19 +84,19 @@ static void check_lane(struct lane *lane, long value, int error)
 	switch (lane->kind) {
 	case PIPE:
 		CHECK_IS(value, 8);
-		CHECK(memcmp(lane->room, &lane->stamp, 8) == 0);
+		CHECK(memcmp(lane->buffer, &lane->stamp, 8) == 0);
 		break;
 	case EVENT:
 		CHECK_IS(value, 1);
 		CHECK_IS(read(lane->event, &count, 8), 8);
 		break;
 	case WORD:
-		/* The word had changed before a call that was interrupted began anew. */
+		/* The word had changed before an interrupted call was repeated. */
 		CHECK(value == 0 || (value == -1 && error == EAGAIN));
 		break;
 	case BYTES:
-		CHECK_IS(value, sizeof(lane->room));
-		CHECK(memcmp(lane->room, contents + lane->from, sizeof(lane->room)) == 0);
+		CHECK_IS(value, sizeof(lane->buffer));
+		CHECK(memcmp(lane->buffer, contents + lane->from, sizeof(lane->buffer)) == 0);
 		break;
 	case NAME:
 		CHECK_IS(value, 0);
@@ -110,7 +110,7 @@ static void check_lane(struct lane *lane, long value, int error)
 		CHECK_IS(value, 0);
 		break;
 	}
-	memset(lane->room, 0xee, 8);
+	memset(lane->buffer, 0xee, 8);
 }
 
 static void begin(struct lane *lane)
@@ -118,16 +118,16 @@ static void begin(struct lane *lane)
 	static uint64_t stamp;
 	long value;
 
-	/* Those that certainly wait are the more. */
+	/* Calls that certainly wait are more frequent. */
 	lane->kind = below(2) ? (int)below(3) : (int)below(KINDS);
 	lane->busy = 1;
 	lane->fed = 0;
 	lane->stamp = ++stamp;
-	lane->from = below(FILE_SIZE - sizeof(lane->room));
+	lane->from = below(FILE_SIZE - sizeof(lane->buffer));
 	lane->status.st_size = 0;
 	switch (lane->kind) {
 	case PIPE:
-		value = laio_syscall(SYS_read, lane->pipe[0], lane->room, (size_t)8);
+		value = laio_syscall(SYS_read, lane->pipe[0], lane->buffer, (size_t)8);
 		break;
 	case EVENT:
 		value = laio_syscall(SYS_ppoll, &lane->poll, (size_t)1, (void *)0, (void *)0, (size_t)0);
@@ -137,7 +137,7 @@ static void begin(struct lane *lane)
 				     (uintptr_t)__atomic_load_n(&lane->word, __ATOMIC_SEQ_CST), (void *)0);
 		break;
 	case BYTES:
-		value = laio_syscall(SYS_pread64, file, lane->room, sizeof(lane->room), lane->from);
+		value = laio_syscall(SYS_pread64, file, lane->buffer, sizeof(lane->buffer), lane->from);
 		break;
 	case NAME:
 		value = laio_syscall(SYS_newfstatat, AT_FDCWD, name, &lane->status, (size_t)0);
@@ -156,7 +156,7 @@ static void begin(struct lane *lane)
 		check_lane(lane, value, errno);
 }
 
-/* Brings what a call waits for, once. */
+/* Makes the action that ends a call's wait, once. */
 static void feed(struct lane *lane)
 {
 	uint64_t one = 1;
@@ -178,10 +178,10 @@ static void collect(long milliseconds)
 {
 	struct laio_completion done[8];
 	struct timespec time = test_ms(milliseconds);
-	int came = laio_poll(done, 8, &time), i, at;
+	int got = laio_poll(done, 8, &time), i, at;
 
-	CHECK(came >= 0);
-	for (i = 0; i < came; i++) {
+	CHECK(got >= 0);
+	for (i = 0; i < got; i++) {
 		for (at = 0; at < LANES && lanes[at].handle != done[i].laio_handle; at++)
 			;
 		CHECK(at < LANES);
@@ -218,7 +218,7 @@ static void run(uint32_t detector, uint64_t wanted)
 				feed(lane);
 			else
 				begin(lane);
-			/* The C library believes that it is one thread. */
+			/* For the C library the program is one thread. */
 			free(malloc(100 + below(4000)));
 			collect(0);
 		}

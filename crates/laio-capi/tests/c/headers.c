@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * headers.c - laio.h stands alone, may be included twice, and has the layout that programs were compiled
- * with. Nothing comes before it here, and no feature macro is defined: it must do with C99 alone.
+ * headers.c - laio.h needs no other header, may be included twice, and keeps the layout that programs were
+ * compiled with. Nothing is included before it here, and no feature macro is defined: C99 is enough.
  */
 #include <laio.h>
 #include <laio.h>
@@ -95,7 +95,7 @@ ASSERT(sizeof(long) != 8 || offsetof(struct laio_info, carrier_threads) == 52);
 ASSERT(sizeof(long) != 8 || offsetof(struct laio_info, waiting_helpers) == 56);
 ASSERT(sizeof(long) != 8 || sizeof(struct laio_info) == 64);
 
-/* The initialisers fit their structs, also where the number is no constant. */
+/* The initialisers match their structs, also where the number is not a constant. */
 static int initialisers(long number)
 {
 	struct laio_options options = LAIO_OPTIONS_INIT;
@@ -145,7 +145,7 @@ int main(void)
 		return 1;
 	}
 	if (strcmp(laio_version(), "0.1.0") != 0) {
-		fprintf(stderr, "%s: expected version 0.1.0, came %s\n", __FILE__, laio_version());
+		fprintf(stderr, "%s: expected version 0.1.0, got %s\n", __FILE__, laio_version());
 		return 1;
 	}
 	return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * limits.c - what happens at the limits of operations and helpers, and when the inline budget is spent.
+ * limits.c - behaviour at the limits of operations and helpers, and after the inline budget is used up.
  */
 #include "test.h"
 
@@ -42,7 +42,7 @@ static void empty(void)
 		test_close_pipe(fds[i]);
 }
 
-/* EAGAIN: nothing has been done, and the program may try again when one has been delivered. */
+/* EAGAIN: the call had no effect, and the program may repeat it after a delivery. */
 static void refuses(void)
 {
 	struct laio_options options = LAIO_OPTIONS_INIT;
@@ -68,7 +68,7 @@ static void refuses(void)
 	CHECK_IS(stats.limited, 3);
 	CHECK_IS(stats.operations_max, LIMIT);
 
-	/* Finished, but not yet delivered: there is no room yet. */
+	/* Finished but undelivered: its slot is not free yet. */
 	ready = laio_fd(context);
 	CHECK_IS(write(fds[0][1], "x", 1), 1);
 	test_sleep(-1, ready);
@@ -77,7 +77,7 @@ static void refuses(void)
 	CHECK_COMPLETION(completion, handles[0], 1, 0);
 	CHECK_FAILS(laio_submit(context, &call, &handle), EINPROGRESS);
 
-	/* A close is made all the same: nobody wants to be told to try again. */
+	/* A close succeeds at the limit: no program repeats a failed close. */
 	if (!test_is_sync()) {
 		int fd = dup(2);
 
@@ -95,13 +95,13 @@ static void refuses(void)
 static void *feed(void *argument)
 {
 	(void)argument;
-	/* The call may not have come to the limit yet, which is as good. */
+	/* The call may not have reached the limit yet, which is also correct. */
 	test_nap();
 	CHECK_IS(write(fds[2][1], "x", 1), 1);
 	return NULL;
 }
 
-/* LAIO_WAIT_AT_LIMIT: the call waits for one to finish, which is still delivered. */
+/* LAIO_WAIT_AT_LIMIT: the call waits until an operation finishes, whose completion is still delivered. */
 static void waits(void)
 {
 	struct laio_options options = LAIO_OPTIONS_INIT;
@@ -138,7 +138,7 @@ static void waits(void)
 	empty();
 }
 
-/* More waits than helpers: the rest queue, and each is done in the end. */
+/* More waits than helpers: the rest queue, and each completes in the end. */
 static void few_helpers(void)
 {
 	struct laio_options options = LAIO_OPTIONS_INIT;
@@ -161,7 +161,7 @@ static void few_helpers(void)
 	}
 	CHECK_IS(laio_info(context, &info), 0);
 	CHECK(info.helper_threads <= 2);
-	/* What queues for a helper can be cancelled as well. */
+	/* Operations that queue for a helper can also be cancelled. */
 	CHECK_IS(laio_cancel(context, handles[LIMIT]), 0);
 	completion = test_await(context, handles[LIMIT]);
 	CHECK_COMPLETION(completion, handles[LIMIT], -1, ECANCELED);
@@ -179,7 +179,7 @@ static void few_helpers(void)
 	empty();
 }
 
-/* At the limit of waits the next one fails, and calls that end have a helper. */
+/* At the limit of waits the next one fails, and calls that end by themselves have a helper. */
 static void many_waits(void)
 {
 	struct laio_options options = LAIO_OPTIONS_INIT;
@@ -220,7 +220,7 @@ static void many_waits(void)
 	empty();
 }
 
-/* A program whose calls are all done at once still gets to its completions. */
+/* A program whose calls all finish inline still gets its completions. */
 static void inline_budget(uint32_t budget)
 {
 	struct laio_options options = LAIO_OPTIONS_INIT;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * numbers.c - numbers that are no system calls, and system calls that are refused.
+ * numbers.c - numbers without a system call, and system calls that laio refuses.
  */
 #include "test.h"
 
-/* The error of a call that does not succeed, now or later; 0 if it does. */
+/* The error of a failing call, inline or later; 0 if it succeeds. */
 static int error_of(long number, uintptr_t word)
 {
 	struct laio_call call = LAIO_CALL_INIT(number);
@@ -34,11 +34,11 @@ static void unknown(void)
 		random ^= random >> 7;
 		random ^= random << 17;
 		number = (long)(random % INT_MAX);
-		/* The range in which Linux may have calls by now, and that of x32. */
+		/* The range in which newer kernels may have calls, and that of x32. */
 		if (number >= 600 && !(number & 0x40000000))
 			CHECK_IS(error_of(number, 0), ENOSYS);
 	}
-	/* The kernel looks at the lower half only; whether laio does, nothing bad comes of it. */
+	/* The kernel reads the lower half only; whether laio does, the result is harmless. */
 	CHECK(error_of(LONG_MAX, 0) == ENOSYS);
 	if (sizeof(long) == 8) {
 		int error = error_of((long)((uint64_t)1 << 32 | SYS_getpid), 0);
@@ -56,14 +56,14 @@ static void expect_error(long number, int first, int second)
 	CHECK_IS(laio_submit(NULL, &call, &handle), -1);
 	CHECK(handle == NULL);
 	if (errno != first && errno != second)
-		TEST_FAIL("system call %ld: expected errno %d, came %d", number, first, errno);
+		TEST_FAIL("system call %ld: expected errno %d, got %d", number, first, errno);
 	errno = 0;
 	CHECK_IS(laio_syscall(number, 0L, 0L, 0L, 0L, 0L, 0L), -1);
 	CHECK(errno == first || errno == second);
 	CHECK(laio_gethandle() == NULL);
 }
 
-/* Refused at once, in every back end, and no process comes of it. */
+/* Refused at once in every back end, without making a process. */
 static void refused(void)
 {
 #ifdef SYS_fork
@@ -81,7 +81,7 @@ static void refused(void)
 	CHECK_FAILS(waitpid(-1, NULL, WNOHANG), ECHILD);
 }
 
-/* Calls that end the process, or become another program, do so. */
+/* Calls that end the process, or execute another program, do so. */
 static void ends(void *argument)
 {
 	(void)argument;

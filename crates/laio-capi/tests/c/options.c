@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * options.c - how a context is made: sizes of other versions, values that are none, every limit.
+ * options.c - making contexts: sizes of other versions, invalid values, every limit.
  */
 #include "test.h"
 
 #include <sys/resource.h>
 
-/* Options are judged alike for the thread's own context and for further ones. */
+/* The same options are valid for the thread's own context and for further ones. */
 static void expect_refused_(const struct laio_options *options, int error)
 {
 	CHECK_FAILS(laio_init(options), error);
@@ -57,7 +57,7 @@ static void sizes(void)
 		larger.tail[i] = 0;
 	}
 
-	/* Nothing is read beyond the size that is told: what follows cannot be read. */
+	/* The library reads nothing beyond the given size: the memory behind it is unmapped. */
 	pages = (char *)mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(pages != (char *)MAP_FAILED);
 	CHECK_IS(mprotect(pages + page, page, PROT_NONE), 0);
@@ -68,7 +68,7 @@ static void sizes(void)
 	memset(edge, 0, sizeof(*edge));
 	edge->size = sizeof(*edge);
 	expect_accepted(edge);
-	/* As before it had carriers. */
+	/* The size of the struct before it had the field for carriers. */
 	edge = (struct laio_options *)(void *)(pages + page - offsetof(struct laio_options, carriers));
 	memset(edge, 0, offsetof(struct laio_options, carriers));
 	edge->size = offsetof(struct laio_options, carriers);
@@ -118,7 +118,7 @@ static void backends(void)
 	options.backend = name;
 	expect_refused(&options, EINVAL);
 
-	/* Every name that the library tells can be asked for; the context then says the same. */
+	/* Every name that the library lists is accepted; the context then reports the same name. */
 	for (i = 0; laio_strbackend(i); i++) {
 		struct laio_info info = LAIO_INFO_INIT;
 		struct laio_context *context;
@@ -149,13 +149,13 @@ static void environment(void)
 		TEST_FAIL("setenv: %s", strerror(errno));
 	expect_refused(NULL, EINVAL);
 	expect_refused(&options, EINVAL);
-	/* The first use of a thread makes its context, and tells the error. */
+	/* The first use of a thread makes its context, and returns the error. */
 	CHECK_FAILS(laio_syscall(SYS_gettid), EINVAL);
 	CHECK(laio_gethandle() == NULL);
 	CHECK_NULL(laio_context_current(), EINVAL);
 	CHECK_FAILS(laio_pending(NULL), EINVAL);
 	CHECK_FAILS(laio_syscall(SYS_read, 0, &byte, (size_t)1), EINVAL);
-	/* What the program asks for goes before what the environment asks for. */
+	/* The program's choice has precedence over the environment's. */
 	options.backend = "threads";
 	expect_accepted(&options);
 	options.backend = NULL;
@@ -164,7 +164,7 @@ static void environment(void)
 	CHECK_IS(laio_info(NULL, &info), 0);
 	CHECK(strcmp(info.backend, "hybrid") == 0);
 	CHECK_IS(laio_finish(), 0);
-	/* Empty means the default, as unset does. */
+	/* Empty means the default, like unset. */
 	CHECK_IS(setenv("LAIO_BACKEND", "", 1), 0);
 	CHECK_IS(laio_info(NULL, &info), 0);
 	CHECK(strcmp(info.backend, "lazy") == 0);
@@ -183,7 +183,7 @@ static void limits(void)
 	static const int32_t no_signals[] = { -1, SIGKILL, SIGSTOP, 65, 1000, INT32_MAX, INT32_MIN };
 	int i;
 
-	/* The defaults that the header names. */
+	/* The defaults that the header documents. */
 	CHECK_IS(laio_init(NULL), 0);
 	CHECK_IS(laio_info(NULL, &info), 0);
 	CHECK_IS(info.operations, 65536);
@@ -235,7 +235,7 @@ static void limits(void)
 	}
 }
 
-/* Without descriptors no context can be made, and nothing is left behind: then it can. */
+/* Without free descriptors no context can be made, and nothing leaks; with free ones it can. */
 static void no_descriptors(void)
 {
 	struct rlimit before, none;
@@ -256,7 +256,7 @@ static void no_descriptors(void)
 	expect_accepted(NULL);
 }
 
-/* Contexts come and go without leaving descriptors behind. */
+/* Making and ending contexts leaks no descriptors. */
 static void no_leaks(void)
 {
 	struct laio_context *context;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * order.c - the order of calls on one descriptor, and descriptors that are closed under operations.
+ * order.c - the order of calls on one descriptor, and closing descriptors with operations in flight.
  */
 #include "test.h"
 
-/* Reads of a stream get its bytes in the order in which they were made. */
+/* Reads of a stream get its bytes in the order of the calls. */
 static void streams(void)
 {
 	enum { COUNT = 16 };
@@ -23,7 +23,7 @@ static void streams(void)
 	test_close_pipe(fds);
 }
 
-/* Ordered mode: positioned writes of one place end with the last. */
+/* Ordered mode: of positioned writes at one offset the last one wins. */
 static void ordered(void)
 {
 	enum { COUNT = 32, SIZE = 4096 };
@@ -67,7 +67,7 @@ static void ordered(void)
 	CHECK_IS(laio_forget(NULL, INT_MAX), 0);
 	CHECK_IS(laio_forget(NULL, fd), 0);
 
-	/* Also a pipe; it changes nothing there. */
+	/* Also valid for a pipe, without effect. */
 	test_pipe(fds);
 	CHECK_IS(laio_set_ordered(NULL, fds[0], 1), 0);
 	handles[0] = test_begin_read(NULL, fds[0], &block[0], 1);
@@ -79,7 +79,7 @@ static void ordered(void)
 	test_close_pipe(fds);
 }
 
-/* A close through laio cancels what is in flight on the descriptor, and closes it. */
+/* A close through laio cancels the operations in flight on the descriptor, and closes it. */
 static void close_under(int count, int *fds, int which)
 {
 	struct laio_completion completion;
@@ -87,18 +87,18 @@ static void close_under(int count, int *fds, int which)
 	struct laio_call call;
 	char bytes[4] = { 0 };
 	int i, seen = 0, closed = 0, fd = fds[which];
-	long came;
+	long result;
 
 	for (i = 0; i < count; i++)
 		handles[i] = test_begin_read(NULL, fd, &bytes[i], 1);
 	call = test_call(SYS_close, (uintptr_t)fd, 0, 0);
-	came = laio_submit(NULL, &call, &closing);
-	if (came == -1) {
+	result = laio_submit(NULL, &call, &closing);
+	if (result == -1) {
 		CHECK_IS(errno, EINPROGRESS);
 		/* A close is not cancelled. */
 		CHECK(laio_cancel(NULL, closing) == 0 || errno == EALREADY);
 	} else {
-		CHECK_IS(came, 0);
+		CHECK_IS(result, 0);
 		closed = 1;
 	}
 	while (laio_pending(NULL) > 0) {
@@ -125,8 +125,8 @@ static void close_under(int count, int *fds, int which)
 	close(fds[1 - which]);
 }
 
-/* After a close the number may mean something else, of which nothing is known yet. */
-static void numbers_again(void)
+/* After a close the number may belong to another file, about which the context knows nothing. */
+static void reused_numbers(void)
 {
 	struct laio_call call;
 	char text[8];
@@ -148,14 +148,14 @@ static void numbers_again(void)
 		call = test_call(SYS_pread64, (uintptr_t)fds[0], (uintptr_t)text, 7);
 		CHECK_IS(test_finish(NULL, &call), 7);
 		CHECK(memcmp(text, "content", 7) == 0);
-		/* Closed behind the context's back, which is then told so. */
+		/* Closed by a plain call; laio_forget() then informs the context. */
 		close(fds[0]);
 		CHECK_IS(laio_forget(NULL, fds[0]), 0);
 		close(fds[1]);
 	}
 }
 
-/* Closed plainly while a read is in flight: it goes on, as a read(2) in another thread would. */
+/* Closed by a plain call while a read is in flight: the read continues, like read(2) in another thread. */
 static void closed_elsewhere(void)
 {
 	struct laio_completion completion;
@@ -190,7 +190,7 @@ int main(void)
 		CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 		close_under(count, fds, 1);
 	}
-	numbers_again();
+	reused_numbers();
 	closed_elsewhere();
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * pointers.c - wrong pointers, and structs that make no sense, in the arguments of system calls: never a
- * crash, and the same answers as from syscall(2).
+ * pointers.c - invalid pointers and structs in the arguments of system calls: never a crash, and the same
+ * results as from syscall(2).
  */
 #include "same.h"
 
@@ -15,7 +15,7 @@ static struct {
 } wrong[12];
 static int wrong_count;
 
-static char *edge; /* the end of memory: before it one may write, after it nothing */
+static char *edge; /* the end of memory: writable before it, unmapped after it */
 
 static void add(const char *name, uintptr_t value)
 {
@@ -24,7 +24,7 @@ static void add(const char *name, uintptr_t value)
 	wrong_count++;
 }
 
-static void make_wrong_pointers(void)
+static void make_invalid_pointers(void)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	int private_memory = MAP_PRIVATE | MAP_ANONYMOUS;
@@ -38,7 +38,7 @@ static void make_wrong_pointers(void)
 	add("1", 1);
 	add("4095", 4095);
 	add("PROT_NONE", (uintptr_t)(pages + page));
-	/* Below all that the kernel gives away by itself. */
+	/* Below all addresses that the kernel chooses itself. */
 	add("unmapped", 0x20000);
 	add("read only", (uintptr_t)read_only);
 	add("the last byte", (uintptr_t)(pages + page - 1));
@@ -51,7 +51,7 @@ static void make_wrong_pointers(void)
 	}
 }
 
-/* Each word that has a p is replaced by each wrong pointer. */
+/* Replaces each word that has a p by each invalid pointer. */
 static void try_pointers(const char *name, enum same_kind kind, long number, const char *letters,
 			 const uintptr_t *given)
 {
@@ -77,7 +77,7 @@ static void try_pointers(const char *name, enum same_kind kind, long number, con
 		TEST_FROM(try_pointers(#name, kind, SYS_##name, letters, given_words)); \
 	} while (0)
 
-/* As TRY, with a word within the world that has the wrong value instead. */
+/* Like TRY, with an invalid value in one word of the world instead. */
 static void try_within(const char *name, enum same_kind kind, long number, const uintptr_t *given,
 		       void *place, uintptr_t value, const char *what)
 {
@@ -123,7 +123,7 @@ static void bytes(void)
 	TRY(sendfile, SAME_VALUE, "wwp", to, file, 0, 5);
 	TRY(splice, SAME_VALUE, "wpwp", from, 0, file, P(&world_offset), 5, 0);
 	TRY(copy_file_range, SAME_VALUE, "wpwp", file, 0, file, P(&world_offset), 5, 0);
-	/* The vectors can be read, what they point to cannot; and lengths that make no sense. */
+	/* Readable vectors with invalid pointers and lengths. */
 	for (i = 0; i < wrong_count; i++) {
 		uintptr_t bad = wrong[i].value;
 
@@ -222,7 +222,7 @@ static void names(void)
 #endif
 }
 
-/* A struct that is longer or shorter than this kernel's, or has values that it does not know. */
+/* A struct that is longer or shorter than this kernel's, or has unknown values. */
 static void open_how(void)
 {
 	static const uintptr_t sizes[] = {
@@ -272,7 +272,7 @@ static void waits(void)
 	TRY(futex, SAME_VALUE, "pwwp", word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 1, time);
 	TRY(wait4, SAME_VALUE, "wpwp", (uintptr_t)-1, 0, 0, 0);
 	TRY(waitid, SAME_VALUE, "wwpwp", P_ALL, 0, 0, WEXITED, 0);
-	/* Signals 1 and 2, which do not come. */
+	/* Signals 1 and 2, which do not arrive. */
 	TRY(rt_sigtimedwait, SAME_VALUE, "ppw", P(&world_offset), 0, time, 8);
 	TRY(getrandom, SAME_ERROR, "p", out, 10, 0);
 	TRY(uname, SAME_VALUE, "p", out);
@@ -289,7 +289,7 @@ static void waits(void)
 #endif
 }
 
-/* Times that are none, and that must be seen to be so before any wait. */
+/* Invalid times, which must fail before any wait. */
 static void times(void)
 {
 	static const struct { long sec, nsec; } no_times[] = {
@@ -345,11 +345,11 @@ int main(void)
 	test_start();
 	test_need_pipes();
 	if (test_under_valgrind())
-		test_skip("memcheck takes offence at wrong pointers before the kernel does");
+		test_skip("memcheck reports bad pointers before the kernel sees them");
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGSEGV, same_crashes);
 	signal(SIGBUS, same_crashes);
-	make_wrong_pointers();
+	make_invalid_pointers();
 	world_begin();
 	same_in_every_way(all);
 	world_remove();

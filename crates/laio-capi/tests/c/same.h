@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * same.h - makes a call plainly and through laio, each time in the same little world of files, pipes and
- * sockets, and checks that both come to the same: value, error, what was written to memory, and what
- * became of the world.
+ * same.h - makes a call plainly and through laio, each time in an equal small world of files, pipes and
+ * sockets, and compares value, error, the memory written, and the state of the world
+ * afterwards.
  */
 #ifndef LAIO_SAME_H
 #define LAIO_SAME_H
@@ -12,7 +12,7 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 
-/* What of a call can be compared. */
+/* The parts of a result that can be compared. */
 enum same_kind {
 	SAME_VALUE,      /* all of it */
 	SAME_DESCRIPTOR, /* not the number: it is a new descriptor, which is closed again */
@@ -28,7 +28,7 @@ static int world_pipe[2];
 static int world_sockets[2];
 static int world_set; /* an epoll set in which the pipe is readable */
 
-/* Where calls put what they tell, and from where they take it. */
+/* The memory that calls write and read. */
 static union {
 	unsigned char bytes[8192];
 	uint64_t words[1024];
@@ -46,7 +46,7 @@ static int64_t world_offset;
 static struct epoll_event world_event;
 static uint64_t world_how[4]; /* struct open_how, and a word beyond */
 
-/* A pointer within these that is to be wrong. */
+/* Invalid pointers within these. */
 static uintptr_t *world_wrong_place;
 static uintptr_t world_wrong_value;
 
@@ -134,7 +134,7 @@ static inline void world_remove(void)
 	CHECK_IS(rmdir(world_directory), 0);
 }
 
-/* What became of it. */
+/* The state of the world after a call. */
 struct world_state {
 	long long position, size, mode, uid, readable[3], new_mode, moved_mode;
 	int length, ready, offset;
@@ -174,7 +174,7 @@ struct same_result {
 	unsigned char out[sizeof(world_out)];
 };
 
-/* What is being compared, for the message if that crashes. */
+/* The call that is compared, for the message after a crash. */
 static char same_what[128];
 
 static inline void same_crashes(int number)
@@ -208,7 +208,7 @@ static inline void same_make(int by_laio, enum same_kind kind, long number, cons
 		result->value = 0;
 }
 
-/* Checks that the call with these words comes to the same through laio. */
+/* Checks that the call with these words has the same result through laio. */
 static inline void same_words(const char *name, enum same_kind kind, long number, const uintptr_t words[6])
 {
 	static struct same_result plain, laio;
@@ -217,18 +217,18 @@ static inline void same_words(const char *name, enum same_kind kind, long number
 	same_make(1, kind, number, words, &laio);
 	if (plain.value != laio.value || plain.error != laio.error)
 		TEST_FAIL("%s (%#lx, %#lx, %#lx, %#lx, %#lx, %#lx) [%s]: expected %ld and errno %d (%s), "
-			  "came %ld and errno %d", name, (long)words[0], (long)words[1], (long)words[2],
+			  "got %ld and errno %d", name, (long)words[0], (long)words[1], (long)words[2],
 			  (long)words[3], (long)words[4], (long)words[5], same_what, plain.value,
 			  plain.error, strerror(plain.error), laio.value, laio.error);
 	if (memcmp(&plain.state, &laio.state, sizeof(plain.state)) != 0)
-		TEST_FAIL("%s [%s]: something else became of the files than by the plain call", name,
+		TEST_FAIL("%s [%s]: the files differ from those after the plain call", name,
 			  same_what);
 	if (kind != SAME_ERROR && memcmp(plain.out, laio.out, sizeof(plain.out)) != 0)
-		TEST_FAIL("%s [%s]: something else was written to memory than by the plain call", name,
+		TEST_FAIL("%s [%s]: the memory differs from that after the plain call", name,
 			  same_what);
 }
 
-/* Runs the tests in contexts with options that change no answer, only the way to it. */
+/* Runs the tests in contexts whose options change the strategy, but no result. */
 static inline void same_in_every_way(void (*tests)(void))
 {
 	static const uint32_t flags[] = {

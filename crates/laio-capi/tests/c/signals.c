@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * signals.c - laio_set_signal(): news of completions by a signal, taken by sigwaitinfo() or a handler.
+ * signals.c - laio_set_signal(): completions announced by a signal, taken by sigwaitinfo() or a handler.
  */
 #include "test.h"
 
@@ -21,7 +21,7 @@ static int is_pending(int number)
 	return sigismember(&pending, number);
 }
 
-/* Takes what is still on the way after the signal was turned off: it may have been sent before. */
+/* Takes signals that were sent before the signal was turned off. */
 static void forget(int number)
 {
 	struct timespec zero = test_ms(0);
@@ -32,48 +32,48 @@ static void forget(int number)
 	CHECK(!is_pending(number));
 }
 
-/* The signal does not come, although there is time. */
+/* Checks that no signal arrives within a while. */
 static void expect_none(int number)
 {
 	struct timespec time = test_ms(50);
 	sigset_t set = set_of(number);
-	int came;
+	int result;
 
 	do
-		came = sigtimedwait(&set, NULL, &time);
-	while (came < 0 && errno == EINTR);
-	CHECK_IS(came, -1);
+		result = sigtimedwait(&set, NULL, &time);
+	while (result < 0 && errno == EINTR);
+	CHECK_IS(result, -1);
 	CHECK_IS(errno, EAGAIN);
 }
 
-/* Sleeps until the signal comes. Without a handler EINTR comes too: the kernel does a ring's work. */
+/* Sleeps until the signal arrives. Without a handler EINTR occurs too: the kernel does a ring's work. */
 static void sleep_for(int number, siginfo_t *info)
 {
 	sigset_t set = set_of(number);
-	int came;
+	int result;
 
 	memset(info, 0, sizeof(*info));
 	do
-		came = sigwaitinfo(&set, info);
-	while (came < 0 && errno == EINTR);
-	CHECK_IS(came, number);
+		result = sigwaitinfo(&set, info);
+	while (result < 0 && errno == EINTR);
+	CHECK_IS(result, number);
 	CHECK_IS(info->si_code, SI_QUEUE);
 }
 
-/* Waits for the signal and takes all that has come, into `completion`; returns how many. */
-static int await_signal(int number, void *value, struct laio_completion *completions, int room)
+/* Waits for the signal and takes all completions into `completion`; returns how many. */
+static int await_signal(int number, void *value, struct laio_completion *completions, int space)
 {
 	struct timespec zero = test_ms(0);
 	siginfo_t info;
-	int came, seen = 0;
+	int result, seen = 0;
 
 	sleep_for(number, &info);
 	CHECK(info.si_value.sival_ptr == value);
 	do {
-		came = laio_poll(completions + seen, room - seen, &zero);
-		CHECK(came >= 0);
-		seen += came;
-	} while (came > 0 && seen < room);
+		result = laio_poll(completions + seen, space - seen, &zero);
+		CHECK(result >= 0);
+		seen += result;
+	} while (result > 0 && seen < space);
 	return seen;
 }
 
@@ -91,7 +91,7 @@ static void wrong_numbers(void)
 static void by_waiting(int number)
 {
 	struct laio_completion completions[4];
-	int fds[2], here, i, came;
+	int fds[2], here, i, result;
 	sigset_t set = set_of(number);
 	char byte = 0;
 	void *handle;
@@ -102,11 +102,11 @@ static void by_waiting(int number)
 	for (i = 0; i < 50; i++) {
 		handle = test_begin_read(NULL, fds[0], &byte, 1);
 		CHECK_IS(write(fds[1], "x", 1), 1);
-		/* It says that there may be news. */
+		/* The signal says that there may be completions. */
 		do
-			came = await_signal(number, &here, completions, 4);
-		while (came == 0);
-		CHECK_IS(came, 1);
+			result = await_signal(number, &here, completions, 4);
+		while (result == 0);
+		CHECK_IS(result, 1);
 		CHECK_COMPLETION(completions[0], handle, 1, 0);
 	}
 	CHECK_IS(laio_set_signal(NULL, 0, NULL), 0);
@@ -114,7 +114,7 @@ static void by_waiting(int number)
 	test_close_pipe(fds);
 }
 
-/* Between two polls at most one comes, however many operations finish; a real-time signal too. */
+/* At most one signal between two polls, however many operations finish; a real-time signal too. */
 static void merges(void)
 {
 	enum { COUNT = 10 };
@@ -131,7 +131,7 @@ static void merges(void)
 		test_pipe(fds[i]);
 		test_begin_read(NULL, fds[i][0], &bytes[i], 1);
 	}
-	/* Begin from a poll: what has been sent before it does not count. */
+	/* Start with a poll: earlier signals do not count. */
 	do {
 		forget(number);
 		CHECK_IS(laio_poll(completions, COUNT, &zero), 0);
@@ -143,11 +143,11 @@ static void merges(void)
 	sleep_for(number, &info);
 	expect_none(number);
 	for (seen = 0; seen < COUNT;) {
-		int came = laio_poll(completions, COUNT, &zero);
+		int result = laio_poll(completions, COUNT, &zero);
 
-		CHECK(came >= 0);
-		seen += came;
-		if (came == 0)
+		CHECK(result >= 0);
+		seen += result;
+		if (result == 0)
 			test_nap();
 	}
 	CHECK_IS(laio_set_signal(NULL, 0, NULL), 0);
@@ -189,7 +189,7 @@ static void off_and_changed(void)
 	CHECK_IS(laio_set_signal(NULL, 0, NULL), 0);
 	forget(SIGUSR2);
 
-	/* Asked for when the news is there already. */
+	/* Requested when the completion is there already. */
 	handle = test_begin_read(NULL, fds[0], &byte, 1);
 	CHECK_IS(laio_flush(NULL), 0);
 	CHECK_IS(write(fds[1], "x", 1), 1);
@@ -198,7 +198,7 @@ static void off_and_changed(void)
 	while (await_signal(SIGUSR2, &one, completions, 2) == 0)
 		;
 	CHECK_COMPLETION(completions[0], handle, 1, 0);
-	/* The context ends with it. */
+	/* The context ends with the signal set. */
 	CHECK_IS(laio_finish(), 0);
 	forget(SIGUSR2);
 	handle = test_begin_read(NULL, fds[0], &byte, 1);
@@ -221,13 +221,13 @@ static void handler(int number, siginfo_t *info, void *machine)
 	handled = 1;
 }
 
-/* A handler runs in the thread that asked, and in no other. */
+/* The handler runs only in the thread that requested the signal. */
 static void by_handler(void)
 {
 	struct laio_completion completion;
 	struct timespec zero = test_ms(0);
 	struct sigaction action, before;
-	int fds[2], here, i, came;
+	int fds[2], here, i, result;
 	sigset_t set = set_of(SIGUSR1), mask;
 	char byte = 0;
 	void *handle;
@@ -245,14 +245,14 @@ static void by_handler(void)
 		CHECK_IS(write(fds[1], "x", 1), 1);
 		do {
 			handled = 0;
-			/* Blocked but here, so that it cannot come before the sleep. */
+			/* Blocked except here, so that it cannot arrive before the sleep. */
 			while (!handled)
 				sigsuspend(&mask);
 			CHECK(handled_value == &here);
 			CHECK(pthread_equal(handled_in, pthread_self()));
-			came = laio_poll(&completion, 1, &zero);
-			CHECK(came >= 0);
-		} while (came == 0);
+			result = laio_poll(&completion, 1, &zero);
+			CHECK(result >= 0);
+		} while (result == 0);
 		CHECK_COMPLETION(completion, handle, 1, 0);
 		CHECK_IS(laio_poll(&completion, 1, &zero), 0);
 	}
@@ -262,7 +262,7 @@ static void by_handler(void)
 	test_close_pipe(fds);
 }
 
-/* Two contexts of a thread share a real-time signal, which queues, and are told apart by its value. */
+/* Two contexts of a thread share a real-time signal, which queues; its value distinguishes them. */
 static void two_contexts(void)
 {
 	struct laio_context *contexts[2];

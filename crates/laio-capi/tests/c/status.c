@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * status.c - words to watch: written whatever their thread is doing, in every back end.
+ * status.c - status words: written in every back end, whatever their thread is doing.
  */
 #include "test.h"
 
@@ -19,7 +19,7 @@ static void at_once(void)
 	struct laio_call call = LAIO_CALL_INIT(SYS_gettid);
 	void *handle;
 	char byte = 0;
-	long came;
+	long result;
 
 	memset(&status, 0x5a, sizeof(status));
 	call.status = &status;
@@ -29,10 +29,10 @@ static void at_once(void)
 	CHECK_IS(status.laio_state, 0);
 	CHECK_IS(status.laio_return_value, syscall(SYS_gettid));
 
-	/* An error, now or later: the word says the same as the call. */
+	/* An error, inline or later: the word reports the same as the call. */
 	call = watched_read(-1, &byte, &status);
-	came = test_finish(NULL, &call);
-	CHECK_IS(came, -1);
+	result = test_finish(NULL, &call);
+	CHECK_IS(result, -1);
 	CHECK_IS(errno, EBADF);
 	CHECK_IS(laio_peek(&status), EBADF);
 	CHECK_IS(status.laio_return_value, -1);
@@ -55,13 +55,13 @@ static void state_machine(void)
 	CHECK_FAILS(laio_take(NULL, handle, &completion), EINPROGRESS);
 	CHECK_IS(laio_peek(&status), EINPROGRESS);
 	CHECK_IS(write(fds[1], "x", 1), 1);
-	/* This thread calls nothing of laio but peek, which does nothing for the operation. */
+	/* This thread calls only laio_peek(), which does nothing for the operation. */
 	while (laio_peek(&status) == EINPROGRESS)
 		test_nap();
 	CHECK_IS(laio_peek(&status), 0);
 	CHECK_IS(status.laio_return_value, 1);
 	CHECK_IS(byte, 'x');
-	/* The completion is delivered as well, and what is waiting for it can be told so. */
+	/* The completion is delivered too, so that code waiting for it continues. */
 	CHECK_IS(laio_pending(NULL), 1);
 	completion = test_await(NULL, handle);
 	CHECK_COMPLETION(completion, handle, 1, 0);
@@ -120,7 +120,7 @@ static void cancelled(void)
 	CHECK_COMPLETION(completion, handle, 1, 0);
 	CHECK_IS(laio_peek(&status), 0);
 
-	/* The end of a context writes the words, before the buffers are the program's again. */
+	/* Ending a context writes the words before the program may reuse the buffers. */
 	call = watched_read(fds[0], &byte, &status);
 	test_begin(NULL, &call);
 	CHECK_IS(laio_finish(), 0);
@@ -139,7 +139,7 @@ static void *watch(void *argument)
 	return NULL;
 }
 
-/* Another thread sees it while this one, which owns the operation, sleeps elsewhere. */
+/* Another thread reads the word while this one, which owns the operation, sleeps elsewhere. */
 static void from_another_thread(void)
 {
 	struct laio_status statuses[8];
@@ -168,7 +168,7 @@ static void from_another_thread(void)
 	CHECK_IS(laio_pending(NULL), 0);
 }
 
-/* The owner sleeps in poll(2) on the descriptor, with nothing but watched operations. */
+/* The owner sleeps in poll(2) on the descriptor, and all its operations have status words. */
 static void wakes_the_owner(void)
 {
 	struct laio_completion completion;
@@ -177,7 +177,7 @@ static void wakes_the_owner(void)
 	struct laio_call call;
 	int ready;
 	char byte = 0;
-	int fds[2], came;
+	int fds[2], result;
 	void *handle;
 
 	test_pipe(fds);
@@ -187,15 +187,15 @@ static void wakes_the_owner(void)
 	CHECK_IS(write(fds[1], "x", 1), 1);
 	do {
 		test_sleep(-1, ready);
-		came = laio_poll(&completion, 1, &zero);
-	} while (came == 0);
-	CHECK_IS(came, 1);
+		result = laio_poll(&completion, 1, &zero);
+	} while (result == 0);
+	CHECK_IS(result, 1);
 	CHECK_COMPLETION(completion, handle, 1, 0);
 	CHECK_IS(laio_peek(&status), 0);
 	test_close_pipe(fds);
 }
 
-/* The whole of a transfer is done by the operation itself, no step of it by its thread. */
+/* The operation makes the whole transfer without a step by its thread. */
 static void long_transfer(void)
 {
 	enum { SIZE = 1 << 20 };
@@ -205,7 +205,7 @@ static void long_transfer(void)
 	char *bytes = (char *)calloc(1, SIZE), piece[4096];
 	int fds[2];
 	void *handle;
-	long seen = 0, came;
+	long seen = 0, result;
 
 	CHECK(bytes != NULL);
 	test_pipe(fds);
@@ -214,16 +214,16 @@ static void long_transfer(void)
 	handle = test_begin(NULL, &call);
 	while (seen < SIZE) {
 		CHECK_IS(laio_peek(&status) == 0, 0);
-		came = read(fds[0], piece, sizeof(piece));
-		CHECK(came > 0);
-		seen += came;
+		result = read(fds[0], piece, sizeof(piece));
+		CHECK(result > 0);
+		seen += result;
 		if (seen + 65536 >= SIZE)
 			break;
 	}
 	while (seen < SIZE) {
-		came = read(fds[0], piece, sizeof(piece));
-		CHECK(came > 0);
-		seen += came;
+		result = read(fds[0], piece, sizeof(piece));
+		CHECK(result > 0);
+		seen += result;
 	}
 	while (laio_peek(&status) == EINPROGRESS)
 		test_nap();

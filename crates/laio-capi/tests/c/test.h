@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * test.h - what the tests of the C API share.
+ * test.h - helpers of the tests of the C API.
  *
- * Each program here is one test: it exits with 0 (passed), 1 (failed; standard error says where, what was
- * expected and what came), or 77 (skipped; standard error says why). To run one by hand:
+ * Each program here is one test: it exits with 0 (passed), 1 (failed; standard error has the place, the
+ * expected and the actual result), or 77 (skipped; standard error has the reason). To run one by hand:
  *
  *     cc -std=c99 -pthread timeouts.c $(pkg-config --cflags --libs laio) -o timeouts
  *     LAIO_BACKEND=threads ./timeouts
  *
- * $LAIO_BACKEND chooses the back end, $TMPDIR where files go. A test also compiles as C17 and as C++20.
+ * $LAIO_BACKEND chooses the back end, $TMPDIR the place of files. A test also compiles as C17 and as C++20.
  */
 #ifndef LAIO_TEST_H
 #define LAIO_TEST_H
@@ -41,21 +41,21 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Far above what any test needs, under valgrind too: only a test that hangs meets it. */
+/* Far longer than any test needs, under valgrind too: only a test that hangs reaches it. */
 #define TEST_SECONDS 1800
 
 #define TEST_LENGTH(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
 /* ---- Checks ---- */
 
-/* The place of the last check of any thread: where a test hangs, roughly. */
+/* The place of the last check of any thread: approximately where a test hangs. */
 static const char *test_source = "";
 static int test_line;
 
-/* The line that has called a function of checks, see TEST_FROM(). */
+/* The line that has called a function with checks, see TEST_FROM(). */
 static int test_caller;
 
-/* A check that fails ends the process at once: threads and operations may be in any state. */
+/* A failed check ends the process at once: threads and operations may be in any state. */
 #define TEST_FAIL(...)                                                         \
 	do {                                                                   \
 		fprintf(stderr, "%s:%d: ", __FILE__, __LINE__);                \
@@ -73,7 +73,7 @@ static int test_caller;
 		__atomic_store_n(&test_line, __LINE__, __ATOMIC_RELAXED);                  \
 	} while (0)
 
-/* Calls a function that many lines call, so that its checks tell which. */
+/* Calls a function that many lines call, so that its failed checks show the line. */
 #define TEST_FROM(call)                 \
 	do {                            \
 		test_caller = __LINE__; \
@@ -95,7 +95,7 @@ static int test_caller;
 		test_came = (long long)(expression);                                            \
 		test_expected = (long long)(expected);                                          \
 		if (test_came != test_expected)                                                 \
-			TEST_FAIL("%s: expected %s = %lld, came %lld (errno %d: %s)",           \
+			TEST_FAIL("%s: expected %s = %lld, got %lld (errno %d: %s)",           \
 				  #expression, #expected, test_expected, test_came, errno,      \
 				  strerror(errno));                                             \
 	} while (0)
@@ -108,7 +108,7 @@ static int test_caller;
 		errno = 0;                                                                      \
 		test_came = (long long)(expression);                                            \
 		if (test_came != -1 || errno != (expected))                                     \
-			TEST_FAIL("%s: expected -1 and %s, came %lld and errno %d (%s)",        \
+			TEST_FAIL("%s: expected -1 and %s, got %lld and errno %d (%s)",        \
 				  #expression, #expected, test_came, errno, strerror(errno));   \
 	} while (0)
 
@@ -120,7 +120,7 @@ static int test_caller;
 		errno = 0;                                                                      \
 		test_came = (expression);                                                       \
 		if (test_came != NULL || errno != (expected))                                   \
-			TEST_FAIL("%s: expected NULL and %s, came %p and errno %d (%s)",        \
+			TEST_FAIL("%s: expected NULL and %s, got %p and errno %d (%s)",        \
 				  #expression, #expected, test_came, errno, strerror(errno));   \
 	} while (0)
 
@@ -144,7 +144,7 @@ static inline void test_left_out(const char *part, const char *reason)
 	fprintf(stderr, "left out: %s: %s\n", part, reason);
 }
 
-/* ---- What the test runs on ---- */
+/* ---- The environment of the test ---- */
 
 static inline int test_backend_is(const char *name)
 {
@@ -158,7 +158,7 @@ static inline int test_is_sync(void)
 	return test_backend_is("sync");
 }
 
-/* memcheck takes offence at bad pointers before the kernel does. */
+/* memcheck reports bad pointers before the kernel sees them. */
 static inline int test_under_valgrind(void)
 {
 	const char *preload = getenv("LD_PRELOAD");
@@ -166,7 +166,7 @@ static inline int test_under_valgrind(void)
 	return preload && strstr(preload, "vgpreload") != NULL;
 }
 
-/* valgrind stops all threads while one of them waits in a ring: then none can end that wait. */
+/* valgrind stops all threads while one waits in a ring: then no other thread can end that wait. */
 static inline int test_ring_stops_threads(void)
 {
 	return test_under_valgrind() && (test_backend_is("lazy") || test_backend_is("uring"));
@@ -189,14 +189,14 @@ static inline void test_hangs(int number)
 	_exit(1);
 }
 
-/* Children that fork(2) makes inherit no alarm, and call this again. */
+/* Children of fork(2) inherit no alarm, and call this again. */
 static inline void test_watch(void)
 {
 	signal(SIGALRM, test_hangs);
 	alarm(TEST_SECONDS);
 }
 
-/* First in every test. */
+/* Called first in every test. */
 static inline void test_start(void)
 {
 	struct laio_context *context;
@@ -206,7 +206,7 @@ static inline void test_start(void)
 		return;
 	context = laio_context_new(NULL);
 	if (!context && (errno == ENOSYS || errno == EPERM || errno == EACCES || errno == EOPNOTSUPP))
-		test_skip("the back end is not to be had here");
+		test_skip("the back end is not available here");
 	CHECK(context != NULL);
 	CHECK_IS(laio_context_free(context), 0);
 }
@@ -217,7 +217,7 @@ static inline int test_pends(void)
 	return !test_is_sync();
 }
 
-/* First in a test of operations, instead of test_start(). */
+/* Called first in a test of operations, instead of test_start(). */
 static inline void test_start_pending(void)
 {
 	test_start();
@@ -232,7 +232,7 @@ static inline void test_pipe(int pipe_of[2])
 	CHECK_IS(pipe(pipe_of), 0);
 }
 
-/* For a test that fills pipes of the usual size: they hold one page for a user who has many, or by fs.pipe-max-size. */
+/* For tests that fill pipes of the usual size: a user with many pipes gets smaller ones, see fs.pipe-max-size. */
 static inline void test_need_pipes(void)
 {
 	int fds[2], size;
@@ -275,7 +275,7 @@ static inline int test_file(const void *bytes, size_t count)
 	return fd;
 }
 
-/* Runs `body` in a child, which then exits as programs do: with exit(3), hence with all its handlers. */
+/* Runs `body` in a child, which then exits with exit(3), and so runs all its handlers. */
 static inline pid_t test_fork(void (*body)(void *), void *argument)
 {
 	pid_t child;
@@ -294,12 +294,12 @@ static inline pid_t test_fork(void (*body)(void *), void *argument)
 static inline void test_reap_(pid_t child)
 {
 	int status = 0;
-	pid_t came;
+	pid_t got;
 
 	do
-		came = waitpid(child, &status, 0);
-	while (came < 0 && errno == EINTR);
-	CHECK_IS(came, child);
+		got = waitpid(child, &status, 0);
+	while (got < 0 && errno == EINTR);
+	CHECK_IS(got, child);
 	CHECK_IS(WIFSIGNALED(status) ? WTERMSIG(status) : 0, 0);
 	CHECK_IS(WEXITSTATUS(status), 0);
 }
@@ -319,7 +319,7 @@ static inline void test_join(pthread_t thread)
 	CHECK_IS(pthread_join(thread, NULL), 0);
 }
 
-/* Between two looks at something that another thread or the kernel is about to change. */
+/* Sleeps between two checks of a state that another thread or the kernel is about to change. */
 static inline void test_nap(void)
 {
 	poll(NULL, 0, 1);
@@ -333,14 +333,14 @@ static inline void test_sleep(int set, int fd)
 {
 	struct pollfd ready;
 	struct epoll_event event;
-	int came;
+	int got;
 
 	ready.fd = fd;
 	ready.events = POLLIN;
 	do
-		came = set < 0 ? poll(&ready, 1, -1) : epoll_wait(set, &event, 1, -1);
-	while (came < 0 && errno == EINTR);
-	CHECK_IS(came, 1);
+		got = set < 0 ? poll(&ready, 1, -1) : epoll_wait(set, &event, 1, -1);
+	while (got < 0 && errno == EINTR);
+	CHECK_IS(got, 1);
 }
 
 static inline struct timespec test_ms(long ms)
@@ -358,18 +358,18 @@ static inline struct timespec test_ms(long ms)
 static inline struct laio_completion test_await(struct laio_context *context, void *handle)
 {
 	struct laio_completion completion;
-	int came;
+	int got;
 
 	memset(&completion, 0xa5, sizeof(completion));
 	do
-		came = laio_context_poll(context, &completion, 1, NULL);
-	while (came == 0 && laio_pending(context) > 0);
-	CHECK_IS(came, 1);
+		got = laio_context_poll(context, &completion, 1, NULL);
+	while (got == 0 && laio_pending(context) > 0);
+	CHECK_IS(got, 1);
 	CHECK(completion.laio_handle == handle);
 	return completion;
 }
 
-/* As laio_submit(), but to the end: returns what the system call returns, and sets errno. */
+/* laio_submit(), and waiting: returns the system call's result, and sets errno. */
 static inline long test_finish(struct laio_context *context, const struct laio_call *call)
 {
 	struct laio_completion completion;
@@ -419,8 +419,8 @@ static inline void *test_begin_read(struct laio_context *context, int fd, void *
 }
 
 /*
- * The descriptor is not readable any more: nothing is left to do. A helper may ring for what has been
- * collected already, but not for ever.
+ * The descriptor becomes unreadable: nothing is left to deliver. A helper may still ring for completions that
+ * were collected already, but only for a while.
  */
 static inline void test_settles(struct laio_context *context, int fd)
 {

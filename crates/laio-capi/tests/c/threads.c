@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * threads.c - a context per thread: many at once, threads that end with operations in flight, and
- * laio_wake(), the one function that reaches another thread.
+ * laio_wake(), the only function that may be called for a context of another thread.
  */
 #include "test.h"
 
 enum { SIZE = 512, OPERATIONS = 4 };
 
-/* What a thread leaves behind: its buffers live on, as static memory does. */
+/* The buffers of an ended thread: they live on, because they are static. */
 struct remains {
 	int further;
 	int fds[OPERATIONS][2];
@@ -28,13 +28,13 @@ static void *leaves(void *argument)
 	}
 	for (i = 0; i < OPERATIONS; i++)
 		test_begin_read(i % 2 ? context : NULL, remains->fds[i][0], remains->buffers[i], SIZE);
-	/* Some threads have given them to the kernel when they end, others have not. */
+	/* Some threads have submitted them to the kernel when they end, others have not. */
 	if (remains->further % 2)
 		CHECK_IS(laio_context_poll(context, &completion, 1, &zero), 0);
 	return NULL;
 }
 
-/* After pthread_join() nothing writes to the buffers, and nothing takes what comes. */
+/* After pthread_join() no operation writes to the buffers or takes bytes. */
 static void ends_with_operations(int further)
 {
 	static struct remains remains;
@@ -64,19 +64,19 @@ static void at_thread_end(void *argument)
 	struct laio_completion completion;
 	struct timespec zero = test_ms(0);
 	char byte = 0;
-	long came;
+	long result;
 
-	/* The context may have ended already: then there is an errno, and no harm. */
-	came = laio_syscall(SYS_gettid);
-	CHECK(came == syscall(SYS_gettid) || came == -1);
-	came = laio_pending(NULL);
-	CHECK(came >= -1);
-	came = laio_poll(&completion, 1, &zero);
-	CHECK(came >= -1 && came <= 0);
-	came = laio_syscall(SYS_read, *(int *)argument, &byte, (size_t)0);
-	CHECK(came == 0 || came == -1);
-	came = laio_finish();
-	CHECK(came >= -1);
+	/* The context may have ended already: then the wake fails, which is harmless. */
+	result = laio_syscall(SYS_gettid);
+	CHECK(result == syscall(SYS_gettid) || result == -1);
+	result = laio_pending(NULL);
+	CHECK(result >= -1);
+	result = laio_poll(&completion, 1, &zero);
+	CHECK(result >= -1 && result <= 0);
+	result = laio_syscall(SYS_read, *(int *)argument, &byte, (size_t)0);
+	CHECK(result == 0 || result == -1);
+	result = laio_finish();
+	CHECK(result >= -1);
 	laio_gethandle();
 }
 
@@ -88,7 +88,7 @@ static void *has_destructor(void *argument)
 	CHECK_IS(pthread_setspecific(key, argument), 0);
 	test_pipe(fds);
 	test_begin_read(NULL, fds[0], &byte, 1);
-	/* Open for the operation, which ends with the thread; closed with the process. */
+	/* Open for the operation, which ends with the thread; the process closes it. */
 	return NULL;
 }
 
@@ -104,7 +104,7 @@ static void destructors(void)
 	test_close_pipe(fds);
 }
 
-/* A token goes round a ring of threads, each with its own context, each of which waits by laio. */
+/* A token goes round a ring of threads, each of which waits in its own context. */
 struct station {
 	int from;
 	int to;
@@ -166,7 +166,7 @@ static void ring_of(int count, int rounds)
 
 struct sleeper {
 	struct laio_context *context;
-	int asleep; /* rounds begun */
+	int asleep; /* rounds started */
 	int rounds;
 };
 
@@ -186,13 +186,13 @@ static void *sleeps(void *argument)
 		CHECK_IS(laio_poll(&completion, 1, NULL), 0);
 	}
 	__atomic_store_n(&sleeper->asleep, i, __ATOMIC_RELEASE);
-	/* Lives until nobody wakes it any more. */
+	/* Lives until the last wake. */
 	while (__atomic_load_n(&sleeper->rounds, __ATOMIC_ACQUIRE) != 0)
 		test_nap();
 	return NULL;
 }
 
-/* A wake for each round: each ends one poll, whether it came before or within. */
+/* One wake for each round ends one poll, whether it comes before or during the poll. */
 static void wake(void)
 {
 	struct sleeper sleeper;
@@ -216,7 +216,7 @@ static void wake(void)
 	test_join(thread);
 }
 
-/* Wakes that come before the poll are kept, and merge into one. */
+/* Wakes before the poll are kept, and merge into one. */
 static void wake_is_kept(void)
 {
 	struct laio_completion completion;
@@ -232,7 +232,7 @@ static void wake_is_kept(void)
 	CHECK_IS(laio_wake(NULL), 0);
 	CHECK_IS(laio_poll(&completion, 1, NULL), 0);
 	CHECK_IS(laio_poll(&completion, 1, &time), 0);
-	/* Neither a take nor a flush uses it up, nor a call. */
+	/* Takes, flushes and calls do not use it up. */
 	test_pipe(fds);
 	handle = test_begin_read(NULL, fds[0], &byte, 1);
 	CHECK_IS(laio_wake(NULL), 0);
@@ -240,7 +240,7 @@ static void wake_is_kept(void)
 	CHECK_FAILS(laio_take(NULL, handle, &completion), EINPROGRESS);
 	CHECK_IS(laio_syscall(SYS_gettid), syscall(SYS_gettid));
 	CHECK_IS(laio_poll(&completion, 1, NULL), 0);
-	/* poll has something to do: it is to return. */
+	/* poll has something to do, and must return. */
 	ready = laio_fd(NULL);
 	test_settles(NULL, ready);
 	CHECK_IS(laio_wake(NULL), 0);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * timeouts.c - operations that end by their time-outs, those that are faster, and thousands at a time.
+ * timeouts.c - operations that their timeouts end, faster ones, and thousands at a time.
  *
- * No time is asserted, except that nothing is cancelled before its time. A time-out that must not
- * happen is an hour away.
+ * The test asserts no times, except that nothing is cancelled too early. A timeout that must not
+ * expire is an hour long.
  */
 #include "test.h"
 
@@ -42,12 +42,12 @@ static void runs_out(void)
 		call = read_until(fds[0], &byte, &given);
 		start = now_ms();
 		handle = test_begin(NULL, &call);
-		/* It is read by laio_submit() only. */
+		/* Only laio_submit() reads the timeout. */
 		given = hour;
 		completion = test_await(NULL, handle);
 		CHECK_COMPLETION(completion, handle, -1, ETIME);
 		CHECK(now_ms() - start >= i);
-		/* It has taken nothing. */
+		/* The operation has taken no byte. */
 		CHECK_IS(write(fds[1], "x", 1), 1);
 		CHECK_IS(read(fds[0], &byte, 1), 1);
 	}
@@ -77,13 +77,13 @@ static void is_faster(void)
 	completion = test_await(NULL, handle);
 	CHECK_COMPLETION(completion, handle, 1, 0);
 
-	/* A call that does not block is not cancelled, however short the time. */
+	/* A call that does not block is not cancelled, however short its timeout. */
 	if (test_backend_is("lazy") || test_is_sync()) {
 		CHECK_IS(write(fds[1], "x", 1), 1);
 		call = read_until(fds[0], &byte, &zero);
 		CHECK_IS(laio_submit(NULL, &call, &handle), 1);
 	}
-	/* Nor is what has finished, when the time runs out before it is delivered. */
+	/* Nor is a finished operation whose timeout expires before its delivery. */
 	call = read_until(fds[0], &byte, &soon);
 	handle = test_begin(NULL, &call);
 	CHECK_IS(laio_set_timeout(NULL, handle, NULL), 0);
@@ -103,13 +103,13 @@ static void changed(void)
 	void *handle;
 
 	test_pipe(fds);
-	/* Given later. */
+	/* Set later. */
 	handle = test_begin_read(NULL, fds[0], &byte, 1);
 	CHECK_IS(laio_set_timeout(NULL, handle, &soon), 0);
 	completion = test_await(NULL, handle);
 	CHECK_COMPLETION(completion, handle, -1, ETIME);
 	CHECK_FAILS(laio_set_timeout(NULL, handle, &soon), ENOENT);
-	/* Taken back. */
+	/* Removed. */
 	call = read_until(fds[0], &byte, &soon);
 	handle = test_begin(NULL, &call);
 	CHECK_IS(laio_set_timeout(NULL, handle, NULL), 0);
@@ -118,7 +118,7 @@ static void changed(void)
 	CHECK_IS(laio_poll(&completion, 1, &soon), 0);
 	CHECK_IS(laio_cancel(NULL, handle), 0);
 	CHECK_IS(test_await(NULL, handle).laio_errno, ECANCELED);
-	/* Longer, shorter, and many times over. */
+	/* Longer, shorter, and many times. */
 	call = read_until(fds[0], &byte, &soon);
 	handle = test_begin(NULL, &call);
 	for (i = 0; i < 1000; i++)
@@ -129,7 +129,7 @@ static void changed(void)
 	CHECK_IS(laio_set_timeout(NULL, handle, &zero), 0);
 	completion = test_await(NULL, handle);
 	CHECK_COMPLETION(completion, handle, -1, ETIME);
-	/* What is no time changes nothing. */
+	/* An invalid time changes nothing. */
 	call = read_until(fds[0], &byte, &hour);
 	handle = test_begin(NULL, &call);
 	bad.tv_nsec = 1000000000;
@@ -145,7 +145,7 @@ static void changed(void)
 	test_close_pipe(fds);
 }
 
-/* poll's own time-out is the shorter one, and the other way round. */
+/* poll's own timeout is the shorter one, then the longer one. */
 static void of_poll_too(void)
 {
 	struct laio_completion completion;
@@ -164,7 +164,7 @@ static void of_poll_too(void)
 	test_close_pipe(fds);
 }
 
-/* A program that sleeps in its own loop is woken for a time-out through laio_fd(). */
+/* laio_fd() wakes a program that sleeps in its own loop at a timeout. */
 static void through_the_descriptor(void)
 {
 	struct laio_completion completion;
@@ -172,7 +172,7 @@ static void through_the_descriptor(void)
 	struct laio_call call;
 	struct epoll_event event;
 	char byte = 0;
-	int fds[2], set, i, came, fd = laio_fd(NULL);
+	int fds[2], set, i, result, fd = laio_fd(NULL);
 	void *handle;
 
 	test_pipe(fds);
@@ -191,9 +191,9 @@ static void through_the_descriptor(void)
 		}
 		do {
 			test_sleep(i % 4 < 2 ? -1 : set, fd);
-			came = laio_poll(&completion, 1, &zero);
-			CHECK(came >= 0);
-		} while (came == 0);
+			result = laio_poll(&completion, 1, &zero);
+			CHECK(result >= 0);
+		} while (result == 0);
 		CHECK_COMPLETION(completion, handle, -1, ETIME);
 		CHECK_IS(laio_poll(&completion, 1, &zero), 0);
 	}
@@ -201,7 +201,7 @@ static void through_the_descriptor(void)
 	test_close_pipe(fds);
 }
 
-/* Thousands, with times in no order; each completes once, and none before its time. */
+/* Thousands, with times in random order; each completes once, and none too early. */
 static void thousands(void)
 {
 	enum { COUNT = 4000 };
@@ -213,7 +213,7 @@ static void thousands(void)
 	struct laio_context *context;
 	struct timespec time;
 	struct laio_call call;
-	int fds[2], i, came, seen = 0, done = 0;
+	int fds[2], i, result, seen = 0, done = 0;
 
 	context = laio_context_new(&options);
 	CHECK(context != NULL);
@@ -226,9 +226,9 @@ static void thousands(void)
 		handles[i] = test_begin(context, &call);
 	}
 	while (seen < COUNT) {
-		came = laio_context_poll(context, completions, TEST_LENGTH(completions), NULL);
-		CHECK(came >= 0);
-		for (i = 0; i < came; i++) {
+		result = laio_context_poll(context, completions, TEST_LENGTH(completions), NULL);
+		CHECK(result >= 0);
+		for (i = 0; i < result; i++) {
 			int which = (int)((char *)completions[i].laio_user - bytes);
 
 			CHECK(completions[i].laio_handle == handles[which]);
@@ -241,7 +241,7 @@ static void thousands(void)
 				done++;
 			}
 		}
-		seen += came;
+		seen += result;
 		/* Bytes for the rest, only when no other read is left that could take them. */
 		if (done == COUNT - COUNT / 10 && seen == done)
 			for (i = 0; i < COUNT / 10; i++)
@@ -252,7 +252,7 @@ static void thousands(void)
 	test_close_pipe(fds);
 }
 
-/* Of the kinds of operation that back ends wait for in different ways. */
+/* The kinds of operation for which back ends wait in different ways. */
 static void of_many_kinds(void)
 {
 	struct timespec long_sleep = test_ms(3600 * 1000L);
@@ -288,7 +288,7 @@ static void of_many_kinds(void)
 	test_close_pipe(fds);
 }
 
-/* A context ends with time-outs set; a time-out that has passed then hits nothing else. */
+/* A context ends with timeouts set; an expired timeout then affects no other operation. */
 static void left_behind(void)
 {
 	struct laio_context *context = laio_context_new(NULL);
@@ -305,7 +305,7 @@ static void left_behind(void)
 	call = read_until(fds[0], &byte, &hour);
 	test_begin(context, &call);
 	CHECK_IS(laio_context_free(context), 0);
-	/* The slot of an operation that was faster than its time-out is used again. */
+	/* A later operation uses the slot of one that was faster than its timeout. */
 	do {
 		ms *= 2;
 		time = test_ms(ms);
@@ -314,7 +314,7 @@ static void left_behind(void)
 		CHECK_IS(write(fds[1], "x", 1), 1);
 		while (laio_take(NULL, handle, &completion) != 0)
 			CHECK_IS(errno, EINPROGRESS);
-		/* On a busy machine the time-out may be: then a longer one. */
+		/* On a busy machine the timeout may expire first: then a longer one. */
 		if (completion.laio_errno == ETIME)
 			CHECK_IS(read(fds[0], &byte, 1), 1);
 	} while (completion.laio_errno == ETIME);

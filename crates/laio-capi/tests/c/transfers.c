@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * transfers.c - what would block is completed, not cut short; broken pipes, and cancelled transfers.
+ * transfers.c - transfers that would block are complete, not cut short; broken pipes, and cancellation.
  */
 #include "test.h"
 
@@ -20,7 +20,7 @@ static void fill(void)
 	memset(received, 0, SIZE);
 }
 
-/* One end of a stream: it moves odd pieces, up to `limit`. */
+/* One end of a stream: it moves pieces of odd lengths, up to `limit`. */
 struct end {
 	int fd;
 	long limit;
@@ -31,17 +31,17 @@ struct end {
 static void *read_slowly(void *argument)
 {
 	struct end *end = (struct end *)argument;
-	long piece = 1, came;
+	long piece = 1, result;
 
 	while (end->seen < end->limit) {
 		piece = piece % 9973 + 211;
 		if (piece > end->limit - end->seen)
 			piece = end->limit - end->seen;
-		came = read(end->fd, received + end->seen, (size_t)piece);
-		CHECK(came >= 0);
-		if (came == 0)
+		result = read(end->fd, received + end->seen, (size_t)piece);
+		CHECK(result >= 0);
+		if (result == 0)
 			break;
-		end->seen += came;
+		end->seen += result;
 	}
 	if (end->close_then)
 		close(end->fd);
@@ -57,7 +57,7 @@ static void new_streams(int sockets, int fds[2])
 		CHECK(fcntl(fds[1], F_SETPIPE_SZ, 4096) >= 4096);
 		return;
 	}
-	/* The kernel makes the smallest buffer of it that it has. */
+	/* The kernel uses its smallest buffer instead. */
 	CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 	CHECK_IS(setsockopt(fds[0], SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)), 0);
 	CHECK_IS(setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)), 0);
@@ -98,7 +98,7 @@ static void write_all(int sockets, long number, int vectors)
 	test_join(thread);
 	CHECK_IS(reader.seen, SIZE);
 	CHECK(memcmp(sent, received, SIZE) == 0);
-	/* The program's vectors are as they were. */
+	/* The program's vectors are unchanged. */
 	CHECK(iovecs[0].iov_base == sent && iovecs[0].iov_len == 1000);
 	CHECK(iovecs[6].iov_base == sent + 6000 && iovecs[6].iov_len == SIZE - 6000);
 	close(fds[0]);
@@ -120,7 +120,7 @@ static void *write_slowly(void *argument)
 	return NULL;
 }
 
-/* MSG_WAITALL asks for all of it; a plain read takes what is there, as read(2) does. */
+/* MSG_WAITALL requests all bytes; a plain read takes the available ones, like read(2). */
 static void read_some_or_all(void)
 {
 	struct laio_call call;
@@ -154,9 +154,9 @@ static void broken(void)
 	struct end reader;
 	pthread_t thread;
 	int fds[2];
-	long came;
+	long result;
 
-	/* From the start. */
+	/* Broken from the start. */
 	test_pipe(fds);
 	close(fds[0]);
 	call = test_call(SYS_write, (uintptr_t)fds[1], (uintptr_t)"x", 1);
@@ -164,7 +164,7 @@ static void broken(void)
 	CHECK_IS(errno, EPIPE);
 	close(fds[1]);
 
-	/* In the middle: what has been moved counts, as with write(2); the next one has the error. */
+	/* Broken in the middle: the call returns the bytes moved, like write(2); the next one fails. */
 	new_streams(0, fds);
 	fill();
 	memset(&reader, 0, sizeof(reader));
@@ -173,23 +173,23 @@ static void broken(void)
 	reader.close_then = 1;
 	thread = test_thread(read_slowly, &reader);
 	call = test_call(SYS_write, (uintptr_t)fds[1], (uintptr_t)sent, SIZE);
-	came = test_finish(NULL, &call);
+	result = test_finish(NULL, &call);
 	test_join(thread);
-	CHECK(came >= reader.limit && came < SIZE);
+	CHECK(result >= reader.limit && result < SIZE);
 	CHECK(memcmp(sent, received, (size_t)reader.limit) == 0);
 	CHECK_IS(test_finish(NULL, &call), -1);
 	CHECK_IS(errno, EPIPE);
 	close(fds[1]);
 }
 
-/* Cancelled in the middle: the completion tells the bytes that were moved, and they are in the pipe. */
+/* Cancelled in the middle: the completion counts the bytes moved, and they are in the pipe. */
 static void cancelled(void)
 {
 	struct laio_completion completion;
 	struct laio_call call;
 	int fds[2];
 	void *handle;
-	long came, seen = 0;
+	long result, seen = 0;
 
 	new_streams(0, fds);
 	fill();
@@ -204,21 +204,21 @@ static void cancelled(void)
 	close(fds[1]);
 	memset(received, 0, SIZE);
 	received[0] = sent[0];
-	for (seen = 1; (came = read(fds[0], received + seen, (size_t)(SIZE - seen))) > 0; seen += came)
+	for (seen = 1; (result = read(fds[0], received + seen, (size_t)(SIZE - seen))) > 0; seen += result)
 		;
-	CHECK_IS(came, 0);
+	CHECK_IS(result, 0);
 	CHECK_IS(seen, completion.laio_return_value);
 	CHECK(memcmp(sent, received, (size_t)seen) == 0);
 	close(fds[0]);
 }
 
-/* Files: read beyond the end, written and read back, and the position moves as it does plainly. */
+/* Files: read beyond the end, written and read back; the position moves as with plain calls. */
 static void files(void)
 {
 	struct laio_call call;
 	int fd = test_file("", 0);
 
-	/* The number may have been a pipe's, which was closed plainly. */
+	/* The number may have belonged to a pipe, which a plain call closed. */
 	CHECK_IS(laio_forget(NULL, fd), 0);
 	fill();
 	call = test_call(SYS_write, (uintptr_t)fd, (uintptr_t)sent, SIZE);

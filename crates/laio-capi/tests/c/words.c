@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * words.c - calls whose unused words, and whose upper halves of int arguments, are garbage, as a variadic
- * caller leaves them: they come to the same as syscall(2) with the same words.
+ * words.c - calls with garbage in their unused words and in the upper halves of int arguments, as a
+ * variadic caller leaves them: the results equal those of syscall(2) with the same words.
  */
 #include "same.h"
 
@@ -77,7 +77,7 @@ static void bytes(void)
 	TRY(readv, SAME_VALUE, "iww", file, iovecs, 1025);
 	TRY(writev, SAME_VALUE, "iww", file, iovecs, 2);
 	TRY(writev, SAME_VALUE, "iww", to, iovecs, 1);
-	/* Of a position in two words the upper one means nothing where the lower one has room. */
+	/* With a position in two words, the kernel ignores the upper one if the lower one has 64 bits. */
 	if (sizeof(long) == 8) {
 		TRY(preadv, SAME_VALUE, "iwww", file, iovecs, 2, 95);
 		TRY(pwritev, SAME_VALUE, "iwww", file, iovecs, 2, 95);
@@ -249,7 +249,7 @@ static void files(void)
 	TRY(pipe2, SAME_ERROR, "wi", 0, 0x70000000);
 }
 
-static void waits_and_the_rest(void)
+static void waits_and_other_calls(void)
 {
 	uintptr_t out = P(world_out.bytes), poll_one = P(&world_pollfd), time = P(&world_time);
 	uintptr_t set = (uintptr_t)world_set, fds = P(&world_fds), word = P(&world_out.words[100]);
@@ -303,7 +303,7 @@ static void all(void)
 	sockets();
 	names();
 	files();
-	waits_and_the_rest();
+	waits_and_other_calls();
 }
 
 int main(void)
@@ -311,7 +311,7 @@ int main(void)
 	test_start();
 	test_need_pipes();
 	if (test_under_valgrind())
-		test_skip("memcheck looks at words that mean nothing");
+		test_skip("memcheck reports words that the kernel ignores");
 	signal(SIGPIPE, SIG_IGN);
 	world_begin();
 	same_in_every_way(all);

@@ -1,4 +1,4 @@
-//! Running one program: for one back end, in a directory of its own, with a limit of time.
+//! Runs one program: with one back end, in a directory of its own, with a time limit.
 
 use crate::matrix::BackEnd;
 use crate::tree::tree;
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use xtask::Failure;
 use xtask::programs::{cannot_run, line};
 
-/// A program exits with it when something is not there that it needs.
+/// The exit status of a program that needs a missing feature.
 const SKIPPED: i32 = 77;
 
 /// Why a test has not passed.
@@ -36,12 +36,12 @@ impl From<String> for Miss {
     }
 }
 
-/// A test that needs something that is not there.
+/// A test that needs a missing feature.
 pub(crate) fn skipped(need: &str, reason: impl Into<String>) -> Miss {
     Miss::Skipped(Skip::because(need, reason))
 }
 
-/// Runs a program, which passes, fails or is skipped by its exit code.
+/// Runs a program, whose exit status decides whether the test passes, fails or is skipped.
 pub(crate) fn execute(
     mut command: Command,
     back_end: BackEnd,
@@ -66,7 +66,7 @@ pub(crate) fn execute(
         .stdin(Stdio::null())
         .stdout(file)
         .stderr(both)
-        // So that what it has started can be ended with it.
+        // A group of its own, so that the processes that it starts end with it.
         .process_group(0);
     let shown = format!("LAIO_BACKEND={} {}", back_end.name, line(&command));
     let child = if back_end.without_ring {
@@ -86,18 +86,18 @@ pub(crate) fn execute(
         }
         Some(status) => Err(Miss::Failed(format!("{status}: {shown}\n{said}"))),
         None => Err(Miss::Failed(format!(
-            "not done in {limit:?}: {shown}\n{said}"
+            "not finished within {limit:?}: {shown}\n{said}"
         ))),
     }
 }
 
-/// What a program says before it exits with [`SKIPPED`]. Only a back end or room in pipes can be lacking: the other reasons
-/// are combinations of back end, program and tool that make no sense.
+/// The skip that a program reports before it exits with [`SKIPPED`]. Only a back end or the size of pipes can be a
+/// missing feature: the other reasons are combinations of back end, program and tool that cannot work.
 fn skip_of(said: &str, back_end: BackEnd) -> Skip {
     let reason = said.trim().trim_start_matches("skipped: ");
     let need = match back_end.name {
         _ if reason.starts_with("a pipe holds less") => "pipe-size",
-        _ if !reason.contains("the back end is not to be had") => INAPPLICABLE,
+        _ if !reason.contains("the back end is not available") => INAPPLICABLE,
         "linux-aio" => "linux-aio",
         "activations" => "activations",
         _ => "io_uring",
@@ -105,7 +105,7 @@ fn skip_of(said: &str, back_end: BackEnd) -> Skip {
     Skip::because(need, reason)
 }
 
-/// Waits until a program ends, and ends all that it has started; `None` if it takes too long.
+/// Waits until a program ends, and kills its process group; returns `None` after the time limit.
 fn wait(mut child: Child, limit: Duration) -> Option<ExitStatus> {
     let group = Pid::from_child(&child);
     let mut status = None;
@@ -115,11 +115,11 @@ fn wait(mut child: Child, limit: Duration) -> Option<ExitStatus> {
     };
     let in_time = wait_until(limit, &mut ended);
     if !in_time {
-        // The programs in tests/c then say where they hang.
+        // The programs in tests/c then report where they hang.
         let _ = kill_process_group(group, Signal::ALARM);
         wait_until(Duration::from_secs(2), &mut ended);
     }
-    // Usually nobody is left.
+    // Usually the group is empty by now.
     let _ = kill_process_group(group, Signal::KILL);
     child.wait().expect("our own child");
     status.filter(|_| in_time)

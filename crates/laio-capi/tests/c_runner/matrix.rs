@@ -1,4 +1,4 @@
-//! In which ways a program is compiled and run.
+//! The combinations in which a program is compiled and run.
 
 use crate::execute::{Miss, skipped};
 use crate::program::Program;
@@ -25,7 +25,7 @@ impl BackEnd {
         }
     }
 
-    /// memcheck knows nothing of what the kernel writes for a ring.
+    /// memcheck does not know the memory that the kernel writes for a ring.
     fn suits_valgrind(self) -> bool {
         self.without_ring || !matches!(self.name, "uring" | "lazy" | "linux-aio" | "activations")
     }
@@ -57,7 +57,7 @@ pub(crate) enum Language {
     Cxx20,
 }
 
-/// How a program takes the library.
+/// How a program links the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Linkage {
     /// `liblaio.so`.
@@ -69,7 +69,7 @@ pub(crate) enum Linkage {
 }
 
 impl Linkage {
-    /// The installation that it takes it from.
+    /// The installation that contains this library.
     pub(crate) fn kind(self) -> Kind {
         match self {
             Linkage::Shared => Kind::Shared,
@@ -85,11 +85,11 @@ pub(crate) struct Build {
     pub(crate) compiler: &'static str,
     pub(crate) language: Language,
     pub(crate) linkage: Linkage,
-    /// With the address sanitizer and that of undefined behaviour.
+    /// With the address sanitizer and the undefined-behaviour sanitizer.
     pub(crate) sanitized: bool,
 }
 
-/// The way in which everything is run for every back end.
+/// The build that runs every program with every back end.
 pub(crate) const MAIN: Build = Build::new("cc", Language::C99, Linkage::Shared);
 
 impl Build {
@@ -145,7 +145,7 @@ impl Run {
             Command::new(path)
         };
         command.args(program.arguments(self.valgrind));
-        // Of the sanitizers'.
+        // Options of the sanitizers.
         if program.leaks() {
             command.env("ASAN_OPTIONS", "detect_leaks=0");
         }
@@ -155,7 +155,7 @@ impl Run {
 
 fn valgrind(path: &Path, program: &Program) -> Result<Command, Miss> {
     if !succeeds(Command::new("valgrind").arg("--version")) {
-        return Err(skipped("valgrind", "valgrind is not there"));
+        return Err(skipped("valgrind", "valgrind is not installed"));
     }
     let mut command = Command::new("valgrind");
     command.args(["--quiet", "--error-exitcode=99"]);
@@ -173,7 +173,7 @@ impl Display for Run {
     }
 }
 
-/// What is to be done: all of it, or what tells most in a minute.
+/// The builds and their runs: all combinations, or those that find most errors within a minute.
 pub(crate) fn matrix(is_full: bool) -> Vec<(Build, Vec<Run>)> {
     let plain = |back_end| Run {
         back_end,
@@ -188,7 +188,7 @@ pub(crate) fn matrix(is_full: bool) -> Vec<(Build, Vec<Run>)> {
             Build::new("gcc", Language::C99, Linkage::Static),
             Build::new("gcc", Language::C99, Linkage::Shared).sanitized(),
         ] {
-            // The one whose stacks a sanitizer might misunderstand.
+            // The back end whose stacks a sanitizer might misunderstand.
             let carried = build.sanitized.then(|| plain(ACTIVATIONS));
             most.push((build, std::iter::once(plain(LAZY)).chain(carried).collect()));
         }

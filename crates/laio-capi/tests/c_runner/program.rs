@@ -12,15 +12,15 @@ use xtask::Failure;
 use xtask::compile::Compiler;
 use xtask::programs::{output_of, run, succeeds};
 
-/// Warnings are errors: the header and the examples must be clean in programs that are strict.
+/// Warnings are errors: the header and the examples must compile without warnings in strict programs.
 const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
-/// Random programs pass pointers that are not aligned, as they should.
+/// Random programs pass unaligned pointers on purpose.
 const SANITIZERS: [&str; 3] = [
     "-fsanitize=address,undefined",
     "-fno-sanitize=alignment",
     "-fno-sanitize-recover=undefined",
 ];
-/// Examples that show how to use laio together with another library have its name.
+/// Examples that use laio together with another library have the library's name.
 const LIBRARIES: [&str; 2] = ["libuv", "liburing"];
 
 /// A program in one file.
@@ -65,8 +65,8 @@ fn programs(directory: &Path) -> Vec<Program> {
 }
 
 impl Program {
-    /// What it is called with. The seed is fixed, so that a run says something of the change that it tests;
-    /// without one each run tries programs of its own.
+    /// The program's arguments. The seed is fixed, so that a run tests the change and not another program;
+    /// without a seed each run uses new programs.
     pub(crate) fn arguments(&self, is_slow: bool) -> &'static [&'static str] {
         match (self.name.as_str(), is_slow) {
             ("fuzz", false) => &["--seed", "2004", "--programs", "200"],
@@ -75,7 +75,7 @@ impl Program {
         }
     }
 
-    /// Whether it ends without giving memory back: within a signal handler, or in a child that had more
+    /// Whether it ends without freeing memory: in a signal handler, or in a child that had more
     /// threads before the fork.
     pub(crate) fn leaks(&self) -> bool {
         matches!(self.name.as_str(), "exits" | "fork")
@@ -101,13 +101,13 @@ impl Compiled {
         }
     }
 
-    /// The program, compiled.
+    /// The compiled program.
     pub(crate) fn get(&self) -> Result<PathBuf, Miss> {
         let made = self.made.get_or_init(|| self.make());
         made.clone().map(|()| self.path.clone())
     }
 
-    /// Where all programs are that are compiled in this way.
+    /// The directory of all programs that are compiled in this way.
     pub(crate) fn directory(&self) -> &Path {
         self.path.parent().unwrap_or(&self.path)
     }
@@ -135,7 +135,7 @@ impl Compiled {
         Ok(())
     }
 
-    /// What the other library needs, if the program uses one.
+    /// The compiler options for the other library, if the program uses one.
     fn library(&self) -> Result<Vec<String>, Miss> {
         let name = self.program.name.as_str();
         if !LIBRARIES.contains(&name) {
@@ -153,7 +153,7 @@ impl Compiled {
     }
 }
 
-/// What a program is compiled with: what pkg-config says, if it is there.
+/// The options for compiling a program: those of pkg-config, if it is installed.
 pub(crate) fn flags(kind: Kind) -> Result<Vec<String>, Miss> {
     let tree = tree()?;
     let is_static = kind == Kind::Archive;
@@ -180,7 +180,7 @@ pub(crate) fn has_pkg_config() -> bool {
     succeeds(Command::new("pkg-config").arg("--version"))
 }
 
-/// The compiler for this, if it is there and can do it.
+/// The compiler for this build, if it is installed and supports the options.
 fn compiler(build: Build) -> Result<Compiler, Miss> {
     let name = match (build.compiler, build.is_cxx()) {
         ("cc", false) => return Ok(tree()?.compiler.clone()),
@@ -189,7 +189,7 @@ fn compiler(build: Build) -> Result<Compiler, Miss> {
         (name, _) => name,
     };
     let Some(compiler) = Compiler::named(name) else {
-        return Err(skipped(name, format!("{name} is not there")));
+        return Err(skipped(name, format!("{name} is not installed")));
     };
     let can = |arguments: &[&str]| {
         let empty = "echo 'int main(void) { return 0; }' | exec \"$0\" \"$@\" -x c - -o /dev/null";

@@ -25,7 +25,7 @@ impl Compiled {
         }
     }
 
-    /// The program; its source is beside it, and ends in `.c`.
+    /// The program; its source is next to it, and ends in `.c`.
     pub(crate) fn get(&self) -> Result<PathBuf, Miss> {
         self.made.get_or_init(|| make(&self.directory)).clone()
     }
@@ -69,7 +69,7 @@ fn make(directory: &Path) -> Result<PathBuf, Miss> {
     Ok(directory.join(named))
 }
 
-/// The first block of C that is a program which uses the library.
+/// The first C block that is a program which uses the library.
 fn program(text: &str) -> Option<&str> {
     let blocks = text.split("\n```c\n").skip(1);
     let mut blocks = blocks.filter_map(|rest| rest.split("\n```\n").next());

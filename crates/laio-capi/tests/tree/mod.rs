@@ -1,5 +1,5 @@
 //! The library as programs find it: built and installed, once with the shared library and once with the
-//! archive, so that `-llaio` means the one that is wanted.
+//! archive, so that `-llaio` links the intended one.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -51,7 +51,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// The library as one of them has it.
+    /// The installation with this kind of library.
     fn only(&self, kind: Kind) -> Library {
         let is_shared = kind == Kind::Shared;
         let Library {
@@ -66,7 +66,7 @@ impl Tree {
         }
     }
 
-    /// Where it is installed for this.
+    /// The directory of the installation.
     pub(crate) fn prefix(&self, kind: Kind) -> PathBuf {
         self.root.join(match kind {
             Kind::Shared => "shared",
@@ -74,12 +74,12 @@ impl Tree {
         })
     }
 
-    /// Where programs find `liblaio.so`.
+    /// The directory of `liblaio.so`.
     pub(crate) fn libdir(&self) -> PathBuf {
         self.prefix(Kind::Shared).join("lib")
     }
 
-    /// Where pkg-config finds `laio.pc`.
+    /// The directory of `laio.pc`.
     pub(crate) fn packages(&self, kind: Kind) -> PathBuf {
         self.prefix(kind).join("lib/pkgconfig")
     }

@@ -161,7 +161,7 @@ impl Planner {
         identity(status) == self.plan_identity
     }
 
-    /// Records a file that is to be copied.
+    /// Records a file to copy.
     pub(crate) async fn record(
         &self,
         worker: &Worker,

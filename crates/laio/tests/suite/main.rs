@@ -1,7 +1,7 @@
-//! The engine's tests, in one program: linking one is much quicker than linking five.
+//! The engine's tests, in one program, because linking one program is much faster than linking five.
 //!
-//! What must not meet other tests (signal handlers, limits of the process, filters, forks, counts of descriptors) runs in
-//! a process of its own: `laio_testing::child`.
+//! Tests that would affect others (signal handlers, limits of the process, filters, forks, counts of descriptors) run
+//! in a process of their own: `laio_testing::child`.
 
 #[macro_use]
 mod harness;

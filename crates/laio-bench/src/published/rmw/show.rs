@@ -7,7 +7,7 @@ use crate::sheet::{Finding, Picture, Sheet, Table, caption, cell, number, series
 use crate::strategy::PLAIN;
 
 const SOURCE: &str = "1995: Solaris 2, two commercial programs; the library approach is libaio with up to 50 kernel threads, \
-     the kernel approach kaio. Only relations are told: peak 10 % (one processor) and 12 % (two) higher for A, 6 % (two) to 30 % (14) for B; context switches 4 : 1";
+     the kernel approach kaio. The source gives ratios only: peak 10 % (one processor) and 12 % (two) higher for A, 6 % (two) to 30 % (14) for B; context switches 4 : 1";
 const LIBRARY: &str = "threads";
 /// The kernel-based strategies of today.
 const KERNEL: [&str; 3] = ["linux-aio", "uring", "lazy"];

@@ -426,7 +426,7 @@ fn one_found(record: &Record) -> Finding {
         let lazy = fall("lazy").map_or(String::new(), |lazy| format!(", lazy {}", number(lazy)));
         let held = aio < 0.7;
         let why = match held {
-            true => "direct reads fetch the file for each client anew, what goes through the page cache is fetched once",
+            true => "direct reads fetch the file once for each client, reads through the page cache fetch it once for all",
             false => "there are no heads to move between the places that clients have come to",
         };
         (held, format!("10 clients beside one: linux-aio with 1 MiB {} times{sendfile}{lazy}; {why}", number(aio)))

@@ -1,5 +1,5 @@
-//! Users without privileges, and machines that forbid required calls: `activations` works in
-//! another way, or fails with an error and leaves nothing behind.
+//! `activations` for users without privileges and on machines that forbid required calls: it either uses another
+//! mechanism, or fails with an error and leaves nothing behind.
 
 use super::stress;
 use laio::{BackendKind, Context, Detector, Errno, Options};
@@ -20,16 +20,16 @@ fn options() -> Options {
         .carriers(64)
 }
 
-/// With the detector that is chosen here.
+/// A context with the detector that the back end chooses here.
 fn hand_off() -> Detector {
     let mut context = Context::new(options()).unwrap();
     stress::run(&mut context, HANDOFFS);
     context.detector().unwrap()
 }
 
-/// Becomes nobody in particular, as a program is that was started so: its files below `/proc` are its own.
+/// Becomes an unprivileged user, like a program that was started by one: its files below `/proc` belong to it.
 fn become_nobody(is_dumpable: bool) {
-    // SAFETY: no pointers but an empty list.
+    // SAFETY: the only pointer is an empty list.
     unsafe {
         assert_eq!(libc::setgroups(0, std::ptr::null()), 0);
         assert_eq!(libc::setresgid(NOBODY, NOBODY, NOBODY), 0);
@@ -52,13 +52,13 @@ fn entries(directory: &str) -> HashSet<OsString> {
     names.map(|entry| entry.unwrap().file_name()).collect()
 }
 
-/// What is refused has left no thread and no descriptor.
+/// Asserts that a refused context has left no thread and no descriptor.
 fn refuses(options: Options, errnos: &[Errno]) {
     let now = || ["/proc/self/task", "/proc/self/fd"].map(entries);
     let before = now();
     let refused = Context::new(options).map(|_| ()).unwrap_err();
     assert!(errnos.contains(&refused), "{refused}");
-    // A thread's entry may outlive its last word, as those of an earlier context may that are gone now.
+    // The entry of an ended thread stays for a moment, also that of an earlier context.
     let is_nothing_new = || {
         now()
             .iter()
@@ -72,9 +72,9 @@ fn refuses(options: Options, errnos: &[Errno]) {
     );
 }
 
-/// `perf_event_paranoid` is 2 by default; more than that is unknown to the kernels of kernel.org.
+/// The default of `perf_event_paranoid` is 2; the kernels of kernel.org do not know higher values.
 #[test]
-fn any_user_may() {
+fn any_user_may_use_it() {
     child::check(LIMIT, test_name!(), "", || {
         if !is_root() {
             return;
@@ -92,7 +92,7 @@ fn any_user_may() {
 }
 
 #[test]
-fn without_perf_events_it_is_noticed_otherwise() {
+fn without_perf_events_the_idle_detector_works() {
     for errno in [libc::EPERM, libc::EACCES, libc::ENOSYS] {
         forbid::child(test_name!(), &Forbid::new(forbid::PERF, errno), || {
             assert_eq!(hand_off(), Detector::Idle);
@@ -104,7 +104,7 @@ fn without_perf_events_it_is_noticed_otherwise() {
     }
 }
 
-/// Then the program itself keeps the order.
+/// Without membarrier the program's own thread executes the memory barriers.
 #[test]
 fn without_membarrier_too() {
     let forbid = Forbid::new(forbid::PERF, libc::EPERM).and(&[libc::SYS_membarrier], libc::EPERM);
@@ -113,9 +113,9 @@ fn without_membarrier_too() {
     });
 }
 
-/// What a thread does is not told to a process that hides itself, and has no rights.
+/// The kernel does not report a thread's state to a process that is not dumpable and has no rights.
 #[test]
-fn where_nothing_works_it_says_so() {
+fn without_a_detector_it_fails() {
     child::check(LIMIT, test_name!(), "", || {
         if !is_root() {
             return;
@@ -128,7 +128,7 @@ fn where_nothing_works_it_says_so() {
             };
             refuses(options, &[Errno::ACCES, Errno::PERM]);
         }
-        // And others are still to be had.
+        // Other back ends still work.
         let lazy = Context::new(Options::new().backend(BackendKind::Lazy));
         assert_eq!(lazy.unwrap().backend(), BackendKind::Lazy);
     });

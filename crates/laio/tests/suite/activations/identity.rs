@@ -9,11 +9,11 @@ use std::time::Duration;
 const NOBODY: usize = 65_534;
 const LIMIT: Duration = Duration::from_secs(360);
 
-/// Makes the program go on elsewhere: its call waits for the pipe.
-fn hand_off(context: &mut Context, pipe: &OwnedFd, room: &mut u8) -> bool {
+/// Makes a call block on a pipe, so that the program continues on another carrier.
+fn hand_off(context: &mut Context, pipe: &OwnedFd, buffer: &mut u8) -> bool {
     let args = [
         pipe.as_raw_fd() as usize,
-        std::ptr::from_mut(room) as usize,
+        std::ptr::from_mut(buffer) as usize,
         1,
     ];
     matches!(start(context, libc::SYS_read, args), Outcome::Pending(_))
@@ -23,7 +23,7 @@ fn effective_user() -> usize {
     rustix::process::geteuid().as_raw() as usize
 }
 
-/// Through laio, a change reaches all carriers; a call that goes on keeps what it had.
+/// A change through laio applies to all carriers; a call in flight keeps the previous credentials.
 #[test]
 fn a_change_through_laio_stays() {
     child::check(LIMIT, test_name!(), "", || {
@@ -36,9 +36,9 @@ fn a_change_through_laio_stays() {
             let changed = start(&mut context, libc::SYS_setresuid, [keep, NOBODY, keep]);
             assert_eq!(changed, Outcome::Done(Ok(0)));
             assert!(context.carriers_agree());
-            let mut room = 0;
-            // Where no carrier can be made any more, helpers do it; the user stays.
-            assert!(hand_off(&mut context, &reader, &mut room));
+            let mut buffer = 0;
+            // If no further carrier can be made, helpers make the calls; the user stays.
+            assert!(hand_off(&mut context, &reader, &mut buffer));
             assert_eq!(effective_user(), NOBODY);
             rustix::io::write(&writer, b"x").unwrap();
             let mut completions = Vec::new();
@@ -50,13 +50,13 @@ fn a_change_through_laio_stays() {
     });
 }
 
-/// While the thread's own kernel thread is in a call there is no right way: the change is refused.
+/// While the home thread is in a call, its credentials cannot change: the change fails.
 #[test]
 fn a_change_is_refused_while_it_cannot_be_made() {
     for_each_detector(|mut context| {
         let (reader, writer) = rustix::pipe::pipe().unwrap();
-        let mut room = 0;
-        assert!(hand_off(&mut context, &reader, &mut room));
+        let mut buffer = 0;
+        assert!(hand_off(&mut context, &reader, &mut buffer));
         let command = [libc::PR_SET_NO_NEW_PRIVS as usize, 1, 0, 0, 0];
         let refused = start(&mut context, libc::SYS_prctl, command);
         assert_eq!(refused, Outcome::Done(Err(Errno::BUSY)));
@@ -65,9 +65,9 @@ fn a_change_is_refused_while_it_cannot_be_made() {
     });
 }
 
-/// Behind its back it is found out: by whoever asks, and at the next hand-off, which ends the process.
+/// `carriers_agree` finds a change made without laio; so does the next hand-off, which ends the process.
 #[test]
-fn a_change_behind_its_back_does_not_pass() {
+fn a_change_without_laio_is_detected() {
     child::check(LIMIT, test_name!(), "", || {
         if effective_user() != 0 {
             return laio_testing::skip("root", "only root can become another user");
@@ -83,9 +83,9 @@ fn a_change_behind_its_back_does_not_pass() {
                 let away = hand_off(&mut context, &reader, &mut one);
                 // SAFETY: no pointers.
                 let changed = unsafe { libc::syscall(libc::SYS_setresuid, -1, NOBODY, -1) } == 0;
-                let told = !context.carriers_agree();
+                let disagree = !context.carriers_agree();
                 let (other, _keep) = rustix::pipe::pipe().unwrap();
-                let code = if away && changed && told { 3 } else { 4 };
+                let code = if away && changed && disagree { 3 } else { 4 };
                 if code == 3 {
                     hand_off(&mut context, &other, &mut two);
                 }

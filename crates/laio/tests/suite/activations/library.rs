@@ -13,12 +13,12 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(360);
 
-/// Makes a call that waits, so that the program goes on elsewhere; and ends it.
+/// Makes a call that blocks, so that the program continues on another carrier; then ends the call.
 fn hand_off(context: &mut Context, meanwhile: impl FnOnce()) {
     let (reader, writer) = rustix::pipe::pipe().unwrap();
-    let mut room = 0u8;
+    let mut buffer = 0u8;
     let before = rustix::thread::gettid();
-    let args = [reader.as_raw_fd() as usize, (&raw mut room) as usize, 1];
+    let args = [reader.as_raw_fd() as usize, (&raw mut buffer) as usize, 1];
     let outcome = start(context, libc::SYS_read, args);
     assert!(matches!(outcome, Outcome::Pending(_)), "{outcome:?}");
     assert_ne!(rustix::thread::gettid(), before, "another kernel thread");
@@ -28,10 +28,10 @@ fn hand_off(context: &mut Context, meanwhile: impl FnOnce()) {
     while completions.is_empty() {
         context.poll(&mut completions, None).unwrap();
     }
-    assert_eq!((completions[0].result, room), (Ok(1), b'x'));
+    assert_eq!((completions[0].result, buffer), (Ok(1), b'x'));
 }
 
-/// A mutex of the C library that knows its owner.
+/// A mutex of the C library that checks its owner.
 struct Owned(libc::pthread_mutex_t);
 
 impl Owned {
@@ -95,7 +95,7 @@ fn errno_and_variables_are_the_programs() {
     });
 }
 
-/// An exception passes frames that began on another kernel thread.
+/// A panic unwinds frames that began on another kernel thread.
 #[test]
 fn a_panic_unwinds() {
     for_each_detector(|mut context| {
@@ -108,7 +108,7 @@ fn a_panic_unwinds() {
     });
 }
 
-/// The program ends its thread where the C library waits for it, and its destructors have run.
+/// The thread can be joined although the program ended on another carrier, and its destructors have run.
 #[test]
 fn a_thread_that_returns_is_joined() {
     static ENDED: AtomicU32 = AtomicU32::new(0);
@@ -132,9 +132,9 @@ fn a_thread_that_returns_is_joined() {
     assert_eq!(ENDED.load(SeqCst), rounds);
 }
 
-/// Where the thread runs is asked of the kernel, while nothing may write it into the thread's memory.
+/// `sched_getcpu` asks the kernel, because the kernel cannot write the CPU into the thread's memory here.
 #[test]
-fn the_processor_is_told_right() {
+fn the_processor_is_right() {
     let here = || {
         let mut processor = 0u32;
         let nothing = std::ptr::null_mut::<u32>();
@@ -148,18 +148,18 @@ fn the_processor_is_told_right() {
             let is_told = || {
                 let before = here();
                 // SAFETY: no pointers.
-                let told = unsafe { libc::sched_getcpu() };
-                (before == here()).then_some(told == before)
+                let reported = unsafe { libc::sched_getcpu() };
+                (before == here()).then_some(reported == before)
             };
-            // Unless it has just been moved.
+            // Checked only if the kernel has not moved the thread meanwhile.
             assert!((0..1_000).find_map(|_| is_told()).unwrap());
         }
     });
 }
 
-/// What was said of the thread before holds for its carriers.
+/// The thread's name, set before, applies to its carriers.
 #[test]
-fn the_name_goes_along() {
+fn carriers_have_the_name() {
     child::check(LIMIT, test_name!(), "", || {
         rustix::thread::set_name(c"a-program").unwrap();
         for_each_detector(|mut context| {
@@ -170,9 +170,9 @@ fn the_name_goes_along() {
     });
 }
 
-/// What the program blocks is blocked elsewhere too.
+/// Signals that the program blocks are blocked on every carrier.
 #[test]
-fn the_signal_mask_goes_along() {
+fn carriers_have_the_signal_mask() {
     let change = |context: &mut Context, how: i32| {
         let set = 1u64 << (libc::SIGUSR2 - 1);
         let (at, nowhere) = ((&raw const set) as usize, 0);
@@ -181,7 +181,7 @@ fn the_signal_mask_goes_along() {
         assert_eq!(changed, Outcome::Done(Ok(0)));
     };
     let is_blocked = || {
-        // SAFETY: the set is filled in before it is looked at.
+        // SAFETY: the set is filled in before it is read.
         unsafe {
             let mut set = std::mem::zeroed();
             libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut set);
@@ -196,13 +196,13 @@ fn the_signal_mask_goes_along() {
     });
 }
 
-/// So is what the program has blocked itself, behind laio's back, after the context was made: a signal to the process
-/// waits, and does not end it.
+/// Carriers also take over a mask that the program has set without laio after making the context: a signal to the
+/// process stays pending, and does not end it.
 #[test]
-fn a_mask_that_the_program_sets_goes_along() {
+fn carriers_have_a_mask_set_without_laio() {
     // Whether it was blocked before.
     let change = |how| {
-        // SAFETY: the sets are filled in before they are looked at.
+        // SAFETY: the sets are filled in before they are read.
         unsafe {
             let mut old = std::mem::zeroed();
             libc::pthread_sigmask(how, &only(libc::SIGTERM), &mut old);
@@ -214,8 +214,9 @@ fn a_mask_that_the_program_sets_goes_along() {
             for _ in 0..2 {
                 change(libc::SIG_BLOCK);
                 hand_off(&mut context, || {
-                    assert!(change(libc::SIG_BLOCK), "the mask is the program's");
-                    // SAFETY: plain calls; nothing is written. It is pending, here or for the process.
+                    assert!(change(libc::SIG_BLOCK), "the signal was not blocked before");
+                    // SAFETY: plain calls; nothing is written. The signal is pending, for the thread or for the
+                    // process.
                     let taken = unsafe {
                         assert_eq!(libc::kill(libc::getpid(), libc::SIGTERM), 0);
                         let long = libc::timespec {
@@ -232,7 +233,7 @@ fn a_mask_that_the_program_sets_goes_along() {
         });
     };
     child::check(LIMIT, test_name!(), "", || {
-        // The test runner's first thread would take the signal: in a child of this process there is only this one.
+        // In a child, because the test runner's first thread would take the signal; the child has a single thread.
         // SAFETY: the child ends without returning.
         let status = unsafe {
             let child = libc::fork();
@@ -259,7 +260,7 @@ fn only(signal: i32) -> libc::sigset_t {
     }
 }
 
-/// A child has a context of its own when it asks for one; a program that it becomes has nothing of it.
+/// A forked child makes its own context; after exec nothing of the context is left.
 #[test]
 fn other_programs_are_run() {
     for_each_detector(|mut context| {
@@ -271,9 +272,9 @@ fn other_programs_are_run() {
     });
 }
 
-/// At the limit a call that would block is refused, and what does not block is done.
+/// At the limit a call that would block fails, and a call that does not block succeeds.
 #[test]
-fn nobody_waits_at_the_limit() {
+fn at_the_limit_no_call_waits() {
     for_each_detector(|context| {
         let detector = context.detector().unwrap();
         drop(context);
@@ -281,9 +282,9 @@ fn nobody_waits_at_the_limit() {
         let mut context = Context::new(options.detector(detector).carriers(3)).unwrap();
         // Before Linux 6.4 pipes cannot be read without blocking.
         let pairs: Vec<_> = (0..4).map(|_| stream_pair()).collect();
-        let mut rooms = [0u8; 4];
+        let mut buffers = [0u8; 4];
         let mut read = |context: &mut Context, at: usize| {
-            let address = (&raw mut rooms[at]) as usize;
+            let address = (&raw mut buffers[at]) as usize;
             let args = [pairs[at].0.as_raw_fd() as usize, address, 1, 0, 0, 0];
             start(context, libc::SYS_recvfrom, args)
         };

@@ -1,5 +1,5 @@
-//! Tests specific to the back end `activations`. The contract suite has those that it shares with
-//! others.
+//! Tests specific to the back end `activations`. The contract suite has the tests for all back
+//! ends.
 
 mod forbidden;
 mod identity;

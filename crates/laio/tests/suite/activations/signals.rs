@@ -1,4 +1,4 @@
-//! Signals while the program changes its kernel thread: each is handled, by the program, and no result is wrong.
+//! Signals while the program changes its kernel thread: the program handles each one, and no result is wrong.
 //!
 //! `LAIO_STORM_SIGNALS` sets the number of signals.
 
@@ -17,7 +17,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(900);
 
 static HANDLED: AtomicU64 = AtomicU64::new(0);
-/// Handlers that ran while the program, or another handler of its, was in the middle of something.
+/// The number of handlers that ran while the program or another handler was inside the critical section.
 static WRONG: AtomicU64 = AtomicU64::new(0);
 
 std::thread_local! {
@@ -26,7 +26,7 @@ std::thread_local! {
 }
 
 extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, _: *mut c_void) {
-    // The program's own thread-local variables, and nobody else in them.
+    // The program's own thread-local variables, which no other thread shares.
     if PROGRAM.get() && BUSY.replace(true) {
         WRONG.fetch_add(1, SeqCst);
     }
@@ -34,7 +34,7 @@ extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, _: *mut c_void) {
     HANDLED.fetch_add(1, SeqCst);
 }
 
-/// A thread that sends signals, in turn to the process, and to the calling thread by its first number.
+/// A thread that sends signals, alternately to the process and to the thread whose number is given.
 struct Storm {
     handled_before: u64,
     over: Arc<AtomicBool>,
@@ -73,7 +73,7 @@ impl Storm {
 
     fn end(self) {
         self.over.store(true, SeqCst);
-        // Signals of one number merge while they wait; the last one is handled all the same.
+        // Pending signals of one number merge; the last one is still handled.
         let handled = || self.handled() > 0;
         assert!(limit::wait_until(Duration::from_secs(60), handled));
         let sent = self.sent.load(SeqCst);
@@ -82,7 +82,7 @@ impl Storm {
         assert_eq!(
             WRONG.load(SeqCst),
             0,
-            "handlers that ran beside the program"
+            "handlers that ran in parallel with the program"
         );
     }
 }
@@ -92,7 +92,7 @@ fn wanted() -> u64 {
     wanted.and_then(|text| text.parse().ok()).unwrap_or(500)
 }
 
-/// Registers the handler, and tells the number of the calling thread.
+/// Registers the handler, and returns the number of the calling thread.
 fn prepare() -> i32 {
     // SAFETY: the set is filled in before use.
     let none = unsafe {
@@ -121,16 +121,16 @@ fn a_storm_of_signals_changes_no_result() {
     });
 }
 
-/// A call that does not block is on the carrier's stack before it has begun, and when it is over.
+/// Signals arrive at each instruction of a call that does not block, while it switches to the carrier's stack and back.
 #[test]
-fn signals_come_through_at_every_instruction_of_a_call() {
+fn signals_are_handled_at_every_instruction_of_a_call() {
     child::check(LIMIT, test_name!(), "", || {
         let home = prepare();
         let file = tempfile::tempfile().unwrap();
         for_each_detector(|mut context| {
             let storm = Storm::begin(home);
-            let mut room = 0u64;
-            let args = [file.as_raw_fd() as usize, (&raw mut room) as usize, 8, 0];
+            let mut buffer = 0u64;
+            let args = [file.as_raw_fd() as usize, (&raw mut buffer) as usize, 8, 0];
             while storm.handled() < wanted() {
                 let outcome = start(&mut context, libc::SYS_pread64, args);
                 if !matches!(outcome, Outcome::Done(_)) {

@@ -1,8 +1,8 @@
-//! Pipes, files, names and waits, mixed at random, many in flight: every result is checked, and comes once.
+//! Pipes, files, names and waits at random, many in flight: every result is checked, and arrives once.
 //!
 //! `LAIO_STRESS_HANDOFFS` sets the number of hand-offs.
 
-use super::support::{Patience, for_each_detector, start};
+use super::support::{Deadline, for_each_detector, start};
 use laio::{Completion, Context, Errno, Outcome};
 use laio_testing::random::Random;
 use std::collections::HashMap;
@@ -14,14 +14,14 @@ use std::time::Duration;
 const LANES: usize = 24;
 const FILE: usize = 1 << 16;
 
-/// One call at a time, and what it needs.
+/// A sequence of calls, one at a time, with their memory.
 struct Lane {
     pipe: (OwnedFd, OwnedFd),
     event: OwnedFd,
     poll: libc::pollfd,
     word: AtomicU32,
-    room: [u8; 512],
-    /// What is written for its call.
+    buffer: [u8; 512],
+    /// The action that ends its call.
     word_sent: u64,
     status: libc::statx,
     busy: Option<Busy>,
@@ -29,13 +29,13 @@ struct Lane {
 
 #[derive(Clone, Copy, Debug)]
 enum Busy {
-    /// Reads from the pipe; the value is still to be written.
+    /// The call reads from the pipe, into which the test has to write the value.
     Pipe(u64),
-    /// Waits for the event.
+    /// The call waits for the event.
     Event,
-    /// Waits for the word to change.
+    /// The call waits for the word to change.
     Word,
-    /// Nothing is to be done for it.
+    /// The call ends without an action.
     Alone,
 }
 
@@ -51,7 +51,7 @@ enum Expected {
     Size,
     Missing,
     Slept,
-    /// Not a call of the lane, but what it waits for: so much was written, or somebody was woken.
+    /// The result of a call that ends the wait of a lane: bytes written, or waiters woken.
     Helped {
         at_least: usize,
         at_most: usize,
@@ -62,8 +62,8 @@ fn pattern(at: usize) -> u8 {
     (at * 31 + at / 257) as u8
 }
 
-struct Ground {
-    /// Never grows: the kernel knows addresses in it.
+struct Workspace {
+    /// Never grows: the kernel uses addresses of its elements.
     lanes: Vec<Lane>,
     file: tempfile::NamedTempFile,
     name: std::ffi::CString,
@@ -75,8 +75,8 @@ struct Ground {
     checked: u64,
 }
 
-impl Ground {
-    fn new() -> Ground {
+impl Workspace {
+    fn new() -> Workspace {
         let file = tempfile::NamedTempFile::new().unwrap();
         let bytes: Vec<u8> = (0..FILE).map(pattern).collect();
         std::fs::write(file.path(), bytes).unwrap();
@@ -93,14 +93,14 @@ impl Ground {
                 pipe: rustix::pipe::pipe().unwrap(),
                 event,
                 word: AtomicU32::new(0),
-                room: [0; 512],
+                buffer: [0; 512],
                 word_sent: 0,
                 // SAFETY: plain data.
                 status: unsafe { std::mem::zeroed() },
                 busy: None,
             }
         };
-        Ground {
+        Workspace {
             lanes: (0..LANES).map(|_| lane()).collect(),
             file,
             name,
@@ -116,7 +116,7 @@ impl Ground {
         }
     }
 
-    /// Begins a call in an idle lane, or brings what a busy one waits for.
+    /// Starts a call in an idle lane, or makes the action that ends the call of a busy one.
     fn step(&mut self, context: &mut Context) {
         let at = self.random.below(LANES);
         match self.lanes[at].busy {
@@ -130,10 +130,10 @@ impl Ground {
         let stamp = self.stamp;
         let kind = self.random.below(8);
         let lane = &mut self.lanes[at];
-        let room = lane.room.as_mut_ptr() as usize;
+        let buffer = lane.buffer.as_mut_ptr() as usize;
         let (busy, expected, number, args) = match kind {
             0..=2 => {
-                let args = [lane.pipe.0.as_raw_fd() as usize, room, 8, 0, 0];
+                let args = [lane.pipe.0.as_raw_fd() as usize, buffer, 8, 0, 0];
                 let busy = Busy::Pipe(stamp);
                 (busy, Expected::Read(stamp), libc::SYS_read, args)
             }
@@ -152,7 +152,7 @@ impl Ground {
                 let length = 512.min(FILE - from);
                 let file = self.file.as_raw_fd() as usize;
                 let expected = Expected::Bytes { at: from, length };
-                let args = [file, room, 512, from, 0];
+                let args = [file, buffer, 512, from, 0];
                 (Busy::Alone, expected, libc::SYS_pread64, args)
             }
             6 => {
@@ -209,7 +209,7 @@ impl Ground {
         let expected = Expected::Helped { at_least, at_most };
         match start(context, number, args) {
             Outcome::Done(result) => self.check(at, expected, result),
-            // There is room; but a lock may be held, or a debugger may hold the thread.
+            // The pipe has free space, but the call may still block on a lock or under a debugger.
             Outcome::Pending(handle) => {
                 let before = self.in_flight.insert(handle.to_raw(), (at, expected));
                 assert!(before.is_none(), "a live handle was given twice");
@@ -230,17 +230,17 @@ impl Ground {
             Expected::Helped { .. } => unreachable!("seen above"),
             Expected::Read(value) => {
                 assert_eq!(result, Ok(8));
-                assert_eq!(lane.room[..8], value.to_ne_bytes());
+                assert_eq!(lane.buffer[..8], value.to_ne_bytes());
             }
             Expected::Polled => {
                 assert_eq!(result, Ok(1));
                 rustix::io::read(&lane.event, &mut [0u8; 8]).unwrap();
             }
-            // EAGAIN: the word had changed before a call that was interrupted began anew.
+            // EAGAIN: the word had changed before an interrupted call was repeated.
             Expected::Woken => assert!(matches!(result, Ok(0) | Err(Errno::AGAIN)), "{result:?}"),
             Expected::Bytes { at, length } => {
                 assert_eq!(result, Ok(length));
-                let right = (0..length).all(|i| lane.room[i] == pattern(at + i));
+                let right = (0..length).all(|i| lane.buffer[i] == pattern(at + i));
                 assert!(right, "{length} bytes at {at}");
             }
             Expected::Size => {
@@ -250,7 +250,7 @@ impl Ground {
             Expected::Missing => assert_eq!(result, Err(Errno::NOENT)),
             Expected::Slept => assert_eq!(result, Ok(0)),
         }
-        lane.room[..8].fill(0xee);
+        lane.buffer[..8].fill(0xee);
     }
 
     fn collect(&mut self, context: &mut Context, timeout: Duration) {
@@ -263,9 +263,9 @@ impl Ground {
         }
     }
 
-    /// Brings everything to its end.
+    /// Ends all calls in flight.
     fn finish(&mut self, context: &mut Context) {
-        let patience = Patience::new();
+        let deadline = Deadline::new();
         while !self.in_flight.is_empty() {
             for at in 0..LANES {
                 if let Some(busy) = self.lanes[at].busy {
@@ -273,7 +273,7 @@ impl Ground {
                 }
             }
             self.collect(context, Duration::from_millis(10));
-            patience.check(|| format!("lost: {:?}", self.in_flight));
+            deadline.check(|| format!("lost: {:?}", self.in_flight));
         }
         assert_eq!(context.pending(), 0);
     }
@@ -284,34 +284,34 @@ fn wanted() -> u64 {
     wanted.and_then(|text| text.parse().ok()).unwrap_or(1_500)
 }
 
-/// Runs until there have been so many hand-offs, or nothing more happens.
+/// Runs until this many hand-offs have happened, or none happens any more.
 pub(super) fn run(context: &mut Context, handoffs: u64) {
-    let mut ground = Ground::new();
-    let mut patience = Patience::new();
+    let mut workspace = Workspace::new();
+    let mut deadline = Deadline::new();
     let mut seen = 0;
     while context.stats().handoffs < handoffs {
         for _ in 0..64 {
-            ground.step(context);
-            // Thread-local state of the program is wherever the program is.
+            workspace.step(context);
+            // Thread-local state of the program follows the program.
             std::thread_local! {
                 static HERE: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
             }
             HERE.set(HERE.get() + 1);
-            drop(vec![0u8; 100 + ground.stamp as usize % 4_000]);
-            ground.collect(context, Duration::ZERO);
+            drop(vec![0u8; 100 + workspace.stamp as usize % 4_000]);
+            workspace.collect(context, Duration::ZERO);
         }
         if context.stats().handoffs > seen {
             seen = context.stats().handoffs;
-            patience = Patience::new();
+            deadline = Deadline::new();
             laio_testing::watchdog::step(format_args!("{seen} hand-offs of {handoffs}"));
         }
-        patience.check(|| format!("no hand-off after {seen}: {:?}", ground.in_flight));
+        deadline.check(|| format!("no hand-off after {seen}: {:?}", workspace.in_flight));
     }
-    ground.finish(context);
+    workspace.finish(context);
     let stats = context.stats();
     println!(
-        "{} results checked, {} hand-offs, {} looks in vain, {} carriers",
-        ground.checked,
+        "{} results checked, {} hand-offs, {} spurious wakeups, {} carriers",
+        workspace.checked,
         stats.handoffs,
         stats.false_wakeups,
         context.carriers()
@@ -319,6 +319,6 @@ pub(super) fn run(context: &mut Context, handoffs: u64) {
 }
 
 #[test]
-fn nothing_is_wrong_lost_or_doubled() {
+fn every_result_is_correct_and_arrives_once() {
     for_each_detector(|mut context| run(&mut context, wanted()));
 }

@@ -3,7 +3,7 @@
 use laio::{BackendKind, Call, Context, Detector, Options, Outcome};
 use std::time::{Duration, Instant};
 
-/// Contexts that carry all calls, streams too, with each detector that works here.
+/// Contexts that carry all calls, including streams, with each detector that works here.
 pub(crate) fn for_each_detector(body: impl Fn(Context)) {
     for detector in [Detector::Perf, Detector::Idle] {
         laio_testing::watchdog::step(detector);
@@ -15,8 +15,8 @@ pub(crate) fn for_each_detector(body: impl Fn(Context)) {
     }
 }
 
-/// A child process may have been forbidden what a detector needs, which is no fault of the machine: all tests but a few
-/// come here in the first process too.
+/// Reports that a detector is missing. A child process may lack it because of its own filter, which is not a skip: most
+/// tests run in the parent process too.
 fn lacks(detector: Detector, errno: laio::Errno) {
     let reason = format!("the detector {detector}: {errno}");
     let need = match detector {
@@ -24,7 +24,7 @@ fn lacks(detector: Detector, errno: laio::Errno) {
         _ => "activations",
     };
     match laio_testing::child::is_child() {
-        true => println!("left out in this process: {reason}"),
+        true => println!("not available in this process: {reason}"),
         false => laio_testing::skip(need, reason),
     }
 }
@@ -39,12 +39,12 @@ pub(crate) fn start<const N: usize>(
     unsafe { context.call(Call::new(number, args)) }
 }
 
-/// Fails when something has gone on for much too long.
-pub(crate) struct Patience(Instant);
+/// Fails the test after a generous time limit.
+pub(crate) struct Deadline(Instant);
 
-impl Patience {
-    pub(crate) fn new() -> Patience {
-        Patience(Instant::now())
+impl Deadline {
+    pub(crate) fn new() -> Deadline {
+        Deadline(Instant::now())
     }
 
     #[track_caller]

@@ -1,4 +1,4 @@
-//! Rule 5, closing a descriptor with operations in flight; and no descriptor is leaked.
+//! Rule 5: closing a descriptor that has operations in flight, without leaking a descriptor.
 
 use crate::harness::{
     Arg, LIMIT, at, at_mut, call, collect, finish, for_each_pending, for_each_pending_backend,
@@ -15,14 +15,14 @@ fn is_open(fd: usize) -> bool {
     plain(libc::SYS_fcntl, [fd, libc::F_GETFD as usize]).is_ok()
 }
 
-/// Which file a descriptor stands for. Other tests of this process may get its number as soon as it is closed.
+/// Identifies the file behind a descriptor: once a number is closed, another test of this process may get it.
 fn identity(fd: usize) -> Option<(u64, u64)> {
     let mut status: libc::stat = crate::harness::zeroed();
     let looked = plain(libc::SYS_fstat, [fd, at_mut(&mut status)]);
     looked.ok().map(|_| (status.st_dev, status.st_ino))
 }
 
-/// Closes in some way, and checks that the operations are over before that.
+/// Closes by the given method, and checks that the operations have ended first.
 #[track_caller]
 fn ends(context: &mut Context, operations: &[Handle], close: Outcome) -> Result<usize, Errno> {
     let (count, closes) = match close {
@@ -57,11 +57,11 @@ fn closing_cancels_reads_and_writes() {
         let (a, b) = stream_pair();
         fill(&a);
         let fd = a.into_raw_fd().arg();
-        let mut rooms = [[0u8; 4]; 3];
+        let mut buffers = [[0u8; 4]; 3];
         let bytes = pattern(300_000, 1);
-        let mut operations: Vec<Handle> = rooms
+        let mut operations: Vec<Handle> = buffers
             .iter_mut()
-            .map(|room| pending(&mut context, libc::SYS_read, [fd, at_mut(room), 4]))
+            .map(|buffer| pending(&mut context, libc::SYS_read, [fd, at_mut(buffer), 4]))
             .collect();
         operations.push(pending(
             &mut context,
@@ -106,7 +106,7 @@ fn closing_cancels_an_accept() {
     });
 }
 
-/// Also what waits in a helper.
+/// Also cancels an operation that waits in a helper.
 #[test]
 fn closing_cancels_a_lock() {
     let directory = scratch();
@@ -131,15 +131,15 @@ fn closing_cancels_a_lock() {
 }
 
 #[test]
-fn a_bad_descriptor_is_closed_as_badly_as_ever() {
+fn closing_a_bad_descriptor_fails() {
     for_each_pending(|way| {
         let mut context = way.context();
         let (reader, _writer) = pipe();
-        let mut room = [0u8; 4];
+        let mut buffer = [0u8; 4];
         let other = pending(
             &mut context,
             libc::SYS_read,
-            [reader.arg(), at_mut(&mut room), 4],
+            [reader.arg(), at_mut(&mut buffer), 4],
         );
         for fd in [-1, 900_000, i32::MAX] {
             let close = start(&mut context, libc::SYS_close, [fd.arg()]);
@@ -161,36 +161,42 @@ fn replacing_a_descriptor_cancels_first() {
             let mut context = way.context();
             let (busy, _writer) = pipe();
             let (other, other_writer) = pipe();
-            let mut rooms = [[0u8; 4]; 2];
-            let operations: Vec<Handle> = rooms
+            let mut buffers = [[0u8; 4]; 2];
+            let operations: Vec<Handle> = buffers
                 .iter_mut()
-                .map(|room| pending(&mut context, libc::SYS_read, [busy.arg(), at_mut(room), 4]))
+                .map(|buffer| {
+                    pending(
+                        &mut context,
+                        libc::SYS_read,
+                        [busy.arg(), at_mut(buffer), 4],
+                    )
+                })
                 .collect();
             let replace = start(&mut context, number, [other.arg(), busy.arg(), 0]);
             assert_eq!(ends(&mut context, &operations, replace), Ok(busy.arg()));
             rustix::io::write(&other_writer, b"new!").unwrap();
-            let mut room = [0u8; 4];
+            let mut buffer = [0u8; 4];
             let read = call(
                 &mut context,
                 libc::SYS_read,
-                [busy.arg(), at_mut(&mut room), 4],
+                [busy.arg(), at_mut(&mut buffer), 4],
             );
-            assert_eq!((read, &room), (Ok(4), b"new!"));
+            assert_eq!((read, &buffer), (Ok(4), b"new!"));
         }
     });
 }
 
-/// A call that fails has no effect: what is in flight goes on.
+/// A call that fails has no effect: the operations in flight continue.
 #[test]
 fn a_failed_replacement_cancels_nothing() {
     for_each_pending(|way| {
         let mut context = way.context();
         let (busy, writer) = pipe();
-        let mut room = [0u8; 3];
+        let mut buffer = [0u8; 3];
         let operation = pending(
             &mut context,
             libc::SYS_read,
-            [busy.arg(), at_mut(&mut room), 3],
+            [busy.arg(), at_mut(&mut buffer), 3],
         );
         let bad = start(&mut context, libc::SYS_dup3, [900_000, busy.arg(), 0]);
         assert_eq!(finish(&mut context, bad), Err(Errno::BADF));
@@ -201,17 +207,17 @@ fn a_failed_replacement_cancels_nothing() {
     });
 }
 
-/// Onto itself it replaces nothing, and so cancels nothing.
+/// `dup2` of a descriptor onto itself replaces nothing, and so cancels nothing.
 #[test]
-fn a_duplicate_of_a_busy_descriptor_leaves_it_alone() {
+fn dup2_of_a_busy_descriptor_onto_itself_cancels_nothing() {
     for_each_pending(|way| {
         let mut context = way.context();
         let (busy, writer) = pipe();
-        let mut room = [0u8; 3];
+        let mut buffer = [0u8; 3];
         let operation = pending(
             &mut context,
             libc::SYS_read,
-            [busy.arg(), at_mut(&mut room), 3],
+            [busy.arg(), at_mut(&mut buffer), 3],
         );
         #[cfg(target_arch = "x86_64")]
         {
@@ -227,7 +233,7 @@ fn a_duplicate_of_a_busy_descriptor_leaves_it_alone() {
     });
 }
 
-/// Descriptors of high numbers, of which some are busy.
+/// Makes descriptors with high numbers, some of them busy.
 fn high(count: usize, from: usize) -> Vec<(usize, OwnedFd)> {
     (0..count)
         .map(|index| {
@@ -247,13 +253,13 @@ fn closing_a_range_cancels_all_in_it() {
                 let mut context = way.context();
                 let first = high_descriptor(9_000);
                 let ends_of = high(8, first);
-                let mut rooms = [[0u8; 4]; 5];
-                let operations: Vec<Handle> = rooms
+                let mut buffers = [[0u8; 4]; 5];
+                let operations: Vec<Handle> = buffers
                     .iter_mut()
                     .zip(&ends_of)
                     .take(busy)
-                    .map(|(room, (fd, _))| {
-                        pending(&mut context, libc::SYS_read, [*fd, at_mut(room), 4])
+                    .map(|(buffer, (fd, _))| {
+                        pending(&mut context, libc::SYS_read, [*fd, at_mut(buffer), 4])
                     })
                     .collect();
                 let close = start(&mut context, libc::SYS_close_range, [first, first + 7, 0]);
@@ -264,7 +270,7 @@ fn closing_a_range_cancels_all_in_it() {
     });
 }
 
-/// With CLOSE_RANGE_CLOEXEC nothing is closed, and so nothing is cancelled.
+/// With CLOSE_RANGE_CLOEXEC the kernel closes nothing, and so the context cancels nothing.
 #[test]
 fn marking_a_range_cancels_nothing() {
     child::check(LIMIT * 6, test_name!(), "", || {
@@ -272,11 +278,11 @@ fn marking_a_range_cancels_nothing() {
             let mut context = way.context();
             let first = high_descriptor(9_000);
             let ends_of = high(3, first);
-            let mut room = [0u8; 3];
+            let mut buffer = [0u8; 3];
             let operation = pending(
                 &mut context,
                 libc::SYS_read,
-                [first + 1, at_mut(&mut room), 3],
+                [first + 1, at_mut(&mut buffer), 3],
             );
             let mark = libc::CLOSE_RANGE_CLOEXEC as usize;
             let marked = start(
@@ -298,7 +304,7 @@ fn marking_a_range_cancels_nothing() {
     });
 }
 
-/// The number of a closed descriptor begins a new life.
+/// A number that is closed and reused carries no state of its previous file.
 #[test]
 fn a_number_is_used_again() {
     child::check(LIMIT * 6, test_name!(), "", || {
@@ -306,11 +312,11 @@ fn a_number_is_used_again() {
             let mut context = way.context();
             let directory = scratch();
             for round in 0..20u8 {
-                // By turns a pipe and a file, under one number.
+                // One number, alternately a pipe and a file.
                 let (reader, writer) = pipe();
                 let fd = plain(libc::SYS_dup3, [reader.arg(), 9_000, 0]).unwrap();
-                let mut room = [0u8; 3];
-                let read = pending(&mut context, libc::SYS_read, [fd, at_mut(&mut room), 3]);
+                let mut buffer = [0u8; 3];
+                let read = pending(&mut context, libc::SYS_read, [fd, at_mut(&mut buffer), 3]);
                 if round % 2 == 0 {
                     rustix::io::write(&writer, b"abc").unwrap();
                     assert_eq!(wait_for(&mut context, read).result, Ok(3));
@@ -322,11 +328,11 @@ fn a_number_is_used_again() {
                 }
                 let file = laio_testing::temp::file_with(directory.path(), &pattern(10_000, 1));
                 let fd = plain(libc::SYS_dup3, [file.as_file().arg(), 9_000, 0]).unwrap();
-                let mut room = vec![0u8; 9_000];
+                let mut buffer = vec![0u8; 9_000];
                 let read = call(
                     &mut context,
                     libc::SYS_read,
-                    [fd, at_mut(&mut room[..]), 9_000],
+                    [fd, at_mut(&mut buffer[..]), 9_000],
                 );
                 assert_eq!(read, Ok(9_000));
                 assert_eq!(call(&mut context, libc::SYS_write, [fd, at("x"), 1]), Ok(1));
@@ -336,17 +342,17 @@ fn a_number_is_used_again() {
     });
 }
 
-/// Calls made behind a close that is still on its way do not reach what was there before.
+/// Calls made after a close that is still in flight do not reach the closed file.
 #[test]
-fn nothing_overtakes_a_close() {
+fn no_call_overtakes_a_close() {
     for_each_pending(|way| {
         let mut context = way.context();
         let (reader, writer) = pipe();
-        // A number that no other test takes when it is free: the late read would be theirs.
+        // A number that no other test gets: otherwise the late read would take that test's bytes.
         let high = [reader.arg(), libc::F_DUPFD_CLOEXEC as usize, 8_000];
         let fd = plain(libc::SYS_fcntl, high).unwrap();
-        let mut rooms = [[0u8; 4]; 2];
-        let addresses = rooms.each_mut().map(at_mut);
+        let mut buffers = [[0u8; 4]; 2];
+        let addresses = buffers.each_mut().map(at_mut);
         let first = pending(&mut context, libc::SYS_read, [fd, addresses[0], 4]);
         let close = start(&mut context, libc::SYS_close, [fd]);
         let late = start(&mut context, libc::SYS_read, [fd, addresses[1], 4]);
@@ -374,7 +380,7 @@ fn nothing_overtakes_a_close() {
     });
 }
 
-/// An accept or open that succeeds just when it is cancelled closes what it has made.
+/// An accept or open that succeeds while it is being cancelled closes its new descriptor.
 #[test]
 fn cancelled_calls_leak_no_descriptor() {
     child::check(LIMIT * 6, test_name!(), "", || {
@@ -423,21 +429,21 @@ fn cancelled_calls_leak_no_descriptor() {
                     }
                 }
                 drop(client.join().unwrap());
-                // Those that were not accepted before.
+                // Connections that were not accepted before.
                 listener.set_nonblocking(true).unwrap();
                 while listener.accept().is_ok() {}
                 listener.set_nonblocking(false).unwrap();
             }
             assert_eq!(context.pending(), 0);
-            // With those of its own, of which it may have more by now: carriers have some.
+            // Includes the context's own descriptors; it may have more by now, because carriers have some.
             drop(context);
             let same = limit::wait_until(LIMIT, || open_fds() == before);
-            assert!(same, "{:?} and not {before:?}", open_fds());
+            assert!(same, "{:?}, expected {before:?}", open_fds());
         });
     });
 }
 
-/// A context takes its own descriptors with it.
+/// Dropping a context closes the context's own descriptors.
 #[test]
 fn contexts_leak_no_descriptor() {
     child::check(LIMIT * 3, test_name!(), "", || {
@@ -446,19 +452,19 @@ fn contexts_leak_no_descriptor() {
             for _ in 0..5 {
                 let mut context = way.context();
                 let (reader, _writer) = pipe();
-                let mut room = [0u8; 4];
+                let mut buffer = [0u8; 4];
                 pending(
                     &mut context,
                     libc::SYS_read,
-                    [reader.arg(), at_mut(&mut room), 4],
+                    [reader.arg(), at_mut(&mut buffer), 4],
                 );
                 context.descriptor().unwrap();
                 let _ = context.notifier();
                 drop(context);
             }
-            // The kernel takes a ring apart on its own time, but the number is free at once.
+            // The kernel frees a ring later, but the descriptor's number at once.
             let same = limit::wait_until(LIMIT, || open_fds() == before);
-            assert!(same, "{:?} and not {before:?}", open_fds());
+            assert!(same, "{:?}, expected {before:?}", open_fds());
         });
     });
 }

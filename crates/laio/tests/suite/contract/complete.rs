@@ -12,12 +12,12 @@ use laio_testing::{Random, child, or_skip, test_name};
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-/// Bytes to move: a lot, but not in pieces of three.
+/// The number of bytes to move: large, and not a multiple of three.
 fn size(way: &Way) -> usize {
     if way.is_short() { 1_500 } else { 700_000 }
 }
 
-/// Reads so many bytes on another thread: in small pieces, resting now and then.
+/// Reads this many bytes on another thread, in small pieces with pauses.
 fn slow_reader(fd: OwnedFd, wanted: usize) -> std::thread::JoinHandle<Vec<u8>> {
     later(move || {
         let mut file = std::fs::File::from(fd);
@@ -86,7 +86,7 @@ fn a_message_to_a_full_socket_ends_when_all_is_sent() {
     });
 }
 
-/// Vectors whose pieces end at odd places, cut by the stream at others.
+/// Vectors of odd lengths, which the stream cuts at other places.
 #[test]
 fn vectors_may_be_cut_anywhere() {
     for_each(|way| {
@@ -114,17 +114,17 @@ fn vectors_may_be_cut_anywhere() {
     });
 }
 
-/// A read of a stream ends with what there is for now.
+/// A read of a stream ends with the bytes that are available.
 #[test]
-fn a_read_of_a_stream_takes_what_there_is() {
+fn a_read_of_a_stream_takes_the_available_bytes() {
     for_each_pending(|way| {
         if way.is_short() {
             return;
         }
         let (reader, writer) = pipe();
         let mut context = way.context();
-        let mut room = [0u8; 100];
-        let (left, right) = room.split_at_mut(3);
+        let mut buffer = [0u8; 100];
+        let (left, right) = buffer.split_at_mut(3);
         let vector = [iovec_mut(left), iovec_mut(right)];
         let handle = pending(
             &mut context,
@@ -133,11 +133,11 @@ fn a_read_of_a_stream_takes_what_there_is() {
         );
         rustix::io::write(&writer, b"some").unwrap();
         assert_eq!(wait_for(&mut context, handle).result, Ok(4));
-        assert_eq!(&room[..5], b"some\0");
+        assert_eq!(&buffer[..5], b"some\0");
     });
 }
 
-/// Some pages are in memory, others are not; all is read, in one completion.
+/// One completion reports all bytes, although only some pages are in memory.
 #[test]
 fn a_file_is_read_through_pages_that_are_not_in_memory() {
     let directory = scratch();
@@ -165,15 +165,15 @@ fn a_file_is_read_through_pages_that_are_not_in_memory() {
                 .unwrap();
             }
             let offset = random.below(10_000);
-            // Some back ends change threads for each piece.
+            // Some back ends switch threads for each piece.
             let length = if way.is_short() {
                 7_500
             } else {
                 contents.len()
             };
-            let mut room = vec![0u8; length];
+            let mut buffer = vec![0u8; length];
             let mut context = way.context();
-            let (left, right) = room.split_at_mut(7_001);
+            let (left, right) = buffer.split_at_mut(7_001);
             let vector = [iovec_mut(left), iovec_mut(right)];
             let read = match random.below(3) {
                 0 => call(&mut context, libc::SYS_preadv, [fd, at(&vector), 2, offset]),
@@ -182,7 +182,7 @@ fn a_file_is_read_through_pages_that_are_not_in_memory() {
                     let read = call(
                         &mut context,
                         libc::SYS_read,
-                        [fd, at_mut(&mut room[..]), length],
+                        [fd, at_mut(&mut buffer[..]), length],
                     );
                     let position = plain(libc::SYS_lseek, [fd, 0, libc::SEEK_CUR as usize]);
                     assert_eq!(position, Ok(offset + read.unwrap()));
@@ -191,14 +191,14 @@ fn a_file_is_read_through_pages_that_are_not_in_memory() {
                 _ => call(
                     &mut context,
                     libc::SYS_pread64,
-                    [fd, at_mut(&mut room[..]), length, offset],
+                    [fd, at_mut(&mut buffer[..]), length, offset],
                 ),
             };
             let expected = &contents[offset..contents.len().min(offset + length)];
             assert_eq!(read, Ok(expected.len()));
             assert!(
-                room[..expected.len()] == *expected,
-                "other bytes than the file's"
+                buffer[..expected.len()] == *expected,
+                "the bytes differ from the file's"
             );
         }
     });
@@ -211,7 +211,7 @@ fn random_seed(way: &Way) -> u64 {
         .fold(7, |seed, byte| seed.wrapping_mul(31) + u64::from(byte))
 }
 
-/// One hole in the middle of what is in memory: the attempt gets the first part.
+/// With one page missing in the page cache, the attempt reads the part before it.
 #[test]
 fn the_part_that_was_read_inline_is_counted() {
     let directory = scratch();
@@ -225,8 +225,8 @@ fn the_part_that_was_read_inline_is_counted() {
         if way.is_short() {
             return;
         }
-        let mut room = vec![0u8; contents.len()];
-        let read = [fd, at_mut(&mut room[..]), contents.len(), 0];
+        let mut buffer = vec![0u8; contents.len()];
+        let read = [fd, at_mut(&mut buffer[..]), contents.len(), 0];
         let mut goes_on_behind = || {
             let _ = plain(
                 libc::SYS_fadvise64,
@@ -234,23 +234,23 @@ fn the_part_that_was_read_inline_is_counted() {
             );
             plain(libc::SYS_pread64, read).unwrap();
             evict(file.as_file(), 5 * 4096, 4096).expect("a page dropped");
-            // Not where somebody holds it just now.
+            // Skips a page that another process holds in memory.
             let dropped = !residency(file.as_file())[5];
-            room.fill(0);
+            buffer.fill(0);
             let mut context = way.context();
             let outcome = start(&mut context, libc::SYS_pread64, read);
             assert_eq!(finish(&mut context, outcome), Ok(contents.len()));
-            assert!(room == contents);
+            assert!(buffer == contents);
             !dropped || matches!(outcome, Outcome::Pending(_))
         };
-        // The attempt asks the disk for the page too, and finds it there where that is quicker than it goes on.
+        // The attempt also starts the read from the disk, which may finish before the attempt reaches the page.
         let tries = if way.is_lazy() { 100 } else { 1 };
         let cut = (0..tries).any(|_| goes_on_behind());
         assert!(cut || !way.is_lazy(), "never in the background");
     });
 }
 
-/// The peer goes away in the middle: what was written is reported, and the error by the next call.
+/// The peer closes while a write is in progress: the write reports its part, and the next call the error.
 #[test]
 fn an_error_after_a_part_reports_the_part() {
     for_each(|way| {
@@ -287,7 +287,7 @@ fn an_error_after_a_part_reports_the_part() {
     });
 }
 
-/// As much is received as was asked for, or as there was before the end.
+/// The receive ends with all requested bytes, or with fewer at the end of the stream.
 #[test]
 fn waiting_for_all_ends_with_the_peer() {
     for_each(|way| {
@@ -297,23 +297,23 @@ fn waiting_for_all_ends_with_the_peer() {
         let peer = later(move || {
             rustix::io::write(&a, b"def").unwrap();
         });
-        let mut room = [0u8; 10];
+        let mut buffer = [0u8; 10];
         let args = [
             b.arg(),
-            at_mut(&mut room),
+            at_mut(&mut buffer),
             10,
             libc::MSG_WAITALL as usize,
             0,
             0,
         ];
         assert_eq!(call(&mut context, libc::SYS_recvfrom, args), Ok(6));
-        assert_eq!(&room, b"abcdef\0\0\0\0");
+        assert_eq!(&buffer, b"abcdef\0\0\0\0");
         peer.join().unwrap();
     });
 }
 
-/// Up to the limit of the process: a part first, and then the error. A part must not be followed by the
-/// signal that the error brings with it.
+/// A write at the process's file size limit returns the part that fits; the next write fails. The signal SIGXFSZ
+/// comes with the error only, never after a part.
 #[test]
 fn a_file_is_written_up_to_the_limit() {
     child::check(LIMIT * 4, test_name!(), "", || {
@@ -354,9 +354,9 @@ fn a_file_is_written_up_to_the_limit() {
     });
 }
 
-/// A device without room: the error, and not a success of nothing.
+/// A write to a full device returns the error, and not a success of zero bytes.
 #[test]
-fn no_space_is_told() {
+fn no_space_is_reported() {
     for_each_backend(|way| {
         let full = std::fs::File::options()
             .write(true)

@@ -1,5 +1,5 @@
-//! Rule 3, exactly one completion for each operation, cancelled or not; and who owns the buffer
-//! when.
+//! Rule 3: each operation has exactly one completion, cancelled or not, and the contract says when the kernel may use
+//! the buffer.
 
 use crate::harness::{
     Arg, LIMIT, Way, at, at_mut, collect, for_each_pending, for_each_pending_backend, later, own,
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// Nothing comes any more.
+/// Asserts that no further completion arrives.
 fn nothing_more(context: &mut Context) {
     let mut completions = Vec::new();
     for wait in [Duration::ZERO, Duration::from_millis(1)] {
@@ -29,13 +29,13 @@ fn each_operation_completes_once() {
     for_each_pending(|way| {
         let mut context = way.context();
         let pipes: Vec<(OwnedFd, OwnedFd)> = (0..50).map(|_| pipe()).collect();
-        let mut rooms = vec![[0u8; 2]; 50];
+        let mut buffers = vec![[0u8; 2]; 50];
         let mut handles = HashMap::new();
-        for (index, ((reader, _), room)) in pipes.iter().zip(&mut rooms).enumerate() {
+        for (index, ((reader, _), buffer)) in pipes.iter().zip(&mut buffers).enumerate() {
             let handle = pending(
                 &mut context,
                 libc::SYS_read,
-                [reader.arg(), at_mut(room), 2],
+                [reader.arg(), at_mut(buffer), 2],
             );
             assert!(
                 handles.insert(handle, index).is_none(),
@@ -51,7 +51,7 @@ fn each_operation_completes_once() {
                 .remove(&completion.handle)
                 .expect("a handle of ours, once");
             assert_eq!(completion.result, Ok(2));
-            assert_eq!(rooms[index], (index as u16).to_ne_bytes());
+            assert_eq!(buffers[index], (index as u16).to_ne_bytes());
         }
         nothing_more(&mut context);
     });
@@ -62,14 +62,14 @@ fn a_cancelled_operation_completes_once_too() {
     for_each_pending(|way| {
         let mut context = way.context();
         let pipes: Vec<(OwnedFd, OwnedFd)> = (0..40).map(|_| pipe()).collect();
-        let mut rooms = vec![[0u8; 3]; 40];
+        let mut buffers = vec![[0u8; 3]; 40];
         let mut handles: HashMap<Handle, usize> = HashMap::new();
-        for (index, ((reader, _), room)) in pipes.iter().zip(&mut rooms).enumerate() {
+        for (index, ((reader, _), buffer)) in pipes.iter().zip(&mut buffers).enumerate() {
             handles.insert(
                 pending(
                     &mut context,
                     libc::SYS_read,
-                    [reader.arg(), at_mut(room), 3],
+                    [reader.arg(), at_mut(buffer), 3],
                 ),
                 index,
             );
@@ -93,7 +93,7 @@ fn a_cancelled_operation_completes_once_too() {
             assert_eq!(completion.result, expected);
         }
         nothing_more(&mut context);
-        // What was cancelled has taken nothing.
+        // A cancelled read has taken no bytes.
         for (index, (reader, writer)) in pipes.iter().enumerate() {
             rustix::io::write(writer, b"later").unwrap();
             assert_eq!(drain(reader), b"later", "pipe {index}");
@@ -101,7 +101,7 @@ fn a_cancelled_operation_completes_once_too() {
     });
 }
 
-/// Cancelled at the very moment when it could be done: then it is one or the other, and nothing is lost.
+/// A cancellation races with the completion: either wins, and no byte is lost.
 #[test]
 fn a_race_of_cancel_and_completion_loses_nothing() {
     for_each_pending_backend(|way| {
@@ -109,11 +109,11 @@ fn a_race_of_cancel_and_completion_loses_nothing() {
         let mut context = way.context();
         let (mut done, mut cancelled) = (0, 0);
         for round in 0..300u32 {
-            let mut room = [0u8; 3];
+            let mut buffer = [0u8; 3];
             let handle = pending(
                 &mut context,
                 libc::SYS_read,
-                [reader.arg(), at_mut(&mut room), 3],
+                [reader.arg(), at_mut(&mut buffer), 3],
             );
             let copy = rustix::io::dup(&writer).unwrap();
             let peer = (round % 3 == 0)
@@ -132,11 +132,11 @@ fn a_race_of_cancel_and_completion_loses_nothing() {
             match completion.result {
                 Ok(3) => {
                     done += 1;
-                    assert_eq!(&room, b"abc");
+                    assert_eq!(&buffer, b"abc");
                 }
                 Err(Errno::CANCELED) => {
                     cancelled += 1;
-                    assert_eq!(room, [0; 3], "a cancelled read has written to its buffer");
+                    assert_eq!(buffer, [0; 3], "a cancelled read has written to its buffer");
                     assert_eq!(drain(&reader), b"abc", "a cancelled read has taken bytes");
                 }
                 other => panic!("{other:?}"),
@@ -148,28 +148,28 @@ fn a_race_of_cancel_and_completion_loses_nothing() {
 }
 
 #[test]
-fn a_buffer_is_left_alone_after_delivery() {
+fn a_buffer_is_unused_after_delivery() {
     for_each_pending_backend(|way| {
         let mut context = way.context();
         let pipes: Vec<(OwnedFd, OwnedFd)> = (0..20).map(|_| pipe()).collect();
-        let mut rooms = vec![[0u8; 64]; 20];
+        let mut buffers = vec![[0u8; 64]; 20];
         let mut handles = Vec::new();
-        for ((reader, _), room) in pipes.iter().zip(&mut rooms) {
+        for ((reader, _), buffer) in pipes.iter().zip(&mut buffers) {
             handles.push(pending(
                 &mut context,
                 libc::SYS_read,
-                [reader.arg(), at_mut(room), 64],
+                [reader.arg(), at_mut(buffer), 64],
             ));
         }
         for &handle in &handles {
             context.cancel(handle).unwrap();
         }
         collect(&mut context, 20);
-        rooms.iter_mut().for_each(|room| room.fill(0xee));
+        buffers.iter_mut().for_each(|buffer| buffer.fill(0xee));
         for (_, writer) in &pipes {
-            rustix::io::write(writer, b"nobody reads this into a buffer").unwrap();
+            rustix::io::write(writer, b"no read takes these bytes").unwrap();
         }
-        // A chance for whoever still holds a buffer.
+        // Gives an operation that still uses a buffer the time to write to it.
         let mut completions = Vec::new();
         context
             .poll(&mut completions, Some(Duration::from_millis(5)))
@@ -177,9 +177,9 @@ fn a_buffer_is_left_alone_after_delivery() {
         drop(context);
         assert!(completions.is_empty());
         assert!(
-            rooms
+            buffers
                 .iter()
-                .all(|room| room.iter().all(|&byte| byte == 0xee))
+                .all(|buffer| buffer.iter().all(|&byte| byte == 0xee))
         );
     });
 }
@@ -190,11 +190,11 @@ fn handles_go_stale() {
         let mut context = way.context();
         let mut other = way.context();
         let (reader, writer) = pipe();
-        let mut room = [0u8; 3];
-        let args = [reader.arg(), at_mut(&mut room), 3];
+        let mut buffer = [0u8; 3];
+        let args = [reader.arg(), at_mut(&mut buffer), 3];
         let first = pending(&mut context, libc::SYS_read, args);
         assert_eq!(context.cancel(first), Ok(()));
-        // Twice is no harm: it is being cancelled, or has been.
+        // A second cancellation has no effect.
         let again = context.cancel(first);
         assert!(matches!(again, Ok(()) | Err(Errno::ALREADY)), "{again:?}");
         assert_eq!(other.cancel(first), Err(Errno::NOENT), "another context's");
@@ -208,7 +208,7 @@ fn handles_go_stale() {
             "stale, though its slot is in use"
         );
         rustix::io::write(&writer, b"abc").unwrap();
-        // Until it is known to be finished, cancelling is accepted; afterwards it is too late.
+        // Until the operation is known to be finished, cancelling is accepted; afterwards it fails.
         let end = Instant::now() + LIMIT;
         let flushed = context.flush();
         assert_eq!(flushed, Ok(()));
@@ -224,24 +224,24 @@ fn handles_go_stale() {
     });
 }
 
-/// Finished, but not delivered yet.
+/// The operation is finished, but not delivered.
 #[test]
 fn a_finished_operation_can_no_longer_be_cancelled() {
     for_each_pending(|way| {
         let mut context = way.context();
         let mut handles = Vec::new();
         let pipes: Vec<(OwnedFd, OwnedFd)> = (0..2).map(|_| pipe()).collect();
-        let mut rooms = [[0u8; 1]; 2];
-        for ((reader, writer), room) in pipes.iter().zip(&mut rooms) {
+        let mut buffers = [[0u8; 1]; 2];
+        for ((reader, writer), buffer) in pipes.iter().zip(&mut buffers) {
             handles.push(pending(
                 &mut context,
                 libc::SYS_read,
-                [reader.arg(), at_mut(room), 1],
+                [reader.arg(), at_mut(buffer), 1],
             ));
             rustix::io::write(writer, b"x").unwrap();
         }
         std::thread::sleep(Duration::from_millis(3));
-        // Takes one of them; the other has most likely been found finished too.
+        // Delivers one of them; by now the other has most likely finished too.
         let mut taken = None;
         let end = Instant::now() + LIMIT;
         while taken.is_none() && Instant::now() < end {
@@ -270,12 +270,12 @@ fn user_data_comes_back() {
     for_each_pending(|way| {
         let mut context = way.context();
         let pipes: Vec<(OwnedFd, OwnedFd)> = (0..10).map(|_| pipe()).collect();
-        let mut rooms = [[0u8; 1]; 10];
+        let mut buffers = [[0u8; 1]; 10];
         let words = [0, 1, u64::MAX, 1 << 63, 42, 43, 44, 45, 46, 47];
         let mut expected = HashMap::new();
-        for (((reader, writer), room), word) in pipes.iter().zip(&mut rooms).zip(words) {
-            let call = laio::Call::new(libc::SYS_read, [reader.arg(), at_mut(room), 1]);
-            // SAFETY: the room lives until all are collected.
+        for (((reader, writer), buffer), word) in pipes.iter().zip(&mut buffers).zip(words) {
+            let call = laio::Call::new(libc::SYS_read, [reader.arg(), at_mut(buffer), 1]);
+            // SAFETY: the buffers live until all completions are collected.
             match unsafe { context.call_with(call, word) } {
                 Outcome::Pending(handle) => expected.insert(handle, word),
                 done => panic!("{done:?}"),
@@ -291,9 +291,9 @@ fn user_data_comes_back() {
     });
 }
 
-/// What was moved before the cancellation is told.
+/// A cancelled write reports the bytes that it wrote before.
 #[test]
-fn a_cancelled_write_tells_what_was_written() {
+fn a_cancelled_write_reports_its_bytes() {
     for_each_pending(|way| {
         let mut context = way.context();
         let (reader, writer) = pipe();
@@ -303,7 +303,7 @@ fn a_cancelled_write_tells_what_was_written() {
             libc::SYS_write,
             [writer.arg(), at(&bytes[..]), bytes.len()],
         );
-        // As much as fits gets in, sooner or later; small pieces do not fill each page.
+        // The write fills the pipe sooner or later; small pieces do not fill each page.
         let fits = rustix::pipe::fcntl_getpipe_size(&writer).unwrap();
         let end = Instant::now() + LIMIT;
         let mut completions = Vec::new();
@@ -326,9 +326,9 @@ fn a_cancelled_write_tells_what_was_written() {
     });
 }
 
-/// Of all kinds of waiting there is a way out.
+/// Operations of every kind can be cancelled.
 #[test]
-fn whatever_waits_can_be_cancelled() {
+fn every_waiting_operation_can_be_cancelled() {
     for_each_pending(|way| {
         let (reader, writer) = pipe();
         let (a, b) = stream_pair();
@@ -350,7 +350,7 @@ fn whatever_waits_can_be_cancelled() {
             std::fs::File::open(&path).unwrap(),
         );
         plain(libc::SYS_flock, [holder.arg(), libc::LOCK_EX as usize]).unwrap();
-        // Two: a child of another test may keep an end of the first for a moment.
+        // Two pipes: a child of another test may keep an end of the first open for a moment.
         let [fifo, other_fifo] = ["fifo", "other"].map(|name| {
             let fifo = crate::harness::cstring(directory.path().join(name));
             let mode = libc::S_IFIFO as usize | 0o600;
@@ -371,8 +371,8 @@ fn whatever_waits_can_be_cancelled() {
                 tv_nsec: 0,
             },
         );
-        let mut room = [0u64; 32];
-        let space = at_mut(&mut room);
+        let mut buffer = [0u64; 32];
+        let space = at_mut(&mut buffer);
         let mut poll = libc::pollfd {
             fd: std::os::fd::AsRawFd::as_raw_fd(&empty),
             events: libc::POLLIN,
@@ -494,17 +494,17 @@ fn whatever_waits_can_be_cancelled() {
             for delay in [0, 2] {
                 let outcome = start(&mut context, number, args);
                 let Outcome::Pending(handle) = outcome else {
-                    panic!("{what} does not wait: {outcome:?}")
+                    panic!("{what} has not become an operation: {outcome:?}")
                 };
                 if delay > 0 {
-                    // Into the kernel, or to a helper.
+                    // Gives the operation the time to reach the kernel or a helper.
                     let mut completions = Vec::new();
                     context
                         .poll(&mut completions, Some(Duration::from_millis(delay)))
                         .unwrap();
                     assert!(
                         completions.is_empty(),
-                        "{what} does not wait: {completions:?}"
+                        "{what} has not stayed in flight: {completions:?}"
                     );
                 }
                 let cancelled = context.cancel(handle);
@@ -525,13 +525,13 @@ fn whatever_waits_can_be_cancelled() {
     });
 }
 
-/// A context goes away with all that is in flight, and lets go of the buffers.
+/// Dropping a context ends its operations and releases their buffers.
 #[test]
 fn dropping_a_context_ends_its_operations() {
     for_each_pending(|way| {
         let (reader, writer) = pipe();
         let (other, _keep) = pipe();
-        let mut room = [0u8; 16];
+        let mut buffer = [0u8; 16];
         let long = libc::timespec {
             tv_sec: 1000,
             tv_nsec: 0,
@@ -540,17 +540,17 @@ fn dropping_a_context_ends_its_operations() {
         pending(
             &mut context,
             libc::SYS_read,
-            [reader.arg(), at_mut(&mut room), 16],
+            [reader.arg(), at_mut(&mut buffer), 16],
         );
         pending(
             &mut context,
             libc::SYS_read,
-            [reader.arg(), at_mut(&mut room), 16],
+            [reader.arg(), at_mut(&mut buffer), 16],
         );
         pending(
             &mut context,
             libc::SYS_read,
-            [other.arg(), at_mut(&mut room), 16],
+            [other.arg(), at_mut(&mut buffer), 16],
         );
         pending(&mut context, libc::SYS_nanosleep, [at(&long), 0]);
         pending(
@@ -561,24 +561,24 @@ fn dropping_a_context_ends_its_operations() {
         let begin = Instant::now();
         drop(context);
         assert!(begin.elapsed() < LIMIT);
-        rustix::io::write(&writer, b"nobody reads this").unwrap();
-        assert_eq!(room, [0; 16]);
-        assert_eq!(drain(&reader), b"nobody reads this");
+        rustix::io::write(&writer, b"no read takes this").unwrap();
+        assert_eq!(buffer, [0; 16]);
+        assert_eq!(drain(&reader), b"no read takes this");
     });
 }
 
-/// Some are finished, some not, some were never polled for.
+/// Some operations are finished and some are not; `poll` was never called for some.
 #[test]
 fn dropping_a_context_with_completions_left() {
     for_each_pending(|way: &Way| {
         let pipes: Vec<(OwnedFd, OwnedFd)> = (0..20).map(|_| pipe()).collect();
-        let mut rooms = [[0u8; 1]; 20];
+        let mut buffers = [[0u8; 1]; 20];
         let mut context = way.context();
-        for (index, ((reader, writer), room)) in pipes.iter().zip(&mut rooms).enumerate() {
+        for (index, ((reader, writer), buffer)) in pipes.iter().zip(&mut buffers).enumerate() {
             pending(
                 &mut context,
                 libc::SYS_read,
-                [reader.arg(), at_mut(room), 1],
+                [reader.arg(), at_mut(buffer), 1],
             );
             if index % 2 == 0 {
                 rustix::io::write(writer, b"x").unwrap();

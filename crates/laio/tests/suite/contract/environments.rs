@@ -1,4 +1,4 @@
-//! Rule 12: the same scenarios, unchanged, in processes that may not make some calls.
+//! Rule 12: the same scenarios in processes where some system calls are forbidden.
 
 use super::{
     received_whole, results_arguments, results_connections, results_datagrams, results_files,
@@ -15,8 +15,8 @@ use laio_testing::temp::{drain, fill, pipe, stream_pair};
 use laio_testing::{child, test_name};
 use std::time::Duration;
 
-/// Set, all scenarios are run in each environment and in all modes; else only in the natural mode, and without the
-/// slow ones.
+/// If set, all scenarios run in each environment and in all modes; otherwise only in the natural mode, without the
+/// slow scenarios.
 const STRESS: &str = "LAIO_STRESS";
 
 const SLOW: &[&str] = &[
@@ -46,7 +46,7 @@ fn scenarios() -> impl Iterator<Item = (Scenario, bool)> {
         .chain(about(results_transfers::SCENARIOS, true))
 }
 
-/// Runs all scenarios in a process where some calls are forbidden.
+/// Runs all scenarios in a process where these calls are forbidden.
 fn everything_works(test: &'static str, sets: &[(&[libc::c_long], i32)]) {
     let (first, others) = sets.split_first().unwrap();
     let forbid = others
@@ -73,7 +73,7 @@ fn everything_works(test: &'static str, sets: &[(&[libc::c_long], i32)]) {
     });
 }
 
-/// As in an ordinary container.
+/// The filter of a common container runtime.
 #[test]
 fn without_io_uring_and_perf() {
     let sets = [(forbid::IO_URING, libc::EPERM), (forbid::PERF, libc::EPERM)];
@@ -86,7 +86,7 @@ fn where_io_uring_is_not_implemented() {
 }
 
 #[test]
-fn where_nothing_modern_is_permitted() {
+fn without_modern_calls() {
     let sets = [
         (forbid::IO_URING, libc::EACCES),
         (forbid::NOWAIT, libc::EPERM),
@@ -97,7 +97,7 @@ fn where_nothing_modern_is_permitted() {
 }
 
 #[test]
-fn where_only_the_ring_is_modern() {
+fn without_modern_calls_except_the_ring() {
     let sets = [
         (forbid::NOWAIT, libc::ENOSYS),
         (forbid::OPENAT2, libc::ENOSYS),
@@ -122,9 +122,9 @@ fn without_non_blocking_reads_and_cached_opens() {
     everything_works(test_name!(), &sets);
 }
 
-/// `uring` says that it cannot be had, and why; `lazy` does without.
+/// `uring` fails with the reason; `lazy` works without the ring.
 #[test]
-fn a_missing_ring_is_told() {
+fn a_missing_ring_is_reported() {
     for errno in [libc::EPERM, libc::ENOSYS, libc::EACCES, libc::ENOMEM] {
         forbid::child(test_name!(), &Forbid::io_uring(errno), || {
             let uring = Context::new(Options::new().backend(BackendKind::Uring));
@@ -140,9 +140,9 @@ fn a_missing_ring_is_told() {
     }
 }
 
-/// A part of what is waited for by a context that was made before the filter.
+/// Contexts are made before a filter that forbids the calls of their attempts.
 #[test]
-fn a_filter_that_comes_later() {
+fn a_filter_that_is_installed_later() {
     let calls: &[libc::c_long] = &[
         libc::SYS_preadv2,
         libc::SYS_pwritev2,
@@ -178,9 +178,13 @@ fn a_filter_that_comes_later() {
                         libc::SYS_openat,
                         [here, path.arg(), libc::O_RDWR as usize],
                     ));
-                    let mut room = [0u8; 8];
+                    let mut buffer = [0u8; 8];
                     assert_eq!(
-                        call(context, libc::SYS_read, [file.arg(), at_mut(&mut room), 8]),
+                        call(
+                            context,
+                            libc::SYS_read,
+                            [file.arg(), at_mut(&mut buffer), 8]
+                        ),
                         Ok(8),
                         "{name}"
                     );
@@ -188,7 +192,7 @@ fn a_filter_that_comes_later() {
                         call(
                             context,
                             libc::SYS_pread64,
-                            [file.arg(), at_mut(&mut room), 8, 3]
+                            [file.arg(), at_mut(&mut buffer), 8, 3]
                         ),
                         Ok(5),
                         "{name}"
@@ -214,11 +218,11 @@ fn a_filter_that_comes_later() {
                     assert_eq!(status.st_size, 8);
                 }
                 let (reader, writer) = pipe();
-                let mut room = [0u8; 3];
+                let mut buffer = [0u8; 3];
                 let read = pending(
                     context,
                     libc::SYS_read,
-                    [reader.arg(), at_mut(&mut room), 3],
+                    [reader.arg(), at_mut(&mut buffer), 3],
                 );
                 let write = start(context, libc::SYS_write, [writer.arg(), at("abc"), 3]);
                 let count = 1 + usize::from(write.done().is_none());
@@ -231,7 +235,7 @@ fn a_filter_that_comes_later() {
     }
 }
 
-/// Without /proc, as in a bare chroot: nobody knows what is mounted.
+/// Without /proc, as in a bare chroot, the engine cannot read the mounts.
 #[test]
 fn without_proc() {
     if sanitized() {
@@ -256,16 +260,16 @@ fn without_proc() {
                         libc::SYS_openat,
                         [here, name.arg(), libc::O_RDWR as usize],
                     ));
-                    let mut room = [0u8; 8];
+                    let mut buffer = [0u8; 8];
                     assert_eq!(
                         call(
                             &mut context,
                             libc::SYS_read,
-                            [file.arg(), at_mut(&mut room), 8]
+                            [file.arg(), at_mut(&mut buffer), 8]
                         ),
                         Ok(8)
                     );
-                    assert_eq!(&room, b"contents");
+                    assert_eq!(&buffer, b"contents");
                     let mut status: libc::stat = crate::harness::zeroed();
                     let found = call(
                         &mut context,
@@ -288,12 +292,12 @@ fn without_proc() {
             );
             assert_eq!(missing, Err(Errno::NOENT));
         });
-        // The scratch directory is removed from outside: its name is gone in here.
+        // The parent removes the scratch directory: its path does not exist inside the chroot.
         std::mem::forget(directory);
     });
 }
 
-/// Hardly any descriptors are left.
+/// Almost all descriptors of the process are in use.
 #[test]
 fn without_descriptors() {
     child::check(LIMIT * 3, test_name!(), "", || {
@@ -318,12 +322,12 @@ fn without_descriptors() {
                 [here, path.arg(), at_mut(&mut status), 0],
             );
             let access = call(&mut context, libc::SYS_faccessat, [here, path.arg(), 4]);
-            let mut room = [0u8; 3];
+            let mut buffer = [0u8; 3];
             rustix::io::write(&writer, b"abc").unwrap();
             let read = call(
                 &mut context,
                 libc::SYS_read,
-                [reader.arg(), at_mut(&mut room), 3],
+                [reader.arg(), at_mut(&mut buffer), 3],
             );
             rustix::process::setrlimit(rustix::process::Resource::Nofile, old).unwrap();
             assert_eq!(opened, Err(Errno::MFILE));
@@ -334,7 +338,7 @@ fn without_descriptors() {
     });
 }
 
-/// The environment chooses; the program's own choice goes before.
+/// The environment variable chooses the back end, unless the program chooses one.
 #[test]
 fn the_environment_names_the_back_end() {
     for backend in BackendKind::ALL {
@@ -345,7 +349,7 @@ fn the_environment_names_the_back_end() {
                 let of_the_kernel = [BackendKind::Uring, BackendKind::LinuxAio];
                 assert!(
                     of_the_kernel.contains(&backend),
-                    "only those may be missing"
+                    "only these back ends may be missing"
                 );
                 return;
             };
@@ -359,9 +363,9 @@ fn the_environment_names_the_back_end() {
     }
 }
 
-/// With a filter that lets the ring be made, but not be used any more.
+/// The filter permits making a ring, and forbids using it later.
 #[test]
-fn a_ring_that_is_forbidden_later_is_told() {
+fn a_ring_that_is_forbidden_later_is_reported() {
     for errno in [libc::EPERM, libc::ENOSYS] {
         child::check(LIMIT * 3, test_name!(), &errno.to_string(), || {
             let mut context = match Context::new(Options::new().backend(BackendKind::Uring)) {
@@ -369,11 +373,11 @@ fn a_ring_that_is_forbidden_later_is_told() {
                 Err(errno) => return laio_testing::skip("io_uring", format!("no ring: {errno}")),
             };
             let (reader, writer) = pipe();
-            let mut room = [0u8; 3];
+            let mut buffer = [0u8; 3];
             pending(
                 &mut context,
                 libc::SYS_read,
-                [reader.arg(), at_mut(&mut room), 3],
+                [reader.arg(), at_mut(&mut buffer), 3],
             );
             forbid::forbid(&[libc::SYS_io_uring_enter], errno);
             rustix::io::write(&writer, b"abc").unwrap();

@@ -9,10 +9,10 @@ use laio_testing::temp::{drain, pipe};
 use laio_testing::{child, limit, test_name};
 use std::time::Duration;
 
-/// Forks, runs the body in the child, and says whether it came to its end in time.
+/// Forks, runs the body in the child, and returns whether the body finished in time.
 fn forked(body: impl FnOnce()) {
-    // SAFETY: the child of a process with several threads: no lock of the C library's is held by others,
-    // because the only other threads are helpers, which make system calls, and the watchdog, which sleeps.
+    // SAFETY: the process has several threads, but none of them holds a lock of the C library:
+    // the helpers only make system calls, and the watchdog sleeps.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0);
     if pid == 0 {
@@ -34,13 +34,13 @@ fn forked(body: impl FnOnce()) {
     assert_eq!(status, 0, "the child's status");
 }
 
-/// One of each: on the ring or reactor, with a helper, behind another, finished.
+/// Starts one operation of each kind: on the ring or reactor, in a helper, behind another operation, and finished.
 struct Busy {
     context: Context,
-    rooms: Box<[[u8; 3]; 4]>,
+    buffers: Box<[[u8; 3]; 4]>,
     reader: std::os::fd::OwnedFd,
     writer: std::os::fd::OwnedFd,
-    /// None if it was over before it was noticed that it blocks.
+    /// `None` if the call finished before the context noticed that it blocks.
     sleeps: bool,
     _time: Box<libc::timespec>,
 }
@@ -49,16 +49,16 @@ impl Busy {
     fn new(way: &Way) -> Busy {
         let mut context = way.context();
         let (reader, writer) = pipe();
-        let mut rooms = Box::new([[0u8; 3]; 4]);
+        let mut buffers = Box::new([[0u8; 3]; 4]);
         let time = Box::new(libc::timespec {
             tv_sec: 0,
             tv_nsec: 30_000_000,
         });
-        for room in &mut rooms[..2] {
+        for buffer in &mut buffers[..2] {
             pending(
                 &mut context,
                 libc::SYS_read,
-                [reader.arg(), at_mut(room), 3],
+                [reader.arg(), at_mut(buffer), 3],
             );
         }
         let nap = start(
@@ -71,7 +71,7 @@ impl Busy {
         context.flush().unwrap();
         Busy {
             context,
-            rooms,
+            buffers,
             reader,
             writer,
             sleeps,
@@ -79,7 +79,7 @@ impl Busy {
         }
     }
 
-    /// In the parent everything goes on, once.
+    /// The parent's operations complete, each once.
     fn finish(mut self) {
         let count = 2 + usize::from(self.sleeps);
         assert_eq!(self.context.pending(), count);
@@ -90,7 +90,7 @@ impl Busy {
             .collect();
         results.sort();
         assert_eq!(results, [Ok(0), Ok(3), Ok(3)][3 - count..]);
-        assert_eq!((self.rooms[0], self.rooms[1]), (*b"one", *b"two"));
+        assert_eq!((self.buffers[0], self.buffers[1]), (*b"one", *b"two"));
         assert_eq!(drain(&self.reader), b"");
         let mut none = Vec::new();
         assert_eq!(
@@ -117,13 +117,13 @@ fn a_child_begins_with_an_empty_context() {
                     context.poll(&mut none, Some(Duration::from_millis(1))),
                     Ok(0)
                 );
-                // And it is of use.
+                // The child's context works.
                 let (reader, writer) = pipe();
-                let mut room = [0u8; 3];
+                let mut buffer = [0u8; 3];
                 let read = pending(
                     context,
                     libc::SYS_read,
-                    [reader.arg(), at_mut(&mut room), 3],
+                    [reader.arg(), at_mut(&mut buffer), 3],
                 );
                 rustix::io::write(&writer, b"abc").unwrap();
                 assert_eq!(wait_for(context, read).result, Ok(3));
@@ -140,7 +140,7 @@ fn a_child_begins_with_an_empty_context() {
                 let cancelled = pending(
                     context,
                     libc::SYS_read,
-                    [reader.arg(), at_mut(&mut room), 3],
+                    [reader.arg(), at_mut(&mut buffer), 3],
                 );
                 context.cancel(cancelled).unwrap();
                 assert_eq!(wait_for(context, cancelled).result, Err(Errno::CANCELED));
@@ -150,7 +150,7 @@ fn a_child_begins_with_an_empty_context() {
     });
 }
 
-/// The child's first use may also be to poll, to cancel, or to ask.
+/// The child's first use may also be to poll, to cancel, or to query.
 #[test]
 fn a_child_may_begin_with_any_verb() {
     child::check(LIMIT * 6, test_name!(), "", || {
@@ -179,11 +179,11 @@ fn a_child_may_begin_with_any_verb() {
                         _ => {
                             let (reader, writer) = pipe();
                             rustix::io::write(&writer, b"abc").unwrap();
-                            let mut room = [0u8; 3];
+                            let mut buffer = [0u8; 3];
                             let read = call(
                                 context,
                                 libc::SYS_read,
-                                [reader.arg(), at_mut(&mut room), 3],
+                                [reader.arg(), at_mut(&mut buffer), 3],
                             );
                             assert_eq!(read, Ok(3));
                         }
@@ -195,9 +195,9 @@ fn a_child_may_begin_with_any_verb() {
     });
 }
 
-/// The child ends, or throws the context away, without ever using it.
+/// The child ends, or forgets the context, without using it.
 #[test]
-fn a_child_may_leave_the_context_alone() {
+fn a_child_need_not_use_the_context() {
     child::check(LIMIT * 6, test_name!(), "", || {
         for_each_pending_backend(|way| {
             let busy = Busy::new(way);
@@ -206,7 +206,7 @@ fn a_child_may_leave_the_context_alone() {
             forked(|| {
                 let busy = busy.take().unwrap();
                 drop(busy.context);
-                // Nothing of the parent's has been torn down with it.
+                // The child has closed nothing that belongs to the parent.
                 let mut fresh = way.context();
                 assert_eq!(
                     call(&mut fresh, libc::SYS_getpid, []),
@@ -218,18 +218,18 @@ fn a_child_may_leave_the_context_alone() {
     });
 }
 
-/// What the child does with its own copy of a pipe is not mixed up with the parent's operation.
+/// The child's use of its copy of a pipe does not affect the parent's operation.
 #[test]
 fn the_parents_operations_end_in_the_parent() {
     child::check(LIMIT * 6, test_name!(), "", || {
         for_each_pending_backend(|way| {
             let mut context = way.context();
             let (reader, writer) = pipe();
-            let mut room = [0u8; 3];
+            let mut buffer = [0u8; 3];
             let read = pending(
                 &mut context,
                 libc::SYS_read,
-                [reader.arg(), at_mut(&mut room), 3],
+                [reader.arg(), at_mut(&mut buffer), 3],
             );
             context.flush().unwrap();
             forked(|| {
@@ -239,27 +239,27 @@ fn the_parents_operations_end_in_the_parent() {
                     context.poll(&mut none, Some(Duration::from_millis(5))),
                     Ok(0)
                 );
-                assert_eq!(room, [0; 3], "the parent's buffer, in the child");
+                assert_eq!(buffer, [0; 3], "the parent's buffer, in the child");
             });
             assert_eq!(wait_for(&mut context, read).result, Ok(3));
-            assert_eq!(&room, b"abc");
+            assert_eq!(&buffer, b"abc");
         });
     });
 }
 
-/// A thread ends with operations in flight: its context cancels them, and waits.
+/// A thread ends with operations in flight: its context cancels them, and waits for their end.
 #[test]
 fn a_context_ends_with_its_thread() {
     for_each_pending(|way| {
         let (reader, writer) = pipe();
-        let mut rooms = [[0u8; 3]; 3];
-        let addresses = rooms.each_mut().map(at_mut);
+        let mut buffers = [[0u8; 3]; 3];
+        let addresses = buffers.each_mut().map(at_mut);
         let way = *way;
         let copy = rustix::io::dup(&reader).unwrap();
         std::thread::spawn(move || {
             let mut context = way.context();
-            for room in addresses {
-                let outcome = start(&mut context, libc::SYS_read, [copy.arg(), room, 3]);
+            for buffer in addresses {
+                let outcome = start(&mut context, libc::SYS_read, [copy.arg(), buffer, 3]);
                 assert!(matches!(outcome, Outcome::Pending(_)));
             }
             let long = libc::timespec {
@@ -275,12 +275,12 @@ fn a_context_ends_with_its_thread() {
         .join()
         .unwrap();
         rustix::io::write(&writer, b"abcdefghi").unwrap();
-        assert_eq!(rooms, [[0; 3]; 3]);
+        assert_eq!(buffers, [[0; 3]; 3]);
         assert_eq!(drain(&reader), b"abcdefghi");
     });
 }
 
-/// Kept for the thread, it ends when the thread does.
+/// A thread-local context ends with its thread.
 #[test]
 fn a_thread_local_context_ends_with_its_thread() {
     use std::cell::RefCell;
@@ -290,8 +290,8 @@ fn a_thread_local_context_ends_with_its_thread() {
     for_each_pending_backend(|way| {
         let way = *way;
         let (reader, writer) = pipe();
-        let mut room = [0u8; 3];
-        let (address, copy) = (at_mut(&mut room), rustix::io::dup(&reader).unwrap());
+        let mut buffer = [0u8; 3];
+        let (address, copy) = (at_mut(&mut buffer), rustix::io::dup(&reader).unwrap());
         std::thread::spawn(move || {
             CONTEXT.with_borrow_mut(|place| {
                 let context = place.insert(way.context());
@@ -302,6 +302,6 @@ fn a_thread_local_context_ends_with_its_thread() {
         .unwrap();
         rustix::io::write(&writer, b"abc").unwrap();
         assert_eq!(drain(&reader), b"abc");
-        assert_eq!(room, [0; 3]);
+        assert_eq!(buffer, [0; 3]);
     });
 }

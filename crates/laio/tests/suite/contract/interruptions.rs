@@ -1,5 +1,5 @@
-//! Rule 6, `EINTR` does not surface: a thread sends the caller signals all the time, with a handler that
-//! does not restart calls.
+//! Rule 6, `EINTR` does not surface: another thread keeps sending signals to the caller, whose handler does not
+//! restart calls.
 
 use crate::harness::{
     Arg, LIMIT, Way, at, at_mut, call, collect, for_each, for_each_pending, iovec, later, own,
@@ -12,8 +12,8 @@ use std::io::Read;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// In a process of its own, in every way, under fire.
-fn under_fire(test: &'static str, body: impl Fn(&Way, &mut Context)) {
+/// Runs the body in a process of its own, for every way, while signals arrive.
+fn under_signals(test: &'static str, body: impl Fn(&Way, &mut Context)) {
     child::check(LIMIT * 6, test, "", || {
         for_each(|way| {
             let _fire = Bombardment::begin(libc::SIGUSR1);
@@ -25,7 +25,7 @@ fn under_fire(test: &'static str, body: impl Fn(&Way, &mut Context)) {
 
 #[test]
 fn streams_are_not_interrupted() {
-    under_fire(test_name!(), |way, context| {
+    under_signals(test_name!(), |way, context| {
         let size = if way.is_short() { 600 } else { 400_000 };
         let bytes = pattern(size, 1);
         for socket in [false, true] {
@@ -66,23 +66,23 @@ fn streams_are_not_interrupted() {
             }
             a
         });
-        let mut room = [0u8; 10];
+        let mut buffer = [0u8; 10];
         let args = [
             b.arg(),
-            at_mut(&mut room),
+            at_mut(&mut buffer),
             10,
             libc::MSG_WAITALL as usize,
             0,
             0,
         ];
         assert_eq!(call(context, libc::SYS_recvfrom, args), Ok(10));
-        assert_eq!(&room, b"abcdefghij");
+        assert_eq!(&buffer, b"abcdefghij");
         let a = peer.join().unwrap();
         for number in [libc::SYS_read, libc::SYS_recvfrom] {
             let copy = rustix::io::dup(&a).unwrap();
             let peer = later(move || rustix::io::write(&copy, b"xyz").unwrap());
             assert_eq!(
-                call(context, number, [b.arg(), at_mut(&mut room), 3, 0, 0, 0]),
+                call(context, number, [b.arg(), at_mut(&mut buffer), 3, 0, 0, 0]),
                 Ok(3)
             );
             peer.join().unwrap();
@@ -92,7 +92,7 @@ fn streams_are_not_interrupted() {
 
 #[test]
 fn connections_are_not_interrupted() {
-    under_fire(test_name!(), |_, context| {
+    under_signals(test_name!(), |_, context| {
         let listener = crate::harness::lonely_listener();
         let address = tcp_address(&listener);
         for _ in 0..5 {
@@ -138,10 +138,10 @@ fn connections_are_not_interrupted() {
     });
 }
 
-/// They take as long as they were asked to: not shorter, and not for ever.
+/// A timed wait takes as long as requested: it ends neither early nor never.
 #[test]
-fn times_are_kept() {
-    under_fire(test_name!(), |_, context| {
+fn timed_waits_last_as_requested() {
+    under_signals(test_name!(), |_, context| {
         let wait = Duration::from_millis(12);
         let mut time = libc::timespec {
             tv_sec: 0,
@@ -229,8 +229,8 @@ fn times_are_kept() {
             ),
         ];
         for &(what, number, args, expected) in calls {
-            // What the kernel writes back of one call must not shorten the next.
-            // SAFETY: the timespec is read and written by this thread, and by the kernel during calls, only.
+            // The remaining time that the kernel writes back for one call must not shorten the next call.
+            // SAFETY: only this thread and, during calls, the kernel access the timespec.
             unsafe {
                 std::ptr::from_mut(&mut time).write_volatile(libc::timespec {
                     tv_sec: 0,
@@ -249,7 +249,7 @@ fn times_are_kept() {
 
 #[test]
 fn waits_are_not_interrupted() {
-    under_fire(test_name!(), |_, context| {
+    under_signals(test_name!(), |_, context| {
         let (reader, writer) = pipe();
         let mut poll = libc::pollfd {
             fd: reader.as_raw_fd(),
@@ -334,12 +334,12 @@ fn waits_are_not_interrupted() {
 
 #[test]
 fn datagrams_are_not_interrupted() {
-    under_fire(test_name!(), |_, context| {
+    under_signals(test_name!(), |_, context| {
         let (a, b): (OwnedFd, OwnedFd) = datagram_pair();
-        let mut rooms = [[0u8; 4]; 3];
-        let mut vectors: Vec<libc::iovec> = rooms
+        let mut buffers = [[0u8; 4]; 3];
+        let mut vectors: Vec<libc::iovec> = buffers
             .iter_mut()
-            .map(|room| crate::harness::iovec_mut(room))
+            .map(|buffer| crate::harness::iovec_mut(buffer))
             .collect();
         let mut messages: Vec<libc::mmsghdr> = vectors
             .iter_mut()
@@ -365,7 +365,7 @@ fn datagrams_are_not_interrupted() {
             [b.arg(), at_mut(&mut messages[..]), 3, 0, 0],
         );
         assert_eq!(received, Ok(3));
-        assert_eq!(rooms, [*b"one\0", *b"two\0", *b"tre\0"]);
+        assert_eq!(buffers, [*b"one\0", *b"two\0", *b"tre\0"]);
         drop(peer.join().unwrap());
     });
 }
@@ -378,11 +378,11 @@ fn polling_is_not_interrupted() {
             let _fire = Bombardment::begin(libc::SIGUSR1);
             let mut context = way.context();
             let (reader, writer) = pipe();
-            let mut room = [0u8; 3];
+            let mut buffer = [0u8; 3];
             let handle = pending(
                 &mut context,
                 libc::SYS_read,
-                [reader.arg(), at_mut(&mut room), 3],
+                [reader.arg(), at_mut(&mut buffer), 3],
             );
             let mut completions = Vec::new();
             let begin = Instant::now();

@@ -1,5 +1,5 @@
-//! Rules 7 and 8: every limit holds and is reported; programs whose calls all finish inline still
-//! get to their completions. And the memory that a context takes.
+//! Rules 7 and 8: every limit holds and is reported; a program whose calls all finish inline still receives its
+//! completions. Also tests the memory use of a context.
 
 use crate::harness::{
     Arg, LIMIT, Way, at, at_mut, call, collect, finish, for_each_backend, for_each_pending,
@@ -13,14 +13,14 @@ use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// Descriptors that a read waits for.
+/// Empty pipes, whose reads block.
 fn events(count: usize) -> Vec<OwnedFd> {
     (0..count)
         .map(|_| own(plain(libc::SYS_eventfd2, [0, libc::EFD_CLOEXEC as usize])))
         .collect()
 }
 
-/// Waits on a clock that the ring does not have: only a helper can.
+/// Waits on a clock that the ring does not support: only a helper can make this call.
 fn helper_sleep(context: &mut Context, time: &libc::timespec) -> Outcome {
     start(
         context,
@@ -34,8 +34,8 @@ fn beyond_the_limit_a_call_fails() {
     for_each_pending(|way| {
         let mut context = way.with(|options| options.operations(4));
         let pipes: Vec<(OwnedFd, OwnedFd)> = (0..5).map(|_| pipe()).collect();
-        let mut rooms = [[0u8; 1]; 5];
-        let addresses = rooms.each_mut().map(at_mut);
+        let mut buffers = [[0u8; 1]; 5];
+        let addresses = buffers.each_mut().map(at_mut);
         let read = |context: &mut Context, index: usize| {
             start(
                 context,
@@ -51,7 +51,7 @@ fn beyond_the_limit_a_call_fails() {
             .collect();
         assert_eq!(read(&mut context, 4), Outcome::Done(Err(Errno::AGAIN)));
         assert_eq!((context.pending(), context.stats().limited), (4, 1));
-        // Finished and not delivered still counts.
+        // A finished operation counts until it is delivered.
         rustix::io::write(&pipes[0].1, b"x").unwrap();
         std::thread::sleep(Duration::from_millis(2));
         assert_eq!(read(&mut context, 4), Outcome::Done(Err(Errno::AGAIN)));
@@ -63,22 +63,22 @@ fn beyond_the_limit_a_call_fails() {
         }
         rustix::io::write(&pipes[4].1, b"y").unwrap();
         collect(&mut context, 4);
-        assert_eq!(rooms[4], *b"y");
-        // What does not block needs no room.
+        assert_eq!(buffers[4], *b"y");
+        // A call that does not block needs no slot.
         let _ = context;
     });
 }
 
 #[test]
-fn calls_that_do_not_block_need_no_room() {
+fn calls_that_do_not_block_need_no_slot() {
     for_each_pending_backend(|way| {
         let mut context = way.with(|options| options.operations(1));
         let (reader, writer) = pipe();
-        let mut room = [0u8; 1];
+        let mut buffer = [0u8; 1];
         let handle = pending(
             &mut context,
             libc::SYS_read,
-            [reader.arg(), at_mut(&mut room), 1],
+            [reader.arg(), at_mut(&mut buffer), 1],
         );
         let id = start(&mut context, libc::SYS_gettid, []);
         assert_eq!(id, Outcome::Done(plain(libc::SYS_gettid, [])));
@@ -94,8 +94,8 @@ fn calls_that_do_not_block_need_no_room() {
     });
 }
 
-/// There is no slot for closing, and closing is done all the same: with an error the caller would not know
-/// whose the descriptor is.
+/// At the limit there is no slot for the close, but the close succeeds: after an error the caller could not know
+/// whether the descriptor is still open.
 #[test]
 fn a_descriptor_can_be_closed_at_the_limit() {
     use std::os::fd::IntoRawFd;
@@ -103,10 +103,10 @@ fn a_descriptor_can_be_closed_at_the_limit() {
         let mut context = way.with(|options| options.operations(2));
         let (reader, _writer) = pipe();
         let fd = reader.into_raw_fd().arg();
-        let mut rooms = [[0u8; 1]; 2];
-        let handles = rooms
+        let mut buffers = [[0u8; 1]; 2];
+        let handles = buffers
             .each_mut()
-            .map(|room| pending(&mut context, libc::SYS_read, [fd, at_mut(room), 1]));
+            .map(|buffer| pending(&mut context, libc::SYS_read, [fd, at_mut(buffer), 1]));
         let close = start(&mut context, libc::SYS_close, [fd]);
         let closing = usize::from(close.done().is_none());
         let completions = collect(&mut context, 2 + closing);
@@ -124,9 +124,9 @@ fn a_descriptor_can_be_closed_at_the_limit() {
     });
 }
 
-/// With back-pressure the caller waits for room, as often as there is none, and loses nothing.
+/// With back-pressure the call waits for a free slot as often as needed, and loses no operation.
 #[test]
-fn back_pressure_waits_for_room() {
+fn back_pressure_waits_for_a_slot() {
     for_each_pending(|way| {
         let mut context =
             way.with(|options| options.operations(3).back_pressure(BackPressure::Wait));
@@ -146,7 +146,7 @@ fn back_pressure_waits_for_room() {
         let mut pending = HashSet::new();
         let mut done = 0;
         let mut seen: Vec<Completion> = Vec::new();
-        // Twice the limit fits: as many in flight, and as many finished and not yet taken.
+        // Twice the limit fits: as many in flight, and as many finished and undelivered.
         for index in 0..10 {
             if pending.len() - seen.len() >= 6 {
                 context.poll(&mut seen, Some(LIMIT)).unwrap();
@@ -176,7 +176,7 @@ fn back_pressure_waits_for_room() {
     });
 }
 
-/// When all slots are held by completions that nobody takes, waiting would be for ever.
+/// When undelivered completions use all slots, waiting would never end.
 #[test]
 fn back_pressure_gives_up_when_waiting_cannot_help() {
     for_each_pending_backend(|way| {
@@ -189,7 +189,7 @@ fn back_pressure_gives_up_when_waiting_cannot_help() {
         let mut refused = 0;
         for index in 0..12 {
             rustix::io::write(&events[index], &1u64.to_ne_bytes()).unwrap();
-            // Already there, but made to go through the background.
+            // The bytes are available, but the call is forced to the background.
             let outcome = start(
                 &mut context,
                 libc::SYS_read,
@@ -213,7 +213,7 @@ fn back_pressure_gives_up_when_waiting_cannot_help() {
     });
 }
 
-/// However few helpers there are, everything is done, and no more of them are started.
+/// With few helpers all operations complete, and no more helpers than the limit start.
 #[test]
 fn the_limit_of_helpers_holds() {
     for_each_pending_backend(|way| {
@@ -227,7 +227,7 @@ fn the_limit_of_helpers_holds() {
             for _ in 0..12 {
                 match helper_sleep(&mut context, &time) {
                     Outcome::Pending(handle) => assert!(handles.insert(handle)),
-                    // It was over before it was noticed that it blocks.
+                    // The call finished before the context noticed that it blocks.
                     done => {
                         assert_eq!(way.backend, BackendKind::Activations);
                         assert_eq!(done, Outcome::Done(Ok(0)));
@@ -239,7 +239,7 @@ fn the_limit_of_helpers_holds() {
                 assert_eq!(completion.result, Ok(0));
                 assert!(handles.remove(&completion.handle));
             }
-            // There each thread goes on with the call that it has made.
+            // In this back end each thread continues the call that it has made.
             if way.backend != BackendKind::Activations {
                 assert!((1..=helpers as usize).contains(&context.helper_threads()));
             }
@@ -247,7 +247,7 @@ fn the_limit_of_helpers_holds() {
     });
 }
 
-/// A helper that is stuck does not stop the others; queued behind it, an operation can be cancelled.
+/// A blocked helper does not stop the others, and an operation queued behind it can be cancelled.
 #[test]
 fn a_queued_operation_can_be_cancelled_behind_a_stuck_helper() {
     for_each_pending_backend(|way| {
@@ -269,11 +269,11 @@ fn a_queued_operation_can_be_cancelled_behind_a_stuck_helper() {
     });
 }
 
-/// Where no thread can be started, a call that needs one says `EAGAIN`, and works again later.
+/// If no thread can be started, a call that needs one fails with `EAGAIN`, and works again later.
 #[test]
-fn a_helper_that_cannot_be_started_is_told() {
+fn a_helper_that_cannot_be_started_is_reported() {
     child::check(LIMIT * 3, test_name!(), "", || {
-        // Root is not bound by the limit.
+        // The limit does not apply to root.
         // SAFETY: the C library changes the identity of all threads; there are no pointers.
         if unsafe { libc::setresuid(54_321, 54_321, 54_321) } != 0 {
             return laio_testing::skip("root", "only root can become a user without threads");
@@ -311,7 +311,7 @@ fn a_helper_that_cannot_be_started_is_told() {
     });
 }
 
-/// A small ring: the queue is full again and again, and so is the queue of completions.
+/// With a small ring, both the submission queue and the completion queue fill repeatedly.
 #[test]
 fn a_small_ring_carries_many_operations() {
     child::check(LIMIT * 6, test_name!(), "", || {
@@ -352,7 +352,7 @@ fn a_small_ring_carries_many_operations() {
     });
 }
 
-/// And then it goes away with all of them.
+/// Dropping the context while these operations are in flight ends all of them.
 #[test]
 fn a_small_ring_is_dropped_with_many_operations() {
     child::check(LIMIT * 6, test_name!(), "", || {
@@ -388,13 +388,13 @@ fn a_small_ring_is_dropped_with_many_operations() {
             }
             assert!(
                 words.iter().all(|&word| word == 0),
-                "written to after the context was gone"
+                "written to after the context was dropped"
             );
         });
     });
 }
 
-/// What a context of ten thousand operations holds; the goal is 8 MiB.
+/// Measures the memory of a context with ten thousand operations; the goal is 8 MiB.
 #[test]
 fn ten_thousand_operations_fit_in_eight_mebibytes() {
     let Some(ended) = child::run(LIMIT * 6, test_name!(), "", || {
@@ -405,7 +405,7 @@ fn ten_thousand_operations_fit_in_eight_mebibytes() {
         let events = events(count);
         for_each_pending_backend(|way: &Way| {
             let mut words = vec![0u64; count];
-            // With `threads` all but 64 queue.
+            // With `threads` all but 64 operations queue.
             let mut context = way.with(|options| with_helpers(options, 64));
             let (idle, resident) = (context.memory(), process::resident_bytes());
             let mut handles = Vec::with_capacity(count);
@@ -425,7 +425,7 @@ fn ten_thousand_operations_fit_in_eight_mebibytes() {
                 (busy - idle) / count
             );
             assert!(busy <= 8 << 20, "{busy} bytes");
-            // So that no operation is counted as little and then held as much.
+            // Checks that the counted memory is not far below the memory in use.
             assert!(
                 sanitized() || grown <= 16 << 20,
                 "the process grew by {grown} bytes"
@@ -439,7 +439,10 @@ fn ten_thousand_operations_fit_in_eight_mebibytes() {
                     .all(|one| one.result == Err(Errno::CANCELED))
             );
             let after = context.memory();
-            assert!(after <= busy + (1 << 20), "{after} bytes when all is over");
+            assert!(
+                after <= busy + (1 << 20),
+                "{after} bytes after all operations have ended"
+            );
         });
     }) else {
         return;
@@ -453,9 +456,9 @@ fn ten_thousand_operations_fit_in_eight_mebibytes() {
     assert!(ended.finished && !figures.is_empty(), "{}", ended.output);
 }
 
-/// With an operation in flight, an endless loop of inline reads is told to poll, after so many.
+/// With an operation in flight, a loop of inline reads must poll after a fixed number of calls.
 #[test]
-fn a_busy_program_gets_to_its_completions() {
+fn a_busy_program_receives_its_completions() {
     let directory = scratch();
     let file = file_with(directory.path(), &pattern(4_096, 1));
     for_each_backend(|way| {
@@ -470,11 +473,11 @@ fn a_busy_program_gets_to_its_completions() {
         let mut context = way.with(|options| options.limits(limits));
         let (reader, writer) = pipe();
         let (other, other_writer) = pipe();
-        let mut room = [0u8; 1];
+        let mut buffer = [0u8; 1];
         let waiting = pending(
             &mut context,
             libc::SYS_read,
-            [reader.arg(), at_mut(&mut room), 1],
+            [reader.arg(), at_mut(&mut buffer), 1],
         );
         rustix::io::write(&writer, b"x").unwrap();
         let mut page = vec![0u8; 4_096];
@@ -482,7 +485,7 @@ fn a_busy_program_gets_to_its_completions() {
         for round in 0..3 {
             let mut inline = 0;
             let handle = loop {
-                // By turns a file and a pipe.
+                // Alternately a file and a pipe.
                 let outcome = if inline % 2 == 0 {
                     start(
                         &mut context,
@@ -513,11 +516,11 @@ fn a_busy_program_gets_to_its_completions() {
             );
             if round == 0 {
                 assert!(completions.iter().any(|one| one.handle == waiting));
-                // The next one, so that the budget counts.
+                // One more operation, so that the budget counts.
                 pending(
                     &mut context,
                     libc::SYS_read,
-                    [reader.arg(), at_mut(&mut room), 1],
+                    [reader.arg(), at_mut(&mut buffer), 1],
                 );
             }
         }
@@ -525,7 +528,7 @@ fn a_busy_program_gets_to_its_completions() {
 }
 
 #[test]
-fn without_operations_nothing_is_spent() {
+fn without_operations_the_budget_is_unused() {
     for_each_backend(|way| {
         let limits = Limits {
             inline_budget: 3,
@@ -549,9 +552,9 @@ fn without_operations_nothing_is_spent() {
     });
 }
 
-/// A server that hangs holds up those who wait for it, however many they are, and not the disk.
+/// A hanging server delays only the calls on that server, however many they are, and no call on the disk.
 #[test]
-fn hanging_requests_do_not_stop_the_disk() {
+fn hanging_requests_do_not_block_calls_on_the_disk() {
     let Some(server) = or_skip(FaultFs::mount()) else {
         return;
     };
@@ -567,15 +570,15 @@ fn hanging_requests_do_not_stop_the_disk() {
             .collect();
         server.set(Kind::Read, Fault::Hang);
         let mut context = way.context();
-        let mut rooms = vec![[0u8; 8]; 20];
+        let mut buffers = vec![[0u8; 8]; 20];
         let handles: Vec<Handle> = hanging
             .iter()
-            .zip(&mut rooms)
-            .map(|(file, room)| {
+            .zip(&mut buffers)
+            .map(|(file, buffer)| {
                 pending(
                     &mut context,
                     libc::SYS_pread64,
-                    [file.arg(), at_mut(room), 8, 0],
+                    [file.arg(), at_mut(buffer), 8, 0],
                 )
             })
             .collect();
@@ -601,7 +604,7 @@ fn hanging_requests_do_not_stop_the_disk() {
         server.release(Released::Served);
         let expected = 20 + usize::from(outcome.done().is_none()) - completions.len();
         completions.extend(collect(&mut context, expected));
-        assert_eq!(read, Ok(4_096), "the disk waits for the server");
+        assert_eq!(read, Ok(4_096), "a call on the disk waits for the server");
         for handle in handles {
             let result = completions
                 .iter()

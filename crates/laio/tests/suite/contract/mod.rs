@@ -1,6 +1,6 @@
-//! The contract (rules 1 to 12 of `DESIGN.md`), held against every back end and every mode.
+//! Tests the contract (rules 1 to 12 of the crate's documentation) with every back end and every mode.
 //!
-//! One file per rule or subject; see [`harness`] for what they share.
+//! Each file has one rule or subject; [`harness`] has the shared helpers.
 
 mod closing;
 mod complete;

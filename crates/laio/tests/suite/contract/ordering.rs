@@ -10,8 +10,8 @@ use laio_testing::temp::{drain, file_with, fill, make_cold, pattern, pipe, scrat
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-/// Collects what is pending among some outcomes; the results in the order of the calls, and the completions in
-/// the order of delivery.
+/// Waits for the pending outcomes; returns the results in the order of the calls, and the completions in the order
+/// of delivery.
 fn finish_all(
     context: &mut Context,
     outcomes: &[Outcome],
@@ -34,7 +34,7 @@ fn finish_all(
     (outcomes.iter().map(result).collect(), completions)
 }
 
-/// A waits for room; there is room; B could be written at once, and is not before A.
+/// Write A waits until the pipe is empty enough; when it is, write B could succeed inline, but must come after A.
 #[test]
 fn a_write_does_not_overtake_a_write() {
     for_each_pending(|way| {
@@ -48,7 +48,7 @@ fn a_write_does_not_overtake_a_write() {
             let first = start(&mut context, libc::SYS_write, [writer.arg(), at("AAAA"), 4]);
             assert!(matches!(first, Outcome::Pending(_)), "{first:?}");
             let mut bytes = drain(&reader);
-            // There is room now, but A has not been told.
+            // The pipe has free space now, but A has not continued yet.
             let second = match socket {
                 true => start(
                     &mut context,
@@ -87,8 +87,8 @@ fn a_read_does_not_overtake_a_read() {
         for socket in [false, true] {
             let (reader, writer) = if socket { stream_pair() } else { pipe() };
             let mut context = way.context();
-            let mut rooms = [[0u8; 3]; 4];
-            let addresses = rooms.each_mut().map(at_mut);
+            let mut buffers = [[0u8; 3]; 4];
+            let addresses = buffers.each_mut().map(at_mut);
             let read = |context: &mut Context, index: usize| {
                 let number = if socket && index % 2 == 1 {
                     libc::SYS_recvfrom
@@ -104,12 +104,12 @@ fn a_read_does_not_overtake_a_read() {
             let first = read(&mut context, 0);
             let second = read(&mut context, 1);
             rustix::io::write(&writer, b"onetwotrefor").unwrap();
-            // The data are there: a plain read would take the first of them.
+            // The bytes are there: a plain read would take the first of them.
             let third = read(&mut context, 2);
             let fourth = read(&mut context, 3);
             let (results, _) = finish_all(&mut context, &[first, second, third, fourth]);
             assert_eq!(results, [Ok(3); 4]);
-            assert_eq!(rooms, [*b"one", *b"two", *b"tre", *b"for"]);
+            assert_eq!(buffers, [*b"one", *b"two", *b"tre", *b"for"]);
         }
     });
 }
@@ -119,22 +119,22 @@ fn the_two_directions_do_not_wait_for_each_other() {
     for_each_pending(|way| {
         let (a, b) = stream_pair();
         let mut context = way.context();
-        let mut room = [0u8; 3];
+        let mut buffer = [0u8; 3];
         let read = pending(
             &mut context,
             libc::SYS_read,
-            [a.arg(), at_mut(&mut room), 3],
+            [a.arg(), at_mut(&mut buffer), 3],
         );
         let sent = start(&mut context, libc::SYS_write, [a.arg(), at("out"), 3]);
         assert_eq!(finish(&mut context, sent), Ok(3));
         assert_eq!(drain(&b), b"out");
         rustix::io::write(&b, b"in!").unwrap();
         assert_eq!(wait_for(&mut context, read).result, Ok(3));
-        assert_eq!(&room, b"in!");
+        assert_eq!(&buffer, b"in!");
     });
 }
 
-/// Hundreds of writes, none waited for, through a pipe that a slow reader empties.
+/// Starts hundreds of writes without waiting, into a pipe that a slow reader empties.
 #[test]
 fn many_writes_arrive_in_order() {
     for_each_pending(|way| {
@@ -200,7 +200,7 @@ fn appended_records_stay_in_order() {
     });
 }
 
-/// Reads and writes at the position, and moving it, keep their order.
+/// Reads, writes and seeks that use the file position run in the order of the calls.
 #[test]
 fn the_position_of_a_file_is_used_in_order() {
     let directory = scratch();
@@ -214,8 +214,11 @@ fn the_position_of_a_file_is_used_in_order() {
         let fd = file.as_file().arg();
         plain(libc::SYS_lseek, [fd, 0, 0]).unwrap();
         let mut context = way.context();
-        let mut rooms = vec![vec![0u8; 3_000]; 6];
-        let addresses: Vec<usize> = rooms.iter_mut().map(|room| at_mut(&mut room[..])).collect();
+        let mut buffers = vec![vec![0u8; 3_000]; 6];
+        let addresses: Vec<usize> = buffers
+            .iter_mut()
+            .map(|buffer| at_mut(&mut buffer[..]))
+            .collect();
         let current = libc::SEEK_CUR as usize;
         let calls = [
             start(&mut context, libc::SYS_read, [fd, addresses[0], 3_000]),
@@ -229,8 +232,8 @@ fn the_position_of_a_file_is_used_in_order() {
         let (results, _) = finish_all(&mut context, &calls);
         let expected = [3_000, 3_000, 7_000, 3_000, 40_000, 3_000, 43_000].map(Ok);
         assert_eq!(results, expected);
-        for (room, at) in rooms.iter().zip([0, 3_000, 7_000, 40_000]) {
-            assert!(room[..] == contents[at..at + 3_000], "from {at}");
+        for (buffer, at) in buffers.iter().zip([0, 3_000, 7_000, 40_000]) {
+            assert!(buffer[..] == contents[at..at + 3_000], "from {at}");
         }
     });
 }
@@ -242,16 +245,16 @@ fn writes_and_reads_share_the_position() {
         let file = file_with(directory.path(), b"................................");
         let fd = file.as_file().arg();
         let mut context = way.context();
-        let mut room = [0u8; 4];
+        let mut buffer = [0u8; 4];
         let calls = [
             start(&mut context, libc::SYS_write, [fd, at("abcd"), 4]),
             start(&mut context, libc::SYS_lseek, [fd, 2, 0]),
-            start(&mut context, libc::SYS_read, [fd, at_mut(&mut room), 4]),
+            start(&mut context, libc::SYS_read, [fd, at_mut(&mut buffer), 4]),
             start(&mut context, libc::SYS_write, [fd, at("wxyz"), 4]),
         ];
         let (results, _) = finish_all(&mut context, &calls);
         assert_eq!(results, [Ok(4), Ok(2), Ok(4), Ok(4)]);
-        assert_eq!(&room, b"cd..");
+        assert_eq!(&buffer, b"cd..");
         assert!(
             std::fs::read(file.path())
                 .unwrap()
@@ -260,7 +263,7 @@ fn writes_and_reads_share_the_position() {
     });
 }
 
-/// Positioned writes to one place: with the ordered mode the last one stays, and they complete in order.
+/// Ordered mode: of positioned writes to one offset the last one wins, and they complete in the order of the calls.
 #[test]
 fn an_ordered_descriptor_keeps_positioned_calls_in_order() {
     let directory = scratch();
@@ -269,10 +272,10 @@ fn an_ordered_descriptor_keeps_positioned_calls_in_order() {
         let fd = file.as_file().as_raw_fd();
         let mut context = way.context();
         assert_eq!(context.set_ordered(fd, true), Ok(()));
-        // Some back ends change threads for each piece.
+        // Some back ends switch threads for each piece.
         let size = if way.is_short() { 50 } else { 2_000 };
         let records: Vec<Vec<u8>> = (0..40u8).map(|index| vec![index; size]).collect();
-        let mut room = vec![0u8; size];
+        let mut buffer = vec![0u8; size];
         let mut outcomes: Vec<Outcome> = records
             .iter()
             .map(|record| {
@@ -286,7 +289,7 @@ fn an_ordered_descriptor_keeps_positioned_calls_in_order() {
         outcomes.push(start(
             &mut context,
             libc::SYS_pread64,
-            [fd.arg(), at_mut(&mut room[..]), size, 0],
+            [fd.arg(), at_mut(&mut buffer[..]), size, 0],
         ));
         let (results, completions) = finish_all(&mut context, &outcomes);
         assert!(
@@ -304,7 +307,7 @@ fn an_ordered_descriptor_keeps_positioned_calls_in_order() {
             completions.iter().map(|one| one.handle).collect::<Vec<_>>(),
             started
         );
-        assert!(room == records[39], "the read came before a write");
+        assert!(buffer == records[39], "the read came before a write");
         assert!(std::fs::read(file.path()).unwrap() == records[39]);
         assert_eq!(context.set_ordered(fd, false), Ok(()));
     });
@@ -334,16 +337,16 @@ fn only_an_open_descriptor_can_be_ordered() {
     });
 }
 
-/// One in the middle of the line goes away; the others keep their places.
+/// Cancelling an operation in the middle of the queue leaves the order of the others.
 #[test]
-fn a_cancelled_operation_leaves_the_line() {
+fn a_cancelled_operation_leaves_the_queue() {
     for_each_pending(|way| {
         let (reader, writer) = pipe();
         let mut context = way.context();
-        let mut rooms = [[0u8; 3]; 4];
-        let addresses = rooms.each_mut().map(at_mut);
-        let handles =
-            addresses.map(|room| pending(&mut context, libc::SYS_read, [reader.arg(), room, 3]));
+        let mut buffers = [[0u8; 3]; 4];
+        let addresses = buffers.each_mut().map(at_mut);
+        let handles = addresses
+            .map(|buffer| pending(&mut context, libc::SYS_read, [reader.arg(), buffer, 3]));
         context.cancel(handles[2]).unwrap();
         context.cancel(handles[0]).unwrap();
         let mut completions = collect(&mut context, 2);
@@ -359,13 +362,13 @@ fn a_cancelled_operation_leaves_the_line() {
         let results = handles.map(result);
         let canceled = Err(Errno::CANCELED);
         assert_eq!(results, [canceled, Ok(3), canceled, Ok(3)]);
-        assert_eq!((rooms[1], rooms[3]), (*b"one", *b"two"));
+        assert_eq!((buffers[1], buffers[3]), (*b"one", *b"two"));
     });
 }
 
-/// What is sent from a file stays behind what was written before.
+/// `sendfile` to a stream comes after earlier writes to it.
 #[test]
-fn sendfile_keeps_its_place() {
+fn sendfile_comes_after_earlier_writes() {
     let directory = scratch();
     let file = file_with(directory.path(), b"from the file;");
     for_each_pending(|way| {

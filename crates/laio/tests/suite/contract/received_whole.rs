@@ -11,9 +11,9 @@ use std::time::Duration;
 const ALL: usize = libc::MSG_WAITALL as usize;
 const WANTED: usize = 10;
 
-/// A receive of ten bytes, and what it writes to.
+/// A receive of ten bytes, and its buffer.
 struct Receive {
-    room: Box<[u8; WANTED]>,
+    buffer: Box<[u8; WANTED]>,
     vector: Box<libc::iovec>,
     header: Box<libc::msghdr>,
     by_message: bool,
@@ -21,13 +21,13 @@ struct Receive {
 
 impl Receive {
     fn new(by_message: bool) -> Receive {
-        let mut room = Box::new([0; WANTED]);
-        let mut vector = Box::new(iovec_mut(&mut room[..]));
+        let mut buffer = Box::new([0; WANTED]);
+        let mut vector = Box::new(iovec_mut(&mut buffer[..]));
         let mut header: Box<libc::msghdr> = Box::new(zeroed());
         header.msg_iov = &raw mut *vector;
         header.msg_iovlen = 1;
         Receive {
-            room,
+            buffer,
             vector,
             header,
             by_message,
@@ -40,7 +40,7 @@ impl Receive {
             let args = [from.arg(), at_mut(&mut *self.header), flags];
             start(context, libc::SYS_recvmsg, args)
         } else {
-            let args = [from.arg(), at_mut(&mut *self.room), WANTED, flags, 0, 0];
+            let args = [from.arg(), at_mut(&mut *self.buffer), WANTED, flags, 0, 0];
             start(context, libc::SYS_recvfrom, args)
         }
     }
@@ -50,13 +50,13 @@ fn send(to: &OwnedFd, bytes: &[u8]) {
     assert_eq!(rustix::io::write(to, bytes), Ok(bytes.len()));
 }
 
-/// Gets on with what is in flight.
+/// Polls once, so that operations in flight advance.
 fn look(context: &mut Context) {
     let soon = Some(Duration::from_millis(5));
     assert_eq!(context.poll(&mut Vec::new(), soon), Ok(0));
 }
 
-/// A receive that has three of its bytes, which were there before or came while it waited.
+/// A receive that has three of its ten bytes; they arrived before the call or during it.
 fn begun(context: &mut Context, early: bool, by_message: bool) -> (Receive, Handle, [OwnedFd; 2]) {
     let (from, to) = stream_pair();
     let mut receive = Receive::new(by_message);
@@ -83,7 +83,7 @@ fn for_each_case(body: impl Fn(&mut Context, bool, bool)) {
 }
 
 #[test]
-fn cancelled_it_has_what_came() {
+fn cancelled_it_keeps_its_bytes() {
     for_each_case(|context, early, by_message| {
         let (receive, handle, ends) = begun(context, early, by_message);
         context.cancel(handle).unwrap();
@@ -92,17 +92,17 @@ fn cancelled_it_has_what_came() {
     });
 }
 
-/// Either they were received, or they are still there.
+/// Asserts that the three bytes were received, or can still be read.
 fn has_all_of_three(result: Result<usize, Errno>, receive: &Receive, [from, _]: &[OwnedFd; 2]) {
     match result {
-        Ok(3) => assert_eq!(&receive.room[..4], b"abc\0"),
+        Ok(3) => assert_eq!(&receive.buffer[..4], b"abc\0"),
         Err(Errno::CANCELED | Errno::TIME) => assert_eq!(drain(from), b"abc"),
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn timed_out_it_has_what_came() {
+fn timed_out_it_keeps_its_bytes() {
     for_each_case(|context, early, by_message| {
         let (receive, handle, ends) = begun(context, early, by_message);
         let soon = Some(Duration::from_millis(1));
@@ -113,31 +113,31 @@ fn timed_out_it_has_what_came() {
 }
 
 #[test]
-fn at_the_end_it_has_what_came() {
+fn at_the_end_it_keeps_its_bytes() {
     for_each_case(|context, early, by_message| {
         let (receive, handle, [_from, to]) = begun(context, early, by_message);
         drop(to);
         assert_eq!(wait_for(context, handle).result, Ok(3));
-        assert_eq!(&receive.room[..4], b"abc\0");
+        assert_eq!(&receive.buffer[..4], b"abc\0");
     });
 }
 
 #[test]
-fn the_rest_makes_it_whole() {
+fn the_remaining_bytes_complete_it() {
     for_each_case(|context, early, by_message| {
         let (receive, handle, [from, to]) = begun(context, early, by_message);
         send(&to, b"def");
         look(context);
         send(&to, b"ghijkl");
         assert_eq!(wait_for(context, handle).result, Ok(10));
-        assert_eq!(&receive.room[..], b"abcdefghij");
+        assert_eq!(&receive.buffer[..], b"abcdefghij");
         assert_eq!(drain(&from), b"kl");
     });
 }
 
-/// Neither in non-blocking mode nor with `MSG_DONTWAIT` is there a wait, and three bytes are an answer.
+/// Without a wait (non-blocking mode or `MSG_DONTWAIT`) the result is the three bytes.
 #[test]
-fn without_a_wait_it_has_what_is_there() {
+fn without_a_wait_it_has_the_available_bytes() {
     for_each_pending(|way| {
         for (by_message, mode) in [(false, true), (false, false), (true, true), (true, false)] {
             let mut context = way.context();
@@ -156,7 +156,7 @@ fn without_a_wait_it_has_what_is_there() {
                 Outcome::Pending(handle) => wait_for(&mut context, handle).result,
             };
             assert_eq!(result, Ok(3));
-            assert_eq!(&receive.room[..4], b"abc\0");
+            assert_eq!(&receive.buffer[..4], b"abc\0");
             let outcome = receive.start(&mut context, &from, flags);
             let result = match outcome {
                 Outcome::Done(result) => result,
@@ -167,7 +167,7 @@ fn without_a_wait_it_has_what_is_there() {
     });
 }
 
-/// A record is a record.
+/// A receive does not join two records.
 #[test]
 fn records_are_not_put_together() {
     for_each_pending(|way| {
@@ -176,10 +176,10 @@ fn records_are_not_put_together() {
             let mut ends = [0i32; 2];
             let args = [libc::AF_UNIX as usize, kind as usize, 0, at_mut(&mut ends)];
             plain(libc::SYS_socketpair, args).unwrap();
-            // SAFETY: made just now.
+            // SAFETY: the call above has just made it.
             let [from, to] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
-            let mut room = [0u8; WANTED];
-            let args = [from.arg(), at_mut(&mut room), WANTED, ALL, 0, 0];
+            let mut buffer = [0u8; WANTED];
+            let args = [from.arg(), at_mut(&mut buffer), WANTED, ALL, 0, 0];
             let handle = pending(&mut context, libc::SYS_recvfrom, args);
             look(&mut context);
             send(&to, b"abcd");
@@ -195,7 +195,7 @@ scenarios! {
     descriptors_come_with_any_piece,
 }
 
-/// The second piece carries a descriptor: the receive ends with it, and has it.
+/// The second piece carries a descriptor: the receive ends with this piece and returns the descriptor.
 fn descriptors_come_with_any_piece(sys: &mut Sys<'_>) {
     let (from, to) = stream_pair();
     send(&to, b"abc");
@@ -207,7 +207,7 @@ fn descriptors_come_with_any_piece(sys: &mut Sys<'_>) {
     send(&to, b"ghijkl");
     let args = [from.arg(), at_mut(&mut *receive.header), ALL];
     let _ = sys.check("receive", libc::SYS_recvmsg, args);
-    sys.note("bytes", receive.room);
+    sys.note("bytes", receive.buffer);
     sys.note("control", receive.header.msg_controllen);
     sys.note("flags", receive.header.msg_flags);
     // SAFETY: the kernel has filled in the control messages.
@@ -223,14 +223,14 @@ fn descriptors_come_with_any_piece(sys: &mut Sys<'_>) {
 }
 
 fn send_with_descriptor(to: &OwnedFd, bytes: &[u8]) {
-    let mut room = bytes.to_vec();
-    let mut vector = iovec_mut(&mut room);
+    let mut buffer = bytes.to_vec();
+    let mut vector = iovec_mut(&mut buffer);
     let mut control = [0u64; 8];
     let mut header: libc::msghdr = zeroed();
     header.msg_iov = &raw mut vector;
     header.msg_iovlen = 1;
     header.msg_control = control.as_mut_ptr().cast();
-    // SAFETY: the room is large enough for one descriptor.
+    // SAFETY: the buffer is large enough for one descriptor.
     unsafe {
         header.msg_controllen = libc::CMSG_SPACE(4) as _;
         let message = libc::CMSG_FIRSTHDR(&header);

@@ -17,7 +17,7 @@ scenarios! {
     unknown_numbers,
 }
 
-/// No descriptor ever gets this number.
+/// A number that no descriptor ever gets.
 const NO_FD: i32 = 900_000;
 
 const BAD: [usize; 2] = [0, 1];
@@ -28,14 +28,14 @@ fn bad_descriptors(sys: &mut Sys<'_>) {
     let name = c"name";
     for fd in [-1i32, NO_FD, i32::MAX, i32::MIN, libc::AT_FDCWD] {
         let fd = fd.arg();
-        let room = at_mut(&mut buffer);
+        let memory = at_mut(&mut buffer);
         let mut vector = [iovec_mut(&mut [0u8; 4])];
         let vectors = at_mut(&mut vector);
         let numbers: &[(&str, i64, [usize; 6])] = &[
-            ("read", libc::SYS_read, [fd, room, 8, 0, 0, 0]),
-            ("write", libc::SYS_write, [fd, room, 8, 0, 0, 0]),
-            ("pread64", libc::SYS_pread64, [fd, room, 8, 0, 0, 0]),
-            ("pwrite64", libc::SYS_pwrite64, [fd, room, 8, 0, 0, 0]),
+            ("read", libc::SYS_read, [fd, memory, 8, 0, 0, 0]),
+            ("write", libc::SYS_write, [fd, memory, 8, 0, 0, 0]),
+            ("pread64", libc::SYS_pread64, [fd, memory, 8, 0, 0, 0]),
+            ("pwrite64", libc::SYS_pwrite64, [fd, memory, 8, 0, 0, 0]),
             ("readv", libc::SYS_readv, [fd, vectors, 1, 0, 0, 0]),
             ("writev", libc::SYS_writev, [fd, vectors, 1, 0, 0, 0]),
             ("preadv", libc::SYS_preadv, [fd, vectors, 1, 0, 0, 0]),
@@ -54,10 +54,10 @@ fn bad_descriptors(sys: &mut Sys<'_>) {
                 libc::SYS_fcntl,
                 [fd, libc::F_GETFL as usize, 0, 0, 0, 0],
             ),
-            ("recvfrom", libc::SYS_recvfrom, [fd, room, 8, 0, 0, 0]),
-            ("sendto", libc::SYS_sendto, [fd, room, 8, 0, 0, 0]),
+            ("recvfrom", libc::SYS_recvfrom, [fd, memory, 8, 0, 0, 0]),
+            ("sendto", libc::SYS_sendto, [fd, memory, 8, 0, 0, 0]),
             ("accept4", libc::SYS_accept4, [fd, 0, 0, 0, 0, 0]),
-            ("connect", libc::SYS_connect, [fd, room, 16, 0, 0, 0]),
+            ("connect", libc::SYS_connect, [fd, memory, 16, 0, 0, 0]),
             ("listen", libc::SYS_listen, [fd, 1, 0, 0, 0, 0]),
             ("shutdown", libc::SYS_shutdown, [fd, 2, 0, 0, 0, 0]),
             (
@@ -65,8 +65,16 @@ fn bad_descriptors(sys: &mut Sys<'_>) {
                 libc::SYS_flock,
                 [fd, libc::LOCK_SH as usize, 0, 0, 0, 0],
             ),
-            ("getdents64", libc::SYS_getdents64, [fd, room, 16, 0, 0, 0]),
-            ("epoll_pwait", libc::SYS_epoll_pwait, [fd, room, 1, 0, 0, 0]),
+            (
+                "getdents64",
+                libc::SYS_getdents64,
+                [fd, memory, 16, 0, 0, 0],
+            ),
+            (
+                "epoll_pwait",
+                libc::SYS_epoll_pwait,
+                [fd, memory, 1, 0, 0, 0],
+            ),
             ("sendfile", libc::SYS_sendfile, [fd, fd, 0, 8, 0, 0]),
             ("splice", libc::SYS_splice, [fd, 0, fd, 0, 8, 0]),
             ("tee", libc::SYS_tee, [fd, fd, 8, 0, 0, 0]),
@@ -245,20 +253,20 @@ fn bad_pointers(sys: &mut Sys<'_>) {
     sys.note("the file", std::fs::read(sys.dir.join("file")).unwrap());
 }
 
-/// An injected bound reads the vectors beforehand, so these are not for it.
+/// Scenarios without an injected bound, because the bound reads the vectors before the call.
 fn bad_vectors(sys: &mut Sys<'_>) {
     if sys.short {
         return;
     }
     let file = sys.file("file", &pattern(100, 1));
-    let mut room = [0u8; 100];
-    let many = vec![iovec(&room[..1]); 1025];
+    let mut buffer = [0u8; 100];
+    let many = vec![iovec(&buffer[..1]); 1025];
     let huge = libc::iovec {
-        iov_base: at_mut(&mut room) as *mut _,
+        iov_base: at_mut(&mut buffer) as *mut _,
         iov_len: usize::MAX,
     };
     let halfway = [
-        iovec(&room[..10]),
+        iovec(&buffer[..10]),
         libc::iovec {
             iov_base: std::ptr::without_provenance_mut(1),
             iov_len: 10,
@@ -278,7 +286,7 @@ fn bad_vectors(sys: &mut Sys<'_>) {
         let _ = sys.check(what, libc::SYS_preadv, [fd, vectors, count, 0]);
         let _ = sys.check(what, libc::SYS_preadv2, [fd, vectors, count, 0, 0, 0]);
         let _ = sys.check(what, libc::SYS_readv, [fd, vectors, count]);
-        // Where a fault leaves the position is not promised: the ring moves it only at the end.
+        // The position after a fault is not specified: the ring moves it only at the end.
         let _ = plain(libc::SYS_lseek, [fd, 0, 0]);
         if what != "huge" {
             let _ = sys.check(what, libc::SYS_pwritev, [fd, vectors, count, 0]);
@@ -314,10 +322,10 @@ fn bad_vectors(sys: &mut Sys<'_>) {
     sys.note("size", file.metadata().unwrap().len());
 }
 
-/// Two pages of which the second is not there.
+/// Buffers in two mapped pages, the second of which is unmapped.
 fn buffers_that_end_early(sys: &mut Sys<'_>) {
     let page = rustix::param::page_size();
-    // SAFETY: a new mapping, of which the second page is given back at once; nothing refers to it.
+    // SAFETY: a new mapping, of which the second page is unmapped at once; nothing refers to it.
     let base = unsafe {
         let base = libc::mmap(
             std::ptr::null_mut(),
@@ -338,7 +346,7 @@ fn buffers_that_end_early(sys: &mut Sys<'_>) {
     let (a, b) = stream_pair();
     rustix::io::write(&a, b"abcdefgh").unwrap();
     let _ = sys.check("pread64", libc::SYS_pread64, [file.arg(), edge, 8, 0]);
-    // Where a fault leaves the position is not promised: the ring moves it only at the end.
+    // The position after a fault is not specified: the ring moves it only at the end.
     let _ = sys.check("read", libc::SYS_read, [file.arg(), edge, 8]);
     let _ = sys.check("pwrite64", libc::SYS_pwrite64, [file.arg(), edge, 8, 2]);
     if !sys.short {
@@ -356,18 +364,18 @@ fn buffers_that_end_early(sys: &mut Sys<'_>) {
 
 fn offsets(sys: &mut Sys<'_>) {
     let file = sys.file("file", b"0123456789");
-    let mut room = [0u8; 4];
+    let mut memory = [0u8; 4];
     let fd = file.arg();
     for offset in [0, 8, 10, 11, -1i64, -2, i64::MIN, i64::MAX, i64::MAX - 3] {
         let at_offset = offset as usize;
-        let buffer = at_mut(&mut room);
+        let buffer = at_mut(&mut memory);
         let vector = [libc::iovec {
             iov_base: buffer as *mut _,
             iov_len: 4,
         }];
         let vectors = at(&vector);
         if sys.short && offset > 100 {
-            // Less of it fits below the largest offset.
+            // A part of the bytes fits below the largest offset.
             continue;
         }
         sys.note("offset", offset);
@@ -383,9 +391,9 @@ fn offsets(sys: &mut Sys<'_>) {
             libc::SYS_lseek,
             [fd, 0, libc::SEEK_CUR as usize],
         );
-        sys.note("read", room);
+        sys.note("read", memory);
         if offset < 100 {
-            room = *b"wxyz";
+            memory = *b"wxyz";
             let _ = sys.check("pwrite64", libc::SYS_pwrite64, [fd, buffer, 4, at_offset]);
             let _ = sys.check("pwritev", libc::SYS_pwritev, [fd, vectors, 1, at_offset]);
             let _ = sys.check(
@@ -411,22 +419,22 @@ fn offsets(sys: &mut Sys<'_>) {
     let _ = sys.check(
         "pread64 of a pipe",
         libc::SYS_pread64,
-        [reader.arg(), at_mut(&mut room), 4, 0],
+        [reader.arg(), at_mut(&mut memory), 4, 0],
     );
     let _ = sys.check(
         "pwrite64 to a pipe",
         libc::SYS_pwrite64,
-        [writer.arg(), at(&room), 4, 0],
+        [writer.arg(), at(&memory), 4, 0],
     );
     let _ = sys.check("lseek of a pipe", libc::SYS_lseek, [reader.arg(), 0, 0]);
     if !sys.short {
-        let vector = [iovec_mut(&mut room)];
+        let vector = [iovec_mut(&mut memory)];
         let _ = sys.check(
             "preadv2 of a pipe",
             libc::SYS_preadv2,
             [reader.arg(), at(&vector), 1, usize::MAX, 0, 0],
         );
-        sys.note("read", room);
+        sys.note("read", memory);
     }
 }
 
@@ -493,8 +501,8 @@ fn zero_lengths(sys: &mut Sys<'_>) {
 
 /// Takes a datagram without waiting.
 fn rustix_recv(fd: &OwnedFd) -> Result<usize, rustix::io::Errno> {
-    let mut room = [0u8; 8];
-    rustix::net::recv(fd, &mut room, rustix::net::RecvFlags::DONTWAIT).map(|(read, _)| read)
+    let mut buffer = [0u8; 8];
+    rustix::net::recv(fd, &mut buffer, rustix::net::RecvFlags::DONTWAIT).map(|(read, _)| read)
 }
 
 fn wide_lengths(sys: &mut Sys<'_>) {
@@ -510,8 +518,8 @@ fn wide_lengths(sys: &mut Sys<'_>) {
     rustix::io::write(&writer, b"abcdefgh").unwrap();
     let (a, b) = stream_pair();
     rustix::io::write(&a, b"abcdefgh").unwrap();
-    let mut room = [0u8; 16];
-    let buffer = at_mut(&mut room);
+    let mut memory = [0u8; 16];
+    let buffer = at_mut(&mut memory);
     for length in [1 << 63, usize::MAX, usize::MAX / 2] {
         sys.note("length", length);
         let _ = sys.check("read", libc::SYS_read, [file.arg(), buffer, length]);
@@ -542,7 +550,7 @@ fn wide_lengths(sys: &mut Sys<'_>) {
             [file.arg(), 0, libc::SEEK_CUR as usize],
         );
     }
-    // Reads move what there is, as long as the buffer's first bytes are good.
+    // Reads succeed as long as the buffer's first bytes are writable.
     let wide = 3 << 30;
     let _ = sys.check("a file", libc::SYS_pread64, [file.arg(), buffer, wide, 0]);
     let _ = sys.check("a pipe", libc::SYS_read, [reader.arg(), buffer, wide]);
@@ -553,7 +561,7 @@ fn wide_lengths(sys: &mut Sys<'_>) {
     );
     let _ = sys.check("/dev/null", libc::SYS_write, [null.arg(), buffer, wide]);
     let vector = [
-        iovec(&room),
+        iovec(&memory),
         libc::iovec {
             iov_base: buffer as *mut _,
             iov_len: wide,
@@ -576,9 +584,9 @@ fn unknown_numbers(sys: &mut Sys<'_>) {
     }
 }
 
-/// These have no plain result to compare with: the plain call would fork the test.
+/// These calls cannot be compared with the plain call, which would fork the test.
 #[test]
-fn refused_calls_say_so() {
+fn refused_calls_return_an_error() {
     for_each(|way| {
         let mut context = way.context();
         for (number, errno) in [
@@ -603,9 +611,9 @@ fn refused_calls_say_so() {
     });
 }
 
-/// The kernel looks at the low half of the number only, and so must the table.
+/// The kernel uses only the low half of the number, and the table does the same.
 #[test]
-fn numbers_are_half_a_word() {
+fn the_table_uses_the_low_half_of_the_number() {
     for_each(|way| {
         let mut context = way.context();
         let high: libc::c_long = 1 << 32;

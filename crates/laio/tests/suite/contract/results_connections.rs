@@ -120,7 +120,7 @@ fn accepting(sys: &mut Sys<'_>) {
     let _ = sys.check("unknown", libc::SYS_accept4, [fd, 0, 0, 0x1234]);
     let mut length = 0u32;
     let no_room = sys.open(
-        "no room",
+        "not enough space",
         libc::SYS_accept4,
         [fd, at_mut(&mut [0u8; 16]), at_mut(&mut length), 0],
     );
@@ -148,13 +148,13 @@ fn accepting_waits(sys: &mut Sys<'_>) {
             [listener.as_raw_fd().arg(), 0, 0, 0],
         )
         .unwrap();
-    let mut room = [0u8; 10];
+    let mut buffer = [0u8; 10];
     let _ = sys.check(
         "read",
         libc::SYS_read,
-        [accepted.arg(), at_mut(&mut room), 10],
+        [accepted.arg(), at_mut(&mut buffer), 10],
     );
-    sys.note("read", room);
+    sys.note("read", buffer);
     peer.join().unwrap();
 }
 

@@ -17,8 +17,8 @@ scenarios! {
     datagrams_that_wait,
     many_datagrams,
     many_datagrams_within_a_time,
-    descriptors_as_freight,
-    descriptors_as_freight_of_a_long_message,
+    descriptors_in_messages,
+    descriptors_in_a_long_message,
 }
 
 fn udp() -> (UdpSocket, UdpSocket) {
@@ -36,7 +36,7 @@ fn udp_address(socket: &UdpSocket) -> libc::sockaddr_in {
 fn datagrams(sys: &mut Sys<'_>) {
     let (a, b) = udp();
     let (from, to) = (a.as_raw_fd().arg(), b.as_raw_fd().arg());
-    let mut room = [0u8; 20];
+    let mut buffer = [0u8; 20];
     let target = udp_address(&b);
     let size = size_of_val(&target);
     let mut source: libc::sockaddr_in = zeroed();
@@ -50,11 +50,11 @@ fn datagrams(sys: &mut Sys<'_>) {
     let _ = sys.check(
         "peek",
         libc::SYS_recvfrom,
-        [to, at_mut(&mut room), 3, peek, 0, 0],
+        [to, at_mut(&mut buffer), 3, peek, 0, 0],
     );
     let args = [
         to,
-        at_mut(&mut room),
+        at_mut(&mut buffer),
         20,
         0,
         at_mut(&mut source),
@@ -71,7 +71,7 @@ fn datagrams(sys: &mut Sys<'_>) {
     let _ = sys.check(
         "cut",
         libc::SYS_recvfrom,
-        [to, at_mut(&mut room), 3, 0, 0, 0],
+        [to, at_mut(&mut buffer), 3, 0, 0, 0],
     );
     let _ = sys.check(
         "sendto",
@@ -81,9 +81,9 @@ fn datagrams(sys: &mut Sys<'_>) {
     let _ = sys.check(
         "the true length",
         libc::SYS_recvfrom,
-        [to, at_mut(&mut room), 3, libc::MSG_TRUNC as usize, 0, 0],
+        [to, at_mut(&mut buffer), 3, libc::MSG_TRUNC as usize, 0, 0],
     );
-    // MSG_WAITALL means nothing for datagrams.
+    // MSG_WAITALL has no effect on datagrams.
     let _ = sys.check(
         "sendto",
         libc::SYS_sendto,
@@ -92,9 +92,16 @@ fn datagrams(sys: &mut Sys<'_>) {
     let _ = sys.check(
         "all",
         libc::SYS_recvfrom,
-        [to, at_mut(&mut room), 20, libc::MSG_WAITALL as usize, 0, 0],
+        [
+            to,
+            at_mut(&mut buffer),
+            20,
+            libc::MSG_WAITALL as usize,
+            0,
+            0,
+        ],
     );
-    let mut vector = [iovec_mut(&mut room)];
+    let mut vector = [iovec_mut(&mut buffer)];
     let mut header: libc::msghdr = zeroed();
     header.msg_iov = vector.as_mut_ptr();
     header.msg_iovlen = 1;
@@ -125,15 +132,15 @@ fn datagrams(sys: &mut Sys<'_>) {
     let _ = sys.check("connect", libc::SYS_connect, [from, at(&target), size]);
     if !sys.short {
         let _ = sys.check("write", libc::SYS_write, [from, at("written"), 7]);
-        let _ = sys.check("read", libc::SYS_read, [to, at_mut(&mut room), 20]);
-        sys.note("read", room);
+        let _ = sys.check("read", libc::SYS_read, [to, at_mut(&mut buffer), 20]);
+        sys.note("read", buffer);
     }
-    // To a port where nobody is: the next call says so.
-    let nobody = b.local_addr().unwrap();
+    // The port has no socket: the next call fails.
+    let closed = b.local_addr().unwrap();
     drop(b);
-    wait_until_unreachable(nobody);
+    wait_until_unreachable(closed);
     let _ = sys.check(
-        "sendto nobody",
+        "sendto a closed port",
         libc::SYS_sendto,
         [from, at("x"), 1, 0, 0, 0],
     );
@@ -143,7 +150,7 @@ fn datagrams(sys: &mut Sys<'_>) {
         libc::SYS_recvfrom,
         [
             from,
-            at_mut(&mut room),
+            at_mut(&mut buffer),
             20,
             libc::MSG_DONTWAIT as usize,
             0,
@@ -152,30 +159,30 @@ fn datagrams(sys: &mut Sys<'_>) {
     );
 }
 
-/// Another test's child may have a copy of a socket that was dropped.
-fn wait_until_unreachable(nobody: SocketAddr) {
-    let probe = UdpSocket::bind((nobody.ip(), 0)).unwrap();
-    probe.connect(nobody).unwrap();
+/// Waits until a dropped socket is closed: another test's child may have a copy of it.
+fn wait_until_unreachable(address: SocketAddr) {
+    let probe = UdpSocket::bind((address.ip(), 0)).unwrap();
+    probe.connect(address).unwrap();
     probe.set_nonblocking(true).unwrap();
     let unreachable = || {
         let refused = |error: Error| error.kind() == ErrorKind::ConnectionRefused;
         probe.send(b"?").is_err_and(refused) || probe.recv(&mut [0]).is_err_and(refused)
     };
-    assert!(limit::wait_until(LIMIT, unreachable), "{nobody}");
+    assert!(limit::wait_until(LIMIT, unreachable), "{address}");
 }
 
 fn datagrams_that_wait(sys: &mut Sys<'_>) {
     let (a, b) = udp();
     let to = b.as_raw_fd().arg();
     let target = b.local_addr().unwrap();
-    let mut room = [0u8; 20];
+    let mut buffer = [0u8; 20];
     let mut source: libc::sockaddr_in = zeroed();
     let mut length = size_of_val(&source) as u32;
     let copy = a.try_clone().unwrap();
     let peer = later(move || copy.send_to(b"at last", target).unwrap());
     let args = [
         to,
-        at_mut(&mut room),
+        at_mut(&mut buffer),
         20,
         0,
         at_mut(&mut source),
@@ -183,10 +190,10 @@ fn datagrams_that_wait(sys: &mut Sys<'_>) {
     ];
     let _ = sys.check("recvfrom", libc::SYS_recvfrom, args);
     sys.note("source", bytes_of(&source) == bytes_of(&udp_address(&a)));
-    sys.note("read", room);
+    sys.note("read", buffer);
     peer.join().unwrap();
     let peer = later(move || a.send_to(b"in a message", target).unwrap());
-    let mut vector = [iovec_mut(&mut room)];
+    let mut vector = [iovec_mut(&mut buffer)];
     let mut header: libc::msghdr = zeroed();
     header.msg_iov = vector.as_mut_ptr();
     header.msg_iovlen = 1;
@@ -199,8 +206,8 @@ fn datagrams_that_wait(sys: &mut Sys<'_>) {
     while rustix::net::send(&c, b"x", rustix::net::SendFlags::DONTWAIT).is_ok() {}
     let peer = later(move || {
         let mut count = 0;
-        let mut room = [0u8; 10];
-        while rustix::io::read(&d, &mut room).unwrap() == 1 {
+        let mut buffer = [0u8; 10];
+        while rustix::io::read(&d, &mut buffer).unwrap() == 1 {
             count += 1;
         }
         count
@@ -213,9 +220,9 @@ fn datagrams_that_wait(sys: &mut Sys<'_>) {
     sys.note("before it", peer.join().unwrap());
 }
 
-fn headers(rooms: &mut [[u8; 20]], vectors: &mut Vec<libc::iovec>) -> Vec<libc::mmsghdr> {
+fn headers(buffers: &mut [[u8; 20]], vectors: &mut Vec<libc::iovec>) -> Vec<libc::mmsghdr> {
     vectors.clear();
-    vectors.extend(rooms.iter_mut().map(|room| iovec_mut(room)));
+    vectors.extend(buffers.iter_mut().map(|buffer| iovec_mut(buffer)));
     let header = |vector: &mut libc::iovec| {
         let mut header: libc::msghdr = zeroed();
         header.msg_iov = vector;
@@ -230,13 +237,13 @@ fn headers(rooms: &mut [[u8; 20]], vectors: &mut Vec<libc::iovec>) -> Vec<libc::
 
 fn many_datagrams(sys: &mut Sys<'_>) {
     let (a, b) = datagram_pair();
-    let mut rooms = [
+    let mut buffers = [
         *b"a datagram .........",
         *b"another datagram ...",
         *b"and yet a datagram .",
     ];
     let mut vectors = Vec::new();
-    let mut messages = headers(&mut rooms, &mut vectors);
+    let mut messages = headers(&mut buffers, &mut vectors);
     let address = at_mut(&mut messages[..]);
     let _ = sys.check("sendmmsg", libc::SYS_sendmmsg, [a.arg(), address, 3, 0]);
     sys.note(
@@ -271,7 +278,7 @@ fn many_datagrams(sys: &mut Sys<'_>) {
         [b.arg(), address, 3, 0, 0],
     );
     peer.join().unwrap();
-    sys.note("rooms", rooms.concat());
+    sys.note("buffers", buffers.concat());
     let copy = own(plain(libc::SYS_dup, [a.arg()]));
     let peer = later(move || rustix::io::write(&copy, b"1").unwrap());
     let _ = sys.check(
@@ -282,22 +289,22 @@ fn many_datagrams(sys: &mut Sys<'_>) {
     peer.join().unwrap();
     while rustix::net::send(&a, b"x", rustix::net::SendFlags::DONTWAIT).is_ok() {}
     let _ = sys.check(
-        "no room",
+        "not enough space",
         libc::SYS_sendmmsg,
         [a.arg(), address, 3, libc::MSG_DONTWAIT as usize],
     );
     let copy = own(plain(libc::SYS_dup, [b.arg()]));
     let peer = later(move || drain(&copy).len());
-    let _ = sys.check("room later", libc::SYS_sendmmsg, [a.arg(), address, 3, 0]);
+    let _ = sys.check("space later", libc::SYS_sendmmsg, [a.arg(), address, 3, 0]);
     peer.join().unwrap();
 }
 
-/// The time-out of recvmmsg is looked at after each datagram.
+/// `recvmmsg` checks its timeout after each datagram.
 fn many_datagrams_within_a_time(sys: &mut Sys<'_>) {
     let (a, b) = datagram_pair();
-    let mut rooms = [[0u8; 20]; 3];
+    let mut buffers = [[0u8; 20]; 3];
     let mut vectors = Vec::new();
-    let mut messages = headers(&mut rooms, &mut vectors);
+    let mut messages = headers(&mut buffers, &mut vectors);
     let address = at_mut(&mut messages[..]);
     let mut time = libc::timespec {
         tv_sec: 0,
@@ -307,7 +314,7 @@ fn many_datagrams_within_a_time(sys: &mut Sys<'_>) {
     let copy = own(plain(libc::SYS_dup, [a.arg()]));
     let over = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let until = over.clone();
-    // More and more of them: a second that comes before the call begins leaves it waiting for a third.
+    // Sends more and more datagrams: if the second one arrives before the call begins, the call waits for a third.
     let peer = later(move || {
         while !until.load(std::sync::atomic::Ordering::SeqCst) {
             rustix::net::send(&copy, b"next", rustix::net::SendFlags::DONTWAIT).ok();
@@ -319,7 +326,7 @@ fn many_datagrams_within_a_time(sys: &mut Sys<'_>) {
         [b.arg(), address, 3, 0, at_mut(&mut time)],
     );
     over.store(true, std::sync::atomic::Ordering::SeqCst);
-    // Two where nothing is late. One, where the kernel's own business (of a ring that goes away) interrupts it.
+    // Two without delays; one if the kernel's cleanup of a dropped ring interrupts the call.
     sys.note("some of three", matches!(received, Ok(1..=3)));
     peer.join().unwrap();
     time = libc::timespec {
@@ -335,43 +342,43 @@ fn many_datagrams_within_a_time(sys: &mut Sys<'_>) {
 
 /// A message that carries descriptors.
 #[repr(C, align(8))]
-struct Freight {
+struct ControlMessage {
     header: libc::cmsghdr,
     fds: [i32; 2],
 }
 
-impl Freight {
-    fn new(fds: [i32; 2]) -> Freight {
+impl ControlMessage {
+    fn new(fds: [i32; 2]) -> ControlMessage {
         let mut header: libc::cmsghdr = zeroed();
         header.cmsg_len = (size_of::<libc::cmsghdr>() + 8) as _;
         header.cmsg_level = libc::SOL_SOCKET;
         header.cmsg_type = libc::SCM_RIGHTS;
-        Freight { header, fds }
+        ControlMessage { header, fds }
     }
 }
 
-fn message_with(freight: &mut Freight, vector: &mut [libc::iovec]) -> libc::msghdr {
+fn message_with(control: &mut ControlMessage, vector: &mut [libc::iovec]) -> libc::msghdr {
     let mut header: libc::msghdr = zeroed();
     header.msg_iov = vector.as_mut_ptr();
     header.msg_iovlen = vector.len() as _;
-    header.msg_control = at_mut(freight) as *mut _;
-    header.msg_controllen = size_of::<Freight>() as _;
+    header.msg_control = at_mut(control) as *mut _;
+    header.msg_controllen = size_of::<ControlMessage>() as _;
     header
 }
 
-fn descriptors_as_freight(sys: &mut Sys<'_>) {
+fn descriptors_in_messages(sys: &mut Sys<'_>) {
     let (a, b) = stream_pair();
     let file = sys.file("file", b"0123456789");
     for waits in [false, true] {
         sys.note("waits", waits);
-        let mut freight = Freight::new([file.as_raw_fd(); 2]);
-        let mut vector = [iovec(b"freight")];
-        let header = message_with(&mut freight, &mut vector);
+        let mut control = ControlMessage::new([file.as_raw_fd(); 2]);
+        let mut vector = [iovec(b"message")];
+        let header = message_with(&mut control, &mut vector);
         let send =
             |sys: &mut Sys<'_>| sys.check("sendmsg", libc::SYS_sendmsg, [a.arg(), at(&header), 0]);
-        let mut room = [0u8; 20];
-        let mut received = Freight::new([-1, -1]);
-        let mut vector = [iovec_mut(&mut room)];
+        let mut buffer = [0u8; 20];
+        let mut received = ControlMessage::new([-1, -1]);
+        let mut vector = [iovec_mut(&mut buffer)];
         let mut answer = message_with(&mut received, &mut vector);
         let flags = libc::MSG_CMSG_CLOEXEC as usize;
         if waits {
@@ -411,13 +418,13 @@ fn descriptors_as_freight(sys: &mut Sys<'_>) {
             sys.note("read", byte);
         }
     }
-    // No room for the freight.
-    let mut freight = Freight::new([file.as_raw_fd(); 2]);
-    let mut vector_of_freight = [iovec(b"freight")];
-    let header = message_with(&mut freight, &mut vector_of_freight);
+    // The control buffer is too small for the descriptors.
+    let mut control = ControlMessage::new([file.as_raw_fd(); 2]);
+    let mut vector_of_control = [iovec(b"message")];
+    let header = message_with(&mut control, &mut vector_of_control);
     let _ = sys.check("sendmsg", libc::SYS_sendmsg, [a.arg(), at(&header), 0]);
-    let mut room = [0u8; 20];
-    let mut vector = [iovec_mut(&mut room)];
+    let mut buffer = [0u8; 20];
+    let mut vector = [iovec_mut(&mut buffer)];
     let mut answer: libc::msghdr = zeroed();
     answer.msg_iov = vector.as_mut_ptr();
     answer.msg_iovlen = 1;
@@ -427,8 +434,8 @@ fn descriptors_as_freight(sys: &mut Sys<'_>) {
         [b.arg(), at_mut(&mut answer), 0],
     );
     sys.note("flags", answer.msg_flags);
-    let mut freight = Freight::new([-1, -1]);
-    let header = message_with(&mut freight, &mut vector_of_freight);
+    let mut control = ControlMessage::new([-1, -1]);
+    let header = message_with(&mut control, &mut vector_of_control);
     let _ = sys.check(
         "a bad descriptor",
         libc::SYS_sendmsg,
@@ -436,8 +443,8 @@ fn descriptors_as_freight(sys: &mut Sys<'_>) {
     );
 }
 
-/// The message does not fit at once; its freight arrives once all the same.
-fn descriptors_as_freight_of_a_long_message(sys: &mut Sys<'_>) {
+/// A message that does not fit at once delivers its descriptors exactly once.
+fn descriptors_in_a_long_message(sys: &mut Sys<'_>) {
     let (a, b) = stream_pair();
     let file = sys.file("file", b"0123456789");
     let bytes = pattern(if sys.short { 2_000 } else { 500_000 }, 3);
@@ -447,16 +454,16 @@ fn descriptors_as_freight_of_a_long_message(sys: &mut Sys<'_>) {
     let peer = later(move || {
         let (mut total, mut fds, mut all) = (0, 0, Vec::new());
         while total < wanted {
-            let mut room = [0u8; 10_000];
-            let mut received = Freight::new([-1, -1]);
-            let mut vector = [iovec_mut(&mut room)];
+            let mut buffer = [0u8; 10_000];
+            let mut received = ControlMessage::new([-1, -1]);
+            let mut vector = [iovec_mut(&mut buffer)];
             let mut answer = message_with(&mut received, &mut vector);
             let read = plain(libc::SYS_recvmsg, [b.arg(), at_mut(&mut answer), 0]).unwrap();
             if read == 0 {
                 break;
             }
             total += read;
-            all.extend_from_slice(&room[..read]);
+            all.extend_from_slice(&buffer[..read]);
             if answer.msg_controllen > 0 {
                 for fd in received.fds {
                     drop(own(Ok(fd as usize)));
@@ -466,9 +473,9 @@ fn descriptors_as_freight_of_a_long_message(sys: &mut Sys<'_>) {
         }
         (fds, all)
     });
-    let mut freight = Freight::new([file.as_raw_fd(); 2]);
+    let mut control = ControlMessage::new([file.as_raw_fd(); 2]);
     let mut vector = [iovec(&bytes[..100]), iovec(&bytes[100..])];
-    let header = message_with(&mut freight, &mut vector);
+    let header = message_with(&mut control, &mut vector);
     let _ = sys.check("sendmsg", libc::SYS_sendmsg, [a.arg(), at(&header), 0]);
     drop(a);
     let (fds, all) = peer.join().unwrap();

@@ -26,8 +26,8 @@ scenarios! {
 fn reads(sys: &mut Sys<'_>) {
     let contents = pattern(if sys.short { 2_000 } else { 100_000 }, 1);
     let file = sys.file("file", &contents);
-    let mut room = vec![0u8; contents.len() + 100];
-    let buffer = at_mut(&mut room[..]);
+    let mut memory = vec![0u8; contents.len() + 100];
+    let buffer = at_mut(&mut memory[..]);
     let fd = file.arg();
     let end = contents.len();
     for (offset, length) in [
@@ -41,19 +41,22 @@ fn reads(sys: &mut Sys<'_>) {
         (end + 1, 5),
     ] {
         let length = if sys.short { length.min(1000) } else { length };
-        room.fill(0);
+        memory.fill(0);
         let read = sys
             .check("pread64", libc::SYS_pread64, [fd, buffer, length, offset])
             .unwrap();
-        sys.note("right", room[..read] == contents[offset.min(end)..][..read]);
-        sys.note("and no more", room[read..].iter().all(|&byte| byte == 0));
+        sys.note(
+            "right",
+            memory[..read] == contents[offset.min(end)..][..read],
+        );
+        sys.note("and no more", memory[read..].iter().all(|&byte| byte == 0));
     }
     let mut at_position = 0;
     for length in [1, 500, 1000, 499, end, 10] {
         let read = sys
             .check("read", libc::SYS_read, [fd, buffer, length])
             .unwrap();
-        sys.note("right", room[..read] == contents[at_position..][..read]);
+        sys.note("right", memory[..read] == contents[at_position..][..read]);
         at_position += read;
         let _ = sys.check(
             "position",
@@ -64,8 +67,8 @@ fn reads(sys: &mut Sys<'_>) {
 }
 
 fn reads_of_the_kernels_files(sys: &mut Sys<'_>) {
-    let mut room = vec![0u8; 10_000];
-    let buffer = at_mut(&mut room[..]);
+    let mut memory = vec![0u8; 10_000];
+    let buffer = at_mut(&mut memory[..]);
     for name in [
         "/proc/sys/kernel/ostype",
         "/proc/self/comm",
@@ -78,7 +81,7 @@ fn reads_of_the_kernels_files(sys: &mut Sys<'_>) {
             .unwrap();
         sys.note(
             "contents",
-            String::from_utf8_lossy(&room[..read]).into_owned(),
+            String::from_utf8_lossy(&memory[..read]).into_owned(),
         );
         let _ = sys.check("read", libc::SYS_read, [file.arg(), buffer, 100]);
         let _ = sys.check("read of the end", libc::SYS_read, [file.arg(), buffer, 100]);
@@ -107,7 +110,7 @@ fn reads_of_the_kernels_files(sys: &mut Sys<'_>) {
     ] {
         sys.note("device", what);
         let fd = file.arg();
-        // A device that makes its bytes up may pause between pages, when it must not wait.
+        // A device that generates its bytes may stop between pages if the call must not wait.
         let read = sys.call(libc::SYS_read, [fd, buffer, 5000]);
         sys.note(
             "read",
@@ -129,14 +132,14 @@ fn vectors(sys: &mut Sys<'_>) {
     let contents = pattern(5_000, 2);
     let file = sys.file("file", &contents);
     let fd = file.arg();
-    let mut rooms = [
+    let mut buffers = [
         vec![0u8; 1],
         vec![0; 7],
         vec![],
         vec![0; 4000],
         vec![0; 500],
     ];
-    let vector: Vec<libc::iovec> = rooms.iter_mut().map(|room| iovec_mut(room)).collect();
+    let vector: Vec<libc::iovec> = buffers.iter_mut().map(|buffer| iovec_mut(buffer)).collect();
     let (address, count) = (at(&vector[..]), vector.len());
     for (what, number, offset) in [
         ("preadv", libc::SYS_preadv, 3),
@@ -146,10 +149,10 @@ fn vectors(sys: &mut Sys<'_>) {
         ("readv at the end", libc::SYS_readv, 0),
     ] {
         let _ = sys.check(what, number, [fd, address, count, offset, 0, 0]);
-        sys.note("read", rooms.concat()[..20].to_vec());
+        sys.note("read", buffers.concat()[..20].to_vec());
         sys.note(
             "all of it",
-            rooms
+            buffers
                 .concat()
                 .iter()
                 .map(|&byte| u64::from(byte))
@@ -186,7 +189,7 @@ fn vectors(sys: &mut Sys<'_>) {
     );
 }
 
-/// Length and a simple checksum: enough to tell contents apart.
+/// Returns the length and a simple checksum, which identify the contents.
 pub(crate) fn digest(bytes: &[u8]) -> (usize, u64) {
     let sum = bytes.iter().fold(0u64, |sum, &byte| {
         sum.wrapping_mul(31).wrapping_add(byte.into())
@@ -245,7 +248,7 @@ fn appending(sys: &mut Sys<'_>) {
     let _ = sys.check("write", libc::SYS_write, [fd, at("four"), 4]);
     let vector = [iovec(b"fi"), iovec(b"ve")];
     let _ = sys.check("writev", libc::SYS_writev, [fd, at(&vector), 2]);
-    // To a file that is open for appending, pwrite appends: see its BUGS.
+    // On a file that is open for appending, pwrite appends: see BUGS in pwrite(2).
     let _ = sys.check("pwrite64", libc::SYS_pwrite64, [fd, at("six"), 3, 0]);
     sys.note(
         "the file",
@@ -269,31 +272,31 @@ fn positions(sys: &mut Sys<'_>) {
     ] {
         let _ = sys.check("lseek", libc::SYS_lseek, [fd, offset as usize, whence]);
     }
-    let mut room = [0u8; 10];
+    let mut buffer = [0u8; 10];
     let _ = sys.check(
         "read beyond the end",
         libc::SYS_read,
-        [fd, at_mut(&mut room), 10],
+        [fd, at_mut(&mut buffer), 10],
     );
     let copy = own(plain(libc::SYS_dup, [fd]));
     let _ = sys.check("lseek of a copy", libc::SYS_lseek, [copy.arg(), 20, 0]);
-    let _ = sys.check("read", libc::SYS_read, [fd, at_mut(&mut room), 10]);
-    sys.note("read", room);
+    let _ = sys.check("read", libc::SYS_read, [fd, at_mut(&mut buffer), 10]);
+    sys.note("read", buffer);
 }
 
 fn holes_and_sizes(sys: &mut Sys<'_>) {
     let file = sys.file("file", b"0123456789");
     let fd = file.arg();
     let path = sys.path("file");
-    let mut room = [1u8; 20];
+    let mut buffer = [1u8; 20];
     let _ = sys.check("ftruncate", libc::SYS_ftruncate, [fd, 5]);
     let _ = sys.check("ftruncate", libc::SYS_ftruncate, [fd, 1 << 20]);
     let _ = sys.check(
         "pread64 of a hole",
         libc::SYS_pread64,
-        [fd, at_mut(&mut room), 20, 1000],
+        [fd, at_mut(&mut buffer), 20, 1000],
     );
-    sys.note("read", room);
+    sys.note("read", buffer);
     let _ = sys.check("truncate", libc::SYS_truncate, [path.arg(), 8]);
     let _ = sys.check("truncate of none", libc::SYS_truncate, [c"/none".arg(), 8]);
     let _ = sys.check("fallocate", libc::SYS_fallocate, [fd, 0, 4, 100]);
@@ -367,12 +370,12 @@ fn advice(sys: &mut Sys<'_>) {
     );
 }
 
-/// Of a file that is not in memory, and of one that partly is, all is read. On a file system in memory
-/// this is but another read.
+/// Reads all of a file that is not, or only partly, in the page cache. On a file system in memory this is an
+/// ordinary read.
 fn cold_pages(sys: &mut Sys<'_>) {
     let contents = pattern(if sys.short { 5_200 } else { 40 * 4096 + 100 }, 7);
     let file = sys.file("file", &contents);
-    let mut room = vec![0u8; contents.len() + 1];
+    let mut buffer = vec![0u8; contents.len() + 1];
     let fd = file.arg();
     for warm in [vec![], vec![0], vec![0, 1, 3], vec![1], vec![40]] {
         let cold = laio_testing::temp::make_cold(&file).is_ok();
@@ -384,24 +387,24 @@ fn cold_pages(sys: &mut Sys<'_>) {
             );
             let _ = plain(libc::SYS_pread64, [fd, at_mut(&mut byte), 1, page * 4096]);
         }
-        // Otherwise the test does not test what it is about.
+        // The test is meaningless if the page is in memory.
         assert!(!cold || resident_pages(&file) <= warm.len() + 2);
-        room.fill(0);
+        buffer.fill(0);
         let read = sys.check(
             "pread64",
             libc::SYS_pread64,
-            [fd, at_mut(&mut room[..]), room.len(), 0],
+            [fd, at_mut(&mut buffer[..]), buffer.len(), 0],
         );
-        sys.note("right", read.is_ok_and(|read| room[..read] == contents));
+        sys.note("right", read.is_ok_and(|read| buffer[..read] == contents));
         let _ = laio_testing::temp::make_cold(&file);
         let _ = plain(libc::SYS_lseek, [fd, 10, 0]);
-        room.fill(0);
-        let (left, right) = room.split_at_mut(5001);
+        buffer.fill(0);
+        let (left, right) = buffer.split_at_mut(5001);
         let vector = [iovec_mut(left), iovec_mut(right)];
         let read = sys.check("readv", libc::SYS_readv, [fd, at(&vector), 2]);
         sys.note(
             "right",
-            read.is_ok_and(|read| room[..read] == contents[10..]),
+            read.is_ok_and(|read| buffer[..read] == contents[10..]),
         );
         let _ = sys.check(
             "position",
@@ -414,7 +417,7 @@ fn cold_pages(sys: &mut Sys<'_>) {
 fn attributes(sys: &mut Sys<'_>) {
     let file = sys.file("file", b"0123456789");
     let (fd, path) = (file.arg(), sys.path("file"));
-    let mut room = [0u8; 100];
+    let mut buffer = [0u8; 100];
     let (name, value) = (c"user.laio", b"a value");
     let set = [path.arg(), name.arg(), at(value), value.len(), 0];
     let _ = sys.check("setxattr", libc::SYS_setxattr, set);
@@ -432,28 +435,28 @@ fn attributes(sys: &mut Sys<'_>) {
     let _ = sys.check(
         "getxattr",
         libc::SYS_getxattr,
-        [path.arg(), name.arg(), at_mut(&mut room), 100],
+        [path.arg(), name.arg(), at_mut(&mut buffer), 100],
     );
-    sys.note("value", room);
+    sys.note("value", buffer);
     let _ = sys.check(
         "getxattr, size",
         libc::SYS_getxattr,
         [path.arg(), name.arg(), 0, 0],
     );
     let _ = sys.check(
-        "getxattr, no room",
+        "getxattr, too small",
         libc::SYS_getxattr,
-        [path.arg(), name.arg(), at_mut(&mut room), 2],
+        [path.arg(), name.arg(), at_mut(&mut buffer), 2],
     );
     let _ = sys.check(
         "lgetxattr",
         libc::SYS_lgetxattr,
-        [path.arg(), name.arg(), at_mut(&mut room), 100],
+        [path.arg(), name.arg(), at_mut(&mut buffer), 100],
     );
     let _ = sys.check(
         "fgetxattr",
         libc::SYS_fgetxattr,
-        [fd, name.arg(), at_mut(&mut room), 100],
+        [fd, name.arg(), at_mut(&mut buffer), 100],
     );
     let _ = sys.check(
         "getxattr of none",
@@ -468,12 +471,12 @@ fn attributes(sys: &mut Sys<'_>) {
     let _ = sys.check(
         "listxattr",
         libc::SYS_listxattr,
-        [path.arg(), at_mut(&mut room), 100],
+        [path.arg(), at_mut(&mut buffer), 100],
     );
     let _ = sys.check(
         "flistxattr",
         libc::SYS_flistxattr,
-        [fd, at_mut(&mut room), 100],
+        [fd, at_mut(&mut buffer), 100],
     );
     let _ = sys.check(
         "removexattr",
@@ -557,11 +560,11 @@ fn closing(sys: &mut Sys<'_>) {
     let file = sys.file("file", b"0123456789");
     let copy = own(plain(libc::SYS_dup, [file.arg()]));
     let _ = sys.check("close", libc::SYS_close, [file.into_raw_fd().arg()]);
-    let mut room = [0u8; 4];
+    let mut buffer = [0u8; 4];
     let _ = sys.check(
         "read of a copy",
         libc::SYS_read,
-        [copy.arg(), at_mut(&mut room), 4],
+        [copy.arg(), at_mut(&mut buffer), 4],
     );
     let (reader, writer) = pipe();
     let _ = sys.check(
@@ -572,7 +575,7 @@ fn closing(sys: &mut Sys<'_>) {
     let _ = sys.check(
         "read of its end",
         libc::SYS_read,
-        [reader.arg(), at_mut(&mut room), 4],
+        [reader.arg(), at_mut(&mut buffer), 4],
     );
 }
 
@@ -580,14 +583,14 @@ fn duplicating(sys: &mut Sys<'_>) {
     let file = sys.file("file", b"0123456789");
     let other = sys.file("other", b"abcdefghij");
     let copy = sys.open("dup", libc::SYS_dup, [file.arg()]).unwrap();
-    let mut room = [0u8; 4];
+    let mut buffer = [0u8; 4];
     let replaced = sys.call(
         libc::SYS_dup3,
         [other.arg(), copy.arg(), libc::O_CLOEXEC as usize],
     );
     sys.note("dup3", replaced == Ok(copy.arg()));
-    let _ = sys.check("read", libc::SYS_read, [copy.arg(), at_mut(&mut room), 4]);
-    sys.note("read", room);
+    let _ = sys.check("read", libc::SYS_read, [copy.arg(), at_mut(&mut buffer), 4]);
+    sys.note("read", buffer);
     sys.note("flags", rustix::io::fcntl_getfd(&copy).unwrap());
     let _ = sys.check(
         "dup3 onto itself",
@@ -605,8 +608,8 @@ fn duplicating(sys: &mut Sys<'_>) {
         sys.note("dup2 onto itself", onto_itself == Ok(copy.arg()));
         let replaced = sys.call(libc::SYS_dup2, [file.arg(), copy.arg()]);
         sys.note("dup2", replaced == Ok(copy.arg()));
-        let _ = sys.check("read", libc::SYS_read, [copy.arg(), at_mut(&mut room), 4]);
-        sys.note("read", room);
+        let _ = sys.check("read", libc::SYS_read, [copy.arg(), at_mut(&mut buffer), 4]);
+        sys.note("read", buffer);
     }
     let high = sys.call(
         libc::SYS_fcntl,

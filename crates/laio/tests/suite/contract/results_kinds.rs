@@ -1,7 +1,7 @@
 //! Rule 1, results are those of the plain call: descriptors of unusual modes and kinds.
 
 use crate::harness::{
-    Arg, Sys, at, at_mut, iovec, iovec_mut, own, plain, wait_until_alone, wait_until_ready, zeroed,
+    Arg, Sys, at, at_mut, iovec, iovec_mut, own, plain, wait_until_closed, wait_until_ready, zeroed,
 };
 use laio_testing::temp::{datagram_pair, drain, fill, pipe, stream_pair, tcp_pair};
 use rustix::event::PollFlags;
@@ -19,15 +19,15 @@ scenarios! {
 
 fn nonblocking_descriptors(sys: &mut Sys<'_>) {
     let (reader, writer) = pipe();
-    let mut room = vec![0u8; 100_000];
+    let mut buffer = vec![0u8; 100_000];
     for fd in [&reader, &writer] {
         rustix::io::ioctl_fionbio(fd, true).unwrap();
     }
-    let vector = [iovec(&room[..10])];
+    let vector = [iovec(&buffer[..10])];
     let _ = sys.check(
         "read of an empty pipe",
         libc::SYS_read,
-        [reader.arg(), at_mut(&mut room[..]), 10],
+        [reader.arg(), at_mut(&mut buffer[..]), 10],
     );
     let _ = sys.check("readv", libc::SYS_readv, [reader.arg(), at(&vector), 1]);
     if !sys.short {
@@ -37,17 +37,20 @@ fn nonblocking_descriptors(sys: &mut Sys<'_>) {
             [reader.arg(), at(&vector), 1, usize::MAX, 0, 0],
         );
     }
-    let written = sys.call(libc::SYS_write, [writer.arg(), at(&room[..]), room.len()]);
+    let written = sys.call(
+        libc::SYS_write,
+        [writer.arg(), at(&buffer[..]), buffer.len()],
+    );
     // Small pieces do not fill the last page.
     let (written, slack) = (written.unwrap(), if sys.short { 16 } else { 0 });
-    // A pipe of a user who has many is smaller.
+    // The kernel gives a smaller pipe to a user with many pipes.
     let fits = rustix::pipe::fcntl_getpipe_size(&writer).unwrap();
     sys.note("write of more than fits", fits - written <= slack);
     fill(&writer);
     let _ = sys.check(
         "write to a full pipe",
         libc::SYS_write,
-        [writer.arg(), at(&room[..]), 10],
+        [writer.arg(), at(&buffer[..]), 10],
     );
     let _ = sys.check("writev", libc::SYS_writev, [writer.arg(), at(&vector), 1]);
     drain(&reader);
@@ -94,7 +97,7 @@ fn nonblocking_descriptors(sys: &mut Sys<'_>) {
         let _ = sys.check(
             "inotify",
             libc::SYS_read,
-            [notify.arg(), at_mut(&mut room[..]), 1000],
+            [notify.arg(), at_mut(&mut buffer[..]), 1000],
         );
     }
     let file = sys.file("file", b"0123456789");
@@ -102,20 +105,20 @@ fn nonblocking_descriptors(sys: &mut Sys<'_>) {
     let _ = sys.check(
         "a file",
         libc::SYS_read,
-        [file.arg(), at_mut(&mut room[..]), 100],
+        [file.arg(), at_mut(&mut buffer[..]), 100],
     );
     let _ = sys.check(
         "a file at its end",
         libc::SYS_read,
-        [file.arg(), at_mut(&mut room[..]), 100],
+        [file.arg(), at_mut(&mut buffer[..]), 100],
     );
 }
 
 fn nonblocking_sockets(sys: &mut Sys<'_>) {
     let (a, b) = stream_pair();
     let (c, d) = datagram_pair();
-    let mut room = vec![0u8; 1 << 20];
-    let buffer = at_mut(&mut room[..]);
+    let mut memory = vec![0u8; 1 << 20];
+    let buffer = at_mut(&mut memory[..]);
     for round in ["MSG_DONTWAIT", "O_NONBLOCK"] {
         sys.note("round", round);
         let flags = if round == "MSG_DONTWAIT" {
@@ -129,7 +132,7 @@ fn nonblocking_sockets(sys: &mut Sys<'_>) {
             }
             let _ = sys.check("read", libc::SYS_read, [b.arg(), buffer, 10]);
         }
-        let mut vector = [iovec_mut(&mut room[..10])];
+        let mut vector = [iovec_mut(&mut memory[..10])];
         let mut header: libc::msghdr = zeroed();
         header.msg_iov = vector.as_mut_ptr();
         header.msg_iovlen = 1;
@@ -175,7 +178,7 @@ fn nonblocking_sockets(sys: &mut Sys<'_>) {
             "send of more than fits",
             sent.map(|sent| sent > 0 && sent < 1 << 20),
         );
-        // A stream socket may have room for a few bytes more, so it is filled for good.
+        // A stream socket may still accept a few bytes, so this fills it completely.
         fill(&a);
         let _ = sys.check(
             "send",
@@ -226,11 +229,11 @@ fn nonblocking_sockets(sys: &mut Sys<'_>) {
         [socket.arg(), at(&address), size_of_val(&address)],
     );
     let _ = sys.check(
-        "connect once more",
+        "connect again",
         libc::SYS_connect,
         [socket.arg(), at(&address), size_of_val(&address)],
     );
-    // The client is told of the connection first.
+    // The client learns of the connection first.
     wait_until_ready(&listener, PollFlags::IN);
     let accepted = sys.open(
         "accept",
@@ -256,8 +259,8 @@ fn path_descriptors(sys: &mut Sys<'_>) {
         [libc::AT_FDCWD.arg(), path.arg(), libc::O_PATH as usize],
     ));
     let fd = fd.arg();
-    let mut room = [0u8; 200];
-    let buffer = at_mut(&mut room);
+    let mut memory = [0u8; 200];
+    let buffer = at_mut(&mut memory);
     let _ = sys.check("read", libc::SYS_read, [fd, buffer, 8]);
     let _ = sys.check("pread64", libc::SYS_pread64, [fd, buffer, 8, 0]);
     let _ = sys.check("write", libc::SYS_write, [fd, buffer, 8]);
@@ -314,8 +317,8 @@ fn directories_as_files(sys: &mut Sys<'_>) {
     std::fs::create_dir(sys.dir.join("full")).unwrap();
     std::fs::write(sys.dir.join("full/x"), b"").unwrap();
     let dir = std::fs::File::open(&sys.dir).unwrap();
-    let mut room = [0u8; 16];
-    let buffer = at_mut(&mut room);
+    let mut memory = [0u8; 16];
+    let buffer = at_mut(&mut memory);
     let vector = [libc::iovec {
         iov_base: buffer as *mut _,
         iov_len: 16,
@@ -329,7 +332,11 @@ fn directories_as_files(sys: &mut Sys<'_>) {
     let _ = sys.check("pwrite64", libc::SYS_pwrite64, [fd, buffer, 16, 0]);
     let _ = sys.check("ftruncate", libc::SYS_ftruncate, [fd, 0]);
     let _ = sys.check("fsync", libc::SYS_fsync, [fd]);
-    let _ = sys.check("getdents64, no room", libc::SYS_getdents64, [fd, buffer, 8]);
+    let _ = sys.check(
+        "getdents64, too small",
+        libc::SYS_getdents64,
+        [fd, buffer, 8],
+    );
     let _ = sys.check("unlink", libc::SYS_unlinkat, [fd, c"full".arg(), 0]);
     let _ = sys.check(
         "rmdir",
@@ -371,15 +378,15 @@ fn directories_as_files(sys: &mut Sys<'_>) {
 }
 
 fn closed_peers(sys: &mut Sys<'_>) {
-    let mut room = [0u8; 16];
-    let buffer = at_mut(&mut room);
+    let mut memory = [0u8; 16];
+    let buffer = at_mut(&mut memory);
     let vector = [libc::iovec {
         iov_base: buffer as *mut _,
         iov_len: 16,
     }];
     let (reader, writer) = pipe();
     drop(reader);
-    wait_until_alone(&writer);
+    wait_until_closed(&writer);
     let _ = sys.check(
         "write to a pipe",
         libc::SYS_write,
@@ -465,7 +472,7 @@ fn closed_peers(sys: &mut Sys<'_>) {
     let _ = sys.check("read after it", libc::SYS_read, [b.arg(), buffer, 16]);
     let (reader, writer) = pipe();
     drop(reader);
-    wait_until_alone(&writer);
+    wait_until_closed(&writer);
     let file = sys.file("file", b"0123456789");
     let _ = sys.check(
         "splice",
@@ -484,8 +491,8 @@ fn wrong_kinds(sys: &mut Sys<'_>) {
     let (reader, writer) = pipe();
     let (stream, _peer) = stream_pair();
     let event = own(plain(libc::SYS_eventfd2, [0, libc::EFD_NONBLOCK as usize]));
-    let mut room = [0u8; 16];
-    let buffer = at_mut(&mut room);
+    let mut memory = [0u8; 16];
+    let buffer = at_mut(&mut memory);
     for (what, fd) in [
         ("a file", file.arg()),
         ("a pipe", reader.arg()),

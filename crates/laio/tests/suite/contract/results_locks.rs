@@ -165,8 +165,8 @@ fn record_locks_that_wait(sys: &mut Sys<'_>) {
         [other.arg(), libc::F_OFD_SETLK as usize, at(&unlock)],
     );
 
-    // Those of the process, held by a child.
-    let (ready, told) = pipe();
+    // Tests locks of the process, which a child holds.
+    let (ready, ready_end) = pipe();
     let (go, let_go) = pipe();
     // SAFETY: the child makes system calls only, and leaves by _exit.
     let pid = unsafe { libc::fork() };
@@ -176,9 +176,9 @@ fn record_locks_that_wait(sys: &mut Sys<'_>) {
             libc::SYS_fcntl,
             [other.arg(), libc::F_SETLK as usize, at(&lock)],
         );
-        let _ = plain(libc::SYS_write, [told.arg(), at("x"), 1]);
-        let mut room = [0u8];
-        let _ = plain(libc::SYS_read, [go.arg(), room.as_mut_ptr() as usize, 1]);
+        let _ = plain(libc::SYS_write, [ready_end.arg(), at("x"), 1]);
+        let mut buffer = [0u8];
+        let _ = plain(libc::SYS_read, [go.arg(), buffer.as_mut_ptr() as usize, 1]);
         let _ = plain(libc::SYS_nanosleep, [at(&time(0, 15_000_000)), 0]);
         let _ = plain(libc::SYS_exit_group, [0]);
     }
@@ -212,13 +212,13 @@ fn futexes(sys: &mut Sys<'_>) {
         libc::SYS_futex,
         [at(&word), wait, 1, at(&time(0, -1))],
     );
-    let _ = sys.check("wake nobody", libc::SYS_futex, [at(&word), wake, 1]);
+    let _ = sys.check("wake no waiter", libc::SYS_futex, [at(&word), wake, 1]);
     let _ = sys.check("a bad place", libc::SYS_futex, [1, wait, 1, 0]);
     let _ = sys.check("unknown", libc::SYS_futex, [at(&word), 77, 1, 0]);
     let (address, pointer) = (at(&word), &word);
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            // Until somebody has been woken.
+            // Repeats until a waiter has been woken.
             let woken = laio_testing::limit::wait_until(LIMIT, || {
                 plain(libc::SYS_futex, [address, wake, 1]) == Ok(1)
             });

@@ -1,7 +1,7 @@
 //! Rule 1, results are those of the plain call: statuses, lists, links, and names made and removed.
 
 use super::results_opens::note_open_file;
-use crate::harness::{Arg, Sys, at_mut, bytes_of, cstring, nobody_reads, plain, zeroed};
+use crate::harness::{Arg, Sys, at_mut, bytes_of, cstring, has_no_reader, plain, zeroed};
 use std::os::unix::fs::{MetadataExt, symlink};
 
 scenarios! {
@@ -18,7 +18,7 @@ scenarios! {
     watches,
 }
 
-/// A directory with one of each.
+/// Makes a directory with one entry of each file type.
 pub(crate) fn populate(sys: &Sys<'_>) {
     let dir = &sys.dir;
     std::fs::write(dir.join("file"), b"contents").unwrap();
@@ -97,7 +97,7 @@ fn statuses(sys: &mut Sys<'_>) {
     });
 }
 
-/// Takes the status of a file through the context and plainly: they must be equal field by field.
+/// Takes the status of a file through the context and plainly, and compares each field.
 fn status_by(
     sys: &mut Sys<'_>,
     what: &str,
@@ -109,7 +109,7 @@ fn status_by(
     let _ = plain(number, args(at_mut(&mut before)));
     let result = sys.check(what, number, args(at_mut(&mut found)));
     let same = plain(number, args(at_mut(&mut expected)));
-    // A file of /proc is made when it is looked at, and in directories of all anybody may make something meanwhile.
+    // The kernel makes a file of /proc at each look, and other processes may change a shared directory meanwhile.
     let changed = bytes_of(&before) != bytes_of(&expected);
     assert!(!changed || what.starts_with('/'), "{what} has changed");
     let fleeting = changed || what.starts_with("/proc");
@@ -206,24 +206,24 @@ fn access(sys: &mut Sys<'_>) {
 fn links_read(sys: &mut Sys<'_>) {
     populate(sys);
     let here = libc::AT_FDCWD.arg();
-    let mut room = [0u8; 50];
+    let mut buffer = [0u8; 50];
     for name in ["link", "absolute", "file", "dir", "none", "loop"] {
         let path = sys.path(name);
         for length in [50, 2, 0] {
-            room.fill(0);
+            buffer.fill(0);
             let what = format!("readlinkat of {name} into {length}");
             let _ = sys.check(
                 &what,
                 libc::SYS_readlinkat,
-                [here, path.arg(), at_mut(&mut room), length],
+                [here, path.arg(), at_mut(&mut buffer), length],
             );
-            sys.note("read", String::from_utf8_lossy(&room).into_owned());
+            sys.note("read", String::from_utf8_lossy(&buffer).into_owned());
         }
         #[cfg(target_arch = "x86_64")]
         let _ = sys.check(
             "readlink",
             libc::SYS_readlink,
-            [path.arg(), at_mut(&mut room), 50],
+            [path.arg(), at_mut(&mut buffer), 50],
         );
     }
 }
@@ -233,20 +233,20 @@ fn listings(sys: &mut Sys<'_>) {
         std::fs::write(sys.dir.join(format!("file{index:03}")), b"").unwrap();
     }
     let dir = std::fs::File::open(&sys.dir).unwrap();
-    let mut room = vec![0u64; 128];
+    let mut buffer = vec![0u64; 128];
     let mut names = Vec::new();
     loop {
         let read = sys
             .call(
                 libc::SYS_getdents64,
-                [dir.arg(), at_mut(&mut room[..]), 1024],
+                [dir.arg(), at_mut(&mut buffer[..]), 1024],
             )
             .unwrap();
         if read == 0 {
             break;
         }
         // SAFETY: the vector has that many initialised bytes.
-        let mut bytes = unsafe { std::slice::from_raw_parts(room.as_ptr().cast::<u8>(), read) };
+        let mut bytes = unsafe { std::slice::from_raw_parts(buffer.as_ptr().cast::<u8>(), read) };
         while !bytes.is_empty() {
             let length = u16::from_ne_bytes([bytes[16], bytes[17]]) as usize;
             let name = bytes[19..length].split(|&byte| byte == 0).next().unwrap();
@@ -259,15 +259,15 @@ fn listings(sys: &mut Sys<'_>) {
     let _ = sys.check(
         "at the end",
         libc::SYS_getdents64,
-        [dir.arg(), at_mut(&mut room[..]), 1024],
+        [dir.arg(), at_mut(&mut buffer[..]), 1024],
     );
     let _ = sys.check("again", libc::SYS_lseek, [dir.arg(), 0, 0]);
     let read = sys.call(
         libc::SYS_getdents64,
-        [dir.arg(), at_mut(&mut room[..]), 1024],
+        [dir.arg(), at_mut(&mut buffer[..]), 1024],
     );
-    // How many is the kernel's choice: it stops at the next name where a signal waits for the thread, and a ring that
-    // the thread had and that goes away now is like one.
+    // The number of entries is the kernel's choice: it stops at the next name if the thread has a pending signal, and
+    // the cleanup of a dropped ring looks like one.
     sys.note("some", read.is_ok_and(|read| read > 0));
 }
 
@@ -526,13 +526,13 @@ fn nodes(sys: &mut Sys<'_>) {
     note_open_file(sys, Some(reader));
     note_open_file(sys, writer);
     // Another test's child may still have a copy of the reader.
-    assert!(nobody_reads(fd, c"fifo"), "somebody reads");
+    assert!(has_no_reader(fd, c"fifo"), "the FIFO still has a reader");
     let _ = sys.check(
         "no reader",
         libc::SYS_openat,
         [fd, c"fifo".arg(), nonblocking | libc::O_WRONLY as usize],
     );
-    // A path needs no peer.
+    // O_PATH needs no peer.
     let path = sys.open(
         "a FIFO's path",
         libc::SYS_openat,
@@ -593,15 +593,19 @@ fn file_systems(sys: &mut Sys<'_>) {
         libc::SYS_statfs,
         [c"/none".arg(), at_mut(&mut found)],
     );
-    let mut room = [0u8; 200];
+    let mut buffer = [0u8; 200];
     let length = sys
-        .call(libc::SYS_getcwd, [at_mut(&mut room), 200])
+        .call(libc::SYS_getcwd, [at_mut(&mut buffer), 200])
         .unwrap();
     sys.note(
         "getcwd",
-        String::from_utf8_lossy(&room[..length]).into_owned(),
+        String::from_utf8_lossy(&buffer[..length]).into_owned(),
     );
-    let _ = sys.check("getcwd, no room", libc::SYS_getcwd, [at_mut(&mut room), 1]);
+    let _ = sys.check(
+        "getcwd, too small",
+        libc::SYS_getcwd,
+        [at_mut(&mut buffer), 1],
+    );
     let _ = sys.check("chdir to none", libc::SYS_chdir, [c"/none".arg()]);
     let _ = sys.check(
         "mount of nothing",
@@ -627,14 +631,14 @@ fn watches(sys: &mut Sys<'_>) {
         [notify.arg(), path.arg(), mask],
     );
     std::fs::write(sys.dir.join("new"), b"").unwrap();
-    let mut room = [0u8; 200];
+    let mut buffer = [0u8; 200];
     if !sys.short {
         let _ = sys.check(
             "read",
             libc::SYS_read,
-            [notify.arg(), at_mut(&mut room), 200],
+            [notify.arg(), at_mut(&mut buffer), 200],
         );
-        sys.note("event", room[..24].to_vec());
+        sys.note("event", buffer[..24].to_vec());
     }
     let _ = sys.check(
         "inotify_rm_watch",

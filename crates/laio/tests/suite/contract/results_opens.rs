@@ -49,7 +49,7 @@ fn opens(sys: &mut Sys<'_>) {
         ("3", 3),
         ("unknown", 0x4000_0000),
         (
-            "all but the making",
+            "all but O_CREAT",
             libc::O_RDWR | libc::O_APPEND | libc::O_NOATIME | libc::O_SYNC | libc::O_CLOEXEC,
         ),
     ];
@@ -59,7 +59,7 @@ fn opens(sys: &mut Sys<'_>) {
             let path = sys.path(name);
             let args = [here, path.arg(), flag as usize, 0o640];
             opened(sys, &format!("{name} with {what}"), libc::SYS_openat, args);
-            // What was made by one must not be found by the next.
+            // One call must not find the file that the previous call made.
             let _ = std::fs::remove_file(sys.dir.join("none"));
         }
     }
@@ -96,13 +96,13 @@ fn opens(sys: &mut Sys<'_>) {
     );
     opened(
         sys,
-        "a terminal of nobody",
+        "a terminal without a process",
         libc::SYS_openat,
         [here, c"/dev/tty".arg(), 0, 0],
     );
 }
 
-/// Opens, and writes down what kind of open file it is.
+/// Opens a file, and notes its type and flags.
 fn opened(sys: &mut Sys<'_>, what: &str, number: libc::c_long, args: [usize; 4]) {
     let fd = sys.open(what, number, args);
     note_open_file(sys, fd);
@@ -241,14 +241,14 @@ fn opens_that_resolve(sys: &mut Sys<'_>) {
         libc::SYS_openat2,
         [dir.arg(), c"file".arg(), at(&wide), 48],
     );
-    // In the cache since it was opened above.
+    // The name is in the dentry cache, because it was opened above.
     how.resolve = libc::RESOLVE_CACHED;
     open(sys, "CACHED", &how, c"dir/inner", size);
     how.flags = (libc::O_CREAT | libc::O_RDWR) as u64;
     open(sys, "CACHED and O_CREAT", &how, c"dir/newest", size);
 }
 
-/// Relative to a directory that is gone.
+/// Opens relative to a directory that has been removed.
 fn opens_without_a_directory(sys: &mut Sys<'_>) {
     std::fs::create_dir(sys.dir.join("gone")).unwrap();
     let dir = std::fs::File::open(sys.dir.join("gone")).unwrap();
@@ -268,10 +268,10 @@ fn opens_without_a_directory(sys: &mut Sys<'_>) {
     );
     let _ = sys.check("mkdirat", libc::SYS_mkdirat, [fd, c"x".arg(), 0o700]);
     let _ = sys.check("fstat", libc::SYS_fstat, [fd, at_mut(&mut status)]);
-    let mut room = [0u8; 100];
+    let mut buffer = [0u8; 100];
     let _ = sys.check(
         "getdents64",
         libc::SYS_getdents64,
-        [fd, at_mut(&mut room), 100],
+        [fd, at_mut(&mut buffer), 100],
     );
 }

@@ -49,8 +49,8 @@ fn event_descriptors(sys: &mut Sys<'_>) {
         libc::SYS_pread64,
         [semaphore.arg(), at_mut(&mut word), 8, 0],
     );
-    // A signalfd, whose reads are of the thread that reads: in the background there is nothing for it,
-    // so only what is wrong with it is compared.
+    // The reads of a signalfd take the signals of the reading thread: a read in the background finds none,
+    // so only its errors are compared.
     let _ = sys.check(
         "signalfd4",
         libc::SYS_signalfd4,
@@ -103,7 +103,7 @@ fn message_queues(sys: &mut Sys<'_>) {
         .expect("a queue");
     let mut message = Message {
         kind: 3,
-        text: *b"a message, rather long, in a room of it.",
+        text: *b"a message, rather long, for a queue here",
     };
     let _ = sys.check("msgsnd", libc::SYS_msgsnd, [queue, at(&message), 10, 0]);
     message.kind = 5;
@@ -116,7 +116,7 @@ fn message_queues(sys: &mut Sys<'_>) {
         [queue, at_mut(&mut message), 40, 5, 0],
     );
     let _ = sys.check(
-        "no room",
+        "not enough space",
         libc::SYS_msgrcv,
         [queue, at_mut(&mut message), 3, 0, 0],
     );
@@ -163,11 +163,15 @@ fn message_queues(sys: &mut Sys<'_>) {
         };
         plain(libc::SYS_msgrcv, [queue, at_mut(&mut message), 40, 0, 0])
     });
-    let _ = sys.check("room later", libc::SYS_msgsnd, [queue, at(&message), 40, 0]);
+    let _ = sys.check(
+        "space later",
+        libc::SYS_msgsnd,
+        [queue, at(&message), 40, 0],
+    );
     peer.join().unwrap().unwrap();
     sys.note("sent", sent);
     while plain(libc::SYS_msgrcv, [queue, at_mut(&mut message), 40, 0, none]).is_ok() {}
-    // A queue that goes away wakes those who wait for it.
+    // Removing a queue wakes its waiters.
     let peer = later(move || plain(libc::SYS_msgctl, [queue, libc::IPC_RMID as usize, 0]));
     let removed = sys.call(libc::SYS_msgrcv, [queue, at_mut(&mut message), 40, 0, 0]);
     let errno = removed.map_err(laio::Errno::raw);
@@ -224,7 +228,7 @@ fn posix_message_queues(sys: &mut Sys<'_>) {
     }
     let queue = own(made);
     let _ = sys.check("mq_unlink", libc::SYS_mq_unlink, [at(name.as_str())]);
-    let mut room = [0u8; 16];
+    let mut buffer = [0u8; 16];
     let _ = sys.check(
         "send",
         libc::SYS_mq_timedsend,
@@ -245,24 +249,30 @@ fn posix_message_queues(sys: &mut Sys<'_>) {
         [queue.arg(), at("three"), 5, 3, at(&past)],
     );
     let mut priority = 0u32;
-    let receive = [queue.arg(), at_mut(&mut room), 16, at_mut(&mut priority), 0];
+    let receive = [
+        queue.arg(),
+        at_mut(&mut buffer),
+        16,
+        at_mut(&mut priority),
+        0,
+    ];
     let _ = sys.check("receive", libc::SYS_mq_timedreceive, receive);
     sys.note("priority", priority);
     let _ = sys.check("receive", libc::SYS_mq_timedreceive, receive);
     let copy = own(plain(libc::SYS_dup, [queue.arg()]));
     let peer = later(move || plain(libc::SYS_mq_timedsend, [copy.arg(), at("late"), 4, 7, 0]));
     let _ = sys.check("receive later", libc::SYS_mq_timedreceive, receive);
-    sys.note("received", (room, priority));
+    sys.note("received", (buffer, priority));
     peer.join().unwrap().unwrap();
     let _ = sys.check(
-        "no room",
+        "not enough space",
         libc::SYS_mq_timedreceive,
-        [queue.arg(), at_mut(&mut room), 1, 0, 0],
+        [queue.arg(), at_mut(&mut buffer), 1, 0, 0],
     );
 }
 
 fn terminals(sys: &mut Sys<'_>) {
-    // SAFETY: grantpt, unlockpt and ptsname_r are given a descriptor of our own and a buffer with its
+    // SAFETY: grantpt, unlockpt and ptsname_r get a descriptor of our own and a buffer with its
     // length.
     let (master, name) = unsafe {
         let master = libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY);
@@ -282,23 +292,23 @@ fn terminals(sys: &mut Sys<'_>) {
         [libc::AT_FDCWD.arg(), at(&name), flags],
     );
     let terminal = terminal.unwrap();
-    let mut room = [0u8; 20];
+    let mut buffer = [0u8; 20];
     let _ = sys.check("write", libc::SYS_write, [master.arg(), at("a line\n"), 7]);
     if !sys.short {
         let _ = sys.check(
             "read",
             libc::SYS_read,
-            [terminal.arg(), at_mut(&mut room), 20],
+            [terminal.arg(), at_mut(&mut buffer), 20],
         );
-        sys.note("read", room);
+        sys.note("read", buffer);
         let copy = own(plain(libc::SYS_dup, [master.arg()]));
         let peer = later(move || rustix::io::write(&copy, b"later\n").unwrap());
         let _ = sys.check(
             "read later",
             libc::SYS_read,
-            [terminal.arg(), at_mut(&mut room), 20],
+            [terminal.arg(), at_mut(&mut buffer), 20],
         );
-        sys.note("read", room);
+        sys.note("read", buffer);
         peer.join().unwrap();
     }
     let _ = sys.check("write", libc::SYS_write, [terminal.arg(), at("out"), 3]);
@@ -307,6 +317,6 @@ fn terminals(sys: &mut Sys<'_>) {
     let _ = sys.check(
         "the last of it",
         libc::SYS_read,
-        [master.arg(), at_mut(&mut room), 1],
+        [master.arg(), at_mut(&mut buffer), 1],
     );
 }

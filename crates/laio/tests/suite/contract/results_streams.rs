@@ -24,7 +24,7 @@ scenarios! {
 
 fn pipes(sys: &mut Sys<'_>) {
     let (reader, writer) = pipe();
-    let mut room = [0u8; 100];
+    let mut buffer = [0u8; 100];
     let _ = sys.check(
         "write",
         libc::SYS_write,
@@ -33,21 +33,21 @@ fn pipes(sys: &mut Sys<'_>) {
     let _ = sys.check(
         "read of less",
         libc::SYS_read,
-        [reader.arg(), at_mut(&mut room), 5],
+        [reader.arg(), at_mut(&mut buffer), 5],
     );
-    sys.note("read", room);
+    sys.note("read", buffer);
     let _ = sys.check(
         "read of more",
         libc::SYS_read,
-        [reader.arg(), at_mut(&mut room), 100],
+        [reader.arg(), at_mut(&mut buffer), 100],
     );
-    sys.note("read", room);
+    sys.note("read", buffer);
     let vector = [iovec(b"ab"), iovec(b""), iovec(b"cdefg")];
     let _ = sys.check("writev", libc::SYS_writev, [writer.arg(), at(&vector), 3]);
-    let (left, right) = room.split_at_mut(3);
+    let (left, right) = buffer.split_at_mut(3);
     let vector = [iovec_mut(left), iovec_mut(right)];
     let _ = sys.check("readv", libc::SYS_readv, [reader.arg(), at(&vector), 2]);
-    sys.note("read", room);
+    sys.note("read", buffer);
     let size = sys.check(
         "F_SETPIPE_SZ",
         libc::SYS_fcntl,
@@ -73,7 +73,7 @@ fn pipes(sys: &mut Sys<'_>) {
 
 fn pipes_that_wait(sys: &mut Sys<'_>) {
     let (reader, writer) = pipe();
-    let mut room = [0u8; 100];
+    let mut buffer = [0u8; 100];
     let peer = later(move || {
         rustix::io::write(&writer, b"at last").unwrap();
         writer
@@ -81,15 +81,15 @@ fn pipes_that_wait(sys: &mut Sys<'_>) {
     let _ = sys.check(
         "read",
         libc::SYS_read,
-        [reader.arg(), at_mut(&mut room), 100],
+        [reader.arg(), at_mut(&mut buffer), 100],
     );
-    sys.note("read", room);
+    sys.note("read", buffer);
     let writer = peer.join().unwrap();
     let peer = later(move || drop(writer));
     let _ = sys.check(
         "read of the end",
         libc::SYS_read,
-        [reader.arg(), at_mut(&mut room), 100],
+        [reader.arg(), at_mut(&mut buffer), 100],
     );
     peer.join().unwrap();
 
@@ -110,7 +110,7 @@ fn pipes_that_wait(sys: &mut Sys<'_>) {
     );
     sys.note("arrived", peer.join().unwrap()[filled..] == bytes);
 
-    // The reader goes away in the middle.
+    // The reader closes its end while the write is in progress.
     let (reader, writer) = pipe();
     let filled = fill(&writer);
     let peer = later(move || {
@@ -118,7 +118,7 @@ fn pipes_that_wait(sys: &mut Sys<'_>) {
         file.read_exact(&mut vec![0; filled]).unwrap();
     });
     if !sys.short {
-        // What fits into the emptied pipe depends on when it is emptied.
+        // The number of bytes that fit depends on when the reader empties the pipe.
         let written = sys.call(libc::SYS_write, [writer.arg(), at(&bytes[..]), bytes.len()]);
         let ended = written.map_or_else(
             |errno| errno == laio::Errno::PIPE,
@@ -151,23 +151,23 @@ fn packets_in_pipes(sys: &mut Sys<'_>) {
             [writer.arg(), at(text), text.len()],
         );
     }
-    let mut room = [0u8; 100];
+    let mut buffer = [0u8; 100];
     let _ = sys.check(
         "read",
         libc::SYS_read,
-        [reader.arg(), at_mut(&mut room), 100],
+        [reader.arg(), at_mut(&mut buffer), 100],
     );
     let _ = sys.check(
         "read of less",
         libc::SYS_read,
-        [reader.arg(), at_mut(&mut room), 1],
+        [reader.arg(), at_mut(&mut buffer), 1],
     );
     let _ = sys.check(
         "read of the next",
         libc::SYS_read,
-        [reader.arg(), at_mut(&mut room), 100],
+        [reader.arg(), at_mut(&mut buffer), 100],
     );
-    sys.note("read", room);
+    sys.note("read", buffer);
 }
 
 fn stream_sockets(sys: &mut Sys<'_>) {
@@ -180,7 +180,7 @@ fn stream_sockets(sys: &mut Sys<'_>) {
                 (OwnedFd::from(a), OwnedFd::from(b))
             }
         };
-        let mut room = [0u8; 100];
+        let mut buffer = [0u8; 100];
         let _ = sys.check(
             "send",
             libc::SYS_sendto,
@@ -191,30 +191,30 @@ fn stream_sockets(sys: &mut Sys<'_>) {
         let _ = sys.check(
             "peek",
             libc::SYS_recvfrom,
-            [b.arg(), at_mut(&mut room), 5, peek, 0, 0],
+            [b.arg(), at_mut(&mut buffer), 5, peek, 0, 0],
         );
         let _ = sys.check(
             "recv",
             libc::SYS_recvfrom,
-            [b.arg(), at_mut(&mut room), 5, 0, 0, 0],
+            [b.arg(), at_mut(&mut buffer), 5, 0, 0, 0],
         );
         let waitall = libc::MSG_WAITALL as usize;
         let _ = sys.check(
             "recv, all",
             libc::SYS_recvfrom,
-            [b.arg(), at_mut(&mut room), 7, waitall, 0, 0],
+            [b.arg(), at_mut(&mut buffer), 7, waitall, 0, 0],
         );
-        sys.note("read", room);
+        sys.note("read", buffer);
         let _ = sys.check("write", libc::SYS_write, [b.arg(), at("answer"), 6]);
         wait_until_there(&a, 6);
-        let _ = sys.check("read", libc::SYS_read, [a.arg(), at_mut(&mut room), 100]);
+        let _ = sys.check("read", libc::SYS_read, [a.arg(), at_mut(&mut buffer), 100]);
         let vector = [iovec(b"ab"), iovec(b""), iovec(b"cdefg")];
         let mut header: libc::msghdr = zeroed();
         header.msg_iov = vector.as_ptr().cast_mut();
         header.msg_iovlen = 3;
         let _ = sys.check("sendmsg", libc::SYS_sendmsg, [a.arg(), at(&header), 0]);
         wait_until_there(&b, 7);
-        let (left, right) = room.split_at_mut(3);
+        let (left, right) = buffer.split_at_mut(3);
         let mut vector = [iovec_mut(left), iovec_mut(right)];
         header.msg_iov = vector.as_mut_ptr();
         header.msg_iovlen = 2;
@@ -224,13 +224,13 @@ fn stream_sockets(sys: &mut Sys<'_>) {
             [b.arg(), at_mut(&mut header), 0],
         );
         sys.note("flags", header.msg_flags);
-        sys.note("read", room);
+        sys.note("read", buffer);
         let mut length = 64u32;
         let mut address = [0u8; 64];
         rustix::io::write(&a, b"x").unwrap();
         let from = [
             b.arg(),
-            at_mut(&mut room),
+            at_mut(&mut buffer),
             10,
             0,
             at_mut(&mut address),
@@ -254,7 +254,14 @@ fn stream_sockets(sys: &mut Sys<'_>) {
         let _ = sys.check(
             "bad flags",
             libc::SYS_recvfrom,
-            [b.arg(), at_mut(&mut room), 10, libc::MSG_OOB as usize, 0, 0],
+            [
+                b.arg(),
+                at_mut(&mut buffer),
+                10,
+                libc::MSG_OOB as usize,
+                0,
+                0,
+            ],
         );
     }
 }
@@ -262,39 +269,39 @@ fn stream_sockets(sys: &mut Sys<'_>) {
 fn stream_sockets_that_wait(sys: &mut Sys<'_>) {
     let (a, b) = tcp_pair();
     let (a, b) = (OwnedFd::from(a), OwnedFd::from(b));
-    let mut room = [0u8; 10];
+    let mut buffer = [0u8; 10];
     for (what, number, args) in [
         (
             "recv",
             libc::SYS_recvfrom,
-            [b.arg(), at_mut(&mut room), 10, 0, 0, 0],
+            [b.arg(), at_mut(&mut buffer), 10, 0, 0, 0],
         ),
         (
             "read",
             libc::SYS_read,
-            [b.arg(), at_mut(&mut room), 10, 0, 0, 0],
+            [b.arg(), at_mut(&mut buffer), 10, 0, 0, 0],
         ),
         (
             "recv, a byte",
             libc::SYS_recvfrom,
-            [b.arg(), at_mut(&mut room), 1, 0, 0, 0],
+            [b.arg(), at_mut(&mut buffer), 1, 0, 0, 0],
         ),
         (
             "recv, the rest",
             libc::SYS_recvfrom,
-            [b.arg(), at_mut(&mut room), 10, 0, 0, 0],
+            [b.arg(), at_mut(&mut buffer), 10, 0, 0, 0],
         ),
     ] {
         let peer = own(plain(libc::SYS_dup, [a.arg()]));
         let peer = (what != "recv, the rest")
             .then(|| later(move || rustix::io::write(&peer, b"abc").unwrap()));
         let _ = sys.check(what, number, args);
-        sys.note("read", room);
+        sys.note("read", buffer);
         if let Some(peer) = peer {
             peer.join().unwrap();
         }
     }
-    let mut vector = [iovec_mut(&mut room)];
+    let mut vector = [iovec_mut(&mut buffer)];
     let mut header: libc::msghdr = zeroed();
     header.msg_iov = vector.as_mut_ptr();
     header.msg_iovlen = 1;
@@ -312,10 +319,10 @@ fn stream_sockets_that_wait(sys: &mut Sys<'_>) {
     let _ = sys.check(
         "recv of the end",
         libc::SYS_recvfrom,
-        [b.arg(), at_mut(&mut room), 10, 0, 0, 0],
+        [b.arg(), at_mut(&mut buffer), 10, 0, 0, 0],
     );
 
-    // More than fits: it comes through whole and in order.
+    // A message larger than the buffer of the socket arrives complete and in order.
     for number in [
         libc::SYS_sendto,
         libc::SYS_write,
@@ -363,7 +370,7 @@ fn everything_or_nothing(sys: &mut Sys<'_>) {
                 (OwnedFd::from(a), OwnedFd::from(b))
             }
         };
-        let mut room = [0u8; 10];
+        let mut buffer = [0u8; 10];
         let (a, b) = pair();
         rustix::io::write(&a, b"abc").unwrap();
         let peer = later(move || {
@@ -375,16 +382,16 @@ fn everything_or_nothing(sys: &mut Sys<'_>) {
         let _ = sys.check(
             "all",
             libc::SYS_recvfrom,
-            [b.arg(), at_mut(&mut room), 10, waitall, 0, 0],
+            [b.arg(), at_mut(&mut buffer), 10, waitall, 0, 0],
         );
-        sys.note("read", room);
+        sys.note("read", buffer);
         let a = peer.join().unwrap();
-        // Until the end, and so less than all.
+        // Receives until the end, and so fewer than all bytes.
         let peer = later(move || drop(a));
         let _ = sys.check(
             "what is left",
             libc::SYS_recvfrom,
-            [b.arg(), at_mut(&mut room), 10, waitall, 0, 0],
+            [b.arg(), at_mut(&mut buffer), 10, waitall, 0, 0],
         );
         peer.join().unwrap();
 
@@ -395,7 +402,7 @@ fn everything_or_nothing(sys: &mut Sys<'_>) {
             rustix::io::write(&a, b"fghijkl").unwrap();
             a
         });
-        let (left, right) = room.split_at_mut(6);
+        let (left, right) = buffer.split_at_mut(6);
         let mut vector = [iovec_mut(left), iovec_mut(right)];
         let mut header: libc::msghdr = zeroed();
         header.msg_iov = vector.as_mut_ptr();
@@ -405,13 +412,13 @@ fn everything_or_nothing(sys: &mut Sys<'_>) {
             libc::SYS_recvmsg,
             [b.arg(), at_mut(&mut header), waitall],
         );
-        sys.note("read", room);
+        sys.note("read", buffer);
         peer.join().unwrap();
     }
 }
 
-/// Over TCP, a peek with MSG_WAITALL waits until all of it can be seen. (Mostly: the kernel itself at
-/// times reports what was there first.) It must not be put together from pieces.
+/// Over TCP, a peek with MSG_WAITALL waits until all bytes are there. (The kernel itself sometimes
+/// returns the first bytes only.) The engine must not assemble the result from several peeks.
 fn peeking_waits_for_all(sys: &mut Sys<'_>) {
     let (mut a, b) = tcp_pair();
     a.write_all(b"abc").unwrap();
@@ -419,11 +426,11 @@ fn peeking_waits_for_all(sys: &mut Sys<'_>) {
         a.write_all(b"defghijkl").unwrap();
         a
     });
-    let mut room = [0u8; 10];
+    let mut buffer = [0u8; 10];
     let flags = (libc::MSG_WAITALL | libc::MSG_PEEK) as usize;
-    let args = [b.as_raw_fd().arg(), at_mut(&mut room), 10, flags, 0, 0];
+    let args = [b.as_raw_fd().arg(), at_mut(&mut buffer), 10, flags, 0, 0];
     let seen = sys.call(libc::SYS_recvfrom, args).expect("a peek");
-    sys.note("seen", (seen >= 3, room[..seen] == b"abcdefghij"[..seen]));
+    sys.note("seen", (seen >= 3, buffer[..seen] == b"abcdefghij"[..seen]));
     peer.join().unwrap();
     let mut there = [0u8; 12];
     let mut b = b;
@@ -431,26 +438,26 @@ fn peeking_waits_for_all(sys: &mut Sys<'_>) {
     sys.note("still there", there);
 }
 
-/// With SO_RCVTIMEO a receive gives up after a while.
+/// With SO_RCVTIMEO a receive fails after that time.
 fn receive_time_limits(sys: &mut Sys<'_>) {
     use rustix::net::sockopt::{Timeout, set_socket_timeout};
     let (a, b) = stream_pair();
     let soon = Some(std::time::Duration::from_millis(10));
     set_socket_timeout(&b, Timeout::Recv, soon).unwrap();
     set_socket_timeout(&a, Timeout::Send, soon).unwrap();
-    let mut room = [0u8; 10];
+    let mut buffer = [0u8; 10];
     let _ = sys.check(
         "recv",
         libc::SYS_recvfrom,
-        [b.arg(), at_mut(&mut room), 10, 0, 0, 0],
+        [b.arg(), at_mut(&mut buffer), 10, 0, 0, 0],
     );
-    let _ = sys.check("read", libc::SYS_read, [b.arg(), at_mut(&mut room), 10]);
+    let _ = sys.check("read", libc::SYS_read, [b.arg(), at_mut(&mut buffer), 10]);
     rustix::io::write(&a, b"abc").unwrap();
     let waitall = libc::MSG_WAITALL as usize;
     let _ = sys.check(
         "not all",
         libc::SYS_recvfrom,
-        [b.arg(), at_mut(&mut room), 10, waitall, 0, 0],
+        [b.arg(), at_mut(&mut buffer), 10, waitall, 0, 0],
     );
     fill(&a);
     let _ = sys.check(

@@ -125,7 +125,7 @@ fn transfers_between_files(sys: &mut Sys<'_>) {
 fn transfers_between_pipes(sys: &mut Sys<'_>) {
     let contents = pattern(5_000, 9);
     let file = sys.file("file", &contents);
-    // What is spliced takes a page for each part.
+    // Each spliced part takes a page.
     let pipes = pipe_of(64 << 10).and_then(|one| Ok((one, pipe_of(64 << 10)?)));
     let Some(((reader, writer), (other_reader, other_writer))) = or_skip(pipes) else {
         return;

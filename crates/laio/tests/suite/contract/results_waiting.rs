@@ -53,7 +53,7 @@ fn sleeping(sys: &mut Sys<'_>) {
                 let _ = sys.check("clock_nanosleep", libc::SYS_clock_nanosleep, args);
             }
         }
-        // Of the thread: there is nothing to wait for.
+        // The clock of the calling thread, on which the kernel refuses to wait.
         let _ = sys.check(
             "of this thread",
             libc::SYS_clock_nanosleep,
@@ -185,7 +185,7 @@ fn polling(sys: &mut Sys<'_>) {
     peer.join().unwrap();
 }
 
-/// A set of descriptors for `select`: of all numbers that there may be beside many other tests.
+/// A set of descriptors for `select`, large enough for the numbers that occur next to many other tests.
 const SET: [u64; 512] = [0; 512];
 
 fn selecting(sys: &mut Sys<'_>) {
@@ -291,45 +291,45 @@ fn waiting_for_events(sys: &mut Sys<'_>) {
     control(sys, "modify", libc::EPOLL_CTL_MOD, &reader, &event);
     control(sys, "itself", libc::EPOLL_CTL_ADD, &epoll, &event);
     let mut found = [libc::epoll_event { events: 0, u64: 0 }; 4];
-    let room = at_mut(&mut found);
+    let buffer = at_mut(&mut found);
     let soon = time(0, 2_000_000);
     let _ = sys.check(
         "nothing",
         libc::SYS_epoll_pwait,
-        [epoll.arg(), room, 4, 0, 0, 8],
+        [epoll.arg(), buffer, 4, 0, 0, 8],
     );
     let _ = sys.check(
         "nothing for a time",
         libc::SYS_epoll_pwait,
-        [epoll.arg(), room, 4, 2, 0, 8],
+        [epoll.arg(), buffer, 4, 2, 0, 8],
     );
     let _ = sys.check(
         "for a finer time",
         libc::SYS_epoll_pwait2,
-        [epoll.arg(), room, 4, at(&soon), 0, 8],
+        [epoll.arg(), buffer, 4, at(&soon), 0, 8],
     );
     let _ = sys.check(
         "a bad time",
         libc::SYS_epoll_pwait2,
-        [epoll.arg(), room, 4, at(&time(0, -1)), 0, 8],
+        [epoll.arg(), buffer, 4, at(&time(0, -1)), 0, 8],
     );
     let _ = sys.check(
-        "no room",
+        "not enough space",
         libc::SYS_epoll_pwait,
-        [epoll.arg(), room, 0, 2, 0, 8],
+        [epoll.arg(), buffer, 0, 2, 0, 8],
     );
     #[cfg(target_arch = "x86_64")]
     let _ = sys.check(
         "epoll_wait",
         libc::SYS_epoll_wait,
-        [epoll.arg(), room, 4, 2],
+        [epoll.arg(), buffer, 4, 2],
     );
     let copy = own(plain(libc::SYS_dup, [writer.arg()]));
     let peer = later(move || rustix::io::write(&copy, b"x").unwrap());
     let _ = sys.check(
         "later",
         libc::SYS_epoll_pwait,
-        [epoll.arg(), room, 4, usize::MAX, 0, 8],
+        [epoll.arg(), buffer, 4, usize::MAX, 0, 8],
     );
     let [first, ..] = found;
     sys.note("event", ({ first.events }, { first.u64 }));
@@ -338,19 +338,19 @@ fn waiting_for_events(sys: &mut Sys<'_>) {
     let _ = sys.check(
         "still there",
         libc::SYS_epoll_wait,
-        [epoll.arg(), room, 4, usize::MAX],
+        [epoll.arg(), buffer, 4, usize::MAX],
     );
     let _ = sys.check(
         "for ever",
         libc::SYS_epoll_pwait2,
-        [epoll.arg(), room, 4, 0, 0, 8],
+        [epoll.arg(), buffer, 4, 0, 0, 8],
     );
     control(sys, "delete", libc::EPOLL_CTL_DEL, &reader, &event);
     control(sys, "delete again", libc::EPOLL_CTL_DEL, &reader, &event);
 }
 
-/// A child that ends with a code, after a while if wanted.
-// The scenario waits for it.
+/// Starts a child that exits with a code, optionally after a short time.
+// The scenario waits for the child.
 #[allow(clippy::zombie_processes)]
 fn child(code: i32, slowly: bool) -> usize {
     let script = format!("{}exit {code}", if slowly { "sleep 0.02; " } else { "" });
@@ -362,8 +362,8 @@ fn child(code: i32, slowly: bool) -> usize {
     child.id() as usize
 }
 
-/// A child that does not end before it is killed.
-// The scenario waits for it.
+/// Starts a child that runs until it is killed.
+// The scenario waits for the child.
 #[allow(clippy::zombie_processes)]
 fn patient_child() -> usize {
     let mut sleep = Command::new("/bin/sleep");
@@ -460,7 +460,7 @@ fn waiting_for_children(sys: &mut Sys<'_>) {
         libc::SYS_waitid,
         [libc::P_PID as usize, pid, at_mut(&mut info), nohang | 4, 0],
     );
-    // SAFETY: plain data; a zero says that there is no child yet.
+    // SAFETY: plain data; zero means that there is no child yet.
     sys.note("status", (status, unsafe { info.si_pid() }));
     let killed = plain(libc::SYS_kill, [pid, libc::SIGKILL as usize]);
     sys.note("killed", killed);
@@ -516,7 +516,7 @@ fn signals(sys: &mut Sys<'_>) {
     );
     let _ = sys.check("unknown", libc::SYS_rt_sigprocmask, [99, at(&set), 0, 8]);
     let _ = sys.check(
-        "kill nobody",
+        "kill of no process",
         libc::SYS_kill,
         [std::process::id() as usize, 0],
     );

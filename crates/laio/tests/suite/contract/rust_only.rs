@@ -1,5 +1,5 @@
-//! Rules 7 and 11, where C says less by design. The rest of the suite is run through the C API too, by
-//! `laio-through-c`.
+//! Rules 7 and 11, where the C API reports less by design. `laio-through-c` also runs the rest of the suite through
+//! the C API.
 //!
 //! In C a limit of 0 means the default, and only the text of `laio_report` lists the file systems.
 
@@ -13,9 +13,9 @@ fn mount<'a>(context: &'a Context, kind: &str) -> Option<&'a laio::Mount> {
     context.mounts().find(|mount| mount.fstype == kind)
 }
 
-/// What one file system does not know is not tried there again; elsewhere it is.
+/// A call that one file system does not support is not attempted there again, and still attempted elsewhere.
 #[test]
-fn each_file_system_is_latched_for_itself() {
+fn each_file_system_is_remembered_separately() {
     let directory = scratch();
     let file = file_with(directory.path(), &pattern(8_192, 1));
     let fd = file.as_file().arg();
@@ -27,39 +27,39 @@ fn each_file_system_is_latched_for_itself() {
     let shm = in_memory.as_file().arg();
     for_each_lazy(|way| {
         let mut context = way.context();
-        let mut room = vec![0u8; 4_096];
-        let buffer = at_mut(&mut room[..]);
+        let mut space = vec![0u8; 4_096];
+        let buffer = at_mut(&mut space[..]);
         plain(libc::SYS_pread64, [fd, buffer, 4_096, 0]).unwrap();
         let read =
             |context: &mut Context, fd| call(context, libc::SYS_pread64, [fd, buffer, 4_096, 0]);
         let write =
             |context: &mut Context, fd| call(context, libc::SYS_pwrite64, [fd, buffer, 4_096, 0]);
-        // A file in memory has no such reads; it needs none, since the plain call does not wait either.
+        // tmpfs does not support such reads and does not need them, since its plain reads do not wait.
         for count in 1..=3 {
             assert_eq!(read(&mut context, shm), Ok(4_096));
             assert_eq!(write(&mut context, shm), Ok(4_096));
             counted(&context, libc::SYS_pread64, count, 0, 0, 0);
             counted(&context, libc::SYS_pwrite64, count, 0, 0, 0);
         }
-        let tmpfs = mount(&context, "tmpfs").expect("it has been met");
+        let tmpfs = mount(&context, "tmpfs").expect("the context has used this mount");
         assert!(tmpfs.reads_latched && tmpfs.writes_latched, "{tmpfs:?}");
         assert_eq!(tmpfs.place, laio::Place::Memory);
-        // The other one is not touched by that.
+        // The call on tmpfs does not change the state of this mount.
         for count in 4..=6 {
             assert_eq!(read(&mut context, fd), Ok(4_096));
             counted(&context, libc::SYS_pread64, count, 0, 0, 0);
         }
-        // ext4 knows no such writes: found out once, and remembered.
+        // ext4 does not support such writes: the context finds out once, and remembers it.
         let kind = rustix::fs::statfs(directory.path()).unwrap().f_type;
         const EXT4: i64 = 0xef53;
         if kind as i64 != EXT4 {
-            return laio_testing::skip("ext4", "the latch of ext4, on another file system");
+            return laio_testing::skip("ext4", "the test needs a directory on ext4");
         }
         for count in 1..=3 {
             assert_eq!(write(&mut context, fd), Ok(4_096));
             counted(&context, libc::SYS_pwrite64, 3, 0, count, count - 1);
         }
-        let disk = mount(&context, "ext4").expect("it has been met");
+        let disk = mount(&context, "ext4").expect("the context has used this mount");
         assert!(disk.writes_latched && !disk.reads_latched, "{disk:?}");
         assert_eq!(disk.counts.latched, 2);
         for count in 7..=8 {
@@ -69,16 +69,16 @@ fn each_file_system_is_latched_for_itself() {
     });
 }
 
-/// A flag of the caller's that the kernel does not know says nothing about the file system.
+/// A flag of the caller that the kernel does not know proves nothing about the file system.
 #[test]
-fn a_bad_flag_latches_nothing() {
+fn a_bad_flag_changes_no_mount() {
     let directory = scratch();
     let file = file_with(directory.path(), &pattern(8_192, 1));
     let fd = file.as_file().arg();
     for_each_lazy(|way| {
         let mut context = way.context();
-        let mut room = vec![0u8; 4_096];
-        let vector = crate::harness::iovec_mut(&mut room);
+        let mut buffer = vec![0u8; 4_096];
+        let vector = crate::harness::iovec_mut(&mut buffer);
         let unknown = call(
             &mut context,
             libc::SYS_preadv2,
@@ -99,9 +99,9 @@ fn a_bad_flag_latches_nothing() {
     });
 }
 
-/// The limits that were asked for are those in force, and nonsense is put right.
+/// Valid limits are in force as requested; invalid ones are replaced.
 #[test]
-fn odd_limits_are_put_right() {
+fn invalid_limits_are_replaced() {
     for_each_backend(|way| {
         for limits in [
             Limits {

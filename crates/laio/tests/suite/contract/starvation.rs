@@ -12,11 +12,11 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
-/// More calls wait than there are helpers.
+/// The number of waiting calls; larger than the number of helpers.
 const WAITING: usize = 6;
 const HELPERS: u32 = 2;
 
-/// A file that is locked, and calls that wait for the lock.
+/// A locked file, and calls that wait for the lock.
 struct Locked {
     holder: OwnedFd,
     _waiters: Vec<OwnedFd>,
@@ -66,7 +66,7 @@ fn read_link(context: &mut Context, link: &CString) -> Result<usize, Errno> {
     result
 }
 
-/// As `finish`, while other operations are in flight.
+/// Like `finish`, with other operations in flight.
 fn finish_only(context: &mut Context, outcome: Outcome) -> Result<usize, Errno> {
     match outcome {
         Outcome::Done(result) => result,
@@ -95,9 +95,9 @@ fn waits_for_locks_leave_helpers_to_others() {
     });
 }
 
-/// The waits are for semaphores and futexes, and so are the calls that end them.
+/// Calls wait for semaphores and futexes, and other calls wake them.
 #[test]
-fn the_calls_that_wake_find_a_helper() {
+fn waking_calls_find_a_helper() {
     for_each_pending_backend(|way| {
         let mut context = way.with(|options| options.helpers(HELPERS));
         let set = plain(libc::SYS_semget, [libc::IPC_PRIVATE as usize, 1, 0o600]).unwrap();
@@ -110,7 +110,7 @@ fn the_calls_that_wake_find_a_helper() {
         for _ in 0..WAITING {
             let _ = pending(&mut context, libc::SYS_semop, [set, at(&down), 1]);
         }
-        // It may be over before some of those that it wakes, or after.
+        // The waking call may complete before or after some of the calls that it wakes.
         let raised = match start(&mut context, libc::SYS_semop, [set, at(&up), 1]) {
             Outcome::Done(result) => {
                 assert_eq!(result, Ok(0));
@@ -129,7 +129,7 @@ fn the_calls_that_wake_find_a_helper() {
         let mut waiting: HashSet<Handle> = (0..WAITING)
             .map(|_| pending(&mut context, libc::SYS_futex, wait))
             .collect();
-        // Those that have not begun to sleep yet are woken by a later call.
+        // A later call wakes those that had not begun to sleep.
         let mut waker = None;
         while !waiting.is_empty() {
             let wake = [at(&word), command(libc::FUTEX_WAKE), WAITING];
@@ -155,7 +155,7 @@ fn the_calls_that_wake_find_a_helper() {
     });
 }
 
-/// Only the helper that is to open a name finds out that it is a FIFO without a peer.
+/// Only the helper that opens a name learns that the name is a FIFO without a peer.
 #[test]
 fn opens_of_fifos_leave_helpers_to_others() {
     for_each_pending_backend(|way| {
@@ -188,11 +188,11 @@ fn opens_of_fifos_leave_helpers_to_others() {
     });
 }
 
-/// Beyond the limit of calls that wait `EAGAIN` says so, and nothing else changes.
+/// Beyond the limit of waiting calls, a further one fails with `EAGAIN`, and other calls work.
 #[test]
 fn at_the_limit_of_waits_a_call_fails() {
     for_each_pending_backend(|way| {
-        // There each call that waits has a carrier.
+        // In this back end each waiting call has a carrier.
         if way.backend == BackendKind::Activations {
             return;
         }
@@ -209,7 +209,7 @@ fn at_the_limit_of_waits_a_call_fails() {
         assert_eq!(refused, Outcome::Done(Err(Errno::AGAIN)));
         assert_eq!(read_link(&mut context, &link), Ok(6));
         assert!(context.helper_threads() <= (HELPERS + limit) as usize);
-        // When one of them is over another may wait.
+        // When one of them ends, another may wait.
         context.cancel(handles[0]).unwrap();
         assert_eq!(
             wait_for(&mut context, handles[0]).result,
@@ -224,9 +224,9 @@ fn at_the_limit_of_waits_a_call_fails() {
     });
 }
 
-/// With back-pressure the same call begins when one that waits is over.
+/// With back-pressure the same call begins when a waiting call ends.
 #[test]
-fn with_back_pressure_waits_take_turns() {
+fn with_back_pressure_a_waiting_call_begins_later() {
     for_each_pending_backend(|way: &Way| {
         if way.backend == BackendKind::Activations {
             return;

@@ -1,5 +1,5 @@
-//! Rule 11, statistics: how often each call, and calls on each file system, were made inline and in
-//! the background.
+//! Rule 11: statistics count how often each call, and calls on each file system, finished inline or in the
+//! background.
 
 use crate::harness::{
     Arg, LIMIT, Way, add_one, at_mut, call, collect, event_counter, for_each_backend,
@@ -10,7 +10,7 @@ use laio_testing::temp::{file_with, make_cold, pattern, pipe, scratch};
 use laio_testing::{child, or_skip, test_name};
 use std::time::Duration;
 
-/// A lazy context, with or without a ring: their counts are the same.
+/// Runs the body in a lazy context with a ring and in one without: their counts are equal.
 pub(crate) fn for_each_lazy(body: impl Fn(&Way)) {
     for_each_pending_backend(|way| {
         if way.backend == BackendKind::Lazy {
@@ -38,17 +38,17 @@ pub(crate) fn counted(
 }
 
 #[test]
-fn calls_are_counted_by_how_they_went() {
+fn calls_are_counted_by_strategy() {
     let directory = scratch();
     let file = file_with(directory.path(), &pattern(20_000, 1));
     let fd = file.as_file().arg();
     let cold = or_skip(make_cold(file.as_file())).is_some();
     for_each_lazy(|way| {
         let mut context = way.context();
-        let mut room = vec![0u8; 20_000];
-        let buffer = at_mut(&mut room[..]);
+        let mut memory = vec![0u8; 20_000];
+        let buffer = at_mut(&mut memory[..]);
         let read = libc::SYS_pread64;
-        // The attempt asks the disk for the page too, and finds it there where that is quicker than it goes on.
+        // The attempt also starts the read from the disk, which may finish before the attempt reaches the page.
         let mut found = 0;
         while cold && context.stats().call(read).background == 0 {
             make_cold(file.as_file()).expect("a cold file");
@@ -70,17 +70,17 @@ fn calls_are_counted_by_how_they_went() {
             );
             counted(&context, libc::SYS_getpid, count, 0, 0, 0);
         }
-        // No attempt is known for it.
+        // This call has no non-blocking form.
         assert_eq!(call(&mut context, libc::SYS_fsync, [fd]), Ok(0));
         counted(&context, libc::SYS_fsync, 0, 0, 1, 0);
-        // One that waits, one that does not, and one that is cancelled.
+        // One call waits, one does not, and one is cancelled.
         let counter = event_counter();
         add_one(&counter);
         let args = [counter.arg(), buffer, 8];
         assert_eq!(call(&mut context, libc::SYS_read, args), Ok(8));
         counted(&context, libc::SYS_read, 1, 0, 0, 0);
         let waits = pending(&mut context, libc::SYS_read, args);
-        // A call behind it has been tried neither: it waits its turn.
+        // A call queued behind it is not attempted: it waits for its turn.
         let queued = pending(&mut context, libc::SYS_read, args);
         counted(&context, libc::SYS_read, 1, 2, 0, 0);
         context.cancel(queued).unwrap();
@@ -113,7 +113,7 @@ fn calls_are_counted_by_how_they_went() {
     });
 }
 
-/// Calls that no table has are counted together.
+/// Calls with unknown numbers are counted together.
 #[test]
 fn unknown_calls_are_counted_too() {
     for_each_backend(|way| {
@@ -127,9 +127,9 @@ fn unknown_calls_are_counted_too() {
     });
 }
 
-/// A back end without attempts says so: each call that may block is a fallback.
+/// A back end without attempts counts each call that may block as a fallback.
 #[test]
-fn back_ends_without_attempts_are_seen_to_have_none() {
+fn back_ends_without_attempts_count_fallbacks() {
     let directory = scratch();
     let file = file_with(directory.path(), &pattern(20_000, 1));
     for_each_pending_backend(|way| {
@@ -137,18 +137,18 @@ fn back_ends_without_attempts_are_seen_to_have_none() {
             return;
         }
         let mut context = way.context();
-        let mut room = vec![0u8; 4_096];
+        let mut buffer = vec![0u8; 4_096];
         for _ in 0..3 {
-            let args = [file.as_file().arg(), at_mut(&mut room[..]), 4_096, 0];
+            let args = [file.as_file().arg(), at_mut(&mut buffer[..]), 4_096, 0];
             assert_eq!(call(&mut context, libc::SYS_pread64, args), Ok(4_096));
         }
         counted(&context, libc::SYS_pread64, 0, 0, 3, 0);
     });
 }
 
-/// A number that was a file in memory, and is a pipe now: the plain call would wait.
+/// A number belonged to a file in memory, and belongs to a pipe now: a plain call would block.
 #[test]
-fn what_was_learnt_of_a_descriptor_does_not_stall_its_successor() {
+fn a_stale_hint_does_not_block_the_caller() {
     let memory = match tempfile::tempdir_in("/dev/shm") {
         Ok(memory) => memory,
         Err(error) => return laio_testing::skip("shm", format!("/dev/shm: {error}")),
@@ -159,26 +159,26 @@ fn what_was_learnt_of_a_descriptor_does_not_stall_its_successor() {
             let mut context = way.context();
             let in_memory = file_with(memory.path(), &pattern(8_192, 2));
             plain(libc::SYS_dup3, [in_memory.as_file().arg(), high, 0]).unwrap();
-            let mut room = [0u8; 3];
+            let mut buffer = [0u8; 3];
             for _ in 0..3 {
                 assert_eq!(
-                    call(&mut context, libc::SYS_read, [high, at_mut(&mut room), 3]),
+                    call(&mut context, libc::SYS_read, [high, at_mut(&mut buffer), 3]),
                     Ok(3)
                 );
             }
-            // Behind the context's back.
+            // Done without the context's knowledge.
             let (reader, writer) = pipe();
             plain(libc::SYS_dup3, [reader.arg(), high, 0]).unwrap();
-            let handle = pending(&mut context, libc::SYS_read, [high, at_mut(&mut room), 3]);
+            let handle = pending(&mut context, libc::SYS_read, [high, at_mut(&mut buffer), 3]);
             rustix::io::write(&writer, b"abc").unwrap();
             assert_eq!(wait_for(&mut context, handle).result, Ok(3));
-            assert_eq!(&room, b"abc");
+            assert_eq!(&buffer, b"abc");
             plain(libc::SYS_close, [high]).unwrap();
         });
     });
 }
 
-/// Many operations go to the ring together.
+/// One system call submits many operations to the ring.
 #[test]
 fn submissions_carry_many_operations() {
     for_each_pending_backend(|way| {
@@ -210,9 +210,9 @@ fn submissions_carry_many_operations() {
     });
 }
 
-/// An inline result that comes through `poll` is counted once, as inline.
+/// An inline result that `poll` delivers is counted once, as inline.
 #[test]
-fn what_the_budget_sends_through_poll_counts_as_inline() {
+fn inline_results_delivered_by_poll_count_as_inline() {
     for_each_lazy(|way| {
         let limits = Limits {
             inline_budget: 1,

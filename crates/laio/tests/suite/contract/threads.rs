@@ -1,4 +1,4 @@
-//! Rule 9, calls that belong to the thread; and a change of the thread's identity reaches its
+//! Rule 9: calls that act on the calling thread run on it, and a change of the thread's identity applies to its
 //! helpers.
 
 use crate::harness::{
@@ -11,7 +11,7 @@ use laio_testing::{child, limit, test_name};
 use std::os::unix::fs::PermissionsExt;
 
 #[test]
-fn they_run_at_once_on_the_callers_thread() {
+fn they_run_inline_on_the_callers_thread() {
     for_each(|way| {
         let mut context = way.context();
         let here = plain(libc::SYS_gettid, []);
@@ -19,7 +19,7 @@ fn they_run_at_once_on_the_callers_thread() {
             start(&mut context, libc::SYS_gettid, []),
             Outcome::Done(here)
         );
-        // The mask of this thread changes.
+        // The signal mask of this thread changes.
         let (set, mut old, mut now) = (1u64 << (libc::SIGUSR2 - 1), 0u64, 0u64);
         let mask = libc::SYS_rt_sigprocmask;
         let blocked = start(
@@ -38,7 +38,7 @@ fn they_run_at_once_on_the_callers_thread() {
         assert_eq!(restored, Outcome::Done(Ok(0)));
         plain(mask, [libc::SIG_BLOCK as usize, 0, at_mut(&mut now), 8]).unwrap();
         assert_eq!(now, old);
-        // As does its name, and its affinity is asked for.
+        // Its name changes too, and its affinity is read.
         let (mut before, mut name) = ([0u8; 16], [0u8; 16]);
         let prctl = libc::SYS_prctl;
         plain(prctl, [libc::PR_GET_NAME as usize, at_mut(&mut before)]).unwrap();
@@ -62,17 +62,17 @@ fn they_run_at_once_on_the_callers_thread() {
     });
 }
 
-/// They neither wait for operations in flight nor spend the budget.
+/// These calls neither wait for operations in flight nor use the budget.
 #[test]
 fn they_do_not_wait_for_operations() {
     for_each_pending_backend(|way| {
         let mut context = way.with(|options| options.operations(1));
         let (reader, writer) = pipe();
-        let mut room = [0u8; 1];
+        let mut buffer = [0u8; 1];
         let handle = pending(
             &mut context,
             libc::SYS_read,
-            [reader.arg(), at_mut(&mut room), 1],
+            [reader.arg(), at_mut(&mut buffer), 1],
         );
         for _ in 0..1_000 {
             assert!(matches!(
@@ -90,7 +90,7 @@ const KEEP: usize = u32::MAX as usize;
 
 /// Changes the effective user of this thread, through the context.
 fn become_user(context: &mut Context, user: usize) {
-    // Carriers may not change it while the thread's own one is in a call, which the disk may keep there.
+    // Carriers must not change it while the home thread is in a call, where the disk may keep it.
     let changed = limit::wait_until(LIMIT, || {
         let changed = start(context, libc::SYS_setresuid, [KEEP, user, KEEP]);
         let busy = changed == Outcome::Done(Err(Errno::BUSY));
@@ -110,7 +110,7 @@ fn as_root(test: &'static str, body: impl Fn()) {
 }
 
 #[test]
-fn credentials_reach_the_helpers() {
+fn credentials_apply_to_the_helpers() {
     as_root(test_name!(), || {
         let directory = scratch();
         std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o755)).unwrap();
@@ -129,7 +129,7 @@ fn credentials_reach_the_helpers() {
                 (libc::O_CREAT | libc::O_RDWR) as usize,
                 0o600,
             ];
-            // A helper is there already, with the old identity.
+            // A helper with the old identity exists already.
             drop(own(call(&mut context, libc::SYS_openat, open)));
             for _ in 0..2 {
                 become_user(&mut context, NOBODY);
@@ -161,7 +161,7 @@ fn credentials_reach_the_helpers() {
     });
 }
 
-/// What was called before is done with the identity of before.
+/// Calls made before the change use the old identity.
 #[test]
 fn earlier_calls_keep_their_credentials() {
     as_root(test_name!(), || {
@@ -203,7 +203,7 @@ fn earlier_calls_keep_their_credentials() {
     });
 }
 
-/// `access` asks for the real user, whom the look-up must not leave out.
+/// `access` checks the rights of the real user, and so must the look-up.
 #[test]
 fn access_asks_for_the_real_user() {
     as_root(test_name!(), || {
@@ -217,7 +217,7 @@ fn access_asks_for_the_real_user() {
         for_each(|way| {
             let mut context = way.context();
             assert_eq!(call(&mut context, libc::SYS_faccessat, args), Ok(0));
-            // Nobody for real, and root in effect.
+            // The real user is nobody; the effective user is root.
             let changed = start(&mut context, libc::SYS_setresuid, [NOBODY, 0, 0]);
             assert_eq!(changed, Outcome::Done(Ok(0)));
             let expected = plain(libc::SYS_faccessat, args);
@@ -238,7 +238,7 @@ fn access_asks_for_the_real_user() {
     });
 }
 
-/// A relative name is that of the directory at the time of the call.
+/// A relative name is resolved in the directory that was current at the time of the call.
 #[test]
 fn a_change_of_directory_does_not_reach_earlier_calls() {
     child::check(LIMIT * 6, test_name!(), "", || {
@@ -276,7 +276,7 @@ fn a_change_of_directory_does_not_reach_earlier_calls() {
     });
 }
 
-/// Many threads with several contexts each, of all kinds, passing bytes in a ring of pipes.
+/// Many threads with several contexts of all kinds pass bytes along a ring of pipes.
 #[test]
 fn many_contexts_on_many_threads() {
     let ways: Vec<Way> = all_ways()

@@ -1,4 +1,4 @@
-//! Rule 11, statistics; and that injected faults take effect.
+//! Rule 11, statistics; and a check that injected faults take effect.
 
 use super::support::result_of;
 use crate::harness::{
@@ -10,7 +10,7 @@ use laio_testing::fault_fs::Kind;
 use laio_testing::{FaultFs, or_skip, temp};
 use std::fs::File;
 
-/// Inline, background, fallback, latched.
+/// The counts inline, background, fallback and latched.
 fn counts(context: &Context, number: libc::c_long) -> (u64, u64, u64, u64) {
     let Counts {
         inline,
@@ -37,7 +37,7 @@ fn read_at(context: &mut Context, file: &File) {
 }
 
 #[test]
-fn each_way_is_counted() {
+fn each_strategy_is_counted() {
     for_each_backend(|way| {
         let mut context = way.context();
         let file = warm_file();
@@ -45,12 +45,12 @@ fn each_way_is_counted() {
         read_at(&mut context, file.as_file());
         let found = counts(&context, libc::SYS_pread64);
         match way.backend {
-            // The time of the access may wait for the journal.
+            // Updating the access time may wait for the journal.
             BackendKind::Activations => assert_eq!((found.0 + found.1, found.2), (1, 0), "a file"),
             BackendKind::Sync | BackendKind::Lazy => assert_eq!(found, (1, 0, 0, 0), "a file"),
             _ => assert_eq!(found, (0, 0, 1, 0), "a file"),
         }
-        // Something to read, and nothing.
+        // A pipe with bytes, and an empty one.
         let mut buffer = [0u8; 8];
         let args = [counter.arg(), at_mut(&mut buffer), 8];
         add_one(&counter);
@@ -79,14 +79,14 @@ fn each_way_is_counted() {
                 "an empty stream"
             );
         }
-        // No attempt is known.
+        // This call has no non-blocking form.
         assert_eq!(
             call(&mut context, libc::SYS_fsync, [file.as_file().arg()]),
             Ok(0)
         );
         let found = counts(&context, libc::SYS_fsync);
         match way.backend {
-            // As the disk has it.
+            // Depends on the time that the disk takes.
             BackendKind::Activations => assert_eq!(found.0 + found.1, 1),
             BackendKind::Sync => assert_eq!(found, (1, 0, 0, 0)),
             _ => assert_eq!(found, (0, 0, 1, 0)),
@@ -137,7 +137,7 @@ fn a_file_in_memory_is_read_inline_without_an_attempt() {
         } else {
             println!("tmpfs takes attempts here");
         }
-        // The other file system is not touched by that.
+        // The refusal does not change the state of the other file system.
         let other = warm_file();
         read_at(&mut context, other.as_file());
         assert_eq!(counts(&context, libc::SYS_pread64), (4, 0, 0, 0));
@@ -147,7 +147,7 @@ fn a_file_in_memory_is_read_inline_without_an_attempt() {
 }
 
 #[test]
-fn writes_that_a_file_system_refuses_are_latched() {
+fn refused_writes_are_remembered_for_the_file_system() {
     for way in lazy_ways() {
         let mut context = way.context();
         let file = warm_file();
@@ -169,13 +169,14 @@ fn writes_that_a_file_system_refuses_are_latched() {
             }
             None => assert_eq!((fallback, latched), (0, 0), "no refusal, so no latch"),
         }
-        // Reads on the same file system still are tried, and so are writes on another.
+        // Reads on this file system, and writes on another, are still attempted.
         read_at(&mut context, file.as_file());
         assert_eq!(counts(&context, libc::SYS_pread64), (1, 0, 0, 0));
     }
 }
 
-/// The attempt asks the disk too, and finds the page there where that is quicker than it goes on: not each time.
+/// Reads until a read goes to the background. The attempt also starts the read from the disk, which may finish before
+/// the attempt reaches the page, so this may take several reads.
 fn read_in_the_background(way: &Way, file: &File) -> Context {
     let read = |_| {
         temp::make_cold(file).expect("a cold file");
@@ -201,9 +202,9 @@ fn a_cold_file_is_read_in_the_background() {
     }
 }
 
-/// The kernel would wait for the device within the attempt.
+/// A direct read would wait for the device inside the attempt.
 #[test]
-fn what_goes_past_the_page_cache_is_not_tried_inline() {
+fn direct_reads_are_not_attempted() {
     #[repr(align(4096))]
     struct Page([u8; 4096]);
     let directory = temp::scratch();
@@ -232,13 +233,13 @@ fn what_goes_past_the_page_cache_is_not_tried_inline() {
         let direct = own(Ok(fd));
         read(&mut context, direct.arg(), true);
         read(&mut context, direct.arg(), true);
-        // The flag comes and goes.
+        // The program sets and clears the flag.
         let set = |context: &mut Context, flags: i32| {
             let args = [direct.arg(), libc::F_SETFL as usize, flags as usize];
             assert_eq!(call(context, libc::SYS_fcntl, args), Ok(0));
         };
         set(&mut context, 0);
-        // Read once without it, the file is in the cache.
+        // A read without the flag has brought the file into the cache.
         let mut byte = [0u8];
         let args = [direct.arg(), at_mut(&mut byte), 1, 0];
         assert_eq!(plain(libc::SYS_pread64, args), Ok(1));
@@ -266,7 +267,7 @@ fn injected_faults_are_injected() {
             match way.mode {
                 Mode::AttemptsFail => assert_eq!(counts(&context, number), (0, 1, 0, 0), "{way}"),
                 Mode::ForceBlock => assert_eq!(counts(&context, number), (0, 0, 1, 0), "{way}"),
-                // A mount or a rename by anybody at the same moment lets the kernel's cache pass.
+                // A mount or a rename by another process at the same moment makes the kernel's cached look-up fail.
                 _ => {
                     let inline = |context: &mut Context| {
                         make(context);

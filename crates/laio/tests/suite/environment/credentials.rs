@@ -18,7 +18,7 @@ struct Place {
 }
 
 impl Place {
-    /// A file that only root may read, and a directory that only root may enter, where all may go.
+    /// A file that only root may read, and a directory that only root may enter, in a directory open to all.
     fn new() -> Place {
         let directory = tempfile::tempdir_in("/var/tmp").expect("a directory");
         let path = directory.path();
@@ -39,7 +39,7 @@ impl Place {
         }
     }
 
-    /// What can be done here now, through the context; as the plain calls say.
+    /// The result of each access through the context, after comparison with the plain calls.
     fn results(&self, context: &mut Context) -> Vec<Result<usize, Errno>> {
         self.each(|number, args| call(context, number, args))
     }
@@ -82,7 +82,7 @@ impl Place {
     }
 }
 
-/// Through the context, so that it knows.
+/// Changes the effective user through the context, so that the context knows.
 fn become_user(context: &mut Context, real: usize, effective: usize) {
     assert_eq!(
         call(context, libc::SYS_setresuid, [real, effective, 0]),
@@ -91,7 +91,7 @@ fn become_user(context: &mut Context, real: usize, effective: usize) {
 }
 
 fn as_root(test: &str, body: impl Fn(&Way)) {
-    // SAFETY: geteuid takes nothing.
+    // SAFETY: geteuid takes no arguments.
     if unsafe { libc::geteuid() } != 0 {
         return laio_testing::skip("root", "only root can change its credentials and come back");
     }
@@ -122,7 +122,7 @@ fn later_operations_have_the_new_credentials() {
     });
 }
 
-/// A context made by somebody whose real and effective user differ.
+/// A context made by a thread whose real and effective user differ.
 #[test]
 fn a_new_context_has_the_present_credentials() {
     as_root(test_name!(), |way| {
@@ -137,9 +137,9 @@ fn a_new_context_has_the_present_credentials() {
 }
 
 #[test]
-fn operations_started_before_keep_theirs() {
+fn earlier_operations_keep_their_credentials() {
     as_root(test_name!(), |way| {
-        // With carriers the change is refused while the thread's own one is in a call: tests/suite/activations.
+        // With carriers the change fails while the home thread is in a call: tests/suite/activations.
         if !way.goes_to_background() || way.backend == BackendKind::Activations {
             return;
         }
@@ -152,7 +152,7 @@ fn operations_started_before_keep_theirs() {
         let here = libc::AT_FDCWD.arg();
         let args = [here, name.arg(), libc::O_RDONLY.arg()];
         let opening = pending(&mut context, libc::SYS_openat, args);
-        // Not known by name, so that it goes to the background where anything can.
+        // The name is not in the dentry cache, so that the call goes to the background where possible.
         let made = cstring(place.directory.path().join("private/made"));
         let args = [
             here,
@@ -161,7 +161,7 @@ fn operations_started_before_keep_theirs() {
             0o600,
         ];
         let making = pending(&mut context, libc::SYS_openat, args);
-        // Whoever takes it has it before the thread is somebody else.
+        // Gives the background the time to take the call before the user changes.
         let mut completions = Vec::new();
         while completions.is_empty() {
             context.poll(&mut completions, Some(LIMIT)).expect("poll");
@@ -170,13 +170,13 @@ fn operations_started_before_keep_theirs() {
         drop(own(completions[0].result));
         become_user(&mut context, NOBODY, NOBODY);
         assert_eq!(place.results(&mut context), place.plain_results());
-        // Another thread becomes root again, and stays until it is met.
+        // Another thread becomes root again, and waits for the peer.
         let (met, wait) = std::sync::mpsc::channel::<()>();
         let writer = std::thread::spawn(move || {
             // SAFETY: setresuid takes no pointers; this thread ends before it does anything else.
             unsafe { libc::syscall(libc::SYS_setresuid, 0, 0, 0) };
             let end = std::fs::File::options().write(true).open(fifo);
-            // An error: the test is over, or has failed.
+            // An error means that the test is over, or has failed.
             let _ = wait.recv();
             drop(end.expect("a FIFO"));
         });

@@ -11,7 +11,7 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
-/// Every way in which calls go to the background, each in a process of its own.
+/// Each combination that sends calls to the background, each in a process of its own.
 fn alone(test: &str, body: impl Fn(&Way)) {
     for way in all_ways() {
         if way.mode == Mode::Natural && way.goes_to_background() {
@@ -29,7 +29,8 @@ fn limit_descriptors(count: u64) {
     plain(libc::SYS_setrlimit, [descriptors, at(&limit)]).unwrap();
 }
 
-/// Uses what makes descriptors: sleeps, helpers, streams, names, the pollable descriptor with a timer, a signal.
+/// Uses each feature that needs a descriptor: sleeps, helpers, streams, names, the pollable descriptor with a timer, a
+/// signal.
 fn use_much_of(context: &mut Context) {
     let time = libc::timespec {
         tv_sec: 0,
@@ -67,7 +68,7 @@ fn they_leave_the_lowest_numbers_to_the_program() {
     });
 }
 
-/// Where the limit is low, they still are no standard streams.
+/// With a low descriptor limit, the engine's descriptors still do not become standard streams.
 #[test]
 fn they_do_not_take_the_place_of_standard_streams() {
     alone(test_name!(), |way| {
@@ -84,23 +85,23 @@ fn they_do_not_take_the_place_of_standard_streams() {
         assert_eq!((next.as_raw_fd(), taken), (0, 0));
         let again = rustix::io::dup(&saved).unwrap();
         assert_eq!(again.as_raw_fd(), 1);
-        // They are the standard streams of this process again.
+        // Restores the standard streams of this process.
         std::mem::forget((next, again));
     });
 }
 
-/// A program closes all but its standard streams: the next call that needs what is gone says so.
+/// The program closes all but its standard streams: the next call that needs a closed descriptor fails.
 #[test]
-fn closing_them_by_mistake_is_an_error() {
+fn calls_fail_after_the_program_closed_them() {
     alone(test_name!(), |way| {
         // Closed by number below.
         let (reader, writer) = pipe();
         let ends = [ManuallyDrop::new(reader), ManuallyDrop::new(writer)];
         let mut context = way.context();
-        let mut room = [0u8; 1];
+        let mut buffer = [0u8; 1];
         let word = 0u32;
         let wait = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
-        let args = [ends[0].arg(), at_mut(&mut room), 1];
+        let args = [ends[0].arg(), at_mut(&mut buffer), 1];
         let _ = pending(&mut context, libc::SYS_read, args);
         let _ = pending(&mut context, libc::SYS_futex, [at(&word), wait, 0, 0]);
         plain(libc::SYS_close_range, [3, u32::MAX as usize, 0]).unwrap();
@@ -108,14 +109,14 @@ fn closing_them_by_mistake_is_an_error() {
         let mut found = Vec::new();
         let error = loop {
             match context.poll(&mut found, Some(LIMIT)) {
-                // Completions of what has just ended come first.
+                // Completions of operations that have just ended come first.
                 Ok(count) if count > 0 => {}
                 other => break other,
             }
         };
         assert_eq!(error, Err(Errno::BADF));
-        assert!(begun.elapsed() < LIMIT / 2, "an error, not the time-out");
-        // Calls that need nothing of it go on; with `threads` all go to helpers.
+        assert!(begun.elapsed() < LIMIT / 2, "an error, not the timeout");
+        // Calls that need no closed descriptor still work; with `threads` all go to helpers.
         let plain = start(&mut context, libc::SYS_getppid, []);
         let threads = way.backend == BackendKind::Threads;
         assert!(threads || matches!(plain, Outcome::Done(Ok(_))));
@@ -131,7 +132,7 @@ fn closing_them_by_mistake_is_an_error() {
     });
 }
 
-/// What an attempt has opened does not take the number that the program expects.
+/// The provisional descriptor of an attempt does not take the number that the program expects.
 #[test]
 fn a_fifo_gets_the_lowest_number() {
     alone(test_name!(), |way| {
@@ -139,7 +140,7 @@ fn a_fifo_gets_the_lowest_number() {
         let mut context = way.context();
         use_much_of(&mut context);
         for flags in [libc::O_RDONLY, libc::O_WRONLY] {
-            // Another each time: what a thread has open is closed a moment after its end.
+            // Another name each time: a thread's descriptors are closed a moment after its end.
             let fifo = cstring(directory.path().join(flags.to_string()));
             // SAFETY: the name is a string.
             assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o600) }, 0);
@@ -150,11 +151,11 @@ fn a_fifo_gets_the_lowest_number() {
             drop(free);
             let mode = flags as usize;
             let open = pending(&mut context, libc::SYS_openat, [here, fifo.arg(), mode]);
-            // It is on its way, and what an attempt has opened is there.
+            // The operation is in flight, and its provisional descriptor is open.
             let soon = Some(Duration::from_millis(20));
             assert_eq!(context.poll(&mut Vec::new(), soon), Ok(0));
-            // A descriptor of the peer's would take the number: its thread has a table of its own. It stays, or
-            // what waits for a peer might miss it.
+            // A peer in this table of descriptors would take the number, so its thread has a table of its own. The peer
+            // stays open, because the waiting open could miss it otherwise.
             let (enough, until) = std::sync::mpsc::channel::<()>();
             let path = fifo.clone();
             let peer = std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Devices, of which many can be opened only once, and notice each open and close.
+//! Devices, many of which can be opened only once, and notice each open and close.
 
 use crate::harness::{
     Arg, LIMIT, Mode, Way, all_ways, at_mut, call, cstring, for_each_backend, own, plain,
@@ -39,7 +39,7 @@ impl Loop {
             options.read(true).write(true);
             options
         };
-        // Another process may be quicker to take the one that is free.
+        // Another process may take the free device first.
         for _ in 0..20 {
             let control = both()
                 .open("/dev/loop-control")
@@ -62,7 +62,7 @@ impl Loop {
                 Err(error) => return Err(because(&error.to_string())),
             }
         }
-        Err(because("others are always quicker"))
+        Err(because("other processes took each free device first"))
     }
 }
 
@@ -72,10 +72,10 @@ impl Drop for Loop {
     }
 }
 
-/// As `mkfs` and `mount` open a device: for themselves alone. Nothing of the engine's may be in their way.
+/// `mkfs` and `mount` open a device exclusively; no descriptor of the engine may prevent it.
 #[test]
 fn a_block_device_can_be_opened_exclusively() {
-    // Alone: a child of another test may have a descriptor of ours for a moment.
+    // In a process of its own: a child of another test may have a copy of the descriptor for a moment.
     child::check(LIMIT, test_name!(), "", open_exclusively);
 }
 
@@ -98,18 +98,18 @@ fn open_exclusively() {
                 let alone = open(&mut context, name, flags | libc::O_EXCL).expect("alone");
                 let second = open(&mut context, name, flags | libc::O_EXCL);
                 assert_eq!(second.map(drop), Err(Errno::BUSY));
-                let shared = open(&mut context, name, flags).expect("not for itself alone");
-                let mut room = [1u8; 4];
-                let args = [shared.arg(), at_mut(&mut room), 4, 0];
+                let shared = open(&mut context, name, flags).expect("not exclusive");
+                let mut buffer = [1u8; 4];
+                let args = [shared.arg(), at_mut(&mut buffer), 4, 0];
                 assert_eq!(call(&mut context, libc::SYS_pread64, args), Ok(4));
-                assert_eq!(room, [0; 4]);
+                assert_eq!(buffer, [0; 4]);
                 drop((alone, shared));
             }
         }
     });
 }
 
-/// Counted by inotify.
+/// A device is opened once, as inotify counts.
 #[test]
 fn a_device_is_opened_once() {
     let ways: Vec<Way> = all_ways();
@@ -119,7 +119,7 @@ fn a_device_is_opened_once() {
                 return;
             };
             let mut context = way.context();
-            // The name is in the cache from now on.
+            // The name is in the dentry cache from now on.
             std::fs::metadata(name.to_str().unwrap()).unwrap();
             for flags in [
                 libc::O_RDWR,
@@ -128,13 +128,13 @@ fn a_device_is_opened_once() {
             ] {
                 let events = rustix::fs::inotify::init(rustix::fs::inotify::CreateFlags::NONBLOCK);
                 let events = events.unwrap();
-                // Two events of a kind become one; but what is opened twice is also closed.
+                // Two equal events merge, but a device that is opened twice is also closed once.
                 let opens =
                     rustix::fs::inotify::WatchFlags::OPEN | rustix::fs::inotify::WatchFlags::CLOSE;
                 rustix::fs::inotify::add_watch(&events, &name, opens).unwrap();
                 let terminal = open(&mut context, &name, flags | libc::O_NOCTTY).unwrap();
-                let mut room = [0u8; 1024];
-                let length = rustix::io::read(&events, &mut room).unwrap();
+                let mut buffer = [0u8; 1024];
+                let length = rustix::io::read(&events, &mut buffer).unwrap();
                 assert_eq!(length / size_of::<libc::inotify_event>(), 1, "opened once");
                 drop(terminal);
             }
@@ -145,7 +145,7 @@ fn a_device_is_opened_once() {
 /// A terminal's master, and the name of its slave, which is not open.
 fn terminal() -> Result<(OwnedFd, CString), Skip> {
     let mut name = [0 as libc::c_char; 64];
-    // SAFETY: the buffer has the length that is said.
+    // SAFETY: the buffer has the given length.
     let (fd, failed) = unsafe {
         let fd = libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC);
         let failed = fd == -1

@@ -7,7 +7,7 @@ use laio_testing::oracle::{self, Difference, Plain, Program};
 use laio_testing::{Random, child, test_name};
 use std::time::Duration;
 
-/// How many programs for each back end without injected faults; a fifth of them for each fault.
+/// The number of programs for each back end without injected faults; each fault gets a fifth of it.
 const PROGRAMS: &str = "LAIO_PROGRAMS";
 const STEPS: usize = 40;
 
@@ -15,8 +15,8 @@ fn number_of_programs() -> usize {
     std::env::var(PROGRAMS).map_or(60, |text| text.parse().expect("LAIO_PROGRAMS is a number"))
 }
 
-/// Runs programs in one back end, in every mode; in a process where nobody else makes children, who would have copies
-/// of the ends of pipes that a program closes.
+/// Runs programs in one back end, in every mode, in a process of its own: a child of another test would have copies of
+/// the ends of pipes that a program closes.
 fn programs(test: &str, backend: BackendKind, without_ring: bool) {
     let count = number_of_programs();
     let limit = LIMIT * 6 + Duration::from_secs(count as u64);
@@ -37,9 +37,9 @@ fn programs(test: &str, backend: BackendKind, without_ring: bool) {
     });
 }
 
-/// So many programs in one way, without the steps whose text has one of these words in it.
+/// Runs this many programs in one way, without the steps whose text contains one of these words.
 pub(crate) fn check(way: &Way, random: &mut Random, count: usize, without: &[&str]) {
-    // The programs put into pipes what a usual one has room for.
+    // The programs need pipes of the usual size.
     if laio_testing::or_skip(laio_testing::temp::pipe_of(64 << 10)).is_none() {
         return;
     }
@@ -47,8 +47,8 @@ pub(crate) fn check(way: &Way, random: &mut Random, count: usize, without: &[&st
     for _ in 0..count {
         let _watched = watch(&way.to_string());
         if way.is_short() {
-            // The worlds close their descriptors behind the context's back, and it takes the next file with
-            // such a number for the stream that it was: a read may then be short.
+            // The programs close descriptors without the context's knowledge, so the context may take a file for the
+            // stream that had its number before: a read may then be short.
             kernel = self::kernel(way);
         }
         let mut program = program(way, random);
@@ -74,8 +74,8 @@ fn kernel(way: &Way) -> Through {
 fn program(way: &Way, random: &mut Random) -> Program {
     let mut program = Program::random(random, STEPS);
     if way.is_short() {
-        // Datagrams do not go in pieces, a read of a stream is over after the first, and what is bad in a
-        // list or a length is met too late.
+        // Datagrams do not go in pieces, a read of a stream ends after the first piece, and an error in a list or
+        // length comes too late.
         const NOT_SHORT: [&str; 8] = [
             "Packet",
             "PipeRead",
@@ -100,8 +100,8 @@ fn check_one(way: &Way, program: &Program, kernel: &mut Through) {
         assert_eq!(kernel.context.pending(), 0, "operations left in {way}");
         return;
     };
-    // It differs; in what is left of it, one that does not end is to be found sooner.
-    kernel.patience = Duration::from_secs(3);
+    // A difference was found; while the program is reduced, a call that hangs gets less time.
+    kernel.call_limit = Duration::from_secs(3);
     oracle::minimise(program, |smaller| match compare(smaller, kernel) {
         Ok(()) => false,
         Err(difference) => {
@@ -109,11 +109,11 @@ fn check_one(way: &Way, program: &Program, kernel: &mut Through) {
             true
         }
     });
-    panic!("{way} differs from the plain calls; made smaller:\n{found}");
+    panic!("{way} differs from the plain calls; reduced:\n{found}");
 }
 
-/// As [`oracle::compare`], with the plain calls on a thread without a ring. The kernel interrupts a thread
-/// that has one to start workers for it, and a blocking write that is interrupted ends early.
+/// [`oracle::compare`], with the plain calls on a thread without a ring. The kernel interrupts a thread
+/// that has a ring to start workers, and an interrupted blocking write ends early.
 fn compare(program: &Program, kernel: &mut Through) -> Result<(), Box<Difference>> {
     let plain = std::thread::scope(|scope| {
         let plain = scope.spawn(|| oracle::observe(program, &mut Plain));

@@ -1,8 +1,8 @@
-//! Opening FIFOs, and files with a lease, waits for others: never on the caller's thread.
+//! Opening FIFOs and leased files waits for other processes, but never on the caller's thread.
 
-use super::support::{Rescue, goes_on, result_of};
+use super::support::{Rescue, assert_works, result_of};
 use crate::harness::{
-    Arg, Mode, at_mut, call, cstring, finish, for_each_pending, nobody_reads, own, plain, start,
+    Arg, Mode, at_mut, call, cstring, finish, for_each_pending, has_no_reader, own, plain, start,
     wait_for,
 };
 use laio::{Context, Errno, Outcome};
@@ -35,7 +35,7 @@ impl Fifo {
         }
     }
 
-    /// Both ends at once, which never waits.
+    /// Opens both ends at once, which never waits.
     fn both(&self) -> File {
         OpenOptions::new()
             .read(true)
@@ -84,7 +84,7 @@ fn is_blocking(fd: &impl AsRawFd) -> bool {
     flags & libc::O_NONBLOCK as usize == 0
 }
 
-/// Opens an end nobody is at the other end of; nothing may come of it until somebody is.
+/// Opens one end without a peer, and asserts that the open stays in flight.
 #[track_caller]
 fn stays_open(context: &mut Context, outcome: Outcome) -> laio::Handle {
     let Outcome::Pending(handle) = outcome else {
@@ -106,13 +106,13 @@ fn the_reading_end_waits_for_a_writer() {
         let mut context = way.context();
         let outcome = fifo.open(&mut context, libc::O_RDONLY | libc::O_CLOEXEC);
         let handle = stays_open(&mut context, outcome);
-        goes_on(&mut context);
+        assert_works(&mut context);
         let path = fifo.path.clone();
         let (met, wait) = channel::<()>();
         let writer = std::thread::spawn(move || {
             let mut fifo = OpenOptions::new().write(true).open(path).expect("a FIFO");
             fifo.write_all(b"hello").expect("written");
-            // Until it is met: who leaves before is sometimes missed.
+            // Stays open until the peer has it too: the kernel sometimes misses a peer that closes before.
             let _ = wait.recv();
         });
         let fd = own(result_of(&mut context, handle));
@@ -130,7 +130,7 @@ fn the_writing_end_waits_for_a_reader() {
         let mut context = way.context();
         let outcome = fifo.open(&mut context, libc::O_WRONLY | libc::O_CLOEXEC);
         let handle = stays_open(&mut context, outcome);
-        goes_on(&mut context);
+        assert_works(&mut context);
         let path = fifo.path.clone();
         let reader = std::thread::spawn(move || {
             let mut bytes = Vec::new();
@@ -193,9 +193,9 @@ fn in_non_blocking_mode_nothing_waits() {
     });
 }
 
-/// A writer that waits in `open`, then writes and leaves at once: the reader that let it in gets all.
+/// A writer that waits in `open`, then writes and closes at once: the reader that completed its open gets all bytes.
 #[test]
-fn a_writer_that_waited_is_not_cheated() {
+fn a_waiting_writer_loses_no_byte() {
     for_each_pending(|way| {
         let rounds = if way.mode == Mode::Natural { 20 } else { 2 };
         for _ in 0..rounds {
@@ -204,7 +204,7 @@ fn a_writer_that_waited_is_not_cheated() {
             let path = fifo.path.clone();
             let (waits, waiting) = channel();
             let writer = std::thread::spawn(move || {
-                // SAFETY: gettid takes nothing.
+                // SAFETY: gettid takes no arguments.
                 waits.send(unsafe { libc::gettid() }).expect("a test");
                 let mut fifo = OpenOptions::new().write(true).open(path).expect("a FIFO");
                 fifo.write_all(b"hello").expect("written");
@@ -218,16 +218,16 @@ fn a_writer_that_waited_is_not_cheated() {
     });
 }
 
-/// A reader that waits in `open` and gets what is written.
+/// A reader that waits in `open` gets the bytes that are written afterwards.
 #[test]
-fn a_reader_that_waited_is_not_cheated() {
+fn a_waiting_reader_gets_all_bytes() {
     for_each_pending(|way| {
         let fifo = Fifo::new();
         let mut context = way.context();
         let path = fifo.path.clone();
         let (waits, waiting) = channel();
         let reader = std::thread::spawn(move || {
-            // SAFETY: gettid takes nothing.
+            // SAFETY: gettid takes no arguments.
             waits.send(unsafe { libc::gettid() }).expect("a test");
             let mut bytes = Vec::new();
             let mut fifo = File::open(path).expect("a FIFO");
@@ -267,8 +267,8 @@ fn a_waiting_open_is_cancelled() {
             let result = wait_for(&mut context, handle).result;
             assert_eq!(result, Err(Errno::CANCELED));
             assert!(
-                nobody_reads(libc::AT_FDCWD.arg(), &fifo.name),
-                "a reader has stayed behind"
+                has_no_reader(libc::AT_FDCWD.arg(), &fifo.name),
+                "the cancelled open has left a reader"
             );
         }
     });
@@ -280,7 +280,7 @@ fn a_leased_file_waits_for_its_holder() {
         let directory = laio_testing::temp::scratch();
         let path = directory.path().join("leased");
         std::fs::write(&path, b"leased").expect("a file");
-        // The signal that asks for the lease is for the holder to ignore: it looks by itself.
+        // The holder ignores the signal that announces a lease break: it checks the lease itself.
         let holder = File::open(&path).expect("a file");
         let take = [holder.arg(), libc::F_SETLEASE.arg(), libc::F_RDLCK.arg()];
         // SAFETY: ignoring a signal.
@@ -298,10 +298,10 @@ fn a_leased_file_waits_for_its_holder() {
         let Outcome::Pending(handle) = start(&mut context, libc::SYS_openat, args) else {
             panic!("opened under a lease");
         };
-        goes_on(&mut context);
+        assert_works(&mut context);
         give_back();
         drop(own(result_of(&mut context, handle)));
-        // For reading nobody has to be asked.
+        // An open for reading does not break a read lease.
         let reading = [libc::AT_FDCWD.arg(), name.arg(), libc::O_RDONLY.arg()];
         drop(own(call(&mut context, libc::SYS_openat, reading)));
     });

@@ -1,4 +1,4 @@
-//! Rule 12: where some calls are forbidden, operations use others.
+//! Rule 12: operations work where a filter forbids some calls.
 
 use super::differential;
 use super::support::{pipe, result_of};
@@ -12,7 +12,7 @@ use laio_testing::{Random, child, temp, test_name};
 
 const ERRNOS: [i32; 3] = [libc::EPERM, libc::ENOSYS, libc::EACCES];
 
-/// What must be the same everywhere.
+/// Calls whose results must be equal under each filter.
 fn behaves(context: &mut Context) {
     let background = context.backend() != BackendKind::Sync;
     files(context);
@@ -139,13 +139,13 @@ fn closed(context: &mut Context) {
     assert_eq!(broken, Err(Errno::PIPE));
 }
 
-/// All of it, in each back end that can be had, and random programs.
+/// Runs these calls in each back end that works here, and random programs.
 fn everywhere() {
     for_each_backend(|way| behaves(&mut way.context()));
     for_each_pending_backend(|way| {
         let mut random = Random::for_test();
         println!("seed {}", random.seed());
-        // The ring knows no filters: what only it may do, plain calls may not.
+        // The ring ignores filters: it may make calls that are forbidden as plain calls.
         differential::check(way, &mut random, 4, &["OpenResolved", "Flags("]);
     });
 }
@@ -174,7 +174,7 @@ fn io_uring_is_forbidden() {
     }
 }
 
-/// A filter that allows to set a ring up, but not to use it.
+/// A filter that permits making a ring, but not using it.
 #[test]
 fn only_entering_the_ring_is_forbidden() {
     let only = Forbid::new(&[libc::SYS_io_uring_enter], libc::EPERM);
@@ -227,7 +227,7 @@ fn all_of_it_is_forbidden() {
     });
 }
 
-/// The filter comes when the contexts are there, and have found out that nothing is forbidden.
+/// The filter comes after the contexts were made and have found that no call is forbidden.
 #[test]
 fn forbidden_after_the_context_was_made() {
     for errno in ERRNOS {

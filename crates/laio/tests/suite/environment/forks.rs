@@ -1,6 +1,6 @@
 //! Rule 10: a forked child has no operations, and does not affect the parent's.
 
-use super::support::{goes_on, pipe};
+use super::support::{assert_works, pipe};
 use crate::harness::{Arg, LIMIT, Mode, Way, all_ways, at_mut, collect, cstring, pending, plain};
 use laio::{Context, Errno};
 use laio_testing::limit::wait_until;
@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-/// A context with operations of each kind in flight: of a stream, and of a helper or a worker.
+/// A context with operations of each kind in flight: on a stream, and in a helper or worker.
 struct Parent {
     context: Context,
     reader: OwnedFd,
@@ -48,7 +48,7 @@ impl Parent {
         parent
     }
 
-    /// All operations come to their end here, once.
+    /// Asserts that all operations complete in the parent, once.
     fn end(mut self) {
         assert_eq!(self.context.pending(), 3);
         let both = [libc::AT_FDCWD.arg(), self.fifo.arg(), libc::O_RDWR.arg()];
@@ -69,9 +69,9 @@ impl Parent {
     }
 }
 
-/// Runs something in a forked child, which has to come to its end.
+/// Runs a body in a forked child, and asserts that the child ends.
 fn in_child(body: impl FnOnce()) {
-    // SAFETY: the child runs on with one thread, and leaves by _exit.
+    // SAFETY: the child has one thread, and leaves by _exit.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0, "fork");
     if pid == 0 {
@@ -96,7 +96,7 @@ fn pending_ways() -> Vec<Way> {
         .collect()
 }
 
-/// Each test forks, so it has a process without other threads for itself.
+/// Runs each test in a process without other threads, because it forks.
 fn alone(test: &str, body: impl Fn(&Way)) {
     child::check(LIMIT * 6, test, "", || {
         for way in pending_ways() {
@@ -107,7 +107,7 @@ fn alone(test: &str, body: impl Fn(&Way)) {
 }
 
 #[test]
-fn a_child_uses_the_context_anew() {
+fn a_child_starts_operations_of_its_own() {
     alone(test_name!(), |way| {
         let mut parent = Parent::new(way);
         let ring = parent.context.has_ring();
@@ -122,7 +122,7 @@ fn a_child_uses_the_context_anew() {
             for handle in handles {
                 assert_eq!(parent.context.cancel(handle), Err(Errno::NOENT));
             }
-            goes_on(&mut parent.context);
+            assert_works(&mut parent.context);
             let mut buffer = [0u8; 1];
             let file = std::fs::File::open("/proc/self/status").expect("a file");
             let args = [file.arg(), at_mut(&mut buffer), 1, 0];
@@ -130,26 +130,26 @@ fn a_child_uses_the_context_anew() {
                 crate::harness::call(&mut parent.context, libc::SYS_pread64, args),
                 Ok(1)
             );
-            // A child of the child, too.
-            in_child(|| goes_on(&mut parent.context));
-            goes_on(&mut parent.context);
+            // The same in a child of the child.
+            in_child(|| assert_works(&mut parent.context));
+            assert_works(&mut parent.context);
         });
-        goes_on_beside(&mut parent);
+        still_works(&mut parent);
         parent.end();
     });
 }
 
-/// The parent's context still works.
-fn goes_on_beside(parent: &mut Parent) {
+/// Asserts that the parent's context still works.
+fn still_works(parent: &mut Parent) {
     assert_eq!(parent.context.pending(), 3);
-    goes_on(&mut parent.context);
+    assert_works(&mut parent.context);
 }
 
 #[test]
 fn a_child_drops_a_context_that_it_never_used() {
     alone(test_name!(), |way| {
         let parent = Parent::new(way);
-        // Where the ring was mapped, the child may have something else.
+        // The child may map other memory where the parent's ring was mapped.
         let mut parent = Some(parent);
         in_child(|| {
             let maps: Vec<*mut libc::c_void> = (0..64).map(|_| map_page()).collect();
@@ -161,15 +161,15 @@ fn a_child_drops_a_context_that_it_never_used() {
             else {
                 unreachable!("taken once")
             };
-            // The directory is the parent's.
+            // The directory belongs to the parent.
             std::mem::forget(_directory);
             drop(context);
             for page in maps {
-                // SAFETY: mapped above, and nobody has unmapped it: that is what is tested.
+                // SAFETY: mapped above and not unmapped since: the test checks this.
                 unsafe { page.cast::<u8>().write_volatile(1) };
             }
             let mut next = way.context();
-            goes_on(&mut next);
+            assert_works(&mut next);
         });
         parent.expect("the parent's").end();
     });
@@ -193,7 +193,7 @@ fn a_child_that_ends_at_once_changes_nothing() {
         for _ in 0..3 {
             in_child(|| ());
         }
-        goes_on_beside(&mut parent);
+        still_works(&mut parent);
         parent.end();
     });
 }

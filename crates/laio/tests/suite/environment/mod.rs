@@ -1,7 +1,7 @@
-//! The environment of calls: stalls, threads, forks, filters, file systems, in every back end.
+//! Tests calls in their environment (stalls, threads, forks, filters, file systems), in every back end.
 //!
-//! Rules 9 to 12 of `DESIGN.md`, calls that must never stall the caller, and random programs compared
-//! with the plain calls. What the tests share is in [`harness`], and in [`support`].
+//! Covers rules 9 to 12 of the contract, calls that must never stall the caller, and random programs compared
+//! with the plain calls. The shared helpers are in [`harness`] and [`support`].
 
 mod support;
 

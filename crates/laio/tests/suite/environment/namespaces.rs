@@ -7,12 +7,12 @@ use laio_testing::{Skip, child, or_skip, test_name};
 /// Seconds by which the clocks differ: longer than any test may take.
 const AHEAD: i64 = 100_000;
 
-/// Status of a process that cannot have a time namespace.
+/// The exit status of a process that cannot have a time namespace.
 const NOT_HERE: i32 = 77;
 
-/// Runs a body in a child of this process; its exit status.
+/// Runs a body in a child of this process, and returns the exit status.
 fn in_child(body: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: the child ends without returning. It has one thread, as namespaces want it.
+    // SAFETY: the child ends without returning. It has one thread, which namespaces require.
     unsafe {
         let child = libc::fork();
         if child == 0 {
@@ -26,7 +26,7 @@ fn in_child(body: impl FnOnce() -> i32) -> i32 {
     }
 }
 
-/// Puts the children of this process into a time namespace of their own.
+/// Moves the children of this process into a new time namespace.
 fn new_time() -> bool {
     let offsets = format!("monotonic {AHEAD} 0\nboottime {AHEAD} 0\n");
     // SAFETY: a plain call.
@@ -34,7 +34,7 @@ fn new_time() -> bool {
     unshared && std::fs::write("/proc/self/timens_offsets", offsets).is_ok()
 }
 
-/// Sleeps until a point in time end then, and not when the machine's clock says so.
+/// A sleep until a point in time ends by the namespace's clock, not by the machine's.
 #[test]
 fn sleeps_end_by_the_clock_of_the_namespace() {
     let no_namespace = in_child(|| i32::from(!new_time())) != 0;
@@ -54,7 +54,10 @@ fn sleeps_end_by_the_clock_of_the_namespace() {
                     return NOT_HERE;
                 }
                 in_child(|| {
-                    assert!(uptime() > outside + AHEAD / 2, "the clock is another one");
+                    assert!(
+                        uptime() > outside + AHEAD / 2,
+                        "the clock is not the namespace's"
+                    );
                     let clocks = [
                         libc::CLOCK_MONOTONIC,
                         libc::CLOCK_BOOTTIME,

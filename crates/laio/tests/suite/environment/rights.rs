@@ -1,7 +1,7 @@
-//! Rights that a thread drops or gains apply to its calls in the background.
+//! Calls in the background have the rights that the thread has when it makes them.
 //!
-//! Each way of changing them, at each time, in each back end: what laio answers is what the plain call answers at that
-//! moment. Each combination runs in a process of its own, forked from one that does nothing else.
+//! The tests change rights in each way, at each time, in each back end, and compare laio's results with those of the
+//! plain calls at that moment. Each combination runs in a process of its own, forked from a process with one thread.
 
 use crate::harness::{LIMIT, Way, call, for_each_backend};
 use laio::{BackendKind, Context, Errno};
@@ -20,7 +20,7 @@ mod operations;
 use changes::Change;
 use operations::Place;
 
-/// When the rights change.
+/// The point in time at which the rights change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     /// Before the context is made.
@@ -29,12 +29,12 @@ enum When {
     Fresh,
     /// With a context whose helpers, ring workers and carriers have made all calls once.
     Used,
-    /// As `Used`, by a thread without `CAP_SYS_ADMIN`: Landlock cannot have restricted it unseen, so helpers serve
-    /// more than one of its calls.
+    /// Like `Used`, by a thread without `CAP_SYS_ADMIN`: Landlock cannot have restricted it unnoticed, so each helper
+    /// serves more than one of its calls.
     Shared,
-    /// As `Used`, by a call through the context.
+    /// Like `Used`, by a call through the context.
     Through,
-    /// As `Through`, and the program has promised that the rights change in no other way.
+    /// Like `Through`, and the program has promised that the rights change in no other way.
     Settled,
 }
 
@@ -52,7 +52,7 @@ const TIMES: [When; 6] = [
 enum Ended {
     Well,
     Skipped,
-    /// The back end `activations` ends a process whose rights were changed behind its back.
+    /// The back end `activations` ends a process whose rights were changed without laio.
     Aborted,
     Badly(i32),
     Never,
@@ -177,8 +177,8 @@ fn everywhere(test: &str, change: &Change) {
                 Ended::Well => {}
                 Ended::Skipped => {
                     let what = format!("{} {when:?} in {way}", change.name);
-                    // Its context may need what the change takes away; and without the right to administrate some changes
-                    // cannot be made.
+                    // The context may need rights that the change takes away; and some changes require the capability
+                    // CAP_SYS_ADMIN.
                     let need = if carried || when == When::Shared {
                         laio_testing::INAPPLICABLE
                     } else {
@@ -186,7 +186,7 @@ fn everywhere(test: &str, change: &Change) {
                     };
                     laio_testing::skip(need, what);
                 }
-                // As documented: a hand-off would give the rights back.
+                // As documented: a hand-off would restore the rights.
                 Ended::Aborted if carried && behind_its_back(change, when) => {}
                 ended => panic!("{} {when:?} in {way}: {ended:?}", change.name),
             }
@@ -203,7 +203,7 @@ fn as_root(test: &str, body: impl Fn(&Way) -> i32) {
 }
 
 fn ended_in_children(test: &str, body: impl Fn(&Way)) {
-    // SAFETY: geteuid takes nothing.
+    // SAFETY: geteuid takes no arguments.
     if unsafe { libc::geteuid() } != 0 {
         return laio_testing::skip("root", "only root has rights to give up");
     }
@@ -215,14 +215,14 @@ fn ended_in_children(test: &str, body: impl Fn(&Way)) {
     skipped.for_each(|line| println!("{line}"));
 }
 
-/// Whether the rights change while a context is there, and not through it.
+/// Whether the rights change without laio while a context exists.
 fn behind_its_back(change: &Change, when: When) -> bool {
     matches!(when, When::Fresh | When::Used | When::Shared) || change.back.is_some()
 }
 
-/// What a forked process says when this machine has not what the change needs.
+/// The exit status if this machine lacks a feature that the change needs.
 const SKIPPED: i32 = 77;
-/// What it says when the change does not go together with the back end or the time.
+/// The exit status if the change is impossible with this back end or at this time.
 const DOES_NOT_APPLY: i32 = 0;
 
 fn scenario(way: &Way, change: &Change, when: When) -> i32 {
@@ -238,7 +238,7 @@ fn scenario(way: &Way, change: &Change, when: When) -> i32 {
         changes::drop_administration();
     }
     let made = |context: Result<Context, Errno>| {
-        // `activations` looks at files below /proc, which the thread may have lost by then.
+        // `activations` reads files below /proc, which the thread may have lost access to.
         let needs_files = way.backend == BackendKind::Activations;
         context
             .inspect_err(|errno| assert!(needs_files, "no context: {errno}"))
@@ -273,8 +273,8 @@ fn scenario(way: &Way, change: &Change, when: When) -> i32 {
         Ok(()) => {}
         Err(errno) => {
             println!("{} {when:?}: {errno}", change.name);
-            // Some changes are refused to a process with threads, or to a thread without capabilities; but alone
-            // and with all rights it can make each, unless the machine forbids that.
+            // The kernel refuses some changes to a process with threads, or to a thread without capabilities; but a
+            // single thread with all rights can make each change, unless the machine forbids it.
             return match when {
                 When::Before => SKIPPED,
                 _ => DOES_NOT_APPLY,
@@ -297,8 +297,8 @@ fn scenario(way: &Way, change: &Change, when: When) -> i32 {
     0
 }
 
-/// What laio answers is what the plain call answers; more than once, since the first call may change who makes the
-/// next.
+/// Asserts that laio's results equal those of the plain calls; more than once, since the first call may change which
+/// helper makes the next one.
 fn compare(place: &Place, context: &mut Context, stage: &str) {
     for round in 0..2 {
         let plain = place.outcomes(&format!("plain-{stage}-{round}"), &mut |number, args| {
@@ -321,8 +321,8 @@ fn plainly(number: c_long, args: [usize; 6]) -> Result<usize, Errno> {
 
 /// Runs a body in a forked process, which has no other threads.
 fn in_a_fork(body: impl FnOnce() -> i32) -> Ended {
-    // SAFETY: this process has no threads but those of the test harness, which hold no locks now; the child leaves by
-    // _exit.
+    // SAFETY: the only other threads of this process are the test harness's, which hold no locks now; the child leaves
+    // by _exit.
     let process = unsafe { libc::fork() };
     assert!(process >= 0, "fork: {}", std::io::Error::last_os_error());
     if process == 0 {

@@ -1,6 +1,6 @@
 //! A hanging file-system server never blocks the caller.
 
-use super::support::{Rescue, goes_on_with, pipe, result_of};
+use super::support::{Rescue, assert_works_with, pipe, result_of};
 use crate::harness::{
     Arg, LIMIT, Way, at_mut, bytes_of, call, cstring, for_each_pending_backend, later, own, start,
     zeroed,
@@ -16,14 +16,14 @@ use std::time::Duration;
 
 const CONTENTS: &[u8] = b"contents of a file";
 
-/// Mounted, with a file and a directory, and released when a test takes too long.
+/// A mounted file system with a file and a directory; it releases its requests when a test takes too long.
 struct Server {
     fs: Arc<FaultFs>,
     file: CString,
     directory: CString,
-    /// Made early: a close that hangs has freed the descriptor's number already.
+    /// Opened early: a close that hangs has freed the descriptor's number already.
     pipe: (OwnedFd, OwnedFd),
-    /// So that a test that fails ends.
+    /// Releases all requests after a time limit, so that a failing test ends.
     _last_resort: Rescue,
 }
 
@@ -67,22 +67,22 @@ impl Server {
         })
     }
 
-    /// Makes a call whose request hangs. The caller goes on meanwhile.
+    /// Makes a call whose request hangs, and asserts that the caller continues.
     #[track_caller]
     fn hangs(&self, context: &mut Context, kind: Kind, what: Call) -> Handle {
         self.fs.set(kind, Fault::Hang);
         let rescue = self.rescue();
         // SAFETY: the tests wait for every operation before they leave their buffers.
         let outcome = unsafe { context.call(what) };
-        // What the ring is given in a batch starts here at the latest.
+        // Submits the ring's batch.
         context.flush().expect("flush");
         let hung = self.fs.wait_hung(1, LIMIT);
         rescue.was_not_needed();
-        assert!(hung, "{kind:?}: the request has not come");
+        assert!(hung, "{kind:?}: the server has no request");
         let Outcome::Pending(handle) = outcome else {
             panic!("{kind:?}: done while the server hangs: {outcome:?}");
         };
-        goes_on_with(context, &self.pipe);
+        assert_works_with(context, &self.pipe);
         handle
     }
 
@@ -91,7 +91,7 @@ impl Server {
         self.fs.clear_all();
     }
 
-    /// It hangs, is released, and has this result.
+    /// Makes a call that hangs, releases it, and asserts its result.
     #[track_caller]
     fn hangs_and_ends(
         &self,
@@ -144,7 +144,7 @@ fn looking_a_name_up() {
                 Ok(0)
             );
             if cached {
-                // Known from now on, until it is renamed.
+                // Cached from now on, until it is renamed.
                 break;
             }
         }
@@ -161,7 +161,7 @@ fn looking_a_name_up() {
 fn opening_a_file() {
     on_servers(|way, server, _| {
         let mut context = way.context();
-        // Known by name, where names are cached.
+        // The name is cached, if the mount caches names.
         drop(server.open(false));
         for flags in [
             libc::O_RDONLY,
@@ -256,7 +256,7 @@ fn asking_for_attributes() {
                 Ok(0)
             );
             assert_eq!(stat.st_size as usize, CONTENTS.len());
-            // The end of the file is the server's to know.
+            // Only the server knows the end of the file.
             let what = Call::new(libc::SYS_lseek, [file.arg(), 0, libc::SEEK_END.arg()]);
             let end = server.hangs_and_ends(&mut context, Kind::Getattr, what);
             assert_eq!(end, Ok(CONTENTS.len()));
@@ -283,7 +283,7 @@ fn asking_for_attributes() {
 fn closing() {
     on_servers(|way, server, _| {
         let mut context = way.context();
-        // Opened elsewhere, so that the context has never seen it.
+        // Opened without the context, so that the context has no hint about it.
         let foreign = server.open(false).into_raw_fd();
         let what = Call::new(libc::SYS_close, [foreign.arg()]);
         assert_eq!(
@@ -369,7 +369,7 @@ fn changing_names() {
     });
 }
 
-/// A server that notices signals gives up a request whose operation is cancelled.
+/// A server that sees FUSE interrupts gives up a request whose operation is cancelled.
 #[test]
 fn cancelling() {
     on_servers(|way, server, cached| {
@@ -401,7 +401,7 @@ fn cancelling() {
         ];
         for (kind, what) in requests {
             if cached && kind == Kind::Read {
-                // The kernel waits for the page then, which no signal ends.
+                // The kernel then waits for the page, and no signal interrupts this wait.
                 continue;
             }
             let handle = server.hangs(&mut context, kind, what);
@@ -422,7 +422,7 @@ fn cancelling() {
     });
 }
 
-/// With a server that ignores signals, dropping the context waits until it has answered.
+/// With a server that ignores interrupts, dropping the context waits until the server has answered.
 #[test]
 fn dropping_the_context_waits_for_the_buffers() {
     for_each_pending_backend(|way| {
@@ -449,16 +449,20 @@ fn dropping_the_context_waits_for_the_buffers() {
             move || fs.release(Released::Served)
         });
         drop(context);
-        assert_eq!(fs.hung(), 0, "the context is gone, the request is not");
+        assert_eq!(
+            fs.hung(),
+            0,
+            "the context is dropped, but a request still hangs"
+        );
         assert_eq!(releaser.join().expect("a releaser"), 1);
-        // Nothing writes to it from here on.
+        // No operation writes to the buffer from here on.
         let before = buffer;
         std::thread::yield_now();
         assert_eq!(bytes_of(&buffer), bytes_of(&before));
     });
 }
 
-/// A file system that was mounted later, and noticed by the next `poll`, whatever its time-out.
+/// A file system that is mounted after the context was made; the next `poll` notices the mount, whatever its timeout.
 #[test]
 fn mounted_after_the_context_was_made() {
     child::check(LIMIT * 6, test_name!(), "", || {
@@ -469,7 +473,7 @@ fn mounted_after_the_context_was_made() {
         for time in times {
             for_each_pending_backend(|way| {
                 let mut context = way.context();
-                // An idle poll before, as event loops make them.
+                // Polls while idle first, like an event loop.
                 let mut completions = Vec::new();
                 assert_eq!(context.poll(&mut completions, time), Ok(0));
                 let Some(server) = Server::mount(true) else {
@@ -484,7 +488,7 @@ fn mounted_after_the_context_was_made() {
     });
 }
 
-/// Goes to a mount namespace where no file system has a server, if that is permitted.
+/// Enters a mount namespace where no file system has a server, if that is permitted.
 fn without_other_servers() -> bool {
     let (root, none) = (c"/".as_ptr(), std::ptr::null());
     // SAFETY: strings, and flags that need no data.
@@ -507,7 +511,7 @@ fn without_other_servers() -> bool {
     alone
 }
 
-/// Mounted on the way of a name that begins elsewhere, by a link, and left by one.
+/// A name that begins on another file system, and reaches or leaves the mounted one by a symbolic link.
 #[test]
 fn through_links() {
     on_servers(|way, server, _| {

@@ -12,18 +12,18 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Makes the calls of a random program through a context, each to its end.
+/// Makes each call of a random program through a context, and waits for its result.
 pub(crate) struct Through {
     pub(crate) context: Context,
-    /// After so long a call is taken for one that never ends.
-    pub(crate) patience: Duration,
+    /// After this time a call counts as one that never ends.
+    pub(crate) call_limit: Duration,
 }
 
 impl Through {
     pub(crate) fn new(context: Context) -> Through {
         Through {
             context,
-            patience: LIMIT,
+            call_limit: LIMIT,
         }
     }
 }
@@ -40,13 +40,13 @@ impl Kernel for Through {
 }
 
 impl Through {
-    /// Gives up after a while, so that a program that hangs can be made smaller too.
+    /// Cancels a call after a while, so that a program that hangs can be reduced too.
     fn finish(&mut self, outcome: Outcome) -> Result<usize, Errno> {
         let Outcome::Pending(handle) = outcome else {
             return finish(&mut self.context, outcome);
         };
         let mut completions = Vec::new();
-        let end = Instant::now() + self.patience;
+        let end = Instant::now() + self.call_limit;
         while completions.is_empty() {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -68,15 +68,15 @@ pub(crate) fn pipe() -> (OwnedFd, OwnedFd) {
     temp::pipe()
 }
 
-/// Other calls on the context go on, while an operation in flight hangs.
+/// Asserts that other calls on the context work while an operation in flight hangs.
 #[track_caller]
-pub(crate) fn goes_on(context: &mut Context) {
-    goes_on_with(context, &pipe());
+pub(crate) fn assert_works(context: &mut Context) {
+    assert_works_with(context, &pipe());
 }
 
-/// As [`goes_on`], with a pipe made before.
+/// [`assert_works`], with a pipe that exists already.
 #[track_caller]
-pub(crate) fn goes_on_with(context: &mut Context, (reader, writer): &(OwnedFd, OwnedFd)) {
+pub(crate) fn assert_works_with(context: &mut Context, (reader, writer): &(OwnedFd, OwnedFd)) {
     let mut buffer = [0u8; 4];
     let args = [reader.as_raw_fd() as usize, at_mut(&mut buffer), 4];
     let read = pending(context, libc::SYS_read, args);
@@ -90,7 +90,7 @@ pub(crate) fn goes_on_with(context: &mut Context, (reader, writer): &(OwnedFd, O
     assert_eq!(&buffer[..2], b"on");
 }
 
-/// The result of an operation, which need not be the only one.
+/// The result of an operation; others may be in flight.
 #[track_caller]
 pub(crate) fn result_of(context: &mut Context, handle: Handle) -> Result<usize, Errno> {
     let completion = collect(context, 1)[0];
@@ -101,8 +101,8 @@ pub(crate) fn result_of(context: &mut Context, handle: Handle) -> Result<usize, 
     completion.result
 }
 
-/// Does something when a test takes too long, so that a call which stalls the caller makes the test fail
-/// and not hang.
+/// Runs an action when a test takes too long, so that a call which stalls the caller makes the test fail
+/// instead of hanging.
 pub(crate) struct Rescue {
     needed: Arc<AtomicBool>,
     over: Option<Sender<()>>,
@@ -133,7 +133,7 @@ impl Rescue {
         }
     }
 
-    /// Fails if the call has returned only because it was rescued.
+    /// Fails if the call returned only because of the action.
     #[track_caller]
     pub(crate) fn was_not_needed(mut self) {
         self.stop();
@@ -142,7 +142,7 @@ impl Rescue {
 
     fn stop(&mut self) {
         if let Some(over) = self.over.take() {
-            // It may be rescuing already.
+            // The action may be running already.
             let _ = over.send(());
         }
         if let Some(thread) = self.thread.take() {

@@ -1,9 +1,9 @@
-//! Rule 9, the calls that belong to a thread; and many threads, each with its contexts.
+//! Rule 9: calls that act on the calling thread; and many threads, each with its contexts.
 
 use super::support::{pipe, result_of};
 use crate::harness::{
     Arg, LIMIT, Way, all_ways, at, at_mut, call, collect, cstring, for_each,
-    for_each_pending_backend, nobody_reads, own, pending, plain, zeroed,
+    for_each_pending_backend, has_no_reader, own, pending, plain, zeroed,
 };
 use laio::{BackendKind, Call, Context, Errno, Handle, Outcome};
 use laio_testing::Random;
@@ -20,15 +20,15 @@ fn inline<const N: usize>(
     // SAFETY: as for `start`: the call is over when this returns.
     match unsafe { context.call(Call::new(number, args)) } {
         Outcome::Done(result) => result,
-        Outcome::Pending(_) => panic!("a call that belongs to the thread went to the background"),
+        Outcome::Pending(_) => panic!("a call that acts on the thread went to the background"),
     }
 }
 
 #[test]
-fn calls_that_belong_to_the_thread_run_on_it() {
+fn calls_that_act_on_the_thread_run_on_it() {
     for_each(|way| {
         let mut context = way.context();
-        // SAFETY: gettid takes nothing.
+        // SAFETY: gettid takes no arguments.
         let thread = unsafe { libc::gettid() } as usize;
         assert_eq!(inline(&mut context, libc::SYS_gettid, []), Ok(thread));
         let mask = 1u64 << (libc::SIGUSR2 - 1);
@@ -51,7 +51,7 @@ fn calls_that_belong_to_the_thread_run_on_it() {
 }
 
 #[test]
-fn calls_that_make_no_sense_are_refused() {
+fn calls_that_cannot_work_are_refused() {
     let refused = [
         (libc::SYS_clone, Errno::NOSYS),
         (libc::SYS_clone3, Errno::NOSYS),
@@ -77,7 +77,7 @@ fn calls_that_make_no_sense_are_refused() {
     });
 }
 
-/// Operations of one context, with what they must come to.
+/// Operations of one context, with their expected results.
 struct Mixed {
     context: Context,
     pipes: Vec<(OwnedFd, OwnedFd)>,
@@ -95,7 +95,7 @@ impl Mixed {
         }
     }
 
-    /// Reads that wait, calls that do not, then what the reads wait for; some are cancelled.
+    /// Starts reads that block, makes calls that do not, then writes what the reads wait for; cancels some.
     fn round(&mut self, random: &mut Random, round: usize) {
         let background = self.context.backend() != BackendKind::Sync;
         let mut reads: HashMap<Handle, usize> = HashMap::new();
@@ -133,7 +133,7 @@ impl Mixed {
         assert_eq!(self.context.pending(), 0);
     }
 
-    /// A file, made, written, read and removed, while the reads are in flight.
+    /// Makes, writes, reads and removes a file while the reads are in flight.
     fn files(&mut self, round: usize, ended: &mut Vec<laio::Completion>) {
         let name = cstring(self.directory.path().join(format!("file{round}")));
         let here = libc::AT_FDCWD.arg();
@@ -179,7 +179,7 @@ fn natural_ways() -> Vec<Way> {
     all_ways()
         .into_iter()
         .filter(|way| way.mode == crate::harness::Mode::Natural)
-        // Refused beside contexts with a ring, which serves one kernel thread.
+        // Fails next to contexts with a ring, because a ring serves one kernel thread.
         .filter(|way| way.backend != BackendKind::Activations)
         .collect()
 }
@@ -228,7 +228,7 @@ fn several_contexts_on_one_thread() {
     }
 }
 
-/// A thread that ends drops its context, which cancels what is in flight and waits for it.
+/// The end of a thread drops its context, which cancels its operations and waits for them.
 #[test]
 fn a_thread_ends_with_operations_in_flight() {
     for_each_pending_backend(|way| {
@@ -240,7 +240,7 @@ fn a_thread_ends_with_operations_in_flight() {
         assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o600) }, 0);
         let (read_end, fifo_name) = (reader.arg(), fifo.clone());
         let thread = std::thread::spawn(move || {
-            // Buffers of a context that is dropped with it are free afterwards.
+            // The buffers of a dropped context are free afterwards.
             let mut buffers = [[0u8; 8]; 2];
             let mut context = way.context();
             for buffer in &mut buffers {
@@ -254,15 +254,15 @@ fn a_thread_ends_with_operations_in_flight() {
             buffers
         });
         assert_eq!(thread.join().expect("the thread"), [[0; 8]; 2]);
-        // Nobody is left to take what comes now.
+        // No read takes these bytes.
         assert_eq!(
             plain(libc::SYS_write, [writer.arg(), c"text".arg(), 4]),
             Ok(4)
         );
         assert_eq!(laio_testing::temp::drain(&reader), b"text");
         assert!(
-            nobody_reads(libc::AT_FDCWD.arg(), &fifo),
-            "a reader has stayed behind"
+            has_no_reader(libc::AT_FDCWD.arg(), &fifo),
+            "the cancelled open has left a reader"
         );
     });
 }
@@ -289,9 +289,10 @@ fn a_notifier_outlives_its_context() {
     });
 }
 
-/// A ring serves one kernel thread, and carriers are several: one of the two is refused, or does without.
+/// A ring serves one kernel thread, and carriers are several: a context of the second kind fails or works without a
+/// ring.
 #[test]
-fn carriers_and_rings_do_not_meet_on_a_thread() {
+fn carriers_and_rings_exclude_each_other_on_a_thread() {
     let activations = Way::natural(BackendKind::Activations);
     let carried = match Context::new(activations.options()) {
         Ok(carried) => carried,

@@ -1,4 +1,4 @@
-//! What system calls take and return: descriptors, addresses, structs and names.
+//! Arguments and results of system calls: descriptors, addresses, structs and names.
 
 use laio::Errno;
 use std::ffi::CString;
@@ -50,23 +50,23 @@ pub(crate) fn at_mut<T: ?Sized>(value: &mut T) -> usize {
     std::ptr::from_mut(value).cast::<u8>() as usize
 }
 
-/// A struct of the kernel's, all zeros.
+/// Returns a kernel struct of zeros.
 pub(crate) fn zeroed<T: Copy>() -> T {
     // SAFETY: used for the C structs of libc only, for which all zeros is a valid value.
     unsafe { std::mem::zeroed() }
 }
 
-/// The bytes of a struct of the kernel's.
+/// The bytes of a kernel struct.
 pub(crate) fn bytes_of<T: Copy>(value: &T) -> &[u8] {
     // SAFETY: made by `zeroed`, so that padding is initialised too.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
-/// Takes a descriptor that a call has returned.
+/// Takes ownership of a descriptor that a call has returned.
 #[track_caller]
 pub(crate) fn own(result: Result<usize, Errno>) -> OwnedFd {
     let fd = result.expect("a descriptor");
-    // SAFETY: a call has just made it, and nobody else knows it.
+    // SAFETY: a call has just made it, and no other code knows its number.
     unsafe { OwnedFd::from_raw_fd(fd as i32) }
 }
 

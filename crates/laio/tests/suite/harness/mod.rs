@@ -1,5 +1,5 @@
-//! Helpers shared by the contract tests: back ends and modes, finishing operations, comparing with
-//! plain calls.
+//! Helpers of the contract tests: back ends and modes, finishing operations, comparison with plain
+//! calls.
 
 use laio::{BackendKind, Call, Completion, Context, Errno, Handle, Inject, Options, Outcome};
 use std::ffi::{CString, c_long};
@@ -22,17 +22,17 @@ pub(crate) use arguments::{
 pub(crate) use laio_testing::watchdog::watch;
 #[allow(unused_imports)]
 pub(crate) use waits::{
-    nobody_reads, wait_until_alone, wait_until_ready, wait_until_refused, wait_until_there,
+    has_no_reader, wait_until_closed, wait_until_ready, wait_until_refused, wait_until_there,
 };
 
-/// A generous bound on anything that must end. It is about "hangs", not about "slow": of a machine that does much else
-/// a test gets a twentieth.
+/// A bound on everything that must end. It detects hangs, not slowness: a loaded machine may give a test a
+/// twentieth of its time.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// Narrows every test to the ways whose name contains this.
+/// Restricts every test to the ways whose name contains this string.
 const ONLY: &str = "LAIO_CONTRACT_WAY";
 
-/// Shows what each scenario writes down, as it does so.
+/// Prints each note of a scenario when it is made.
 const TRACE: &str = "LAIO_CONTRACT_TRACE";
 
 /// A fault that the engine imposes on itself; see [`Inject`].
@@ -55,7 +55,7 @@ const MODES: [Mode; 6] = [
     Mode::AttemptsFail,
 ];
 
-/// A back end and a mode: one way in which every test is run.
+/// A back end and a mode, in which a test runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Way {
     pub(crate) backend: BackendKind,
@@ -64,7 +64,7 @@ pub(crate) struct Way {
 }
 
 impl Way {
-    // For the other test programs that share this file.
+    // Used by the other test programs that include this file.
     #[allow(dead_code)]
     pub(crate) const fn natural(backend: BackendKind) -> Way {
         Way {
@@ -99,18 +99,18 @@ impl Way {
         Context::new(change(self.options())).expect("a context")
     }
 
-    /// Whether a call that blocks becomes an operation, rather than blocking the caller.
+    /// Whether a call that would block becomes an operation instead of blocking the caller.
     pub(crate) fn goes_to_background(&self) -> bool {
         self.backend != BackendKind::Sync && self.mode != Mode::ForceInline
     }
 
-    /// Whether transfers go in pieces of a few bytes: tests then move less, and nothing that has to go
-    /// in one piece (records of an eventfd, datagrams through `write`).
+    /// Whether transfers move a few bytes at a time: tests then move less, and nothing that needs a single transfer
+    /// (values of an eventfd, datagrams through `write`).
     pub(crate) fn is_short(&self) -> bool {
         self.mode == Mode::ShortTransfer
     }
 
-    /// Whether an attempt is made for calls on streams, at least.
+    /// Whether the back end makes an attempt at least for calls on streams.
     pub(crate) fn tries_streams(&self) -> bool {
         matches!(
             self.backend,
@@ -122,7 +122,7 @@ impl Way {
         )
     }
 
-    /// Whether an attempt is made for calls that may block.
+    /// Whether the back end makes an attempt for calls that may block.
     pub(crate) fn is_lazy(&self) -> bool {
         self.backend == BackendKind::Lazy && self.mode == Mode::Natural
     }
@@ -139,8 +139,8 @@ impl fmt::Display for Way {
     }
 }
 
-/// So many helpers, also for calls that wait; beyond them these queue.
-// Not all of the test programs that share this file use it.
+/// Options with this number of helpers of each lane; further calls queue.
+// Each test program that includes this file uses only a part of it.
 #[allow(dead_code)]
 pub(crate) fn with_helpers(options: Options, helpers: u32) -> Options {
     options
@@ -149,8 +149,8 @@ pub(crate) fn with_helpers(options: Options, helpers: u32) -> Options {
         .back_pressure(laio::BackPressure::Wait)
 }
 
-/// All back ends in one mode, but those in which the mode changes nothing. Those that cannot be had are left
-/// out.
+/// All back ends in one mode, without those in which the mode has no effect and those that this machine does not
+/// support.
 fn backends(mode: Mode) -> Vec<Way> {
     static THERE: OnceLock<Vec<BackendKind>> = OnceLock::new();
     let there = THERE.get_or_init(|| {
@@ -180,15 +180,16 @@ fn backends(mode: Mode) -> Vec<Way> {
     });
     ways.retain(|way| match mode {
         Mode::Natural => true,
-        // Nothing goes to the background there.
+        // In `sync` no call goes to the background.
         Mode::ForceInline | Mode::ShortTransfer => way.backend != BackendKind::Sync,
-        // Without attempts there are none to fail or to leave out.
+        // A back end without attempts cannot fail or skip them.
         Mode::ForceBlock | Mode::FalseEof | Mode::AttemptsFail => way.tries_streams(),
     });
     ways
 }
 
-/// Not in every environment: see `docs/decisions/030-traps-environment.md`. Asked each time, because tests change theirs.
+/// Whether a back end works here: see `docs/decisions/030-traps-environment.md`. Not cached, because tests change their
+/// environment.
 fn has_activations() -> bool {
     let context = Context::new(Options::new().backend(BackendKind::Activations));
     if let Err(errno) = &context {
@@ -197,8 +198,8 @@ fn has_activations() -> bool {
     context.is_ok()
 }
 
-/// Says that a back end is left out. A child process may have been forbidden what it needs, which is no fault of the
-/// machine; that is found in the first process, which has the same tests.
+/// Reports that a back end is skipped. A child process may lack it because of its own filter, which is not a skip: the
+/// parent process runs the same tests.
 fn lacks(backend: BackendKind, errno: Errno) {
     let reason = format!("the back end {backend}: {errno}");
     let need = match backend {
@@ -207,18 +208,18 @@ fn lacks(backend: BackendKind, errno: Errno) {
         _ => "activations",
     };
     match laio_testing::child::is_child() || NARROWED.with_borrow(|only| !only.1.is_empty()) {
-        true => println!("left out in this process: {reason}"),
+        true => println!("not available in this process: {reason}"),
         false => laio_testing::skip(need, reason),
     }
 }
 
 std::thread_local! {
-    /// Narrows the tests of this thread to some modes, and says which calls are forbidden to it.
+    /// Restricts the tests of this thread to some modes, and notes which calls are forbidden to it.
     static NARROWED: std::cell::RefCell<(Vec<Mode>, Vec<c_long>)> =
         const { std::cell::RefCell::new((Vec::new(), Vec::new())) };
 }
 
-/// Runs tests in some modes only (an empty list is for all), where some calls are forbidden.
+/// Runs tests in these modes only (an empty list means all), with these calls forbidden.
 pub(crate) fn narrowed(modes: &[Mode], forbidden: &[c_long], body: impl FnOnce()) {
     NARROWED.set((modes.to_vec(), forbidden.to_vec()));
     body();
@@ -236,12 +237,13 @@ pub(crate) fn all_ways() -> Vec<Way> {
         .collect()
 }
 
-/// Runs a test in every back end and mode. What the calls wait for must come by itself: some ways block.
+/// Runs a test in every back end and mode. Events that a call waits for must come without the caller's help, because
+/// some ways block the caller.
 pub(crate) fn for_each(body: impl Fn(&Way)) {
     run(all_ways(), body);
 }
 
-/// Runs a test in every back end and mode in which a call that blocks goes to the background.
+/// Runs a test in every back end and mode in which a call that would block goes to the background.
 pub(crate) fn for_each_pending(body: impl Fn(&Way)) {
     run(
         all_ways()
@@ -291,7 +293,7 @@ fn run(ways: Vec<Way>, body: impl Fn(&Way)) {
     );
 }
 
-/// The result of a call, waiting for it if it went to the background.
+/// Returns the result of a call; waits for it if the call went to the background.
 #[track_caller]
 pub(crate) fn finish(context: &mut Context, outcome: Outcome) -> Result<usize, Errno> {
     match outcome {
@@ -311,7 +313,7 @@ pub(crate) fn wait_for(context: &mut Context, handle: Handle) -> Completion {
     completions[0]
 }
 
-/// So many completions, in the order of delivery; no more may come.
+/// Returns this many completions in the order of delivery, and asserts that no more arrive.
 #[track_caller]
 pub(crate) fn collect(context: &mut Context, count: usize) -> Vec<Completion> {
     let limit = scaled(LIMIT);
@@ -327,7 +329,11 @@ pub(crate) fn collect(context: &mut Context, count: usize) -> Vec<Completion> {
         );
         let before = completions.len();
         let returned = context.poll(&mut completions, Some(left)).expect("poll");
-        assert_eq!(returned, completions.len() - before, "what poll returns");
+        assert_eq!(
+            returned,
+            completions.len() - before,
+            "the count that poll returns"
+        );
     }
     assert_eq!(completions.len(), count, "completions: {completions:?}");
     let mut handles: Vec<Handle> = completions
@@ -344,8 +350,8 @@ pub(crate) fn collect(context: &mut Context, count: usize) -> Vec<Completion> {
     completions
 }
 
-/// Makes a call in a context. What the pointers point to must live until it is over: the tests see to
-/// that, by waiting for every operation before they leave their buffers.
+/// Makes a call in a context. The caller keeps the memory behind the pointers until the call is over: tests wait for
+/// every operation before they drop their buffers.
 pub(crate) fn start<const N: usize>(
     context: &mut Context,
     number: c_long,
@@ -355,7 +361,7 @@ pub(crate) fn start<const N: usize>(
     unsafe { context.call(Call::new(number, args)) }
 }
 
-/// As [`start`], and the call must have gone to the background.
+/// Like [`start`], and asserts that the call went to the background.
 #[track_caller]
 pub(crate) fn pending<const N: usize>(
     context: &mut Context,
@@ -368,7 +374,7 @@ pub(crate) fn pending<const N: usize>(
     }
 }
 
-/// As [`start`], and then [`finish`].
+/// [`start`], then [`finish`].
 #[track_caller]
 pub(crate) fn call<const N: usize>(
     context: &mut Context,
@@ -379,7 +385,7 @@ pub(crate) fn call<const N: usize>(
     finish(context, outcome)
 }
 
-/// The plain system call.
+/// Makes the plain system call.
 pub(crate) fn plain<const N: usize>(number: c_long, args: [usize; N]) -> Result<usize, Errno> {
     let Call {
         args: [a, b, c, d, e, f],
@@ -393,7 +399,7 @@ pub(crate) fn plain<const N: usize>(number: c_long, args: [usize; N]) -> Result<
     Ok(result as usize)
 }
 
-/// Something that happens on another thread, a little later.
+/// Runs a closure on another thread, a little later.
 pub(crate) fn later<T: Send + 'static>(
     body: impl FnOnce() -> T + Send + 'static,
 ) -> std::thread::JoinHandle<T> {
@@ -403,12 +409,12 @@ pub(crate) fn later<T: Send + 'static>(
     })
 }
 
-/// Makes calls, plainly or through a context, and writes down what comes of them.
+/// Makes calls, plainly or through a context, and notes their results.
 pub(crate) struct Sys<'a> {
     context: Option<&'a mut Context>,
-    /// The calls made.
+    /// The number of calls made.
     numbers: std::collections::BTreeSet<c_long>,
-    /// A directory of its own.
+    /// The scenario's own directory.
     pub(crate) dir: PathBuf,
     /// See [`Way::is_short`].
     pub(crate) short: bool,
@@ -416,7 +422,7 @@ pub(crate) struct Sys<'a> {
 }
 
 impl Sys<'_> {
-    /// Makes a call to its end.
+    /// Makes a call and waits for its result.
     #[track_caller]
     pub(crate) fn call<const N: usize>(
         &mut self,
@@ -430,7 +436,7 @@ impl Sys<'_> {
         }
     }
 
-    /// Makes a call to its end and writes its result down.
+    /// Makes a call, waits for its result and notes it.
     #[track_caller]
     pub(crate) fn check<const N: usize>(
         &mut self,
@@ -443,7 +449,7 @@ impl Sys<'_> {
         result
     }
 
-    /// Makes a call that returns a descriptor, and writes down whether it did.
+    /// Makes a call that returns a descriptor, and notes whether it succeeded.
     #[track_caller]
     pub(crate) fn open<const N: usize>(
         &mut self,
@@ -456,7 +462,7 @@ impl Sys<'_> {
         result.is_ok().then(|| own(result))
     }
 
-    /// Writes something down that must be the same for the plain call.
+    /// Notes a value that must be equal for the plain call.
     pub(crate) fn note(&mut self, what: &str, value: impl fmt::Debug) {
         let line = format!("{what}: {value:?}");
         if std::env::var_os(TRACE).is_some() {
@@ -482,8 +488,8 @@ impl Sys<'_> {
     }
 }
 
-/// Runs a scenario plainly and in every way, and compares what it has written down. If it is about
-/// files, it is run in a directory on a disk and in one in memory.
+/// Runs a scenario plainly and in every way, and compares the notes. A scenario about files runs in a directory on a
+/// disk and in one in memory.
 pub(crate) fn same_as_plain(scenario: fn(&mut Sys<'_>), about_files: bool) {
     let shared_memory = about_files
         .then(|| tempfile::tempdir_in("/dev/shm").ok())
@@ -511,7 +517,7 @@ pub(crate) fn same_as_plain(scenario: fn(&mut Sys<'_>), about_files: bool) {
     let mut expected = [Vec::new(), Vec::new()];
     for short in [false, true] {
         let _watched = watch("a plain run");
-        // On a thread of its own: a ring that goes away interrupts calls of the thread that had it.
+        // On a thread of its own: the cleanup of a dropped ring interrupts calls of the thread that had it.
         let plainly = || {
             places
                 .iter()
@@ -525,7 +531,7 @@ pub(crate) fn same_as_plain(scenario: fn(&mut Sys<'_>), about_files: bool) {
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
     }
-    // What a filter forbids, the ring may still do.
+    // The ring may still make calls that a filter forbids.
     let (_, numbers) = &expected[0][0];
     let forbidden =
         NARROWED.with_borrow(|only| only.1.iter().any(|number| numbers.contains(number)));
@@ -561,13 +567,13 @@ fn compare(expected: &[String], found: &[String], place: &Path) {
         .collect();
     assert!(
         differences.is_empty(),
-        "not the same as the plain calls, in {}:\n{}",
+        "differs from the plain calls, in {}:\n{}",
         place.display(),
         differences.join("\n")
     );
 }
 
-/// Makes a test of each scenario (see [`same_as_plain`]) of a file, and a list of them.
+/// Makes a test of each scenario of a file (see [`same_as_plain`]), and a list of the scenarios.
 macro_rules! scenarios {
     (about_files: $about_files:expr; $($name:ident,)*) => {
         mod same_as_plain {
@@ -585,7 +591,7 @@ macro_rules! scenarios {
     };
 }
 
-/// An address of this machine that no other test uses: what one sends to nobody must not reach another.
+/// A loopback address that no other test uses, so that datagrams sent to a closed port reach no other test.
 pub(crate) fn lonely_host() -> std::net::Ipv4Addr {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -595,7 +601,7 @@ pub(crate) fn lonely_host() -> std::net::Ipv4Addr {
     std::net::Ipv4Addr::new(127, 1 + process as u8, high, low)
 }
 
-/// A listener that nobody else knocks at.
+/// A listener that no other test connects to.
 pub(crate) fn lonely_listener() -> std::net::TcpListener {
     std::net::TcpListener::bind((lonely_host(), 0)).expect("a port")
 }
@@ -605,10 +611,10 @@ pub(crate) fn tcp_address(listener: &std::net::TcpListener) -> libc::sockaddr_in
     socket_address(listener.local_addr().expect("an address"))
 }
 
-/// An address as the kernel knows it.
+/// An address in the kernel's format.
 pub(crate) fn socket_address(address: std::net::SocketAddr) -> libc::sockaddr_in {
     let std::net::SocketAddr::V4(address) = address else {
-        panic!("{address} is not of the fourth version");
+        panic!("{address} is not an IPv4 address");
     };
     let mut found = local_address(address.port());
     found.sin_addr.s_addr = u32::from_ne_bytes(address.ip().octets());
@@ -624,7 +630,7 @@ pub(crate) fn local_address(port: u16) -> libc::sockaddr_in {
     address
 }
 
-/// Whether this is a run under a sanitizer, by its options: memory is not counted then.
+/// Whether this run uses a sanitizer, by its options: memory is not counted then.
 pub(crate) fn sanitized() -> bool {
     ["ASAN_OPTIONS", "TSAN_OPTIONS"]
         .iter()

@@ -1,10 +1,10 @@
-//! Waits, by polling, for events that are not immediate.
+//! Waits, by polling, for events that take a moment.
 //!
 //! Dropping a descriptor does not always close the file at once: a child that another test has just
 //! forked has a copy of every descriptor until it calls `exec`. The other end gets its event only
 //! then.
 
-// Not all of the test programs that share this file use all of them.
+// Each test program that includes this file uses only a part of it.
 #![allow(dead_code)]
 
 use super::{Arg, LIMIT, own, plain, scaled};
@@ -13,13 +13,13 @@ use rustix::event::{PollFd, PollFlags};
 use std::ffi::CStr;
 use std::os::fd::AsFd;
 
-/// Waits until the other end of a pipe or of a local stream socket is closed by all that have it.
+/// Waits until every copy of the other end of a pipe or local stream socket is closed.
 #[track_caller]
-pub(crate) fn wait_until_alone(fd: impl AsFd) {
+pub(crate) fn wait_until_closed(fd: impl AsFd) {
     wait_until_ready(fd, PollFlags::empty());
 }
 
-/// Waits plainly for an event of a descriptor, or an error.
+/// Waits for an event of a descriptor or an error, with a plain `poll`.
 #[track_caller]
 pub(crate) fn wait_until_ready(fd: impl AsFd, wanted: PollFlags) {
     let limit = rustix::event::Timespec {
@@ -36,8 +36,8 @@ pub(crate) fn wait_until_ready(fd: impl AsFd, wanted: PollFlags) {
     assert_eq!(ready, Ok(1), "{wanted:?}");
 }
 
-/// Waits until so many bytes can be read from a stream: over TCP, what one end has sent is not at once at the other, and may
-/// come in pieces.
+/// Waits until this many bytes can be read from a stream: over TCP, sent bytes take time to arrive, and may arrive
+/// in pieces.
 #[track_caller]
 pub(crate) fn wait_until_there(fd: &impl Arg, bytes: usize) {
     let mut count = 0i32;
@@ -46,19 +46,19 @@ pub(crate) fn wait_until_there(fd: &impl Arg, bytes: usize) {
         plain(libc::SYS_ioctl, ask).expect("a stream");
         count as usize >= bytes
     });
-    assert!(there, "{count} of {bytes} bytes have come");
+    assert!(there, "{count} of {bytes} bytes have arrived");
 }
 
-/// As [`wait_until_alone`], for a listener: until nobody listens there.
+/// Waits until no process listens at an address; see [`wait_until_closed`].
 #[track_caller]
 pub(crate) fn wait_until_refused(address: std::net::SocketAddr) {
     let refused = || std::net::TcpStream::connect(address).is_err();
     let refused = laio_testing::limit::wait_until(LIMIT, refused);
-    assert!(refused, "somebody listens at {address}");
+    assert!(refused, "a socket still listens at {address}");
 }
 
-/// Whether nobody has the reading end of a FIFO open, or will have soon.
-pub(crate) fn nobody_reads(directory: usize, fifo: &CStr) -> bool {
+/// Whether no process has the reading end of a FIFO open, or is about to open it.
+pub(crate) fn has_no_reader(directory: usize, fifo: &CStr) -> bool {
     let flags = libc::O_WRONLY | libc::O_NONBLOCK | libc::O_CLOEXEC;
     let writing = [directory, fifo.arg(), flags.arg()];
     let alone = || {

@@ -1,5 +1,5 @@
 //! Tests specific to the back ends `posix-aio` and `linux-aio`: which calls they take, direct I/O,
-//! their limits, forked children, kernels without them.
+//! their limits, forked children, kernels without AIO.
 
 use crate::harness::{
     Arg, LIMIT, at, at_mut, call, collect, finish, iovec_mut, pending, start, wait_for,
@@ -35,7 +35,7 @@ fn contents(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 7 + at / 251) as u8).collect()
 }
 
-/// A file opened past the cache, and its directory; none where the file system has no such thing.
+/// A file opened with O_DIRECT, and its directory; `None` where the file system does not support it.
 fn direct(contents: &[u8]) -> Option<(tempfile::TempDir, File)> {
     let directory = temp::scratch();
     let path = directory.path().join("file");
@@ -84,7 +84,7 @@ impl Drop for Aligned {
 }
 
 #[test]
-fn the_libraries_get_what_they_have_requests_for() {
+fn aio_takes_the_calls_that_it_supports() {
     for kind in [BackendKind::PosixAio, BackendKind::LinuxAio] {
         let Some(mut context) = context(kind) else {
             continue;
@@ -93,12 +93,12 @@ fn the_libraries_get_what_they_have_requests_for() {
         let Some((_directory, file)) = direct(&bytes) else {
             return;
         };
-        let mut room = Aligned::new(BLOCK);
-        let place = at_mut(room.bytes());
+        let mut buffer = Aligned::new(BLOCK);
+        let place = at_mut(buffer.bytes());
         let read = [file.arg(), place, BLOCK, BLOCK];
         assert_eq!(call(&mut context, libc::SYS_pread64, read), Ok(BLOCK));
-        assert_eq!(room.bytes(), &bytes[BLOCK..2 * BLOCK]);
-        room.bytes().fill(b'w');
+        assert_eq!(buffer.bytes(), &bytes[BLOCK..2 * BLOCK]);
+        buffer.bytes().fill(b'w');
         let write = [file.arg(), place, BLOCK, 0];
         assert_eq!(call(&mut context, libc::SYS_pwrite64, write), Ok(BLOCK));
         assert_eq!(call(&mut context, libc::SYS_fsync, [file.arg()]), Ok(0));
@@ -106,10 +106,10 @@ fn the_libraries_get_what_they_have_requests_for() {
         assert_eq!(context.stats().aio.requests, 4, "{kind}");
         assert_eq!(context.stats().aio.refused, 0, "{kind}");
         assert_eq!(context.helper_threads(), 0, "{kind}");
-        // Neither has one that moves a file's position.
+        // Neither has a request that moves a file's position.
         let read = [file.arg(), place, BLOCK];
         assert_eq!(call(&mut context, libc::SYS_read, read), Ok(BLOCK));
-        assert_eq!(room.bytes(), [b'w'; BLOCK]);
+        assert_eq!(buffer.bytes(), [b'w'; BLOCK]);
         assert_eq!(context.stats().aio.requests, 4, "{kind}");
     }
 }
@@ -119,7 +119,7 @@ fn reads_past_the_cache_need_no_alignment_on_linux_aio() {
     let Some(mut context) = context(BackendKind::LinuxAio) else {
         return;
     };
-    // Longer than one step through memory of the engine's own, with an end that is not aligned.
+    // Longer than one step through the bounce memory, with an unaligned end.
     let bytes = contents(2 * Limits::AIO_BOUNCE_STEP + 1234);
     let Some((_directory, file)) = direct(&bytes) else {
         return;
@@ -136,17 +136,21 @@ fn reads_past_the_cache_need_no_alignment_on_linux_aio() {
         (end, 10),
         (end + 10_000, 10),
     ] {
-        let mut room = vec![0xEE; length + 1];
-        let args = [file.arg(), at_mut(&mut room[1..]), length, offset];
+        let mut buffer = vec![0xEE; length + 1];
+        let args = [file.arg(), at_mut(&mut buffer[1..]), length, offset];
         let expected = &bytes[offset.min(end)..(offset + length).min(end)];
         let read = call(&mut context, libc::SYS_pread64, args);
         assert_eq!(read, Ok(expected.len()), "{length} at {offset}");
-        assert_eq!(&room[1..=expected.len()], expected, "{length} at {offset}");
-        let beyond = &room[expected.len() + 1..];
+        assert_eq!(
+            &buffer[1..=expected.len()],
+            expected,
+            "{length} at {offset}"
+        );
+        let beyond = &buffer[expected.len() + 1..];
         assert!(beyond.iter().all(|&byte| byte == 0xEE), "beyond the end");
     }
     assert!(context.stats().aio.bounced > 9);
-    // Vectors too, and what is not memory is told.
+    // Also reads into vectors, and reports bad memory.
     let (mut first, mut second) = (vec![0; 1000], vec![0; 3000]);
     let vectors = [iovec_mut(&mut first), iovec_mut(&mut second)];
     let args = [file.arg(), at(&vectors), 2, 300];
@@ -158,7 +162,7 @@ fn reads_past_the_cache_need_no_alignment_on_linux_aio() {
     }
 }
 
-/// Pages that are not yet on the disk make the kernel's AIO say that it would wait.
+/// Dirty pages make the kernel's AIO return EAGAIN.
 #[test]
 fn reads_past_a_dirty_cache_need_no_alignment_either() {
     let Some(mut context) = context(BackendKind::LinuxAio) else {
@@ -172,16 +176,16 @@ fn reads_past_a_dirty_cache_need_no_alignment_either() {
     for round in 0..20 {
         let cached = File::options().write(true).open(&name).unwrap();
         rustix::io::pwrite(&cached, &[round], 100).unwrap();
-        let mut room = [0; 10];
-        let args = [file.arg(), at_mut(&mut room), 10, 100];
+        let mut buffer = [0; 10];
+        let args = [file.arg(), at_mut(&mut buffer), 10, 100];
         assert_eq!(call(&mut context, libc::SYS_pread64, args), Ok(10));
-        assert_eq!(room[0], round);
-        assert_eq!(room[1..], bytes[101..110]);
+        assert_eq!(buffer[0], round);
+        assert_eq!(buffer[1..], bytes[101..110]);
     }
 }
 
 #[test]
-fn writes_past_the_cache_are_never_patched_together() {
+fn direct_writes_are_never_split() {
     let Some(mut context) = context(BackendKind::LinuxAio) else {
         return;
     };
@@ -189,7 +193,7 @@ fn writes_past_the_cache_are_never_patched_together() {
     let Some((directory, file)) = direct(&bytes) else {
         return;
     };
-    // Memory that is not aligned is no obstacle; nor are many at once.
+    // Unaligned memory works, and so do many writes at once.
     let mut sources = vec![vec![0u8; BLOCK + 1]; 4];
     for (index, source) in sources.iter_mut().enumerate() {
         source.fill(b'a' + index as u8);
@@ -207,12 +211,12 @@ fn writes_past_the_cache_are_never_patched_together() {
         expected
     );
     assert!(context.stats().aio.bounced > 0);
-    // A place that is not aligned gives what the plain call gives.
+    // An unaligned offset gives the result of the plain call.
     let args = [file.arg(), at(&sources[0]), 100, 50];
     let plain = file.write_at(&sources[0][..100], 50);
     let plain = plain.map_err(|error| Errno::from_raw(error.raw_os_error().unwrap()));
     assert_eq!(call(&mut context, libc::SYS_pwrite64, args), plain);
-    // What makes the file longer is a helper's, because it waits for space.
+    // A helper makes writes that extend the file, because these wait for space.
     let mut source = Aligned::new(BLOCK);
     let declined = context.stats().aio.declined;
     let args = [file.arg(), at_mut(source.bytes()), BLOCK, 4 * BLOCK];
@@ -222,7 +226,7 @@ fn writes_past_the_cache_are_never_patched_together() {
 }
 
 #[test]
-fn buffered_io_does_not_block_in_submission_unless_asked_to() {
+fn buffered_io_blocks_in_submission_only_if_requested() {
     for blocking in [false, true] {
         let options = Options::new().backend(BackendKind::LinuxAio);
         let mut context = match Context::new(options.aio_blocking(blocking)) {
@@ -249,9 +253,9 @@ fn buffered_io_does_not_block_in_submission_unless_asked_to() {
     }
 }
 
-/// More operations than the libraries take at once: the others wait, and all are done; some are cancelled.
+/// More operations than AIO accepts at once: the others wait, and all complete; some are cancelled.
 #[test]
-fn more_than_the_libraries_take_wait_for_their_turn() {
+fn operations_beyond_the_limit_of_aio_wait() {
     for kind in [BackendKind::PosixAio, BackendKind::LinuxAio] {
         let Some(mut context) = context(kind) else {
             continue;
@@ -261,12 +265,12 @@ fn more_than_the_libraries_take_wait_for_their_turn() {
         let Some((_directory, file)) = direct(&bytes) else {
             return;
         };
-        let mut rooms: Vec<Vec<u8>> = vec![vec![0; 600]; count];
+        let mut buffers: Vec<Vec<u8>> = vec![vec![0; 600]; count];
         let mut aligned: Vec<Aligned> = (0..count).map(|_| Aligned::new(BLOCK)).collect();
         let mut handles = Vec::new();
-        for (index, (room, aligned)) in rooms.iter_mut().zip(&mut aligned).enumerate() {
+        for (index, (buffer, aligned)) in buffers.iter_mut().zip(&mut aligned).enumerate() {
             let args = if kind == BackendKind::LinuxAio && index % 2 == 0 {
-                [file.arg(), at_mut(&mut room[..]), 600, index]
+                [file.arg(), at_mut(&mut buffer[..]), 600, index]
             } else {
                 [
                     file.arg(),
@@ -291,17 +295,17 @@ fn more_than_the_libraries_take_wait_for_their_turn() {
                 }
                 result => {
                     assert_eq!(result, Ok(600));
-                    assert_eq!(rooms[index], bytes[index..index + 600]);
+                    assert_eq!(buffers[index], bytes[index..index + 600]);
                 }
             }
         }
-        assert!(cancelled > 0, "{kind}: what waits can be cancelled");
+        assert!(cancelled > 0, "{kind}: no waiting operation was cancelled");
         assert_eq!(context.pending(), 0);
     }
 }
 
-/// The watcher of POSIX AIO waits for a list; what is started later must be told of too, also through the
-/// pollable descriptor, while the first is kept busy.
+/// The watcher of POSIX AIO waits for a list of requests; it must also notice requests that start later, also through
+/// the pollable descriptor, while the first is in flight.
 #[test]
 fn later_requests_end_an_earlier_wait() {
     let Some(mut context) = context(BackendKind::PosixAio) else {
@@ -317,15 +321,15 @@ fn later_requests_end_an_earlier_wait() {
     let descriptor = std::os::fd::AsFd::as_fd(&context.descriptor().unwrap())
         .try_clone_to_owned()
         .unwrap();
-    let mut rooms = vec![vec![0u8; BLOCK]; 64];
+    let mut buffers = vec![vec![0u8; BLOCK]; 64];
     let mut pendings = 0;
-    for (index, room) in rooms.iter_mut().enumerate() {
+    for (index, buffer) in buffers.iter_mut().enumerate() {
         let file = &files[index % files.len()];
         if index % 3 == 0 {
             pending(&mut context, libc::SYS_fsync, [file.arg()]);
             pendings += 1;
         }
-        let args = [file.arg(), at_mut(&mut room[..]), BLOCK, index * BLOCK];
+        let args = [file.arg(), at_mut(&mut buffer[..]), BLOCK, index * BLOCK];
         pending(&mut context, libc::SYS_pread64, args);
         pendings += 1;
         if index % 4 == 3 {
@@ -350,12 +354,12 @@ fn later_requests_end_an_earlier_wait() {
         }
     }
     collect(&mut context, pendings);
-    assert_eq!(rooms.concat(), bytes);
+    assert_eq!(buffers.concat(), bytes);
 }
 
-/// A child has none of the C library's threads: it does without, and the parent goes on.
+/// A child has none of the C library's threads: its calls go to helpers, and the parent's context works.
 #[test]
-fn a_child_does_without_the_threads_of_its_parent() {
+fn a_child_works_without_the_threads_of_its_parent() {
     child::check(LIMIT * 3, test_name!(), "", || {
         for kind in [BackendKind::PosixAio, BackendKind::LinuxAio] {
             let Some(mut context) = context(kind) else {
@@ -365,8 +369,8 @@ fn a_child_does_without_the_threads_of_its_parent() {
             let Some((_directory, file)) = direct(&bytes) else {
                 return;
             };
-            let mut room = Aligned::new(BLOCK);
-            let args = [file.arg(), at_mut(room.bytes()), BLOCK, 0];
+            let mut buffer = Aligned::new(BLOCK);
+            let args = [file.arg(), at_mut(buffer.bytes()), BLOCK, 0];
             assert_eq!(call(&mut context, libc::SYS_pread64, args), Ok(BLOCK));
             let in_flight = pending(&mut context, libc::SYS_pread64, args);
             // SAFETY: the child leaves by _exit.
@@ -391,7 +395,7 @@ fn a_child_does_without_the_threads_of_its_parent() {
 }
 
 #[test]
-fn a_kernel_without_aio_is_told() {
+fn a_kernel_without_aio_is_reported() {
     for errno in [libc::ENOSYS, libc::EPERM] {
         let forbidden = Forbid::new(&[libc::SYS_io_setup], errno);
         forbid::child(test_name!(), &forbidden, || {
@@ -401,9 +405,9 @@ fn a_kernel_without_aio_is_told() {
     }
 }
 
-/// Submission is forbidden later, or the system has no more requests: helpers do it.
+/// If submission is forbidden later, or the system has no free request, helpers make the calls.
 #[test]
-fn without_requests_helpers_do_the_work() {
+fn without_requests_helpers_make_the_calls() {
     for (number, errno) in [
         (libc::SYS_io_submit, libc::EPERM),
         (libc::SYS_io_submit, libc::EAGAIN),
@@ -411,7 +415,7 @@ fn without_requests_helpers_do_the_work() {
     ] {
         let mark = format!("{number} {errno}");
         child::check(LIMIT * 3, test_name!(), &mark, || {
-            // Where a filter may have come, helpers are asked from the start.
+            // Where a filter may exist, helpers make the calls from the start.
             let options = Options::new().settled_rights(true);
             let Some(mut context) = context_with(BackendKind::LinuxAio, options) else {
                 return;
@@ -421,10 +425,10 @@ fn without_requests_helpers_do_the_work() {
             let Some((_directory, file)) = direct(&bytes) else {
                 return;
             };
-            let mut rooms = [Aligned::new(BLOCK), Aligned::new(BLOCK)];
+            let mut buffers = [Aligned::new(BLOCK), Aligned::new(BLOCK)];
             let mut in_flight = 0;
-            for (index, room) in rooms.iter_mut().enumerate() {
-                let args = [file.arg(), at_mut(room.bytes()), BLOCK, index * BLOCK];
+            for (index, buffer) in buffers.iter_mut().enumerate() {
+                let args = [file.arg(), at_mut(buffer.bytes()), BLOCK, index * BLOCK];
                 let outcome = start(&mut context, libc::SYS_pread64, args);
                 in_flight += usize::from(matches!(outcome, Outcome::Pending(_)));
             }
@@ -434,15 +438,15 @@ fn without_requests_helpers_do_the_work() {
                     .iter()
                     .all(|one| one.result == Ok(BLOCK))
             );
-            for (index, room) in rooms.iter_mut().enumerate() {
-                assert_eq!(room.bytes(), &bytes[index * BLOCK..][..BLOCK]);
+            for (index, buffer) in buffers.iter_mut().enumerate() {
+                assert_eq!(buffer.bytes(), &bytes[index * BLOCK..][..BLOCK]);
             }
             assert_eq!(context.stats().aio.refused, 2);
         });
     }
 }
 
-/// With an ordered descriptor, completions come in the order of the calls, whichever library has them.
+/// With an ordered descriptor, completions come in the order of the calls, in either library.
 #[test]
 fn ordered_descriptors_are_ordered() {
     for kind in [BackendKind::PosixAio, BackendKind::LinuxAio] {
@@ -456,12 +460,12 @@ fn ordered_descriptors_are_ordered() {
         context
             .set_ordered(std::os::fd::AsRawFd::as_raw_fd(&file), true)
             .unwrap();
-        let mut rooms: Vec<Aligned> = (0..16).map(|_| Aligned::new(BLOCK)).collect();
+        let mut buffers: Vec<Aligned> = (0..16).map(|_| Aligned::new(BLOCK)).collect();
         let mut handles = Vec::new();
-        for (index, room) in rooms.iter_mut().enumerate() {
+        for (index, buffer) in buffers.iter_mut().enumerate() {
             let args = [
                 file.arg(),
-                at_mut(room.bytes()),
+                at_mut(buffer.bytes()),
                 BLOCK,
                 (15 - index) * BLOCK,
             ];

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 
-/// The output of an operation, waiting for it if it went to the background.
+/// The output of an operation; waits for it if it went to the background.
 #[track_caller]
 pub(crate) fn run<O: Operation>(context: &mut Context, operation: O) -> O::Output {
     match context.submit(operation, 0) {
@@ -34,7 +34,7 @@ pub(crate) fn errno<T>(result: std::io::Result<T>) -> i32 {
     error.raw_os_error().expect("an errno")
 }
 
-/// A directory with a file, and a symbolic link to it.
+/// A directory with a file, and a symbolic link to the file.
 struct Place {
     directory: Rc<OwnedFd>,
     file: Rc<OwnedFd>,
@@ -73,7 +73,7 @@ fn modes() {
         let mode = |context: &mut Context, name| place.status(context, name).mode() & 0o7777;
         run(&mut context, SetMode::new(place.file(), 0o4751)).expect("set");
         assert_eq!(mode(&mut context, c"file"), 0o4751);
-        // As it comes from a status: with the kind of file.
+        // A mode from a status includes the file type.
         run(&mut context, SetMode::new(place.file(), 0o100640)).expect("set");
         assert_eq!(mode(&mut context, c"file"), 0o640);
 
@@ -92,7 +92,7 @@ fn modes() {
         run(&mut context, link).expect("set");
         assert_eq!(mode(&mut context, c"file"), 0o604);
 
-        // What older kernels need instead.
+        // The alternative for older kernels.
         let flags = libc::O_PATH | libc::O_NOFOLLOW;
         let open = Open::new(place.name(c"file"), flags);
         let file = run(&mut context, open).expect("open");
@@ -197,7 +197,7 @@ fn extended_attributes() {
         result.expect("set");
         assert_eq!(buffer, [7; 100]);
 
-        // Both ways see what both have set, behind what the buffer had.
+        // Both interfaces see the attributes that both have set, appended to the buffer.
         for (attribute, value) in [(c"user.one", &b"value"[..]), (c"user.two", &[7; 100])] {
             let buffer = || {
                 let mut buffer = Vec::with_capacity(ATTRIBUTE_MAX);
@@ -212,13 +212,13 @@ fn extended_attributes() {
                 assert_eq!((buffer[0], &buffer[1..]), (b'>', value));
             }
         }
-        for room in [0, 3] {
-            let buffer = || Vec::<u8>::with_capacity(room);
+        for memory in [0, 3] {
+            let buffer = || Vec::<u8>::with_capacity(memory);
             let open = GetAttribute::new(place.file(), c"user.one", buffer());
             let named = GetAttribute::named(place.name(c"file"), c"user.one", buffer());
             for (result, buffer) in [run(&mut context, open), run(&mut context, named)] {
                 assert!(buffer.is_empty());
-                match room {
+                match memory {
                     0 => assert_eq!(result.expect("counted"), 5),
                     _ => assert_eq!(errno(result), libc::ERANGE),
                 }
@@ -226,7 +226,7 @@ fn extended_attributes() {
             let list = ListAttributes::new(place.file(), buffer());
             let (result, buffer) = run(&mut context, list);
             assert!(buffer.is_empty());
-            match room {
+            match memory {
                 0 => assert!(result.expect("counted") >= 18),
                 _ => assert_eq!(errno(result), libc::ERANGE),
             }
@@ -242,7 +242,7 @@ fn extended_attributes() {
             names.sort_unstable();
             assert_eq!(names, [c"user.one", c"user.two"]);
         }
-        // The link is not followed, and cannot have those of users.
+        // The call does not follow the link, and a link cannot have user attributes.
         let get = GetAttribute::named(place.name(c"link"), c"user.one", buffer());
         assert_eq!(errno(run(&mut context, get).0), libc::ENODATA);
         let set = SetAttribute::named(place.name(c"link"), c"user.one", "value");
@@ -261,7 +261,7 @@ fn extended_attributes() {
     });
 }
 
-/// The mask of this process, without setting it: other tests make files meanwhile.
+/// Reads the umask of this process without setting it, because other tests make files meanwhile.
 fn umask() -> u32 {
     let status = std::fs::read_to_string("/proc/self/status").expect("the status of this process");
     let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
@@ -285,7 +285,7 @@ fn nodes() {
             Err(error) => laio_testing::skip("devices", format!("mknod: {error}")),
         }
         for (name, node) in nodes {
-            // A kind of file in the mode does not matter.
+            // A file type in the mode has no effect.
             let make = || MakeNode::new(place.name(name), node, mode | libc::S_IFREG);
             run(&mut context, make()).expect("made");
             assert_eq!(errno(run(&mut context, make())), libc::EEXIST);
@@ -319,7 +319,7 @@ fn rights() {
         ] {
             run(&mut context, access).expect("it may be");
         }
-        // Nor may root, without any bit for executing.
+        // Without any execute bit, root may not execute the file either.
         let access = ask(c"file", Access::EXECUTE);
         assert_eq!(errno(run(&mut context, access)), libc::EACCES);
         let access = ask(c"file", Access::EXECUTE).effective();
@@ -338,7 +338,7 @@ fn rights() {
 #[test]
 fn open_files_of_a_thread_with_descriptors_of_its_own() {
     for_each(|way| {
-        // The C library's threads have the descriptors of whoever started them.
+        // Threads of the C library share the descriptors of the thread that starts them.
         if way.backend == BackendKind::PosixAio {
             return;
         }

@@ -1,4 +1,4 @@
-//! Rule 3, and cancelling: exactly one completion, in whichever state the operation is.
+//! Rule 3 and cancellation: exactly one completion, in each state of the operation.
 
 use super::parked::{FRESH, Hanging, park, were_cancelled};
 use crate::harness::*;
@@ -8,7 +8,7 @@ use laio_testing::{Random, child, process, test_name};
 use std::time::Duration;
 
 #[test]
-fn operations_are_cancelled_wherever_they_are() {
+fn operations_are_cancelled_in_each_state() {
     let hanging = Hanging::mount();
     let mut random = Random::for_test();
     let orders: Vec<u64> = (0..3).map(|_| random.bits()).collect();
@@ -72,7 +72,7 @@ fn one_helper_running_and_the_others_queued() {
     });
 }
 
-/// Waiting for a futex goes to a helper in all back ends.
+/// A wait for a futex goes to a helper in all back ends.
 fn park_on_helpers(context: &mut laio::Context, count: usize) -> Vec<(Box<u32>, Handle)> {
     (0..count)
         .map(|_| {
@@ -117,7 +117,7 @@ fn dropping_a_context_cancels_and_waits() {
             }
             drop(context);
             for parked in &mut parked {
-                // Nobody reads or writes here any more: it may be used for something else.
+                // No operation uses the buffer any more: the test may reuse it.
                 parked.stays_untouched();
                 parked.buffer.fill(0);
             }
@@ -129,7 +129,7 @@ fn dropping_a_context_cancels_and_waits() {
 fn nothing_is_left_of_a_dropped_context() {
     child::check(LIMIT * 6, test_name!(), "", || {
         let hanging = Hanging::mount();
-        // What is opened once for good.
+        // These descriptors are opened once and stay open.
         let mut context = Way::natural(laio::BackendKind::Threads).context();
         let parked = park(&mut context, None);
         drop(context);
@@ -178,20 +178,20 @@ fn handles_that_are_not_in_flight() {
         let read = [from.arg(), at_mut(&mut buffer), 8];
         let first = pending(&mut context, libc::SYS_read, read);
         assert_eq!(context.cancel(first), Ok(()));
-        // Cancelled already, or over already.
+        // Already cancelled, or already finished.
         let again = context.cancel(first);
         assert!(matches!(again, Ok(()) | Err(Errno::ALREADY)), "{again:?}");
         let completion = wait_for(&mut context, first);
         assert_eq!(completion.result, Err(Errno::CANCELED));
         assert_eq!(context.cancel(first), Err(Errno::NOENT), "delivered");
 
-        // The slot is used again, under another handle.
+        // A later operation uses the slot, with another handle.
         let second = pending(&mut context, libc::SYS_read, read);
         assert_ne!(first, second);
         assert_eq!(context.cancel(first), Err(Errno::NOENT), "stale");
         let beyond = Handle::from_raw(second.to_raw() + 1_000_000).expect("a handle");
         assert_eq!(context.cancel(beyond), Err(Errno::NOENT), "never given out");
-        rustix::io::write(&to, b"abc").expect("room");
+        rustix::io::write(&to, b"abc").expect("written");
         let completion = wait_for(&mut context, second);
         assert_eq!(completion.result, Ok(3));
         assert_eq!(&buffer, b"abc\xA5\xA5\xA5\xA5\xA5");
@@ -199,7 +199,7 @@ fn handles_that_are_not_in_flight() {
 }
 
 #[test]
-fn a_handle_of_another_context_is_not_known() {
+fn a_handle_of_another_context_is_unknown() {
     for_each_pending_backend(|way| {
         let (mut ours, mut theirs) = (way.context(), way.context());
         let (from, to) = pipe();
@@ -213,8 +213,8 @@ fn a_handle_of_another_context_is_not_known() {
             [other_from.arg(), at_mut(two), 8],
         );
         assert_eq!(ours.cancel(foreign), Err(Errno::NOENT));
-        rustix::io::write(&to, b"mine").expect("room");
-        rustix::io::write(&other_to, b"theirs").expect("room");
+        rustix::io::write(&to, b"mine").expect("written");
+        rustix::io::write(&other_to, b"theirs").expect("written");
         assert_eq!(wait_for(&mut ours, mine).result, Ok(4));
         assert_eq!(wait_for(&mut theirs, foreign).result, Ok(6));
     });
@@ -229,8 +229,8 @@ fn a_finished_operation_is_not_cancelled() {
         let [one, two] = &mut buffers;
         let first = pending(&mut context, libc::SYS_read, [from.arg(), at_mut(one), 3]);
         let second = pending(&mut context, libc::SYS_read, [from.arg(), at_mut(two), 3]);
-        rustix::io::write(&to, b"onetwo").expect("room");
-        // One is delivered; the other may be on its way or finished.
+        rustix::io::write(&to, b"onetwo").expect("written");
+        // One is delivered; the other may be in flight or finished.
         let mut delivered = Vec::new();
         let take = |context: &mut laio::Context, delivered: &mut Vec<laio::Completion>| {
             context.poll_each(Some(LIMIT), 1, |completion| delivered.push(completion))
@@ -245,7 +245,7 @@ fn a_finished_operation_is_not_cancelled() {
             Ok(3) => assert_eq!(&buffers[1][..3], b"two"),
             Err(Errno::CANCELED) if cancelled.is_ok() => {
                 assert_eq!(buffers[1], [FRESH; 8]);
-                // Nothing was lost: what it would have read is still there.
+                // The cancelled read has taken no bytes: they can still be read.
                 assert_eq!(rustix::io::read(&from, &mut [0u8; 8]), Ok(3));
             }
             other => panic!("{other:?}"),
@@ -296,7 +296,7 @@ fn user_data_comes_back() {
 }
 
 #[test]
-fn cancelling_the_first_lets_the_second_go_on() {
+fn cancelling_the_first_unblocks_the_second() {
     for_each_pending(|way| {
         let mut context = way.context();
         let (from, to) = pipe();
@@ -310,7 +310,7 @@ fn cancelling_the_first_lets_the_second_go_on() {
             assert_eq!(completion.result, Err(Errno::CANCELED));
             assert!([a, b].contains(&completion.handle));
         }
-        rustix::io::write(&to, b"abc").expect("room");
+        rustix::io::write(&to, b"abc").expect("written");
         assert_eq!(wait_for(&mut context, c).result, Ok(3));
         assert_eq!(&buffers[2][..3], b"abc");
         assert_eq!([buffers[0], buffers[1]], [[FRESH; 8]; 2]);

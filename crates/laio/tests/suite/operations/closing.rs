@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const CHILD_LIMIT: Duration = Duration::from_secs(360);
 
-/// Whether two descriptors are of the same file. A number alone may be somebody else's by now.
+/// Whether two descriptors refer to one file. The number alone does not prove it, because another test may have it now.
 fn is_open(fd: i32, inode: u64) -> bool {
     let path = format!("/proc/self/fd/{fd}");
     std::fs::metadata(path).is_ok_and(|found| inode_of(&found) == inode)
@@ -29,7 +29,7 @@ fn inode(fd: &OwnedFd) -> u64 {
     inode_of(&std::fs::metadata(path).expect("open"))
 }
 
-/// All were cancelled, and before the last one, which closed.
+/// Asserts that all operations were cancelled, and completed before the close.
 #[track_caller]
 fn cancelled_then_closed(completions: &[Completion], last: Option<Handle>) {
     for completion in completions {
@@ -130,7 +130,7 @@ fn dup_onto_a_busy_descriptor() {
         let outcome = start(&mut context, libc::SYS_dup3, args);
         closes(&mut context, 4, outcome);
         assert!(!is_open(ours.as_raw_fd(), inode), "replaced");
-        rustix::io::write(&to, b"new").expect("room");
+        rustix::io::write(&to, b"new").expect("written");
         let mut buffer = [0; 8];
         let read = [ours.arg(), at_mut(&mut buffer), 8];
         assert_eq!(call(&mut context, libc::SYS_read, read), Ok(3));
@@ -201,7 +201,7 @@ fn connected(count: usize) -> (Rc<TcpListener>, Vec<TcpStream>) {
 }
 
 #[test]
-fn what_a_cancelled_call_opens_is_closed() {
+fn descriptors_of_cancelled_calls_are_closed() {
     child::check(CHILD_LIMIT, test_name!(), "", || {
         let file = laio_testing::temp::scratch();
         let path = cstring(file.path());
@@ -241,15 +241,15 @@ fn what_a_cancelled_call_opens_is_closed() {
                 }
                 drop((listener, clients));
             }
-            // With those of its own, of which it may have more by now: carriers have some.
+            // Includes the context's own descriptors; it may have more by now, because carriers have some.
             drop(context);
             assert_eq!(process::open_fds(), before);
         });
     });
 }
 
-/// A cancelled `accept` that was woken takes the connection from the kernel's queue all the same: its client must
-/// not be cut off for that.
+/// A cancelled `accept` that has been woken may still take the connection from the kernel's queue: the context must
+/// not close it.
 #[test]
 fn a_cancelled_accept_loses_no_connection() {
     for_each_pending(|way| {
@@ -259,12 +259,12 @@ fn a_cancelled_accept_loses_no_connection() {
             let address = listener.local_addr().expect("its address");
             let Submitted::Pending(ticket) = context.submit(Accept::new(listener.clone()), 0)
             else {
-                panic!("nobody to accept");
+                panic!("accepted without a client");
             };
             context.flush().expect("flush");
             let mut client = TcpStream::connect(address).expect("a connection");
             if wait {
-                // Helpers get there meanwhile.
+                // Gives helpers the time to reach `accept`.
                 std::thread::yield_now();
             }
             let _ = context.cancel(ticket.handle());
@@ -283,7 +283,7 @@ fn a_cancelled_accept_loses_no_connection() {
 }
 
 #[test]
-fn what_nobody_takes_is_closed() {
+fn undelivered_descriptors_are_closed() {
     child::check(CHILD_LIMIT, test_name!(), "", || {
         for_each_pending(|way| {
             let before = process::fd_count();
@@ -305,7 +305,7 @@ fn what_nobody_takes_is_closed() {
                     delivered += count.expect("poll");
                 }
                 std::thread::sleep(Duration::from_millis(1));
-                // Not delivered, or not taken; and one abandoned.
+                // Some are undelivered or not taken; one is abandoned.
                 if let Some(ticket) = tickets.pop() {
                     context.abandon(ticket);
                 }

@@ -1,4 +1,4 @@
-//! Rule 2: complete, not partial; and the bytes that were moved before an error.
+//! Rule 2: transfers are complete, and report the bytes that they moved before an error.
 
 use crate::harness::*;
 use laio::{Call, Errno, Outcome};
@@ -25,14 +25,14 @@ fn read_slowly(from: OwnedFd, piece: usize) -> JoinHandle<Vec<u8>> {
     })
 }
 
-/// Where one writes and where it comes out: a pipe, a local and an internet connection.
+/// The writing and reading ends of a pipe, a local connection and a TCP connection.
 fn streams() -> Vec<(OwnedFd, OwnedFd)> {
     let (from, to) = pipe();
     let (client, server) = tcp_pair();
     vec![(to, from), stream_pair(), (client.into(), server.into())]
 }
 
-/// Splits bytes at odd places.
+/// Splits bytes into vectors of odd lengths.
 fn vectors(bytes: &[u8]) -> Vec<libc::iovec> {
     let mut vectors = vec![iovec(&[])];
     let mut rest = bytes;
@@ -51,7 +51,7 @@ fn vectors(bytes: &[u8]) -> Vec<libc::iovec> {
 }
 
 #[test]
-fn writes_are_whole_whatever_the_reader_does() {
+fn writes_are_complete_with_any_reader() {
     for_each(|way| {
         let size = if way.is_short() { 2_001 } else { 400_001 };
         let bytes = pattern(size, 3);
@@ -93,7 +93,7 @@ fn a_receive_of_all_waits_for_all() {
                 for piece in sent.chunks(7_001) {
                     let mut rest = piece;
                     while !rest.is_empty() {
-                        let written = rustix::io::write(&to, rest).expect("room");
+                        let written = rustix::io::write(&to, rest).expect("written");
                         rest = &rest[written..];
                     }
                     std::thread::sleep(Duration::from_micros(500));
@@ -115,9 +115,9 @@ fn a_receive_of_all_waits_for_all() {
             let recvmsg = [from.arg(), at_mut(&mut message), all];
             assert_eq!(call(&mut context, libc::SYS_recvmsg, recvmsg), Ok(size));
             assert!(split == bytes);
-            // And what there is when the peer is gone.
+            // At the end of the stream the receive returns the available bytes.
             let to = writer.join().expect("no panic");
-            rustix::io::write(&to, b"end").expect("room");
+            rustix::io::write(&to, b"end").expect("written");
             let recv = [from.arg(), at_mut(&mut whole[..]), size, all, 0, 0];
             let outcome = start(
                 &mut context,
@@ -146,7 +146,7 @@ fn files_of_which_a_part_is_in_memory() {
     let file = file.as_file();
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
     for_each(|way| {
-        // Every page is a step of three bytes, or all at once.
+        // Each page is a step of three bytes, or all pages are one.
         let sizes: &[usize] = if way.is_short() {
             &[1000]
         } else {
@@ -190,7 +190,7 @@ fn files_of_which_a_part_is_in_memory() {
                     let place = plain(libc::SYS_lseek, [file.arg(), 0, libc::SEEK_CUR as usize]);
                     assert_eq!(place, Ok(offset + size));
                 }
-                // Beyond the end: what there is.
+                // Beyond the end the read returns the available bytes.
                 let mut end = [0u8; 300];
                 let pread = [file.arg(), at_mut(&mut end), 300, SIZE - 200];
                 assert_eq!(call(&mut context, libc::SYS_pread64, pread), Ok(200));
@@ -201,7 +201,7 @@ fn files_of_which_a_part_is_in_memory() {
 }
 
 #[test]
-fn what_was_moved_before_the_peer_went_is_reported() {
+fn bytes_moved_before_the_peer_closed_are_reported() {
     for_each_pending(|way| {
         let size = if way.is_short() { 100_000 } else { 1_000_000 };
         let bytes = pattern(size, 4);
@@ -223,7 +223,7 @@ fn what_was_moved_before_the_peer_went_is_reported() {
             });
             let moved = finish(&mut context, outcome);
             reader.join().expect("no panic");
-            // How much depends on the buffers. A local socket says first that data was left unread.
+            // The count depends on the buffers. A local socket first reports that data was left unread.
             let gone = [Err(Errno::PIPE), Err(Errno::CONNRESET)];
             let part = moved.is_ok_and(|moved| moved > 0 && moved < size);
             assert!(part || gone.contains(&moved), "{moved:?}");
@@ -269,7 +269,7 @@ fn a_limit_of_size_cuts_a_write() {
     });
 }
 
-/// `accept` that cannot tell the address fails after it has taken the connection, and must not be made again.
+/// An `accept` with a bad address pointer fails after it has taken the connection, and must not be repeated.
 #[test]
 fn a_failed_accept_takes_one_connection() {
     use std::os::unix::net::{UnixListener, UnixStream};
@@ -291,9 +291,9 @@ fn a_failed_accept_takes_one_connection() {
     });
 }
 
-/// The upper half of a count means nothing to the kernel.
+/// The kernel ignores the upper half of a count.
 #[test]
-fn counts_are_half_a_word() {
+fn the_upper_half_of_a_count_is_ignored() {
     for_each(|way| {
         let mut context = way.context();
         let (from, to) = pipe();
@@ -308,9 +308,9 @@ fn counts_are_half_a_word() {
     });
 }
 
-/// Such a socket is always ready, and has nothing but `EAGAIN` for a call that cannot wait.
+/// Such a socket is always ready, but a non-blocking call on it fails with `EAGAIN`.
 #[test]
-fn a_datagram_socket_that_was_shut_down_is_at_its_end() {
+fn a_receive_on_a_shut_down_datagram_socket_returns_zero() {
     use std::net::UdpSocket;
     for_each(|way| {
         let mut context = way.context();

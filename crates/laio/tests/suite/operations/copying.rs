@@ -55,26 +55,26 @@ fn positions() {
     });
 }
 
-/// One that is left to the ring without an attempt gives the same as any: the bytes, the end, what is wrong.
+/// A copy that goes to the ring without an attempt gives the same bytes, end and errors.
 #[test]
-fn patient_reads() {
+fn reads_expected_to_block() {
     for_each(|way| {
         let mut context = way.context();
         let place = scratch();
-        // Some back ends change threads for each piece.
+        // Some back ends switch threads for each piece.
         let size = if way.is_short() { 600 } else { 10_000 };
         let contents = pattern(size, 1);
         let file = file(place.path(), "file", &contents);
-        let mut read = |offset: u64, room: usize, cold: bool| {
+        let mut read = |offset: u64, buffer: usize, cold: bool| {
             if cold {
                 file.sync_all().expect("on the disk");
                 let advise = Advise::new(file.clone(), 0, 0, Advice::DontNeed);
                 run(&mut context, advise).expect("it may be forgotten");
             }
-            let read = ReadAt::new(file.clone(), Vec::with_capacity(room), offset);
+            let read = ReadAt::new(file.clone(), Vec::with_capacity(buffer), offset);
             run(&mut context, read.expect_block())
         };
-        for (offset, room) in [
+        for (offset, buffer) in [
             (0, size),
             (size as u64 / 2, 10),
             (size as u64 - 10, 100),
@@ -82,9 +82,9 @@ fn patient_reads() {
             (1 << 40, 8),
         ] {
             for cold in [false, true] {
-                let (result, bytes) = read(offset, room, cold);
+                let (result, bytes) = read(offset, buffer, cold);
                 let rest = contents.get(offset as usize..).unwrap_or_default();
-                assert_eq!(bytes, rest[..rest.len().min(room)], "from {offset}");
+                assert_eq!(bytes, rest[..rest.len().min(buffer)], "from {offset}");
                 assert_eq!(result.expect("bytes"), bytes.len());
             }
         }
@@ -95,7 +95,7 @@ fn patient_reads() {
             errno(run(&mut context, read).0)
         };
         let (reader, writer) = pipe();
-        rustix::io::write(&writer, b"text").expect("room");
+        rustix::io::write(&writer, b"text").expect("written");
         assert_eq!(
             fails(reader.try_clone().expect("a descriptor")),
             libc::ESPIPE
@@ -114,7 +114,7 @@ fn holes() {
         let mut context = way.context();
         let place = scratch();
         let file = file(place.path(), "file", &[]);
-        file.set_len(4 << 20).expect("room");
+        file.set_len(4 << 20).expect("written");
         file.write_all_at(&[1; 4096], 1 << 20).expect("written");
         let mut seek = |whence| run(&mut context, Seek::new(file.clone(), whence)).expect("there");
         if seek(Whence::Hole(0)) != 0 {
@@ -126,7 +126,7 @@ fn holes() {
 }
 
 #[test]
-fn advice_is_heard() {
+fn advice_takes_effect() {
     for_each(|way| {
         let mut context = way.context();
         let place = scratch();
@@ -141,7 +141,7 @@ fn advice_is_heard() {
         ] {
             for (offset, length) in [(0, 0), (4096, 8192), (0, 5 << 32), (1 << 40, 1)] {
                 let advise = Advise::new(file.clone(), offset, length, advice);
-                run(&mut context, advise).expect("heard");
+                run(&mut context, advise).expect("the advice succeeds");
             }
         }
         let (reader, _writer) = pipe();
@@ -206,7 +206,7 @@ fn a_splice_waits_for_the_pipe() {
         let Submitted::Pending(ticket) = context.submit(splice, 0) else {
             panic!("there is nothing yet");
         };
-        rustix::io::write(&writer, &contents).expect("room");
+        rustix::io::write(&writer, &contents).expect("written");
         wait_for(&mut context, ticket.handle());
         let moved = context.take(ticket).expect("delivered");
         assert_eq!(moved.expect("moved"), 100);
@@ -220,7 +220,7 @@ fn a_splice_waits_for_the_pipe() {
         let from = file(place.path(), "from", &contents);
         let splice = Splice::new(from, writer, 1000).from_offset(0);
         let Submitted::Pending(ticket) = context.submit(splice, 0) else {
-            panic!("there is no room yet");
+            panic!("the pipe is full");
         };
         let mut drained = drain(&reader);
         wait_for(&mut context, ticket.handle());
@@ -265,7 +265,7 @@ fn files_share_their_blocks() {
         let range = Reflink::range(from.clone(), 0, 65_536, to.clone(), 131_072);
         run(&mut context, range).expect("shared");
         assert!(read()[131_072..196_608] == contents[..65_536]);
-        // To the end, which is not that of a block.
+        // Copies to the end of the file, which is not the end of a block.
         let range = Reflink::range(from.clone(), 917_504, 0, to.clone(), 1_048_576);
         run(&mut context, range).expect("shared");
         assert!(read()[1_048_576..] == contents[917_504..]);
@@ -280,9 +280,9 @@ fn files_share_their_blocks() {
     });
 }
 
-/// Until the source is on the disk, or the journal has room: seconds, at times.
+/// Sharing blocks may wait for seconds until the source is on the disk, or the journal has free space.
 #[test]
-fn sharing_blocks_keeps_nobody_waiting() {
+fn sharing_blocks_does_not_block_the_caller() {
     for_each_pending(|way| {
         let mut context = way.context();
         let place = scratch();
@@ -297,12 +297,12 @@ fn sharing_blocks_keeps_nobody_waiting() {
                 Reflink::new(from.clone(), to.clone())
             };
             let Submitted::Pending(ticket) = context.submit(reflink, 0) else {
-                panic!("made by the caller");
+                panic!("the caller made the call itself");
             };
             wait_for(&mut context, ticket.handle());
             let _ = context.take(ticket).expect("delivered");
         }
-        // Other commands are plain where instant calls are.
+        // Other ioctl commands are plain where instant calls are plain.
         let mut count = 0i32;
         let owned: OwnedFd = pipe().0;
         let args = [owned.arg(), libc::FIONREAD as usize, at_mut(&mut count)];

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Runs in all ways, under signals.
+/// Runs the body in all ways, while signals arrive.
 fn under_signals(body: impl Fn(&mut Context, &Way)) {
     for_each(|way| {
         let mut context = way.context();
@@ -20,7 +20,7 @@ fn under_signals(body: impl Fn(&mut Context, &Way)) {
 fn write_later(to: &OwnedFd) -> JoinHandle<()> {
     let to = to.try_clone().expect("a descriptor");
     later(move || {
-        rustix::io::write(&to, b"abc").expect("room");
+        rustix::io::write(&to, b"abc").expect("written");
     })
 }
 
@@ -34,7 +34,7 @@ fn reads_and_receives() {
         assert_eq!(call(context, libc::SYS_read, read), Ok(3));
         writer.join().expect("no panic");
         let (ours, theirs) = stream_pair();
-        rustix::io::write(&theirs, b"12").expect("room");
+        rustix::io::write(&theirs, b"12").expect("written");
         let mut all = [0u8; 5];
         let writer = write_later(&theirs);
         let flags = libc::MSG_WAITALL as usize;
@@ -74,7 +74,7 @@ fn writes() {
 }
 
 #[test]
-fn waiting_takes_its_time() {
+fn timed_waits_are_not_shortened() {
     const WAIT: Duration = Duration::from_millis(5);
     under_signals(|context, _| {
         let time = libc::timespec {
@@ -103,7 +103,7 @@ fn waiting_takes_its_time() {
             events: libc::POLLIN,
             revents: 0,
         };
-        // The plain call writes the rest of the time back.
+        // The plain call writes the remaining time back.
         let mut left = time;
         let ppoll = [at_mut(&mut set), 1, at_mut(&mut left), 0, 0, 0];
         check(context, "ppoll", libc::SYS_ppoll, ppoll, Ok(0));
@@ -158,7 +158,7 @@ fn connecting_accepting_and_locking() {
     });
 }
 
-/// As [`Arg`], for a listener.
+/// Like [`Arg`], for a listener.
 trait Listening {
     fn arg_of(&self) -> usize;
 }

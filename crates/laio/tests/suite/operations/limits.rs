@@ -1,4 +1,4 @@
-//! Rules 7 and 8: everything is bounded, and completions come even if all calls finish inline.
+//! Rules 7 and 8: all resources are bounded, and completions arrive even if all calls finish inline.
 
 use crate::harness::*;
 use laio::{BackPressure, BackendKind, Context, Errno, Handle, Limits, Options, Outcome};
@@ -37,12 +37,12 @@ fn at_the_limit_of_operations_a_call_fails() {
             assert_eq!(outcome, Outcome::Done(Err(Errno::AGAIN)));
         }
         assert_eq!(context.stats().limited, 3);
-        // Nothing was done: what comes now is not read.
-        rustix::io::write(&to, b"abc").expect("room");
+        // The failed call has no effect: it does not read bytes that arrive later.
+        rustix::io::write(&to, b"abc").expect("written");
         context.cancel(handles[0]).expect("in flight");
         wait_for(&mut context, handles[0]);
-        assert_eq!(call_beside(&mut context, read), Ok(3));
-        // Closing works at the limit too, and ends what is in flight there.
+        assert_eq!(call_among_others(&mut context, read), Ok(3));
+        // Closing works at the limit too, and cancels the operations on the descriptor.
         let (busy, _feed, _buffer) = pipes.remove(1);
         let fd = std::os::fd::IntoRawFd::into_raw_fd(busy) as usize;
         let (mut own_pipes, handle) = (Vec::new(), handles[1]);
@@ -60,8 +60,8 @@ fn at_the_limit_of_operations_a_call_fails() {
     });
 }
 
-/// A call to its end, while others stay in flight.
-fn call_beside(context: &mut Context, read: [usize; 3]) -> Result<usize, Errno> {
+/// Waits for the result of a call, while others stay in flight.
+fn call_among_others(context: &mut Context, read: [usize; 3]) -> Result<usize, Errno> {
     match start(context, libc::SYS_read, read) {
         Outcome::Done(result) => result,
         Outcome::Pending(handle) => wait_for(context, handle).result,
@@ -78,7 +78,7 @@ fn with_back_pressure_a_call_waits() {
         let mut pipes = Vec::new();
         let handles = park_reads(&mut context, &mut pipes, 3);
         let first = pipes[0].1.try_clone().expect("a descriptor");
-        let writer = later(move || rustix::io::write(&first, b"abc").expect("room"));
+        let writer = later(move || rustix::io::write(&first, b"abc").expect("written"));
         let more = park_reads(&mut context, &mut pipes, 1);
         assert_eq!(writer.join().expect("no panic"), 3);
         let completion = wait_for(&mut context, handles[0]);
@@ -97,7 +97,7 @@ fn with_back_pressure_a_call_waits() {
 fn more_blocking_operations_than_helpers() {
     for_each_pending(|way| {
         if way.backend == BackendKind::Activations {
-            // Each has a carrier of its own.
+            // In this back end each call has its own carrier.
             return;
         }
         for helpers in [1, 2] {
@@ -106,7 +106,7 @@ fn more_blocking_operations_than_helpers() {
                 tv_sec: 0,
                 tv_nsec: 500_000,
             };
-            // A wait for a lock and a futex's time go to helpers in all back ends.
+            // Waits for a lock, and timed futex waits, go to helpers in all back ends.
             let word = 0u32;
             let wait = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
             let args = [at(&word), wait, 0, at(&time)];
@@ -126,7 +126,7 @@ fn more_blocking_operations_than_helpers() {
     });
 }
 
-/// Many operations on few descriptors: sleeps, and reads queued on one pipe.
+/// Starts many operations on few descriptors: sleeps, and reads queued on one pipe.
 fn many(context: &mut Context, count: usize) -> (HashMap<Handle, usize>, OwnedFd, OwnedFd) {
     let (from, to) = pipe();
     let mut handles = HashMap::new();
@@ -161,7 +161,7 @@ fn cancel_all(context: &mut Context, handles: &HashMap<Handle, usize>) {
 fn a_small_ring_with_many_operations() {
     for_each_pending_backend(|way| {
         if way.backend == BackendKind::Activations {
-            // A kernel thread for each: the limit of carriers is far below.
+            // Each operation would need a kernel thread, far more than the limit of carriers.
             return;
         }
         let limits = Limits {
@@ -174,7 +174,7 @@ fn a_small_ring_with_many_operations() {
         let none = context.poll(&mut Vec::new(), Some(Duration::ZERO));
         assert_eq!(none, Ok(0));
         cancel_all(&mut context, &handles);
-        // All end at the same time: more completions than the queue has places.
+        // All end at the same time: more completions than the queue has entries.
         let soon = libc::timespec {
             tv_sec: 0,
             tv_nsec: 2_000_000,
@@ -196,7 +196,7 @@ fn a_small_ring_with_many_operations() {
 fn ten_thousand_operations_are_small() {
     for_each_pending_backend(|way| {
         if way.backend == BackendKind::Activations {
-            // A kernel thread for each: the limit of carriers is far below.
+            // Each operation would need a kernel thread, far more than the limit of carriers.
             return;
         }
         // Without a ring all but 64 sleeps queue.
@@ -214,7 +214,7 @@ fn ten_thousand_operations_are_small() {
 }
 
 #[test]
-fn a_program_whose_calls_finish_inline_gets_to_its_completions() {
+fn a_program_whose_calls_finish_inline_receives_its_completions() {
     let budget = 10;
     for_each_pending(|way| {
         let limits = Limits {
@@ -256,7 +256,7 @@ fn a_program_whose_calls_finish_inline_gets_to_its_completions() {
         }
         context.cancel(parked[0]).expect("in flight");
         wait_for(&mut context, parked[0]);
-        // With nothing in flight there is nobody to be fair to.
+        // With nothing in flight the budget does not apply.
         if way.is_lazy() {
             for _ in 0..3 * budget {
                 let outcome = start(&mut context, libc::SYS_recvfrom, receive);
@@ -275,7 +275,7 @@ fn idle_contexts_are_small() {
 
 #[test]
 fn a_context_keeps_no_more_than_its_limit() {
-    // Again and again to the limit: memory does not grow.
+    // Repeatedly fills the context up to the limit: its memory does not grow.
     for_each_pending_backend(|way| {
         let mut context = way.with(|options| options.operations(100));
         let (ours, _theirs) = stream_pair();

@@ -1,7 +1,7 @@
-//! The lifecycle of operations: complete, once, in order, bounded, cancelled, delivered; in every
+//! The lifecycle of operations (complete, once, in order, bounded, cancelled, delivered), in every
 //! back end.
 //!
-//! `contract` compares results with those of plain calls; this module tests what plain calls do not
+//! `contract` compares results with those of plain calls; this module tests behaviour that plain calls do not
 //! have.
 
 mod parked;

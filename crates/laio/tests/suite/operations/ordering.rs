@@ -5,7 +5,7 @@ use laio::{Context, Errno, Outcome};
 use laio_testing::temp::{drain, fill, pipe, scratch, stream_pair};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Finishes several outcomes, in any order.
+/// Waits for several outcomes, in any order.
 #[track_caller]
 fn finish_all(context: &mut Context, outcomes: &[Outcome]) -> Vec<Result<usize, Errno>> {
     let pending = outcomes
@@ -22,7 +22,7 @@ fn finish_all(context: &mut Context, outcomes: &[Outcome]) -> Vec<Result<usize, 
     outcomes.iter().map(result_of).collect()
 }
 
-/// A stream: where one writes and where it comes out.
+/// A stream: its writing end and its reading end.
 fn streams() -> [(OwnedFd, OwnedFd); 2] {
     let (from, to) = pipe();
     let (ours, theirs) = stream_pair();
@@ -40,7 +40,7 @@ fn a_write_that_fits_stays_behind_one_that_does_not() {
             let write = |bytes: &[u8]| [to.arg(), at(bytes), bytes.len()];
             let first = start(&mut context, libc::SYS_write, write(&long));
             assert!(matches!(first, Outcome::Pending(_)));
-            // From here on there may be room for the short ones at any time.
+            // From here on the short writes might succeed inline at any time.
             let reader = std::thread::spawn(move || read_exactly(&from, before + size + 9));
             let vector = [iovec(b"DD"), iovec(b"D")];
             let outcomes = [
@@ -84,10 +84,10 @@ fn reads_come_in_the_order_of_the_calls() {
                     libc::SYS_read,
                     [from.arg(), at_mut(buffer), 3],
                 ));
-                // So that some of the later calls would find something at once.
+                // Some of the later calls would succeed inline.
                 if index % 4 == 3 {
                     let bytes: Vec<u8> = (0..12).map(|byte| written.len() as u8 + byte).collect();
-                    rustix::io::write(&to, &bytes).expect("room");
+                    rustix::io::write(&to, &bytes).expect("written");
                     written.extend(bytes);
                 }
                 if index % 6 == 5 {
@@ -114,7 +114,7 @@ fn the_directions_of_a_socket_do_not_wait_for_each_other() {
         assert_eq!(drain(&theirs), b"out");
         fill(&ours);
         let write = pending(&mut context, libc::SYS_write, write);
-        rustix::io::write(&theirs, b"in!").expect("room");
+        rustix::io::write(&theirs, b"in!").expect("written");
         assert_eq!(wait_for(&mut context, read).result, Ok(3));
         assert_eq!(&buffer, b"in!");
         drain(&theirs);
@@ -190,7 +190,7 @@ fn the_position_of_a_file_is_in_order() {
 }
 
 #[test]
-fn positioned_writes_are_in_order_where_that_is_asked_for() {
+fn positioned_writes_are_in_order_if_requested() {
     let directory = scratch();
     for_each(|way| {
         let file = laio_testing::temp::file_with(directory.path(), &[0; 8192]);

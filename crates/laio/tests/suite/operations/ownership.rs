@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// A buffer that others can see to be alive.
+/// A buffer whose lifetime the test can observe.
 struct Counted {
     bytes: Vec<u8>,
     _alive: Rc<()>,
@@ -58,7 +58,7 @@ fn shared_pipe() -> (Rc<OwnedFd>, OwnedFd) {
 }
 
 #[test]
-fn taken_when_it_is_over_and_not_before() {
+fn taken_only_after_delivery() {
     for_each_pending(|way| {
         let alive = Rc::new(());
         let mut context = way.context();
@@ -66,7 +66,7 @@ fn taken_when_it_is_over_and_not_before() {
         let ticket = read(&mut context, &from, &alive);
         let handle = ticket.handle();
         let ticket = context.take(ticket).err().expect("not over");
-        rustix::io::write(&to, b"abc").expect("room");
+        rustix::io::write(&to, b"abc").expect("written");
         let ticket = context.take(ticket).err().expect("not delivered");
         let completion = wait_for(&mut context, handle);
         assert_eq!(completion.result, Ok(3));
@@ -111,12 +111,12 @@ fn cancelled_and_taken() {
 }
 
 #[test]
-fn abandoned_wherever_it_is() {
+fn abandoned_in_each_state() {
     for_each_pending(|way| {
         let alive = Rc::new(());
         let mut context = way.context();
         let (from, to) = shared_pipe();
-        // In flight and queued: abandoned, nothing is delivered.
+        // In flight and queued: abandoned, so nothing is delivered.
         let tickets = [0, 1, 2].map(|_| read(&mut context, &from, &alive));
         for ticket in tickets {
             context.abandon(ticket);
@@ -128,19 +128,19 @@ fn abandoned_wherever_it_is() {
         assert_eq!(
             Rc::strong_count(&alive),
             1,
-            "dropped when the kernel let go"
+            "not dropped after the kernel released it"
         );
 
-        // Delivered, not taken.
+        // Delivered, but not taken.
         let ticket = read(&mut context, &from, &alive);
-        rustix::io::write(&to, b"abc").expect("room");
+        rustix::io::write(&to, b"abc").expect("written");
         wait_for(&mut context, ticket.handle());
         context.abandon(ticket);
         assert_eq!((context.pending(), Rc::strong_count(&alive)), (0, 1));
 
-        // Finished or about to, not delivered.
+        // Finished or about to finish, but not delivered.
         let ticket = read(&mut context, &from, &alive);
-        rustix::io::write(&to, b"abc").expect("room");
+        rustix::io::write(&to, b"abc").expect("written");
         std::thread::sleep(Duration::from_millis(1));
         context.abandon(ticket);
         while context.pending() > 0 {
@@ -172,7 +172,7 @@ fn an_abandoned_write_is_dropped_once() {
 }
 
 #[test]
-fn a_dropped_context_frees_what_is_in_flight() {
+fn a_dropped_context_frees_operations_in_flight() {
     for_each_pending(|way| {
         let alive = Rc::new(());
         let (from, to) = shared_pipe();
@@ -181,7 +181,7 @@ fn a_dropped_context_frees_what_is_in_flight() {
         for _ in 0..5 {
             tickets.push(read(&mut context, &from, &alive));
         }
-        rustix::io::write(&to, b"abc").expect("room");
+        rustix::io::write(&to, b"abc").expect("written");
         let mut delivered = 0;
         while delivered == 0 {
             delivered = context.poll_each(Some(LIMIT), 1, |_| ()).expect("poll");
@@ -201,8 +201,8 @@ fn a_ticket_of_another_context_comes_back() {
         let ((from, to), (other_from, other_to)) = (shared_pipe(), shared_pipe());
         let mine = read(&mut ours, &from, &alive);
         let foreign = read(&mut theirs, &other_from, &alive);
-        rustix::io::write(&to, b"abc").expect("room");
-        rustix::io::write(&other_to, b"xyz").expect("room");
+        rustix::io::write(&to, b"abc").expect("written");
+        rustix::io::write(&other_to, b"xyz").expect("written");
         wait_for(&mut ours, mine.handle());
         wait_for(&mut theirs, foreign.handle());
         let foreign = ours.take(foreign).err().expect("not of this context");
@@ -210,7 +210,7 @@ fn a_ticket_of_another_context_comes_back() {
         let (_, xyz) = theirs.take(foreign).expect("delivered");
         assert_eq!([&abc.bytes[..], &xyz.bytes[..]], [b"abc", b"xyz"]);
         drop((abc, xyz));
-        // Abandoned elsewhere: nothing happens there.
+        // Abandoning it in another context has no effect.
         let mine = read(&mut ours, &from, &alive);
         let foreign = read(&mut theirs, &other_from, &alive);
         ours.abandon(foreign);
@@ -229,7 +229,7 @@ fn a_slot_is_used_again_for_another_type() {
         let mut context = way.context();
         for _ in 0..100 {
             let Submitted::Pending(sleep) = context.submit(Sleep::new(LIMIT * 100), 7) else {
-                panic!("it takes its time");
+                panic!("a sleep that finished at once");
             };
             let ticket = read(&mut context, &from, &alive);
             context.cancel(sleep.handle()).expect("in flight");

@@ -1,4 +1,4 @@
-//! One operation in each state in which an operation can wait.
+//! Makes one operation in each state in which an operation can wait.
 
 use crate::harness::{LIMIT, at, at_mut, pending, plain, zeroed};
 use laio::{Completion, Context, Errno, Handle};
@@ -10,18 +10,18 @@ use std::ffi::CString;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-/// What buffers hold before an operation writes to them.
+/// The contents of buffers before an operation writes to them.
 pub(crate) const FRESH: u8 = 0xA5;
 
-/// An operation that will not finish by itself, with everything that it points to.
+/// An operation that does not finish without help, with the memory that it uses.
 pub(crate) struct Parked {
     pub(crate) what: &'static str,
     pub(crate) handle: Handle,
-    /// What the operation gives when it is cancelled.
+    /// The result of the operation when it is cancelled.
     pub(crate) cancelled: Result<usize, Errno>,
-    /// What it may write to.
+    /// The buffer that it may write to.
     pub(crate) buffer: Vec<u8>,
-    /// The other end of a stream: what is written there would reach the buffer of a live operation.
+    /// The other end of a stream: bytes written there would reach the buffer of a live operation.
     pub(crate) feed: Option<OwnedFd>,
     _keeps: Box<dyn Any>,
 }
@@ -46,7 +46,7 @@ impl Parked {
         }
     }
 
-    /// Data comes, too late: the buffer belongs to the caller again.
+    /// Writes data after the cancellation: the buffer belongs to the caller again, and must not change.
     #[track_caller]
     pub(crate) fn stays_untouched(&self) {
         let kept = self.cancelled.unwrap_or(0);
@@ -92,7 +92,7 @@ impl Hanging {
         Parked::new("read of a file that hangs", handle, file).reading(buffer, None)
     }
 
-    /// Waits until both are with the server. A call that a signal has interrupted there is made again by `poll`.
+    /// Waits until the server has both requests. `poll` repeats a call that a signal has interrupted there.
     pub(crate) fn wait(&self, context: &mut Context, count: usize) {
         let mut found = Vec::new();
         let all_hang = || {
@@ -161,13 +161,13 @@ fn sockets(context: &mut Context, all: &mut Vec<Parked>) {
     all.push(Parked::new("recv", handle, ours).reading(buffer, Some(theirs)));
 
     let (ours, theirs) = stream_pair();
-    rustix::io::write(&theirs, b"abc").expect("room");
+    rustix::io::write(&theirs, b"abc").expect("written");
     let mut buffer = vec![FRESH; 16];
     let flags = libc::MSG_WAITALL as usize;
     let fd = ours.as_raw_fd() as usize;
     let args = [fd, at_mut(&mut buffer[..]), 16, flags, 0, 0];
     let handle = pending(context, libc::SYS_recvfrom, args);
-    // So that a helper has taken the bytes that are there.
+    // Gives a helper the time to take the available bytes.
     let taken = || rustix::io::ioctl_fionread(&ours) == Ok(0);
     if !context.has_ring() {
         assert!(laio_testing::limit::wait_until(LIMIT, taken));
@@ -191,7 +191,7 @@ fn sockets(context: &mut Context, all: &mut Vec<Parked>) {
     all.push(Parked::new("connect", handle, keeps));
 }
 
-/// A local listener that takes no more, and a socket to connect to it. The kernel chooses the name: a
+/// A local listener with a full backlog, and a socket to connect to it. The kernel chooses the name: a
 /// zero and five digits.
 fn crowded_listener() -> (OwnedFd, OwnedFd, OwnedFd, Box<libc::sockaddr_un>) {
     let socket = || {
@@ -268,7 +268,7 @@ impl Drop for Fifo {
     }
 }
 
-/// Each operation has completed once, as cancelled ones do.
+/// Asserts that each operation has completed once, as cancelled.
 #[track_caller]
 pub(crate) fn were_cancelled(parked: &[Parked], completions: &[Completion]) {
     assert_eq!(parked.len(), completions.len());

@@ -39,7 +39,7 @@ fn with_nothing_in_flight_it_returns_at_once() {
 }
 
 #[test]
-fn the_time_is_kept() {
+fn poll_waits_for_its_timeout() {
     for_each_pending(|way| {
         let mut context = way.context();
         let mut buffer = [FRESH; 8];
@@ -63,7 +63,7 @@ fn the_time_is_kept() {
 }
 
 #[test]
-fn at_most_so_many_at_a_time() {
+fn poll_delivers_at_most_the_given_number() {
     for_each_pending(|way| {
         let mut context = way.context();
         let mut buffers = [[FRESH; 8]; 10];
@@ -72,7 +72,7 @@ fn at_most_so_many_at_a_time() {
             .map(|one| park(&mut context, one))
             .collect();
         for (_, to, _) in &parked {
-            rustix::io::write(to, b"abc").expect("room");
+            rustix::io::write(to, b"abc").expect("written");
         }
         let mut found = Vec::new();
         while found.len() < 10 {
@@ -98,7 +98,7 @@ fn flush_gives_operations_to_the_kernel() {
         let (from, to, handle) = park(&mut context, &mut buffer);
         context.flush().expect("flush");
         context.flush().expect("flush");
-        rustix::io::write(&to, b"abc").expect("room");
+        rustix::io::write(&to, b"abc").expect("written");
         assert_eq!(wait_for(&mut context, handle).result, Ok(3));
         drop(from);
     });
@@ -110,11 +110,11 @@ fn a_notifier_ends_a_poll() {
         let mut context = way.context();
         let notifier = context.notifier();
         let mut none = Vec::new();
-        // Before the poll: merged into one.
+        // Notifications before the poll merge into one.
         notifier.notify();
         notifier.notify();
         assert_eq!(context.poll(&mut none, None), Ok(0));
-        // With time to wait for, and without.
+        // With and without a timeout.
         let since = Instant::now();
         let wait = Duration::from_millis(2);
         assert_eq!(context.poll(&mut none, Some(wait)), Ok(0));
@@ -134,7 +134,7 @@ fn no_notification_is_lost_in_a_storm() {
         let mut buffer = [FRESH; 8];
         let background = way.goes_to_background();
         let parked = background.then(|| park(&mut context, &mut buffer));
-        // Each thread waits until the context has seen its last word before it goes on.
+        // Each thread waits until the context has seen its last word before it continues.
         let said: Arc<[AtomicUsize; THREADS]> = Arc::default();
         let seen: Arc<[AtomicUsize; THREADS]> = Arc::default();
         let threads: Vec<_> = (0..THREADS)
@@ -172,7 +172,7 @@ fn no_notification_is_lost_in_a_storm() {
     });
 }
 
-/// An event loop of somebody else's, which watches the descriptor of a context.
+/// An event loop, other than laio's, that watches the descriptor of a context.
 struct Outer(OwnedFd);
 
 impl Outer {
@@ -193,13 +193,13 @@ impl Outer {
         let buffer = rustix::buffer::spare_capacity(&mut events);
         match epoll::wait(&self.0, buffer, Some(&time)) {
             Ok(count) => count > 0,
-            // The kernel ends this wait also to tidy up after a ring that this thread had before.
+            // The kernel also interrupts this wait for the cleanup of a ring that this thread had before.
             Err(rustix::io::Errno::INTR) => self.is_ready(wait),
             Err(errno) => panic!("{errno}"),
         }
     }
 
-    /// Collects so many completions, and sleeps only here.
+    /// Collects this many completions, and sleeps only here.
     #[track_caller]
     fn collect(&self, context: &mut Context, count: usize) -> Vec<laio::Completion> {
         let mut completions = Vec::new();
@@ -217,7 +217,7 @@ impl Outer {
         completions
     }
 
-    /// Nothing happens: after some empty wake-ups, of those who come late, the descriptor is quiet.
+    /// Asserts that the descriptor becomes quiet, after a few wakeups without a completion, which may come late.
     #[track_caller]
     fn is_quiet(&self, context: &mut Context) {
         let is_quiet = || {
@@ -231,7 +231,7 @@ impl Outer {
 }
 
 #[test]
-fn the_descriptor_tells_of_completions() {
+fn the_descriptor_reports_completions() {
     for_each_pending(|way| {
         let mut context = way.context();
         let mut buffers = [[FRESH; 8]; 4];
@@ -242,7 +242,7 @@ fn the_descriptor_tells_of_completions() {
         let after = park(&mut context, b);
         outer.is_quiet(&mut context);
         for (_, to, handle) in [&before, &after] {
-            rustix::io::write(to, b"abc").expect("room");
+            rustix::io::write(to, b"abc").expect("written");
             let completions = outer.collect(&mut context, 1);
             assert_eq!(
                 (completions[0].handle, completions[0].result),
@@ -250,7 +250,7 @@ fn the_descriptor_tells_of_completions() {
             );
             outer.is_quiet(&mut context);
         }
-        // What goes to a helper, and a cancellation.
+        // A call for a helper, and a cancellation.
         let sleep = libc::timespec {
             tv_sec: 0,
             tv_nsec: 1_000_000,
@@ -264,7 +264,7 @@ fn the_descriptor_tells_of_completions() {
         ];
         let waits = |outcome: &&Outcome| matches!(outcome, Outcome::Pending(_));
         let count = outcomes.iter().filter(waits).count();
-        // There one may be over before it is noticed that it blocks.
+        // In this back end a call may finish before the context notices that it blocks.
         assert!(count == 2 || way.backend == BackendKind::Activations);
         outer.collect(&mut context, count);
         let cancelled = park(&mut context, c);
@@ -272,7 +272,7 @@ fn the_descriptor_tells_of_completions() {
         outer.collect(&mut context, 1);
         let later_one = park(&mut context, d);
         let feed = later_one.1.try_clone().expect("a descriptor");
-        let thread = later(move || rustix::io::write(&feed, b"abc").expect("room"));
+        let thread = later(move || rustix::io::write(&feed, b"abc").expect("written"));
         outer.collect(&mut context, 1);
         thread.join().expect("no panic");
         outer.is_quiet(&mut context);
@@ -280,7 +280,7 @@ fn the_descriptor_tells_of_completions() {
 }
 
 #[test]
-fn the_descriptor_tells_of_what_an_abandoned_operation_lets_through() {
+fn the_descriptor_reports_operations_behind_an_abandoned_one() {
     for_each_pending(|way| {
         let mut context = way.context();
         let outer = Outer::around(&mut context);
@@ -294,8 +294,8 @@ fn the_descriptor_tells_of_what_an_abandoned_operation_lets_through() {
         };
         for _ in 0..20 {
             let [first, second] = [read(&mut context), read(&mut context)];
-            // Enough for both: the first may be quicker than its end.
-            rustix::io::write(&to, b"abcabc").expect("room");
+            // Enough bytes for both: the first read may finish before it is abandoned.
+            rustix::io::write(&to, b"abcabc").expect("written");
             context.abandon(first);
             let completions = outer.collect(&mut context, 1);
             assert_eq!(completions[0].handle, second.handle());
@@ -324,7 +324,7 @@ fn the_descriptor_loses_nothing_in_a_storm() {
                 for _ in 0..(index * 37) % 400 {
                     std::hint::spin_loop();
                 }
-                rustix::io::write(&to, b"abc").expect("room");
+                rustix::io::write(&to, b"abc").expect("written");
             }
         });
         let mut buffers = [[FRESH; 8]; 3];
@@ -346,10 +346,10 @@ fn the_descriptor_loses_nothing_in_a_storm() {
     });
 }
 
-/// What a write to an eventfd completes is reported from within that write, where the kernel does not ring
-/// the bell of a ring at once.
+/// A write to an eventfd posts the CQE of a waiting read from within the write, and the kernel then delays the
+/// notification of the ring's eventfd.
 #[test]
-fn the_descriptor_tells_of_eventfds_too() {
+fn the_descriptor_reports_eventfds_too() {
     use rustix::event::{EventfdFlags, eventfd};
     for_each_pending_backend(|way| {
         let mut context = way.context();
@@ -372,13 +372,13 @@ fn the_descriptor_tells_of_eventfds_too() {
     });
 }
 
-/// A poll of one descriptor, without a time-out.
+/// A `poll` of one descriptor, without a timeout.
 fn poll_one(context: &mut Context, poll: &mut libc::pollfd) -> Outcome {
     start(context, libc::SYS_ppoll, [at_mut(poll), 1, 0, 0, 8])
 }
 
 #[test]
-fn who_polls_one_descriptor_is_told_and_can_be_cancelled() {
+fn a_poll_of_one_descriptor_completes_and_can_be_cancelled() {
     for_each_pending(|way| {
         let mut context = way.context();
         let (from, to) = pipe();
@@ -395,7 +395,7 @@ fn who_polls_one_descriptor_is_told_and_can_be_cancelled() {
         rustix::io::write(&to, b"x").unwrap();
         assert_eq!(wait_for(&mut context, handle).result, Ok(1));
         assert_eq!(read.revents, libc::POLLIN);
-        // It is there still.
+        // The byte can still be read.
         let again = poll_one(&mut context, &mut read);
         assert_eq!(finish(&mut context, again), Ok(1));
 
@@ -439,7 +439,7 @@ fn many_may_poll_at_once_without_a_helper_each() {
             .iter_mut()
             .map(|poll| poll_one(&mut context, poll))
             .collect();
-        // With a helper each, all but two would never be looked at.
+        // With one helper each, most of these polls would not start.
         rustix::io::write(&pipes[49].1, b"x").unwrap();
         let Outcome::Pending(last) = waiting[49] else {
             panic!("nothing is there to be read");

@@ -1,4 +1,4 @@
-//! A signal announces completions.
+//! Completions announced by a signal.
 
 use super::parked::FRESH;
 use crate::harness::*;
@@ -7,18 +7,18 @@ use laio_testing::temp::pipe;
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
-/// Blocked in the thread that waits for it.
+/// The signal, blocked in the thread that waits for it.
 fn number() -> i32 {
     libc::SIGRTMIN() + 3
 }
 
-/// The word that came with the signal, or `None` after a while without one.
-fn received(patience: Duration) -> Option<usize> {
-    let end = Instant::now() + patience;
+/// The word that came with the signal, or `None` after a while without a signal.
+fn received(timeout: Duration) -> Option<usize> {
+    let end = Instant::now() + timeout;
     loop {
         let left = end.saturating_duration_since(Instant::now());
         let word = received_or_interrupted(left);
-        // The kernel also ends the wait for its own business with a ring of this thread.
+        // The kernel also ends the wait for its own work on a ring of this thread.
         let interrupted = || std::io::Error::last_os_error().kind() == ErrorKind::Interrupted;
         if word.is_some() || !interrupted() {
             return word;
@@ -26,10 +26,10 @@ fn received(patience: Duration) -> Option<usize> {
     }
 }
 
-fn received_or_interrupted(patience: Duration) -> Option<usize> {
-    let patience = libc::timespec {
-        tv_sec: patience.as_secs() as i64,
-        tv_nsec: patience.subsec_nanos().into(),
+fn received_or_interrupted(timeout: Duration) -> Option<usize> {
+    let timeout = libc::timespec {
+        tv_sec: timeout.as_secs() as i64,
+        tv_nsec: timeout.subsec_nanos().into(),
     };
     // SAFETY: plain data and local structs; the signal is blocked in this thread.
     unsafe {
@@ -37,7 +37,7 @@ fn received_or_interrupted(patience: Duration) -> Option<usize> {
         libc::sigemptyset(&mut set);
         libc::sigaddset(&mut set, number());
         let mut info: libc::siginfo_t = std::mem::zeroed();
-        let got = libc::sigtimedwait(&set, &mut info, &patience);
+        let got = libc::sigtimedwait(&set, &mut info, &timeout);
         (got == number()).then(|| {
             assert_eq!(info.si_code, libc::SI_QUEUE);
             info.si_value().sival_ptr.addr()
@@ -45,7 +45,7 @@ fn received_or_interrupted(patience: Duration) -> Option<usize> {
     }
 }
 
-/// In a thread of its own, where the signal is blocked.
+/// Runs the body in a thread of its own, where the signal is blocked.
 fn with_signal_blocked(body: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         let blocked = move || {
@@ -63,7 +63,7 @@ fn with_signal_blocked(body: impl FnOnce() + Send) {
 }
 
 #[test]
-fn it_comes_once_between_two_polls() {
+fn the_signal_comes_once_between_two_polls() {
     for_each_pending(|way| {
         with_signal_blocked(|| {
             let mut context = way.context();
@@ -74,9 +74,9 @@ fn it_comes_once_between_two_polls() {
                 let mut buffer = [FRESH; 8];
                 let read = [from.arg(), at_mut(&mut buffer), 8];
                 let handle = pending(&mut context, libc::SYS_read, read);
-                rustix::io::write(&to, b"abc").expect("room");
-                // Readiness may be news before the completion is, and news of the last round may come late:
-                // then the poll asks for another signal.
+                rustix::io::write(&to, b"abc").expect("written");
+                // A readiness event may arrive before its completion, and an event of the last round may arrive late:
+                // then the poll requests another signal.
                 loop {
                     assert_eq!(received(LIMIT), Some(0xABCD), "round {round}");
                     signals += 1;
@@ -88,11 +88,11 @@ fn it_comes_once_between_two_polls() {
                     }
                 }
             }
-            // None is asked for without a poll: what is left after this belongs to one of them.
+            // Without a poll no signal is requested: signals that arrive after this belong to an earlier poll.
             while received(Duration::from_millis(20)).is_some() {
                 signals += 1;
             }
-            // The first was asked for by `set_signal`.
+            // `set_signal` requested the first signal.
             assert!(signals <= polls + 1, "{signals} for {polls} polls");
         });
     });
@@ -111,7 +111,7 @@ fn it_ends() {
             let mut buffer = [FRESH; 8];
             let read = [from.arg(), at_mut(&mut buffer), 8];
             let handle = pending(&mut context, libc::SYS_read, read);
-            rustix::io::write(&to, b"abc").expect("room");
+            rustix::io::write(&to, b"abc").expect("written");
             assert_eq!(received(Duration::from_millis(10)), None);
             assert_eq!(wait_for(&mut context, handle).result, Ok(3));
         });
@@ -119,7 +119,7 @@ fn it_ends() {
 }
 
 #[test]
-fn what_is_no_signal_is_refused() {
+fn an_invalid_signal_is_refused() {
     for_each_backend(|way| {
         let mut context = way.context();
         for bad in [-1, 0, libc::SIGKILL, libc::SIGSTOP, libc::SIGRTMAX() + 1] {

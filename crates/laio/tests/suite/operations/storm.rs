@@ -15,7 +15,7 @@ use std::net::TcpListener;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-/// Operations in flight at a time, at most.
+/// The maximal number of operations in flight.
 const AT_ONCE: usize = 300;
 
 fn operations() -> usize {
@@ -25,7 +25,7 @@ fn operations() -> usize {
     })
 }
 
-/// What operations are made on.
+/// The descriptors and files that operations use.
 struct Ground {
     pipes: Vec<(OwnedFd, OwnedFd)>,
     sockets: Vec<(OwnedFd, OwnedFd)>,
@@ -67,13 +67,13 @@ impl Ground {
     }
 }
 
-/// The second end is the test's own, which must not wait.
+/// The second end belongs to the test, which must not wait on it.
 fn feeding(ends: (OwnedFd, OwnedFd)) -> (OwnedFd, OwnedFd) {
     rustix::fs::fcntl_setfl(&ends.1, rustix::fs::OFlags::NONBLOCK).expect("a mode");
     ends
 }
 
-/// Begins to connect.
+/// Starts connecting.
 fn client(listener: &TcpListener) -> OwnedFd {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -83,7 +83,7 @@ fn client(listener: &TcpListener) -> OwnedFd {
     socket
 }
 
-/// What was started.
+/// An operation that was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sort {
     Stream,
@@ -107,7 +107,7 @@ struct Storm<'a> {
     context: Context,
     random: Random,
     live: HashMap<Handle, Flight>,
-    /// The live ones again, to choose from.
+    /// The live operations as a list, to choose from.
     handles: Vec<Handle>,
     hanging: usize,
     clients: Vec<OwnedFd>,
@@ -217,7 +217,7 @@ impl Storm<'_> {
             }
             _ => self.clients.clear(),
         }
-        // So that the streams neither fill up nor stay full.
+        // Keeps the streams neither full nor empty.
         if index == 0 && self.random.chance(1, 4) {
             let _ = laio_testing::temp::evict(&self.ground.cold, 0, 0);
         }
@@ -322,7 +322,7 @@ fn check(ground: &Ground, flight: &Flight, result: Result<usize, Errno>) {
             0
         }
         (Sort::Open, Err(Errno::NOENT)) | (Sort::Sleep, Ok(0)) => 0,
-        // Cancelled on its way: what had been read by then.
+        // Cancelled while in flight: the result counts the bytes read until then.
         (Sort::File(offset), Ok(moved)) if moved == 64 || flight.cancelled => {
             assert_eq!(
                 flight.buffer[..moved],
@@ -345,7 +345,7 @@ fn check(ground: &Ground, flight: &Flight, result: Result<usize, Errno>) {
 #[test]
 fn operations_of_all_kinds_cancelled_at_any_time() {
     let count = operations();
-    // A million takes a while.
+    // A million operations take a while.
     let limit = LIMIT * 6 + Duration::from_secs(count as u64 / 500);
     for way in ways() {
         let mark = way.to_string();

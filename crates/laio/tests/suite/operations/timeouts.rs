@@ -1,4 +1,4 @@
-//! Time-outs of single operations.
+//! Timeouts of single operations.
 
 use super::parked::FRESH;
 use crate::harness::*;
@@ -19,7 +19,7 @@ fn park(context: &mut Context, buffer: &mut [u8; 8]) -> (OwnedFd, OwnedFd, Handl
 }
 
 #[test]
-fn an_operation_ends_when_its_time_is_up() {
+fn an_operation_ends_at_its_timeout() {
     for_each_pending(|way| {
         let mut context = way.context();
         let mut buffer = [FRESH; 8];
@@ -35,20 +35,20 @@ fn an_operation_ends_when_its_time_is_up() {
 }
 
 #[test]
-fn one_that_ends_before_is_not_disturbed() {
+fn an_operation_that_ends_before_its_timeout_is_unaffected() {
     for_each_pending(|way| {
         let mut context = way.context();
         let mut buffer = [FRESH; 8];
         let (_from, to, handle) = park(&mut context, &mut buffer);
         assert_eq!(context.set_timeout(handle, NEVER), Ok(()));
-        rustix::io::write(&to, b"abc").expect("room");
+        rustix::io::write(&to, b"abc").expect("written");
         assert_eq!(wait_for(&mut context, handle).result, Ok(3));
         assert_eq!(context.set_timeout(handle, SOON), Err(Errno::NOENT));
     });
 }
 
 #[test]
-fn a_time_is_changed_and_taken_back() {
+fn a_timeout_can_be_changed_and_removed() {
     for_each_pending(|way| {
         let mut context = way.context();
         let mut buffers = [[FRESH; 8]; 2];
@@ -63,13 +63,13 @@ fn a_time_is_changed_and_taken_back() {
             Ok(())
         );
         assert_eq!(wait_for(&mut context, shortened).result, Err(Errno::TIME));
-        rustix::io::write(&to, b"abcd").expect("room");
+        rustix::io::write(&to, b"abcd").expect("written");
         assert_eq!(wait_for(&mut context, kept).result, Ok(4));
     });
 }
 
 #[test]
-fn what_was_cancelled_before_stays_cancelled() {
+fn a_cancelled_operation_stays_cancelled() {
     for_each_pending(|way| {
         let mut context = way.context();
         let mut buffer = [FRESH; 8];
@@ -82,7 +82,7 @@ fn what_was_cancelled_before_stays_cancelled() {
 }
 
 #[test]
-fn an_operation_behind_another_has_its_own_time() {
+fn a_queued_operation_has_its_own_timeout() {
     for_each_pending(|way| {
         let mut context = way.context();
         let mut buffers = [[FRESH; 8]; 2];
@@ -92,13 +92,13 @@ fn an_operation_behind_another_has_its_own_time() {
         let behind = pending(&mut context, libc::SYS_read, read);
         assert_eq!(context.set_timeout(behind, SOON), Ok(()));
         assert_eq!(wait_for(&mut context, behind).result, Err(Errno::TIME));
-        rustix::io::write(&to, b"abc").expect("room");
+        rustix::io::write(&to, b"abc").expect("written");
         assert_eq!(wait_for(&mut context, handle).result, Ok(3));
     });
 }
 
 #[test]
-fn the_pollable_descriptor_tells_of_them() {
+fn the_pollable_descriptor_reports_them() {
     for_each_pending(|way| {
         for exposed_first in [false, true] {
             let mut context = way.context();
@@ -129,9 +129,9 @@ fn the_pollable_descriptor_tells_of_them() {
     });
 }
 
-/// Operations that end before their time leave nothing behind that grows.
+/// Operations that end before their timeout leave no memory behind.
 #[test]
-fn thousands_come_and_go() {
+fn thousands_of_timeouts_leave_no_memory() {
     for_each_pending_backend(|way| {
         let mut context = way.context();
         let (from, to) = pipe();
@@ -140,7 +140,7 @@ fn thousands_come_and_go() {
             let read = [from.arg(), at_mut(&mut buffer), 8];
             let handle = pending(&mut context, libc::SYS_read, read);
             assert_eq!(context.set_timeout(handle, Some(LIMIT)), Ok(()));
-            rustix::io::write(&to, b"x").expect("room");
+            rustix::io::write(&to, b"x").expect("written");
             assert_eq!(wait_for(&mut context, handle).result, Ok(1));
         }
         let many: Vec<_> = (0..200)
@@ -159,9 +159,9 @@ fn thousands_come_and_go() {
     });
 }
 
-/// A call that waits for room is woken by another operation's time-out.
+/// The timeout of another operation wakes a call that waits for a free slot.
 #[test]
-fn they_make_room_at_the_limit() {
+fn a_timeout_frees_a_slot_at_the_limit() {
     for_each_pending_backend(|way| {
         let mut context =
             way.with(|options| options.operations(1).back_pressure(BackPressure::Wait));
@@ -170,7 +170,7 @@ fn they_make_room_at_the_limit() {
         let (_from, _to, handle) = park(&mut context, first);
         assert_eq!(context.set_timeout(handle, SOON), Ok(()));
         let (_from2, to2, next) = park(&mut context, second);
-        rustix::io::write(&to2, b"abc").expect("room");
+        rustix::io::write(&to2, b"abc").expect("written");
         let done = collect(&mut context, 2);
         let result = |of| done.iter().find(|one| one.handle == of).unwrap().result;
         assert_eq!(result(handle), Err(Errno::TIME));
@@ -189,7 +189,7 @@ fn foreign_and_finished_handles_are_refused() {
         assert_eq!(other.poll_one(handle).map(|_| ()), Err(Errno::NOENT));
         assert_eq!(context.poll_one(handle).map(|_| ()), Err(Errno::INPROGRESS));
         assert_eq!(context.set_user_data(handle, 77), Ok(()));
-        rustix::io::write(&to, b"abc").expect("room");
+        rustix::io::write(&to, b"abc").expect("written");
         let end = Instant::now() + LIMIT;
         let completion = loop {
             match context.poll_one(handle) {

@@ -18,7 +18,7 @@ fn start<const N: usize>(
     unsafe { context.call_with_status(Call::new(number, args), 0, NonNull::from(status)) }
 }
 
-/// Waits for the word alone.
+/// Waits until the status word changes, without polling.
 fn watch(status: &StatusWord) -> Result<usize, Errno> {
     let end = Instant::now() + LIMIT;
     loop {
@@ -41,7 +41,7 @@ fn the_word_changes_without_the_thread() {
             panic!("nothing to read");
         };
         assert_eq!((status.get(), status.state()), (None, libc::EINPROGRESS));
-        rustix::io::write(&to, b"abc").expect("room");
+        rustix::io::write(&to, b"abc").expect("written");
         assert_eq!(watch(&status), Ok(3));
         assert_eq!(&buffer[..3], b"abc");
         assert_eq!(wait_for(&mut context, handle).result, Ok(3));
@@ -50,14 +50,14 @@ fn the_word_changes_without_the_thread() {
 }
 
 #[test]
-fn errors_and_inline_results_are_told_too() {
+fn errors_and_inline_results_are_reported_too() {
     for_each(|way| {
         let mut context = way.context();
         let status = StatusWord::new();
         let outcome = start(&mut context, &status, libc::SYS_getppid, []);
-        let told = watch(&status);
-        assert_eq!(finish(&mut context, outcome), told);
-        assert!(told.is_ok());
+        let reported = watch(&status);
+        assert_eq!(finish(&mut context, outcome), reported);
+        assert!(reported.is_ok());
         let outcome = start(&mut context, &status, libc::SYS_close, [usize::MAX]);
         assert_eq!(watch(&status), Err(Errno::BADF));
         assert_eq!(finish(&mut context, outcome), Err(Errno::BADF));
@@ -87,7 +87,7 @@ fn bytes_moved_before_count() {
 }
 
 #[test]
-fn cancelling_is_told_by_the_thread_itself() {
+fn the_thread_itself_reports_a_cancellation() {
     for_each_pending(|way| {
         let mut context = way.context();
         let (from, _to) = pipe();
@@ -112,9 +112,9 @@ fn cancelling_is_told_by_the_thread_itself() {
     });
 }
 
-/// A descriptor that was told of is the program's, whatever is cancelled after.
+/// A reported descriptor belongs to the program, even if the operation is cancelled later.
 #[test]
-fn what_was_told_is_true() {
+fn a_reported_result_is_final() {
     for_each_pending_backend(|way| {
         let mut context = way.context();
         let directory = scratch();
@@ -132,9 +132,9 @@ fn what_was_told_is_true() {
         match start(&mut context, &status, libc::SYS_openat, open) {
             Outcome::Done(result) => assert_eq!(Some(result), status.get()),
             Outcome::Pending(handle) => {
-                let told = watch(&status);
+                let reported = watch(&status);
                 let _ = context.cancel(handle);
-                assert_eq!(wait_for(&mut context, handle).result, told);
+                assert_eq!(wait_for(&mut context, handle).result, reported);
             }
         }
         let fd = status.get().expect("it has ended").expect("it was made");
@@ -142,7 +142,7 @@ fn what_was_told_is_true() {
     });
 }
 
-/// One context's helpers write words that other threads watch.
+/// Helpers of one context write status words that other threads watch.
 #[test]
 fn another_thread_may_watch() {
     for_each_pending_backend(|way| {
@@ -153,7 +153,7 @@ fn another_thread_may_watch() {
         let outcome = start(&mut context, &status, libc::SYS_read, read);
         std::thread::scope(|scope| {
             let watcher = scope.spawn(|| watch(&status));
-            rustix::io::write(&to, b"abcd").expect("room");
+            rustix::io::write(&to, b"abcd").expect("written");
             assert_eq!(watcher.join().unwrap(), Ok(4));
         });
         assert_eq!(finish(&mut context, outcome), Ok(4));

@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 
 type Sending = Send<Rc<OwnedFd>, Rc<[u8]>>;
 
-/// More than a peer has room for, and less than the sender has.
+/// More bytes than the peer's buffer holds, and fewer than the sender's.
 const LENGTH: usize = 200_000;
 
-/// A context that can, or nothing where none can.
+/// A context that supports zero-copy sends, or `None`.
 fn capable() -> Option<Context> {
     let context = Context::new(Options::new().backend(BackendKind::Lazy)).expect("a context");
-    // Where little memory may be locked, what is more is sent ordinarily.
+    // Sends beyond the limit of locked memory are ordinary sends.
     let locked = rustix::process::getrlimit(rustix::process::Resource::Memlock).current;
     let may_lock =
         rustix::process::geteuid().is_root() || locked.is_none_or(|most| most >= 8 << 20);
@@ -33,8 +33,8 @@ fn capable() -> Option<Context> {
     capable.then_some(context)
 }
 
-/// A socket that takes much, and a peer that takes little until it reads.
-fn narrow_pair() -> (Rc<OwnedFd>, TcpStream) {
+/// A socket with a large send buffer, and a peer with a small buffer that does not read yet.
+fn small_buffers() -> (Rc<OwnedFd>, TcpStream) {
     let (near, far) = tcp_pair();
     sockopt::set_socket_send_buffer_size(&near, 2 * LENGTH).unwrap();
     sockopt::set_socket_recv_buffer_size(&far, 40_000).unwrap();
@@ -53,7 +53,7 @@ fn send(context: &mut Context, socket: &Rc<OwnedFd>, bytes: &Rc<[u8]>) -> Ticket
     }
 }
 
-/// Sends a byte behind what is on its way, and waits until it is sent.
+/// Sends a byte behind the bytes in flight, and waits until it is sent.
 fn send_behind(context: &mut Context, socket: &Rc<OwnedFd>) {
     match context.submit(Send::new(socket.clone(), "!"), 0) {
         Submitted::Done((result, _)) => assert_eq!(result.unwrap(), 1),
@@ -71,11 +71,11 @@ fn read_all(peer: &mut TcpStream, expected: &[u8]) {
     assert!(found[..expected.len()] == *expected && found.ends_with(b"!"));
 }
 
-/// Polls until nobody but the test has the bytes.
+/// Polls until only the test refers to the bytes.
 fn wait_until_released(context: &mut Context, bytes: &Rc<[u8]>) {
     let end = Instant::now() + LIMIT;
     while Rc::strong_count(bytes) > 1 {
-        assert!(Instant::now() < end, "the memory is never let go of");
+        assert!(Instant::now() < end, "the memory is never released");
         let wait = Some(Duration::from_millis(20));
         context.poll(&mut Vec::new(), wait).unwrap();
     }
@@ -115,7 +115,7 @@ fn the_same_bytes_in_every_way() {
             .collect();
         assert!(reader.join().unwrap() == sent);
         let counts = context.stats().zero_copy;
-        // Where it is the call itself, nobody asks how it is meant.
+        // In the back ends that make a plain call, the hint has no effect.
         let asked = way.backend != BackendKind::Activations;
         match context.sends_without_copy() {
             true => assert!(counts.sends + counts.ordinary >= 3, "{counts:?}"),
@@ -126,15 +126,15 @@ fn the_same_bytes_in_every_way() {
 }
 
 #[test]
-fn memory_is_kept_until_the_peer_has_the_bytes_and_others_need_not_wait() {
+fn memory_is_kept_until_the_peer_has_the_bytes() {
     let Some(mut context) = capable() else { return };
-    let (socket, mut peer) = narrow_pair();
+    let (socket, mut peer) = small_buffers();
     let bytes = bytes();
     let ticket = send(&mut context, &socket, &bytes);
     let handle = ticket.handle();
     send_behind(&mut context, &socket);
-    let ticket = context.take(ticket).expect_err("not let go of");
-    assert_eq!(context.cancel(handle), Ok(()), "which changes nothing");
+    let ticket = context.take(ticket).expect_err("not released yet");
+    assert_eq!(context.cancel(handle), Ok(()), "cancelling has no effect");
     read_all(&mut peer, &bytes);
     assert_eq!(wait_for(&mut context, handle).result, Ok(LENGTH));
     let (result, _) = context.take(ticket).expect("delivered");
@@ -145,7 +145,7 @@ fn memory_is_kept_until_the_peer_has_the_bytes_and_others_need_not_wait() {
 #[test]
 fn memory_of_abandoned_sends_is_kept_too() {
     let Some(mut context) = capable() else { return };
-    let (socket, mut peer) = narrow_pair();
+    let (socket, mut peer) = small_buffers();
     let bytes = bytes();
     let ticket = send(&mut context, &socket, &bytes);
     send_behind(&mut context, &socket);
@@ -158,14 +158,14 @@ fn memory_of_abandoned_sends_is_kept_too() {
 }
 
 #[test]
-fn a_peer_that_goes_away_lets_go_of_memory() {
+fn a_closing_peer_releases_memory() {
     let Some(mut context) = capable() else { return };
-    let (socket, peer) = narrow_pair();
+    let (socket, peer) = small_buffers();
     let bytes = bytes();
     let ticket = send(&mut context, &socket, &bytes);
     let handle = ticket.handle();
     send_behind(&mut context, &socket);
-    // With bytes that nobody has read: a reset.
+    // Closed with unread bytes, which causes a reset.
     drop(peer);
     assert_eq!(wait_for(&mut context, handle).result, Ok(LENGTH));
     drop(context.take(ticket));
@@ -173,9 +173,9 @@ fn a_peer_that_goes_away_lets_go_of_memory() {
 }
 
 #[test]
-fn disconnecting_lets_go_of_memory() {
+fn disconnecting_releases_memory() {
     let Some(mut context) = capable() else { return };
-    let (socket, _peer) = narrow_pair();
+    let (socket, _peer) = small_buffers();
     let bytes = bytes();
     let ticket = send(&mut context, &socket, &bytes);
     send_behind(&mut context, &socket);
@@ -185,27 +185,31 @@ fn disconnecting_lets_go_of_memory() {
 }
 
 #[test]
-fn a_context_that_ends_leaves_memory_to_the_kernel() {
+fn a_dropped_context_leaks_memory_that_the_kernel_uses() {
     let Some(mut context) = capable() else { return };
-    let (socket, mut peer) = narrow_pair();
+    let (socket, mut peer) = small_buffers();
     let bytes = bytes();
     let _ticket = send(&mut context, &socket, &bytes);
     send_behind(&mut context, &socket);
     drop(context);
-    assert_eq!(Rc::strong_count(&bytes), 2, "leaked, rather than used anew");
+    assert_eq!(
+        Rc::strong_count(&bytes),
+        2,
+        "not leaked: the memory may be reused"
+    );
     read_all(&mut peer, &bytes);
 }
 
 #[test]
-fn sends_that_wait_for_room_can_be_cancelled() {
+fn waiting_sends_can_be_cancelled() {
     let Some(mut context) = capable() else { return };
-    let (socket, peer) = narrow_pair();
+    let (socket, peer) = small_buffers();
     let bytes: Rc<[u8]> = pattern(20 * LENGTH, 3).into();
     let ticket = send(&mut context, &socket, &bytes);
     let handle = ticket.handle();
     context.poll(&mut Vec::new(), Some(Duration::ZERO)).unwrap();
     assert_eq!(context.cancel(handle), Ok(()));
-    // Some of it is in the socket.
+    // A part of the bytes is in the socket.
     drop(peer);
     let sent = wait_for(&mut context, handle).result;
     assert!(
@@ -217,7 +221,7 @@ fn sends_that_wait_for_room_can_be_cancelled() {
 }
 
 #[test]
-fn sockets_that_cannot_are_sent_to_ordinarily() {
+fn sockets_without_zero_copy_get_ordinary_sends() {
     let Some(mut context) = capable() else { return };
     let (near, far) = stream_pair();
     let near = Rc::new(near);
@@ -238,9 +242,9 @@ fn sockets_that_cannot_are_sent_to_ordinarily() {
 }
 
 #[test]
-fn on_its_way_to_the_same_machine_everything_is_copied() {
+fn over_loopback_everything_is_copied() {
     let Some(mut context) = capable() else { return };
-    let (socket, mut peer) = narrow_pair();
+    let (socket, mut peer) = small_buffers();
     let bytes = bytes();
     let ticket = send(&mut context, &socket, &bytes);
     let handle = ticket.handle();
@@ -250,6 +254,6 @@ fn on_its_way_to_the_same_machine_everything_is_copied() {
     drop(context.take(ticket));
     let counts = context.stats().zero_copy;
     assert!(counts.sends >= 1 && counts.ordinary == 0, "{counts:?}");
-    // Older kernels do not tell.
+    // Older kernels do not report it.
     assert!([0, counts.sends].contains(&counts.copied), "{counts:?}");
 }

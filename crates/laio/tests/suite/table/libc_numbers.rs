@@ -1,7 +1,7 @@
-//! The system-call numbers that the C library's bindings know, as a witness against the table.
+//! The system-call numbers of the C library's bindings, for comparison with the table.
 //!
 //! Made from the `SYS_*` constants of libc 0.2.191 (`src/unix/linux_like/linux/gnu/b64`), in the
-//! order of their numbers. [`LIBC`] takes the values of the libc that this is compiled with;
+//! order of their numbers. [`LIBC`] uses the values of the libc that this is compiled with;
 //! [`AARCH64`] repeats those of aarch64, so that they are compared on other machines too.
 
 macro_rules! numbers {
@@ -75,7 +75,7 @@ pub(crate) const LIBC: &[(&str, libc::c_long)] = numbers![
     SYS_fchmodat2, SYS_mseal,
 ];
 
-/// Name and number of each call of aarch64, but `kexec_file_load`, which libc lacks with musl.
+/// Name and number of each call of aarch64, without `kexec_file_load`, which libc lacks with musl.
 #[cfg(target_arch = "aarch64")]
 #[rustfmt::skip]
 pub(crate) const LIBC: &[(&str, libc::c_long)] = numbers![

@@ -7,7 +7,7 @@ use laio::table::{self, Attempt, Class, Opcode, ROWS, Row, Timeout, Transfer};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-/// Applies a rule to each row and reports all that break it at once.
+/// Checks a rule for each row, and reports all rows that break it at once.
 fn every_row(rule: &str, holds: impl Fn(&Row) -> bool) {
     let broken: Vec<_> = ROWS
         .iter()
@@ -49,7 +49,7 @@ fn newer_calls_have_one_number_on_both() {
     every_row("424 and above are common", |row| {
         row.x86_64.max(row.aarch64) < Some(424) || row.x86_64 == row.aarch64
     });
-    // x86-64 has no gaps but the one between the old numbers and the common ones.
+    // x86-64 has no gaps except the one between the old numbers and the common ones.
     let newest = ROWS.iter().filter_map(|row| row.x86_64).max().unwrap();
     let numbers: HashSet<_> = ROWS.iter().filter_map(|row| row.x86_64).collect();
     let missing: Vec<_> = (0..=336)
@@ -68,7 +68,7 @@ fn no_number_or_name_twice() {
         let mut seen = HashSet::new();
         for item in items {
             let shown = format!("{item:?}");
-            assert!(seen.insert(item), "{shown} is there twice");
+            assert!(seen.insert(item), "{shown} occurs twice");
         }
     }
     distinct(ROWS.iter().map(|row| row.name));
@@ -157,10 +157,9 @@ fn attempts_find_their_arguments() {
                 Transfer::Buffer { .. } | Transfer::Vector { .. }
             )
     });
-    every_row(
-        "only transfers with an attempt can stop short of what was asked",
-        |row| row.transfer == Transfer::Whole || row.attempt != Attempt::Never,
-    );
+    every_row("only transfers with an attempt can be partial", |row| {
+        row.transfer == Transfer::Whole || row.attempt != Attempt::Never
+    });
     every_row(
         "a positioned transfer is unordered, any other is ordered",
         |row| {

@@ -1,4 +1,4 @@
-//! Ways in which a thread gives up rights, or gains them, for itself alone.
+//! Changes by which a thread gives up or gains rights for itself alone.
 
 use super::operations::{Make, NO_RIGHTS, OTHER, Place};
 use crate::harness::{Arg, at, cstring};
@@ -6,16 +6,16 @@ use laio::Errno;
 use laio_testing::forbid;
 use std::ffi::c_long;
 
-/// One way.
+/// One change.
 pub(crate) struct Change {
     pub(crate) name: &'static str,
-    /// What must be before, also before the context is made. The error says what this machine lacks.
+    /// Prepares the change, before the context is made. The error names the feature that this machine lacks.
     pub(crate) prepare: fn(&Place) -> Result<(), String>,
-    /// An error: the kernel does not let the thread do it (now).
+    /// Makes the change; an error means that the kernel does not permit it (now).
     pub(crate) change: Step,
-    /// The way back, if there is one.
+    /// Reverts the change, if possible.
     pub(crate) back: Option<Step>,
-    /// Whether the change is one that a context can make, and that io_uring then minds.
+    /// Whether a context can make the change, and io_uring then fails.
     pub(crate) through: bool,
 }
 
@@ -102,7 +102,7 @@ pub(crate) const FURTHER_GROUPS: Change = Change {
         let groups = [OTHER];
         let by = |number, args| plain(number, args).map_err(|errno| errno.to_string());
         by(libc::SYS_setgroups, [1, at(&groups), 0, 0, 0, 0])?;
-        // Files are another's, and the capability to set groups stays.
+        // The files belong to another user, and the capability to set groups stays.
         by(libc::SYS_setfsuid, [NO_ID, 0, 0, 0, 0, 0])?;
         Ok(())
     },
@@ -277,7 +277,7 @@ fn on_another_thread<T: Send + 'static>(
         .expect("the thread does not panic")
 }
 
-/// Mounts an empty file system on a directory, for the calling thread's mount namespace alone.
+/// Mounts an empty file system on a directory, in the calling thread's mount namespace only.
 fn hide(directory: &std::path::Path) -> Result<(), Errno> {
     let flags = libc::MS_REC | libc::MS_PRIVATE;
     plain(libc::SYS_mount, [0, c"/".arg(), 0, flags as usize, 0, 0])?;
@@ -301,7 +301,7 @@ fn set(make: Make<'_>, number: c_long, [a, b, c]: [usize; 3]) -> Result<(), Errn
 fn set_capabilities(make: Make<'_>, effective: u32, permitted: u32) -> Result<(), Errno> {
     const VERSION_3: u32 = 0x2008_0522;
     let header = [VERSION_3, 0];
-    // What the thread has, at most.
+    // At most the capabilities that the thread has.
     let mut has = [0u32; 6];
     let args = [at(&header), crate::harness::at_mut(&mut has), 0, 0, 0, 0];
     plain(libc::SYS_capget, args)?;
@@ -316,7 +316,7 @@ fn set_capabilities(make: Make<'_>, effective: u32, permitted: u32) -> Result<()
     make(libc::SYS_capset, [at(&header), at(&sets), 0, 0, 0, 0]).map(|_| ())
 }
 
-/// Gives up `CAP_SYS_ADMIN`, and nothing else.
+/// Drops `CAP_SYS_ADMIN` only.
 pub(crate) fn drop_administration() {
     const SYS_ADMIN: u32 = 1 << 21;
     let (mut make, without) = (plain, !SYS_ADMIN);
@@ -331,7 +331,7 @@ fn no_new_privileges(make: Make<'_>) -> Result<(), Errno> {
     )
 }
 
-/// Calls of each kind: on the ring, by helpers, by a stream.
+/// Makes one call of each kind: on the ring, by a helper, on a stream.
 const FORBIDDEN: [c_long; 5] = [
     libc::SYS_mkdirat,
     libc::SYS_unlinkat,
@@ -340,7 +340,7 @@ const FORBIDDEN: [c_long; 5] = [
     libc::SYS_connect,
 ];
 
-/// `LANDLOCK_ACCESS_FS_*` of the first version: all but to execute.
+/// `LANDLOCK_ACCESS_FS_*` of the first version, without execution.
 const FILES: u64 = 0x1ffe;
 const CONNECT_TCP: u64 = 1 << 1;
 

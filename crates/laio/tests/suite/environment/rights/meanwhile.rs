@@ -9,14 +9,14 @@ use std::path::Path;
 
 const KEEP: usize = u32::MAX as usize;
 
-/// What was refused is not asked for again with the rights that the thread has gained since.
+/// A refused call is not repeated with rights that the thread has gained since.
 #[test]
 fn a_refusal_stands_when_rights_are_gained() {
     as_root(test_name!(), |way| {
         let directory = directory();
         let name = cstring(directory.path().join("made"));
         let mut context = way.context();
-        // What takes calls to the background exists from before.
+        // The helpers and workers exist before the change.
         let warm = cstring(directory.path().join("warm"));
         assert_eq!(
             mkdir(&warm, |number, args| call(&mut context, number, args)),
@@ -32,9 +32,9 @@ fn a_refusal_stands_when_rights_are_gained() {
     });
 }
 
-/// A call that waits for a thread of its own is not made with rights that the thread has gained since.
+/// A call that waits for a thread of its own does not run with rights that the thread has gained since.
 #[test]
-fn a_call_in_line_is_not_made_with_rights_gained() {
+fn a_queued_call_does_not_use_rights_gained_later() {
     as_root(test_name!(), |way| {
         if !matches!(way.backend, BackendKind::Threads | BackendKind::Hybrid) {
             return 0;
@@ -70,9 +70,9 @@ fn a_call_in_line_is_not_made_with_rights_gained() {
     });
 }
 
-/// More calls than there may be threads for them at once are all made.
+/// All calls are made, even if they are more than there may be threads for at once.
 #[test]
-fn calls_in_line_are_made() {
+fn queued_calls_are_made() {
     as_root(test_name!(), |way| {
         if !way.goes_to_background() {
             return 0;
@@ -98,9 +98,9 @@ fn calls_in_line_are_made() {
     });
 }
 
-/// A call that is cancelled while it waits for a thread of its own, or on it.
+/// Cancels a call that waits for a thread of its own, or runs on it.
 #[test]
-fn calls_alone_are_cancelled() {
+fn calls_with_their_own_thread_are_cancelled() {
     as_root(test_name!(), |way| {
         if !matches!(way.backend, BackendKind::Threads | BackendKind::Hybrid) {
             return 0;
@@ -120,7 +120,7 @@ fn calls_alone_are_cancelled() {
         let completions = collect(&mut context, 3);
         let cancelled = |one: &laio::Completion| one.result == Err(Errno::CANCELED);
         assert!(completions.iter().all(cancelled), "{completions:?}");
-        // And the end of a context ends them.
+        // Dropping the context ends the other calls.
         pending(&mut context, libc::SYS_openat, args);
         pending(&mut context, libc::SYS_openat, args);
         drop(context);

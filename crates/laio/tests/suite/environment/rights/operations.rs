@@ -12,16 +12,16 @@ use std::path::{Path, PathBuf};
 
 pub(crate) type Make<'a> = &'a mut dyn FnMut(c_long, [usize; 6]) -> Result<usize, Errno>;
 
-/// The user and group of files that are neither root's nor of the one that the thread becomes.
+/// The user and group of files that belong neither to root nor to the user that the thread becomes.
 pub(crate) const OTHER: u32 = 1234;
-/// Whom the thread becomes.
+/// The user that the thread becomes.
 pub(crate) const NO_RIGHTS: u32 = 65534;
 
 /// Directories with the same contents, one for each time that the calls are made.
 pub(crate) struct Place {
     _directory: tempfile::TempDir,
     pub(crate) path: PathBuf,
-    /// Descriptors of the directories, so that they can be looked at when the thread may not.
+    /// Descriptors of the directories, for looking at them when the thread may not open them.
     home: OwnedFd,
     tcp: TcpListener,
 }
@@ -56,7 +56,7 @@ impl Place {
         }
     }
 
-    /// What comes of each call, with what it made.
+    /// The result of each call, and the attributes of the file that it made.
     pub(crate) fn outcomes(&self, copy: &str, make: Make<'_>) -> Vec<String> {
         assert!(COPIES.contains(&copy), "{copy} is filled");
         let mut log = Vec::new();
@@ -120,7 +120,7 @@ impl Place {
                 make(libc::SYS_utimensat, args),
             );
         }
-        // Names, in directories that are root's and everybody's.
+        // Names in directories of root, and in directories open to all.
         for directory in ["", "public/", "private/"] {
             let in_it = |file: &str| name(&format!("{directory}{file}"));
             let [new, made, node, link, victim, to, full] =
@@ -177,7 +177,7 @@ impl Place {
         }
     }
 
-    /// By names that begin at the working directory.
+    /// Uses names relative to the working directory.
     fn relative(&self, copy: &str, make: Make<'_>, log: &mut Vec<String>) {
         let here = libc::AT_FDCWD.arg();
         let flags = (libc::O_RDONLY | libc::O_CLOEXEC).arg();
@@ -208,7 +208,7 @@ impl Place {
         log.push(format!("connect to 127.0.0.1: {}", shown(result)));
     }
 
-    /// Owner, group and mode of a file, looked at by a descriptor of before where the thread may still do that.
+    /// Owner, group and mode of a file, read through an earlier descriptor where the thread still may.
     fn what_is(&self, at_path: &Path, name: &str) -> String {
         let copy = at_path.file_name().expect("a name");
         let path = Path::new("/proc/self/fd")
@@ -249,7 +249,7 @@ fn fill(path: &Path) {
     }
     for (name, bits) in [("socket", 0o777), ("private-socket", 0o700)] {
         let socket = path.join(name);
-        // It need not accept: the queue takes the connections, and refuses them when it is gone.
+        // The listener need not accept: connections stay in its queue, and are refused after it is closed.
         std::mem::forget(UnixListener::bind(&socket).expect("a socket"));
         mode(&socket, bits);
     }
@@ -273,7 +273,7 @@ fn shown(result: Result<usize, Errno>) -> String {
 
 fn closed(result: Result<usize, Errno>) -> Result<usize, Errno> {
     result.map(|fd| {
-        // SAFETY: a call has just made it, and it is known nowhere else.
+        // SAFETY: a call has just made it, and no other code knows its number.
         drop(unsafe { OwnedFd::from_raw_fd(fd as i32) });
         0
     })
@@ -294,7 +294,7 @@ fn unix_address(path: &Path) -> (libc::sockaddr_un, usize) {
 fn connected(make: Make<'_>, family: i32, address: usize, length: usize) -> Result<usize, Errno> {
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
     let socket = make(libc::SYS_socket, [family.arg(), kind.arg(), 0, 0, 0, 0])?;
-    // SAFETY: a call has just made it, and it is known nowhere else.
+    // SAFETY: a call has just made it, and no other code knows its number.
     let socket = unsafe { OwnedFd::from_raw_fd(socket as i32) };
     make(libc::SYS_connect, [socket.arg(), address, length, 0, 0, 0])
 }
