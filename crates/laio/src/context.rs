@@ -244,10 +244,10 @@ impl Context {
         }
         if let Some(fast_call) = table::find_fast_call(call.number)
             // SAFETY: by the caller.
-            && let Some((result, whole)) = unsafe { self.try_fast(fast_call, &call) }
+            && let Some((result, is_final)) = unsafe { self.try_fast(fast_call, &call) }
         {
             let (index, row) = table::find(call.number);
-            if whole && !self.spend_budget() {
+            if is_final && !self.over_budget() {
                 self.stats.calls[index].inline += 1;
                 return Outcome::Done(result);
             }
@@ -379,7 +379,7 @@ impl Context {
     /// Counts an inline result. Returns true if the result must be delivered through `poll`, so
     /// that the program gets to its completions.
     #[inline]
-    pub(crate) fn spend_budget(&mut self) -> bool {
+    pub(crate) fn over_budget(&mut self) -> bool {
         if self.operations.live() == 0 || self.limits.inline_budget == 0 {
             return false;
         }

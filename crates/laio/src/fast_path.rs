@@ -26,10 +26,10 @@ impl FastPaths {
         nowait: bool,
         inject: Inject,
     ) -> FastPaths {
-        let natural = nowait && inject == Inject::default();
+        let no_injection = nowait && inject == Inject::default();
         FastPaths {
-            streams: natural && strategies[Class::Stream as usize] == Strategy::Try,
-            files: natural && strategies[Class::FileRead as usize] == Strategy::Try,
+            streams: no_injection && strategies[Class::Stream as usize] == Strategy::Try,
+            files: no_injection && strategies[Class::FileRead as usize] == Strategy::Try,
         }
     }
 }
@@ -92,19 +92,19 @@ impl Context {
             FastCall::WriteAt => nowait(libc::SYS_pwritev2, args[3]),
             FastCall::Recv | FastCall::Send => dontwait(),
         };
-        let whole = match fast_call {
+        let is_final = match fast_call {
             // A receive without MSG_WAITALL is complete with whatever was available.
             FastCall::Recv => result.is_ok() && args[3] & libc::MSG_WAITALL as usize == 0,
             _ => result == Ok(length),
         };
-        Some((result, whole))
+        Some((result, is_final))
     }
 
     /// Attempts any call, on the fast path where possible.
     ///
     /// # Safety
     /// As for the system call.
-    pub(crate) unsafe fn attempt_fast(&mut self, call: &Call) -> Attempted {
+    pub(crate) unsafe fn attempt_any(&mut self, call: &Call) -> Attempted {
         let (index, row) = table::find(call.number);
         let fast_call = table::find_fast_call(call.number);
         // SAFETY: by the caller.
@@ -141,6 +141,7 @@ impl Context {
             return true;
         };
         let known_unsupported = |mount| self.is_known_unsupported(mount, kind);
-        self.descriptors.is_cached(fd) && !self.descriptors.mount(fd).is_some_and(known_unsupported)
+        self.descriptors.not_direct_io(fd)
+            && !self.descriptors.mount(fd).is_some_and(known_unsupported)
     }
 }

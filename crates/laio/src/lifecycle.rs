@@ -32,7 +32,7 @@ impl Context {
         user_data: u64,
     ) -> Result<Slot, Errno> {
         let (_, row) = table::find(call.number);
-        let regular = self.is_regular(row, call);
+        let regular = self.may_continue_short(row, call);
         let links = self.links(row, call, regular);
         let slot = self.operations.insert(row, call, user_data);
         let operation = &mut self.operations[slot];
@@ -75,7 +75,7 @@ impl Context {
 
     /// Whether a short transfer may be continued: positioned calls are on files; of others the
     /// descriptor decides.
-    fn is_regular(&mut self, row: &Row, call: &Call) -> bool {
+    fn may_continue_short(&mut self, row: &Row, call: &Call) -> bool {
         match (row.class, row.attempt) {
             (Class::FileRead | Class::FileWrite, _) if !uses_position(row, call) => true,
             (_, Attempt::NowaitRead | Attempt::NowaitWrite) => {
@@ -100,7 +100,7 @@ impl Context {
         let handle = self.operations.handle(slot);
         let whole = self.operations[slot].done == 0 && self.inject.short_transfer == 0;
         let rest = if whole { None } else { Some(self.step(slot)) };
-        let force_async = self.mounts.any_remote() && self.may_ask_server(slot);
+        let force_async = self.mounts.any_remote() && self.may_ask_remote(slot);
         let kind = self
             .descriptors
             .kind(self.operations[slot].call.descriptor(0));
@@ -143,7 +143,7 @@ impl Context {
         let moves_position = *regular && uses_position(row, call);
         // For a file with a server the ring may report more bytes than were read (seen on Linux
         // 6.18: at the end of a FUSE file it counts the bytes before it twice).
-        let on_server = force_async && row.class != Class::Path;
+        let is_remote_file = force_async && row.class != Class::Path;
         *began_hung_up =
             stream && !tried && reads_bytes(row, call) && sys::terminal::is_hung_up(fd);
         if status.is_some()
@@ -153,7 +153,7 @@ impl Context {
             || invalid_offset
             || provisional
             || moves_position
-            || on_server
+            || is_remote_file
             || only_plain(row, call)
         {
             return self.dispatch_to_helper(slot);
@@ -221,7 +221,7 @@ impl Context {
     /// for a file server. It relies on the name cache for `open`, and treats a FUSE file as always
     /// ready, because it can be polled (seen on Linux 6.18: a read then waits inside the
     /// submission).
-    fn may_ask_server(&mut self, slot: Slot) -> bool {
+    fn may_ask_remote(&mut self, slot: Slot) -> bool {
         let operation = &self.operations[slot];
         let fd = operation.call.descriptor(0);
         match operation.row.class {
@@ -265,8 +265,8 @@ impl Context {
             .scratch
             .as_ref()
             .map(|scratch| &scratch.provisional);
-        let found_to_wait = matches!(provisional, Some(Some(_)));
-        let lane = lane::of(operation.row, &call, operation.regular, found_to_wait);
+        let is_unbounded = matches!(provisional, Some(Some(_)));
+        let lane = lane::of(operation.row, &call, operation.regular, is_unbounded);
         let job = Job {
             handle,
             row: operation.row,
@@ -277,7 +277,7 @@ impl Context {
         };
         match maker {
             Maker::Helper => self.helpers.start(lane, job),
-            Maker::OneShotThreads => self.one_shot.start(lane, self.rights.epoch(), job),
+            Maker::OneShotThreads => self.one_shot.start(lane, self.rights.version(), job),
         }
     }
 
@@ -610,7 +610,7 @@ impl Context {
         self.leave_descriptors(slot);
         match row.attempt {
             Attempt::Close => self.descriptors.forget(call.descriptor(0)),
-            Attempt::Replace(arg) => self.descriptors.forget(call.descriptor(arg)),
+            Attempt::Duplicate(arg) => self.descriptors.forget(call.descriptor(arg)),
             _ => {}
         }
         let operation = &mut self.operations[slot];

@@ -100,7 +100,7 @@ pub(crate) struct Operations {
     limit: u32,
     /// How many operations the limit is raised by: finished ones that a waiting call could not
     /// deliver.
-    beyond: u32,
+    extra: u32,
     /// Delivered typed operations whose value has not been taken.
     untaken: u32,
     /// The first generation of new slots. It differs between contexts, so that a handle of another
@@ -115,7 +115,7 @@ impl Operations {
             free: Vec::new(),
             live: 0,
             limit,
-            beyond: 0,
+            extra: 0,
             untaken: 0,
             first_generation: CONTEXTS.fetch_add(1, Relaxed).wrapping_mul(0x9E37_79B1),
         }
@@ -129,18 +129,18 @@ impl Operations {
 
     /// Whether the limit is reached.
     pub(crate) fn is_full(&self) -> bool {
-        self.live >= self.limit + self.beyond
+        self.live >= self.limit + self.extra
     }
 
     /// Raises the limit by the number of finished, undelivered operations: they hold no resource
     /// but their slot.
-    pub(crate) fn allow_beyond_limit(&mut self, finished: u32) {
-        self.beyond = finished.min(self.limit);
+    pub(crate) fn set_extra_slots(&mut self, finished: u32) {
+        self.extra = finished.min(self.limit);
     }
 
     /// Lowers the raised limit again after completions have been delivered.
-    pub(crate) fn allow_no_more_beyond_limit(&mut self, finished: u32) {
-        self.beyond = self.beyond.min(finished);
+    pub(crate) fn shrink_extra_slots(&mut self, finished: u32) {
+        self.extra = self.extra.min(finished);
     }
 
     /// Takes a free slot for a call.
@@ -197,7 +197,7 @@ impl Operations {
         operation.scratch = None;
         self.live -= 1;
         self.untaken -= u32::from(delivered);
-        self.beyond = self.beyond.min(self.live);
+        self.extra = self.extra.min(self.live);
         self.free.push(slot);
     }
 

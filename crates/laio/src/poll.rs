@@ -209,8 +209,7 @@ impl Context {
             count += 1;
             deliver(self.take_completion(slot));
         }
-        self.operations
-            .allow_no_more_beyond_limit(self.ready.len() as u32);
+        self.operations.shrink_extra_slots(self.ready.len() as u32);
         count
     }
 
@@ -272,18 +271,18 @@ impl Context {
     pub(crate) fn wait_for_slot(&mut self) -> bool {
         // A notification is meant for `poll`, and must not end this wait.
         let notified = self.doorbell.take_notification();
-        let freed = self.free_slot();
+        let freed = self.make_room();
         if notified {
             self.doorbell.keep_notification();
         }
         freed
     }
 
-    fn free_slot(&mut self) -> bool {
+    fn make_room(&mut self) -> bool {
         // Only delivery frees slots, and completions kept for `poll` hold theirs. So the limit
         // grows by their number: the program gets them at its next poll.
         loop {
-            self.operations.allow_beyond_limit(self.ready.len() as u32);
+            self.operations.set_extra_slots(self.ready.len() as u32);
             if !self.operations.is_full() {
                 return true;
             }
@@ -438,7 +437,7 @@ impl Context {
             self.note_rights();
         }
         let mut returned = self.helpers.collect();
-        returned.append(&mut self.one_shot.collect(self.rights.epoch()));
+        returned.append(&mut self.one_shot.collect(self.rights.version()));
         for (handle, result) in returned {
             let slot = self
                 .operations

@@ -101,7 +101,7 @@ impl Context {
         // Only a helper can write the status word.
         self.no_carrier = true;
         // SAFETY: by the caller.
-        let attempted = unsafe { self.attempt_fast(&call) };
+        let attempted = unsafe { self.attempt_any(&call) };
         self.no_carrier = false;
         self.status = Some(target);
         let outcome = match attempted {

@@ -39,7 +39,7 @@ impl Context {
 
     /// # Safety
     /// As for the system call.
-    pub(super) unsafe fn lock_command(&mut self, row: &Row, call: &Call) -> Attempted {
+    pub(super) unsafe fn fcntl(&mut self, row: &Row, call: &Call) -> Attempted {
         let command = match call.args[1] as i32 {
             libc::F_SETLKW => libc::F_SETLK,
             libc::F_OFD_SETLKW => libc::F_OFD_SETLK,
@@ -50,7 +50,8 @@ impl Context {
             command => {
                 if command == libc::F_SETFL {
                     // The flags may include O_DIRECT.
-                    self.descriptors.set_cached(call.descriptor(0), false);
+                    self.descriptors
+                        .set_not_direct_io(call.descriptor(0), false);
                 }
                 // SAFETY: by the caller.
                 return Attempted::Done(unsafe { sys::syscall(call) });
@@ -155,7 +156,7 @@ impl Context {
             self.cancel_all_on(fd);
             return Attempted::blocked(0, Why::Ordered);
         }
-        if strategy == Strategy::Background || self.close_asks_server(fd) {
+        if strategy == Strategy::Background || self.close_asks_remote(fd) {
             return Attempted::blocked(0, Why::NotTried);
         }
         self.descriptors.forget(fd);
@@ -168,13 +169,13 @@ impl Context {
 
     /// Whether closing a descriptor here would wait for a server: each close of a file on a
     /// server's file system sends it a request and waits.
-    fn close_asks_server(&mut self, fd: RawFd) -> bool {
+    fn close_asks_remote(&mut self, fd: RawFd) -> bool {
         !self.blocks_inline() && !self.is_local(fd)
     }
 
     /// Whether an `lseek` may wait for a server: the server knows the end of the file and its
     /// holes.
-    pub(super) fn seek_asks_server(&mut self, call: &Call) -> bool {
+    pub(super) fn seek_asks_remote(&mut self, call: &Call) -> bool {
         !matches!(call.args[2] as i32, libc::SEEK_SET | libc::SEEK_CUR)
             && !self.blocks_inline()
             && !self.is_local(call.descriptor(0))
@@ -208,7 +209,7 @@ impl Context {
             self.cancel_all_on(fd);
             return Attempted::blocked(0, Why::Ordered);
         }
-        if strategy == Strategy::Background || (!onto_itself && self.close_asks_server(fd)) {
+        if strategy == Strategy::Background || (!onto_itself && self.close_asks_remote(fd)) {
             return Attempted::blocked(0, Why::NotTried);
         }
         if !onto_itself {

@@ -119,7 +119,7 @@ impl Context {
             // back.
             self.descriptors.forget(fd as RawFd);
             if flags & (libc::O_DIRECT | libc::O_PATH) == 0 {
-                self.descriptors.set_cached(fd as RawFd, true);
+                self.descriptors.set_not_direct_io(fd as RawFd, true);
             }
         }
         attempted
@@ -174,7 +174,7 @@ impl Context {
     /// what the plain call would return.
     fn opened(&self, result: Result<RawFd, Errno>) -> Attempted {
         match result {
-            Err(Errno::PERM | Errno::ACCES) if self.believes_refusals() => {
+            Err(Errno::PERM | Errno::ACCES) if self.errno_is_final() => {
                 Attempted::Done(result.map(|fd| fd as usize))
             }
             result => opened(result),
