@@ -19,7 +19,7 @@ use crate::{Call, Errno, sys};
 use std::os::fd::RawFd;
 
 pub(crate) use descriptor::{is_disk_command, range as descriptor_range};
-pub(crate) use path::may_open_device;
+pub(crate) use path::{RingOpened, may_open_device};
 pub(crate) use stream::NowaitKind;
 
 /// The outcome of an attempt.
@@ -47,8 +47,8 @@ pub(crate) enum Why {
     WouldBlock,
     /// The back end or the class has no attempt.
     NotTried,
-    /// No attempt was made: the caller expects the call to block, and waits even in non-blocking
-    /// mode.
+    /// No attempt was made: the typed operation asks for none, and wants to wait even if the
+    /// descriptor is non-blocking.
     ExpectedToBlock,
     /// No attempt was made: only io_uring has zero-copy sends.
     ZeroCopy,
@@ -101,7 +101,7 @@ impl Context {
                 }
                 Attempted::OverBudget(result)
             }
-            Attempted::OverBudget(_) => unreachable!("only this function says so"),
+            Attempted::OverBudget(_) => unreachable!("only `count` makes OverBudget"),
             Attempted::Blocked(blocked) => {
                 let counts = &mut self.stats.calls[index];
                 match blocked.why {
@@ -119,6 +119,8 @@ impl Context {
         }
     }
 
+    /// Makes or attempts a call with this strategy, in order with the operations in flight.
+    ///
     /// # Safety
     /// As for [`Context::attempt`].
     #[inline]
@@ -145,7 +147,7 @@ impl Context {
                 // These cancel the operations in flight on their descriptors first, with every
                 // strategy.
                 (_, Attempt::Close) => self.close(strategy, call),
-                (_, Attempt::Duplicate(arg)) => self.replace(strategy, row, call, arg),
+                (_, Attempt::Duplicate(arg)) => self.duplicate(strategy, row, call, arg),
                 (_, Attempt::CloseRange) => self.close_range(strategy, call),
                 (Strategy::Plain, Attempt::Fcntl) if self.blocks_inline() => {
                     Attempted::Done(self.plain(row, call))
@@ -160,7 +162,7 @@ impl Context {
                     Attempted::blocked(0, Why::NotTried)
                 }
                 (Strategy::Plain, _) => Attempted::Done(self.plain(row, call)),
-                // A poll of a stream waits by readiness, which needs no kernel thread.
+                // A poll of a stream waits by readiness, which needs no thread.
                 (Strategy::Carry, attempt)
                     if row.polls
                         && !self.options.pure
@@ -181,6 +183,8 @@ impl Context {
         }
     }
 
+    /// Makes the call in its non-blocking form, if it has one.
+    ///
     /// # Safety
     /// As for [`Context::attempt`].
     #[inline]
@@ -210,7 +214,7 @@ impl Context {
                 Attempt::Flag(arg, bits) => self.with_flag(row, call, arg, bits),
                 Attempt::ZeroTimeout(arg, form) => self.with_zero_timeout(call, arg, form),
                 Attempt::Fcntl | Attempt::Close | Attempt::Duplicate(_) | Attempt::CloseRange => {
-                    unreachable!("handled for every way")
+                    unreachable!("handled before, whatever the strategy")
                 }
             }
         }
@@ -243,12 +247,17 @@ impl Context {
         }
     }
 
+    /// Makes a call that reads or changes state of the calling thread.
+    ///
+    /// # Errors
+    /// Those of the call, and those of [`Context::flush`], which then are the call's result.
+    ///
     /// # Safety
     /// As for [`Context::attempt`].
     #[cold]
     unsafe fn thread_bound(&mut self, row: &Row, call: &Call) -> Result<usize, Errno> {
-        // Calls made before must not run with the new credentials, directory or mask, so entries
-        // that are not submitted yet are submitted first.
+        // Submit queued ring and AIO entries first: they must not run with credentials, directory
+        // or umask that are set here. If that fails, the call is not made.
         self.flush()?;
         // SAFETY: by the caller.
         let make = || unsafe { sys::syscall(call) };
@@ -275,8 +284,8 @@ impl Context {
         }
         row.descriptors.iter().flatten().any(|descriptor| {
             let fd = call.descriptor(descriptor.arg);
-            let position = row.attempt == Attempt::Seek;
-            let access = if position {
+            let seeks = row.attempt == Attempt::Seek;
+            let access = if seeks {
                 Access::BOTH
             } else {
                 access(row, call, descriptor)

@@ -502,7 +502,7 @@ impl Context {
         self.mounts.iter()
     }
 
-    /// The file system that an open file is on. Sends no request to a file server.
+    /// The file system that an open file is on. Sends no request to a remote file system.
     pub fn mount_of(&mut self, file: impl AsFd) -> Option<&Mount> {
         let (_, mount) = self.mounts.of(file.as_fd().as_raw_fd()).ok()?;
         mount.map(|mount| self.mounts.get(mount))

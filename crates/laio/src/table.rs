@@ -60,7 +60,7 @@ pub enum Attempt {
     Never,
     /// The call itself, which cannot block.
     Plain,
-    /// The call itself, if its descriptor is not on a file system with a server behind it.
+    /// The call itself, unless its descriptor is on a remote or FUSE file system.
     PlainIfLocal,
     /// The call itself, unless an operation in flight holds the descriptor's file position.
     Seek,

@@ -20,7 +20,7 @@ impl Context {
         Attempted::Done(unsafe { sys::syscall(call) })
     }
 
-    /// Whether a call on an open file needs no request to a file server.
+    /// Whether a call on an open file needs no request to a remote or FUSE file system.
     pub(crate) fn is_local(&mut self, fd: RawFd) -> bool {
         if !self.mounts.any_remote() {
             return true;
@@ -167,14 +167,14 @@ impl Context {
         }
     }
 
-    /// Whether closing a descriptor here would wait for a server: each close of a file on a
-    /// server's file system sends it a request and waits.
+    /// Whether closing a descriptor here would wait for a remote or FUSE file system: each close
+    /// sends it a request and waits.
     fn close_asks_remote(&mut self, fd: RawFd) -> bool {
         !self.blocks_inline() && !self.is_local(fd)
     }
 
-    /// Whether an `lseek` may wait for a server: the server knows the end of the file and its
-    /// holes.
+    /// Whether an `lseek` may wait for a remote or FUSE file system, which alone knows the end of
+    /// the file and its holes.
     pub(super) fn seek_asks_remote(&mut self, call: &Call) -> bool {
         !matches!(call.args[2] as i32, libc::SEEK_SET | libc::SEEK_CUR)
             && !self.blocks_inline()
@@ -189,7 +189,7 @@ impl Context {
 
     /// # Safety
     /// As for the system call.
-    pub(super) unsafe fn replace(
+    pub(super) unsafe fn duplicate(
         &mut self,
         strategy: Strategy,
         row: &Row,

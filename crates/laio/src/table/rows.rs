@@ -111,7 +111,7 @@ pub static ROWS: &[Row] = &[
     row("mq_getsetattr", 245, 185, Instant).fd(0, Unordered).pointers(&[1, 2]),
 
     // Descriptors
-    row("close", 3, 57, Instant).attempt(Close).opcode(Opcode::Close).fd(0, Both).note("NFS and FUSE flush at close, which can wait for the server"),
+    row("close", 3, 57, Instant).attempt(Close).opcode(Opcode::Close).fd(0, Both).note("NFS and FUSE flush at close, which can wait for another machine or process"),
     row("close_range", 436, 436, Instant).attempt(CloseRange),
     row("dup", 32, 23, Instant).fd(0, Unordered).yields_descriptor(),
     x86("dup2", 33, Instant).attempt(Duplicate(1)).fd(0, Unordered).note(CHOSEN),
