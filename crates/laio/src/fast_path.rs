@@ -35,8 +35,8 @@ impl FastPaths {
 }
 
 impl Context {
-    /// Returns the result of the first system call and whether that is the call's result, or `None`
-    /// if the call must take the slow path.
+    /// Returns the result of the first system call and whether it is final, that is, the call's own
+    /// result. Returns `None` if the call must take the slow path.
     ///
     /// # Safety
     /// As for the system call.
@@ -100,7 +100,7 @@ impl Context {
         Some((result, is_final))
     }
 
-    /// Attempts any call, on the fast path where possible.
+    /// Attempts any call: on the fast path where possible, else with the back end's strategy.
     ///
     /// # Safety
     /// As for the system call.
@@ -123,6 +123,8 @@ impl Context {
     /// Whether a call that is expected to block costs less on the ring alone than after an attempt.
     #[inline]
     pub(crate) fn can_skip_attempt(&self, call: &Call) -> bool {
+        // Only `lazy` and `uring` have a ring, and both use one strategy for streams, reads and
+        // writes. So `streams` answers for writes of files too.
         let tries = match table::find(call.number).1.class {
             Class::FileRead => self.fast_paths.files,
             _ => self.fast_paths.streams,
@@ -130,8 +132,9 @@ impl Context {
         tries && self.has_ring()
     }
 
-    /// Whether the descriptor has no operation in flight, its file system is not known to refuse
-    /// the attempt, and it is known not to bypass the page cache.
+    /// Whether the attempt needs no bookkeeping: no operation is in flight on the descriptor. For
+    /// read and write also: its file system is not known to refuse the attempt, and the descriptor
+    /// is known not to use direct I/O. For send and receive only the first condition matters.
     #[inline]
     fn is_quiet(&self, fd: i32, kind: Option<NowaitKind>) -> bool {
         if self.descriptors.is_busy(fd) {

@@ -1,11 +1,15 @@
-//! Rights: a call in the background has exactly the rights that the calling thread has when it
-//! makes the call.
+//! Rights: a call in the background has the rights that the calling thread has when the context
+//! hands the call over, to a helper or to the ring. An operation that is queued behind another one
+//! is handed over only after that one, with the rights of then. If the rights change between two
+//! hand-overs of one operation (the ring, then a helper), it fails with `EAGAIN`.
 //!
 //! The kernel keeps rights per thread. A thread can drop some of its own (`capset`, `setfsuid`,
 //! filters, Landlock, `unshare`, `setns`), while a helper that was started before still has them.
 //! So, before a call goes to another thread, the context examines the calling thread's rights, and
 //! starts new helpers if they have changed. Rights that the kernel does not report are assumed to
-//! have changed: such a call gets a thread of its own, which inherits the rights of its creator.
+//! have changed: a call that depends on them gets a new thread, which inherits the rights of its
+//! creator. The FS state of a thread (root, working directory and umask, which threads with
+//! `CLONE_FS` share) is compared separately.
 //!
 //! io_uring uses the submitting thread's credentials, and with them its Landlock domain, from the
 //! time of submission, so operations that depend on rights are submitted at once. It applies no
@@ -30,14 +34,17 @@ pub(crate) use reported::{has_filters, share_fs_state};
 pub(crate) struct Rights {
     /// See [`crate::Options::settled_rights`].
     settled: bool,
-    /// Incremented when the rights have changed.
+    /// The rights version: incremented when the rights have changed. Each new version also renews
+    /// the pool of helpers, whose own generation counts renewals: a change of only the FS state
+    /// renews the pool and leaves this version as it is.
     version: u32,
     known: Option<ReportedRights>,
+    /// The root and working directory when the helpers of the current generation were started.
     fs_roots: Option<FsRoots>,
     /// Whether a call through the context has changed the rights.
     changed_by_call: bool,
-    /// Whether a call through the context may have given the thread a root and working directory of
-    /// its own.
+    /// Whether a call through the context may have given the thread an FS state (`CLONE_FS`) of its
+    /// own.
     own_root_or_cwd: bool,
 }
 
@@ -97,7 +104,8 @@ impl Context {
             Err(_) if by_name(row) => return Maker::OneShotThreads,
             Err(_) => {}
         }
-        // Helpers that still make calls with former rights count too.
+        // Too many helpers of earlier generations are still busy. The call goes to the one-shot
+        // threads, which have their own limit.
         let most = self.limits.helpers as usize + self.limits.waiting_helpers as usize;
         match self.helpers.threads() > most {
             true => Maker::OneShotThreads,
@@ -142,13 +150,14 @@ impl Context {
         self.rights.settled || !has_filters()
     }
 
-    /// Whether a refusal of the attempt is what the plain call would return. A filter may treat the
-    /// two differently.
+    /// Whether `EPERM` or `EACCES` of the attempt is what the plain call would return. A filter may
+    /// treat the two differently.
     pub(crate) fn errno_is_final(&self) -> bool {
         !has_filters()
     }
 
-    /// Whether `access` uses the same rights for lookups as an attempt to open.
+    /// `access` checks with the real IDs, `open` with the file-system IDs: whether the two are equal
+    /// now.
     pub(crate) fn access_can_be_tried(&self) -> bool {
         match self.rights.settled {
             true => self.facts.same_identity,
@@ -181,7 +190,7 @@ impl Context {
         !self.note_rights() || version != self.rights.version
     }
 
-    /// Begins a new version after a call through the context has changed the calling thread's rights:
+    /// Starts a new version after a call through the context has changed the calling thread's rights:
     /// helpers started before make no later call.
     pub(crate) fn rights_changed(&mut self, by: &Row) {
         self.rights.changed_by_call = true;
@@ -209,14 +218,14 @@ impl Context {
         self.helpers.renew();
     }
 
-    /// Whether the helpers use the calling thread's root, working directory and umask.
+    /// Whether the helpers share the calling thread's FS state: root, working directory and umask.
     fn helpers_share_fs_state(&self) -> Result<bool, Errno> {
         if self.rights.are_filtered() {
             return Err(Errno::PERM);
         }
         match self.helpers.sample_thread() {
             None => Ok(true),
-            // They were started after the rights were last compared, and none has run yet.
+            // All of them were started after the rights were last compared, and none has run yet.
             Some(0) => Ok(FsRoots::of_this_thread() == self.rights.fs_roots),
             Some(thread) => shares_fs_state_with(thread),
         }
@@ -247,7 +256,8 @@ fn by_name(row: &Row) -> bool {
     row.file.is_some() || matches!(row.opcode, Some(Opcode::Connect | Opcode::Bind))
 }
 
-/// Whether a Landlock domain may forbid the call. Domains of later kernels may forbid more, so all names count.
+/// Whether a Landlock domain may forbid the call. Domains of later kernels may forbid more, so all
+/// calls by name count.
 fn landlock_may_forbid(row: &Row, call: &Call) -> bool {
     let addressed = match row.name {
         "sendto" => call.args[4] != 0,
@@ -258,7 +268,8 @@ fn landlock_may_forbid(row: &Row, call: &Call) -> bool {
     by_name(row) || addressed || opens || CALLS_LANDLOCK_SCOPES.contains(&row.name)
 }
 
-/// Calls about other processes, which only the `threads` back end makes in the background.
+/// Calls about other processes, which a Landlock domain may scope. Only the `threads` back end makes
+/// them in the background.
 const CALLS_LANDLOCK_SCOPES: [&str; 7] = [
     "kill",
     "tkill",

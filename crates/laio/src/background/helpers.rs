@@ -79,8 +79,8 @@ struct HelperShared {
 
 #[derive(Debug)]
 struct Pool {
-    /// The queued jobs. The generation is incremented when the thread's identity changes; a helper
-    /// serves only the jobs of its own generation.
+    /// The queued jobs. Renewing the pool increments their generation; a helper serves only the jobs
+    /// of its own generation.
     lanes: Lanes,
     helpers: Vec<Helper>,
     /// The number of idle helpers of the current generation.
@@ -124,8 +124,11 @@ impl Helpers {
         }
     }
 
-    /// Queues a job. Fails if there is no thread to do it and none can be started, and at the limit
-    /// of calls that wait.
+    /// Queues a job.
+    ///
+    /// # Errors
+    /// The error of starting a thread, if there is none to do the job; `EAGAIN` at the limit of
+    /// unbounded calls, unless calls queue there.
     pub(crate) fn start(&mut self, lane: Lane, job: Job) -> Result<(), Errno> {
         let handle = job.handle;
         let mut pool = self.shared.lock();
@@ -184,8 +187,8 @@ impl Helpers {
         Cancelled::Running
     }
 
-    /// Begins a new generation after the calling thread's credentials or namespaces have changed: later
-    /// jobs need threads that inherit the new ones. Jobs queued before keep the old ones.
+    /// Begins a new generation after the calling thread's rights or FS state have changed: later jobs
+    /// need threads that inherit the new ones. Jobs queued before keep the old ones.
     pub(crate) fn renew(&mut self) {
         let mut pool = self.shared.lock();
         pool.lanes.renew();
@@ -224,7 +227,7 @@ impl Helpers {
         };
         let mut pool = self.shared.lock();
         let served = lane == Lane::Bounded && pool.present() > pool.lanes.helpers_for_unbounded();
-        // A helper has taken a job that is no longer queued.
+        // If the job is no longer queued, a helper has taken it.
         if served || !pool.lanes.remove(handle) {
             return Ok(());
         }
@@ -302,7 +305,8 @@ impl Drop for Helpers {
 
 impl HelperShared {
     fn lock(&self) -> MutexGuard<'_, Pool> {
-        // No code that can panic runs under the lock; a poisoned lock still guards consistent data.
+        // Under the lock, code panics only where an invariant is broken (`expect`). Counts may then
+        // be wrong, but the data can still be used and dropped.
         self.pool
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -325,7 +329,7 @@ impl HelperShared {
             let mut pool = self.lock();
             pool.lanes.done(lane, generation);
             pool.helper(interruptible).current = None;
-            // Still under the lock, so that this job can no longer be cancelled.
+            // Under the lock, so that a late cancellation of this job cannot interrupt the next one.
             interruptible.rearm();
             drop(pool);
             self.finished.lock().unwrap().push((job.handle, result));
@@ -334,7 +338,7 @@ impl HelperShared {
         }
     }
 
-    /// Moves the helper's job to the waiting lane. The jobs queued behind it need another helper,
+    /// Moves the helper's job to the unbounded lane. The jobs queued behind it need another helper,
     /// which only the context's own thread may start.
     fn move_to_unbounded(&self, generation: u32) -> Result<(), Errno> {
         let mut pool = self.lock();

@@ -3,8 +3,10 @@
 //!
 //! A call of the second kind waits for an event that another call, perhaps of the same program,
 //! must cause first: release a lock, write to a pipe, post a semaphore. So it never takes a helper
-//! that a call of the first kind needs. Each lane has its own limit; calls that end queue at
-//! theirs, while at the limit of the other lane a call fails with `EAGAIN`.
+//! that a call of the first kind needs. Each lane has its own limit. Bounded calls queue at theirs.
+//! At the limit of the unbounded lane a call fails with `EAGAIN`, or queues with
+//! [`BackPressure::Wait`](crate::BackPressure::Wait). An `open` that a helper finds to be unbounded
+//! fails with `EAGAIN` at that limit even then.
 
 use super::helpers::Job;
 use crate::sys::interrupt::Interruptible;
@@ -21,10 +23,10 @@ pub(crate) enum Lane {
     Unbounded,
 }
 
-/// Returns the lane of a call. `regular`: its descriptor is a file. `is_unbounded`: an attempt has
-/// opened a FIFO or device, whose open waits.
+/// Returns the lane of a call. `regular`: see [`crate::operation::Operation::regular`].
+/// `is_unbounded`: an attempt has opened a FIFO or device, whose open may wait.
 pub(crate) fn of(row: &Row, call: &Call, regular: bool, is_unbounded: bool) -> Lane {
-    let waits = match row.class {
+    let may_wait = match row.class {
         Class::Stream => !regular,
         Class::Waiting => !never_waits(row, call),
         Class::Path => is_unbounded,
@@ -37,7 +39,7 @@ pub(crate) fn of(row: &Row, call: &Call, regular: bool, is_unbounded: bool) -> L
             _ => false,
         },
     };
-    if waits {
+    if may_wait {
         Lane::Unbounded
     } else {
         Lane::Bounded
@@ -65,11 +67,15 @@ fn never_waits(row: &Row, call: &Call) -> bool {
     }
 }
 
+/// The kernel's default of `SEMOPM`: more semaphore operations than this in one call are not
+/// checked.
+const SEMOPS_CHECKED_MAX: usize = 500;
+
 /// Whether none of the operations on semaphores waits.
 fn only_adds(operations: usize, count: usize) -> bool {
-    // More operations than the kernel allows by default (`SEMOPM`) are not checked.
-    const LOOKED_AT: usize = 500;
-    if count > LOOKED_AT || !sys::memory::can_read(operations, count * size_of::<libc::sembuf>()) {
+    if count > SEMOPS_CHECKED_MAX
+        || !sys::memory::can_read(operations, count * size_of::<libc::sembuf>())
+    {
         return false;
     }
     let first = operations as *const libc::sembuf;
@@ -80,7 +86,7 @@ fn only_adds(operations: usize, count: usize) -> bool {
     })
 }
 
-/// Whether an `open` waits for the other end of a FIFO, or for a device such as a terminal. The
+/// Whether an `open` may wait for the other end of a FIFO, or for a device such as a terminal. The
 /// helper that opens it checks this, because resolving the name may wait for a disk.
 pub(crate) fn opens_blocking_file(job: &Job, interruptible: &Interruptible) -> bool {
     let Some(name) = job.row.file.filter(|_| opens(job.row)) else {
@@ -125,10 +131,12 @@ fn opens(row: &Row) -> bool {
 pub(crate) struct Lanes {
     bounded: Track,
     unbounded: Track,
-    /// At the limit of waiting calls, further ones queue rather than fail.
+    /// At the limit of unbounded calls, further ones queue rather than fail.
     queue_at_limit: bool,
     /// Jobs queued before the calling thread's identity changed, with the generation of their helpers.
     earlier: Vec<(u32, Lane, Job)>,
+    /// How often the pool was renewed. Each new version of the calling thread's rights
+    /// ([`crate::rights`]) renews it, and so does a change of only its FS state.
     generation: u32,
 }
 
@@ -169,7 +177,7 @@ impl Lanes {
     /// Queues a job. Returns whether a helper can begin it at once.
     ///
     /// # Errors
-    /// `EAGAIN` at the limit of waiting calls.
+    /// `EAGAIN` at the limit of unbounded calls, unless calls queue there.
     pub(crate) fn add(&mut self, lane: Lane, job: Job) -> Result<bool, Errno> {
         let queue_at_limit = self.queue_at_limit;
         let track = self.track(lane);
@@ -208,10 +216,10 @@ impl Lanes {
         }
     }
 
-    /// Moves a running job to the waiting lane.
+    /// Moves a running job to the unbounded lane.
     ///
     /// # Errors
-    /// `EAGAIN` at the limit of waiting calls.
+    /// `EAGAIN` at the limit of unbounded calls, even if calls queue there: the job runs already.
     pub(crate) fn move_to_unbounded(&mut self, generation: u32) -> Result<(), Errno> {
         if generation != self.generation {
             return Ok(());
@@ -243,7 +251,7 @@ impl Lanes {
         self.bounded.needed() + self.unbounded.needed()
     }
 
-    /// The number of those helpers that waiting calls need.
+    /// The number of those helpers that unbounded calls need.
     pub(crate) fn helpers_for_unbounded(&self) -> usize {
         self.unbounded.needed()
     }

@@ -33,7 +33,8 @@ pub(crate) struct OneShotThreads {
 
 type Finished = Vec<(Handle, Result<usize, Errno>)>;
 
-/// A queued call, with the version of the rights that it was made with.
+/// A queued call, with the version of the rights (see [`crate::rights`]) with which it was
+/// dispatched.
 #[derive(Debug)]
 struct QueuedCall {
     version: u32,
@@ -73,7 +74,7 @@ impl OneShotThreads {
     ///
     /// # Errors
     /// The error of starting the thread, if no other call is running after which it could be
-    /// retried; `EAGAIN` at the limit of waiting calls.
+    /// retried; `EAGAIN` at the limit of unbounded calls, unless calls queue there.
     pub(crate) fn start(&mut self, lane: Lane, version: u32, job: Job) -> Result<(), Errno> {
         let capacity = self.shared.capacity(lane);
         if capacity == 0 && lane == Lane::Unbounded && !self.shared.bounds.queue_at_limit {
@@ -136,7 +137,7 @@ impl OneShotThreads {
         !self.queued.is_empty()
     }
 
-    /// Takes the results of finished calls, and starts queued calls. Those that were made with
+    /// Takes the results of finished calls, and starts queued calls. Those that were dispatched with
     /// rights of another version fail with `EAGAIN`: no thread has these rights any more.
     pub(crate) fn collect(&mut self, version: u32) -> Finished {
         if !self.any_finished() {
@@ -262,11 +263,10 @@ impl OneShotShared {
         self.doorbell.ring();
     }
 
-    /// Moves the thread's call to the waiting lane, so that another call that ends by itself may
-    /// begin.
+    /// Moves the thread's call to the unbounded lane, so that another bounded call may begin.
     ///
     /// # Errors
-    /// `EAGAIN` at the limit of waiting calls.
+    /// `EAGAIN` at the limit of unbounded calls, even if calls queue there: this one runs already.
     fn move_to_unbounded(&self, interruptible: &Arc<Interruptible>) -> Result<(), Errno> {
         let mut running = self.lock();
         if self.capacity_among(&running, Lane::Unbounded) == 0 {
@@ -307,7 +307,8 @@ impl OneShotShared {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Running>> {
-        // No code that can panic runs under the lock; a poisoned lock still guards consistent data.
+        // Under the lock, code panics only where an invariant is broken (`expect`). Counts may then
+        // be wrong, but the data can still be used and dropped.
         self.running
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())

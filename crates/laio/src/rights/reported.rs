@@ -156,7 +156,8 @@ pub(crate) fn accesses_as_it_opens() -> bool {
     same().unwrap_or(false)
 }
 
-/// The root and the working directory of a thread, where its name lookups start.
+/// The root and the working directory of a thread, where its name lookups start: the part of its FS
+/// state that can be compared without `kcmp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FsRoots([[u64; 4]; 2]);
 
@@ -180,15 +181,15 @@ fn identity(name: &std::ffi::CStr) -> Option<[u64; 4]> {
     ])
 }
 
-/// Whether the calling thread shares root, working directory and umask with another thread of the
-/// process. An error where kcmp is not available.
+/// Whether the calling thread shares its FS state (root, working directory and umask: `CLONE_FS`)
+/// with another thread of the process. An error where kcmp is not available.
 pub(crate) fn shares_fs_state_with(thread: u32) -> Result<bool, Errno> {
     // SAFETY: gettid takes no pointers.
     let own = unsafe { sys::raw(libc::SYS_gettid, [])? };
     share_fs_state(own as u32, thread)
 }
 
-/// Whether two threads of the process share them.
+/// Whether two threads of the process share their FS state.
 pub(crate) fn share_fs_state(one: u32, other: u32) -> Result<bool, Errno> {
     const KCMP_FS: usize = 3;
     let args = [one as usize, other as usize, KCMP_FS, 0, 0];
