@@ -19,7 +19,7 @@ use crate::{Call, Errno, sys};
 use std::os::fd::RawFd;
 
 pub(crate) use descriptor::{is_disk_command, range as descriptor_range};
-pub(crate) use path::{RingOpened, may_open_device};
+pub(crate) use path::{RingOpened, may_be_empty_name, may_open_device};
 pub(crate) use stream::NowaitKind;
 
 /// The outcome of an attempt.

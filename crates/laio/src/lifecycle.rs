@@ -1,7 +1,9 @@
 //! The lifecycle of an operation: which part of the back end takes it, how partial results
 //! continue, and when it is finished.
 
-use crate::attempt::{Attempted, Blocked, RingOpened, Why, descriptor_range, may_open_device};
+use crate::attempt::{
+    Attempted, Blocked, RingOpened, Why, descriptor_range, may_be_empty_name, may_open_device,
+};
 use crate::background::helpers::Job;
 use crate::background::lane;
 use crate::background::prepare;
@@ -12,7 +14,9 @@ use crate::context::{Context, Waiter};
 use crate::descriptors::{Access, Link};
 use crate::mounts::FileKind;
 use crate::operation::{Operation, Slot, State};
-use crate::readiness::{direction, polled_descriptor, waits_for_readiness};
+use crate::readiness::{
+    direction, has_timeout, is_connect, polled_descriptor, waits_for_readiness,
+};
 use crate::rights::Maker;
 use crate::status_word::StatusTarget;
 use crate::table::{self, Attempt, Class, Opcode, Row, Transfer, Use};
@@ -221,20 +225,6 @@ impl Context {
             return Ok(());
         }
         self.dispatch_to_helper(slot)
-    }
-
-    /// Whether the ring, which first tries an operation on the submitting thread, could wait there
-    /// for a remote or FUSE file system. For `open` the kernel trusts the dcache; a FUSE file counts
-    /// as ready because it has a poll operation, so a read waits inside io_uring_enter (seen on
-    /// Linux 6.18).
-    fn may_ask_remote(&mut self, slot: Slot) -> bool {
-        let operation = &self.operations[slot];
-        let fd = operation.call.descriptor(0);
-        match operation.row.class {
-            Class::Path => operation.row.attempt == Attempt::CachedOpen,
-            Class::FileRead | Class::FileWrite => !self.is_local(fd),
-            _ => operation.regular && !self.is_local(fd),
-        }
     }
 
     /// Whether the call gives an offset for a descriptor without positions, which the ring accepts
@@ -693,32 +683,7 @@ impl Context {
 /// but a non-blocking receive returns `EAGAIN` where a blocking one returns 0.
 const SPURIOUS_WAKEUPS_MAX: u8 = 3;
 
-/// Whether a name is empty, or may be. Only for names that the kernel has just read. Returns true
-/// without looking for calls that seldom fail with ENOENT: repeating those in a helper is cheap
-/// enough.
-fn may_be_empty_name(row: &Row, call: &Call) -> bool {
-    let often = matches!(row.attempt, Attempt::CachedOpen | Attempt::CachedStat);
-    let is_empty = |name: table::Name| {
-        let first = call.args[name.path as usize] as *const u8;
-        // SAFETY: the kernel has found a string there.
-        unsafe { *first == 0 }
-    };
-    !often || row.file.is_some_and(is_empty)
-}
-
 /// Whether the call is a `read` or `readv` of at least one byte.
 fn reads_bytes(row: &Row, call: &Call) -> bool {
     row.attempt == Attempt::NowaitRead && row.transfer.length(call) != Some(0)
-}
-
-fn is_connect(row: &Row) -> bool {
-    row.opcode == Some(Opcode::Connect)
-}
-
-/// Whether the descriptor is a socket with `SO_RCVTIMEO`, or `SO_SNDTIMEO` where `write` says so.
-fn has_timeout(fd: RawFd, write: bool) -> bool {
-    use rustix::net::sockopt::{Timeout, socket_timeout};
-    let direction = if write { Timeout::Send } else { Timeout::Recv };
-    let timeout = sys::borrow(fd).map(|fd| socket_timeout(fd, direction));
-    matches!(timeout, Some(Ok(Some(_))))
 }

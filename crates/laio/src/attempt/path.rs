@@ -11,7 +11,7 @@ use super::{Attempted, Why};
 use crate::context::Context;
 use crate::mounts::{FileKind, Place, peek};
 use crate::sys::high_fd::HighFd;
-use crate::table::{Name, Row};
+use crate::table::{Attempt, Name, Row};
 use crate::transfer::Provisional;
 use crate::{Call, Errno, sys};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -511,6 +511,19 @@ fn begins_with(path: usize, prefix: &[u8], memory_is_good: bool) -> bool {
         // SAFETY: a byte that can be read: the page was looked at, or is the one before's.
         readable && unsafe { *(address as *const u8) } == expected
     })
+}
+
+/// Whether a name is empty, or may be. Only for names that the kernel has just read. Returns true
+/// without looking for calls that seldom fail with ENOENT: repeating those in a helper is cheap
+/// enough.
+pub(crate) fn may_be_empty_name(row: &Row, call: &Call) -> bool {
+    let often = matches!(row.attempt, Attempt::CachedOpen | Attempt::CachedStat);
+    let is_empty = |name: Name| {
+        let first = call.args[name.path as usize] as *const u8;
+        // SAFETY: the kernel has found a string there.
+        unsafe { *first == 0 }
+    };
+    !often || row.file.is_some_and(is_empty)
 }
 
 /// The smallest page size.

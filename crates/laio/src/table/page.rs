@@ -77,7 +77,7 @@ this machine allows it; else by readiness, if a descriptor reports it; else on a
 `poll` delivers its result once, and it is that of the plain blocking call.
 
 This is the default back end, `lazy`. The others make no attempt (`threads`, `uring`), or make the
-call itself and let another kernel thread continue the program (`activations`), or block (`sync`);
+call itself and let another thread continue the program (`activations`), or block (`sync`);
 for calls of the classes Instant and Thread they differ little, for Refused not at all.
 
 A number that the table does not have belongs to a newer kernel, and may block: a helper thread
