@@ -92,8 +92,8 @@ impl Context {
         // A request stops short where the plain call does. Only a bounded step of the engine
         // continues.
         let bound = self.inject.short_transfer;
-        let on_step_result = moved > 0 && (completed.cut == Some(moved) || moved == bound);
-        if on_step_result && !cancelled && continues(row, &call, regular) {
+        let stopped_at_bound = moved > 0 && (completed.cut == Some(moved) || moved == bound);
+        if stopped_at_bound && !cancelled && continues(row, &call, regular) {
             // SAFETY: the kernel has just accepted the pointers.
             if unsafe { wanted(row, &call) }.is_some_and(|wanted| done < wanted) {
                 return self.redispatch(slot, crate::attempt::Why::WouldBlock);

@@ -19,7 +19,7 @@ use crate::{Call, Errno, sys};
 use std::os::fd::RawFd;
 
 pub(crate) use descriptor::{is_disk_command, range as descriptor_range};
-pub(crate) use path::may_open_device;
+pub(crate) use path::{RingOpened, may_be_empty_name, may_open_device};
 pub(crate) use stream::NowaitKind;
 
 /// The outcome of an attempt.
@@ -47,8 +47,8 @@ pub(crate) enum Why {
     WouldBlock,
     /// The back end or the class has no attempt.
     NotTried,
-    /// No attempt was made: the caller expects the call to block, and waits even in non-blocking
-    /// mode.
+    /// No attempt was made: the typed operation asks for none, and wants to wait even if the
+    /// descriptor is non-blocking.
     ExpectedToBlock,
     /// No attempt was made: only io_uring has zero-copy sends.
     ZeroCopy,
@@ -82,7 +82,7 @@ impl Context {
     pub(crate) unsafe fn attempt(&mut self, index: usize, row: &Row, call: &Call) -> Attempted {
         let strategy = self.strategies[row.class as usize];
         // SAFETY: by the caller.
-        let attempted = unsafe { self.attempt_slow(strategy, row, call) };
+        let attempted = unsafe { self.attempt_by_strategy(strategy, row, call) };
         self.count(index, strategy, attempted)
     }
 
@@ -96,12 +96,12 @@ impl Context {
         match attempted {
             Attempted::Done(result) => {
                 self.stats.calls[index].inline += 1;
-                if !matches!(strategy, Strategy::Try | Strategy::Carry) || !self.spend_budget() {
+                if !matches!(strategy, Strategy::Try | Strategy::Carry) || !self.over_budget() {
                     return Attempted::Done(result);
                 }
                 Attempted::OverBudget(result)
             }
-            Attempted::OverBudget(_) => unreachable!("only this function says so"),
+            Attempted::OverBudget(_) => unreachable!("only `count` makes OverBudget"),
             Attempted::Blocked(blocked) => {
                 let counts = &mut self.stats.calls[index];
                 match blocked.why {
@@ -119,10 +119,17 @@ impl Context {
         }
     }
 
+    /// Makes or attempts a call with this strategy, in order with the operations in flight.
+    ///
     /// # Safety
     /// As for [`Context::attempt`].
     #[inline]
-    unsafe fn attempt_slow(&mut self, strategy: Strategy, row: &Row, call: &Call) -> Attempted {
+    unsafe fn attempt_by_strategy(
+        &mut self,
+        strategy: Strategy,
+        row: &Row,
+        call: &Call,
+    ) -> Attempted {
         match row.class {
             Class::Refused => return Attempted::Done(Err(row.refusal)),
             Class::Thread => {
@@ -140,28 +147,28 @@ impl Context {
                 // These cancel the operations in flight on their descriptors first, with every
                 // strategy.
                 (_, Attempt::Close) => self.close(strategy, call),
-                (_, Attempt::Replace(arg)) => self.replace(strategy, row, call, arg),
+                (_, Attempt::Duplicate(arg)) => self.duplicate(strategy, row, call, arg),
                 (_, Attempt::CloseRange) => self.close_range(strategy, call),
-                (Strategy::Plain, Attempt::LockCommand) if self.blocks_inline() => {
+                (Strategy::Plain, Attempt::Fcntl) if self.blocks_inline() => {
                     Attempted::Done(self.plain(row, call))
                 }
-                (Strategy::Plain | Strategy::Try | Strategy::Carry, Attempt::LockCommand) => {
-                    self.lock_command(row, call)
+                (Strategy::Plain | Strategy::Try | Strategy::Carry, Attempt::Fcntl) => {
+                    self.fcntl(row, call)
                 }
-                (Strategy::Plain, Attempt::Position) if self.seek_asks_server(call) => {
+                (Strategy::Plain, Attempt::Seek) if self.seek_asks_remote(call) => {
                     Attempted::blocked(0, Why::NotTried)
                 }
-                (Strategy::Plain, Attempt::DiskCommand) if self.is_disk_command(call) => {
+                (Strategy::Plain, Attempt::Ioctl) if self.is_disk_command(call) => {
                     Attempted::blocked(0, Why::NotTried)
                 }
                 (Strategy::Plain, _) => Attempted::Done(self.plain(row, call)),
-                // A poll of a stream waits by readiness, which needs no kernel thread.
+                // A poll of a stream waits by readiness, which needs no thread.
                 (Strategy::Carry, attempt)
                     if row.polls
                         && !self.options.pure
                         && self.link_of_poll(row, call).is_some() =>
                 {
-                    self.attempt_lazily(attempt, row, call)
+                    self.attempt_nonblocking(attempt, row, call)
                 }
                 (Strategy::Carry, _) => self.carry(row, call),
                 (Strategy::Try, Attempt::NowaitRead | Attempt::NowaitWrite)
@@ -171,15 +178,22 @@ impl Context {
                 }
                 (Strategy::Background, _) => Attempted::blocked(0, Why::NotTried),
                 (Strategy::Try, _) if self.inject.attempts_fail => Attempted::WOULD_BLOCK,
-                (Strategy::Try, attempt) => self.attempt_lazily(attempt, row, call),
+                (Strategy::Try, attempt) => self.attempt_nonblocking(attempt, row, call),
             }
         }
     }
 
+    /// Makes the call in its non-blocking form, if it has one.
+    ///
     /// # Safety
     /// As for [`Context::attempt`].
     #[inline]
-    unsafe fn attempt_lazily(&mut self, attempt: Attempt, row: &Row, call: &Call) -> Attempted {
+    unsafe fn attempt_nonblocking(
+        &mut self,
+        attempt: Attempt,
+        row: &Row,
+        call: &Call,
+    ) -> Attempted {
         // SAFETY: by the caller.
         unsafe {
             match attempt {
@@ -187,7 +201,7 @@ impl Context {
                     Attempted::Done(self.plain(row, call))
                 }
                 Attempt::Never => Attempted::blocked(0, Why::NotTried),
-                Attempt::Plain | Attempt::Position | Attempt::DiskCommand => {
+                Attempt::Plain | Attempt::Seek | Attempt::Ioctl => {
                     Attempted::Done(self.plain(row, call))
                 }
                 Attempt::PlainIfLocal => self.if_local(row, call),
@@ -199,10 +213,9 @@ impl Context {
                 Attempt::CachedAccess => self.cached_access(row, call),
                 Attempt::Flag(arg, bits) => self.with_flag(row, call, arg, bits),
                 Attempt::ZeroTimeout(arg, form) => self.with_zero_timeout(call, arg, form),
-                Attempt::LockCommand
-                | Attempt::Close
-                | Attempt::Replace(_)
-                | Attempt::CloseRange => unreachable!("handled for every way"),
+                Attempt::Fcntl | Attempt::Close | Attempt::Duplicate(_) | Attempt::CloseRange => {
+                    unreachable!("handled before, whatever the strategy")
+                }
             }
         }
     }
@@ -213,7 +226,7 @@ impl Context {
     /// As for [`Context::attempt`].
     pub(crate) unsafe fn retry_attempt(&mut self, row: &Row, call: &Call) -> Attempted {
         // SAFETY: by the caller.
-        unsafe { self.attempt_lazily(row.attempt, row, call) }
+        unsafe { self.attempt_nonblocking(row.attempt, row, call) }
     }
 
     /// Makes the call itself. It never returns `EINTR`: [`crate::blocking`] restarts calls that may
@@ -225,7 +238,7 @@ impl Context {
     unsafe fn plain(&mut self, row: &Row, call: &Call) -> Result<usize, Errno> {
         // SAFETY: by the caller.
         unsafe {
-            let waits = row.attempt == Attempt::LockCommand;
+            let waits = row.attempt == Attempt::Fcntl;
             if matches!(row.class, Class::Instant | Class::Thread) && !waits {
                 sys::syscall(call)
             } else {
@@ -234,12 +247,17 @@ impl Context {
         }
     }
 
+    /// Makes a call that reads or changes state of the calling thread.
+    ///
+    /// # Errors
+    /// Those of the call, and those of [`Context::flush`], which then are the call's result.
+    ///
     /// # Safety
     /// As for [`Context::attempt`].
     #[cold]
     unsafe fn thread_bound(&mut self, row: &Row, call: &Call) -> Result<usize, Errno> {
-        // Calls made before must not run with the new credentials, directory or mask, so entries
-        // that are not submitted yet are submitted first.
+        // Submit queued ring and AIO entries first: they must not run with credentials, directory
+        // or umask that are set here. If that fails, the call is not made.
         self.flush()?;
         // SAFETY: by the caller.
         let make = || unsafe { sys::syscall(call) };
@@ -260,14 +278,14 @@ impl Context {
     fn must_wait(&self, row: &Row, call: &Call) -> bool {
         if matches!(
             row.attempt,
-            Attempt::Close | Attempt::Replace(_) | Attempt::CloseRange
+            Attempt::Close | Attempt::Duplicate(_) | Attempt::CloseRange
         ) {
             return false;
         }
         row.descriptors.iter().flatten().any(|descriptor| {
             let fd = call.descriptor(descriptor.arg);
-            let position = row.attempt == Attempt::Position;
-            let access = if position {
+            let seeks = row.attempt == Attempt::Seek;
+            let access = if seeks {
                 Access::BOTH
             } else {
                 access(row, call, descriptor)
@@ -300,7 +318,7 @@ impl Context {
             }
             *link = Link::new(fd, access);
         }
-        if let Attempt::Replace(arg) = row.attempt
+        if let Attempt::Duplicate(arg) = row.attempt
             && call.descriptor(arg) != call.descriptor(0)
         {
             links[1] = Link::new(call.descriptor(arg), Access::CLOSING);

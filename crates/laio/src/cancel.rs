@@ -18,7 +18,7 @@ impl Context {
         let (row, fd) = (operation.row, operation.call.descriptor(0));
         if matches!(
             row.attempt,
-            Attempt::Close | Attempt::Replace(_) | Attempt::CloseRange
+            Attempt::Close | Attempt::Duplicate(_) | Attempt::CloseRange
         ) {
             // A close is not cancelled: that would leave the state of the descriptor in doubt.
             operation.cancelled = false;

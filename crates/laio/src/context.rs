@@ -30,8 +30,8 @@ use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
 
-/// The part of a back end that the context sleeps in. It also takes the operations that need no
-/// helper thread.
+/// What the context waits on: a ring or epoll. It also takes the operations that need neither a
+/// helper nor AIO.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
@@ -69,12 +69,13 @@ pub struct Context {
     pub(crate) waiter: Waiter,
     pub(crate) aio: Option<Aio>,
     pub(crate) helpers: Helpers,
-    /// Threads for calls that no helper started earlier may make.
+    /// Threads that each make one call, for calls that must not run in an existing helper (see
+    /// `rights.rs`).
     pub(crate) one_shot: OneShotThreads,
     pub(crate) rights: Rights,
     pub(crate) activations: Option<Activations>,
-    /// The call that the last attempt handed to a carrier, until [`Context::start`] makes an
-    /// operation of it.
+    /// The call that blocked in its thread while a spare thread took over the program, until
+    /// [`Context::start`] makes an operation of it.
     pub(crate) in_flight_call: Option<InFlightCall>,
     /// Whether the current call must be attempted without a carrier, because a status word needs a
     /// helper.
@@ -84,8 +85,10 @@ pub struct Context {
     pub(crate) ready: VecDeque<Slot>,
     /// Typed operations, by slot.
     pub(crate) payloads: Vec<Option<Box<dyn Any>>>,
-    /// The FIFO or device that the last attempt opened, until [`Context::start`] stores it in the
-    /// operation; see [`crate::transfer::Scratch::provisional`].
+    /// The FIFO that the last attempt opened (or a note that it opened and closed a device), until
+    /// [`Context::start`] moves it to the operation. The FIFO stays open so that its peer does not
+    /// see it closed before a helper opens it again; freeing the operation's slot closes it. See
+    /// [`crate::transfer::Scratch::provisional`].
     pub(crate) provisional: Option<Provisional>,
     /// The status word of the current call; see [`Context::call_with_status`].
     pub(crate) status: Option<StatusTarget>,
@@ -98,7 +101,8 @@ pub struct Context {
     pub(crate) unblocked: Vec<RawFd>,
     pub(crate) stats: Stats,
     pub(crate) inline_since_poll: u32,
-    /// Whether the pollable descriptor was handed out: it must then become readable by itself.
+    /// Whether the pollable descriptor was handed out: from then on it must become readable even
+    /// while no `poll` is running.
     pub(crate) exposed: bool,
     /// Whether a notifier was handed out: another thread may then end `poll`.
     pub(crate) notifiable: bool,
@@ -108,6 +112,10 @@ pub struct Context {
     thread_bound: PhantomData<*mut ()>,
 }
 
+/// The largest limit of operations. Extra slots may double it, and a link reference (twice the slot,
+/// plus 1 or 2) must fit into 32 bits.
+const OPERATIONS_MAX: u32 = 1 << 30;
+
 impl Context {
     /// Makes a context for the calling thread.
     ///
@@ -115,13 +123,15 @@ impl Context {
     /// `lazy`.
     ///
     /// # Errors
-    /// `EINVAL` if the environment names an unknown back end; the errno of io_uring's set-up if
-    /// `uring` was asked for and is not available (`ENOSYS`, `EPERM`, `EACCES`, `ENOMEM`,
-    /// `EOPNOTSUPP` on Linux before 5.11), of `io_setup` if `linux-aio` was (`ENOSYS`, `EPERM`);
-    /// `EBUSY` if `activations` was asked for and the thread has contexts with io_uring, or the
-    /// other way round; `EOPNOTSUPP`, `EACCES`, `ENOENT`, `EPERM`, `ETIME` if the conditions of
-    /// `activations` are not met; `EMFILE` or `ENFILE` if no descriptors are left. `lazy` needs no
-    /// ring.
+    /// - Every back end: `EINVAL` if the environment names an unknown back end; `EMFILE` or
+    ///   `ENFILE` if no descriptors are left.
+    /// - `uring`: the errno of io_uring's set-up (`ENOSYS`, `EPERM`, `EACCES`, `ENOMEM`;
+    ///   `EOPNOTSUPP` on Linux before 5.11); `EBUSY` if the thread has contexts with `activations`.
+    /// - `linux-aio`: the errno of `io_setup` (`ENOSYS`, `EPERM`).
+    /// - `activations`: `EBUSY` if the thread has contexts with io_uring; `EOPNOTSUPP`, `EACCES`,
+    ///   `ENOENT`, `EPERM` or `ETIME` if its conditions are not met.
+    ///
+    /// `lazy` works without a ring if io_uring is not available.
     pub fn new(options: Options) -> Result<Context, Errno> {
         let kind = match options.backend {
             Some(kind) => kind,
@@ -150,7 +160,7 @@ impl Context {
             limits,
             back_pressure: options.back_pressure,
             life: Life::current(),
-            operations: Operations::new(limits.operations.clamp(1, 1 << 30)),
+            operations: Operations::new(limits.operations.clamp(1, OPERATIONS_MAX)),
             descriptors: Descriptors::default(),
             mounts,
             waiter,
@@ -196,7 +206,7 @@ impl Context {
     /// ```
     /// use laio::{Call, Context, Options, Outcome};
     /// let mut context = Context::new(Options::new()).unwrap();
-    /// // SAFETY: getpid takes no pointers.
+    /// // SAFETY: getppid takes no pointers.
     /// let outcome = unsafe { context.call(Call::new(libc::SYS_getppid, [])) };
     /// assert!(matches!(outcome, Outcome::Done(Ok(_))));
     /// ```
@@ -206,9 +216,9 @@ impl Context {
     /// `EOPNOTSUPP` for a call that the table refuses.
     ///
     /// # Safety
-    /// As for the system call; and what its pointers point to (buffers, names, structs) must stay valid
-    /// and untouched until, if it is pending, its completion has been delivered by [`Context::poll`],
-    /// cancelled or not.
+    /// As for the system call. If the call is pending, everything its pointers refer to (buffers,
+    /// names, structs) must stay valid and untouched until [`Context::poll`] has delivered its
+    /// completion, even after a cancellation.
     #[inline(always)]
     pub unsafe fn call(&mut self, call: Call) -> Outcome {
         // SAFETY: by the caller.
@@ -244,10 +254,10 @@ impl Context {
         }
         if let Some(fast_call) = table::find_fast_call(call.number)
             // SAFETY: by the caller.
-            && let Some((result, whole)) = unsafe { self.try_fast(fast_call, &call) }
+            && let Some((result, is_final)) = unsafe { self.try_fast(fast_call, &call) }
         {
             let (index, row) = table::find(call.number);
-            if whole && !self.spend_budget() {
+            if is_final && !self.over_budget() {
                 self.stats.calls[index].inline += 1;
                 return Outcome::Done(result);
             }
@@ -376,10 +386,10 @@ impl Context {
         Outcome::Pending(self.operations.handle(slot))
     }
 
-    /// Counts an inline result. Returns true if the result must be delivered through `poll`, so
-    /// that the program gets to its completions.
+    /// Counts an inline result. Returns true if the result must be delivered through `poll`, because
+    /// the program has made too many calls without `poll`.
     #[inline]
-    pub(crate) fn spend_budget(&mut self) -> bool {
+    pub(crate) fn over_budget(&mut self) -> bool {
         if self.operations.live() == 0 || self.limits.inline_budget == 0 {
             return false;
         }
@@ -388,7 +398,9 @@ impl Context {
     }
 
     /// Cancels an operation. Its completion still comes: `ECANCELED`, or the result if it finished
-    /// first, or the bytes that were moved before.
+    /// first, or the bytes that were moved before. If an untyped call that opens or accepts a
+    /// descriptor succeeded first, the descriptor is closed and the result is `ECANCELED`, unless
+    /// its status word already has the result.
     ///
     /// # Errors
     /// `ENOENT` if the handle is not live: foreign, or its completion was delivered. `EALREADY` if it
@@ -496,13 +508,13 @@ impl Context {
     }
 
     /// The file systems seen so far, which non-blocking attempts each is known not to support, and
-    /// how calls on its files went. A file system is listed once a call on one of its files would
-    /// have blocked, or had no attempt.
+    /// how calls on its files went. A file system is listed as soon as a call on one of its files
+    /// would have blocked, or had no attempt.
     pub fn mounts(&self) -> impl Iterator<Item = &Mount> {
         self.mounts.iter()
     }
 
-    /// The file system that an open file is on. Sends no request to a file server.
+    /// The file system that an open file is on. Sends no request to a remote file system.
     pub fn mount_of(&mut self, file: impl AsFd) -> Option<&Mount> {
         let (_, mount) = self.mounts.of(file.as_fd().as_raw_fd()).ok()?;
         mount.map(|mount| self.mounts.get(mount))

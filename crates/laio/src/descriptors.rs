@@ -88,7 +88,7 @@ impl Entry {
     const REGULAR: u8 = 2;
     const ORDERED: u8 = 4;
     const SOCKET: u8 = 8;
-    const CACHED: u8 = 16;
+    const NOT_DIRECT_IO: u8 = 16;
 }
 
 /// The states of all descriptors, by number.
@@ -317,22 +317,22 @@ impl Descriptors {
 
     /// Whether the descriptor is known to use the page cache (no `O_DIRECT`).
     #[inline]
-    pub(crate) fn is_cached(&self, fd: RawFd) -> bool {
+    pub(crate) fn not_direct_io(&self, fd: RawFd) -> bool {
         self.entries
             .get(fd as usize)
-            .is_some_and(|entry| entry.flags & Entry::CACHED != 0)
+            .is_some_and(|entry| entry.flags & Entry::NOT_DIRECT_IO != 0)
     }
 
     /// Sets or clears the hint that the descriptor uses the page cache.
-    pub(crate) fn set_cached(&mut self, fd: RawFd, cached: bool) {
+    pub(crate) fn set_not_direct_io(&mut self, fd: RawFd, not_direct_io: bool) {
         if !self.track(fd) {
             return;
         }
         let flags = &mut self.entries[fd as usize].flags;
-        *flags = if cached {
-            *flags | Entry::CACHED
+        *flags = if not_direct_io {
+            *flags | Entry::NOT_DIRECT_IO
         } else {
-            *flags & !Entry::CACHED
+            *flags & !Entry::NOT_DIRECT_IO
         };
     }
 

@@ -26,17 +26,17 @@ impl FastPaths {
         nowait: bool,
         inject: Inject,
     ) -> FastPaths {
-        let natural = nowait && inject == Inject::default();
+        let no_injection = nowait && inject == Inject::default();
         FastPaths {
-            streams: natural && strategies[Class::Stream as usize] == Strategy::Try,
-            files: natural && strategies[Class::FileRead as usize] == Strategy::Try,
+            streams: no_injection && strategies[Class::Stream as usize] == Strategy::Try,
+            files: no_injection && strategies[Class::FileRead as usize] == Strategy::Try,
         }
     }
 }
 
 impl Context {
-    /// Returns the result of the first system call and whether that is the call's result, or `None`
-    /// if the call must take the slow path.
+    /// Returns the result of the first system call and whether it is final, that is, the call's own
+    /// result. Returns `None` if the call must take the slow path.
     ///
     /// # Safety
     /// As for the system call.
@@ -92,19 +92,19 @@ impl Context {
             FastCall::WriteAt => nowait(libc::SYS_pwritev2, args[3]),
             FastCall::Recv | FastCall::Send => dontwait(),
         };
-        let whole = match fast_call {
+        let is_final = match fast_call {
             // A receive without MSG_WAITALL is complete with whatever was available.
             FastCall::Recv => result.is_ok() && args[3] & libc::MSG_WAITALL as usize == 0,
             _ => result == Ok(length),
         };
-        Some((result, whole))
+        Some((result, is_final))
     }
 
-    /// Attempts any call, on the fast path where possible.
+    /// Attempts any call: on the fast path where possible, else with the back end's strategy.
     ///
     /// # Safety
     /// As for the system call.
-    pub(crate) unsafe fn attempt_fast(&mut self, call: &Call) -> Attempted {
+    pub(crate) unsafe fn attempt_any(&mut self, call: &Call) -> Attempted {
         let (index, row) = table::find(call.number);
         let fast_call = table::find_fast_call(call.number);
         // SAFETY: by the caller.
@@ -123,6 +123,8 @@ impl Context {
     /// Whether a call that is expected to block costs less on the ring alone than after an attempt.
     #[inline]
     pub(crate) fn can_skip_attempt(&self, call: &Call) -> bool {
+        // Only `lazy` and `uring` have a ring, and both use one strategy for streams, reads and
+        // writes. So `streams` answers for writes of files too.
         let tries = match table::find(call.number).1.class {
             Class::FileRead => self.fast_paths.files,
             _ => self.fast_paths.streams,
@@ -130,8 +132,9 @@ impl Context {
         tries && self.has_ring()
     }
 
-    /// Whether the descriptor has no operation in flight, its file system is not known to refuse
-    /// the attempt, and it is known not to bypass the page cache.
+    /// Whether the attempt needs no bookkeeping: no operation is in flight on the descriptor. For
+    /// read and write also: its file system is not known to refuse the attempt, and the descriptor
+    /// is known not to use direct I/O. For send and receive only the first condition matters.
     #[inline]
     fn is_quiet(&self, fd: i32, kind: Option<NowaitKind>) -> bool {
         if self.descriptors.is_busy(fd) {
@@ -141,6 +144,7 @@ impl Context {
             return true;
         };
         let known_unsupported = |mount| self.is_known_unsupported(mount, kind);
-        self.descriptors.is_cached(fd) && !self.descriptors.mount(fd).is_some_and(known_unsupported)
+        self.descriptors.not_direct_io(fd)
+            && !self.descriptors.mount(fd).is_some_and(known_unsupported)
     }
 }

@@ -1,7 +1,9 @@
 //! The lifecycle of an operation: which part of the back end takes it, how partial results
 //! continue, and when it is finished.
 
-use crate::attempt::{Attempted, Blocked, Why, descriptor_range, may_open_device};
+use crate::attempt::{
+    Attempted, Blocked, RingOpened, Why, descriptor_range, may_be_empty_name, may_open_device,
+};
 use crate::background::helpers::Job;
 use crate::background::lane;
 use crate::background::prepare;
@@ -12,7 +14,9 @@ use crate::context::{Context, Waiter};
 use crate::descriptors::{Access, Link};
 use crate::mounts::FileKind;
 use crate::operation::{Operation, Slot, State};
-use crate::readiness::{direction, polled_descriptor, waits_for_readiness};
+use crate::readiness::{
+    direction, has_timeout, is_connect, polled_descriptor, waits_for_readiness,
+};
 use crate::rights::Maker;
 use crate::status_word::StatusTarget;
 use crate::sys::terminal::has_lost_its_master;
@@ -33,7 +37,7 @@ impl Context {
         user_data: u64,
     ) -> Result<Slot, Errno> {
         let (_, row) = table::find(call.number);
-        let regular = self.is_regular(row, call);
+        let regular = self.may_continue_short(row, call);
         let links = self.links(row, call, regular);
         let slot = self.operations.insert(row, call, user_data);
         let operation = &mut self.operations[slot];
@@ -47,7 +51,7 @@ impl Context {
         }
         let waits = self.descriptors.link(&mut self.operations, slot);
         if let Some(flight) = self.in_flight_call.take() {
-            // A carrier makes it already.
+            // The call is already running in the thread that was left behind.
             if waits {
                 self.descriptors.count_queued(&self.operations, slot, -1);
             }
@@ -62,7 +66,7 @@ impl Context {
             return Ok(slot);
         }
         let why = match blocked.why {
-            // The block was injected.
+            // A test injected the failure (`Inject::attempts_fail`): no attempt was made.
             Why::WouldBlock if self.inject.attempts_fail => Why::NotTried,
             why => why,
         };
@@ -74,9 +78,9 @@ impl Context {
         Ok(slot)
     }
 
-    /// Whether a short transfer may be continued: positioned calls are on files; of others the
-    /// descriptor decides.
-    fn is_regular(&mut self, row: &Row, call: &Call) -> bool {
+    /// Whether a short transfer may be continued (see [`Operation::regular`]). True for positioned
+    /// calls; otherwise if the call reads or writes a regular file.
+    fn may_continue_short(&mut self, row: &Row, call: &Call) -> bool {
         match (row.class, row.attempt) {
             (Class::FileRead | Class::FileWrite, _) if !uses_position(row, call) => true,
             (_, Attempt::NowaitRead | Attempt::NowaitWrite) => {
@@ -99,9 +103,13 @@ impl Context {
             return Ok(());
         }
         let handle = self.operations.handle(slot);
-        let whole = self.operations[slot].done == 0 && self.inject.short_transfer == 0;
-        let rest = if whole { None } else { Some(self.step(slot)) };
-        let force_async = self.mounts.any_remote() && self.may_ask_server(slot);
+        let untouched = self.operations[slot].done == 0 && self.inject.short_transfer == 0;
+        let rest = if untouched {
+            None
+        } else {
+            Some(self.step(slot))
+        };
+        let force_async = self.mounts.any_remote() && self.may_ask_remote(slot);
         let kind = self
             .descriptors
             .kind(self.operations[slot].call.descriptor(0));
@@ -126,8 +134,10 @@ impl Context {
         let fd = call.descriptor(0);
         let stream = row.class == Class::Stream && !*regular;
         let tried = why == Why::WouldBlock;
-        // Only the plain call observes SO_RCVTIMEO and SO_SNDTIMEO, and fails in non-blocking mode,
-        // which the ring ignores.
+        // The ring ignores SO_RCVTIMEO and SO_SNDTIMEO. It also ignores non-blocking mode where the
+        // kernel supports non-blocking attempts (FMODE_NOWAIT: sockets and pipes): there it waits
+        // for readiness. An attempt that failed with EAGAIN has seen the mode.
+        // FileKind::Stream excludes sockets, which alone have these time-outs.
         let may_time_out = kind != Some(FileKind::Stream);
         let expects_to_block = why == Why::ExpectedToBlock;
         let needs_plain_call = stream
@@ -142,9 +152,9 @@ impl Context {
         // The ring does not advance the file position when a transfer ends outside the submission
         // (O_DIRECT, FUSE), nor when the rest of it fails (the disk is full, a buffer is bad).
         let moves_position = *regular && uses_position(row, call);
-        // For a file with a server the ring may report more bytes than were read (seen on Linux
+        // For a remote or FUSE file the ring may report more bytes than were read (seen on Linux
         // 6.18: at the end of a FUSE file it counts the bytes before it twice).
-        let on_server = force_async && row.class != Class::Path;
+        let is_remote_file = force_async && row.class != Class::Path;
         *began_hung_up =
             stream && !tried && reads_bytes(row, call) && sys::terminal::is_hung_up(fd);
         if status.is_some()
@@ -154,7 +164,7 @@ impl Context {
             || invalid_offset
             || provisional
             || moves_position
-            || on_server
+            || is_remote_file
             || only_plain(row, call)
         {
             return self.dispatch_to_helper(slot);
@@ -176,8 +186,8 @@ impl Context {
                         *state = State::ForceAsync;
                         entry = prepare::force_async(entry);
                     }
-                    // SAFETY: the call's memory is the caller's promise until the completion is
-                    // delivered; scratch memory lives as long as the operation.
+                    // SAFETY: the caller has promised that the call's memory stays valid until the
+                    // completion is delivered; scratch memory lives as long as the operation.
                     unsafe { ring.push(entry, handle.to_raw())? };
                     if rights.is_some() || prepare::counts_from_submission(row, call) {
                         // Submitting now fixes the thread's credentials. An entry that the kernel
@@ -218,20 +228,6 @@ impl Context {
         self.dispatch_to_helper(slot)
     }
 
-    /// Whether the ring, which first tries an operation on the submitting thread, could wait there
-    /// for a file server. It relies on the name cache for `open`, and treats a FUSE file as always
-    /// ready, because it can be polled (seen on Linux 6.18: a read then waits inside the
-    /// submission).
-    fn may_ask_server(&mut self, slot: Slot) -> bool {
-        let operation = &self.operations[slot];
-        let fd = operation.call.descriptor(0);
-        match operation.row.class {
-            Class::Path => operation.row.attempt == Attempt::CachedOpen,
-            Class::FileRead | Class::FileWrite => !self.is_local(fd),
-            _ => operation.regular && !self.is_local(fd),
-        }
-    }
-
     /// Whether the call gives an offset for a descriptor without positions, which the ring accepts
     /// but the plain call refuses.
     fn has_invalid_offset(&mut self, slot: Slot) -> bool {
@@ -247,8 +243,8 @@ impl Context {
             }
         );
         let fd = operation.call.descriptor(0);
-        // The number may have been reused: a pipe has no position to ask for. While other
-        // operations are in flight on it, it was checked when the first of them was started.
+        // The hint may be stale, so ask for a position (pipes have none). Not needed while other
+        // operations are in flight: the first of them has checked.
         placed
             && !self.descriptors.has_others(fd)
             && (self.kind(fd) != FileKind::Regular || !sys::has_position(fd))
@@ -256,7 +252,7 @@ impl Context {
 
     pub(crate) fn dispatch_to_helper(&mut self, slot: Slot) -> Result<(), Errno> {
         let handle = self.operations.handle(slot);
-        // The helper itself applies an injected bound.
+        // The helper itself applies the test hook `Inject::short_transfer`.
         let call = self.rest(slot);
         let maker = self.maker(self.operations[slot].row, &call);
         self.stamp_rights(slot)?;
@@ -266,8 +262,8 @@ impl Context {
             .scratch
             .as_ref()
             .map(|scratch| &scratch.provisional);
-        let found_to_wait = matches!(provisional, Some(Some(_)));
-        let lane = lane::of(operation.row, &call, operation.regular, found_to_wait);
+        let is_unbounded = matches!(provisional, Some(Some(_)));
+        let lane = lane::of(operation.row, &call, operation.regular, is_unbounded);
         let job = Job {
             handle,
             row: operation.row,
@@ -279,7 +275,7 @@ impl Context {
         };
         match maker {
             Maker::Helper => self.helpers.start(lane, job),
-            Maker::OneShotThreads => self.one_shot.start(lane, self.rights.epoch(), job),
+            Maker::OneShotThreads => self.one_shot.start(lane, self.rights.version(), job),
         }
     }
 
@@ -287,11 +283,12 @@ impl Context {
     fn rest(&mut self, slot: Slot) -> Call {
         let operation = &mut self.operations[slot];
         let (row, call, done) = (operation.row, operation.call, operation.done);
-        // SAFETY: `done` is not 0 only after the kernel has accepted the pointers.
+        // SAFETY: if `done > 0`, the kernel has already accepted the pointers.
         unsafe { remaining(row, &call, done, &mut operation.scratch) }
     }
 
-    /// Returns the call for the next step: the remaining bytes, or an injected bound of them.
+    /// Returns the call for the next step: the remaining bytes, or as many as the test hook
+    /// `Inject::short_transfer` allows, which limits the bytes of one step.
     fn step(&mut self, slot: Slot) -> Call {
         let rest = self.rest(slot);
         let operation = &mut self.operations[slot];
@@ -327,13 +324,16 @@ impl Context {
         let operation = &self.operations[slot];
         if operation.state == State::Ring
             && row.attempt == Attempt::CachedOpen
-            && let Some(provisional) = self.opened_without_waiting(row, &call, result)
+            && let ring_opened @ (RingOpened::WithoutReader | RingOpened::FifoOrDevice(_)) =
+                self.check_opened_by_ring(row, &call, result)
         {
-            if provisional.is_some() {
+            // The ring opens in non-blocking mode first, so it has not waited where the plain call
+            // may wait. A helper makes the plain call.
+            if let RingOpened::FifoOrDevice(provisional) = ring_opened {
                 self.operations[slot]
                     .scratch
                     .get_or_insert_default()
-                    .provisional = provisional;
+                    .provisional = Some(provisional);
             }
             if cancelled {
                 return self.finish_cancelled(slot);
@@ -366,8 +366,9 @@ impl Context {
             }
             // The kernel interrupted it for reasons of its own.
             Errno::INTR => self.redispatch(slot, Why::WouldBlock),
-            // Either non-blocking mode, which the ring respects; or an EAGAIN of an operation that
-            // cannot wait on the ring (splice) but can in a helper.
+            // The stream is in non-blocking mode, and the ring respects that where the kernel has no
+            // non-blocking attempts (no FMODE_NOWAIT; see `dispatch` for sockets and pipes). In
+            // blocking mode the operation cannot wait on the ring (splice), but can in a helper.
             Errno::AGAIN
                 if row.class == Class::Stream && sys::is_nonblocking(call.descriptor(0)) =>
             {
@@ -378,9 +379,9 @@ impl Context {
             Errno::PERM | Errno::ACCES if self.has_other_rights(slot) => {
                 self.finish(slot, Err(errno));
             }
-            // Either the call's result, or "not supported here": an older kernel, or a filter for
-            // single operations. A helper makes the plain call to find out; the operation has had
-            // no effect so far.
+            // Either the call's result, or "not supported here": an older kernel, or a security
+            // module or io_uring restriction that forbids this opcode (seccomp cannot). A helper
+            // makes the plain call to find out; the operation has had no effect so far.
             Errno::AGAIN
             | Errno::CANCELED
             | Errno::PERM
@@ -425,7 +426,7 @@ impl Context {
         }
     }
 
-    /// Handles a step that has moved bytes (or returned another number).
+    /// Handles a step that has moved bytes, or has succeeded with a value that is no byte count.
     fn on_progress(&mut self, slot: Slot, moved: usize) {
         let operation = &mut self.operations[slot];
         let (row, call, regular) = (operation.row, operation.call, operation.regular);
@@ -487,7 +488,8 @@ impl Context {
             return;
         }
         let call = self.step(slot);
-        // SAFETY: the call's memory is the caller's promise until the completion is delivered.
+        // SAFETY: the caller has promised that the call's memory stays valid until the completion
+        // is delivered.
         match unsafe { self.retry_attempt(row, &call) } {
             Attempted::Done(Ok(moved)) | Attempted::OverBudget(Ok(moved)) => {
                 if moved > 0 && self.inject.short_transfer > 0 {
@@ -527,7 +529,8 @@ impl Context {
         );
     }
 
-    /// Handles the result of a call that blocked, so that another carrier continued the program.
+    /// Handles the result of a call that blocked in its thread while a spare thread took over the
+    /// program.
     pub(crate) fn carrier_completed(&mut self, slot: Slot, result: Result<usize, Errno>) {
         let operation = &self.operations[slot];
         let (row, call) = (operation.row, operation.call);
@@ -577,7 +580,8 @@ impl Context {
         }
         let (row, call) = (operation.row, operation.call);
         let status_published = operation.status.is_some_and(StatusTarget::is_published);
-        // The payload of a typed operation owns the descriptor, so that a connection is not lost.
+        // A typed operation takes over the new descriptor even if cancelled: closing an accepted
+        // connection would lose it.
         let owned = self
             .payloads
             .get(slot as usize)
@@ -598,7 +602,7 @@ impl Context {
         self.leave_descriptors(slot);
         match row.attempt {
             Attempt::Close => self.descriptors.forget(call.descriptor(0)),
-            Attempt::Replace(arg) => self.descriptors.forget(call.descriptor(arg)),
+            Attempt::Duplicate(arg) => self.descriptors.forget(call.descriptor(arg)),
             _ => {}
         }
         let operation = &mut self.operations[slot];
@@ -636,9 +640,9 @@ impl Context {
     pub(crate) fn unblock_queued(&mut self) {
         while let Some(fd) = self.unblocked.pop() {
             for slot in self.descriptors.operations(&self.operations, fd) {
-                let waits = self.operations[slot].state == State::Queued
+                let may_start = self.operations[slot].state == State::Queued
                     && !self.descriptors.still_waits(&self.operations, slot);
-                if waits {
+                if may_start {
                     self.descriptors.count_queued(&self.operations, slot, -1);
                     self.redispatch(slot, Why::Ordered);
                 }
@@ -667,18 +671,6 @@ impl Context {
 /// but a non-blocking receive returns `EAGAIN` where a blocking one returns 0.
 const SPURIOUS_WAKEUPS_MAX: u8 = 3;
 
-/// Whether a name is empty, or may be. Only for names that the kernel has just read.
-fn may_be_empty_name(row: &Row, call: &Call) -> bool {
-    // Checked only for calls that frequently fail with ENOENT.
-    let often = matches!(row.attempt, Attempt::CachedOpen | Attempt::CachedStat);
-    let is_empty = |name: table::Name| {
-        let first = call.args[name.path as usize] as *const u8;
-        // SAFETY: the kernel has found a string there.
-        unsafe { *first == 0 }
-    };
-    !often || row.file.is_some_and(is_empty)
-}
-
 /// Whether the operation reads a stream, has no bytes yet, and its descriptor was no hung-up
 /// terminal when it was started. If a terminal's master is closed meanwhile, a plain read that
 /// waits fails with `EIO`, and a read that begins later returns 0.
@@ -692,16 +684,4 @@ fn may_lose_terminal(operation: &Operation) -> bool {
 /// Whether the call is a `read` or `readv` of at least one byte.
 fn reads_bytes(row: &Row, call: &Call) -> bool {
     row.attempt == Attempt::NowaitRead && row.transfer.length(call) != Some(0)
-}
-
-fn is_connect(row: &Row) -> bool {
-    row.opcode == Some(Opcode::Connect)
-}
-
-/// Whether the descriptor is a socket with `SO_RCVTIMEO`, or `SO_SNDTIMEO` where `write` says so.
-fn has_timeout(fd: RawFd, write: bool) -> bool {
-    use rustix::net::sockopt::{Timeout, socket_timeout};
-    let direction = if write { Timeout::Send } else { Timeout::Recv };
-    let timeout = sys::borrow(fd).map(|fd| socket_timeout(fd, direction));
-    matches!(timeout, Some(Ok(Some(_))))
 }

@@ -1,7 +1,8 @@
 //! The mounted file systems, and which attempts each supports.
 //!
-//! Three facts matter: whether a call on an open file, or `open` itself, may have to wait for a
-//! server (FUSE, NFS: no attempt is safe there, even if the name is cached); whether the file
+//! Three facts matter: whether the file system is remote (FUSE, NFS), so that a call on an open
+//! file, or `open` itself, may wait for another process or machine (no attempt is safe there, even
+//! if the name is cached); whether the file
 //! system is in memory (tmpfs: the plain call never waits for a device); and whether it has refused
 //! non-blocking attempts (then they are not made again on this file system).
 
@@ -18,7 +19,7 @@ pub enum Place {
     Memory,
     /// On a device of this machine: cached calls do not wait.
     Local,
-    /// Behind a server, or unknown: any call may wait for it.
+    /// Remote (FUSE or network), or unknown: any call may wait for another process or machine.
     Remote,
 }
 
@@ -69,7 +70,7 @@ pub(crate) struct Mounts {
     /// `/proc/thread-self/mountinfo` (threads may be in different mount namespaces): readable as priority
     /// data when the mounts have changed.
     table: Option<HighFd>,
-    /// Whether any mounted file system has a server behind it (or the table cannot be read).
+    /// Whether any mounted file system is remote (or the table cannot be read).
     any_remote: bool,
     known: Vec<Mount>,
     by_device: HashMap<u64, MountIndex>,
@@ -109,7 +110,7 @@ impl Mounts {
     }
 
     /// Whether resolving a name relative to a directory (or to the working directory: `AT_FDCWD`) begins
-    /// on a file system without a server, wherever the name begins: at the directory or at the root.
+    /// on a local file system, wherever the name begins: at the directory or at the root.
     pub(crate) fn starts_locally(&mut self, directory: RawFd) -> bool {
         let status = match directory {
             libc::AT_FDCWD => peek_at(rustix::fs::CWD, c""),
@@ -155,7 +156,7 @@ impl Mounts {
         }
     }
 
-    /// Whether a name may lead to a file system that waits for a server in `open`.
+    /// Whether a name may lead to a remote file system, which may wait in `open`.
     #[inline]
     pub(crate) fn any_remote(&self) -> bool {
         self.any_remote
@@ -203,8 +204,8 @@ impl Mounts {
         self.known.iter()
     }
 
-    /// The kind and mount of an open file. Never asks a file server: only attributes in the
-    /// kernel's memory are read.
+    /// The kind and mount of an open file. Sends no request to a remote file system: only attributes
+    /// in the kernel's memory are read.
     pub(crate) fn of(&mut self, fd: RawFd) -> Result<(FileKind, Option<MountIndex>), Errno> {
         let status = peek(fd)?;
         Ok((FileKind::of(&status), self.find(&status)))
@@ -301,7 +302,8 @@ impl FileKind {
     }
 }
 
-/// Type, device and mount of an open file from the kernel's memory, without asking a server.
+/// Type, device and mount of an open file from the kernel's memory, without a request to a remote
+/// file system.
 pub(crate) fn peek(fd: RawFd) -> Result<Statx, Errno> {
     peek_at(crate::sys::borrow(fd).ok_or(Errno::BADF)?, c"")
 }

@@ -29,7 +29,7 @@ pub(crate) enum State {
     Helper,
     /// Handed to POSIX AIO or Linux AIO, or queued until a request is free.
     Aio,
-    /// The carrier that blocked in the call still makes it.
+    /// Blocked in the thread that was left behind when a spare thread took over the program.
     Carrier,
     /// Has its result, but the kernel still uses the memory of a zero-copy send.
     AwaitingNotif,
@@ -66,7 +66,8 @@ pub(crate) struct Operation {
     pub(crate) spurious_wakeups: u8,
     /// Whether the completion is dropped rather than delivered.
     pub(crate) abandoned: bool,
-    /// A short read may be the end of the file, rather than all that there is for now.
+    /// Whether the call is positioned or its descriptor is a regular file. Then a short read may be
+    /// the end of the file, rather than all that there is for now, and the transfer is continued.
     pub(crate) regular: bool,
     /// Whether this is a zero-copy send (`IORING_OP_SEND_ZC`).
     pub(crate) zero_copy: bool,
@@ -75,7 +76,8 @@ pub(crate) struct Operation {
     /// Outstanding zero-copy notifications (`IORING_CQE_F_NOTIF`). Negative while a notification
     /// has arrived before its result.
     pub(crate) awaiting_notif: i16,
-    /// The epoch of the rights that the call was made with, if its permissions depend on them.
+    /// The version of the rights (see [`crate::rights`]) with which the operation was first
+    /// dispatched, if its permissions depend on them.
     pub(crate) rights: Option<u32>,
     pub(crate) links: [Link; 2],
     /// When its time-out cancels it.
@@ -98,9 +100,9 @@ pub(crate) struct Operations {
     free: Vec<Slot>,
     live: u32,
     limit: u32,
-    /// How many operations the limit is raised by: finished ones that a waiting call could not
-    /// deliver.
-    beyond: u32,
+    /// How many slots beyond the limit are allowed: one for each finished operation that a waiting
+    /// call could not deliver.
+    extra: u32,
     /// Delivered typed operations whose value has not been taken.
     untaken: u32,
     /// The first generation of new slots. It differs between contexts, so that a handle of another
@@ -115,7 +117,7 @@ impl Operations {
             free: Vec::new(),
             live: 0,
             limit,
-            beyond: 0,
+            extra: 0,
             untaken: 0,
             first_generation: CONTEXTS.fetch_add(1, Relaxed).wrapping_mul(0x9E37_79B1),
         }
@@ -129,18 +131,18 @@ impl Operations {
 
     /// Whether the limit is reached.
     pub(crate) fn is_full(&self) -> bool {
-        self.live >= self.limit + self.beyond
+        self.live >= self.limit + self.extra
     }
 
-    /// Raises the limit by the number of finished, undelivered operations: they hold no resource
-    /// but their slot.
-    pub(crate) fn allow_beyond_limit(&mut self, finished: u32) {
-        self.beyond = finished.min(self.limit);
+    /// Allows one slot beyond the limit for each finished, undelivered operation: it holds no
+    /// resource but its slot.
+    pub(crate) fn set_extra_slots(&mut self, finished: u32) {
+        self.extra = finished.min(self.limit);
     }
 
-    /// Lowers the raised limit again after completions have been delivered.
-    pub(crate) fn allow_no_more_beyond_limit(&mut self, finished: u32) {
-        self.beyond = self.beyond.min(finished);
+    /// Allows fewer slots beyond the limit after completions have been delivered.
+    pub(crate) fn shrink_extra_slots(&mut self, finished: u32) {
+        self.extra = self.extra.min(finished);
     }
 
     /// Takes a free slot for a call.
@@ -197,7 +199,7 @@ impl Operations {
         operation.scratch = None;
         self.live -= 1;
         self.untaken -= u32::from(delivered);
-        self.beyond = self.beyond.min(self.live);
+        self.extra = self.extra.min(self.live);
         self.free.push(slot);
     }
 

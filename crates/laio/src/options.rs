@@ -26,7 +26,7 @@ pub enum BackendKind {
     /// Attempts each call without blocking; only calls that would block go to the background. The
     /// default.
     Lazy,
-    /// Makes the call itself; if it blocks, another kernel thread continues the program. Streams as
+    /// Makes the call itself; if it blocks, another thread continues the program. Streams as
     /// in `lazy` without io_uring. Not suitable for every program: see
     /// `docs/decisions/022-activations.md`.
     Activations,
@@ -118,7 +118,9 @@ pub enum BackPressure {
     #[default]
     Fail,
     /// The call waits until an operation completes. Completions are kept for `poll`. At
-    /// [`Limits::waiting_helpers`] the call is pending, and begins when one that waits is over.
+    /// [`Limits::waiting_helpers`] the call is pending, and begins when one that waits is over; an
+    /// `open` that a helper finds to wait (a FIFO, a device) completes with `EAGAIN` there all the
+    /// same.
     Wait,
 }
 
@@ -136,7 +138,7 @@ pub struct Limits {
     /// with `EAGAIN`, or queues with [`BackPressure::Wait`]; calls that end by themselves always
     /// have the helpers of [`Limits::helpers`]. Never less than that limit.
     pub waiting_helpers: u32,
-    /// The number of kernel threads of `activations` in addition to the thread's own: one for each
+    /// The number of threads of `activations` in addition to the calling one: one for each
     /// call that blocks, and two spares. At the limit a call that would block fails with `EAGAIN`.
     pub carriers: u32,
     /// The number of entries of the io_uring submission queue: how many operations one submission
@@ -273,7 +275,7 @@ impl Options {
         self
     }
 
-    /// Bounds the kernel threads of `activations`.
+    /// Limits the number of threads of `activations`.
     pub fn carriers(mut self, carriers: u32) -> Options {
         self.limits.carriers = carriers;
         self
@@ -288,7 +290,7 @@ impl Options {
     }
 
     /// Makes `activations` use carriers for stream calls too, rather than wait for readiness: one
-    /// kernel thread for each blocked call, as liblaio did.
+    /// thread for each blocked call, as liblaio did.
     pub fn pure(mut self, pure: bool) -> Options {
         self.pure = pure;
         self

@@ -82,8 +82,9 @@ impl Context {
             .and_then(|time| Instant::now().checked_add(time));
         let mut first = true;
         loop {
-            // Reap without sleeping if completions are ready, and in the first round; sleep only
-            // when there is nothing else to do.
+            // Reap without sleeping if completions are ready, if the caller does not wait, and in
+            // every round but the first. The first round only looks for results of threads and
+            // AIO, because the wait below reaps everything else.
             if !self.ready.is_empty() || !wait || !first {
                 self.reap(Some(Duration::ZERO))?;
             } else if self.any_thread_finished() {
@@ -100,8 +101,10 @@ impl Context {
                 self.after_poll();
                 return Ok(count);
             }
+            // Only operations are left whose completions were delivered and whose values the
+            // program has not taken.
             if self.operations.live() == self.operations.untaken() && !self.notifiable {
-                // There is nothing to wait for, but the mounts may have changed.
+                // So there is nothing to wait for, but the mounts may have changed.
                 self.reap(Some(Duration::ZERO))?;
                 return Ok(0);
             }
@@ -145,8 +148,12 @@ impl Context {
         completion
     }
 
-    /// Makes sure that all operations have been given to the kernel. `poll` does this itself; call it
-    /// before sleeping elsewhere for longer.
+    /// Submits the prepared entries of the ring and of AIO to the kernel. `poll` does this itself;
+    /// call it before sleeping elsewhere for longer.
+    ///
+    /// Operations queued behind earlier ones are not submitted: `poll` starts them. If the kernel
+    /// takes no entries at present (`EAGAIN`, `EBUSY`), they stay queued for the next `poll` or
+    /// `flush`, and this is no error.
     ///
     /// # Errors
     /// As for [`Context::poll`].
@@ -209,8 +216,7 @@ impl Context {
             count += 1;
             deliver(self.take_completion(slot));
         }
-        self.operations
-            .allow_no_more_beyond_limit(self.ready.len() as u32);
+        self.operations.shrink_extra_slots(self.ready.len() as u32);
         count
     }
 
@@ -267,23 +273,26 @@ impl Context {
         }
     }
 
-    /// Waits until an operation slot is free. Returns false if waiting cannot free one, because all
-    /// finished operations wait for `poll` themselves.
+    /// Waits until another operation fits into the limit; see [`Context::make_room`]. A
+    /// notification does not end this wait.
     pub(crate) fn wait_for_slot(&mut self) -> bool {
         // A notification is meant for `poll`, and must not end this wait.
         let notified = self.doorbell.take_notification();
-        let freed = self.free_slot();
+        let freed = self.make_room();
         if notified {
             self.doorbell.keep_notification();
         }
         freed
     }
 
-    fn free_slot(&mut self) -> bool {
-        // Only delivery frees slots, and completions kept for `poll` hold theirs. So the limit
-        // grows by their number: the program gets them at its next poll.
+    /// Waits until an operation finishes, then allows one slot more than the limit for each
+    /// undelivered completion. Returns false if none can finish, if as many completions as the limit
+    /// are undelivered, or on an error.
+    fn make_room(&mut self) -> bool {
+        // A slot is freed only on delivery, which cannot happen here. So each undelivered completion
+        // temporarily raises the limit by one.
         loop {
-            self.operations.allow_beyond_limit(self.ready.len() as u32);
+            self.operations.set_extra_slots(self.ready.len() as u32);
             if !self.operations.is_full() {
                 return true;
             }
@@ -296,8 +305,8 @@ impl Context {
         }
     }
 
-    /// Reaps finished operations, waiting at most `timeout` if there are none. Returns whether a
-    /// signal handler has run meanwhile.
+    /// Reaps finished operations, waiting at most `timeout` if there are none. Returns whether the
+    /// wait was interrupted (`EINTR`).
     pub(crate) fn reap(&mut self, timeout: Option<Duration>) -> Result<bool, Errno> {
         // Expired first, so that operations cancelled here are reaped below.
         let before = self.ready.len();
@@ -438,7 +447,7 @@ impl Context {
             self.note_rights();
         }
         let mut returned = self.helpers.collect();
-        returned.append(&mut self.one_shot.collect(self.rights.epoch()));
+        returned.append(&mut self.one_shot.collect(self.rights.version()));
         for (handle, result) in returned {
             let slot = self
                 .operations

@@ -127,3 +127,15 @@ pub(crate) fn direction(row: &Row) -> Direction {
         _ => Direction::Read,
     }
 }
+
+pub(crate) fn is_connect(row: &Row) -> bool {
+    row.opcode == Some(Opcode::Connect)
+}
+
+/// Whether the descriptor is a socket with `SO_RCVTIMEO`, or `SO_SNDTIMEO` where `write` says so.
+pub(crate) fn has_timeout(fd: RawFd, write: bool) -> bool {
+    use rustix::net::sockopt::{Timeout, socket_timeout};
+    let direction = if write { Timeout::Send } else { Timeout::Recv };
+    let timeout = sys::borrow(fd).map(|fd| socket_timeout(fd, direction));
+    matches!(timeout, Some(Ok(Some(_))))
+}

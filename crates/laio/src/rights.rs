@@ -1,44 +1,51 @@
-//! Rights: a call in the background has exactly the rights that the calling thread has when it
-//! makes the call.
+//! Rights: a call in the background has the rights that the calling thread has when the context
+//! hands the call over, to a helper or to the ring. An operation that is queued behind another one
+//! is handed over only after that one, with the rights of then. If the rights change between two
+//! hand-overs of one operation (the ring, then a helper), it fails with `EAGAIN`.
 //!
 //! The kernel keeps rights per thread. A thread can drop some of its own (`capset`, `setfsuid`,
 //! filters, Landlock, `unshare`, `setns`), while a helper that was started before still has them.
 //! So, before a call goes to another thread, the context examines the calling thread's rights, and
 //! starts new helpers if they have changed. Rights that the kernel does not report are assumed to
-//! have changed: such a call gets a thread of its own, which inherits the rights of its creator.
+//! have changed: a call that depends on them gets a new thread, which inherits the rights of its
+//! creator. The FS state of a thread (root, working directory and umask, which threads with
+//! `CLONE_FS` share) is compared separately.
 //!
 //! io_uring uses the submitting thread's credentials, and with them its Landlock domain, from the
 //! time of submission, so operations that depend on rights are submitted at once. It applies no
 //! seccomp filters, and its workers keep the root and working directory with which they were
 //! started; where these matter, helpers make the calls.
 
-mod shown;
+mod reported;
 
 use crate::context::Context;
 use crate::facts::Facts;
 use crate::operation::Slot;
 use crate::table::{Class, Opcode, Row};
 use crate::{Call, Errno};
-use shown::{LookupRoots, Shown, accesses_as_it_opens, has_landlock, shares_names_with};
+use reported::{FsRoots, ReportedRights, accesses_as_it_opens, has_landlock, shares_fs_state_with};
 use std::cell::Cell;
 use std::sync::Mutex;
 
-pub(crate) use shown::{has_filters, share_names};
+pub(crate) use reported::{has_filters, share_fs_state};
 
 /// The rights of the calling thread as the context last saw them.
 #[derive(Debug)]
 pub(crate) struct Rights {
     /// See [`crate::Options::settled_rights`].
     settled: bool,
-    /// Incremented when the rights have changed.
-    epoch: u32,
-    known: Option<Shown>,
-    lookup_roots: Option<LookupRoots>,
+    /// The rights version: incremented when the rights have changed. Each new version also renews
+    /// the pool of helpers, whose own generation counts renewals: a change of only the FS state
+    /// renews the pool and leaves this version as it is.
+    version: u32,
+    known: Option<ReportedRights>,
+    /// The root and working directory when the helpers of the current generation were started.
+    fs_roots: Option<FsRoots>,
     /// Whether a call through the context has changed the rights.
-    changed: bool,
-    /// Whether a call through the context may have given the thread a root and working directory of
-    /// its own.
-    moved: bool,
+    changed_by_call: bool,
+    /// Whether a call through the context may have given the thread an FS state (`CLONE_FS`) of its
+    /// own.
+    own_root_or_cwd: bool,
 }
 
 /// Which threads may make a call for the calling thread.
@@ -54,20 +61,20 @@ impl Rights {
     pub(crate) fn new(settled: bool) -> Rights {
         Rights {
             settled,
-            epoch: 0,
+            version: 0,
             known: None,
-            lookup_roots: None,
-            changed: false,
-            moved: false,
+            fs_roots: None,
+            changed_by_call: false,
+            own_root_or_cwd: false,
         }
     }
 
-    pub(crate) fn epoch(&self) -> u32 {
-        self.epoch
+    pub(crate) fn version(&self) -> u32 {
+        self.version
     }
 
     fn are_filtered(&self) -> bool {
-        self.known.as_ref().is_some_and(Shown::is_filtered)
+        self.known.as_ref().is_some_and(ReportedRights::is_filtered)
     }
 }
 
@@ -81,22 +88,24 @@ impl Context {
         if !self.note_rights() {
             return Maker::OneShotThreads;
         }
-        let shown = self.rights.known.as_ref();
-        let fenced = shown.is_some_and(Shown::allows_landlock) && may_be_fenced(row, call);
-        if (fenced && has_landlock()) || WITHIN_NAMESPACES.contains(&row.name) {
+        let reported = self.rights.known.as_ref();
+        let forbidden =
+            reported.is_some_and(ReportedRights::allows_landlock) && landlock_may_forbid(row, call);
+        if (forbidden && has_landlock()) || CALLS_IN_NAMESPACES.contains(&row.name) {
             return Maker::OneShotThreads;
         }
-        match self.helpers_share_names() {
+        match self.helpers_share_fs_state() {
             Ok(true) => {}
             Ok(false) => {
-                self.rights.lookup_roots = LookupRoots::of_this_thread();
+                self.rights.fs_roots = FsRoots::of_this_thread();
                 self.helpers.renew();
             }
             // kcmp is not available, or a filter might kill the process for it.
             Err(_) if by_name(row) => return Maker::OneShotThreads,
             Err(_) => {}
         }
-        // Helpers that still make calls with former rights count too.
+        // Too many helpers of earlier generations are still busy. The call goes to the one-shot
+        // threads, which have their own limit.
         let most = self.limits.helpers as usize + self.limits.waiting_helpers as usize;
         match self.helpers.threads() > most {
             true => Maker::OneShotThreads,
@@ -108,21 +117,21 @@ impl Context {
     /// submitted at once.
     pub(crate) fn ring_may_take(&mut self, row: &Row) -> bool {
         if self.rights.settled {
-            return !(self.rights.moved && by_name(row));
+            return !(self.rights.own_root_or_cwd && by_name(row));
         }
         if !depends_on_rights(row) {
             return !has_filters();
         }
         self.note_rights()
             && !self.rights.are_filtered()
-            && (!by_name(row) || LookupRoots::of_this_thread() == ROOTS_OF_RINGS.get())
+            && (!by_name(row) || FsRoots::of_this_thread() == ROOTS_OF_RINGS.get())
     }
 
     /// Whether POSIX AIO may take a call. Its threads serve the whole process, and have the rights
     /// of the thread that started the first of them.
     pub(crate) fn posix_aio_may_take(&mut self) -> bool {
-        static FIRST: Mutex<Option<Shown>> = Mutex::new(None);
-        if self.rights.settled && !self.rights.changed {
+        static FIRST: Mutex<Option<ReportedRights>> = Mutex::new(None);
+        if self.rights.settled && !self.rights.changed_by_call {
             return true;
         }
         if !self.note_rights() || self.rights.are_filtered() {
@@ -141,13 +150,14 @@ impl Context {
         self.rights.settled || !has_filters()
     }
 
-    /// Whether a refusal of the attempt is what the plain call would return. A filter may treat the
-    /// two differently.
-    pub(crate) fn believes_refusals(&self) -> bool {
+    /// Whether `EPERM` or `EACCES` of the attempt is what the plain call would return. A filter may
+    /// treat the two differently.
+    pub(crate) fn errno_is_final(&self) -> bool {
         !has_filters()
     }
 
-    /// Whether `access` uses the same rights for lookups as an attempt to open.
+    /// `access` checks with the real IDs, `open` with the file-system IDs: whether the two are equal
+    /// now.
     pub(crate) fn access_can_be_tried(&self) -> bool {
         match self.rights.settled {
             true => self.facts.same_identity,
@@ -166,58 +176,58 @@ impl Context {
         if self.rights.settled || !depends_on_rights(operation.row) {
             return Ok(());
         }
-        match operation.rights.replace(self.rights.epoch) {
-            Some(before) if before != self.rights.epoch => Err(Errno::AGAIN),
+        match operation.rights.replace(self.rights.version) {
+            Some(before) if before != self.rights.version => Err(Errno::AGAIN),
             _ => Ok(()),
         }
     }
 
     /// Whether the calling thread's rights have changed since it dispatched an operation.
     pub(crate) fn has_other_rights(&mut self, slot: Slot) -> bool {
-        let Some(epoch) = self.operations[slot].rights else {
+        let Some(version) = self.operations[slot].rights else {
             return false;
         };
-        !self.note_rights() || epoch != self.rights.epoch
+        !self.note_rights() || version != self.rights.version
     }
 
-    /// Begins a new epoch after a call through the context has changed the calling thread's rights:
+    /// Starts a new version after a call through the context has changed the calling thread's rights:
     /// helpers started before make no later call.
     pub(crate) fn rights_changed(&mut self, by: &Row) {
-        self.rights.changed = true;
-        self.rights.moved |= matches!(by.name, "unshare" | "setns");
-        self.rights.known = Shown::of_this_thread();
-        self.begin_epoch();
+        self.rights.changed_by_call = true;
+        self.rights.own_root_or_cwd |= matches!(by.name, "unshare" | "setns");
+        self.rights.known = ReportedRights::of_this_thread();
+        self.start_new_version();
     }
 
     /// Compares the calling thread's rights with the last ones. Returns false if the kernel does
     /// not report them.
     pub(crate) fn note_rights(&mut self) -> bool {
-        let now = Shown::of_this_thread();
+        let now = ReportedRights::of_this_thread();
         let shows = now.is_some();
         if !shows || now != self.rights.known {
             self.rights.known = now;
-            self.begin_epoch();
+            self.start_new_version();
         }
         shows
     }
 
-    fn begin_epoch(&mut self) {
-        self.rights.epoch = self.rights.epoch.wrapping_add(1);
-        self.rights.lookup_roots = LookupRoots::of_this_thread();
+    fn start_new_version(&mut self) {
+        self.rights.version = self.rights.version.wrapping_add(1);
+        self.rights.fs_roots = FsRoots::of_this_thread();
         self.facts = Facts::get();
         self.helpers.renew();
     }
 
-    /// Whether the helpers use the calling thread's root, working directory and umask.
-    fn helpers_share_names(&self) -> Result<bool, Errno> {
+    /// Whether the helpers share the calling thread's FS state: root, working directory and umask.
+    fn helpers_share_fs_state(&self) -> Result<bool, Errno> {
         if self.rights.are_filtered() {
             return Err(Errno::PERM);
         }
-        match self.helpers.witness() {
+        match self.helpers.sample_thread() {
             None => Ok(true),
-            // They were started after the rights were last compared, and none has run yet.
-            Some(0) => Ok(LookupRoots::of_this_thread() == self.rights.lookup_roots),
-            Some(thread) => shares_names_with(thread),
+            // All of them were started after the rights were last compared, and none has run yet.
+            Some(0) => Ok(FsRoots::of_this_thread() == self.rights.fs_roots),
+            Some(thread) => shares_fs_state_with(thread),
         }
     }
 }
@@ -225,13 +235,13 @@ impl Context {
 std::thread_local! {
     /// The thread's root and working directory when it made its first ring. The kernel keeps one
     /// set of io_uring workers per thread, not per ring, and they keep those.
-    static ROOTS_OF_RINGS: Cell<Option<LookupRoots>> = const { Cell::new(None) };
+    static ROOTS_OF_RINGS: Cell<Option<FsRoots>> = const { Cell::new(None) };
 }
 
 /// Records root and working directory when the calling thread makes a ring.
 pub(crate) fn note_ring() {
     if ROOTS_OF_RINGS.get().is_none() {
-        ROOTS_OF_RINGS.set(LookupRoots::of_this_thread());
+        ROOTS_OF_RINGS.set(FsRoots::of_this_thread());
     }
 }
 
@@ -246,19 +256,21 @@ fn by_name(row: &Row) -> bool {
     row.file.is_some() || matches!(row.opcode, Some(Opcode::Connect | Opcode::Bind))
 }
 
-/// Whether a Landlock domain may forbid the call. Domains of later kernels may forbid more, so all names count.
-fn may_be_fenced(row: &Row, call: &Call) -> bool {
+/// Whether a Landlock domain may forbid the call. Domains of later kernels may forbid more, so all
+/// calls by name count.
+fn landlock_may_forbid(row: &Row, call: &Call) -> bool {
     let addressed = match row.name {
         "sendto" => call.args[4] != 0,
         "sendmsg" | "sendmmsg" => true,
         _ => false,
     };
     let opens = row.class == Class::Path && row.yields_descriptor;
-    by_name(row) || addressed || opens || WITHIN_DOMAINS.contains(&row.name)
+    by_name(row) || addressed || opens || CALLS_LANDLOCK_SCOPES.contains(&row.name)
 }
 
-/// Calls about other processes, which only the `threads` back end makes in the background.
-const WITHIN_DOMAINS: [&str; 7] = [
+/// Calls about other processes, which a Landlock domain may scope. Only the `threads` back end makes
+/// them in the background.
+const CALLS_LANDLOCK_SCOPES: [&str; 7] = [
     "kill",
     "tkill",
     "tgkill",
@@ -270,7 +282,7 @@ const WITHIN_DOMAINS: [&str; 7] = [
 
 /// Calls that use a namespace of the thread without naming a file: the kernel offers no cheap way
 /// to read the namespaces or to notice a change.
-const WITHIN_NAMESPACES: [&str; 20] = [
+const CALLS_IN_NAMESPACES: [&str; 20] = [
     "socket",
     "socketpair",
     "semget",
@@ -300,7 +312,7 @@ mod tests {
 
     #[test]
     fn listed_calls_are_in_the_table() {
-        for name in WITHIN_DOMAINS.iter().chain(&WITHIN_NAMESPACES) {
+        for name in CALLS_LANDLOCK_SCOPES.iter().chain(&CALLS_IN_NAMESPACES) {
             let listed = |row: &&Row| row.name == *name && row.class != Class::Thread;
             assert!(ROWS.iter().any(|row| listed(&row)), "{name}");
         }

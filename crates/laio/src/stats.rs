@@ -87,7 +87,7 @@ pub struct Stats {
     pub aio: AioCounts,
     /// Sends without a copy.
     pub zero_copy: ZeroCopyCounts,
-    /// How often another kernel thread continued the program because a call blocked (`activations`;
+    /// How often another thread continued the program because a call blocked (`activations`;
     /// of all contexts of the thread).
     pub handoffs: u64,
     /// How often a spare was woken although the call had returned already, or was only preempted.

@@ -1,5 +1,6 @@
 //! The status word of an operation: memory that a helper thread updates when the operation
-//! finishes, even if the context's own thread is busy.
+//! finishes, even if the context's own thread is busy. The context itself writes the results of
+//! calls that finish without a helper, and of cancelled ones.
 
 use crate::attempt::Attempted;
 use crate::context::Context;
@@ -20,8 +21,8 @@ pub struct StatusWord {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StatusTarget(NonNull<StatusWord>);
 
-// SAFETY: the status is made of atomics, and the caller keeps it in place until the completion has
-// been delivered.
+// SAFETY: the status is made of atomics, and the caller keeps it in place until the call has
+// returned its result or the completion has been delivered.
 unsafe impl Send for StatusTarget {}
 
 impl StatusWord {
@@ -79,9 +80,13 @@ impl Context {
     /// Makes a call like [`Context::call_with`], and updates `status` when the call has finished,
     /// even while this thread does something else.
     ///
-    /// A helper thread makes a call that would block, in every back end: only a thread can write
-    /// the status word while this one does something else. While it runs, the call counts against
-    /// [`Limits::helpers`] or [`Limits::waiting_helpers`]. Its completion is delivered as well.
+    /// In every back end, a call that would block goes to a helper, because only another thread can
+    /// write the status word meanwhile. While it runs, the call counts against [`Limits::helpers`]
+    /// or [`Limits::waiting_helpers`]. Its completion is delivered as well.
+    ///
+    /// While the call is queued behind an earlier operation on its descriptor, no helper has it:
+    /// it starts, and the status word changes, only after this thread has called
+    /// [`Context::poll`] or another function that reaps completions.
     ///
     /// [`Limits::helpers`]: crate::Limits::helpers
     /// [`Limits::waiting_helpers`]: crate::Limits::waiting_helpers
@@ -101,7 +106,7 @@ impl Context {
         // Only a helper can write the status word.
         self.no_carrier = true;
         // SAFETY: by the caller.
-        let attempted = unsafe { self.attempt_fast(&call) };
+        let attempted = unsafe { self.attempt_any(&call) };
         self.no_carrier = false;
         self.status = Some(target);
         let outcome = match attempted {

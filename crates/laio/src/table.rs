@@ -60,10 +60,10 @@ pub enum Attempt {
     Never,
     /// The call itself, which cannot block.
     Plain,
-    /// The call itself, if its descriptor is not on a file system with a server behind it.
+    /// The call itself, unless its descriptor is on a remote or FUSE file system.
     PlainIfLocal,
     /// The call itself, unless an operation in flight holds the descriptor's file position.
-    Position,
+    Seek,
     /// `preadv2(RWF_NOWAIT)`.
     NowaitRead,
     /// `pwritev2(RWF_NOWAIT)`.
@@ -82,13 +82,13 @@ pub enum Attempt {
     ZeroTimeout(u8, Timeout),
     /// `fcntl`: the waiting lock commands are attempted as their non-waiting form, all others are
     /// plain.
-    LockCommand,
+    Fcntl,
     /// `ioctl`: commands that wait for a disk are not attempted, all others are plain.
-    DiskCommand,
+    Ioctl,
     /// `close`: cancels the operations in flight on the descriptor, then closes it.
     Close,
     /// `dup2`, `dup3`: as [`Attempt::Close`] for the descriptor in the argument with this index.
-    Replace(u8),
+    Duplicate(u8),
     /// `close_range`: as [`Attempt::Close`] for each descriptor of the range.
     CloseRange,
 }

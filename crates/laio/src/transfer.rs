@@ -13,15 +13,16 @@ pub(crate) struct Scratch {
     pub(crate) message: libc::msghdr,
     pub(crate) statx: libc::statx,
     pub(crate) time: io_uring::types::Timespec,
-    /// What an attempt to open has opened, if its open may block.
+    /// The FIFO or device that an attempt to open has opened. The plain open may block, so a helper
+    /// makes it.
     pub(crate) provisional: Option<Provisional>,
 }
 
 /// A file whose open may block, so that a helper opens it again.
 #[derive(Debug)]
 pub(crate) enum Provisional {
-    /// The open FIFO, kept until the operation has finished: closing it earlier would let the peer
-    /// see the reader disappear.
+    /// The open FIFO. It is closed when the operation's slot is freed: closing it before the helper
+    /// has opened it again would let the peer see the reader disappear.
     Fifo(#[expect(dead_code, reason = "it is only kept open")] HighFd),
     /// A device. The attempt has closed it, because many devices can be opened only once.
     Device,

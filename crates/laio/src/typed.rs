@@ -95,7 +95,7 @@ impl Context {
         // SAFETY: the operation owns what the call points to and stays where it is during the attempt.
         let attempted = unsafe {
             self.memory_is_good = true;
-            let attempted = self.attempt_fast(&call);
+            let attempted = self.attempt_any(&call);
             self.memory_is_good = false;
             attempted
         };
@@ -119,7 +119,7 @@ impl Context {
         // SAFETY: the operation owns what the call points to, and stays where it is.
         let attempted = unsafe {
             self.memory_is_good = true;
-            let attempted = self.attempt_fast(&call);
+            let attempted = self.attempt_any(&call);
             self.memory_is_good = false;
             attempted
         };

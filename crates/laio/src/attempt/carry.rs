@@ -26,7 +26,7 @@ impl Context {
     ) -> Option<Attempted> {
         let plain = !matches!(
             row.attempt,
-            Attempt::Close | Attempt::Replace(_) | Attempt::CloseRange | Attempt::LockCommand
+            Attempt::Close | Attempt::Duplicate(_) | Attempt::CloseRange | Attempt::Fcntl
         );
         if self.strategies[row.class as usize] != Strategy::Carry
             || self.operations.live() > 0
@@ -54,7 +54,7 @@ impl Context {
     pub(super) unsafe fn carry(&mut self, row: &Row, call: &Call) -> Attempted {
         if self.no_carrier {
             // SAFETY: by the caller.
-            return unsafe { self.attempt_lazily(row.attempt, row, call) };
+            return unsafe { self.attempt_nonblocking(row.attempt, row, call) };
         }
         let full = self.operations.is_full();
         let Some(activations) = self.activations.as_mut().filter(|_| !full) else {
@@ -87,7 +87,7 @@ impl Context {
             // No carrier can be started any more, so the call is attempted as in `lazy`.
             CarryOutcome::NoCarrier(_) => {
                 // SAFETY: by the caller.
-                return unsafe { self.attempt_lazily(row.attempt, row, call) };
+                return unsafe { self.attempt_nonblocking(row.attempt, row, call) };
             }
         };
         match result {
@@ -116,7 +116,7 @@ impl Context {
     #[cold]
     unsafe fn without_carrier(&mut self, row: &Row, call: &Call) -> Attempted {
         // SAFETY: by the caller.
-        match unsafe { self.attempt_lazily(row.attempt, row, call) } {
+        match unsafe { self.attempt_nonblocking(row.attempt, row, call) } {
             Attempted::Blocked(mut blocked) => {
                 blocked.why = Why::NoCarrier;
                 Attempted::Blocked(blocked)

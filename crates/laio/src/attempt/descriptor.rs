@@ -3,8 +3,9 @@
 use super::{Attempted, Why};
 use crate::context::Context;
 use crate::mounts::Place;
+use crate::operation::Slot;
 use crate::strategy::Strategy;
-use crate::table::{Row, Timeout};
+use crate::table::{Attempt, Class, Row, Timeout};
 use crate::{Call, Errno, sys};
 use std::os::fd::RawFd;
 
@@ -20,7 +21,7 @@ impl Context {
         Attempted::Done(unsafe { sys::syscall(call) })
     }
 
-    /// Whether a call on an open file needs no request to a file server.
+    /// Whether a call on an open file needs no request to a remote or FUSE file system.
     pub(crate) fn is_local(&mut self, fd: RawFd) -> bool {
         if !self.mounts.any_remote() {
             return true;
@@ -39,7 +40,7 @@ impl Context {
 
     /// # Safety
     /// As for the system call.
-    pub(super) unsafe fn lock_command(&mut self, row: &Row, call: &Call) -> Attempted {
+    pub(super) unsafe fn fcntl(&mut self, row: &Row, call: &Call) -> Attempted {
         let command = match call.args[1] as i32 {
             libc::F_SETLKW => libc::F_SETLK,
             libc::F_OFD_SETLKW => libc::F_OFD_SETLK,
@@ -50,7 +51,8 @@ impl Context {
             command => {
                 if command == libc::F_SETFL {
                     // The flags may include O_DIRECT.
-                    self.descriptors.set_cached(call.descriptor(0), false);
+                    self.descriptors
+                        .set_not_direct_io(call.descriptor(0), false);
                 }
                 // SAFETY: by the caller.
                 return Attempted::Done(unsafe { sys::syscall(call) });
@@ -155,7 +157,7 @@ impl Context {
             self.cancel_all_on(fd);
             return Attempted::blocked(0, Why::Ordered);
         }
-        if strategy == Strategy::Background || self.close_asks_server(fd) {
+        if strategy == Strategy::Background || self.close_asks_remote(fd) {
             return Attempted::blocked(0, Why::NotTried);
         }
         self.descriptors.forget(fd);
@@ -166,18 +168,32 @@ impl Context {
         }
     }
 
-    /// Whether closing a descriptor here would wait for a server: each close of a file on a
-    /// server's file system sends it a request and waits.
-    fn close_asks_server(&mut self, fd: RawFd) -> bool {
+    /// Whether closing a descriptor here would wait for a remote or FUSE file system: each close
+    /// sends it a request and waits.
+    fn close_asks_remote(&mut self, fd: RawFd) -> bool {
         !self.blocks_inline() && !self.is_local(fd)
     }
 
-    /// Whether an `lseek` may wait for a server: the server knows the end of the file and its
-    /// holes.
-    pub(super) fn seek_asks_server(&mut self, call: &Call) -> bool {
+    /// Whether an `lseek` may wait for a remote or FUSE file system, which alone knows the end of
+    /// the file and its holes.
+    pub(super) fn seek_asks_remote(&mut self, call: &Call) -> bool {
         !matches!(call.args[2] as i32, libc::SEEK_SET | libc::SEEK_CUR)
             && !self.blocks_inline()
             && !self.is_local(call.descriptor(0))
+    }
+
+    /// Whether the ring, which first tries an operation on the submitting thread, could wait there
+    /// for a remote or FUSE file system. For `open` the kernel trusts the dcache; a FUSE file counts
+    /// as ready because it has a poll operation, so a read waits inside io_uring_enter (seen on
+    /// Linux 6.18).
+    pub(crate) fn may_ask_remote(&mut self, slot: Slot) -> bool {
+        let operation = &self.operations[slot];
+        let fd = operation.call.descriptor(0);
+        match operation.row.class {
+            Class::Path => operation.row.attempt == Attempt::CachedOpen,
+            Class::FileRead | Class::FileWrite => !self.is_local(fd),
+            _ => operation.regular && !self.is_local(fd),
+        }
     }
 
     /// Whether an `ioctl` waits for a disk: until blocks are allocated for written data, or its own
@@ -188,7 +204,7 @@ impl Context {
 
     /// # Safety
     /// As for the system call.
-    pub(super) unsafe fn replace(
+    pub(super) unsafe fn duplicate(
         &mut self,
         strategy: Strategy,
         row: &Row,
@@ -208,7 +224,7 @@ impl Context {
             self.cancel_all_on(fd);
             return Attempted::blocked(0, Why::Ordered);
         }
-        if strategy == Strategy::Background || (!onto_itself && self.close_asks_server(fd)) {
+        if strategy == Strategy::Background || (!onto_itself && self.close_asks_remote(fd)) {
             return Attempted::blocked(0, Why::NotTried);
         }
         if !onto_itself {

@@ -1,9 +1,9 @@
 //! Resolving names from the kernel's caches: `openat2(RESOLVE_CACHED)`.
 //!
 //! The name cache alone does not make `open` safe. A FIFO waits for its peer, a device may wait,
-//! and a file system with a server behind it asks the server even when the name is cached. So files
-//! are opened in non-blocking mode, examined, and put back into blocking mode. Where any file
-//! system with a server is mounted, a name that crosses mounts is first resolved to an `O_PATH`
+//! and a remote or FUSE file system sends a request even when the name is cached. So files
+//! are opened in non-blocking mode, examined, and put back into blocking mode. Where any remote
+//! file system is mounted, a name that crosses mounts is first resolved to an `O_PATH`
 //! descriptor, which opens nothing, to see what it names. So are names below `/dev`: a device may
 //! allow a single open, and may notice each open and close.
 
@@ -11,7 +11,7 @@ use super::{Attempted, Why};
 use crate::context::Context;
 use crate::mounts::{FileKind, Place, peek};
 use crate::sys::high_fd::HighFd;
-use crate::table::{Name, Row};
+use crate::table::{Attempt, Name, Row};
 use crate::transfer::Provisional;
 use crate::{Call, Errno, sys};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -45,6 +45,18 @@ const STAT_FLAGS: i32 = libc::AT_SYMLINK_NOFOLLOW
     | libc::AT_EMPTY_PATH
     | libc::AT_STATX_FORCE_SYNC
     | libc::AT_STATX_DONT_SYNC;
+
+/// The outcome of an `open` on the ring, compared with the plain call.
+#[derive(Debug)]
+pub(crate) enum RingOpened {
+    /// The result is that of the plain call.
+    AsPlainCall,
+    /// Opening a FIFO for writing failed, because it has no reader. The plain call waits for one.
+    WithoutReader,
+    /// The ring opened a FIFO or a device without waiting. The FIFO stays open provisionally until
+    /// a helper has made the plain call.
+    FifoOrDevice(Provisional),
+}
 
 /// A name to resolve: the directory, its address, and how.
 #[derive(Clone, Copy)]
@@ -119,7 +131,7 @@ impl Context {
             // back.
             self.descriptors.forget(fd as RawFd);
             if flags & (libc::O_DIRECT | libc::O_PATH) == 0 {
-                self.descriptors.set_cached(fd as RawFd, true);
+                self.descriptors.set_not_direct_io(fd as RawFd, true);
             }
         }
         attempted
@@ -137,7 +149,7 @@ impl Context {
                 // SAFETY: by the caller.
                 return unsafe { self.open_checked(&within, flags) };
             }
-            // A name that starts on a file system without a server and never leaves it is safe.
+            // A name that starts on a local file system and never leaves it is safe.
             within.how.resolve |= libc::RESOLVE_NO_XDEV;
         }
         // SAFETY: by the caller.
@@ -150,7 +162,7 @@ impl Context {
         }
     }
 
-    /// Opens a name that cannot lead to a file system with a server.
+    /// Opens a name that cannot lead to a remote file system.
     ///
     /// # Safety
     /// As for the system call.
@@ -174,7 +186,7 @@ impl Context {
     /// what the plain call would return.
     fn opened(&self, result: Result<RawFd, Errno>) -> Attempted {
         match result {
-            Err(Errno::PERM | Errno::ACCES) if self.believes_refusals() => {
+            Err(Errno::PERM | Errno::ACCES) if self.errno_is_final() => {
                 Attempted::Done(result.map(|fd| fd as usize))
             }
             result => opened(result),
@@ -202,40 +214,38 @@ impl Context {
         Attempted::WOULD_BLOCK
     }
 
-    /// Whether the ring has opened something without waiting, where the plain call may wait: it
-    /// opens in non-blocking mode first, in which a FIFO waits for no peer. A FIFO that was opened
-    /// so is kept provisionally until a helper has made the plain call.
-    pub(crate) fn opened_without_waiting(
+    /// Checks whether the ring has opened something without waiting, where the plain call may wait:
+    /// the ring opens in non-blocking mode first, in which a FIFO waits for no peer.
+    pub(crate) fn check_opened_by_ring(
         &mut self,
         row: &Row,
         call: &Call,
         result: Result<usize, Errno>,
-    ) -> Option<Option<Provisional>> {
+    ) -> RingOpened {
         let how = if row.name == "openat2" {
             known_how(call, false)
         } else {
             None
         };
-        let flags = match (how, row.file?.flags) {
+        let flags = match (how, row.file.and_then(|name| name.flags)) {
             (Some(how), _) => how.flags as i32,
             (None, Some(arg)) => call.args[arg as usize] as i32,
-            (None, None) => return None,
+            (None, None) => return RingOpened::AsPlainCall,
         };
         let unguarded = libc::O_PATH | libc::O_DIRECTORY | libc::O_NONBLOCK;
         if self.trust_names || flags & unguarded != 0 {
-            return None;
+            return RingOpened::AsPlainCall;
         }
         match result {
-            // A FIFO without a reader.
-            Err(Errno::NXIO) => Some(None),
+            Err(Errno::NXIO) => RingOpened::WithoutReader,
             Ok(fd) if !is_file(fd as RawFd) && !has_peer(fd as RawFd, flags) => {
-                Some(Some(provisional(fd as RawFd)))
+                RingOpened::FifoOrDevice(provisional(fd as RawFd))
             }
-            _ => None,
+            _ => RingOpened::AsPlainCall,
         }
     }
 
-    /// Opens where a name may lead to a file system with a server behind it.
+    /// Opens where a name may lead to a remote file system.
     ///
     /// # Safety
     /// As for the system call.
@@ -271,7 +281,7 @@ impl Context {
         }
     }
 
-    /// The kind of the file, if it is on a file system without a server.
+    /// The kind of the file, if it is on a local file system.
     fn local_kind(&mut self, fd: RawFd) -> Option<FileKind> {
         let status = peek(fd).ok()?;
         let mount = self.mounts.find(&status)?;
@@ -501,6 +511,19 @@ fn begins_with(path: usize, prefix: &[u8], memory_is_good: bool) -> bool {
         // SAFETY: a byte that can be read: the page was looked at, or is the one before's.
         readable && unsafe { *(address as *const u8) } == expected
     })
+}
+
+/// Whether a name is empty, or may be. Only for names that the kernel has just read. Returns true
+/// without looking for calls that seldom fail with ENOENT: repeating those in a helper is cheap
+/// enough.
+pub(crate) fn may_be_empty_name(row: &Row, call: &Call) -> bool {
+    let often = matches!(row.attempt, Attempt::CachedOpen | Attempt::CachedStat);
+    let is_empty = |name: Name| {
+        let first = call.args[name.path as usize] as *const u8;
+        // SAFETY: the kernel has found a string there.
+        unsafe { *first == 0 }
+    };
+    !often || row.file.is_some_and(is_empty)
 }
 
 /// The smallest page size.

@@ -55,13 +55,13 @@ impl Context {
     /// Whether a file bypasses the page cache (`O_DIRECT`). `RWF_NOWAIT` then keeps the kernel from
     /// waiting for locks and blocks, but not for the device (Linux 6.18).
     fn is_direct(&mut self, fd: RawFd) -> bool {
-        if self.descriptors.is_cached(fd) {
+        if self.descriptors.not_direct_io(fd) {
             return false;
         }
         // A pipe uses this flag for packet mode.
         let is_direct = sys::has_status_flag(fd, libc::O_DIRECT) && !self.kind(fd).is_stream();
         if !is_direct {
-            self.descriptors.set_cached(fd, true);
+            self.descriptors.set_not_direct_io(fd, true);
         }
         is_direct
     }

@@ -1,5 +1,8 @@
 //! Activations: the call itself is made; only if it blocks does another kernel thread (a spare
 //! carrier) continue the application.
+//!
+//! A *kernel thread* is here a thread of the process as the kernel schedules it, with a TID of its
+//! own (not a kthread). The application, which is one thread to the program, moves between them.
 
 mod atomic;
 mod carrier;

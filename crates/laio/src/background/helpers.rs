@@ -74,26 +74,26 @@ struct HelperShared {
     work: Condvar,
     finished: Mutex<Vec<(Handle, Result<usize, Errno>)>>,
     any_finished: AtomicBool,
-    /// Whether a worker's call turned out to wait, so that more workers are needed for the queued
+    /// Whether a helper's call turned out to wait, so that more helpers are needed for the queued
     /// jobs.
-    short_of_workers: AtomicBool,
+    short_of_helpers: AtomicBool,
     doorbell: Arc<Doorbell>,
 }
 
 #[derive(Debug)]
 struct Pool {
-    /// The queued jobs. The epoch is incremented when the thread's identity changes; a worker
-    /// serves only the jobs of its own epoch.
+    /// The queued jobs. Renewing the pool increments their generation; a helper serves only the jobs
+    /// of its own generation.
     lanes: Lanes,
-    workers: Vec<Worker>,
-    /// The number of idle workers of the current epoch.
+    helpers: Vec<Helper>,
+    /// The number of idle helpers of the current generation.
     idle: usize,
     closing: bool,
 }
 
 #[derive(Debug)]
-struct Worker {
-    epoch: u32,
+struct Helper {
+    generation: u32,
     current: Option<Handle>,
     interruptible: Arc<Interruptible>,
 }
@@ -103,21 +103,21 @@ impl Helpers {
     pub(crate) fn new(
         doorbell: Arc<Doorbell>,
         limits: &Limits,
-        waits_at_limit: bool,
+        queue_at_limit: bool,
         signal: Option<i32>,
     ) -> Helpers {
         Helpers {
             shared: Arc::new(HelperShared {
                 pool: Mutex::new(Pool {
-                    lanes: Lanes::new(limits, waits_at_limit),
-                    workers: Vec::new(),
+                    lanes: Lanes::new(limits, queue_at_limit),
+                    helpers: Vec::new(),
                     idle: 0,
                     closing: false,
                 }),
                 work: Condvar::new(),
                 finished: Mutex::default(),
                 any_finished: AtomicBool::new(false),
-                short_of_workers: AtomicBool::new(false),
+                short_of_helpers: AtomicBool::new(false),
                 doorbell,
             }),
             threads: Vec::new(),
@@ -127,8 +127,11 @@ impl Helpers {
         }
     }
 
-    /// Queues a job. Fails if there is no thread to do it and none can be started, and at the limit
-    /// of calls that wait.
+    /// Queues a job.
+    ///
+    /// # Errors
+    /// The error of starting a thread, if there is none to do the job; `EAGAIN` at the limit of
+    /// unbounded calls, unless calls queue there.
     pub(crate) fn start(&mut self, lane: Lane, job: Job) -> Result<(), Errno> {
         let handle = job.handle;
         let mut pool = self.shared.lock();
@@ -160,7 +163,7 @@ impl Helpers {
             return Vec::new();
         }
         self.shared.any_finished.store(false, SeqCst);
-        if self.shared.short_of_workers.swap(false, SeqCst) {
+        if self.shared.short_of_helpers.swap(false, SeqCst) {
             self.reinforce();
         }
         let finished = std::mem::take(&mut *self.shared.finished.lock().unwrap());
@@ -175,20 +178,20 @@ impl Helpers {
             self.outstanding -= 1;
             return Cancelled::Removed;
         }
-        if let Some(worker) = pool
-            .workers
+        if let Some(helper) = pool
+            .helpers
             .iter()
-            .find(|worker| worker.current == Some(handle))
+            .find(|helper| helper.current == Some(handle))
             && let Ok(signal) = Signal::install(self.signal)
         {
-            // Under the lock: the worker cannot move on to another job meanwhile.
-            worker.interruptible.interrupt(signal);
+            // Under the lock: the helper cannot move on to another job meanwhile.
+            helper.interruptible.interrupt(signal);
         }
         Cancelled::Running
     }
 
-    /// Begins a new epoch after the calling thread's credentials or namespaces have changed: later
-    /// jobs need threads that inherit the new ones. Jobs queued before keep the old ones.
+    /// Begins a new generation after the calling thread's rights or FS state have changed: later jobs
+    /// need threads that inherit the new ones. Jobs queued before keep the old ones.
     pub(crate) fn renew(&mut self) {
         let mut pool = self.shared.lock();
         pool.lanes.renew();
@@ -204,37 +207,37 @@ impl Helpers {
 
     /// The number of live threads.
     pub(crate) fn threads(&self) -> usize {
-        self.shared.lock().workers.len()
+        self.shared.lock().helpers.len()
     }
 
     /// The TID of a thread that serves new jobs: `None` if there is no such thread, 0 if none of
     /// them has begun.
-    pub(crate) fn witness(&self) -> Option<u32> {
+    pub(crate) fn sample_thread(&self) -> Option<u32> {
         let pool = self.shared.lock();
         let present = pool
-            .workers
+            .helpers
             .iter()
-            .filter(|one| one.epoch == pool.lanes.epoch());
+            .filter(|one| one.generation == pool.lanes.generation());
         present.map(|one| one.interruptible.thread()).max()
     }
 
-    /// Starts a worker for the job just queued. If that fails, a call that ends by itself stays
-    /// queued for the existing workers, unless waiting calls occupy all of them; any other job is
+    /// Starts a helper for the job just queued. If that fails, a call that ends by itself stays
+    /// queued for the existing helpers, unless waiting calls occupy all of them; any other job is
     /// removed and the start fails.
     fn spawn_for(&mut self, lane: Lane, handle: Handle) -> Result<(), Errno> {
         let Err(errno) = self.spawn() else {
             return Ok(());
         };
         let mut pool = self.shared.lock();
-        let served = lane == Lane::Ends && pool.present() > pool.lanes.needed_to_wait();
-        // A worker has taken a job that is no longer queued.
+        let served = lane == Lane::Bounded && pool.present() > pool.lanes.helpers_for_unbounded();
+        // If the job is no longer queued, a helper has taken it.
         if served || !pool.lanes.remove(handle) {
             return Ok(());
         }
         Err(errno)
     }
 
-    /// Starts workers to replace those whose calls turned out to wait.
+    /// Starts helpers to replace those whose calls turned out to wait.
     fn reinforce(&mut self) {
         loop {
             let pool = self.shared.lock();
@@ -250,14 +253,14 @@ impl Helpers {
         self.threads.retain(|thread| !thread.is_finished());
         let interruptible = Arc::new(Interruptible::default());
         let mut pool = self.shared.lock();
-        let epoch = pool.lanes.epoch();
-        pool.workers.push(Worker {
-            epoch,
+        let generation = pool.lanes.generation();
+        pool.helpers.push(Helper {
+            generation,
             current: None,
             interruptible: interruptible.clone(),
         });
         drop(pool);
-        match self.spawn_thread(epoch, interruptible.clone()) {
+        match self.spawn_thread(generation, interruptible.clone()) {
             Ok(thread) => {
                 self.threads.push(thread);
                 Ok(())
@@ -271,7 +274,7 @@ impl Helpers {
 
     fn spawn_thread(
         &self,
-        epoch: u32,
+        generation: u32,
         interruptible: Arc<Interruptible>,
     ) -> Result<JoinHandle<()>, Errno> {
         let signal = Signal::install(self.signal)?;
@@ -283,7 +286,7 @@ impl Helpers {
         let _blocked = SignalsBlocked::new();
         let thread = builder.spawn(move || {
             interruptible.adopt_thread(signal);
-            shared.serve(&interruptible, epoch);
+            shared.serve(&interruptible, generation);
             interruptible.release_thread();
         });
         Ok(thread?)
@@ -305,20 +308,21 @@ impl Drop for Helpers {
 
 impl HelperShared {
     fn lock(&self) -> MutexGuard<'_, Pool> {
-        // No code that can panic runs under the lock; a poisoned lock still guards consistent data.
+        // Under the lock, code panics only where an invariant is broken (`expect`). Counts may then
+        // be wrong, but the data can still be used and dropped.
         self.pool
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// The main loop of a helper.
-    fn serve(&self, interruptible: &Arc<Interruptible>, epoch: u32) {
-        while let Some((mut lane, job)) = self.next_job(interruptible, epoch) {
+    fn serve(&self, interruptible: &Arc<Interruptible>, generation: u32) {
+        while let Some((mut lane, job)) = self.next_job(interruptible, generation) {
             let mut result = Ok(0);
-            if lane == Lane::Ends && lane::opens_blocking_file(&job, interruptible) {
-                result = self.found_to_wait(epoch).map(|()| 0);
+            if lane == Lane::Bounded && lane::opens_blocking_file(&job, interruptible) {
+                result = self.move_to_unbounded(generation).map(|()| 0);
                 if result.is_ok() {
-                    lane = Lane::Waits;
+                    lane = Lane::Unbounded;
                 }
             }
             if result.is_ok() {
@@ -326,9 +330,9 @@ impl HelperShared {
             }
             job.publish_status(result);
             let mut pool = self.lock();
-            pool.lanes.done(lane, epoch);
-            pool.worker(interruptible).current = None;
-            // Still under the lock, so that this job can no longer be cancelled.
+            pool.lanes.done(lane, generation);
+            pool.helper(interruptible).current = None;
+            // Under the lock, so that a late cancellation of this job cannot interrupt the next one.
             interruptible.rearm();
             drop(pool);
             self.finished.lock().unwrap().push((job.handle, result));
@@ -337,35 +341,35 @@ impl HelperShared {
         }
     }
 
-    /// Moves the worker's job to the waiting lane. The jobs queued behind it need another worker,
+    /// Moves the helper's job to the unbounded lane. The jobs queued behind it need another helper,
     /// which only the context's own thread may start.
-    fn found_to_wait(&self, epoch: u32) -> Result<(), Errno> {
+    fn move_to_unbounded(&self, generation: u32) -> Result<(), Errno> {
         let mut pool = self.lock();
-        pool.lanes.found_to_wait(epoch)?;
+        pool.lanes.move_to_unbounded(generation)?;
         let short = pool.present() < pool.lanes.needed();
         if !short && pool.idle > 0 {
             self.work.notify_one();
         }
         drop(pool);
         if short {
-            self.short_of_workers.store(true, SeqCst);
+            self.short_of_helpers.store(true, SeqCst);
             self.any_finished.store(true, SeqCst);
             self.doorbell.ring();
         }
         Ok(())
     }
 
-    /// Waits for a job of this epoch. Returns `None` once the worker is no longer needed and has
+    /// Waits for a job of this generation. Returns `None` once the helper is no longer needed and has
     /// left the pool.
-    fn next_job(&self, interruptible: &Arc<Interruptible>, epoch: u32) -> Option<(Lane, Job)> {
+    fn next_job(&self, interruptible: &Arc<Interruptible>, generation: u32) -> Option<(Lane, Job)> {
         let mut pool = self.lock();
         let mut timed_out = false;
         loop {
-            if let Some((lane, job)) = pool.lanes.take(epoch) {
-                pool.worker(interruptible).current = Some(job.handle);
+            if let Some((lane, job)) = pool.lanes.take(generation) {
+                pool.helper(interruptible).current = Some(job.handle);
                 return Some((lane, job));
             }
-            if pool.closing || pool.lanes.epoch() != epoch || timed_out {
+            if pool.closing || pool.lanes.generation() != generation || timed_out {
                 pool.leave(interruptible);
                 return None;
             }
@@ -375,8 +379,8 @@ impl HelperShared {
             let (guard, wait) = waited.unwrap_or_else(|poisoned| poisoned.into_inner());
             pool = guard;
             timed_out = wait.timed_out();
-            // A new epoch begins with no idle worker.
-            if pool.lanes.epoch() == epoch {
+            // A new generation begins with no idle helper.
+            if pool.lanes.generation() == generation {
                 pool.idle -= 1;
             }
         }
@@ -384,25 +388,25 @@ impl HelperShared {
 }
 
 impl Pool {
-    /// The number of workers that serve new jobs.
+    /// The number of helpers that serve new jobs.
     fn present(&self) -> usize {
-        self.workers
+        self.helpers
             .iter()
-            .filter(|worker| worker.epoch == self.lanes.epoch())
+            .filter(|helper| helper.generation == self.lanes.generation())
             .count()
     }
 
-    fn worker(&mut self, interruptible: &Arc<Interruptible>) -> &mut Worker {
+    fn helper(&mut self, interruptible: &Arc<Interruptible>) -> &mut Helper {
         let found = self
-            .workers
+            .helpers
             .iter_mut()
-            .find(|worker| Arc::ptr_eq(&worker.interruptible, interruptible));
-        found.expect("a worker is in the pool while it serves")
+            .find(|helper| Arc::ptr_eq(&helper.interruptible, interruptible));
+        found.expect("a helper is in the pool while it serves")
     }
 
     fn leave(&mut self, interruptible: &Arc<Interruptible>) {
-        self.workers
-            .retain(|worker| !Arc::ptr_eq(&worker.interruptible, interruptible));
+        self.helpers
+            .retain(|helper| !Arc::ptr_eq(&helper.interruptible, interruptible));
     }
 }
 

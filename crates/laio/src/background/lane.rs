@@ -3,8 +3,10 @@
 //!
 //! A call of the second kind waits for an event that another call, perhaps of the same program,
 //! must cause first: release a lock, write to a pipe, post a semaphore. So it never takes a helper
-//! that a call of the first kind needs. Each lane has its own limit; calls that end queue at
-//! theirs, while at the limit of the other lane a call fails with `EAGAIN`.
+//! that a call of the first kind needs. Each lane has its own limit. Bounded calls queue at theirs.
+//! At the limit of the unbounded lane a call fails with `EAGAIN`, or queues with
+//! [`BackPressure::Wait`](crate::BackPressure::Wait). An `open` that a helper finds to be unbounded
+//! fails with `EAGAIN` at that limit even then.
 
 use super::helpers::Job;
 use crate::sys::interrupt::Interruptible;
@@ -16,28 +18,32 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     /// File I/O, names, metadata: it ends by itself.
-    Ends,
+    Bounded,
     /// It may wait for another process, a peer, a terminal, a lock or a time.
-    Waits,
+    Unbounded,
 }
 
-/// Returns the lane of a call. `regular`: its descriptor is a file. `found_to_wait`: an attempt has
-/// opened a FIFO or device, whose open waits.
-pub(crate) fn of(row: &Row, call: &Call, regular: bool, found_to_wait: bool) -> Lane {
-    let waits = match row.class {
+/// Returns the lane of a call. `regular`: see [`crate::operation::Operation::regular`].
+/// `is_unbounded`: an attempt has opened a FIFO or device, whose open may wait.
+pub(crate) fn of(row: &Row, call: &Call, regular: bool, is_unbounded: bool) -> Lane {
+    let may_wait = match row.class {
         Class::Stream => !regular,
         Class::Waiting => !never_waits(row, call),
-        Class::Path => found_to_wait,
+        Class::Path => is_unbounded,
         _ => match row.attempt {
-            Attempt::LockCommand => {
+            Attempt::Fcntl => {
                 matches!(call.args[1] as i32, libc::F_SETLKW | libc::F_OFD_SETLKW)
             }
             // Device commands are the drivers' own, and may wait.
-            Attempt::DiskCommand => !crate::attempt::is_disk_command(call),
+            Attempt::Ioctl => !crate::attempt::is_disk_command(call),
             _ => false,
         },
     };
-    if waits { Lane::Waits } else { Lane::Ends }
+    if may_wait {
+        Lane::Unbounded
+    } else {
+        Lane::Bounded
+    }
 }
 
 /// Whether a call of the class Waiting never waits with these arguments: it only wakes other
@@ -61,11 +67,15 @@ fn never_waits(row: &Row, call: &Call) -> bool {
     }
 }
 
+/// The kernel's default of `SEMOPM`: more semaphore operations than this in one call are not
+/// checked.
+const SEMOPS_CHECKED_MAX: usize = 500;
+
 /// Whether none of the operations on semaphores waits.
 fn only_adds(operations: usize, count: usize) -> bool {
-    // More operations than the kernel allows by default (`SEMOPM`) are not checked.
-    const LOOKED_AT: usize = 500;
-    if count > LOOKED_AT || !sys::memory::can_read(operations, count * size_of::<libc::sembuf>()) {
+    if count > SEMOPS_CHECKED_MAX
+        || !sys::memory::can_read(operations, count * size_of::<libc::sembuf>())
+    {
         return false;
     }
     let first = operations as *const libc::sembuf;
@@ -76,7 +86,7 @@ fn only_adds(operations: usize, count: usize) -> bool {
     })
 }
 
-/// Whether an `open` waits for the other end of a FIFO, or for a device such as a terminal. The
+/// Whether an `open` may wait for the other end of a FIFO, or for a device such as a terminal. The
 /// helper that opens it checks this, because resolving the name may wait for a disk.
 pub(crate) fn opens_blocking_file(job: &Job, interruptible: &Interruptible) -> bool {
     let Some(name) = job.row.file.filter(|_| opens(job.row)) else {
@@ -119,19 +129,21 @@ fn opens(row: &Row) -> bool {
 /// The queued jobs of the two lanes, and the number of running ones.
 #[derive(Debug)]
 pub(crate) struct Lanes {
-    ends: Track,
-    waits: Track,
-    /// At the limit of waiting calls, further ones queue rather than fail.
-    waits_at_limit: bool,
-    /// Jobs queued before the calling thread's identity changed, with the epoch of their workers.
+    bounded: Track,
+    unbounded: Track,
+    /// At the limit of unbounded calls, further ones queue rather than fail.
+    queue_at_limit: bool,
+    /// Jobs queued before the calling thread's identity changed, with the generation of their helpers.
     earlier: Vec<(u32, Lane, Job)>,
-    epoch: u32,
+    /// How often the pool was renewed. Each new version of the calling thread's rights
+    /// ([`crate::rights`]) renews it, and so does a change of only its FS state.
+    generation: u32,
 }
 
 #[derive(Debug)]
 struct Track {
     queue: VecDeque<Job>,
-    /// The number of running jobs of the current epoch.
+    /// The number of running jobs of the current generation.
     running: usize,
     limit: usize,
 }
@@ -145,82 +157,84 @@ impl Track {
         }
     }
 
-    /// The number of workers that the lane needs now.
+    /// The number of helpers that the lane needs now.
     fn needed(&self) -> usize {
         (self.running + self.queue.len()).min(self.limit)
     }
 }
 
 impl Lanes {
-    pub(crate) fn new(limits: &Limits, waits_at_limit: bool) -> Lanes {
+    pub(crate) fn new(limits: &Limits, queue_at_limit: bool) -> Lanes {
         Lanes {
-            ends: Track::new(limits.helpers),
-            waits: Track::new(limits.waiting_helpers.max(limits.helpers)),
-            waits_at_limit,
+            bounded: Track::new(limits.helpers),
+            unbounded: Track::new(limits.waiting_helpers.max(limits.helpers)),
+            queue_at_limit,
             earlier: Vec::new(),
-            epoch: 0,
+            generation: 0,
         }
     }
 
-    /// Queues a job. Returns whether a worker can begin it at once.
+    /// Queues a job. Returns whether a helper can begin it at once.
     ///
     /// # Errors
-    /// `EAGAIN` at the limit of waiting calls.
+    /// `EAGAIN` at the limit of unbounded calls, unless calls queue there.
     pub(crate) fn add(&mut self, lane: Lane, job: Job) -> Result<bool, Errno> {
-        let waits_at_limit = self.waits_at_limit;
+        let queue_at_limit = self.queue_at_limit;
         let track = self.track(lane);
         let full = track.running + track.queue.len() >= track.limit;
-        if full && lane == Lane::Waits && !waits_at_limit {
+        if full && lane == Lane::Unbounded && !queue_at_limit {
             return Err(Errno::AGAIN);
         }
         track.queue.push_back(job);
         Ok(!full)
     }
 
-    /// The next job for a worker.
-    pub(crate) fn take(&mut self, epoch: u32) -> Option<(Lane, Job)> {
-        if epoch != self.epoch {
-            let at = self.earlier.iter().position(|(of, ..)| *of == epoch)?;
+    /// The next job for a helper.
+    pub(crate) fn take(&mut self, generation: u32) -> Option<(Lane, Job)> {
+        if generation != self.generation {
+            let at = self.earlier.iter().position(|(of, ..)| *of == generation)?;
             let (_, lane, job) = self.earlier.remove(at);
             return Some((lane, job));
         }
-        [Lane::Ends, Lane::Waits].into_iter().find_map(|lane| {
-            let track = self.track(lane);
-            if track.running >= track.limit {
-                return None;
-            }
-            let job = track.queue.pop_front()?;
-            track.running += 1;
-            Some((lane, job))
-        })
+        [Lane::Bounded, Lane::Unbounded]
+            .into_iter()
+            .find_map(|lane| {
+                let track = self.track(lane);
+                if track.running >= track.limit {
+                    return None;
+                }
+                let job = track.queue.pop_front()?;
+                track.running += 1;
+                Some((lane, job))
+            })
     }
 
-    /// A worker is done with a job.
-    pub(crate) fn done(&mut self, lane: Lane, epoch: u32) {
-        if epoch == self.epoch {
+    /// A helper is done with a job.
+    pub(crate) fn done(&mut self, lane: Lane, generation: u32) {
+        if generation == self.generation {
             self.track(lane).running -= 1;
         }
     }
 
-    /// Moves a running job to the waiting lane.
+    /// Moves a running job to the unbounded lane.
     ///
     /// # Errors
-    /// `EAGAIN` at the limit of waiting calls.
-    pub(crate) fn found_to_wait(&mut self, epoch: u32) -> Result<(), Errno> {
-        if epoch != self.epoch {
+    /// `EAGAIN` at the limit of unbounded calls, even if calls queue there: the job runs already.
+    pub(crate) fn move_to_unbounded(&mut self, generation: u32) -> Result<(), Errno> {
+        if generation != self.generation {
             return Ok(());
         }
-        if self.waits.running + self.waits.queue.len() >= self.waits.limit {
+        if self.unbounded.running + self.unbounded.queue.len() >= self.unbounded.limit {
             return Err(Errno::AGAIN);
         }
-        self.ends.running -= 1;
-        self.waits.running += 1;
+        self.bounded.running -= 1;
+        self.unbounded.running += 1;
         Ok(())
     }
 
-    /// Removes a job that no worker has begun. Returns whether there was one.
+    /// Removes a job that no helper has begun. Returns whether there was one.
     pub(crate) fn remove(&mut self, handle: Handle) -> bool {
-        for track in [&mut self.ends, &mut self.waits] {
+        for track in [&mut self.bounded, &mut self.unbounded] {
             if let Some(at) = track.queue.iter().position(|job| job.handle == handle) {
                 track.queue.remove(at);
                 return true;
@@ -231,35 +245,39 @@ impl Lanes {
         self.earlier.len() < before
     }
 
-    /// The number of workers of the current epoch that the jobs need: never more than the two
+    /// The number of helpers of the current generation that the jobs need: never more than the two
     /// limits together.
     pub(crate) fn needed(&self) -> usize {
-        self.ends.needed() + self.waits.needed()
+        self.bounded.needed() + self.unbounded.needed()
     }
 
-    /// The number of those workers that waiting calls need.
-    pub(crate) fn needed_to_wait(&self) -> usize {
-        self.waits.needed()
+    /// The number of those helpers that unbounded calls need.
+    pub(crate) fn helpers_for_unbounded(&self) -> usize {
+        self.unbounded.needed()
     }
 
-    /// Begins a new epoch: queued jobs stay with the workers of the old one.
+    /// Begins a new generation: queued jobs stay with the helpers of the old one.
     pub(crate) fn renew(&mut self) {
-        for (lane, track) in [(Lane::Ends, &mut self.ends), (Lane::Waits, &mut self.waits)] {
+        for (lane, track) in [
+            (Lane::Bounded, &mut self.bounded),
+            (Lane::Unbounded, &mut self.unbounded),
+        ] {
             let jobs = track.queue.drain(..);
-            self.earlier.extend(jobs.map(|job| (self.epoch, lane, job)));
+            self.earlier
+                .extend(jobs.map(|job| (self.generation, lane, job)));
             track.running = 0;
         }
-        self.epoch += 1;
+        self.generation += 1;
     }
 
-    pub(crate) fn epoch(&self) -> u32 {
-        self.epoch
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation
     }
 
     fn track(&mut self, lane: Lane) -> &mut Track {
         match lane {
-            Lane::Ends => &mut self.ends,
-            Lane::Waits => &mut self.waits,
+            Lane::Bounded => &mut self.bounded,
+            Lane::Unbounded => &mut self.unbounded,
         }
     }
 }

@@ -33,10 +33,11 @@ pub(crate) struct OneShotThreads {
 
 type Finished = Vec<(Handle, Result<usize, Errno>)>;
 
-/// A queued call, with the epoch of the rights that it was made with.
+/// A queued call, with the version of the rights (see [`crate::rights`]) with which it was
+/// dispatched.
 #[derive(Debug)]
 struct QueuedCall {
-    epoch: u32,
+    version: u32,
     lane: Lane,
     job: Job,
 }
@@ -52,10 +53,10 @@ struct Running {
 /// The number of calls of each lane that may run at a time.
 #[derive(Debug)]
 struct Bounds {
-    ends: usize,
-    waits: usize,
+    bounded: usize,
+    unbounded: usize,
     /// At the limit of waiting calls, further ones queue rather than fail.
-    waits_at_limit: bool,
+    queue_at_limit: bool,
 }
 
 #[derive(Debug)]
@@ -68,15 +69,15 @@ struct OneShotShared {
 }
 
 impl OneShotThreads {
-    /// Starts a thread for a call, or queues the call at the limit. The epoch is that of the
+    /// Starts a thread for a call, or queues the call at the limit. The version is that of the
     /// calling thread's rights.
     ///
     /// # Errors
     /// The error of starting the thread, if no other call is running after which it could be
-    /// retried; `EAGAIN` at the limit of waiting calls.
-    pub(crate) fn start(&mut self, lane: Lane, epoch: u32, job: Job) -> Result<(), Errno> {
+    /// retried; `EAGAIN` at the limit of unbounded calls, unless calls queue there.
+    pub(crate) fn start(&mut self, lane: Lane, version: u32, job: Job) -> Result<(), Errno> {
         let capacity = self.shared.capacity(lane);
-        if capacity == 0 && lane == Lane::Waits && !self.shared.bounds.waits_at_limit {
+        if capacity == 0 && lane == Lane::Unbounded && !self.shared.bounds.queue_at_limit {
             return Err(Errno::AGAIN);
         }
         let started = match capacity {
@@ -87,7 +88,7 @@ impl OneShotThreads {
             if self.shared.running(lane) == 0 {
                 return Err(errno);
             }
-            self.queued.push_back(QueuedCall { epoch, lane, job });
+            self.queued.push_back(QueuedCall { version, lane, job });
         }
         self.outstanding += 1;
         Ok(())
@@ -96,17 +97,17 @@ impl OneShotThreads {
     pub(crate) fn new(
         doorbell: Arc<Doorbell>,
         limits: &Limits,
-        waits_at_limit: bool,
+        queue_at_limit: bool,
         signal: Option<i32>,
     ) -> OneShotThreads {
-        let ends = (limits.helpers as usize).max(1);
+        let bounded = (limits.helpers as usize).max(1);
         OneShotThreads {
             shared: Arc::new(OneShotShared {
                 running: Mutex::default(),
                 bounds: Bounds {
-                    ends,
-                    waits: (limits.waiting_helpers as usize).max(ends),
-                    waits_at_limit,
+                    bounded,
+                    unbounded: (limits.waiting_helpers as usize).max(bounded),
+                    queue_at_limit,
                 },
                 finished: Mutex::default(),
                 any_finished: AtomicBool::new(false),
@@ -136,9 +137,9 @@ impl OneShotThreads {
         !self.queued.is_empty()
     }
 
-    /// Takes the results of finished calls, and starts queued calls. Those that were made with
-    /// rights of another epoch fail with `EAGAIN`: no thread has these rights any more.
-    pub(crate) fn collect(&mut self, epoch: u32) -> Finished {
+    /// Takes the results of finished calls, and starts queued calls. Those that were dispatched with
+    /// rights of another version fail with `EAGAIN`: no thread has these rights any more.
+    pub(crate) fn collect(&mut self, version: u32) -> Finished {
         if !self.any_finished() {
             return Vec::new();
         }
@@ -146,7 +147,7 @@ impl OneShotThreads {
         let mut finished = std::mem::take(&mut *self.shared.finished.lock().unwrap());
         for queued in std::mem::take(&mut self.queued) {
             let QueuedCall { lane, job, .. } = queued;
-            let current = queued.epoch == epoch;
+            let current = queued.version == version;
             let started = match current && self.shared.capacity(lane) > 0 {
                 true => self.spawn(lane, job),
                 false => Err(Errno::AGAIN),
@@ -245,9 +246,9 @@ impl Drop for OneShotThreads {
 impl OneShotShared {
     /// Makes the call and reports its result.
     fn serve(&self, lane: Lane, job: &Job, interruptible: &Arc<Interruptible>) {
-        let waits = lane == Lane::Ends && lane::opens_blocking_file(job, interruptible);
+        let waits = lane == Lane::Bounded && lane::opens_blocking_file(job, interruptible);
         let result = match waits {
-            true => self.found_to_wait(interruptible),
+            true => self.move_to_unbounded(interruptible),
             false => Ok(()),
         };
         let result = result.and_then(|()| run(job, interruptible));
@@ -262,20 +263,19 @@ impl OneShotShared {
         self.doorbell.ring();
     }
 
-    /// Moves the thread's call to the waiting lane, so that another call that ends by itself may
-    /// begin.
+    /// Moves the thread's call to the unbounded lane, so that another bounded call may begin.
     ///
     /// # Errors
-    /// `EAGAIN` at the limit of waiting calls.
-    fn found_to_wait(&self, interruptible: &Arc<Interruptible>) -> Result<(), Errno> {
+    /// `EAGAIN` at the limit of unbounded calls, even if calls queue there: this one runs already.
+    fn move_to_unbounded(&self, interruptible: &Arc<Interruptible>) -> Result<(), Errno> {
         let mut running = self.lock();
-        if self.capacity_among(&running, Lane::Waits) == 0 {
+        if self.capacity_among(&running, Lane::Unbounded) == 0 {
             return Err(Errno::AGAIN);
         }
         let own = running
             .iter_mut()
             .find(|running| Arc::ptr_eq(&running.interruptible, interruptible));
-        own.expect("a thread is listed while it serves").lane = Lane::Waits;
+        own.expect("a thread is listed while it serves").lane = Lane::Unbounded;
         drop(running);
         // Only the context's own thread may start queued calls.
         self.any_finished.store(true, SeqCst);
@@ -290,8 +290,8 @@ impl OneShotShared {
 
     fn capacity_among(&self, running: &[Running], lane: Lane) -> usize {
         let limit = match lane {
-            Lane::Ends => self.bounds.ends,
-            Lane::Waits => self.bounds.waits,
+            Lane::Bounded => self.bounds.bounded,
+            Lane::Unbounded => self.bounds.unbounded,
         };
         limit.saturating_sub(running.iter().filter(|one| one.lane == lane).count())
     }
@@ -307,7 +307,8 @@ impl OneShotShared {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Running>> {
-        // No code that can panic runs under the lock; a poisoned lock still guards consistent data.
+        // Under the lock, code panics only where an invariant is broken (`expect`). Counts may then
+        // be wrong, but the data can still be used and dropped.
         self.running
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())

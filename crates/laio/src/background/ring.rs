@@ -47,7 +47,8 @@ pub(crate) struct Ring {
     unsubmitted: u32,
     /// Entries of operations in the kernel or the queue whose completion has not been reaped.
     outstanding: u32,
-    /// CQEs reaped early because the completion queue was full.
+    /// CQEs taken from the completion queue and not yet returned by [`Ring::reap`]. Every reap goes
+    /// through it; it keeps CQEs longer only if the queue had to be emptied early.
     backlog: Vec<Reaped>,
     doorbell_armed: bool,
     mounts: Option<RawFd>,
@@ -94,6 +95,9 @@ const TIMER: u64 = 3 << 32;
 /// The first of the cancel requests: one value for each slot.
 const CANCEL: u64 = 4 << 32;
 
+/// The smallest submission queue.
+const RING_ENTRIES_MIN: u32 = 8;
+
 const GETEVENTS: u32 = 1;
 const ENTER_EXT_ARG: u32 = 1 << 3;
 
@@ -102,7 +106,8 @@ std::thread_local! {
     static RINGS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// Whether the calling thread has rings, which no other kernel thread can use.
+/// Whether the calling thread has rings. With `IORING_SETUP_SINGLE_ISSUER` no other thread can
+/// submit to them.
 pub(crate) fn thread_has_rings() -> bool {
     RINGS.get() > 0
 }
@@ -129,7 +134,9 @@ impl Ring {
     /// `ENOSYS`, `EPERM` and `EACCES` where it is absent or forbidden, `ENOMEM` and `EMFILE` at
     /// limits, `EOPNOTSUPP` where it lacks a required feature (Linux before 5.11).
     pub(crate) fn new(entries: u32, mounts: Option<RawFd>) -> Result<Ring, Errno> {
-        let ring = move_high(Ring::set_up(entries.clamp(8, Limits::RING_ENTRIES_MAX))?)?;
+        let ring = move_high(Ring::set_up(
+            entries.clamp(RING_ENTRIES_MIN, Limits::RING_ENTRIES_MAX),
+        )?)?;
         let parameters = ring.params();
         if !(parameters.is_feature_nodrop()
             && parameters.is_feature_ext_arg()
@@ -165,8 +172,9 @@ impl Ring {
         })
     }
 
-    /// Deferred task work (Linux 6.1) keeps completions from interrupting the application's own calls;
-    /// cooperative task work (5.19) keeps it from being signalled; older kernels have neither.
+    /// With DEFER_TASKRUN (Linux 6.1), completions run only in io_uring_enter; with COOP_TASKRUN
+    /// (5.19) at any system call, without an inter-processor interrupt. Older kernels interrupt the
+    /// thread.
     fn set_up(entries: u32) -> Result<IoUring, Errno> {
         let deferred = IoUring::builder()
             .setup_submit_all()
@@ -266,8 +274,9 @@ impl Ring {
     /// Registers the eventfd again after it was signalled. CQEs posted meanwhile do not signal it:
     /// the caller reaps after this.
     ///
-    /// Since Linux 6.11 (seen on 6.18) a registration signals only once for CQEs posted from within
-    /// a write to an eventfd: the kernel's flag for a pending signal is not reset.
+    /// Since Linux 6.11 (seen on 6.18), a CQE posted while another eventfd is being written is
+    /// signalled with a delay. The kernel marks that signal as pending, never clears the mark, and so
+    /// sends no further one; registering again does.
     pub(crate) fn expose_again(&mut self, doorbell: &Doorbell) -> Result<(), Errno> {
         if self.is_pollable {
             return Ok(());
@@ -287,7 +296,7 @@ impl Ring {
     }
 
     /// Submits, and waits for a CQE; `None` waits for ever. A time-out or a signal ends the wait
-    /// without an error. Returns whether a signal did.
+    /// without an error. Returns whether the wait was interrupted (`EINTR`).
     pub(crate) fn wait(
         &mut self,
         doorbell: Option<&Doorbell>,
@@ -335,7 +344,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Calls io_uring_enter. Returns whether a signal handler has run.
+    /// Calls io_uring_enter. Returns whether the wait was interrupted (`EINTR`).
     fn enter(&mut self, want: u32, timeout: Option<Duration>) -> Result<bool, Errno> {
         let timespec = timeout.map(types::Timespec::from);
         let arguments = match &timespec {
@@ -420,7 +429,8 @@ impl Ring {
         }
     }
 
-    /// Whether the poll of the doorbell has completed, so that the doorbell must be drained.
+    /// Whether the poll of the doorbell has completed, so that the doorbell must be drained. Also true
+    /// if it was never armed; draining is harmless then.
     pub(crate) fn doorbell_fired(&self) -> bool {
         !self.doorbell_armed
     }

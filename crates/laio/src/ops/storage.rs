@@ -200,7 +200,7 @@ unsafe impl<F: AsFd + 'static> Operation for Advise<F> {
     }
 }
 
-/// Closes a descriptor. File systems with a server report failed writes here.
+/// Closes a descriptor. Remote file systems report failed writes here.
 ///
 /// A submitted close is completed even if it is abandoned.
 #[derive(Debug)]

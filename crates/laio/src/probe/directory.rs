@@ -53,7 +53,7 @@ pub struct Directory {
     /// Where the file system is mounted.
     pub mount_point: String,
     /// Where its data are. The engine attempts nothing on a [`Place::Remote`] file system, because
-    /// any call on it may wait for a server.
+    /// any call on it may wait for another process or machine.
     pub place: Place,
     /// Whether a file could be created there (without a name; it is deleted).
     pub writable: Result<(), Errno>,
@@ -76,7 +76,7 @@ const CAREFULLY: OFlags = OFlags::CLOEXEC
     .union(OFlags::NOFOLLOW);
 
 impl Directory {
-    /// Probes the file system under `path`. If it has a server, this may wait.
+    /// Probes the file system under `path`. If it is remote, this may wait.
     ///
     /// # Errors
     /// Those of opening the directory.

@@ -77,7 +77,7 @@ this machine allows it; else by readiness, if a descriptor reports it; else on a
 `poll` delivers its result once, and it is that of the plain blocking call.
 
 This is the default back end, `lazy`. The others make no attempt (`threads`, `uring`), or make the
-call itself and let another kernel thread continue the program (`activations`), or block (`sync`);
+call itself and let another thread continue the program (`activations`), or block (`sync`);
 for calls of the classes Instant and Thread they differ little, for Refused not at all.
 
 A number that the table does not have belongs to a newer kernel, and may block: a helper thread
@@ -97,8 +97,8 @@ Arguments count from 0.
 | --- | --- |
 | never | There is no attempt: the call goes to the background at once. |
 | plain | The call itself, which cannot block. |
-| plain if local | The call itself, unless the file system has a server behind it (NFS, FUSE). |
-| position | The call itself, unless an operation in flight uses the descriptor's position. |
+| plain if local | The call itself, unless the file is on a remote or FUSE file system. |
+| seek | The call itself, unless an operation in flight uses the descriptor's position. |
 | NOWAIT read | `preadv2` with `RWF_NOWAIT`. Not repeated on a file system that refuses it. |
 | NOWAIT write | `pwritev2` with `RWF_NOWAIT`. |
 | MSG_DONTWAIT *n* | The call with `MSG_DONTWAIT` in argument *n*. |
@@ -107,10 +107,10 @@ Arguments count from 0.
 | cached access | As cached stat, for `faccessat2`. |
 | flag *f* in *n* | The call with a flag in argument *n* that makes it fail rather than wait. |
 | zero time-out *n* | The call with a time-out of zero in argument *n*. |
-| lock command | Waiting lock commands as their non-waiting form; all other commands plainly. |
-| disk command | Commands that wait for a disk are not attempted; all other commands plainly. |
+| fcntl | Waiting lock commands as their non-waiting form; all other commands plainly. |
+| ioctl | Commands that wait for a disk are not attempted; all other commands plainly. |
 | close | Operations in flight on the descriptor are cancelled first. |
-| replace *n* | As close, for the descriptor in argument *n*. |
+| duplicate *n* | As close, for the descriptor in argument *n*. |
 | close range | As close, for each descriptor in the range. |
 ";
 
@@ -197,7 +197,7 @@ fn attempt(row: &Row) -> String {
         Attempt::Never => "never".into(),
         Attempt::Plain => "plain".into(),
         Attempt::PlainIfLocal => "plain if local".into(),
-        Attempt::Position => "position".into(),
+        Attempt::Seek => "seek".into(),
         Attempt::NowaitRead => "NOWAIT read".into(),
         Attempt::NowaitWrite => "NOWAIT write".into(),
         Attempt::Dontwait(arg) => format!("MSG_DONTWAIT {arg}"),
@@ -208,10 +208,10 @@ fn attempt(row: &Row) -> String {
         Attempt::ZeroTimeout(arg, Timeout::Milliseconds) => format!("zero time-out {arg} (ms)"),
         Attempt::ZeroTimeout(arg, Timeout::Timespec) => format!("zero time-out {arg} (timespec)"),
         Attempt::ZeroTimeout(arg, Timeout::Timeval) => format!("zero time-out {arg} (timeval)"),
-        Attempt::LockCommand => "lock command".into(),
-        Attempt::DiskCommand => "disk command".into(),
+        Attempt::Fcntl => "fcntl".into(),
+        Attempt::Ioctl => "ioctl".into(),
         Attempt::Close => "close".into(),
-        Attempt::Replace(arg) => format!("replace {arg}"),
+        Attempt::Duplicate(arg) => format!("duplicate {arg}"),
         Attempt::CloseRange => "close range".into(),
     }
 }

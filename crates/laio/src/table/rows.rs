@@ -65,7 +65,7 @@ pub static ROWS: &[Row] = &[
     row("tee", 276, 77, Stream).attempt(Flag(3, SPLICE_NONBLOCK)).opcode(Opcode::Tee).fd(0, Read).fd(1, Write).note("both ends are pipes, so the flag covers all it can wait for"),
     row("vmsplice", 278, 75, Stream).attempt(Flag(3, SPLICE_NONBLOCK)).pointers(&[1]).fd(0, Both).note("the pipe's end decides the direction; it waits only before the first page"),
     row("copy_file_range", 326, 285, FileWrite).fd_at(0, Both, 1).fd_at(2, Both, 3),
-    row("lseek", 8, 62, Instant).attempt(Position).fd(0, Both),
+    row("lseek", 8, 62, Instant).attempt(Seek).fd(0, Both),
 
     // Flushing, read-ahead and allocation
     row("fsync", 74, 82, FileWrite).opcode(Opcode::Fsync).fd(0, Unordered),
@@ -111,13 +111,13 @@ pub static ROWS: &[Row] = &[
     row("mq_getsetattr", 245, 185, Instant).fd(0, Unordered).pointers(&[1, 2]),
 
     // Descriptors
-    row("close", 3, 57, Instant).attempt(Close).opcode(Opcode::Close).fd(0, Both).note("NFS and FUSE flush at close, which can wait for the server"),
+    row("close", 3, 57, Instant).attempt(Close).opcode(Opcode::Close).fd(0, Both).note("NFS and FUSE flush at close, which can wait for another machine or process"),
     row("close_range", 436, 436, Instant).attempt(CloseRange),
     row("dup", 32, 23, Instant).fd(0, Unordered).yields_descriptor(),
-    x86("dup2", 33, Instant).attempt(Replace(1)).fd(0, Unordered).note(CHOSEN),
-    row("dup3", 292, 24, Instant).attempt(Replace(1)).fd(0, Unordered).note(CHOSEN),
-    row("fcntl", 72, 25, Instant).attempt(LockCommand).fd(0, Unordered).note("F_SETLKW and F_OFD_SETLKW are attempted as F_SETLK and F_OFD_SETLK"),
-    row("ioctl", 16, 29, Instant).attempt(DiskCommand).fd(0, Unordered).note("FICLONE, FICLONERANGE, FIDEDUPERANGE, FIEMAP, FIFREEZE, FITHAW and FITRIM wait for the disk and go to the background; all others run plainly"),
+    x86("dup2", 33, Instant).attempt(Duplicate(1)).fd(0, Unordered).note(CHOSEN),
+    row("dup3", 292, 24, Instant).attempt(Duplicate(1)).fd(0, Unordered).note(CHOSEN),
+    row("fcntl", 72, 25, Instant).attempt(Fcntl).fd(0, Unordered).note("F_SETLKW and F_OFD_SETLKW are attempted as F_SETLK and F_OFD_SETLK"),
+    row("ioctl", 16, 29, Instant).attempt(Ioctl).fd(0, Unordered).note("FICLONE, FICLONERANGE, FIDEDUPERANGE, FIEMAP, FIFREEZE, FITHAW and FITRIM wait for the disk and go to the background; all others run plainly"),
     x86("pipe", 22, Instant).pointers(&[0]),
     row("pipe2", 293, 59, Instant).pointers(&[0]),
     x86("eventfd", 284, Instant).yields_descriptor(),

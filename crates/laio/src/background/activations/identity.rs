@@ -25,7 +25,7 @@ pub(super) fn is_same(one: &Carrier, other: &Carrier) -> bool {
     had.is_none()
         || has.is_none()
         || (had == has
-            && share_names(one, other)
+            && share_fs_state(one, other)
             && (!may_change_namespaces(&has) || namespaces(one) == namespaces(other)))
 }
 
@@ -41,8 +41,8 @@ fn may_change_namespaces(credentials: &Option<Vec<String>>) -> bool {
 
 /// Whether they share root, working directory and umask. True if it cannot be determined: a filter
 /// might kill the process for the kcmp call.
-fn share_names(one: u32, other: u32) -> bool {
-    rights::has_filters() || rights::share_names(one, other).unwrap_or(true)
+fn share_fs_state(one: u32, other: u32) -> bool {
+    rights::has_filters() || rights::share_fs_state(one, other).unwrap_or(true)
 }
 
 fn credentials(thread: u32) -> Option<Vec<String>> {

@@ -116,11 +116,11 @@ fn classes_and_attempts_agree() {
             | Attempt::PlainIfLocal => row.class == Class::Path,
             Attempt::Flag(..) => matches!(row.class, Class::Stream | Class::Waiting),
             Attempt::ZeroTimeout(..) => row.class == Class::Waiting,
-            Attempt::Position
-            | Attempt::LockCommand
-            | Attempt::DiskCommand
+            Attempt::Seek
+            | Attempt::Fcntl
+            | Attempt::Ioctl
             | Attempt::Close
-            | Attempt::Replace(_)
+            | Attempt::Duplicate(_)
             | Attempt::CloseRange => row.class == Class::Instant,
             Attempt::Never | Attempt::Plain => true,
         },
@@ -179,7 +179,7 @@ fn attempts_find_their_arguments() {
             Attempt::ZeroTimeout(arg, Timeout::Timespec | Timeout::Timeval) => {
                 arg < 6 && row.pointers & (1 << arg) != 0
             }
-            Attempt::Replace(arg) => arg < 6 && is_plain(row, arg),
+            Attempt::Duplicate(arg) => arg < 6 && is_plain(row, arg),
             _ => true,
         }
     });
@@ -196,11 +196,11 @@ fn attempts_find_their_arguments() {
                 | Attempt::NowaitWrite
                 | Attempt::Dontwait(_)
                 | Attempt::PlainIfLocal
-                | Attempt::Position
-                | Attempt::LockCommand
-                | Attempt::DiskCommand
+                | Attempt::Seek
+                | Attempt::Fcntl
+                | Attempt::Ioctl
                 | Attempt::Close
-                | Attempt::Replace(_)
+                | Attempt::Duplicate(_)
         ) || row.descriptors[0].is_some_and(|descriptor| descriptor.arg == 0)
     });
     every_row("an open attempt yields a descriptor", |row| {

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 /// The rights of a thread, as far as the kernel reports them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Shown {
+pub(crate) struct ReportedRights {
     /// Real, effective, saved and file-system user.
     users: [u32; 4],
     groups: [u32; 4],
@@ -39,19 +39,21 @@ const LINES: [&str; 7] = [
 const SYS_ADMIN: u32 = 1 << 21;
 const CAPABILITY_VERSION_3: u32 = 0x2008_0522;
 
-impl Shown {
+impl ReportedRights {
     /// Reads the rights of the calling thread. `None`: the kernel does not report them, so they
     /// must be assumed to differ.
-    pub(crate) fn of_this_thread() -> Option<Shown> {
+    pub(crate) fn of_this_thread() -> Option<ReportedRights> {
         if has_filters() {
-            return Shown::from_status(&std::fs::read_to_string("/proc/thread-self/status").ok()?);
+            return ReportedRights::from_status(
+                &std::fs::read_to_string("/proc/thread-self/status").ok()?,
+            );
         }
-        Shown::by_calls().ok()
+        ReportedRights::by_calls().ok()
     }
 
-    fn by_calls() -> Result<Shown, Errno> {
+    fn by_calls() -> Result<ReportedRights, Errno> {
         let (user, group) = (ids(libc::SYS_getresuid)?, ids(libc::SYS_getresgid)?);
-        let mut shown = Shown {
+        let mut reported = ReportedRights {
             users: [
                 user[0],
                 user[1],
@@ -70,11 +72,11 @@ impl Shown {
             no_new_privileges: prctl(libc::PR_GET_NO_NEW_PRIVS)? != 0,
             filtered: None,
         };
-        shown.further_groups.shrink_to_fit();
-        Ok(shown)
+        reported.further_groups.shrink_to_fit();
+        Ok(reported)
     }
 
-    fn from_status(status: &str) -> Option<Shown> {
+    fn from_status(status: &str) -> Option<ReportedRights> {
         let telling = |line: &&str| LINES.iter().any(|begin| line.starts_with(begin));
         let lines: Vec<&str> = status.lines().filter(telling).collect();
         let value = |name: &str| {
@@ -82,11 +84,11 @@ impl Shown {
             found.next().map(str::trim)
         };
         let permitted = u64::from_str_radix(value("CapPrm:")?, 16).ok()?;
-        Some(Shown {
+        Some(ReportedRights {
             capabilities: [0, permitted as u32, 0, 0, 0, 0],
             no_new_privileges: value("NoNewPrivs:")? != "0",
             filtered: Some(lines.join("\n")),
-            ..Shown::default()
+            ..ReportedRights::default()
         })
     }
 
@@ -154,14 +156,15 @@ pub(crate) fn accesses_as_it_opens() -> bool {
     same().unwrap_or(false)
 }
 
-/// The root and the working directory of a thread, where its name lookups start.
+/// The root and the working directory of a thread, where its name lookups start: the part of its FS
+/// state that can be compared without `kcmp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LookupRoots([[u64; 4]; 2]);
+pub(crate) struct FsRoots([[u64; 4]; 2]);
 
-impl LookupRoots {
+impl FsRoots {
     /// Returns those of the calling thread; `None` if the kernel does not report them.
-    pub(crate) fn of_this_thread() -> Option<LookupRoots> {
-        Some(LookupRoots([identity(c"/")?, identity(c".")?]))
+    pub(crate) fn of_this_thread() -> Option<FsRoots> {
+        Some(FsRoots([identity(c"/")?, identity(c".")?]))
     }
 }
 
@@ -178,16 +181,16 @@ fn identity(name: &std::ffi::CStr) -> Option<[u64; 4]> {
     ])
 }
 
-/// Whether the calling thread shares root, working directory and umask with another thread of the
-/// process. An error where kcmp is not available.
-pub(crate) fn shares_names_with(thread: u32) -> Result<bool, Errno> {
+/// Whether the calling thread shares its FS state (root, working directory and umask: `CLONE_FS`)
+/// with another thread of the process. An error where kcmp is not available.
+pub(crate) fn shares_fs_state_with(thread: u32) -> Result<bool, Errno> {
     // SAFETY: gettid takes no pointers.
     let own = unsafe { sys::raw(libc::SYS_gettid, [])? };
-    share_names(own as u32, thread)
+    share_fs_state(own as u32, thread)
 }
 
-/// Whether two threads of the process share them.
-pub(crate) fn share_names(one: u32, other: u32) -> Result<bool, Errno> {
+/// Whether two threads of the process share their FS state.
+pub(crate) fn share_fs_state(one: u32, other: u32) -> Result<bool, Errno> {
     const KCMP_FS: usize = 3;
     let args = [one as usize, other as usize, KCMP_FS, 0, 0];
     // SAFETY: kcmp takes no pointers for this question.
@@ -251,18 +254,20 @@ mod tests {
 
     #[test]
     fn a_thread_and_its_child_are_the_same() {
-        let here = Shown::of_this_thread().expect("the kernel shows it");
-        let there = std::thread::spawn(Shown::of_this_thread).join().unwrap();
+        let here = ReportedRights::of_this_thread().expect("the kernel shows it");
+        let there = std::thread::spawn(ReportedRights::of_this_thread)
+            .join()
+            .unwrap();
         assert_eq!(Some(here), there);
-        assert_eq!(LookupRoots::of_this_thread(), LookupRoots::of_this_thread());
+        assert_eq!(FsRoots::of_this_thread(), FsRoots::of_this_thread());
     }
 
     #[test]
     fn no_new_privileges_shows() {
         let (before, after) = std::thread::spawn(|| {
-            let before = Shown::of_this_thread();
+            let before = ReportedRights::of_this_thread();
             rustix::thread::set_no_new_privs(true).expect("needs no privilege");
-            (before, Shown::of_this_thread())
+            (before, ReportedRights::of_this_thread())
         })
         .join()
         .unwrap();
@@ -274,11 +279,11 @@ mod tests {
     fn status_is_read() {
         let status = "Name:\ta\nUid:\t0\t0\t0\t0\nCapPrm:\t0000000000200000\nNoNewPrivs:\t0\n\
                       Seccomp:\t2\nSeccomp_filters:\t1\nVmRSS:\t1 kB\n";
-        let one = Shown::from_status(status).expect("all lines are there");
+        let one = ReportedRights::from_status(status).expect("all lines are there");
         assert!(one.allows_landlock());
-        let two = Shown::from_status(&status.replace("filters:\t1", "filters:\t2"));
+        let two = ReportedRights::from_status(&status.replace("filters:\t1", "filters:\t2"));
         assert_ne!(Some(&one), two.as_ref());
-        let more_memory = Shown::from_status(&status.replace("1 kB", "2 kB"));
+        let more_memory = ReportedRights::from_status(&status.replace("1 kB", "2 kB"));
         assert_eq!(Some(&one), more_memory.as_ref());
     }
 }
