@@ -178,7 +178,7 @@ async fn make_way(
 ) -> Result<Resolution, Failure> {
     let options = worker.options();
     let replaces_link = options.preserve.links && existing.links() > 1;
-    let rule = worker.session.rule(entry.argument.is_some());
+    let rule = worker.session.follow_rule(entry.argument.is_some());
     // With a plan, an earlier attempt at the part may have created it.
     let replaces_kind =
         (rule == Follow::Never || worker.session.phase.is_planned()) && !source.is_file();

@@ -116,7 +116,7 @@ pub(crate) async fn hash_existing_prefix(pair: &OpenPair<'_>) -> Result<(), Copy
         buffer.clear();
         let count = (pair.start - at).min(buffer.capacity() as u64) as usize;
         let read = ReadAt::new(pair.source.clone(), Limit::new(buffer, count), at);
-        let (result, filled) = pair.worker.call_lazy(read).await;
+        let (result, filled) = pair.worker.call_backend(read).await;
         buffer = filled.into_inner();
         if result.map_err(CopyError::Read)? == 0 {
             break;
@@ -386,7 +386,7 @@ async fn stream(pair: &OpenPair<'_>) -> Result<u64, CopyError> {
         buffer.clear();
         let capacity = buffer.capacity().min(pair.piece_size());
         let read = Read::new(pair.source.clone(), Limit::new(buffer, capacity));
-        let (result, filled) = worker.call_lazy(read).await;
+        let (result, filled) = worker.call_backend(read).await;
         buffer = filled.into_inner();
         let count = result.map_err(CopyError::Read)?;
         if count == 0 {
@@ -401,7 +401,7 @@ async fn stream(pair: &OpenPair<'_>) -> Result<u64, CopyError> {
 }
 
 impl OpenPair<'_> {
-    /// Reads a piece of the source. A read of probably uncached data is submitted without an
+    /// Reads a piece of the source. A first read of probably uncached data is submitted without an
     /// attempt, together with the first reads of other files, so that the block layer can merge
     /// adjacent requests.
     async fn read(&self, read: ReadLimited, is_first: bool) -> (io::Result<usize>, Limit<Vec<u8>>) {
@@ -409,10 +409,10 @@ impl OpenPair<'_> {
         if self.storage_class == StorageClass::Memory {
             return worker.maybe_inline(read, true).await;
         }
-        if is_first && worker.latency.expects_uncached() {
-            return worker.call_lazy(read.expect_block()).await;
+        if is_first && worker.latency.take_uncached_prediction() {
+            return worker.call_backend(read.expect_block()).await;
         }
-        let (output, inline) = worker.call_lazy_observed(read).await;
+        let (output, inline) = worker.call_backend_observed(read).await;
         worker.latency.record_read(inline);
         output
     }

@@ -74,8 +74,8 @@ pub(crate) struct Directory {
 pub(crate) struct DirectoryInfo {
     pub(crate) source: Metadata,
     pub(crate) target: Metadata,
-    /// The destination keeps its attributes.
-    pub(crate) stays: bool,
+    /// Whether the destination existed and keeps its attributes (`--parents`).
+    pub(crate) keeps_attributes: bool,
     /// The final mode of the destination, if attributes are not preserved.
     pub(crate) mode: Option<u32>,
     /// The permissions that the default ACL of the destination allows to new files.

@@ -1,4 +1,5 @@
-//! Copies one entry: examines source and destination, chooses the method, and counts the result.
+//! The procedure that copies one [`Entry`]: examines source and destination, chooses the method,
+//! and counts the result.
 
 use crate::conflict::{self, Resolution};
 use crate::directory::Entry;
@@ -42,6 +43,7 @@ pub(crate) async fn copy(worker: &Worker, entry: &mut Entry) {
         let failure = Failure::from_error(error, walk::lost_directory_message(entry));
         return count_result(worker, entry, Err(&failure));
     }
+    // In a planned copy, the plan has created the parents.
     if !entry.has_parents() || worker.session.phase.is_planned() {
         return copy_here(worker, entry).await;
     }
@@ -57,7 +59,7 @@ pub(crate) async fn copy(worker: &Worker, entry: &mut Entry) {
 async fn copy_here(worker: &Worker, entry: &Entry) {
     match copy_unless_skipped(worker, entry).await {
         Ok(Some(copied)) => count_result(worker, entry, Ok(&copied)),
-        // Another task finishes this entry.
+        // A pushed directory or a deferred link ends the entry later.
         Ok(None) => {}
         Err(failure) => count_result(worker, entry, Err(&failure)),
     }
@@ -65,15 +67,14 @@ async fn copy_here(worker: &Worker, entry: &Entry) {
 
 async fn copy_unless_skipped(worker: &Worker, entry: &Entry) -> Result<Option<Copied>, Failure> {
     let options = worker.options();
-    // In a directory that this copy created nothing exists, and the status comes from the opened
-    // file.
-    let is_simple = entry.kind == FileType::Regular
+    // Nothing can exist at the destination, so skip `stat` and take the status from the open file.
+    let needs_no_stat = entry.kind == FileType::Regular
         && entry.directory.is_new
         && entry.argument.is_none()
         && options.make == Make::Copies
         && !options.dry_run
         && worker.session.phase.planner().is_none();
-    if is_simple {
+    if needs_no_stat {
         return create_copy(worker, entry, None, Resolution::Free).await;
     }
     let follow = worker.session.follows(entry.argument.is_some());
@@ -81,7 +82,7 @@ async fn copy_unless_skipped(worker: &Worker, entry: &Entry) -> Result<Option<Co
     if !follow {
         stat = stat.no_follow();
     }
-    let status = worker.call_lazy(stat).await;
+    let status = worker.call_backend(stat).await;
     let status = status.map_err(entry.source_failure("cannot stat", ""))?;
     if status.is_dir() {
         if worker.options().recursive
@@ -338,7 +339,8 @@ fn reads_data(worker: &Worker, status: &Metadata) -> bool {
     status.is_file() || (worker.options().contents_of_special && !status.is_symlink())
 }
 
-/// Whether other names of the file may become hard links to this copy.
+/// Whether other names of the file may become hard links to this copy: it has several names, or
+/// other symbolic links may lead to it.
 pub(crate) fn has_other_names(worker: &Worker, entry: &Entry, status: &Metadata) -> bool {
     if worker.session.phase.is_planned() {
         // The planner has seen all names: `--finish` creates all but the first.

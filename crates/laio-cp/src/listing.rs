@@ -31,7 +31,8 @@ pub(crate) struct Listing {
     /// The descriptor and the position of the last read.
     read: Weak<OwnedFd>,
     position: Option<u64>,
-    /// The directory was opened inline, so its entries may be cached.
+    /// The directory was opened inline (by an attempt, or by a blocking call on a fast device), so
+    /// its entries may be cached.
     is_in_memory: bool,
     buffer: Vec<u8>,
 }
@@ -91,14 +92,14 @@ impl Listing {
             }
         };
         let is_local = self.directory.storage_class() != StorageClass::Unknown;
-        let mut likely_inline = self.is_in_memory;
+        let mut prefers_blocking = self.is_in_memory;
         while !self.at_end && self.items.len() + self.directories.len() < ENTRIES_MAX {
             let mut buffer = std::mem::take(&mut self.buffer);
             if buffer.capacity() == 0 {
                 buffer.reserve(ReadDir::<()>::ROOM);
             }
             let read = ReadDir::with_buffer(source.clone(), buffer);
-            let entries = match worker.maybe_inline(read, likely_inline).await {
+            let entries = match worker.maybe_inline(read, prefers_blocking).await {
                 Ok(entries) => entries,
                 Err(error) => {
                     let path = quote(self.directory.source_path());
@@ -114,8 +115,8 @@ impl Listing {
             }
             self.buffer = entries.into_buffer();
             // A half-empty buffer most likely held the last entries: the call that returns none is
-            // not worth a hand-over.
-            likely_inline |= is_local && self.buffer.len() < ReadDir::<()>::ROOM / 2;
+            // not worth sending to the background.
+            prefers_blocking |= is_local && self.buffer.len() < ReadDir::<()>::ROOM / 2;
         }
         self.save_position(&source);
         // By inode number: most file systems place data in this order, which saves disk seeks.

@@ -135,11 +135,11 @@ pub enum Writes {
 pub struct Preserve {
     /// Permissions and POSIX ACLs.
     pub mode: bool,
-    /// Access and modification time.
+    /// Owner and group.
     pub ownership: bool,
-    /// Hard links between sources become hard links between copies.
+    /// Access and modification time.
     pub timestamps: bool,
-    /// Names of the same file are names of the same copy.
+    /// Hard links: names of the same source file become names of the same copy.
     pub links: bool,
     /// Extended attributes.
     pub attributes: bool,
@@ -272,15 +272,17 @@ impl Options {
 }
 
 impl Options {
-    /// Whether a back end was named that data must go through, even if another method is faster.
-    pub(crate) fn names_backend(&self) -> bool {
+    /// Whether a back end was requested that data must go through, even if another method is
+    /// faster. `lazy` and `sync` are none: with them the copy chooses the method. For calls other
+    /// than those that move data, see `Worker::has_backend_other_than_lazy`.
+    pub(crate) fn routes_data_through_backend(&self) -> bool {
         let best = |backend| matches!(backend, BackendKind::Lazy | BackendKind::Sync);
         self.backend.is_some_and(|backend| !best(backend))
     }
 
     /// The number of pieces of a file in flight.
     pub(crate) fn queue(&self) -> usize {
-        let usual = if self.names_backend() {
+        let usual = if self.routes_data_through_backend() {
             Options::QUEUE
         } else {
             1
@@ -291,7 +293,7 @@ impl Options {
 
     /// Whether data must go through a buffer.
     pub(crate) fn through_memory(&self) -> bool {
-        self.direct || self.queue.is_some() || self.names_backend()
+        self.direct || self.queue.is_some() || self.routes_data_through_backend()
     }
 
     /// With force and backups, a file copied onto itself is copied to its backup name.

@@ -126,7 +126,7 @@ impl Queue<'_> {
             buffer.clear();
             buffer.resize(start, 0);
             let read = ReadAt::new(self.pair.source.clone(), Limit::new(buffer, wanted), at);
-            let (result, filled) = worker.call_lazy(read).await;
+            let (result, filled) = worker.call_backend(read).await;
             buffer = filled.into_inner();
             if result
                 .as_ref()

@@ -74,15 +74,15 @@ pub(crate) async fn open_source(
     let failed = entry.source_failure("cannot open", " for reading");
     let waits = expected.is_some_and(|expected| !expected.is_file());
     let opened = if waits {
-        // A FIFO whose data is copied: blocking is right, because nothing can be copied before a
-        // writer opens it.
+        // A FIFO whose data is copied. As in GNU cp, the copy waits here for a writer, and with it
+        // all files of this worker.
         worker.call_blocking(Open::new(entry.source(), flags))
     } else {
         worker.open_source(entry, flags | libc::O_NONBLOCK).await.0
     };
     let file = Arc::new(opened.map_err(failed)?);
     let status = StatFile::new(file.clone());
-    // The inode of an open file is cached, unless a server keeps it.
+    // The inode of an open file is cached, unless a file server keeps it.
     let is_local = entry.storage_class() != StorageClass::Unknown;
     let status = worker.maybe_inline(status, is_local).await;
     let status = status.map_err(entry.source_failure("cannot fstat", ""))?;
@@ -157,7 +157,7 @@ pub(crate) async fn copy(
         && let Some(file) = Arc::into_inner(file)
     {
         // The source was only read, so `close` reports nothing of interest.
-        let _ = worker.call_lazy(Close::new(file)).await;
+        let _ = worker.call_backend(Close::new(file)).await;
     }
     failures.result().map_err(Failure::attributes_only)?;
     Ok(copied)
@@ -207,7 +207,7 @@ async fn sync(worker: &Worker, entry: &Entry, file: &Handle) -> Result<(), Failu
     if !worker.options().fsync {
         return Ok(());
     }
-    let synced = worker.call_lazy(Fsync::new(file.clone())).await;
+    let synced = worker.call_backend(Fsync::new(file.clone())).await;
     synced.map_err(entry.target_failure("cannot sync"))
 }
 
@@ -353,13 +353,14 @@ async fn create(
             .await
     };
     let open = async |name: &OsStr| open_with(libc::O_CREAT | libc::O_EXCL, name).await;
-    let (mut start, mut lock, mut found, mut through_link) = (0, None, None, false);
+    let (mut start, mut lock, mut partial_status, mut through_link) = (0, None, None, false);
     let made = match atomic {
         true if worker.options().resume && !worker.options().attributes_only => {
             match resume::open_target(worker, entry, source, open_with).await {
                 Ok(resumable) => {
                     let resumable = resumable?;
-                    (start, lock, found) = (resumable.start, resumable.lock, resumable.found);
+                    (start, lock, partial_status) =
+                        (resumable.start, resumable.lock, resumable.partial_status);
                     Ok((resumable.file, Some(resumable.name)))
                 }
                 Err(error) => Err(error),
@@ -392,7 +393,7 @@ async fn create(
         current.mode = Some(mode & !process.umask);
     }
     let device = match &entry.directory.info {
-        Some(found) => found.target.device(),
+        Some(directory) => directory.target.device(),
         None => {
             let status = worker.call_target(StatFile::new(file.clone())).await;
             let status = status.map_err(entry.target_failure("cannot fstat"))?;
@@ -400,11 +401,11 @@ async fn create(
             status.device()
         }
     };
-    if let Some(found) = found {
+    if let Some(partial) = partial_status {
         // An earlier run may have set some attributes.
-        current = CurrentAttributes::of(&found, true, true);
-        let narrowed = found.mode() & new_file_mode::OWNER_BITS;
-        if found.mode() & 0o7777 != narrowed {
+        current = CurrentAttributes::of(&partial, true, true);
+        let narrowed = partial.mode() & new_file_mode::OWNER_BITS;
+        if partial.mode() & 0o7777 != narrowed {
             let set = FileRef::Open(file.clone()).set_mode(worker, narrowed);
             set.map_err(entry.target_failure("preserving permissions for"))?;
             current.mode = Some(narrowed);
@@ -440,7 +441,7 @@ async fn cannot_create(worker: &Worker, entry: &Entry, error: io::Error) -> Fail
     }
     let slash = entry.new_name().as_encoded_bytes().ends_with(b"/");
     let error = match error.raw_os_error() {
-        // A trailing slash names a directory, which does not exist.
+        // The kernel says EISDIR; GNU cp reports ENOTDIR.
         Some(number) if slash && number == Errno::ISDIR.raw() => Errno::NOTDIR.into(),
         _ => error,
     };
@@ -539,7 +540,7 @@ async fn set_attributes(
     if let Some(existing) = &target.replaces
         && !preserve.ownership
     {
-        // A process that may not change the owner keeps its own.
+        // If this fails, the file belongs to the process's user.
         let _ = object.set_owner(worker, Some(existing.user()), Some(existing.group()));
     }
     if let Some(creation) = target.creation
@@ -557,7 +558,8 @@ async fn set_attributes(
     verify::file_attributes(worker, entry, source, (names, origin), &object).await;
 }
 
-/// The final mode of a file that does not get its source's mode.
+/// The final mode when `--preserve=mode` is not set: that of the replaced file, or the source's
+/// permissions after umask or default ACL.
 async fn final_mode(
     worker: &Worker,
     entry: &Entry,
@@ -576,7 +578,8 @@ async fn final_mode(
     if creation.through_link {
         return new_file_mode::final_mode_through_link(worker, &target.file, bits).await;
     }
-    // GNU cp adds these permissions after creation, and then applies the umask to all.
+    // If GNU cp created the file with fewer permissions (ownership preserved), it calls
+    // `chmod(mode & ~umask)` at the end, so a default ACL has no say.
     let by_umask = bits & !worker.session.process.umask;
     if preserve.ownership && (by_umask & 0o077 | (creation.mode & !bits)) != 0 {
         return by_umask;
@@ -584,8 +587,9 @@ async fn final_mode(
     new_file_mode::final_mode(worker, entry, bits, 0).await
 }
 
-/// A destination that is not complete. Dropping it removes a file that this copy created, so that
-/// no incomplete file looks complete.
+/// A destination whose data is not complete; emptied before the file is published. Dropping it
+/// removes a file that this copy created, so that no incomplete file looks complete. If the copy is
+/// interrupted, `--resume` keeps a partial file that the next run can continue.
 struct IncompleteTarget<'a> {
     worker: &'a Worker,
     entry: &'a Entry,

@@ -50,7 +50,7 @@ pub(crate) async fn check(
             return SameFile::Proceed;
         }
         let source = worker
-            .call_lazy(StatPath::new(entry.source()).no_follow())
+            .call_backend(StatPath::new(entry.source()).no_follow())
             .await;
         let target = worker
             .call_target(StatPath::new(entry.target()).no_follow())
@@ -110,7 +110,7 @@ async fn check_referents(
     target: &Metadata,
 ) -> SameFile {
     let source = match source.is_symlink() {
-        true => worker.call_lazy(StatPath::new(entry.source())).await,
+        true => worker.call_backend(StatPath::new(entry.source())).await,
         false => Ok(*source),
     };
     let target_is_link = target.is_symlink();
@@ -141,7 +141,7 @@ async fn same_name(worker: &Worker, entry: &Entry) -> bool {
     let (Ok(above_source), Ok(above_target)) = (stat(above_source), stat(above_target)) else {
         return false;
     };
-    let source = worker.call_lazy(above_source).await;
+    let source = worker.call_backend(above_source).await;
     let target = worker.call_target(above_target).await;
     matches!((source, target), (Ok(source), Ok(target)) if identity(&source) == identity(&target))
 }

@@ -31,9 +31,10 @@ pub(crate) struct Session {
     pub(crate) stop: Stop,
     pub(crate) process: Process,
     pub(crate) phase: Arc<Phase>,
-    /// The sources come from a list, which also names the contents of directories.
+    /// Whether the sources come from a list, which also names the contents of directories.
     pub(crate) is_listed: bool,
-    /// Arguments are copied one after the other, because their destinations may overlap.
+    /// Whether entries are copied one after the other: because destinations of arguments may
+    /// overlap, one of several arguments is copied into itself, or the user is asked (`-i`).
     pub(crate) in_order: bool,
 }
 
@@ -60,7 +61,8 @@ impl Process {
     }
 }
 
-/// Reads the umask from `/proc`: `umask(2)` would change it, visibly to other threads.
+/// Reads the umask from `/proc`: `umask(2)` would change it, visibly to other threads. Without
+/// `/proc`, sets it to 077 for a moment: files created meanwhile get fewer permissions, not more.
 fn umask() -> u32 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
@@ -80,8 +82,8 @@ impl Session {
         count(&self.tally.of(0).failures);
     }
 
-    /// The rule for symbolic links of arguments or of directory entries.
-    pub(crate) fn rule(&self, is_argument: bool) -> Follow {
+    /// Returns the rule for symbolic links of arguments or of directory entries.
+    pub(crate) fn follow_rule(&self, is_argument: bool) -> Follow {
         match self.options.follow {
             Follow::Arguments if !is_argument => Follow::Never,
             follow => follow,
@@ -90,6 +92,6 @@ impl Session {
 
     /// Whether a symbolic link is followed.
     pub(crate) fn follows(&self, is_argument: bool) -> bool {
-        self.rule(is_argument) != Follow::Never
+        self.follow_rule(is_argument) != Follow::Never
     }
 }

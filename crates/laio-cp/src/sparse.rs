@@ -31,7 +31,7 @@ pub(crate) async fn copy(
     }
     let now = pair
         .worker
-        .call_lazy(StatFile::new(pair.source.clone()))
+        .call_backend(StatFile::new(pair.source.clone()))
         .await;
     let now = now.map_err(CopyError::Read)?.size();
     set_length(pair, moved.done, moved.bytes, moved.at.max(size.min(now))).await
@@ -132,7 +132,7 @@ async fn copy_extents(
 
 async fn seek(pair: &OpenPair<'_>, whence: Whence) -> io::Result<u64> {
     pair.worker
-        .call_lazy(Seek::new(pair.source.clone(), whence))
+        .call_backend(Seek::new(pair.source.clone(), whence))
         .await
 }
 
@@ -181,7 +181,7 @@ async fn copy_nonzero(pair: &OpenPair<'_>, start: u64, end: u64) -> Result<u64, 
             .min(buffer.capacity() as u64)
             .min(pair.piece_size() as u64) as usize;
         let read = ReadAt::new(pair.source.clone(), Limit::new(buffer, count), at);
-        let (result, filled) = worker.call_lazy(read).await;
+        let (result, filled) = worker.call_backend(read).await;
         buffer = filled.into_inner();
         let count = result.map_err(CopyError::Read)?;
         if count == 0 {

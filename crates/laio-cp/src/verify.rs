@@ -111,7 +111,7 @@ fn source_changed_failure(entry: &Entry) -> Failure {
 }
 
 async fn has_changed(worker: &Worker, source: &Handle, before: &Metadata) -> bool {
-    let now = worker.call_lazy(StatFile::new(source.clone())).await;
+    let now = worker.call_backend(StatFile::new(source.clone())).await;
     let state = |status: &Metadata| (status.size(), status.modified());
     before.is_file() && now.is_ok_and(|now| state(&now) != state(before))
 }

@@ -26,7 +26,7 @@ const NEEDED: u32 = 0o700;
 const MKDIR_BITS: u32 = 0o1777;
 
 /// Creates the destination of a directory, and opens both sides. Returns `None` if there is nothing
-/// to list; the directory has then been left, and its parent notified.
+/// to list: the directory is then finished, and no longer pending in its parent.
 pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Listing>, Failure> {
     let held = worker.open_handles(&mut entry);
     held.map_err(|error| Failure::from_error(error, lost_directory_message(&entry)))?;
@@ -67,7 +67,10 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
             &entry,
             opened.as_ref().ok(),
             status,
-            (is_new, false),
+            TargetState {
+                is_new,
+                is_parent: false,
+            },
         )
         .await?;
         (Some(handle), Some(info))
@@ -81,6 +84,8 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
         .clone()
         .or_else(|| entry.directory.argument.clone());
     if let (true, Some(argument), Some(info)) = (is_new, &argument, &info) {
+        // One directory per argument suffices to detect self-copies, unless the source contains the
+        // destination, or symbolic links may lead into it.
         let first = !argument.has_created_directory.swap(true, Ordering::Relaxed);
         if first || argument.nested || options.follow == Follow::Always {
             session.created.insert(&info.target);
@@ -111,7 +116,8 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
     if lists {
         return Ok(Some(Listing::new(directory, inline)));
     }
-    // The directory is empty but must be finished.
+    // Its entries are not listed (another file system, unreadable, or not recursive), but the
+    // directory must be finished.
     worker.end_entry(&directory);
     Ok(None)
 }
@@ -129,7 +135,8 @@ pub(crate) async fn enter_parents(worker: &Worker, entry: &Entry) -> Result<Entr
     let mut handles = entry.handles().clone();
     inner.add_pending();
     let existing = StatPath::new(entry.path_in_target(above));
-    let stays = worker
+    // Then none of them gets attributes.
+    let all_parents_existed = worker
         .call_target(existing)
         .await
         .is_ok_and(|existing| existing.is_dir());
@@ -147,7 +154,7 @@ pub(crate) async fn enter_parents(worker: &Worker, entry: &Entry) -> Result<Entr
             argument: None,
             handles: Some(handles.clone()),
         };
-        match enter_parent(worker, &part, stays).await {
+        match enter_parent(worker, &part, all_parents_existed).await {
             Ok(entered) => (inner, handles) = entered,
             Err(failure) => {
                 worker.end_entry(&inner);
@@ -180,21 +187,22 @@ fn split_parents(name: &OsStr) -> Option<(&Path, &OsStr, &OsStr)> {
     Some((path.parent()?, path.file_name()?, OsStr::from_bytes(behind)))
 }
 
-/// Enters one parent directory. `stays`: all parent directories exist, so none of them gets
-/// attributes.
+/// Enters one parent directory. If all parent directories of the argument existed, none of them
+/// gets attributes.
 async fn enter_parent(
     worker: &Worker,
     part: &Entry,
-    stays: bool,
+    all_parents_existed: bool,
 ) -> Result<(Arc<Directory>, Handles), Failure> {
     let options = worker.options();
     let (opened, status, _) = open_source(worker, part, true).await?;
-    // Search permission is enough; and it is not needed until an entry is looked up.
+    // A parent that cannot be read is still usable: O_PATH needs no permission on the directory
+    // itself.
     let handle = match &opened {
         Ok(handle) => handle.clone(),
         Err(_) => {
             let open = Open::new(part.source(), libc::O_PATH | libc::O_DIRECTORY);
-            let opened = worker.call_lazy(open).await;
+            let opened = worker.call_backend(open).await;
             Arc::new(opened.map_err(part.source_failure("cannot access", ""))?)
         }
     };
@@ -211,20 +219,31 @@ async fn enter_parent(
         (None, None)
     } else {
         let source = opened.as_ref().ok();
-        let mut made = make_target(worker, part, source, status, (is_new, true)).await;
+        let mut state = TargetState {
+            is_new,
+            is_parent: true,
+        };
+        let mut made = make_target(worker, part, source, status, state).await;
         let exists = |failure: &Failure| {
             failure.error().map(io::Error::kind) == Some(io::ErrorKind::AlreadyExists)
         };
         if is_new && made.as_ref().is_err_and(exists) {
             // Another argument has created the same parent directory.
             is_new = false;
-            made = make_target(worker, part, source, status, (is_new, true)).await;
+            state.is_new = false;
+            made = make_target(worker, part, source, status, state).await;
         }
         let (target, info) = made?;
         if is_new {
             worker.session.created_parents.insert(&info.target);
         }
-        (Some(target), Some(DirectoryInfo { stays, ..info }))
+        (
+            Some(target),
+            Some(DirectoryInfo {
+                keeps_attributes: all_parents_existed,
+                ..info
+            }),
+        )
     };
     let handles = Handles {
         source: Some(handle),
@@ -249,7 +268,7 @@ async fn enter_parent(
     Ok((directory, handles))
 }
 
-/// Describes how both sides are reopened.
+/// Describes how both sides are reopened: the source and the destination.
 fn sides(
     worker: &Worker,
     entry: &Entry,
@@ -291,7 +310,7 @@ pub(crate) async fn open_source(
     match opened {
         Ok(opened) => {
             let handle = Arc::new(opened);
-            let status = worker.call_lazy(StatFile::new(handle.clone())).await;
+            let status = worker.call_backend(StatFile::new(handle.clone())).await;
             let status = status.map_err(entry.source_failure("cannot stat", ""))?;
             Ok((Ok(handle), status, inline))
         }
@@ -300,7 +319,7 @@ pub(crate) async fn open_source(
             if !follow {
                 stat = stat.no_follow();
             }
-            let status = worker.call_lazy(stat).await;
+            let status = worker.call_backend(stat).await;
             let status = status.map_err(entry.source_failure("cannot stat", ""))?;
             if !status.is_dir() {
                 let name = entry.quoted_source();
@@ -334,23 +353,34 @@ fn report_self_copy(worker: &Worker, entry: &Entry) -> Result<(), Failure> {
     )))
 }
 
+/// A destination directory before [`make_target`].
+#[derive(Clone, Copy)]
+struct TargetState {
+    /// It does not exist.
+    is_new: bool,
+    /// It is a parent directory of an argument (`--parents`).
+    is_parent: bool,
+}
+
+/// Creates the destination of a directory if it is new, and opens it.
 async fn make_target(
     worker: &Worker,
     entry: &Entry,
     opened: Option<&Handle>,
     source: Metadata,
-    (is_new, is_parent): (bool, bool),
+    TargetState { is_new, is_parent }: TargetState,
 ) -> Result<(Handle, DirectoryInfo), Failure> {
     let options = worker.options();
     let bits = source.mode() & 0o7777;
     let preserve = options.preserve;
-    // The permissions that GNU cp omits at creation and adds at the end.
-    let added = match (preserve.ownership, is_parent && !preserve.mode) {
+    // The permissions that GNU cp leaves out at creation and adds at the end.
+    let gnu_added_at_end = match (preserve.ownership, is_parent && !preserve.mode) {
         (true, _) => 0o077,
         (false, true) => 0,
         (false, false) => 0o022,
     };
-    let added = bits & added;
+    let gnu_added_at_end = bits & gnu_added_at_end;
+    // The permissions that this copy leaves out at creation.
     let omitted = bits
         & match (preserve.ownership || preserve.mode, options.resume) {
             (true, _) => 0o077,
@@ -366,8 +396,8 @@ async fn make_target(
         made.map_err(entry.target_failure("cannot create directory"))?;
     }
     let mut flags = libc::O_RDONLY | libc::O_DIRECTORY;
-    let is_first = entry.argument.is_none() && entry.directory.info.is_none();
-    if is_new || !(options.keep_directory_symlink || is_first) {
+    let is_outermost_parent = entry.argument.is_none() && entry.directory.info.is_none();
+    if is_new || !(options.keep_directory_symlink || is_outermost_parent) {
         flags |= libc::O_NOFOLLOW;
     }
     let mut target = worker.call_target(Open::new(entry.target(), flags)).await;
@@ -399,7 +429,12 @@ async fn make_target(
             let wanted = bits & MKDIR_BITS;
             Some(
                 (made & 0o2000)
-                    | new_file_mode::final_mode_under(worker, default_acl, wanted, added),
+                    | new_file_mode::final_mode_under(
+                        worker,
+                        default_acl,
+                        wanted,
+                        gnu_added_at_end,
+                    ),
             )
         }
     };
@@ -413,7 +448,7 @@ async fn make_target(
     let info = DirectoryInfo {
         source,
         target,
-        stays: false,
+        keeps_attributes: false,
         mode: mode.filter(|mode| *mode != made),
         default_acl,
         names,
@@ -456,8 +491,8 @@ fn set_final_attributes(worker: &Worker, directory: &Directory, handles: Handles
     let (Some(info), Some(target)) = (&directory.info, handles.target) else {
         return;
     };
-    // Unless another argument has created it: then it gets attributes as if this argument had.
-    if info.stays && !worker.session.created_parents.contains(&info.target) {
+    // An existing parent keeps its attributes, except if another argument of this copy created it.
+    if info.keeps_attributes && !worker.session.created_parents.contains(&info.target) {
         return;
     }
     if worker.options().dry_run || !worker.session.phase.leaves_directories() {

@@ -32,10 +32,10 @@ pub(crate) struct Worker {
     writes: Writes,
     buffers: RefCell<Vec<Vec<u8>>>,
     listings: RefCell<Vec<Listing>>,
-    /// A worker task waits for items of other workers.
-    polls_pool: Cell<bool>,
+    /// Whether a worker task waits for items of other workers.
+    waits_for_pool: Cell<bool>,
     /// The wakers of worker tasks that wait for entries of this worker.
-    idle_tasks: RefCell<Vec<Waker>>,
+    idle_wakers: RefCell<Vec<Waker>>,
     pub(crate) open_directories: RefCell<OpenDirectories>,
     /// The latency of calls on the source.
     pub(crate) latency: Latency,
@@ -64,7 +64,8 @@ pub(crate) fn run(
     arguments: Option<Listing>,
 ) -> io::Result<u64> {
     let options = &session.options;
-    // Sources are opened with O_NONBLOCK, so `open` never waits for the peer of a FIFO.
+    // Sources are opened through the engine with O_NONBLOCK, so `open` never waits for the peer of
+    // a FIFO. Special files whose data is copied are opened by a blocking call.
     let mut engine = laio::Options::new().trust_names(true).settled_rights(true);
     if let Some(backend) = options.backend {
         engine = engine.backend(backend);
@@ -82,8 +83,8 @@ pub(crate) fn run(
         blocking,
         buffers: RefCell::default(),
         listings: RefCell::default(),
-        polls_pool: Cell::new(false),
-        idle_tasks: RefCell::default(),
+        waits_for_pool: Cell::new(false),
+        idle_wakers: RefCell::default(),
         device_limits: RefCell::default(),
         open_directories: RefCell::default(),
         latency: Latency::default(),
@@ -110,7 +111,8 @@ pub(crate) fn run(
                     session.pool.stop();
                 }
                 None => {
-                    // Dropping the tasks cancels their waits and removes partial files.
+                    // Dropping the tasks cancels their waits and removes partial files, except
+                    // those that a later run with `--resume` can continue.
                     tasks.iter().for_each(JoinHandle::abort);
                     return false;
                 }
@@ -120,7 +122,8 @@ pub(crate) fn run(
     });
     let operations = runtime.stats().operations;
     if !completed {
-        // Dropping the runtime would wait for operations on a server that may never answer.
+        // Dropping the runtime would wait for operations on a file server that may never
+        // answer.
         std::mem::forget(runtime);
     }
     Ok(operations)
@@ -140,25 +143,25 @@ async fn worker_task(worker: Rc<Worker>) {
         } else {
             None
         };
-        if let Some(task) = first {
-            worker.start_item(task).await;
+        if let Some(item) = first {
+            worker.start_item(item).await;
         } else if let Some(mut next) = worker.next_entry() {
             entry::copy(&worker, &mut next).await;
             worker.end_entry(&next.directory);
-        } else if let Some(task) = worker.session.pool.pop(worker.index) {
-            worker.start_item(task).await;
+        } else if let Some(item) = worker.session.pool.pop(worker.index) {
+            worker.start_item(item).await;
         } else if let Some(mut listing) = worker.next_unread() {
             listing.read(&worker).await;
             worker.add_listing(listing);
-        } else if let Some(task) = worker.session.pool.steal(worker.index) {
+        } else if let Some(item) = worker.session.pool.steal(worker.index) {
             crate::outcome::count(&worker.counters().stolen);
-            worker.start_item(task).await;
+            worker.start_item(item).await;
         } else {
             worker.wait_for_work().await;
         }
     }
-    let idle_tasks = worker.idle_tasks.take();
-    idle_tasks.into_iter().for_each(Waker::wake);
+    let idle_wakers = worker.idle_wakers.take();
+    idle_wakers.into_iter().for_each(Waker::wake);
 }
 
 impl Worker {
@@ -170,13 +173,18 @@ impl Worker {
         self.session.tally.of(self.index)
     }
 
-    /// Makes a call on the source. If it would block, other files continue.
-    pub(crate) fn call_lazy<O: Operation>(&self, operation: O) -> Submission<O> {
+    /// Makes a call through the back end; if it waits, other files continue. For calls on the
+    /// source, and `fsync` of the destination.
+    pub(crate) fn call_backend<O: Operation>(&self, operation: O) -> Submission<O> {
         submit(operation)
     }
 
-    /// Like [`Worker::call_lazy`]; also returns whether the call was done inline.
-    pub(crate) async fn call_lazy_observed<O: Operation>(&self, operation: O) -> (O::Output, bool) {
+    /// Like [`Worker::call_backend`]; also returns whether the call was done inline, without
+    /// waiting.
+    pub(crate) async fn call_backend_observed<O: Operation>(
+        &self,
+        operation: O,
+    ) -> (O::Output, bool) {
         let mut submission = submit(operation);
         let mut inline = true;
         let output = poll_fn(|context| {
@@ -188,32 +196,33 @@ impl Worker {
     }
 
     /// Makes a call that has no non-blocking form. If its data is probably cached, a blocking call
-    /// is cheaper than a hand-over.
+    /// is cheaper than one in the background.
     pub(crate) async fn maybe_inline<O: Operation>(
         &self,
         operation: O,
         is_in_memory: bool,
     ) -> O::Output {
-        match is_in_memory && !self.has_named_backend() {
+        match is_in_memory && !self.has_backend_other_than_lazy() {
             true => self.call_blocking(operation),
             false => submit(operation).await,
         }
     }
 
-    /// Opens a source; also returns whether the call was done inline. On a fast device, a blocking
-    /// call is cheaper than a hand-over.
+    /// Opens a source; also returns whether the call was done inline: by an attempt, or by a
+    /// blocking call, which may have waited for the device. On a fast device, a blocking call is
+    /// cheaper than one in the background.
     pub(crate) async fn open_source(
         &self,
         entry: &Entry,
         flags: i32,
     ) -> (io::Result<OwnedFd>, bool) {
-        let likely_inline = match entry.storage_class() {
+        let prefers_blocking = match entry.storage_class() {
             StorageClass::Memory => true,
-            StorageClass::Device => self.latency.prefers_blocking_open(),
+            StorageClass::Device => self.latency.next_open_blocks(),
             StorageClass::Unknown => false,
         };
-        if likely_inline && !self.has_named_backend() {
-            // A mount point below may belong to a server.
+        if prefers_blocking && !self.has_backend_other_than_lazy() {
+            // A name below may cross into a network mount: leave that to the backend call (EXDEV).
             let open = Open::new(entry.source(), flags).resolve(libc::RESOLVE_NO_XDEV);
             let started = (entry.storage_class() == StorageClass::Device).then(Instant::now);
             let opened = self.call_blocking(open);
@@ -223,13 +232,15 @@ impl Worker {
             if opened.is_ok() {
                 return (opened, true);
             }
+            // EXDEV (a mount) and any other error: let the back end decide.
         }
-        self.call_lazy_observed(Open::new(entry.source(), flags))
+        self.call_backend_observed(Open::new(entry.source(), flags))
             .await
     }
 
-    /// Whether a back end other than `lazy` was requested.
-    fn has_named_backend(&self) -> bool {
+    /// Whether a back end other than `lazy` was requested, so that calls go through it even where a
+    /// blocking call is cheaper. Unlike for `Options::routes_data_through_backend`, `sync` is one.
+    fn has_backend_other_than_lazy(&self) -> bool {
         let backend = self.options().backend;
         backend.is_some_and(|backend| backend != BackendKind::Lazy)
     }
@@ -265,9 +276,9 @@ impl Worker {
         }
     }
 
-    /// Writes data; through the back end if one is named.
+    /// Writes data; through the back end if one was requested that data must go through.
     pub(crate) async fn write_data<O: Operation>(&self, operation: O) -> O::Output {
-        match self.options().names_backend() {
+        match self.options().routes_data_through_backend() {
             true => submit(operation).await,
             false => self.call_target(operation).await,
         }
@@ -307,8 +318,8 @@ impl Worker {
         None
     }
 
-    /// Ends listings that are read and taken, before new ones start: otherwise all subdirectories
-    /// of a large directory would be open at once.
+    /// Finishes directories whose entries have all been handed out, so that they can be closed
+    /// before others are opened.
     fn end_exhausted_listings(&self) {
         loop {
             let mut listings = self.listings.borrow_mut();
@@ -342,15 +353,15 @@ impl Worker {
         let files = listing.len();
         self.listings.borrow_mut().push(listing);
         // The calling task takes the first entry itself.
-        let mut idle_tasks = self.idle_tasks.borrow_mut();
-        for _ in 0..(files + count).saturating_sub(1).min(idle_tasks.len()) {
-            if let Some(waker) = idle_tasks.pop() {
+        let mut idle_wakers = self.idle_wakers.borrow_mut();
+        for _ in 0..(files + count).saturating_sub(1).min(idle_wakers.len()) {
+            if let Some(waker) = idle_wakers.pop() {
                 waker.wake();
             }
         }
     }
 
-    /// Starts a work item, which takes over the parent's pending count.
+    /// Starts a work item. The item counts as one pending entry of its parent until it ends.
     async fn start_item(&self, item: WorkItem) {
         let entry = match item {
             WorkItem::Directory(entry) => entry,
@@ -387,14 +398,14 @@ impl Worker {
     /// Waits for work. One worker task waits for items of other workers, the others for entries of
     /// this one.
     async fn wait_for_work(&self) {
-        let polls_pool = !self.polls_pool.replace(true);
+        let waits_for_pool = !self.waits_for_pool.replace(true);
         let mut asleep = false;
         poll_fn(|context| {
             if std::mem::replace(&mut asleep, true) {
                 return Poll::Ready(());
             }
-            if !polls_pool {
-                self.idle_tasks.borrow_mut().push(context.waker().clone());
+            if !waits_for_pool {
+                self.idle_wakers.borrow_mut().push(context.waker().clone());
             } else if !self
                 .session
                 .pool
@@ -405,10 +416,10 @@ impl Worker {
             Poll::Pending
         })
         .await;
-        if polls_pool {
-            self.polls_pool.set(false);
+        if waits_for_pool {
+            self.waits_for_pool.set(false);
             // Another task takes over waiting for other workers.
-            let next = self.idle_tasks.borrow_mut().pop();
+            let next = self.idle_wakers.borrow_mut().pop();
             next.into_iter().for_each(Waker::wake);
         }
     }

@@ -1,10 +1,10 @@
-//! Step 1: accepting connections.
+//! Accepting connections.
 
 use crate::connection::Connection;
 use crate::io_contexts;
 use crate::messages::print;
 use crate::observe::{self, Stage};
-use crate::options::{Limits, Step};
+use crate::options::{IoStep, Limits};
 use crate::resource_exhaustion::ExhaustionWarning;
 use crate::worker::{ConnectionState, Worker};
 use laio::ops::{Accept, Readiness};
@@ -30,14 +30,18 @@ pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor, tls: bool) 
     let (exhaustion_warning, mut warned) = (ExhaustionWarning::default(), false);
     let mut last = Limits::ACCEPTS_AFTER_STOP;
     loop {
-        race(worker.wait_for_slot(&listener), worker.stopped()).await;
-        if worker.is_stopping() {
+        race(
+            worker.wait_for_slot(&listener),
+            worker.wait_until_draining(),
+        )
+        .await;
+        if worker.is_draining() {
             if last == 0 {
                 return;
             }
             last -= 1;
         }
-        let accepted = io_contexts::submit(Step::Accept, Accept::new(listener.clone())).await;
+        let accepted = io_contexts::submit(IoStep::Accept, Accept::new(listener.clone())).await;
         match accepted {
             Ok((socket, peer)) => {
                 #[cfg(test)]
@@ -48,7 +52,7 @@ pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor, tls: bool) 
                 let peer = peer.and_then(|peer| peer.inet()).map(|peer| peer.ip());
                 start(&worker, socket, peer, tls).await;
             }
-            Err(error) if worker.is_stopping() => {
+            Err(error) if worker.is_draining() => {
                 let aborted = is(&error, Errno::CONNABORTED);
                 if !aborted && !worker.evict_for_descriptor(&error).await {
                     return;
@@ -56,8 +60,8 @@ pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor, tls: bool) 
             }
             Err(error) if is(&error, Errno::AGAIN) => {
                 let readable = Readiness::readable(listener.clone());
-                let readable = io_contexts::submit(Step::Accept, readable);
-                race(readable, worker.stopped()).await;
+                let readable = io_contexts::submit(IoStep::Accept, readable);
+                race(readable, worker.wait_until_draining()).await;
             }
             // The client has closed the connection already.
             Err(error) if is(&error, Errno::CONNABORTED) => {}
@@ -67,7 +71,11 @@ pub(crate) async fn accept(worker: Rc<Worker>, listener: Descriptor, tls: bool) 
                     continue;
                 }
                 warned |= exhaustion_warning.warn("cannot accept connections for now", &error);
-                let _ = race(laio_rt::time::sleep(EXHAUSTION_PAUSE), worker.stopped()).await;
+                let _ = race(
+                    laio_rt::time::sleep(EXHAUSTION_PAUSE),
+                    worker.wait_until_draining(),
+                )
+                .await;
             }
         }
     }
@@ -130,7 +138,7 @@ async fn start(worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>, tls: 
     let _ = sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(receive));
     let _ = sockopt::set_socket_timeout(&socket, Timeout::Send, Some(send));
     let _interruptible = worker.interruptible(&socket);
-    worker.count();
+    worker.next_number();
     let Ok(stream) = worker.stream(socket, tls) else {
         return;
     };

@@ -101,8 +101,9 @@ impl Worker {
         }
     }
 
-    /// Opens the file of a name. For a directory opens its index, whose name is then in `name`, or
-    /// else the directory itself if it may be listed.
+    /// Opens the file of a name. If the request path ends in a slash, opens the first existing
+    /// index file; `name` is then its name. Without one, opens the directory itself if it may be
+    /// listed.
     async fn lookup(
         &self,
         ctx: RequestContext<'_>,
@@ -129,15 +130,16 @@ impl Worker {
                 return Ok(kind);
             }
         }
-        // The name is a file with a slash after it: not found, as in the kernel (ENOTDIR).
+        // A directory without index file that may not be listed, or a file with a slash after it:
+        // not found, as in the kernel (ENOTDIR).
         Err(rustix::io::Errno::NOENT.into())
     }
 
-    /// Answers for a name that does not exist: with the fallback page of an application that
-    /// handles addresses itself, or 404.
+    /// Answers for a name that does not exist: with the fallback page of a single-page application
+    /// (client-side routing), or 404.
     async fn not_found(&self, ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Reply {
         let ctx = RequestContext {
-            by_accept: ctx.site.fallback.is_some(),
+            varies_by_accept: ctx.site.fallback.is_some(),
             ..ctx
         };
         if let Some(fallback) = &ctx.site.fallback
@@ -177,8 +179,9 @@ impl Worker {
     }
 }
 
-/// Returns status and text for a file that cannot be opened. A file that exists but must not be
-/// seen looks like a missing one.
+/// Returns status and text for a file that cannot be opened. A path through a symbolic link that
+/// the site does not follow, or out of the root, looks like a missing file. A file without read
+/// permission gives 403.
 fn explain(error: &io::Error) -> (Status, &'static str) {
     use rustix::io::Errno;
     if error.kind() == io::ErrorKind::TimedOut {

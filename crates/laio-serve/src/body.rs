@@ -1,4 +1,4 @@
-//! Step 6: sending the answer.
+//! Sending the answer.
 
 use crate::contents::Contents;
 use crate::io_contexts;
@@ -17,8 +17,9 @@ impl Worker {
     /// with the first bytes of the file.
     ///
     /// # Errors
-    /// Returns the errors of reading and sending. `UnexpectedEof` if the file has become shorter than the
-    /// announced length: the connection must end, so that the client notices the truncation.
+    /// Returns the errors of reading and sending. `UnexpectedEof` if the file has become shorter
+    /// than the announced length: the connection must end, so that the client notices the
+    /// truncation.
     pub(crate) async fn send(
         &self,
         stream: &Stream,
@@ -36,7 +37,7 @@ impl Worker {
             }
             Body::Parts(contents, parts) => self.send_parts(stream, out, &contents, &parts).await,
             Body::Gzip(mut gzip) => {
-                let (mut out, framed) = (out, !stream.is_self_delimiting());
+                let (mut out, framed) = (out, !stream.is_http2_stream());
                 loop {
                     let last = self.next_chunk(&mut gzip, &mut out, framed).await?;
                     out = self.send_all(stream, out).await?;
@@ -56,11 +57,11 @@ impl Worker {
         contents: &Contents,
         range: ByteRange,
     ) -> io::Result<Vec<u8>> {
-        if range.len() > Limits::SENDFILE_TURN {
+        if range.len() > Limits::SENDFILE_BYTES_BEFORE_YIELD {
             // The first piece is long, and many requests may start at once.
             laio_rt::give_way().await;
         }
-        if let Some(ends) = self.by_kernel(stream, contents) {
+        if let Some(ends) = self.transfer_descriptors(stream, contents) {
             return self.send_by_kernel(stream, ends, out, range).await;
         }
         let (mut offset, mut sent) = (range.start, 0);
@@ -87,7 +88,7 @@ impl Worker {
             }
             offset += count;
             sent += count;
-            if sent >= Limits::TURN && offset < range.end {
+            if sent >= Limits::BYTES_BEFORE_YIELD && offset < range.end {
                 sent = 0;
                 laio_rt::give_way().await;
             }

@@ -1,15 +1,17 @@
 //! A cache of files that are requested often: the contents of small files, the descriptors of
-//! larger ones. A changed file is never served from it.
+//! larger ones. A changed file is never served from it, except after changes that cause no inotify
+//! event (see [`Limits::MAX_AGE`]).
 //!
-//! A file is cached at its second request, in this order: watch the directories of its path, open
-//! the file, watch it, read it. So the kernel queues an inotify event for every change of the file
-//! or its path since before the file was opened. Pending inotify events are processed before
-//! answering any request received after them. Files without reliable inotify events are not cached:
-//! those on network and FUSE file systems, and those whose path contains symbolic links.
+//! A file is cached when its name was requested before, in this order: watch the directories of its
+//! path, open the file, watch it, read it. So the kernel queues an inotify event for every change
+//! of the path since before the file was opened, and for every change of the contents since before
+//! they were read. Pending inotify events are processed before answering any request received after
+//! them. Files without reliable inotify events are not cached: only files on the local file system
+//! types that `reports_changes` lists are, and none whose path contains symbolic links.
 
 mod admission;
 mod inotify;
-mod lru;
+mod store;
 
 use crate::contents::Contents;
 use crate::open::{FileKind, Opened, examine, open_below};
@@ -21,13 +23,13 @@ use crate::worker::Worker;
 use admission::{Admission, AdmissionFilter};
 use inotify::{FileEvent, Watch, Watches};
 use laio_rt::Descriptor;
-use lru::{CachedFile, Lru};
 use rustix::fs::{OFlags, ResolveFlags};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
 use std::time::Instant;
+use store::{CachedFile, CachedFiles};
 
 impl Worker {
     /// Returns the cached file of a name, or caches it if it is requested often.
@@ -41,12 +43,12 @@ impl Worker {
         match cache.lookup(site.number, name) {
             CacheLookup::Hit(opened) => Ok(Some(FileKind::File(opened))),
             CacheLookup::Miss => Ok(None),
-            CacheLookup::Admit => {
+            CacheLookup::Admit(_refill) => {
                 let found = self.cache_file(cache, site, name).await;
                 if !matches!(found, Ok(Some(FileKind::File(_)))) {
                     let state = &mut *cache.state.borrow_mut();
                     state.admission.refuse(name);
-                    state.lru.remove(site.number, name);
+                    state.files.remove(site.number, name);
                 }
                 found
             }
@@ -139,7 +141,7 @@ pub(crate) struct Cache {
 type Directory = (usize, Box<[u8]>);
 
 struct State {
-    lru: Lru,
+    files: CachedFiles,
     admission: AdmissionFilter,
     /// The watched directories of each site, by name.
     directories: Vec<HashMap<Box<[u8]>, Watch>>,
@@ -153,11 +155,29 @@ struct State {
 }
 
 /// The result of looking up a name.
-enum CacheLookup {
+enum CacheLookup<'a> {
     Hit(Opened),
-    /// Not cached, but requested before.
-    Admit,
+    /// Not cached, but requested before; or cached for too long.
+    Admit(Refill<'a>),
     Miss,
+}
+
+/// One request's attempt to cache a file. On drop, removes an expired entry of the name that the
+/// attempt has not replaced, so that an expired entry is refilled or removed.
+struct Refill<'a> {
+    cache: &'a Cache,
+    site: usize,
+    name: &'a [u8],
+}
+
+impl Drop for Refill<'_> {
+    fn drop(&mut self) {
+        let files = &mut self.cache.state.borrow_mut().files;
+        let file = files.get(self.site, self.name);
+        if file.is_some_and(|file| file.expired.get()) {
+            files.remove(self.site, self.name);
+        }
+    }
 }
 
 impl Cache {
@@ -173,7 +193,7 @@ impl Cache {
         Some(Cache {
             watches: Rc::new(Watches::new().ok()?),
             state: RefCell::new(State {
-                lru: Lru::new(&limits, sites),
+                files: CachedFiles::new(&limits, sites),
                 admission: AdmissionFilter::new(Limits::NAMES),
                 directories: (0..sites).map(|_| HashMap::new()).collect(),
                 names: HashMap::new(),
@@ -192,28 +212,36 @@ impl Cache {
         self.hits.get()
     }
 
-    fn lookup(&self, site: usize, name: &[u8]) -> CacheLookup {
+    fn lookup<'a>(&'a self, site: usize, name: &'a [u8]) -> CacheLookup<'a> {
         self.drain_events();
+        let refill = || Refill {
+            cache: self,
+            site,
+            name,
+        };
         let state = &mut *self.state.borrow_mut();
-        if let Some(file) = state.lru.get(site, name) {
+        if let Some(file) = state.files.get(site, name) {
             if let Some(opened) = self.fresh(file, state.now) {
                 return CacheLookup::Hit(opened);
             }
-            // This request reopens the file; until then, other requests may use the cached one.
-            file.since.set(state.now);
-            return CacheLookup::Admit;
+            // This request reopens the file; until then, other requests may use the cached one, but
+            // only once for `MAX_AGE`.
+            if !file.expired.replace(true) {
+                file.since.set(state.now);
+            }
+            return CacheLookup::Admit(refill());
         }
         match state.admission.record(name, state.now) {
             Admission::First | Admission::Refused => CacheLookup::Miss,
-            Admission::Again => CacheLookup::Admit,
+            Admission::Again => CacheLookup::Admit(refill()),
         }
     }
 
-    /// Returns a cached file.
+    /// Returns a cached file, and counts a hit, even if the caller then answers without the cache.
     pub(crate) fn get(&self, site: usize, name: &[u8]) -> Option<Opened> {
         self.drain_events();
         let state = self.state.borrow();
-        self.fresh(state.lru.get(site, name)?, state.now)
+        self.fresh(state.files.get(site, name)?, state.now)
     }
 
     fn fresh(&self, file: &CachedFile, now: Instant) -> Option<Opened> {
@@ -225,13 +253,20 @@ impl Cache {
         Some(file.opened.clone())
     }
 
-    /// Drains the inotify queue once per executor turn. Requests that completed in the background
-    /// arrived before the turn started, so one drain covers them.
+    /// Processes the pending inotify events. A receive that finished in the background delivered
+    /// its bytes before this turn, so one drain per turn covers it. A receive that finished inline
+    /// needs another drain ([`RECEIVED`]).
     fn drain_events(&self) {
         let turn = laio_rt::turn();
         if self.turn.replace(turn) == turn && !RECEIVED.take() {
             return;
         }
+        self.drain_now();
+    }
+
+    /// Processes the pending inotify events, even if this turn has done so before.
+    fn drain_now(&self) {
+        self.turn.set(laio_rt::turn());
         RECEIVED.set(false);
         let state = &mut *self.state.borrow_mut();
         state.now = Instant::now();
@@ -254,8 +289,8 @@ impl Cache {
         self.state.borrow().directories[site].contains_key(directory)
     }
 
-    /// Watches a directory. Returns false if the event number is no longer `events_before`, because the
-    /// opened directory may have lost its name, or if the directory cannot be watched.
+    /// Watches a directory. Returns false if it cannot be watched, or if any event was processed
+    /// since `events_before`: the directory may have been renamed between open and watch.
     fn watch(
         &self,
         events_before: u64,
@@ -287,21 +322,21 @@ impl Cache {
         true
     }
 
-    /// Caches a file, if the event number is still `events_before`.
+    /// Caches a file, unless any event was processed since `events_before`.
     fn insert(&self, events_before: u64, site: usize, name: &[u8], opened: &Opened, watch: Watch) {
-        self.turn.set(u64::MAX);
-        self.drain_events();
+        self.drain_now();
         if self.watches.event_count() != events_before {
             return;
         }
         let state = &mut *self.state.borrow_mut();
         let since = state.now;
-        state.lru.insert(CachedFile {
+        state.files.insert(CachedFile {
             site,
             name: name.into(),
             opened: opened.clone(),
             watch,
             since: Cell::new(since),
+            expired: Cell::new(false),
             requested: Cell::new(false),
         });
     }
@@ -317,12 +352,12 @@ impl State {
                 for (site, directory) in directories {
                     let mut name = directory.to_vec();
                     enter(&mut name, file);
-                    self.lru.remove(site, &name);
+                    self.files.remove(site, &name);
                     self.drop_directory(site, &name);
                 }
             }
             FileEvent::Itself(watch) => {
-                self.lru.remove_watched(watch);
+                self.files.remove_watched(watch);
                 for (site, directory) in self.names.get(&watch).cloned().unwrap_or_default() {
                     self.drop_directory(site, &directory);
                 }
@@ -339,7 +374,7 @@ impl State {
             let rest = other.strip_prefix(name);
             rest.is_some_and(|rest| name.is_empty() || rest.is_empty() || rest[0] == b'/')
         };
-        self.lru
+        self.files
             .remove_if(|file| file.site == site && is_below(&file.name));
         let names = &mut self.names;
         self.directories[site].retain(|directory, watch| {
@@ -355,7 +390,7 @@ impl State {
     }
 
     fn clear(&mut self) {
-        self.lru.remove_if(|_| true);
+        self.files.remove_if(|_| true);
         self.directories.iter_mut().for_each(HashMap::clear);
         self.names.clear();
         self.cleared_at = Some(self.now);
@@ -368,8 +403,9 @@ fn directories(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::once(&name[..0]).chain(slashes.map(|(at, _)| &name[..at]))
 }
 
-/// Whether inotify reports all changes of a file. On network and FUSE file systems other clients
-/// can change it without an event.
+/// Whether the file is on one of the file system types whose changes all pass through this kernel,
+/// which reports them by inotify, except those that [`Limits::MAX_AGE`] names. On network and FUSE
+/// file systems, other clients can change a file without an event.
 fn reports_changes(file: &Descriptor) -> bool {
     laio_rt::with_context(|context| {
         context.mount_of(file).is_some_and(|mount| {
@@ -408,7 +444,56 @@ pub(crate) fn note_received(turn: u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::directories;
+    use super::*;
+    use std::fs::File;
+    use std::os::fd::OwnedFd;
+
+    #[test]
+    fn an_expired_file_that_is_not_refilled_is_removed() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let path = dir.path().join("file");
+        std::fs::write(&path, "contents").unwrap();
+        laio_rt::Runtime::new(laio::Options::new())
+            .unwrap()
+            .block_on(async {
+                let cache = Cache::new(&Limits::default(), 1, 1).unwrap();
+                let insert = async |events_before| {
+                    let file = Descriptor::from(OwnedFd::from(File::open(&path).unwrap()));
+                    let watch = cache.watches.watch(&file, Watches::FILE).unwrap();
+                    let Ok(FileKind::File(opened)) = examine(file).await else {
+                        panic!("the file is a regular one");
+                    };
+                    cache.insert(events_before, 0, b"file", &opened, watch);
+                };
+                let expire = || {
+                    let state = cache.state.borrow();
+                    let file = state.files.get(0, b"file").unwrap();
+                    file.since
+                        .set(state.now.checked_sub(Limits::MAX_AGE).unwrap());
+                };
+                let is_hit = || matches!(cache.lookup(0, b"file"), CacheLookup::Hit(_));
+                insert(cache.event_count()).await;
+                assert!(is_hit());
+
+                expire();
+                let lookup = cache.lookup(0, b"file");
+                assert!(matches!(lookup, CacheLookup::Admit(_)));
+                assert!(is_hit(), "other requests use the file during the refill");
+                insert(cache.event_count()).await;
+                drop(lookup);
+                assert!(is_hit(), "refilled");
+
+                expire();
+                let lookup = cache.lookup(0, b"file");
+                assert!(matches!(lookup, CacheLookup::Admit(_)));
+                let events_before = cache.event_count();
+                cache.watches.count_event();
+                insert(events_before).await;
+                drop(lookup);
+                assert!(!is_hit(), "not refilled, because of an event");
+                assert!(cache.get(0, b"file").is_none());
+            });
+    }
 
     #[test]
     fn directories_of_a_path() {

@@ -22,7 +22,7 @@ impl Gzip {
     /// Level 9 takes three times as long to save one percent.
     const LEVEL: Compression = Compression::new(5);
     /// Bytes of the file compressed at a time.
-    const PIECE: usize = Limits::PIECE / 2;
+    const PIECE: usize = Limits::CHUNK / 2;
 
     pub(crate) fn new(contents: Contents, size: u64, permit: Permit) -> Gzip {
         Gzip {
@@ -41,8 +41,8 @@ impl Worker {
     /// bare. Returns whether it was the last.
     ///
     /// # Errors
-    /// Returns the errors of reading. `UnexpectedEof` if the file has become shorter: the last chunk is then
-    /// missing, so the client notices the truncation.
+    /// Returns the errors of reading. `UnexpectedEof` if the file has become shorter: the last
+    /// chunk is then missing, so the client notices the truncation.
     pub(crate) async fn next_chunk(
         &self,
         gzip: &mut Gzip,

@@ -12,7 +12,7 @@ use crate::reply::{Body, Reply, RequestContext};
 use crate::stream::Stream;
 use crate::tls::is_plain_http;
 use crate::upstream;
-use crate::worker::{ConnectionState, Idle, Worker};
+use crate::worker::{ConnectionState, DrainState, Worker};
 use laio_http::log::LogRecord;
 use laio_http::response::CONTINUE;
 use laio_http::{BodySkip, Parsed, Request, Status, parse};
@@ -119,31 +119,33 @@ impl Connection {
                 }
                 Err(_) => break,
                 Ok(Next::Linger) => {
-                    self.connection_state.mark_idle();
+                    self.connection_state.mark_evictable();
                     self.worker.linger(&self.stream).await;
                     break;
                 }
             }
-            // The back end sync runs no other task while this one waits.
+            // With the back end sync nothing else suspends this task; let the log writer and the
+            // stop signal run.
             if self.worker.is_sync() {
                 laio_rt::yield_now().await;
             }
         }
     }
 
-    /// Waits until a request begins. Returns false if the connection ends first.
+    /// Waits until a request begins. Returns false if the connection should end first: the client
+    /// closed it, it was idle for too long, it was evicted, or the worker closes idle connections.
     async fn wait_for_request(&mut self) -> io::Result<bool> {
         if !self.input.is_empty() {
-            self.connection_state.set_idle(Idle::No);
+            self.connection_state.set_drain_state(DrainState::InRequest);
             return Ok(true);
         }
-        let idle = if self.answered {
-            Idle::Between
+        let drain_state = if self.answered {
+            DrainState::Between
         } else {
-            Idle::New
+            DrainState::New
         };
-        self.connection_state.set_idle(idle);
-        if self.worker.closes_when(idle) {
+        self.connection_state.set_drain_state(drain_state);
+        if self.worker.closes_when(drain_state) {
             return Ok(false);
         }
         let input = std::mem::take(&mut self.input);
@@ -183,7 +185,8 @@ impl Connection {
         let (request, head_len) = loop {
             match parse(&input, &worker.limits().head) {
                 Ok(Parsed::Complete { request, head_len }) => break (request, head_len),
-                Ok(Parsed::Partial) => self.connection_state.mark_idle(),
+                Ok(Parsed::Partial) => self.connection_state.mark_evictable(),
+                // The HTTP/2 preface is not a valid HTTP/1.1 head.
                 Err(_) if number == 1 && worker.http2().is_some() && http2::begins(&input) => {
                     self.input = input;
                     return Ok(Next::Multiplex);
@@ -203,12 +206,12 @@ impl Connection {
                 ReceivedMore::Bytes(input) => input,
                 ReceivedMore::Closed => return Ok(Next::End),
                 ReceivedMore::TooSlow => {
-                    let detail = "The request did not come in time.";
+                    let detail = "The request did not arrive in time.";
                     return self.refuse(Status::REQUEST_TIMEOUT, detail).await;
                 }
             };
         };
-        self.connection_state.mark_busy();
+        self.connection_state.mark_not_evictable();
         observe::since(Stage::Receive, started);
         let site = worker.sites.of(request.host);
         let (date, second) = worker.now();
@@ -219,15 +222,15 @@ impl Connection {
             second,
             keep_alive: request.keep_alive
                 && !last
-                && !worker.is_stopping()
+                && !worker.is_draining()
                 && self.connection_state.may_keep_alive(),
-            by_accept: false,
+            varies_by_accept: false,
         };
         if let Ok(path) = &request.path
             && let Some(route) = upstream::route(&site.routes, path)
         {
-            let behind = input[head_len..].to_vec();
-            return self.forward(ctx, route, path, started, behind).await;
+            let after_head = input[head_len..].to_vec();
+            return self.forward(ctx, route, path, started, after_head).await;
         }
         // Parse the received part of the body before answering, so that bad framing can be refused.
         let skip =
@@ -241,9 +244,10 @@ impl Connection {
                 return self.refuse(rejection.status(), rejection.detail()).await;
             }
         };
-        // The client waits for 100 Continue, and the answer does not need the body. After a final
-        // answer only the client knows whether it still sends the body (RFC 9110, section 10.1.1),
-        // so the connection cannot be reused.
+        // The client waits for 100 Continue, and the answer does not need the body. GET and HEAD
+        // get 100 Continue, and their body is discarded, so the connection can be reused. Other
+        // methods get only a final answer, after which only the client knows whether it still sends
+        // the body (RFC 9110, section 10.1.1), so the connection cannot be reused.
         let waits = request.expects_continue && input.len() == head_len;
         if waits && !matches!(request.method.as_str(), "GET" | "HEAD") {
             ctx.keep_alive = false;
@@ -265,12 +269,16 @@ impl Connection {
         worker.buffer_pool.put_back(Buffers { output, name });
         self.answered = true;
         input.drain(..used);
-        if self.stream.is_self_delimiting() {
+        if self.stream.is_http2_stream() {
             return Ok(Next::End);
         }
         if !keep_alive {
-            let quiet = input.is_empty() && skip.is_done();
-            return Ok(if quiet { Next::End } else { Next::Linger });
+            let nothing_unread = input.is_empty() && skip.is_done();
+            return Ok(if nothing_unread {
+                Next::End
+            } else {
+                Next::Linger
+            });
         }
         if skip.is_done() {
             self.input = input;
@@ -290,7 +298,8 @@ impl Connection {
         self.worker.http2().is_some() && self.stream.plain().is_some()
     }
 
-    /// Receives more of a request head. `started` is when its first bytes arrived.
+    /// Receives more of a request head. `started` is when its first bytes arrived; `None`: nothing
+    /// has arrived.
     async fn receive_more(
         &self,
         input: Vec<u8>,
@@ -316,7 +325,7 @@ impl Connection {
         match received {
             Ok(input) if input.len() == before => Ok(ReceivedMore::Closed),
             Ok(input) => {
-                self.connection_state.set_idle(Idle::No);
+                self.connection_state.set_drain_state(DrainState::InRequest);
                 Ok(ReceivedMore::Bytes(input))
             }
             Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(match started {

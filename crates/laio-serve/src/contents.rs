@@ -2,7 +2,7 @@
 
 use crate::io_contexts;
 use crate::observe::{self, Stage};
-use crate::options::Step;
+use crate::options::IoStep;
 use crate::resident::OpenFile;
 use crate::worker::Worker;
 use laio::ops::{Limit, ReadAt, Sink};
@@ -34,7 +34,8 @@ impl Worker {
     /// Appends at most `most` bytes of a file to the buffer.
     ///
     /// # Errors
-    /// Returns the errors of reading; `TimedOut` when it takes too long, `UnexpectedEof` at the end of the file.
+    /// Returns the errors of reading; `TimedOut` when it takes too long, `UnexpectedEof` at the end
+    /// of the file.
     pub(crate) async fn read(
         &self,
         contents: &Contents,
@@ -72,9 +73,9 @@ impl Worker {
         let mut direct = io_contexts::reads_directly();
         loop {
             let begun = observe::begin();
-            let permit = self.concurrency.permit(Step::FileRead).await;
+            let permit = self.concurrency.permit(IoStep::FileRead).await;
             let read = ReadAt::new(file.clone(), buffer, offset);
-            let read = io_contexts::submit(Step::FileRead, read);
+            let read = io_contexts::submit(IoStep::FileRead, read);
             let read = laio_rt::time::timeout(self.limits().read_time, read).await;
             drop(permit);
             observe::end(Stage::Read, begun);

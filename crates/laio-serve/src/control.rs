@@ -274,7 +274,7 @@ impl Service {
             Ok(served) => {
                 self.served.connections += served.connections;
                 self.served.requests += served.requests;
-                self.served.kept += served.kept;
+                self.served.cache_hits += served.cache_hits;
                 self.served.log_lines_lost += served.log_lines_lost;
             }
             Err(why) if present && self.level == Level::Serving => {

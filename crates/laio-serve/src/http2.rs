@@ -11,7 +11,7 @@ pub(crate) use exchange::Exchange;
 use crate::connection::Connection;
 use crate::options::{Http2, Limits};
 use crate::stream::Stream;
-use crate::worker::{ConnectionState, Idle, Worker};
+use crate::worker::{ConnectionState, DrainState, Worker};
 use bytes::Bytes;
 use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream};
@@ -90,7 +90,7 @@ pub(crate) async fn serve(
     let end = connection.serve().await;
     connection_state.set_closes_itself(false);
     if end == End::Linger {
-        connection_state.mark_idle();
+        connection_state.mark_evictable();
         worker.linger(&Stream::Plain(socket)).await;
     }
 }
@@ -218,7 +218,7 @@ impl Http2Connection {
         if self.state.connection_state.is_evicted() {
             return Poll::Ready(Event::Evicted);
         }
-        if self.worker.is_stopping() {
+        if self.worker.is_draining() {
             self.connection.graceful_shutdown();
         }
         // A request that the client has reset no longer counts for the protocol, but its task is
@@ -254,8 +254,10 @@ impl Http2Connection {
         let connection =
             Connection::for_http2_stream(self.worker.clone(), stream, head, self.peer.clone());
         let (state, worker) = (self.state.clone(), self.worker.clone());
-        state.connection_state.set_idle(Idle::No);
-        state.connection_state.mark_busy();
+        state
+            .connection_state
+            .set_drain_state(DrainState::InRequest);
+        state.connection_state.mark_not_evictable();
         let running = exchange.clone();
         let task = laio_rt::spawn(async move {
             match race(exchange.reset_by_client(), connection.answer_one()).await {
@@ -263,7 +265,11 @@ impl Http2Connection {
                 Either::Right(whole) => {
                     exchange.end(whole);
                     state.windows.borrow_mut().watch(id);
-                    race(exchange.read_rest(worker.limits()), worker.stopped()).await;
+                    race(
+                        exchange.read_rest(worker.limits()),
+                        worker.wait_until_draining(),
+                    )
+                    .await;
                 }
             }
             state.ended(id);
@@ -294,7 +300,7 @@ impl Http2Connection {
 
 impl Http2State {
     fn new(connection_state: Rc<ConnectionState>) -> Http2State {
-        connection_state.set_idle(Idle::New);
+        connection_state.set_drain_state(DrainState::New);
         Http2State {
             connection_state,
             tasks: RefCell::default(),
@@ -310,11 +316,11 @@ impl Http2State {
         self.tasks.borrow_mut().remove(&id);
         self.windows.borrow_mut().forget(id);
         self.active.set(Instant::now());
-        let idle = match self.tasks.borrow().is_empty() {
-            true => Idle::Between,
-            false => Idle::No,
+        let drain_state = match self.tasks.borrow().is_empty() {
+            true => DrainState::Between,
+            false => DrainState::InRequest,
         };
-        self.connection_state.set_idle(idle);
+        self.connection_state.set_drain_state(drain_state);
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }

@@ -202,8 +202,8 @@ fn evict(state: &mut State, since: u64, number: u64) -> bool {
 }
 
 impl ConnectionSlot {
-    /// Marks the connection as idle, if it is not already.
-    pub(crate) fn mark_idle(&self) {
+    /// Marks the connection as waiting for its client, if it is not already.
+    pub(crate) fn mark_evictable(&self) {
         let since = &self.idle_state.since;
         if self.evict_when_idle.get() {
             return since.store(EVICTED, Ordering::Release);
@@ -217,8 +217,9 @@ impl ConnectionSlot {
         }
     }
 
-    /// Marks the connection as busy. If it was just evicted, it ends after this request instead.
-    pub(crate) fn mark_busy(&self) {
+    /// Marks the connection as not evictable. If it was just evicted, it ends after this request
+    /// instead.
+    pub(crate) fn mark_not_evictable(&self) {
         let before = self.idle_state.since.swap(BUSY, Ordering::AcqRel);
         if before == EVICTED {
             self.evict_when_idle.set(true);
@@ -282,10 +283,10 @@ mod tests {
         let slots = slots(3);
         let connections: Vec<_> = (0..3).map(|_| slots.admit(5)).collect();
         // The first is busy; the second was busy and is idle since later than the third.
-        connections[0].mark_busy();
-        connections[1].mark_busy();
+        connections[0].mark_not_evictable();
+        connections[1].mark_not_evictable();
         std::thread::sleep(Duration::from_millis(20));
-        connections[1].mark_idle();
+        connections[1].mark_evictable();
         let fourth = slots.admit(6);
         let left = |connections: &[ConnectionSlot]| {
             connections
@@ -306,12 +307,14 @@ mod tests {
     fn without_idle_connections_the_next_idle_one_is_evicted() {
         let slots = slots(2);
         let connections: Vec<_> = (0..2).map(|_| slots.admit(5)).collect();
-        connections.iter().for_each(ConnectionSlot::mark_busy);
+        connections
+            .iter()
+            .for_each(ConnectionSlot::mark_not_evictable);
         let third = slots.admit(6);
-        third.mark_busy();
+        third.mark_not_evictable();
         assert!(!third.may_keep_alive() && !slots.has_capacity(&slots.state.lock().unwrap()));
         assert!(!slots.evict_longest_idle());
-        connections[1].mark_idle();
+        connections[1].mark_evictable();
         assert!(
             connections[1].is_evicted() && !connections[0].is_evicted() && third.may_keep_alive()
         );
@@ -325,9 +328,9 @@ mod tests {
         let first = slots.admit(5);
         let second = slots.admit(6);
         assert!(first.is_evicted() && !second.is_evicted());
-        first.mark_busy();
+        first.mark_not_evictable();
         assert!(!first.is_evicted() && !first.may_keep_alive());
-        first.mark_idle();
+        first.mark_evictable();
         assert!(first.is_evicted());
         drop(first);
         assert_eq!(slots.state.lock().unwrap().evicting, 0);

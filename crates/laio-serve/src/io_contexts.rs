@@ -1,7 +1,7 @@
-//! The engine context for the calls of each step: the worker's own, or an extra one for another
-//! back end or for a class of calls with a limit.
+//! The engine context for the calls of each step ([`IoStep`]): the worker's own, or an extra one
+//! for another back end or for a class of calls with a limit.
 
-use crate::options::{Limits, Options, Step, Transfer};
+use crate::options::{IoStep, Limits, Options, Transfer};
 use laio::{BackendKind, Operation};
 use laio_rt::sync::{Permit, Semaphore};
 use laio_rt::{ContextId, Runtime, Submission};
@@ -10,7 +10,7 @@ use std::io;
 
 /// Submits an operation to the context of its step.
 #[inline]
-pub(crate) fn submit<O: Operation>(step: Step, operation: O) -> Submission<O> {
+pub(crate) fn submit<O: Operation>(step: IoStep, operation: O) -> Submission<O> {
     let context = IO_CONTEXTS.with(|all| all.get().contexts[step as usize]);
     laio_rt::submit_to(context, operation)
 }
@@ -21,8 +21,8 @@ pub(crate) fn reads_directly() -> bool {
     IO_CONTEXTS.get().reads_directly
 }
 
-/// Whether a send must not occupy a helper while the client is slow, because their number is
-/// limited.
+/// Whether a send must not occupy a helper while the client is slow, because the class has a limit
+/// on helpers.
 pub(crate) fn sends_by_readiness() -> bool {
     IO_CONTEXTS.get().sends_by_readiness
 }
@@ -40,7 +40,7 @@ pub(crate) fn contexts() -> Vec<ContextId> {
 
 #[derive(Clone, Copy)]
 struct IoContexts {
-    contexts: [ContextId; Step::ALL.len()],
+    contexts: [ContextId; IoStep::ALL.len()],
     reads_directly: bool,
     sends_by_readiness: bool,
 }
@@ -49,7 +49,7 @@ thread_local! {
     /// The contexts of the worker that runs on this thread.
     static IO_CONTEXTS: Cell<IoContexts> = const {
         Cell::new(IoContexts {
-            contexts: [ContextId::OWN; Step::ALL.len()],
+            contexts: [ContextId::OWN; IoStep::ALL.len()],
             reads_directly: false,
             sends_by_readiness: false,
         })
@@ -59,46 +59,51 @@ thread_local! {
 /// The contexts that a worker needs. Checked before any context is created, so that errors name the
 /// option.
 pub(crate) struct ContextPlan {
-    own: BackendKind,
+    worker_backend: BackendKind,
     /// Contexts besides the worker's own.
     extra: Vec<ContextSpec>,
     /// The index in `extra` for each step; none means the worker's own context.
-    of: [Option<usize>; Step::ALL.len()],
+    extra_of_step: [Option<usize>; IoStep::ALL.len()],
     /// Each connection that waits for its client occupies a helper.
-    holds_helpers: bool,
+    waiting_clients_hold_helpers: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ContextSpec {
     kind: BackendKind,
     /// The class that uses this context alone, and how many of its calls may be in flight.
-    limit: Option<(Class, u32)>,
+    limit: Option<(LimitedClass, u32)>,
 }
 
+/// The steps that share a limit on calls in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
-    Stat,
-    Read,
-    Write,
+enum LimitedClass {
+    Metadata,
+    FileData,
+    Send,
 }
 
-impl Class {
-    const ALL: [Class; 3] = [Class::Stat, Class::Read, Class::Write];
+impl LimitedClass {
+    const ALL: [LimitedClass; 3] = [
+        LimitedClass::Metadata,
+        LimitedClass::FileData,
+        LimitedClass::Send,
+    ];
 
-    fn of(step: Step) -> Option<Class> {
+    fn of(step: IoStep) -> Option<LimitedClass> {
         match step {
-            Step::Accept | Step::Read => None,
-            Step::Open | Step::Stat => Some(Class::Stat),
-            Step::FileRead => Some(Class::Read),
-            Step::Write | Step::Sendfile => Some(Class::Write),
+            IoStep::Accept | IoStep::Receive => None,
+            IoStep::Open | IoStep::Stat => Some(LimitedClass::Metadata),
+            IoStep::FileRead => Some(LimitedClass::FileData),
+            IoStep::Send | IoStep::Sendfile => Some(LimitedClass::Send),
         }
     }
 
     fn name(self) -> &'static str {
         match self {
-            Class::Stat => "stat",
-            Class::Read => "read",
-            Class::Write => "write",
+            LimitedClass::Metadata => "stat",
+            LimitedClass::FileData => "read",
+            LimitedClass::Send => "write",
         }
     }
 }
@@ -108,32 +113,32 @@ impl ContextPlan {
     ///
     /// # Errors
     /// `InvalidInput`, with a hint, for options that cannot be combined.
-    pub(crate) fn new(options: &Options, own: BackendKind) -> io::Result<ContextPlan> {
-        check(options, own)?;
+    pub(crate) fn new(options: &Options, worker_backend: BackendKind) -> io::Result<ContextPlan> {
+        check(options, worker_backend)?;
         let mut plan = ContextPlan {
-            own,
+            worker_backend,
             extra: Vec::new(),
-            of: [None; Step::ALL.len()],
-            holds_helpers: false,
+            extra_of_step: [None; IoStep::ALL.len()],
+            waiting_clients_hold_helpers: false,
         };
-        for step in Step::ALL {
-            let kind = kind(options, own, step);
-            let class = Class::of(step);
-            // A plain call is never in flight.
+        for step in IoStep::ALL {
+            let kind = kind(options, worker_backend, step);
+            let class = LimitedClass::of(step);
+            // `sync` calls finish at once, so a limit on calls in flight does not apply.
             let limited = kind != BackendKind::Sync;
             let limit = options.io.class_limits.of(step).filter(|_| limited);
             let spec = ContextSpec {
                 kind,
                 limit: class.zip(limit),
             };
-            let waits_for_clients = matches!(step, Step::Accept | Step::Read | Step::Write);
-            plan.holds_helpers |=
+            let waits_for_clients = matches!(step, IoStep::Accept | IoStep::Receive | IoStep::Send);
+            plan.waiting_clients_hold_helpers |=
                 kind == BackendKind::Threads && limit.is_none() && waits_for_clients;
-            if kind == own && spec.limit.is_none() {
+            if kind == worker_backend && spec.limit.is_none() {
                 continue;
             }
             let known = plan.extra.iter().position(|other| *other == spec);
-            plan.of[step as usize] = Some(known.unwrap_or_else(|| {
+            plan.extra_of_step[step as usize] = Some(known.unwrap_or_else(|| {
                 plan.extra.push(spec);
                 plan.extra.len() - 1
             }));
@@ -143,9 +148,9 @@ impl ContextPlan {
 
     /// Returns the maximum number of connections of a worker.
     pub(crate) fn connections(&self, options: &Options) -> usize {
-        let kind = match self.holds_helpers {
+        let kind = match self.waiting_clients_hold_helpers {
             true => BackendKind::Threads,
-            false => self.own,
+            false => self.worker_backend,
         };
         options.connections(kind)
     }
@@ -156,7 +161,7 @@ impl ContextPlan {
     /// Returns the errors of the back ends, with a hint.
     pub(crate) fn create(&self, options: &Options) -> io::Result<Runtime> {
         let own = ContextSpec {
-            kind: self.own,
+            kind: self.worker_backend,
             limit: None,
         };
         let runtime =
@@ -166,24 +171,30 @@ impl ContextPlan {
             let context = runtime.add_context(self.engine_options(spec, options));
             contexts.push(context.map_err(|error| explain(spec.kind, &error))?);
         }
-        let of = |step: Step| self.of[step as usize];
-        let reads = kind(options, self.own, Step::FileRead);
+        let extra_of = |step: IoStep| self.extra_of_step[step as usize];
+        let reads = kind(options, self.worker_backend, IoStep::FileRead);
         IO_CONTEXTS.set(IoContexts {
-            contexts: Step::ALL.map(|step| of(step).map_or(ContextId::OWN, |spec| contexts[spec])),
+            contexts: IoStep::ALL
+                .map(|step| extra_of(step).map_or(ContextId::OWN, |spec| contexts[spec])),
             reads_directly: reads == BackendKind::LinuxAio,
-            sends_by_readiness: of(Step::Write)
+            sends_by_readiness: extra_of(IoStep::Send)
                 .is_some_and(|spec| self.extra[spec].limit.is_some()),
         });
         if options.io.transfer == Transfer::ZeroCopy {
-            check_zero_copy(&runtime, kind(options, self.own, Step::Write))?;
+            check_zero_copy(&runtime, kind(options, self.worker_backend, IoStep::Send))?;
         }
         Ok(runtime)
     }
 
     fn engine_options(&self, spec: ContextSpec, options: &Options) -> laio::Options {
-        // A worker drops its rights and enters its sandbox before it creates contexts.
+        // A worker drops its rights and enters its sandbox before it creates contexts, so rights
+        // are settled.
         let engine = laio::Options::new().backend(spec.kind).settled_rights(true);
-        let mut kinds = self.extra.iter().map(|spec| spec.kind).chain([self.own]);
+        let mut kinds = self
+            .extra
+            .iter()
+            .map(|spec| spec.kind)
+            .chain([self.worker_backend]);
         let carried = kinds.any(|kind| kind == BackendKind::Activations);
         // A ring serves one kernel thread only, and a limit is enforced by the number of helpers.
         let engine = engine.without_ring(carried || spec.limit.is_some());
@@ -208,23 +219,26 @@ impl ContextPlan {
 }
 
 /// Returns the back end of a step.
-fn kind(options: &Options, own: BackendKind, step: Step) -> BackendKind {
+fn kind(options: &Options, worker_backend: BackendKind, step: IoStep) -> BackendKind {
     let from_memory = matches!(
         options.io.transfer,
         Transfer::ShmSendfile | Transfer::Splice
     );
     match options.io.policies.of(step) {
         Some(kind) => kind,
-        // Sending from memory to a non-blocking socket does not block, so a back end would only add
-        // cost.
-        None if step == Step::Sendfile && from_memory && own != BackendKind::Threads => {
+        // These transfers send from shared memory or a pipe to a non-blocking socket, which does
+        // not block, so a back end would only add cost.
+        None if step == IoStep::Sendfile
+            && from_memory
+            && worker_backend != BackendKind::Threads =>
+        {
             BackendKind::Sync
         }
-        None => own,
+        None => worker_backend,
     }
 }
 
-fn check(options: &Options, own: BackendKind) -> io::Result<()> {
+fn check(options: &Options, worker_backend: BackendKind) -> io::Result<()> {
     let refuse = |text: String| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     let io = &options.io;
     if let Some(chunk) = io.chunk
@@ -235,22 +249,22 @@ fn check(options: &Options, own: BackendKind) -> io::Result<()> {
             "the chunk size must be from {least} to {most} bytes, not {chunk}"
         ));
     }
-    let kinds = Step::ALL.map(|step| kind(options, own, step));
-    for (step, kind) in Step::ALL.into_iter().zip(kinds) {
+    let kinds = IoStep::ALL.map(|step| kind(options, worker_backend, step));
+    for (step, kind) in IoStep::ALL.into_iter().zip(kinds) {
         let plain = kind == BackendKind::Sync;
-        if own == BackendKind::Sync && !plain {
+        if worker_backend == BackendKind::Sync && !plain {
             return refuse(format!(
                 "{step}={kind} cannot be combined with the back end sync, which blocks the worker; choose another \
                  back end, such as hybrid, and make the other operations sync"
             ));
         }
-        if own != BackendKind::Sync
+        if worker_backend != BackendKind::Sync
             && plain
-            && matches!(step, Step::Accept | Step::Read | Step::Write)
+            && matches!(step, IoStep::Accept | IoStep::Receive | IoStep::Send)
         {
             return refuse(format!(
-                "{step}=sync would block all connections of a worker until one client acts; of the network \
-                 operations only sendfile can be sync, unless all are, with the back end sync"
+                "{step}=sync would block all connections of a worker until one client acts; only sendfile can \
+                 be sync by itself, the others only with the back end sync"
             ));
         }
     }
@@ -258,11 +272,11 @@ fn check(options: &Options, own: BackendKind) -> io::Result<()> {
         let text = "one worker cannot use both activations and uring: a ring serves one kernel thread only";
         return refuse(text.to_owned());
     }
-    for class in Class::ALL {
-        let mut steps = Step::ALL
+    for class in LimitedClass::ALL {
+        let mut steps = IoStep::ALL
             .into_iter()
             .zip(kinds)
-            .filter(|(step, _)| Class::of(*step) == Some(class))
+            .filter(|(step, _)| LimitedClass::of(*step) == Some(class))
             .peekable();
         let limited = steps
             .peek()
@@ -283,9 +297,9 @@ fn check(options: &Options, own: BackendKind) -> io::Result<()> {
     Ok(())
 }
 
-/// Fails if the context of [`Step::Write`] cannot send without a copy.
+/// Fails if the context of [`IoStep::Send`] cannot send without a copy.
 fn check_zero_copy(runtime: &Runtime, kind: BackendKind) -> io::Result<()> {
-    let context = IO_CONTEXTS.get().contexts[Step::Write as usize];
+    let context = IO_CONTEXTS.get().contexts[IoStep::Send as usize];
     let capable = laio::Context::sends_without_copy;
     let capable = runtime.block_on(async { laio_rt::with_context_of(context, |it| capable(it)) });
     if capable {
@@ -308,22 +322,23 @@ fn explain(kind: BackendKind, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), text)
 }
 
-/// Limits the calls in flight for back ends that queue them in the kernel. Other back ends are
-/// limited by their number of helpers.
-pub(crate) struct ConcurrencyLimit([Option<Semaphore>; Class::ALL.len()]);
+/// Limits the calls in flight for back ends where the number of helpers does not: io_uring and
+/// Linux AIO queue calls in the kernel, POSIX AIO has the library's threads, and activations have
+/// carriers.
+pub(crate) struct ConcurrencyLimit([Option<Semaphore>; LimitedClass::ALL.len()]);
 
 impl ConcurrencyLimit {
-    pub(crate) fn new(options: &Options, own: BackendKind) -> ConcurrencyLimit {
+    pub(crate) fn new(options: &Options, worker_backend: BackendKind) -> ConcurrencyLimit {
         let mut concurrency = ConcurrencyLimit(Default::default());
-        for step in Step::ALL {
-            let by_kernel = matches!(
-                kind(options, own, step),
+        for step in IoStep::ALL {
+            let needs_permits = matches!(
+                kind(options, worker_backend, step),
                 BackendKind::Uring
                     | BackendKind::LinuxAio
                     | BackendKind::PosixAio
                     | BackendKind::Activations
             );
-            if let Some(class) = Class::of(step).filter(|_| by_kernel)
+            if let Some(class) = LimitedClass::of(step).filter(|_| needs_permits)
                 && let Some(limit) = options.io.class_limits.of(step)
             {
                 concurrency.0[class as usize] = Some(Semaphore::new(limit as usize));
@@ -334,8 +349,8 @@ impl ConcurrencyLimit {
 
     /// Waits for a permit for a step, if its class has a limit.
     #[inline]
-    pub(crate) async fn permit(&self, step: Step) -> Option<Permit> {
-        let concurrency = self.0[Class::of(step)? as usize].as_ref()?;
+    pub(crate) async fn permit(&self, step: IoStep) -> Option<Permit> {
+        let concurrency = self.0[LimitedClass::of(step)? as usize].as_ref()?;
         Some(concurrency.acquire().await)
     }
 }

@@ -80,8 +80,8 @@ pub use listen::Listening;
 pub use observe::{Admin, Observer, Seen, Stage, Stages, StepCounts};
 pub use options::{
     Auth, Cache, Certificate, ClassLimits, Cors, Dotfiles, ErrorPage, FieldRule, Host, Http2, Io,
-    Limits, Listen, ListenAddress, LogTarget, Options, PRESETS, Policies, Preset, Redirect, Site,
-    Step, Symlinks, Transfer,
+    IoStep, Limits, Listen, ListenAddress, LogTarget, Options, PRESETS, Policies, Preset, Redirect,
+    Site, Symlinks, Transfer,
 };
 pub use options::{Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits};
 pub use options::{Safety, Sandbox};

@@ -5,7 +5,7 @@ mod json;
 
 use crate::io_contexts;
 use crate::open::open_below;
-use crate::options::Step;
+use crate::options::IoStep;
 use crate::reply::{Reply, RequestContext};
 use crate::resolve::enter;
 use crate::site::Site;
@@ -45,7 +45,7 @@ impl Worker {
         directory: Descriptor,
     ) -> Reply {
         let ctx = RequestContext {
-            by_accept: true,
+            varies_by_accept: true,
             ..ctx
         };
         let listed = self.list(ctx, name, directory);
@@ -79,7 +79,7 @@ impl Worker {
         let mut buffer = Vec::with_capacity(ReadDir::<Descriptor>::ROOM);
         loop {
             let read = ReadDir::with_buffer(directory.clone(), buffer);
-            let entries = io_contexts::submit(Step::Open, read).await?;
+            let entries = io_contexts::submit(IoStep::Open, read).await?;
             if entries.is_empty() || listing.truncated {
                 break;
             }
@@ -146,7 +146,7 @@ async fn stat_entry(
         return None;
     }
     let path = Name::at(directory.clone(), CString::new(name).ok()?);
-    let status = io_contexts::submit(Step::Stat, StatPath::new(path).no_follow());
+    let status = io_contexts::submit(IoStep::Stat, StatPath::new(path).no_follow());
     let mut status = status.await.ok()?;
     if status.is_symlink() {
         status = target_of(site, inside, name).await.ok()?;
@@ -168,5 +168,5 @@ async fn target_of(site: &Site, inside: &[u8], name: &[u8]) -> io::Result<laio::
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let target = open_below(site, &path, flags, site.resolve).await?;
     let target = Descriptor::from(target);
-    io_contexts::submit(Step::Stat, StatFile::new(target)).await
+    io_contexts::submit(IoStep::Stat, StatFile::new(target)).await
 }

@@ -1,4 +1,4 @@
-//! Step 7: the access log. Writing never delays a request: lines are buffered in memory up to a
+//! The access log. Writing never delays a request: lines are buffered in memory up to a
 //! limit, and a task of the worker writes them. Lines that cannot be written are counted and
 //! dropped.
 

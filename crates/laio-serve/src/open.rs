@@ -1,9 +1,9 @@
-//! Step 4: opening the file below the root and reading its metadata.
+//! Opening the file below the root and reading its metadata.
 
 use crate::contents::Contents;
 use crate::io_contexts;
 use crate::observe::{self, Stage};
-use crate::options::{Limits, Step};
+use crate::options::{IoStep, Limits};
 use crate::resource_exhaustion;
 use crate::site::Site;
 use crate::worker::Worker;
@@ -39,8 +39,8 @@ impl Worker {
     /// unless the site follows links, a symbolic link can lead out of the root.
     ///
     /// # Errors
-    /// Returns the errors of opening. `TimedOut` when it takes too long; the open then finishes in the
-    /// background, and its result is dropped.
+    /// Returns the errors of opening. `TimedOut` when it takes too long; the open then finishes in
+    /// the background, and its result is dropped.
     pub(crate) async fn open(&self, site: &Site, name: &[u8]) -> io::Result<FileKind> {
         for _ in 0..Limits::EVICTION_TRIES {
             match self.try_open(site, name).await {
@@ -53,7 +53,7 @@ impl Worker {
 
     async fn try_open(&self, site: &Site, name: &[u8]) -> io::Result<FileKind> {
         let opening = async {
-            let _permit = self.concurrency.permit(Step::Open).await;
+            let _permit = self.concurrency.permit(IoStep::Open).await;
             match self.cached(site, name).await? {
                 Some(found) => Ok(found),
                 None => open_uncached(site, name).await,
@@ -91,7 +91,7 @@ pub(crate) async fn open_uncached(site: &Site, name: &[u8]) -> io::Result<FileKi
 /// Determines the kind of an opened file.
 pub(crate) async fn examine(file: Descriptor) -> io::Result<FileKind> {
     let begun = observe::begin();
-    let status = io_contexts::submit(Step::Stat, StatFile::new(file.clone())).await;
+    let status = io_contexts::submit(IoStep::Stat, StatFile::new(file.clone())).await;
     observe::end(Stage::Stat, begun);
     let status = status?;
     if status.is_dir() {
@@ -127,7 +127,7 @@ pub(crate) async fn open_below(
         // Resolving the target has rejected names that contain NUL.
         let name = Name::at(site.root.clone(), CString::new(name)?);
         let open = Open::new(name, flags.bits() as i32).resolve(resolve);
-        match io_contexts::submit(Step::Open, open).await {
+        match io_contexts::submit(IoStep::Open, open).await {
             // A directory of the path was renamed concurrently (see openat2), so that the kernel
             // could not verify that the name stays below the root.
             Err(error) if is_race(&error) && races < Limits::OPEN_RACES => races += 1,

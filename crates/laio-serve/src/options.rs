@@ -16,7 +16,7 @@ pub use http2::Http2;
 pub use limits::Limits;
 pub(crate) use listen::abstract_name;
 pub use listen::{Listen, ListenAddress};
-pub use policy::{ClassLimits, Io, Policies, Step, Transfer};
+pub use policy::{ClassLimits, Io, IoStep, Policies, Transfer};
 pub use preset::{PRESETS, Preset};
 pub use safety::{Safety, Sandbox};
 pub use site::{Auth, Cors, Dotfiles, ErrorPage, FieldRule, Host, Redirect, Site, Symlinks};

@@ -1,4 +1,4 @@
-//! Step 2: receiving heads of requests, and discarding bodies.
+//! Receiving heads of requests, and discarding bodies.
 
 use crate::options::Limits;
 use crate::stream::Stream;

@@ -1,4 +1,5 @@
-//! Step 5: choosing the status, the head, and the body.
+//! Choosing the status, the head, and the body. A [`Reply`] is an answer that is decided and not
+//! yet sent: `Worker::answer` decides it, `Worker::send` sends it.
 
 use crate::SERVER_NAME;
 use crate::compress::Gzip;
@@ -40,7 +41,7 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) second: i64,
     pub(crate) keep_alive: bool,
     /// The answer depends on the `Accept` field.
-    pub(crate) by_accept: bool,
+    pub(crate) varies_by_accept: bool,
 }
 
 impl RequestContext<'_> {
@@ -49,7 +50,7 @@ impl RequestContext<'_> {
         let mut head = ResponseHead::new(out, status)
             .date(self.date)
             .server(SERVER_NAME);
-        if self.by_accept {
+        if self.varies_by_accept {
             head = head.vary("Accept");
         }
         match &self.site.cors {

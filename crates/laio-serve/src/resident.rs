@@ -27,7 +27,7 @@ pub(crate) struct OpenFile {
 }
 
 /// Bytes of a piece.
-const PIECE: u64 = Limits::PIECE as u64;
+const PIECE: u64 = Limits::CHUNK as u64;
 
 impl OpenFile {
     /// The maximum number of pieces recorded; later ones are always read.
@@ -81,7 +81,9 @@ impl Worker {
         let (Some(socket), Contents::Open(open)) = (stream.plain(), contents) else {
             return Ok((out, 0));
         };
-        let most = range.end.min(range.start + Limits::SENDFILE_TURN);
+        let most = range
+            .end
+            .min(range.start + Limits::SENDFILE_BYTES_BEFORE_YIELD);
         let end = open.resident(range.start, most);
         // Direct reads do not fill the page cache.
         let elsewhere = self.is_sync() || io_contexts::reads_directly();

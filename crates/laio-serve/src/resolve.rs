@@ -1,4 +1,4 @@
-//! Step 3: from the path of a request to the name of a file below the root.
+//! From the path of a request to the name of a file below the root.
 
 use crate::site::Rules;
 use laio_http::path::Normal;

@@ -34,7 +34,7 @@ pub struct Served {
     /// Requests answered.
     pub requests: u64,
     /// Requests answered from the file cache.
-    pub kept: u64,
+    pub cache_hits: u64,
     /// Lines of the access log that could not be written.
     pub log_lines_lost: u64,
 }

@@ -6,7 +6,7 @@ pub(crate) use socket::Socket;
 
 use crate::http2::Exchange;
 use crate::io_contexts;
-use crate::options::Step;
+use crate::options::IoStep;
 use crate::tls::Session;
 use laio::ops::{Recv, Send};
 use laio_rt::Descriptor;
@@ -82,7 +82,7 @@ impl Stream {
     }
 
     /// Whether the stream delimits its one answer by itself, so that no chunked coding is needed.
-    pub(crate) fn is_self_delimiting(&self) -> bool {
+    pub(crate) fn is_http2_stream(&self) -> bool {
         matches!(self, Stream::Http2(_))
     }
 
@@ -135,7 +135,7 @@ impl Stream {
     pub(crate) async fn send(&self, out: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
         match self {
             Stream::Plain(socket) => {
-                io_contexts::submit(Step::Write, Send::new(socket.clone(), out)).await
+                io_contexts::submit(IoStep::Send, Send::new(socket.clone(), out)).await
             }
             Stream::Tls(session) => (encrypt(session, &out).await, out),
             Stream::Http2(exchange) => exchange.send(out).await,
@@ -147,7 +147,7 @@ impl Stream {
         match self {
             Stream::Plain(socket) => {
                 let more = SendFlags::MORE.bits() as i32;
-                io_contexts::submit(Step::Write, Send::new(socket.clone(), out).flags(more)).await
+                io_contexts::submit(IoStep::Send, Send::new(socket.clone(), out).flags(more)).await
             }
             _ => self.send(out).await,
         }
@@ -180,7 +180,7 @@ pub(crate) async fn encrypt(session: &RefCell<Session>, out: &[u8]) -> io::Resul
 
 async fn received(receive: Recv<Descriptor, Vec<u8>>) -> (io::Result<usize>, Vec<u8>) {
     let turn = laio_rt::turn();
-    let received = io_contexts::submit(Step::Read, receive).await;
+    let received = io_contexts::submit(IoStep::Receive, receive).await;
     crate::cache::note_received(turn);
     received
 }

@@ -1,5 +1,7 @@
-//! Sending files with `sendfile`, `splice` or zero-copy sends. While the client is slow, the worker
-//! waits for readiness of the non-blocking socket, so that no helper is occupied.
+//! Sending files with `sendfile`, from the file or through shared memory, with `splice`, or with
+//! zero-copy sends. Except for zero-copy sends, which io_uring queues in the kernel, the socket is
+//! non-blocking, and the worker waits for its readiness while the client is slow, so that no helper
+//! is occupied.
 
 mod pools;
 mod send_deadline;
@@ -8,7 +10,7 @@ mod zero_copy;
 use crate::contents::{Contents, shorter};
 use crate::io_contexts;
 use crate::observe::{self, Stage};
-use crate::options::{Limits, Step, Transfer};
+use crate::options::{IoStep, Limits, Transfer};
 use crate::stream::Stream;
 use crate::worker::Worker;
 use laio::ops::{Part, Send, SendFile, SharedBuffer, Splice};
@@ -31,7 +33,7 @@ struct KernelTransfer<'a> {
 
 impl Worker {
     /// Returns the socket and the file if the configured transfer applies to them.
-    pub(crate) fn by_kernel<'a>(
+    pub(crate) fn transfer_descriptors<'a>(
         &self,
         stream: &'a Stream,
         contents: &'a Contents,
@@ -79,7 +81,7 @@ impl Worker {
             offset += count;
             left -= count;
             sent += count;
-            if sent >= Limits::TURN && left > 0 {
+            if sent >= Limits::BYTES_BEFORE_YIELD && left > 0 {
                 sent = 0;
                 laio_rt::give_way().await;
             }
@@ -88,14 +90,14 @@ impl Worker {
         Ok(out)
     }
 
-    /// Whether packets are held back until they are full (`TCP_CORK`). Not with zero-copy sends,
-    /// where the answer ends only when the client has acknowledged it: a corked tail would wait for
-    /// the kernel's timeout of 200 ms.
+    /// Whether packets are held back until they are full (`TCP_CORK`). Zero-copy sends are not
+    /// corked: they finish only at the acknowledgement, and the corked tail would wait 200 ms.
     pub(crate) fn corks(&self) -> bool {
         self.io.cork && self.io.transfer != Transfer::ZeroCopy
     }
 
-    /// Sends the head with `MSG_MORE`, so that the first bytes of the file get into its packet.
+    /// Sends the head with `MSG_MORE`, so that head and first bytes share a packet. Not where the
+    /// socket is corked, which has the same effect.
     async fn send_head(
         &self,
         stream: &Stream,
@@ -108,7 +110,7 @@ impl Worker {
         let more = SendFlags::MORE.bits() as i32;
         let length = out.len();
         let send = Send::new(socket.clone(), out).flags(more);
-        self.sent(length, io_contexts::submit(Step::Write, send))
+        self.sent(length, io_contexts::submit(IoStep::Send, send))
             .await
     }
 
@@ -125,8 +127,8 @@ impl Worker {
             let part = Part::new(out, done..);
             let dontwait = SendFlags::DONTWAIT.bits() as i32;
             let send = Send::new(socket.clone(), part).flags(dontwait);
-            let permit = self.concurrency.permit(Step::Write).await;
-            let (result, part) = io_contexts::submit(Step::Write, send).await;
+            let permit = self.concurrency.permit(IoStep::Send).await;
+            let (result, part) = io_contexts::submit(IoStep::Send, send).await;
             drop(permit);
             out = part.into_inner();
             match result {
@@ -147,7 +149,7 @@ impl Worker {
 }
 
 impl KernelTransfer<'_> {
-    /// Sends with `sendfile`, at least one byte.
+    /// Sends at least one byte of the file, at most `most`, with `sendfile`.
     async fn sendfile(&self, offset: u64, most: usize) -> io::Result<u64> {
         self.send_some(most, |most| {
             SendFile::new(self.socket.clone(), self.file.clone(), Some(offset), most)
@@ -164,7 +166,8 @@ impl KernelTransfer<'_> {
     ) -> io::Result<u64> {
         let worker = self.worker;
         let mut filled = match buffer.take() {
-            // The client may not have acknowledged the bytes sent from it yet.
+            // Replace its memory, because the client may not have acknowledged the bytes sent from
+            // it yet.
             Some(mut used) => {
                 used.renew()?;
                 used
@@ -198,16 +201,16 @@ impl KernelTransfer<'_> {
         most: usize,
     ) -> io::Result<u64> {
         let worker = self.worker;
-        // Returned to the pool only when it is empty.
+        // Taken out of `pipe`, so that after an error it is closed: it may still hold bytes.
         let used = match pipe.take() {
             Some(used) => used,
             None => worker.pools.pipe(worker.chunk)?,
         };
         let most = most.min(used.capacity);
         let begun = observe::begin();
-        let permit = worker.concurrency.permit(Step::FileRead).await;
+        let permit = worker.concurrency.permit(IoStep::FileRead).await;
         let fill = Splice::new(self.file.clone(), used.writer.clone(), most).from_offset(offset);
-        let fill = io_contexts::submit(Step::FileRead, fill);
+        let fill = io_contexts::submit(IoStep::FileRead, fill);
         let count = laio_rt::time::timeout(worker.limits().read_time, fill).await;
         drop(permit);
         observe::end(Stage::Read, begun);
@@ -235,8 +238,8 @@ impl KernelTransfer<'_> {
     {
         let begun = observe::begin();
         loop {
-            let permit = self.worker.concurrency.permit(Step::Sendfile).await;
-            let moved = io_contexts::submit(Step::Sendfile, operation(most)).await;
+            let permit = self.worker.concurrency.permit(IoStep::Sendfile).await;
+            let moved = io_contexts::submit(IoStep::Sendfile, operation(most)).await;
             drop(permit);
             if moved.is_ok() {
                 observe::end(Stage::Send, begun);
@@ -267,7 +270,7 @@ struct NonBlocking<'a>(&'a Descriptor);
 
 impl NonBlocking<'_> {
     fn new(socket: &Descriptor) -> NonBlocking<'_> {
-        // Sockets have no other flags that this could change. If it fails, calls block a helper.
+        // No other flag is set. If it fails, calls block a helper.
         let _ = rustix::fs::fcntl_setfl(socket, OFlags::NONBLOCK);
         NonBlocking(socket)
     }

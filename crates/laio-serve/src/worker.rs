@@ -13,7 +13,7 @@ use crate::io_contexts::{self, ConcurrencyLimit, ContextPlan};
 use crate::listen::Share;
 use crate::log::Log;
 use crate::observe;
-use crate::options::{Http2, Io, Limits, Options, Step};
+use crate::options::{Http2, Io, IoStep, Limits, Options};
 use crate::resource_exhaustion::ExhaustionWarning;
 use crate::server::Served;
 use crate::site::Sites;
@@ -64,11 +64,12 @@ pub(crate) struct Worker {
     connections_max: usize,
     clock: RefCell<DateCache>,
     stop: Arc<Stop>,
-    stopping: Cell<bool>,
-    /// Idle connections are closed, and so are connections that become idle.
+    draining: Cell<bool>,
+    /// Connections between two requests are closed, and so are connections that finish a request.
     closes_idle: Cell<bool>,
-    /// Wakes the accepting tasks, which then accept no more connections.
-    stopped: Notify,
+    /// Wakes the tasks in [`Worker::wait_until_draining`]: accepting tasks and finished HTTP/2
+    /// streams.
+    drain_started: Notify,
     /// Calls block the thread, and with it all tasks of the worker.
     sync: bool,
     /// Source of unpredictable numbers.
@@ -81,11 +82,13 @@ pub(crate) struct Worker {
     wakers: RefCell<Vec<Waker>>,
 }
 
-/// Whether a connection can be closed without losing a request.
+/// Whether draining may close a connection without losing a request. Eviction has a state of its
+/// own, in the [`ConnectionSlot`]: a connection that has received only a part of a head is in a
+/// request, so draining waits for it, but it waits for its client, so it may be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Idle {
+pub(crate) enum DrainState {
     /// A request is in progress.
-    No,
+    InRequest,
     /// No request has arrived yet. The client does not expect the connection to be closed.
     New,
     /// Between two requests.
@@ -99,10 +102,11 @@ struct RunningConnection {
     socket: Option<Descriptor>,
 }
 
-/// Idle state of a connection, shared between its task and the worker.
+/// The state of a connection for draining and eviction, shared between its task and the worker.
 pub(crate) struct ConnectionState {
-    idle: Cell<Idle>,
-    /// None with the back end sync, where a worker serves one connection at a time.
+    drain_state: Cell<DrainState>,
+    /// None with the back end sync, where a worker serves one connection at a time, and for HTTP/2
+    /// streams, whose connection has the slot.
     slot: Option<ConnectionSlot>,
     /// The connection closes itself when it is evicted.
     closes_itself: Cell<bool>,
@@ -113,7 +117,7 @@ pub(crate) struct ConnectionState {
 impl ConnectionState {
     pub(crate) fn new(slot: Option<ConnectionSlot>) -> Rc<ConnectionState> {
         Rc::new(ConnectionState {
-            idle: Cell::new(Idle::New),
+            drain_state: Cell::new(DrainState::New),
             slot,
             closes_itself: Cell::new(false),
             waker_set: Cell::new(false),
@@ -123,25 +127,27 @@ impl ConnectionState {
     /// Returns the state of an HTTP/2 request, which has no connection of its own.
     pub(crate) fn for_http2_stream() -> Rc<ConnectionState> {
         let connection_state = ConnectionState::new(None);
-        connection_state.set_idle(Idle::No);
+        connection_state.set_drain_state(DrainState::InRequest);
         connection_state
     }
 
-    pub(crate) fn set_idle(&self, idle: Idle) {
-        self.idle.set(idle);
-        if idle != Idle::No {
-            self.mark_idle();
+    pub(crate) fn set_drain_state(&self, drain_state: DrainState) {
+        self.drain_state.set(drain_state);
+        if drain_state != DrainState::InRequest {
+            self.mark_evictable();
         }
     }
 
     /// Marks the connection as waiting for its client, so that it may be evicted.
-    pub(crate) fn mark_idle(&self) {
-        self.slot.iter().for_each(ConnectionSlot::mark_idle);
+    pub(crate) fn mark_evictable(&self) {
+        self.slot.iter().for_each(ConnectionSlot::mark_evictable);
     }
 
     /// Marks the connection as having received a complete request.
-    pub(crate) fn mark_busy(&self) {
-        self.slot.iter().for_each(ConnectionSlot::mark_busy);
+    pub(crate) fn mark_not_evictable(&self) {
+        self.slot
+            .iter()
+            .for_each(ConnectionSlot::mark_not_evictable);
     }
 
     /// Whether the connection may stay open after its request.
@@ -161,8 +167,8 @@ impl ConnectionState {
         self.closes_itself.set(closes_itself);
     }
 
-    /// Waits until the connection is evicted and does not close itself. Only the task that serves
-    /// the connection may call this.
+    /// Waits for eviction; never ends while the connection handles eviction itself (HTTP/2 sends
+    /// `GOAWAY`). Only the task that serves the connection may call this.
     async fn evicted(&self) {
         poll_fn(|context| {
             if let Some(slot) = &self.slot
@@ -204,7 +210,7 @@ pub(crate) fn run(
             auth_checks: Semaphore::new(options.limits.auth_checks),
             compressions: Semaphore::new(options.limits.compressions),
             io: options.io,
-            chunk: options.io.chunk.unwrap_or(Limits::PIECE),
+            chunk: options.io.chunk.unwrap_or(Limits::CHUNK),
             concurrency: ConcurrencyLimit::new(options, backend),
             pools: Pools::default(),
             exhaustion_warning: ExhaustionWarning::default(),
@@ -214,9 +220,9 @@ pub(crate) fn run(
             connections_max: ContextPlan::new(options, backend)?.connections(options),
             clock: RefCell::default(),
             stop: stop.clone(),
-            stopping: Cell::new(false),
+            draining: Cell::new(false),
             closes_idle: Cell::new(false),
-            stopped: Notify::new(),
+            drain_started: Notify::new(),
             sync: backend == BackendKind::Sync,
             random: RandomState::new(),
             connections: RefCell::default(),
@@ -232,19 +238,19 @@ pub(crate) fn run(
             laio_rt::spawn(accept(worker.clone(), Descriptor::from(socket), tls))
         };
         let mut accepting = AcceptTasks(listeners.into_iter().map(accept).collect());
-        let stopped = stop.reached(Level::HandingOver);
-        if let Either::Left(Err(aborted)) = race(accepting.ended(), stopped).await {
+        let hand_over = stop.reached(Level::HandingOver);
+        if let Either::Left(Err(aborted)) = race(accepting.ended(), hand_over).await {
             let text = format!("the worker accepts no more connections: {aborted}");
             return Err(io::Error::other(text));
         }
-        worker.stopping.set(true);
-        worker.stopped.notify_waiters();
+        worker.draining.set(true);
+        worker.drain_started.notify_waiters();
         let deadline = worker.drain(accepting).await;
         worker.log.finish(deadline).await;
         Ok(Served {
             connections: worker.accepted.get(),
             requests: worker.log.lines(),
-            kept: worker.cache.as_ref().map_or(0, Cache::hits),
+            cache_hits: worker.cache.as_ref().map_or(0, Cache::hits),
             log_lines_lost: worker.log.lost(),
         })
     })
@@ -255,20 +261,22 @@ impl Worker {
         &self.limits
     }
 
-    /// Whether connections should end after their present answer.
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.get() || (self.sync && self.stop.is_raised())
+    /// Whether the worker accepts no more connections, and connections end after their present
+    /// answer.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.get() || (self.sync && self.stop.is_raised())
     }
 
-    /// Whether a connection in this idle state is closed at once.
-    pub(crate) fn closes_when(&self, idle: Idle) -> bool {
-        self.closes_idle.get() && idle == Idle::Between
+    /// Whether a connection in this state is closed at once: between two requests, once the worker
+    /// closes idle connections.
+    pub(crate) fn closes_when(&self, drain_state: DrainState) -> bool {
+        self.closes_idle.get() && drain_state == DrainState::Between
     }
 
     /// Waits until the worker should accept no more connections.
-    pub(crate) async fn stopped(&self) {
-        while !self.is_stopping() {
-            self.stopped.notified().await;
+    pub(crate) async fn wait_until_draining(&self) {
+        while !self.is_draining() {
+            self.drain_started.notified().await;
         }
     }
 
@@ -302,12 +310,12 @@ impl Worker {
 
     /// With the back end sync, registers a socket to be interrupted when the server stops.
     pub(crate) fn interruptible(&self, socket: &OwnedFd) -> Option<Interruptible> {
-        let again = self.sync.then(|| socket.try_clone().ok()).flatten()?;
-        Some(self.stop.register(again))
+        let duplicate = self.sync.then(|| socket.try_clone().ok()).flatten()?;
+        Some(self.stop.register(duplicate))
     }
 
-    /// Counts a connection and returns its number.
-    pub(crate) fn count(&self) -> u64 {
+    /// Returns the number of a new connection, and counts it.
+    pub(crate) fn next_number(&self) -> u64 {
         let number = self.accepted.get();
         self.accepted.set(number + 1);
         number
@@ -326,7 +334,7 @@ impl Worker {
         connection: Connection,
         connection_state: Rc<ConnectionState>,
     ) {
-        let number = self.count();
+        let number = self.next_number();
         let guard = ConnectionGuard {
             worker: self.clone(),
             number,
@@ -363,11 +371,12 @@ impl Worker {
         }
     }
 
-    /// While a client waits in the listen queue, evicts idle connections: those between two
-    /// requests, and those that have waited for a first request longer than a head may take.
+    /// Once a client waits in the listen queue, evicts idle connections, one after each pause:
+    /// those between two requests, and those that have waited for their client longer than a head
+    /// may take.
     async fn evict_while_clients_wait(&self, listener: &Descriptor) {
         let readable = Readiness::readable(listener.clone());
-        let _ = io_contexts::submit(Step::Accept, readable).await;
+        let _ = io_contexts::submit(IoStep::Accept, readable).await;
         loop {
             self.evict_longest_idle();
             laio_rt::time::sleep(Limits::EVICTION_PAUSE).await;
@@ -381,7 +390,7 @@ impl Worker {
         let all = self.connections.borrow();
         let idle = all.values().filter_map(|running| {
             let slot = running.connection_state.slot.as_ref()?;
-            let between = running.connection_state.idle.get() == Idle::Between;
+            let between = running.connection_state.drain_state.get() == DrainState::Between;
             (between || slot.has_idled(self.limits.head_time)).then_some(slot)
         });
         self.slots.evict_longest_idle_of(idle);
@@ -434,7 +443,9 @@ impl Worker {
                 laio_rt::time::timeout(Limits::HAND_OVER_GRACE, self.wait_for_fewer_than(1));
             if grace.await.is_err() {
                 self.closes_idle.set(true);
-                self.abort(|_, running| running.connection_state.idle.get() == Idle::Between);
+                self.abort(|_, running| {
+                    running.connection_state.drain_state.get() == DrainState::Between
+                });
             }
             self.wait_for_fewer_than(1).await;
         };
@@ -442,12 +453,12 @@ impl Worker {
             return None;
         }
         let deadline = Instant::now() + self.limits.drain_time;
-        let taken = self.accepted.get();
+        let accepted_before_stop = self.accepted.get();
         let finished = laio_rt::time::timeout(self.limits.drain_time, async {
             let _ = accepting.ended().await;
-            // A connection accepted last may have received a request already.
+            // Let the newest connections read a request that has already arrived.
             laio_rt::yield_now().await;
-            self.close_idle(taken);
+            self.close_idle(accepted_before_stop);
             let ended = self.wait_for_fewer_than(1);
             let grace = laio_rt::time::timeout(Limits::FIRST_REQUEST_GRACE, ended);
             if grace.await.is_err() {
@@ -462,14 +473,16 @@ impl Worker {
     }
 
     /// Closes idle connections. Keeps new ones that have unread input or a number of at least
-    /// `taken`, because a request may still arrive there.
-    fn close_idle(&self, taken: u64) {
+    /// `accepted_before_stop`, because a request may still arrive there.
+    fn close_idle(&self, accepted_before_stop: u64) {
         self.closes_idle.set(true);
         self.abort(
-            |number, running| match running.connection_state.idle.get() {
-                Idle::No => false,
-                Idle::Between => true,
-                Idle::New => number < taken && running.socket.as_ref().is_none_or(is_quiet),
+            |number, running| match running.connection_state.drain_state.get() {
+                DrainState::InRequest => false,
+                DrainState::Between => true,
+                DrainState::New => {
+                    number < accepted_before_stop && running.socket.as_ref().is_none_or(is_quiet)
+                }
             },
         );
     }

@@ -162,7 +162,7 @@ impl Finish {
         {
             return Ok(true);
         }
-        let source = worker.call_lazy(StatPath::new(entry.source()).no_follow());
+        let source = worker.call_backend(StatPath::new(entry.source()).no_follow());
         let source = source
             .await
             .map_err(entry.source_failure("cannot stat", ""))?;

@@ -125,7 +125,7 @@ impl Opener {
         let info = crate::directory::DirectoryInfo {
             source: status.with_times(record.accessed, record.modified),
             target: existing,
-            stays: false,
+            keeps_attributes: false,
             mode: record.mode,
             default_acl: attributes::default_permissions(worker, &FileRef::Open(target.clone()))
                 .await,

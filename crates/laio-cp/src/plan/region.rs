@@ -72,14 +72,16 @@ pub(crate) async fn copy(
     };
     let moved = data::copy_region(&pair, start, end).await;
     moved.map_err(|error| regular::copy_failure(&entry, error))?;
-    let now = worker.call_lazy(StatFile::new(source.file.clone())).await;
+    let now = worker
+        .call_backend(StatFile::new(source.file.clone()))
+        .await;
     require_unchanged(
         &entry,
         &now.map_err(entry.source_failure("cannot fstat", ""))?,
         large,
     )?;
     if worker.options().fsync {
-        let synced = worker.call_lazy(Fsync::new(target)).await;
+        let synced = worker.call_backend(Fsync::new(target)).await;
         synced.map_err(entry.target_failure("cannot sync"))?;
     }
     Ok(())

@@ -37,8 +37,8 @@ pub(crate) struct ResumableTarget {
     pub(crate) name: OsString,
     /// The number of bytes that are complete.
     pub(crate) start: u64,
-    /// The status of a file that was found.
-    pub(crate) found: Option<Metadata>,
+    /// The status of the partial file of an earlier run, if it is continued.
+    pub(crate) partial_status: Option<Metadata>,
     pub(crate) lock: Option<Lock>,
 }
 
@@ -102,7 +102,7 @@ pub(crate) async fn open_target(
         }
         return Ok(Ok(ResumableTarget {
             start,
-            found: Some(status),
+            partial_status: Some(status),
             ..resumable(file, name, Some(lock))
         }));
     }
@@ -117,7 +117,7 @@ fn resumable(file: Arc<OwnedFd>, name: OsString, lock: Option<Lock>) -> Resumabl
         file,
         name,
         start: 0,
-        found: None,
+        partial_status: None,
         lock,
     }
 }

@@ -16,7 +16,7 @@ pub(crate) async fn read_back(
     file: &Handle,
     name: String,
 ) -> Result<(Digest, u64), Failure> {
-    let synced = worker.call_lazy(Fsync::data(file.clone())).await;
+    let synced = worker.call_backend(Fsync::data(file.clone())).await;
     synced.map_err(|error| Failure::from_error(error, format!("cannot sync {name}")))?;
     // Advice: pages that another process has mapped stay cached.
     let _ = worker.call_blocking(Advise::new(file.clone(), 0, 0, Advice::DontNeed));
@@ -42,7 +42,7 @@ pub(crate) async fn digest_of(
         buffer.clear();
         let capacity = buffer.capacity();
         let read = ReadAt::new(file.clone(), Limit::new(buffer, capacity), hashing.at());
-        let (result, filled) = worker.call_lazy(read).await;
+        let (result, filled) = worker.call_backend(read).await;
         buffer = filled.into_inner();
         match result {
             Ok(0) => break,

@@ -1,5 +1,6 @@
-//! Cache admission: a file is admitted on its second request, so one-off reads do not evict
-//! anything.
+//! Cache admission: a file is admitted when its name was requested before, since the table was last
+//! cleared, so one-off reads do not evict anything. Names of all sites share the table: a request
+//! to one site admits the name on another.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
@@ -25,7 +26,7 @@ const REFUSED: u64 = 1;
 
 impl AdmissionFilter {
     /// The table is cleared after this time, because a file that could not be cached may have
-    /// changed.
+    /// changed. A name is then admitted at its second request again.
     const MAX_AGE: Duration = Duration::from_secs(10);
 
     pub(super) fn new(names: usize) -> AdmissionFilter {

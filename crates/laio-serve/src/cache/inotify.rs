@@ -28,7 +28,8 @@ pub(super) struct Watch {
 pub(super) enum FileEvent<'a> {
     /// The entry with this name in the watched directory changed.
     Name(i32, &'a [u8]),
-    /// The watched file or directory itself changed.
+    /// The watched file or directory itself changed, or the kernel removed the watch (`IGNORED`,
+    /// `UNMOUNT`).
     Itself(i32),
     /// The kernel dropped events (`fs.inotify.max_queued_events`).
     Overflow,
@@ -42,8 +43,8 @@ impl Watches {
         .union(WatchFlags::CLOSE_WRITE)
         .union(WatchFlags::MOVE_SELF)
         .union(WatchFlags::DELETE_SELF);
-    /// Events that can change what a name refers to. Creating a name cannot, because the name was
-    /// not cached.
+    /// Events that can change what a name refers to. `CREATE` is not needed: a name that did not
+    /// exist cannot be cached.
     pub(super) const DIRECTORY: WatchFlags = WatchFlags::MOVED_FROM
         .union(WatchFlags::MOVED_TO)
         .union(WatchFlags::DELETE)

@@ -44,7 +44,7 @@ impl Connection {
             path,
             peer: &self.peer,
             secure: self.stream.is_secure(),
-            websocket: !self.stream.is_self_delimiting(),
+            websocket: !self.stream.is_http2_stream(),
             stream: &self.stream,
             spooled: None,
             trusts_client: false,

@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// A stage of a request.
+/// A span of time in a request that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// From accepting a connection until its task starts.
@@ -16,9 +16,9 @@ pub enum Stage {
     Open,
     /// Reading the file's metadata.
     Stat,
-    /// Reading a piece of the file.
+    /// Reading a chunk of the file.
     Read,
-    /// Sending a piece of the answer.
+    /// Sending a chunk of the answer.
     Send,
     /// From the request to the head of an upstream's answer.
     Upstream,

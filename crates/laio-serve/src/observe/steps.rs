@@ -1,13 +1,13 @@
 //! The system calls of each step by outcome.
 
 use super::Seen;
-use crate::options::Step;
+use crate::options::IoStep;
 
 /// The system calls of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepCounts {
     /// The step.
-    pub step: Step,
+    pub step: IoStep,
     /// Completed inline.
     pub inline: u64,
     /// Attempted, and done in the background because they would have blocked.
@@ -18,15 +18,15 @@ pub struct StepCounts {
 }
 
 /// Returns the system calls of a step. `splice` counts for both ends of a pipe.
-fn calls(step: Step) -> &'static [&'static str] {
+fn calls(step: IoStep) -> &'static [&'static str] {
     match step {
-        Step::Accept => &["accept4"],
-        Step::Read => &["recvfrom"],
-        Step::Open => &["openat2", "openat", "getdents64"],
-        Step::Stat => &["fstat", "statx", "newfstatat"],
-        Step::FileRead => &["pread64"],
-        Step::Write => &["sendto"],
-        Step::Sendfile => &["sendfile", "splice"],
+        IoStep::Accept => &["accept4"],
+        IoStep::Receive => &["recvfrom"],
+        IoStep::Open => &["openat2", "openat", "getdents64"],
+        IoStep::Stat => &["fstat", "statx", "newfstatat"],
+        IoStep::FileRead => &["pread64"],
+        IoStep::Send => &["sendto"],
+        IoStep::Sendfile => &["sendfile", "splice"],
     }
 }
 
@@ -48,6 +48,6 @@ impl Seen {
                 fallback: sum.fallback + counts.fallback,
             })
         };
-        Step::ALL.into_iter().map(of).collect()
+        IoStep::ALL.into_iter().map(of).collect()
     }
 }

@@ -29,8 +29,8 @@ impl Cache {
     /// Minimum time between two such drops. Meanwhile files in further directories are not cached.
     pub const CLEAR_INTERVAL: Duration = Duration::from_secs(10);
     /// How long a file stays cached before it is opened again, even without an inotify event:
-    /// stores to mapped memory and writes by Linux AIO cause none. While the file is being
-    /// reopened, the cached one may be used for the same time again.
+    /// stores to mapped memory and writes by Linux AIO cause none. While one request reopens the
+    /// file, others may use the cached one, at most for the same time again.
     pub const MAX_AGE: Duration = Duration::from_secs(1);
     /// Names remembered after one request. A file is cached when it is requested again soon.
     pub const NAMES: usize = 8192;

@@ -19,7 +19,7 @@ impl Http2 {
     /// Bytes of frames buffered before they are sent.
     pub const WRITE_BUFFER: usize = 64 * 1024;
     /// Bytes of an answer that wait for flow control, besides the piece read last.
-    pub const SEND_BUFFER: usize = Limits::PIECE;
+    pub const SEND_BUFFER: usize = Limits::CHUNK;
     /// Requests reset before the server has accepted them, before the connection ends.
     pub const PENDING_RESETS: usize = 20;
     /// Reset requests for which late frames are still accepted.

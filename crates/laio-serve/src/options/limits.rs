@@ -37,7 +37,7 @@ pub struct Limits {
     pub body_rate: u64,
     /// Time between two requests of a connection.
     pub idle_time: Duration,
-    /// Time for the client to accept one piece of an answer ([`Limits::PIECE`] bytes), if that is
+    /// Time for the client to accept one chunk of an answer ([`Limits::CHUNK`] bytes), if that is
     /// more than the time at [`Limits::write_rate`].
     pub write_time: Duration,
     /// Minimum rate at which a client must read, in bytes per second.
@@ -48,7 +48,7 @@ pub struct Limits {
     pub send_buffer: Option<usize>,
     /// Time to open a file; then the answer is 503, and the open finishes in the background.
     pub open_time: Duration,
-    /// Time to read one piece of a file; then the connection ends.
+    /// Time to read one chunk of a file; then the connection ends.
     pub read_time: Duration,
     /// Time for a client that was refused during its request to stop sending and read the answer,
     /// and for an HTTP/2 client to read the rest before its connection is closed.
@@ -61,7 +61,7 @@ pub struct Limits {
 
 impl Limits {
     /// Bytes of a file read and sent at a time. A long transfer uses no more memory than this.
-    pub const PIECE: usize = 128 * 1024;
+    pub const CHUNK: usize = 128 * 1024;
     /// Minimum chunk size in bytes.
     pub const CHUNK_MIN: usize = 4096;
     /// Maximum chunk size in bytes. Each connection with a body has one chunk in memory.
@@ -70,10 +70,10 @@ impl Limits {
     pub const TRANSFERS_KEPT: usize = 16;
     /// Bytes that a connection sends before other tasks run. A socket buffer accepts megabytes at
     /// once, so many large files would otherwise delay a small one.
-    pub const TURN: u64 = 2 * Limits::PIECE as u64;
-    /// Like [`Limits::TURN`], for `sendfile` from the page cache: it is faster, and each turn costs
-    /// three system calls.
-    pub const SENDFILE_TURN: u64 = 8 * Limits::PIECE as u64;
+    pub const BYTES_BEFORE_YIELD: u64 = 2 * Limits::CHUNK as u64;
+    /// Like [`Limits::BYTES_BEFORE_YIELD`], for `sendfile` from the page cache: it is faster, and
+    /// each yield costs three system calls.
+    pub const SENDFILE_BYTES_BEFORE_YIELD: u64 = 8 * Limits::CHUNK as u64;
     /// Bytes of the smallest part of a file sent with `sendfile`; copying fewer is as fast.
     pub const SENDFILE_FROM: u64 = 16 * 1024;
     /// Unacknowledged chunks of a client with [`Transfer::ZeroCopy`](super::Transfer::ZeroCopy),
@@ -81,9 +81,9 @@ impl Limits {
     pub const ZEROCOPY_CHUNKS: usize = 4;
     /// Buffers that a worker keeps for later requests. Idle connections have none.
     pub const POOLED_BUFFERS: usize = 64;
-    /// Bytes of the largest buffer kept: a piece of a file, and the head before it. Allocating one
+    /// Bytes of the largest buffer kept: a chunk of a file, and the head before it. Allocating one
     /// again costs a page fault for each page.
-    pub const POOLED_BUFFER_BYTES: usize = Limits::PIECE + 8 * 1024;
+    pub const POOLED_BUFFER_BYTES: usize = Limits::CHUNK + 8 * 1024;
     /// Bytes of buffer space of an idle connection.
     pub const IDLE_BYTES: usize = 1024;
     /// Two ranges closer than this many bytes are sent as one, because another part costs about as

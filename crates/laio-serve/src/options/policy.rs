@@ -4,13 +4,16 @@ use laio::BackendKind;
 use std::fmt;
 use std::str::FromStr;
 
-/// A step of a request whose system calls can use a back end of their own.
+/// A kind of system call of a request, which can have a back end of its own. A [`Stage`] is
+/// something else: a span of time in a request that is measured.
+///
+/// [`Stage`]: crate::Stage
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
+pub enum IoStep {
     /// Accepting a connection.
     Accept,
     /// Receiving from a client.
-    Read,
+    Receive,
     /// Opening a file, and listing a directory.
     Open,
     /// Reading file metadata.
@@ -18,68 +21,68 @@ pub enum Step {
     /// Reading file data.
     FileRead,
     /// Sending from memory.
-    Write,
+    Send,
     /// Sending from a file or a pipe.
     Sendfile,
 }
 
-impl Step {
+impl IoStep {
     /// All steps, in the order of a request.
-    pub const ALL: [Step; 7] = [
-        Step::Accept,
-        Step::Read,
-        Step::Open,
-        Step::Stat,
-        Step::FileRead,
-        Step::Write,
-        Step::Sendfile,
+    pub const ALL: [IoStep; 7] = [
+        IoStep::Accept,
+        IoStep::Receive,
+        IoStep::Open,
+        IoStep::Stat,
+        IoStep::FileRead,
+        IoStep::Send,
+        IoStep::Sendfile,
     ];
 
     /// The name used by options and reports.
     pub const fn name(self) -> &'static str {
         match self {
-            Step::Accept => "accept",
-            Step::Read => "read",
-            Step::Open => "open",
-            Step::Stat => "stat",
-            Step::FileRead => "file-read",
-            Step::Write => "write",
-            Step::Sendfile => "sendfile",
+            IoStep::Accept => "accept",
+            IoStep::Receive => "read",
+            IoStep::Open => "open",
+            IoStep::Stat => "stat",
+            IoStep::FileRead => "file-read",
+            IoStep::Send => "write",
+            IoStep::Sendfile => "sendfile",
         }
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for IoStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-impl FromStr for Step {
+impl FromStr for IoStep {
     type Err = String;
 
-    fn from_str(name: &str) -> Result<Step, String> {
-        named("operation", &Step::ALL, Step::name, name)
+    fn from_str(name: &str) -> Result<IoStep, String> {
+        named("operation", &IoStep::ALL, IoStep::name, name)
     }
 }
 
 /// The back end of each step; where none is set, the server's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Policies([Option<BackendKind>; Step::ALL.len()]);
+pub struct Policies([Option<BackendKind>; IoStep::ALL.len()]);
 
 impl Policies {
     /// Every step uses the server's back end.
-    pub const NONE: Policies = Policies([None; Step::ALL.len()]);
+    pub const NONE: Policies = Policies([None; IoStep::ALL.len()]);
 
     /// Sets the back end of a step.
     #[must_use]
-    pub const fn with(mut self, step: Step, backend: BackendKind) -> Policies {
+    pub const fn with(mut self, step: IoStep, backend: BackendKind) -> Policies {
         self.0[step as usize] = Some(backend);
         self
     }
 
     /// Returns the back end of a step, if it has one of its own.
-    pub const fn of(&self, step: Step) -> Option<BackendKind> {
+    pub const fn of(&self, step: IoStep) -> Option<BackendKind> {
         self.0[step as usize]
     }
 
@@ -113,7 +116,7 @@ impl FromStr for Policies {
 impl fmt::Display for Policies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut comma = "";
-        for step in Step::ALL {
+        for step in IoStep::ALL {
             if let Some(backend) = self.of(step) {
                 write!(f, "{comma}{step}={backend}")?;
                 comma = ",";
@@ -136,7 +139,7 @@ pub enum Transfer {
     /// `splice` into a pipe, and from the pipe to the socket.
     Splice,
     /// Read into buffers, and send them without a copy (`IORING_OP_SEND_ZC`). Only where
-    /// [`Step::Write`] uses io_uring.
+    /// [`IoStep::Send`] uses io_uring.
     ZeroCopy,
 }
 
@@ -197,12 +200,12 @@ impl ClassLimits {
     };
 
     /// Returns the limit of a step's class.
-    pub const fn of(&self, step: Step) -> Option<u32> {
+    pub const fn of(&self, step: IoStep) -> Option<u32> {
         match step {
-            Step::Accept | Step::Read => None,
-            Step::Open | Step::Stat => self.stat,
-            Step::FileRead => self.read,
-            Step::Write | Step::Sendfile => self.write,
+            IoStep::Accept | IoStep::Receive => None,
+            IoStep::Open | IoStep::Stat => self.stat,
+            IoStep::FileRead => self.read,
+            IoStep::Send | IoStep::Sendfile => self.write,
         }
     }
 }
@@ -217,7 +220,7 @@ pub struct Io {
     pub class_limits: ClassLimits,
     /// How file data is sent.
     pub transfer: Transfer,
-    /// Bytes of a file read or sent at a time; `None` is [`Limits::PIECE`](super::Limits::PIECE).
+    /// Bytes of a file read or sent at a time; `None` is [`Limits::CHUNK`](super::Limits::CHUNK).
     pub chunk: Option<usize>,
     /// Send head and body in full packets with `TCP_CORK`. Otherwise the head is sent together with
     /// the first bytes of the body, in one send or with `MSG_MORE`.
@@ -249,8 +252,8 @@ mod tests {
     fn policies_are_read_and_written() {
         let text = "open=sync,stat=lazy,file-read=posix-aio";
         let policies: Policies = text.parse().unwrap();
-        assert_eq!(policies.of(Step::Open), Some(BackendKind::Sync));
-        assert_eq!(policies.of(Step::Write), None);
+        assert_eq!(policies.of(IoStep::Open), Some(BackendKind::Sync));
+        assert_eq!(policies.of(IoStep::Send), None);
         assert_eq!(policies.to_string(), text);
         let both = policies.or_those_of("open=uring,write=threads".parse().unwrap());
         let expected = "open=uring,stat=lazy,file-read=posix-aio,write=threads";

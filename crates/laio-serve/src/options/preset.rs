@@ -1,6 +1,6 @@
 //! Presets that model the servers of published comparisons.
 
-use super::policy::{ClassLimits, Io, Policies, Step, Transfer};
+use super::policy::{ClassLimits, Io, IoStep, Policies, Transfer};
 use super::{Options, policy};
 use laio::BackendKind;
 use std::fmt;
@@ -22,7 +22,7 @@ pub struct Preset {
 }
 
 use BackendKind::{Activations, Hybrid, Lazy, LinuxAio, PosixAio, Sync, Threads};
-use Step::{FileRead, Open, Sendfile, Stat};
+use IoStep::{FileRead, Open, Sendfile, Stat};
 
 /// All presets.
 pub const PRESETS: &[Preset] = &[
@@ -117,7 +117,7 @@ pub const PRESETS: &[Preset] = &[
         about: "a stage for names, files and sending each, with a bounded pool of threads and a queue",
         backend: Hybrid,
         io: Io {
-            policies: Policies::NONE.with(Step::Write, Threads),
+            policies: Policies::NONE.with(IoStep::Send, Threads),
             class_limits: ClassLimits {
                 stat: Some(8),
                 read: Some(8),

@@ -209,7 +209,7 @@ pub struct UpstreamLimits {
     /// only for a server that only other proxies can reach.
     pub trust_forwarded: bool,
     /// The directory for spooled request bodies, in unnamed files: bodies without a length for
-    /// FastCGI programs that are longer than [`UpstreamLimits::PIECE`]. `None` stores them in
+    /// FastCGI programs that are longer than [`UpstreamLimits::CHUNK`]. `None` stores them in
     /// memory.
     pub spool: Option<PathBuf>,
 }
@@ -222,7 +222,7 @@ impl UpstreamLimits {
         headers: laio_http::Limits::HEADERS_MAX,
     };
     /// Bytes of a body held in memory at a time, in either direction.
-    pub const PIECE: usize = 64 * 1024;
+    pub const CHUNK: usize = 64 * 1024;
     /// Bytes of spooled bodies in memory, for each worker and upstream, when there is no spool
     /// directory. A longer body is 413, one beyond the free memory 503.
     pub const SPOOLED: u64 = 64 << 20;

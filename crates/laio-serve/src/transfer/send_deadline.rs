@@ -21,14 +21,14 @@ impl SendDeadline {
         SendDeadline {
             waited: Cell::default(),
             sent: Cell::default(),
-            limit: worker.time_to_send(Limits::PIECE),
+            limit: worker.time_to_send(Limits::CHUNK),
         }
     }
 
     /// Records that the socket accepted `count` bytes.
     pub(crate) fn add_sent(&self, count: u64) {
         let sent = self.sent.get() + count;
-        if sent >= Limits::PIECE as u64 {
+        if sent >= Limits::CHUNK as u64 {
             self.waited.set(Duration::ZERO);
             self.sent.set(0);
         } else {

@@ -2,7 +2,7 @@
 //! several are in flight.
 
 use crate::io_contexts;
-use crate::options::{Limits, Step};
+use crate::options::{IoStep, Limits};
 use crate::worker::Worker;
 use laio::ops::{Limit, Send};
 use laio_http::ByteRange;
@@ -69,7 +69,7 @@ impl Worker {
             offset += count;
             sent += count;
             in_flight.send(buffer).await;
-            if sent >= Limits::TURN && offset < range.end {
+            if sent >= Limits::BYTES_BEFORE_YIELD && offset < range.end {
                 sent = 0;
                 laio_rt::give_way().await;
             }
@@ -84,7 +84,7 @@ impl InFlight<'_> {
     async fn send(&mut self, buffer: Vec<u8>) {
         let length = buffer.len();
         let send = Send::new(self.socket.clone(), buffer).zero_copy();
-        let mut sending = Some(io_contexts::submit(Step::Write, send));
+        let mut sending = Some(io_contexts::submit(IoStep::Send, send));
         let state = poll_fn(|context| {
             let Some(submission) = &mut sending else {
                 unreachable!("taken only when ready")

@@ -163,7 +163,7 @@ impl Worker {
         body: &mut Relayed,
     ) -> io::Result<Vec<u8>> {
         loop {
-            let last = match body.chunked && !stream.is_self_delimiting() {
+            let last = match body.chunked && !stream.is_http2_stream() {
                 true => chunk(body, &mut out),
                 false => body.take(&mut out),
             };

@@ -50,7 +50,7 @@ impl Spool {
         };
         loop {
             let last = source.next(&mut spool.memory).await?;
-            let overflows = spool.memory.len() > UpstreamLimits::PIECE;
+            let overflows = spool.memory.len() > UpstreamLimits::CHUNK;
             if overflows || (last && spool.file.is_some()) {
                 spool.store(limits).await?;
             }
@@ -115,8 +115,8 @@ impl Spool {
 
     async fn read(&mut self, file: Descriptor, out: &mut Vec<u8>) -> io::Result<()> {
         let before = out.len();
-        out.reserve(UpstreamLimits::PIECE);
-        let buffer = Limit::new(std::mem::take(out), UpstreamLimits::PIECE);
+        out.reserve(UpstreamLimits::CHUNK);
+        let buffer = Limit::new(std::mem::take(out), UpstreamLimits::CHUNK);
         let read = laio_rt::submit(ReadAt::new(file, buffer, self.taken));
         let (read, buffer) = timed(self.time, async { Ok(read.await) }).await?;
         *out = buffer.into_inner();

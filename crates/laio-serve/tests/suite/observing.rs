@@ -3,7 +3,7 @@
 use crate::common::Running;
 use crate::common::certs::{connect, make, trusting};
 use laio::BackendKind;
-use laio_serve::{Admin, Observer, Policies, Seen, Stage, Step};
+use laio_serve::{Admin, IoStep, Observer, Policies, Seen, Stage};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -156,7 +156,7 @@ fn calls_of_another_back_end() {
     let observer = Observer::new(false);
     let server = Running::with(root.path(), BackendKind::Lazy, |options| {
         options.observer = observer.clone();
-        options.io.policies = Policies::NONE.with(Step::FileRead, BackendKind::Threads);
+        options.io.policies = Policies::NONE.with(IoStep::FileRead, BackendKind::Threads);
     });
     assert_eq!(server.get("/file").body, b"0123456789");
     server.stop();

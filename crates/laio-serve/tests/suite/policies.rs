@@ -2,7 +2,7 @@
 
 use crate::common::{Running, anywhere};
 use laio::BackendKind;
-use laio_serve::{Io, Options, PRESETS, Policies, Server, Step, Transfer};
+use laio_serve::{Io, IoStep, Options, PRESETS, Policies, Server, Transfer};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -186,9 +186,9 @@ fn every_transfer_can_be_made_plainly() {
 #[test]
 fn every_step_can_have_its_own_back_end() {
     let root = site();
-    for step in Step::ALL {
+    for step in IoStep::ALL {
         for kind in BackendKind::ALL {
-            let network = matches!(step, Step::Accept | Step::Read | Step::Write);
+            let network = matches!(step, IoStep::Accept | IoStep::Receive | IoStep::Send);
             if kind == BackendKind::Sync && network {
                 continue;
             }
@@ -196,7 +196,7 @@ fn every_step_can_have_its_own_back_end() {
                 options.backend = Some(BackendKind::Hybrid);
                 options.io.policies = Policies::NONE.with(step, kind);
                 options.io.transfer = match step {
-                    Step::Sendfile => Transfer::Sendfile,
+                    IoStep::Sendfile => Transfer::Sendfile,
                     _ => Transfer::Buffer,
                 };
             };
@@ -333,14 +333,14 @@ fn calls_are_counted_by_operation_and_outcome() {
     server.control().stop();
     server.wait().unwrap();
     let counts = observer.seen().steps();
-    let of = |step: Step| {
+    let of = |step: IoStep| {
         let found = counts.iter().find(|counts| counts.step == step).unwrap();
         (found.inline, found.background + found.fallback)
     };
-    assert_eq!(of(Step::Open), (0, 1), "{counts:?}");
-    assert_eq!(of(Step::Stat), (1, 0), "{counts:?}");
-    let (at_once, later) = of(Step::FileRead);
+    assert_eq!(of(IoStep::Open), (0, 1), "{counts:?}");
+    assert_eq!(of(IoStep::Stat), (1, 0), "{counts:?}");
+    let (at_once, later) = of(IoStep::FileRead);
     assert_eq!(at_once + later, 1, "{counts:?}");
-    assert_eq!(of(Step::Write), (1, 0), "{counts:?}");
-    assert_eq!(of(Step::Sendfile), (0, 0), "{counts:?}");
+    assert_eq!(of(IoStep::Send), (1, 0), "{counts:?}");
+    assert_eq!(of(IoStep::Sendfile), (0, 0), "{counts:?}");
 }

@@ -14,14 +14,16 @@ pub(super) struct CachedFile {
     pub(super) name: Box<[u8]>,
     pub(super) opened: Opened,
     pub(super) watch: Watch,
-    /// When the file was opened, or when a request began to reopen it.
+    /// When the file was inserted, or when a request began to reopen it because it had expired.
     pub(super) since: Cell<Instant>,
+    /// The file has expired, and a request is reopening it.
+    pub(super) expired: Cell<bool>,
     /// Requested since the clock hand last passed.
     pub(super) requested: Cell<bool>,
 }
 
 /// The cached files of all sites.
-pub(super) struct Lru {
+pub(super) struct CachedFiles {
     limits: Limits,
     slots: Vec<Option<CachedFile>>,
     free: Vec<usize>,
@@ -34,9 +36,9 @@ pub(super) struct Lru {
     hand: usize,
 }
 
-impl Lru {
-    pub(super) fn new(limits: &Limits, sites: usize) -> Lru {
-        Lru {
+impl CachedFiles {
+    pub(super) fn new(limits: &Limits, sites: usize) -> CachedFiles {
+        CachedFiles {
             limits: limits.clone(),
             slots: Vec::new(),
             free: Vec::new(),
