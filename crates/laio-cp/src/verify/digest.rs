@@ -67,13 +67,15 @@ mod tests {
 
     #[test]
     fn a_hole_is_hashed_as_zeros() {
+        // Miri takes minutes to hash the larger one.
+        let length: u32 = if cfg!(miri) { 2_000 } else { 200_000 };
         let mut hashing = Hashing::default();
         hashing.update(b"abc");
-        while hashing.at() < 200_000 {
-            hashing.update_zeros(200_000);
+        while hashing.at() < length.into() {
+            hashing.update_zeros(length.into());
         }
         hashing.update(b"d");
-        let mut whole = vec![0; 200_000];
+        let mut whole = vec![0; length as usize];
         whole[..3].copy_from_slice(b"abc");
         whole.push(b'd');
         assert_eq!(hashing.finish(), Digest::of([whole.as_slice()]));
