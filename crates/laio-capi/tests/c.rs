@@ -37,6 +37,8 @@ const CHECK_LIMIT: Duration = Duration::from_secs(900);
 const SLOW_LIMIT: Duration = Duration::from_secs(1800);
 
 fn main() -> ExitCode {
+    // Programs and examples are tested with the default actions of signals, whatever the shell ignores.
+    laio_testing::process::restore_signals();
     let mut arguments = Arguments::from_args();
     let processors = available_parallelism().map_or(1, NonZero::get);
     // The programs wait more than they compute.

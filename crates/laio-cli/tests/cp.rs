@@ -58,6 +58,8 @@ type Verdict = Result<Completion, Failed>;
 fn main() -> ExitCode {
     // The modes of created files depend on the umask, which differs between machines.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    // A background job of a script ignores SIGINT, and so would the copies that tests interrupt.
+    laio_testing::process::restore_signals();
     let programs = Programs::find();
     let mut trials: Vec<Trial> = scenarios::all().into_iter().map(trial).collect();
     trials.extend(failures::cases().into_iter().map(trial));
