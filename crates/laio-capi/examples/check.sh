@@ -21,12 +21,14 @@ shift
 backend=${LAIO_BACKEND:-lazy}
 readonly WAIT=400 # twentieths of a second, for steps that take less than one second on an idle machine
 scratch=$(mktemp -d)
-started=()
 failures=0
 ran=0
 
+# Kills only jobs that still run: the number of one that has ended may belong to another program by now.
 finish() {
-	[ ${#started[@]} -gt 0 ] && kill -KILL "${started[@]}" 2>/dev/null
+	local running
+	mapfile -t running < <(jobs -rp)
+	[ ${#running[@]} -gt 0 ] && kill -KILL "${running[@]}" 2>/dev/null
 	rm -rf "$scratch"
 }
 trap finish EXIT
@@ -62,7 +64,6 @@ start() { # [DESCRIPTORS]
 			exec "$programs/$example" "${arguments[@]}" >>"$scratch/messages" 2>&1
 	) &
 	pid=$!
-	started+=("$pid")
 	for ((i = 0; i < WAIT; i++)); do
 		port=$(sed -n 's/^listening at .*://p' "$scratch/messages")
 		[ -n "$port" ] && return 0
@@ -253,7 +254,6 @@ check_epoll() {
 	: >"$scratch/counted" # here, because the line below empties it only after its input is open
 	"$programs/epoll" <"$scratch/input" >"$scratch/counted" 2>&1 &
 	pid=$!
-	started+=("$pid")
 	exec {input}>"$scratch/input"
 	printf '%s\n' "$tree/wide/3/lines" >&"$input"
 	for ((i = 0; i < WAIT && $(stat -c %s "$scratch/counted") == 0; i++)); do sleep 0.05; done
@@ -278,7 +278,6 @@ check_libuv() {
 			"$root/empty" "$copies/empty" >"$scratch/copied" 2>"$scratch/messages"
 	) &
 	pid=$!
-	started+=("$pid")
 	if [ -n "$lock" ]; then
 		for ((i = 0; i < WAIT; i++)); do
 			cmp -s "$copies/big" "$root/sub/big" && { [ -e "$copies/empty" ] || [ "$backend" = sync ]; } && break
