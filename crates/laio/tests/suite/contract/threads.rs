@@ -217,7 +217,7 @@ fn access_asks_for_the_real_user() {
         for_each(|way| {
             let mut context = way.context();
             assert_eq!(call(&mut context, libc::SYS_faccessat, args), Ok(0));
-            // The real user is nobody; the effective user is root.
+            // The real user has no rights; the effective user is root.
             let changed = start(&mut context, libc::SYS_setresuid, [NOBODY, 0, 0]);
             assert_eq!(changed, Outcome::Done(Ok(0)));
             let expected = plain(libc::SYS_faccessat, args);
