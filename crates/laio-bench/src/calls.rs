@@ -21,7 +21,7 @@ use crate::pin::Pinned;
 use crate::statistics::{self, Summary};
 use laio::BackendKind;
 use laio::Context;
-use laio::measure::{BareRing, Via};
+use laio_measure::{BareRing, Via};
 use rounds::{Participant, Series};
 use std::path::PathBuf;
 use std::time::Duration;

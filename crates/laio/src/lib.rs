@@ -80,8 +80,6 @@ mod errno;
 mod facts;
 mod fast_path;
 mod lifecycle;
-#[doc(hidden)]
-pub mod measure;
 mod mounts;
 mod operation;
 pub mod ops;

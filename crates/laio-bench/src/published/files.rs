@@ -18,7 +18,7 @@ use crate::round_robin::{Figures, RoundRobin};
 use crate::stop::Stop;
 use crate::strategy::{PLAIN, Strategy};
 use crate::trace::Preset;
-use laio::measure::Usage;
+use laio_measure::Usage;
 use std::time::Duration;
 
 pub(super) const OPEN_STAT: &str = "open-stat";

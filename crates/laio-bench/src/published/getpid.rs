@@ -10,8 +10,8 @@ use crate::round_robin::{Figures, RoundRobin};
 use crate::sheet::{Finding, Picture, Sheet, Table, caption, number};
 use crate::statistics::Quartiles;
 use crate::stop::Stop;
-use laio::measure::{Getpids, Subject, Via};
 use laio::{BackendKind, Context};
+use laio_measure::{Getpids, Subject, Via};
 
 const SOURCE: &str = "2005: liblaiogen on Linux 2.6.10, Pentium 4 Xeon of 2.4 GHz; its helpers are one for each call in flight";
 const WORKLOAD: &str = "getpid";

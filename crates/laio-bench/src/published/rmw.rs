@@ -22,7 +22,7 @@ use crate::stop::Stop;
 use crate::strategy::Strategy;
 use blocks::Blocks;
 use fio::Fio;
-use laio::measure::Usage;
+use laio_measure::Usage;
 use std::time::{Duration, Instant};
 
 /// The numbers of clients of each application.

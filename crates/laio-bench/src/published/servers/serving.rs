@@ -1,7 +1,7 @@
 //! Server processes: starts, measures and stops them.
 
 use super::accelerator::{Accelerator, Socket};
-use laio::measure::Usage;
+use laio_measure::Usage;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::io::{self, Read, Seek};

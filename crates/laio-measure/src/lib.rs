@@ -1,7 +1,7 @@
-//! Timed loops for `laio bench`: not part of the library's interface.
+//! Timed loops of system calls for `laio bench`, in a crate of their own because a call by number is
+//! unsafe.
 //!
-//! They are here because a raw call is unsafe and only this crate has unsafe code. Each subject
-//! owns its descriptors. Its buffers are never freed, because the kernel may still write to them
+//! Each subject owns its descriptors. Its buffers are never freed, because the kernel may still write to them
 //! after a failed measurement; they are few and small.
 //!
 //! Every loop is compiled once for each way of making the call, so that the same code measures the
@@ -21,7 +21,7 @@ pub use inline::Inline;
 pub use usage::Usage;
 pub use window::Getpids;
 
-use crate::{Call, Context, Errno, Outcome};
+use laio::{Call, Context, Errno, Outcome};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// The way in which a subject makes its calls.
@@ -77,7 +77,7 @@ impl Caller for Direct {
     #[inline(always)]
     unsafe fn call(&mut self, call: &Call) -> Result<usize, Errno> {
         // SAFETY: by the caller.
-        unsafe { crate::sys::syscall(call) }
+        unsafe { call.plain() }
     }
 }
 
@@ -129,7 +129,7 @@ fn word(fd: &OwnedFd) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BackendKind, Options};
+    use laio::{BackendKind, Options};
     use std::io::Write;
 
     fn ways() -> Vec<Option<Context>> {

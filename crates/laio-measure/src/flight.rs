@@ -1,8 +1,8 @@
 //! Many operations in flight at once.
 
-use super::{Caller, Direct, Plain, Subject, Via, expect, leaked_buffer, word};
-use crate::{BackendKind, Call, Context, Errno, Outcome};
+use crate::{Caller, Direct, Plain, Subject, Via, expect, leaked_buffer, word};
 use io_uring::{IoUring, opcode, types};
+use laio::{BackendKind, Call, Context, Errno, Outcome};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::os::fd::OwnedFd;
 use std::time::Instant;
@@ -11,10 +11,10 @@ use std::time::Instant;
 const BYTES: usize = 4096;
 
 /// The callback that receives the results of operations, by tag.
-pub(super) type Take<'a> = &'a mut dyn FnMut(u64, Result<usize, Errno>);
+pub(crate) type Take<'a> = &'a mut dyn FnMut(u64, Result<usize, Errno>);
 
 /// Holds several operations at once.
-pub(super) trait Flight {
+pub(crate) trait Flight {
     /// Starts a call. Returns the result if it is available at once.
     ///
     /// # Safety
@@ -75,7 +75,7 @@ impl BareRing {
     ///
     /// # Safety
     /// As for the system call; the buffer is never freed.
-    pub(super) unsafe fn start(&mut self, call: &Call, tag: u64) -> Result<(), Errno> {
+    pub(crate) unsafe fn start(&mut self, call: &Call, tag: u64) -> Result<(), Errno> {
         let [fd, pointer, length, offset, ..] = call.args;
         let offset = match call.number as libc::c_long {
             libc::SYS_pread64 => offset as u64,
@@ -89,7 +89,7 @@ impl BareRing {
     }
 
     /// Submits, waits for one completion, and reaps all available ones.
-    pub(super) fn reap(&mut self, take: Take<'_>) -> Result<usize, Errno> {
+    pub(crate) fn reap(&mut self, take: Take<'_>) -> Result<usize, Errno> {
         loop {
             match self.0.submit_and_wait(1).map_err(Errno::from) {
                 Ok(_) => break,

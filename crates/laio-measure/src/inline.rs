@@ -1,7 +1,7 @@
 //! Timed calls that do not block, one at a time.
 
-use super::{Caller, Direct, Plain, Subject, Via, expect, leaked_buffer, word};
-use crate::{Call, Errno};
+use crate::{Caller, Direct, Plain, Subject, Via, expect, leaked_buffer, word};
+use laio::{Call, Errno};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, pipe_with};
 use std::ffi::CString;
@@ -154,7 +154,7 @@ impl Inline {
 
     /// As [`Inline::write_pipe`], to a pipe of this size.
     #[cfg(test)]
-    pub(super) fn write_pipe_of(size: usize, bytes: usize) -> Result<Inline, Errno> {
+    pub(crate) fn write_pipe_of(size: usize, bytes: usize) -> Result<Inline, Errno> {
         let pipe = pipe_with(PipeFlags::CLOEXEC)?;
         rustix::pipe::fcntl_setpipe_size(&pipe.1, size)?;
         Inline::write_to(pipe, bytes)

@@ -1,8 +1,8 @@
 //! Calls that need no descriptor and no memory, several at once.
 
-use super::flight::Flight;
-use super::{Caller, Direct, Plain, Subject, Via, expect};
-use crate::{Call, Errno};
+use crate::flight::Flight;
+use crate::{Caller, Direct, Plain, Subject, Via, expect};
+use laio::{Call, Errno};
 use std::time::Instant;
 
 /// `getpid`, with a bound on the calls in flight: the pure overhead of an interface.
