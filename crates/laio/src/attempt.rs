@@ -12,15 +12,12 @@ mod stream;
 
 use crate::context::Context;
 use crate::descriptors::{Access, Link};
-use crate::mounts::FileKind;
 use crate::strategy::Strategy;
 use crate::table::{Attempt, Class, Opcode, Row, Transfer, Use};
 use crate::{Call, Errno, sys};
-use std::os::fd::RawFd;
 
 pub(crate) use descriptor::{is_disk_command, range as descriptor_range};
 pub(crate) use path::{RingOpened, may_be_empty_name, may_open_device};
-pub(crate) use stream::NowaitKind;
 
 /// The outcome of an attempt.
 #[derive(Debug)]
@@ -290,7 +287,8 @@ impl Context {
             } else {
                 access(row, call, descriptor)
             };
-            self.descriptors.must_wait(fd, access)
+            let link = Link::new(fd, access).ordered(self.knowledge.hints.is_ordered(fd));
+            self.descriptors.must_wait(&link)
         })
     }
 
@@ -313,10 +311,7 @@ impl Context {
             if access != Access::NONE && regular && !closes {
                 access = Access::BOTH;
             }
-            if !closes && self.descriptors.is_ordered(fd) {
-                access = Access::BOTH;
-            }
-            *link = Link::new(fd, access);
+            *link = Link::new(fd, access).ordered(self.knowledge.hints.is_ordered(fd));
         }
         if let Attempt::Duplicate(arg) = row.attempt
             && call.descriptor(arg) != call.descriptor(0)
@@ -331,28 +326,6 @@ impl Context {
             *second = Link::UNUSED;
         }
         links
-    }
-
-    /// The kind of file behind a descriptor: from the cached hint, else by one `statx`.
-    pub(crate) fn kind(&mut self, fd: RawFd) -> FileKind {
-        if let Some(kind) = self.descriptors.kind(fd) {
-            return kind;
-        }
-        self.look_at(fd).unwrap_or(FileKind::Stream)
-    }
-
-    /// Whether the descriptor is a regular file, checked by `statx`. Continuing a read on a stream
-    /// would wait for data that never comes, so a cached hint is not enough.
-    pub(crate) fn is_regular_file(&mut self, fd: RawFd) -> bool {
-        let stream = self.descriptors.kind(fd).is_some_and(FileKind::is_stream);
-        !stream && self.look_at(fd) == Ok(FileKind::Regular)
-    }
-
-    /// Examines a descriptor and caches its kind and mount.
-    pub(crate) fn look_at(&mut self, fd: RawFd) -> Result<FileKind, Errno> {
-        let (kind, mount) = self.mounts.of(fd)?;
-        self.descriptors.learn(fd, kind, mount);
-        Ok(kind)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The plain call, run to completion on the caller's thread: for `sync` and for forced inline
 //! calls.
 
-use crate::mounts::{FileKind, peek};
+use crate::knowledge::mounts::{FileKind, peek};
 use crate::table::{Attempt, Class, Opcode, Row, Timeout, Transfer};
 use crate::transfer::{continues, receives_control, remaining, wanted};
 use crate::{Call, Errno, sys};

@@ -10,9 +10,9 @@ use crate::background::reactor::{Event, Reactor};
 use crate::background::ring::{Reaped, Ring};
 use crate::deadlines::Deadlines;
 use crate::descriptors::Descriptors;
-use crate::facts::Facts;
 use crate::fast_path::FastPaths;
-use crate::mounts::{Mount, Mounts};
+use crate::knowledge::Knowledge;
+use crate::knowledge::mounts::{Mount, Mounts};
 use crate::operation::{Operations, Slot, State};
 use crate::options::{BackPressure, Inject};
 use crate::rights::{self, Rights};
@@ -56,7 +56,6 @@ pub struct Context {
     /// `threads`.
     trivial_is_plain: bool,
     pub(crate) fast_paths: FastPaths,
-    pub(crate) facts: Facts,
     pub(crate) inject: Inject,
     pub(crate) trust_names: bool,
     pub(crate) limits: Limits,
@@ -64,8 +63,8 @@ pub struct Context {
     pub(crate) options: Options,
     pub(crate) life: Life,
     pub(crate) operations: Operations,
+    pub(crate) knowledge: Knowledge,
     pub(crate) descriptors: Descriptors,
-    pub(crate) mounts: Mounts,
     pub(crate) waiter: Waiter,
     pub(crate) aio: Option<Aio>,
     pub(crate) helpers: Helpers,
@@ -139,8 +138,8 @@ impl Context {
         };
         let limits = options.limits;
         let doorbell = Arc::new(Doorbell::new()?);
-        let mounts = Mounts::new();
-        let mut waiter = Waiter::new(kind, &options, &doorbell, &mounts)?;
+        let knowledge = Knowledge::new();
+        let mut waiter = Waiter::new(kind, &options, &doorbell, &knowledge.mounts)?;
         let aio = Aio::new(kind, &limits, options.aio_blocking, &doorbell)?;
         if let (Some(ready_fd), Waiter::Reactor(reactor)) =
             (aio.as_ref().and_then(Aio::descriptor), &mut waiter)
@@ -152,9 +151,8 @@ impl Context {
         Ok(Context {
             kind,
             strategies,
-            fast_paths: FastPaths::new(&strategies, Facts::get().nowait, options.inject),
+            fast_paths: FastPaths::new(&strategies, knowledge.facts.nowait, options.inject),
             trivial_is_plain: strategies[Class::Instant as usize] == Strategy::Plain,
-            facts: Facts::get(),
             inject: options.inject,
             trust_names: options.trust_names,
             limits,
@@ -162,7 +160,7 @@ impl Context {
             life: Life::current(),
             operations: Operations::new(limits.operations.clamp(1, OPERATIONS_MAX)),
             descriptors: Descriptors::default(),
-            mounts,
+            knowledge,
             waiter,
             aio,
             helpers: Helpers::new(
@@ -355,7 +353,7 @@ impl Context {
     fn close_at_once(&mut self, call: &Call) -> Result<usize, Errno> {
         // Queued submissions name the descriptor by its number, so the kernel must take them first.
         let _ = self.flush();
-        self.descriptors.forget(call.descriptor(0));
+        self.knowledge.hints.forget(call.descriptor(0));
         // SAFETY: close takes no pointers.
         match unsafe { crate::sys::syscall(call) } {
             Err(Errno::INTR) => Ok(0),
@@ -448,7 +446,7 @@ impl Context {
         self.notice_fork();
         let descriptor = crate::sys::borrow(fd).ok_or(Errno::BADF)?;
         rustix::io::fcntl_getfd(descriptor)?;
-        self.descriptors.set_ordered(fd, ordered);
+        self.knowledge.hints.set_ordered(fd, ordered);
         Ok(())
     }
 
@@ -457,7 +455,7 @@ impl Context {
     /// correctness, except that a file opened under the number of a stream may see short reads.
     pub fn forget(&mut self, fd: RawFd) {
         self.notice_fork();
-        self.descriptors.forget(fd);
+        self.knowledge.hints.forget(fd);
     }
 
     /// The back end in use.
@@ -472,12 +470,12 @@ impl Context {
 
     /// Whether reads of files can be tried without waiting (`RWF_NOWAIT`) where the file system can.
     pub fn can_try_reads(&self) -> bool {
-        self.facts.nowait
+        self.knowledge.facts.nowait
     }
 
     /// Whether names can be opened without waiting (`RESOLVE_CACHED`) where they are cached.
     pub fn can_try_opens(&self) -> bool {
-        self.facts.cached_open
+        self.knowledge.facts.cached_open
     }
 
     /// The limits in force.
@@ -511,19 +509,19 @@ impl Context {
     /// how calls on its files went. A file system is listed as soon as a call on one of its files
     /// would have blocked, or had no attempt.
     pub fn mounts(&self) -> impl Iterator<Item = &Mount> {
-        self.mounts.iter()
+        self.knowledge.mounts.iter()
     }
 
     /// The file system that an open file is on. Sends no request to a remote file system.
     pub fn mount_of(&mut self, file: impl AsFd) -> Option<&Mount> {
-        let (_, mount) = self.mounts.of(file.as_fd().as_raw_fd()).ok()?;
-        mount.map(|mount| self.mounts.get(mount))
+        let (_, mount) = self.knowledge.mounts.of(file.as_fd().as_raw_fd()).ok()?;
+        mount.map(|mount| self.knowledge.mounts.get(mount))
     }
 
     /// A number that changes when file systems are mounted or unmounted. The context notices such
     /// changes in `poll`.
     pub fn mount_changes(&self) -> u64 {
-        self.mounts.changes()
+        self.knowledge.mounts.changes()
     }
 
     /// The number of live helper threads, including those that make a single call (see
@@ -543,6 +541,7 @@ impl Context {
             + self.operations.memory()
             + self.aio.as_ref().map_or(0, Aio::memory)
             + self.descriptors.memory()
+            + self.knowledge.hints.memory()
             + waiter
             + self.ready.capacity() * size_of::<Slot>()
             + self.reaped.capacity() * size_of::<Reaped>()

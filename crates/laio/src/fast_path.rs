@@ -5,8 +5,9 @@
 //! keep, and the attempt is one system call. If that call moves all bytes, the call is done.
 //! Otherwise [`crate::attempt`] continues from its result.
 
-use crate::attempt::{Attempted, NowaitKind};
+use crate::attempt::Attempted;
 use crate::context::Context;
+use crate::knowledge::mounts::NowaitKind;
 use crate::options::Inject;
 use crate::strategy::Strategy;
 use crate::table::{self, Class, FastCall};
@@ -143,8 +144,12 @@ impl Context {
         let Some(kind) = kind else {
             return true;
         };
-        let known_unsupported = |mount| self.is_known_unsupported(mount, kind);
-        self.descriptors.not_direct_io(fd)
-            && !self.descriptors.mount(fd).is_some_and(known_unsupported)
+        let known_unsupported = |mount| self.knowledge.mounts.get(mount).refuses(kind);
+        self.knowledge.hints.not_direct_io(fd)
+            && !self
+                .knowledge
+                .hints
+                .mount(fd)
+                .is_some_and(known_unsupported)
     }
 }

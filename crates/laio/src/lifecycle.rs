@@ -12,7 +12,7 @@ use crate::background::ring::{CqeKind, Reaped};
 use crate::blocking::interrupted_transfer;
 use crate::context::{Context, Waiter};
 use crate::descriptors::{Access, Link};
-use crate::mounts::FileKind;
+use crate::knowledge::mounts::FileKind;
 use crate::operation::{Operation, Slot, State};
 use crate::readiness::{
     direction, has_timeout, is_connect, polled_descriptor, waits_for_readiness,
@@ -84,7 +84,7 @@ impl Context {
         match (row.class, row.attempt) {
             (Class::FileRead | Class::FileWrite, _) if !uses_position(row, call) => true,
             (_, Attempt::NowaitRead | Attempt::NowaitWrite) => {
-                self.is_regular_file(call.descriptor(0))
+                self.knowledge.is_regular_file(call.descriptor(0))
             }
             _ => false,
         }
@@ -109,9 +109,10 @@ impl Context {
         } else {
             Some(self.step(slot))
         };
-        let force_async = self.mounts.any_remote() && self.may_ask_remote(slot);
+        let force_async = self.knowledge.mounts.any_remote() && self.may_ask_remote(slot);
         let kind = self
-            .descriptors
+            .knowledge
+            .hints
             .kind(self.operations[slot].call.descriptor(0));
         let uses_epoll = self.uses_reactor();
         let invalid_offset =
@@ -247,7 +248,7 @@ impl Context {
         // operations are in flight: the first of them has checked.
         placed
             && !self.descriptors.has_others(fd)
-            && (self.kind(fd) != FileKind::Regular || !sys::has_position(fd))
+            && (self.knowledge.kind(fd) != FileKind::Regular || !sys::has_position(fd))
     }
 
     pub(crate) fn dispatch_to_helper(&mut self, slot: Slot) -> Result<(), Errno> {
@@ -596,13 +597,13 @@ impl Context {
             } else {
                 // The number may have belonged to a descriptor that was closed behind the context's
                 // back.
-                self.descriptors.forget(fd as RawFd);
+                self.knowledge.hints.forget(fd as RawFd);
             }
         }
         self.leave_descriptors(slot);
         match row.attempt {
-            Attempt::Close => self.descriptors.forget(call.descriptor(0)),
-            Attempt::Duplicate(arg) => self.descriptors.forget(call.descriptor(arg)),
+            Attempt::Close => self.knowledge.hints.forget(call.descriptor(0)),
+            Attempt::Duplicate(arg) => self.knowledge.hints.forget(call.descriptor(arg)),
             _ => {}
         }
         let operation = &mut self.operations[slot];

@@ -372,14 +372,14 @@ impl Context {
                 ring.submit()?;
             }
         }
-        self.mounts.note_watched();
+        self.knowledge.mounts.note_watched();
         let mut reaped = std::mem::take(&mut self.reaped);
         ring.reap(&mut reaped)?;
         if needs_doorbell && ring.doorbell_fired() {
             self.doorbell.drain();
         }
         if ring.take_mounts_changed() {
-            self.mounts.refresh();
+            self.knowledge.mounts.refresh();
         }
         if ring.take_timer_expired() {
             self.deadlines.silence_timer();
@@ -409,13 +409,13 @@ impl Context {
                 Event::Doorbell => {
                     self.doorbell.drain();
                 }
-                Event::Mounts => self.mounts.refresh(),
+                Event::Mounts => self.knowledge.mounts.refresh(),
                 Event::Timer => self.deadlines.silence_timer(),
                 Event::Aio => aio = true,
             }
         }
         self.events = events;
-        self.mounts.note_watched();
+        self.knowledge.mounts.note_watched();
         let interrupted = result?;
         self.reap_aio(aio)?;
         Ok(interrupted)

@@ -13,7 +13,8 @@ pub use perf::PerfEvents;
 pub use ring::IoUring;
 
 use crate::background::aio;
-use crate::{BackendKind, Context, Detector, Errno, Options, facts};
+use crate::knowledge::facts;
+use crate::{BackendKind, Context, Detector, Errno, Options};
 use rustix::process::{Resource, getrlimit};
 use std::fmt;
 use std::str::FromStr;

@@ -25,8 +25,9 @@ impl Context {
             Waiter::Ring(_) => true,
             Waiter::Reactor(_) => self.uses_reactor(),
         };
-        let free = waits && self.status.is_none() && !self.descriptors.must_wait(fd, access);
-        free.then(|| Link::new(fd, access))
+        let link = Link::new(fd, access).ordered(self.knowledge.hints.is_ordered(fd));
+        let free = waits && self.status.is_none() && !self.descriptors.must_wait(&link);
+        free.then_some(link)
     }
 
     /// Whether this back end waits for streams by epoll.

@@ -19,7 +19,7 @@
 mod reported;
 
 use crate::context::Context;
-use crate::facts::Facts;
+use crate::knowledge::facts::Facts;
 use crate::operation::Slot;
 use crate::table::{Class, Opcode, Row};
 use crate::{Call, Errno};
@@ -160,7 +160,7 @@ impl Context {
     /// now.
     pub(crate) fn access_can_be_tried(&self) -> bool {
         match self.rights.settled {
-            true => self.facts.same_identity,
+            true => self.knowledge.facts.same_identity,
             false => accesses_as_it_opens(),
         }
     }
@@ -214,7 +214,7 @@ impl Context {
     fn start_new_version(&mut self) {
         self.rights.version = self.rights.version.wrapping_add(1);
         self.rights.fs_roots = FsRoots::of_this_thread();
-        self.facts = Facts::get();
+        self.knowledge.facts = Facts::get();
         self.helpers.renew();
     }
 

@@ -1,7 +1,7 @@
 //! Completing partial transfers: the rest of a transfer that stopped short, and when it is
 //! complete.
 
-use crate::mounts::peek;
+use crate::knowledge::mounts::peek;
 use crate::sys::high_fd::HighFd;
 use crate::table::{Attempt, Row, Transfer, Use};
 use crate::{Call, Limits};

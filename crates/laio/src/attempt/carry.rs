@@ -5,7 +5,7 @@ use super::{Attempted, Why};
 use crate::background::activations::{Activations, CarryOutcome};
 use crate::blocking::interrupted_transfer;
 use crate::context::Context;
-use crate::mounts::FileKind;
+use crate::knowledge::mounts::FileKind;
 use crate::strategy::Strategy;
 use crate::table::{Attempt, Row, Transfer};
 use crate::{Call, Detector, Errno};
@@ -94,7 +94,7 @@ impl Context {
             Ok(fd) if row.yields_descriptor => {
                 // The number may have belonged to a descriptor that was closed behind the context's
                 // back.
-                self.descriptors.forget(fd as RawFd);
+                self.knowledge.hints.forget(fd as RawFd);
             }
             Ok(moved) if moved > 0 && interrupted_transfer(row, call, moved) => {
                 return Attempted::blocked(moved, Why::WouldBlock);
@@ -128,7 +128,7 @@ impl Context {
     /// Whether the cached hint says that the call transfers data of a file. If it is wrong, the
     /// program still does not block.
     pub(crate) fn is_known_file(&self, call: &Call) -> bool {
-        self.descriptors.kind(call.descriptor(0)) == Some(FileKind::Regular)
+        self.knowledge.hints.kind(call.descriptor(0)) == Some(FileKind::Regular)
     }
 }
 

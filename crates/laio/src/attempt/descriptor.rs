@@ -2,7 +2,6 @@
 
 use super::{Attempted, Why};
 use crate::context::Context;
-use crate::mounts::Place;
 use crate::operation::Slot;
 use crate::strategy::Strategy;
 use crate::table::{Attempt, Class, Row, Timeout};
@@ -14,28 +13,11 @@ impl Context {
     /// As for the system call.
     pub(super) unsafe fn if_local(&mut self, row: &Row, call: &Call) -> Attempted {
         let descriptor = row.descriptors[0].expect("the table gives it a descriptor");
-        if !self.is_local(call.descriptor(descriptor.arg)) {
+        if !self.knowledge.is_local(call.descriptor(descriptor.arg)) {
             return Attempted::blocked(0, Why::NotTried);
         }
         // SAFETY: by the caller.
         Attempted::Done(unsafe { sys::syscall(call) })
-    }
-
-    /// Whether a call on an open file needs no request to a remote or FUSE file system.
-    pub(crate) fn is_local(&mut self, fd: RawFd) -> bool {
-        if !self.mounts.any_remote() {
-            return true;
-        }
-        // The hint may be stale, and a wrong guess would block, so the descriptor is examined.
-        match self.look_at(fd) {
-            Ok(kind) if kind.is_stream() => true,
-            Ok(_) => self
-                .descriptors
-                .mount(fd)
-                .is_some_and(|mount| self.mounts.get(mount).place != Place::Remote),
-            // Not a descriptor: the call itself fails.
-            Err(_) => true,
-        }
     }
 
     /// # Safety
@@ -51,14 +33,15 @@ impl Context {
             command => {
                 if command == libc::F_SETFL {
                     // The flags may include O_DIRECT.
-                    self.descriptors
+                    self.knowledge
+                        .hints
                         .set_not_direct_io(call.descriptor(0), false);
                 }
                 // SAFETY: by the caller.
                 return Attempted::Done(unsafe { sys::syscall(call) });
             }
         };
-        if !self.is_local(call.descriptor(0)) {
+        if !self.knowledge.is_local(call.descriptor(0)) {
             return Attempted::blocked(0, Why::NotTried);
         }
         let mut attempt = *call;
@@ -81,7 +64,7 @@ impl Context {
     ) -> Attempted {
         let arg = arg as usize;
         if let Some(descriptor) = row.descriptors[0]
-            && !self.is_local(call.descriptor(descriptor.arg))
+            && !self.knowledge.is_local(call.descriptor(descriptor.arg))
         {
             return Attempted::blocked(0, Why::NotTried);
         }
@@ -160,7 +143,7 @@ impl Context {
         if strategy == Strategy::Background || self.close_asks_remote(fd) {
             return Attempted::blocked(0, Why::NotTried);
         }
-        self.descriptors.forget(fd);
+        self.knowledge.hints.forget(fd);
         // SAFETY: by the caller. EINTR would mean closed all the same, and must not be retried.
         match unsafe { sys::syscall(call) } {
             Err(Errno::INTR) => Attempted::Done(Ok(0)),
@@ -171,7 +154,7 @@ impl Context {
     /// Whether closing a descriptor here would wait for a remote or FUSE file system: each close
     /// sends it a request and waits.
     fn close_asks_remote(&mut self, fd: RawFd) -> bool {
-        !self.blocks_inline() && !self.is_local(fd)
+        !self.blocks_inline() && !self.knowledge.is_local(fd)
     }
 
     /// Whether an `lseek` may wait for a remote or FUSE file system, which alone knows the end of
@@ -179,7 +162,7 @@ impl Context {
     pub(super) fn seek_asks_remote(&mut self, call: &Call) -> bool {
         !matches!(call.args[2] as i32, libc::SEEK_SET | libc::SEEK_CUR)
             && !self.blocks_inline()
-            && !self.is_local(call.descriptor(0))
+            && !self.knowledge.is_local(call.descriptor(0))
     }
 
     /// Whether the ring, which first tries an operation on the submitting thread, could wait there
@@ -191,8 +174,8 @@ impl Context {
         let fd = operation.call.descriptor(0);
         match operation.row.class {
             Class::Path => operation.row.attempt == Attempt::CachedOpen,
-            Class::FileRead | Class::FileWrite => !self.is_local(fd),
-            _ => operation.regular && !self.is_local(fd),
+            Class::FileRead | Class::FileWrite => !self.knowledge.is_local(fd),
+            _ => operation.regular && !self.knowledge.is_local(fd),
         }
     }
 
@@ -228,7 +211,7 @@ impl Context {
             return Attempted::blocked(0, Why::NotTried);
         }
         if !onto_itself {
-            self.descriptors.forget(fd);
+            self.knowledge.hints.forget(fd);
         }
         // SAFETY: by the caller.
         Attempted::Done(unsafe { sys::syscall(call) })
@@ -254,7 +237,7 @@ impl Context {
         if strategy == Strategy::Background {
             return Attempted::blocked(0, Why::NotTried);
         }
-        self.descriptors.forget_range(first, last);
+        self.knowledge.hints.forget_range(first, last);
         // SAFETY: by the caller.
         Attempted::Done(unsafe { sys::syscall(call) })
     }

@@ -9,7 +9,7 @@
 
 use super::{Attempted, Why};
 use crate::context::Context;
-use crate::mounts::{FileKind, Place, peek};
+use crate::knowledge::mounts::{FileKind, Place, peek};
 use crate::sys::high_fd::HighFd;
 use crate::table::{Attempt, Name, Row};
 use crate::transfer::Provisional;
@@ -105,7 +105,7 @@ impl Context {
     /// # Safety
     /// As for the system call.
     pub(super) unsafe fn cached_open(&mut self, row: &Row, call: &Call) -> Attempted {
-        if !self.facts.cached_open {
+        if !self.knowledge.facts.cached_open {
             return Attempted::blocked(0, Why::Unsupported);
         }
         let name = row.file.expect("the table names the file");
@@ -120,7 +120,7 @@ impl Context {
         // SAFETY: by the caller.
         let attempted = unsafe {
             if device {
-                self.mounts.note_lookup();
+                self.knowledge.mounts.note_lookup();
                 self.open_checked(&lookup, flags)
             } else {
                 self.open_cached(lookup, flags)
@@ -129,9 +129,9 @@ impl Context {
         if let Attempted::Done(Ok(fd)) = attempted {
             // The number may have belonged to a descriptor that was closed behind the context's
             // back.
-            self.descriptors.forget(fd as RawFd);
+            self.knowledge.hints.forget(fd as RawFd);
             if flags & (libc::O_DIRECT | libc::O_PATH) == 0 {
-                self.descriptors.set_not_direct_io(fd as RawFd, true);
+                self.knowledge.hints.set_not_direct_io(fd as RawFd, true);
             }
         }
         attempted
@@ -140,12 +140,12 @@ impl Context {
     /// # Safety
     /// As for the system call.
     unsafe fn open_cached(&mut self, lookup: Lookup, flags: i32) -> Attempted {
-        self.mounts.note_lookup();
+        self.knowledge.mounts.note_lookup();
         // O_PATH opens nothing, whatever it resolves to.
-        let care = self.mounts.any_remote() && flags & libc::O_PATH == 0;
+        let care = self.knowledge.mounts.any_remote() && flags & libc::O_PATH == 0;
         let mut within = lookup;
         if care {
-            if !self.mounts.starts_locally(within.directory) {
+            if !self.knowledge.mounts.starts_locally(within.directory) {
                 // SAFETY: by the caller.
                 return unsafe { self.open_checked(&within, flags) };
             }
@@ -284,9 +284,10 @@ impl Context {
     /// The kind of the file, if it is on a local file system.
     fn local_kind(&mut self, fd: RawFd) -> Option<FileKind> {
         let status = peek(fd).ok()?;
-        let mount = self.mounts.find(&status)?;
+        let mount = self.knowledge.mounts.find(&status)?;
         let device = u32::from(status.stx_mode) & libc::S_IFMT == libc::S_IFBLK;
-        (self.mounts.get(mount).place != Place::Remote && !device).then(|| FileKind::of(&status))
+        (self.knowledge.mounts.get(mount).place != Place::Remote && !device)
+            .then(|| FileKind::of(&status))
     }
 
     /// Resolves a name to a descriptor whose metadata can be read without waiting.
@@ -294,7 +295,7 @@ impl Context {
     /// # Safety
     /// As for the system call.
     unsafe fn resolve(&mut self, lookup: &Lookup, flags: i32) -> Result<OwnedFd, Attempted> {
-        self.mounts.note_lookup();
+        self.knowledge.mounts.note_lookup();
         // SAFETY: by the caller.
         let found = match unsafe { lookup.open(libc::O_PATH | libc::O_CLOEXEC | flags) } {
             // SAFETY: the descriptor was opened just now and has no other owner.
@@ -305,7 +306,7 @@ impl Context {
             }
             Err(errno) => return Err(self.opened(Err(errno))),
         };
-        if self.mounts.any_remote() && self.local_kind(found.as_raw_fd()).is_none() {
+        if self.knowledge.mounts.any_remote() && self.local_kind(found.as_raw_fd()).is_none() {
             return Err(Attempted::blocked(0, Why::NotTried));
         }
         Ok(found)
@@ -314,7 +315,7 @@ impl Context {
     /// # Safety
     /// As for the system call.
     pub(super) unsafe fn cached_stat(&mut self, row: &Row, call: &Call) -> Attempted {
-        if !self.facts.cached_open {
+        if !self.knowledge.facts.cached_open {
             return Attempted::blocked(0, Why::Unsupported);
         }
         let name = row.file.expect("the table names the file");
@@ -364,7 +365,7 @@ impl Context {
     /// # Safety
     /// As for the system call.
     pub(super) unsafe fn cached_access(&mut self, row: &Row, call: &Call) -> Attempted {
-        if !self.facts.cached_open || !self.access_can_be_tried() {
+        if !self.knowledge.facts.cached_open || !self.access_can_be_tried() {
             return Attempted::blocked(0, Why::Unsupported);
         }
         let name = row.file.expect("the table names the file");

@@ -2,18 +2,11 @@
 
 use super::{Attempted, Why};
 use crate::context::Context;
-use crate::mounts::{FileKind, Place};
+use crate::knowledge::mounts::{FileKind, NowaitKind, Place};
 use crate::table::{Attempt, Row, Transfer, Use};
 use crate::transfer::{continues, only_plain, remaining, shortened, uses_position, wanted};
 use crate::{Call, Errno, sys};
 use std::os::fd::RawFd;
-
-/// The two kinds of `RWF_NOWAIT` attempts, which a file system may each not support.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NowaitKind {
-    Reads,
-    Writes,
-}
 
 impl Context {
     /// # Safety
@@ -34,13 +27,13 @@ impl Context {
     /// As for the system call.
     unsafe fn nowait(&mut self, row: &Row, call: &Call, kind: NowaitKind) -> Attempted {
         let fd = call.descriptor(0);
-        if !self.facts.nowait {
+        if !self.knowledge.facts.nowait {
             return Attempted::blocked(0, Why::Unsupported);
         }
         // A FIFO or directory has the mount of its name, but no data there.
-        if let Some(mount) = self.descriptors.mount(fd)
-            && self.is_known_unsupported(mount, kind)
-            && self.descriptors.kind(fd) == Some(FileKind::Regular)
+        if let Some(mount) = self.knowledge.hints.mount(fd)
+            && self.knowledge.mounts.get(mount).refuses(kind)
+            && self.knowledge.hints.kind(fd) == Some(FileKind::Regular)
         {
             // SAFETY: by the caller.
             return unsafe { self.known_unsupported(call, fd) };
@@ -55,13 +48,14 @@ impl Context {
     /// Whether a file bypasses the page cache (`O_DIRECT`). `RWF_NOWAIT` then keeps the kernel from
     /// waiting for locks and blocks, but not for the device (Linux 6.18).
     fn is_direct(&mut self, fd: RawFd) -> bool {
-        if self.descriptors.not_direct_io(fd) {
+        if self.knowledge.hints.not_direct_io(fd) {
             return false;
         }
         // A pipe uses this flag for packet mode.
-        let is_direct = sys::has_status_flag(fd, libc::O_DIRECT) && !self.kind(fd).is_stream();
+        let is_direct =
+            sys::has_status_flag(fd, libc::O_DIRECT) && !self.knowledge.kind(fd).is_stream();
         if !is_direct {
-            self.descriptors.set_not_direct_io(fd, true);
+            self.knowledge.hints.set_not_direct_io(fd, true);
         }
         is_direct
     }
@@ -105,7 +99,7 @@ impl Context {
             // A transfer of zero bytes on a file does not block.
             let instant = row.transfer.length(call) == Some(0)
                 && matches!(
-                    self.look_at(fd),
+                    self.knowledge.look_at(fd),
                     Ok(FileKind::Regular | FileKind::Directory)
                 );
             return match instant {
@@ -141,7 +135,7 @@ impl Context {
             };
             if moved == 0 {
                 // The end of the file, except on kernels that return 0 for data that is not cached.
-                let untrue = self.facts.false_eof && kind == NowaitKind::Reads;
+                let untrue = self.knowledge.facts.false_eof && kind == NowaitKind::Reads;
                 return match untrue {
                     true => Attempted::blocked(done, Why::WouldBlock),
                     false => Attempted::Done(Ok(done)),
@@ -155,7 +149,7 @@ impl Context {
             // A short transfer. On a stream a read is complete and a write has filled the buffer;
             // on a file one more attempt distinguishes the end of the file from the end of the
             // cached data.
-            let regular = !uses_position(row, call) || self.is_regular_file(fd);
+            let regular = !uses_position(row, call) || self.knowledge.is_regular_file(fd);
             if !regular {
                 if !continues(row, call, false) {
                     return Attempted::Done(Ok(done));
@@ -180,7 +174,7 @@ impl Context {
             Errno::AGAIN
                 if self.inject.false_eof
                     && kind == NowaitKind::Reads
-                    && self.kind(fd) == FileKind::Regular =>
+                    && self.knowledge.kind(fd) == FileKind::Regular =>
             {
                 // As on Linux 5.9: pretend that the end of the file was reached, and confirm it in
                 // the background.
@@ -195,23 +189,23 @@ impl Context {
                 if done > 0 {
                     return Attempted::blocked(done, Why::Unsupported);
                 }
-                let known = self.look_at(fd).is_ok();
+                let known = self.knowledge.look_at(fd).is_ok();
                 // The file may refuse the caller's own flags instead.
                 let own_flags = matches!(row.transfer, Transfer::Vector { flags: Some(flags), .. }
                     if call.args[flags as usize] != 0);
                 if errno == Errno::OPNOTSUPP
                     && !own_flags
                     && known
-                    && let Some(mount) = self.descriptors.mount(fd)
-                    && self.descriptors.kind(fd) == Some(FileKind::Regular)
+                    && let Some(mount) = self.knowledge.hints.mount(fd)
+                    && self.knowledge.hints.kind(fd) == Some(FileKind::Regular)
                 {
-                    self.mark_unsupported(mount, kind);
+                    self.knowledge.mounts.get_mut(mount).set_refuses(kind);
                     // SAFETY: the kernel has refused the attempt before it read any pointer; the
                     // plain call is what the caller asked for.
                     return match unsafe { self.known_unsupported(call, fd) } {
                         Attempted::Blocked(_) => {
                             // This attempt was made, so it does not count as latched.
-                            let counts = &mut self.mounts.get_mut(mount).counts;
+                            let counts = &mut self.knowledge.mounts.get_mut(mount).counts;
                             counts.latched = counts.latched.saturating_sub(1);
                             Attempted::blocked(0, Why::Unsupported)
                         }
@@ -234,7 +228,7 @@ impl Context {
     fn blocked_stream(&mut self, fd: RawFd, done: usize) -> Attempted {
         // Checked each time: the mode may have changed, and the ring ignores it (Linux 6.18,
         // pipes).
-        if sys::is_nonblocking(fd) && !self.is_regular_file(fd) {
+        if sys::is_nonblocking(fd) && !self.knowledge.is_regular_file(fd) {
             return Attempted::Done(if done > 0 {
                 Ok(done)
             } else {
@@ -250,40 +244,25 @@ impl Context {
     /// # Safety
     /// As for the system call.
     unsafe fn known_unsupported(&mut self, call: &Call, fd: RawFd) -> Attempted {
-        let hinted = self.descriptors.mount(fd);
-        let in_memory = |context: &Context, mount| context.mounts.get(mount).place == Place::Memory;
+        let hinted = self.knowledge.hints.mount(fd);
+        let in_memory =
+            |context: &Context, mount| context.knowledge.mounts.get(mount).place == Place::Memory;
         if hinted.is_some_and(|mount| in_memory(self, mount)) {
             // The hint may be stale: the number may now belong to a pipe.
-            if self.look_at(fd) == Ok(FileKind::Regular)
-                && let Some(mount) = self.descriptors.mount(fd)
+            if self.knowledge.look_at(fd) == Ok(FileKind::Regular)
+                && let Some(mount) = self.knowledge.hints.mount(fd)
                 && in_memory(self, mount)
             {
-                self.mounts.get_mut(mount).counts.inline += 1;
+                self.knowledge.mounts.get_mut(mount).counts.inline += 1;
                 // SAFETY: by the caller.
                 return Attempted::Done(unsafe { sys::syscall(call) });
             }
         }
-        if let Some(mount) = self.descriptors.mount(fd) {
-            self.mounts.get_mut(mount).counts.latched += 1;
-            self.mounts.get_mut(mount).counts.fallback += 1;
+        if let Some(mount) = self.knowledge.hints.mount(fd) {
+            self.knowledge.mounts.get_mut(mount).counts.latched += 1;
+            self.knowledge.mounts.get_mut(mount).counts.fallback += 1;
         }
         Attempted::blocked(0, Why::KnownUnsupported)
-    }
-
-    pub(crate) fn is_known_unsupported(&self, mount: u16, kind: NowaitKind) -> bool {
-        let mount = self.mounts.get(mount);
-        match kind {
-            NowaitKind::Reads => mount.reads_latched,
-            NowaitKind::Writes => mount.writes_latched,
-        }
-    }
-
-    fn mark_unsupported(&mut self, mount: u16, kind: NowaitKind) {
-        let mount = self.mounts.get_mut(mount);
-        match kind {
-            NowaitKind::Reads => mount.reads_latched = true,
-            NowaitKind::Writes => mount.writes_latched = true,
-        }
     }
 
     /// # Safety

@@ -1,9 +1,10 @@
 //! The io_uring of one context: submission in batches, reaping, waiting.
 
 use super::doorbell::Doorbell;
+use crate::knowledge::facts;
 use crate::operation::Slot;
 use crate::sys::high_fd::HighFd;
-use crate::{Errno, Handle, Limits, facts};
+use crate::{Errno, Handle, Limits};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, RawFd};

@@ -7,7 +7,7 @@
 use super::file::append;
 use super::storage::done;
 use super::{Name, Sink, Source, word};
-use crate::facts;
+use crate::knowledge::facts;
 use crate::typed::Operation;
 use crate::{Call, Errno};
 use std::ffi::{CStr, CString};

@@ -1,6 +1,6 @@
 //! Probes which attempts the file system under a directory supports.
 
-use crate::mounts::Mounts;
+use crate::knowledge::mounts::Mounts;
 use crate::{Errno, Place};
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, openat, openat2, statat,

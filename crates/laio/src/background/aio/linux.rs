@@ -7,11 +7,12 @@
 
 use super::bounce::{Alignment, Bounce};
 use super::{Cancelled, Completed, Started, Step, Verb};
+use crate::knowledge::facts;
 use crate::stats::AioCounts;
 use crate::sys::high_fd::HighFd;
 use crate::sys::raw;
 use crate::transfer::{RW_COUNT_MAX, copied_vectors};
-use crate::{Errno, Handle, Limits, facts};
+use crate::{Errno, Handle, Limits};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;

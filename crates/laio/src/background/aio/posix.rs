@@ -10,7 +10,7 @@
 use super::watcher::{Block, Blocker, Watcher};
 use super::{Completed, Started, Step, Verb};
 use crate::background::doorbell::Doorbell;
-use crate::mounts::{FileKind, peek};
+use crate::knowledge::mounts::{FileKind, peek};
 use crate::sys::fork::Life;
 use crate::{Errno, Handle};
 use std::sync::{Arc, OnceLock};

@@ -61,6 +61,31 @@ pub struct Mount {
     pub counts: crate::stats::Counts,
 }
 
+/// The two kinds of `RWF_NOWAIT` attempts, which a file system may each not support.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NowaitKind {
+    Reads,
+    Writes,
+}
+
+impl Mount {
+    /// Whether the file system is known not to support this kind of attempt.
+    pub(crate) fn refuses(&self, kind: NowaitKind) -> bool {
+        match kind {
+            NowaitKind::Reads => self.reads_latched,
+            NowaitKind::Writes => self.writes_latched,
+        }
+    }
+
+    /// Records that the file system does not support this kind of attempt.
+    pub(crate) fn set_refuses(&mut self, kind: NowaitKind) {
+        match kind {
+            NowaitKind::Reads => self.reads_latched = true,
+            NowaitKind::Writes => self.writes_latched = true,
+        }
+    }
+}
+
 /// Index of a mount in [`Mounts`].
 pub(crate) type MountIndex = u16;
 

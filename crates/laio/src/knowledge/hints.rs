@@ -1,0 +1,91 @@
+//! Hints: what a context remembers of each descriptor.
+//!
+//! A hint may be stale, because a descriptor can be closed behind the context's back. Hints
+//! therefore only choose which of several safe attempts is made first; see [`crate::attempt`].
+
+use super::mounts::{FileKind, MountIndex};
+use crate::fd_table::FdTable;
+use std::os::fd::RawFd;
+
+/// The hints of all descriptors, by number.
+#[derive(Debug, Default)]
+pub(crate) struct Hints {
+    entries: FdTable<Hint>,
+}
+
+/// What is remembered of one descriptor.
+#[derive(Clone, Copy, Debug, Default)]
+struct Hint {
+    kind: Option<FileKind>,
+    mount: Option<MountIndex>,
+    not_direct_io: bool,
+    ordered: bool,
+}
+
+impl Hints {
+    /// The cached kind of file of the descriptor.
+    #[inline]
+    pub(crate) fn kind(&self, fd: RawFd) -> Option<FileKind> {
+        self.entries.get(fd)?.kind
+    }
+
+    /// The cached mount of the descriptor.
+    #[inline]
+    pub(crate) fn mount(&self, fd: RawFd) -> Option<MountIndex> {
+        self.entries.get(fd)?.mount
+    }
+
+    /// Caches the kind and the mount of a descriptor.
+    pub(crate) fn learn(&mut self, fd: RawFd, kind: FileKind, mount: Option<MountIndex>) {
+        if let Some(hint) = self.entries.track(fd) {
+            // No attempt depends on directories.
+            hint.kind = (kind != FileKind::Directory).then_some(kind);
+            hint.mount = mount;
+        }
+    }
+
+    /// Whether the descriptor is known to use the page cache (no `O_DIRECT`).
+    #[inline]
+    pub(crate) fn not_direct_io(&self, fd: RawFd) -> bool {
+        self.entries.get(fd).is_some_and(|hint| hint.not_direct_io)
+    }
+
+    /// Sets or clears the hint that the descriptor uses the page cache.
+    pub(crate) fn set_not_direct_io(&mut self, fd: RawFd, not_direct_io: bool) {
+        if let Some(hint) = self.entries.track(fd) {
+            hint.not_direct_io = not_direct_io;
+        }
+    }
+
+    /// Whether the program wants all calls on the descriptor to run in order.
+    pub(crate) fn is_ordered(&self, fd: RawFd) -> bool {
+        self.entries.get(fd).is_some_and(|hint| hint.ordered)
+    }
+
+    /// Makes all later calls on the descriptor run in order, or no longer.
+    pub(crate) fn set_ordered(&mut self, fd: RawFd, ordered: bool) {
+        if let Some(hint) = self.entries.track(fd) {
+            hint.ordered = ordered;
+        }
+    }
+
+    /// Clears the hints of a descriptor that is closed or replaced.
+    #[inline]
+    pub(crate) fn forget(&mut self, fd: RawFd) {
+        if let Some(hint) = self.entries.get_mut(fd) {
+            *hint = Hint::default();
+        }
+    }
+
+    /// Clears the hints of a range of descriptors.
+    pub(crate) fn forget_range(&mut self, first: RawFd, last: RawFd) {
+        for fd in self.entries.tracked(first, last) {
+            self.forget(fd);
+        }
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn memory(&self) -> usize {
+        self.entries.memory()
+    }
+}
