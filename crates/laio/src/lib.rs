@@ -109,7 +109,4 @@ pub use knowledge::mounts::{Mount, Place};
 pub use options::{BackPressure, BackendKind, Inject, Limits, Options};
 pub use stats::{AioCounts, Counts, Stats, ZeroCopyCounts};
 pub use status_word::StatusWord;
-pub use sys::exhausted::{Allocator, end_when_memory_is_exhausted};
-pub use sys::ignored::is_ignored;
-pub use sys::streams::was_closed;
 pub use typed::{Operation, Submitted, Ticket};

@@ -4,16 +4,13 @@
 #[cfg_attr(all(not(miri), target_arch = "x86_64"), path = "x86_64.rs")]
 #[cfg_attr(all(not(miri), target_arch = "aarch64"), path = "aarch64.rs")]
 mod arch;
-pub(crate) mod exhausted;
 pub(crate) mod fork;
 pub(crate) mod handoff;
 pub(crate) mod high_fd;
-pub(crate) mod ignored;
 pub(crate) mod interrupt;
 pub(crate) mod mask;
 pub(crate) mod memory;
 pub(crate) mod perf;
-pub(crate) mod streams;
 pub(crate) mod terminal;
 
 use crate::{Call, Errno};

@@ -1,0 +1,14 @@
+//! What the commands need of their process, and what safe code cannot do: find standard streams that
+//! were closed when the program began, find signals that it ignores, and end it with a message when
+//! memory is exhausted.
+//!
+//! A program that links this crate and uses [`was_closed`] runs a constructor before `main`. The
+//! library `laio` does not depend on this crate.
+
+mod exhausted;
+mod ignored;
+mod streams;
+
+pub use exhausted::{Allocator, end_when_memory_is_exhausted};
+pub use ignored::is_ignored;
+pub use streams::was_closed;
