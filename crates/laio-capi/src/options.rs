@@ -1,7 +1,8 @@
 //! `struct laio_options`.
 
 use crate::sized::{self, Sized32};
-use laio::{BackPressure, BackendKind, Detector, Errno, Inject, Limits, Options};
+use laio::testing::Inject;
+use laio::{BackPressure, BackendKind, Detector, Errno, Limits, Options};
 use libc::c_char;
 use std::ffi::CStr;
 

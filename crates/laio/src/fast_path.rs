@@ -8,9 +8,9 @@
 use crate::attempt::Attempted;
 use crate::context::Context;
 use crate::knowledge::mounts::NowaitKind;
-use crate::options::Inject;
 use crate::strategy::Strategy;
 use crate::table::{self, Class, FastCall};
+use crate::testing::Inject;
 use crate::transfer::RW_COUNT_MAX;
 use crate::{Call, Errno, sys};
 

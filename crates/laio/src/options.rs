@@ -1,5 +1,6 @@
 //! Options of a context: back end, limits, back-pressure, fault injection, environment variables.
 
+use crate::testing::Inject;
 use crate::{Detector, Errno};
 use std::fmt;
 use std::str::FromStr;
@@ -189,25 +190,6 @@ impl Default for Limits {
             inline_budget: 256,
         }
     }
-}
-
-/// Injected faults, with which programs can test their event loops.
-///
-/// They never change the final result of a call, only how it is made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Inject {
-    /// Every call is made inline, whether it blocks or not.
-    pub force_inline: bool,
-    /// No attempt is made: every call that may block goes to the background.
-    pub force_block: bool,
-    /// One step of a transfer moves at most this many bytes (0: no bound), so that every longer
-    /// transfer is completed in pieces.
-    pub short_transfer: usize,
-    /// Non-blocking attempts on files report end of file for data that is not cached, as Linux 5.9
-    /// and 5.10 did, so that the confirmation of an end of file is exercised.
-    pub false_eof: bool,
-    /// Every non-blocking attempt fails with `EAGAIN`, as after a kernel regression.
-    pub attempts_fail: bool,
 }
 
 /// Options of a context.

@@ -15,7 +15,7 @@ mod stats;
 
 pub use context::{Context, Notifier};
 pub use laio::{
-    BackPressure, BackendKind, Call, Completion, Counts, Errno, Handle, Inject, Limits, Outcome,
+    BackPressure, BackendKind, Call, Completion, Counts, Errno, Handle, Limits, Outcome, testing,
 };
 pub use options::Options;
 pub use stats::Stats;

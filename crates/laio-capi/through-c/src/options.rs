@@ -1,7 +1,8 @@
 //! `struct laio_options`.
 
 use crate::c::*;
-use crate::{BackPressure, BackendKind, Inject, Limits};
+use crate::testing::Inject;
+use crate::{BackPressure, BackendKind, Limits};
 use std::ffi::CStr;
 use std::ptr::null;
 

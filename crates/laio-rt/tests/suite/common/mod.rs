@@ -5,7 +5,8 @@
     reason = "`cancellation`, a program of its own, uses some of it"
 )]
 
-use laio::{BackendKind, Inject, Limits, Options};
+use laio::testing::Inject;
+use laio::{BackendKind, Limits, Options};
 use laio_rt::Runtime;
 use laio_testing::watchdog;
 use std::future::Future;

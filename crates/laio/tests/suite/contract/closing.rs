@@ -392,7 +392,7 @@ fn cancelled_calls_leak_no_descriptor() {
         for_each_pending_backend(|way| {
             let before = open_fds();
             let mut context = way.with(|options| {
-                options.inject(laio::Inject {
+                options.inject(laio::testing::Inject {
                     force_block: true,
                     ..Default::default()
                 })

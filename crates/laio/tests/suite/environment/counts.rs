@@ -5,7 +5,8 @@ use crate::harness::{
     Arg, Mode, Way, add_one, all_ways, at_mut, call, cstring, event_counter, for_each_backend, own,
     pending, plain,
 };
-use laio::{BackendKind, Context, Counts, Inject, Options};
+use laio::testing::Inject;
+use laio::{BackendKind, Context, Counts, Options};
 use laio_testing::fault_fs::Kind;
 use laio_testing::{FaultFs, or_skip, temp};
 use std::fs::File;

@@ -2,7 +2,8 @@
 
 use super::support::Through;
 use crate::harness::{LIMIT, Mode, Way, all_ways, watch};
-use laio::{BackendKind, Inject};
+use laio::BackendKind;
+use laio::testing::Inject;
 use laio_testing::oracle::{self, Difference, Plain, Program};
 use laio_testing::{Random, child, test_name};
 use std::time::Duration;

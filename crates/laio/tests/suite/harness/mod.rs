@@ -1,7 +1,8 @@
 //! Helpers of the contract tests: back ends and modes, finishing operations, comparison with plain
 //! calls.
 
-use laio::{BackendKind, Call, Completion, Context, Errno, Handle, Inject, Options, Outcome};
+use laio::testing::Inject;
+use laio::{BackendKind, Call, Completion, Context, Errno, Handle, Options, Outcome};
 use std::ffi::{CString, c_long};
 use std::fmt;
 use std::os::fd::OwnedFd;
