@@ -4,7 +4,7 @@ use crate::background::aio::{Aio, Completed, Started, Step};
 use crate::background::helpers::Cancelled;
 use crate::context::Context;
 use crate::operation::{Slot, State};
-use crate::transfer::{continues, wanted};
+use crate::step;
 use crate::{BackendKind, Call, Errno, Handle};
 
 impl Context {
@@ -44,9 +44,7 @@ impl Context {
         for handle in refused {
             self.stats.aio.refused += 1;
             let slot = self.operations.find(handle).expect("a request's operation");
-            if let Err(errno) = self.dispatch_to_helper(slot) {
-                self.on_step_result(slot, Err(errno));
-            }
+            self.proceed(slot, step::Step::Helper);
         }
     }
 
@@ -67,7 +65,7 @@ impl Context {
             self.aio_completed(one);
         }
         while let Some(slot) = self.aio.as_mut().and_then(Aio::next_waiting) {
-            self.redispatch(slot, crate::attempt::Why::NotTried);
+            self.proceed(slot, step::Step::Again(crate::attempt::Why::NotTried));
         }
         self.submit_to_aio();
         result
@@ -76,30 +74,13 @@ impl Context {
     fn aio_completed(&mut self, completed: Completed) {
         let handle = completed.handle;
         let slot = self.operations.find(handle).expect("a request's operation");
-        let moved = match completed.result {
-            Ok(moved) => moved,
-            Err(errno) => {
-                self.on_step_result(slot, Err(errno));
-                // A helper makes the plain call, whose result counts.
-                self.stats.aio.refused += u64::from(self.operations[slot].state == State::Helper);
-                return;
-            }
-        };
+        let rights_changed = self.refused_by_other_rights(slot, completed.result);
+        let short = self.inject.short_transfer;
         let operation = &mut self.operations[slot];
-        let (row, call, regular) = (operation.row, operation.call, operation.regular);
-        operation.done += moved;
-        let (done, cancelled) = (operation.done, operation.cancelled);
-        // A request stops short where the plain call does. Only a bounded step of the engine
-        // continues.
-        let bound = self.inject.short_transfer;
-        let stopped_at_bound = moved > 0 && (completed.cut == Some(moved) || moved == bound);
-        if stopped_at_bound && !cancelled && continues(row, &call, regular) {
-            // SAFETY: the kernel has just accepted the pointers.
-            if unsafe { wanted(row, &call) }.is_some_and(|wanted| done < wanted) {
-                return self.redispatch(slot, crate::attempt::Why::WouldBlock);
-            }
-        }
-        self.finish(slot, Ok(done));
+        let step = step::after_request(operation, &completed, short, rights_changed);
+        // A helper makes the plain call, whose result counts.
+        self.stats.aio.refused += u64::from(step == step::Step::Helper);
+        self.proceed(slot, step);
     }
 
     /// Cancels an operation that the library has, or that waits for a request.

@@ -3,7 +3,7 @@
 use crate::background::helpers::Cancelled;
 use crate::context::{Context, Waiter};
 use crate::operation::{Slot, State};
-use crate::readiness::{direction, polled_descriptor};
+use crate::readiness::awaited;
 use crate::table::{Attempt, Class};
 use std::os::fd::RawFd;
 
@@ -15,9 +15,8 @@ impl Context {
         if std::mem::replace(&mut operation.cancelled, true) {
             return;
         }
-        let (row, fd) = (operation.row, operation.call.descriptor(0));
         if matches!(
-            row.attempt,
+            operation.row.attempt,
             Attempt::Close | Attempt::Duplicate(_) | Attempt::CloseRange
         ) {
             // A close is not cancelled: that would leave the state of the descriptor in doubt.
@@ -49,10 +48,7 @@ impl Context {
                 // again at the next request.
                 Waiter::Ring(ring) => operation.cancelled = ring.cancel(handle).is_ok(),
                 Waiter::Reactor(reactor) => {
-                    let (fd, direction) = match polled_descriptor(operation) {
-                        Some(polled) => polled,
-                        None => (fd, direction(row)),
-                    };
+                    let (fd, direction) = awaited(operation);
                     reactor.remove(fd, direction);
                     self.finish_cancelled(slot);
                 }

@@ -1,29 +1,25 @@
 //! The lifecycle of an operation: which part of the back end takes it, how partial results
 //! continue, and when it is finished.
 
-use crate::attempt::{
-    Attempted, Blocked, RingOpened, Why, descriptor_range, may_be_empty_name, may_open_device,
-};
+use crate::attempt::{Blocked, RingOpened, Why, descriptor_range, may_open_device};
 use crate::background::helpers::Job;
 use crate::background::lane;
 use crate::background::prepare;
 use crate::background::reactor::Direction;
 use crate::background::ring::{CqeKind, Reaped};
-use crate::blocking::interrupted_transfer;
 use crate::context::{Context, Waiter};
 use crate::descriptors::{Access, Link};
 use crate::knowledge::mounts::FileKind;
-use crate::operation::{Operation, Slot, State};
+use crate::operation::{Slot, State};
+use crate::placement::{Case, Parts, Placement, placement};
 use crate::readiness::{
     direction, has_timeout, is_connect, polled_descriptor, waits_for_readiness,
 };
 use crate::rights::Maker;
 use crate::status_word::StatusTarget;
-use crate::sys::terminal::has_lost_its_master;
-use crate::table::{self, Attempt, Class, Opcode, Row, Transfer, Use};
-use crate::transfer::{
-    Provisional, continues, only_plain, remaining, shortened, uses_position, wanted,
-};
+use crate::step::{self, Step, may_lose_terminal, reads_bytes, total};
+use crate::table::{self, Attempt, Class, Row, Transfer};
+use crate::transfer::{Provisional, only_plain, remaining, shortened, uses_position};
 use crate::{Call, Errno, Handle, sys};
 use std::os::fd::RawFd;
 
@@ -70,12 +66,19 @@ impl Context {
             Why::WouldBlock if self.inject.attempts_fail => Why::NotTried,
             why => why,
         };
-        self.dispatch(slot, why).inspect_err(|_| {
-            self.descriptors.unlink(&mut self.operations, slot);
-            self.operations[slot].state = State::Finished;
-            self.operations.remove(slot);
-        })?;
-        Ok(slot)
+        match self.hand_over(slot, why) {
+            Ok(None) => Ok(slot),
+            Ok(Some(step)) => {
+                self.proceed(slot, step);
+                Ok(slot)
+            }
+            Err(errno) => {
+                self.descriptors.unlink(&mut self.operations, slot);
+                self.operations[slot].state = State::Finished;
+                self.operations.remove(slot);
+                Err(errno)
+            }
+        }
     }
 
     /// Whether a short transfer may be continued (see [`Operation::regular`]). True for positioned
@@ -90,143 +93,142 @@ impl Context {
         }
     }
 
-    /// Hands an operation to the part of the back end that takes it: ring, epoll, AIO or a helper.
-    fn dispatch(&mut self, slot: Slot, why: Why) -> Result<(), Errno> {
-        let row = self.operations[slot].row;
-        let ring_allowed = self.has_ring() && self.ring_may_take(row);
-        if row.attempt == Attempt::CloseRange && self.close_range_waits(slot) {
-            return Ok(());
+    /// Continues an operation until a part of the back end has it, or it is finished.
+    pub(crate) fn proceed(&mut self, slot: Slot, mut step: Step) {
+        loop {
+            let handed_over = match step {
+                Step::Finished(result) => return self.finish(slot, result),
+                Step::Attempt => Ok(Some(self.attempt_rest(slot))),
+                Step::Again(why) => self.hand_over(slot, why),
+                Step::Helper => self.hand_to_helper(slot).map(|()| None),
+            };
+            step = match handed_over {
+                Ok(None) => return,
+                Ok(Some(next)) => next,
+                Err(errno) => Step::Finished(total(self.operations[slot].done, Err(errno))),
+            };
         }
-        if let Some((fd, direction)) = polled_descriptor(&self.operations[slot])
-            && self.wait_until_ready(slot, fd, direction)?
+    }
+
+    /// Hands an operation's next step to the part of the back end that takes it. Returns the step
+    /// if the operation must be attempted first.
+    fn hand_over(&mut self, slot: Slot, why: Why) -> Result<Option<Step>, Errno> {
+        if self.operations[slot].row.attempt == Attempt::CloseRange && self.close_range_waits(slot)
         {
-            return Ok(());
+            return Ok(None);
         }
-        let handle = self.operations.handle(slot);
-        let untouched = self.operations[slot].done == 0 && self.inject.short_transfer == 0;
-        let rest = if untouched {
-            None
-        } else {
-            Some(self.step(slot))
-        };
-        let force_async = self.knowledge.mounts.any_remote() && self.may_ask_remote(slot);
-        let kind = self
-            .knowledge
-            .hints
-            .kind(self.operations[slot].call.descriptor(0));
-        let uses_epoll = self.uses_reactor();
-        let invalid_offset =
-            self.has_ring() && why != Why::WouldBlock && self.has_invalid_offset(slot);
-        let zero_copy = self.operations[slot].zero_copy;
-        if ring_allowed {
-            self.stamp_rights(slot)?;
+        let call = self.step(slot);
+        let mut case = self.case(slot, &call, why);
+        loop {
+            let placement = placement(&case);
+            let taken = match placement {
+                Placement::Attempt => return Ok(Some(Step::Attempt)),
+                Placement::Ring => self.hand_to_ring(slot, &call, why)?,
+                Placement::Readiness => self.wait_until_ready(slot)?,
+                Placement::Aio => self.take_to_aio(slot, &call),
+                Placement::Helper(_) => return self.hand_to_helper(slot).map(|()| None),
+            };
+            if taken {
+                return Ok(None);
+            }
+            case.parts.decline(placement);
         }
-        let Operation {
-            call,
-            scratch,
-            state,
-            regular,
-            status,
-            rights,
-            began_hung_up,
-            ..
-        } = &mut self.operations[slot];
-        let call = rest.as_ref().unwrap_or(call);
+    }
+
+    /// Gathers what decides the placement of an operation's next step, which is `call`. Questions
+    /// to the kernel are asked only where the answer matters.
+    fn case(&mut self, slot: Slot, call: &Call, why: Why) -> Case {
+        let operation = &self.operations[slot];
+        let (row, regular, zero_copy) = (operation.row, operation.regular, operation.zero_copy);
+        let has_status_word = operation.status.is_some();
+        let is_poll = polled_descriptor(operation).is_some();
+        // The attempt has opened a FIFO or device, whose open may wait.
+        let scratch = operation.scratch.as_ref();
+        let provisional = scratch.is_some_and(|scratch| scratch.provisional.is_some());
         let fd = call.descriptor(0);
-        let stream = row.class == Class::Stream && !*regular;
+        let stream = row.class == Class::Stream && !regular;
         let tried = why == Why::WouldBlock;
+        let has_ring = self.has_ring();
+        let parts = Parts {
+            ring: has_ring && self.ring_may_take(row),
+            readiness: has_ring || self.uses_reactor(),
+            aio: self.aio.is_some(),
+        };
         // The ring ignores SO_RCVTIMEO and SO_SNDTIMEO. It also ignores non-blocking mode where the
         // kernel supports non-blocking attempts (FMODE_NOWAIT: sockets and pipes): there it waits
         // for readiness. An attempt that failed with EAGAIN has seen the mode.
         // FileKind::Stream excludes sockets, which alone have these time-outs.
-        let may_time_out = kind != Some(FileKind::Stream);
-        let expects_to_block = why == Why::ExpectedToBlock;
-        let needs_plain_call = stream
-            && !(expects_to_block || zero_copy)
+        let may_time_out = self.knowledge.hints.kind(fd) != Some(FileKind::Stream);
+        let has_timeout_or_mode = stream
+            && !(why == Why::ExpectedToBlock || zero_copy)
             && ((may_time_out
                 && has_timeout(fd, direction(row) == Direction::Write || is_connect(row)))
                 || (!tried && sys::is_nonblocking(fd)));
-        // The attempt has opened a FIFO or device, whose open may wait.
-        let provisional = scratch
-            .as_ref()
-            .is_some_and(|scratch| scratch.provisional.is_some());
-        // The ring does not advance the file position when a transfer ends outside the submission
-        // (O_DIRECT, FUSE), nor when the rest of it fails (the disk is full, a buffer is bad).
-        let moves_position = *regular && uses_position(row, call);
-        // For a remote or FUSE file the ring may report more bytes than were read (seen on Linux
-        // 6.18: at the end of a FUSE file it counts the bytes before it twice).
-        let is_remote_file = force_async && row.class != Class::Path;
-        *began_hung_up =
+        let began_hung_up =
             stream && !tried && reads_bytes(row, call) && sys::terminal::is_hung_up(fd);
-        if status.is_some()
-            || may_open_device(row, call, false)
-            || *began_hung_up
-            || needs_plain_call
-            || invalid_offset
-            || provisional
-            || moves_position
-            || is_remote_file
-            || only_plain(row, call)
-        {
-            return self.dispatch_to_helper(slot);
+        self.operations[slot].began_hung_up = began_hung_up;
+        Case {
+            why,
+            parts,
+            has_attempt: row.attempt != Attempt::Never,
+            is_poll,
+            is_retriable: stream && waits_for_readiness(row, call, parts.ring),
+            has_status_word,
+            may_open_device: provisional || (!has_status_word && may_open_device(row, call, false)),
+            began_hung_up,
+            has_timeout_or_mode,
+            has_invalid_offset: has_ring && !tried && self.has_invalid_offset(slot),
+            // The ring does not advance the file position when a transfer ends outside the
+            // submission (O_DIRECT, FUSE), nor when the rest of it fails (the disk is full, a
+            // buffer is bad).
+            moves_file_position: regular && uses_position(row, call),
+            // Seen on Linux 6.18: at the end of a FUSE file the ring counts the bytes before it
+            // twice. And a FUSE file counts as ready, because it has a poll operation, so a read
+            // waits inside io_uring_enter.
+            is_remote_file: match row.class {
+                Class::Path => false,
+                Class::FileRead | Class::FileWrite => !self.knowledge.is_local(fd),
+                _ => regular && !self.knowledge.is_local(fd),
+            },
+            only_plain: only_plain(row, call),
         }
-        let by_readiness = stream && waits_for_readiness(row, call) && why != Why::Unsupported;
-        // An invalid call fails at once, so it is attempted before it waits for readiness.
-        let try_first = by_readiness && !tried && row.attempt != Attempt::Never;
-        match &mut self.waiter {
-            Waiter::Ring(ring) => {
-                let entry = match (expects_to_block && stream, zero_copy) {
-                    _ if !ring_allowed => None,
-                    (true, _) => prepare::poll_first(call, ring.opcodes()),
-                    (_, true) => prepare::zero_copy(call, ring.opcodes()),
-                    _ => prepare::entry(row, call, scratch, ring.opcodes()),
-                };
-                if let Some(mut entry) = entry {
-                    *state = State::Ring;
-                    if force_async {
-                        *state = State::ForceAsync;
-                        entry = prepare::force_async(entry);
-                    }
-                    // SAFETY: the caller has promised that the call's memory stays valid until the
-                    // completion is delivered; scratch memory lives as long as the operation.
-                    unsafe { ring.push(entry, handle.to_raw())? };
-                    if rights.is_some() || prepare::counts_from_submission(row, call) {
-                        // Submitting now fixes the thread's credentials. An entry that the kernel
-                        // does not take stays queued; the next poll reports errors.
-                        let _ = ring.submit();
-                    }
-                    return Ok(());
-                }
-                if by_readiness && !(ring_allowed && row.opcode == Some(Opcode::Accept)) {
-                    if try_first {
-                        self.retry(slot);
-                        return Ok(());
-                    }
-                    *state = State::Readiness;
-                    let entry = prepare::readiness(fd, direction(row) == Direction::Write);
-                    // SAFETY: the entry points to nothing.
-                    return unsafe { ring.push(entry, handle.to_raw()) };
-                }
-            }
-            Waiter::Reactor(reactor) => {
-                if uses_epoll && try_first {
-                    self.retry(slot);
-                    return Ok(());
-                }
-                // On an error (epoll does not support the descriptor, it is not open, or
-                // max_user_watches is reached) a helper makes the plain call, whose result is
-                // right.
-                if uses_epoll && by_readiness && reactor.add(fd, direction(row), slot).is_ok() {
-                    *state = State::Readiness;
-                    return Ok(());
-                }
-            }
+    }
+
+    /// Hands a step to io_uring. Returns false if no operation of the ring makes this call.
+    fn hand_to_ring(&mut self, slot: Slot, call: &Call, why: Why) -> Result<bool, Errno> {
+        self.stamp_rights(slot)?;
+        let handle = self.operations.handle(slot);
+        let operation = &mut self.operations[slot];
+        let row = operation.row;
+        let Waiter::Ring(ring) = &mut self.waiter else {
+            return Ok(false);
+        };
+        let stream = row.class == Class::Stream && !operation.regular;
+        let entry = match why {
+            Why::ExpectedToBlock if stream => prepare::poll_first(call, ring.opcodes()),
+            _ if operation.zero_copy => prepare::zero_copy(call, ring.opcodes()),
+            _ => prepare::entry(row, call, &mut operation.scratch, ring.opcodes()),
+        };
+        let Some(entry) = entry else {
+            return Ok(false);
+        };
+        // The ring first tries an operation on the submitting thread, and for `open` the kernel
+        // trusts the dcache, also for a remote or FUSE file system.
+        let force_async = row.attempt == Attempt::CachedOpen && self.knowledge.mounts.any_remote();
+        let (state, entry) = match force_async {
+            true => (State::ForceAsync, prepare::force_async(entry)),
+            false => (State::Ring, entry),
+        };
+        operation.state = state;
+        // SAFETY: the caller has promised that the call's memory stays valid until the completion
+        // is delivered; scratch memory lives as long as the operation.
+        unsafe { ring.push(entry, handle.to_raw())? };
+        if operation.rights.is_some() || prepare::counts_from_submission(row, call) {
+            // Submitting now fixes the thread's credentials. An entry that the kernel does not take
+            // stays queued; the next poll reports errors.
+            let _ = ring.submit();
         }
-        let call = *call;
-        if self.take_to_aio(slot, &call) {
-            return Ok(());
-        }
-        self.dispatch_to_helper(slot)
+        Ok(true)
     }
 
     /// Whether the call gives an offset for a descriptor without positions, which the ring accepts
@@ -251,7 +253,7 @@ impl Context {
             && (self.knowledge.kind(fd) != FileKind::Regular || !sys::has_position(fd))
     }
 
-    pub(crate) fn dispatch_to_helper(&mut self, slot: Slot) -> Result<(), Errno> {
+    fn hand_to_helper(&mut self, slot: Slot) -> Result<(), Errno> {
         let handle = self.operations.handle(slot);
         // The helper itself applies the test hook `Inject::short_transfer`.
         let call = self.rest(slot);
@@ -314,13 +316,13 @@ impl Context {
         if operation.state == State::Readiness {
             return match operation.cancelled {
                 true => self.finish_cancelled(slot),
-                false => self.retry(slot),
+                false => self.proceed(slot, Step::Attempt),
             };
         }
         let result = prepare::result(operation, reaped.result);
         let (row, call, cancelled) = (operation.row, operation.call, operation.cancelled);
         if operation.zero_copy && self.falls_back_to_copy(slot, result) {
-            return self.redispatch(slot, Why::WouldBlock);
+            return self.proceed(slot, Step::Again(Why::WouldBlock));
         }
         let operation = &self.operations[slot];
         if operation.state == State::Ring
@@ -339,235 +341,54 @@ impl Context {
             if cancelled {
                 return self.finish_cancelled(slot);
             }
-            if let Err(errno) = self.dispatch_to_helper(slot) {
-                self.finish(slot, Err(errno));
-            }
-            return;
+            return self.proceed(slot, Step::Helper);
         }
-        self.on_step_result(slot, result);
+        let rights_changed = self.refused_by_other_rights(slot, result);
+        let short = self.inject.short_transfer;
+        let step = step::after_result(&mut self.operations[slot], result, short, rights_changed);
+        self.proceed(slot, step);
     }
 
-    /// Handles the result of a step: the operation is finished, or continues.
-    pub(crate) fn on_step_result(&mut self, slot: Slot, result: Result<usize, Errno>) {
-        let operation = &self.operations[slot];
-        let (row, call, done) = (operation.row, operation.call, operation.done);
-        let errno = match result {
-            Ok(moved) => return self.on_progress(slot, moved),
-            Err(errno) => errno,
-        };
-        match errno {
-            _ if done > 0 => self.finish(slot, Ok(done)),
-            Errno::CANCELED | Errno::INTR if operation.cancelled => {
-                self.finish(slot, Err(Errno::CANCELED));
-            }
-            Errno::AGAIN | Errno::PERM | Errno::ACCES | Errno::INVAL | Errno::OPNOTSUPP
-                if operation.cancelled =>
-            {
-                self.finish(slot, Err(Errno::CANCELED));
-            }
-            // The kernel interrupted it for reasons of its own.
-            Errno::INTR => self.redispatch(slot, Why::WouldBlock),
-            // The stream is in non-blocking mode, and the ring respects that where the kernel has no
-            // non-blocking attempts (no FMODE_NOWAIT; see `dispatch` for sockets and pipes). In
-            // blocking mode the operation cannot wait on the ring (splice), but can in a helper.
-            Errno::AGAIN
-                if row.class == Class::Stream && sys::is_nonblocking(call.descriptor(0)) =>
-            {
-                self.finish(slot, Err(errno))
-            }
-            // With the thread's present rights the plain call might be allowed although it was not
-            // when the program made it.
-            Errno::PERM | Errno::ACCES if self.has_other_rights(slot) => {
-                self.finish(slot, Err(errno));
-            }
-            // Either the call's result, or "not supported here": an older kernel, or a security
-            // module or io_uring restriction that forbids this opcode (seccomp cannot). A helper
-            // makes the plain call to find out; the operation has had no effect so far.
-            Errno::AGAIN
-            | Errno::CANCELED
-            | Errno::PERM
-            | Errno::ACCES
-            | Errno::INVAL
-            | Errno::NOSYS
-            | Errno::OPNOTSUPP
-            | Errno::BADF
-            | Errno::BADFD
-                if row.attempt != Attempt::Close =>
-            {
-                if let Err(errno) = self.dispatch_to_helper(slot) {
-                    self.finish(slot, Err(errno));
-                }
-            }
-            // The ring checks names before flags; the plain call checks flags first.
-            Errno::NAMETOOLONG | Errno::FAULT | Errno::NOENT
-                if row.class == Class::Path
-                    && row.file.is_some()
-                    && (errno != Errno::NOENT || may_be_empty_name(row, &call)) =>
-            {
-                if let Err(errno) = self.dispatch_to_helper(slot) {
-                    self.finish(slot, Err(errno));
-                }
-            }
-            // The ring checks the memory before the descriptor. Data may already be received and
-            // lost, so a helper repeats a receive only where nothing can have been received.
-            Errno::FAULT | Errno::MSGSIZE
-                if row.descriptors[0].is_some_and(|first| {
-                    let fd = call.descriptor(first.arg);
-                    let of_sockets = matches!(row.attempt, Attempt::Dontwait(_));
-                    let bad_memory = errno == Errno::FAULT
-                        && (first.usage != Use::Read || !sys::is_readable(fd));
-                    bad_memory || (of_sockets && !sys::is_socket(fd))
-                }) =>
-            {
-                if let Err(errno) = self.dispatch_to_helper(slot) {
-                    self.finish(slot, Err(errno));
-                }
-            }
-            errno => self.finish(slot, Err(errno)),
-        }
+    /// Whether a call was refused, and the thread's rights are not those with which it was
+    /// dispatched.
+    pub(crate) fn refused_by_other_rights(
+        &mut self,
+        slot: Slot,
+        result: Result<usize, Errno>,
+    ) -> bool {
+        matches!(result, Err(Errno::PERM | Errno::ACCES)) && self.has_other_rights(slot)
     }
 
-    /// Handles a step that has moved bytes, or has succeeded with a value that is no byte count.
-    fn on_progress(&mut self, slot: Slot, moved: usize) {
-        let operation = &mut self.operations[slot];
-        let (row, call, regular) = (operation.row, operation.call, operation.regular);
-        operation.done += moved;
-        let done = operation.done;
-        if done == 0 && may_lose_terminal(operation) && has_lost_its_master(call.descriptor(0)) {
-            // The ring began to read after the master was closed. The plain call would have been waiting then.
-            return self.finish(slot, Err(Errno::IO));
-        }
-        if moved == 0 || operation.cancelled || !continues(row, &call, regular) {
-            return self.finish(slot, Ok(done));
-        }
-        // SAFETY: the kernel has just accepted the pointers.
-        match unsafe { wanted(row, &call) } {
-            Some(wanted) if done < wanted => {}
-            _ => return self.finish(slot, Ok(done)),
-        }
-        let fd = call.descriptor(0);
-        let over = match row.attempt {
-            // The kernel writes a file to the end, or to a limit (of space, or of the process);
-            // continuing would meet that limit again, and RLIMIT_FSIZE raises a signal.
-            Attempt::NowaitWrite => regular && moved != self.inject.short_transfer,
-            // MSG_WAITALL has no meaning for datagrams, and a datagram is never sent in part.
-            Attempt::Dontwait(_) => {
-                !matches!(row.transfer, Transfer::Messages { .. }) && !sys::is_stream_socket(fd)
-            }
-            _ => false,
-        };
-        if over {
-            return self.finish(slot, Ok(done));
-        }
-        if row.attempt == Attempt::NowaitRead && regular {
-            // This is usually the end of the file, which an attempt finds without another
-            // submission.
-            return self.retry(slot);
-        }
-        if !regular && sys::is_nonblocking(fd) {
-            return self.finish(slot, Ok(done));
-        }
-        self.redispatch(slot, Why::WouldBlock);
-    }
-
-    pub(crate) fn redispatch(&mut self, slot: Slot, why: Why) {
-        if let Err(errno) = self.dispatch(slot, why) {
-            let done = self.operations[slot].done;
-            self.finish(slot, if done > 0 { Ok(done) } else { Err(errno) });
-        }
-    }
-
-    /// Attempts an operation again: its descriptor is ready, or the rest may be available.
-    pub(crate) fn retry(&mut self, slot: Slot) {
-        let operation = &self.operations[slot];
-        let (row, before) = (operation.row, operation.done);
+    /// Attempts the rest of an operation: its descriptor is ready, or the rest may be available.
+    fn attempt_rest(&mut self, slot: Slot) -> Step {
+        let row = self.operations[slot].row;
         if row.attempt == Attempt::Never {
             // The call has no non-blocking form, so a helper makes it.
-            if let Err(errno) = self.dispatch_to_helper(slot) {
-                self.finish(slot, Err(errno));
-            }
-            return;
+            return Step::Helper;
         }
         let call = self.step(slot);
         // SAFETY: the caller has promised that the call's memory stays valid until the completion
         // is delivered.
-        match unsafe { self.retry_attempt(row, &call) } {
-            Attempted::Done(Ok(moved)) | Attempted::OverBudget(Ok(moved)) => {
-                if moved > 0 && self.inject.short_transfer > 0 {
-                    return self.on_progress(slot, moved);
-                }
-                self.finish(slot, Ok(before + moved));
-            }
-            Attempted::Done(Err(errno)) | Attempted::OverBudget(Err(errno)) => {
-                self.finish(slot, if before > 0 { Ok(before) } else { Err(errno) });
-            }
-            Attempted::Blocked(blocked) => {
-                let operation = &mut self.operations[slot];
-                operation.done += blocked.done;
-                operation.spurious_wakeups = match blocked.done {
-                    0 if operation.state == State::Readiness => operation.spurious_wakeups + 1,
-                    _ => 0,
-                };
-                if operation.spurious_wakeups < SPURIOUS_WAKEUPS_MAX {
-                    self.redispatch(slot, blocked.why);
-                } else if let Err(errno) = self.dispatch_to_helper(slot) {
-                    self.finish(slot, Err(errno));
-                }
-            }
-        }
+        let attempted = unsafe { self.retry_attempt(row, &call) };
+        let short = self.inject.short_transfer;
+        step::after_attempt(&mut self.operations[slot], attempted, short)
     }
 
     /// Handles the result of a call that a helper has made.
     pub(crate) fn helper_completed(&mut self, slot: Slot, result: Result<usize, Errno>) {
-        let done = self.operations[slot].done;
-        self.finish(
-            slot,
-            match result {
-                Ok(moved) => Ok(done + moved),
-                Err(_) if done > 0 => Ok(done),
-                Err(errno) => Err(errno),
-            },
-        );
+        self.finish(slot, total(self.operations[slot].done, result));
     }
 
     /// Handles the result of a call that blocked in its thread while a spare thread took over the
     /// program.
     pub(crate) fn carrier_completed(&mut self, slot: Slot, result: Result<usize, Errno>) {
-        let operation = &self.operations[slot];
-        let (row, call) = (operation.row, operation.call);
-        match result {
-            Err(errno) if errno.is_interruption() && operation.cancelled => {
-                self.finish(slot, Err(Errno::CANCELED));
-            }
-            // A signal handler of the program interrupted it: a helper, which handles no signals,
-            // makes the rest.
-            Err(errno) if errno.is_interruption() => self.continue_with_helper(slot, 0),
-            Ok(moved)
-                if moved > 0 && !operation.cancelled && interrupted_transfer(row, &call, moved) =>
-            {
-                self.continue_with_helper(slot, moved);
-            }
-            result => self.finish(slot, result),
-        }
-    }
-
-    fn continue_with_helper(&mut self, slot: Slot, moved: usize) {
-        self.operations[slot].done = moved;
-        if let Err(errno) = self.dispatch_to_helper(slot) {
-            self.finish(slot, if moved > 0 { Ok(moved) } else { Err(errno) });
-        }
+        let step = step::after_carrier(&mut self.operations[slot], result);
+        self.proceed(slot, step);
     }
 
     pub(crate) fn finish_cancelled(&mut self, slot: Slot) {
         let done = self.operations[slot].done;
-        self.finish(
-            slot,
-            if done > 0 {
-                Ok(done)
-            } else {
-                Err(Errno::CANCELED)
-            },
-        );
+        self.finish(slot, total(done, Err(Errno::CANCELED)));
     }
 
     /// Stores the result of an operation, which is then finished unless a zero-copy notification is
@@ -645,7 +466,7 @@ impl Context {
                     && !self.descriptors.still_waits(&self.operations, slot);
                 if may_start {
                     self.descriptors.count_queued(&self.operations, slot, -1);
-                    self.redispatch(slot, Why::Ordered);
+                    self.proceed(slot, Step::Again(Why::Ordered));
                 }
             }
         }
@@ -665,24 +486,4 @@ impl Context {
         operation.state = State::Queued;
         self.descriptors.link(&mut self.operations, slot)
     }
-}
-
-/// Readiness events in a row without progress after which a helper makes the call. Another process
-/// may have taken the data; and a datagram socket that is shut down for reading is always ready,
-/// but a non-blocking receive returns `EAGAIN` where a blocking one returns 0.
-const SPURIOUS_WAKEUPS_MAX: u8 = 3;
-
-/// Whether the operation reads a stream, has no bytes yet, and its descriptor was no hung-up
-/// terminal when it was started. If a terminal's master is closed meanwhile, a plain read that
-/// waits fails with `EIO`, and a read that begins later returns 0.
-fn may_lose_terminal(operation: &Operation) -> bool {
-    operation.done == 0
-        && !operation.regular
-        && !operation.began_hung_up
-        && reads_bytes(operation.row, &operation.call)
-}
-
-/// Whether the call is a `read` or `readv` of at least one byte.
-fn reads_bytes(row: &Row, call: &Call) -> bool {
-    row.attempt == Attempt::NowaitRead && row.transfer.length(call) != Some(0)
 }

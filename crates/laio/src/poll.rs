@@ -6,6 +6,7 @@ use crate::background::doorbell::Notifier;
 use crate::background::reactor::Event;
 use crate::context::{Context, Waiter};
 use crate::operation::Slot;
+use crate::step::Step;
 use crate::{Completion, Errno, Handle, Limits};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -405,7 +406,7 @@ impl Context {
         let mut aio = false;
         for event in events.drain(..) {
             match event {
-                Event::Ready(slot) => self.retry(slot),
+                Event::Ready(slot) => self.proceed(slot, Step::Attempt),
                 Event::Doorbell => {
                     self.doorbell.drain();
                 }

@@ -35,14 +35,10 @@ impl Context {
         self.kind.is_hybrid() || matches!(self.kind, BackendKind::Lazy | BackendKind::Activations)
     }
 
-    /// Arms the readiness event that such a poll waits for. Returns false if epoll does not support
-    /// the descriptor, or it is not open.
-    pub(crate) fn wait_until_ready(
-        &mut self,
-        slot: Slot,
-        fd: RawFd,
-        direction: Direction,
-    ) -> Result<bool, Errno> {
+    /// Waits for the readiness that an operation needs. Returns false if epoll does not support the
+    /// descriptor, it is not open, or max_user_watches is reached.
+    pub(crate) fn wait_until_ready(&mut self, slot: Slot) -> Result<bool, Errno> {
+        let (fd, direction) = awaited(&self.operations[slot]);
         match &mut self.waiter {
             Waiter::Ring(ring) => {
                 let entry = prepare::readiness(fd, direction == Direction::Write);
@@ -58,6 +54,11 @@ impl Context {
         self.operations[slot].state = State::Readiness;
         Ok(true)
     }
+}
+
+/// The descriptor and direction whose readiness an operation waits for.
+pub(crate) fn awaited(operation: &Operation) -> (RawFd, Direction) {
+    polled_descriptor(operation).unwrap_or((operation.call.descriptor(0), direction(operation.row)))
 }
 
 /// The descriptor and direction that a poll started with [`Context::link_of_poll`] waits for.
@@ -101,11 +102,12 @@ fn polled(row: &Row, call: &Call, memory_is_good: bool) -> Option<(RawFd, Direct
     (poll.fd >= 0).then_some((poll.fd, direction))
 }
 
-/// Whether the call can be attempted again whenever its descriptor is ready.
-pub(crate) fn waits_for_readiness(row: &Row, call: &Call) -> bool {
+/// Whether the call can be attempted again whenever its descriptor is ready. `on_ring`: the ring
+/// takes it, so that an `accept` does not wait for readiness.
+pub(crate) fn waits_for_readiness(row: &Row, call: &Call, on_ring: bool) -> bool {
     match row.attempt {
         Attempt::NowaitRead | Attempt::NowaitWrite | Attempt::Dontwait(_) => true,
-        _ => row.opcode == Some(Opcode::Accept) && is_well_formed_accept(row, call),
+        _ => row.opcode == Some(Opcode::Accept) && !on_ring && is_well_formed_accept(row, call),
     }
 }
 

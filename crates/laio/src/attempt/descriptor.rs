@@ -2,9 +2,8 @@
 
 use super::{Attempted, Why};
 use crate::context::Context;
-use crate::operation::Slot;
 use crate::strategy::Strategy;
-use crate::table::{Attempt, Class, Row, Timeout};
+use crate::table::{Row, Timeout};
 use crate::{Call, Errno, sys};
 use std::os::fd::RawFd;
 
@@ -163,20 +162,6 @@ impl Context {
         !matches!(call.args[2] as i32, libc::SEEK_SET | libc::SEEK_CUR)
             && !self.blocks_inline()
             && !self.knowledge.is_local(call.descriptor(0))
-    }
-
-    /// Whether the ring, which first tries an operation on the submitting thread, could wait there
-    /// for a remote or FUSE file system. For `open` the kernel trusts the dcache; a FUSE file counts
-    /// as ready because it has a poll operation, so a read waits inside io_uring_enter (seen on
-    /// Linux 6.18).
-    pub(crate) fn may_ask_remote(&mut self, slot: Slot) -> bool {
-        let operation = &self.operations[slot];
-        let fd = operation.call.descriptor(0);
-        match operation.row.class {
-            Class::Path => operation.row.attempt == Attempt::CachedOpen,
-            Class::FileRead | Class::FileWrite => !self.knowledge.is_local(fd),
-            _ => operation.regular && !self.knowledge.is_local(fd),
-        }
     }
 
     /// Whether an `ioctl` waits for a disk: until blocks are allocated for written data, or its own
