@@ -27,6 +27,9 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+#[macro_use]
+mod declare;
+
 mod address;
 mod attributes;
 mod buffer;
@@ -38,6 +41,7 @@ mod file;
 mod name;
 mod node;
 mod open;
+mod outputs;
 mod shared;
 mod socket;
 mod status;
@@ -70,4 +74,9 @@ use std::os::fd::{AsFd, AsRawFd};
 /// The argument word of a descriptor.
 fn word(descriptor: &impl AsFd) -> usize {
     descriptor.as_fd().as_raw_fd() as usize
+}
+
+/// The argument word of a pointer to memory of the operation.
+fn pointer<T>(memory: &mut T) -> usize {
+    (&raw mut *memory) as usize
 }

@@ -85,6 +85,12 @@ pub(super) struct Storage {
     pub(super) length: libc::socklen_t,
 }
 
+impl fmt::Debug for Storage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.read().fmt(f)
+    }
+}
+
 impl Storage {
     const ROOM: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
 

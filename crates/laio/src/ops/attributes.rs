@@ -1,10 +1,8 @@
 //! Attributes of a file: setting permissions, owner and times, and checking access.
 
-use super::storage::done;
-use super::{Name, Timestamp, word};
-use crate::typed::Operation;
-use crate::{Call, Errno};
-use std::fmt;
+use super::outputs::done;
+use super::{Name, Timestamp, pointer, word};
+use crate::Call;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -28,11 +26,31 @@ impl<F> Of<F> {
     }
 }
 
-/// Sets the permissions of a file.
-#[derive(Debug)]
-pub struct SetMode<F = OwnedFd> {
-    of: Of<F>,
-    mode: u32,
+operation! {
+    /// Sets the permissions of a file.
+    pub struct SetMode<F: AsFd = OwnedFd> {
+        of: Of<F>,
+        mode: u32,
+    }
+
+    // SAFETY: the name is on the operation's heap.
+    unsafe call(self) {
+        let mode = self.mode as usize;
+        match &self.of {
+            Of::Open(file) => Call::new(libc::SYS_fchmod, [word(file), mode]),
+            Of::Named(name, flags) => {
+                let (directory, path) = name.words();
+                match *flags as usize {
+                    0 => Call::new(libc::SYS_fchmodat, [directory, path, mode]),
+                    flags => Call::new(SYS_FCHMODAT2, [directory, path, mode, flags]),
+                }
+            }
+        }
+    }
+
+    /// `EPERM` if the file belongs to another user, `EOPNOTSUPP` for a symbolic link, which has no
+    /// permissions; `ENOSYS` without following before Linux 6.6.
+    finish(self, result) -> io::Result<()> { done(result) }
 }
 
 impl<F> SetMode<F> {
@@ -62,39 +80,33 @@ impl<F> SetMode<F> {
 /// The number is missing in the C library for some architectures; it is the same on all.
 const SYS_FCHMODAT2: libc::c_long = 452;
 
-// SAFETY: the name is on the operation's heap.
-unsafe impl<F: AsFd + 'static> Operation for SetMode<F> {
-    /// `EPERM` if the file belongs to another user, `EOPNOTSUPP` for a symbolic link, which has no
-    /// permissions; `ENOSYS` without following before Linux 6.6.
-    type Output = io::Result<()>;
+operation! {
+    /// Sets the owner and group of a file.
+    ///
+    /// This clears the set-user-ID and set-group-ID bits, so set the mode afterwards.
+    pub struct SetOwner<F: AsFd = OwnedFd> {
+        of: Of<F>,
+        user: Option<u32>,
+        group: Option<u32>,
+    }
 
-    fn call(&mut self) -> Call {
-        let mode = self.mode as usize;
+    // SAFETY: the name is on the operation's heap.
+    unsafe call(self) {
+        let id = |id: Option<u32>| id.unwrap_or(u32::MAX) as usize;
+        let (user, group) = (id(self.user), id(self.group));
         match &self.of {
-            Of::Open(file) => Call::new(libc::SYS_fchmod, [word(file), mode]),
-            Of::Named(name, 0) => {
-                Call::new(libc::SYS_fchmodat, [name.directory(), name.address(), mode])
-            }
+            Of::Open(file) => Call::new(libc::SYS_fchown, [word(file), user, group]),
             Of::Named(name, flags) => {
-                let args = [name.directory(), name.address(), mode, *flags as usize];
-                Call::new(SYS_FCHMODAT2, args)
+                let (directory, path) = name.words();
+                let args = [directory, path, user, group, *flags as usize];
+                Call::new(libc::SYS_fchownat, args)
             }
         }
     }
 
-    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
-        done(result)
-    }
-}
-
-/// Sets the owner and group of a file.
-///
-/// This clears the set-user-ID and set-group-ID bits, so set the mode afterwards.
-#[derive(Debug)]
-pub struct SetOwner<F = OwnedFd> {
-    of: Of<F>,
-    user: Option<u32>,
-    group: Option<u32>,
+    /// `EPERM` without `CAP_CHOWN`, unless the caller owns the file and is a member of the group;
+    /// `EINVAL` for an ID that is not mapped in the user namespace.
+    finish(self, result) -> io::Result<()> { done(result) }
 }
 
 impl<F> SetOwner<F> {
@@ -118,30 +130,6 @@ impl<F> SetOwner<F> {
     }
 }
 
-// SAFETY: the name is on the operation's heap.
-unsafe impl<F: AsFd + 'static> Operation for SetOwner<F> {
-    /// `EPERM` without `CAP_CHOWN`, unless the caller owns the file and is a member of the group;
-    /// `EINVAL` for an ID that is not mapped in the user namespace.
-    type Output = io::Result<()>;
-
-    fn call(&mut self) -> Call {
-        let id = |id: Option<u32>| id.unwrap_or(u32::MAX) as usize;
-        let (user, group) = (id(self.user), id(self.group));
-        match &self.of {
-            Of::Open(file) => Call::new(libc::SYS_fchown, [word(file), user, group]),
-            Of::Named(name, flags) => {
-                let (directory, path) = (name.directory(), name.address());
-                let args = [directory, path, user, group, *flags as usize];
-                Call::new(libc::SYS_fchownat, args)
-            }
-        }
-    }
-
-    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
-        done(result)
-    }
-}
-
 impl Timestamp {
     /// For [`SetTimes`]: the current time when the kernel makes the call.
     pub const NOW: Timestamp = Timestamp {
@@ -150,10 +138,31 @@ impl Timestamp {
     };
 }
 
-/// Sets the times of the last access and the last modification of a file (`utimensat`).
-pub struct SetTimes<F = OwnedFd> {
-    of: Of<F>,
-    times: [libc::timespec; 2],
+operation! {
+    /// Sets the times of the last access and the last modification of a file (`utimensat`).
+    pub struct SetTimes<F: AsFd = OwnedFd> {
+        of: Of<F>,
+        times: [libc::timespec; 2],
+    }
+
+    // SAFETY: the name is on the operation's heap, and the times are part of the operation.
+    unsafe call(self) {
+        let times = pointer(&mut self.times);
+        let args = match &self.of {
+            // A null name means the descriptor, as in futimens.
+            Of::Open(file) => [word(file), 0, times, 0],
+            Of::Named(name, flags) => {
+                let (directory, path) = name.words();
+                [directory, path, times, *flags as usize]
+            }
+        };
+        Call::new(libc::SYS_utimensat, args)
+    }
+
+    /// `EPERM` (for [`Timestamp::NOW`] alone: `EACCES`) if the file belongs to another user,
+    /// `EINVAL` if the nanoseconds are a second or more. A file system truncates times to its
+    /// resolution.
+    finish(self, result) -> io::Result<()> { done(result) }
 }
 
 impl<F> SetTimes<F> {
@@ -188,46 +197,36 @@ impl<F> SetTimes<F> {
     }
 }
 
-impl<F: fmt::Debug> fmt::Debug for SetTimes<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let times = self.times.map(|time| (time.tv_sec, time.tv_nsec));
-        f.debug_struct("SetTimes")
-            .field("of", &self.of)
-            .field("times", &times)
-            .finish()
-    }
-}
-
-// SAFETY: the name is on the operation's heap, and the times are part of the operation.
-unsafe impl<F: AsFd + 'static> Operation for SetTimes<F> {
-    /// `EPERM` (for [`Timestamp::NOW`] alone: `EACCES`) if the file belongs to another user,
-    /// `EINVAL` if the nanoseconds are a second or more. A file system truncates times to its
-    /// resolution.
-    type Output = io::Result<()>;
-
-    fn call(&mut self) -> Call {
-        let times = (&raw const self.times) as usize;
-        let args = match &self.of {
-            // A null name means the descriptor, as in futimens.
-            Of::Open(file) => [word(file), 0, times, 0],
-            Of::Named(name, flags) => [name.directory(), name.address(), times, *flags as usize],
-        };
-        Call::new(libc::SYS_utimensat, args)
+operation! {
+    /// Checks whether a file may be read, written or executed.
+    ///
+    /// The result may be outdated when it is delivered: prefer to try the access itself.
+    pub struct Access<F: AsFd = OwnedFd> {
+        /// Checks all of these rights, for the real user and group of the thread (`faccessat`).
+        new(name: Name<F>, rights: u32);
+        flags: i32 = 0,
     }
 
-    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
-        done(result)
-    }
-}
+    /// Checks for the effective user and group, which `open` uses. Linux 5.8 or later.
+    with effective(self) { self.flags |= libc::AT_EACCESS }
 
-/// Checks whether a file may be read, written or executed.
-///
-/// The result may be outdated when it is delivered: prefer to try the access itself.
-#[derive(Debug)]
-pub struct Access<F = OwnedFd> {
-    name: Name<F>,
-    rights: u32,
-    flags: i32,
+    /// Checks a symbolic link itself. Linux 5.8 or later.
+    with no_follow(self) { self.flags |= libc::AT_SYMLINK_NOFOLLOW }
+
+    // SAFETY: the name is on the operation's heap.
+    unsafe call(self) {
+        let (directory, path) = self.name.words();
+        let rights = self.rights as usize;
+        if self.flags == 0 {
+            return Call::new(libc::SYS_faccessat, [directory, path, rights]);
+        }
+        let args = [directory, path, rights, self.flags as usize];
+        Call::new(libc::SYS_faccessat2, args)
+    }
+
+    /// `EACCES` if one of the rights is denied, or the name cannot be looked up; `EROFS` for
+    /// writing on a read-only file system; `ETXTBSY` for writing a file that is being executed.
+    finish(self, result) -> io::Result<()> { done(result) }
 }
 
 impl Access {
@@ -239,48 +238,4 @@ impl Access {
     pub const WRITE: u32 = libc::W_OK as u32;
     /// The file may be executed; for a directory: names in it may be looked up.
     pub const EXECUTE: u32 = libc::X_OK as u32;
-}
-
-impl<F> Access<F> {
-    /// Checks all of these rights, for the real user and group of the thread (`faccessat`).
-    pub fn new(name: Name<F>, rights: u32) -> Self {
-        Access {
-            name,
-            rights,
-            flags: 0,
-        }
-    }
-
-    /// Checks for the effective user and group, which `open` uses. Linux 5.8 or later.
-    pub fn effective(mut self) -> Self {
-        self.flags |= libc::AT_EACCESS;
-        self
-    }
-
-    /// Checks a symbolic link itself. Linux 5.8 or later.
-    pub fn no_follow(mut self) -> Self {
-        self.flags |= libc::AT_SYMLINK_NOFOLLOW;
-        self
-    }
-}
-
-// SAFETY: the name is on the operation's heap.
-unsafe impl<F: AsFd + 'static> Operation for Access<F> {
-    /// `EACCES` if one of the rights is denied, or the name cannot be looked up; `EROFS` for
-    /// writing on a read-only file system; `ETXTBSY` for writing a file that is being executed.
-    type Output = io::Result<()>;
-
-    fn call(&mut self) -> Call {
-        let (directory, path) = (self.name.directory(), self.name.address());
-        let rights = self.rights as usize;
-        if self.flags == 0 {
-            return Call::new(libc::SYS_faccessat, [directory, path, rights]);
-        }
-        let args = [directory, path, rights, self.flags as usize];
-        Call::new(libc::SYS_faccessat2, args)
-    }
-
-    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
-        done(result)
-    }
 }

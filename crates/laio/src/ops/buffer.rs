@@ -29,67 +29,24 @@ pub unsafe trait Sink: 'static {
     unsafe fn append(&mut self, count: usize);
 }
 
-// SAFETY: the bytes are on the heap, or static, or inside the value itself; none of the types changes
-// them unless it is used.
-unsafe impl Source for Vec<u8> {
-    fn bytes(&self) -> &[u8] {
-        self
-    }
+macro_rules! source {
+    ($($type:ty)*) => {$(
+        // SAFETY: the bytes are on the heap, shared and immutable, or static; none of the types
+        // changes them unless it is used.
+        unsafe impl Source for $type {
+            fn bytes(&self) -> &[u8] {
+                self.as_ref()
+            }
+        }
+    )*};
 }
 
-// SAFETY: as for Vec.
-unsafe impl Source for Box<[u8]> {
-    fn bytes(&self) -> &[u8] {
-        self
-    }
-}
-
-// SAFETY: as for Vec; shared bytes are immutable.
-unsafe impl Source for Rc<[u8]> {
-    fn bytes(&self) -> &[u8] {
-        self
-    }
-}
-
-// SAFETY: as for Rc.
-unsafe impl Source for Arc<[u8]> {
-    fn bytes(&self) -> &[u8] {
-        self
-    }
-}
-
-// SAFETY: as for Rc.
-unsafe impl Source for Rc<Vec<u8>> {
-    fn bytes(&self) -> &[u8] {
-        self
-    }
-}
-
-// SAFETY: static bytes are immutable.
-unsafe impl Source for &'static [u8] {
-    fn bytes(&self) -> &[u8] {
-        self
-    }
-}
+source!(Vec<u8> Box<[u8]> Rc<[u8]> Arc<[u8]> Rc<Vec<u8>> &'static [u8] &'static str String);
 
 // SAFETY: static bytes are immutable.
 unsafe impl<const N: usize> Source for &'static [u8; N] {
     fn bytes(&self) -> &[u8] {
         *self
-    }
-}
-
-// SAFETY: static bytes are immutable.
-unsafe impl Source for &'static str {
-    fn bytes(&self) -> &[u8] {
-        self.as_bytes()
-    }
-}
-
-// SAFETY: as for Vec.
-unsafe impl Source for String {
-    fn bytes(&self) -> &[u8] {
-        self.as_bytes()
     }
 }
 
@@ -211,6 +168,18 @@ unsafe impl<B: Sink> Sink for Limit<B> {
         // SAFETY: by the caller.
         unsafe { self.buffer.append(count) }
     }
+}
+
+/// Returns the address and length of the bytes, as argument words.
+pub(super) fn bytes(source: &impl Source) -> (usize, usize) {
+    let bytes = source.bytes();
+    (bytes.as_ptr() as usize, bytes.len())
+}
+
+/// Returns the address and length of the memory to fill, as argument words.
+pub(super) fn spare(sink: &mut impl Sink) -> (usize, usize) {
+    let (address, length) = sink.spare_capacity();
+    (address as usize, length)
 }
 
 #[cfg(test)]

@@ -1,21 +1,37 @@
 //! Reading directories.
 
+use super::buffer::spare;
+use super::outputs::append;
 use super::{FileType, word};
-use crate::typed::Operation;
-use crate::{Call, Errno};
+use crate::Call;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 
-/// Reads the next entries of a directory (`getdents64`), from its position, which advances. One
-/// call may return fewer entries than are left, even if they would fit: the kernel stops early when
-/// a signal is pending. Only an empty result means the end.
-#[derive(Debug)]
-pub struct ReadDir<F> {
-    directory: F,
-    buffer: Vec<u8>,
+operation! {
+    /// Reads the next entries of a directory (`getdents64`), from its position, which advances. One
+    /// call may return fewer entries than are left, even if they would fit: the kernel stops early
+    /// when a signal is pending. Only an empty result means the end.
+    pub struct ReadDir<F: AsFd> {
+        directory: F,
+        buffer: Vec<u8>,
+    }
+
+    // SAFETY: the pointer is into the buffer, which the operation owns.
+    unsafe call(self) {
+        let (address, length) = spare(&mut self.buffer);
+        Call::new(libc::SYS_getdents64, [word(&self.directory), address, length])
+    }
+
+    /// The entries, in no order; none at the end of the directory. `EINVAL` if not even one fits
+    /// into the buffer.
+    finish(self, result) -> io::Result<Entries> {
+        // SAFETY: the result is that of the call on the buffer, which was empty.
+        let (result, records) = unsafe { append(self.buffer, result) };
+        result.map(|_| Entries { records })
+    }
 }
 
 impl<F> ReadDir<F> {
@@ -31,32 +47,6 @@ impl<F> ReadDir<F> {
     pub fn with_buffer(directory: F, mut buffer: Vec<u8>) -> Self {
         buffer.clear();
         ReadDir { directory, buffer }
-    }
-}
-
-// SAFETY: the pointer is into the buffer, which the operation owns.
-unsafe impl<F: AsFd + 'static> Operation for ReadDir<F> {
-    /// The entries, in no order; none at the end of the directory. `EINVAL` if not even one fits
-    /// into the buffer.
-    type Output = io::Result<Entries>;
-
-    fn call(&mut self) -> Call {
-        let spare = self.buffer.spare_capacity_mut();
-        let args = [
-            word(&self.directory),
-            spare.as_mut_ptr() as usize,
-            spare.len(),
-        ];
-        Call::new(libc::SYS_getdents64, args)
-    }
-
-    fn finish(mut self, result: Result<usize, Errno>) -> Self::Output {
-        let count = result?;
-        // SAFETY: the buffer was empty, and the kernel has written that many bytes.
-        unsafe { self.buffer.set_len(count) };
-        Ok(Entries {
-            records: self.buffer,
-        })
     }
 }
 

@@ -4,11 +4,10 @@
 //! since 6.13; on older kernels the directory is named through its descriptor,
 //! `/proc/thread-self/fd/N`, which needs a mounted `/proc` (else: `ENOENT`).
 
-use super::file::append;
-use super::storage::done;
+use super::buffer::{bytes, spare};
+use super::outputs::{append, count, done};
 use super::{Name, Sink, Source, word};
 use crate::knowledge::facts;
-use crate::typed::Operation;
 use crate::{Call, Errno};
 use std::ffi::{CStr, CString};
 use std::io;
@@ -36,6 +35,28 @@ impl<F: AsFd> Of<F> {
     fn by_path(name: Name<F>) -> Self {
         Of::Path(name.without_directory())
     }
+
+    /// Returns the call for this kind of file: `numbers` are those for an open file, for a name
+    /// below a directory, and for a path. The second takes `args_at` after the name, the others
+    /// `args`.
+    fn call(&self, numbers: [libc::c_long; 3], args: &[usize], args_at: &[usize]) -> Call {
+        let [of_open, at, of_path] = numbers;
+        match self {
+            Of::Open(file) => with_words(of_open, &[word(file)], args),
+            Of::At(name) => {
+                let (directory, path) = name.words();
+                with_words(at, &[directory, path, NO_FOLLOW], args_at)
+            }
+            Of::Path(name) => with_words(of_path, &[name.words().1], args),
+        }
+    }
+}
+
+fn with_words(number: libc::c_long, first: &[usize], others: &[usize]) -> Call {
+    let mut words = [0; 6];
+    words[..first.len()].copy_from_slice(first);
+    words[first.len()..][..others.len()].copy_from_slice(others);
+    Call::new(number, words)
 }
 
 // The numbers are missing in the C library; they are the same on all architectures.
@@ -56,6 +77,8 @@ struct Value {
 }
 
 impl Value {
+    const SIZE: usize = size_of::<Value>();
+
     /// The field has 32 bits; the kernel refuses far smaller sizes.
     fn new(address: usize, length: usize, flags: i32) -> Value {
         Value {
@@ -64,15 +87,40 @@ impl Value {
             flags: flags as u32,
         }
     }
+
+    /// Returns its address.
+    fn word(&self) -> usize {
+        (&raw const *self) as usize
+    }
 }
 
-/// Reads an extended attribute.
-#[derive(Debug)]
-pub struct GetAttribute<F, B> {
-    of: Of<F>,
-    attribute: CString,
-    buffer: B,
-    value: Value,
+operation! {
+    /// Reads an extended attribute.
+    pub struct GetAttribute<F: AsFd, B: Sink> {
+        of: Of<F>,
+        attribute: CString,
+        buffer: B,
+        value: Value,
+    }
+
+    // SAFETY: the names are on the operation's heap, the pointer is into the buffer, which the operation owns, and the
+    // struct that may carry it is part of the operation.
+    unsafe call(self) {
+        let (address, length) = spare(&mut self.buffer);
+        self.value = Value::new(address, length, 0);
+        let (attribute, value) = (self.attribute.as_ptr() as usize, self.value.word());
+        let numbers = [libc::SYS_fgetxattr, SYS_GETXATTRAT, libc::SYS_lgetxattr];
+        self.of.call(numbers, &[attribute, address, length], &[attribute, value, Value::SIZE])
+    }
+
+    /// The bytes read, and the buffer with them appended; if the buffer has no free capacity, the
+    /// size of the value. `ENODATA` if the file has no such attribute, `ERANGE` if the buffer is
+    /// too small ([`ATTRIBUTE_MAX`] is always enough), `EOPNOTSUPP` if the file system has no
+    /// attributes.
+    finish(self, result) -> (io::Result<usize>, B) {
+        // SAFETY: the result is that of the call on the buffer.
+        unsafe { append_if_room(self.buffer, result) }
+    }
 }
 
 impl<F: AsFd, B> GetAttribute<F, B> {
@@ -97,67 +145,48 @@ impl<F: AsFd, B> GetAttribute<F, B> {
     }
 }
 
-// SAFETY: the names are on the operation's heap, the pointer is into the buffer, which the operation owns, and the
-// struct that may carry it is part of the operation.
-unsafe impl<F: AsFd + 'static, B: Sink> Operation for GetAttribute<F, B> {
-    /// The bytes read, and the buffer with them appended; if the buffer has no free capacity, the
-    /// size of the value. `ENODATA` if the file has no such attribute, `ERANGE` if the buffer is
-    /// too small ([`ATTRIBUTE_MAX`] is always enough), `EOPNOTSUPP` if the file system has no
-    /// attributes.
-    type Output = (io::Result<usize>, B);
-
-    fn call(&mut self) -> Call {
-        let (address, length) = self.buffer.spare_capacity();
-        let (address, attribute) = (address as usize, self.attribute.as_ptr() as usize);
-        match &self.of {
-            Of::Open(file) => {
-                let args = [word(file), attribute, address, length];
-                Call::new(libc::SYS_fgetxattr, args)
-            }
-            Of::At(name) => {
-                self.value = Value::new(address, length, 0);
-                let value = (&raw const self.value) as usize;
-                let (directory, path) = (name.directory(), name.address());
-                let size = size_of::<Value>();
-                let args = [directory, path, NO_FOLLOW, attribute, value, size];
-                Call::new(SYS_GETXATTRAT, args)
-            }
-            Of::Path(name) => {
-                let args = [name.address(), attribute, address, length];
-                Call::new(libc::SYS_lgetxattr, args)
-            }
-        }
-    }
-
-    fn finish(mut self, result: Result<usize, Errno>) -> Self::Output {
-        // SAFETY: the result is that of the call on the buffer.
-        let result = unsafe { append_if_room(&mut self.buffer, result) };
-        (result, self.buffer)
-    }
-}
-
 /// Appends like [`append`], except to a buffer without free capacity, where the kernel only returns
 /// the size.
 ///
 /// # Safety
 /// As for [`append`], if the buffer has free capacity.
-unsafe fn append_if_room(sink: &mut impl Sink, result: Result<usize, Errno>) -> io::Result<usize> {
-    if sink.spare_capacity().1 == 0 {
-        return Ok(result?);
+unsafe fn append_if_room<B: Sink>(
+    mut buffer: B,
+    result: Result<usize, Errno>,
+) -> (io::Result<usize>, B) {
+    if buffer.spare_capacity().1 == 0 {
+        return (count(result), buffer);
     }
     // SAFETY: by the caller.
-    unsafe { append(sink, result) }
+    unsafe { append(buffer, result) }
 }
 
 /// The maximum size of the value of an extended attribute, in bytes (`XATTR_SIZE_MAX`), and of the
 /// list of their names (`XATTR_LIST_MAX`).
 pub const ATTRIBUTE_MAX: usize = 65536;
 
-/// Reads the names of the extended attributes.
-#[derive(Debug)]
-pub struct ListAttributes<F, B> {
-    of: Of<F>,
-    buffer: B,
+operation! {
+    /// Reads the names of the extended attributes.
+    pub struct ListAttributes<F: AsFd, B: Sink> {
+        of: Of<F>,
+        buffer: B,
+    }
+
+    // SAFETY: the name is on the operation's heap, and the pointer is into the buffer, which the operation owns.
+    unsafe call(self) {
+        let (address, length) = spare(&mut self.buffer);
+        let numbers = [libc::SYS_flistxattr, SYS_LISTXATTRAT, libc::SYS_llistxattr];
+        self.of.call(numbers, &[address, length], &[address, length])
+    }
+
+    /// The bytes read, and the buffer with them appended, for [`attribute_names`]; if the buffer
+    /// has no free capacity, the size of the list. `ERANGE` if the buffer is too small
+    /// ([`ATTRIBUTE_MAX`] is enough), `E2BIG` if the names exceed the maximum size of a list,
+    /// `EOPNOTSUPP` if the file system has no attributes.
+    finish(self, result) -> (io::Result<usize>, B) {
+        // SAFETY: the result is that of the call on the buffer.
+        unsafe { append_if_room(self.buffer, result) }
+    }
 }
 
 impl<F: AsFd, B> ListAttributes<F, B> {
@@ -174,34 +203,6 @@ impl<F: AsFd, B> ListAttributes<F, B> {
     }
 }
 
-// SAFETY: the name is on the operation's heap, and the pointer is into the buffer, which the operation owns.
-unsafe impl<F: AsFd + 'static, B: Sink> Operation for ListAttributes<F, B> {
-    /// The bytes read, and the buffer with them appended, for [`attribute_names`]; if the buffer
-    /// has no free capacity, the size of the list. `ERANGE` if the buffer is too small
-    /// ([`ATTRIBUTE_MAX`] is enough), `E2BIG` if the names exceed the maximum size of a list,
-    /// `EOPNOTSUPP` if the file system has no attributes.
-    type Output = (io::Result<usize>, B);
-
-    fn call(&mut self) -> Call {
-        let (address, length) = self.buffer.spare_capacity();
-        let address = address as usize;
-        match &self.of {
-            Of::Open(file) => Call::new(libc::SYS_flistxattr, [word(file), address, length]),
-            Of::At(name) => {
-                let args = [name.directory(), name.address(), NO_FOLLOW, address, length];
-                Call::new(SYS_LISTXATTRAT, args)
-            }
-            Of::Path(name) => Call::new(libc::SYS_llistxattr, [name.address(), address, length]),
-        }
-    }
-
-    fn finish(mut self, result: Result<usize, Errno>) -> Self::Output {
-        // SAFETY: the result is that of the call on the buffer.
-        let result = unsafe { append_if_room(&mut self.buffer, result) };
-        (result, self.buffer)
-    }
-}
-
 /// Returns the names in a list that [`ListAttributes`] has read.
 ///
 /// ```
@@ -213,14 +214,32 @@ pub fn attribute_names(list: &[u8]) -> impl Iterator<Item = &CStr> {
         .filter_map(|name| CStr::from_bytes_with_nul(name).ok())
 }
 
-/// Sets an extended attribute.
-#[derive(Debug)]
-pub struct SetAttribute<F, B> {
-    of: Of<F>,
-    attribute: CString,
-    buffer: B,
-    flags: i32,
-    value: Value,
+operation! {
+    /// Sets an extended attribute.
+    pub struct SetAttribute<F: AsFd, B: Source> {
+        of: Of<F>,
+        attribute: CString,
+        buffer: B,
+        flags: i32,
+        value: Value,
+    }
+
+    // SAFETY: the names are on the operation's heap, the pointer is into the buffer, which the operation owns, and the
+    // struct that may carry it is part of the operation.
+    unsafe call(self) {
+        let (address, length) = bytes(&self.buffer);
+        self.value = Value::new(address, length, self.flags);
+        let (attribute, value) = (self.attribute.as_ptr() as usize, self.value.word());
+        let numbers = [libc::SYS_fsetxattr, SYS_SETXATTRAT, libc::SYS_lsetxattr];
+        let args = [attribute, address, length, self.flags as usize];
+        self.of.call(numbers, &args, &[attribute, value, Value::SIZE])
+    }
+
+    /// Whether it was set, and the buffer. `EOPNOTSUPP` if the file system does not support the
+    /// attribute's namespace, `EPERM` for `user.` on other than files and directories and for
+    /// `trusted.` and `security.` without the capability, `E2BIG` for more than [`ATTRIBUTE_MAX`],
+    /// `ENOSPC` and `EDQUOT` if there is no space.
+    finish(self, result) -> (io::Result<()>, B) { (done(result), self.buffer) }
 }
 
 impl<F: AsFd, B> SetAttribute<F, B> {
@@ -257,49 +276,22 @@ impl<F: AsFd, B> SetAttribute<F, B> {
     }
 }
 
-// SAFETY: the names are on the operation's heap, the pointer is into the buffer, which the operation owns, and the
-// struct that may carry it is part of the operation.
-unsafe impl<F: AsFd + 'static, B: Source> Operation for SetAttribute<F, B> {
-    /// Whether it was set, and the buffer. `EOPNOTSUPP` if the file system does not support the
-    /// attribute's namespace, `EPERM` for `user.` on other than files and directories and for
-    /// `trusted.` and `security.` without the capability, `E2BIG` for more than [`ATTRIBUTE_MAX`],
-    /// `ENOSPC` and `EDQUOT` if there is no space.
-    type Output = (io::Result<()>, B);
-
-    fn call(&mut self) -> Call {
-        let (bytes, attribute) = (self.buffer.bytes(), self.attribute.as_ptr() as usize);
-        let (address, length) = (bytes.as_ptr() as usize, bytes.len());
-        let flags = self.flags as usize;
-        match &self.of {
-            Of::Open(file) => {
-                let args = [word(file), attribute, address, length, flags];
-                Call::new(libc::SYS_fsetxattr, args)
-            }
-            Of::At(name) => {
-                self.value = Value::new(address, length, self.flags);
-                let value = (&raw const self.value) as usize;
-                let (directory, path) = (name.directory(), name.address());
-                let size = size_of::<Value>();
-                let args = [directory, path, NO_FOLLOW, attribute, value, size];
-                Call::new(SYS_SETXATTRAT, args)
-            }
-            Of::Path(name) => {
-                let args = [name.address(), attribute, address, length, flags];
-                Call::new(libc::SYS_lsetxattr, args)
-            }
-        }
+operation! {
+    /// Removes an extended attribute.
+    pub struct RemoveAttribute<F: AsFd = OwnedFd> {
+        of: Of<F>,
+        attribute: CString,
     }
 
-    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
-        (done(result), self.buffer)
+    // SAFETY: the names are on the operation's heap.
+    unsafe call(self) {
+        let attribute = self.attribute.as_ptr() as usize;
+        let numbers = [libc::SYS_fremovexattr, SYS_REMOVEXATTRAT, libc::SYS_lremovexattr];
+        self.of.call(numbers, &[attribute], &[attribute])
     }
-}
 
-/// Removes an extended attribute.
-#[derive(Debug)]
-pub struct RemoveAttribute<F = OwnedFd> {
-    of: Of<F>,
-    attribute: CString,
+    /// `ENODATA` if the file has no such attribute; others as for [`SetAttribute`].
+    finish(self, result) -> io::Result<()> { done(result) }
 }
 
 impl<F: AsFd> RemoveAttribute<F> {
@@ -316,32 +308,10 @@ impl<F: AsFd> RemoveAttribute<F> {
     }
 }
 
-// SAFETY: the names are on the operation's heap.
-unsafe impl<F: AsFd + 'static> Operation for RemoveAttribute<F> {
-    /// `ENODATA` if the file has no such attribute; others as for [`SetAttribute`].
-    type Output = io::Result<()>;
-
-    fn call(&mut self) -> Call {
-        let attribute = self.attribute.as_ptr() as usize;
-        match &self.of {
-            Of::Open(file) => Call::new(libc::SYS_fremovexattr, [word(file), attribute]),
-            Of::At(name) => {
-                let args = [name.directory(), name.address(), NO_FOLLOW, attribute];
-                Call::new(SYS_REMOVEXATTRAT, args)
-            }
-            Of::Path(name) => Call::new(libc::SYS_lremovexattr, [name.address(), attribute]),
-        }
-    }
-
-    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
-        done(result)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Context, Options, Submitted};
+    use crate::{Context, Operation, Options, Submitted};
     use std::fs::File;
     use std::rc::Rc;
 

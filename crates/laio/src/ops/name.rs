@@ -1,10 +1,10 @@
 //! Names of files, and the operations that make, change and remove them.
 
-use super::storage::done;
+use super::buffer::spare;
+use super::outputs::{append, done};
 use super::word;
-use crate::typed::Operation;
 use crate::{Call, Errno};
-use std::ffi::{CString, OsStr};
+use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -93,19 +93,12 @@ impl<F: AsFd> Name<F> {
         self
     }
 
-    /// Returns the first argument word of the `*at` calls.
-    pub(super) fn directory(&self) -> usize {
-        self.directory
-            .as_ref()
-            .map_or(libc::AT_FDCWD as usize, word)
-    }
-}
-
-impl<F> Name<F> {
-    /// Returns the second argument word. The string is on the heap: its address is stable when the
-    /// name moves.
-    pub(super) fn address(&self) -> usize {
-        self.path.as_ptr() as usize
+    /// Returns the first two argument words of the `*at` calls: the directory, and the address of
+    /// the path. The path is on the heap: its address is stable when the name moves.
+    pub(super) fn words(&self) -> (usize, usize) {
+        let directory = self.directory.as_ref();
+        let directory = directory.map_or(libc::AT_FDCWD as usize, word);
+        (directory, self.path.as_ptr() as usize)
     }
 }
 
@@ -120,223 +113,139 @@ fn c_string(text: &OsStr) -> io::Result<CString> {
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a path with a zero byte"))
 }
 
-/// Removes a name; the file is deleted with its last name, once it is not open any more.
-#[derive(Debug)]
-pub struct Unlink<F = OwnedFd> {
-    name: Name<F>,
-    flags: i32,
-}
-
-impl<F> Unlink<F> {
-    /// Removes the name of a file that is not a directory.
-    pub fn new(name: Name<F>) -> Self {
-        Unlink { name, flags: 0 }
+operation! {
+    /// Removes a name; the file is deleted with its last name, once it is not open any more.
+    pub struct Unlink<F: AsFd = OwnedFd> {
+        /// Removes the name of a file that is not a directory.
+        new(name: Name<F>);
+        flags: i32 = 0,
     }
 
-    /// Removes an empty directory.
-    pub fn directory(name: Name<F>) -> Self {
-        Unlink {
-            name,
-            flags: libc::AT_REMOVEDIR,
-        }
-    }
-}
-
-// SAFETY: the name is on the operation's heap.
-unsafe impl<F: AsFd + 'static> Operation for Unlink<F> {
-    /// `EISDIR` and `ENOTDIR` for the wrong kind, `ENOTEMPTY` if the directory is not empty.
-    type Output = io::Result<()>;
-
-    fn call(&mut self) -> Call {
-        let (directory, path) = (self.name.directory(), self.name.address());
+    // SAFETY: the name is on the operation's heap.
+    unsafe call(self) {
+        let (directory, path) = self.name.words();
         Call::new(libc::SYS_unlinkat, [directory, path, self.flags as usize])
     }
 
-    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
-        done(result)
+    /// `EISDIR` and `ENOTDIR` for the wrong kind, `ENOTEMPTY` if the directory is not empty.
+    finish(self, result) -> io::Result<()> { done(result) }
+}
+
+impl<F> Unlink<F> {
+    /// Removes an empty directory.
+    pub fn directory(name: Name<F>) -> Self {
+        let flags = libc::AT_REMOVEDIR;
+        Unlink { name, flags }
     }
 }
 
-/// Makes a directory.
-#[derive(Debug)]
-pub struct Mkdir<F = OwnedFd> {
-    name: Name<F>,
-    mode: u32,
-}
-
-impl<F> Mkdir<F> {
-    /// Makes a directory with these permissions, reduced by the umask.
-    pub fn new(name: Name<F>, mode: u32) -> Self {
-        Mkdir { name, mode }
+operation! {
+    /// Makes a directory.
+    pub struct Mkdir<F: AsFd = OwnedFd> {
+        /// Makes a directory with these permissions, reduced by the umask.
+        new(name: Name<F>, mode: u32)
     }
-}
 
-// SAFETY: the name is on the operation's heap.
-unsafe impl<F: AsFd + 'static> Operation for Mkdir<F> {
-    /// `EEXIST` if the name exists.
-    type Output = io::Result<()>;
-
-    fn call(&mut self) -> Call {
-        let (directory, path) = (self.name.directory(), self.name.address());
+    // SAFETY: the name is on the operation's heap.
+    unsafe call(self) {
+        let (directory, path) = self.name.words();
         Call::new(libc::SYS_mkdirat, [directory, path, self.mode as usize])
     }
 
-    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
-        done(result)
-    }
+    /// `EEXIST` if the name exists.
+    finish(self, result) -> io::Result<()> { done(result) }
 }
 
-/// Renames a file atomically.
-#[derive(Debug)]
-pub struct Rename<F = OwnedFd, G = OwnedFd> {
-    from: Name<F>,
-    to: Name<G>,
-    flags: u32,
-}
-
-impl<F, G> Rename<F, G> {
-    /// Renames a file; it replaces a file with the new name.
-    pub fn new(from: Name<F>, to: Name<G>) -> Self {
-        Rename { from, to, flags: 0 }
+operation! {
+    /// Renames a file atomically.
+    pub struct Rename<F: AsFd = OwnedFd, G: AsFd = OwnedFd> {
+        /// Renames a file; it replaces a file with the new name.
+        new(from: Name<F>, to: Name<G>);
+        flags: u32 = 0,
     }
 
     /// Sets `RENAME_*` flags, such as `RENAME_NOREPLACE`. Not all file systems support them.
-    pub fn flags(mut self, flags: u32) -> Self {
-        self.flags = flags;
-        self
-    }
-}
+    with flags(self, flags: u32) { self.flags = flags }
 
-// SAFETY: the names are on the operation's heap.
-unsafe impl<F: AsFd + 'static, G: AsFd + 'static> Operation for Rename<F, G> {
-    /// `EXDEV` if the names are on different mounts.
-    type Output = io::Result<()>;
-
-    fn call(&mut self) -> Call {
-        let args = [
-            self.from.directory(),
-            self.from.address(),
-            self.to.directory(),
-            self.to.address(),
-            self.flags as usize,
-        ];
+    // SAFETY: the names are on the operation's heap.
+    unsafe call(self) {
+        let (from_directory, from) = self.from.words();
+        let (to_directory, to) = self.to.words();
+        let args = [from_directory, from, to_directory, to, self.flags as usize];
         Call::new(libc::SYS_renameat2, args)
     }
 
-    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
-        done(result)
-    }
+    /// `EXDEV` if the names are on different mounts.
+    finish(self, result) -> io::Result<()> { done(result) }
 }
 
-/// Makes a symbolic link.
-#[derive(Debug)]
-pub struct Symlink<F = OwnedFd> {
-    text: CString,
-    name: Name<F>,
+operation! {
+    /// Makes a symbolic link.
+    pub struct Symlink<F: AsFd = OwnedFd> {
+        text: CString,
+        name: Name<F>,
+    }
+
+    // SAFETY: text and name are on the operation's heap.
+    unsafe call(self) {
+        let text = self.text.as_ptr() as usize;
+        let (directory, path) = self.name.words();
+        Call::new(libc::SYS_symlinkat, [text, directory, path])
+    }
+
+    /// `EEXIST` if the name exists.
+    finish(self, result) -> io::Result<()> { done(result) }
 }
 
 impl<F> Symlink<F> {
     /// Makes `name` a link with the target `text`, which need not exist.
     pub fn new(text: impl Into<CString>, name: Name<F>) -> Self {
-        Symlink {
-            text: text.into(),
-            name,
-        }
+        let text = text.into();
+        Symlink { text, name }
     }
 }
 
-// SAFETY: text and name are on the operation's heap.
-unsafe impl<F: AsFd + 'static> Operation for Symlink<F> {
-    /// `EEXIST` if the name exists.
-    type Output = io::Result<()>;
-
-    fn call(&mut self) -> Call {
-        let text = self.text.as_ptr() as usize;
-        let args = [text, self.name.directory(), self.name.address()];
-        Call::new(libc::SYS_symlinkat, args)
+operation! {
+    /// Gives a file a further name (a hard link).
+    pub struct Link<F: AsFd = OwnedFd, G: AsFd = OwnedFd> {
+        /// Gives `file` the name `name` too. If `file` is a symbolic link, the link gets the name.
+        new(file: Name<F>, name: Name<G>)
     }
 
-    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
-        done(result)
+    // SAFETY: the names are on the operation's heap.
+    unsafe call(self) {
+        let (from_directory, from) = self.file.words();
+        let (to_directory, to) = self.name.words();
+        Call::new(libc::SYS_linkat, [from_directory, from, to_directory, to, 0])
     }
-}
 
-/// Gives a file a further name (a hard link).
-#[derive(Debug)]
-pub struct Link<F = OwnedFd, G = OwnedFd> {
-    file: Name<F>,
-    name: Name<G>,
-}
-
-impl<F, G> Link<F, G> {
-    /// Gives `file` the name `name` too. If `file` is a symbolic link, the link gets the name.
-    pub fn new(file: Name<F>, name: Name<G>) -> Self {
-        Link { file, name }
-    }
-}
-
-// SAFETY: the names are on the operation's heap.
-unsafe impl<F: AsFd + 'static, G: AsFd + 'static> Operation for Link<F, G> {
     /// `EXDEV` if the names are on different mounts, `EMLINK` if the file has too many.
-    type Output = io::Result<()>;
-
-    fn call(&mut self) -> Call {
-        let args = [
-            self.file.directory(),
-            self.file.address(),
-            self.name.directory(),
-            self.name.address(),
-            0,
-        ];
-        Call::new(libc::SYS_linkat, args)
-    }
-
-    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
-        done(result)
-    }
+    finish(self, result) -> io::Result<()> { done(result) }
 }
 
-/// Reads the target of a symbolic link.
-#[derive(Debug)]
-pub struct ReadLink<F = OwnedFd> {
-    name: Name<F>,
-    text: Vec<u8>,
-}
-
-impl<F> ReadLink<F> {
-    /// Reads the link.
-    pub fn new(name: Name<F>) -> Self {
-        ReadLink {
-            name,
-            text: Vec::with_capacity(libc::PATH_MAX as usize),
-        }
+operation! {
+    /// Reads the target of a symbolic link.
+    pub struct ReadLink<F: AsFd = OwnedFd> {
+        /// Reads the link.
+        new(name: Name<F>);
+        text: Vec<u8> = Vec::with_capacity(libc::PATH_MAX as usize),
     }
-}
 
-// SAFETY: the name and the buffer are on the operation's heap.
-unsafe impl<F: AsFd + 'static> Operation for ReadLink<F> {
+    // SAFETY: the name and the buffer are on the operation's heap.
+    unsafe call(self) {
+        let (directory, path) = self.name.words();
+        let (address, length) = spare(&mut self.text);
+        Call::new(libc::SYS_readlinkat, [directory, path, address, length])
+    }
+
     /// The target of the link; `EINVAL` if it is not a symbolic link.
-    type Output = io::Result<PathBuf>;
-
-    fn call(&mut self) -> Call {
-        let spare = self.text.spare_capacity_mut();
-        let args = [
-            self.name.directory(),
-            self.name.address(),
-            spare.as_mut_ptr() as usize,
-            spare.len(),
-        ];
-        Call::new(libc::SYS_readlinkat, args)
-    }
-
-    fn finish(mut self, result: Result<usize, Errno>) -> Self::Output {
-        let count = result?;
-        if count == self.text.capacity() {
+    finish(self, result) -> io::Result<PathBuf> {
+        // SAFETY: the result is that of the call on the buffer, which was empty.
+        let (result, text) = unsafe { append(self.text, result) };
+        if result? == text.capacity() {
             // The target may be truncated; no file system of Linux makes such links.
             return Err(Errno::NAMETOOLONG.into());
         }
-        // SAFETY: the buffer was empty, and the kernel has written that many bytes.
-        unsafe { self.text.set_len(count) };
-        Ok(std::ffi::OsString::from_vec(self.text).into())
+        Ok(OsString::from_vec(text).into())
     }
 }

@@ -1,9 +1,8 @@
 //! Making files other than regular ones: FIFOs, sockets, devices.
 
-use super::storage::done;
+use super::outputs::done;
 use super::{FileStatus, FileType, Name};
-use crate::typed::Operation;
-use crate::{Call, Errno};
+use crate::Call;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -49,39 +48,22 @@ impl Node {
     }
 }
 
-/// Makes a FIFO, socket or device (`mknodat`).
-#[derive(Debug)]
-pub struct MakeNode<F = OwnedFd> {
-    name: Name<F>,
-    node: Node,
-    mode: u32,
-}
-
-impl<F> MakeNode<F> {
-    /// Makes it with the permissions of `mode`, reduced by the umask.
-    pub fn new(name: Name<F>, node: Node, mode: u32) -> Self {
-        MakeNode { name, node, mode }
+operation! {
+    /// Makes a FIFO, socket or device (`mknodat`).
+    pub struct MakeNode<F: AsFd = OwnedFd> {
+        /// Makes it with the permissions of `mode`, reduced by the umask.
+        new(name: Name<F>, node: Node, mode: u32)
     }
-}
 
-// SAFETY: the name is on the operation's heap.
-unsafe impl<F: AsFd + 'static> Operation for MakeNode<F> {
+    // SAFETY: the name is on the operation's heap.
+    unsafe call(self) {
+        let (directory, path) = self.name.words();
+        let (kind, device) = self.node.words();
+        let mode = kind | (self.mode & 0o7777);
+        Call::new(libc::SYS_mknodat, [directory, path, mode as usize, device as usize])
+    }
+
     /// `EEXIST` if the name exists; `EPERM` for devices without `CAP_MKNOD`, and where the file
     /// system does not support them; `EINVAL` for an invalid device number.
-    type Output = io::Result<()>;
-
-    fn call(&mut self) -> Call {
-        let (kind, device) = self.node.words();
-        let args = [
-            self.name.directory(),
-            self.name.address(),
-            (kind | (self.mode & 0o7777)) as usize,
-            device as usize,
-        ];
-        Call::new(libc::SYS_mknodat, args)
-    }
-
-    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
-        done(result)
-    }
+    finish(self, result) -> io::Result<()> { done(result) }
 }

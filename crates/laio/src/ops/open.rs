@@ -1,15 +1,34 @@
 //! Opening files.
 
-use super::Name;
-use crate::typed::Operation;
-use crate::{Call, Errno};
+use super::outputs::descriptor;
+use super::{Name, pointer};
+use crate::Call;
 use std::io;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd};
 
-/// Opens a file. The descriptor has `O_CLOEXEC`.
-pub struct Open<F = OwnedFd> {
-    name: Name<F>,
-    how: libc::open_how,
+operation! {
+    /// Opens a file. The descriptor has `O_CLOEXEC`.
+    pub struct Open<F: AsFd = OwnedFd> {
+        name: Name<F>,
+        how: libc::open_how,
+    }
+
+    // SAFETY: the name is on the operation's heap, and `open_how` is part of the operation.
+    unsafe call(self) {
+        let (directory, path) = self.name.words();
+        if self.how.resolve == 0 {
+            // Plain openat also works where openat2 does not exist, or an older filter forbids it.
+            let (flags, mode) = (self.how.flags as usize, self.how.mode as usize);
+            return Call::new(libc::SYS_openat, [directory, path, flags, mode]);
+        }
+        let how = pointer(&mut self.how);
+        let args = [directory, path, how, size_of::<libc::open_how>()];
+        Call::new(libc::SYS_openat2, args)
+    }
+
+    /// The new descriptor. With [`Open::beneath`] `EAGAIN` means that a directory of the path was
+    /// renamed meanwhile (or that a limit of the context is reached): retry.
+    finish(self, result) -> io::Result<OwnedFd> { descriptor(result) }
 }
 
 impl<F> Open<F> {
@@ -49,44 +68,4 @@ impl<F> Open<F> {
 
 fn makes_file(flags: i32) -> bool {
     flags & libc::O_CREAT != 0 || flags & libc::O_TMPFILE == libc::O_TMPFILE
-}
-
-impl<F: std::fmt::Debug> std::fmt::Debug for Open<F> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Open")
-            .field("name", &self.name)
-            .field("flags", &format_args!("{:#o}", self.how.flags))
-            .field("resolve", &format_args!("{:#x}", self.how.resolve))
-            .finish_non_exhaustive()
-    }
-}
-
-// SAFETY: the name is on the operation's heap, and `open_how` is part of the operation.
-unsafe impl<F: AsFd + 'static> Operation for Open<F> {
-    /// The new descriptor. With [`Open::beneath`] `EAGAIN` means that a directory of the path was
-    /// renamed meanwhile (or that a limit of the context is reached): retry.
-    type Output = io::Result<OwnedFd>;
-
-    fn call(&mut self) -> Call {
-        let (directory, path) = (self.name.directory(), self.name.address());
-        if self.how.resolve == 0 {
-            // Plain openat also works where openat2 does not exist, or an older filter forbids it.
-            let (flags, mode) = (self.how.flags as usize, self.how.mode as usize);
-            return Call::new(libc::SYS_openat, [directory, path, flags, mode]);
-        }
-        let how = (&raw const self.how) as usize;
-        let args = [directory, path, how, size_of::<libc::open_how>()];
-        Call::new(libc::SYS_openat2, args)
-    }
-
-    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
-        descriptor(result)
-    }
-}
-
-/// Returns the descriptor that a call has produced.
-pub(super) fn descriptor(result: Result<usize, Errno>) -> io::Result<OwnedFd> {
-    let fd = result? as RawFd;
-    // SAFETY: the kernel has just made it for this operation; it has no other owner.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

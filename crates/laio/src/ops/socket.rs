@@ -1,11 +1,10 @@
 //! Sockets: bytes and datagrams.
 
 use super::address::Storage;
-use super::file::append;
+use super::buffer::{bytes, spare};
+use super::outputs::{append, count};
 use super::{Address, Sink, Source, word};
-use crate::typed::Operation;
-use crate::{Call, Errno};
-use std::fmt;
+use crate::Call;
 use std::io;
 use std::os::fd::AsFd;
 
@@ -13,94 +12,51 @@ use std::os::fd::AsFd;
 /// be the length of a datagram, or of discarded bytes.
 const RECEIVE_FLAGS: i32 = libc::MSG_PEEK | libc::MSG_WAITALL | libc::MSG_DONTWAIT | libc::MSG_OOB;
 
-/// Receives from a connected socket. From a stream it takes the available bytes and waits only if
-/// there are none; from a datagram socket it takes one datagram.
-#[derive(Debug)]
-pub struct Recv<F, B> {
-    socket: F,
-    buffer: B,
-    flags: i32,
-    expects_to_block: bool,
-}
-
-impl<F, B> Recv<F, B> {
-    /// Receives into the free capacity of `buffer`.
-    pub fn new(socket: F, buffer: B) -> Self {
-        Recv {
-            socket,
-            buffer,
-            flags: 0,
-            expects_to_block: false,
-        }
+operation! {
+    /// Receives from a connected socket. From a stream it takes the available bytes and waits only
+    /// if there are none; from a datagram socket it takes one datagram.
+    pub struct Recv<F: AsFd, B: Sink> {
+        /// Receives into the free capacity of `buffer`.
+        new(socket: F, buffer: B);
+        flags: i32 = 0,
+        expects_to_block: bool = false,
     }
 
     /// Sets `MSG_PEEK`, `MSG_WAITALL`, `MSG_DONTWAIT`, `MSG_OOB`; other bits are ignored.
-    pub fn flags(mut self, flags: i32) -> Self {
-        self.flags = flags & RECEIVE_FLAGS;
-        self
-    }
+    with flags(self, flags: i32) { self.flags = flags & RECEIVE_FLAGS }
 
     /// Hint: there is probably no data yet, for example right after a reply. With a ring the
     /// receive is submitted without an attempt, and waits even if the socket is in non-blocking
     /// mode or has a time-out of its own.
-    pub fn expect_block(mut self) -> Self {
-        self.expects_to_block = true;
-        self
-    }
-}
+    with expect_block(self) { self.expects_to_block = true }
 
-// SAFETY: the pointer is into the buffer, which the operation owns.
-unsafe impl<F: AsFd + 'static, B: Sink> Operation for Recv<F, B> {
-    /// Bytes received (0 when the peer has ended the stream), and the buffer with them appended.
-    type Output = (io::Result<usize>, B);
-
-    fn call(&mut self) -> Call {
-        let (address, length) = self.buffer.spare_capacity();
-        let args = [
-            word(&self.socket),
-            address as usize,
-            length,
-            self.flags as usize,
-        ];
+    // SAFETY: the pointer is into the buffer, which the operation owns.
+    unsafe call(self) {
+        let (address, length) = spare(&mut self.buffer);
+        let args = [word(&self.socket), address, length, self.flags as usize];
         Call::new(libc::SYS_recvfrom, args)
     }
 
-    fn expects_to_block(&self) -> bool {
-        self.expects_to_block
-    }
-
-    fn finish(mut self, result: Result<usize, Errno>) -> Self::Output {
+    /// Bytes received (0 when the peer has ended the stream), and the buffer with them appended.
+    finish(self, result) -> (io::Result<usize>, B) {
         // SAFETY: the result is that of the call on the buffer.
-        let result = unsafe { append(&mut self.buffer, result) };
-        (result, self.buffer)
+        unsafe { append(self.buffer, result) }
     }
+
+    fn expects_to_block(&self) -> bool { self.expects_to_block }
 }
 
-/// Sends all of a buffer on a connected socket. It raises no `SIGPIPE`.
-#[derive(Debug)]
-pub struct Send<F, B> {
-    socket: F,
-    buffer: B,
-    flags: i32,
-    zero_copy: bool,
-}
-
-impl<F, B> Send<F, B> {
-    /// Sends the bytes of `buffer`.
-    pub fn new(socket: F, buffer: B) -> Self {
-        Send {
-            socket,
-            buffer,
-            flags: libc::MSG_NOSIGNAL,
-            zero_copy: false,
-        }
+operation! {
+    /// Sends all of a buffer on a connected socket. It raises no `SIGPIPE`.
+    pub struct Send<F: AsFd, B: Source> {
+        /// Sends the bytes of `buffer`.
+        new(socket: F, buffer: B);
+        flags: i32 = libc::MSG_NOSIGNAL,
+        zero_copy: bool = false,
     }
 
     /// More `MSG_*` flags, such as `MSG_MORE`: more is to follow at once.
-    pub fn flags(mut self, flags: i32) -> Self {
-        self.flags |= flags;
-        self
-    }
+    with flags(self, flags: i32) { self.flags |= flags }
 
     /// Makes a zero-copy send, if the context
     /// ([`Context::sends_without_copy`](crate::Context::sends_without_copy)) and the socket support
@@ -112,35 +68,19 @@ impl<F, B> Send<F, B> {
     /// kept until the kernel no longer uses the buffer. A context that shuts down waits a second
     /// for that, and then leaks them. To make the kernel discard data that a peer does not read,
     /// disconnect the socket (`connect` to an address of the family `AF_UNSPEC`).
-    pub fn zero_copy(mut self) -> Self {
-        self.zero_copy = true;
-        self
-    }
-}
+    with zero_copy(self) { self.zero_copy = true }
 
-// SAFETY: the pointer is into the buffer, which the operation owns.
-unsafe impl<F: AsFd + 'static, B: Source> Operation for Send<F, B> {
-    /// Bytes sent (fewer than all only on an error in between), and the buffer.
-    type Output = (io::Result<usize>, B);
-
-    fn call(&mut self) -> Call {
-        let bytes = self.buffer.bytes();
-        let args = [
-            word(&self.socket),
-            bytes.as_ptr() as usize,
-            bytes.len(),
-            self.flags as usize,
-        ];
+    // SAFETY: the pointer is into the buffer, which the operation owns.
+    unsafe call(self) {
+        let (address, length) = bytes(&self.buffer);
+        let args = [word(&self.socket), address, length, self.flags as usize];
         Call::new(libc::SYS_sendto, args)
     }
 
-    fn is_zero_copy(&self) -> bool {
-        self.zero_copy
-    }
+    /// Bytes sent (fewer than all only on an error in between), and the buffer.
+    finish(self, result) -> (io::Result<usize>, B) { (count(result), self.buffer) }
 
-    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
-        (result.map_err(io::Error::from), self.buffer)
-    }
+    fn is_zero_copy(&self) -> bool { self.zero_copy }
 }
 
 /// The properties of a received datagram.
@@ -154,72 +94,53 @@ pub struct Received {
     pub truncated: bool,
 }
 
-/// Receives a datagram and the address of its sender.
-pub struct RecvFrom<F, B> {
-    socket: F,
-    buffer: B,
-    flags: i32,
-    message: Message,
-}
-
-impl<F, B> RecvFrom<F, B> {
-    /// Receives into the free capacity of `buffer`.
-    pub fn new(socket: F, buffer: B) -> Self {
-        RecvFrom {
-            socket,
-            buffer,
-            flags: 0,
-            message: Message::new(Storage::empty()),
-        }
+operation! {
+    /// Receives a datagram and the address of its sender.
+    pub struct RecvFrom<F: AsFd, B: Sink> {
+        /// Receives into the free capacity of `buffer`.
+        new(socket: F, buffer: B);
+        flags: i32 = 0,
+        message: Message = Message::new(Storage::empty()),
     }
 
     /// Sets flags like [`Recv::flags`].
-    pub fn flags(mut self, flags: i32) -> Self {
-        self.flags = flags & RECEIVE_FLAGS;
-        self
-    }
-}
+    with flags(self, flags: i32) { self.flags = flags & RECEIVE_FLAGS }
 
-impl<F: fmt::Debug, B: fmt::Debug> fmt::Debug for RecvFrom<F, B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RecvFrom")
-            .field("socket", &self.socket)
-            .field("buffer", &self.buffer)
-            .finish_non_exhaustive()
-    }
-}
-
-// SAFETY: the header, its vector and the address are part of the operation, the bytes in the buffer.
-unsafe impl<F: AsFd + 'static, B: Sink> Operation for RecvFrom<F, B> {
-    /// The properties of the datagram, and the buffer with the bytes appended.
-    type Output = (io::Result<Received>, B);
-
-    fn call(&mut self) -> Call {
+    // SAFETY: the header, its vector and the address are part of the operation, the bytes in the buffer.
+    unsafe call(self) {
         let (address, length) = self.buffer.spare_capacity();
         let header = self.message.prepare(address, length);
         let args = [word(&self.socket), header, self.flags as usize];
         Call::new(libc::SYS_recvmsg, args)
     }
 
-    fn finish(mut self, result: Result<usize, Errno>) -> Self::Output {
+    /// The properties of the datagram, and the buffer with the bytes appended.
+    finish(self, result) -> (io::Result<Received>, B) {
         // SAFETY: the result is that of the call on the buffer.
-        let result = unsafe { append(&mut self.buffer, result) };
-        self.message.address.length = self.message.header.msg_namelen;
-        let received = result.map(|count| Received {
-            count,
-            from: self.message.address.read(),
-            truncated: self.message.header.msg_flags & libc::MSG_TRUNC != 0,
-        });
-        (received, self.buffer)
+        let (result, buffer) = unsafe { append(self.buffer, result) };
+        (result.map(|count| self.message.received(count)), buffer)
     }
 }
 
-/// Sends a datagram to an address.
-pub struct SendTo<F, B> {
-    socket: F,
-    buffer: B,
-    flags: i32,
-    message: Message,
+operation! {
+    /// Sends a datagram to an address.
+    pub struct SendTo<F: AsFd, B: Source> {
+        socket: F,
+        buffer: B,
+        flags: i32,
+        message: Message,
+    }
+
+    // SAFETY: the header, its vector and the address are part of the operation, the bytes in the buffer.
+    unsafe call(self) {
+        let bytes = self.buffer.bytes();
+        let header = self.message.prepare(bytes.as_ptr().cast_mut(), bytes.len());
+        let args = [word(&self.socket), header, self.flags as usize];
+        Call::new(libc::SYS_sendmsg, args)
+    }
+
+    /// Bytes sent, and the buffer. `EMSGSIZE` if they are too many for a datagram.
+    finish(self, result) -> (io::Result<usize>, B) { (count(result), self.buffer) }
 }
 
 impl<F, B> SendTo<F, B> {
@@ -240,34 +161,8 @@ impl<F, B> SendTo<F, B> {
     }
 }
 
-impl<F: fmt::Debug, B: fmt::Debug> fmt::Debug for SendTo<F, B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SendTo")
-            .field("socket", &self.socket)
-            .field("buffer", &self.buffer)
-            .field("address", &self.message.address.read())
-            .finish_non_exhaustive()
-    }
-}
-
-// SAFETY: the header, its vector and the address are part of the operation, the bytes in the buffer.
-unsafe impl<F: AsFd + 'static, B: Source> Operation for SendTo<F, B> {
-    /// Bytes sent, and the buffer. `EMSGSIZE` if they are too many for a datagram.
-    type Output = (io::Result<usize>, B);
-
-    fn call(&mut self) -> Call {
-        let bytes = self.buffer.bytes();
-        let header = self.message.prepare(bytes.as_ptr().cast_mut(), bytes.len());
-        let args = [word(&self.socket), header, self.flags as usize];
-        Call::new(libc::SYS_sendmsg, args)
-    }
-
-    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
-        (result.map_err(io::Error::from), self.buffer)
-    }
-}
-
 /// The header of a message with one buffer and an address.
+#[derive(Debug)]
 struct Message {
     header: libc::msghdr,
     vector: libc::iovec,
@@ -298,5 +193,15 @@ impl Message {
         self.header.msg_name = (&raw mut self.address.address).cast();
         self.header.msg_namelen = self.address.length;
         (&raw mut self.header) as usize
+    }
+
+    /// Reads what the kernel has written about a datagram.
+    fn received(mut self, count: usize) -> Received {
+        self.address.length = self.header.msg_namelen;
+        Received {
+            count,
+            from: self.address.read(),
+            truncated: self.header.msg_flags & libc::MSG_TRUNC != 0,
+        }
     }
 }

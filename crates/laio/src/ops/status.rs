@@ -1,7 +1,6 @@
 //! The status of a file: kind, size, times, identity.
 
-use super::{Name, word};
-use crate::typed::Operation;
+use super::{Name, pointer, word};
 use crate::{Call, Errno};
 use std::fmt;
 use std::io;
@@ -202,107 +201,59 @@ impl fmt::Debug for FileStatus {
     }
 }
 
-const MASK: u32 = libc::STATX_BASIC_STATS | libc::STATX_BTIME | libc::STATX_MNT_ID;
+const MASK: usize = (libc::STATX_BASIC_STATS | libc::STATX_BTIME | libc::STATX_MNT_ID) as usize;
 
 fn empty() -> libc::statx {
     // SAFETY: plain data, for which all zeros is a valid value.
     unsafe { std::mem::zeroed() }
 }
 
-/// The status of an open file.
-pub struct StatFile<F> {
-    file: F,
-    statx: libc::statx,
+/// Returns the status that a call has written to `statx`.
+fn status(result: Result<usize, Errno>, statx: libc::statx) -> io::Result<FileStatus> {
+    result?;
+    Ok(FileStatus { statx })
 }
 
-impl<F> StatFile<F> {
-    /// Reads the status of `file`.
-    pub fn new(file: F) -> Self {
-        StatFile {
-            file,
-            statx: empty(),
-        }
+operation! {
+    /// The status of an open file.
+    pub struct StatFile<F: AsFd> {
+        /// Reads the status of `file`.
+        new(file: F);
+        statx: libc::statx = empty(),
     }
-}
 
-impl<F: fmt::Debug> fmt::Debug for StatFile<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("StatFile").field(&self.file).finish()
+    // SAFETY: the name lives for ever, and the struct to fill is part of the operation.
+    unsafe call(self) {
+        let (name, statx) = (c"".as_ptr() as usize, pointer(&mut self.statx));
+        let flags = libc::AT_EMPTY_PATH as usize;
+        Call::new(libc::SYS_statx, [word(&self.file), name, flags, MASK, statx])
     }
-}
 
-// SAFETY: the name lives for ever, and the struct to fill is part of the operation.
-unsafe impl<F: AsFd + 'static> Operation for StatFile<F> {
     /// The status.
-    type Output = io::Result<FileStatus>;
-
-    fn call(&mut self) -> Call {
-        let args = [
-            word(&self.file),
-            c"".as_ptr() as usize,
-            libc::AT_EMPTY_PATH as usize,
-            MASK as usize,
-            (&raw mut self.statx) as usize,
-        ];
-        Call::new(libc::SYS_statx, args)
-    }
-
-    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
-        result?;
-        Ok(FileStatus { statx: self.statx })
-    }
+    finish(self, result) -> io::Result<FileStatus> { status(result, self.statx) }
 }
 
-/// The status of a file by its name.
-pub struct StatPath<F = OwnedFd> {
-    name: Name<F>,
-    flags: i32,
-    statx: libc::statx,
-}
-
-impl<F> StatPath<F> {
-    /// Reads the status of the file `name`, following symbolic links.
-    pub fn new(name: Name<F>) -> Self {
-        StatPath {
-            name,
-            flags: libc::AT_NO_AUTOMOUNT,
-            statx: empty(),
-        }
+operation! {
+    /// The status of a file by its name.
+    pub struct StatPath<F: AsFd = OwnedFd> {
+        /// Reads the status of the file `name`, following symbolic links.
+        new(name: Name<F>);
+        flags: i32 = libc::AT_NO_AUTOMOUNT,
+        statx: libc::statx = empty(),
     }
 
     /// Reads the status of a symbolic link itself.
-    pub fn no_follow(mut self) -> Self {
-        self.flags |= libc::AT_SYMLINK_NOFOLLOW;
-        self
-    }
-}
+    with no_follow(self) { self.flags |= libc::AT_SYMLINK_NOFOLLOW }
 
-impl<F: fmt::Debug> fmt::Debug for StatPath<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("StatPath").field(&self.name).finish()
+    // SAFETY: the name is on the operation's heap, and the struct to fill is part of the operation.
+    unsafe call(self) {
+        let (directory, path) = self.name.words();
+        let statx = pointer(&mut self.statx);
+        Call::new(libc::SYS_statx, [directory, path, self.flags as usize, MASK, statx])
     }
-}
 
-// SAFETY: the name is on the operation's heap, and the struct to fill is part of the operation.
-unsafe impl<F: AsFd + 'static> Operation for StatPath<F> {
     /// The status.
-    type Output = io::Result<FileStatus>;
-
-    fn call(&mut self) -> Call {
-        let args = [
-            self.name.directory(),
-            self.name.address(),
-            self.flags as usize,
-            MASK as usize,
-            (&raw mut self.statx) as usize,
-        ];
-        Call::new(libc::SYS_statx, args)
-    }
-
-    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
-        result?;
-        Ok(FileStatus { statx: self.statx })
-    }
+    finish(self, result) -> io::Result<FileStatus> { status(result, self.statx) }
 }
 
 #[cfg(test)]

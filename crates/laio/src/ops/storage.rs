@@ -1,131 +1,67 @@
 //! The storage of a file: flushing, allocating, truncating, advising, closing.
 
+use super::outputs::done;
 use super::word;
-use crate::typed::Operation;
-use crate::{Call, Errno};
+use crate::Call;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd, RawFd};
 
-/// Waits until a file's contents have reached the device.
-#[derive(Debug)]
-pub struct Fsync<F> {
-    file: F,
-    data_only: bool,
+operation! {
+    /// Waits until a file's contents have reached the device.
+    pub struct Fsync<F: AsFd> {
+        /// Flushes contents and metadata (`fsync`).
+        new(file: F);
+        number: libc::c_long = libc::SYS_fsync,
+    }
+
+    // SAFETY: the call has no pointers.
+    unsafe call(self) { Call::new(self.number, [word(&self.file)]) }
+
+    /// An error (`EIO`, `ENOSPC`, `EDQUOT`) may come from an earlier write, and is reported once.
+    finish(self, result) -> io::Result<()> { done(result) }
 }
 
 impl<F> Fsync<F> {
-    /// Flushes contents and metadata (`fsync`).
-    pub fn new(file: F) -> Self {
-        Fsync {
-            file,
-            data_only: false,
-        }
-    }
-
     /// Flushes contents, and only the metadata needed to read them back (`fdatasync`).
     pub fn data(file: F) -> Self {
-        Fsync {
-            file,
-            data_only: true,
-        }
+        let number = libc::SYS_fdatasync;
+        Fsync { file, number }
     }
 }
 
-// SAFETY: the call has no pointers.
-unsafe impl<F: AsFd + 'static> Operation for Fsync<F> {
-    /// An error (`EIO`, `ENOSPC`, `EDQUOT`) may come from an earlier write, and is reported once.
-    type Output = io::Result<()>;
-
-    fn call(&mut self) -> Call {
-        let number = if self.data_only {
-            libc::SYS_fdatasync
-        } else {
-            libc::SYS_fsync
-        };
-        Call::new(number, [word(&self.file)])
-    }
-
-    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
-        done(result)
-    }
-}
-
-/// Allocates space for a range of a file, or releases it (`fallocate`).
-#[derive(Debug)]
-pub struct Allocate<F> {
-    file: F,
-    mode: i32,
-    offset: u64,
-    length: u64,
-}
-
-impl<F> Allocate<F> {
-    /// Allocates `length` bytes from byte `offset`; the file grows if that is beyond its end.
-    pub fn new(file: F, offset: u64, length: u64) -> Self {
-        Allocate {
-            file,
-            mode: 0,
-            offset,
-            length,
-        }
+operation! {
+    /// Allocates space for a range of a file, or releases it (`fallocate`).
+    pub struct Allocate<F: AsFd> {
+        /// Allocates `length` bytes from byte `offset`; the file grows if that is beyond its end.
+        new(file: F, offset: u64, length: u64);
+        mode: i32 = 0,
     }
 
     /// Sets another mode for the range: `FALLOC_FL_*`.
-    pub fn mode(mut self, mode: i32) -> Self {
-        self.mode = mode;
-        self
-    }
-}
+    with mode(self, mode: i32) { self.mode = mode }
 
-// SAFETY: the call has no pointers.
-unsafe impl<F: AsFd + 'static> Operation for Allocate<F> {
+    // SAFETY: the call has no pointers.
+    unsafe call(self) {
+        let (offset, length) = (self.offset as usize, self.length as usize);
+        Call::new(libc::SYS_fallocate, [word(&self.file), self.mode as usize, offset, length])
+    }
+
     /// `ENOSPC` if there is no space, `EOPNOTSUPP` if the file system does not support the mode.
-    type Output = io::Result<()>;
-
-    fn call(&mut self) -> Call {
-        let args = [
-            word(&self.file),
-            self.mode as usize,
-            self.offset as usize,
-            self.length as usize,
-        ];
-        Call::new(libc::SYS_fallocate, args)
-    }
-
-    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
-        done(result)
-    }
+    finish(self, result) -> io::Result<()> { done(result) }
 }
 
-/// Sets the length of an open file (`ftruncate`): truncates it, or extends it by a hole.
-#[derive(Debug)]
-pub struct Truncate<F> {
-    file: F,
-    length: u64,
-}
-
-impl<F> Truncate<F> {
-    /// Sets the length of the file to `length` bytes.
-    pub fn new(file: F, length: u64) -> Self {
-        Truncate { file, length }
+operation! {
+    /// Sets the length of an open file (`ftruncate`): truncates it, or extends it by a hole.
+    pub struct Truncate<F: AsFd> {
+        /// Sets the length of the file to `length` bytes.
+        new(file: F, length: u64)
     }
-}
 
-// SAFETY: the call has no pointers.
-unsafe impl<F: AsFd + 'static> Operation for Truncate<F> {
+    // SAFETY: the call has no pointers.
+    unsafe call(self) { Call::new(libc::SYS_ftruncate, [word(&self.file), self.length as usize]) }
+
     /// `EINVAL` if the descriptor is not open for writing, `EFBIG` if the length is too large.
-    type Output = io::Result<()>;
-
-    fn call(&mut self) -> Call {
-        Call::new(
-            libc::SYS_ftruncate,
-            [word(&self.file), self.length as usize],
-        )
-    }
-
-    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
-        done(result)
-    }
+    finish(self, result) -> io::Result<()> { done(result) }
 }
 
 /// How a program will use a range of a file.
@@ -159,97 +95,50 @@ impl Advice {
     }
 }
 
-/// Advises the kernel how a range of a file will be used (`posix_fadvise`).
-#[derive(Debug)]
-pub struct Advise<F> {
-    file: F,
-    offset: u64,
-    length: u64,
-    advice: Advice,
-}
-
-impl<F> Advise<F> {
-    /// Advises about `length` bytes from byte `offset`; length 0 means to the end.
-    pub fn new(file: F, offset: u64, length: u64, advice: Advice) -> Self {
-        Advise {
-            file,
-            offset,
-            length,
-            advice,
-        }
+operation! {
+    /// Advises the kernel how a range of a file will be used (`posix_fadvise`).
+    pub struct Advise<F: AsFd> {
+        /// Advises about `length` bytes from byte `offset`; length 0 means to the end.
+        new(file: F, offset: u64, length: u64, advice: Advice)
     }
-}
 
-// SAFETY: the call has no pointers.
-unsafe impl<F: AsFd + 'static> Operation for Advise<F> {
+    // SAFETY: the call has no pointers.
+    unsafe call(self) {
+        let (offset, length) = (self.offset as usize, self.length as usize);
+        Call::new(libc::SYS_fadvise64, [word(&self.file), offset, length, self.advice.word()])
+    }
+
     /// `ESPIPE` if it is a pipe. Success does not mean that the kernel follows the advice.
-    type Output = io::Result<()>;
-
-    fn call(&mut self) -> Call {
-        let args = [
-            word(&self.file),
-            self.offset as usize,
-            self.length as usize,
-            self.advice.word(),
-        ];
-        Call::new(libc::SYS_fadvise64, args)
-    }
-
-    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
-        done(result)
-    }
+    finish(self, result) -> io::Result<()> { done(result) }
 }
 
-/// Closes a descriptor. Remote file systems report failed writes here.
-///
-/// A submitted close is completed even if it is abandoned.
-#[derive(Debug)]
-pub struct Close {
-    descriptor: Descriptor,
-}
+operation! {
+    /// Closes a descriptor. Remote file systems report failed writes here.
+    ///
+    /// A submitted close is completed even if it is abandoned.
+    pub struct Close {
+        // Until the call is made, dropping the operation closes the descriptor. After it the number
+        // may belong to another file.
+        owned: Option<OwnedFd>,
+        number: RawFd,
+    }
 
-#[derive(Debug)]
-enum Descriptor {
-    /// Not submitted yet: dropping the operation closes it.
-    Owned(OwnedFd),
-    /// The call closes the descriptor; its number may belong to another file by now.
-    Given(RawFd),
+    // SAFETY: the call has no pointers.
+    unsafe call(self) {
+        let _ = self.owned.take().map(OwnedFd::into_raw_fd);
+        Call::new(libc::SYS_close, [self.number as usize])
+    }
+
+    /// The descriptor is closed in any case; an error (`EIO`, `ENOSPC`, `EDQUOT`) comes from
+    /// earlier writes.
+    finish(self, result) -> io::Result<()> { done(result) }
 }
 
 impl Close {
     /// Closes `descriptor`.
     pub fn new(descriptor: OwnedFd) -> Self {
-        Close {
-            descriptor: Descriptor::Owned(descriptor),
-        }
+        let number = descriptor.as_raw_fd();
+        let owned = Some(descriptor);
+        Close { owned, number }
     }
-}
-
-// SAFETY: the call has no pointers.
-unsafe impl Operation for Close {
-    /// The descriptor is closed in any case; an error (`EIO`, `ENOSPC`, `EDQUOT`) comes from
-    /// earlier writes.
-    type Output = io::Result<()>;
-
-    fn call(&mut self) -> Call {
-        let number = match &self.descriptor {
-            Descriptor::Owned(descriptor) => descriptor.as_raw_fd(),
-            Descriptor::Given(number) => *number,
-        };
-        let before = std::mem::replace(&mut self.descriptor, Descriptor::Given(number));
-        if let Descriptor::Owned(descriptor) = before {
-            let _ = descriptor.into_raw_fd();
-        }
-        Call::new(libc::SYS_close, [number as usize])
-    }
-
-    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
-        done(result)
-    }
-}
-
-/// Converts the result of a call that returns only success or an error.
-pub(super) fn done(result: Result<usize, Errno>) -> io::Result<()> {
-    result?;
-    Ok(())
 }

@@ -1,9 +1,8 @@
 //! Several buffers in one write: a header and a body, without copying them together.
 
-use super::{Source, word};
-use crate::typed::Operation;
-use crate::{Call, Errno};
-use std::fmt;
+use super::outputs::count;
+use super::{Source, pointer, word};
+use crate::Call;
 use std::io;
 use std::os::fd::AsFd;
 
@@ -63,9 +62,10 @@ unsafe impl<S: Source, const N: usize> Sources for [S; N] {
 }
 
 /// The kernel's array of buffers: inline if there are few.
-enum Vectors {
-    Few([libc::iovec; Vectors::FEW]),
-    Many(Vec<libc::iovec>),
+#[derive(Debug)]
+struct Vectors {
+    few: [libc::iovec; Vectors::FEW],
+    many: Vec<libc::iovec>,
 }
 
 const UNUSED: libc::iovec = libc::iovec {
@@ -75,20 +75,19 @@ const UNUSED: libc::iovec = libc::iovec {
 
 impl Vectors {
     const FEW: usize = 4;
-
-    fn new(count: usize) -> Vectors {
-        if count <= Vectors::FEW {
-            Vectors::Few([UNUSED; Vectors::FEW])
-        } else {
-            Vectors::Many(vec![UNUSED; count])
-        }
-    }
+    const EMPTY: Vectors = Vectors {
+        few: [UNUSED; Vectors::FEW],
+        many: Vec::new(),
+    };
 
     /// Fills the array; returns its address and the number of buffers.
     fn fill(&mut self, sources: &impl Sources) -> (*mut libc::iovec, usize) {
-        let vectors = match self {
-            Vectors::Few(vectors) => &mut vectors[..],
-            Vectors::Many(vectors) => &mut vectors[..],
+        let vectors = match sources.count() {
+            ..=Vectors::FEW => &mut self.few[..],
+            count => {
+                self.many.resize(count, UNUSED);
+                &mut self.many[..]
+            }
         };
         let mut count = 0;
         sources.visit(&mut |bytes| {
@@ -102,106 +101,48 @@ impl Vectors {
     }
 }
 
-/// Writes all of several buffers to a stream, or at the position of a file (`writev`).
-pub struct WriteVectored<F, S> {
-    file: F,
-    sources: S,
-    vectors: Vectors,
-}
-
-impl<F, S: Sources> WriteVectored<F, S> {
-    /// Writes the sources in order.
-    pub fn new(file: F, sources: S) -> Self {
-        let vectors = Vectors::new(sources.count());
-        WriteVectored {
-            file,
-            sources,
-            vectors,
-        }
+operation! {
+    /// Writes all of several buffers to a stream, or at the position of a file (`writev`).
+    pub struct WriteVectored<F: AsFd, S: Sources> {
+        /// Writes the sources in order.
+        new(file: F, sources: S);
+        vectors: Vectors = Vectors::EMPTY,
     }
-}
 
-impl<F: fmt::Debug, S: fmt::Debug> fmt::Debug for WriteVectored<F, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WriteVectored")
-            .field("file", &self.file)
-            .field("sources", &self.sources)
-            .finish_non_exhaustive()
-    }
-}
-
-// SAFETY: the array is part of the operation or on its heap, and the bytes are in the sources.
-unsafe impl<F: AsFd + 'static, S: Sources> Operation for WriteVectored<F, S> {
-    /// Bytes written (fewer than all only on an error in between), and the sources.
-    type Output = (io::Result<usize>, S);
-
-    fn call(&mut self) -> Call {
-        let (address, count) = self.vectors.fill(&self.sources);
-        let args = [word(&self.file), address as usize, count];
+    // SAFETY: the array is part of the operation or on its heap, and the bytes are in the sources.
+    unsafe call(self) {
+        let (vectors, count) = self.vectors.fill(&self.sources);
+        let args = [word(&self.file), vectors as usize, count];
         Call::new(libc::SYS_writev, args)
     }
 
-    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
-        (result.map_err(io::Error::from), self.sources)
-    }
+    /// Bytes written (fewer than all only on an error in between), and the sources.
+    finish(self, result) -> (io::Result<usize>, S) { (count(result), self.sources) }
 }
 
-/// Sends all of several buffers on a connected socket (`sendmsg`). It raises no `SIGPIPE`.
-pub struct SendVectored<F, S> {
-    socket: F,
-    sources: S,
-    vectors: Vectors,
-    header: libc::msghdr,
-    flags: i32,
-}
-
-impl<F, S: Sources> SendVectored<F, S> {
-    /// Sends the sources in order.
-    pub fn new(socket: F, sources: S) -> Self {
-        let vectors = Vectors::new(sources.count());
-        SendVectored {
-            socket,
-            sources,
-            vectors,
-            // SAFETY: plain data, for which all zeros is a valid value.
-            header: unsafe { std::mem::zeroed() },
-            flags: libc::MSG_NOSIGNAL,
-        }
+operation! {
+    /// Sends all of several buffers on a connected socket (`sendmsg`). It raises no `SIGPIPE`.
+    pub struct SendVectored<F: AsFd, S: Sources> {
+        /// Sends the sources in order.
+        new(socket: F, sources: S);
+        vectors: Vectors = Vectors::EMPTY,
+        // SAFETY: plain data, for which all zeros is a valid value.
+        header: libc::msghdr = unsafe { std::mem::zeroed() },
+        flags: i32 = libc::MSG_NOSIGNAL,
     }
 
     /// More `MSG_*` flags, such as `MSG_MORE`: more is to follow at once.
-    pub fn flags(mut self, flags: i32) -> Self {
-        self.flags |= flags;
-        self
-    }
-}
+    with flags(self, flags: i32) { self.flags |= flags }
 
-impl<F: fmt::Debug, S: fmt::Debug> fmt::Debug for SendVectored<F, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SendVectored")
-            .field("socket", &self.socket)
-            .field("sources", &self.sources)
-            .finish_non_exhaustive()
-    }
-}
-
-// SAFETY: header and array are part of the operation or on its heap, and the bytes are in the sources.
-unsafe impl<F: AsFd + 'static, S: Sources> Operation for SendVectored<F, S> {
-    /// Bytes sent (fewer than all only on an error in between), and the sources.
-    type Output = (io::Result<usize>, S);
-
-    fn call(&mut self) -> Call {
-        let (address, count) = self.vectors.fill(&self.sources);
-        self.header.msg_iov = address;
+    // SAFETY: header and array are part of the operation or on its heap, and the bytes are in the sources.
+    unsafe call(self) {
+        let (vectors, count) = self.vectors.fill(&self.sources);
+        self.header.msg_iov = vectors;
         self.header.msg_iovlen = count as _;
-        let header = (&raw mut self.header) as usize;
-        Call::new(
-            libc::SYS_sendmsg,
-            [word(&self.socket), header, self.flags as usize],
-        )
+        let header = pointer(&mut self.header);
+        Call::new(libc::SYS_sendmsg, [word(&self.socket), header, self.flags as usize])
     }
 
-    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
-        (result.map_err(io::Error::from), self.sources)
-    }
+    /// Bytes sent (fewer than all only on an error in between), and the sources.
+    finish(self, result) -> (io::Result<usize>, S) { (count(result), self.sources) }
 }

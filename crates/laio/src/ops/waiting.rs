@@ -1,17 +1,27 @@
 //! Operations that wait for a time, a child, or an event on a descriptor.
 
-use super::storage::done;
-use super::word;
-use crate::typed::Operation;
-use crate::{Call, Errno};
-use std::fmt;
+use super::outputs::done;
+use super::{pointer, word};
+use crate::Call;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// Sleeps, by the clock that stops while the machine is suspended (`CLOCK_MONOTONIC`).
-pub struct Sleep {
-    time: libc::timespec,
+operation! {
+    /// Sleeps, by the clock that stops while the machine is suspended (`CLOCK_MONOTONIC`).
+    pub struct Sleep {
+        time: libc::timespec,
+    }
+
+    // SAFETY: the time is part of the operation.
+    unsafe call(self) {
+        let time = pointer(&mut self.time);
+        let args = [libc::CLOCK_MONOTONIC as usize, 0, time, 0];
+        Call::new(libc::SYS_clock_nanosleep, args)
+    }
+
+    /// `ECANCELED` if it was cancelled before the time was over.
+    finish(self, result) -> io::Result<()> { done(result) }
 }
 
 impl Sleep {
@@ -23,31 +33,6 @@ impl Sleep {
                 tv_nsec: duration.subsec_nanos().into(),
             },
         }
-    }
-}
-
-impl fmt::Debug for Sleep {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (seconds, part) = (self.time.tv_sec as u64, self.time.tv_nsec as u32);
-        f.debug_tuple("Sleep")
-            .field(&Duration::new(seconds, part))
-            .finish()
-    }
-}
-
-// SAFETY: the time is part of the operation.
-unsafe impl Operation for Sleep {
-    /// `ECANCELED` if it was cancelled before the time was over.
-    type Output = io::Result<()>;
-
-    fn call(&mut self) -> Call {
-        let time = (&raw const self.time) as usize;
-        let args = [libc::CLOCK_MONOTONIC as usize, 0, time, 0];
-        Call::new(libc::SYS_clock_nanosleep, args)
-    }
-
-    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
-        done(result)
     }
 }
 
@@ -65,11 +50,38 @@ pub enum Exit {
     },
 }
 
-/// Waits until a child process ends.
-pub struct WaitProcess<F = OwnedFd> {
-    who: Who<F>,
-    options: i32,
-    info: libc::siginfo_t,
+operation! {
+    /// Waits until a child process ends.
+    pub struct WaitProcess<F: AsFd = OwnedFd> {
+        who: Who<F>,
+        options: i32,
+        info: libc::siginfo_t,
+    }
+
+    // SAFETY: the struct to fill is part of the operation.
+    unsafe call(self) {
+        let (kind, id) = match &self.who {
+            Who::Pid(pid) => (libc::P_PID, *pid as usize),
+            Who::Pidfd(descriptor) => (libc::P_PIDFD, word(descriptor)),
+        };
+        let info = pointer(&mut self.info);
+        let args = [kind as usize, id, info, self.options as usize, 0];
+        Call::new(libc::SYS_waitid, args)
+    }
+
+    /// The exit status; `ECHILD` if there is no such child, or it was waited for before.
+    finish(self, result) -> io::Result<Exit> {
+        result?;
+        // SAFETY: waitid fills the fields for a child's record.
+        let status = unsafe { self.info.si_status() };
+        Ok(match self.info.si_code {
+            libc::CLD_EXITED => Exit::Code(status),
+            code => Exit::Signal {
+                number: status,
+                core: code == libc::CLD_DUMPED,
+            },
+        })
+    }
 }
 
 #[derive(Debug)]
@@ -108,48 +120,29 @@ impl<F> WaitProcess<F> {
     }
 }
 
-impl<F: fmt::Debug> fmt::Debug for WaitProcess<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("WaitProcess").field(&self.who).finish()
-    }
-}
-
-// SAFETY: the struct to fill is part of the operation.
-unsafe impl<F: AsFd + 'static> Operation for WaitProcess<F> {
-    /// The exit status; `ECHILD` if there is no such child, or it was waited for before.
-    type Output = io::Result<Exit>;
-
-    fn call(&mut self) -> Call {
-        let (kind, id) = match &self.who {
-            Who::Pid(pid) => (libc::P_PID, *pid as usize),
-            Who::Pidfd(descriptor) => (libc::P_PIDFD, word(descriptor)),
-        };
-        let info = (&raw mut self.info) as usize;
-        let args = [kind as usize, id, info, self.options as usize, 0];
-        Call::new(libc::SYS_waitid, args)
+operation! {
+    /// Waits until a descriptor can be read or written without waiting (`ppoll`).
+    ///
+    /// For descriptors used by other code. Operations do not need it: they wait by themselves,
+    /// without a helper.
+    pub struct Readiness<F: AsFd> {
+        descriptor: F,
+        poll: libc::pollfd,
     }
 
-    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
+    // SAFETY: the struct to read and fill is part of the operation.
+    unsafe call(self) {
+        let descriptor: BorrowedFd<'_> = self.descriptor.as_fd();
+        self.poll.fd = descriptor.as_raw_fd();
+        let args = [pointer(&mut self.poll), 1, 0, 0, 0];
+        Call::new(libc::SYS_ppoll, args)
+    }
+
+    /// The events: `POLLIN`, `POLLOUT`, `POLLHUP`, `POLLERR` and others.
+    finish(self, result) -> io::Result<i16> {
         result?;
-        // SAFETY: waitid fills the fields for a child's record.
-        let status = unsafe { self.info.si_status() };
-        Ok(match self.info.si_code {
-            libc::CLD_EXITED => Exit::Code(status),
-            code => Exit::Signal {
-                number: status,
-                core: code == libc::CLD_DUMPED,
-            },
-        })
+        Ok(self.poll.revents)
     }
-}
-
-/// Waits until a descriptor can be read or written without waiting (`ppoll`).
-///
-/// For descriptors used by other code. Operations do not need it: they wait by themselves, without
-/// a helper.
-pub struct Readiness<F> {
-    descriptor: F,
-    poll: libc::pollfd,
 }
 
 impl<F> Readiness<F> {
@@ -172,32 +165,5 @@ impl<F> Readiness<F> {
                 revents: 0,
             },
         }
-    }
-}
-
-impl<F: fmt::Debug> fmt::Debug for Readiness<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Readiness")
-            .field("descriptor", &self.descriptor)
-            .field("events", &self.poll.events)
-            .finish()
-    }
-}
-
-// SAFETY: the struct to read and fill is part of the operation.
-unsafe impl<F: AsFd + 'static> Operation for Readiness<F> {
-    /// The events: `POLLIN`, `POLLOUT`, `POLLHUP`, `POLLERR` and others.
-    type Output = io::Result<i16>;
-
-    fn call(&mut self) -> Call {
-        let descriptor: BorrowedFd<'_> = self.descriptor.as_fd();
-        self.poll.fd = descriptor.as_raw_fd();
-        let args = [(&raw mut self.poll) as usize, 1, 0, 0, 0];
-        Call::new(libc::SYS_ppoll, args)
-    }
-
-    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
-        result?;
-        Ok(self.poll.revents)
     }
 }
