@@ -12,6 +12,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::future::poll_fn;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
@@ -129,6 +130,17 @@ impl ConnectionSlots {
             among.map(|slot| (slot.idle_state.since.load(Ordering::Relaxed), slot.number));
         let first = waiting.filter(|&(since, _)| since != BUSY).min();
         first.is_some_and(|(since, number)| evict(&mut self.state.lock().unwrap(), since, number))
+    }
+
+    /// Evicts an idle connection if `error` is EMFILE. Returns false if the caller should not try
+    /// again. With the back end sync no connection has a slot, so none is evicted.
+    pub(crate) async fn evict_for_descriptor(&self, error: &io::Error) -> bool {
+        let short = error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error());
+        if !short || !self.evict_longest_idle() {
+            return false;
+        }
+        laio_rt::time::sleep(Limits::EVICTION_PAUSE).await;
+        true
     }
 
     /// Waits until another connection can be accepted.

@@ -5,55 +5,45 @@ use crate::options::{IoStep, Limits, Options, Transfer};
 use laio::{BackendKind, Operation};
 use laio_rt::sync::{Permit, Semaphore};
 use laio_rt::{ContextId, Runtime, Submission};
-use std::cell::Cell;
 use std::io;
 
-/// Submits an operation to the context of its step.
-#[inline]
-pub(crate) fn submit<O: Operation>(step: IoStep, operation: O) -> Submission<O> {
-    let context = IO_CONTEXTS.with(|all| all.get().contexts[step as usize]);
-    laio_rt::submit_to(context, operation)
-}
-
-/// Whether file reads bypass the page cache. The kernel's Linux AIO is asynchronous only for direct
-/// I/O.
-pub(crate) fn reads_directly() -> bool {
-    IO_CONTEXTS.get().reads_directly
-}
-
-/// Whether a send must not occupy a helper while the client is slow, because the class has a limit
-/// on helpers.
-pub(crate) fn sends_by_readiness() -> bool {
-    IO_CONTEXTS.get().sends_by_readiness
-}
-
-/// Returns the contexts of the worker, without duplicates.
-pub(crate) fn contexts() -> Vec<ContextId> {
-    let mut all = vec![ContextId::OWN];
-    for context in IO_CONTEXTS.get().contexts {
-        if !all.contains(&context) {
-            all.push(context);
-        }
-    }
-    all
-}
-
-#[derive(Clone, Copy)]
-struct IoContexts {
+/// How a worker makes the system calls of each step ([`IoStep`]).
+pub(crate) struct IoContexts {
     contexts: [ContextId; IoStep::ALL.len()],
-    reads_directly: bool,
-    sends_by_readiness: bool,
+    concurrency: ConcurrencyLimit,
+    /// File reads bypass the page cache. The kernel's Linux AIO is asynchronous only for direct I/O.
+    pub(crate) reads_directly: bool,
+    /// A send must not occupy a helper while the client is slow, because the class has a limit on
+    /// helpers.
+    pub(crate) sends_by_readiness: bool,
+    /// Calls block the thread, and with it all tasks of the worker.
+    pub(crate) sync: bool,
 }
 
-thread_local! {
-    /// The contexts of the worker that runs on this thread.
-    static IO_CONTEXTS: Cell<IoContexts> = const {
-        Cell::new(IoContexts {
-            contexts: [ContextId::OWN; IoStep::ALL.len()],
-            reads_directly: false,
-            sends_by_readiness: false,
-        })
-    };
+impl IoContexts {
+    /// Submits an operation to the context of its step.
+    #[inline]
+    pub(crate) fn submit<O: Operation>(&self, step: IoStep, operation: O) -> Submission<O> {
+        laio_rt::submit_to(self.contexts[step as usize], operation)
+    }
+
+    /// Waits for a permit for a step, if its class has a limit.
+    #[inline]
+    pub(crate) async fn permit(&self, step: IoStep) -> Option<Permit> {
+        let limit = self.concurrency.0[LimitedClass::of(step)? as usize].as_ref()?;
+        Some(limit.acquire().await)
+    }
+
+    /// Returns the contexts of the worker, without duplicates.
+    pub(crate) fn all(&self) -> Vec<ContextId> {
+        let mut all = vec![ContextId::OWN];
+        for context in self.contexts {
+            if !all.contains(&context) {
+                all.push(context);
+            }
+        }
+        all
+    }
 }
 
 /// The contexts that a worker needs. Checked before any context is created, so that errors name the
@@ -159,7 +149,7 @@ impl ContextPlan {
     ///
     /// # Errors
     /// Returns the errors of the back ends, with a hint.
-    pub(crate) fn create(&self, options: &Options) -> io::Result<Runtime> {
+    pub(crate) fn create(&self, options: &Options) -> io::Result<(Runtime, IoContexts)> {
         let own = ContextSpec {
             kind: self.worker_backend,
             limit: None,
@@ -173,17 +163,20 @@ impl ContextPlan {
         }
         let extra_of = |step: IoStep| self.extra_of_step[step as usize];
         let reads = kind(options, self.worker_backend, IoStep::FileRead);
-        IO_CONTEXTS.set(IoContexts {
+        let io_contexts = IoContexts {
             contexts: IoStep::ALL
                 .map(|step| extra_of(step).map_or(ContextId::OWN, |spec| contexts[spec])),
             reads_directly: reads == BackendKind::LinuxAio,
             sends_by_readiness: extra_of(IoStep::Send)
                 .is_some_and(|spec| self.extra[spec].limit.is_some()),
-        });
+            concurrency: ConcurrencyLimit::new(options, self.worker_backend),
+            sync: self.worker_backend == BackendKind::Sync,
+        };
         if options.io.transfer == Transfer::ZeroCopy {
-            check_zero_copy(&runtime, kind(options, self.worker_backend, IoStep::Send))?;
+            let kind = kind(options, self.worker_backend, IoStep::Send);
+            check_zero_copy(&runtime, &io_contexts, kind)?;
         }
-        Ok(runtime)
+        Ok((runtime, io_contexts))
     }
 
     fn engine_options(&self, spec: ContextSpec, options: &Options) -> laio::Options {
@@ -298,8 +291,12 @@ fn check(options: &Options, worker_backend: BackendKind) -> io::Result<()> {
 }
 
 /// Fails if the context of [`IoStep::Send`] cannot send without a copy.
-fn check_zero_copy(runtime: &Runtime, kind: BackendKind) -> io::Result<()> {
-    let context = IO_CONTEXTS.get().contexts[IoStep::Send as usize];
+fn check_zero_copy(
+    runtime: &Runtime,
+    io_contexts: &IoContexts,
+    kind: BackendKind,
+) -> io::Result<()> {
+    let context = io_contexts.contexts[IoStep::Send as usize];
     let capable = laio::Context::sends_without_copy;
     let capable = runtime.block_on(async { laio_rt::with_context_of(context, |it| capable(it)) });
     if capable {
@@ -325,10 +322,10 @@ fn explain(kind: BackendKind, error: &io::Error) -> io::Error {
 /// Limits the calls in flight for back ends where the number of helpers does not: io_uring and
 /// Linux AIO queue calls in the kernel, POSIX AIO has the library's threads, and activations have
 /// carriers.
-pub(crate) struct ConcurrencyLimit([Option<Semaphore>; LimitedClass::ALL.len()]);
+struct ConcurrencyLimit([Option<Semaphore>; LimitedClass::ALL.len()]);
 
 impl ConcurrencyLimit {
-    pub(crate) fn new(options: &Options, worker_backend: BackendKind) -> ConcurrencyLimit {
+    fn new(options: &Options, worker_backend: BackendKind) -> ConcurrencyLimit {
         let mut concurrency = ConcurrencyLimit(Default::default());
         for step in IoStep::ALL {
             let needs_permits = matches!(
@@ -345,12 +342,5 @@ impl ConcurrencyLimit {
             }
         }
         concurrency
-    }
-
-    /// Waits for a permit for a step, if its class has a limit.
-    #[inline]
-    pub(crate) async fn permit(&self, step: IoStep) -> Option<Permit> {
-        let concurrency = self.0[LimitedClass::of(step)? as usize].as_ref()?;
-        Some(concurrency.acquire().await)
     }
 }

@@ -1,6 +1,5 @@
-//! The access log. Writing never delays a request: lines are buffered in memory up to a
-//! limit, and a task of the worker writes them. Lines that cannot be written are counted and
-//! dropped.
+//! The access log. Writing never delays a request: lines are buffered in memory up to a limit, and
+//! a task of the worker writes them. Lines that cannot be written are counted and dropped.
 
 use crate::messages::print;
 use crate::observe::{self, Stage};

@@ -13,9 +13,9 @@ pub use admin::Admin;
 pub use stages::{Stage, Stages};
 pub use steps::StepCounts;
 
-use crate::io_contexts;
 use laio::{Counts, ZeroCopyCounts};
 use laio_http::Status;
+use laio_rt::ContextId;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -100,8 +100,8 @@ impl Observer {
         sum
     }
 
-    /// Observes the calling thread until the result is dropped.
-    pub(crate) fn observe_thread(&self) -> Option<Observed> {
+    /// Observes the calling thread, whose calls `contexts` make, until the result is dropped.
+    pub(crate) fn observe_thread(&self, contexts: Vec<ContextId>) -> Option<Observed> {
         let state = self.0.clone()?;
         let seen = Arc::<Mutex<Seen>>::default();
         state.workers.lock().unwrap().push(Arc::downgrade(&seen));
@@ -111,6 +111,7 @@ impl Observer {
                 seen: Seen::default(),
                 published: seen.clone(),
                 at: Instant::now(),
+                contexts,
             });
         });
         OBSERVATION.set(if timing {
@@ -160,6 +161,7 @@ struct Local {
     seen: Seen,
     published: Arc<Mutex<Seen>>,
     at: Instant,
+    contexts: Vec<ContextId>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -177,18 +179,18 @@ thread_local! {
 impl Local {
     fn publish(&mut self) {
         self.at = Instant::now();
-        self.seen.take_stats();
+        self.seen.take_stats(&self.contexts);
         self.published.lock().unwrap().clone_from(&self.seen);
     }
 }
 
 impl Seen {
-    /// Reads the counters of the worker's contexts.
-    fn take_stats(&mut self) {
+    /// Reads the counters of a worker's contexts.
+    fn take_stats(&mut self, contexts: &[ContextId]) {
         self.calls.clear();
         (self.operations, self.limited) = (0, 0);
         self.zero_copy = ZeroCopyCounts::default();
-        for context in io_contexts::contexts() {
+        for &context in contexts {
             let stats = laio_rt::with_context_of(context, |context| context.stats());
             self.operations += stats.operations;
             self.limited += stats.limited;

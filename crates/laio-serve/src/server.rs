@@ -1,15 +1,20 @@
 //! Starting and stopping the server.
 
-use crate::control::{Control, Service};
+pub(crate) mod control;
+mod generation;
+mod privileges;
+mod sandbox;
+
 use crate::descriptors::raise_descriptor_limit;
 use crate::io_contexts::ContextPlan;
-use crate::listen::{Listener, Listening, Share};
 use crate::log::LogFile;
 use crate::messages::print;
+use crate::net::listen::{Listener, Listening, Share};
+use crate::net::tls::{Sessions, Tls};
 use crate::options::{Listen, Options};
-use crate::privileges;
 use crate::site::CompiledSites;
-use crate::tls::{Sessions, Tls};
+use crate::worker::Served;
+use control::{Control, Service};
 use laio::BackendKind;
 use std::io;
 use std::net::SocketAddr;
@@ -24,19 +29,6 @@ pub struct Server {
     descriptors: usize,
     control: Control,
     service: JoinHandle<Served>,
-}
-
-/// The counts of a server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Served {
-    /// Connections accepted.
-    pub connections: u64,
-    /// Requests answered.
-    pub requests: u64,
-    /// Requests answered from the file cache.
-    pub cache_hits: u64,
-    /// Lines of the access log that could not be written.
-    pub log_lines_lost: u64,
 }
 
 impl Server {

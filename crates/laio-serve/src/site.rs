@@ -1,13 +1,20 @@
 //! The sites of a server, compiled at start: roots opened, globs compiled, users read.
 
-use crate::auth::Users;
-use crate::cors::Cors;
-use crate::fields::FieldRules;
+pub(crate) mod auth;
+pub(crate) mod cors;
+mod fields;
+mod redirect;
+
 use crate::options::{Options, Site as Description, Symlinks};
-use crate::redirect::Redirects;
-use crate::upstream::{NameResolver, Route, SendfileRoot, Targets, check_spool};
+use crate::upstream::resolver::NameResolver;
+use crate::upstream::spool_files;
+use crate::upstream::target::{Route, Targets};
+use auth::Users;
+use cors::Cors;
+use fields::FieldRules;
 use laio_http::{Coding, Status};
 use laio_rt::Descriptor;
+use redirect::Redirects;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::io;
 use std::ops::Deref;
@@ -80,6 +87,13 @@ impl Deref for Site {
     }
 }
 
+/// A directory below which upstreams may name files.
+pub(crate) struct SendfileRoot {
+    /// The configured path, and the canonical one.
+    pub(crate) paths: Vec<PathBuf>,
+    pub(crate) site: Site,
+}
+
 /// The number of sites whose files are never cached.
 const UNCACHED: usize = usize::MAX;
 
@@ -124,7 +138,7 @@ impl CompiledSites {
     /// Says what cannot be opened, or which rule is malformed.
     pub(crate) fn new(options: &Options) -> io::Result<CompiledSites> {
         if let Some(directory) = &options.limits.upstream.spool {
-            check_spool(directory)?;
+            spool_files::check(directory)?;
         }
         let mut compiled = CompiledSites {
             sites: vec![compile(&options.site)?],

@@ -1,105 +1,96 @@
 //! Requests that an upstream answers.
 
-use super::{Connection, Next, micros_since};
+use super::client::Client;
 use crate::buffers::Buffers;
-use crate::reply::RequestContext;
-use crate::stream::Stream;
-use crate::upstream::{Forwarded, ProxyRequest, Route, Source, UpstreamError};
-use crate::worker::Worker;
-use laio_http::log::LogRecord;
+use crate::proxy::forward as proxy;
+use crate::proxy::relay::relay;
+use crate::proxy::{ProxyRequest, Source};
+use crate::request::body::send;
+use crate::request::receive::receive;
+use crate::request::reply::RequestContext;
+use crate::request::send::send_all;
+use crate::upstream::error::UpstreamError;
+use crate::upstream::target::Route;
 use laio_http::response::CONTINUE;
 use laio_http::{BodySkip, RequestPath};
 use std::io;
 use std::time::{Duration, Instant};
 
-impl Connection {
-    /// Forwards a request for `path` to an upstream; `input` holds the bytes received after its
-    /// head.
-    pub(super) async fn forward(
-        &mut self,
-        ctx: RequestContext<'_>,
-        route: &Route,
-        path: &RequestPath<'_>,
-        started: Instant,
-        input: Vec<u8>,
-    ) -> io::Result<Next> {
-        let (worker, request) = (self.worker.clone(), ctx.request);
-        let body = BodySkip::new(request.framing, worker.limits().upstream.body_bytes);
-        let body = match body {
-            Ok(body) => body,
-            Err(rejection) => return self.refuse(rejection.status(), rejection.detail()).await,
-        };
-        let Buffers { mut output, name } = worker.buffer_pool.take();
-        let mut source = ClientBody {
-            worker: &worker,
-            stream: &self.stream,
-            input,
-            body,
-            waited: Duration::ZERO,
-            bytes: 0,
-            expects_continue: request.expects_continue,
-        };
-        let proxy_request = ProxyRequest {
-            ctx,
-            path,
-            peer: &self.peer,
-            secure: self.stream.is_secure(),
-            websocket: !self.stream.is_http2_stream(),
-            stream: &self.stream,
-            spooled: None,
-            trusts_client: false,
-        };
-        let forwarded = worker
-            .forward(proxy_request, route, &mut source, &mut output)
-            .await;
-        let (input, done) = (std::mem::take(&mut source.input), source.is_done());
-        let Some(forwarded) = forwarded else {
-            return Ok(Next::End);
-        };
-        let Forwarded {
-            reply,
-            relayed,
-            tunnel,
-            keep_alive,
-        } = forwarded;
-        let (status, mut length) = (reply.status, reply.length);
-        let sent = match relayed {
-            Some(mut relayed) => {
-                let sent = worker.relay(&self.stream, output, &mut relayed).await;
-                length = relayed.content();
-                sent
-            }
-            None => worker.send(&self.stream, output, reply.body).await,
-        };
-        if let (Some(tunnel), Ok(_)) = (tunnel, &sent) {
-            length = tunnel.run(&worker, &self.stream, input).await;
-            self.input = Vec::new();
-        } else {
-            self.input = input;
+/// How a connection continues after a forwarded request.
+pub(super) struct Forwarded {
+    /// Bytes received after the request.
+    pub(super) input: Vec<u8>,
+    pub(super) keep_alive: bool,
+    /// The whole body of the request was received.
+    pub(super) whole: bool,
+}
+
+/// Forwards a request for a path to its upstream, and sends the answer. Returns none if the client
+/// has closed its connection.
+///
+/// # Errors
+/// Returns the errors of sending the answer.
+pub(super) async fn forward(
+    ctx: RequestContext<'_>,
+    (route, path): (&Route, &RequestPath<'_>),
+    started: Instant,
+    mut body: ClientBody<'_>,
+) -> io::Result<Option<Forwarded>> {
+    let client = body.client;
+    let Client {
+        services,
+        stream,
+        peer,
+    } = client;
+    let Buffers { mut output, name } = services.buffer_pool.take();
+    let proxy_request = ProxyRequest {
+        ctx,
+        path,
+        peer,
+        secure: stream.is_secure(),
+        websocket: !stream.is_http2_stream(),
+        stream,
+        spooled: None,
+        trusts_client: false,
+    };
+    let forwarded = proxy::forward(services, proxy_request, route, &mut body, &mut output).await;
+    let (mut input, whole) = (std::mem::take(&mut body.input), body.is_done());
+    let Some(forwarded) = forwarded else {
+        return Ok(None);
+    };
+    let proxy::Forwarded {
+        reply,
+        relayed,
+        tunnel,
+        keep_alive,
+    } = forwarded;
+    let mut length = reply.length;
+    let sent = match relayed {
+        Some(mut relayed) => {
+            let sent = relay(services, stream, output, &mut relayed).await;
+            length = relayed.content();
+            sent
         }
-        worker.log.write(&LogRecord {
-            remote: &self.peer,
-            status,
-            bytes: length,
-            duration_us: micros_since(started),
-            version: self.stream.version().unwrap_or(request.version.as_str()),
-            ..LogRecord::of(request, ctx.date)
-        });
-        let output = sent?;
-        worker.buffer_pool.put_back(Buffers { output, name });
-        self.answered = true;
-        Ok(match (keep_alive, done) {
-            (true, _) => Next::Request,
-            (false, true) if self.input.is_empty() => Next::End,
-            (false, _) => Next::Linger,
-        })
+        None => send(services, stream, output, reply.body).await,
+    };
+    if let (Some(tunnel), Ok(_)) = (tunnel, &sent) {
+        length = tunnel
+            .run(services, stream, std::mem::take(&mut input))
+            .await;
     }
+    client.log(ctx, started, reply.status, length);
+    let output = sent?;
+    services.buffer_pool.put_back(Buffers { output, name });
+    Ok(Some(Forwarded {
+        input,
+        keep_alive,
+        whole,
+    }))
 }
 
 /// The body of a request, received from the client's connection.
-struct ClientBody<'a> {
-    worker: &'a Worker,
-    stream: &'a Stream,
+pub(super) struct ClientBody<'a> {
+    client: Client<'a>,
     input: Vec<u8>,
     body: BodySkip,
     /// Time spent waiting for the client, without time spent waiting for the upstream.
@@ -109,6 +100,25 @@ struct ClientBody<'a> {
     expects_continue: bool,
 }
 
+impl ClientBody<'_> {
+    /// Returns the body of which `input` was received after the head.
+    pub(super) fn new(
+        client: Client<'_>,
+        expects_continue: bool,
+        input: Vec<u8>,
+        body: BodySkip,
+    ) -> ClientBody<'_> {
+        ClientBody {
+            client,
+            input,
+            body,
+            waited: Duration::ZERO,
+            bytes: 0,
+            expects_continue,
+        }
+    }
+}
+
 impl Source for ClientBody<'_> {
     async fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, UpstreamError> {
         let before = out.len();
@@ -116,7 +126,7 @@ impl Source for ClientBody<'_> {
             let input = &mut self.input;
             let used = self
                 .body
-                .advance_with(input, |piece| out.extend_from_slice(piece))
+                .advance_with(input, |chunk| out.extend_from_slice(chunk))
                 .map_err(UpstreamError::bad_body)?;
             input.drain(..used);
             self.bytes += used as u64;
@@ -140,17 +150,20 @@ impl Source for ClientBody<'_> {
     }
 
     fn watch(&self) -> Box<dyn Fn() -> bool> {
-        self.stream.watch()
+        self.client.stream.watch()
     }
 }
 
 impl ClientBody<'_> {
     async fn receive(&mut self) -> Result<(), UpstreamError> {
+        let Client {
+            services, stream, ..
+        } = self.client;
         if std::mem::take(&mut self.expects_continue) {
-            let sent = self.worker.send_all(self.stream, CONTINUE.to_vec()).await;
+            let sent = send_all(services, stream, CONTINUE.to_vec()).await;
             sent.map_err(|_| UpstreamError::client_gone())?;
         }
-        let limits = self.worker.limits();
+        let limits = &services.limits;
         // A client that keeps the minimum rate gets as long as that rate takes.
         let earned = Duration::from_secs(self.bytes / limits.body_rate.max(1));
         let time = (limits.body_time + earned).saturating_sub(self.waited);
@@ -158,7 +171,7 @@ impl ClientBody<'_> {
         let input = std::mem::take(&mut self.input);
         let received = match time.is_zero() {
             true => Err(io::ErrorKind::TimedOut.into()),
-            false => self.worker.receive(self.stream, input, time).await,
+            false => receive(&services.contexts, stream, input, time).await,
         };
         self.waited += started.elapsed();
         match received {

@@ -87,10 +87,10 @@ fn serve(mut client: TcpStream, observer: &Observer) -> io::Result<()> {
         }
         client.set_read_timeout(Some(left))?;
         client.set_write_timeout(Some(TIME))?;
-        let mut piece = [0; 2048];
-        match client.read(&mut piece)? {
+        let mut chunk = [0; 2048];
+        match client.read(&mut chunk)? {
             0 => return Ok(()),
-            count => input.extend_from_slice(&piece[..count]),
+            count => input.extend_from_slice(&chunk[..count]),
         }
     }
 }

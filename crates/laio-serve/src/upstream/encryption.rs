@@ -1,7 +1,7 @@
 //! The TLS configuration for an upstream: trusted certificates, and the expected name.
 
+use crate::net::tls::session::Session;
 use crate::options::{Trust, Upstream, UpstreamAddress};
-use crate::tls::Session;
 use laio_rt::Descriptor;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;

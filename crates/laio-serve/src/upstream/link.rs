@@ -1,16 +1,17 @@
 //! A connection to an upstream.
 
-use super::UpstreamError;
 use super::encryption::Encryption;
+use super::error::UpstreamError;
 use super::resolver::ResolvedAddress;
-use super::target::Target;
+use crate::net::socket::is_quiet;
+use crate::net::stream::encrypt;
+use crate::net::tls::session::Session;
 use crate::options::UpstreamLimits;
-use crate::tls::Session;
 use laio::ops::{Address, Connect, Limit, Recv, Send};
 use laio_http::Status;
 use laio_rt::Descriptor;
 use rustix::net::sockopt::{self, Timeout};
-use rustix::net::{AddressFamily, RecvFlags, Shutdown, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
@@ -22,29 +23,29 @@ use std::time::{Duration, Instant};
 pub(crate) struct Link {
     transport: Transport,
     /// Bytes received and not yet consumed.
-    pub(super) input: Vec<u8>,
+    pub(crate) input: Vec<u8>,
     /// The connection has carried an exchange before.
-    pub(super) reused: bool,
+    pub(crate) reused: bool,
 }
 
 /// The socket or TLS session of a connection, shared by its sender and its receiver.
 #[derive(Clone)]
-pub(super) enum Transport {
+pub(crate) enum Transport {
     Plain(Descriptor),
     Tls(Rc<RefCell<Session>>),
 }
 
 /// The time limit of a whole exchange.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Deadline(Option<Instant>);
+pub(crate) struct Deadline(Option<Instant>);
 
 impl Deadline {
-    pub(super) fn new(limits: &UpstreamLimits) -> Deadline {
+    pub(crate) fn new(limits: &UpstreamLimits) -> Deadline {
         Deadline(limits.whole_time.map(|time| Instant::now() + time))
     }
 
     /// Returns the time for a step: its own limit, or what is left of the exchange's.
-    pub(super) fn within(self, time: Duration) -> Duration {
+    pub(crate) fn within(self, time: Duration) -> Duration {
         self.0.map_or(time, |end| {
             time.min(end.saturating_duration_since(Instant::now()))
         })
@@ -54,11 +55,12 @@ impl Deadline {
 impl Link {
     /// Connects to the first address that accepts.
     pub(super) async fn connect(
-        target: &Target,
+        address: &ResolvedAddress,
+        encryption: Option<&Encryption>,
         time: Duration,
         limits: &UpstreamLimits,
     ) -> Result<Link, UpstreamError> {
-        let addresses = match &target.address {
+        let addresses = match address {
             ResolvedAddress::Tcp(addresses) => {
                 addresses.get().into_iter().map(Address::Inet).collect()
             }
@@ -75,7 +77,7 @@ impl Link {
             Err(last)
         };
         let connecting = async {
-            let transport = Transport::start(connecting.await?, target.encryption.as_ref()).await?;
+            let transport = Transport::start(connecting.await?, encryption).await?;
             Ok(Link {
                 transport,
                 input: Vec::new(),
@@ -88,12 +90,12 @@ impl Link {
         }
     }
 
-    pub(super) fn transport(&self) -> Transport {
+    pub(crate) fn transport(&self) -> Transport {
         self.transport.clone()
     }
 
     /// Whether the connection is open and nothing unexpected was received.
-    pub(super) fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         match &self.transport {
             Transport::Plain(socket) => is_quiet(socket),
             Transport::Tls(session) => {
@@ -104,7 +106,7 @@ impl Link {
     }
 
     /// Appends received bytes, waiting until there are any. Returns 0 at the end.
-    pub(super) async fn receive(&mut self, time: Duration) -> io::Result<usize> {
+    pub(crate) async fn receive(&mut self, time: Duration) -> io::Result<usize> {
         let socket = match &self.transport {
             Transport::Plain(socket) => socket.clone(),
             Transport::Tls(session) => {
@@ -135,7 +137,7 @@ impl Link {
 }
 
 /// Sends a whole buffer, and returns it empty.
-pub(super) async fn send(
+pub(crate) async fn send(
     transport: &Transport,
     out: Vec<u8>,
     time: Duration,
@@ -144,7 +146,7 @@ pub(super) async fn send(
     let sent = async {
         match transport {
             Transport::Plain(socket) => laio_rt::submit(Send::new(socket.clone(), out)).await,
-            Transport::Tls(session) => (crate::stream::encrypt(session, &out).await, out),
+            Transport::Tls(session) => (encrypt(session, &out).await, out),
         }
     };
     match laio_rt::time::timeout(time, sent).await {
@@ -155,22 +157,6 @@ pub(super) async fn send(
         }
         Ok((Err(error), _)) => Err(late(error)),
         Err(_) => Err(io::ErrorKind::TimedOut.into()),
-    }
-}
-
-/// Whether a receive would block: neither bytes nor the end of the stream are pending.
-pub(crate) fn is_quiet(socket: &Descriptor) -> bool {
-    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-    let peeked = rustix::net::recv(socket, &mut [0_u8; 1][..], flags);
-    peeked.err() == Some(rustix::io::Errno::AGAIN)
-}
-
-/// Whether the peer has closed its side and no bytes are pending, or the socket has an error.
-pub(crate) fn has_ended(socket: &Descriptor) -> bool {
-    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-    match rustix::net::recv(socket, &mut [0_u8; 1][..], flags) {
-        Ok((_, count)) => count == 0,
-        Err(errno) => errno != rustix::io::Errno::AGAIN,
     }
 }
 
@@ -225,7 +211,7 @@ impl Transport {
     }
 
     /// Shuts down the sending side.
-    pub(super) async fn finish(&self) -> io::Result<()> {
+    pub(crate) async fn finish(&self) -> io::Result<()> {
         match self {
             Transport::Plain(socket) => Ok(rustix::net::shutdown(socket, Shutdown::Write)?),
             Transport::Tls(session) => {

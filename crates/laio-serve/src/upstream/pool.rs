@@ -1,7 +1,7 @@
 //! The connections of a worker to an upstream: a limited number at a time, some kept idle for
 //! later, and a limited number of waiting requests.
 
-use super::UpstreamError;
+use super::error::UpstreamError;
 use super::link::Link;
 use crate::options::UpstreamLimits;
 use laio_rt::sync::{Permit, Semaphore};
@@ -22,13 +22,13 @@ pub(crate) struct Pool {
 }
 
 /// A share of the memory for spooled bodies, released on drop.
-pub(super) struct SpoolMemory {
+pub(crate) struct SpoolMemory {
     pool: Rc<Pool>,
     bytes: u64,
 }
 
 impl SpoolMemory {
-    pub(super) fn new(pool: &Rc<Pool>) -> SpoolMemory {
+    pub(crate) fn new(pool: &Rc<Pool>) -> SpoolMemory {
         SpoolMemory {
             pool: pool.clone(),
             bytes: 0,
@@ -36,7 +36,7 @@ impl SpoolMemory {
     }
 
     /// Reserves memory. Returns false, and reserves none, if the limit would be exceeded.
-    pub(super) fn take(&mut self, bytes: u64) -> bool {
+    pub(crate) fn take(&mut self, bytes: u64) -> bool {
         let all = self.pool.spooled.get() + bytes;
         let fits = all <= UpstreamLimits::SPOOLED;
         if fits {
@@ -64,7 +64,7 @@ impl Drop for QueuedRequest<'_> {
 
 impl Pool {
     /// Waits for a permit for a connection.
-    pub(super) async fn permit(&self, limits: &UpstreamLimits) -> Result<Permit, UpstreamError> {
+    pub(crate) async fn permit(&self, limits: &UpstreamLimits) -> Result<Permit, UpstreamError> {
         let permits = self
             .permits
             .get_or_init(|| Semaphore::new(limits.connections.max(1)));
@@ -85,13 +85,13 @@ impl Pool {
     }
 
     /// Returns a permit for a tunnel, if the limit allows.
-    pub(super) fn tunnel(&self, limits: &UpstreamLimits) -> Option<Permit> {
+    pub(crate) fn tunnel(&self, limits: &UpstreamLimits) -> Option<Permit> {
         let tunnels = self.tunnels.get_or_init(|| Semaphore::new(limits.tunnels));
         tunnels.try_acquire()
     }
 
     /// Returns an idle connection that is still open, and on which the upstream has sent nothing.
-    pub(super) fn take(&self, limits: &UpstreamLimits) -> Option<Link> {
+    pub(crate) fn take(&self, limits: &UpstreamLimits) -> Option<Link> {
         loop {
             let (link, since) = self.idle.borrow_mut().pop()?;
             if since.elapsed() < limits.idle_time && link.is_quiet() {
@@ -101,7 +101,7 @@ impl Pool {
     }
 
     /// Puts a connection back for later requests.
-    pub(super) fn keep(self: &Rc<Self>, link: Link, limits: &UpstreamLimits) {
+    pub(crate) fn keep(self: &Rc<Self>, link: Link, limits: &UpstreamLimits) {
         let mut idle = self.idle.borrow_mut();
         if idle.len() >= limits.idle || !link.input.is_empty() {
             return;
@@ -114,7 +114,7 @@ impl Pool {
     }
 
     /// Closes all idle connections, because the upstream has restarted.
-    pub(super) fn forget(&self) {
+    pub(crate) fn forget(&self) {
         let idle = self.idle.take();
         drop(idle);
     }

@@ -1,14 +1,16 @@
 //! Choosing the upstream for a path.
 
 use super::encryption::Encryption;
+use super::error::UpstreamError;
+use super::link::Link;
 use super::pool::Pool;
 use super::resolver::{Addresses, ResolvedAddress};
-use crate::auth::Resource;
-use crate::options::{Protocol, Upstream};
+use crate::options::{Protocol, Upstream, UpstreamLimits};
 use laio_http::{Mount, RequestPath};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The upstreams of a site, shared by all workers, the longest prefixes first.
 #[derive(Default)]
@@ -16,10 +18,10 @@ pub(crate) struct Targets(Vec<Arc<Target>>);
 
 /// An upstream.
 pub(crate) struct Target {
-    pub(super) mount: Mount,
-    pub(super) protocol: Protocol,
-    pub(super) address: ResolvedAddress,
-    pub(super) encryption: Option<Encryption>,
+    pub(crate) mount: Mount,
+    pub(crate) protocol: Protocol,
+    address: ResolvedAddress,
+    encryption: Option<Encryption>,
     /// The name in log messages.
     pub(crate) name: String,
 }
@@ -87,15 +89,17 @@ impl Target {
             encryption: Encryption::of(upstream)?,
         })
     }
-}
 
-impl Target {
-    /// Returns the resource of a path, for guards.
-    pub(super) fn resource<'a>(&'a self, path: &'a RequestPath<'a>) -> Resource<'a> {
-        match self.protocol {
-            Protocol::Http { .. } => Resource::Upstream(path),
-            Protocol::FastCgi => Resource::Program(path, &self.mount),
-        }
+    /// Connects to the upstream.
+    ///
+    /// # Errors
+    /// Returns the last error, if no address accepts.
+    pub(crate) async fn connect(
+        &self,
+        time: Duration,
+        limits: &UpstreamLimits,
+    ) -> Result<Link, UpstreamError> {
+        Link::connect(&self.address, self.encryption.as_ref(), time, limits).await
     }
 }
 

@@ -1,0 +1,347 @@
+//! HTTP/2: several requests at the same time on one connection. The `h2` crate implements the
+//! frames. Each request is translated to HTTP/1.1 and then handled by the same code as others.
+
+mod io;
+mod request;
+mod windows;
+
+use super::exchange::Connection;
+use super::running::Connections;
+use super::state::{ConnectionState, DrainState};
+use crate::net::http2_exchange::Exchange;
+use crate::net::stream::Stream;
+use crate::options::{Http2, Limits};
+use crate::request::receive::linger;
+use crate::services::Services;
+use bytes::Bytes;
+use h2::server::{Builder, SendResponse};
+use h2::{Reason, RecvStream};
+use http::Request;
+use io::{Io, Stalled};
+use laio_rt::future::{Either, race};
+use laio_rt::time;
+use laio_rt::{Descriptor, JoinHandle};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+use windows::Windows;
+
+type Incoming = (Request<RecvStream>, SendResponse<Bytes>);
+
+/// Serves a connection until the client closes, violates the protocol or reaches a limit. `input`
+/// was received before; `connection_state` shows when the connection is idle.
+pub(super) async fn serve(
+    services: Rc<Services>,
+    connections: Rc<Connections>,
+    stream: Stream,
+    input: Vec<u8>,
+    peer: Rc<str>,
+    connection_state: Rc<ConnectionState>,
+) {
+    let Some(limits) = connections.http2.clone() else {
+        return;
+    };
+    let Some(socket) = stream.socket() else {
+        return;
+    };
+    let (state, secure) = (
+        Rc::new(Http2State::new(connection_state.clone())),
+        stream.is_secure(),
+    );
+    let (stalled, windows) = (state.stalled.clone(), state.windows.clone());
+    let Some(io) = Io::new(stream, input, stalled, windows) else {
+        return;
+    };
+    let handshake = builder(&limits, &services.limits).handshake::<_, Bytes>(io);
+    let Ok(Ok(connection)) = time::timeout(services.limits.head_time, handshake).await else {
+        return;
+    };
+    let connection = Http2Connection {
+        services: services.clone(),
+        connections,
+        limits,
+        connection,
+        state,
+        peer,
+        secure,
+        socket: socket.clone(),
+    };
+    connection_state.set_closes_itself(true);
+    let end = connection.serve().await;
+    connection_state.set_closes_itself(false);
+    if end == End::Linger {
+        connection_state.mark_evictable();
+        linger(&services, &Stream::Plain(socket)).await;
+    }
+}
+
+fn builder(limits: &Http2, common: &Limits) -> Builder {
+    let mut builder = Builder::new();
+    builder
+        .max_concurrent_streams(limits.streams)
+        .max_header_list_size(common.head.head_bytes.try_into().unwrap_or(u32::MAX))
+        .initial_window_size(limits.window)
+        .initial_connection_window_size(limits.window)
+        .max_send_buffer_size(Http2::SEND_BUFFER)
+        .max_pending_accept_reset_streams(Http2::PENDING_RESETS)
+        .max_concurrent_reset_streams(Http2::KEPT_RESETS)
+        .reset_stream_duration(Http2::RESET_TIME);
+    builder
+}
+
+/// An HTTP/2 connection.
+struct Http2Connection {
+    services: Rc<Services>,
+    connections: Rc<Connections>,
+    limits: Http2,
+    connection: h2::server::Connection<Io, Bytes>,
+    state: Rc<Http2State>,
+    peer: Rc<str>,
+    secure: bool,
+    socket: Descriptor,
+}
+
+/// State shared by the connection and the tasks of its requests.
+struct Http2State {
+    connection_state: Rc<ConnectionState>,
+    tasks: RefCell<HashMap<u32, RunningRequest>>,
+    windows: Rc<RefCell<Windows>>,
+    /// The number of requests that the client has reset.
+    resets: Cell<u32>,
+    /// When the last request ended.
+    active: Cell<Instant>,
+    stalled: Stalled,
+    waker: Cell<Option<Waker>>,
+}
+
+/// The task of a request.
+struct RunningRequest {
+    task: JoinHandle<()>,
+    exchange: Rc<Exchange>,
+}
+
+/// How a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The client has closed the connection, or does not read.
+    Gone,
+    /// The client may still be sending, at least window updates. Input that arrives after the
+    /// socket is closed would make the kernel reset the connection and discard unsent output.
+    Linger,
+}
+
+enum Event {
+    Request(Box<Incoming>),
+    Closed(End),
+    /// No request arrived within the time limit.
+    Idle,
+    /// The client does not read what was sent.
+    Stalled,
+    /// The client has reset too many requests.
+    TooManyResets,
+    /// The connection was evicted.
+    Evicted,
+}
+
+impl Event {
+    fn closed(result: Result<(), h2::Error>) -> Event {
+        let gone = result.is_err_and(|error| error.is_io());
+        Event::Closed(if gone { End::Gone } else { End::Linger })
+    }
+}
+
+impl Http2Connection {
+    async fn serve(mut self) -> End {
+        let (services, state) = (self.services.clone(), self.state.clone());
+        let limits = &services.limits;
+        let mut watch = pin!(watch(limits, &state));
+        let mut count = 0u32;
+        loop {
+            let event = poll_fn(|context| match watch.as_mut().poll(context) {
+                Poll::Ready(event) => Poll::Ready(event),
+                Poll::Pending => self.poll_event(context),
+            })
+            .await;
+            match event {
+                Event::Request(incoming) => {
+                    count += 1;
+                    if count >= limits.requests {
+                        self.connection.graceful_shutdown();
+                    }
+                    self.start(*incoming);
+                }
+                Event::Idle => {
+                    self.connection.graceful_shutdown();
+                    self.close(limits.linger_time).await;
+                    return End::Linger;
+                }
+                Event::TooManyResets => {
+                    self.connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+                    self.close(limits.linger_time).await;
+                    return End::Linger;
+                }
+                Event::Evicted => {
+                    self.connections.note_eviction();
+                    self.connection.abrupt_shutdown(Reason::NO_ERROR);
+                    self.close(Limits::GOAWAY_TIME).await;
+                    return End::Gone;
+                }
+                Event::Closed(end) => return end,
+                Event::Stalled => return End::Gone,
+            }
+        }
+    }
+
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Event> {
+        self.state.waker.set(Some(context.waker().clone()));
+        if self.state.resets.get() > self.limits.resets {
+            return Poll::Ready(Event::TooManyResets);
+        }
+        if self.state.connection_state.is_evicted() {
+            return Poll::Ready(Event::Evicted);
+        }
+        if self.connections.is_draining() {
+            self.connection.graceful_shutdown();
+        }
+        // A request that the client has reset no longer counts for the protocol, but its task is
+        // still running.
+        let full = self.state.tasks.borrow().len() >= self.limits.streams as usize;
+        let event = match full {
+            true => self.connection.poll_closed(context).map(Event::closed),
+            false => self.connection.poll_accept(context).map(|next| match next {
+                Some(Ok(incoming)) => Event::Request(Box::new(incoming)),
+                Some(Err(error)) => Event::closed(Err(error)),
+                None => Event::closed(Ok(())),
+            }),
+        };
+        if self.reset_overflown() {
+            // Poll again, to send the reset.
+            context.waker().wake_by_ref();
+        }
+        event
+    }
+
+    /// Answers a request in a new task.
+    fn start(&self, (request, respond): Incoming) {
+        let id = respond.stream_id().as_u32();
+        let head = request::head(&request);
+        let exchange = Rc::new(Exchange::new(
+            request,
+            respond,
+            self.secure,
+            self.socket.clone(),
+            &self.services.limits,
+        ));
+        let stream = Stream::Http2(exchange.clone());
+        let connection = Connection::for_http2_stream(
+            self.services.clone(),
+            self.connections.clone(),
+            stream,
+            head,
+            self.peer.clone(),
+        );
+        let state = self.state.clone();
+        let (services, connections) = (self.services.clone(), self.connections.clone());
+        state
+            .connection_state
+            .set_drain_state(DrainState::InRequest);
+        state.connection_state.mark_not_evictable();
+        let running = exchange.clone();
+        let task = laio_rt::spawn(async move {
+            match race(exchange.reset_by_client(), connection.answer_one()).await {
+                Either::Left(()) => state.resets.set(state.resets.get() + 1),
+                Either::Right(whole) => {
+                    exchange.end(whole);
+                    state.windows.borrow_mut().watch(id);
+                    race(
+                        exchange.read_rest(&services.limits),
+                        connections.wait_until_draining(),
+                    )
+                    .await;
+                }
+            }
+            state.ended(id);
+        });
+        let exchange = running;
+        let running = RunningRequest { task, exchange };
+        self.state.tasks.borrow_mut().insert(id, running);
+    }
+
+    /// Resets streams whose flow-control window has overflowed. Returns whether there were any.
+    fn reset_overflown(&self) -> bool {
+        let overflown = self.state.windows.borrow_mut().take_overflown();
+        let tasks = self.state.tasks.borrow();
+        let mut found = false;
+        for running in overflown.iter().filter_map(|stream| tasks.get(stream)) {
+            running.exchange.reset_sent(Reason::FLOW_CONTROL_ERROR);
+            found = true;
+        }
+        found
+    }
+
+    /// Closes the connection gracefully, within a time limit.
+    async fn close(mut self, within: Duration) {
+        let closed = poll_fn(|context| self.connection.poll_closed(context));
+        let _ = time::timeout(within, closed).await;
+    }
+}
+
+impl Http2State {
+    fn new(connection_state: Rc<ConnectionState>) -> Http2State {
+        connection_state.set_drain_state(DrainState::New);
+        Http2State {
+            connection_state,
+            tasks: RefCell::default(),
+            windows: Rc::new(RefCell::new(Windows::new())),
+            resets: Cell::new(0),
+            active: Cell::new(Instant::now()),
+            stalled: Stalled::default(),
+            waker: Cell::new(None),
+        }
+    }
+
+    fn ended(&self, id: u32) {
+        self.tasks.borrow_mut().remove(&id);
+        self.windows.borrow_mut().forget(id);
+        self.active.set(Instant::now());
+        let drain_state = match self.tasks.borrow().is_empty() {
+            true => DrainState::Between,
+            false => DrainState::InRequest,
+        };
+        self.connection_state.set_drain_state(drain_state);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl Drop for Http2Connection {
+    fn drop(&mut self) {
+        let tasks = self.state.tasks.take();
+        tasks.values().for_each(|running| running.task.abort());
+    }
+}
+
+/// Waits until an idle or write timeout of the connection.
+async fn watch(limits: &Limits, state: &Http2State) -> Event {
+    loop {
+        let quiet = state.tasks.borrow().is_empty();
+        let quiet = quiet.then(|| state.active.get());
+        let left = |since: Option<Instant>, most: Duration| {
+            most.saturating_sub(since.map_or(Duration::ZERO, |since| since.elapsed()))
+        };
+        let until_idle = left(quiet, limits.idle_time);
+        let until_stalled = left(state.stalled.get(), limits.write_time);
+        if until_stalled.is_zero() {
+            return Event::Stalled;
+        }
+        if until_idle.is_zero() {
+            return Event::Idle;
+        }
+        time::sleep(until_idle.min(until_stalled)).await;
+    }
+}

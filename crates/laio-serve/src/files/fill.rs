@@ -1,0 +1,160 @@
+//! Caching the files that are requested often.
+
+use super::cache::{Cache, CacheLookup};
+use super::contents::{Contents, FileKind, OpenFile, Opened};
+use super::read::read;
+use super::uncached::{FLAGS, examine, open_below};
+use crate::io_contexts::IoContexts;
+use crate::options::Limits;
+use crate::site::Site;
+use laio_rt::Descriptor;
+use rustix::fs::{OFlags, ResolveFlags};
+use std::io;
+use std::rc::Rc;
+
+/// Returns the cached file of a name, or caches it if it is requested often.
+///
+/// # Errors
+/// Returns the errors of opening.
+pub(crate) async fn cached(
+    cache: &Cache,
+    contexts: &IoContexts,
+    limits: &Limits,
+    site: &Site,
+    name: &[u8],
+) -> io::Result<Option<FileKind>> {
+    match cache.lookup(site.number, name) {
+        CacheLookup::Hit(opened) => Ok(Some(FileKind::File(opened))),
+        CacheLookup::Miss => Ok(None),
+        CacheLookup::Admit(_refill) => {
+            let found = cache_file(cache, contexts, limits, site, name).await;
+            if !matches!(found, Ok(Some(FileKind::File(_)))) {
+                cache.refuse(site.number, name);
+            }
+            found
+        }
+    }
+}
+
+/// Opens a file and caches it, if inotify reports its changes. Returns none if the caller
+/// should open it without the cache.
+async fn cache_file(
+    cache: &Cache,
+    contexts: &IoContexts,
+    limits: &Limits,
+    site: &Site,
+    name: &[u8],
+) -> io::Result<Option<FileKind>> {
+    let events_before = cache.event_count();
+    let resolve = site.resolve | ResolveFlags::NO_SYMLINKS.bits();
+    for directory in directories(name) {
+        if cache.watches(site.number, directory) {
+            continue;
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let Ok(opened) = open_below(contexts, site, directory, flags, resolve).await else {
+            return Ok(None);
+        };
+        let opened = Descriptor::from(opened);
+        if !reports_changes(&opened)
+            || !cache.watch_directory(events_before, site.number, directory, &opened)
+        {
+            return Ok(None);
+        }
+    }
+    let Ok(file) = open_below(contexts, site, name, FLAGS, resolve).await else {
+        // The path may contain a symbolic link that the site follows.
+        return Ok(None);
+    };
+    let file = Descriptor::from(file);
+    if !reports_changes(&file) {
+        return examine(contexts, file).await.map(Some);
+    }
+    let Ok(watch) = cache.watch_file(&file) else {
+        return examine(contexts, file).await.map(Some);
+    };
+    let mut opened = match examine(contexts, file).await? {
+        FileKind::File(opened) => opened,
+        other => return Ok(Some(other)),
+    };
+    let size = opened.status.size();
+    if let Contents::File(file) = &opened.contents
+        && size > cache.limits().file_bytes as u64
+    {
+        opened.contents = Contents::Open(Rc::new(OpenFile::new(file.clone(), size)));
+    } else {
+        let Some(contents) = whole(contexts, limits, &opened).await? else {
+            return Ok(None);
+        };
+        opened.contents = contents;
+    }
+    opened.fields = Some(Rc::default());
+    cache.insert(events_before, site.number, name, &opened, watch);
+    Ok(Some(FileKind::File(opened)))
+}
+
+/// Reads the contents of a small file. Returns none if its length has changed.
+async fn whole(
+    contexts: &IoContexts,
+    limits: &Limits,
+    opened: &Opened,
+) -> io::Result<Option<Contents>> {
+    let size = opened.status.size() as usize;
+    let mut bytes = Vec::with_capacity(size);
+    while bytes.len() < size {
+        let (left, offset) = (size - bytes.len(), bytes.len() as u64);
+        match read(contexts, limits, &opened.contents, bytes, left, offset).await {
+            Ok(more) => bytes = more,
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Some(Contents::Memory(bytes.into())))
+}
+
+/// Returns the directories of the path of a file, the root first.
+fn directories(name: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+    std::iter::once(&name[..0]).chain(slashes.map(|(at, _)| &name[..at]))
+}
+
+/// Whether the file is on one of the file system types whose changes all pass through this kernel,
+/// which reports them by inotify, except those that [`Cache::MAX_AGE`](crate::Cache::MAX_AGE) names. On network and FUSE
+/// file systems, other clients can change a file without an event.
+fn reports_changes(file: &Descriptor) -> bool {
+    laio_rt::with_context(|context| {
+        context.mount_of(file).is_some_and(|mount| {
+            matches!(
+                &mount.fstype[..],
+                "ext2"
+                    | "ext3"
+                    | "ext4"
+                    | "xfs"
+                    | "btrfs"
+                    | "f2fs"
+                    | "bcachefs"
+                    | "tmpfs"
+                    | "overlay"
+                    | "squashfs"
+                    | "erofs"
+                    | "iso9660"
+            )
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_of_a_path() {
+        let all = |name: &'static str| -> Vec<&str> {
+            let each = directories(name.as_bytes());
+            each.map(|name| std::str::from_utf8(name).unwrap())
+                .collect()
+        };
+        assert_eq!(all("file"), [""]);
+        assert_eq!(all("a/b/file"), ["", "a", "a/b"]);
+    }
+}

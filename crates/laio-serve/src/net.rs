@@ -1,0 +1,8 @@
+//! Connections and listening sockets as bytes: what they carry is of no concern here.
+
+pub(crate) mod arrivals;
+pub(crate) mod http2_exchange;
+pub(crate) mod listen;
+pub(crate) mod socket;
+pub(crate) mod stream;
+pub(crate) mod tls;

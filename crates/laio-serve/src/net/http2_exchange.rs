@@ -1,0 +1,309 @@
+//! An HTTP/2 request and its answer as a byte stream in HTTP/1.1: reading returns the request body,
+//! writing takes the answer.
+
+use crate::options::Limits;
+use bytes::{Buf, Bytes};
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream, SendStream};
+use http::{Request, Response};
+use laio_http::upstream::parse_answer;
+use laio_rt::{Descriptor, time};
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+pub(crate) struct Exchange {
+    answer: RefCell<Answer>,
+    body: RefCell<RequestBody>,
+    /// Whether the request is HEAD, so that the answer has no body.
+    to_head: bool,
+    /// Whether the connection is encrypted.
+    secure: bool,
+    /// The socket of the connection.
+    socket: Descriptor,
+    write_time: Duration,
+}
+
+enum Answer {
+    /// The head is not sent yet.
+    Due(SendResponse<Bytes>),
+    /// The body is being sent: the remaining length, or none if it is unknown.
+    Body(SendStream<Bytes>, Option<u64>),
+    /// The answer is sent; the rest of the request may still arrive.
+    Sent(SendStream<Bytes>),
+    /// The answer was aborted.
+    Aborted,
+}
+
+struct RequestBody {
+    stream: RecvStream,
+    /// The length is unknown, so the body is presented in chunks.
+    chunked: bool,
+    ended: bool,
+}
+
+/// Fields that HTTP/2 forbids because they concern an HTTP/1.1 connection (RFC 9113, section
+/// 8.2.2).
+const CONNECTION_SPECIFIC: [&str; 5] = [
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "transfer-encoding",
+    "upgrade",
+];
+
+impl Exchange {
+    pub(crate) fn new(
+        request: Request<RecvStream>,
+        respond: SendResponse<Bytes>,
+        secure: bool,
+        socket: Descriptor,
+        limits: &Limits,
+    ) -> Exchange {
+        let chunked = !request.headers().contains_key(http::header::CONTENT_LENGTH);
+        Exchange {
+            to_head: request.method() == http::Method::HEAD,
+            answer: RefCell::new(Answer::Due(respond)),
+            body: RefCell::new(RequestBody {
+                stream: request.into_body(),
+                chunked,
+                ended: false,
+            }),
+            secure,
+            socket,
+            write_time: limits.write_time,
+        }
+    }
+
+    pub(crate) fn is_secure(&self) -> bool {
+        self.secure
+    }
+
+    /// Returns the socket of the connection.
+    pub(crate) fn socket(&self) -> &Descriptor {
+        &self.socket
+    }
+
+    /// Appends received bytes of the request body. After the answer, returns the end without
+    /// waiting for the rest.
+    pub(crate) async fn receive(&self, input: &mut Vec<u8>) -> io::Result<usize> {
+        if matches!(*self.answer.borrow(), Answer::Sent(_) | Answer::Aborted) {
+            return Ok(0);
+        }
+        poll_fn(|context| self.body.borrow_mut().poll_receive(context, input)).await
+    }
+
+    /// Sends all of `out`, which begins with the head of the answer if that is not sent yet.
+    /// Returns an empty buffer.
+    pub(crate) async fn send(&self, out: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
+        let length = out.len();
+        let sent = self.send_all(Bytes::from(out)).await;
+        (sent.map(|()| length), Vec::new())
+    }
+
+    async fn send_all(&self, mut out: Bytes) -> io::Result<()> {
+        while !out.is_empty() && matches!(*self.answer.borrow(), Answer::Due(_)) {
+            self.send_head(&mut out)?;
+        }
+        while !out.is_empty() {
+            let granted = poll_fn(|context| self.poll_capacity(context, out.len()));
+            let granted = time::timeout(self.write_time, granted).await;
+            let granted = granted.map_err(|_| io::ErrorKind::TimedOut)??;
+            let chunk = out.split_to(granted.min(out.len()));
+            self.send_chunk(chunk)?;
+        }
+        Ok(())
+    }
+
+    /// Parses the head in `out`, and sends it as a HEADERS frame.
+    fn send_head(&self, out: &mut Bytes) -> io::Result<()> {
+        let limits = laio_http::Limits {
+            head_bytes: usize::MAX,
+            headers: usize::MAX,
+            ..laio_http::Limits::DEFAULT
+        };
+        let parsed = parse_answer(out, &limits, self.to_head).map_err(io::Error::other)?;
+        let (head, length) = parsed.ok_or(io::ErrorKind::InvalidData)?;
+        let mut response = Response::builder().status(head.status.code());
+        for (name, value) in head.headers.iter() {
+            let name = name.to_ascii_lowercase();
+            if !CONNECTION_SPECIFIC.iter().any(|own| own.as_bytes() == name) {
+                response = response.header(&name[..], value);
+            }
+        }
+        let response = response.body(()).map_err(io::Error::other)?;
+        let due = match head.framing {
+            Some(laio_http::Framing::None) => Some(0),
+            Some(laio_http::Framing::Length(length)) => Some(length),
+            _ => None,
+        };
+        out.advance(length);
+        let mut answer = self.answer.borrow_mut();
+        let Answer::Due(respond) = &mut *answer else {
+            return Ok(());
+        };
+        if response.status().is_informational() {
+            return respond
+                .send_informational(response)
+                .map_err(io::Error::other);
+        }
+        let sent = respond.send_response(response, due == Some(0));
+        let stream = sent.map_err(io::Error::other)?;
+        *answer = match due {
+            Some(0) => Answer::Sent(stream),
+            due => Answer::Body(stream, due),
+        };
+        Ok(())
+    }
+
+    /// Waits until flow control and the send buffer allow some of `length` bytes.
+    fn poll_capacity(&self, context: &mut Context<'_>, length: usize) -> Poll<io::Result<usize>> {
+        let mut answer = self.answer.borrow_mut();
+        let Answer::Body(stream, _) = &mut *answer else {
+            let text = "the body is longer than its head announced";
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, text)));
+        };
+        stream.reserve_capacity(length);
+        loop {
+            if stream.capacity() > 0 {
+                return Poll::Ready(Ok(stream.capacity()));
+            }
+            match ready!(stream.poll_capacity(context)) {
+                Some(granted) => drop(granted.map_err(io::Error::other)?),
+                None => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+            }
+        }
+    }
+
+    fn send_chunk(&self, chunk: Bytes) -> io::Result<()> {
+        let mut answer = self.answer.borrow_mut();
+        let Answer::Body(stream, due) = &mut *answer else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        if let Some(due) = due {
+            let length = chunk.len() as u64;
+            let left = due.checked_sub(length);
+            *due = left.ok_or(io::ErrorKind::InvalidData)?;
+        }
+        let last = *due == Some(0);
+        stream.send_data(chunk, last).map_err(io::Error::other)?;
+        if last && let Answer::Body(stream, _) = std::mem::replace(&mut *answer, Answer::Aborted) {
+            *answer = Answer::Sent(stream);
+        }
+        Ok(())
+    }
+
+    /// Ends the answer. Resets the stream if the answer is not `whole`, so that the client notices.
+    pub(crate) fn end(&self, whole: bool) {
+        let mut answer = self.answer.borrow_mut();
+        *answer = match std::mem::replace(&mut *answer, Answer::Aborted) {
+            Answer::Due(mut respond) => {
+                respond.send_reset(Reason::INTERNAL_ERROR);
+                Answer::Aborted
+            }
+            Answer::Body(mut stream, None) if whole => {
+                let _ = stream.send_data(Bytes::new(), true);
+                Answer::Sent(stream)
+            }
+            Answer::Body(mut stream, _) => {
+                stream.send_reset(Reason::INTERNAL_ERROR);
+                Answer::Aborted
+            }
+            ended => ended,
+        };
+    }
+
+    /// Reads the rest of a request after its answer, within the limits of a discarded body.
+    ///
+    /// Without a reader the `h2` crate would reset the stream at once and ignore later errors of
+    /// the stream: a second head, a wrong length, or malformed trailers (RFC 9113, section 8.1).
+    pub(crate) async fn read_rest(&self, limits: &Limits) {
+        if !matches!(*self.answer.borrow(), Answer::Sent(_)) {
+            return;
+        }
+        let mut read = 0;
+        let rest = poll_fn(|context| {
+            let mut body = self.body.borrow_mut();
+            while let Some(length) = ready!(body.poll_skip(context)) {
+                read += length;
+                if read > limits.body_bytes {
+                    break;
+                }
+            }
+            Poll::Ready(())
+        });
+        let _ = time::timeout(limits.body_time, rest).await;
+    }
+
+    /// Resets the stream of an answer that is sent, because the client violated the protocol.
+    pub(crate) fn reset_sent(&self, reason: Reason) {
+        if let Answer::Sent(stream) = &mut *self.answer.borrow_mut() {
+            stream.send_reset(reason);
+        }
+    }
+
+    /// Waits until the client resets the request.
+    pub(crate) async fn reset_by_client(&self) {
+        poll_fn(|context| match &mut *self.answer.borrow_mut() {
+            Answer::Due(respond) => respond.poll_reset(context).map(drop),
+            Answer::Body(stream, _) => stream.poll_reset(context).map(drop),
+            Answer::Sent(_) | Answer::Aborted => Poll::Pending,
+        })
+        .await;
+    }
+}
+
+impl RequestBody {
+    fn poll_receive(
+        &mut self,
+        context: &mut Context<'_>,
+        input: &mut Vec<u8>,
+    ) -> Poll<io::Result<usize>> {
+        if self.ended {
+            return Poll::Ready(Ok(0));
+        }
+        let before = input.len();
+        match ready!(self.stream.poll_data(context)) {
+            Some(Ok(bytes)) if bytes.is_empty() => {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Some(Ok(bytes)) => {
+                let flow = self.stream.flow_control();
+                flow.release_capacity(bytes.len())
+                    .map_err(io::Error::other)?;
+                self.push(&bytes, input);
+            }
+            Some(Err(error)) => return Poll::Ready(Err(io::Error::other(error))),
+            None => {
+                self.ended = true;
+                if self.chunked {
+                    input.extend_from_slice(b"0\r\n\r\n");
+                }
+            }
+        }
+        Poll::Ready(Ok(input.len() - before))
+    }
+
+    /// Discards a chunk of the body and returns its length. Returns none at the end, after reading
+    /// trailers, and after an error, which the `h2` crate reports to the client.
+    fn poll_skip(&mut self, context: &mut Context<'_>) -> Poll<Option<u64>> {
+        let Some(Ok(bytes)) = ready!(self.stream.poll_data(context)) else {
+            return self.stream.poll_trailers(context).map(|_| None);
+        };
+        let _ = self.stream.flow_control().release_capacity(bytes.len());
+        Poll::Ready(Some(bytes.len() as u64))
+    }
+
+    fn push(&self, bytes: &[u8], input: &mut Vec<u8>) {
+        if self.chunked {
+            input.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
+        }
+        input.extend_from_slice(bytes);
+        if self.chunked {
+            input.extend_from_slice(b"\r\n");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! A socket with poll methods: operations in flight and their buffers are kept between polls.
+
+use laio::ops::{Recv, Send};
+use laio_rt::{Descriptor, Submission};
+use rustix::net::{RecvFlags, Shutdown};
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// A socket with at most one receive and one send in flight.
+pub(crate) struct Socket {
+    socket: Descriptor,
+    receiving: Option<Submission<Recv<Descriptor, Vec<u8>>>>,
+    sending: Option<Sending>,
+}
+
+struct Sending {
+    submission: Submission<Send<Descriptor, Vec<u8>>>,
+    length: usize,
+}
+
+impl Socket {
+    /// Buffer size of one receive.
+    const BUFFER: usize = 4096;
+
+    pub(crate) fn new(socket: Descriptor) -> Socket {
+        Socket {
+            socket,
+            receiving: None,
+            sending: None,
+        }
+    }
+
+    pub(crate) fn descriptor(&self) -> &Descriptor {
+        &self.socket
+    }
+
+    /// Receives the next bytes; an empty buffer at the end.
+    pub(crate) fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>> {
+        let start = || {
+            let buffer = Vec::with_capacity(Socket::BUFFER);
+            laio_rt::submit(Recv::new(self.socket.clone(), buffer))
+        };
+        let receiving = self.receiving.get_or_insert_with(start);
+        let (result, buffer) = ready!(Pin::new(receiving).poll(context));
+        self.receiving = None;
+        Poll::Ready(result.map(|_| buffer))
+    }
+
+    /// Starts sending a buffer. No other send may be in flight.
+    pub(crate) fn send(&mut self, buffer: Vec<u8>) {
+        debug_assert!(self.sending.is_none());
+        self.sending = Some(Sending {
+            length: buffer.len(),
+            submission: laio_rt::submit(Send::new(self.socket.clone(), buffer)),
+        });
+    }
+
+    /// Waits until no send is in flight.
+    pub(crate) fn poll_sent(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(sending) = &mut self.sending else {
+            return Poll::Ready(Ok(()));
+        };
+        let (result, _) = ready!(Pin::new(&mut sending.submission).poll(context));
+        let length = sending.length;
+        self.sending = None;
+        Poll::Ready(match result {
+            // With the back end sync, the socket's own timeout ended the send.
+            Ok(count) if count < length => Err(io::ErrorKind::TimedOut.into()),
+            result => result.map(drop),
+        })
+    }
+
+    /// Shuts down the sending side.
+    pub(crate) fn finish(&self) -> io::Result<()> {
+        Ok(rustix::net::shutdown(&self.socket, Shutdown::Write)?)
+    }
+}
+
+/// Whether a receive would block: neither bytes nor the end of the stream are pending.
+pub(crate) fn is_quiet(socket: &Descriptor) -> bool {
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    let peeked = rustix::net::recv(socket, &mut [0_u8; 1][..], flags);
+    peeked.err() == Some(rustix::io::Errno::AGAIN)
+}
+
+/// Whether the peer has closed its side and no bytes are pending, or the socket has an error.
+pub(crate) fn has_ended(socket: &Descriptor) -> bool {
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    match rustix::net::recv(socket, &mut [0_u8; 1][..], flags) {
+        Ok((_, count)) => count == 0,
+        Err(errno) => errno != rustix::io::Errno::AGAIN,
+    }
+}

@@ -1,0 +1,206 @@
+//! A client connection as a byte stream in both directions, over TCP, TLS or an HTTP/2 stream.
+
+use super::arrivals;
+use super::socket::has_ended;
+use crate::io_contexts::IoContexts;
+use crate::net::http2_exchange::Exchange;
+use crate::net::tls::session::Session;
+use crate::options::IoStep;
+use laio::ops::{Recv, Send};
+use laio_rt::Descriptor;
+use rustix::net::{SendFlags, Shutdown};
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::ready;
+
+/// The byte stream of a connection. On a plain socket each method makes the system call directly.
+pub(crate) enum Stream {
+    Plain(Descriptor),
+    Tls(Box<RefCell<Session>>),
+    /// One request of an HTTP/2 connection and its answer. The bytes are those of the bodies.
+    Http2(Rc<Exchange>),
+}
+
+impl Stream {
+    pub(crate) fn encrypted(session: Session) -> Stream {
+        Stream::Tls(Box::new(RefCell::new(session)))
+    }
+
+    /// Returns the socket if its bytes reach the client unchanged, so that the kernel may send
+    /// files (`sendfile`).
+    pub(crate) fn plain(&self) -> Option<&Descriptor> {
+        match self {
+            Stream::Plain(socket) => Some(socket),
+            Stream::Tls(_) | Stream::Http2(_) => None,
+        }
+    }
+
+    /// Whether the connection is encrypted.
+    pub(crate) fn is_secure(&self) -> bool {
+        match self {
+            Stream::Plain(_) => false,
+            Stream::Tls(_) => true,
+            Stream::Http2(exchange) => exchange.is_secure(),
+        }
+    }
+
+    /// Returns a function that tests whether the client has closed the connection or its sending
+    /// side. Always false for HTTP/2, where a reset stream ends its answer by itself.
+    pub(crate) fn watch(&self) -> Box<dyn Fn() -> bool> {
+        match self.socket() {
+            Some(socket) => Box::new(move || has_ended(&socket)),
+            None => Box::new(|| false),
+        }
+    }
+
+    /// Returns the underlying socket, or none for HTTP/2 streams.
+    pub(crate) fn socket(&self) -> Option<Descriptor> {
+        match self {
+            Stream::Plain(socket) => Some(socket.clone()),
+            Stream::Tls(session) => Some(session.borrow().socket().clone()),
+            Stream::Http2(_) => None,
+        }
+    }
+
+    /// Returns the local and the remote internet address, where there are any.
+    pub(crate) fn endpoints(&self) -> [Option<SocketAddr>; 2] {
+        let socket = match self {
+            Stream::Http2(exchange) => Some(exchange.socket().clone()),
+            _ => self.socket(),
+        };
+        let Some(socket) = socket else {
+            return [None; 2];
+        };
+        let own = rustix::net::getsockname(&socket).ok();
+        let client = rustix::net::getpeername(&socket).ok().flatten();
+        [own, client].map(|end| SocketAddr::try_from(end?).ok())
+    }
+
+    /// Whether the stream delimits its one answer by itself, so that no chunked coding is needed.
+    pub(crate) fn is_http2_stream(&self) -> bool {
+        matches!(self, Stream::Http2(_))
+    }
+
+    /// Returns the HTTP version if the request line does not contain it.
+    pub(crate) fn version(&self) -> Option<&'static str> {
+        matches!(self, Stream::Http2(_)).then_some("HTTP/2.0")
+    }
+
+    /// Performs the TLS handshake on an encrypted stream. Returns whether the client chose HTTP/2.
+    pub(crate) async fn handshake(&self) -> io::Result<bool> {
+        let Stream::Tls(session) = self else {
+            return Ok(false);
+        };
+        poll_fn(|context| session.borrow_mut().poll_handshake(context)).await?;
+        Ok(session.borrow().speaks_http2())
+    }
+
+    /// Appends received bytes to `input`, waiting until there are any. Returns 0 at the end.
+    pub(crate) async fn receive(
+        &self,
+        contexts: &IoContexts,
+        mut input: Vec<u8>,
+    ) -> (io::Result<usize>, Vec<u8>) {
+        let result = match self {
+            Stream::Plain(socket) => {
+                return received(contexts, Recv::new(socket.clone(), input)).await;
+            }
+            Stream::Tls(session) => {
+                let receive = |context: &mut std::task::Context<'_>| {
+                    session.borrow_mut().poll_receive(context, &mut input)
+                };
+                poll_fn(receive).await
+            }
+            Stream::Http2(exchange) => exchange.receive(&mut input).await,
+        };
+        // TLS and HTTP/2 do not report the executor turn in which the bytes arrived: assume this
+        // one.
+        arrivals::note(laio_rt::turn());
+        (result, input)
+    }
+
+    /// Like [`Stream::receive`], for a receive that will probably block.
+    pub(crate) async fn receive_expecting_block(
+        &self,
+        contexts: &IoContexts,
+        input: Vec<u8>,
+    ) -> (io::Result<usize>, Vec<u8>) {
+        match self {
+            Stream::Plain(socket) => {
+                received(contexts, Recv::new(socket.clone(), input).expect_block()).await
+            }
+            _ => self.receive(contexts, input).await,
+        }
+    }
+
+    /// Sends all of `out`. Returns fewer bytes if the send was interrupted.
+    pub(crate) async fn send(
+        &self,
+        contexts: &IoContexts,
+        out: Vec<u8>,
+    ) -> (io::Result<usize>, Vec<u8>) {
+        match self {
+            Stream::Plain(socket) => {
+                contexts
+                    .submit(IoStep::Send, Send::new(socket.clone(), out))
+                    .await
+            }
+            Stream::Tls(session) => (encrypt(session, &out).await, out),
+            Stream::Http2(exchange) => exchange.send(out).await,
+        }
+    }
+
+    /// Like [`Stream::send`], if more data follows at once.
+    pub(crate) async fn send_more(
+        &self,
+        contexts: &IoContexts,
+        out: Vec<u8>,
+    ) -> (io::Result<usize>, Vec<u8>) {
+        match self {
+            Stream::Plain(socket) => {
+                let more = SendFlags::MORE.bits() as i32;
+                contexts
+                    .submit(IoStep::Send, Send::new(socket.clone(), out).flags(more))
+                    .await
+            }
+            _ => self.send(contexts, out).await,
+        }
+    }
+
+    /// Shuts down the sending side.
+    pub(crate) async fn finish(&self) -> io::Result<()> {
+        match self {
+            Stream::Plain(socket) => Ok(rustix::net::shutdown(socket, Shutdown::Write)?),
+            Stream::Tls(session) => {
+                poll_fn(|context| session.borrow_mut().poll_finish(context)).await
+            }
+            Stream::Http2(_) => Ok(()),
+        }
+    }
+}
+
+pub(crate) async fn encrypt(session: &RefCell<Session>, out: &[u8]) -> io::Result<usize> {
+    let mut done = 0;
+    poll_fn(|context| {
+        let mut session = session.borrow_mut();
+        while done < out.len() {
+            done += ready!(session.poll_write(context, &out[done..]))?;
+        }
+        session.poll_send(context)
+    })
+    .await?;
+    Ok(done)
+}
+
+async fn received(
+    contexts: &IoContexts,
+    receive: Recv<Descriptor, Vec<u8>>,
+) -> (io::Result<usize>, Vec<u8>) {
+    let turn = laio_rt::turn();
+    let received = contexts.submit(IoStep::Receive, receive).await;
+    arrivals::note(turn);
+    received
+}

@@ -1,0 +1,191 @@
+//! A TLS session over a socket. rustls transforms the bytes, the engine sends and receives them.
+
+use crate::net::socket::Socket;
+use crate::options::Limits;
+use laio_rt::Descriptor;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
+use std::error::Error;
+use std::fmt;
+use std::io::{self, BufRead, Write};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+/// A TLS session with a client or an upstream. Buffers at most [`Limits::TLS_BUFFER`] unsent bytes.
+pub(crate) struct Session {
+    connection: Connection,
+    socket: Socket,
+    /// Received records, consumed up to `used`.
+    records: Vec<u8>,
+    used: usize,
+    /// Nothing was received yet.
+    fresh: bool,
+}
+
+/// The error for a client that sends plain HTTP instead of a TLS record.
+#[derive(Debug)]
+struct PlainHttp;
+
+impl fmt::Display for PlainHttp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the client sent HTTP without TLS")
+    }
+}
+
+impl Error for PlainHttp {}
+
+/// Whether a session has failed because the client sent plain HTTP.
+pub(crate) fn is_plain_http(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<PlainHttp>())
+}
+
+impl Session {
+    /// Creates a session with a client.
+    ///
+    /// # Errors
+    /// Returns the errors of rustls about the configuration.
+    pub(crate) fn new(socket: Descriptor, config: Arc<ServerConfig>) -> io::Result<Session> {
+        let connection = ServerConnection::new(config).map_err(io::Error::other)?;
+        Ok(Session::over(socket, connection.into()))
+    }
+
+    /// Creates a session with an upstream of this name.
+    ///
+    /// # Errors
+    /// Returns the errors of rustls about the configuration.
+    pub(crate) fn to_server(
+        socket: Descriptor,
+        config: Arc<ClientConfig>,
+        name: ServerName<'static>,
+    ) -> io::Result<Session> {
+        let connection = ClientConnection::new(config, name).map_err(io::Error::other)?;
+        Ok(Session::over(socket, connection.into()))
+    }
+
+    fn over(socket: Descriptor, mut connection: Connection) -> Session {
+        connection.set_buffer_limit(Some(Limits::TLS_BUFFER));
+        Session {
+            connection,
+            socket: Socket::new(socket),
+            records: Vec::new(),
+            used: 0,
+            fresh: true,
+        }
+    }
+
+    /// Performs the TLS handshake.
+    pub(crate) fn poll_handshake(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.connection.is_handshaking() {
+            ready!(self.poll_send(context))?;
+            if self.connection.is_handshaking() && ready!(self.poll_records(context))? == 0 {
+                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+            }
+        }
+        self.poll_send(context)
+    }
+
+    pub(crate) fn socket(&self) -> &Descriptor {
+        self.socket.descriptor()
+    }
+
+    /// Whether HTTP/2 was negotiated (ALPN).
+    pub(crate) fn speaks_http2(&self) -> bool {
+        self.connection.alpn_protocol() == Some(b"h2")
+    }
+
+    /// Whether received records were not processed yet.
+    pub(crate) fn has_unread(&self) -> bool {
+        self.used < self.records.len()
+    }
+
+    /// Appends decrypted bytes to `input`. Returns 0 at the end. A client may close without a close
+    /// notification, because a truncated request is recognisable; an upstream may not, because a
+    /// truncated answer may not be.
+    pub(crate) fn poll_receive(
+        &mut self,
+        context: &mut Context<'_>,
+        input: &mut Vec<u8>,
+    ) -> Poll<io::Result<usize>> {
+        let by_client = matches!(self.connection, Connection::Server(_));
+        loop {
+            match self.connection.reader().fill_buf() {
+                Ok(bytes) => {
+                    let count = bytes.len();
+                    input.extend_from_slice(bytes);
+                    self.connection.reader().consume(count);
+                    return Poll::Ready(Ok(count));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if by_client && error.kind() == io::ErrorKind::UnexpectedEof => {
+                    return Poll::Ready(Ok(0));
+                }
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+            ready!(self.poll_records(context))?;
+            // rustls may have a protocol message to send. Receiving does not wait for it.
+            if let Poll::Ready(Err(error)) = self.poll_send(context) {
+                return Poll::Ready(Err(error));
+            }
+        }
+    }
+
+    /// Receives records and passes them to rustls, a buffer at a time, because rustls buffers the
+    /// plaintext.
+    fn poll_records(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if self.used == self.records.len() {
+            self.records = ready!(self.socket.poll_receive(context))?;
+            self.used = 0;
+        }
+        // An HTTP method begins with a letter, a TLS record with a type from 20 to 24.
+        let by_client = matches!(self.connection, Connection::Server(_));
+        let letter = self.records.first().is_some_and(u8::is_ascii_alphabetic);
+        if std::mem::take(&mut self.fresh) && by_client && letter {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, PlainHttp)));
+        }
+        let mut left = &self.records[self.used..];
+        let count = self.connection.read_tls(&mut left)?;
+        self.used = self.records.len() - left.len();
+        if let Err(error) = self.connection.process_new_packets() {
+            // Try to send the TLS alert with the reason.
+            let _ = self.poll_send(context);
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
+        }
+        Poll::Ready(Ok(count))
+    }
+
+    /// Encrypts some of `bytes`, when there is buffer space.
+    pub(crate) fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_send(context))?;
+        let count = self.connection.writer().write(bytes)?;
+        if let Poll::Ready(Err(error)) = self.poll_send(context) {
+            return Poll::Ready(Err(error));
+        }
+        Poll::Ready(Ok(count))
+    }
+
+    /// Waits until all records are sent.
+    pub(crate) fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.socket.poll_sent(context))?;
+            if !self.connection.wants_write() {
+                return Poll::Ready(Ok(()));
+            }
+            let mut records = Vec::new();
+            while self.connection.wants_write() {
+                self.connection.write_tls(&mut records)?;
+            }
+            self.socket.send(records);
+        }
+    }
+
+    /// Sends a close notification and shuts down the sending side.
+    pub(crate) fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.connection.send_close_notify();
+        ready!(self.poll_send(context))?;
+        Poll::Ready(self.socket.finish())
+    }
+}

@@ -1,0 +1,20 @@
+//! Requests that an upstream answers.
+//!
+//! `forward` connects an exchange with the client's connection. `exchange` sends the request, whose
+//! head `request` and `fastcgi` build, and receives the answer's head; `answer` chooses the fields
+//! to pass on, `relay` passes the answer's body on. `spool` stores a body whose length must be known
+//! first. `sendfile` handles answers that name a file, `tunnel` handles WebSocket connections.
+
+mod answer;
+mod exchange;
+mod fastcgi;
+pub(crate) mod forward;
+mod lease;
+mod proxy_request;
+pub(crate) mod relay;
+mod request;
+mod sendfile;
+mod spool;
+mod tunnel;
+
+pub(crate) use proxy_request::{ProxyRequest, Source};

@@ -1,0 +1,168 @@
+//! The head of an upstream's answer, and the fields that are passed on.
+
+use super::request::{Hops, VIA, is_one_of, push_field};
+use crate::head::SERVER_NAME;
+use crate::request::reply::RequestContext;
+use laio_http::upstream::Answer;
+use laio_http::{Framing, ResponseHead, Status, Version};
+
+/// Fields that name a file to send instead of the body, and whether the file is removed afterwards.
+const FILES: [(&str, bool); 4] = [
+    ("X-Sendfile", false),
+    ("X-LIGHTTPD-send-file", false),
+    ("X-LIGHTTPD-send-temp-file", true),
+    ("X-LIGHTTPD-send-tempfile", true),
+];
+
+/// Fields that the server sets itself when it sends a file.
+const SET_FOR_FILES: [&str; 6] = [
+    "Accept-Ranges",
+    "Content-Range",
+    "Date",
+    "ETag",
+    "Last-Modified",
+    "Server",
+];
+
+/// The name and value of a field.
+type Field = (Box<[u8]>, Box<[u8]>);
+
+/// The parsed head of an upstream's answer.
+pub(super) struct AnswerHead {
+    pub(super) status: Status,
+    /// None if the body ends with the connection.
+    pub(super) framing: Option<Framing>,
+    pub(super) keep_alive: bool,
+    pub(super) file: Option<NamedFile>,
+    /// The fields to pass on.
+    fields: Vec<Field>,
+    /// The announced length, even where no body follows.
+    length: Option<Box<[u8]>>,
+}
+
+/// A file that an upstream asks the server to send.
+pub(super) struct NamedFile {
+    pub(super) path: Box<[u8]>,
+    pub(super) temporary: bool,
+}
+
+impl AnswerHead {
+    /// Selects the fields to pass on. `program` is set for the answers of CGI programs.
+    pub(super) fn of(answer: &Answer<'_>, program: bool) -> AnswerHead {
+        let hops = Hops::of(&answer.headers);
+        let mut answer_head = AnswerHead {
+            status: answer.status,
+            framing: answer.framing,
+            keep_alive: answer.keep_alive,
+            file: None,
+            fields: Vec::new(),
+            length: None,
+        };
+        for (name, value) in answer.headers.iter() {
+            if let Some((_, temporary)) = FILES
+                .iter()
+                .find(|(own, _)| name.eq_ignore_ascii_case(own.as_bytes()))
+            {
+                answer_head.file = Some(NamedFile {
+                    path: value.into(),
+                    temporary: *temporary,
+                });
+            } else if name.eq_ignore_ascii_case(b"Content-Length") {
+                answer_head.length = Some(value.into());
+            } else if !(hops.has(name) || program && name.eq_ignore_ascii_case(b"Status")) {
+                answer_head.fields.push((name.into(), value.into()));
+            }
+        }
+        answer_head
+    }
+
+    /// Writes the head for the client.
+    pub(super) fn write(
+        &self,
+        ctx: RequestContext<'_>,
+        out: &mut Vec<u8>,
+        chunked: bool,
+        close: bool,
+    ) {
+        let mut head = ResponseHead::new(out, self.status);
+        if !self.has("Date") {
+            head = head.date(ctx.date);
+        }
+        if !self.has("Server") {
+            head = head.server(SERVER_NAME);
+        }
+        for (name, value) in &self.fields {
+            // The parser accepts token characters only.
+            head = head.header(std::str::from_utf8(name).unwrap_or("X"), value);
+        }
+        head = head.header("Via", format!("1.1 {VIA}").as_bytes());
+        match &self.length {
+            // 1xx and 204 have no length, even if the upstream sends one (RFC 9110, section 8.6).
+            Some(length) if self.status.code() >= 200 && self.status != Status::NO_CONTENT => {
+                head = head.header("Content-Length", length);
+            }
+            _ if chunked => head = head.header("Transfer-Encoding", b"chunked"),
+            _ => {}
+        }
+        head.connection(ctx.request.version, ctx.keep_alive && !close)
+            .finish();
+    }
+
+    /// Writes the head of an answer that turns the connection into a tunnel.
+    pub(super) fn write_upgrade(&self, ctx: RequestContext<'_>, out: &mut Vec<u8>) {
+        let mut head = ResponseHead::new(out, self.status).date(ctx.date);
+        head = head.header("Connection", b"Upgrade");
+        head = head.header("Upgrade", b"websocket");
+        for (name, value) in &self.fields {
+            head = head.header(std::str::from_utf8(name).unwrap_or("X"), value);
+        }
+        head.finish();
+    }
+
+    /// Whether the body is sent in chunks to a client of this version. Otherwise, without a length,
+    /// the body ends with the connection.
+    pub(super) fn is_chunked(&self, version: Version) -> bool {
+        self.ends_unannounced() && version == Version::Http11
+    }
+
+    /// Whether a body of unknown length follows.
+    pub(super) fn ends_unannounced(&self) -> bool {
+        matches!(self.framing, None | Some(Framing::Chunked))
+    }
+
+    /// Adds the upstream's fields to the head that the server wrote for a named file.
+    pub(super) fn amend(&self, out: &mut Vec<u8>, file_is_whole: bool) {
+        let Some(end) = out.windows(4).position(|four| four == b"\r\n\r\n") else {
+            return;
+        };
+        let body = out.split_off(end + 2);
+        let own_type = self.has("Content-Type") && file_is_whole;
+        let mut lines = Vec::with_capacity(out.len() + 256);
+        for line in out.split_inclusive(|&byte| byte == b'\n') {
+            let replaced = own_type && starts_with(line, "Content-Type:");
+            if !replaced {
+                lines.extend_from_slice(line);
+            }
+        }
+        for (name, value) in &self.fields {
+            let replaced = name.eq_ignore_ascii_case(b"Content-Type") && !own_type;
+            if !replaced && !is_one_of(name, &SET_FOR_FILES) {
+                push_field(&mut lines, name, value);
+            }
+        }
+        push_field(&mut lines, b"Via", format!("1.1 {VIA}").as_bytes());
+        *out = lines;
+        out.extend_from_slice(&body);
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.fields
+            .iter()
+            .any(|(own, _)| own.eq_ignore_ascii_case(name.as_bytes()))
+    }
+}
+
+fn starts_with(line: &[u8], name: &str) -> bool {
+    line.get(..name.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(name.as_bytes()))
+}

@@ -1,0 +1,291 @@
+//! Sending a request to an upstream, and receiving the head of its answer.
+
+use super::answer::AnswerHead;
+use super::lease::{Lease, ProtocolState};
+use super::{ProxyRequest, Source, fastcgi, request};
+use crate::options::{Protocol, UpstreamLimits};
+use crate::upstream::error::UpstreamError;
+use crate::upstream::link::{Deadline, Transport, send};
+use crate::upstream::target::Route;
+use laio_http::fastcgi::{STDIN, push_stream, push_stream_end};
+use laio_http::{Framing, Method};
+use laio_rt::time::Sleep;
+use std::future::{Future, poll_fn};
+use std::io::{self, Write};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+/// The head of an answer, and the connection for its body.
+pub(super) struct Answered {
+    pub(super) lease: Lease,
+    pub(super) answer_head: AnswerHead,
+    /// Whether the whole request was sent. If not, the connection cannot be reused.
+    pub(super) whole: bool,
+}
+
+/// Sends a request and receives the head of the answer. If a reused connection turns out to be
+/// closed, repeats an idempotent request on a new one.
+pub(super) async fn ask(
+    proxy_request: &ProxyRequest<'_>,
+    route: &Route,
+    source: &mut impl Source,
+    limits: &UpstreamLimits,
+) -> Result<Answered, UpstreamError> {
+    let deadline = Deadline::new(limits);
+    let permit = route.pool.permit(limits).await?;
+    let connect = || {
+        route
+            .target
+            .connect(deadline.within(limits.connect_time), limits)
+    };
+    let kept = route.pool.take(limits);
+    let link = match kept {
+        Some(link) => link,
+        None => connect().await?,
+    };
+    let mut lease = Lease {
+        link,
+        permit,
+        pool: route.pool.clone(),
+        limits: limits.clone(),
+        deadline,
+        protocol_state: ProtocolState::of(&route.target.protocol),
+        name: route.target.name.clone(),
+    };
+    let mut result = attempt(proxy_request, route, source, &mut lease).await;
+    let method = &proxy_request.ctx.request.method;
+    if let Err(error) = &result
+        && error.stale
+        && request::is_idempotent(method)
+        && source.is_untouched()
+    {
+        route.pool.forget();
+        lease.link = connect().await?;
+        lease.protocol_state = ProtocolState::of(&route.target.protocol);
+        result = attempt(proxy_request, route, source, &mut lease).await;
+    }
+    let (answer_head, whole) = result?;
+    Ok(Answered {
+        lease,
+        answer_head,
+        whole,
+    })
+}
+
+/// Sends the body while waiting for the answer, because an upstream may refuse a request early.
+async fn attempt(
+    proxy_request: &ProxyRequest<'_>,
+    route: &Route,
+    source: &mut impl Source,
+    lease: &mut Lease,
+) -> Result<(AnswerHead, bool), UpstreamError> {
+    let (limits, deadline) = (lease.limits.clone(), lease.deadline);
+    let mut out = Vec::new();
+    let outgoing = match route.target.protocol {
+        Protocol::Http { .. } => {
+            request::push_head(&mut out, proxy_request, &route.target);
+            match proxy_request.ctx.request.framing {
+                Framing::Chunked => Outgoing::Chunked,
+                Framing::None | Framing::Length(_) => Outgoing::Plain,
+            }
+        }
+        Protocol::FastCgi => {
+            fastcgi::push_head(&mut out, proxy_request, &route.target);
+            Outgoing::FastCgi
+        }
+    };
+    let transport = lease.link.transport();
+    let reused = lease.link.reused;
+    let to_head = proxy_request.ctx.request.method == Method::Head;
+    let client_gone = source.watch();
+    let mut answer_wait = AnswerWait {
+        client_gone,
+        limits: &limits,
+        deadline,
+        first_byte: None,
+        client_check: None,
+    };
+    let mut pump = pin!(pump(transport, out, source, outgoing, &limits, deadline));
+    let mut head = pin!(read_head(lease, to_head));
+    let mut pumped = None;
+    poll_fn(|context| {
+        if pumped.is_none()
+            && let Poll::Ready(result) = pump.as_mut().poll(context)
+        {
+            match result {
+                Ok(whole) => pumped = Some(whole),
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        if let Poll::Ready(result) = head.as_mut().poll(context) {
+            let whole = pumped == Some(true);
+            return Poll::Ready(match result {
+                Ok(answer_head) => Ok((answer_head, whole)),
+                Err(mut error) => {
+                    error.stale &= reused;
+                    Err(error)
+                }
+            });
+        }
+        // The time limit for the answer begins when the request is sent.
+        match pumped.is_some() {
+            true => answer_wait.poll(context).map(Err),
+            false => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// The conditions that end the wait for an answer: the time limit, and a client that closes its
+/// connection.
+struct AnswerWait<'a, G> {
+    client_gone: G,
+    limits: &'a UpstreamLimits,
+    deadline: Deadline,
+    first_byte: Option<Sleep>,
+    client_check: Option<Sleep>,
+}
+
+impl<G: Fn() -> bool> AnswerWait<'_, G> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<UpstreamError> {
+        let time = self.limits.first_byte_time;
+        let limit = self
+            .first_byte
+            .get_or_insert_with(|| laio_rt::time::sleep(self.deadline.within(time)));
+        if Pin::new(limit).poll(context).is_ready() {
+            return Poll::Ready(UpstreamError::timed_out(
+                "the upstream did not answer in time",
+            ));
+        }
+        loop {
+            let pause = UpstreamLimits::CLIENT_CHECK_INTERVAL;
+            let client_check = self
+                .client_check
+                .get_or_insert_with(|| laio_rt::time::sleep(pause));
+            if Pin::new(client_check).poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            if (self.client_gone)() {
+                return Poll::Ready(UpstreamError::client_gone());
+            }
+            self.client_check = None;
+        }
+    }
+}
+
+/// The framing of the request body.
+#[derive(Clone, Copy)]
+enum Outgoing {
+    Plain,
+    Chunked,
+    FastCgi,
+}
+
+impl Outgoing {
+    fn push(self, out: &mut Vec<u8>, chunk: &[u8]) {
+        match self {
+            Outgoing::Plain => out.extend_from_slice(chunk),
+            Outgoing::Chunked if chunk.is_empty() => {}
+            Outgoing::Chunked => {
+                let _ = write!(out, "{:x}\r\n", chunk.len());
+                out.extend_from_slice(chunk);
+                out.extend_from_slice(b"\r\n");
+            }
+            Outgoing::FastCgi => push_stream(out, STDIN, chunk),
+        }
+    }
+
+    fn end(self, out: &mut Vec<u8>) {
+        match self {
+            Outgoing::Plain => {}
+            Outgoing::Chunked => out.extend_from_slice(b"0\r\n\r\n"),
+            Outgoing::FastCgi => push_stream_end(out, STDIN),
+        }
+    }
+}
+
+/// Sends a head and the body after it, chunk by chunk. Returns false if the upstream accepts no
+/// more, perhaps because it has answered already.
+async fn pump(
+    transport: Transport,
+    mut out: Vec<u8>,
+    source: &mut impl Source,
+    outgoing: Outgoing,
+    limits: &UpstreamLimits,
+    deadline: Deadline,
+) -> Result<bool, UpstreamError> {
+    let mut chunk = Vec::new();
+    loop {
+        // Send the head without waiting for the client's body.
+        let mut last = false;
+        if out.is_empty() || source.is_ready() {
+            chunk.clear();
+            last = source.next(&mut chunk).await?;
+            outgoing.push(&mut out, &chunk);
+        }
+        if last {
+            outgoing.end(&mut out);
+        }
+        let time = deadline.within(limits.between_time);
+        match send(&transport, out, time).await {
+            Ok(emptied) => out = emptied,
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                return Err(UpstreamError::timed_out(
+                    "the upstream did not accept the request in time",
+                ));
+            }
+            Err(_) => return Ok(false),
+        }
+        if last {
+            return Ok(true);
+        }
+    }
+}
+
+/// Receives the head of the answer, skipping interim answers.
+async fn read_head(lease: &mut Lease, to_head: bool) -> Result<AnswerHead, UpstreamError> {
+    let mut interim = 0;
+    let mut anything = !lease.link.input.is_empty();
+    loop {
+        if let Some(answer_head) = lease.head(to_head)? {
+            let code = answer_head.status.code();
+            if code >= 200 || code == 101 {
+                return Ok(answer_head);
+            }
+            interim += 1;
+            if interim > UpstreamLimits::INTERIM {
+                return Err(UpstreamError::bad_gateway(
+                    "the upstream sent too many interim answers",
+                ));
+            }
+            continue;
+        }
+        // Limits the time between two chunks of a head; `AnswerWait` limits the time for the first one.
+        let time = match anything {
+            true => lease.limits.between_time,
+            false => lease.limits.first_byte_time.saturating_mul(2),
+        };
+        let time = lease.deadline.within(time.max(lease.limits.between_time));
+        match lease.link.receive(time).await {
+            Ok(0) => {
+                let mut error = UpstreamError::bad_gateway(
+                    "the upstream closed the connection before it answered",
+                );
+                error.stale = !anything;
+                return Err(error);
+            }
+            Ok(_) => anything = true,
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                return Err(UpstreamError::timed_out(
+                    "the upstream did not answer in time",
+                ));
+            }
+            Err(error) => {
+                let mut error =
+                    UpstreamError::bad_gateway(format_args!("cannot read the answer: {error}"));
+                error.stale = !anything;
+                return Err(error);
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Requests as FastCGI parameters (RFC 3875, section 4.1).
+
+use super::ProxyRequest;
+use super::request::{VIA, forwarded, passed_fields};
+use crate::upstream::target::Target;
+use laio_http::Framing;
+use laio_http::fastcgi::{PARAMS, push_begin, push_param, push_stream, push_stream_end};
+
+/// Appends the begin record and all parameters of a request.
+pub(super) fn push_head(out: &mut Vec<u8>, proxy_request: &ProxyRequest<'_>, target: &Target) {
+    push_begin(out, true);
+    let mut params = Vec::new();
+    describe(&mut params, proxy_request, target);
+    for (name, value) in passed_fields(proxy_request) {
+        push_field(&mut params, name, value);
+    }
+    for (name, value) in forwarded(proxy_request) {
+        push_field(&mut params, name.as_bytes(), &value);
+    }
+    let host = proxy_request.ctx.request.host.unwrap_or_default();
+    push_field(&mut params, b"Host", host.as_bytes());
+    push_field(&mut params, b"Via", format!("1.1 {VIA}").as_bytes());
+    push_stream(out, PARAMS, &params);
+    push_stream_end(out, PARAMS);
+}
+
+fn describe(params: &mut Vec<u8>, proxy_request: &ProxyRequest<'_>, target: &Target) {
+    let request = proxy_request.ctx.request;
+    let root = proxy_request
+        .ctx
+        .site
+        .directory
+        .as_os_str()
+        .as_encoded_bytes();
+    let program = target.mount.program(proxy_request.path);
+    let info = program.path_info();
+    let below = |path: &[u8]| [root, path].concat();
+    let mut push = |name: &str, value: &[u8]| push_param(params, name.as_bytes(), value);
+    push("GATEWAY_INTERFACE", b"CGI/1.1");
+    // PHP with cgi.force_redirect requires this variable.
+    push("REDIRECT_STATUS", b"200");
+    push("SERVER_SOFTWARE", crate::head::SERVER_NAME.as_bytes());
+    push("SERVER_PROTOCOL", request.version.as_str().as_bytes());
+    push("REQUEST_METHOD", request.method.as_str().as_bytes());
+    push("REQUEST_URI", program.request_uri(request.query).as_bytes());
+    push("DOCUMENT_URI", &program.document_uri());
+    push("QUERY_STRING", request.query.unwrap_or_default().as_bytes());
+    push("SCRIPT_NAME", &program.script_name());
+    push("PATH_INFO", &info);
+    push("SCRIPT_FILENAME", &below(&program.file()));
+    if !info.is_empty() {
+        push("PATH_TRANSLATED", &below(&info));
+    }
+    push("DOCUMENT_ROOT", root);
+    push("REMOTE_ADDR", proxy_request.peer.as_bytes());
+    let [own, client] = proxy_request.stream.endpoints();
+    if let Some(own) = own {
+        let address = own.ip().to_canonical();
+        push("SERVER_ADDR", address.to_string().as_bytes());
+    }
+    if let Some(client) = client {
+        push("REMOTE_PORT", client.port().to_string().as_bytes());
+    }
+    let (name, port) = server(request.host.unwrap_or_default(), proxy_request.secure);
+    push("SERVER_NAME", name.as_bytes());
+    push("SERVER_PORT", port.as_bytes());
+    push(
+        "REQUEST_SCHEME",
+        if proxy_request.secure {
+            b"https"
+        } else {
+            b"http"
+        },
+    );
+    if proxy_request.secure {
+        push("HTTPS", b"on");
+    }
+    if let Some(content_type) = request.headers.get("Content-Type") {
+        push("CONTENT_TYPE", content_type);
+    }
+    match (request.framing, proxy_request.spooled) {
+        (Framing::Length(length), _) | (Framing::Chunked, Some(length)) => {
+            push("CONTENT_LENGTH", length.to_string().as_bytes());
+        }
+        (Framing::None | Framing::Chunked, _) => push("CONTENT_LENGTH", b""),
+    }
+}
+
+/// Returns the name and port of the `Host` field.
+fn server(host: &str, secure: bool) -> (&str, &str) {
+    let colon = host
+        .rfind(':')
+        .filter(|&colon| !host[colon..].contains(']'));
+    match colon {
+        Some(colon) => (&host[..colon], &host[colon + 1..]),
+        None => (host, if secure { "443" } else { "80" }),
+    }
+}
+
+/// Appends a field as `HTTP_NAME`. Skips a name with an underscore, which would collide with the
+/// one with a hyphen.
+fn push_field(params: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    if name.contains(&b'_') || name.eq_ignore_ascii_case(b"Content-Type") {
+        return;
+    }
+    let mut param = b"HTTP_".to_vec();
+    let capital = |&byte: &u8| match byte {
+        b'-' => b'_',
+        byte => byte.to_ascii_uppercase(),
+    };
+    param.extend(name.iter().map(capital));
+    push_param(params, &param, value);
+}

@@ -1,0 +1,138 @@
+//! A connection to an upstream while an exchange uses it.
+
+use super::answer::AnswerHead;
+use crate::messages::print;
+use crate::options::{Protocol, UpstreamLimits};
+use crate::upstream::error::UpstreamError;
+use crate::upstream::link::{Deadline, Link};
+use crate::upstream::pool::Pool;
+use laio_http::fastcgi::{Event, Records};
+use laio_http::upstream::{parse_answer, parse_cgi};
+use laio_rt::sync::Permit;
+use std::io;
+use std::rc::Rc;
+
+/// A connection in use, with its permit from the pool.
+pub(super) struct Lease {
+    pub(super) link: Link,
+    pub(super) pool: Rc<Pool>,
+    pub(super) limits: UpstreamLimits,
+    pub(super) deadline: Deadline,
+    pub(super) protocol_state: ProtocolState,
+    /// The name in log messages.
+    pub(super) name: String,
+    pub(super) permit: Permit,
+}
+
+/// The protocol state of a connection.
+pub(super) enum ProtocolState {
+    Http,
+    FastCgi(Box<FastCgiState>),
+}
+
+/// The parsed part of a FastCGI answer.
+#[derive(Default)]
+pub(super) struct FastCgiState {
+    pub(super) records: Records,
+    /// Output that was not consumed yet.
+    pub(super) output: Vec<u8>,
+    /// The program's error output, for the log.
+    error_output: Vec<u8>,
+}
+
+impl ProtocolState {
+    pub(super) fn of(protocol: &Protocol) -> ProtocolState {
+        match protocol {
+            Protocol::Http { .. } => ProtocolState::Http,
+            Protocol::FastCgi => ProtocolState::FastCgi(Box::default()),
+        }
+    }
+}
+
+impl Lease {
+    /// Parses the head, if it is complete, and leaves what follows it in the buffer.
+    pub(super) fn head(&mut self, to_head: bool) -> Result<Option<AnswerHead>, UpstreamError> {
+        if let ProtocolState::FastCgi(_) = self.protocol_state {
+            self.parse_records()
+                .map_err(|error| UpstreamError::bad_gateway(&error))?;
+        }
+        let heads = UpstreamLimits::HEAD;
+        let (buffer, found) = match &mut self.protocol_state {
+            ProtocolState::Http => {
+                let input = &mut self.link.input;
+                let found = parse_answer(input, &heads, to_head).map(|found| {
+                    found.map(|(answer, length)| (AnswerHead::of(&answer, false), length))
+                });
+                (input, found)
+            }
+            ProtocolState::FastCgi(fastcgi_state) => {
+                let found = parse_cgi(&fastcgi_state.output, &heads, to_head).map(|found| {
+                    found.map(|(answer, length)| (AnswerHead::of(&answer, true), length))
+                });
+                if matches!(found, Ok(None)) && fastcgi_state.records.is_done() {
+                    return Err(UpstreamError::bad_gateway(
+                        "the program ended without an answer",
+                    ));
+                }
+                (&mut fastcgi_state.output, found)
+            }
+        };
+        let Some((answer_head, length)) = found.map_err(UpstreamError::bad_gateway)? else {
+            return Ok(None);
+        };
+        buffer.drain(..length);
+        Ok(Some(answer_head))
+    }
+
+    /// Parses the received records.
+    pub(super) fn parse_records(&mut self) -> io::Result<()> {
+        let ProtocolState::FastCgi(fastcgi_state) = &mut self.protocol_state else {
+            return Ok(());
+        };
+        let FastCgiState {
+            records,
+            output,
+            error_output,
+        } = &mut **fastcgi_state;
+        let used = records.advance(&self.link.input, |event| match event {
+            Event::Output(chunk) => output.extend_from_slice(chunk),
+            Event::Error(chunk) => {
+                let space = UpstreamLimits::STDERR.saturating_sub(error_output.len());
+                error_output.extend_from_slice(&chunk[..chunk.len().min(space)]);
+            }
+        });
+        let used = used.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        self.link.input.drain(..used);
+        if records.is_done() && !error_output.is_empty() {
+            let text = std::mem::take(error_output);
+            let text = String::from_utf8_lossy(&text);
+            print(format_args!(
+                "{}, error output: {}",
+                self.name,
+                text.trim_end().escape_debug()
+            ));
+        }
+        Ok(())
+    }
+
+    /// Returns the connection to the pool after a complete exchange, if it can be reused.
+    pub(super) fn finish(self) {
+        let over = match &self.protocol_state {
+            ProtocolState::Http => true,
+            ProtocolState::FastCgi(fastcgi_state) => fastcgi_state.records.is_done(),
+        };
+        let Lease {
+            mut link,
+            pool,
+            limits,
+            permit,
+            ..
+        } = self;
+        link.reused = true;
+        if over {
+            pool.keep(link, &limits);
+        }
+        // Released last, so that the next waiter finds the connection in the pool.
+        drop(permit);
+    }
+}

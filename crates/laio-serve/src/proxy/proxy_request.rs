@@ -1,0 +1,39 @@
+//! A request that is forwarded to an upstream, and its body.
+
+use crate::net::stream::Stream;
+use crate::request::reply::RequestContext;
+use crate::upstream::error::UpstreamError;
+use laio_http::RequestPath;
+
+/// A request to be forwarded to an upstream.
+#[derive(Clone, Copy)]
+pub(crate) struct ProxyRequest<'a> {
+    pub(crate) ctx: RequestContext<'a>,
+    pub(crate) path: &'a RequestPath<'a>,
+    /// The client's address, or `-` for Unix sockets.
+    pub(crate) peer: &'a str,
+    /// Whether the client's connection is encrypted.
+    pub(crate) secure: bool,
+    /// Whether the connection can become a tunnel.
+    pub(crate) websocket: bool,
+    /// The client's connection.
+    pub(crate) stream: &'a Stream,
+    /// The length of the body, if the body was spooled.
+    pub(crate) spooled: Option<u64>,
+    /// Whether the client's forwarding fields are trusted.
+    pub(crate) trusts_client: bool,
+}
+
+/// The body of a request.
+pub(crate) trait Source {
+    /// Appends the next chunk of the body, waiting for it. Returns whether it was the last.
+    async fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, UpstreamError>;
+    /// Whether the next chunk is available without waiting.
+    fn is_ready(&self) -> bool;
+    /// Whether the body can still be read from its beginning.
+    fn is_untouched(&self) -> bool;
+    /// Whether the whole body was read.
+    fn is_done(&self) -> bool;
+    /// Returns a function that tests whether the client has closed its connection.
+    fn watch(&self) -> Box<dyn Fn() -> bool>;
+}

@@ -1,0 +1,208 @@
+//! Requests as HTTP upstreams get them: without the fields that concern the client's connection,
+//! and with fields that describe the client (RFC 9110, section 7.6; RFC 7239).
+
+use super::ProxyRequest;
+use crate::upstream::target::Target;
+use laio_http::{Framing, Headers, Method, Version};
+use std::io::Write;
+
+/// The name of this server in `Via`.
+pub(super) const VIA: &str = "laio";
+
+/// Hop-by-hop fields, in addition to those that `Connection` names (RFC 9110, section 7.6.1).
+const HOP_BY_HOP: [&str; 9] = [
+    "Connection",
+    "Keep-Alive",
+    "Proxy-Authenticate",
+    "Proxy-Authorization",
+    "Proxy-Connection",
+    "TE",
+    "Trailer",
+    "Transfer-Encoding",
+    "Upgrade",
+];
+
+/// Fields that the server replaces or removes.
+const REPLACED: [&str; 3] = ["Content-Length", "Expect", "Host"];
+
+/// Fields that only a trusted proxy in front of this server can set.
+const FORWARDED: [&str; 6] = [
+    "Forwarded",
+    "X-Forwarded-For",
+    "X-Forwarded-Host",
+    "X-Forwarded-Prefix",
+    "X-Forwarded-Proto",
+    "X-Real-IP",
+];
+
+/// Fields that make some upstreams use another path than that of the request line. They are removed
+/// even from trusted proxies, which may pass on a client's fields, because only the path of the
+/// request line was checked by guards.
+const OTHER_PATHS: [&str; 14] = [
+    "X-Envoy-Original-Path",
+    "X-Forwarded-Path",
+    "X-Forwarded-URI",
+    "X-Forwarded-URL",
+    "X-HTTP-Path-Override",
+    "X-HTTP-URL-Override",
+    "X-Original-Path",
+    "X-Original-URI",
+    "X-Original-URL",
+    "X-Path-Info",
+    "X-Request-URI",
+    "X-Rewrite-URI",
+    "X-Rewrite-URL",
+    "X-Script-Name",
+];
+
+/// The hop-by-hop fields that a message names in `Connection`.
+pub(super) struct Hops<'b>(Vec<&'b [u8]>);
+
+impl<'b> Hops<'b> {
+    pub(super) fn of(headers: &Headers<'b>) -> Hops<'b> {
+        let values = headers.all("Connection");
+        let options = values.flat_map(|value| value.split(|&byte| byte == b','));
+        Hops(options.map(<[u8]>::trim_ascii).collect())
+    }
+
+    pub(super) fn has(&self, name: &[u8]) -> bool {
+        is_one_of(name, &HOP_BY_HOP) || self.names(name)
+    }
+
+    pub(super) fn names(&self, name: &[u8]) -> bool {
+        self.0.iter().any(|own| own.eq_ignore_ascii_case(name))
+    }
+}
+
+pub(super) fn is_one_of(name: &[u8], names: &[&str]) -> bool {
+    names
+        .iter()
+        .any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
+}
+
+/// Whether a field would become the same variable as one of `names`, in upstreams that turn fields
+/// into variables and do not distinguish hyphens and underscores.
+fn is_variable_of(name: &[u8], names: &[&str]) -> bool {
+    let same =
+        |(own, byte): (u8, &u8)| own.eq_ignore_ascii_case(byte) || (own == b'-' && *byte == b'_');
+    let mut names = names.iter();
+    names.any(|own| own.len() == name.len() && own.bytes().zip(name).all(same))
+}
+
+/// Whether a client asks to upgrade its connection to a WebSocket. Other upgrades are not passed
+/// on: a tunnel for another protocol (h2c) would bypass all rules.
+pub(super) fn wants_websocket(proxy_request: &ProxyRequest<'_>) -> bool {
+    let request = proxy_request.ctx.request;
+    request.method == Method::Get
+        && request.version == Version::Http11
+        && request.framing.is_none()
+        && request
+            .headers
+            .only("Upgrade")
+            .is_some_and(|value| value.eq_ignore_ascii_case(b"websocket"))
+        && Hops::of(&request.headers).names(b"upgrade")
+}
+
+/// Returns the fields that are passed on to any kind of upstream.
+pub(super) fn passed_fields<'a>(
+    proxy_request: &ProxyRequest<'a>,
+) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
+    let headers = &proxy_request.ctx.request.headers;
+    let (hops, trusts_client) = (Hops::of(headers), proxy_request.trusts_client);
+    headers.iter().filter(move |(name, _)| {
+        let is = |names: &[&str]| is_variable_of(name, names);
+        !(hops.has(name)
+            || is(&HOP_BY_HOP)
+            || is(&REPLACED)
+            || is(&OTHER_PATHS)
+            // CGI programs would read it as the variable HTTP_PROXY (CVE-2016-5385).
+            || is(&["Proxy"])
+            || (is(&FORWARDED) && !trusts_client))
+    })
+}
+
+/// Returns the fields that describe the client, in addition to those of a trusted proxy.
+pub(super) fn forwarded(proxy_request: &ProxyRequest<'_>) -> Vec<(&'static str, Vec<u8>)> {
+    let request = proxy_request.ctx.request;
+    let proto = if proxy_request.secure {
+        "https"
+    } else {
+        "http"
+    };
+    let known = |name: &str| proxy_request.trusts_client && request.headers.get(name).is_some();
+    let mut fields = Vec::new();
+    let node = match proxy_request.peer {
+        "-" => "unknown".to_owned(),
+        peer if peer.contains(':') => format!("\"[{peer}]\""),
+        peer => peer.to_owned(),
+    };
+    let mut forwarded = format!("for={node};proto={proto}").into_bytes();
+    if let Some(host) = request.host {
+        let _ = write!(forwarded, ";host=\"{host}\"");
+    }
+    fields.push(("Forwarded", forwarded));
+    if proxy_request.peer != "-" {
+        fields.push(("X-Forwarded-For", proxy_request.peer.as_bytes().to_vec()));
+    }
+    if !known("X-Forwarded-Proto") {
+        fields.push(("X-Forwarded-Proto", proto.as_bytes().to_vec()));
+    }
+    if let Some(host) = request.host.filter(|_| !known("X-Forwarded-Host")) {
+        fields.push(("X-Forwarded-Host", host.as_bytes().to_vec()));
+    }
+    fields
+}
+
+/// Appends the head of an HTTP/1.1 request.
+pub(super) fn push_head(out: &mut Vec<u8>, proxy_request: &ProxyRequest<'_>, target: &Target) {
+    let request = proxy_request.ctx.request;
+    out.extend_from_slice(request.method.as_str().as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(target.mount.upstream_path(proxy_request.path).as_bytes());
+    if let Some(query) = request.query {
+        out.push(b'?');
+        out.extend_from_slice(query.as_bytes());
+    }
+    out.extend_from_slice(b" HTTP/1.1\r\n");
+    push_field(out, b"Host", request.host.unwrap_or("localhost").as_bytes());
+    for (name, value) in passed_fields(proxy_request) {
+        push_field(out, name, value);
+    }
+    for (name, value) in forwarded(proxy_request) {
+        push_field(out, name.as_bytes(), &value);
+    }
+    let version = request.version.as_str().trim_start_matches("HTTP/");
+    push_field(out, b"Via", format!("{version} {VIA}").as_bytes());
+    match request.framing {
+        Framing::Length(length) => {
+            push_field(out, b"Content-Length", length.to_string().as_bytes())
+        }
+        Framing::Chunked => push_field(out, b"Transfer-Encoding", b"chunked"),
+        // Methods that usually have a body announce an empty one (RFC 9110, section 8.6).
+        Framing::None if matches!(request.method.as_str(), "POST" | "PUT" | "PATCH") => {
+            push_field(out, b"Content-Length", b"0");
+        }
+        Framing::None => {}
+    }
+    if proxy_request.websocket {
+        push_field(out, b"Connection", b"Upgrade");
+        push_field(out, b"Upgrade", b"websocket");
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends a field whose value was checked by the parser.
+pub(super) fn push_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Whether the request may be repeated (RFC 9110, section 9.2.2).
+pub(super) fn is_idempotent(method: &Method<'_>) -> bool {
+    matches!(
+        method,
+        Method::Get | Method::Head | Method::Options | Method::Put | Method::Delete
+    )
+}

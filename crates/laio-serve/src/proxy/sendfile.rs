@@ -1,0 +1,111 @@
+//! Files that an upstream names, for the server to send (`X-Sendfile`).
+
+use super::answer::{AnswerHead, NamedFile};
+use crate::files::contents::FileKind;
+use crate::files::uncached::open_uncached;
+use crate::messages::print;
+use crate::request::file_reply;
+use crate::request::pages;
+use crate::request::reply::{Body, Reply, RequestContext};
+use crate::request::variant::Variant;
+use crate::services::Services;
+use crate::site::{SendfileRoot, Site};
+use laio::ops::{Name, Open, Unlink};
+use laio_http::Status;
+use laio_rt::Descriptor;
+use rustix::fs::OFlags;
+use std::ffi::CString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Returns the root that contains a path, and the name below it.
+fn below<'a, 'p>(roots: &'a [SendfileRoot], path: &'p [u8]) -> Option<(&'a Site, &'p [u8])> {
+    let path = Path::new(std::ffi::OsStr::from_bytes(path));
+    let named = roots.iter().flat_map(|root| {
+        let rest = root
+            .paths
+            .iter()
+            .filter_map(|own| path.strip_prefix(own).ok());
+        rest.map(move |rest| (&root.site, rest.as_os_str().as_bytes()))
+    });
+    // Of nested roots, the inner one.
+    named
+        .filter(|(_, name)| !name.is_empty())
+        .min_by_key(|(_, name)| name.len())
+}
+
+/// Sends the file that an upstream has named, with ranges and conditions as for any other file.
+pub(super) async fn send_named(
+    services: &Services,
+    ctx: RequestContext<'_>,
+    out: &mut Vec<u8>,
+    upstream: &str,
+    answer_head: &AnswerHead,
+    file: &NamedFile,
+) -> Reply {
+    let path = String::from_utf8_lossy(&file.path);
+    let Some((site, name)) = below(&ctx.site.sendfile, &file.path) else {
+        print(format_args!(
+            "{upstream} named {path:?}, which is not below a --sendfile-root"
+        ));
+        return unavailable(services, ctx, out, Status::BAD_GATEWAY).await;
+    };
+    let opening = laio_rt::time::timeout(
+        services.limits.open_time,
+        open_uncached(&services.contexts, site, name),
+    );
+    let opened = match opening.await.unwrap_or_else(|late| Err(late.into())) {
+        Ok(FileKind::File(opened)) => opened,
+        found => {
+            let why = match found {
+                Ok(_) => "not a regular file".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            print(format_args!(
+                "cannot send {path:?}, named by {upstream}: {why}"
+            ));
+            return unavailable(services, ctx, out, Status::NOT_FOUND).await;
+        }
+    };
+    if file.temporary
+        && let Err(error) = remove(site, name).await
+    {
+        print(format_args!(
+            "cannot remove {path:?}, named by {upstream}: {error}"
+        ));
+    }
+    let ctx = RequestContext { site, ..ctx };
+    let start = out.len();
+    let reply = file_reply::file(services, ctx, out, name, Variant::Plain(opened)).await;
+    let mut head = out.split_off(start);
+    if !reply.status.is_error() {
+        answer_head.amend(&mut head, !matches!(reply.body, Body::Parts(..)));
+    }
+    out.append(&mut head);
+    reply
+}
+
+async fn unavailable(
+    services: &Services,
+    ctx: RequestContext<'_>,
+    out: &mut Vec<u8>,
+    status: Status,
+) -> Reply {
+    let detail = "The upstream server named a file that cannot be sent.";
+    pages::error(services, ctx, out, status, detail).await
+}
+
+/// Removes an opened file before it is sent, so that it is removed even if sending fails.
+async fn remove(site: &Site, name: &[u8]) -> io::Result<()> {
+    let (directory, file) = match name.iter().rposition(|&byte| byte == b'/') {
+        Some(slash) => (&name[..slash], &name[slash + 1..]),
+        None => (&b"."[..], name),
+    };
+    let flags = (OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC).bits() as i32;
+    let directory = Name::at(site.root.clone(), CString::new(directory)?);
+    // unlinkat cannot enforce that the name stays below the root, so open the directory first.
+    let directory = laio_rt::submit(Open::new(directory, flags).resolve(site.resolve)).await?;
+    let name = Name::at(Descriptor::from(directory), CString::new(file)?);
+    laio_rt::submit(Unlink::new(name)).await
+}

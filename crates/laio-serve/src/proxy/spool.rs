@@ -1,0 +1,175 @@
+//! Storing a request body of unknown length until it is complete. A FastCGI program gets the length
+//! before the body; without a length it reads no body.
+
+use super::proxy_request::Source;
+use crate::options::UpstreamLimits;
+use crate::upstream::error::UpstreamError;
+use crate::upstream::pool::{Pool, SpoolMemory};
+use crate::upstream::spool_files::create;
+use laio::ops::{Limit, ReadAt, WriteAt};
+use laio_http::Rejection;
+use laio_rt::Descriptor;
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// A complete request body.
+pub(super) struct Spool {
+    /// The whole body, or a buffer for chunks if there is a file.
+    memory: Vec<u8>,
+    file: Option<Descriptor>,
+    length: u64,
+    /// Bytes read so far.
+    taken: u64,
+    client_gone: Rc<dyn Fn() -> bool>,
+    /// Time limit for each read and write.
+    time: Duration,
+    /// Reserved memory of the worker's limit.
+    reserved: Option<SpoolMemory>,
+}
+
+impl Spool {
+    /// Receives a whole body: into memory while it is short, then into an unnamed file.
+    pub(super) async fn fill(
+        source: &mut impl Source,
+        pool: &Rc<Pool>,
+        limits: &UpstreamLimits,
+    ) -> Result<Spool, UpstreamError> {
+        let mut spool = Spool {
+            memory: Vec::new(),
+            file: None,
+            length: 0,
+            taken: 0,
+            client_gone: source.watch().into(),
+            time: limits.between_time,
+            reserved: limits.spool.is_none().then(|| SpoolMemory::new(pool)),
+        };
+        loop {
+            let last = source.next(&mut spool.memory).await?;
+            let overflows = spool.memory.len() > UpstreamLimits::CHUNK;
+            if overflows || (last && spool.file.is_some()) {
+                spool.store(limits).await?;
+            }
+            if last {
+                break;
+            }
+        }
+        if spool.file.is_none() {
+            spool.length = spool.memory.len() as u64;
+        }
+        Ok(spool)
+    }
+
+    /// Returns the length of the body.
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Appends the buffer to the file.
+    async fn store(&mut self, limits: &UpstreamLimits) -> Result<(), UpstreamError> {
+        let directory = limits.spool.as_deref();
+        let count = self.memory.len();
+        if let Some(reserved) = &mut self.reserved {
+            let whole = self.length + count as u64;
+            if whole > UpstreamLimits::SPOOLED {
+                return Err(UpstreamError::bad_body(Rejection::BodyTooLarge));
+            }
+            if !reserved.take(count as u64) {
+                let most = UpstreamLimits::SPOOLED;
+                return Err(UpstreamError::busy(format_args!(
+                    "{most} bytes of request bodies are already in memory; use --upstream-spool DIR to store bodies in files"
+                )));
+            }
+        }
+        let failed = |error: io::Error| {
+            let directory = directory.map_or("memory".into(), Path::to_string_lossy);
+            UpstreamError::busy(format_args!(
+                "cannot store the request body in {directory}: {error}"
+            ))
+        };
+        let file = match &self.file {
+            Some(file) => file.clone(),
+            None => {
+                let file = timed(self.time, create(directory)).await.map_err(failed)?;
+                self.file.insert(file).clone()
+            }
+        };
+        let chunk = std::mem::take(&mut self.memory);
+        let write = laio_rt::submit(WriteAt::new(file, chunk, self.length));
+        let (written, chunk) = timed(self.time, async { Ok(write.await) })
+            .await
+            .map_err(failed)?;
+        self.memory = chunk;
+        self.memory.clear();
+        match written {
+            Ok(written) if written == count => self.length += count as u64,
+            Ok(_) => return Err(failed(io::ErrorKind::WriteZero.into())),
+            Err(error) => return Err(failed(error)),
+        }
+        Ok(())
+    }
+
+    async fn read(&mut self, file: Descriptor, out: &mut Vec<u8>) -> io::Result<()> {
+        let before = out.len();
+        out.reserve(UpstreamLimits::CHUNK);
+        let buffer = Limit::new(std::mem::take(out), UpstreamLimits::CHUNK);
+        let read = laio_rt::submit(ReadAt::new(file, buffer, self.taken));
+        let (read, buffer) = timed(self.time, async { Ok(read.await) }).await?;
+        *out = buffer.into_inner();
+        match read? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => {
+                self.taken += (out.len() - before) as u64;
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Source for Spool {
+    async fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, UpstreamError> {
+        if self.is_done() {
+            return Ok(true);
+        }
+        match self.file.clone() {
+            Some(file) => {
+                let read = self.read(file, out).await;
+                read.map_err(|error| {
+                    UpstreamError::busy(format_args!(
+                        "cannot read the stored request body: {error}"
+                    ))
+                })?;
+            }
+            None => {
+                let chunk = &self.memory[self.taken as usize..]; // at most what is in memory
+                out.extend_from_slice(chunk);
+                self.taken = self.length;
+            }
+        }
+        Ok(self.is_done())
+    }
+
+    fn is_ready(&self) -> bool {
+        true
+    }
+
+    fn is_untouched(&self) -> bool {
+        self.taken == 0
+    }
+
+    fn is_done(&self) -> bool {
+        self.taken == self.length
+    }
+
+    fn watch(&self) -> Box<dyn Fn() -> bool> {
+        let client_gone = self.client_gone.clone();
+        Box::new(move || client_gone())
+    }
+}
+
+/// Limits the time of a disk access, so that an unresponsive disk does not hold a request forever.
+async fn timed<T>(time: Duration, done: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    let done = laio_rt::time::timeout(time, done).await;
+    done.unwrap_or_else(|late| Err(late.into()))
+}

@@ -1,0 +1,111 @@
+//! A tunnel for a WebSocket connection: copies bytes in both directions until both ends have closed
+//! or the idle timeout expires.
+
+use super::lease::Lease;
+use crate::io_contexts::IoContexts;
+use crate::net::stream::Stream;
+use crate::options::UpstreamLimits;
+use crate::request::send::send_all;
+use crate::services::Services;
+use crate::upstream::link::{Link, Transport, send};
+use laio_rt::future::{Either, join, race};
+use laio_rt::sync::Permit;
+use std::cell::Cell;
+use std::io;
+use std::time::{Duration, Instant};
+
+pub(crate) struct Tunnel {
+    link: Link,
+    limits: UpstreamLimits,
+    _permit: Permit,
+}
+
+impl Tunnel {
+    /// Creates a tunnel. Its connection no longer counts towards the pool's limit.
+    pub(super) fn new(lease: Lease, permit: Permit) -> Tunnel {
+        Tunnel {
+            link: lease.link,
+            limits: lease.limits,
+            _permit: permit,
+        }
+    }
+
+    /// Copies bytes in both directions; `input` holds the bytes received after the request. Returns
+    /// the number of bytes sent to the client.
+    pub(crate) async fn run(mut self, services: &Services, stream: &Stream, input: Vec<u8>) -> u64 {
+        let transport = self.link.transport();
+        let last_received = Cell::new(Instant::now());
+        let time = self.limits.tunnel_time;
+        let down = down(services, stream, &mut self.link, &last_received);
+        let up = up(
+            &services.contexts,
+            stream,
+            &transport,
+            input,
+            &last_received,
+            time,
+        );
+        let both = join(down, up);
+        match race(both, quiet(&last_received, time)).await {
+            Either::Left((bytes, _)) => bytes,
+            Either::Right(()) => 0,
+        }
+    }
+}
+
+/// Copies bytes from the upstream to the client.
+async fn down(
+    services: &Services,
+    stream: &Stream,
+    link: &mut Link,
+    last_received: &Cell<Instant>,
+) -> u64 {
+    let mut bytes = 0;
+    loop {
+        let out = std::mem::take(&mut link.input);
+        if !out.is_empty() {
+            bytes += out.len() as u64;
+            match send_all(services, stream, out).await {
+                Ok(emptied) => link.input = emptied,
+                Err(_) => break,
+            }
+        }
+        match link.receive(Duration::MAX).await {
+            Ok(0) | Err(_) => break,
+            Ok(_) => last_received.set(Instant::now()),
+        }
+    }
+    let _ = stream.finish().await;
+    bytes
+}
+
+/// Copies bytes from the client to the upstream.
+async fn up(
+    contexts: &IoContexts,
+    stream: &Stream,
+    transport: &Transport,
+    mut input: Vec<u8>,
+    last_received: &Cell<Instant>,
+    time: Duration,
+) -> io::Result<()> {
+    loop {
+        if !input.is_empty() {
+            input = send(transport, input, time).await?;
+        }
+        input.reserve(8192);
+        let (received, filled) = stream.receive(contexts, input).await;
+        input = filled;
+        match received {
+            Ok(0) | Err(_) => break,
+            Ok(_) => last_received.set(Instant::now()),
+        }
+    }
+    transport.finish().await
+}
+
+/// Waits until nothing was received for `time`.
+async fn quiet(last_received: &Cell<Instant>, time: Duration) {
+    while last_received.get().elapsed() < time {
+        laio_rt::time::sleep(time.saturating_sub(last_received.get().elapsed())).await;
+    }
+}

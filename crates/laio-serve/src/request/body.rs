@@ -1,0 +1,119 @@
+//! Sending the answer.
+
+use super::compress::next_chunk;
+use super::reply::Body;
+use super::resident::send_resident;
+use super::send::send_all;
+use super::transfer::{Corked, corks, send_by_kernel, transfer_descriptors};
+use crate::files::contents::Contents;
+use crate::files::read::read;
+use crate::net::stream::Stream;
+use crate::options::Limits;
+use crate::services::Services;
+use laio_http::{ByteRange, Multipart};
+use std::io;
+
+/// Sends `out` and then the body, and returns the emptied buffer. The head is sent together
+/// with the first bytes of the file.
+///
+/// # Errors
+/// Returns the errors of reading and sending. `UnexpectedEof` if the file has become shorter than
+/// the announced length: the connection must end, so that the client notices the truncation.
+pub(crate) async fn send(
+    services: &Services,
+    stream: &Stream,
+    out: Vec<u8>,
+    body: Body,
+) -> io::Result<Vec<u8>> {
+    let with_file = matches!(body, Body::File(..) | Body::Parts(..));
+    let corks = corks(services) && with_file;
+    let _corked = stream.plain().filter(|_| corks).and_then(Corked::new);
+    match body {
+        Body::Nothing => send_all(services, stream, out).await,
+        Body::File(contents, range) => {
+            let out = send_range(services, stream, out, &contents, range).await?;
+            send_all(services, stream, out).await
+        }
+        Body::Parts(contents, parts) => send_parts(services, stream, out, &contents, &parts).await,
+        Body::Gzip(mut gzip) => {
+            let (mut out, framed) = (out, !stream.is_http2_stream());
+            loop {
+                let last = next_chunk(services, &mut gzip, &mut out, framed).await?;
+                out = send_all(services, stream, out).await?;
+                if last {
+                    return Ok(out);
+                }
+            }
+        }
+    }
+}
+
+/// Sends `out` and a range of a file; leaves the last bytes unsent in `out`.
+async fn send_range(
+    services: &Services,
+    stream: &Stream,
+    mut out: Vec<u8>,
+    contents: &Contents,
+    range: ByteRange,
+) -> io::Result<Vec<u8>> {
+    if range.len() > Limits::SENDFILE_BYTES_BEFORE_YIELD {
+        // The first chunk is long, and many requests may start at once.
+        laio_rt::give_way().await;
+    }
+    if let Some(ends) = transfer_descriptors(services, stream, contents) {
+        return send_by_kernel(services, stream, ends, out, range).await;
+    }
+    let (mut offset, mut sent) = (range.start, 0);
+    while offset < range.end {
+        let left = ByteRange {
+            start: offset,
+            end: range.end,
+        };
+        let (buffer, mut count) = send_resident(services, stream, out, contents, left).await?;
+        out = buffer;
+        if count == 0 {
+            let chunk = (services.chunk as u64 - offset % services.chunk as u64).min(left.len());
+            if out.len() > services.chunk {
+                out = send_all(services, stream, out).await?;
+            }
+            let before = out.len();
+            out.reserve_exact(chunk as usize);
+            out = read(
+                &services.contexts,
+                &services.limits,
+                contents,
+                out,
+                chunk as usize,
+                offset,
+            )
+            .await?;
+            count = (out.len() - before) as u64;
+            contents.was_read(offset, offset + count);
+            if count < left.len() {
+                out = send_all(services, stream, out).await?;
+            }
+        }
+        offset += count;
+        sent += count;
+        if sent >= Limits::BYTES_BEFORE_YIELD && offset < range.end {
+            sent = 0;
+            laio_rt::give_way().await;
+        }
+    }
+    Ok(out)
+}
+
+async fn send_parts(
+    services: &Services,
+    stream: &Stream,
+    mut out: Vec<u8>,
+    contents: &Contents,
+    parts: &Multipart,
+) -> io::Result<Vec<u8>> {
+    for (number, &range) in parts.ranges().iter().enumerate() {
+        parts.push_head(number, &mut out);
+        out = send_range(services, stream, out, contents, range).await?;
+    }
+    parts.push_end(&mut out);
+    send_all(services, stream, out).await
+}

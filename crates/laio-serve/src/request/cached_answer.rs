@@ -1,0 +1,43 @@
+//! The answer to the most common request: a whole cached file, without conditions or
+//! authentication. The result is that of [`crate::request::answer::answer`], without a step that could block.
+
+use super::file_reply::{finish_whole, has_conditions};
+use super::reply::{Reply, RequestContext};
+use crate::files::resolve::{enter, resolve};
+use crate::observe::{self, Stage};
+use crate::services::Services;
+use laio_http::{Method, Status};
+
+/// Writes the head, and the body if it is short, to `out`. Returns none without side effects if
+/// the request needs [`crate::request::answer::answer`].
+pub(crate) fn answer_from_cache(
+    services: &Services,
+    ctx: RequestContext<'_>,
+    out: &mut Vec<u8>,
+    name: &mut Vec<u8>,
+) -> Option<Reply> {
+    let (request, site) = (ctx.request, ctx.site);
+    let cache = services.cache.as_ref()?;
+    let simple = matches!(request.method, Method::Get | Method::Head)
+        && site.users.is_none()
+        && site.precompressed.is_empty()
+        && !site.compress
+        && !has_conditions(request);
+    if !simple {
+        return None;
+    }
+    let begun = observe::begin();
+    let resolved = resolve(site, request.path.as_ref().ok()?, name).ok()?;
+    let moved = site.redirects.of(name, resolved.directory, request.query);
+    if moved.is_some() {
+        return None;
+    }
+    if resolved.directory {
+        enter(name, site.index.first()?.as_bytes());
+    }
+    let opened = cache.get(site.number, name)?;
+    let fields = opened.fields.as_ref()?.get()?;
+    observe::end(Stage::Resolve, begun);
+    let head = ctx.head(out, Status::OK).again(fields);
+    Some(finish_whole(ctx, head, &opened))
+}

@@ -1,0 +1,258 @@
+//! The answer with a file: status, head, and the part of the file that is sent.
+
+use super::compress::Gzip;
+use super::pages;
+use super::reply::{Body, Reply, RequestContext};
+use super::variant::Variant;
+use crate::files::contents::{Contents, Opened};
+use crate::options::Limits;
+use crate::services::Services;
+use laio_http::{
+    ByteRange, Coding, ContentType, ETag, HttpDate, Multipart, Outcome, RangeLimits, Ranges,
+    Request, ResponseHead, Status, Validators, conditional, date,
+};
+
+/// Answers with a file: 200, 206, 304, 412 or 416.
+pub(crate) async fn file(
+    services: &Services,
+    ctx: RequestContext<'_>,
+    out: &mut Vec<u8>,
+    name: &[u8],
+    variant: Variant,
+) -> Reply {
+    if let Variant::Plain(opened) = &variant
+        && let Some(fields) = opened.fields.as_ref().and_then(|fields| fields.get())
+        && !has_conditions(ctx.request)
+    {
+        let head = ctx.head(out, Status::OK).again(fields);
+        return finish_whole(ctx, head, opened);
+    }
+    let plain = matches!(variant, Variant::Plain(_));
+    let (opened, coding, permit) = match variant {
+        Variant::Plain(opened) => (opened, Coding::Identity, None),
+        Variant::Precompressed(opened, coding) => (opened, coding, None),
+        Variant::Compressing(opened, permit) => (opened, Coding::Gzip, Some(permit)),
+    };
+    let representation = present(ctx, name, &opened, coding, permit.is_some());
+    let validators = Validators {
+        etag: Some(&representation.etag),
+        modified: Some(representation.last_modified),
+        now: ctx.second,
+    };
+    let size = opened.status.size();
+    let range = match conditional::evaluate(ctx.request, &validators) {
+        Outcome::NotModified => {
+            ctx.finish(representation.head(ctx, out, Status::NOT_MODIFIED));
+            return Reply::bare(Status::NOT_MODIFIED);
+        }
+        Outcome::PreconditionFailed => {
+            let detail = "The file does not match the conditions of the request.";
+            return pages::error(services, ctx, out, Status::PRECONDITION_FAILED, detail).await;
+        }
+        Outcome::Proceed {
+            range_applies: true,
+        } => ranges(services, ctx.request, size),
+        Outcome::Proceed {
+            range_applies: false,
+        } => Ranges::None,
+    };
+    if let Some(permit) = permit {
+        let head = representation.head(ctx, out, Status::OK);
+        let head = head.content_type(ContentType::of_path(name));
+        ctx.finish(head.header("Transfer-Encoding", b"chunked"));
+        let mut reply = Reply::bare(Status::OK);
+        if ctx.sends() {
+            reply.body = Body::Gzip(Box::new(Gzip::new(opened.contents, size, permit)));
+            reply.length = size;
+        }
+        return reply;
+    }
+    match range {
+        Ranges::Unsatisfiable => pages::unsatisfiable(services, ctx, out, size).await,
+        Ranges::None => whole(ctx, out, &representation, &opened, plain),
+        Ranges::Single(range) => part(ctx, out, &representation, opened, range),
+        Ranges::Multiple(set) => {
+            let content_type = ContentType::of_path(name);
+            let random = services.random.next();
+            let parts = Multipart::new(set, size, content_type, random);
+            several(ctx, out, &representation, opened, parts)
+        }
+    }
+}
+
+fn ranges(services: &Services, request: &Request<'_>, size: u64) -> Ranges {
+    let limits = RangeLimits {
+        count: services.limits.ranges,
+        gap: Limits::RANGE_GAP,
+    };
+    let value = request.headers.only("Range");
+    value.map_or(Ranges::None, |value| {
+        Ranges::parse_within(value, size, &limits)
+    })
+}
+
+/// A file with the metadata of its answer.
+struct Representation<'a> {
+    name: &'a [u8],
+    etag: ETag,
+    last_modified: i64,
+    coding: Coding,
+    varies: bool,
+}
+
+impl Representation<'_> {
+    /// Begins a head with the fields that 200, 206 and 304 share (RFC 9110, section 15.4.5).
+    fn head<'v>(
+        &self,
+        ctx: RequestContext<'_>,
+        out: &'v mut Vec<u8>,
+        status: Status,
+    ) -> ResponseHead<'v> {
+        self.fields(ctx, ctx.head(out, status), status)
+    }
+
+    fn fields<'v>(
+        &self,
+        ctx: RequestContext<'_>,
+        head: ResponseHead<'v>,
+        status: Status,
+    ) -> ResponseHead<'v> {
+        let mut head = head.etag(&self.etag);
+        if let Some(date) = HttpDate::from_unix(self.last_modified) {
+            head = head.last_modified(&date);
+        }
+        if self.varies {
+            head = head.vary("Accept-Encoding");
+        }
+        if self.coding != Coding::Identity && status != Status::NOT_MODIFIED {
+            head = head.content_encoding(self.coding.name());
+        }
+        ctx.site.fields.add(head, self.name)
+    }
+}
+
+fn present<'a>(
+    ctx: RequestContext<'_>,
+    name: &'a [u8],
+    opened: &Opened,
+    coding: Coding,
+    compressing: bool,
+) -> Representation<'a> {
+    let status = &opened.status;
+    let modified = status.modified();
+    let etag = ETag::of_file(
+        status.inode(),
+        status.size(),
+        modified.seconds,
+        modified.nanoseconds,
+    );
+    // The compressed form has the same meaning as the file but not the same bytes.
+    let etag = if compressing { etag.weak() } else { etag };
+    Representation {
+        name,
+        etag: etag.settled(modified.seconds, ctx.second),
+        last_modified: date::last_modified(modified.seconds, ctx.second),
+        coding,
+        varies: ctx.site.compress || !ctx.site.precompressed.is_empty(),
+    }
+}
+
+fn whole(
+    ctx: RequestContext<'_>,
+    out: &mut Vec<u8>,
+    representation: &Representation<'_>,
+    opened: &Opened,
+    plain: bool,
+) -> Reply {
+    let head = ctx.head(out, Status::OK);
+    let start = head.written().len();
+    let head = representation.fields(ctx, head, Status::OK).accept_ranges();
+    let head = head
+        .content_type(ContentType::of_path(representation.name))
+        .content_length(opened.status.size());
+    // A weak entity tag may become a strong one later, so it is not stored.
+    if plain
+        && !representation.etag.is_weak()
+        && let Some(fields) = &opened.fields
+    {
+        let _ = fields.set(head.written()[start..].into());
+    }
+    finish_whole(ctx, head, opened)
+}
+
+/// Completes the answer with a whole file; only the end of the head is missing.
+pub(crate) fn finish_whole(
+    ctx: RequestContext<'_>,
+    head: ResponseHead<'_>,
+    opened: &Opened,
+) -> Reply {
+    let out = ctx.finish(head);
+    let size = opened.status.size();
+    let length = if ctx.sends() { size } else { 0 };
+    let reply = Reply {
+        length,
+        ..Reply::bare(Status::OK)
+    };
+    match &opened.contents {
+        Contents::Memory(bytes) => {
+            if ctx.sends() {
+                out.extend_from_slice(bytes);
+            }
+            reply
+        }
+        contents => {
+            let range = ByteRange {
+                start: 0,
+                end: size,
+            };
+            reply.with_file(contents.clone(), range)
+        }
+    }
+}
+
+/// Whether the request has conditional or range fields, so that its answer depends on more than the
+/// file.
+pub(crate) fn has_conditions(request: &Request<'_>) -> bool {
+    request.headers.iter().any(|(name, _)| {
+        let conditional = name
+            .get(..3)
+            .is_some_and(|start| start.eq_ignore_ascii_case(b"if-"));
+        conditional || name.eq_ignore_ascii_case(b"range")
+    })
+}
+
+fn part(
+    ctx: RequestContext<'_>,
+    out: &mut Vec<u8>,
+    representation: &Representation<'_>,
+    opened: Opened,
+    range: ByteRange,
+) -> Reply {
+    let status = Status::PARTIAL_CONTENT;
+    let head = representation.head(ctx, out, status).accept_ranges();
+    let head = head.content_range(range, opened.status.size());
+    let content_type = ContentType::of_path(representation.name);
+    let reply = ctx.with_length(head, status, content_type, range.len());
+    reply.with_file(opened.contents, range)
+}
+
+fn several(
+    ctx: RequestContext<'_>,
+    out: &mut Vec<u8>,
+    representation: &Representation<'_>,
+    opened: Opened,
+    parts: Multipart,
+) -> Reply {
+    let status = Status::PARTIAL_CONTENT;
+    let mut content_type = Vec::new();
+    parts.push_content_type(&mut content_type);
+    let head = representation.head(ctx, out, status).accept_ranges();
+    let head = head.header("Content-Type", &content_type);
+    ctx.finish(head.content_length(parts.content_length()));
+    let mut reply = Reply::bare(status);
+    if ctx.sends() {
+        reply.length = parts.content_length();
+        reply.body = Body::Parts(opened.contents, Box::new(parts));
+    }
+    reply
+}

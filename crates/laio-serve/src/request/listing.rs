@@ -1,0 +1,185 @@
+//! Directory listings, as HTML and as JSON.
+
+mod html;
+mod json;
+
+use super::pages;
+use super::reply::{Reply, RequestContext};
+use crate::files::resolve::enter;
+use crate::files::uncached::open_below;
+use crate::io_contexts::IoContexts;
+use crate::options::IoStep;
+use crate::services::Services;
+use crate::site::Site;
+use laio::ops::{FileType, Name, ReadDir, StatFile, StatPath};
+use laio_http::{ContentType, Status, prefers};
+use laio_rt::Descriptor;
+use rustix::fs::OFlags;
+use std::ffi::CString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+
+/// An entry of a listing.
+pub(crate) struct Entry {
+    name: Vec<u8>,
+    directory: bool,
+    size: u64,
+    /// Seconds since 1970.
+    modified: i64,
+}
+
+/// The entries of a directory.
+pub(crate) struct Listing {
+    /// Sorted by name, directories first.
+    entries: Vec<Entry>,
+    /// The directory has more entries than the limit.
+    truncated: bool,
+}
+
+/// Answers with a directory listing: JSON if the client prefers it to HTML or asks for `?json`.
+pub(crate) async fn listing(
+    services: &Services,
+    ctx: RequestContext<'_>,
+    out: &mut Vec<u8>,
+    name: &[u8],
+    directory: Descriptor,
+) -> Reply {
+    let ctx = RequestContext {
+        varies_by_accept: true,
+        ..ctx
+    };
+    let listed = list(services, ctx, name, directory);
+    let listed = laio_rt::time::timeout(services.limits.open_time, listed).await;
+    let (status, detail) = match listed {
+        Ok(Ok(listing)) => return listing.reply(ctx, out, name),
+        Ok(Err(_)) => (
+            Status::INTERNAL_SERVER_ERROR,
+            "The directory could not be read.",
+        ),
+        // An entry may be a link into a file system whose server does not respond.
+        Err(_) => (
+            Status::SERVICE_UNAVAILABLE,
+            "The directory takes too long to read; try again.",
+        ),
+    };
+    pages::error(services, ctx, out, status, detail).await
+}
+
+async fn list(
+    services: &Services,
+    ctx: RequestContext<'_>,
+    inside: &[u8],
+    directory: Descriptor,
+) -> io::Result<Listing> {
+    let most = services.limits.listing_entries;
+    let mut listing = Listing {
+        entries: Vec::new(),
+        truncated: false,
+    };
+    let mut buffer = Vec::with_capacity(ReadDir::<Descriptor>::ROOM);
+    loop {
+        let read = ReadDir::with_buffer(directory.clone(), buffer);
+        let entries = services.contexts.submit(IoStep::Open, read).await?;
+        if entries.is_empty() || listing.truncated {
+            break;
+        }
+        for entry in entries.iter() {
+            let name = entry.name().as_bytes();
+            if name.starts_with(b".") && !ctx.site.serves_dotfiles {
+                continue;
+            }
+            if listing.entries.len() == most {
+                listing.truncated = true;
+                break;
+            }
+            let known = entry.file_type();
+            let entry = stat_entry(
+                &services.contexts,
+                ctx.site,
+                inside,
+                &directory,
+                name,
+                known,
+            )
+            .await;
+            listing.entries.extend(entry);
+        }
+        buffer = entries.into_buffer();
+    }
+    listing.entries.sort_unstable_by(|one, other| {
+        (!one.directory, &one.name).cmp(&(!other.directory, &other.name))
+    });
+    Ok(listing)
+}
+
+impl Listing {
+    fn reply(&self, ctx: RequestContext<'_>, out: &mut Vec<u8>, name: &[u8]) -> Reply {
+        let headers = &ctx.request.headers;
+        let json =
+            ctx.request.query == Some("json") || prefers(headers, "application/json", "text/html");
+        let mut page = Vec::new();
+        let content_type = if json {
+            json::write(self, &mut page);
+            ContentType::JSON
+        } else {
+            html::write(self, name, &mut page);
+            ContentType::HTML
+        };
+        let head = ctx.head(out, Status::OK);
+        // A glob such as /docs/** matches the directory itself too.
+        let head = ctx.site.fields.add(head, &[name, b"/"].concat());
+        let reply = ctx.with_length(head, Status::OK, content_type, page.len() as u64);
+        if reply.length > 0 {
+            out.extend_from_slice(&page);
+        }
+        reply
+    }
+}
+
+/// Returns the entry as a request for it would find it. Returns none for entries that are not
+/// served: special files, and links that lead to special files, to nothing, or where the site does
+/// not allow links to lead.
+async fn stat_entry(
+    contexts: &IoContexts,
+    site: &Site,
+    inside: &[u8],
+    directory: &Descriptor,
+    name: &[u8],
+    known: FileType,
+) -> Option<Entry> {
+    if !matches!(
+        known,
+        FileType::Regular | FileType::Directory | FileType::Unknown | FileType::Symlink
+    ) {
+        return None;
+    }
+    let path = Name::at(directory.clone(), CString::new(name).ok()?);
+    let status = contexts.submit(IoStep::Stat, StatPath::new(path).no_follow());
+    let mut status = status.await.ok()?;
+    if status.is_symlink() {
+        status = target_of(contexts, site, inside, name).await.ok()?;
+    }
+    let shown = status.is_file() || status.is_dir();
+    shown.then(|| Entry {
+        name: name.to_vec(),
+        directory: status.is_dir(),
+        size: if status.is_file() { status.size() } else { 0 },
+        modified: status.modified().seconds,
+    })
+}
+
+/// Returns the metadata of a link's target, resolved by the rules of the site. `O_PATH` opens no
+/// device or FIFO.
+async fn target_of(
+    contexts: &IoContexts,
+    site: &Site,
+    inside: &[u8],
+    name: &[u8],
+) -> io::Result<laio::ops::FileStatus> {
+    let mut path = inside.to_vec();
+    enter(&mut path, name);
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let target = open_below(contexts, site, &path, flags, site.resolve).await?;
+    let target = Descriptor::from(target);
+    contexts.submit(IoStep::Stat, StatFile::new(target)).await
+}

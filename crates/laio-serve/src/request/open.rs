@@ -1,0 +1,60 @@
+//! Opening the file of a name: from the cache, or below the root of a site.
+
+use crate::files::contents::{FileKind, Opened};
+use crate::files::fill::cached;
+use crate::files::uncached::open_uncached;
+use crate::options::{IoStep, Limits};
+use crate::resource_exhaustion;
+use crate::services::Services;
+use crate::site::Site;
+use std::io;
+
+/// Opens a name relative to the root of a site; an empty name is the root. Neither `..` nor,
+/// unless the site follows links, a symbolic link can lead out of the root.
+///
+/// # Errors
+/// Returns the errors of opening. `TimedOut` when it takes too long; the open then finishes in
+/// the background, and its result is dropped.
+pub(crate) async fn open(services: &Services, site: &Site, name: &[u8]) -> io::Result<FileKind> {
+    for _ in 0..Limits::EVICTION_TRIES {
+        match try_open(services, site, name).await {
+            Err(error) if services.slots.evict_for_descriptor(&error).await => {}
+            found => return found,
+        }
+    }
+    try_open(services, site, name).await
+}
+
+async fn try_open(services: &Services, site: &Site, name: &[u8]) -> io::Result<FileKind> {
+    let Services {
+        contexts, limits, ..
+    } = services;
+    let opening = async {
+        let _permit = contexts.permit(IoStep::Open).await;
+        if let Some(cache) = &services.cache
+            && let Some(found) = cached(cache, contexts, limits, site, name).await?
+        {
+            return Ok(found);
+        }
+        open_uncached(contexts, site, name).await
+    };
+    match laio_rt::time::timeout(limits.open_time, opening).await {
+        Ok(found) => found.inspect_err(|error| {
+            if resource_exhaustion::is_resource_exhaustion(error) {
+                services
+                    .exhaustion_warning
+                    .warn("files cannot be opened", error);
+            }
+        }),
+        Err(_) => Err(io::ErrorKind::TimedOut.into()),
+    }
+}
+
+/// Opens a file of the site's configuration, such as an error page. Returns none if it cannot
+/// be opened.
+pub(crate) async fn open_file(services: &Services, site: &Site, name: &[u8]) -> Option<Opened> {
+    match open(services, site, name).await {
+        Ok(FileKind::File(opened)) => Some(opened),
+        _ => None,
+    }
+}

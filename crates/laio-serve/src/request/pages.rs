@@ -1,0 +1,188 @@
+//! Answers with error pages, redirects and OPTIONS.
+
+use super::reply::{Reply, RequestContext};
+use crate::head;
+use crate::request::open::open_file;
+use crate::services::Services;
+use crate::site::auth::Users;
+use crate::site::cors;
+use laio_http::response::error_body;
+use laio_http::{ByteRange, ContentType, HttpDate, ResponseHead, Status, Version, path};
+
+/// The methods that files allow.
+const ALLOW: &str = "GET, HEAD, OPTIONS";
+
+/// Seconds after which a client may retry when the server has reached a limit.
+const RETRY_AFTER: &[u8] = b"1";
+
+/// Answers with an error page: the site's own, if it has one.
+pub(crate) async fn error(
+    services: &Services,
+    ctx: RequestContext<'_>,
+    out: &mut Vec<u8>,
+    status: Status,
+    detail: &str,
+) -> Reply {
+    error_with(services, ctx, out, status, detail, |head| match status {
+        Status::METHOD_NOT_ALLOWED => head.allow(ALLOW),
+        Status::SERVICE_UNAVAILABLE => head.header("Retry-After", RETRY_AFTER),
+        _ => head,
+    })
+    .await
+}
+
+pub(crate) async fn unsatisfiable(
+    services: &Services,
+    ctx: RequestContext<'_>,
+    out: &mut Vec<u8>,
+    size: u64,
+) -> Reply {
+    let (status, detail) = (Status::RANGE_NOT_SATISFIABLE, "The file has no such bytes.");
+    error_with(services, ctx, out, status, detail, |head| {
+        head.content_range_unsatisfied(size)
+    })
+    .await
+}
+
+/// Answers 401 with a challenge for name and password.
+pub(crate) async fn unauthorized(
+    services: &Services,
+    ctx: RequestContext<'_>,
+    out: &mut Vec<u8>,
+    users: &Users,
+) -> Reply {
+    let challenge = format!("Basic realm=\"{}\", charset=\"UTF-8\"", users.realm);
+    let (status, detail) = (
+        Status::UNAUTHORIZED,
+        "This page needs a name and a password.",
+    );
+    error_with(services, ctx, out, status, detail, |head| {
+        head.header("WWW-Authenticate", challenge.as_bytes())
+    })
+    .await
+}
+
+async fn error_with(
+    services: &Services,
+    ctx: RequestContext<'_>,
+    out: &mut Vec<u8>,
+    status: Status,
+    detail: &str,
+    more: impl FnOnce(ResponseHead<'_>) -> ResponseHead<'_>,
+) -> Reply {
+    let own = ctx.site.error_pages.iter().find(|(own, _)| *own == status);
+    if let Some((_, name)) = own
+        && let Some(opened) = open_file(services, ctx.site, name).await
+    {
+        let size = opened.status.size();
+        let head = more(ctx.head(out, status));
+        let reply = ctx.with_length(head, status, ContentType::of_path(name), size);
+        let range = ByteRange {
+            start: 0,
+            end: size,
+        };
+        return reply.with_file(opened.contents, range);
+    }
+    let page = page(status, detail);
+    let head = more(ctx.head(out, status));
+    with_page(ctx, head, status, &page).into_reply(out, &page)
+}
+
+/// Redirects a directory name without a slash to the name with one.
+pub(crate) fn to_directory(ctx: RequestContext<'_>, out: &mut Vec<u8>, name: &[u8]) -> Reply {
+    let mut location = Vec::new();
+    path::encode(name, true, ctx.request.query, &mut location);
+    moved(ctx, out, Status::MOVED_PERMANENTLY, name, &location)
+}
+
+/// Answers with a redirect.
+pub(crate) fn moved(
+    ctx: RequestContext<'_>,
+    out: &mut Vec<u8>,
+    status: Status,
+    name: &[u8],
+    location: &[u8],
+) -> Reply {
+    let page = page(status, "This is at another address now.");
+    let head = ctx.head(out, status).location(location);
+    let head = ctx.site.fields.add(head, name);
+    with_page(ctx, head, status, &page).into_reply(out, &page)
+}
+
+/// Answers an OPTIONS request.
+pub(crate) fn options(ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Reply {
+    let head = ctx.head(out, Status::NO_CONTENT).allow(ALLOW);
+    let head = match &ctx.site.cors {
+        Some(cors) if cors::is_preflight(ctx.request) => cors.add_permission(head),
+        _ => head,
+    };
+    ctx.finish(head);
+    Reply::bare(Status::NO_CONTENT)
+}
+
+/// Answers input that is not a valid request; the connection ends afterwards.
+pub(crate) fn malformed_request(
+    out: &mut Vec<u8>,
+    date: &HttpDate,
+    status: Status,
+    detail: &str,
+) -> Reply {
+    let page = page(status, detail);
+    head::begin(out, status, date)
+        .content_type(ContentType::HTML)
+        .content_length(page.len() as u64)
+        .connection(Version::Http11, false)
+        .finish();
+    out.extend_from_slice(&page);
+    Reply {
+        length: page.len() as u64,
+        ..Reply::bare(status)
+    }
+}
+
+/// Answers a plain HTTP request on a TLS port. The text is plain, because the client may be a
+/// terminal.
+pub(crate) fn plain_http_on_tls_port(out: &mut Vec<u8>, date: &HttpDate) -> Reply {
+    let (status, text) = (
+        Status::BAD_REQUEST,
+        "400 Bad Request: this port accepts encrypted connections only (TLS), and the request was not encrypted.\n\
+         Use https:// instead of http://.\n",
+    );
+    head::begin(out, status, date)
+        .content_type(ContentType::TEXT)
+        .content_length(text.len() as u64)
+        .connection(Version::Http11, false)
+        .finish();
+    out.extend_from_slice(text.as_bytes());
+    Reply {
+        length: text.len() as u64,
+        ..Reply::bare(status)
+    }
+}
+
+/// A reply whose page is appended after the head, which borrows the buffer until then.
+struct WithPage(Reply);
+
+impl WithPage {
+    fn into_reply(self, out: &mut Vec<u8>, page: &[u8]) -> Reply {
+        if self.0.length > 0 {
+            out.extend_from_slice(page);
+        }
+        self.0
+    }
+}
+
+fn with_page(
+    ctx: RequestContext<'_>,
+    head: ResponseHead<'_>,
+    status: Status,
+    page: &[u8],
+) -> WithPage {
+    WithPage(ctx.with_length(head, status, ContentType::HTML, page.len() as u64))
+}
+
+fn page(status: Status, detail: &str) -> Vec<u8> {
+    let mut page = Vec::new();
+    error_body(&mut page, status, detail);
+    page
+}

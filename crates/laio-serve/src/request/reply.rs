@@ -1,0 +1,101 @@
+//! A request in progress, and its answer: a [`Reply`] is an answer that is decided and not yet sent.
+
+use super::compress::Gzip;
+use crate::files::contents::Contents;
+use crate::head;
+use crate::site::Site;
+use laio_http::{
+    ByteRange, ContentType, HttpDate, Method, Multipart, Request, ResponseHead, Status,
+};
+
+/// An answer. The output buffer holds its head and perhaps a page; `body` follows that.
+pub(crate) struct Reply {
+    pub(crate) status: Status,
+    pub(crate) body: Body,
+    /// The length of the body, for the log: in the output buffer or read from a file.
+    pub(crate) length: u64,
+}
+
+/// The part of an answer that follows the output buffer.
+pub(crate) enum Body {
+    Nothing,
+    File(Contents, ByteRange),
+    /// Several ranges, each with a header of its own.
+    Parts(Contents, Box<Multipart>),
+    /// Of unknown length, sent in chunks.
+    Gzip(Box<Gzip>),
+}
+
+/// A request, and the other inputs of its answer.
+#[derive(Clone, Copy)]
+pub(crate) struct RequestContext<'a> {
+    pub(crate) request: &'a Request<'a>,
+    pub(crate) site: &'a Site,
+    pub(crate) date: &'a HttpDate,
+    pub(crate) second: i64,
+    pub(crate) keep_alive: bool,
+    /// The answer depends on the `Accept` field.
+    pub(crate) varies_by_accept: bool,
+}
+
+impl RequestContext<'_> {
+    /// Begins a head with the fields common to all answers.
+    pub(crate) fn head<'v>(&self, out: &'v mut Vec<u8>, status: Status) -> ResponseHead<'v> {
+        let mut head = head::begin(out, status, self.date);
+        if self.varies_by_accept {
+            head = head.vary("Accept");
+        }
+        match &self.site.cors {
+            Some(cors) => cors.add(head, self.request),
+            None => head,
+        }
+    }
+
+    /// Ends a head with the fields common to all answers.
+    pub(crate) fn finish<'v>(&self, head: ResponseHead<'v>) -> &'v mut Vec<u8> {
+        head.connection(self.request.version, self.keep_alive)
+            .finish()
+    }
+
+    /// Finishes a head for a body of `length` bytes. The caller sends the body, unless the method
+    /// is HEAD.
+    pub(crate) fn with_length(
+        &self,
+        head: ResponseHead<'_>,
+        status: Status,
+        content_type: ContentType,
+        length: u64,
+    ) -> Reply {
+        self.finish(head.content_type(content_type).content_length(length));
+        let length = if self.sends() { length } else { 0 };
+        Reply {
+            status,
+            body: Body::Nothing,
+            length,
+        }
+    }
+
+    /// Whether the answer may have a body.
+    pub(crate) fn sends(&self) -> bool {
+        self.request.method != Method::Head
+    }
+}
+
+impl Reply {
+    /// Returns an answer without a body.
+    pub(crate) fn bare(status: Status) -> Reply {
+        Reply {
+            status,
+            body: Body::Nothing,
+            length: 0,
+        }
+    }
+
+    /// Sets the body to a range of a file, if the answer has a body.
+    pub(crate) fn with_file(mut self, contents: Contents, range: ByteRange) -> Reply {
+        if self.length > 0 {
+            self.body = Body::File(contents, range);
+        }
+        self
+    }
+}

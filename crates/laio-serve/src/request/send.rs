@@ -1,0 +1,95 @@
+//! Sending whole buffers within the time limits.
+
+use super::send_deadline::{SendDeadline, time_to_send};
+use crate::net::stream::Stream;
+use crate::observe::{self, Stage};
+use crate::options::IoStep;
+use crate::services::Services;
+use laio::ops::{Part, Send};
+use laio_rt::Descriptor;
+use rustix::net::SendFlags;
+use std::io;
+
+/// Sends a whole buffer within the time limits, and returns it empty.
+pub(crate) async fn send_all(
+    services: &Services,
+    stream: &Stream,
+    out: Vec<u8>,
+) -> io::Result<Vec<u8>> {
+    if services.contexts.sends_by_readiness
+        && let Some(socket) = stream.plain()
+    {
+        return send_by_readiness(services, socket, out).await;
+    }
+    let length = out.len();
+    sent(services, length, stream.send(&services.contexts, out)).await
+}
+
+/// Sends a buffer that is followed by more data at once (`MSG_MORE`), so that the kernel can
+/// merge both.
+pub(crate) async fn send_before(
+    services: &Services,
+    stream: &Stream,
+    out: Vec<u8>,
+) -> io::Result<Vec<u8>> {
+    let length = out.len();
+    sent(services, length, stream.send_more(&services.contexts, out)).await
+}
+
+/// Awaits a send within its time limit, and returns the buffer empty.
+pub(crate) async fn sent(
+    services: &Services,
+    length: usize,
+    sent: impl Future<Output = (io::Result<usize>, Vec<u8>)>,
+) -> io::Result<Vec<u8>> {
+    let begun = observe::begin();
+    let sent = laio_rt::time::timeout(time_to_send(services, length), sent).await;
+    observe::end(Stage::Send, begun);
+    match sent {
+        // With the back end sync, the socket's own timeout ended the send.
+        Ok((Ok(count), _)) if count < length => Err(io::ErrorKind::TimedOut.into()),
+        Ok((Ok(_), mut out)) => {
+            out.clear();
+            Ok(out)
+        }
+        Ok((Err(error), _)) => Err(error),
+        Err(_) => Err(io::ErrorKind::TimedOut.into()),
+    }
+}
+
+/// Sends a whole buffer without occupying a helper while the client is slow.
+async fn send_by_readiness(
+    services: &Services,
+    socket: &Descriptor,
+    mut out: Vec<u8>,
+) -> io::Result<Vec<u8>> {
+    let deadline = SendDeadline::new(services);
+    let begun = observe::begin();
+    let mut done = 0;
+    while done < out.len() {
+        let part = Part::new(out, done..);
+        let dontwait = SendFlags::DONTWAIT.bits() as i32;
+        let send = Send::new(socket.clone(), part).flags(dontwait);
+        let permit = services.contexts.permit(IoStep::Send).await;
+        let (result, part) = services.contexts.submit(IoStep::Send, send).await;
+        drop(permit);
+        out = part.into_inner();
+        match result {
+            Ok(count) => {
+                done += count;
+                deadline.add_sent(count as u64);
+            }
+            Err(error) if would_block(&error) => {
+                deadline.wait_until_writable(services, socket).await?
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    observe::end(Stage::Send, begun);
+    out.clear();
+    Ok(out)
+}
+
+pub(super) fn would_block(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock
+}

@@ -1,0 +1,121 @@
+//! Chooses the form of a file for a client: plain, a precompressed file, or compressed while it is
+//! sent.
+
+use crate::files::contents::Opened;
+use crate::options::Limits;
+use crate::request::open::open_file;
+use crate::request::reply::RequestContext;
+use crate::services::Services;
+use laio_http::{Coding, ContentType, Method, Version};
+use laio_rt::sync::Permit;
+
+/// The chosen form of a file.
+pub(crate) enum Variant {
+    Plain(Opened),
+    /// A precompressed file.
+    Precompressed(Opened, Coding),
+    /// Compressed while it is sent; the permit limits how many are.
+    Compressing(Opened, Permit),
+}
+
+pub(crate) async fn variant(
+    services: &Services,
+    ctx: RequestContext<'_>,
+    name: &[u8],
+    plain: Opened,
+) -> Variant {
+    if !ctx.site.precompressed.is_empty()
+        && let Some((opened, coding)) = sidecar(services, ctx, name, &plain).await
+    {
+        return Variant::Precompressed(opened, coding);
+    }
+    match permit_to_compress(services, ctx, name, &plain) {
+        Some(permit) => Variant::Compressing(plain, permit),
+        None => Variant::Plain(plain),
+    }
+}
+
+/// Opens the precompressed file that the client prefers. One older than the plain file is
+/// ignored, because its contents may be outdated.
+async fn sidecar(
+    services: &Services,
+    ctx: RequestContext<'_>,
+    name: &[u8],
+    plain: &Opened,
+) -> Option<(Opened, Coding)> {
+    let mut left = ctx.site.precompressed.clone();
+    let mut sidecar_name = Vec::new();
+    loop {
+        let coding = Coding::negotiate(&ctx.request.headers, &left);
+        if coding == Coding::Identity {
+            return None;
+        }
+        left.retain(|&other| other != coding);
+        sidecar_name.clear();
+        sidecar_name.extend_from_slice(name);
+        sidecar_name.extend_from_slice(coding.suffix().as_bytes());
+        if let Some(opened) = open_file(services, ctx.site, &sidecar_name).await
+            && age(&opened) >= age(plain)
+        {
+            return Some((opened, coding));
+        }
+    }
+}
+
+fn permit_to_compress(
+    services: &Services,
+    ctx: RequestContext<'_>,
+    name: &[u8],
+    plain: &Opened,
+) -> Option<Permit> {
+    let (request, size) = (ctx.request, plain.status.size());
+    // Ranges refer to the plain file, and HTTP/1.0 needs a known length.
+    let fits = ctx.site.compress
+        && request.version == Version::Http11
+        && matches!(request.method, Method::Get | Method::Head)
+        && request.headers.get("Range").is_none()
+        && (Limits::COMPRESS_FROM..=services.limits.compress_bytes).contains(&size)
+        && is_compressible(ContentType::of_path(name))
+        && Coding::negotiate(&request.headers, &[Coding::Gzip]) == Coding::Gzip;
+    fits.then(|| services.compressions.try_acquire()).flatten()
+}
+
+fn age(opened: &Opened) -> (i64, u32) {
+    let modified = opened.status.modified();
+    (modified.seconds, modified.nanoseconds)
+}
+
+/// Whether the content type is text or compresses like text.
+pub(crate) fn is_compressible(content_type: ContentType) -> bool {
+    let essence = content_type.essence;
+    essence.starts_with("text/")
+        || essence.ends_with("+xml")
+        || essence.ends_with("+json")
+        || matches!(
+            essence,
+            "application/json"
+                | "application/javascript"
+                | "application/xml"
+                | "application/wasm"
+                | "application/x-sh"
+                | "application/rtf"
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_worth_compressing() {
+        let worth = |name: &str| is_compressible(ContentType::of_path(name.as_bytes()));
+        for name in [
+            "a.html", "a.css", "a.js", "a.svg", "a.json", "a.xml", "a.wasm", "a.txt",
+        ] {
+            assert!(worth(name), "{name}");
+        }
+        for name in ["a.png", "a.gz", "a.mp4", "a.woff2", "a", "a.zip"] {
+            assert!(!worth(name), "{name}");
+        }
+    }
+}

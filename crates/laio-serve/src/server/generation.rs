@@ -1,0 +1,232 @@
+//! A generation of workers: those started together with the same options.
+
+use super::sandbox;
+use crate::addresses::Addresses;
+use crate::cpu_pool::CpuPool;
+use crate::idle_eviction::ConnectionSlots;
+use crate::io_contexts::{ContextPlan, IoContexts};
+use crate::log::LogFile;
+use crate::messages::print;
+use crate::net::listen::Share;
+use crate::net::tls::{Sessions, Tls};
+use crate::options::Options;
+use crate::site::CompiledSites;
+use crate::stop::Level;
+use crate::worker::{self, GenerationState, Served};
+use laio::BackendKind;
+use laio_rt::Runtime;
+use std::any::Any;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// Workers that serve, or that finish their connections.
+pub(crate) struct Generation {
+    pub(crate) number: u64,
+    pub(crate) options: Arc<Options>,
+    pub(crate) shared: GenerationState,
+    pub(crate) workers: Vec<WorkerSlot>,
+    /// A description of the back end.
+    pub(crate) backend: String,
+    kind: BackendKind,
+    on_end: OnEnd,
+}
+
+/// State that each generation passes to the next.
+#[derive(Clone)]
+pub(crate) struct ServerState {
+    pub(crate) addresses: Arc<Addresses>,
+    pub(crate) slots: Arc<ConnectionSlots>,
+    pub(crate) sessions: Sessions,
+}
+
+impl ServerState {
+    /// Creates the state of the first generation.
+    ///
+    /// # Errors
+    /// Like [`Sessions::new`].
+    pub(crate) fn new() -> io::Result<ServerState> {
+        Ok(ServerState {
+            addresses: Arc::default(),
+            slots: Arc::default(),
+            sessions: Sessions::new()?,
+        })
+    }
+}
+
+/// The thread of a worker.
+pub(crate) struct WorkerSlot {
+    pub(crate) thread: Option<JoinHandle<()>>,
+    pub(crate) started: Instant,
+}
+
+/// The report of a worker that has ended.
+pub(crate) struct WorkerEnded {
+    pub(crate) generation: u64,
+    pub(crate) worker: usize,
+    pub(crate) outcome: Result<Served, String>,
+}
+
+/// What a worker's thread calls at its end.
+pub(crate) type OnEnd = Arc<dyn Fn(WorkerEnded) + Send + Sync>;
+
+impl Generation {
+    /// Starts a worker for each set of sockets. When this returns, all of them accept connections,
+    /// or none runs.
+    ///
+    /// # Errors
+    /// Says what was tried and on what: a root that is not a directory, a log that cannot be
+    /// opened, a back end that is not available.
+    pub(crate) fn start(
+        number: u64,
+        options: Options,
+        kind: BackendKind,
+        sockets: &[Vec<Share>],
+        server_state: ServerState,
+        on_end: OnEnd,
+    ) -> io::Result<Generation> {
+        // With sync each worker thread runs its own computations.
+        let threads = match kind {
+            BackendKind::Sync => 0,
+            _ => std::thread::available_parallelism().map_or(1, usize::from),
+        };
+        let shared = GenerationState {
+            sites: Arc::new(CompiledSites::new(&options)?),
+            addresses: server_state.addresses,
+            slots: server_state.slots,
+            cpu_pool: Arc::new(CpuPool::new(threads)),
+            log: LogFile::open(&options.log)?,
+            stop: Arc::default(),
+            tls: Tls::new(
+                &options,
+                options.http2(kind).is_some(),
+                server_state.sessions,
+            )?
+            .map(Arc::new),
+        };
+        let mut generation = Generation {
+            number,
+            options: Arc::new(options),
+            shared,
+            workers: Vec::new(),
+            backend: String::new(),
+            kind,
+            on_end,
+        };
+        for socket in sockets {
+            match generation.start_worker(generation.workers.len(), socket) {
+                Ok(slot) => generation.workers.push(slot),
+                Err(error) => {
+                    generation.shared.stop.raise(Level::Cut);
+                    generation.join();
+                    return Err(error);
+                }
+            }
+        }
+        Ok(generation)
+    }
+
+    /// Starts a worker in place of one that has ended.
+    ///
+    /// # Errors
+    /// Like [`Generation::start`].
+    pub(crate) fn restart(&mut self, worker: usize, sockets: &[Share]) -> io::Result<()> {
+        self.workers[worker] = self.start_worker(worker, sockets)?;
+        Ok(())
+    }
+
+    fn start_worker(&mut self, worker: usize, sockets: &[Share]) -> io::Result<WorkerSlot> {
+        let clones = sockets.iter().map(Share::try_clone);
+        let listeners = clones.collect::<io::Result<Vec<_>>>()?;
+        let (report, reported) = channel();
+        let (shared, options) = (self.shared.clone(), self.options.clone());
+        let (on_end, generation, kind) = (self.on_end.clone(), self.number, self.kind);
+        let thread = std::thread::Builder::new().name(format!("laio-serve-{worker}"));
+        let thread = thread.spawn(move || {
+            let served = catch_unwind(AssertUnwindSafe(|| {
+                let (runtime, contexts) = set_up(kind, &options, worker == 0, &report)?;
+                worker::run(runtime, contexts, &options, shared, listeners)
+            }));
+            let outcome = match served {
+                Ok(served) => served.map_err(|error| error.to_string()),
+                Err(panic) => Err(format!("the worker panicked: {}", message(&*panic))),
+            };
+            let ended = WorkerEnded {
+                generation,
+                worker,
+                outcome,
+            };
+            on_end(ended);
+        })?;
+        match reported.recv() {
+            Ok(Ok(backend)) => self.backend = backend,
+            Ok(Err(error)) => return Err(error),
+            Err(_) => return Err(io::Error::other("a worker ended before it started serving")),
+        }
+        Ok(WorkerSlot {
+            thread: Some(thread),
+            started: Instant::now(),
+        })
+    }
+
+    /// Returns the number of workers that have not ended.
+    pub(crate) fn running(&self) -> usize {
+        self.workers
+            .iter()
+            .filter(|slot| slot.thread.is_some())
+            .count()
+    }
+
+    /// Waits until all workers have ended.
+    fn join(&mut self) {
+        for slot in &mut self.workers {
+            if let Some(thread) = slot.thread.take() {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+/// Creates a worker's runtime on its own thread, and reports the back end or the error.
+fn set_up(
+    kind: BackendKind,
+    options: &Options,
+    first: bool,
+    report: &Sender<io::Result<String>>,
+) -> io::Result<(Runtime, IoContexts)> {
+    let sandboxed = sandbox::apply(options, kind).inspect(|missing| {
+        // Print warnings once: the other workers have the same ones.
+        if first {
+            missing.iter().for_each(print);
+        }
+    });
+    let plan = sandboxed.and_then(|_| ContextPlan::new(options, kind));
+    match plan.and_then(|plan| plan.create(options)) {
+        Ok((runtime, contexts)) => {
+            let _ = report.send(Ok(runtime.with_context(describe)));
+            Ok((runtime, contexts))
+        }
+        Err(error) => {
+            let _ = report.send(Err(io::Error::new(error.kind(), error.to_string())));
+            Err(error)
+        }
+    }
+}
+
+fn describe(context: &mut laio::Context) -> String {
+    let kind = context.backend();
+    match (kind, context.has_ring()) {
+        (BackendKind::Lazy, true) => "lazy, with io_uring".to_owned(),
+        (BackendKind::Lazy, false) => "lazy, with epoll and helper threads".to_owned(),
+        _ => kind.to_string(),
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&'static str>().copied();
+    let owned = panic.downcast_ref::<String>().map(String::as_str);
+    text.or(owned).unwrap_or("without a message")
+}

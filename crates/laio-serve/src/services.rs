@@ -1,0 +1,67 @@
+//! What the steps of a request need from their worker.
+
+use crate::buffers::BufferPool;
+use crate::cpu_pool::CpuPool;
+use crate::files::cache::Cache;
+use crate::idle_eviction::ConnectionSlots;
+use crate::io_contexts::IoContexts;
+use crate::log::Log;
+use crate::options::{Io, Limits};
+use crate::resource_exhaustion::ExhaustionWarning;
+use crate::site::Sites;
+use crate::site::auth::PasswordChecks;
+use crate::transfer_pools::Pools;
+use laio_http::{DateCache, HttpDate};
+use laio_rt::sync::Semaphore;
+use std::cell::{Cell, RefCell};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+/// The services of a worker. A step takes those that it needs; the fields do not know each other.
+pub(crate) struct Services {
+    pub(crate) sites: Sites,
+    pub(crate) limits: Limits,
+    pub(crate) contexts: IoContexts,
+    pub(crate) cache: Option<Cache>,
+    pub(crate) log: Log,
+    pub(crate) buffer_pool: BufferPool,
+    /// How bodies are sent.
+    pub(crate) io: Io,
+    /// Bytes of a file read or sent at a time.
+    pub(crate) chunk: usize,
+    pub(crate) pools: Pools,
+    pub(crate) password_checks: PasswordChecks,
+    pub(crate) compressions: Semaphore,
+    pub(crate) cpu_pool: Arc<CpuPool>,
+    pub(crate) slots: Arc<ConnectionSlots>,
+    pub(crate) exhaustion_warning: ExhaustionWarning,
+    pub(crate) clock: Clock,
+    pub(crate) random: Random,
+}
+
+/// The date of answers.
+#[derive(Default)]
+pub(crate) struct Clock(RefCell<DateCache>);
+
+impl Clock {
+    /// Returns the date of an answer, and its second.
+    pub(crate) fn now(&self) -> (HttpDate, i64) {
+        let mut clock = self.0.borrow_mut();
+        let date = *clock.now();
+        (date, clock.second())
+    }
+}
+
+/// A source of unpredictable numbers.
+#[derive(Default)]
+pub(crate) struct Random {
+    state: RandomState,
+    count: Cell<u64>,
+}
+
+impl Random {
+    pub(crate) fn next(&self) -> u64 {
+        self.count.set(self.count.get() + 1);
+        self.state.hash_one(self.count.get())
+    }
+}

@@ -1,0 +1,293 @@
+//! Access control: basic authentication (RFC 7617) with bcrypt password hashes.
+
+use crate::cpu_pool::CpuPool;
+use crate::options::{Auth, Limits};
+use laio_http::{Guard, Mount, Request, RequestPath};
+use laio_rt::sync::Semaphore;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, Read};
+use std::sync::Arc;
+
+/// The resource that a request asks for, as guards compare it.
+#[derive(Clone, Copy)]
+pub(crate) enum Resource<'a> {
+    /// The file or directory of a path.
+    File(&'a RequestPath<'a>),
+    /// A file by its name below the root, such as an index.
+    Name(&'a [u8]),
+    /// The resource of an HTTP upstream for a path.
+    Upstream(&'a RequestPath<'a>),
+    /// The resource of a FastCGI program for a path.
+    Program(&'a RequestPath<'a>, &'a Mount),
+}
+
+/// The result of checking access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Granted,
+    /// The client must send credentials.
+    Denied,
+    /// Too many password checks are running.
+    Busy,
+}
+
+/// Checks passwords for the connections of a worker.
+pub(crate) struct PasswordChecks {
+    cache: PasswordCache,
+    /// Limits the checks that run at the same time.
+    permits: Semaphore,
+    cpu_pool: Arc<CpuPool>,
+}
+
+impl PasswordChecks {
+    pub(crate) fn new(most: usize, cpu_pool: Arc<CpuPool>) -> PasswordChecks {
+        PasswordChecks {
+            cache: PasswordCache::default(),
+            permits: Semaphore::new(most),
+            cpu_pool,
+        }
+    }
+
+    /// Checks the credentials of a request. A bcrypt check takes a good part of a second by design,
+    /// so the CPU pool runs it, and a correct password is checked only once.
+    pub(crate) async fn check(
+        &self,
+        users: &Users,
+        request: &Request<'_>,
+        resource: Resource<'_>,
+    ) -> Access {
+        if !users.is_guarded(resource) {
+            return Access::Granted;
+        }
+        let Some(credentials) = request.headers.only("Authorization").and_then(credentials) else {
+            return Access::Denied;
+        };
+        let seal = self.cache.seal(users, &credentials);
+        if self.cache.contains(seal) {
+            return Access::Granted;
+        }
+        let Some(_permit) = self.permits.try_acquire() else {
+            return Access::Busy;
+        };
+        let hash = users.hash_of(&credentials.name);
+        let check = move || {
+            let (hash, known) = hash;
+            // An unknown name takes as long as a known one, so that timing does not reveal names.
+            known & bcrypt::verify(&credentials.password, &hash).unwrap_or(false)
+        };
+        match self.cpu_pool.run(check).await {
+            Some(true) => {
+                self.cache.add(seal);
+                Access::Granted
+            }
+            Some(false) | None => Access::Denied,
+        }
+    }
+}
+
+/// The users of a site.
+pub(crate) struct Users {
+    pub(crate) realm: String,
+    hashes: HashMap<Vec<u8>, Arc<str>>,
+    /// Checked instead of the hash of an unknown name.
+    decoy: Arc<str>,
+    /// None guards every path.
+    paths: Option<Guard>,
+    number: u64,
+}
+
+impl Users {
+    /// Reads the file of users.
+    ///
+    /// # Errors
+    /// Names the file that cannot be read, or the line that is malformed.
+    pub(crate) fn read(auth: &Auth) -> io::Result<Users> {
+        let file = auth.users.display();
+        let explain = |error: io::Error| {
+            io::Error::new(
+                error.kind(),
+                format!("cannot read the users in {file}: {error}"),
+            )
+        };
+        let mut text = String::new();
+        let opened = std::fs::File::open(&auth.users).map_err(explain)?;
+        opened
+            .take(Limits::AUTH_FILE)
+            .read_to_string(&mut text)
+            .map_err(explain)?;
+        let mut hashes = HashMap::new();
+        for (number, line) in (1..).zip(text.lines()) {
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let (name, hash) = entry(line).map_err(|why| {
+                io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    format!("{file}, line {number}: {why}"),
+                )
+            })?;
+            hashes.insert(name.as_bytes().to_vec(), Arc::from(hash));
+        }
+        let Some(decoy) = hashes.values().next().cloned() else {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("{file} contains no users: add one with `htpasswd -B {file} NAME`"),
+            ));
+        };
+        if auth
+            .realm
+            .bytes()
+            .any(|byte| byte == b'"' || byte == b'\\' || byte.is_ascii_control())
+        {
+            let text = "the realm contains a quote, backslash or control character";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        let paths = match &auth.paths[..] {
+            [] => None,
+            paths => {
+                let guard = Guard::new(paths.iter().map(String::as_str));
+                Some(guard.map_err(|bad| io::Error::new(io::ErrorKind::InvalidInput, bad))?)
+            }
+        };
+        Ok(Users {
+            realm: auth.realm.clone(),
+            hashes,
+            decoy,
+            paths,
+            number: RandomState::new().hash_one(0),
+        })
+    }
+
+    /// Whether any reading of the resource's path is guarded.
+    fn is_guarded(&self, resource: Resource<'_>) -> bool {
+        let Some(paths) = &self.paths else {
+            return true;
+        };
+        match resource {
+            Resource::File(path) => paths.guards_file(path),
+            Resource::Name(name) => paths.guards_name(name),
+            Resource::Upstream(path) => paths.guards_upstream(path),
+            Resource::Program(path, mount) => paths.guards_program(path, mount),
+        }
+    }
+
+    fn hash_of(&self, name: &[u8]) -> (Arc<str>, bool) {
+        match self.hashes.get(name) {
+            Some(hash) => (hash.clone(), true),
+            None => (self.decoy.clone(), false),
+        }
+    }
+}
+
+/// Returns the name and the hash of a line.
+fn entry(line: &str) -> Result<(&str, &str), String> {
+    let (name, hash) = line.split_once(':').ok_or("the line is not name:hash")?;
+    let cost = ["$2y$", "$2b$", "$2a$"].iter().find_map(|kind| {
+        hash.strip_prefix(kind)?
+            .split('$')
+            .next()?
+            .parse::<u32>()
+            .ok()
+    });
+    match cost {
+        _ if name.is_empty() => Err("the name is empty".to_owned()),
+        None => Err("the hash is not a bcrypt hash: create one with `htpasswd -B`".to_owned()),
+        Some(cost) if cost > Limits::AUTH_COST => {
+            let most = Limits::AUTH_COST;
+            Err(format!(
+                "the cost {cost} makes checks too slow: use at most {most}"
+            ))
+        }
+        Some(_) if hash.len() != 60 => Err("the hash is too short".to_owned()),
+        Some(_) => Ok((name, hash)),
+    }
+}
+
+struct Credentials {
+    name: Vec<u8>,
+    password: Vec<u8>,
+}
+
+/// Parses the name and password of an `Authorization` field.
+fn credentials(value: &[u8]) -> Option<Credentials> {
+    use base64::Engine;
+    let (scheme, token) = value.split_at_checked(6)?;
+    if !scheme.eq_ignore_ascii_case(b"Basic ") {
+        return None;
+    }
+    let engine = base64::engine::general_purpose::STANDARD;
+    let mut name = engine.decode(token.trim_ascii()).ok()?;
+    let colon = name.iter().position(|&byte| byte == b':')?;
+    let password = name.split_off(colon + 1);
+    name.pop();
+    Some(Credentials { name, password })
+}
+
+/// Correct credentials of earlier requests, stored as keyed hashes that do not reveal them.
+#[derive(Default)]
+struct PasswordCache {
+    keys: [RandomState; 2],
+    seals: RefCell<HashSet<u128>>,
+}
+
+impl PasswordCache {
+    fn seal(&self, users: &Users, credentials: &Credentials) -> u128 {
+        let text = (users.number, &credentials.name, &credentials.password);
+        let [high, low] = [0, 1].map(|half| u128::from(self.keys[half].hash_one(text)));
+        high << 64 | low
+    }
+
+    fn contains(&self, seal: u128) -> bool {
+        self.seals.borrow().contains(&seal)
+    }
+
+    fn add(&self, seal: u128) {
+        let mut seals = self.seals.borrow_mut();
+        if seals.len() >= Limits::AUTH_REMEMBERED {
+            seals.clear();
+        }
+        seals.insert(seal);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HASH: &str = "$2y$04$abcdefghijklmnopqrstuuABCDEFGHIJKLMNOPQRSTUVWXYZ01234";
+
+    #[test]
+    fn lines_of_users() {
+        assert_eq!(entry(&format!("ann:{HASH}")), Ok(("ann", HASH)));
+        for bad in [
+            "ann".to_owned(),
+            "ann:secret".to_owned(),
+            "ann:$apr1$x$y".to_owned(),
+            format!(":{HASH}"),
+            format!("ann:{}", &HASH[..50]),
+            format!("ann:{}", HASH.replace("$04$", "$20$")),
+        ] {
+            assert!(entry(&bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn fields_with_credentials() {
+        let read = |value: &[u8]| credentials(value).map(|c| (c.name, c.password));
+        let ann = Some((b"ann".to_vec(), b"a:b".to_vec()));
+        assert_eq!(read(b"Basic YW5uOmE6Yg=="), ann);
+        assert_eq!(read(b"basic  YW5uOmE6Yg=="), ann);
+        for bad in [
+            &b""[..],
+            b"Basic",
+            b"Basic !",
+            b"Bearer YW5uOmE6Yg==",
+            b"Basic YW5u",
+        ] {
+            assert_eq!(read(bad), None);
+        }
+    }
+}
