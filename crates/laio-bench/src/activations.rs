@@ -29,7 +29,7 @@ const INLINE: [&str; 4] = ["getpid", "pread4k", "stat", "pwrite4k"];
 fn strategies() -> Vec<(&'static str, Options)> {
     let carried = |detector| {
         let options = settled(BackendKind::Activations);
-        options.pure(true).detector(detector).carriers(512)
+        options.carry_streams(true).detector(detector).carriers(512)
     };
     vec![
         ("activations, perf", carried(Detector::Perf)),

@@ -12,7 +12,7 @@ use crate::error::{Error, While};
 use crate::machine::Machine;
 use crate::text::{Align, columns};
 use laio::ops::{Limit, ReadAt, WriteAt};
-use laio::{BackPressure, Context, Operation, Options, Submitted, Ticket};
+use laio::{BackPressure, Context, Operation, Options, Outcome, Ticket};
 use serde::Serialize;
 use std::fs::File;
 use std::io;
@@ -217,7 +217,7 @@ fn compare(
 }
 
 /// Operations of one kind in flight, and the order in which they completed.
-struct Flight<O> {
+struct Flight<O: Operation> {
     tickets: Vec<Option<Ticket<O>>>,
     sequence: Vec<usize>,
 }
@@ -233,13 +233,13 @@ impl<O: Operation> Flight<O> {
     /// Starts an operation; returns its output if it completed inline.
     fn start(&mut self, context: &mut Context, operation: O) -> Option<O::Output> {
         let index = self.tickets.len();
-        match context.submit(operation, index as u64) {
-            Submitted::Done(output) => {
+        match context.submit_with(operation, index as u64) {
+            Outcome::Done(output) => {
                 self.tickets.push(None);
                 self.sequence.push(index);
                 Some(output)
             }
-            Submitted::Pending(ticket) => {
+            Outcome::Pending(ticket) => {
                 self.tickets.push(Some(ticket));
                 None
             }

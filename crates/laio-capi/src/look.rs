@@ -226,16 +226,17 @@ pub unsafe extern "C" fn laio_call_stats(
 pub unsafe extern "C" fn laio_info(context: *mut laio_context, info: *mut laio_info) -> c_int {
     with(context, |context| {
         let engine = &context.engine;
-        let limits = engine.limits();
+        let about = engine.info();
+        let limits = about.limits();
         let flag = |on, flag| if on { flag } else { 0 };
         let filled = laio_info {
             size: 0,
-            flags: flag(engine.has_ring(), INFO_RING)
-                | flag(engine.can_try_reads(), INFO_NOWAIT)
-                | flag(engine.can_try_opens(), INFO_RESOLVE_CACHED)
-                | flag(engine.detector() == Some(Detector::Perf), INFO_PERF)
-                | flag(engine.detector() == Some(Detector::Idle), INFO_IDLE),
-            backend: backend_name(engine.backend()).as_ptr(),
+            flags: flag(about.has_ring(), INFO_RING)
+                | flag(about.can_try_reads(), INFO_NOWAIT)
+                | flag(about.can_try_opens(), INFO_RESOLVE_CACHED)
+                | flag(about.detector() == Some(Detector::Perf), INFO_PERF)
+                | flag(about.detector() == Some(Detector::Idle), INFO_IDLE),
+            backend: backend_name(about.backend()).as_ptr(),
             operations: limits.operations,
             helpers: limits.helpers,
             ring_entries: limits.ring_entries,
@@ -244,10 +245,10 @@ pub unsafe extern "C" fn laio_info(context: *mut laio_context, info: *mut laio_i
                 budget => budget,
             },
             pending: engine.pending() as u32,
-            helper_threads: engine.helper_threads() as u32,
-            memory: engine.memory() as u64,
+            helper_threads: about.helper_threads() as u32,
+            memory: about.memory() as u64,
             carriers: limits.carriers,
-            carrier_threads: engine.carriers() as u32,
+            carrier_threads: about.carriers() as u32,
             waiting_helpers: limits.waiting_helpers,
             reserved: 0,
         };

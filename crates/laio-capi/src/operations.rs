@@ -5,7 +5,7 @@ use crate::completion::{from_pointer, laio_completion};
 use crate::ret::{IntoC, failed};
 use crate::sized::{self, Sized32};
 use crate::thread::{LOCAL, laio_context, with};
-use laio::{Call, Errno, Outcome, StatusWord};
+use laio::{Call, Errno, Outcome, PollOptions, StatusWord};
 use libc::{c_int, c_long, c_void, timespec};
 use std::ptr::{NonNull, null_mut};
 use std::time::Duration;
@@ -154,7 +154,14 @@ pub(crate) unsafe fn poll(
             unsafe { completions.add(count).write(completion.into()) };
             count += 1;
         };
-        context.engine.poll_interruptibly(timeout, most, deliver)?;
+        context.engine.poll_with(
+            PollOptions {
+                timeout,
+                most,
+                interruptible: true,
+            },
+            deliver,
+        )?;
         Ok(count as c_int)
     })
 }

@@ -110,10 +110,10 @@ pub(crate) unsafe fn read(options: *const laio_options) -> Result<Options, Errno
         } else {
             BackPressure::Fail
         })
-        .without_ring(has(WITHOUT_RING))
+        .ring(!has(WITHOUT_RING))
         .trust_names(has(TRUST_NAMES))
-        .pure(has(PURE))
-        .aio_blocking(has(AIO_BLOCKING))
+        .carry_streams(has(PURE))
+        .allow_blocking_aio(has(AIO_BLOCKING))
         .settled_rights(has(SETTLED_RIGHTS))
         .inject(Inject {
             force_inline: has(INJECT_INLINE),

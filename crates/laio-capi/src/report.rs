@@ -11,14 +11,15 @@ pub(crate) fn report(context: &Context) -> String {
 }
 
 fn write_report(page: &mut String, context: &Context) -> std::fmt::Result {
-    let (stats, limits) = (context.stats(), context.limits());
-    let ring = if context.has_ring() {
+    let (stats, info) = (context.stats(), context.info());
+    let limits = info.limits();
+    let ring = if info.has_ring() {
         " with io_uring"
     } else {
         ""
     };
     writeln!(page, "laio {}", env!("CARGO_PKG_VERSION"))?;
-    writeln!(page, "back end      {}{ring}", context.backend())?;
+    writeln!(page, "back end      {}{ring}", info.backend())?;
     writeln!(
         page,
         "operations    {} pending, {} at most, limit {}",
@@ -29,7 +30,7 @@ fn write_report(page: &mut String, context: &Context) -> std::fmt::Result {
     writeln!(
         page,
         "helpers       {} now, limit {}, and {} for calls that may wait",
-        context.helper_threads(),
+        info.helper_threads(),
         limits.helpers,
         limits.waiting_helpers
     )?;
@@ -48,11 +49,11 @@ fn write_report(page: &mut String, context: &Context) -> std::fmt::Result {
         "waited        {} sleeps, {} submissions to the ring",
         stats.sleeps, stats.submissions
     )?;
-    if let Some(detector) = context.detector() {
+    if let Some(detector) = info.detector() {
         writeln!(
             page,
             "carriers      {} now, limit {}; {} hand-offs noticed by {detector}, {} false wakeups",
-            context.carriers(),
+            info.carriers(),
             limits.carriers,
             stats.handoffs,
             stats.false_wakeups
@@ -76,7 +77,7 @@ fn write_report(page: &mut String, context: &Context) -> std::fmt::Result {
     for (name, counts) in stats.calls() {
         row(page, name, counts)?;
     }
-    let used: Vec<_> = context
+    let used: Vec<_> = info
         .mounts()
         .filter(|mount| mount.counts.total() > 0)
         .collect();

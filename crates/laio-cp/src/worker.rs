@@ -11,7 +11,7 @@ use crate::session::Session;
 use crate::storage_class::StorageClass;
 use crate::{entry, plan, walk};
 use laio::ops::Open;
-use laio::{BackendKind, Context, Operation, Submitted};
+use laio::{BackendKind, Context, Operation, Outcome};
 use laio_rt::{JoinHandle, Runtime, Submission, submit};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -251,9 +251,9 @@ impl Worker {
             return laio_rt::now(operation);
         };
         let mut context = blocking.borrow_mut();
-        match context.submit(operation, 0) {
-            Submitted::Done(output) => output,
-            Submitted::Pending(mut ticket) => loop {
+        match context.submit(operation) {
+            Outcome::Done(output) => output,
+            Outcome::Pending(mut ticket) => loop {
                 // The `sync` back end never returns `Pending`, but handle it.
                 let mut completions = Vec::new();
                 if let Err(error) = context.poll(&mut completions, None) {

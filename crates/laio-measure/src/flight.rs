@@ -2,7 +2,7 @@
 
 use crate::{Caller, Direct, Plain, Subject, Via, expect, leaked_buffer, word};
 use io_uring::{IoUring, opcode, types};
-use laio::{BackendKind, Call, Context, Errno, Outcome};
+use laio::{BackendKind, Call, Context, Errno, Outcome, PollOptions};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::os::fd::OwnedFd;
 use std::time::Instant;
@@ -35,7 +35,7 @@ impl Flight for Context {
     }
 
     fn reap(&mut self, take: Take<'_>) -> Result<usize, Errno> {
-        let count = self.poll_each(None, usize::MAX, |completion| {
+        let count = self.poll_with(PollOptions::default(), |completion| {
             take(completion.user_data, completion.result);
         })?;
         match count {
@@ -405,7 +405,7 @@ impl Subject for ManyPipes {
             Via::Plain => self.run_by(Plain, count),
             Via::Direct => self.run_by(Direct, count),
             // It would block before the first byte is written.
-            Via::Context(context) if context.backend() == BackendKind::Sync => {
+            Via::Context(context) if context.info().backend() == BackendKind::Sync => {
                 self.run_by(&mut **context, count)
             }
             Via::Context(context) => self.run_in_flight(*context, count),

@@ -1,7 +1,7 @@
 //! Timed calls that block: how long each takes until the caller continues, and until it completes.
 
 use crate::{expect, leaked_buffer, word};
-use laio::{Call, Context, Errno, Outcome};
+use laio::{Call, Context, Errno, Outcome, PollOptions};
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::OwnedFd;
 use std::time::Instant;
@@ -61,7 +61,7 @@ impl BlockingReads {
         let mut left = self.events.len();
         let mut failed = Ok(());
         while left > 0 {
-            left -= context.poll_each(None, usize::MAX, |completion| {
+            left -= context.poll_with(PollOptions::default(), |completion| {
                 if let Err(errno) = expect(completion.result, 8) {
                     failed = Err(errno);
                 }

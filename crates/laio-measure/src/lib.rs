@@ -21,7 +21,7 @@ pub use inline::Inline;
 pub use usage::Usage;
 pub use window::Getpids;
 
-use laio::{Call, Context, Errno, Outcome};
+use laio::{Call, Context, Errno, Outcome, PollOptions};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// The way in which a subject makes its calls.
@@ -96,8 +96,13 @@ impl Caller for &mut Context {
 fn the_completion(context: &mut Context) -> Result<usize, Errno> {
     let mut result = None;
     while result.is_none() {
-        let delivered =
-            context.poll_each(None, 1, |completion| result = Some(completion.result))?;
+        let delivered = context.poll_with(
+            PollOptions {
+                most: 1,
+                ..PollOptions::default()
+            },
+            |completion| result = Some(completion.result),
+        )?;
         if delivered == 0 && context.pending() == 0 {
             // Nothing is in flight, so no completion would ever arrive.
             return Err(Errno::IO);
@@ -134,7 +139,7 @@ mod tests {
 
     fn ways() -> Vec<Option<Context>> {
         let contexts = BackendKind::ALL.map(|kind| Options::new().backend(kind));
-        let lazy = Options::new().backend(BackendKind::Lazy).without_ring(true);
+        let lazy = Options::new().backend(BackendKind::Lazy).ring(false);
         let contexts = contexts.into_iter().chain([lazy]).map(Context::new);
         // Back ends that are not available here are skipped.
         let contexts = contexts.filter_map(Result::ok).map(Some);

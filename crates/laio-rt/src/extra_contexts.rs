@@ -4,7 +4,7 @@ use crate::executor::Core;
 use crate::limits;
 use crate::submission::Engine;
 use laio::ops::Readiness;
-use laio::{Options, Submitted, Ticket};
+use laio::{Options, Outcome, Ticket};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
@@ -125,8 +125,8 @@ impl Core {
         let waker = Waker::from(extra.readable.clone());
         let readable = Readiness::readable(extra.events.clone());
         match self.engine.borrow_mut().start(readable, &waker) {
-            Submitted::Pending(wait) => extra.wait.set(Some(wait)),
-            Submitted::Done(result) => {
+            Outcome::Pending(wait) => extra.wait.set(Some(wait)),
+            Outcome::Done(result) => {
                 result?;
                 waker.wake();
                 return Ok(true);

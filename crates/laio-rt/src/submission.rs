@@ -2,7 +2,7 @@
 
 use crate::executor::Core;
 use crate::extra_contexts::ContextId;
-use laio::{Handle, Operation, Submitted, Ticket};
+use laio::{Handle, Operation, Outcome, PollOptions, Submitted, Ticket};
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -61,8 +61,8 @@ pub fn now<O: Operation>(operation: O) -> O::Output {
     let core = Core::current();
     let mut engine = core.engine_of(ContextId::OWN).borrow_mut();
     match engine.start(operation, Waker::noop()) {
-        Submitted::Done(output) => output,
-        Submitted::Pending(_) => panic!("only the back end sync makes every call at once"),
+        Outcome::Done(output) => output,
+        Outcome::Pending(_) => panic!("only the back end sync makes every call at once"),
     }
 }
 
@@ -121,8 +121,8 @@ impl<O: Operation> Submission<O> {
         }
         let mut engine = core.engine_of(self.context).borrow_mut();
         match engine.start(operation, context.waker()) {
-            Submitted::Done(output) => Poll::Ready(output),
-            Submitted::Pending(ticket) => {
+            Outcome::Done(output) => Poll::Ready(output),
+            Outcome::Pending(ticket) => {
                 drop(engine);
                 self.state = State::Pending { ticket, core };
                 Poll::Pending
@@ -173,9 +173,15 @@ impl Engine {
         if timeout == Some(Duration::ZERO) && context.pending() == 0 {
             return Ok(());
         }
-        context.poll_each(timeout, usize::MAX, |completion| {
-            woken.extend(waiters.take(completion.handle));
-        })?;
+        context.poll_with(
+            PollOptions {
+                timeout,
+                ..PollOptions::default()
+            },
+            |completion| {
+                woken.extend(waiters.take(completion.handle));
+            },
+        )?;
         Ok(())
     }
 
@@ -187,8 +193,8 @@ impl Engine {
 
     /// Starts an operation that wakes `waker` when it completes.
     pub(crate) fn start<O: Operation>(&mut self, operation: O, waker: &Waker) -> Submitted<O> {
-        let submitted = self.context.submit(operation, 0);
-        if let Submitted::Pending(ticket) = &submitted {
+        let submitted = self.context.submit(operation);
+        if let Outcome::Pending(ticket) = &submitted {
             self.waiters.set(ticket.handle(), waker);
         }
         submitted
@@ -196,10 +202,7 @@ impl Engine {
 
     /// Starts an operation, and drops its output when it completes.
     pub(crate) fn start_detached<O: Operation>(&mut self, operation: O) {
-        match self.context.submit(operation, 0) {
-            Submitted::Done(output) => drop(output),
-            Submitted::Pending(ticket) => self.context.abandon(ticket),
-        }
+        drop(self.context.submit(operation));
     }
 }
 

@@ -190,7 +190,7 @@ impl ContextPlan {
             .chain([self.worker_backend]);
         let carried = kinds.any(|kind| kind == BackendKind::Activations);
         // A ring serves one kernel thread only, and a limit is enforced by the number of helpers.
-        let engine = engine.without_ring(carried || spec.limit.is_some());
+        let engine = engine.ring(!carried && spec.limit.is_none());
         match spec.limit {
             // Calls beyond the limit queue for a helper.
             Some((_, limit)) => engine

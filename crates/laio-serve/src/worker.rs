@@ -63,7 +63,7 @@ pub(crate) fn run(
     runtime.block_on(async {
         let _observed = options.observer.observe_thread(contexts.all());
         let log = Log::start(shared.log.clone(), options.log_format)?;
-        let backend = laio_rt::with_context(|context| context.backend());
+        let backend = laio_rt::with_context(|context| context.info().backend());
         let most = ContextPlan::new(options, backend)?.connections(options);
         let sites = Sites::new(shared.sites)?;
         let limits = options.limits.clone();

@@ -162,7 +162,7 @@ impl Context {
                 // A poll of a stream waits by readiness, which needs no thread.
                 (Strategy::Carry, attempt)
                     if row.polls
-                        && !self.options.pure
+                        && !self.options.carry_streams
                         && self.link_of_poll(row, call).is_some() =>
                 {
                     self.attempt_nonblocking(attempt, row, call)

@@ -63,20 +63,22 @@ impl Call {
     }
 }
 
-/// The outcome of a call.
+/// The outcome of a call ([`Context::call`](crate::Context::call)), and of a typed operation
+/// ([`Submitted`](crate::Submitted)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a pending operation delivers its result through poll"]
-pub enum Outcome {
-    /// It did not block: this is the result of the plain system call.
-    Done(Result<usize, Errno>),
+pub enum Outcome<T = Result<usize, Errno>, P = Handle> {
+    /// It did not block: this is the result of the plain system call, or the output of the typed
+    /// operation.
+    Done(T),
     /// It would have blocked and is now an operation in the background. Its buffers belong to the
     /// operation until `poll` has delivered its completion.
-    Pending(Handle),
+    Pending(P),
 }
 
-impl Outcome {
+impl<T, P> Outcome<T, P> {
     /// The result, or `None` if the operation is pending.
-    pub fn done(self) -> Option<Result<usize, Errno>> {
+    pub fn done(self) -> Option<T> {
         match self {
             Outcome::Done(result) => Some(result),
             Outcome::Pending(_) => None,

@@ -22,6 +22,7 @@ use crate::strategy::{self, Strategy};
 use crate::sys::fork::Life;
 use crate::table::{self, Attempt, Class};
 use crate::testing::Inject;
+use crate::ticket::DroppedTickets;
 use crate::transfer::Provisional;
 use crate::{BackendKind, Call, Errno, Handle, Limits, Options, Outcome, Stats};
 use std::any::Any;
@@ -85,6 +86,7 @@ pub struct Context {
     pub(crate) ready: VecDeque<Slot>,
     /// Typed operations, by slot.
     pub(crate) payloads: Vec<Option<Box<dyn Any>>>,
+    pub(crate) dropped: DroppedTickets,
     /// The FIFO that the last attempt opened (or a note that it opened and closed a device), until
     /// [`Context::start`] moves it to the operation. The FIFO stays open so that its peer does not
     /// see it closed before a helper opens it again; freeing the operation's slot closes it. See
@@ -141,7 +143,7 @@ impl Context {
         let doorbell = Arc::new(Doorbell::new()?);
         let knowledge = Knowledge::new();
         let mut waiter = Waiter::new(kind, &options, &doorbell, &knowledge.mounts)?;
-        let aio = Aio::new(kind, &limits, options.aio_blocking, &doorbell)?;
+        let aio = Aio::new(kind, &limits, options.allow_blocking_aio, &doorbell)?;
         if let (Some(ready_fd), Waiter::Reactor(reactor)) =
             (aio.as_ref().and_then(Aio::descriptor), &mut waiter)
         {
@@ -183,6 +185,7 @@ impl Context {
             doorbell,
             ready: VecDeque::new(),
             payloads: Vec::new(),
+            dropped: DroppedTickets::default(),
             provisional: None,
             status: None,
             memory_is_good: false,
@@ -313,6 +316,9 @@ impl Context {
                 Err(Errno::AGAIN)
             };
             return Outcome::Done(refused);
+        }
+        if self.operations.is_full() {
+            self.abandon_dropped();
         }
         if self.operations.is_full() {
             self.stats.limited += 1;
@@ -459,32 +465,11 @@ impl Context {
         self.knowledge.hints.forget(fd);
     }
 
-    /// The back end in use.
-    pub fn backend(&self) -> BackendKind {
-        self.kind
-    }
-
-    /// Whether operations go to an io_uring.
-    pub fn has_ring(&self) -> bool {
+    pub(crate) fn has_ring(&self) -> bool {
         matches!(self.waiter, Waiter::Ring(_))
     }
 
-    /// Whether reads of files can be tried without waiting (`RWF_NOWAIT`) where the file system can.
-    pub fn can_try_reads(&self) -> bool {
-        self.knowledge.facts.nowait
-    }
-
-    /// Whether names can be opened without waiting (`RESOLVE_CACHED`) where they are cached.
-    pub fn can_try_opens(&self) -> bool {
-        self.knowledge.facts.cached_open
-    }
-
-    /// The limits in force.
-    pub fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    /// Operations in flight or not yet delivered.
+    /// Operations in flight, not yet delivered, or not yet taken.
     pub fn pending(&self) -> usize {
         if self.life.is_current() {
             self.operations.live() as usize
@@ -506,13 +491,6 @@ impl Context {
         stats
     }
 
-    /// The file systems seen so far, which non-blocking attempts each is known not to support, and
-    /// how calls on its files went. A file system is listed as soon as a call on one of its files
-    /// would have blocked, or had no attempt.
-    pub fn mounts(&self) -> impl Iterator<Item = &Mount> {
-        self.knowledge.mounts.iter()
-    }
-
     /// The file system that an open file is on. Sends no request to a remote file system.
     pub fn mount_of(&mut self, file: impl AsFd) -> Option<&Mount> {
         let (_, mount) = self.knowledge.mounts.of(file.as_fd().as_raw_fd()).ok()?;
@@ -523,31 +501,6 @@ impl Context {
     /// changes in `poll`.
     pub fn mount_changes(&self) -> u64 {
         self.knowledge.mounts.changes()
-    }
-
-    /// The number of live helper threads, including those that make a single call (see
-    /// [`Options::settled_rights`]).
-    pub fn helper_threads(&self) -> usize {
-        self.helpers.threads() + self.one_shot.threads()
-    }
-
-    /// Bytes of memory that the context holds for operations and descriptors, without the stacks of
-    /// helpers and the kernel's side of the ring.
-    pub fn memory(&self) -> usize {
-        let waiter = match &self.waiter {
-            Waiter::Ring(_) => 0,
-            Waiter::Reactor(reactor) => reactor.memory(),
-        };
-        size_of::<Context>()
-            + self.operations.memory()
-            + self.aio.as_ref().map_or(0, Aio::memory)
-            + self.descriptors.memory()
-            + self.knowledge.hints.memory()
-            + waiter
-            + self.ready.capacity() * size_of::<Slot>()
-            + self.reaped.capacity() * size_of::<Reaped>()
-            + self.payloads.capacity() * size_of::<Option<Box<dyn Any>>>()
-            + self.stats.calls.len() * size_of::<crate::Counts>()
     }
 
     /// Whether plain calls may block the caller: in the `sync` back end, or if forced by
@@ -567,7 +520,7 @@ impl Waiter {
         use std::os::fd::AsRawFd;
         let wants_ring = match kind {
             BackendKind::Uring => true,
-            BackendKind::Lazy => !options.without_ring,
+            BackendKind::Lazy => !options.no_ring,
             _ => false,
         };
         let changes_thread = activations::thread_has_carriers();

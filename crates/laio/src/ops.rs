@@ -7,12 +7,12 @@
 //!
 //! ```
 //! use laio::ops::{Name, Open, ReadAt};
-//! use laio::{Context, Operation, Options, Submitted};
+//! use laio::{Context, Operation, Options, Outcome};
 //!
 //! fn run<O: Operation>(context: &mut Context, operation: O) -> O::Output {
-//!     match context.submit(operation, 0) {
-//!         Submitted::Done(output) => output,
-//!         Submitted::Pending(ticket) => {
+//!     match context.submit(operation) {
+//!         Outcome::Done(output) => output,
+//!         Outcome::Pending(ticket) => {
 //!             let mut completions = Vec::new();
 //!             context.poll(&mut completions, None).unwrap();
 //!             context.take(ticket).unwrap()

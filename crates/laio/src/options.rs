@@ -197,7 +197,7 @@ impl Default for Limits {
 /// ```
 /// use laio::{BackendKind, Context, Options};
 /// let context = Context::new(Options::new().backend(BackendKind::Lazy).operations(1024)).unwrap();
-/// assert_eq!(context.backend(), BackendKind::Lazy);
+/// assert_eq!(context.info().backend(), BackendKind::Lazy);
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -205,12 +205,12 @@ pub struct Options {
     pub(crate) limits: Limits,
     pub(crate) back_pressure: BackPressure,
     pub(crate) inject: Inject,
-    pub(crate) without_ring: bool,
-    pub(crate) aio_blocking: bool,
+    pub(crate) no_ring: bool,
+    pub(crate) allow_blocking_aio: bool,
     pub(crate) trust_names: bool,
     pub(crate) cancel_signal: Option<i32>,
     pub(crate) detector: Option<Detector>,
-    pub(crate) pure: bool,
+    pub(crate) carry_streams: bool,
     pub(crate) settled_rights: bool,
 }
 
@@ -273,8 +273,8 @@ impl Options {
 
     /// Makes `activations` use carriers for stream calls too, rather than wait for readiness: one
     /// thread for each blocked call, as liblaio did.
-    pub fn pure(mut self, pure: bool) -> Options {
-        self.pure = pure;
+    pub fn carry_streams(mut self, carry: bool) -> Options {
+        self.carry_streams = carry;
         self
     }
 
@@ -290,9 +290,9 @@ impl Options {
         self
     }
 
-    /// Makes the `lazy` back end work without io_uring even where it is available.
-    pub fn without_ring(mut self, without: bool) -> Options {
-        self.without_ring = without;
+    /// Whether the `lazy` back end uses io_uring where it is available. It does by default.
+    pub fn ring(mut self, ring: bool) -> Options {
+        self.no_ring = !ring;
         self
     }
 
@@ -300,8 +300,8 @@ impl Options {
     /// I/O, and writes that extend a file. By default these go to helpers. With this option such
     /// calls **block the caller**, as in most programs that use Linux AIO; [`crate::AioCounts`]
     /// counts them and their time. The option exists for comparison with such programs.
-    pub fn aio_blocking(mut self, blocking: bool) -> Options {
-        self.aio_blocking = blocking;
+    pub fn allow_blocking_aio(mut self, allow: bool) -> Options {
+        self.allow_blocking_aio = allow;
         self
     }
 

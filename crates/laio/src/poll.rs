@@ -11,6 +11,30 @@ use crate::{Completion, Errno, Handle, Limits};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+/// How [`Context::poll_with`] polls. By default it waits for the first completion, and delivers all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PollOptions {
+    /// How long to wait for the first completion; `None`: for ever.
+    pub timeout: Option<Duration>,
+    /// How many completions to deliver at most.
+    pub most: usize,
+    /// Whether to return 0 also when a signal handler has run in this thread, so that a loop can
+    /// check what the handler has set. A handler that runs just before is not noticed: it must use
+    /// a [`Notifier`]. The kernel interrupts waits for its own purposes too (seen on Linux 6.18
+    /// while a ring is being torn down), which looks the same.
+    pub interruptible: bool,
+}
+
+impl Default for PollOptions {
+    fn default() -> PollOptions {
+        PollOptions {
+            timeout: None,
+            most: usize::MAX,
+            interruptible: false,
+        }
+    }
+}
+
 impl Context {
     /// Appends the completions of operations that have finished to `completions`, waiting for the first
     /// of them at most `timeout` (`None`: for ever). Returns how many.
@@ -27,50 +51,44 @@ impl Context {
         completions: &mut Vec<Completion>,
         timeout: Option<Duration>,
     ) -> Result<usize, Errno> {
-        let before = completions.len();
-        self.poll_each(timeout, usize::MAX, |completion| {
-            completions.push(completion)
-        })?;
-        Ok(completions.len() - before)
+        let options = PollOptions {
+            timeout,
+            ..PollOptions::default()
+        };
+        self.poll_with(options, |completion| completions.push(completion))
     }
 
-    /// Polls like [`Context::poll`] for at most `most` completions and passes each to `deliver`.
+    /// Polls as the options say, and passes each completion to `deliver`. Returns how many.
+    ///
+    /// ```
+    /// use laio::{Context, Options, PollOptions};
+    /// use std::time::Duration;
+    ///
+    /// let mut context = Context::new(Options::new())?;
+    /// let options = PollOptions {
+    ///     timeout: Some(Duration::from_millis(1)),
+    ///     most: 10,
+    ///     ..PollOptions::default()
+    /// };
+    /// let delivered = context.poll_with(options, |completion| println!("{completion:?}"))?;
+    /// assert_eq!(delivered, 0, "nothing is in flight");
+    /// # Ok::<(), laio::Errno>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Context::poll`].
-    pub fn poll_each(
+    pub fn poll_with(
         &mut self,
-        timeout: Option<Duration>,
-        most: usize,
-        deliver: impl FnMut(Completion),
-    ) -> Result<usize, Errno> {
-        self.poll_until(timeout, most, false, deliver)
-    }
-
-    /// Polls like [`Context::poll_each`], and also returns 0 when a signal handler has run in this
-    /// thread, so that a loop can check what the handler has set. A handler that runs just before
-    /// is not noticed: it must use a [`Notifier`]. The kernel interrupts waits for its own purposes
-    /// too (seen on Linux 6.18 while a ring is being torn down), which looks the same.
-    ///
-    /// # Errors
-    /// As for [`Context::poll`].
-    pub fn poll_interruptibly(
-        &mut self,
-        timeout: Option<Duration>,
-        most: usize,
-        deliver: impl FnMut(Completion),
-    ) -> Result<usize, Errno> {
-        self.poll_until(timeout, most, true, deliver)
-    }
-
-    fn poll_until(
-        &mut self,
-        timeout: Option<Duration>,
-        most: usize,
-        interruptible: bool,
+        options: PollOptions,
         mut deliver: impl FnMut(Completion),
     ) -> Result<usize, Errno> {
+        let PollOptions {
+            timeout,
+            most,
+            interruptible,
+        } = options;
         self.notice_fork();
+        self.abandon_dropped();
         self.inline_since_poll = 0;
         self.rearm_signal();
         if self.exposed {
@@ -128,6 +146,7 @@ impl Context {
     /// completion was delivered; and as for [`Context::poll`].
     pub fn poll_one(&mut self, handle: Handle) -> Result<Completion, Errno> {
         self.notice_fork();
+        self.abandon_dropped();
         self.inline_since_poll = 0;
         self.rearm_signal();
         if self.in_flight(handle).is_ok() {

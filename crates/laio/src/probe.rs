@@ -153,12 +153,12 @@ impl Machine {
                 },
                 _ => format!("no context can be made: {errno}"),
             })?;
-        let backend = context.backend();
-        let carried = match context.detector() {
+        let backend = context.info().backend();
+        let carried = match context.info().detector() {
             Some(Detector::Perf) => "activations: context-switch records report blocked calls",
             _ => "activations: idle-priority threads detect blocked calls",
         };
-        let way = match (backend, context.has_ring()) {
+        let way = match (backend, context.info().has_ring()) {
             (BackendKind::Activations, _) => carried,
             (BackendKind::Lazy, true) => "lazy with io_uring",
             (BackendKind::Lazy, false) => "lazy with epoll and helper threads",
@@ -173,7 +173,7 @@ impl Machine {
         };
         let ring = match self.ring() {
             _ if backend != BackendKind::Lazy => None,
-            Ok(_) if context.has_ring() => Some("io_uring can be set up here".to_owned()),
+            Ok(_) if context.info().has_ring() => Some("io_uring can be set up here".to_owned()),
             Ok(_) => Some("io_uring could not be set up a second time".to_owned()),
             Err(refusal) => Some(format!("io_uring is not available here ({refusal})")),
         };
@@ -198,7 +198,7 @@ impl Machine {
 
 fn activations() -> Result<Detector, Refusal> {
     let context = Context::new(Options::new().backend(BackendKind::Activations));
-    match context.map(|context| context.detector()) {
+    match context.map(|context| context.info().detector()) {
         Ok(detector) => Ok(detector.expect("it has one")),
         Err(errno) => {
             let meaning = match errno {

@@ -40,7 +40,7 @@ pub struct AioCounts {
     pub bounced: u64,
     /// Calls of `io_submit`, each carrying one or more requests.
     pub submissions: u64,
-    /// Requests that blocked in `io_submit` ([`crate::Options::aio_blocking`]).
+    /// Requests that blocked in `io_submit` ([`crate::Options::allow_blocking_aio`]).
     pub blocked: u64,
     /// Nanoseconds spent in calls of `io_submit` that carried such requests.
     pub blocked_ns: u64,

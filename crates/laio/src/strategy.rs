@@ -16,7 +16,7 @@ pub(crate) fn of(kind: BackendKind, options: &Options) -> [Strategy; Class::COUN
             (BackendKind::Hybrid | BackendKind::Uring, _) => Strategy::Background,
             (BackendKind::PosixAio | BackendKind::LinuxAio, _) => Strategy::Background,
             (BackendKind::Lazy, _) => Strategy::Try,
-            (BackendKind::Activations, Class::Stream) if !options.pure => Strategy::Try,
+            (BackendKind::Activations, Class::Stream) if !options.carry_streams => Strategy::Try,
             // A helper completes the injected short transfers.
             (BackendKind::Activations, _) if inject.short_transfer > 0 => Strategy::Background,
             (BackendKind::Activations, _) => Strategy::Carry,

@@ -8,11 +8,11 @@
 
 use crate::attempt::{Attempted, Why};
 use crate::context::Context;
-use crate::operation::State;
 use crate::strategy::Strategy;
 use crate::table;
-use crate::{Call, Errno, Handle, Outcome};
-use std::marker::PhantomData;
+use crate::ticket::Ticket;
+use crate::{Call, Errno, Outcome};
+use std::mem::ManuallyDrop;
 
 /// A system call together with everything it uses.
 ///
@@ -43,41 +43,36 @@ pub unsafe trait Operation: 'static {
     fn finish(self, result: Result<usize, Errno>) -> Self::Output;
 }
 
-/// The outcome of submitting a typed operation.
-#[derive(Debug)]
-#[must_use = "a pending operation's output must be taken or abandoned"]
-pub enum Submitted<O: Operation> {
-    /// The call did not block: this is its output.
-    Done(O::Output),
-    /// The call is in the background.
-    Pending(Ticket<O>),
-}
-
-/// The ticket for the output of a typed operation in the background.
-///
-/// Give it to [`Context::take`] or to [`Context::abandon`]: a ticket that is just dropped leaves its
-/// slot in use until the context ends.
-pub struct Ticket<O> {
-    handle: Handle,
-    operation: PhantomData<fn() -> O>,
-}
-
-impl<O> Ticket<O> {
-    /// The handle, as the completion carries it.
-    pub fn handle(&self) -> Handle {
-        self.handle
-    }
-}
-
-impl<O> std::fmt::Debug for Ticket<O> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Ticket").field(&self.handle).finish()
-    }
-}
+/// The outcome of submitting a typed operation: its output, or a ticket for it.
+pub type Submitted<O> = Outcome<<O as Operation>::Output, Ticket<O>>;
 
 impl Context {
-    /// Starts a typed operation. The completion, if it is pending, carries `user_data`.
-    pub fn submit<O: Operation>(&mut self, mut operation: O, user_data: u64) -> Submitted<O> {
+    /// Starts a typed operation.
+    ///
+    /// ```
+    /// use laio::ops::Read;
+    /// use laio::{Context, Options, Outcome};
+    ///
+    /// let mut context = Context::new(Options::new())?;
+    /// let (from, to) = std::io::pipe()?;
+    /// // The pipe is empty, so the read goes to the background with its descriptor and its buffer.
+    /// let read = Read::new(from, Vec::with_capacity(16));
+    /// let Outcome::Pending(ticket) = context.submit(read) else { panic!() };
+    ///
+    /// std::io::Write::write_all(&mut &to, b"hello")?;
+    /// let mut completions = Vec::new();
+    /// context.poll(&mut completions, None)?;
+    /// assert_eq!(completions[0].handle, ticket.handle());
+    /// let (read, buffer) = context.take(ticket).expect("its completion was delivered");
+    /// assert_eq!((read?, &buffer[..]), (5, &b"hello"[..]));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn submit<O: Operation>(&mut self, operation: O) -> Submitted<O> {
+        self.submit_with(operation, 0)
+    }
+
+    /// As [`Context::submit`]; the completion, if it is pending, carries `user_data`.
+    pub fn submit_with<O: Operation>(&mut self, mut operation: O, user_data: u64) -> Submitted<O> {
         self.notice_fork();
         if self.activations.is_some() {
             return self.submit_in_place(Box::new(operation), user_data);
@@ -100,7 +95,7 @@ impl Context {
             attempted
         };
         if let Attempted::Done(result) = attempted {
-            return Submitted::Done(operation.finish(result));
+            return Outcome::Done(operation.finish(result));
         }
         // From here on the operation must not move; the call must hold its new addresses.
         let mut operation = Box::new(operation);
@@ -147,13 +142,16 @@ impl Context {
         attempted: Attempted,
         user_data: u64,
     ) -> Submitted<O> {
+        // If this unwinds, the kernel may already use the operation, which must then not be freed.
+        let operation = ManuallyDrop::new(operation);
         let outcome = match attempted {
             Attempted::Blocked(blocked) => self.start(call, blocked, user_data),
             Attempted::OverBudget(result) => self.defer_result(call, result, user_data),
             Attempted::Done(result) => Outcome::Done(result),
         };
+        let operation = ManuallyDrop::into_inner(operation);
         match outcome {
-            Outcome::Done(result) => Submitted::Done(operation.finish(result)),
+            Outcome::Done(result) => Outcome::Done(operation.finish(result)),
             Outcome::Pending(handle) => {
                 let slot = handle.slot();
                 if slot >= self.payloads.len() {
@@ -161,71 +159,7 @@ impl Context {
                         .resize_with((slot + 1).next_power_of_two(), || None);
                 }
                 self.payloads[slot] = Some(operation);
-                Submitted::Pending(Ticket {
-                    handle,
-                    operation: PhantomData,
-                })
-            }
-        }
-    }
-
-    /// Takes the output of an operation whose completion has been delivered.
-    ///
-    /// # Errors
-    /// Returns the ticket if the operation has not been delivered, or belongs to another context.
-    pub fn take<O: Operation>(&mut self, ticket: Ticket<O>) -> Result<O::Output, Ticket<O>> {
-        self.notice_fork();
-        let found = self.operations.find(ticket.handle);
-        let Some(slot) = found.filter(|&slot| self.operations[slot].state == State::Delivered)
-        else {
-            return Err(ticket);
-        };
-        let payload = self.payloads[slot as usize].take();
-        match payload.map(|payload| payload.downcast::<O>()) {
-            Some(Ok(operation)) => {
-                let result = self.operations[slot].result;
-                self.operations.remove(slot);
-                Ok(operation.finish(result))
-            }
-            // Another context's ticket.
-            Some(Err(payload)) => {
-                self.payloads[slot as usize] = Some(payload);
-                Err(ticket)
-            }
-            None => Err(ticket),
-        }
-    }
-
-    /// Abandons an operation: it is cancelled, its completion is not delivered, and its buffers are
-    /// freed as soon as the kernel no longer uses them. A descriptor that it still produces is
-    /// closed.
-    pub fn abandon<O: Operation>(&mut self, ticket: Ticket<O>) {
-        self.notice_fork();
-        let Some(slot) = self.operations.find(ticket.handle) else {
-            return;
-        };
-        match self.operations[slot].state {
-            State::Delivered => {
-                let payload = self.payloads[slot as usize].take();
-                let result = self.operations[slot].result;
-                self.operations.remove(slot);
-                // Dropping the output, rather than the operation, closes a descriptor it holds.
-                if let Some(Ok(operation)) = payload.map(|payload| payload.downcast::<O>()) {
-                    drop(operation.finish(result));
-                }
-            }
-            State::Finished => {
-                self.ready.retain(|&ready| ready != slot);
-                self.operations.deliver(slot);
-                self.abandon(ticket);
-            }
-            _ => {
-                self.operations[slot].abandoned = true;
-                self.cancel_slot(slot);
-                self.unblock_queued();
-                if self.exposed {
-                    self.arm_descriptor();
-                }
+                Outcome::Pending(Ticket::new(handle, &self.dropped))
             }
         }
     }

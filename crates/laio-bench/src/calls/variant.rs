@@ -57,10 +57,10 @@ impl CallVariant {
     pub(crate) fn options(self, trust_names: bool) -> Option<Options> {
         let options = match self {
             CallVariant::Backend(kind) => Options::new().backend(kind),
-            CallVariant::LazyEpoll => Options::new().backend(BackendKind::Lazy).without_ring(true),
+            CallVariant::LazyEpoll => Options::new().backend(BackendKind::Lazy).ring(false),
             CallVariant::LinuxAioBlocking => Options::new()
                 .backend(BackendKind::LinuxAio)
-                .aio_blocking(true),
+                .allow_blocking_aio(true),
             CallVariant::BareRing | CallVariant::Direct => return None,
         };
         // Measurements do not change their rights.

@@ -2,7 +2,8 @@
 
 use crate::c::*;
 use crate::{
-    BackendKind, Call, Completion, Errno, Handle, Limits, Options, Outcome, returned, succeeded,
+    BackendKind, Call, Completion, Errno, Handle, Limits, Options, Outcome, PollOptions, returned,
+    succeeded,
 };
 use libc::{c_int, c_long, c_void, timespec};
 use std::cell::Cell;
@@ -64,7 +65,7 @@ impl Context {
             living: Arc::new(Mutex::new(Living(pointer))),
             notifiable: false,
         };
-        let info = context.info();
+        let info = context.read_info();
         context.limits = Limits {
             operations: info.operations,
             helpers: info.helpers,
@@ -128,21 +129,24 @@ impl Context {
         completions: &mut Vec<Completion>,
         timeout: Option<Duration>,
     ) -> Result<usize, Errno> {
-        self.poll_each(timeout, usize::MAX, |completion| {
-            completions.push(completion)
-        })
+        let options = PollOptions {
+            timeout,
+            ..PollOptions::default()
+        };
+        self.poll_with(options, |completion| completions.push(completion))
     }
 
-    /// As [`Context::poll`], for at most `most` completions, each handed to `deliver`.
+    /// As [`Context::poll`], for at most `most` completions, each handed to `deliver`. Always
+    /// continues after an interruption.
     ///
     /// # Errors
     /// Those of `laio_poll`.
-    pub fn poll_each(
+    pub fn poll_with(
         &mut self,
-        timeout: Option<Duration>,
-        most: usize,
+        options: PollOptions,
         mut deliver: impl FnMut(Completion),
     ) -> Result<usize, Errno> {
+        let PollOptions { timeout, most, .. } = options;
         let begin = Instant::now();
         let mut delivered = 0;
         loop {
@@ -255,35 +259,12 @@ impl Context {
         Notifier(self.living.clone())
     }
 
-    /// The back end in use.
-    pub fn backend(&self) -> BackendKind {
-        // SAFETY: the name is a string, valid for ever.
-        let name = unsafe { CStr::from_ptr(self.info().backend) };
-        let name = name.to_str().expect("a name in ASCII");
-        name.parse().expect("a back end")
+    /// Describes the context.
+    pub fn info(&self) -> Info<'_> {
+        Info(self)
     }
 
-    /// Whether operations go to an io_uring.
-    pub fn has_ring(&self) -> bool {
-        self.info().flags & LAIO_INFO_RING != 0
-    }
-
-    /// The limits in force.
-    pub fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    /// Helper threads alive.
-    pub fn helper_threads(&self) -> usize {
-        self.info().helper_threads as usize
-    }
-
-    /// Bytes of memory that the context holds for operations and descriptors.
-    pub fn memory(&self) -> usize {
-        self.info().memory as usize
-    }
-
-    fn info(&self) -> laio_info {
+    fn read_info(&self) -> laio_info {
         let mut info = laio_info {
             size: size_of::<laio_info>() as u32,
             flags: 0,
@@ -306,6 +287,40 @@ impl Context {
     }
 }
 
+/// As `laio::Info`.
+#[derive(Clone, Copy, Debug)]
+pub struct Info<'a>(&'a Context);
+
+impl<'a> Info<'a> {
+    /// The back end in use.
+    pub fn backend(self) -> BackendKind {
+        // SAFETY: the name is a string, valid for ever.
+        let name = unsafe { CStr::from_ptr(self.0.read_info().backend) };
+        let name = name.to_str().expect("a name in ASCII");
+        name.parse().expect("a back end")
+    }
+
+    /// Whether operations go to an io_uring.
+    pub fn has_ring(self) -> bool {
+        self.0.read_info().flags & LAIO_INFO_RING != 0
+    }
+
+    /// The limits in force.
+    pub fn limits(self) -> &'a Limits {
+        &self.0.limits
+    }
+
+    /// Helper threads alive.
+    pub fn helper_threads(self) -> usize {
+        self.0.read_info().helper_threads as usize
+    }
+
+    /// Bytes of memory that the context holds for operations and descriptors.
+    pub fn memory(self) -> usize {
+        self.0.read_info().memory as usize
+    }
+}
+
 impl Drop for Context {
     fn drop(&mut self) {
         self.living
@@ -323,8 +338,8 @@ impl Drop for Context {
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context")
-            .field("backend", &self.backend())
-            .field("ring", &self.has_ring())
+            .field("backend", &self.info().backend())
+            .field("ring", &self.info().has_ring())
             .field("pending", &self.pending())
             .finish_non_exhaustive()
     }

@@ -13,9 +13,10 @@ mod context;
 mod options;
 mod stats;
 
-pub use context::{Context, Notifier};
+pub use context::{Context, Info, Notifier};
 pub use laio::{
-    BackPressure, BackendKind, Call, Completion, Counts, Errno, Handle, Limits, Outcome, testing,
+    BackPressure, BackendKind, Call, Completion, Counts, Errno, Handle, Limits, Outcome,
+    PollOptions, testing,
 };
 pub use options::Options;
 pub use stats::Stats;

@@ -92,9 +92,9 @@ impl Options {
             .flag(LAIO_INJECT_ATTEMPTS_FAIL, inject.attempts_fail)
     }
 
-    /// Makes the `lazy` back end do without io_uring.
-    pub fn without_ring(self, without: bool) -> Options {
-        self.flag(LAIO_WITHOUT_RING, without)
+    /// Whether the `lazy` back end uses io_uring.
+    pub fn ring(self, ring: bool) -> Options {
+        self.flag(LAIO_WITHOUT_RING, !ring)
     }
 
     fn flag(mut self, flag: u32, on: bool) -> Options {

@@ -169,9 +169,9 @@ fn without_an_executor() {
     for (_, options) in all() {
         let mut context = Context::new(options).unwrap();
         let no_such = Open::new(Name::new(c"/no/such/file"), 0);
-        let error = match context.submit(no_such, 1) {
-            laio::Submitted::Done(output) => output.unwrap_err(),
-            laio::Submitted::Pending(ticket) => {
+        let error = match context.submit_with(no_such, 1) {
+            laio::Outcome::Done(output) => output.unwrap_err(),
+            laio::Outcome::Pending(ticket) => {
                 let mut completions = Vec::new();
                 assert_eq!(context.poll(&mut completions, None), Ok(1));
                 assert_eq!(completions[0].user_data, 1);

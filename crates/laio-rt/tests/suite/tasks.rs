@@ -1,7 +1,7 @@
 //! Tasks: joining, aborting, panicking, being fair.
 
 use crate::common::{all, each, waiting};
-use laio::{Options, Submitted};
+use laio::{Options, Outcome};
 use laio_rt::fs::File;
 use laio_rt::net::UnixStream;
 use laio_rt::pipe::pipe;
@@ -388,13 +388,13 @@ fn signals_are_kept_and_merged() {
 #[test]
 fn the_context_is_at_hand() {
     each(all(), async |name| {
-        let runs = laio_rt::with_context(|context| context.backend());
+        let runs = laio_rt::with_context(|context| context.info().backend());
         assert!(name.starts_with(runs.name()));
         // Operations of other tasks do not interfere.
         let sleep = laio::ops::Sleep::new(Duration::from_millis(1));
-        let submitted = laio_rt::with_context(|context| context.submit(sleep, 7));
+        let submitted = laio_rt::with_context(|context| context.submit_with(sleep, 7));
         time::sleep(Duration::from_millis(5)).await;
-        if let Submitted::Pending(ticket) = submitted {
+        if let Outcome::Pending(ticket) = submitted {
             laio_rt::with_context(|context| context.abandon(ticket));
         }
     });

@@ -217,8 +217,9 @@ fn set_up(
 }
 
 fn describe(context: &mut laio::Context) -> String {
-    let kind = context.backend();
-    match (kind, context.has_ring()) {
+    let info = context.info();
+    let kind = info.backend();
+    match (kind, info.has_ring()) {
         (BackendKind::Lazy, true) => "lazy, with io_uring".to_owned(),
         (BackendKind::Lazy, false) => "lazy, with epoll and helper threads".to_owned(),
         _ => kind.to_string(),

@@ -178,7 +178,7 @@ async fn connect(address: Address, limits: &UpstreamLimits) -> io::Result<Descri
     if family != AddressFamily::UNIX {
         sockopt::set_tcp_nodelay(&socket, true)?;
     }
-    if laio_rt::with_context(|context| context.backend()) == laio::BackendKind::Sync {
+    if laio_rt::with_context(|context| context.info().backend()) == laio::BackendKind::Sync {
         let receive = limits.first_byte_time.max(Duration::from_millis(1));
         let send = limits.between_time.max(Duration::from_millis(1));
         sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(receive))?;

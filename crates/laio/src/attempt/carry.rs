@@ -2,13 +2,13 @@
 //! program.
 
 use super::{Attempted, Why};
-use crate::background::activations::{Activations, CarryOutcome};
+use crate::background::activations::CarryOutcome;
 use crate::blocking::interrupted_transfer;
 use crate::context::Context;
 use crate::knowledge::mounts::FileKind;
 use crate::strategy::Strategy;
 use crate::table::{Attempt, Row, Transfer};
-use crate::{Call, Detector, Errno};
+use crate::{Call, Errno};
 use std::os::fd::RawFd;
 
 impl Context {
@@ -129,28 +129,6 @@ impl Context {
     /// program still does not block.
     pub(crate) fn is_known_file(&self, call: &Call) -> bool {
         self.knowledge.hints.kind(call.descriptor(0)) == Some(FileKind::Regular)
-    }
-}
-
-impl Context {
-    /// The number of kernel threads of `activations`, without the thread's own; the contexts of a
-    /// thread share them.
-    pub fn carriers(&self) -> usize {
-        self.activations.as_ref().map_or(0, Activations::carriers)
-    }
-
-    /// The detector by which `activations` notices that a call blocks.
-    pub fn detector(&self) -> Option<Detector> {
-        self.activations.as_ref().map(Activations::detector)
-    }
-
-    /// Whether the kernel threads of `activations` have the same credentials, filters and
-    /// namespaces. They differ if the program changed its own other than through laio, which it
-    /// must not do while the context lives.
-    pub fn carriers_agree(&self) -> bool {
-        self.activations
-            .as_ref()
-            .is_none_or(Activations::carriers_agree)
     }
 }
 

@@ -311,14 +311,14 @@ impl<F: AsFd> RemoveAttribute<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Context, Operation, Options, Submitted};
+    use crate::{Context, Operation, Options, Outcome};
     use std::fs::File;
     use std::rc::Rc;
 
     fn run<O: Operation>(context: &mut Context, operation: O) -> O::Output {
-        match context.submit(operation, 0) {
-            Submitted::Done(output) => output,
-            Submitted::Pending(ticket) => {
+        match context.submit(operation) {
+            Outcome::Done(output) => output,
+            Outcome::Pending(ticket) => {
                 context.poll(&mut Vec::new(), None).expect("poll");
                 context.take(ticket).expect("delivered")
             }

@@ -110,7 +110,7 @@ impl fmt::Debug for SharedBuffer {
 mod tests {
     use super::*;
     use crate::ops::ReadAt;
-    use crate::{BackendKind, Context, Options, Submitted};
+    use crate::{BackendKind, Context, Options, Outcome};
 
     #[test]
     fn what_was_sent_stays_when_the_buffer_is_renewed() {
@@ -124,7 +124,7 @@ mod tests {
             shared.renew().unwrap();
             assert!(shared.is_empty() && shared.capacity() >= 5000);
             let read = ReadAt::new(source.clone(), shared, 0);
-            let Submitted::Done((result, filled)) = context.submit(read, 0) else {
+            let Outcome::Done((result, filled)) = context.submit(read) else {
                 panic!("plain calls do not wait");
             };
             assert_eq!((result.unwrap(), filled.len()), (5000, 5000));

@@ -32,7 +32,7 @@ pub(crate) fn waiting() -> Vec<(&'static str, Options)> {
         .map(|kind| (kind.name(), Options::new().backend(kind)))
         .collect();
     let lazy = || Options::new().backend(BackendKind::Lazy);
-    all.push(("lazy without a ring", lazy().without_ring(true)));
+    all.push(("lazy without a ring", lazy().ring(false)));
     // These force every call off the inline path.
     let inject = |change: fn(&mut Inject)| {
         let mut inject = Inject::default();
@@ -49,7 +49,7 @@ pub(crate) fn waiting() -> Vec<(&'static str, Options)> {
     ));
     all.push(("lazy, short", inject(|inject| inject.short_transfer = 4099)));
     let short = inject(|inject| inject.short_transfer = 4099);
-    all.push(("lazy without a ring, short", short.without_ring(true)));
+    all.push(("lazy without a ring, short", short.ring(false)));
     all.push(("lazy, false ends", inject(|inject| inject.false_eof = true)));
     let limits = Limits {
         inline_budget: 1,

@@ -3,7 +3,7 @@
 //!
 //! The kernel does direct I/O and `fsync` in the background, and nothing else: buffered I/O blocks
 //! the caller inside `io_submit`. So only descriptors opened with `O_DIRECT` are served, unless the
-//! program asks for buffered I/O too ([`crate::Options::aio_blocking`]).
+//! program asks for buffered I/O too ([`crate::Options::allow_blocking_aio`]).
 
 use super::bounce::{Alignment, Bounce};
 use super::{Cancelled, Completed, Started, Step, Verb};

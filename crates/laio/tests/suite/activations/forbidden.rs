@@ -16,7 +16,7 @@ const HANDOFFS: u64 = 300;
 fn options() -> Options {
     Options::new()
         .backend(BackendKind::Activations)
-        .pure(true)
+        .carry_streams(true)
         .carriers(64)
 }
 
@@ -24,7 +24,7 @@ fn options() -> Options {
 fn hand_off() -> Detector {
     let mut context = Context::new(options()).unwrap();
     stress::run(&mut context, HANDOFFS);
-    context.detector().unwrap()
+    context.info().detector().unwrap()
 }
 
 /// Becomes an unprivileged user, like a program that was started by one: its files below `/proc` belong to it.
@@ -130,6 +130,6 @@ fn without_a_detector_it_fails() {
         }
         // Other back ends still work.
         let lazy = Context::new(Options::new().backend(BackendKind::Lazy));
-        assert_eq!(lazy.unwrap().backend(), BackendKind::Lazy);
+        assert_eq!(lazy.unwrap().info().backend(), BackendKind::Lazy);
     });
 }

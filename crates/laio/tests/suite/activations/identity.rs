@@ -35,7 +35,7 @@ fn a_change_through_laio_stays() {
             let keep = u32::MAX as usize;
             let changed = start(&mut context, libc::SYS_setresuid, [keep, NOBODY, keep]);
             assert_eq!(changed, Outcome::Done(Ok(0)));
-            assert!(context.carriers_agree());
+            assert!(context.info().carriers_agree());
             let mut buffer = 0;
             // If no further carrier can be made, helpers make the calls; the user stays.
             assert!(hand_off(&mut context, &reader, &mut buffer));
@@ -73,7 +73,7 @@ fn a_change_without_laio_is_detected() {
             return laio_testing::skip("root", "only root can become another user");
         }
         for_each_detector(|mut context| {
-            assert!(context.carriers_agree());
+            assert!(context.info().carriers_agree());
             // SAFETY: the child makes calls, and ends without unwinding.
             let child = unsafe { libc::fork() };
             assert!(child >= 0);
@@ -83,7 +83,7 @@ fn a_change_without_laio_is_detected() {
                 let away = hand_off(&mut context, &reader, &mut one);
                 // SAFETY: no pointers.
                 let changed = unsafe { libc::syscall(libc::SYS_setresuid, -1, NOBODY, -1) } == 0;
-                let disagree = !context.carriers_agree();
+                let disagree = !context.info().carriers_agree();
                 let (other, _keep) = rustix::pipe::pipe().unwrap();
                 let code = if away && changed && disagree { 3 } else { 4 };
                 if code == 3 {

@@ -276,9 +276,11 @@ fn other_programs_are_run() {
 #[test]
 fn at_the_limit_no_call_waits() {
     for_each_detector(|context| {
-        let detector = context.detector().unwrap();
+        let detector = context.info().detector().unwrap();
         drop(context);
-        let options = Options::new().backend(BackendKind::Activations).pure(true);
+        let options = Options::new()
+            .backend(BackendKind::Activations)
+            .carry_streams(true);
         let mut context = Context::new(options.detector(detector).carriers(3)).unwrap();
         // Before Linux 6.4 pipes cannot be read without blocking.
         let pairs: Vec<_> = (0..4).map(|_| stream_pair()).collect();

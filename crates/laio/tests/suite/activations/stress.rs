@@ -314,7 +314,7 @@ pub(super) fn run(context: &mut Context, handoffs: u64) {
         workspace.checked,
         stats.handoffs,
         stats.false_wakeups,
-        context.carriers()
+        context.info().carriers()
     );
 }
 

@@ -8,7 +8,7 @@ pub(crate) fn for_each_detector(body: impl Fn(Context)) {
     for detector in [Detector::Perf, Detector::Idle] {
         laio_testing::watchdog::step(detector);
         let options = Options::new().backend(BackendKind::Activations);
-        match Context::new(options.pure(true).detector(detector)) {
+        match Context::new(options.carry_streams(true).detector(detector)) {
             Ok(context) => body(context),
             Err(errno) => lacks(detector, errno),
         }

@@ -5,7 +5,7 @@ use crate::harness::{
     Arg, LIMIT, Way, at, at_mut, collect, for_each_pending, for_each_pending_backend, later, own,
     pending, plain, start, wait_for,
 };
-use laio::{Completion, Context, Errno, Handle, Outcome};
+use laio::{Completion, Context, Errno, Handle, Outcome, PollOptions};
 use laio_testing::temp::{drain, fill, pattern, pipe, stream_pair};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -246,7 +246,14 @@ fn a_finished_operation_can_no_longer_be_cancelled() {
         let end = Instant::now() + LIMIT;
         while taken.is_none() && Instant::now() < end {
             context
-                .poll_each(Some(LIMIT), 1, |completion| taken = Some(completion))
+                .poll_with(
+                    PollOptions {
+                        timeout: Some(LIMIT),
+                        most: 1,
+                        ..PollOptions::default()
+                    },
+                    |completion| taken = Some(completion),
+                )
                 .unwrap();
         }
         let taken = taken.expect("one of them");
@@ -585,7 +592,16 @@ fn dropping_a_context_with_completions_left() {
             }
         }
         let peer = later(|| ());
-        context.poll_each(Some(LIMIT), 1, |_| ()).unwrap();
+        context
+            .poll_with(
+                PollOptions {
+                    timeout: Some(LIMIT),
+                    most: 1,
+                    ..PollOptions::default()
+                },
+                |_| (),
+            )
+            .unwrap();
         drop(context);
         peer.join().unwrap();
     });

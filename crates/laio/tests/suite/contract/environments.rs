@@ -131,11 +131,11 @@ fn a_missing_ring_is_reported() {
             assert_eq!(uring.err(), Some(Errno::from_raw(errno)));
             let lazy = Context::new(Options::new().backend(BackendKind::Lazy)).unwrap();
             assert_eq!(
-                (lazy.backend(), lazy.has_ring()),
+                (lazy.info().backend(), lazy.info().has_ring()),
                 (BackendKind::Lazy, false)
             );
             let chosen = Context::new(Options::new()).unwrap();
-            assert_eq!(chosen.backend(), BackendKind::Lazy);
+            assert_eq!(chosen.info().backend(), BackendKind::Lazy);
         });
     }
 }
@@ -167,7 +167,7 @@ fn a_filter_that_is_installed_later() {
                     contexts.push((backend.to_string(), context));
                 }
             }
-            let without = Options::new().backend(BackendKind::Lazy).without_ring(true);
+            let without = Options::new().backend(BackendKind::Lazy).ring(false);
             contexts.push(("lazy-without-ring".into(), Context::new(without).unwrap()));
             forbid::forbid(calls, errno);
             for (name, context) in &mut contexts {
@@ -353,9 +353,9 @@ fn the_environment_names_the_back_end() {
                 );
                 return;
             };
-            assert_eq!(context.backend(), backend);
+            assert_eq!(context.info().backend(), backend);
             let own = Context::new(Options::new().backend(BackendKind::Sync)).unwrap();
-            assert_eq!(own.backend(), BackendKind::Sync);
+            assert_eq!(own.info().backend(), BackendKind::Sync);
             // SAFETY: as above.
             unsafe { std::env::set_var(Options::ENV_BACKEND, "none such") };
             assert_eq!(Context::new(Options::new()).err(), Some(Errno::INVAL));

@@ -233,7 +233,7 @@ fn the_limit_of_helpers_holds() {
                         assert_eq!(done, Outcome::Done(Ok(0)));
                     }
                 }
-                assert!(context.helper_threads() <= helpers as usize);
+                assert!(context.info().helper_threads() <= helpers as usize);
             }
             for completion in collect(&mut context, handles.len()) {
                 assert_eq!(completion.result, Ok(0));
@@ -241,7 +241,7 @@ fn the_limit_of_helpers_holds() {
             }
             // In this back end each thread continues the call that it has made.
             if way.backend != BackendKind::Activations {
-                assert!((1..=helpers as usize).contains(&context.helper_threads()));
+                assert!((1..=helpers as usize).contains(&context.info().helper_threads()));
             }
         }
     });
@@ -407,7 +407,7 @@ fn ten_thousand_operations_fit_in_eight_mebibytes() {
             let mut words = vec![0u64; count];
             // With `threads` all but 64 operations queue.
             let mut context = way.with(|options| with_helpers(options, 64));
-            let (idle, resident) = (context.memory(), process::resident_bytes());
+            let (idle, resident) = (context.info().memory(), process::resident_bytes());
             let mut handles = Vec::with_capacity(count);
             for (event, word) in events.iter().zip(&mut words) {
                 handles.push(pending(
@@ -417,7 +417,7 @@ fn ten_thousand_operations_fit_in_eight_mebibytes() {
                 ));
             }
             let (busy, grown) = (
-                context.memory(),
+                context.info().memory(),
                 process::resident_bytes().saturating_sub(resident),
             );
             println!(
@@ -438,7 +438,7 @@ fn ten_thousand_operations_fit_in_eight_mebibytes() {
                     .iter()
                     .all(|one| one.result == Err(Errno::CANCELED))
             );
-            let after = context.memory();
+            let after = context.info().memory();
             assert!(
                 after <= busy + (1 << 20),
                 "{after} bytes after all operations have ended"

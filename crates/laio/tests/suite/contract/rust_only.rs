@@ -10,7 +10,7 @@ use laio_testing::temp::{file_with, pattern, pipe, scratch};
 use std::time::Instant;
 
 fn mount<'a>(context: &'a Context, kind: &str) -> Option<&'a laio::Mount> {
-    context.mounts().find(|mount| mount.fstype == kind)
+    context.info().mounts().find(|mount| mount.fstype == kind)
 }
 
 /// A call that one file system does not support is not attempted there again, and still attempted elsewhere.
@@ -94,7 +94,7 @@ fn a_bad_flag_changes_no_mount() {
             ),
             Ok(4_096)
         );
-        assert!(context.mounts().all(|mount| !mount.reads_latched));
+        assert!(context.info().mounts().all(|mount| !mount.reads_latched));
         assert_eq!(context.stats().call(libc::SYS_preadv2).inline, 1);
     });
 }
@@ -122,7 +122,7 @@ fn invalid_limits_are_replaced() {
             },
         ] {
             let mut context = way.with(|options| options.limits(limits));
-            assert_eq!(context.limits(), &limits);
+            assert_eq!(context.info().limits(), &limits);
             let (reader, writer) = pipe();
             let mut byte = [0u8];
             let peer = later(move || rustix::io::write(&writer, b"x").unwrap());

@@ -200,7 +200,7 @@ fn at_the_limit_of_waits_a_call_fails() {
         let link = link_in(directory.path());
         let limit = WAITING as u32;
         let mut context = way.with(|options| options.helpers(HELPERS).waiting_helpers(limit));
-        assert_eq!(context.limits().waiting_helpers, limit);
+        assert_eq!(context.info().limits().waiting_helpers, limit);
         let (locked, handles) = Locked::new(&mut context, directory.path());
         let word = 0u32;
         let wait = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
@@ -208,7 +208,7 @@ fn at_the_limit_of_waits_a_call_fails() {
         let refused = start(&mut context, libc::SYS_futex, args);
         assert_eq!(refused, Outcome::Done(Err(Errno::AGAIN)));
         assert_eq!(read_link(&mut context, &link), Ok(6));
-        assert!(context.helper_threads() <= (HELPERS + limit) as usize);
+        assert!(context.info().helper_threads() <= (HELPERS + limit) as usize);
         // When one of them ends, another may wait.
         context.cancel(handles[0]).unwrap();
         assert_eq!(

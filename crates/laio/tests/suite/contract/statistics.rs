@@ -183,7 +183,7 @@ fn a_stale_hint_does_not_block_the_caller() {
 fn submissions_carry_many_operations() {
     for_each_pending_backend(|way| {
         let mut context = way.context();
-        if !context.has_ring() {
+        if !context.info().has_ring() {
             assert_eq!(context.stats().submissions, 0);
             return;
         }

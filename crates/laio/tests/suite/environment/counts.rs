@@ -111,7 +111,7 @@ fn lazy_ways() -> Vec<Way> {
 }
 
 fn mount_of<'a>(context: &'a Context, fstype: &str) -> Option<&'a laio::Mount> {
-    context.mounts().find(|mount| mount.fstype == fstype)
+    context.info().mounts().find(|mount| mount.fstype == fstype)
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn a_file_in_memory_is_read_inline_without_an_attempt() {
         let other = warm_file();
         read_at(&mut context, other.as_file());
         assert_eq!(counts(&context, libc::SYS_pread64), (4, 0, 0, 0));
-        let latched = context.mounts().filter(|mount| mount.reads_latched);
+        let latched = context.info().mounts().filter(|mount| mount.reads_latched);
         assert!(latched.into_iter().all(|mount| mount.fstype == "tmpfs"));
     }
 }
@@ -157,7 +157,7 @@ fn refused_writes_are_remembered_for_the_file_system() {
             assert_eq!(call(&mut context, libc::SYS_pwrite64, args), Ok(8));
         }
         let (inline, _, fallback, latched) = counts(&context, libc::SYS_pwrite64);
-        let refused = context.mounts().find(|mount| mount.writes_latched);
+        let refused = context.info().mounts().find(|mount| mount.writes_latched);
         match refused {
             Some(mount) => {
                 assert_eq!((inline, fallback, latched), (0, 3, 2), "{mount:?}");
@@ -315,9 +315,7 @@ fn a_short_transfer_goes_in_pieces() {
             short_transfer: 2,
             ..Inject::default()
         };
-        let options = Options::new()
-            .backend(way.backend)
-            .without_ring(way.without_ring);
+        let options = Options::new().backend(way.backend).ring(!way.without_ring);
         let mut context = Context::new(options.inject(bounded)).expect("a context");
         fs.reset_counts();
         read_at(&mut context, &file);

@@ -14,7 +14,7 @@ const ERRNOS: [i32; 3] = [libc::EPERM, libc::ENOSYS, libc::EACCES];
 
 /// Calls whose results must be equal under each filter.
 fn behaves(context: &mut Context) {
-    let background = context.backend() != BackendKind::Sync;
+    let background = context.info().backend() != BackendKind::Sync;
     files(context);
     if background {
         waiting(context);
@@ -154,9 +154,9 @@ fn no_ring(errno: i32) {
     let uring = Context::new(Options::new().backend(BackendKind::Uring));
     assert_eq!(uring.expect_err("a ring").raw(), errno);
     let lazy = Context::new(Options::new().backend(BackendKind::Lazy)).expect("a context");
-    assert!(!lazy.has_ring());
+    assert!(!lazy.info().has_ring());
     let default = Context::new(Options::new()).expect("a context");
-    assert!(!default.has_ring());
+    assert!(!default.info().has_ring());
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn alone(test: &str, body: impl Fn(&Way)) {
 fn a_child_starts_operations_of_its_own() {
     alone(test_name!(), |way| {
         let mut parent = Parent::new(way);
-        let ring = parent.context.has_ring();
+        let ring = parent.context.info().has_ring();
         let handles: Vec<_> = (1..4).filter_map(laio::Handle::from_raw).collect();
         in_child(|| {
             assert_eq!(
@@ -118,7 +118,7 @@ fn a_child_starts_operations_of_its_own() {
                 Ok(0)
             );
             assert_eq!(parent.context.pending(), 0);
-            assert_eq!(parent.context.has_ring(), ring);
+            assert_eq!(parent.context.info().has_ring(), ring);
             for handle in handles {
                 assert_eq!(parent.context.cancel(handle), Err(Errno::NOENT));
             }

@@ -97,7 +97,7 @@ impl Mixed {
 
     /// Starts reads that block, makes calls that do not, then writes what the reads wait for; cancels some.
     fn round(&mut self, random: &mut Random, round: usize) {
-        let background = self.context.backend() != BackendKind::Sync;
+        let background = self.context.info().backend() != BackendKind::Sync;
         let mut reads: HashMap<Handle, usize> = HashMap::new();
         if background {
             for (index, (reader, _)) in self.pipes.iter().enumerate() {
@@ -301,10 +301,10 @@ fn carriers_and_rings_exclude_each_other_on_a_thread() {
     let uring = Context::new(Way::natural(BackendKind::Uring).options());
     assert_eq!(uring.err(), Some(Errno::BUSY));
     let lazy = Way::natural(BackendKind::Lazy).context();
-    assert!(!lazy.has_ring());
+    assert!(!lazy.info().has_ring());
     drop(carried);
     let lazy = Way::natural(BackendKind::Lazy).context();
-    if lazy.has_ring() {
+    if lazy.info().has_ring() {
         let refused = Context::new(activations.options());
         assert_eq!(refused.err(), Some(Errno::BUSY));
     }

@@ -87,7 +87,7 @@ impl Way {
         }
         Options::new()
             .backend(self.backend)
-            .without_ring(self.without_ring)
+            .ring(!self.without_ring)
             .inject(inject)
     }
 

@@ -105,7 +105,7 @@ fn aio_takes_the_calls_that_it_supports() {
         assert_eq!(call(&mut context, libc::SYS_fdatasync, [file.arg()]), Ok(0));
         assert_eq!(context.stats().aio.requests, 4, "{kind}");
         assert_eq!(context.stats().aio.refused, 0, "{kind}");
-        assert_eq!(context.helper_threads(), 0, "{kind}");
+        assert_eq!(context.info().helper_threads(), 0, "{kind}");
         // Neither has a request that moves a file's position.
         let read = [file.arg(), place, BLOCK];
         assert_eq!(call(&mut context, libc::SYS_read, read), Ok(BLOCK));
@@ -229,7 +229,7 @@ fn direct_writes_are_never_split() {
 fn buffered_io_blocks_in_submission_only_if_requested() {
     for blocking in [false, true] {
         let options = Options::new().backend(BackendKind::LinuxAio);
-        let mut context = match Context::new(options.aio_blocking(blocking)) {
+        let mut context = match Context::new(options.allow_blocking_aio(blocking)) {
             Ok(context) => context,
             Err(errno) => return laio_testing::skip("linux-aio", format!("no context: {errno}")),
         };
@@ -241,10 +241,10 @@ fn buffered_io_blocks_in_submission_only_if_requested() {
         if blocking {
             assert_eq!((aio.requests, aio.blocked, aio.declined), (1, 1, 0));
             assert!(aio.blocked_ns > 0);
-            assert_eq!(context.helper_threads(), 0);
+            assert_eq!(context.info().helper_threads(), 0);
         } else {
             assert_eq!((aio.requests, aio.blocked, aio.declined), (0, 0, 1));
-            assert_eq!(context.helper_threads(), 1);
+            assert_eq!(context.info().helper_threads(), 1);
         }
         assert_eq!(
             std::fs::read(directory.path().join("file")).unwrap(),

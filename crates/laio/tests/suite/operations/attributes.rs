@@ -6,7 +6,7 @@ use laio::ops::{
     RemoveAttribute, SetAttribute, SetMode, SetOwner, SetTimes, StatFile, StatPath, Timestamp,
     attribute_names,
 };
-use laio::{BackendKind, Context, Operation, Submitted};
+use laio::{BackendKind, Context, Operation, Outcome};
 use laio_testing::temp::scratch;
 use std::ffi::CStr;
 use std::fs::File;
@@ -19,9 +19,9 @@ use tempfile::TempDir;
 /// The output of an operation; waits for it if it went to the background.
 #[track_caller]
 pub(crate) fn run<O: Operation>(context: &mut Context, operation: O) -> O::Output {
-    match context.submit(operation, 0) {
-        Submitted::Done(output) => output,
-        Submitted::Pending(ticket) => {
+    match context.submit(operation) {
+        Outcome::Done(output) => output,
+        Outcome::Pending(ticket) => {
             wait_for(context, ticket.handle());
             context.take(ticket).expect("delivered")
         }

@@ -2,7 +2,7 @@
 
 use super::parked::{FRESH, Hanging, park, were_cancelled};
 use crate::harness::*;
-use laio::{Call, Errno, Handle, Outcome};
+use laio::{Call, Errno, Handle, Outcome, PollOptions};
 use laio_testing::temp::pipe;
 use laio_testing::{Random, child, process, test_name};
 use std::time::Duration;
@@ -67,7 +67,7 @@ fn one_helper_running_and_the_others_queued() {
             for completion in collect(&mut context, 6) {
                 assert_eq!(completion.result, Err(Errno::CANCELED));
             }
-            assert!(context.helper_threads() <= helpers as usize);
+            assert!(context.info().helper_threads() <= helpers as usize);
         }
     });
 }
@@ -233,7 +233,14 @@ fn a_finished_operation_is_not_cancelled() {
         // One is delivered; the other may be in flight or finished.
         let mut delivered = Vec::new();
         let take = |context: &mut laio::Context, delivered: &mut Vec<laio::Completion>| {
-            context.poll_each(Some(LIMIT), 1, |completion| delivered.push(completion))
+            context.poll_with(
+                PollOptions {
+                    timeout: Some(LIMIT),
+                    most: 1,
+                    ..PollOptions::default()
+                },
+                |completion| delivered.push(completion),
+            )
         };
         assert_eq!(take(&mut context, &mut delivered), Ok(1));
         assert_eq!(delivered[0].handle, first);

@@ -3,7 +3,7 @@
 use super::parked::FRESH;
 use crate::harness::*;
 use laio::ops::Accept;
-use laio::{Completion, Context, Errno, Handle, Outcome, Submitted};
+use laio::{Completion, Context, Errno, Handle, Outcome, PollOptions};
 use laio_testing::temp::{fill, pipe, stream_pair};
 use laio_testing::{child, process, test_name};
 use std::io::{Read, Write};
@@ -257,8 +257,7 @@ fn a_cancelled_accept_loses_no_connection() {
         for wait in [false, true] {
             let (listener, _) = connected(0);
             let address = listener.local_addr().expect("its address");
-            let Submitted::Pending(ticket) = context.submit(Accept::new(listener.clone()), 0)
-            else {
+            let Outcome::Pending(ticket) = context.submit(Accept::new(listener.clone())) else {
                 panic!("accepted without a client");
             };
             context.flush().expect("flush");
@@ -293,15 +292,22 @@ fn undelivered_descriptors_are_closed() {
                 let mut tickets = Vec::new();
                 let mut done = Vec::new();
                 for _ in 0..4 {
-                    match context.submit(Accept::new(listener.clone()), 0) {
-                        Submitted::Pending(ticket) => tickets.push(ticket),
-                        Submitted::Done(output) => done.push(output.expect("a connection")),
+                    match context.submit(Accept::new(listener.clone())) {
+                        Outcome::Pending(ticket) => tickets.push(ticket),
+                        Outcome::Done(output) => done.push(output.expect("a connection")),
                     }
                 }
                 let wanted = if deliver { 1 } else { 0 };
                 let mut delivered = 0;
                 while delivered < wanted {
-                    let count = context.poll_each(Some(LIMIT), 1, |_| ());
+                    let count = context.poll_with(
+                        PollOptions {
+                            timeout: Some(LIMIT),
+                            most: 1,
+                            ..PollOptions::default()
+                        },
+                        |_| (),
+                    );
                     delivered += count.expect("poll");
                 }
                 std::thread::sleep(Duration::from_millis(1));

@@ -3,7 +3,7 @@
 use super::attributes::{errno, run};
 use crate::harness::*;
 use laio::ops::{Advice, Advise, ReadAt, Reflink, Seek, Splice, Whence};
-use laio::{Context, Submitted};
+use laio::{Context, Outcome};
 use laio_testing::temp::{drain, fill, pattern, pipe, scratch};
 use std::fs::File;
 use std::io::Write;
@@ -203,7 +203,7 @@ fn a_splice_waits_for_the_pipe() {
         let to = file(place.path(), "to", &[]);
         let (reader, writer) = pipe();
         let splice = Splice::new(reader, to, 1000).to_offset(0);
-        let Submitted::Pending(ticket) = context.submit(splice, 0) else {
+        let Outcome::Pending(ticket) = context.submit(splice) else {
             panic!("there is nothing yet");
         };
         rustix::io::write(&writer, &contents).expect("written");
@@ -219,7 +219,7 @@ fn a_splice_waits_for_the_pipe() {
         let full = fill(&writer);
         let from = file(place.path(), "from", &contents);
         let splice = Splice::new(from, writer, 1000).from_offset(0);
-        let Submitted::Pending(ticket) = context.submit(splice, 0) else {
+        let Outcome::Pending(ticket) = context.submit(splice) else {
             panic!("the pipe is full");
         };
         let mut drained = drain(&reader);
@@ -296,7 +296,7 @@ fn sharing_blocks_does_not_block_the_caller() {
             } else {
                 Reflink::new(from.clone(), to.clone())
             };
-            let Submitted::Pending(ticket) = context.submit(reflink, 0) else {
+            let Outcome::Pending(ticket) = context.submit(reflink) else {
                 panic!("the caller made the call itself");
             };
             wait_for(&mut context, ticket.handle());

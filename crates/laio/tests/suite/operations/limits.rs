@@ -113,7 +113,7 @@ fn more_blocking_operations_than_helpers() {
             let handles: Vec<Handle> = (0..20)
                 .map(|_| pending(&mut context, libc::SYS_futex, args))
                 .collect();
-            assert!(context.helper_threads() <= helpers as usize);
+            assert!(context.info().helper_threads() <= helpers as usize);
             let completions = collect(&mut context, 20);
             for completion in &completions {
                 assert_eq!(completion.result, Err(Errno::TIMEDOUT));
@@ -181,7 +181,7 @@ fn a_small_ring_with_many_operations() {
         };
         for _ in 0..5000 {
             let _sleep = pending(&mut context, libc::SYS_nanosleep, [at(&soon), 0]);
-            if way.backend == BackendKind::Threads || !context.has_ring() {
+            if way.backend == BackendKind::Threads || !context.info().has_ring() {
                 break;
             }
         }
@@ -201,11 +201,11 @@ fn ten_thousand_operations_are_small() {
         }
         // Without a ring all but 64 sleeps queue.
         let mut context = way.with(|options| with_helpers(options, 64));
-        let idle = context.memory();
+        let idle = context.info().memory();
         let (handles, _from, _to) = many(&mut context, 10_000);
         let none = context.poll(&mut Vec::new(), Some(Duration::ZERO));
         assert_eq!(none, Ok(0));
-        let busy = context.memory();
+        let busy = context.info().memory();
         println!("{way}: {idle} bytes idle, {busy} with 10,000 operations in flight");
         assert!(busy <= 8 << 20, "{busy}");
         assert_eq!(context.pending(), 10_000);
@@ -269,8 +269,8 @@ fn a_program_whose_calls_finish_inline_receives_its_completions() {
 #[test]
 fn idle_contexts_are_small() {
     let context = Context::new(Options::new()).expect("a context");
-    println!("an idle context: {} bytes", context.memory());
-    assert!(context.memory() <= 256 * 1024);
+    println!("an idle context: {} bytes", context.info().memory());
+    assert!(context.info().memory() <= 256 * 1024);
 }
 
 #[test]
@@ -295,13 +295,13 @@ fn a_context_keeps_no_more_than_its_limit() {
             }
             collect(&mut context, 100);
             if round == 2 {
-                memory = context.memory();
+                memory = context.info().memory();
             }
         }
         assert!(
-            context.memory() <= memory + 4096,
+            context.info().memory() <= memory + 4096,
             "{memory} {}",
-            context.memory()
+            context.info().memory()
         );
     });
 }

@@ -2,9 +2,10 @@
 
 use crate::harness::*;
 use laio::ops::{Read, Sink, Sleep, Source, Write};
-use laio::{Context, Errno, Submitted, Ticket};
+use laio::{Context, Errno, Outcome, PollOptions, Ticket};
 use laio_testing::temp::{fill, pipe};
 use std::os::fd::OwnedFd;
+use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -46,9 +47,9 @@ type Reading = Read<Rc<OwnedFd>, Counted>;
 
 fn read(context: &mut Context, from: &Rc<OwnedFd>, alive: &Rc<()>) -> Ticket<Reading> {
     let buffer = Counted::new(alive, Vec::with_capacity(3));
-    match context.submit(Read::new(from.clone(), buffer), 0) {
-        Submitted::Pending(ticket) => ticket,
-        Submitted::Done(_) => panic!("nothing to read yet"),
+    match context.submit(Read::new(from.clone(), buffer)) {
+        Outcome::Pending(ticket) => ticket,
+        Outcome::Done(_) => panic!("nothing to read yet"),
     }
 }
 
@@ -121,10 +122,7 @@ fn abandoned_in_each_state() {
         for ticket in tickets {
             context.abandon(ticket);
         }
-        while context.pending() > 0 {
-            let none = context.poll_each(Some(LIMIT), 9, |completion| panic!("{completion:?}"));
-            assert_eq!(none, Ok(0));
-        }
+        poll_in_vain(&mut context);
         assert_eq!(
             Rc::strong_count(&alive),
             1,
@@ -143,10 +141,103 @@ fn abandoned_in_each_state() {
         rustix::io::write(&to, b"abc").expect("written");
         std::thread::sleep(Duration::from_millis(1));
         context.abandon(ticket);
-        while context.pending() > 0 {
-            let none = context.poll_each(Some(LIMIT), 9, |completion| panic!("{completion:?}"));
-            assert_eq!(none, Ok(0));
-        }
+        poll_in_vain(&mut context);
+        assert_eq!(Rc::strong_count(&alive), 1);
+    });
+}
+
+/// Polls until nothing is in flight; nothing may be delivered.
+fn poll_in_vain(context: &mut Context) {
+    while context.pending() > 0 {
+        let options = PollOptions {
+            timeout: Some(LIMIT),
+            ..PollOptions::default()
+        };
+        let none = context.poll_with(options, |completion| panic!("{completion:?}"));
+        assert_eq!(none, Ok(0));
+    }
+}
+
+#[test]
+fn a_dropped_ticket_abandons_its_operation_in_each_state() {
+    for_each_pending(|way| {
+        let alive = Rc::new(());
+        let mut context = way.context();
+        let (from, to) = shared_pipe();
+        // In flight and queued.
+        drop([0, 1, 2].map(|_| read(&mut context, &from, &alive)));
+        assert_eq!(context.pending(), 3, "cancelled by the next poll");
+        poll_in_vain(&mut context);
+        assert_eq!(Rc::strong_count(&alive), 1);
+
+        // Delivered, but not taken.
+        let ticket = read(&mut context, &from, &alive);
+        rustix::io::write(&to, b"abc").expect("written");
+        wait_for(&mut context, ticket.handle());
+        drop(ticket);
+        assert_eq!(Rc::strong_count(&alive), 2);
+        poll_in_vain(&mut context);
+        assert_eq!(Rc::strong_count(&alive), 1);
+
+        // Finished or about to finish, but not delivered.
+        let ticket = read(&mut context, &from, &alive);
+        rustix::io::write(&to, b"abc").expect("written");
+        std::thread::sleep(Duration::from_millis(1));
+        drop(ticket);
+        poll_in_vain(&mut context);
+        assert_eq!((Rc::strong_count(&alive), Rc::strong_count(&from)), (1, 1));
+    });
+}
+
+#[test]
+fn tickets_are_dropped_after_their_context_and_by_a_panic() {
+    for_each_pending_backend(|way| {
+        let alive = Rc::new(());
+        let (from, _to) = shared_pipe();
+        let mut context = way.context();
+        let ticket = read(&mut context, &from, &alive);
+        drop(context);
+        assert_eq!(Rc::strong_count(&alive), 1);
+        drop(ticket);
+
+        let mut context = way.context();
+        let unwound = std::panic::catch_unwind(AssertUnwindSafe(|| {
+            let _ticket = read(&mut context, &from, &alive);
+            std::panic::resume_unwind(Box::new("as if something had failed"));
+        }));
+        assert!(unwound.is_err());
+        poll_in_vain(&mut context);
+        assert_eq!(Rc::strong_count(&alive), 1);
+
+        // Both at once: the ticket is dropped by the panic that also ends the context.
+        let mut context = way.context();
+        let unwound = std::panic::catch_unwind(AssertUnwindSafe(move || {
+            let _first = read(&mut context, &from, &alive);
+            let context = context;
+            std::panic::resume_unwind(Box::new(Rc::strong_count(&alive) + context.pending()));
+        }));
+        assert_eq!(*unwound.unwrap_err().downcast::<usize>().unwrap(), 3);
+    });
+}
+
+#[test]
+fn dropped_tickets_free_their_slots_at_the_limit() {
+    for_each_pending_backend(|way| {
+        let alive = Rc::new(());
+        let (from, to) = shared_pipe();
+        let mut context = Context::new(way.options().operations(2)).expect("a context");
+        let tickets = [0, 1].map(|_| read(&mut context, &from, &alive));
+        rustix::io::write(&to, b"abcabc").expect("written");
+        collect(&mut context, 2);
+        let refused = context.submit(Read::new(from.clone(), Vec::with_capacity(3)));
+        let Outcome::Done((refused, _)) = refused else {
+            panic!("beyond the limit");
+        };
+        let refused = refused.expect_err("no slot is free");
+        assert_eq!(refused.raw_os_error(), Some(libc::EAGAIN));
+        drop(tickets);
+        drop(read(&mut context, &from, &alive));
+        poll_in_vain(&mut context);
         assert_eq!(Rc::strong_count(&alive), 1);
     });
 }
@@ -161,7 +252,7 @@ fn an_abandoned_write_is_dropped_once() {
         let mut context = way.context();
         for _ in 0..3 {
             let bytes = Counted::new(&alive, vec![1; 100_000]);
-            if let Submitted::Pending(ticket) = context.submit(Write::new(to.clone(), bytes), 0) {
+            if let Outcome::Pending(ticket) = context.submit(Write::new(to.clone(), bytes)) {
                 context.abandon(ticket);
             }
         }
@@ -184,7 +275,16 @@ fn a_dropped_context_frees_operations_in_flight() {
         rustix::io::write(&to, b"abc").expect("written");
         let mut delivered = 0;
         while delivered == 0 {
-            delivered = context.poll_each(Some(LIMIT), 1, |_| ()).expect("poll");
+            delivered = context
+                .poll_with(
+                    PollOptions {
+                        timeout: Some(LIMIT),
+                        most: 1,
+                        ..PollOptions::default()
+                    },
+                    |_| (),
+                )
+                .expect("poll");
         }
         drop(context);
         assert_eq!(Rc::strong_count(&alive), 1, "with tickets still around");
@@ -228,7 +328,7 @@ fn a_slot_is_used_again_for_another_type() {
         let (from, _to) = shared_pipe();
         let mut context = way.context();
         for _ in 0..100 {
-            let Submitted::Pending(sleep) = context.submit(Sleep::new(LIMIT * 100), 7) else {
+            let Outcome::Pending(sleep) = context.submit_with(Sleep::new(LIMIT * 100), 7) else {
                 panic!("a sleep that finished at once");
             };
             let ticket = read(&mut context, &from, &alive);

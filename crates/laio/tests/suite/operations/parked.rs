@@ -169,7 +169,7 @@ fn sockets(context: &mut Context, all: &mut Vec<Parked>) {
     let handle = pending(context, libc::SYS_recvfrom, args);
     // Gives a helper the time to take the available bytes.
     let taken = || rustix::io::ioctl_fionread(&ours) == Ok(0);
-    if !context.has_ring() {
+    if !context.info().has_ring() {
         assert!(laio_testing::limit::wait_until(LIMIT, taken));
     } else {
         context.flush().expect("flush");

@@ -3,7 +3,7 @@
 use super::parked::FRESH;
 use crate::harness::*;
 use laio::ops::Read;
-use laio::{BackendKind, Context, Errno, Handle, Outcome, Submitted};
+use laio::{BackendKind, Context, Errno, Handle, Outcome, PollOptions};
 use laio_testing::temp::{fill, pipe};
 use rustix::event::epoll;
 use std::os::fd::{AsFd, OwnedFd};
@@ -55,7 +55,14 @@ fn poll_waits_for_its_timeout() {
             assert!(since.elapsed() >= wait, "{:?}", since.elapsed());
         }
         assert_eq!(
-            context.poll_each(Some(LIMIT), 0, |one| panic!("{one:?}")),
+            context.poll_with(
+                PollOptions {
+                    timeout: Some(LIMIT),
+                    most: 0,
+                    ..PollOptions::default()
+                },
+                |one| panic!("{one:?}")
+            ),
             Ok(0)
         );
         end(&mut context, handle);
@@ -77,7 +84,14 @@ fn poll_delivers_at_most_the_given_number() {
         let mut found = Vec::new();
         while found.len() < 10 {
             let before = found.len();
-            let taken = context.poll_each(Some(LIMIT), 3, |one| found.push(one.handle));
+            let taken = context.poll_with(
+                PollOptions {
+                    timeout: Some(LIMIT),
+                    most: 3,
+                    ..PollOptions::default()
+                },
+                |one| found.push(one.handle),
+            );
             let taken = taken.expect("poll");
             assert_eq!(taken, found.len() - before);
             assert!((1..=3).contains(&taken), "{taken}");
@@ -287,10 +301,10 @@ fn the_descriptor_reports_operations_behind_an_abandoned_one() {
         let (from, to) = pipe();
         let from = Rc::new(from);
         let read = |context: &mut Context| match context
-            .submit(Read::new(from.clone(), Vec::with_capacity(3)), 0)
+            .submit(Read::new(from.clone(), Vec::with_capacity(3)))
         {
-            Submitted::Pending(ticket) => ticket,
-            Submitted::Done(_) => panic!("nothing to read yet"),
+            Outcome::Pending(ticket) => ticket,
+            Outcome::Done(_) => panic!("nothing to read yet"),
         };
         for _ in 0..20 {
             let [first, second] = [read(&mut context), read(&mut context)];

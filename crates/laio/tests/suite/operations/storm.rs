@@ -4,7 +4,7 @@
 
 use super::parked::FRESH;
 use crate::harness::*;
-use laio::{Call, Completion, Context, Errno, Handle, Outcome};
+use laio::{Call, Completion, Context, Errno, Handle, Outcome, PollOptions};
 use laio_testing::fault_fs::{Fault, Kind};
 use laio_testing::temp::{pattern, pipe, scratch, stream_pair};
 use laio_testing::{FaultFs, Random, child, process, test_name};
@@ -231,9 +231,14 @@ impl Storm<'_> {
             3
         };
         let timeout = Some(timeout);
-        let taken = self
-            .context
-            .poll_each(timeout, most, |one| completions.push(one));
+        let taken = self.context.poll_with(
+            PollOptions {
+                timeout,
+                most,
+                ..PollOptions::default()
+            },
+            |one| completions.push(one),
+        );
         assert_eq!(taken, Ok(completions.len()));
         for completion in completions {
             let flight = self

@@ -2,7 +2,7 @@
 
 use crate::harness::*;
 use laio::ops::Send;
-use laio::{BackendKind, Context, Options, Submitted, Ticket, ZeroCopyCounts};
+use laio::{BackendKind, Context, Options, Outcome, Ticket, ZeroCopyCounts};
 use laio_testing::temp::{pattern, stream_pair, tcp_pair};
 use rustix::net::sockopt;
 use std::io::Read;
@@ -47,17 +47,17 @@ fn bytes() -> Rc<[u8]> {
 
 fn send(context: &mut Context, socket: &Rc<OwnedFd>, bytes: &Rc<[u8]>) -> Ticket<Sending> {
     let send = Send::new(socket.clone(), bytes.clone()).zero_copy();
-    match context.submit(send, 0) {
-        Submitted::Pending(ticket) => ticket,
-        Submitted::Done(_) => panic!("the kernel has not been asked"),
+    match context.submit(send) {
+        Outcome::Pending(ticket) => ticket,
+        Outcome::Done(_) => panic!("the kernel has not been asked"),
     }
 }
 
 /// Sends a byte behind the bytes in flight, and waits until it is sent.
 fn send_behind(context: &mut Context, socket: &Rc<OwnedFd>) {
-    match context.submit(Send::new(socket.clone(), "!"), 0) {
-        Submitted::Done((result, _)) => assert_eq!(result.unwrap(), 1),
-        Submitted::Pending(ticket) => {
+    match context.submit(Send::new(socket.clone(), "!")) {
+        Outcome::Done((result, _)) => assert_eq!(result.unwrap(), 1),
+        Outcome::Pending(ticket) => {
             let handle = ticket.handle();
             assert_eq!(wait_for(context, handle).result, Ok(1));
             assert!(context.take(ticket).is_ok());
@@ -99,9 +99,9 @@ fn the_same_bytes_in_every_way() {
         });
         for (seed, length) in lengths.into_iter().enumerate() {
             let send = Send::new(near.clone(), pattern(length, seed as u64)).zero_copy();
-            let (result, buffer) = match context.submit(send, 0) {
-                Submitted::Done(output) => output,
-                Submitted::Pending(ticket) => {
+            let (result, buffer) = match context.submit(send) {
+                Outcome::Done(output) => output,
+                Outcome::Pending(ticket) => {
                     wait_for(&mut context, ticket.handle());
                     context.take(ticket).expect("delivered")
                 }

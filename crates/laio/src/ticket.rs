@@ -1,0 +1,160 @@
+//! Tickets of typed operations in the background: taking the output, or abandoning the operation.
+
+use crate::context::Context;
+use crate::operation::State;
+use crate::{Handle, Operation};
+use std::cell::RefCell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::rc::Rc;
+
+/// The right to take the output of a typed operation in the background.
+///
+/// [`Context::take`] exchanges it for the output. A program that drops it abandons the operation,
+/// as [`Context::abandon`] does at once: the context does so in the next `poll`, or before that if its
+/// limit of operations is reached.
+///
+/// ```
+/// use laio::ops::Sleep;
+/// use laio::{Context, Options, Outcome};
+/// use std::time::Duration;
+///
+/// let mut context = Context::new(Options::new())?;
+/// let Outcome::Pending(ticket) = context.submit(Sleep::new(Duration::from_secs(60))) else {
+///     panic!("a minute does not pass at once");
+/// };
+/// drop(ticket);
+/// // The sleep is cancelled, and delivers nothing.
+/// assert_eq!(context.poll(&mut Vec::new(), None)?, 0);
+/// assert_eq!(context.pending(), 0);
+/// # Ok::<(), laio::Errno>(())
+/// ```
+pub struct Ticket<O: Operation> {
+    handle: Handle,
+    /// Of the operation's context. `None` when the ticket was used.
+    dropped: Option<DroppedTickets>,
+    operation: PhantomData<fn() -> O>,
+}
+
+/// The operations of a context whose tickets were dropped. The context abandons them by the function
+/// beside the handle, which knows their type.
+#[derive(Clone, Default)]
+pub(crate) struct DroppedTickets(Rc<RefCell<Vec<(Handle, Abandon)>>>);
+
+type Abandon = fn(&mut Context, Handle);
+
+impl<O: Operation> Ticket<O> {
+    pub(crate) fn new(handle: Handle, dropped: &DroppedTickets) -> Ticket<O> {
+        Ticket {
+            handle,
+            dropped: Some(dropped.clone()),
+            operation: PhantomData,
+        }
+    }
+
+    /// The handle, as the completion carries it.
+    pub fn handle(&self) -> Handle {
+        self.handle
+    }
+
+    fn is_of(&self, context: &Context) -> bool {
+        let dropped = self.dropped.as_ref();
+        dropped.is_some_and(|dropped| Rc::ptr_eq(&dropped.0, &context.dropped.0))
+    }
+}
+
+impl<O: Operation> Drop for Ticket<O> {
+    fn drop(&mut self) {
+        if let Some(dropped) = &self.dropped {
+            let entry = (self.handle, Context::abandon_handle::<O> as Abandon);
+            dropped.0.borrow_mut().push(entry);
+        }
+    }
+}
+
+impl<O: Operation> fmt::Debug for Ticket<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Ticket").field(&self.handle).finish()
+    }
+}
+
+impl Context {
+    /// Takes the output of an operation whose completion has been delivered.
+    ///
+    /// # Errors
+    /// Returns the ticket if the operation has not been delivered, or belongs to another context.
+    pub fn take<O: Operation>(&mut self, mut ticket: Ticket<O>) -> Result<O::Output, Ticket<O>> {
+        self.notice_fork();
+        if !ticket.is_of(self) {
+            return Err(ticket);
+        }
+        let found = self.operations.find(ticket.handle);
+        let Some(slot) = found.filter(|&slot| self.operations[slot].state == State::Delivered)
+        else {
+            return Err(ticket);
+        };
+        ticket.dropped = None;
+        let payload = self.payloads[slot as usize].take();
+        let operation = payload.and_then(|payload| payload.downcast::<O>().ok());
+        let operation = operation.expect("the operation of the ticket");
+        let result = self.operations[slot].result;
+        self.operations.remove(slot);
+        Ok(operation.finish(result))
+    }
+
+    /// Abandons an operation: it is cancelled, its completion is not delivered, and its buffers are
+    /// freed as soon as the kernel no longer uses them. A descriptor that it still produces is
+    /// closed. In a context to which the ticket does not belong, this only drops the ticket.
+    pub fn abandon<O: Operation>(&mut self, mut ticket: Ticket<O>) {
+        self.notice_fork();
+        if ticket.is_of(self) {
+            ticket.dropped = None;
+            self.abandon_handle::<O>(ticket.handle);
+        }
+    }
+
+    /// Abandons the operations whose tickets were dropped.
+    #[inline]
+    pub(crate) fn abandon_dropped(&mut self) {
+        // One by one: a buffer whose destructor panics, or drops further tickets, loses none.
+        while let Some((handle, abandon)) = self.dropped.pop() {
+            abandon(self, handle);
+        }
+    }
+
+    fn abandon_handle<O: Operation>(&mut self, handle: Handle) {
+        let Some(slot) = self.operations.find(handle) else {
+            return;
+        };
+        match self.operations[slot].state {
+            State::Delivered => {
+                let payload = self.payloads[slot as usize].take();
+                let result = self.operations[slot].result;
+                self.operations.remove(slot);
+                // Dropping the output, rather than the operation, closes a descriptor it holds.
+                if let Some(Ok(operation)) = payload.map(|payload| payload.downcast::<O>()) {
+                    drop(operation.finish(result));
+                }
+            }
+            State::Finished => {
+                self.ready.retain(|&ready| ready != slot);
+                self.operations.deliver(slot);
+                self.abandon_handle::<O>(handle);
+            }
+            _ => {
+                self.operations[slot].abandoned = true;
+                self.cancel_slot(slot);
+                self.unblock_queued();
+                if self.exposed {
+                    self.arm_descriptor();
+                }
+            }
+        }
+    }
+}
+
+impl DroppedTickets {
+    fn pop(&self) -> Option<(Handle, Abandon)> {
+        self.0.borrow_mut().pop()
+    }
+}
