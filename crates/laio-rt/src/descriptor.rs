@@ -1,7 +1,7 @@
 //! Descriptors that operations share and the context closes.
 
+use crate::contexts::ContextId;
 use crate::executor::Core;
-use crate::extra_contexts::ContextId;
 use crate::submission::submit;
 use laio::ops::Close;
 use std::cell::Cell;
@@ -65,7 +65,7 @@ impl Drop for Inner {
         };
         let core = Core::try_current();
         if let Some(core) = &core {
-            core.forget_in_extra(descriptor.as_raw_fd());
+            core.contexts.forget_in_extra(descriptor.as_raw_fd());
         }
         let operation = Close::new(descriptor);
         match (core, self.closing.take()) {
@@ -73,9 +73,9 @@ impl Drop for Inner {
                 let close = async move { closing.finish(submit(operation).await) };
                 core.spawn(close).detach();
             }
-            (Some(core), None) => {
-                core.with_engine(ContextId::OWN, |engine| engine.start_detached(operation))
-            }
+            (Some(core), None) => core
+                .contexts
+                .with_engine(ContextId::OWN, |engine| engine.start_detached(operation)),
             // No runtime: dropping the operation closes the descriptor.
             (None, closing) => {
                 drop(operation);

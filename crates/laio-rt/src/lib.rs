@@ -82,16 +82,19 @@
 //! queries servers, which no single system call covers: resolve names on a thread), and a thread pool for
 //! computations.
 
+mod contexts;
 mod descriptor;
+mod engine;
 mod executor;
-mod extra_contexts;
 pub mod fs;
 pub mod future;
 mod join;
 pub mod limits;
 pub mod net;
+mod output;
 pub mod pipe;
 pub mod process;
+mod ready;
 mod runtime;
 pub mod signal;
 mod submission;
@@ -101,9 +104,10 @@ pub mod time;
 mod timers;
 mod write;
 
+pub use contexts::ContextId;
 pub use descriptor::Descriptor;
-pub use extra_contexts::ContextId;
-pub use join::{Aborted, JoinHandle};
+pub use join::JoinHandle;
 pub use laio;
+pub use output::Aborted;
 pub use runtime::{Runtime, give_way, spawn, turn, with_context, with_context_of, yield_now};
 pub use submission::{Submission, now, submit, submit_to};

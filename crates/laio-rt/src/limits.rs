@@ -11,7 +11,7 @@ pub const OPERATIONS_PER_POLL: u32 = 128;
 /// [`OPERATIONS_PER_POLL`] it stays within the default of [`laio::Limits::inline_budget`].
 pub const OPERATIONS_PER_TURN: u32 = 128;
 
-/// The number of tasks polled before timers, wakeups from other threads and completions are checked again.
+/// The number of tasks polled before timers and completions are checked again.
 pub const TASKS_PER_TURN: u32 = 64;
 
 /// The number of tasks that have called [`give_way`](crate::give_way) and continue at the end of the same turn.

@@ -1,7 +1,7 @@
 //! The public face of the executor: `Runtime`, `spawn`, and the functions for tasks.
 
+use crate::contexts::ContextId;
 use crate::executor::Core;
-use crate::extra_contexts::ContextId;
 use crate::join::JoinHandle;
 use laio::{Context, Options, Stats};
 use std::fmt;
@@ -57,7 +57,7 @@ impl Runtime {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn add_context(&self, options: Options) -> io::Result<ContextId> {
-        self.core.add_context(options)
+        self.core.contexts.add(options)
     }
 
     /// Runs the future and the spawned tasks until the future is ready. Tasks that have not ended by then
@@ -89,7 +89,14 @@ impl Runtime {
     /// # Panics
     /// If called from within `action`.
     pub fn with_context<R>(&self, action: impl FnOnce(&mut Context) -> R) -> R {
-        action(&mut self.core.engine.borrow_mut().context)
+        action(
+            &mut self
+                .core
+                .contexts
+                .engine(ContextId::OWN)
+                .borrow_mut()
+                .context,
+        )
     }
 
     /// Returns the counters of the context.
@@ -99,7 +106,7 @@ impl Runtime {
 
     /// Returns the number of tasks that have not ended.
     pub fn tasks(&self) -> usize {
-        self.core.tasks()
+        self.core.tasks.count()
     }
 
     /// Returns the number of timers that have not expired.
@@ -183,7 +190,7 @@ pub async fn give_way() {
 /// # Panics
 /// Outside of [`Runtime::block_on`].
 pub fn turn() -> u64 {
-    Core::current().turn()
+    Core::current().turn.get()
 }
 
 /// As [`with_context`], for any context of the runtime.
@@ -191,7 +198,7 @@ pub fn turn() -> u64 {
 /// # Panics
 /// As [`with_context`], and if the context is another runtime's.
 pub fn with_context_of<R>(id: ContextId, action: impl FnOnce(&mut Context) -> R) -> R {
-    action(&mut Core::current().engine_of(id).borrow_mut().context)
+    action(&mut Core::current().contexts.engine(id).borrow_mut().context)
 }
 
 /// Calls `action` with the context of the runtime that runs the calling task. Completions belong to the runtime:
@@ -200,5 +207,5 @@ pub fn with_context_of<R>(id: ContextId, action: impl FnOnce(&mut Context) -> R)
 /// # Panics
 /// Outside of [`Runtime::block_on`], and if called from within `action`.
 pub fn with_context<R>(action: impl FnOnce(&mut Context) -> R) -> R {
-    action(&mut Core::current().engine.borrow_mut().context)
+    with_context_of(ContextId::OWN, action)
 }

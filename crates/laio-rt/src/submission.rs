@@ -1,15 +1,13 @@
 //! Operations as futures.
 
+use crate::contexts::ContextId;
 use crate::executor::Core;
-use crate::extra_contexts::ContextId;
-use laio::{Handle, Operation, Outcome, PollOptions, Submitted, Ticket};
+use laio::{Operation, Outcome, Ticket};
 use std::fmt;
 use std::future::Future;
-use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 /// Returns a future that makes an operation.
 ///
@@ -59,7 +57,7 @@ pub fn submit_to<O: Operation>(context: ContextId, operation: O) -> Submission<O
 /// ```
 pub fn now<O: Operation>(operation: O) -> O::Output {
     let core = Core::current();
-    let mut engine = core.engine_of(ContextId::OWN).borrow_mut();
+    let mut engine = core.contexts.engine(ContextId::OWN).borrow_mut();
     match engine.start(operation, Waker::noop()) {
         Outcome::Done(output) => output,
         Outcome::Pending(_) => panic!("only the back end sync makes every call at once"),
@@ -89,12 +87,11 @@ impl<O: Operation> Future for Submission<O> {
         match std::mem::replace(&mut self.state, State::Over) {
             State::New(operation) => self.start(operation, context),
             State::Pending { ticket, core } => {
-                let mut engine = core.engine_of(self.context).borrow_mut();
-                match engine.context.take(ticket) {
+                let engine = core.contexts.engine(self.context);
+                let taken = engine.borrow_mut().take(ticket, context.waker());
+                match taken {
                     Ok(output) => Poll::Ready(output),
                     Err(ticket) => {
-                        engine.waiters.set(ticket.handle(), context.waker());
-                        drop(engine);
                         self.state = State::Pending { ticket, core };
                         Poll::Pending
                     }
@@ -119,7 +116,7 @@ impl<O: Operation> Submission<O> {
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let mut engine = core.engine_of(self.context).borrow_mut();
+        let mut engine = core.contexts.engine(self.context).borrow_mut();
         match engine.start(operation, context.waker()) {
             Outcome::Done(output) => Poll::Ready(output),
             Outcome::Pending(ticket) => {
@@ -134,7 +131,8 @@ impl<O: Operation> Submission<O> {
 impl<O: Operation> Drop for Submission<O> {
     fn drop(&mut self) {
         if let State::Pending { ticket, core } = std::mem::replace(&mut self.state, State::Over) {
-            core.with_engine(self.context, move |engine| engine.abandon(ticket));
+            core.contexts
+                .with_engine(self.context, move |engine| engine.abandon(ticket));
         }
     }
 }
@@ -146,86 +144,5 @@ impl<O: Operation> fmt::Debug for Submission<O> {
             State::Pending { ticket, .. } => write!(f, "Submission({:?})", ticket.handle()),
             State::Over => f.write_str("Submission(over)"),
         }
-    }
-}
-
-/// A context, and the wakers of the tasks that wait for its operations.
-pub(crate) struct Engine {
-    pub(crate) context: laio::Context,
-    waiters: Waiters,
-}
-
-impl Engine {
-    pub(crate) fn new(context: laio::Context) -> Engine {
-        Engine {
-            context,
-            waiters: Waiters::default(),
-        }
-    }
-
-    /// Adds the wakers of finished operations to `woken`. Waits up to `timeout` for the first.
-    pub(crate) fn reap(
-        &mut self,
-        timeout: Option<Duration>,
-        woken: &mut Vec<Waker>,
-    ) -> io::Result<()> {
-        let Engine { context, waiters } = self;
-        if timeout == Some(Duration::ZERO) && context.pending() == 0 {
-            return Ok(());
-        }
-        context.poll_with(
-            PollOptions {
-                timeout,
-                ..PollOptions::default()
-            },
-            |completion| {
-                woken.extend(waiters.take(completion.handle));
-            },
-        )?;
-        Ok(())
-    }
-
-    /// Cancels an operation, whose output is dropped when it completes.
-    pub(crate) fn abandon<O: Operation>(&mut self, ticket: Ticket<O>) {
-        self.waiters.take(ticket.handle());
-        self.context.abandon(ticket);
-    }
-
-    /// Starts an operation that wakes `waker` when it completes.
-    pub(crate) fn start<O: Operation>(&mut self, operation: O, waker: &Waker) -> Submitted<O> {
-        let submitted = self.context.submit(operation);
-        if let Outcome::Pending(ticket) = &submitted {
-            self.waiters.set(ticket.handle(), waker);
-        }
-        submitted
-    }
-
-    /// Starts an operation, and drops its output when it completes.
-    pub(crate) fn start_detached<O: Operation>(&mut self, operation: O) {
-        drop(self.context.submit(operation));
-    }
-}
-
-/// Wakers, indexed by the slots of operations, which are dense. The handle identifies the operation of the slot
-/// to which the waker belongs.
-#[derive(Default)]
-struct Waiters(Vec<Option<(Handle, Waker)>>);
-
-impl Waiters {
-    fn set(&mut self, handle: Handle, waker: &Waker) {
-        let slot = handle.slot();
-        if slot >= self.0.len() {
-            self.0.resize_with((slot + 1).next_power_of_two(), || None);
-        }
-        match &mut self.0[slot] {
-            Some((present, old)) if *present == handle => old.clone_from(waker),
-            entry => *entry = Some((handle, waker.clone())),
-        }
-    }
-
-    fn take(&mut self, handle: Handle) -> Option<Waker> {
-        let entry = self.0.get_mut(handle.slot())?;
-        let (_, waker) = entry.take_if(|(present, _)| *present == handle)?;
-        Some(waker)
     }
 }

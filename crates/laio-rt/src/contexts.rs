@@ -1,10 +1,9 @@
-//! Additional contexts of a runtime, for operations that need another back end than the runtime's own.
+//! The contexts of a runtime: its own, and additional ones for operations that need another back end.
 
-use crate::executor::Core;
+use crate::engine::Engine;
 use crate::limits;
-use crate::submission::Engine;
 use laio::ops::Readiness;
-use laio::{Options, Outcome, Ticket};
+use laio::{Notifier, Options, Outcome, Ticket};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
@@ -23,10 +22,18 @@ impl ContextId {
     pub const OWN: ContextId = ContextId(0);
 }
 
-/// The additional contexts of a runtime. Only the runtime's own context sleeps: for each additional one that
-/// has operations in flight, it runs an operation that waits until that context's descriptor is readable.
-#[derive(Default)]
-pub(crate) struct ExtraContexts([OnceCell<ExtraContext>; limits::EXTRA_CONTEXTS]);
+/// An action on an engine that was postponed because the engine was borrowed.
+type Deferred = Box<dyn FnOnce(&mut Engine)>;
+
+/// All contexts of a runtime. Only its own context sleeps: for each additional one that has operations in flight, it
+/// runs an operation that waits until that context's descriptor is readable.
+pub(crate) struct Contexts {
+    own: RefCell<Engine>,
+    extra: [OnceCell<ExtraContext>; limits::EXTRA_CONTEXTS],
+    deferred: RefCell<Vec<(ContextId, Deferred)>>,
+    /// Keeps the runtime's own context from sleeping while an action is deferred.
+    notifier: Notifier,
+}
 
 struct ExtraContext {
     engine: RefCell<Engine>,
@@ -57,8 +64,17 @@ impl Wake for ReadableFlag {
     }
 }
 
-impl Core {
-    pub(crate) fn add_context(&self, options: Options) -> io::Result<ContextId> {
+impl Contexts {
+    pub(crate) fn new(mut own: laio::Context) -> Contexts {
+        Contexts {
+            notifier: own.notifier(),
+            own: RefCell::new(Engine::new(own)),
+            extra: Default::default(),
+            deferred: RefCell::default(),
+        }
+    }
+
+    pub(crate) fn add(&self, options: Options) -> io::Result<ContextId> {
         let mut context = laio::Context::new(options)?;
         let events = context.descriptor()?.try_clone_to_owned()?;
         let extra = ExtraContext {
@@ -67,7 +83,7 @@ impl Core {
             wait: Cell::default(),
             readable: Arc::default(),
         };
-        let free = self.extra.0.iter().position(|slot| slot.get().is_none());
+        let free = self.extra.iter().position(|slot| slot.get().is_none());
         let full = || {
             let most = limits::EXTRA_CONTEXTS;
             io::Error::other(format!(
@@ -75,35 +91,78 @@ impl Core {
             ))
         };
         let index = free.ok_or_else(full)?;
-        let _ = self.extra.0[index].set(extra);
+        let _ = self.extra[index].set(extra);
         Ok(ContextId(index + 1))
     }
 
     /// Returns the engine of a context of this runtime.
     #[inline]
-    pub(crate) fn engine_of(&self, id: ContextId) -> &RefCell<Engine> {
+    pub(crate) fn engine(&self, id: ContextId) -> &RefCell<Engine> {
         match id {
-            ContextId::OWN => &self.engine,
+            ContextId::OWN => &self.own,
             ContextId(number) => self.extra_engine(number),
         }
     }
 
     #[cold]
     fn extra_engine(&self, number: usize) -> &RefCell<Engine> {
-        let extra = self.extra.0.get(number - 1).and_then(OnceCell::get);
+        let extra = self.extra.get(number - 1).and_then(OnceCell::get);
         &extra.expect("the context is another runtime's").engine
+    }
+
+    /// Runs an action on an engine: now, or, if a destructor that the engine runs calls this, before the
+    /// executor sleeps.
+    pub(crate) fn with_engine(&self, id: ContextId, action: impl FnOnce(&mut Engine) + 'static) {
+        match self.engine(id).try_borrow_mut() {
+            Ok(mut engine) => action(&mut engine),
+            Err(_) => {
+                self.deferred.borrow_mut().push((id, Box::new(action)));
+                self.notifier.notify();
+            }
+        }
+    }
+
+    pub(crate) fn do_deferred(&self) {
+        loop {
+            let deferred = std::mem::take(&mut *self.deferred.borrow_mut());
+            if deferred.is_empty() {
+                return;
+            }
+            for (id, action) in deferred {
+                action(&mut self.engine(id).borrow_mut());
+            }
+        }
+    }
+
+    /// Adds the wakers of finished operations to `woken`. If there are none, and no deferred actions, waits up to
+    /// `timeout` for the first in the runtime's own context.
+    pub(crate) fn reap(
+        &self,
+        timeout: impl FnOnce() -> Option<Duration>,
+        woken: &mut Vec<Waker>,
+    ) -> io::Result<()> {
+        let extra = self.reap_extra(woken);
+        let may_sleep =
+            matches!(extra, Ok(false)) && woken.is_empty() && self.deferred.borrow().is_empty();
+        let timeout = if may_sleep {
+            timeout()
+        } else {
+            Some(Duration::ZERO)
+        };
+        let own = self.own.borrow_mut().reap(timeout, woken);
+        extra.and(own)
     }
 
     /// Adds the wakers of operations that have finished in the additional contexts to `woken`, and starts the
     /// readiness operations that wake the runtime's own context for the next ones. Returns whether further
     /// completions are available now.
-    pub(crate) fn reap_extra(&self, woken: &mut Vec<Waker>) -> io::Result<bool> {
+    fn reap_extra(&self, woken: &mut Vec<Waker>) -> io::Result<bool> {
         let mut more = false;
-        for extra in self.extra.0.iter().map_while(OnceCell::get) {
+        for extra in self.extra.iter().map_while(OnceCell::get) {
             if extra.readable.0.swap(false, Ordering::Relaxed) {
                 if let Some(wait) = extra.wait.take() {
                     // Only frees the slot: the poll below finds the completions.
-                    let _ = self.engine.borrow_mut().context.take(wait);
+                    let _ = self.own.borrow_mut().context.take(wait);
                 }
                 let mut engine = extra.engine.borrow_mut();
                 engine.reap(Some(Duration::ZERO), woken)?;
@@ -124,7 +183,7 @@ impl Core {
         }
         let waker = Waker::from(extra.readable.clone());
         let readable = Readiness::readable(extra.events.clone());
-        match self.engine.borrow_mut().start(readable, &waker) {
+        match self.own.borrow_mut().start(readable, &waker) {
             Outcome::Pending(wait) => extra.wait.set(Some(wait)),
             Outcome::Done(result) => {
                 result?;
@@ -137,7 +196,7 @@ impl Core {
 
     /// Makes the additional contexts drop their cached facts about a descriptor that is about to be closed.
     pub(crate) fn forget_in_extra(&self, fd: RawFd) {
-        for extra in self.extra.0.iter().map_while(OnceCell::get) {
+        for extra in self.extra.iter().map_while(OnceCell::get) {
             if let Ok(mut engine) = extra.engine.try_borrow_mut() {
                 engine.context.forget(fd);
             }
