@@ -27,7 +27,7 @@ use reported::{FsRoots, ReportedRights, accesses_as_it_opens, has_landlock, shar
 use std::cell::Cell;
 use std::sync::Mutex;
 
-pub(crate) use reported::{has_filters, share_fs_state};
+pub(crate) use reported::{has_filters, is_about_rights, share_fs_state};
 
 /// The rights of the calling thread as the context last saw them.
 #[derive(Debug)]

@@ -24,16 +24,19 @@ pub(crate) struct ReportedRights {
     filtered: Option<String>,
 }
 
-/// The lines of `/proc/thread-self/status` about rights.
-const LINES: [&str; 7] = [
-    "Uid:",
-    "Gid:",
-    "Groups:",
-    "Cap",
-    "NoNewPrivs:",
-    "Seccomp:",
-    "Seccomp_filters:",
-];
+/// Whether a line of `/proc/thread-self/status` is about rights.
+pub(crate) fn is_about_rights(line: &str) -> bool {
+    const BEGINNINGS: [&str; 7] = [
+        "Uid:",
+        "Gid:",
+        "Groups:",
+        "Cap",
+        "NoNewPrivs:",
+        "Seccomp:",
+        "Seccomp_filters:",
+    ];
+    BEGINNINGS.iter().any(|begin| line.starts_with(begin))
+}
 
 /// Bit of `CAP_SYS_ADMIN` in the first word of a capability set.
 const SYS_ADMIN: u32 = 1 << 21;
@@ -77,8 +80,10 @@ impl ReportedRights {
     }
 
     fn from_status(status: &str) -> Option<ReportedRights> {
-        let telling = |line: &&str| LINES.iter().any(|begin| line.starts_with(begin));
-        let lines: Vec<&str> = status.lines().filter(telling).collect();
+        let lines: Vec<&str> = status
+            .lines()
+            .filter(|line| is_about_rights(line))
+            .collect();
         let value = |name: &str| {
             let mut found = lines.iter().filter_map(|line| line.strip_prefix(name));
             found.next().map(str::trim)

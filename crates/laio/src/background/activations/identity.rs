@@ -6,18 +6,6 @@ use super::carrier::Carrier;
 use crate::{rights, sys};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The lines of `/proc/self/task/TID/status` that are compared.
-const LINES: [&str; 8] = [
-    "Uid:",
-    "Gid:",
-    "Groups:",
-    "Cap",
-    "NoNewPrivs:",
-    "Seccomp:",
-    "Seccomp_filters:",
-    "NStgid:",
-];
-
 /// Whether two carriers have the same identity. True if it cannot be determined.
 pub(super) fn is_same(one: &Carrier, other: &Carrier) -> bool {
     let [one, other] = [one, other].map(|carrier| carrier.number.load(Relaxed));
@@ -47,8 +35,8 @@ fn share_fs_state(one: u32, other: u32) -> bool {
 
 fn credentials(thread: u32) -> Option<Vec<String>> {
     let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/status")).ok()?;
-    let telling = |line: &&str| LINES.iter().any(|begin| line.starts_with(begin));
-    Some(status.lines().filter(telling).map(str::to_owned).collect())
+    let counts = |line: &&str| rights::is_about_rights(line) || line.starts_with("NStgid:");
+    Some(status.lines().filter(counts).map(str::to_owned).collect())
 }
 
 /// The namespaces that the thread's own calls use; the others concern children only.
