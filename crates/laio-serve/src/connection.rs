@@ -1,126 +1,411 @@
 //! A connection: receives requests and answers them, one after the other.
 
-mod client;
-pub(crate) mod exchange;
 mod forward;
 mod http2;
-mod http2_preface;
 pub(crate) mod running;
 pub(crate) mod state;
 
+use crate::addresses::AddressPermit;
+use crate::buffers::Buffers;
+use crate::log::micros_since;
 use crate::net::stream::Stream;
 use crate::net::tls::session::is_plain_http;
+use crate::observe::{self, Stage};
+use crate::request::answer::answer;
 use crate::request::body::send;
+use crate::request::cached_answer::answer_from_cache;
 use crate::request::pages;
-use crate::request::receive::{handshake, linger, send_close_notify};
-use crate::request::reply::Body;
-use exchange::{Connection, Next, ReceivedMore};
-use state::DrainState;
+use crate::request::receive::{
+    Skipped, handshake, linger, receive, receive_next, send_close_notify, skip_body,
+};
+use crate::request::reply::{Body, Reply, RequestContext};
+use crate::services::Services;
+use crate::upstream::target;
+use forward::{ClientBody, forward};
+use laio_http::log::LogRecord;
+use laio_http::response::CONTINUE;
+use laio_http::{BodySkip, HttpDate, Parsed, Status, parse};
+use laio_rt::Descriptor;
+use running::Connections;
+use state::{ConnectionState, DrainState, Next};
 use std::io;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
 
-/// Serves until the client closes, violates the protocol or reaches a limit. An I/O error ends
-/// the connection, because no answer can be sent.
-pub(crate) async fn serve(mut connection: Connection) {
-    match handshake(&connection.services.limits, &connection.stream).await {
-        Ok(false) => {}
-        Ok(true) => return multiplex(connection).await,
-        Err(error) if is_plain_http(&error) => return refuse_plain_http(connection).await,
-        Err(_) => return,
-    }
-    for count in 1.. {
-        match wait_for_request(&mut connection).await {
-            Ok(true) => {}
-            Ok(false) => {
-                send_close_notify(&connection.services.limits, &connection.stream).await;
-                break;
-            }
-            Err(_) => break,
-        }
-        // Boxed, so that idle connections do not reserve memory for this future.
-        match Box::pin(connection.exchange(count)).await {
-            Ok(Next::Request) => {}
-            Ok(Next::Multiplex) => return multiplex(connection).await,
-            Ok(Next::End) => {
-                send_close_notify(&connection.services.limits, &connection.stream).await;
-                break;
-            }
-            Err(_) => break,
-            Ok(Next::Linger) => {
-                connection.connection_state.mark_evictable();
-                linger(&connection.services, &connection.stream).await;
-                break;
-            }
-        }
-        // With the back end sync nothing else suspends this task; let the log writer and the
-        // stop signal run.
-        if connection.services.contexts.sync {
-            laio_rt::yield_now().await;
-        }
-    }
+/// One client connection and its buffers.
+pub(crate) struct Connection {
+    services: Rc<Services>,
+    connections: Rc<Connections>,
+    stream: Stream,
+    peer: Rc<str>,
+    /// Bytes received and not yet consumed.
+    input: Vec<u8>,
+    /// A request was answered, so the next receive will probably block.
+    answered: bool,
+    connection_state: Rc<ConnectionState>,
+    /// Counts this connection for its client address.
+    _address_permit: Option<AddressPermit>,
 }
 
-/// Waits until a request begins. Returns false if the connection should end first: the client
-/// closed it, it was idle for too long, it was evicted, or the worker closes idle connections.
-async fn wait_for_request(connection: &mut Connection) -> io::Result<bool> {
-    if !connection.input.is_empty() {
-        connection
-            .connection_state
-            .set_drain_state(DrainState::InRequest);
-        return Ok(true);
-    }
-    let drain_state = if connection.answered {
-        DrainState::Between
-    } else {
-        DrainState::New
-    };
-    connection.connection_state.set_drain_state(drain_state);
-    if connection.connections.closes_when(drain_state) {
-        return Ok(false);
-    }
-    let input = std::mem::take(&mut connection.input);
-    match connection.receive_more(input, None).await? {
-        ReceivedMore::Bytes(input) => connection.input = input,
-        ReceivedMore::Closed | ReceivedMore::TooSlow => return Ok(false),
-    }
-    Ok(true)
+/// The result of waiting for more bytes of a request.
+enum ReceivedMore {
+    Bytes(Vec<u8>),
+    Closed,
+    TooSlow,
 }
 
-/// Continues in HTTP/2. Boxed, because HTTP/1.1 connections do not need this memory.
-async fn multiplex(connection: Connection) {
-    let Connection {
-        services,
-        connections,
-        stream,
-        peer,
-        input,
-        connection_state,
-        _address_permit,
-        ..
-    } = connection;
-    Box::pin(http2::serve(
-        services,
-        connections,
-        stream,
-        input,
-        peer,
-        connection_state,
-    ))
-    .await;
-}
+impl Connection {
+    pub(crate) fn new(
+        services: Rc<Services>,
+        connections: Rc<Connections>,
+        stream: Stream,
+        peer: Rc<str>,
+        connection_state: Rc<ConnectionState>,
+        address_permit: Option<AddressPermit>,
+    ) -> Connection {
+        Connection {
+            services,
+            connections,
+            stream,
+            peer,
+            input: Vec::new(),
+            answered: false,
+            connection_state,
+            _address_permit: address_permit,
+        }
+    }
 
-/// Answers a client that sends plain HTTP to a TLS port, without encryption, and ends the
-/// connection.
-async fn refuse_plain_http(connection: Connection) {
-    let Some(socket) = connection.stream.socket() else {
-        return;
-    };
-    let (date, _) = connection.services.clock.now();
-    let mut output = Vec::new();
-    let reply = pages::plain_http_on_tls_port(&mut output, &date);
-    connection.log_unread(&reply, &date);
-    let clear = Stream::Plain(socket);
-    let sent = send(&connection.services, &clear, output, Body::Nothing).await;
-    if sent.is_ok() {
-        linger(&connection.services, &clear).await;
+    /// Returns the socket of the connection.
+    pub(crate) fn socket(&self) -> Option<Descriptor> {
+        self.stream.socket()
+    }
+
+    /// Serves until the client closes, violates the protocol or reaches a limit. An I/O error ends
+    /// the connection, because no answer can be sent.
+    pub(crate) async fn serve(mut self) {
+        match handshake(&self.services.limits, &self.stream).await {
+            Ok(false) => {}
+            Ok(true) => return self.multiplex().await,
+            Err(error) if is_plain_http(&error) => return self.refuse_plain_http().await,
+            Err(_) => return,
+        }
+        for count in 1.. {
+            match self.wait_for_request().await {
+                Ok(true) => {}
+                Ok(false) => {
+                    send_close_notify(&self.services.limits, &self.stream).await;
+                    break;
+                }
+                Err(_) => break,
+            }
+            // Boxed, so that idle connections do not reserve memory for this future.
+            match Box::pin(self.exchange(count)).await {
+                Ok(Next::Request) => {}
+                Ok(Next::Multiplex) => return self.multiplex().await,
+                Ok(Next::End) => {
+                    send_close_notify(&self.services.limits, &self.stream).await;
+                    break;
+                }
+                Err(_) => break,
+                Ok(Next::Linger) => {
+                    self.connection_state.mark_evictable();
+                    linger(&self.services, &self.stream).await;
+                    break;
+                }
+            }
+            // With the back end sync nothing else suspends this task; let the log writer and the
+            // stop signal run.
+            if self.services.contexts.sync {
+                laio_rt::yield_now().await;
+            }
+        }
+    }
+
+    /// Waits until a request begins. Returns false if the connection should end first: the client
+    /// closed it, it was idle for too long, it was evicted, or the worker closes idle connections.
+    async fn wait_for_request(&mut self) -> io::Result<bool> {
+        if !self.input.is_empty() {
+            self.connection_state.set_drain_state(DrainState::InRequest);
+            return Ok(true);
+        }
+        let drain_state = if self.answered {
+            DrainState::Between
+        } else {
+            DrainState::New
+        };
+        self.connection_state.set_drain_state(drain_state);
+        if self.connections.closes_when(drain_state) {
+            return Ok(false);
+        }
+        let input = std::mem::take(&mut self.input);
+        match self.receive_more(input, None).await? {
+            ReceivedMore::Bytes(input) => self.input = input,
+            ReceivedMore::Closed | ReceivedMore::TooSlow => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Continues in HTTP/2. Boxed, because HTTP/1.1 connections do not need this memory.
+    async fn multiplex(self) {
+        let Connection {
+            services,
+            connections,
+            stream,
+            peer,
+            input,
+            connection_state,
+            _address_permit,
+            ..
+        } = self;
+        let (own_services, own_connections) = (services.clone(), connections.clone());
+        // A request of HTTP/2 is answered like one on a connection of its own.
+        let answer = move |stream, head| {
+            let (services, connections) = (own_services.clone(), own_connections.clone());
+            let state = ConnectionState::for_http2_stream();
+            let connection = Connection {
+                input: head,
+                ..Connection::new(services, connections, stream, peer.clone(), state, None)
+            };
+            connection.answer_one()
+        };
+        Box::pin(http2::serve(
+            services,
+            connections,
+            stream,
+            input,
+            connection_state,
+            answer,
+        ))
+        .await;
+    }
+
+    /// Answers the request of an HTTP/2 stream. Returns whether the answer was sent completely.
+    async fn answer_one(mut self) -> bool {
+        self.exchange(1).await.is_ok()
+    }
+
+    /// Receives the request with this number, whose first bytes have arrived, and answers it.
+    async fn exchange(&mut self, number: u32) -> io::Result<Next> {
+        let last = number == self.services.limits.requests;
+        // Taken, so that the request can borrow from it while the rest of `self` is in use.
+        let mut input = std::mem::take(&mut self.input);
+        let services = self.services.clone();
+        let started = Instant::now();
+        let (request, head_len) = loop {
+            match parse(&input, &services.limits.head) {
+                Ok(Parsed::Complete { request, head_len }) => break (request, head_len),
+                Ok(Parsed::Partial) => self.connection_state.mark_evictable(),
+                // The HTTP/2 preface is not a valid HTTP/1.1 head.
+                Err(_)
+                    if number == 1 && self.connections.http2.is_some() && http2::begins(&input) =>
+                {
+                    self.input = input;
+                    return Ok(Next::Multiplex);
+                }
+                Err(_)
+                    if number == 1
+                        && self.expects_preface()
+                        && http2::is_invalid_preface(&input) =>
+                {
+                    return Ok(Next::End);
+                }
+                Err(rejection) => {
+                    return self.refuse(rejection.status(), rejection.detail()).await;
+                }
+            }
+            input = match self.receive_more(input, Some(started)).await? {
+                ReceivedMore::Bytes(input) => input,
+                ReceivedMore::Closed => return Ok(Next::End),
+                ReceivedMore::TooSlow => {
+                    let detail = "The request did not arrive in time.";
+                    return self.refuse(Status::REQUEST_TIMEOUT, detail).await;
+                }
+            };
+        };
+        self.connection_state.mark_not_evictable();
+        observe::since(Stage::Receive, started);
+        let site = services.sites.of(request.host);
+        let (date, second) = services.now();
+        let mut ctx = RequestContext {
+            request: &request,
+            site,
+            date: &date,
+            second,
+            keep_alive: request.keep_alive
+                && !last
+                && !self.connections.is_draining()
+                && self.connection_state.may_keep_alive(),
+            varies_by_accept: false,
+        };
+        if let Ok(path) = &request.path
+            && let Some(route) = target::route(&site.routes, path)
+        {
+            let limits = &services.limits.upstream;
+            let body = match BodySkip::new(request.framing, limits.body_bytes) {
+                Ok(body) => body,
+                Err(rejection) => return self.refuse(rejection.status(), rejection.detail()).await,
+            };
+            let body = ClientBody {
+                services: &services,
+                stream: &self.stream,
+                peer: &self.peer,
+                input: input[head_len..].to_vec(),
+                body,
+                waited: Duration::ZERO,
+                bytes: 0,
+                expects_continue: request.expects_continue,
+            };
+            let (input, next) = forward(ctx, (route, path), started, body).await?;
+            self.answered = true;
+            self.input = input;
+            return Ok(next);
+        }
+        // Parse the received part of the body before answering, so that bad framing can be refused.
+        let skip =
+            BodySkip::new(request.framing, services.limits.body_bytes).and_then(|mut skip| {
+                let used = skip.advance(&input[head_len..])?;
+                Ok((skip, head_len + used))
+            });
+        let (skip, used) = match skip {
+            Ok(skip) => skip,
+            Err(rejection) => {
+                return self.refuse(rejection.status(), rejection.detail()).await;
+            }
+        };
+        // The client waits for 100 Continue, and the answer does not need the body. GET and HEAD
+        // get 100 Continue, and their body is discarded, so the connection can be reused. Other
+        // methods get only a final answer, after which only the client knows whether it still sends
+        // the body (RFC 9110, section 10.1.1), so the connection cannot be reused.
+        let waits = request.expects_continue && input.len() == head_len;
+        if waits && !matches!(request.method.as_str(), "GET" | "HEAD") {
+            ctx.keep_alive = false;
+        }
+        let Buffers {
+            mut output,
+            mut name,
+        } = services.buffer_pool.take();
+        if waits && ctx.keep_alive {
+            output.extend_from_slice(CONTINUE);
+        }
+        let keep_alive = ctx.keep_alive;
+        let reply = match answer_from_cache(&services, ctx, &mut output, &mut name) {
+            Some(reply) => reply,
+            None => answer(&services, ctx, &mut output, &mut name).await,
+        };
+        // The access log gets a line whether or not sending succeeds.
+        let sent = send(&services, &self.stream, output, reply.body).await;
+        services.log.write(&LogRecord {
+            remote: &self.peer,
+            status: reply.status,
+            bytes: reply.length,
+            duration_us: micros_since(started),
+            version: self.stream.version().unwrap_or(request.version.as_str()),
+            ..LogRecord::of(&request, &date)
+        });
+        let output = sent?;
+        services.buffer_pool.put_back(Buffers { output, name });
+        self.answered = true;
+        input.drain(..used);
+        if self.stream.is_http2_stream() {
+            return Ok(Next::End);
+        }
+        if !keep_alive {
+            let nothing_unread = input.is_empty() && skip.is_done();
+            return Ok(if nothing_unread {
+                Next::End
+            } else {
+                Next::Linger
+            });
+        }
+        if skip.is_done() {
+            self.input = input;
+            return Ok(Next::Request);
+        }
+        let (input, skipped) = skip_body(&services, &self.stream, input, skip).await?;
+        self.input = input;
+        Ok(match skipped {
+            Skipped::Whole => Next::Request,
+            Skipped::Closed => Next::End,
+            Skipped::Refused => Next::Linger,
+        })
+    }
+
+    /// Receives more of a request head. `started` is when its first bytes arrived; `None`: nothing
+    /// has arrived.
+    async fn receive_more(
+        &self,
+        input: Vec<u8>,
+        started: Option<Instant>,
+    ) -> io::Result<ReceivedMore> {
+        if self.connection_state.is_evicted() {
+            self.connections.note_eviction();
+            return Ok(ReceivedMore::Closed);
+        }
+        let limits = &self.services.limits;
+        let time = match started {
+            None => limits.idle_time,
+            Some(start) => limits.head_time.saturating_sub(start.elapsed()),
+        };
+        let (contexts, before) = (&self.services.contexts, input.len());
+        let received = if time.is_zero() {
+            Err(io::ErrorKind::TimedOut.into())
+        } else if started.is_none() && self.answered {
+            receive_next(contexts, &self.stream, input, time).await
+        } else {
+            receive(contexts, &self.stream, input, time).await
+        };
+        match received {
+            Ok(input) if input.len() == before => Ok(ReceivedMore::Closed),
+            Ok(input) => {
+                self.connection_state.set_drain_state(DrainState::InRequest);
+                Ok(ReceivedMore::Bytes(input))
+            }
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(match started {
+                Some(_) => ReceivedMore::TooSlow,
+                None => ReceivedMore::Closed,
+            }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the client may choose HTTP/2 by sending its preface.
+    fn expects_preface(&self) -> bool {
+        self.connections.http2.is_some() && self.stream.plain().is_some()
+    }
+
+    /// Answers a client that sends plain HTTP to a TLS port, without encryption, and ends the
+    /// self.
+    async fn refuse_plain_http(self) {
+        let Some(socket) = self.stream.socket() else {
+            return;
+        };
+        let (date, _) = self.services.now();
+        let mut output = Vec::new();
+        let reply = pages::plain_http_on_tls_port(&mut output, &date);
+        self.log_unread(&reply, &date);
+        let clear = Stream::Plain(socket);
+        let sent = send(&self.services, &clear, output, Body::Nothing).await;
+        if sent.is_ok() {
+            linger(&self.services, &clear).await;
+        }
+    }
+
+    fn log_unread(&self, reply: &Reply, date: &HttpDate) {
+        self.services.log.write(&LogRecord {
+            remote: &self.peer,
+            status: reply.status,
+            bytes: reply.length,
+            ..LogRecord::unread(date)
+        });
+    }
+
+    /// Answers input that is not a valid request, and ends the connection.
+    async fn refuse(&mut self, status: Status, detail: &str) -> io::Result<Next> {
+        let (date, _) = self.services.now();
+        let mut output = Vec::new();
+        let reply = pages::malformed_request(&mut output, &date, status, detail);
+        self.log_unread(&reply, &date);
+        send(&self.services, &self.stream, output, Body::Nothing).await?;
+        Ok(Next::Linger)
     }
 }

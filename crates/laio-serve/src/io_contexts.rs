@@ -10,7 +10,10 @@ use std::io;
 /// How a worker makes the system calls of each step ([`IoStep`]).
 pub(crate) struct IoContexts {
     contexts: [ContextId; IoStep::ALL.len()],
-    concurrency: ConcurrencyLimit,
+    /// Limit the calls in flight for back ends where the number of helpers does not: io_uring and
+    /// Linux AIO queue calls in the kernel, POSIX AIO has the library's threads, and activations
+    /// have carriers.
+    permits: [Option<Semaphore>; LimitedClass::ALL.len()],
     /// File reads bypass the page cache. The kernel's Linux AIO is asynchronous only for direct I/O.
     pub(crate) reads_directly: bool,
     /// A send must not occupy a helper while the client is slow, because the class has a limit on
@@ -30,8 +33,8 @@ impl IoContexts {
     /// Waits for a permit for a step, if its class has a limit.
     #[inline]
     pub(crate) async fn permit(&self, step: IoStep) -> Option<Permit> {
-        let limit = self.concurrency.0[LimitedClass::of(step)? as usize].as_ref()?;
-        Some(limit.acquire().await)
+        let permits = self.permits[LimitedClass::of(step)? as usize].as_ref()?;
+        Some(permits.acquire().await)
     }
 
     /// Returns the contexts of the worker, without duplicates.
@@ -169,7 +172,7 @@ impl ContextPlan {
             reads_directly: reads == BackendKind::LinuxAio,
             sends_by_readiness: extra_of(IoStep::Send)
                 .is_some_and(|spec| self.extra[spec].limit.is_some()),
-            concurrency: ConcurrencyLimit::new(options, self.worker_backend),
+            permits: permits(options, self.worker_backend),
             sync: self.worker_backend == BackendKind::Sync,
         };
         if options.io.transfer == Transfer::ZeroCopy {
@@ -319,28 +322,24 @@ fn explain(kind: BackendKind, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), text)
 }
 
-/// Limits the calls in flight for back ends where the number of helpers does not: io_uring and
-/// Linux AIO queue calls in the kernel, POSIX AIO has the library's threads, and activations have
-/// carriers.
-struct ConcurrencyLimit([Option<Semaphore>; LimitedClass::ALL.len()]);
-
-impl ConcurrencyLimit {
-    fn new(options: &Options, worker_backend: BackendKind) -> ConcurrencyLimit {
-        let mut concurrency = ConcurrencyLimit(Default::default());
-        for step in IoStep::ALL {
-            let needs_permits = matches!(
-                kind(options, worker_backend, step),
-                BackendKind::Uring
-                    | BackendKind::LinuxAio
-                    | BackendKind::PosixAio
-                    | BackendKind::Activations
-            );
-            if let Some(class) = LimitedClass::of(step).filter(|_| needs_permits)
-                && let Some(limit) = options.io.class_limits.of(step)
-            {
-                concurrency.0[class as usize] = Some(Semaphore::new(limit as usize));
-            }
+fn permits(
+    options: &Options,
+    worker_backend: BackendKind,
+) -> [Option<Semaphore>; LimitedClass::ALL.len()] {
+    let mut permits = [const { None }; LimitedClass::ALL.len()];
+    for step in IoStep::ALL {
+        let needs_permits = matches!(
+            kind(options, worker_backend, step),
+            BackendKind::Uring
+                | BackendKind::LinuxAio
+                | BackendKind::PosixAio
+                | BackendKind::Activations
+        );
+        if let Some(class) = LimitedClass::of(step).filter(|_| needs_permits)
+            && let Some(limit) = options.io.class_limits.of(step)
+        {
+            permits[class as usize] = Some(Semaphore::new(limit as usize));
         }
-        concurrency
     }
+    permits
 }

@@ -11,7 +11,7 @@
 //! 6. `request::body`: send the answer
 //! 7. `log`: write a line of the access log
 //!
-//! `connection::exchange` runs the steps in order, `request::answer` decides the answer, and
+//! `connection` runs the steps in order, `request::answer` decides the answer, and
 //! `net::stream` carries the bytes. A step is a function of the request and of the services that it
 //! needs (`services`). `site` compiles the configuration of a site ([`Site`]) once, `upstream` that
 //! of the servers behind this one, to which `proxy` forwards requests. Each worker thread has an
@@ -32,7 +32,6 @@ mod connection;
 mod cpu_pool;
 mod descriptors;
 mod files;
-mod head;
 mod idle_eviction;
 mod inherited;
 mod io_contexts;
@@ -45,6 +44,7 @@ mod proxy;
 mod request;
 mod resource_exhaustion;
 mod server;
+mod server_name;
 mod services;
 mod site;
 mod stop;

@@ -341,3 +341,8 @@ impl LogQueue {
 fn count_lines(text: &[u8]) -> u64 {
     text.iter().filter(|&&byte| byte == b'\n').count() as u64
 }
+
+/// Returns the time since `start` as a log line contains it.
+pub(crate) fn micros_since(start: Instant) -> u64 {
+    start.elapsed().as_micros().try_into().unwrap_or(u64::MAX)
+}

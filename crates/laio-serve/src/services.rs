@@ -13,8 +13,7 @@ use crate::site::auth::PasswordChecks;
 use crate::transfer_pools::Pools;
 use laio_http::{DateCache, HttpDate};
 use laio_rt::sync::Semaphore;
-use std::cell::{Cell, RefCell};
-use std::hash::{BuildHasher, RandomState};
+use std::cell::RefCell;
 use std::sync::Arc;
 
 /// The services of a worker. A step takes those that it needs; the fields do not know each other.
@@ -35,33 +34,14 @@ pub(crate) struct Services {
     pub(crate) cpu_pool: Arc<CpuPool>,
     pub(crate) slots: Arc<ConnectionSlots>,
     pub(crate) exhaustion_warning: ExhaustionWarning,
-    pub(crate) clock: Clock,
-    pub(crate) random: Random,
+    pub(crate) clock: RefCell<DateCache>,
 }
 
-/// The date of answers.
-#[derive(Default)]
-pub(crate) struct Clock(RefCell<DateCache>);
-
-impl Clock {
+impl Services {
     /// Returns the date of an answer, and its second.
     pub(crate) fn now(&self) -> (HttpDate, i64) {
-        let mut clock = self.0.borrow_mut();
+        let mut clock = self.clock.borrow_mut();
         let date = *clock.now();
         (date, clock.second())
-    }
-}
-
-/// A source of unpredictable numbers.
-#[derive(Default)]
-pub(crate) struct Random {
-    state: RandomState,
-    count: Cell<u64>,
-}
-
-impl Random {
-    pub(crate) fn next(&self) -> u64 {
-        self.count.set(self.count.get() + 1);
-        self.state.hash_one(self.count.get())
     }
 }

@@ -1,7 +1,9 @@
 //! Requests that an upstream answers.
 
-use super::client::Client;
+use super::state::Next;
 use crate::buffers::Buffers;
+use crate::log::micros_since;
+use crate::net::stream::Stream;
 use crate::proxy::forward as proxy;
 use crate::proxy::relay::relay;
 use crate::proxy::{ProxyRequest, Source};
@@ -9,24 +11,17 @@ use crate::request::body::send;
 use crate::request::receive::receive;
 use crate::request::reply::RequestContext;
 use crate::request::send::send_all;
+use crate::services::Services;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::target::Route;
+use laio_http::log::LogRecord;
 use laio_http::response::CONTINUE;
 use laio_http::{BodySkip, RequestPath};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// How a connection continues after a forwarded request.
-pub(super) struct Forwarded {
-    /// Bytes received after the request.
-    pub(super) input: Vec<u8>,
-    pub(super) keep_alive: bool,
-    /// The whole body of the request was received.
-    pub(super) whole: bool,
-}
-
-/// Forwards a request for a path to its upstream, and sends the answer. Returns none if the client
-/// has closed its connection.
+/// Forwards a request for a path to its upstream, and sends the answer. Returns the bytes received
+/// after the request.
 ///
 /// # Errors
 /// Returns the errors of sending the answer.
@@ -35,13 +30,8 @@ pub(super) async fn forward(
     (route, path): (&Route, &RequestPath<'_>),
     started: Instant,
     mut body: ClientBody<'_>,
-) -> io::Result<Option<Forwarded>> {
-    let client = body.client;
-    let Client {
-        services,
-        stream,
-        peer,
-    } = client;
+) -> io::Result<(Vec<u8>, Next)> {
+    let (services, stream, peer) = (body.services, body.stream, body.peer);
     let Buffers { mut output, name } = services.buffer_pool.take();
     let proxy_request = ProxyRequest {
         ctx,
@@ -56,7 +46,7 @@ pub(super) async fn forward(
     let forwarded = proxy::forward(services, proxy_request, route, &mut body, &mut output).await;
     let (mut input, whole) = (std::mem::take(&mut body.input), body.is_done());
     let Some(forwarded) = forwarded else {
-        return Ok(None);
+        return Ok((input, Next::End));
     };
     let proxy::Forwarded {
         reply,
@@ -78,45 +68,36 @@ pub(super) async fn forward(
             .run(services, stream, std::mem::take(&mut input))
             .await;
     }
-    client.log(ctx, started, reply.status, length);
+    services.log.write(&LogRecord {
+        remote: peer,
+        status: reply.status,
+        bytes: length,
+        duration_us: micros_since(started),
+        version: stream.version().unwrap_or(ctx.request.version.as_str()),
+        ..LogRecord::of(ctx.request, ctx.date)
+    });
     let output = sent?;
     services.buffer_pool.put_back(Buffers { output, name });
-    Ok(Some(Forwarded {
-        input,
-        keep_alive,
-        whole,
-    }))
+    let next = match (keep_alive, whole) {
+        (true, _) => Next::Request,
+        (false, true) if input.is_empty() => Next::End,
+        (false, _) => Next::Linger,
+    };
+    Ok((input, next))
 }
 
 /// The body of a request, received from the client's connection.
 pub(super) struct ClientBody<'a> {
-    client: Client<'a>,
-    input: Vec<u8>,
-    body: BodySkip,
+    pub(super) services: &'a Services,
+    pub(super) stream: &'a Stream,
+    pub(super) peer: &'a str,
+    pub(super) input: Vec<u8>,
+    pub(super) body: BodySkip,
     /// Time spent waiting for the client, without time spent waiting for the upstream.
-    waited: Duration,
-    bytes: u64,
+    pub(super) waited: Duration,
+    pub(super) bytes: u64,
     /// The client waits for 100 Continue.
-    expects_continue: bool,
-}
-
-impl ClientBody<'_> {
-    /// Returns the body of which `input` was received after the head.
-    pub(super) fn new(
-        client: Client<'_>,
-        expects_continue: bool,
-        input: Vec<u8>,
-        body: BodySkip,
-    ) -> ClientBody<'_> {
-        ClientBody {
-            client,
-            input,
-            body,
-            waited: Duration::ZERO,
-            bytes: 0,
-            expects_continue,
-        }
-    }
+    pub(super) expects_continue: bool,
 }
 
 impl Source for ClientBody<'_> {
@@ -150,15 +131,13 @@ impl Source for ClientBody<'_> {
     }
 
     fn watch(&self) -> Box<dyn Fn() -> bool> {
-        self.client.stream.watch()
+        self.stream.watch()
     }
 }
 
 impl ClientBody<'_> {
     async fn receive(&mut self) -> Result<(), UpstreamError> {
-        let Client {
-            services, stream, ..
-        } = self.client;
+        let (services, stream) = (self.services, self.stream);
         if std::mem::take(&mut self.expects_continue) {
             let sent = send_all(services, stream, CONTINUE.to_vec()).await;
             sent.map_err(|_| UpstreamError::client_gone())?;

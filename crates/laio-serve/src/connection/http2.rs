@@ -5,7 +5,6 @@ mod io;
 mod request;
 mod windows;
 
-use super::exchange::Connection;
 use super::running::Connections;
 use super::state::{ConnectionState, DrainState};
 use crate::net::http2_exchange::Exchange;
@@ -30,18 +29,42 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use windows::Windows;
 
+/// The part of the client's connection preface that forms a request line (RFC 9113, section 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
+
 type Incoming = (Request<RecvStream>, SendResponse<Bytes>);
 
+/// Whether a connection begins with the HTTP/2 preface.
+pub(super) fn begins(input: &[u8]) -> bool {
+    input.starts_with(PREFACE)
+}
+
+/// Whether a connection begins with a request line of three words whose target and version are
+/// malformed. That is an invalid HTTP/2 preface (RFC 9113, section 3.4); its sender does not
+/// understand an HTTP/1.1 answer.
+pub(super) fn is_invalid_preface(input: &[u8]) -> bool {
+    let end = input.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
+    let mut words = input[..end.unwrap_or(input.len())].split(|&byte| byte == b' ');
+    let (Some(_), Some(target), Some(version)) = (words.next(), words.next(), words.next()) else {
+        return false;
+    };
+    let is_word = |word: &[u8]| !word.is_empty() && word.iter().all(u8::is_ascii_alphabetic);
+    is_word(target) && is_word(version) && !b"HTTP".starts_with(version)
+}
+
 /// Serves a connection until the client closes, violates the protocol or reaches a limit. `input`
-/// was received before; `connection_state` shows when the connection is idle.
-pub(super) async fn serve(
+/// was received before; `connection_state` shows when the connection is idle. `answer` answers a
+/// request, whose head it gets, and returns whether the answer was sent completely.
+pub(super) async fn serve<F>(
     services: Rc<Services>,
     connections: Rc<Connections>,
     stream: Stream,
     input: Vec<u8>,
-    peer: Rc<str>,
     connection_state: Rc<ConnectionState>,
-) {
+    answer: impl Fn(Stream, Vec<u8>) -> F,
+) where
+    F: Future<Output = bool> + 'static,
+{
     let Some(limits) = connections.http2.clone() else {
         return;
     };
@@ -66,7 +89,7 @@ pub(super) async fn serve(
         limits,
         connection,
         state,
-        peer,
+        answer,
         secure,
         socket: socket.clone(),
     };
@@ -94,13 +117,13 @@ fn builder(limits: &Http2, common: &Limits) -> Builder {
 }
 
 /// An HTTP/2 connection.
-struct Http2Connection {
+struct Http2Connection<A> {
     services: Rc<Services>,
     connections: Rc<Connections>,
     limits: Http2,
     connection: h2::server::Connection<Io, Bytes>,
     state: Rc<Http2State>,
-    peer: Rc<str>,
+    answer: A,
     secure: bool,
     socket: Descriptor,
 }
@@ -154,7 +177,11 @@ impl Event {
     }
 }
 
-impl Http2Connection {
+impl<A, F> Http2Connection<A>
+where
+    A: Fn(Stream, Vec<u8>) -> F,
+    F: Future<Output = bool> + 'static,
+{
     async fn serve(mut self) -> End {
         let (services, state) = (self.services.clone(), self.state.clone());
         let limits = &services.limits;
@@ -237,13 +264,7 @@ impl Http2Connection {
             &self.services.limits,
         ));
         let stream = Stream::Http2(exchange.clone());
-        let connection = Connection::for_http2_stream(
-            self.services.clone(),
-            self.connections.clone(),
-            stream,
-            head,
-            self.peer.clone(),
-        );
+        let answered = (self.answer)(stream, head);
         let state = self.state.clone();
         let (services, connections) = (self.services.clone(), self.connections.clone());
         state
@@ -252,7 +273,7 @@ impl Http2Connection {
         state.connection_state.mark_not_evictable();
         let running = exchange.clone();
         let task = laio_rt::spawn(async move {
-            match race(exchange.reset_by_client(), connection.answer_one()).await {
+            match race(exchange.reset_by_client(), answered).await {
                 Either::Left(()) => state.resets.set(state.resets.get() + 1),
                 Either::Right(whole) => {
                     exchange.end(whole);
@@ -319,7 +340,7 @@ impl Http2State {
     }
 }
 
-impl Drop for Http2Connection {
+impl<A> Drop for Http2Connection<A> {
     fn drop(&mut self) {
         let tasks = self.state.tasks.take();
         tasks.values().for_each(|running| running.task.abort());

@@ -96,13 +96,10 @@ impl Connections {
 
     /// With the back end sync, registers a socket to be interrupted when the server stops.
     pub(crate) fn interruptible(&self, socket: &OwnedFd) -> Option<Interruptible> {
-        let duplicate = self
-            .services
-            .contexts
-            .sync
-            .then(|| socket.try_clone().ok())
-            .flatten()?;
-        Some(self.stop.register(duplicate))
+        if !self.services.contexts.sync {
+            return None;
+        }
+        Some(self.stop.register(socket.try_clone().ok()?))
     }
 
     /// Returns the number of a new connection, and counts it.

@@ -101,3 +101,14 @@ impl ConnectionState {
         .await;
     }
 }
+
+/// How the connection continues after a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    Request,
+    End,
+    /// Close after discarding input, because the client may still be sending.
+    Linger,
+    /// Switch to HTTP/2.
+    Multiplex,
+}

@@ -26,7 +26,7 @@ pub(super) fn html(seen: &Seen, age: Duration) -> String {
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
          content=\"width=device-width\">\n<meta http-equiv=\"refresh\" content=\"5\">\n\
          <title>laio: status</title>\n<style>{STYLE}</style>\n<h1>{}</h1>\n<dl>",
-        crate::head::SERVER_NAME
+        crate::server_name::SERVER_NAME
     );
     let answers: u64 = seen.answers.iter().sum();
     for (name, value) in [
@@ -129,7 +129,7 @@ pub(super) fn json(seen: &Seen, age: Duration) -> String {
     let stages = seen.stages.iter();
     let stages = stages.map(|(stage, times)| (stage.name().to_owned(), of_times(times)));
     let status = json!({
-        "server": crate::head::SERVER_NAME,
+        "server": crate::server_name::SERVER_NAME,
         "uptime_seconds": age.as_secs_f64(),
         "workers": seen.workers,
         "connections": seen.connections,

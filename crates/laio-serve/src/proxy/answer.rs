@@ -1,8 +1,8 @@
 //! The head of an upstream's answer, and the fields that are passed on.
 
 use super::request::{Hops, VIA, is_one_of, push_field};
-use crate::head::SERVER_NAME;
 use crate::request::reply::RequestContext;
+use crate::server_name::SERVER_NAME;
 use laio_http::upstream::Answer;
 use laio_http::{Framing, ResponseHead, Status, Version};
 

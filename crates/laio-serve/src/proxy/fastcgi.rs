@@ -39,7 +39,10 @@ fn describe(params: &mut Vec<u8>, proxy_request: &ProxyRequest<'_>, target: &Tar
     push("GATEWAY_INTERFACE", b"CGI/1.1");
     // PHP with cgi.force_redirect requires this variable.
     push("REDIRECT_STATUS", b"200");
-    push("SERVER_SOFTWARE", crate::head::SERVER_NAME.as_bytes());
+    push(
+        "SERVER_SOFTWARE",
+        crate::server_name::SERVER_NAME.as_bytes(),
+    );
     push("SERVER_PROTOCOL", request.version.as_str().as_bytes());
     push("REQUEST_METHOD", request.method.as_str().as_bytes());
     push("REQUEST_URI", program.request_uri(request.query).as_bytes());

@@ -19,6 +19,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+const UNAVAILABLE: &str = "The upstream server named a file that cannot be sent.";
+
 /// Returns the root that contains a path, and the name below it.
 fn below<'a, 'p>(roots: &'a [SendfileRoot], path: &'p [u8]) -> Option<(&'a Site, &'p [u8])> {
     let path = Path::new(std::ffi::OsStr::from_bytes(path));
@@ -49,7 +51,7 @@ pub(super) async fn send_named(
         print(format_args!(
             "{upstream} named {path:?}, which is not below a --sendfile-root"
         ));
-        return unavailable(services, ctx, out, Status::BAD_GATEWAY).await;
+        return pages::error(services, ctx, out, Status::BAD_GATEWAY, UNAVAILABLE).await;
     };
     let opening = laio_rt::time::timeout(
         services.limits.open_time,
@@ -65,7 +67,7 @@ pub(super) async fn send_named(
             print(format_args!(
                 "cannot send {path:?}, named by {upstream}: {why}"
             ));
-            return unavailable(services, ctx, out, Status::NOT_FOUND).await;
+            return pages::error(services, ctx, out, Status::NOT_FOUND, UNAVAILABLE).await;
         }
     };
     if file.temporary
@@ -84,16 +86,6 @@ pub(super) async fn send_named(
     }
     out.append(&mut head);
     reply
-}
-
-async fn unavailable(
-    services: &Services,
-    ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
-    status: Status,
-) -> Reply {
-    let detail = "The upstream server named a file that cannot be sent.";
-    pages::error(services, ctx, out, status, detail).await
 }
 
 /// Removes an opened file before it is sent, so that it is removed even if sending fails.

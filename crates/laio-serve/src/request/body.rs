@@ -26,7 +26,7 @@ pub(crate) async fn send(
     body: Body,
 ) -> io::Result<Vec<u8>> {
     let with_file = matches!(body, Body::File(..) | Body::Parts(..));
-    let corks = corks(services) && with_file;
+    let corks = with_file && corks(services);
     let _corked = stream.plain().filter(|_| corks).and_then(Corked::new);
     match body {
         Body::Nothing => send_all(services, stream, out).await,

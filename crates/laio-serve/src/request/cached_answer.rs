@@ -1,7 +1,6 @@
 //! The answer to the most common request: a whole cached file, without conditions or
 //! authentication. The result is that of [`crate::request::answer::answer`], without a step that could block.
 
-use super::file_reply::{finish_whole, has_conditions};
 use super::reply::{Reply, RequestContext};
 use crate::files::resolve::{enter, resolve};
 use crate::observe::{self, Stage};
@@ -22,7 +21,7 @@ pub(crate) fn answer_from_cache(
         && site.users.is_none()
         && site.precompressed.is_empty()
         && !site.compress
-        && !has_conditions(request);
+        && !ctx.has_conditions();
     if !simple {
         return None;
     }
@@ -39,5 +38,5 @@ pub(crate) fn answer_from_cache(
     let fields = opened.fields.as_ref()?.get()?;
     observe::end(Stage::Resolve, begun);
     let head = ctx.head(out, Status::OK).again(fields);
-    Some(finish_whole(ctx, head, &opened))
+    Some(ctx.with_whole(head, &opened))
 }

@@ -4,13 +4,14 @@ use super::compress::Gzip;
 use super::pages;
 use super::reply::{Body, Reply, RequestContext};
 use super::variant::Variant;
-use crate::files::contents::{Contents, Opened};
+use crate::files::contents::Opened;
 use crate::options::Limits;
 use crate::services::Services;
 use laio_http::{
     ByteRange, Coding, ContentType, ETag, HttpDate, Multipart, Outcome, RangeLimits, Ranges,
     Request, ResponseHead, Status, Validators, conditional, date,
 };
+use std::hash::{BuildHasher, RandomState};
 
 /// Answers with a file: 200, 206, 304, 412 or 416.
 pub(crate) async fn file(
@@ -22,10 +23,10 @@ pub(crate) async fn file(
 ) -> Reply {
     if let Variant::Plain(opened) = &variant
         && let Some(fields) = opened.fields.as_ref().and_then(|fields| fields.get())
-        && !has_conditions(ctx.request)
+        && !ctx.has_conditions()
     {
         let head = ctx.head(out, Status::OK).again(fields);
-        return finish_whole(ctx, head, opened);
+        return ctx.with_whole(head, opened);
     }
     let plain = matches!(variant, Variant::Plain(_));
     let (opened, coding, permit) = match variant {
@@ -73,7 +74,8 @@ pub(crate) async fn file(
         Ranges::Single(range) => part(ctx, out, &representation, opened, range),
         Ranges::Multiple(set) => {
             let content_type = ContentType::of_path(name);
-            let random = services.random.next();
+            // Unpredictable, so that no file contains the boundary.
+            let random = RandomState::new().hash_one(size);
             let parts = Multipart::new(set, size, content_type, random);
             several(ctx, out, &representation, opened, parts)
         }
@@ -177,48 +179,7 @@ fn whole(
     {
         let _ = fields.set(head.written()[start..].into());
     }
-    finish_whole(ctx, head, opened)
-}
-
-/// Completes the answer with a whole file; only the end of the head is missing.
-pub(crate) fn finish_whole(
-    ctx: RequestContext<'_>,
-    head: ResponseHead<'_>,
-    opened: &Opened,
-) -> Reply {
-    let out = ctx.finish(head);
-    let size = opened.status.size();
-    let length = if ctx.sends() { size } else { 0 };
-    let reply = Reply {
-        length,
-        ..Reply::bare(Status::OK)
-    };
-    match &opened.contents {
-        Contents::Memory(bytes) => {
-            if ctx.sends() {
-                out.extend_from_slice(bytes);
-            }
-            reply
-        }
-        contents => {
-            let range = ByteRange {
-                start: 0,
-                end: size,
-            };
-            reply.with_file(contents.clone(), range)
-        }
-    }
-}
-
-/// Whether the request has conditional or range fields, so that its answer depends on more than the
-/// file.
-pub(crate) fn has_conditions(request: &Request<'_>) -> bool {
-    request.headers.iter().any(|(name, _)| {
-        let conditional = name
-            .get(..3)
-            .is_some_and(|start| start.eq_ignore_ascii_case(b"if-"));
-        conditional || name.eq_ignore_ascii_case(b"range")
-    })
+    ctx.with_whole(head, opened)
 }
 
 fn part(

@@ -128,11 +128,7 @@ impl Listing {
         let head = ctx.head(out, Status::OK);
         // A glob such as /docs/** matches the directory itself too.
         let head = ctx.site.fields.add(head, &[name, b"/"].concat());
-        let reply = ctx.with_length(head, Status::OK, content_type, page.len() as u64);
-        if reply.length > 0 {
-            out.extend_from_slice(&page);
-        }
-        reply
+        ctx.with_page(head, Status::OK, content_type, &page)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Answers with error pages, redirects and OPTIONS.
 
 use super::reply::{Reply, RequestContext};
-use crate::head;
 use crate::request::open::open_file;
+use crate::server_name::SERVER_NAME;
 use crate::services::Services;
 use crate::site::auth::Users;
 use crate::site::cors;
@@ -85,7 +85,7 @@ async fn error_with(
     }
     let page = page(status, detail);
     let head = more(ctx.head(out, status));
-    with_page(ctx, head, status, &page).into_reply(out, &page)
+    ctx.with_page(head, status, ContentType::HTML, &page)
 }
 
 /// Redirects a directory name without a slash to the name with one.
@@ -106,7 +106,7 @@ pub(crate) fn moved(
     let page = page(status, "This is at another address now.");
     let head = ctx.head(out, status).location(location);
     let head = ctx.site.fields.add(head, name);
-    with_page(ctx, head, status, &page).into_reply(out, &page)
+    ctx.with_page(head, status, ContentType::HTML, &page)
 }
 
 /// Answers an OPTIONS request.
@@ -127,58 +127,44 @@ pub(crate) fn malformed_request(
     status: Status,
     detail: &str,
 ) -> Reply {
-    let page = page(status, detail);
-    head::begin(out, status, date)
-        .content_type(ContentType::HTML)
-        .content_length(page.len() as u64)
-        .connection(Version::Http11, false)
-        .finish();
-    out.extend_from_slice(&page);
-    Reply {
-        length: page.len() as u64,
-        ..Reply::bare(status)
-    }
+    last(out, date, status, ContentType::HTML, &page(status, detail))
 }
 
 /// Answers a plain HTTP request on a TLS port. The text is plain, because the client may be a
 /// terminal.
 pub(crate) fn plain_http_on_tls_port(out: &mut Vec<u8>, date: &HttpDate) -> Reply {
-    let (status, text) = (
+    let text = "400 Bad Request: this port accepts encrypted connections only (TLS), and the request was not encrypted.\n\
+                Use https:// instead of http://.\n";
+    last(
+        out,
+        date,
         Status::BAD_REQUEST,
-        "400 Bad Request: this port accepts encrypted connections only (TLS), and the request was not encrypted.\n\
-         Use https:// instead of http://.\n",
-    );
-    head::begin(out, status, date)
-        .content_type(ContentType::TEXT)
-        .content_length(text.len() as u64)
+        ContentType::TEXT,
+        text.as_bytes(),
+    )
+}
+
+/// Writes an answer after which the connection ends.
+fn last(
+    out: &mut Vec<u8>,
+    date: &HttpDate,
+    status: Status,
+    content_type: ContentType,
+    page: &[u8],
+) -> Reply {
+    let length = page.len() as u64;
+    ResponseHead::new(out, status)
+        .date(date)
+        .server(SERVER_NAME)
+        .content_type(content_type)
+        .content_length(length)
         .connection(Version::Http11, false)
-        .finish();
-    out.extend_from_slice(text.as_bytes());
+        .finish()
+        .extend_from_slice(page);
     Reply {
-        length: text.len() as u64,
+        length,
         ..Reply::bare(status)
     }
-}
-
-/// A reply whose page is appended after the head, which borrows the buffer until then.
-struct WithPage(Reply);
-
-impl WithPage {
-    fn into_reply(self, out: &mut Vec<u8>, page: &[u8]) -> Reply {
-        if self.0.length > 0 {
-            out.extend_from_slice(page);
-        }
-        self.0
-    }
-}
-
-fn with_page(
-    ctx: RequestContext<'_>,
-    head: ResponseHead<'_>,
-    status: Status,
-    page: &[u8],
-) -> WithPage {
-    WithPage(ctx.with_length(head, status, ContentType::HTML, page.len() as u64))
 }
 
 fn page(status: Status, detail: &str) -> Vec<u8> {

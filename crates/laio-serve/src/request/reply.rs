@@ -1,8 +1,8 @@
 //! A request in progress, and its answer: a [`Reply`] is an answer that is decided and not yet sent.
 
 use super::compress::Gzip;
-use crate::files::contents::Contents;
-use crate::head;
+use crate::files::contents::{Contents, Opened};
+use crate::server_name::SERVER_NAME;
 use crate::site::Site;
 use laio_http::{
     ByteRange, ContentType, HttpDate, Method, Multipart, Request, ResponseHead, Status,
@@ -41,7 +41,9 @@ pub(crate) struct RequestContext<'a> {
 impl RequestContext<'_> {
     /// Begins a head with the fields common to all answers.
     pub(crate) fn head<'v>(&self, out: &'v mut Vec<u8>, status: Status) -> ResponseHead<'v> {
-        let mut head = head::begin(out, status, self.date);
+        let mut head = ResponseHead::new(out, status)
+            .date(self.date)
+            .server(SERVER_NAME);
         if self.varies_by_accept {
             head = head.vary("Accept");
         }
@@ -67,11 +69,64 @@ impl RequestContext<'_> {
         length: u64,
     ) -> Reply {
         self.finish(head.content_type(content_type).content_length(length));
+        self.reply(status, length)
+    }
+
+    /// Finishes an answer with a page.
+    pub(crate) fn with_page(
+        &self,
+        head: ResponseHead<'_>,
+        status: Status,
+        content_type: ContentType,
+        page: &[u8],
+    ) -> Reply {
+        let length = page.len() as u64;
+        let out = self.finish(head.content_type(content_type).content_length(length));
+        if self.sends() {
+            out.extend_from_slice(page);
+        }
+        self.reply(status, length)
+    }
+
+    /// Finishes an answer with a whole file.
+    pub(crate) fn with_whole(&self, head: ResponseHead<'_>, opened: &Opened) -> Reply {
+        let out = self.finish(head);
+        let size = opened.status.size();
+        let reply = self.reply(Status::OK, size);
+        match &opened.contents {
+            Contents::Memory(bytes) => {
+                if self.sends() {
+                    out.extend_from_slice(bytes);
+                }
+                reply
+            }
+            contents => {
+                let range = ByteRange {
+                    start: 0,
+                    end: size,
+                };
+                reply.with_file(contents.clone(), range)
+            }
+        }
+    }
+
+    /// Whether the request has conditional or range fields, so that its answer depends on more than
+    /// the file.
+    pub(crate) fn has_conditions(&self) -> bool {
+        self.request.headers.iter().any(|(name, _)| {
+            let conditional = name
+                .get(..3)
+                .is_some_and(|start| start.eq_ignore_ascii_case(b"if-"));
+            conditional || name.eq_ignore_ascii_case(b"range")
+        })
+    }
+
+    /// Returns an answer whose body has `length` bytes, unless the method is HEAD.
+    pub(crate) fn reply(&self, status: Status, length: u64) -> Reply {
         let length = if self.sends() { length } else { 0 };
         Reply {
-            status,
-            body: Body::Nothing,
             length,
+            ..Reply::bare(status)
         }
     }
 

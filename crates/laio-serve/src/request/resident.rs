@@ -4,8 +4,7 @@
 //! earlier request has read within [`Cache::MAX_AGE`](crate::Cache::MAX_AGE), the time that a file
 //! stays cached.
 
-use super::send::send_before;
-use super::send_deadline::SendDeadline;
+use super::send::{send_before, send_deadline};
 use crate::files::contents::{Contents, shorter};
 use crate::net::stream::Stream;
 use crate::observe::{self, Stage};
@@ -42,7 +41,7 @@ pub(crate) async fn send_resident(
         out = send_before(services, stream, out).await?;
     }
     let begun = observe::begin();
-    let (mut offset, deadline) = (range.start, SendDeadline::new(services));
+    let (mut offset, deadline) = (range.start, send_deadline(services));
     while offset < end {
         let left = (end - offset) as usize;
         match sendfile(socket, &open.file, &mut offset, left) {

@@ -1,14 +1,15 @@
 //! Sending whole buffers within the time limits.
 
-use super::send_deadline::{SendDeadline, time_to_send};
+use super::send_deadline::SendDeadline;
 use crate::net::stream::Stream;
 use crate::observe::{self, Stage};
-use crate::options::IoStep;
+use crate::options::{IoStep, Limits};
 use crate::services::Services;
 use laio::ops::{Part, Send};
 use laio_rt::Descriptor;
 use rustix::net::SendFlags;
 use std::io;
+use std::time::Duration;
 
 /// Sends a whole buffer within the time limits, and returns it empty.
 pub(crate) async fn send_all(
@@ -63,7 +64,7 @@ async fn send_by_readiness(
     socket: &Descriptor,
     mut out: Vec<u8>,
 ) -> io::Result<Vec<u8>> {
-    let deadline = SendDeadline::new(services);
+    let deadline = send_deadline(services);
     let begun = observe::begin();
     let mut done = 0;
     while done < out.len() {
@@ -92,4 +93,18 @@ async fn send_by_readiness(
 
 pub(super) fn would_block(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
+}
+
+/// Returns the time limit for sending `length` bytes. A slower client would occupy a connection
+/// and a buffer for too long.
+fn time_to_send(services: &Services, length: usize) -> Duration {
+    let limits = &services.limits;
+    let at_rate = length as u64 / limits.write_rate.max(1);
+    limits.write_time.max(Duration::from_secs(at_rate))
+}
+
+/// Returns the deadline of a send of several chunks, each of which may take as long as a send of its
+/// length.
+pub(super) fn send_deadline(services: &Services) -> SendDeadline {
+    SendDeadline::new(time_to_send(services, Limits::CHUNK))
 }

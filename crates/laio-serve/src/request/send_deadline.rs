@@ -17,11 +17,11 @@ pub(crate) struct SendDeadline {
 }
 
 impl SendDeadline {
-    pub(crate) fn new(services: &Services) -> SendDeadline {
+    pub(crate) fn new(limit: Duration) -> SendDeadline {
         SendDeadline {
             waited: Cell::default(),
             sent: Cell::default(),
-            limit: time_to_send(services, Limits::CHUNK),
+            limit,
         }
     }
 
@@ -62,12 +62,4 @@ impl SendDeadline {
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
         }
     }
-}
-
-/// Returns the time limit for sending `length` bytes. A slower client would occupy a connection
-/// and a buffer for too long.
-pub(super) fn time_to_send(services: &Services, length: usize) -> Duration {
-    let limits = &services.limits;
-    let at_rate = length as u64 / limits.write_rate.max(1);
-    limits.write_time.max(Duration::from_secs(at_rate))
 }

@@ -5,7 +5,7 @@
 
 mod zero_copy;
 
-use super::send::{send_all, sent, would_block};
+use super::send::{send_all, send_deadline, sent, would_block};
 use super::send_deadline::SendDeadline;
 use crate::files::contents::{Contents, shorter};
 use crate::files::read::read_into;
@@ -64,7 +64,7 @@ pub(super) async fn send_by_kernel(
         services,
         socket,
         file,
-        deadline: SendDeadline::new(services),
+        deadline: send_deadline(services),
     };
     let (mut offset, mut left, mut sent) = (range.start, range.len(), 0);
     let mut pipe = None;

@@ -1,9 +1,8 @@
 //! Accepting connections.
 
 use crate::addresses::Addresses;
-use crate::connection::exchange::Connection;
+use crate::connection::Connection;
 use crate::connection::running::Connections;
-use crate::connection::serve;
 use crate::connection::state::ConnectionState;
 use crate::messages::print;
 use crate::net::stream::Stream;
@@ -161,7 +160,7 @@ async fn start(acceptor: &Acceptor, socket: OwnedFd, peer: Option<IpAddr>) {
             return;
         };
         let socket = connection.socket();
-        connections.spawn(connection_state, socket, serve(connection));
+        connections.spawn(connection_state, socket, connection.serve());
         observe::end(Stage::Accept, begun);
         return;
     }
@@ -179,7 +178,7 @@ async fn start(acceptor: &Acceptor, socket: OwnedFd, peer: Option<IpAddr>) {
     let Ok(connection) = connection(socket, ConnectionState::new(None)) else {
         return;
     };
-    serve(connection).await;
+    connection.serve().await;
     observe::publish();
 }
 
