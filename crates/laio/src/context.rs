@@ -1,7 +1,7 @@
 //! The context, through which a thread makes its system calls: construction, `call`, and accessors.
 
-use crate::attempt::{Attempted, Blocked, Why};
-use crate::background::activations::{self, Activations, InFlightCall};
+use crate::attempt::{Attempted, Blocked, Try, Why};
+use crate::background::activations::{self, Activations};
 use crate::background::aio::Aio;
 use crate::background::doorbell::Doorbell;
 use crate::background::helpers::Helpers;
@@ -10,26 +10,25 @@ use crate::background::reactor::{Event, Reactor};
 use crate::background::ring::{Reaped, Ring};
 use crate::deadlines::Deadlines;
 use crate::descriptors::Descriptors;
-use crate::fast_path::FastPaths;
 use crate::knowledge::Knowledge;
 use crate::knowledge::mounts::{Mount, Mounts};
 use crate::operation::{Operations, Slot, State};
 use crate::options::BackPressure;
 use crate::rights::{self, Rights};
 use crate::signaller::Signaller;
-use crate::status_word::StatusTarget;
+use crate::status_word::{StatusTarget, StatusWord};
 use crate::strategy::{self, Strategy};
 use crate::sys::fork::Life;
 use crate::table::{self, Attempt, Class};
 use crate::testing::Inject;
 use crate::ticket::DroppedTickets;
-use crate::transfer::Provisional;
 use crate::{BackendKind, Call, Errno, Handle, Limits, Options, Outcome, Stats};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// What the context waits on: a ring or epoll. It also takes the operations that need neither a
@@ -57,9 +56,7 @@ pub struct Context {
     /// Whether trivial calls ([`table::find_trivial`]) are made inline: in every back end but
     /// `threads`.
     trivial_is_plain: bool,
-    pub(crate) fast_paths: FastPaths,
     pub(crate) inject: Inject,
-    pub(crate) trust_names: bool,
     pub(crate) limits: Limits,
     back_pressure: BackPressure,
     pub(crate) options: Options,
@@ -75,28 +72,12 @@ pub struct Context {
     pub(crate) one_shot: OneShotThreads,
     pub(crate) rights: Rights,
     pub(crate) activations: Option<Activations>,
-    /// The call that blocked in its thread while a spare thread took over the program, until
-    /// [`Context::start`] makes an operation of it.
-    pub(crate) in_flight_call: Option<InFlightCall>,
-    /// Whether the current call must be attempted without a carrier, because a status word needs a
-    /// helper.
-    pub(crate) no_carrier: bool,
     pub(crate) doorbell: Arc<Doorbell>,
     /// Finished operations whose completions have not been delivered, oldest first.
     pub(crate) ready: VecDeque<Slot>,
     /// Typed operations, by slot.
     pub(crate) payloads: Vec<Option<Box<dyn Any>>>,
     pub(crate) dropped: DroppedTickets,
-    /// The FIFO that the last attempt opened (or a note that it opened and closed a device), until
-    /// [`Context::start`] moves it to the operation. The FIFO stays open so that its peer does not
-    /// see it closed before a helper opens it again; freeing the operation's slot closes it. See
-    /// [`crate::transfer::Scratch::provisional`].
-    pub(crate) provisional: Option<Provisional>,
-    /// The status word of the current call; see [`Context::call_with_status`].
-    pub(crate) status: Option<StatusTarget>,
-    /// Whether the current call belongs to a typed operation, which owns the memory: then the
-    /// memory is not probed.
-    pub(crate) memory_is_good: bool,
     pub(crate) deadlines: Deadlines,
     pub(crate) signaller: Option<Signaller>,
     /// Descriptors on which an operation has ended while others are queued.
@@ -141,7 +122,8 @@ impl Context {
         };
         let limits = options.limits;
         let doorbell = Arc::new(Doorbell::new()?);
-        let knowledge = Knowledge::new();
+        let strategies = strategy::of(kind, &options);
+        let knowledge = Knowledge::new(kind, &options, &strategies);
         let mut waiter = Waiter::new(kind, &options, &doorbell, &knowledge.mounts)?;
         let aio = Aio::new(kind, &limits, options.allow_blocking_aio, &doorbell)?;
         if let (Some(ready_fd), Waiter::Reactor(reactor)) =
@@ -150,14 +132,11 @@ impl Context {
             reactor.set_aio(ready_fd)?;
         }
         let activations = Activations::for_kind(kind, &options, &doorbell)?;
-        let strategies = strategy::of(kind, &options);
         Ok(Context {
             kind,
             strategies,
-            fast_paths: FastPaths::new(&strategies, knowledge.facts.nowait, options.inject),
             trivial_is_plain: strategies[Class::Instant as usize] == Strategy::Plain,
             inject: options.inject,
-            trust_names: options.trust_names,
             limits,
             back_pressure: options.back_pressure,
             life: Life::current(),
@@ -180,15 +159,10 @@ impl Context {
             ),
             rights: Rights::new(options.settled_rights),
             activations,
-            in_flight_call: None,
-            no_carrier: false,
             doorbell,
             ready: VecDeque::new(),
             payloads: Vec::new(),
             dropped: DroppedTickets::default(),
-            provisional: None,
-            status: None,
-            memory_is_good: false,
             deadlines: Deadlines::default(),
             signaller: None,
             unblocked: Vec::new(),
@@ -243,79 +217,121 @@ impl Context {
             self.stats.calls[index].inline += 1;
             return Outcome::Done(result);
         }
-        if self.activations.is_some() {
-            let (index, row) = table::find(call.number);
+        if self.activations.is_some()
             // SAFETY: by the caller.
-            if let Some(attempted) = unsafe { self.carry_fast(index, row, &call) } {
-                return match attempted {
-                    Attempted::Done(result) => Outcome::Done(result),
-                    Attempted::OverBudget(result) => self.defer_result(&call, result, user_data),
-                    Attempted::Blocked(blocked) => self.start(&call, blocked, user_data),
-                };
-            }
+            && let Some(attempted) = unsafe { self.carry_fast(&call) }
+        {
+            return self.conclude(&Try::new(&call), attempted, user_data, None);
         }
         if let Some(fast_call) = table::find_fast_call(call.number)
             // SAFETY: by the caller.
             && let Some((result, is_final)) = unsafe { self.try_fast(fast_call, &call) }
         {
-            let (index, row) = table::find(call.number);
             if is_final && !self.over_budget() {
-                self.stats.calls[index].inline += 1;
+                self.stats.calls[table::index(call.number)].inline += 1;
                 return Outcome::Done(result);
             }
             // SAFETY: by the caller.
-            return unsafe { self.finish_fast(index, row, &call, result, user_data) };
+            return unsafe { self.call_from(&call, result, user_data) };
         }
         // SAFETY: by the caller.
         unsafe { self.call_slow(&call, user_data) }
     }
 
+    /// Continues a call from the result of the fast path.
+    ///
     /// # Safety
     /// As for [`Context::call`].
     #[cold]
-    unsafe fn finish_fast(
+    unsafe fn call_from(
         &mut self,
-        index: usize,
-        row: &'static table::Row,
         call: &Call,
         first: Result<usize, Errno>,
         user_data: u64,
     ) -> Outcome {
+        let this = Try::new(call);
         // SAFETY: by the caller.
-        let attempted = unsafe { self.continue_attempt(row, call, first) };
-        match self.count(index, Strategy::Try, attempted) {
-            Attempted::Done(result) => Outcome::Done(result),
-            Attempted::OverBudget(result) => self.defer_result(call, result, user_data),
-            Attempted::Blocked(blocked) => self.start(call, blocked, user_data),
-        }
+        let attempted = unsafe { self.attempt_from(&this, first) };
+        self.conclude(&this, attempted, user_data, None)
     }
 
     /// # Safety
     /// As for [`Context::call`].
     #[inline(never)]
     unsafe fn call_slow(&mut self, call: &Call, user_data: u64) -> Outcome {
-        let (index, row) = table::find(call.number);
+        let this = Try::new(call);
         // SAFETY: by the caller.
-        let attempted = unsafe { self.attempt(index, row, call) };
+        let attempted = unsafe { self.attempt_by_strategy(&this) };
+        self.conclude(&this, attempted, user_data, None)
+    }
+
+    /// Makes a call like [`Context::call_with`], and updates `status` when the call has finished,
+    /// even while this thread does something else.
+    ///
+    /// In every back end, a call that would block goes to a helper, because only another thread can
+    /// write the status word meanwhile. While it runs, the call counts against [`Limits::helpers`]
+    /// or [`Limits::waiting_helpers`]. Its completion is delivered as well.
+    ///
+    /// While the call is queued behind an earlier operation on its descriptor, no helper has it:
+    /// it starts, and the status word changes, only after this thread has called
+    /// [`Context::poll`] or another function that reaps completions.
+    ///
+    /// [`Limits::helpers`]: crate::Limits::helpers
+    /// [`Limits::waiting_helpers`]: crate::Limits::waiting_helpers
+    ///
+    /// # Safety
+    /// As for [`Context::call`]; and `status` must stay valid as long as what the call points to.
+    pub unsafe fn call_with_status(
+        &mut self,
+        call: Call,
+        user_data: u64,
+        status: NonNull<StatusWord>,
+    ) -> Outcome {
+        self.notice_fork();
+        // SAFETY: by the caller.
+        let status = unsafe { StatusTarget::begin(status) };
+        let this = Try {
+            has_status: true,
+            ..Try::new(&call)
+        };
+        // SAFETY: by the caller.
+        let attempted = unsafe { self.attempt_any(&this) };
+        let outcome = self.conclude(&this, attempted, user_data, Some(status));
+        if let Outcome::Done(result) = outcome {
+            status.publish(result);
+        }
+        outcome
+    }
+
+    /// Turns the outcome of an attempt into that of the call.
+    #[inline]
+    pub(crate) fn conclude(
+        &mut self,
+        this: &Try<'_>,
+        attempted: Attempted,
+        user_data: u64,
+        status: Option<StatusTarget>,
+    ) -> Outcome {
         match attempted {
             Attempted::Done(result) => Outcome::Done(result),
-            Attempted::OverBudget(result) => self.defer_result(call, result, user_data),
-            Attempted::Blocked(blocked) => self.start(call, blocked, user_data),
+            Attempted::OverBudget(result) => self.defer_result(this, result, user_data, status),
+            Attempted::Blocked(blocked) => self.start(this, blocked, user_data, status),
         }
     }
 
     /// Starts an operation for a call whose attempt did not finish it.
     #[cold]
-    pub(crate) fn start(&mut self, call: &Call, blocked: Blocked, user_data: u64) -> Outcome {
-        let provisional = self.provisional.take();
+    fn start(
+        &mut self,
+        this: &Try<'_>,
+        blocked: Blocked,
+        user_data: u64,
+        status: Option<StatusTarget>,
+    ) -> Outcome {
+        let done = blocked.done;
         if blocked.why == Why::NoCarrier && self.back_pressure == BackPressure::Fail {
             self.stats.limited += 1;
-            let refused = if blocked.done > 0 {
-                Ok(blocked.done)
-            } else {
-                Err(Errno::AGAIN)
-            };
-            return Outcome::Done(refused);
+            return self.without_operation(this, done, Errno::AGAIN);
         }
         if self.operations.is_full() {
             self.abandon_dropped();
@@ -323,18 +339,10 @@ impl Context {
         if self.operations.is_full() {
             self.stats.limited += 1;
             if self.back_pressure == BackPressure::Fail || !self.wait_for_slot() {
-                let done = blocked.done;
-                if table::find(call.number).1.attempt == Attempt::Close {
-                    return Outcome::Done(self.close_at_once(call));
-                }
-                return Outcome::Done(if done > 0 {
-                    Ok(done)
-                } else {
-                    Err(Errno::AGAIN)
-                });
+                return self.without_operation(this, done, Errno::AGAIN);
             }
         }
-        match self.start_operation(call, blocked, provisional, user_data) {
+        match self.start_operation(this, blocked, user_data, status) {
             Ok(slot) => {
                 self.stats.operations += 1;
                 self.stats.operations_max = self.stats.operations_max.max(self.operations.live());
@@ -346,60 +354,48 @@ impl Context {
                 }
                 Outcome::Pending(self.operations.handle(slot))
             }
-            Err(_) if blocked.done > 0 => Outcome::Done(Ok(blocked.done)),
-            Err(_) if table::find(call.number).1.attempt == Attempt::Close => {
-                Outcome::Done(self.close_at_once(call))
-            }
-            Err(errno) => Outcome::Done(Err(errno)),
+            Err(errno) => self.without_operation(this, done, errno),
         }
     }
 
-    /// Closes inline because there is no slot or no helper. `EAGAIN` would leave the caller in
-    /// doubt whether the descriptor is still open; operations on it have been cancelled before.
-    #[cold]
-    fn close_at_once(&mut self, call: &Call) -> Result<usize, Errno> {
-        // Queued submissions name the descriptor by its number, so the kernel must take them first.
-        let _ = self.flush();
-        self.knowledge.hints.forget(call.descriptor(0));
-        // SAFETY: close takes no pointers.
-        match unsafe { crate::sys::syscall(call) } {
-            Err(Errno::INTR) => Ok(0),
-            result => result,
-        }
+    /// The outcome of a call for which there is no slot or no helper. A `close` is made inline:
+    /// `EAGAIN` would leave the caller in doubt whether the descriptor is still open, and operations
+    /// on it have been cancelled before.
+    fn without_operation(&mut self, this: &Try<'_>, done: usize, errno: Errno) -> Outcome {
+        Outcome::Done(match this.row.attempt {
+            Attempt::Close => {
+                // Queued submissions name the descriptor by its number, so the kernel must take them
+                // first.
+                let _ = self.flush();
+                // SAFETY: the call is a `close`.
+                unsafe { self.knowledge.close_now(this.call) }
+            }
+            _ if done > 0 => Ok(done),
+            _ => Err(errno),
+        })
     }
 
     /// Delivers an inline result through `poll`, because the inline budget is used up.
     #[cold]
-    pub(crate) fn defer_result(
+    fn defer_result(
         &mut self,
-        call: &Call,
+        this: &Try<'_>,
         result: Result<usize, Errno>,
         user_data: u64,
+        status: Option<StatusTarget>,
     ) -> Outcome {
         if self.operations.is_full() {
             return Outcome::Done(result);
         }
         self.stats.over_budget += 1;
         self.stats.operations += 1;
-        let (_, row) = table::find(call.number);
-        let slot = self.operations.insert(row, call, user_data);
-        self.operations[slot].status = self.status.take();
+        let slot = self.operations.insert(this.row, this.call, user_data);
+        self.operations[slot].status = status;
         self.finish(slot, result);
         if self.exposed {
             self.arm_descriptor();
         }
         Outcome::Pending(self.operations.handle(slot))
-    }
-
-    /// Counts an inline result. Returns true if the result must be delivered through `poll`, because
-    /// the program has made too many calls without `poll`.
-    #[inline]
-    pub(crate) fn over_budget(&mut self) -> bool {
-        if self.operations.live() == 0 || self.limits.inline_budget == 0 {
-            return false;
-        }
-        self.inline_since_poll += 1;
-        self.inline_since_poll > self.limits.inline_budget
     }
 
     /// Cancels an operation. Its completion still comes: `ECANCELED`, or the result if it finished
@@ -501,12 +497,6 @@ impl Context {
     /// changes in `poll`.
     pub fn mount_changes(&self) -> u64 {
         self.knowledge.mounts.changes()
-    }
-
-    /// Whether plain calls may block the caller: in the `sync` back end, or if forced by
-    /// [`Inject::force_inline`].
-    pub(crate) fn blocks_inline(&self) -> bool {
-        self.kind == BackendKind::Sync || self.inject.force_inline
     }
 }
 

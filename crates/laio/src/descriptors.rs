@@ -1,7 +1,10 @@
 //! The operations in flight on each descriptor, in order.
 
+use crate::Call;
 use crate::fd_table::FdTable;
+use crate::knowledge::hints::Hints;
 use crate::operation::{Operations, Slot};
+use crate::table::{Attempt, Descriptor, Row, Transfer, Use};
 use std::os::fd::RawFd;
 
 /// How an operation uses a descriptor, as bits: it decides which later calls must wait.
@@ -249,5 +252,58 @@ impl Entry {
         if access.is_closing() {
             self.closers = self.closers.wrapping_add_signed(by as i16);
         }
+    }
+}
+
+/// The links of an operation for this call to its descriptors, with the access to each. `regular`:
+/// reads and writes share the position of a file.
+pub(crate) fn links(row: &Row, call: &Call, regular: bool, hints: &Hints) -> [Link; 2] {
+    let mut links = [Link::UNUSED; 2];
+    for (link, descriptor) in links.iter_mut().zip(row.descriptors.iter().flatten()) {
+        let fd = call.descriptor(descriptor.arg);
+        let access = match access(row, call, descriptor) {
+            _ if row.attempt == Attempt::Close => Access::CLOSING,
+            Access::NONE => Access::NONE,
+            _ if regular => Access::BOTH,
+            access => access,
+        };
+        *link = Link::new(fd, access).ordered(hints.is_ordered(fd));
+    }
+    if let Attempt::Duplicate(arg) = row.attempt
+        && call.descriptor(arg) != call.descriptor(0)
+    {
+        links[1] = Link::new(call.descriptor(arg), Access::CLOSING);
+    }
+    // A descriptor that the call names twice gets one link: otherwise the operation would wait
+    // for itself.
+    let [first, second] = &mut links;
+    if first.fd == second.fd {
+        first.access = first.access.union(second.access);
+        *second = Link::UNUSED;
+    }
+    links
+}
+
+fn access(row: &Row, call: &Call, descriptor: &Descriptor) -> Access {
+    if let Some(pointer) = descriptor.offset_pointer
+        && call.args[pointer as usize] != 0
+    {
+        return Access::NONE;
+    }
+    // preadv2 and pwritev2 use the file position when the offset is -1.
+    if let Transfer::Vector {
+        offset: Some(offset),
+        flags: Some(_),
+        ..
+    } = row.transfer
+        && call.args[offset as usize] == usize::MAX
+    {
+        return Access::BOTH;
+    }
+    match descriptor.usage {
+        Use::Unordered | Use::Directory => Access::NONE,
+        Use::Read => Access::READING,
+        Use::Write => Access::WRITING,
+        Use::Both => Access::BOTH,
     }
 }

@@ -1,10 +1,15 @@
-//! What a context knows: of the kernel, of file systems and of descriptors. Attempts decide by it.
+//! What a context knows: of the kernel, of file systems and of descriptors. [`crate::attempt`] and
+//! [`crate::carry`] decide by it.
 
 pub(crate) mod facts;
 pub(crate) mod hints;
 pub(crate) mod mounts;
 
-use crate::Errno;
+use crate::attempt::fast::FastPaths;
+use crate::strategy::Strategy;
+use crate::table::Class;
+use crate::testing::Inject;
+use crate::{BackendKind, Call, Errno, Options};
 use facts::Facts;
 use hints::Hints;
 use mounts::{FileKind, Mounts, Place};
@@ -15,15 +20,40 @@ pub(crate) struct Knowledge {
     pub(crate) facts: Facts,
     pub(crate) mounts: Mounts,
     pub(crate) hints: Hints,
+    pub(crate) fast_paths: FastPaths,
+    pub(crate) inject: Inject,
+    /// See [`Options::trust_names`].
+    pub(crate) trust_names: bool,
+    /// See [`Options::settled_rights`].
+    pub(crate) settled_rights: bool,
+    /// Whether plain calls may block the caller: in the `sync` back end, or if forced by
+    /// [`Inject::force_inline`].
+    pub(crate) blocks_inline: bool,
 }
 
 impl Knowledge {
-    pub(crate) fn new() -> Knowledge {
+    pub(crate) fn new(
+        kind: BackendKind,
+        options: &Options,
+        strategies: &[Strategy; Class::COUNT],
+    ) -> Knowledge {
+        let facts = Facts::get();
         Knowledge {
-            facts: Facts::get(),
+            facts,
             mounts: Mounts::new(),
             hints: Hints::default(),
+            fast_paths: FastPaths::new(strategies, facts.nowait, options.inject),
+            inject: options.inject,
+            trust_names: options.trust_names,
+            settled_rights: options.settled_rights,
+            blocks_inline: kind == BackendKind::Sync || options.inject.force_inline,
         }
+    }
+
+    /// Whether the cached hint says that the call transfers data of a file. If it is wrong, the
+    /// program still does not block.
+    pub(crate) fn is_known_file(&self, call: &Call) -> bool {
+        self.hints.kind(call.descriptor(0)) == Some(FileKind::Regular)
     }
 
     /// The kind of file behind a descriptor: from the cached hint, else by one `statx`.

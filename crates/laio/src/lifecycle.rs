@@ -1,14 +1,14 @@
 //! The lifecycle of an operation: which part of the back end takes it, how partial results
 //! continue, and when it is finished.
 
-use crate::attempt::{Blocked, RingOpened, Why, descriptor_range, may_open_device};
+use crate::attempt::{Blocked, RingOpened, Try, Why, descriptor_range, may_open_device};
 use crate::background::helpers::Job;
 use crate::background::lane;
 use crate::background::prepare;
 use crate::background::reactor::Direction;
 use crate::background::ring::{CqeKind, Reaped};
 use crate::context::{Context, Waiter};
-use crate::descriptors::{Access, Link};
+use crate::descriptors::{Access, Link, links};
 use crate::knowledge::mounts::FileKind;
 use crate::operation::{Slot, State};
 use crate::placement::{Case, Parts, Placement, placement};
@@ -18,8 +18,8 @@ use crate::readiness::{
 use crate::rights::Maker;
 use crate::status_word::StatusTarget;
 use crate::step::{self, Step, may_lose_terminal, reads_bytes, total};
-use crate::table::{self, Attempt, Class, Row, Transfer};
-use crate::transfer::{Provisional, only_plain, remaining, shortened, uses_position};
+use crate::table::{Attempt, Class, Row, Transfer};
+use crate::transfer::{only_plain, remaining, shortened, uses_position};
 use crate::{Call, Errno, Handle, sys};
 use std::os::fd::RawFd;
 
@@ -27,26 +27,29 @@ impl Context {
     /// Makes an operation of a call, and dispatches it or queues it behind earlier ones.
     pub(crate) fn start_operation(
         &mut self,
-        call: &Call,
+        this: &Try<'_>,
         blocked: Blocked,
-        provisional: Option<Provisional>,
         user_data: u64,
+        status: Option<StatusTarget>,
     ) -> Result<Slot, Errno> {
-        let (_, row) = table::find(call.number);
+        let Try { row, call, .. } = *this;
         let regular = self.may_continue_short(row, call);
-        let links = self.links(row, call, regular);
+        let links = match self.link_of_poll(this) {
+            Some(poll) => [poll, Link::UNUSED],
+            None => links(row, call, regular, &self.knowledge.hints),
+        };
         let slot = self.operations.insert(row, call, user_data);
         let operation = &mut self.operations[slot];
         operation.done = blocked.done;
-        operation.status = self.status.take();
+        operation.status = status;
         operation.regular = regular;
         operation.zero_copy = blocked.why == Why::ZeroCopy;
         operation.links = links;
-        if provisional.is_some() {
-            operation.scratch.get_or_insert_default().provisional = provisional;
+        if blocked.provisional.is_some() {
+            operation.scratch.get_or_insert_default().provisional = blocked.provisional;
         }
         let waits = self.descriptors.link(&mut self.operations, slot);
-        if let Some(flight) = self.in_flight_call.take() {
+        if let Some(flight) = blocked.in_flight {
             // The call is already running in the thread that was left behind.
             if waits {
                 self.descriptors.count_queued(&self.operations, slot, -1);
@@ -328,7 +331,7 @@ impl Context {
         if operation.state == State::Ring
             && row.attempt == Attempt::CachedOpen
             && let ring_opened @ (RingOpened::WithoutReader | RingOpened::FifoOrDevice(_)) =
-                self.check_opened_by_ring(row, &call, result)
+                self.knowledge.check_opened_by_ring(row, &call, result)
         {
             // The ring opens in non-blocking mode first, so it has not waited where the plain call
             // may wait. A helper makes the plain call.
@@ -369,7 +372,7 @@ impl Context {
         let call = self.step(slot);
         // SAFETY: the caller has promised that the call's memory stays valid until the completion
         // is delivered.
-        let attempted = unsafe { self.retry_attempt(row, &call) };
+        let attempted = unsafe { self.knowledge.attempt(&Try::new(&call)) };
         let short = self.inject.short_transfer;
         step::after_attempt(&mut self.operations[slot], attempted, short)
     }

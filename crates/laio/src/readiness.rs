@@ -1,6 +1,7 @@
 //! Waiting for readiness without a helper: for calls that are attempted again afterwards, and for
 //! polls of a single descriptor.
 
+use crate::attempt::Try;
 use crate::background::prepare;
 use crate::background::reactor::Direction;
 use crate::context::{Context, Waiter};
@@ -15,8 +16,8 @@ impl Context {
     /// The link of a poll without a time-out on one event of one descriptor, if readiness can serve
     /// it: no other operation waits there for the same event. Later calls then queue behind it, and
     /// a close cancels it.
-    pub(crate) fn link_of_poll(&self, row: &Row, call: &Call) -> Option<Link> {
-        let (fd, direction) = polled(row, call, self.memory_is_good)?;
+    pub(crate) fn link_of_poll(&self, this: &Try<'_>) -> Option<Link> {
+        let (fd, direction) = polled(this)?;
         let access = match direction {
             Direction::Read => Access::READING,
             Direction::Write => Access::WRITING,
@@ -26,7 +27,7 @@ impl Context {
             Waiter::Reactor(_) => self.uses_reactor(),
         };
         let link = Link::new(fd, access).ordered(self.knowledge.hints.is_ordered(fd));
-        let free = waits && self.status.is_none() && !self.descriptors.must_wait(&link);
+        let free = waits && !this.has_status && !self.descriptors.must_wait(&link);
         free.then_some(link)
     }
 
@@ -74,7 +75,8 @@ pub(crate) fn polled_descriptor(operation: &Operation) -> Option<(RawFd, Directi
 }
 
 /// The descriptor and direction of a poll that has neither time-out nor signal mask.
-fn polled(row: &Row, call: &Call, memory_is_good: bool) -> Option<(RawFd, Direction)> {
+fn polled(this: &Try<'_>) -> Option<(RawFd, Direction)> {
+    let Try { row, call, .. } = *this;
     let args = &call.args;
     let for_ever = match row.attempt {
         _ if !row.polls || args[1] != 1 => return None,
@@ -86,7 +88,7 @@ fn polled(row: &Row, call: &Call, memory_is_good: bool) -> Option<(RawFd, Direct
     };
     let address = args[0];
     let readable = address.is_multiple_of(align_of::<libc::pollfd>())
-        && (memory_is_good || can_read(address, size_of::<libc::pollfd>()));
+        && (this.memory_is_good || can_read(address, size_of::<libc::pollfd>()));
     if !for_ever || !readable {
         return None;
     }
@@ -116,12 +118,7 @@ fn is_well_formed_accept(row: &Row, call: &Call) -> bool {
     use rustix::net::sockopt::socket_acceptconn;
     let listens = sys::borrow(call.descriptor(0)).map(socket_acceptconn);
     let known = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    let flags = if row.name == "accept4" {
-        call.args[3] as i32
-    } else {
-        0
-    };
-    listens == Some(Ok(true)) && flags & !known == 0
+    listens == Some(Ok(true)) && row.flags_of(call) & !known == 0
 }
 
 pub(crate) fn direction(row: &Row) -> Direction {

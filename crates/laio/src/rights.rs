@@ -16,14 +16,14 @@
 //! seccomp filters, and its workers keep the root and working directory with which they were
 //! started; where these matter, helpers make the calls.
 
-mod reported;
+pub(crate) mod reported;
 
 use crate::context::Context;
 use crate::knowledge::facts::Facts;
 use crate::operation::Slot;
 use crate::table::{Class, Opcode, Row};
 use crate::{Call, Errno};
-use reported::{FsRoots, ReportedRights, accesses_as_it_opens, has_landlock, shares_fs_state_with};
+use reported::{FsRoots, ReportedRights, has_landlock, shares_fs_state_with};
 use std::cell::Cell;
 use std::sync::Mutex;
 
@@ -148,21 +148,6 @@ impl Context {
     /// applies no filters.
     pub(crate) fn linux_aio_may_take(&self) -> bool {
         self.rights.settled || !has_filters()
-    }
-
-    /// Whether `EPERM` or `EACCES` of the attempt is what the plain call would return. A filter may
-    /// treat the two differently.
-    pub(crate) fn errno_is_final(&self) -> bool {
-        !has_filters()
-    }
-
-    /// `access` checks with the real IDs, `open` with the file-system IDs: whether the two are equal
-    /// now.
-    pub(crate) fn access_can_be_tried(&self) -> bool {
-        match self.rights.settled {
-            true => self.knowledge.facts.same_identity,
-            false => accesses_as_it_opens(),
-        }
     }
 
     /// Records the rights with which an operation is dispatched. Fails if they differ from those of

@@ -116,7 +116,7 @@ impl Stats {
 
     /// The counts of one call number.
     pub fn call(&self, number: libc::c_long) -> Counts {
-        self.calls[crate::table::find(number as usize).0]
+        self.calls[crate::table::index(number as usize)]
     }
 
     /// Names and counts of all calls made at least once. Numbers without a row are `(unknown)`.

@@ -2,9 +2,7 @@
 //! finishes, even if the context's own thread is busy. The context itself writes the results of
 //! calls that finish without a helper, and of cancelled ones.
 
-use crate::attempt::Attempted;
-use crate::context::Context;
-use crate::{Call, Errno, Outcome};
+use crate::Errno;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicI32, AtomicIsize, Ordering::*};
 
@@ -64,6 +62,17 @@ impl StatusWord {
 }
 
 impl StatusTarget {
+    /// Puts the status word into the state `EINPROGRESS`.
+    ///
+    /// # Safety
+    /// It stays in place until the call has returned its result or the completion has been
+    /// delivered.
+    pub(crate) unsafe fn begin(status: NonNull<StatusWord>) -> StatusTarget {
+        // SAFETY: by the caller.
+        unsafe { status.as_ref() }.begin();
+        StatusTarget(status)
+    }
+
     pub(crate) fn publish(self, result: Result<usize, Errno>) {
         // SAFETY: it stays in place until the completion has been delivered, which is still to come.
         unsafe { self.0.as_ref() }.publish(result);
@@ -73,51 +82,5 @@ impl StatusTarget {
     pub(crate) fn is_published(self) -> bool {
         // SAFETY: as for `publish`.
         unsafe { self.0.as_ref() }.state() != libc::EINPROGRESS
-    }
-}
-
-impl Context {
-    /// Makes a call like [`Context::call_with`], and updates `status` when the call has finished,
-    /// even while this thread does something else.
-    ///
-    /// In every back end, a call that would block goes to a helper, because only another thread can
-    /// write the status word meanwhile. While it runs, the call counts against [`Limits::helpers`]
-    /// or [`Limits::waiting_helpers`]. Its completion is delivered as well.
-    ///
-    /// While the call is queued behind an earlier operation on its descriptor, no helper has it:
-    /// it starts, and the status word changes, only after this thread has called
-    /// [`Context::poll`] or another function that reaps completions.
-    ///
-    /// [`Limits::helpers`]: crate::Limits::helpers
-    /// [`Limits::waiting_helpers`]: crate::Limits::waiting_helpers
-    ///
-    /// # Safety
-    /// As for [`Context::call`]; and `status` must stay valid as long as what the call points to.
-    pub unsafe fn call_with_status(
-        &mut self,
-        call: Call,
-        user_data: u64,
-        status: NonNull<StatusWord>,
-    ) -> Outcome {
-        self.notice_fork();
-        let target = StatusTarget(status);
-        // SAFETY: by the caller.
-        unsafe { status.as_ref() }.begin();
-        // Only a helper can write the status word.
-        self.no_carrier = true;
-        // SAFETY: by the caller.
-        let attempted = unsafe { self.attempt_any(&call) };
-        self.no_carrier = false;
-        self.status = Some(target);
-        let outcome = match attempted {
-            Attempted::Done(result) => Outcome::Done(result),
-            Attempted::OverBudget(result) => self.defer_result(&call, result, user_data),
-            Attempted::Blocked(blocked) => self.start(&call, blocked, user_data),
-        };
-        self.status = None;
-        if let Outcome::Done(result) = outcome {
-            target.publish(result);
-        }
-        outcome
     }
 }

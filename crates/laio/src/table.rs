@@ -13,7 +13,7 @@ pub use rows::ROWS;
 /// The row of a call number of this architecture. Numbers that no row has get [`UNKNOWN`].
 #[inline]
 pub fn row(number: usize) -> &'static Row {
-    find(number).1
+    ROWS.get(index(number)).unwrap_or(&UNKNOWN)
 }
 
 /// The class of a call: whether and on what it can block.
@@ -91,6 +91,19 @@ pub enum Attempt {
     Duplicate(u8),
     /// `close_range`: as [`Attempt::Close`] for each descriptor of the range.
     CloseRange,
+}
+
+/// How a call with a flag that keeps it from waiting shows that it would wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WouldWait {
+    /// It fails with `EAGAIN`.
+    Again,
+    /// It fails with `ENOMSG` or `EAGAIN`.
+    NoMessage,
+    /// It returns 0, which is no child's PID.
+    NoChild,
+    /// It returns 0 and a `siginfo_t` without a PID.
+    NoChildInfo,
 }
 
 /// How a call states its time-out.
@@ -187,8 +200,6 @@ pub struct Name {
     pub directory: Option<u8>,
     /// The name's address.
     pub path: u8,
-    /// The call's flags (`O_*`, `AT_*` or `RENAME_*`); none for calls without.
-    pub flags: Option<u8>,
 }
 
 /// The io_uring operation that corresponds to the call.
@@ -239,6 +250,8 @@ pub enum Opcode {
 /// One system call.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
+    /// Its position in [`ROWS`], for the statistics; [`ROWS`]`.len()` for [`UNKNOWN`].
+    pub(crate) index: u16,
     /// Its name in the kernel.
     pub name: &'static str,
     /// Its number on x86-64.
@@ -257,6 +270,11 @@ pub struct Row {
     pub descriptors: [Option<Descriptor>; 2],
     /// The arguments that name a file.
     pub file: Option<Name>,
+    /// Index of the argument with the call's flags (`O_*`, `AT_*`, `RENAME_*`, `SOCK_*`, `TIMER_*`);
+    /// none for calls without.
+    pub flags: Option<u8>,
+    /// For [`Attempt::Flag`]: how the call shows that it would wait.
+    pub would_wait: WouldWait,
     /// Flag bits that the call has built in and that its modern or ring form must be given:
     /// `AT_SYMLINK_NOFOLLOW` for `lstat`, `AT_REMOVEDIR` for `rmdir`, `IORING_FSYNC_DATASYNC` for
     /// `fdatasync`.
@@ -285,6 +303,7 @@ impl Row {
         class: Class,
     ) -> Row {
         Row {
+            index: 0,
             name,
             x86_64,
             aarch64,
@@ -297,6 +316,8 @@ impl Row {
             opcode: None,
             descriptors: [None, None],
             file: None,
+            flags: None,
+            would_wait: WouldWait::Again,
             implied: 0,
             pointers: 0,
             yields_descriptor: false,
@@ -394,25 +415,35 @@ impl Row {
     }
 
     /// Names a file relative to the working directory.
-    pub(crate) const fn path(mut self, path: u8, flags: Option<u8>) -> Row {
+    pub(crate) const fn path(mut self, path: u8) -> Row {
         self.file = Some(Name {
             directory: None,
             path,
-            flags,
         });
         self.pointers |= 1 << path;
         self
     }
 
     /// Names a file relative to the directory descriptor in argument `directory`.
-    pub(crate) const fn path_at(self, directory: u8, path: u8, flags: Option<u8>) -> Row {
-        let mut row = self.fd(directory, Use::Directory).path(path, flags);
+    pub(crate) const fn path_at(self, directory: u8, path: u8) -> Row {
+        let mut row = self.fd(directory, Use::Directory).path(path);
         row.file = Some(Name {
             directory: Some(directory),
             path,
-            flags,
         });
         row
+    }
+
+    /// Has its flags in argument `arg`.
+    pub(crate) const fn flags(mut self, arg: u8) -> Row {
+        self.flags = Some(arg);
+        self
+    }
+
+    /// With a flag not to wait, shows in this way that it would wait.
+    pub(crate) const fn would_wait(mut self, how: WouldWait) -> Row {
+        self.would_wait = how;
+        self
     }
 
     /// Has these flag bits built in.
@@ -451,9 +482,19 @@ impl Row {
         self
     }
 
+    const fn at(mut self, index: usize) -> Row {
+        self.index = index as u16;
+        self
+    }
+
     pub(crate) const fn note(mut self, note: &'static str) -> Row {
         self.note = note;
         self
+    }
+
+    /// The flags of a call, with those built in.
+    pub(crate) fn flags_of(&self, call: &crate::Call) -> i32 {
+        self.flags.map_or(0, |arg| call.args[arg as usize] as i32) | self.implied as i32
     }
 
     /// Whether the call is instant and uses no descriptor, so that it can be made without further
@@ -479,7 +520,18 @@ impl Row {
 /// The row of numbers that the table does not have. A newer kernel may have such a call and it may
 /// block, so a helper makes it; a kernel without it returns `ENOSYS`.
 pub static UNKNOWN: Row = Row::new("(unknown)", None, None, Class::Waiting)
-    .note("not in this version's table: runs on a helper");
+    .note("not in this version's table: runs on a helper")
+    .at(ROWS.len());
+
+/// Numbers the rows.
+const fn numbered<const N: usize>(mut rows: [Row; N]) -> [Row; N] {
+    let mut index = 0;
+    while index < N {
+        rows[index] = rows[index].at(index);
+        index += 1;
+    }
+    rows
+}
 
 /// A bound above the highest number of either architecture; later calls are [`UNKNOWN`].
 const NUMBERS: usize = 512;
@@ -508,17 +560,13 @@ static INDEX: [u16; NUMBERS] = {
     index
 };
 
-/// The row of a call number and its position in [`ROWS`], for per-call statistics; [`ROWS`]`.len()` for
-/// [`UNKNOWN`].
+/// The position in [`ROWS`] of a call's row, without a look at the row.
 #[inline]
-pub(crate) fn find(number: usize) -> (usize, &'static Row) {
+pub(crate) fn index(number: usize) -> usize {
     // The kernel reads the low half only, so the high half must not hide a call from the table.
     match INDEX.get(number as u32 as usize) {
-        Some(&index) if index != NO_ROW => {
-            let index = (index & !TRIVIAL) as usize;
-            (index, &ROWS[index])
-        }
-        _ => (ROWS.len(), &UNKNOWN),
+        Some(&index) if index != NO_ROW => (index & !TRIVIAL) as usize,
+        _ => ROWS.len(),
     }
 }
 

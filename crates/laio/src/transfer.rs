@@ -11,7 +11,6 @@ use crate::{Call, Limits};
 pub(crate) struct Scratch {
     pub(crate) vectors: Vec<libc::iovec>,
     pub(crate) message: libc::msghdr,
-    pub(crate) statx: libc::statx,
     pub(crate) time: io_uring::types::Timespec,
     /// The FIFO or device that an attempt to open has opened. The plain open may block, so a helper
     /// makes it.
@@ -30,12 +29,11 @@ pub(crate) enum Provisional {
 
 impl Default for Scratch {
     fn default() -> Self {
-        // SAFETY: both structs are plain data for which all zeros is a valid value.
-        let (message, statx) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        // SAFETY: plain data, for which all zeros is a valid value.
+        let message = unsafe { std::mem::zeroed() };
         Scratch {
             vectors: Vec::new(),
             message,
-            statx,
             time: io_uring::types::Timespec::new(),
             provisional: None,
         }

@@ -6,10 +6,10 @@
 //! its address is stable, and the call goes to the background; [`Context::take`] returns the output
 //! after [`Context::poll`] has delivered the completion.
 
-use crate::attempt::{Attempted, Why};
+use crate::attempt::{Attempted, Try, Why};
 use crate::context::Context;
 use crate::strategy::Strategy;
-use crate::table;
+use crate::table::{self, Class};
 use crate::ticket::Ticket;
 use crate::{Call, Errno, Outcome};
 use std::mem::ManuallyDrop;
@@ -88,12 +88,7 @@ impl Context {
         }
         let call = operation.call();
         // SAFETY: the operation owns what the call points to and stays where it is during the attempt.
-        let attempted = unsafe {
-            self.memory_is_good = true;
-            let attempted = self.attempt_any(&call);
-            self.memory_is_good = false;
-            attempted
-        };
+        let attempted = unsafe { self.attempt_any(&owned(&call)) };
         if let Attempted::Done(result) = attempted {
             return Outcome::Done(operation.finish(result));
         }
@@ -101,6 +96,18 @@ impl Context {
         let mut operation = Box::new(operation);
         let call = operation.call();
         self.keep(operation, &call, attempted, user_data)
+    }
+
+    /// Whether a call that is expected to block costs less on the ring alone than after an attempt.
+    fn can_skip_attempt(&self, call: &Call) -> bool {
+        // Only `lazy` and `uring` have a ring, and both use one strategy for streams, reads and
+        // writes. So `streams` answers for writes of files too.
+        let fast_paths = self.knowledge.fast_paths;
+        let tries = match table::row(call.number).class {
+            Class::FileRead => fast_paths.files,
+            _ => fast_paths.streams,
+        };
+        tries && self.has_ring()
     }
 
     /// Submits an operation that must not move even during its attempt, because a carrier may
@@ -112,12 +119,7 @@ impl Context {
     ) -> Submitted<O> {
         let call = operation.call();
         // SAFETY: the operation owns what the call points to, and stays where it is.
-        let attempted = unsafe {
-            self.memory_is_good = true;
-            let attempted = self.attempt_any(&call);
-            self.memory_is_good = false;
-            attempted
-        };
+        let attempted = unsafe { self.attempt_any(&owned(&call)) };
         self.keep(operation, &call, attempted, user_data)
     }
 
@@ -129,8 +131,8 @@ impl Context {
         user_data: u64,
     ) -> Submitted<O> {
         let call = operation.call();
-        let index = table::find(call.number).0;
-        let attempted = self.count(index, Strategy::Try, Attempted::blocked(0, why));
+        let row = table::row(call.number);
+        let attempted = self.count(row, Strategy::Try, Attempted::blocked(0, why));
         self.keep(operation, &call, attempted, user_data)
     }
 
@@ -144,11 +146,7 @@ impl Context {
     ) -> Submitted<O> {
         // If this unwinds, the kernel may already use the operation, which must then not be freed.
         let operation = ManuallyDrop::new(operation);
-        let outcome = match attempted {
-            Attempted::Blocked(blocked) => self.start(call, blocked, user_data),
-            Attempted::OverBudget(result) => self.defer_result(call, result, user_data),
-            Attempted::Done(result) => Outcome::Done(result),
-        };
+        let outcome = self.conclude(&owned(call), attempted, user_data, None);
         let operation = ManuallyDrop::into_inner(operation);
         match outcome {
             Outcome::Done(result) => Outcome::Done(operation.finish(result)),
@@ -162,5 +160,13 @@ impl Context {
                 Outcome::Pending(Ticket::new(handle, &self.dropped))
             }
         }
+    }
+}
+
+/// The call of a typed operation, which owns its memory.
+fn owned(call: &Call) -> Try<'_> {
+    Try {
+        memory_is_good: true,
+        ..Try::new(call)
     }
 }

@@ -1,18 +1,17 @@
 //! Attempts on descriptors: metadata, locks, waiting calls, `close`.
 
 use super::{Attempted, Why};
-use crate::context::Context;
-use crate::strategy::Strategy;
-use crate::table::{Row, Timeout};
+use crate::knowledge::Knowledge;
+use crate::table::{Row, Timeout, WouldWait};
 use crate::{Call, Errno, sys};
 use std::os::fd::RawFd;
 
-impl Context {
+impl Knowledge {
     /// # Safety
     /// As for the system call.
     pub(super) unsafe fn if_local(&mut self, row: &Row, call: &Call) -> Attempted {
         let descriptor = row.descriptors[0].expect("the table gives it a descriptor");
-        if !self.knowledge.is_local(call.descriptor(descriptor.arg)) {
+        if !self.is_local(call.descriptor(descriptor.arg)) {
             return Attempted::blocked(0, Why::NotTried);
         }
         // SAFETY: by the caller.
@@ -32,15 +31,13 @@ impl Context {
             command => {
                 if command == libc::F_SETFL {
                     // The flags may include O_DIRECT.
-                    self.knowledge
-                        .hints
-                        .set_not_direct_io(call.descriptor(0), false);
+                    self.hints.set_not_direct_io(call.descriptor(0), false);
                 }
                 // SAFETY: by the caller.
                 return Attempted::Done(unsafe { sys::syscall(call) });
             }
         };
-        if !self.knowledge.is_local(call.descriptor(0)) {
+        if !self.is_local(call.descriptor(0)) {
             return Attempted::blocked(0, Why::NotTried);
         }
         let mut attempt = *call;
@@ -63,7 +60,7 @@ impl Context {
     ) -> Attempted {
         let arg = arg as usize;
         if let Some(descriptor) = row.descriptors[0]
-            && !self.knowledge.is_local(call.descriptor(descriptor.arg))
+            && !self.is_local(call.descriptor(descriptor.arg))
         {
             return Attempted::blocked(0, Why::NotTried);
         }
@@ -72,18 +69,18 @@ impl Context {
         let unwilling = attempt.args[arg] == call.args[arg];
         // SAFETY: plain data, for which all zeros is a valid value.
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-        let waits_for_child = row.name == "waitid";
-        if waits_for_child && call.args[2] == 0 {
+        if row.would_wait == WouldWait::NoChildInfo && call.args[2] == 0 {
             // Only the struct distinguishes "no child yet" from "a child": pass one.
             attempt.args[2] = (&raw mut info) as usize;
         }
         // SAFETY: by the caller.
         let result = unsafe { sys::syscall(&attempt) };
-        let would_block = match result {
+        let would_block = match (result, row.would_wait) {
             _ if unwilling => false,
-            Err(Errno::AGAIN) => true,
-            Err(errno) => row.name == "msgrcv" && errno.raw() == libc::ENOMSG,
-            Ok(0) if waits_for_child => {
+            (Err(Errno::AGAIN), _) => true,
+            (Err(errno), WouldWait::NoMessage) => errno.raw() == libc::ENOMSG,
+            (Ok(0), WouldWait::NoChild) => true,
+            (Ok(0), WouldWait::NoChildInfo) => {
                 // SAFETY: the kernel has just filled the struct; si_pid is valid for a child's record.
                 let pid = unsafe {
                     let info = attempt.args[2] as *const libc::siginfo_t;
@@ -91,8 +88,7 @@ impl Context {
                 };
                 pid == 0
             }
-            Ok(0) => row.name == "wait4",
-            Ok(_) => false,
+            _ => false,
         };
         if would_block {
             Attempted::WOULD_BLOCK
@@ -131,98 +127,69 @@ impl Context {
         }
     }
 
+    /// Closes a descriptor on which nothing is in flight.
+    ///
     /// # Safety
     /// As for the system call.
-    pub(super) unsafe fn close(&mut self, strategy: Strategy, call: &Call) -> Attempted {
-        let fd = call.descriptor(0);
-        if self.descriptors.is_busy(fd) {
-            self.cancel_all_on(fd);
-            return Attempted::blocked(0, Why::Ordered);
-        }
-        if strategy == Strategy::Background || self.close_asks_remote(fd) {
+    pub(super) unsafe fn close(&mut self, call: &Call) -> Attempted {
+        if self.close_asks_remote(call.descriptor(0)) {
             return Attempted::blocked(0, Why::NotTried);
         }
-        self.knowledge.hints.forget(fd);
-        // SAFETY: by the caller. EINTR would mean closed all the same, and must not be retried.
+        // SAFETY: by the caller.
+        Attempted::Done(unsafe { self.close_now(call) })
+    }
+
+    /// Closes a descriptor, even if that waits.
+    ///
+    /// # Safety
+    /// The call is a `close`, which the caller may make.
+    pub(crate) unsafe fn close_now(&mut self, call: &Call) -> Result<usize, Errno> {
+        self.hints.forget(call.descriptor(0));
+        // SAFETY: by the caller.
         match unsafe { sys::syscall(call) } {
-            Err(Errno::INTR) => Attempted::Done(Ok(0)),
-            result => Attempted::Done(result),
+            // It is closed all the same, and the call must not be repeated.
+            Err(Errno::INTR) => Ok(0),
+            result => result,
         }
     }
 
     /// Whether closing a descriptor here would wait for a remote or FUSE file system: each close
     /// sends it a request and waits.
     fn close_asks_remote(&mut self, fd: RawFd) -> bool {
-        !self.blocks_inline() && !self.knowledge.is_local(fd)
+        !self.blocks_inline && !self.is_local(fd)
     }
 
     /// Whether an `lseek` may wait for a remote or FUSE file system, which alone knows the end of
     /// the file and its holes.
     pub(super) fn seek_asks_remote(&mut self, call: &Call) -> bool {
         !matches!(call.args[2] as i32, libc::SEEK_SET | libc::SEEK_CUR)
-            && !self.blocks_inline()
-            && !self.knowledge.is_local(call.descriptor(0))
+            && !self.is_local(call.descriptor(0))
     }
 
-    /// Whether an `ioctl` waits for a disk: until blocks are allocated for written data, or its own
-    /// changes are in the journal.
-    pub(super) fn is_disk_command(&self, call: &Call) -> bool {
-        is_disk_command(call) && !self.blocks_inline()
-    }
-
+    /// Makes a `dup2` or `dup3` onto a descriptor on which nothing is in flight.
+    ///
     /// # Safety
     /// As for the system call.
-    pub(super) unsafe fn duplicate(
-        &mut self,
-        strategy: Strategy,
-        row: &Row,
-        call: &Call,
-        arg: u8,
-    ) -> Attempted {
+    pub(super) unsafe fn duplicate(&mut self, call: &Call, arg: u8) -> Attempted {
         let fd = call.descriptor(arg);
         let onto_itself = call.descriptor(0) == fd;
-        if !onto_itself && self.descriptors.is_busy(fd) {
-            let known = row.name != "dup3" || call.args[2] as i32 & !libc::O_CLOEXEC == 0;
-            let open = sys::borrow(call.descriptor(0)).map(rustix::io::fcntl_getfd);
-            if !matches!(open, Some(Ok(_))) || !known {
-                // The call fails, and operations in flight continue.
-                // SAFETY: by the caller.
-                return Attempted::Done(unsafe { sys::syscall(call) });
-            }
-            self.cancel_all_on(fd);
-            return Attempted::blocked(0, Why::Ordered);
-        }
-        if strategy == Strategy::Background || (!onto_itself && self.close_asks_remote(fd)) {
+        if !onto_itself && self.close_asks_remote(fd) {
             return Attempted::blocked(0, Why::NotTried);
         }
         if !onto_itself {
-            self.knowledge.hints.forget(fd);
+            self.hints.forget(fd);
         }
         // SAFETY: by the caller.
         Attempted::Done(unsafe { sys::syscall(call) })
     }
 
+    /// Closes descriptors on which nothing is in flight.
+    ///
     /// # Safety
     /// As for the system call.
-    pub(super) unsafe fn close_range(&mut self, strategy: Strategy, call: &Call) -> Attempted {
-        if call.args[2] != 0 {
-            // Marks the descriptors, or gives the thread a descriptor table of its own, or fails.
-            // Descriptors closed in a new table stay open in that of the operations.
-            // SAFETY: by the caller.
-            return Attempted::Done(unsafe { sys::syscall(call) });
-        }
+    pub(super) unsafe fn close_range(&mut self, call: &Call) -> Attempted {
         let (first, last) = range(call);
-        let busy: Vec<RawFd> = self.descriptors.busy_in(first, last).collect();
-        if !busy.is_empty() {
-            for fd in busy {
-                self.cancel_all_on(fd);
-            }
-            return Attempted::blocked(0, Why::Ordered);
-        }
-        if strategy == Strategy::Background {
-            return Attempted::blocked(0, Why::NotTried);
-        }
-        self.knowledge.hints.forget_range(first, last);
+        self.hints.forget_range(first, last);
         // SAFETY: by the caller.
         Attempted::Done(unsafe { sys::syscall(call) })
     }

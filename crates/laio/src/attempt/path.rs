@@ -7,11 +7,12 @@
 //! descriptor, which opens nothing, to see what it names. So are names below `/dev`: a device may
 //! allow a single open, and may notice each open and close.
 
-use super::{Attempted, Why};
-use crate::context::Context;
+use super::{Attempted, Blocked, Try, Why};
+use crate::knowledge::Knowledge;
 use crate::knowledge::mounts::{FileKind, Place, peek};
+use crate::rights::reported::{accesses_as_it_opens, has_filters};
 use crate::sys::high_fd::HighFd;
-use crate::table::{Attempt, Name, Row};
+use crate::table::{Attempt, Name, Opcode, Row};
 use crate::transfer::Provisional;
 use crate::{Call, Errno, sys};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -101,26 +102,32 @@ impl Lookup {
     }
 }
 
-impl Context {
+impl Knowledge {
     /// # Safety
     /// As for the system call.
-    pub(super) unsafe fn cached_open(&mut self, row: &Row, call: &Call) -> Attempted {
-        if !self.knowledge.facts.cached_open {
+    pub(super) unsafe fn cached_open(&mut self, this: &Try<'_>) -> Attempted {
+        let Try {
+            row,
+            call,
+            memory_is_good,
+            ..
+        } = *this;
+        if !self.facts.cached_open {
             return Attempted::blocked(0, Why::Unsupported);
         }
         let name = row.file.expect("the table names the file");
         let mut lookup = Lookup::new(name, call);
-        let Some(flags) = open_flags(row, call, &mut lookup.how, self.memory_is_good) else {
+        let Some(flags) = open_flags(row, call, &mut lookup.how, memory_is_good) else {
             return Attempted::blocked(0, Why::NotTried);
         };
-        let device = !self.trust_names && may_open_device(row, call, self.memory_is_good);
+        let device = !self.trust_names && may_open_device(row, call, memory_is_good);
         if device && flags & libc::O_EXCL != 0 {
             return Attempted::blocked(0, Why::NotTried);
         }
         // SAFETY: by the caller.
         let attempted = unsafe {
             if device {
-                self.knowledge.mounts.note_lookup();
+                self.mounts.note_lookup();
                 self.open_checked(&lookup, flags)
             } else {
                 self.open_cached(lookup, flags)
@@ -129,9 +136,9 @@ impl Context {
         if let Attempted::Done(Ok(fd)) = attempted {
             // The number may have belonged to a descriptor that was closed behind the context's
             // back.
-            self.knowledge.hints.forget(fd as RawFd);
+            self.hints.forget(fd as RawFd);
             if flags & (libc::O_DIRECT | libc::O_PATH) == 0 {
-                self.knowledge.hints.set_not_direct_io(fd as RawFd, true);
+                self.hints.set_not_direct_io(fd as RawFd, true);
             }
         }
         attempted
@@ -140,12 +147,12 @@ impl Context {
     /// # Safety
     /// As for the system call.
     unsafe fn open_cached(&mut self, lookup: Lookup, flags: i32) -> Attempted {
-        self.knowledge.mounts.note_lookup();
+        self.mounts.note_lookup();
         // O_PATH opens nothing, whatever it resolves to.
-        let care = self.knowledge.mounts.any_remote() && flags & libc::O_PATH == 0;
+        let care = self.mounts.any_remote() && flags & libc::O_PATH == 0;
         let mut within = lookup;
         if care {
-            if !self.knowledge.mounts.starts_locally(within.directory) {
+            if !self.mounts.starts_locally(within.directory) {
                 // SAFETY: by the caller.
                 return unsafe { self.open_checked(&within, flags) };
             }
@@ -171,66 +178,31 @@ impl Context {
         let unguarded = libc::O_PATH | libc::O_DIRECTORY | libc::O_NONBLOCK;
         if self.trust_names || flags & unguarded != 0 {
             // SAFETY: by the caller.
-            return self.opened(unsafe { lookup.open(flags) });
+            return opened(unsafe { lookup.open(flags) });
         }
         // SAFETY: by the caller.
         match unsafe { lookup.open(flags | libc::O_NONBLOCK) } {
-            Ok(fd) => self.back_to_blocking(fd, flags),
+            Ok(fd) => back_to_blocking(fd, flags),
             // A FIFO without a reader, opened for writing.
             Err(Errno::NXIO) => Attempted::WOULD_BLOCK,
-            Err(errno) => self.opened(Err(errno)),
+            Err(errno) => opened(Err(errno)),
         }
-    }
-
-    /// Converts the result of a lookup into that of the call. Without seccomp filters a refusal is
-    /// what the plain call would return.
-    fn opened(&self, result: Result<RawFd, Errno>) -> Attempted {
-        match result {
-            Err(Errno::PERM | Errno::ACCES) if self.errno_is_final() => {
-                Attempted::Done(result.map(|fd| fd as usize))
-            }
-            result => opened(result),
-        }
-    }
-
-    /// Puts a descriptor that was opened in non-blocking mode back into the caller's mode if it is
-    /// a file or directory. Anything else is opened by a helper, where the open may wait, and with
-    /// the descriptor number that it would have without this attempt.
-    fn back_to_blocking(&mut self, fd: RawFd, flags: i32) -> Attempted {
-        if is_file(fd) || has_peer(fd, flags) {
-            let flags = (flags & STATUS_FLAGS & !libc::O_NONBLOCK) as usize;
-            // SAFETY: F_SETFL takes no pointers.
-            let set = unsafe {
-                sys::raw(
-                    libc::SYS_fcntl,
-                    [fd as usize, libc::F_SETFL as usize, flags],
-                )
-            };
-            if set.is_ok() {
-                return Attempted::Done(Ok(fd as usize));
-            }
-        }
-        self.provisional = Some(provisional(fd));
-        Attempted::WOULD_BLOCK
     }
 
     /// Checks whether the ring has opened something without waiting, where the plain call may wait:
     /// the ring opens in non-blocking mode first, in which a FIFO waits for no peer.
     pub(crate) fn check_opened_by_ring(
-        &mut self,
+        &self,
         row: &Row,
         call: &Call,
         result: Result<usize, Errno>,
     ) -> RingOpened {
-        let how = if row.name == "openat2" {
-            known_how(call, false)
-        } else {
-            None
-        };
-        let flags = match (how, row.file.and_then(|name| name.flags)) {
-            (Some(how), _) => how.flags as i32,
-            (None, Some(arg)) => call.args[arg as usize] as i32,
-            (None, None) => return RingOpened::AsPlainCall,
+        let flags = match row.opcode {
+            Some(Opcode::OpenAt2) => match known_how(call, false) {
+                Some(how) => how.flags as i32,
+                None => return RingOpened::AsPlainCall,
+            },
+            _ => row.flags_of(call),
         };
         let unguarded = libc::O_PATH | libc::O_DIRECTORY | libc::O_NONBLOCK;
         if self.trust_names || flags & unguarded != 0 {
@@ -256,7 +228,7 @@ impl Context {
             // Moved to a high number: the program gets the number that is free without it.
             // SAFETY: the descriptor was opened just now and has no other owner.
             Ok(fd) => HighFd::from(unsafe { OwnedFd::from_raw_fd(fd) }),
-            Err(errno) => return self.opened(Err(errno)),
+            Err(errno) => return opened(Err(errno)),
         };
         let Some(FileKind::Regular | FileKind::Directory) = self.local_kind(found.as_raw_fd())
         else {
@@ -274,7 +246,7 @@ impl Context {
         // SAFETY: the name lives through the call.
         match unsafe { sys::raw(libc::SYS_openat, args) } {
             Ok(fd) if flags & libc::O_NONBLOCK != 0 => Attempted::Done(Ok(fd)),
-            Ok(fd) => self.back_to_blocking(fd as RawFd, flags),
+            Ok(fd) => back_to_blocking(fd as RawFd, flags),
             Err(Errno::AGAIN) => Attempted::WOULD_BLOCK,
             // Also where there is no /proc.
             Err(_) => Attempted::blocked(0, Why::Unsupported),
@@ -284,10 +256,9 @@ impl Context {
     /// The kind of the file, if it is on a local file system.
     fn local_kind(&mut self, fd: RawFd) -> Option<FileKind> {
         let status = peek(fd).ok()?;
-        let mount = self.knowledge.mounts.find(&status)?;
+        let mount = self.mounts.find(&status)?;
         let device = u32::from(status.stx_mode) & libc::S_IFMT == libc::S_IFBLK;
-        (self.knowledge.mounts.get(mount).place != Place::Remote && !device)
-            .then(|| FileKind::of(&status))
+        (self.mounts.get(mount).place != Place::Remote && !device).then(|| FileKind::of(&status))
     }
 
     /// Resolves a name to a descriptor whose metadata can be read without waiting.
@@ -295,7 +266,7 @@ impl Context {
     /// # Safety
     /// As for the system call.
     unsafe fn resolve(&mut self, lookup: &Lookup, flags: i32) -> Result<OwnedFd, Attempted> {
-        self.knowledge.mounts.note_lookup();
+        self.mounts.note_lookup();
         // SAFETY: by the caller.
         let found = match unsafe { lookup.open(libc::O_PATH | libc::O_CLOEXEC | flags) } {
             // SAFETY: the descriptor was opened just now and has no other owner.
@@ -304,9 +275,9 @@ impl Context {
             Err(Errno::MFILE | Errno::NFILE) => {
                 return Err(Attempted::blocked(0, Why::Unsupported));
             }
-            Err(errno) => return Err(self.opened(Err(errno))),
+            Err(errno) => return Err(opened(Err(errno))),
         };
-        if self.knowledge.mounts.any_remote() && self.local_kind(found.as_raw_fd()).is_none() {
+        if self.mounts.any_remote() && self.local_kind(found.as_raw_fd()).is_none() {
             return Err(Attempted::blocked(0, Why::NotTried));
         }
         Ok(found)
@@ -314,22 +285,29 @@ impl Context {
 
     /// # Safety
     /// As for the system call.
-    pub(super) unsafe fn cached_stat(&mut self, row: &Row, call: &Call) -> Attempted {
-        if !self.knowledge.facts.cached_open {
+    pub(super) unsafe fn cached_stat(&mut self, this: &Try<'_>) -> Attempted {
+        let Try {
+            row,
+            call,
+            memory_is_good,
+            ..
+        } = *this;
+        if !self.facts.cached_open {
             return Attempted::blocked(0, Why::Unsupported);
         }
         let name = row.file.expect("the table names the file");
-        let flags = name.flags.map_or(0, |arg| call.args[arg as usize] as i32) | row.implied as i32;
+        let flags = row.flags_of(call);
         // The plain call rejects bad arguments before it reads the name.
         let both = libc::AT_STATX_FORCE_SYNC | libc::AT_STATX_DONT_SYNC;
-        let bad = row.name == "statx"
-            && (flags & both == both || call.args[3] as i32 & libc::STATX__RESERVED != 0);
+        let is_statx = row.opcode == Some(Opcode::Statx);
+        let bad =
+            is_statx && (flags & both == both || call.args[3] as i32 & libc::STATX__RESERVED != 0);
         if flags & !STAT_FLAGS != 0 || bad {
             return Attempted::blocked(0, Why::NotTried);
         }
         if flags & libc::AT_EMPTY_PATH != 0 {
             // Usually the name is empty; a name that is not is left to the background.
-            return match is_empty_name(call.args[name.path as usize], self.memory_is_good) {
+            return match is_empty_name(call.args[name.path as usize], memory_is_good) {
                 // SAFETY: by the caller.
                 true => unsafe { self.if_local(row, call) },
                 false => Attempted::blocked(0, Why::NotTried),
@@ -347,16 +325,14 @@ impl Context {
         };
         let fd = found.as_raw_fd() as usize;
         let empty = c"".as_ptr() as usize;
-        let attempt = match row.name {
-            "statx" => {
-                let flags = (flags | libc::AT_EMPTY_PATH) as usize;
-                Call::new(
-                    libc::SYS_statx,
-                    [fd, empty, flags, call.args[3], call.args[4]],
-                )
-            }
-            "newfstatat" => Call::new(libc::SYS_fstat, [fd, call.args[2]]),
-            _ => Call::new(libc::SYS_fstat, [fd, call.args[1]]),
+        let attempt = if is_statx {
+            let flags = (flags | libc::AT_EMPTY_PATH) as usize;
+            Call::new(
+                libc::SYS_statx,
+                [fd, empty, flags, call.args[3], call.args[4]],
+            )
+        } else {
+            Call::new(libc::SYS_fstat, [fd, call.args[name.path as usize + 1]])
         };
         // SAFETY: the buffer is the caller's.
         Attempted::Done(unsafe { sys::syscall(&attempt) })
@@ -365,12 +341,12 @@ impl Context {
     /// # Safety
     /// As for the system call.
     pub(super) unsafe fn cached_access(&mut self, row: &Row, call: &Call) -> Attempted {
-        if !self.knowledge.facts.cached_open || !self.access_can_be_tried() {
+        if !self.facts.cached_open || !self.access_can_be_tried() {
             return Attempted::blocked(0, Why::Unsupported);
         }
         let name = row.file.expect("the table names the file");
         // `faccessat` has no flags: what the C library calls so is faccessat2.
-        let flags = name.flags.map_or(0, |arg| call.args[arg as usize] as i32);
+        let flags = row.flags_of(call);
         let mode = call.args[name.path as usize + 1];
         // The plain call rejects bad arguments before it reads the name.
         let known = libc::AT_EACCESS | libc::AT_SYMLINK_NOFOLLOW;
@@ -397,16 +373,52 @@ impl Context {
             )
         };
         // Linux before 5.8 has no faccessat2.
-        self.opened(result.map(|ok| ok as RawFd))
+        opened(result.map(|ok| ok as RawFd))
+    }
+
+    /// `access` checks with the real IDs, `open` with the file-system IDs: whether the two are equal
+    /// now.
+    fn access_can_be_tried(&self) -> bool {
+        match self.settled_rights {
+            true => self.facts.same_identity,
+            false => accesses_as_it_opens(),
+        }
     }
 }
 
-/// Converts the result of a cached lookup into that of the call.
+/// Puts a descriptor that was opened in non-blocking mode back into the caller's mode if it is
+/// a file or directory. Anything else is opened by a helper, where the open may wait, and with
+/// the descriptor number that it would have without this attempt.
+fn back_to_blocking(fd: RawFd, flags: i32) -> Attempted {
+    if is_file(fd) || has_peer(fd, flags) {
+        let flags = (flags & STATUS_FLAGS & !libc::O_NONBLOCK) as usize;
+        // SAFETY: F_SETFL takes no pointers.
+        let set = unsafe {
+            sys::raw(
+                libc::SYS_fcntl,
+                [fd as usize, libc::F_SETFL as usize, flags],
+            )
+        };
+        if set.is_ok() {
+            return Attempted::Done(Ok(fd as usize));
+        }
+    }
+    Attempted::Blocked(Blocked {
+        provisional: Some(provisional(fd)),
+        ..Blocked::because(Why::WouldBlock)
+    })
+}
+
+/// Converts the result of a cached lookup into that of the call. Without seccomp filters a refusal is
+/// what the plain call would return.
 fn opened(result: Result<RawFd, Errno>) -> Attempted {
     match result {
         Ok(fd) => Attempted::Done(Ok(fd as usize)),
         // Not in the caches; or a file lease must be broken first.
         Err(Errno::AGAIN) => Attempted::WOULD_BLOCK,
+        Err(Errno::PERM | Errno::ACCES) if !has_filters() => {
+            Attempted::Done(result.map(|fd| fd as usize))
+        }
         // Either the call's result, or the refusal of a filter that forbids the attempt but not the
         // call: the background makes the plain call. Some devices return ENXIO and ENODEV for a
         // non-blocking open; an unreadable name returns EFAULT only if the flags are valid, and the
@@ -433,8 +445,9 @@ fn open_flags(
     how: &mut libc::open_how,
     memory_is_good: bool,
 ) -> Option<i32> {
-    let flags = match row.name {
-        "openat2" => {
+    let by_struct = row.opcode == Some(Opcode::OpenAt2);
+    let flags = match by_struct {
+        true => {
             // A mode without O_CREAT stays in: it is an error.
             *how = known_how(call, memory_is_good)?;
             let flags = i32::try_from(how.flags).ok()?;
@@ -443,14 +456,9 @@ fn open_flags(
             }
             flags
         }
-        "creat" => return None,
-        _ => {
-            let name = row.file.expect("the table names the file");
-            let flags = call.args[name.flags.expect("open has flags") as usize] as i32;
-            flags & OPEN_FLAGS
-        }
+        false => row.flags_of(call) & OPEN_FLAGS,
     };
-    if flags & libc::O_PATH != 0 && row.name != "openat2" {
+    if flags & libc::O_PATH != 0 && !by_struct {
         let kept = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
         return Some(flags & kept);
     }
@@ -483,13 +491,13 @@ fn is_empty_name(path: usize, memory_is_good: bool) -> bool {
 pub(crate) fn may_open_device(row: &Row, call: &Call, memory_is_good: bool) -> bool {
     const PLACE: &[u8] = b"/dev/";
     const SHARED_MEMORY: &[u8] = b"/dev/shm/";
-    if !matches!(row.name, "open" | "openat" | "openat2") {
+    if row.attempt != Attempt::CachedOpen {
         return false;
     }
     let name = row.file.expect("the table names the file");
-    let flags = match name.flags {
-        Some(arg) => call.args[arg as usize] as i32,
-        None => known_how(call, memory_is_good).map_or(0, |how| how.flags as i32),
+    let flags = match row.opcode {
+        Some(Opcode::OpenAt2) => known_how(call, memory_is_good).map_or(0, |how| how.flags as i32),
+        _ => row.flags_of(call),
     };
     if flags & (libc::O_PATH | libc::O_DIRECTORY | libc::O_CREAT) != 0 {
         return false;

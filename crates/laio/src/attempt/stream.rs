@@ -1,86 +1,51 @@
 //! Attempts that move bytes: `preadv2` and `pwritev2` with `RWF_NOWAIT`, and `MSG_DONTWAIT`.
 
-use super::{Attempted, Why};
-use crate::context::Context;
+use super::{Attempted, Try, Why};
+use crate::knowledge::Knowledge;
 use crate::knowledge::mounts::{FileKind, NowaitKind, Place};
-use crate::table::{Attempt, Row, Transfer, Use};
+use crate::table::{Row, Transfer, Use};
 use crate::transfer::{continues, only_plain, remaining, shortened, uses_position, wanted};
 use crate::{Call, Errno, sys};
 use std::os::fd::RawFd;
 
-impl Context {
+impl Knowledge {
     /// # Safety
     /// As for the system call.
-    pub(super) unsafe fn nowait_read(&mut self, row: &Row, call: &Call) -> Attempted {
-        // SAFETY: by the caller.
-        unsafe { self.nowait(row, call, NowaitKind::Reads) }
-    }
-
-    /// # Safety
-    /// As for the system call.
-    pub(super) unsafe fn nowait_write(&mut self, row: &Row, call: &Call) -> Attempted {
-        // SAFETY: by the caller.
-        unsafe { self.nowait(row, call, NowaitKind::Writes) }
-    }
-
-    /// # Safety
-    /// As for the system call.
-    unsafe fn nowait(&mut self, row: &Row, call: &Call, kind: NowaitKind) -> Attempted {
+    pub(super) unsafe fn nowait(&mut self, this: &Try<'_>, kind: NowaitKind) -> Attempted {
+        let Try { row, call, .. } = *this;
         let fd = call.descriptor(0);
-        if !self.knowledge.facts.nowait {
-            return Attempted::blocked(0, Why::Unsupported);
-        }
-        // A FIFO or directory has the mount of its name, but no data there.
-        if let Some(mount) = self.knowledge.hints.mount(fd)
-            && self.knowledge.mounts.get(mount).refuses(kind)
-            && self.knowledge.hints.kind(fd) == Some(FileKind::Regular)
-        {
-            // SAFETY: by the caller.
-            return unsafe { self.known_unsupported(call, fd) };
-        }
-        if self.is_direct(fd) {
-            return Attempted::blocked(0, Why::NotTried);
+        if this.first.is_none() {
+            if !self.facts.nowait {
+                return Attempted::blocked(0, Why::Unsupported);
+            }
+            // A FIFO or directory has the mount of its name, but no data there.
+            if let Some(mount) = self.hints.mount(fd)
+                && self.mounts.get(mount).refuses(kind)
+                && self.hints.kind(fd) == Some(FileKind::Regular)
+            {
+                // SAFETY: by the caller.
+                return unsafe { self.known_unsupported(call, fd) };
+            }
+            if self.is_direct(fd) {
+                return Attempted::blocked(0, Why::NotTried);
+            }
         }
         // SAFETY: by the caller.
-        unsafe { self.nowait_from(row, call, kind, None) }
+        unsafe { self.nowait_from(row, call, kind, this.first) }
     }
 
     /// Whether a file bypasses the page cache (`O_DIRECT`). `RWF_NOWAIT` then keeps the kernel from
     /// waiting for locks and blocks, but not for the device (Linux 6.18).
     fn is_direct(&mut self, fd: RawFd) -> bool {
-        if self.knowledge.hints.not_direct_io(fd) {
+        if self.hints.not_direct_io(fd) {
             return false;
         }
         // A pipe uses this flag for packet mode.
-        let is_direct =
-            sys::has_status_flag(fd, libc::O_DIRECT) && !self.knowledge.kind(fd).is_stream();
+        let is_direct = sys::has_status_flag(fd, libc::O_DIRECT) && !self.kind(fd).is_stream();
         if !is_direct {
-            self.knowledge.hints.set_not_direct_io(fd, true);
+            self.hints.set_not_direct_io(fd, true);
         }
         is_direct
-    }
-
-    /// Continues the attempt from the result of the fast path; see [`crate::fast_path`].
-    ///
-    /// # Safety
-    /// As for the system call.
-    pub(crate) unsafe fn continue_attempt(
-        &mut self,
-        row: &Row,
-        call: &Call,
-        first: Result<usize, Errno>,
-    ) -> Attempted {
-        // SAFETY: by the caller.
-        unsafe {
-            match row.attempt {
-                Attempt::NowaitRead => self.nowait_from(row, call, NowaitKind::Reads, Some(first)),
-                Attempt::NowaitWrite => {
-                    self.nowait_from(row, call, NowaitKind::Writes, Some(first))
-                }
-                Attempt::Dontwait(flags) => self.dontwait_from(row, call, flags as usize, first),
-                _ => unreachable!("only these move buffers quickly"),
-            }
-        }
     }
 
     /// Continues from the result of the first step, if one was made.
@@ -99,7 +64,7 @@ impl Context {
             // A transfer of zero bytes on a file does not block.
             let instant = row.transfer.length(call) == Some(0)
                 && matches!(
-                    self.knowledge.look_at(fd),
+                    self.look_at(fd),
                     Ok(FileKind::Regular | FileKind::Directory)
                 );
             return match instant {
@@ -135,7 +100,7 @@ impl Context {
             };
             if moved == 0 {
                 // The end of the file, except on kernels that return 0 for data that is not cached.
-                let untrue = self.knowledge.facts.false_eof && kind == NowaitKind::Reads;
+                let untrue = self.facts.false_eof && kind == NowaitKind::Reads;
                 return match untrue {
                     true => Attempted::blocked(done, Why::WouldBlock),
                     false => Attempted::Done(Ok(done)),
@@ -149,7 +114,7 @@ impl Context {
             // A short transfer. On a stream a read is complete and a write has filled the buffer;
             // on a file one more attempt distinguishes the end of the file from the end of the
             // cached data.
-            let regular = !uses_position(row, call) || self.knowledge.is_regular_file(fd);
+            let regular = !uses_position(row, call) || self.is_regular_file(fd);
             if !regular {
                 if !continues(row, call, false) {
                     return Attempted::Done(Ok(done));
@@ -174,7 +139,7 @@ impl Context {
             Errno::AGAIN
                 if self.inject.false_eof
                     && kind == NowaitKind::Reads
-                    && self.knowledge.kind(fd) == FileKind::Regular =>
+                    && self.kind(fd) == FileKind::Regular =>
             {
                 // As on Linux 5.9: pretend that the end of the file was reached, and confirm it in
                 // the background.
@@ -189,23 +154,23 @@ impl Context {
                 if done > 0 {
                     return Attempted::blocked(done, Why::Unsupported);
                 }
-                let known = self.knowledge.look_at(fd).is_ok();
+                let known = self.look_at(fd).is_ok();
                 // The file may refuse the caller's own flags instead.
                 let own_flags = matches!(row.transfer, Transfer::Vector { flags: Some(flags), .. }
                     if call.args[flags as usize] != 0);
                 if errno == Errno::OPNOTSUPP
                     && !own_flags
                     && known
-                    && let Some(mount) = self.knowledge.hints.mount(fd)
-                    && self.knowledge.hints.kind(fd) == Some(FileKind::Regular)
+                    && let Some(mount) = self.hints.mount(fd)
+                    && self.hints.kind(fd) == Some(FileKind::Regular)
                 {
-                    self.knowledge.mounts.get_mut(mount).set_refuses(kind);
+                    self.mounts.get_mut(mount).set_refuses(kind);
                     // SAFETY: the kernel has refused the attempt before it read any pointer; the
                     // plain call is what the caller asked for.
                     return match unsafe { self.known_unsupported(call, fd) } {
                         Attempted::Blocked(_) => {
                             // This attempt was made, so it does not count as latched.
-                            let counts = &mut self.knowledge.mounts.get_mut(mount).counts;
+                            let counts = &mut self.mounts.get_mut(mount).counts;
                             counts.latched = counts.latched.saturating_sub(1);
                             Attempted::blocked(0, Why::Unsupported)
                         }
@@ -228,7 +193,7 @@ impl Context {
     fn blocked_stream(&mut self, fd: RawFd, done: usize) -> Attempted {
         // Checked each time: the mode may have changed, and the ring ignores it (Linux 6.18,
         // pipes).
-        if sys::is_nonblocking(fd) && !self.knowledge.is_regular_file(fd) {
+        if sys::is_nonblocking(fd) && !self.is_regular_file(fd) {
             return Attempted::Done(if done > 0 {
                 Ok(done)
             } else {
@@ -244,51 +209,41 @@ impl Context {
     /// # Safety
     /// As for the system call.
     unsafe fn known_unsupported(&mut self, call: &Call, fd: RawFd) -> Attempted {
-        let hinted = self.knowledge.hints.mount(fd);
-        let in_memory =
-            |context: &Context, mount| context.knowledge.mounts.get(mount).place == Place::Memory;
+        let hinted = self.hints.mount(fd);
+        let in_memory = |this: &Knowledge, mount| this.mounts.get(mount).place == Place::Memory;
         if hinted.is_some_and(|mount| in_memory(self, mount)) {
             // The hint may be stale: the number may now belong to a pipe.
-            if self.knowledge.look_at(fd) == Ok(FileKind::Regular)
-                && let Some(mount) = self.knowledge.hints.mount(fd)
+            if self.look_at(fd) == Ok(FileKind::Regular)
+                && let Some(mount) = self.hints.mount(fd)
                 && in_memory(self, mount)
             {
-                self.knowledge.mounts.get_mut(mount).counts.inline += 1;
+                self.mounts.get_mut(mount).counts.inline += 1;
                 // SAFETY: by the caller.
                 return Attempted::Done(unsafe { sys::syscall(call) });
             }
         }
-        if let Some(mount) = self.knowledge.hints.mount(fd) {
-            self.knowledge.mounts.get_mut(mount).counts.latched += 1;
-            self.knowledge.mounts.get_mut(mount).counts.fallback += 1;
+        if let Some(mount) = self.hints.mount(fd) {
+            self.mounts.get_mut(mount).counts.latched += 1;
+            self.mounts.get_mut(mount).counts.fallback += 1;
         }
         Attempted::blocked(0, Why::KnownUnsupported)
     }
 
     /// # Safety
     /// As for the system call.
-    pub(super) unsafe fn dontwait(&mut self, row: &Row, call: &Call, flags: u8) -> Attempted {
-        if only_plain(row, call) {
-            return Attempted::blocked(0, Why::NotTried);
-        }
+    pub(super) unsafe fn dontwait(&mut self, this: &Try<'_>, flags: u8) -> Attempted {
+        let Try { row, call, .. } = *this;
         let flags = flags as usize;
-        let mut attempt = *call;
-        attempt.args[flags] |= libc::MSG_DONTWAIT as usize;
-        // SAFETY: by the caller.
-        let result = unsafe { sys::syscall(&attempt) };
-        // SAFETY: by the caller.
-        unsafe { self.dontwait_from(row, call, flags, result) }
-    }
-
-    /// # Safety
-    /// As for the system call.
-    unsafe fn dontwait_from(
-        &mut self,
-        row: &Row,
-        call: &Call,
-        flags: usize,
-        result: Result<usize, Errno>,
-    ) -> Attempted {
+        let result = match this.first {
+            Some(first) => first,
+            None if only_plain(row, call) => return Attempted::blocked(0, Why::NotTried),
+            None => {
+                let mut attempt = *call;
+                attempt.args[flags] |= libc::MSG_DONTWAIT as usize;
+                // SAFETY: by the caller.
+                unsafe { sys::syscall(&attempt) }
+            }
+        };
         let fd = call.descriptor(0);
         // With the caller's own MSG_DONTWAIT every result is final.
         if call.args[flags] & libc::MSG_DONTWAIT as usize != 0 {

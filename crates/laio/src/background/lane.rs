@@ -92,10 +92,7 @@ pub(crate) fn opens_blocking_file(job: &Job, interruptible: &Interruptible) -> b
     let Some(name) = job.row.file.filter(|_| opens(job.row)) else {
         return false;
     };
-    let flags = match name.flags {
-        Some(arg) => job.call.args[arg as usize] as i32,
-        None => job.row.implied as i32,
-    };
+    let flags = job.row.flags_of(&job.call);
     let never = libc::O_PATH | libc::O_DIRECTORY | libc::O_NONBLOCK;
     let makes_anew = libc::O_CREAT | libc::O_EXCL;
     if flags & never != 0 || flags & makes_anew == makes_anew {

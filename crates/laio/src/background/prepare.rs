@@ -1,7 +1,7 @@
 //! Submission entries: the io_uring operation for a call, and the call's result from a CQE.
 
 use crate::operation::Operation;
-use crate::sys::memory::{can_read, can_write};
+use crate::sys::memory::can_read;
 use crate::table::{Opcode, Row, Transfer};
 use crate::transfer::Scratch;
 use crate::{Call, Errno, Limits};
@@ -69,25 +69,17 @@ pub(crate) fn entry(
             .flags(ring_flags(args[2]) as u32)
             .build(),
         Opcode::Accept => {
-            let flags = if row.name == "accept4" {
-                args[3] as i32
-            } else {
-                0
-            };
             if !may_be_length(args) {
                 return None;
             }
             opcode::Accept::new(fd, args[1] as *mut _, args[2] as *mut _)
-                .flags(flags)
+                .flags(row.flags_of(call))
                 .build()
         }
         Opcode::Connect => opcode::Connect::new(fd, args[1] as *const _, args[2] as _).build(),
         Opcode::Close => opcode::Close::new(fd).build(),
         Opcode::Fsync => {
-            let flags = match row.name {
-                "fdatasync" => types::FsyncFlags::DATASYNC,
-                _ => types::FsyncFlags::empty(),
-            };
+            let flags = types::FsyncFlags::from_bits_retain(row.implied);
             opcode::Fsync::new(fd).flags(flags).build()
         }
         Opcode::Fallocate => opcode::Fallocate::new(fd, args[3] as u64)
@@ -110,14 +102,16 @@ pub(crate) fn entry(
         Opcode::Tee => opcode::Tee::new(fd, types::Fd(args[1] as i32), u32_of(args[2])?)
             .flags(args[3] as u32)
             .build(),
-        Opcode::Timeout => timeout(row.name, args, scratch)?,
+        Opcode::Timeout => timeout(row, call, scratch)?,
         Opcode::WaitId => waitid(args)?,
-        Opcode::OpenAt | Opcode::OpenAt2 | Opcode::Statx => open_or_stat(row, call, scratch)?,
-        Opcode::RenameAt
+        Opcode::OpenAt
+        | Opcode::OpenAt2
+        | Opcode::Statx
+        | Opcode::RenameAt
         | Opcode::UnlinkAt
         | Opcode::MkdirAt
         | Opcode::SymlinkAt
-        | Opcode::LinkAt => names(row.name, args)?,
+        | Opcode::LinkAt => by_name(row, call)?,
         Opcode::GetXattr => opcode::GetXattr::new(
             path(args[1]),
             args[2] as *mut _,
@@ -230,21 +224,7 @@ pub(crate) fn result(operation: &Operation, ring: i32) -> Result<usize, Errno> {
     match (operation.row.opcode, result) {
         // An expired time-out is a successful sleep.
         (Some(Opcode::Timeout), Err(Errno::TIME)) => Ok(0),
-        (Some(Opcode::Statx), Ok(_)) => {
-            if operation.row.name != "statx"
-                && let Some(scratch) = &operation.scratch
-            {
-                let buffer = operation.call.args[stat_buffer(operation.row.name)];
-                if !can_write(buffer, size_of::<libc::stat>()) {
-                    return Err(Errno::FAULT);
-                }
-                // SAFETY: the caller of `stat` gave the buffer away until the completion, as for the kernel.
-                unsafe {
-                    (buffer as *mut libc::stat).write_unaligned(stat_of(&scratch.statx));
-                }
-            }
-            Ok(0)
-        }
+        (Some(Opcode::Statx), Ok(_)) => Ok(0),
         (_, result) => result,
     }
 }
@@ -348,20 +328,14 @@ fn splice(args: &[usize; 6]) -> Option<squeue::Entry> {
     Some(entry.build())
 }
 
-fn timeout(
-    name: &str,
-    args: &[usize; 6],
-    scratch: &mut Option<Box<Scratch>>,
-) -> Option<squeue::Entry> {
+fn timeout(row: &Row, call: &Call, scratch: &mut Option<Box<Scratch>>) -> Option<squeue::Entry> {
     use types::TimeoutFlags as Flags;
-    let (clock, absolute, request) = match name {
-        "nanosleep" => (libc::CLOCK_MONOTONIC, false, args[0]),
-        "clock_nanosleep" => (
-            args[0] as i32,
-            args[1] as i32 & libc::TIMER_ABSTIME != 0,
-            args[2],
-        ),
-        _ => return None,
+    let args = &call.args;
+    let absolute = row.flags_of(call) & libc::TIMER_ABSTIME != 0;
+    let (clock, request) = match row.flags {
+        Some(_) => (args[0] as i32, args[2]),
+        // nanosleep
+        None => (libc::CLOCK_MONOTONIC, args[0]),
     };
     let mut flags = match clock {
         libc::CLOCK_MONOTONIC => Flags::empty(),
@@ -410,9 +384,7 @@ fn left_until(clock: i32, point: &libc::timespec) -> types::Timespec {
 
 /// Whether the time of the entry counts from its submission.
 pub(crate) fn counts_from_submission(row: &Row, call: &Call) -> bool {
-    row.opcode == Some(Opcode::Timeout)
-        && row.name == "clock_nanosleep"
-        && call.args[1] as i32 & libc::TIMER_ABSTIME != 0
+    row.opcode == Some(Opcode::Timeout) && row.flags_of(call) & libc::TIMER_ABSTIME != 0
 }
 
 fn waitid(args: &[usize; 6]) -> Option<squeue::Entry> {
@@ -424,116 +396,58 @@ fn waitid(args: &[usize; 6]) -> Option<squeue::Entry> {
     Some(entry.infop(args[2] as *mut _).build())
 }
 
-fn names(name: &str, args: &[usize; 6]) -> Option<squeue::Entry> {
-    let here = types::Fd(libc::AT_FDCWD);
-    let at = |arg: usize| types::Fd(args[arg] as i32);
-    let text = |arg: usize| path(args[arg]);
-    Some(match name {
-        "rename" => opcode::RenameAt::new(here, text(0), here, text(1)).build(),
-        "renameat" => opcode::RenameAt::new(at(0), text(1), at(2), text(3)).build(),
-        "renameat2" => opcode::RenameAt::new(at(0), text(1), at(2), text(3))
-            .flags(args[4] as u32)
-            .build(),
-        "unlink" => opcode::UnlinkAt::new(here, text(0)).build(),
-        "rmdir" => opcode::UnlinkAt::new(here, text(0))
-            .flags(libc::AT_REMOVEDIR)
-            .build(),
-        "unlinkat" => opcode::UnlinkAt::new(at(0), text(1))
-            .flags(args[2] as i32)
-            .build(),
-        "mkdir" => opcode::MkDirAt::new(here, text(0))
-            .mode(args[1] as _)
-            .build(),
-        "mkdirat" => opcode::MkDirAt::new(at(0), text(1))
-            .mode(args[2] as _)
-            .build(),
-        "symlink" => opcode::SymlinkAt::new(here, text(0), text(1)).build(),
-        "symlinkat" => opcode::SymlinkAt::new(at(1), text(0), text(2)).build(),
-        "link" => opcode::LinkAt::new(here, text(0), here, text(1)).build(),
-        "linkat" => opcode::LinkAt::new(at(0), text(1), at(2), text(3))
-            .flags(args[4] as i32)
-            .build(),
-        _ => return None,
-    })
-}
-
-fn open_or_stat(
-    row: &Row,
-    call: &Call,
-    scratch: &mut Option<Box<Scratch>>,
-) -> Option<squeue::Entry> {
+/// The entry of a call that names a file. The ring has the `at` forms only.
+fn by_name(row: &Row, call: &Call) -> Option<squeue::Entry> {
     let args = &call.args;
-    let here = libc::AT_FDCWD;
-    let open = |directory: i32, name: usize, flags: i32, mode: usize| {
-        let entry = opcode::OpenAt::new(types::Fd(directory), path(name));
-        entry.flags(flags).mode(mode as libc::mode_t).build()
+    let here = types::Fd(libc::AT_FDCWD);
+    let at = |arg: u8| types::Fd(args[arg as usize] as i32);
+    let text = |arg: u8| path(args[arg as usize]);
+    let name = row.file?;
+    let (directory, file, after) = (
+        name.directory.map_or(here, at),
+        text(name.path),
+        name.path as usize + 1,
+    );
+    let flags = row.flags_of(call);
+    // The second name follows its directory, if it has one.
+    let second = || match row.descriptors[1] {
+        Some(second) => (at(second.arg), text(second.arg + 1)),
+        None => (here, path(args[after])),
     };
-    Some(match row.name {
-        "open" => open(here, args[0], args[1] as i32, args[2]),
-        "creat" => open(
-            here,
-            args[0],
-            libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC,
-            args[1],
-        ),
-        "openat" => open(args[0] as i32, args[1], args[2] as i32, args[3]),
-        "openat2" => {
+    Some(match row.opcode? {
+        Opcode::OpenAt => opcode::OpenAt::new(directory, file)
+            .flags(flags)
+            .mode(args[after + 1] as libc::mode_t)
+            .build(),
+        Opcode::OpenAt2 => {
             // Another size is another version of the struct.
             if args[3] != size_of::<libc::open_how>() {
                 return None;
             }
-            let how = args[2] as *const _;
-            opcode::OpenAt2::new(types::Fd(args[0] as i32), path(args[1]), how).build()
+            opcode::OpenAt2::new(directory, file, args[2] as *const _).build()
         }
-        "statx" => {
-            let entry =
-                opcode::Statx::new(types::Fd(args[0] as i32), path(args[1]), args[4] as *mut _);
-            entry.flags(args[2] as i32).mask(args[3] as u32).build()
+        Opcode::Statx => opcode::Statx::new(directory, file, args[4] as *mut _)
+            .flags(flags)
+            .mask(args[3] as u32)
+            .build(),
+        Opcode::RenameAt => {
+            let (to, new) = second();
+            opcode::RenameAt::new(directory, file, to, new)
+                .flags(flags as u32)
+                .build()
         }
-        name => {
-            let (directory, file, flags) = match name {
-                "stat" => (here, args[0], libc::AT_NO_AUTOMOUNT),
-                "lstat" => (
-                    here,
-                    args[0],
-                    libc::AT_NO_AUTOMOUNT | libc::AT_SYMLINK_NOFOLLOW,
-                ),
-                "newfstatat" => (args[0] as i32, args[1], args[3] as i32),
-                "fstat" => (args[0] as i32, c"".as_ptr() as usize, libc::AT_EMPTY_PATH),
-                _ => return None,
-            };
-            let scratch = scratch.get_or_insert_default();
-            let buffer = (&raw mut scratch.statx).cast();
-            let entry = opcode::Statx::new(types::Fd(directory), path(file), buffer);
-            entry.flags(flags).mask(libc::STATX_BASIC_STATS).build()
+        Opcode::LinkAt => {
+            let (to, new) = second();
+            opcode::LinkAt::new(directory, file, to, new)
+                .flags(flags)
+                .build()
         }
+        Opcode::UnlinkAt => opcode::UnlinkAt::new(directory, file).flags(flags).build(),
+        Opcode::MkdirAt => opcode::MkDirAt::new(directory, file)
+            .mode(args[after] as libc::mode_t)
+            .build(),
+        // The target is the first argument.
+        Opcode::SymlinkAt => opcode::SymlinkAt::new(directory, text(0), file).build(),
+        _ => return None,
     })
-}
-
-/// The index of the buffer argument.
-fn stat_buffer(name: &str) -> usize {
-    if name == "newfstatat" { 2 } else { 1 }
-}
-
-/// Converts the result of `statx` to that of `stat`.
-fn stat_of(statx: &libc::statx) -> libc::stat {
-    // SAFETY: plain data, for which all zeros is a valid value; the padding must not leak.
-    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-    stat.st_dev = libc::makedev(statx.stx_dev_major, statx.stx_dev_minor);
-    stat.st_ino = statx.stx_ino;
-    stat.st_nlink = statx.stx_nlink as _;
-    stat.st_mode = statx.stx_mode.into();
-    stat.st_uid = statx.stx_uid;
-    stat.st_gid = statx.stx_gid;
-    stat.st_rdev = libc::makedev(statx.stx_rdev_major, statx.stx_rdev_minor);
-    stat.st_size = statx.stx_size as i64;
-    stat.st_blksize = statx.stx_blksize as _;
-    stat.st_blocks = statx.stx_blocks as i64;
-    stat.st_atime = statx.stx_atime.tv_sec;
-    stat.st_atime_nsec = statx.stx_atime.tv_nsec.into();
-    stat.st_mtime = statx.stx_mtime.tv_sec;
-    stat.st_mtime_nsec = statx.stx_mtime.tv_nsec.into();
-    stat.st_ctime = statx.stx_ctime.tv_sec;
-    stat.st_ctime_nsec = statx.stx_ctime.tv_nsec.into();
-    stat
 }

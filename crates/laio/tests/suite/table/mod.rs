@@ -246,11 +246,16 @@ fn arguments_have_one_meaning() {
                     let is = |d: &table::Descriptor| d.arg == arg && d.usage == usage;
                     row.descriptors.iter().flatten().any(is)
                 };
-                row.pointers & (1 << name.path) != 0
-                    && name.directory.is_none_or(directory)
-                    && name.flags.is_none_or(|arg| arg < 6 && is_plain(row, arg))
+                row.pointers & (1 << name.path) != 0 && name.directory.is_none_or(directory)
             })
         },
+    );
+    every_row("flags are an argument", |row| {
+        row.flags.is_none_or(|arg| arg < 6 && is_plain(row, arg))
+    });
+    every_row(
+        "only attempts with a flag show in a way of their own that they would wait",
+        |row| row.would_wait == table::WouldWait::Again || matches!(row.attempt, Attempt::Flag(..)),
     );
     every_row("a transfer's parts are arguments of their kind", |row| {
         let address = |arg: u8| row.pointers & (1 << arg) != 0;

@@ -3,13 +3,12 @@
 //! `read`, `write`, `pread64`, `pwrite64`, `recvfrom` and `sendto` are the most frequent calls of
 //! event-driven programs. While no operation is in flight on the descriptor, there is no order to
 //! keep, and the attempt is one system call. If that call moves all bytes, the call is done.
-//! Otherwise [`crate::attempt`] continues from its result.
+//! Otherwise the attempt continues from its result.
 
-use crate::attempt::Attempted;
-use crate::context::Context;
+use crate::knowledge::Knowledge;
 use crate::knowledge::mounts::NowaitKind;
 use crate::strategy::Strategy;
-use crate::table::{self, Class, FastCall};
+use crate::table::{Class, FastCall};
 use crate::testing::Inject;
 use crate::transfer::RW_COUNT_MAX;
 use crate::{Call, Errno, sys};
@@ -17,8 +16,8 @@ use crate::{Call, Errno, sys};
 /// Which of these calls a context attempts on the fast path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FastPaths {
-    streams: bool,
-    files: bool,
+    pub(crate) streams: bool,
+    pub(crate) files: bool,
 }
 
 impl FastPaths {
@@ -35,13 +34,14 @@ impl FastPaths {
     }
 }
 
-impl Context {
-    /// Returns the result of the first system call and whether it is final, that is, the call's own
-    /// result. Returns `None` if the call must take the slow path.
+impl Knowledge {
+    /// Attempts a call while nothing is in flight on its descriptor. Returns the result of the first
+    /// system call and whether it is final, that is, the call's own result. Returns `None` if the call
+    /// must take the slow path.
     ///
     /// # Safety
     /// As for the system call.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn try_fast(
         &mut self,
         fast_call: FastCall,
@@ -60,8 +60,7 @@ impl Context {
         let length = args[2];
         if !allowed
             || !(1..=RW_COUNT_MAX).contains(&length)
-            || !self.is_quiet(call.descriptor(0), kind)
-            || (self.activations.is_some() && self.is_known_file(call))
+            || !kind.is_none_or(|kind| self.nowait_is_usual(call.descriptor(0), kind))
         {
             return None;
         }
@@ -101,55 +100,11 @@ impl Context {
         Some((result, is_final))
     }
 
-    /// Attempts any call: on the fast path where possible, else with the back end's strategy.
-    ///
-    /// # Safety
-    /// As for the system call.
-    pub(crate) unsafe fn attempt_any(&mut self, call: &Call) -> Attempted {
-        let (index, row) = table::find(call.number);
-        let fast_call = table::find_fast_call(call.number);
-        // SAFETY: by the caller.
-        match fast_call.and_then(|fast_call| unsafe { self.try_fast(fast_call, call) }) {
-            Some((result, true)) => self.count(index, Strategy::Try, Attempted::Done(result)),
-            Some((result, false)) => {
-                // SAFETY: by the caller.
-                let attempted = unsafe { self.continue_attempt(row, call, result) };
-                self.count(index, Strategy::Try, attempted)
-            }
-            // SAFETY: by the caller.
-            None => unsafe { self.attempt(index, row, call) },
-        }
-    }
-
-    /// Whether a call that is expected to block costs less on the ring alone than after an attempt.
+    /// Whether the file system is not known to refuse the attempt, and the descriptor is known not to
+    /// use direct I/O.
     #[inline]
-    pub(crate) fn can_skip_attempt(&self, call: &Call) -> bool {
-        // Only `lazy` and `uring` have a ring, and both use one strategy for streams, reads and
-        // writes. So `streams` answers for writes of files too.
-        let tries = match table::find(call.number).1.class {
-            Class::FileRead => self.fast_paths.files,
-            _ => self.fast_paths.streams,
-        };
-        tries && self.has_ring()
-    }
-
-    /// Whether the attempt needs no bookkeeping: no operation is in flight on the descriptor. For
-    /// read and write also: its file system is not known to refuse the attempt, and the descriptor
-    /// is known not to use direct I/O. For send and receive only the first condition matters.
-    #[inline]
-    fn is_quiet(&self, fd: i32, kind: Option<NowaitKind>) -> bool {
-        if self.descriptors.is_busy(fd) {
-            return false;
-        }
-        let Some(kind) = kind else {
-            return true;
-        };
-        let known_unsupported = |mount| self.knowledge.mounts.get(mount).refuses(kind);
-        self.knowledge.hints.not_direct_io(fd)
-            && !self
-                .knowledge
-                .hints
-                .mount(fd)
-                .is_some_and(known_unsupported)
+    fn nowait_is_usual(&self, fd: i32, kind: NowaitKind) -> bool {
+        let refuses = |mount| self.mounts.get(mount).refuses(kind);
+        self.hints.not_direct_io(fd) && !self.hints.mount(fd).is_some_and(refuses)
     }
 }

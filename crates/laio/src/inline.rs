@@ -1,0 +1,278 @@
+//! Making a call inline: with the strategy of its class, in order with the operations in flight,
+//! and within the inline budget.
+
+use crate::attempt::{Attempted, Try, Why, descriptor_range};
+use crate::background::activations::CarryOutcome;
+use crate::carry::{carried, carry, is_whole};
+use crate::context::Context;
+use crate::descriptors::links;
+use crate::strategy::Strategy;
+use crate::table::{self, Attempt, Class, Row};
+use crate::{Call, Errno, sys};
+use std::os::fd::RawFd;
+
+impl Context {
+    /// Makes or attempts a call: on the fast path where possible, else with the back end's strategy.
+    ///
+    /// # Safety
+    /// As for the system call.
+    pub(crate) unsafe fn attempt_any(&mut self, this: &Try<'_>) -> Attempted {
+        let fast_call = table::find_fast_call(this.call.number);
+        // SAFETY: by the caller.
+        match fast_call.and_then(|fast_call| unsafe { self.try_fast(fast_call, this.call) }) {
+            Some((result, true)) => self.count(this.row, Strategy::Try, Attempted::Done(result)),
+            // SAFETY: by the caller.
+            Some((result, false)) => unsafe { self.attempt_from(this, result) },
+            // SAFETY: by the caller.
+            None => unsafe { self.attempt_by_strategy(this) },
+        }
+    }
+
+    /// Attempts a call on the fast path, if nothing is in flight on its descriptor; see
+    /// [`crate::attempt::fast`].
+    ///
+    /// # Safety
+    /// As for the system call.
+    #[inline(always)]
+    pub(crate) unsafe fn try_fast(
+        &mut self,
+        fast_call: table::FastCall,
+        call: &Call,
+    ) -> Option<(Result<usize, Errno>, bool)> {
+        if self.descriptors.is_busy(call.descriptor(0))
+            || (self.activations.is_some() && self.knowledge.is_known_file(call))
+        {
+            return None;
+        }
+        // SAFETY: by the caller.
+        unsafe { self.knowledge.try_fast(fast_call, call) }
+    }
+
+    /// Continues an attempt from the result of the fast path.
+    ///
+    /// # Safety
+    /// As for the system call.
+    pub(crate) unsafe fn attempt_from(
+        &mut self,
+        this: &Try<'_>,
+        first: Result<usize, Errno>,
+    ) -> Attempted {
+        let first = Some(first);
+        // SAFETY: by the caller.
+        let attempted = unsafe { self.knowledge.attempt(&Try { first, ..*this }) };
+        self.count(this.row, Strategy::Try, attempted)
+    }
+
+    /// Makes or attempts a call with the back end's strategy for its class.
+    ///
+    /// # Safety
+    /// As for the system call.
+    #[inline]
+    pub(crate) unsafe fn attempt_by_strategy(&mut self, this: &Try<'_>) -> Attempted {
+        let strategy = self.strategies[this.row.class as usize];
+        // SAFETY: by the caller.
+        let attempted = unsafe { self.make(strategy, this) };
+        self.count(this.row, strategy, attempted)
+    }
+
+    /// Updates the statistics and the inline budget after an attempt.
+    pub(crate) fn count(
+        &mut self,
+        row: &Row,
+        strategy: Strategy,
+        attempted: Attempted,
+    ) -> Attempted {
+        let counts = &mut self.stats.calls[row.index as usize];
+        match &attempted {
+            Attempted::Done(_) => counts.inline += 1,
+            Attempted::OverBudget(_) => unreachable!("only `count` makes OverBudget"),
+            Attempted::Blocked(blocked) => match blocked.why {
+                Why::WouldBlock | Why::Ordered | Why::ExpectedToBlock | Why::ZeroCopy => {
+                    counts.background += 1;
+                }
+                Why::NotTried | Why::Unsupported | Why::NoCarrier => counts.fallback += 1,
+                Why::KnownUnsupported => {
+                    counts.fallback += 1;
+                    counts.latched += 1;
+                }
+            },
+        }
+        match attempted {
+            Attempted::Done(result)
+                if matches!(strategy, Strategy::Try | Strategy::Carry) && self.over_budget() =>
+            {
+                Attempted::OverBudget(result)
+            }
+            attempted => attempted,
+        }
+    }
+
+    /// Counts an inline result. Returns true if the result must be delivered through `poll`, because
+    /// the program has made too many calls without `poll`.
+    #[inline]
+    pub(crate) fn over_budget(&mut self) -> bool {
+        if self.operations.live() == 0 || self.limits.inline_budget == 0 {
+            return false;
+        }
+        self.inline_since_poll += 1;
+        self.inline_since_poll > self.limits.inline_budget
+    }
+
+    /// Makes or attempts a call with this strategy, in order with the operations in flight.
+    ///
+    /// # Safety
+    /// As for the system call.
+    #[inline]
+    unsafe fn make(&mut self, strategy: Strategy, this: &Try<'_>) -> Attempted {
+        let Try { row, call, .. } = *this;
+        match row.class {
+            Class::Refused => return Attempted::Done(Err(row.refusal)),
+            Class::Thread => {
+                // SAFETY: by the caller.
+                return Attempted::Done(unsafe { self.thread_bound(row, call) });
+            }
+            _ => {}
+        }
+        // SAFETY: by the caller.
+        if let Some(decided) = unsafe { self.behind_others(row, call) } {
+            return decided;
+        }
+        // SAFETY: by the caller, for all calls below.
+        unsafe {
+            match (strategy, row.attempt) {
+                (Strategy::Plain, _) => self.knowledge.plain(this),
+                (Strategy::Background, _) => Attempted::blocked(0, Why::NotTried),
+                // A poll of a stream waits by readiness, which needs no thread.
+                (Strategy::Carry, _)
+                    if row.polls
+                        && !self.options.carry_streams
+                        && self.link_of_poll(this).is_some() =>
+                {
+                    self.knowledge.attempt(this)
+                }
+                (Strategy::Carry, _) => self.carry(this),
+                (Strategy::Try, Attempt::NowaitRead | Attempt::NowaitWrite)
+                    if self.activations.is_some() && self.knowledge.is_known_file(call) =>
+                {
+                    self.carry(this)
+                }
+                (Strategy::Try, _) if self.inject.attempts_fail => Attempted::WOULD_BLOCK,
+                (Strategy::Try, _) => self.knowledge.attempt(this),
+            }
+        }
+    }
+
+    /// Keeps the order on the call's descriptors: whether it must wait for an operation in flight.
+    /// A call that closes descriptors cancels the operations on them first.
+    ///
+    /// # Safety
+    /// As for the system call.
+    #[inline]
+    unsafe fn behind_others(&mut self, row: &Row, call: &Call) -> Option<Attempted> {
+        let (first, last) = match row.attempt {
+            // Marks the descriptors, or gives the thread a descriptor table of its own, or fails.
+            // Descriptors closed in a new table stay open in that of the operations.
+            Attempt::CloseRange if call.args[2] != 0 => {
+                // SAFETY: by the caller.
+                return Some(Attempted::Done(unsafe { sys::syscall(call) }));
+            }
+            _ if self.operations.live() == 0 => return None,
+            Attempt::Close => (call.descriptor(0), call.descriptor(0)),
+            Attempt::Duplicate(arg) => {
+                let onto = call.descriptor(arg);
+                if onto == call.descriptor(0) || !self.descriptors.is_busy(onto) {
+                    return None;
+                }
+                if !may_duplicate(row, call) {
+                    // The call fails, and operations in flight continue.
+                    // SAFETY: by the caller.
+                    return Some(Attempted::Done(unsafe { sys::syscall(call) }));
+                }
+                (onto, onto)
+            }
+            Attempt::CloseRange => descriptor_range(call),
+            _ => {
+                let links = links(row, call, false, &self.knowledge.hints);
+                let waits = links.iter().any(|link| self.descriptors.must_wait(link));
+                return waits.then(|| Attempted::blocked(0, Why::Ordered));
+            }
+        };
+        let busy: Vec<RawFd> = self.descriptors.busy_in(first, last).collect();
+        for &fd in &busy {
+            self.cancel_all_on(fd);
+        }
+        (!busy.is_empty()).then(|| Attempted::blocked(0, Why::Ordered))
+    }
+
+    /// Makes a call that reads or changes state of the calling thread.
+    ///
+    /// # Errors
+    /// Those of the call, and those of [`Context::flush`], which then are the call's result.
+    ///
+    /// # Safety
+    /// As for the system call.
+    #[cold]
+    unsafe fn thread_bound(&mut self, row: &Row, call: &Call) -> Result<usize, Errno> {
+        // Submit queued ring and AIO entries first: they must not run with credentials, directory
+        // or umask that are set here. If that fails, the call is not made.
+        self.flush()?;
+        // SAFETY: by the caller.
+        let make = || unsafe { sys::syscall(call) };
+        let result = match &self.activations {
+            Some(activations) if row.changes_identity => activations.change_identity(make),
+            _ => make(),
+        };
+        if row.changes_identity && result.is_ok() {
+            self.rights_changed(row);
+        }
+        if let Some(activations) = &self.activations {
+            activations.note_mask();
+        }
+        result
+    }
+
+    /// Makes the call itself on a carrier, if one is free.
+    ///
+    /// # Safety
+    /// As for the system call. The operation of a call that is still in flight keeps what the call
+    /// points to.
+    unsafe fn carry(&mut self, this: &Try<'_>) -> Attempted {
+        let full = self.operations.is_full();
+        let activations = self.activations.as_mut().filter(|_| !full);
+        // SAFETY: by the caller.
+        unsafe { carry(&mut self.knowledge, activations, this) }
+    }
+
+    /// Makes a call on a carrier while nothing is in flight, so that there is no order, budget or
+    /// limit to check. Returns `None`, without having made the call, if it must take the slow path.
+    ///
+    /// # Safety
+    /// As for the system call.
+    #[inline]
+    pub(crate) unsafe fn carry_fast(&mut self, call: &Call) -> Option<Attempted> {
+        let activations = self.activations.as_mut()?;
+        let row = table::row(call.number);
+        if self.strategies[row.class as usize] != Strategy::Carry || self.operations.live() > 0 {
+            return None;
+        }
+        // SAFETY: by the caller.
+        match unsafe { activations.call(call) } {
+            CarryOutcome::Returned(result) if is_whole(row, call, result) => {
+                self.stats.calls[row.index as usize].inline += 1;
+                Some(Attempted::Done(result))
+            }
+            outcome => {
+                // SAFETY: by the caller.
+                let attempted = unsafe { carried(&mut self.knowledge, &Try::new(call), outcome) };
+                Some(self.count(row, Strategy::Carry, attempted))
+            }
+        }
+    }
+}
+
+/// Whether a `dup2` or `dup3` has valid arguments, so that it closes the descriptor it replaces.
+fn may_duplicate(row: &Row, call: &Call) -> bool {
+    let known = row.flags_of(call) & !libc::O_CLOEXEC == 0;
+    let open = sys::borrow(call.descriptor(0)).map(rustix::io::fcntl_getfd);
+    known && matches!(open, Some(Ok(_)))
+}
