@@ -6,7 +6,7 @@
 //! plain call.
 
 mod descriptor;
-pub(crate) mod fast;
+mod fast;
 mod path;
 mod stream;
 
@@ -17,7 +17,7 @@ use crate::table::{self, Attempt, Class, Opcode, Row};
 use crate::transfer::Provisional;
 use crate::{Call, Errno, sys};
 
-pub(crate) use descriptor::{is_disk_command, range as descriptor_range};
+pub(crate) use descriptor::range as descriptor_range;
 pub(crate) use path::{RingOpened, may_be_empty_name, may_open_device};
 
 /// A call to make inline, and what its caller knows of it.
@@ -166,7 +166,9 @@ impl Knowledge {
                 Attempt::Seek if self.seek_asks_remote(call) => {
                     Attempted::blocked(0, Why::NotTried)
                 }
-                Attempt::Ioctl if is_disk_command(call) => Attempted::blocked(0, Why::NotTried),
+                Attempt::Ioctl if table::is_disk_command(call) => {
+                    Attempted::blocked(0, Why::NotTried)
+                }
                 _ => Attempted::Done(plain(row, call)),
             }
         }

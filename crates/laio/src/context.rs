@@ -1,6 +1,6 @@
-//! The context, through which a thread makes its system calls: construction, `call`, and accessors.
+//! The context, through which a thread makes its system calls: construction and accessors. For the
+//! calls see `calls.rs`, for their completions `poll.rs`.
 
-use crate::attempt::{Attempted, Blocked, Try, Why};
 use crate::background::activations::{self, Activations};
 use crate::background::aio::Aio;
 use crate::background::doorbell::Doorbell;
@@ -16,19 +16,17 @@ use crate::operation::{Operations, Slot, State};
 use crate::options::BackPressure;
 use crate::rights::{self, Rights};
 use crate::signaller::Signaller;
-use crate::status_word::{StatusTarget, StatusWord};
 use crate::strategy::{self, Strategy};
 use crate::sys::fork::Life;
-use crate::table::{self, Attempt, Class};
+use crate::table::Class;
 use crate::testing::Inject;
 use crate::ticket::DroppedTickets;
-use crate::{BackendKind, Call, Errno, Handle, Limits, Options, Outcome, Stats};
+use crate::{BackendKind, Errno, Handle, Limits, Options, Stats};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// What the context waits on: a ring or epoll. It also takes the operations that need neither a
@@ -53,12 +51,12 @@ pub(crate) enum Waiter {
 pub struct Context {
     pub(crate) kind: BackendKind,
     pub(crate) strategies: [Strategy; Class::COUNT],
-    /// Whether trivial calls ([`table::find_trivial`]) are made inline: in every back end but
+    /// Whether trivial calls ([`crate::table::find_trivial`]) are made inline: in every back end but
     /// `threads`.
-    trivial_is_plain: bool,
+    pub(crate) trivial_is_plain: bool,
     pub(crate) inject: Inject,
     pub(crate) limits: Limits,
-    back_pressure: BackPressure,
+    pub(crate) back_pressure: BackPressure,
     pub(crate) options: Options,
     pub(crate) life: Life,
     pub(crate) operations: Operations,
@@ -175,227 +173,6 @@ impl Context {
             thread_bound: PhantomData,
             options,
         })
-    }
-
-    /// Makes a system call: done at once, or pending.
-    ///
-    /// ```
-    /// use laio::{Call, Context, Options, Outcome};
-    /// let mut context = Context::new(Options::new()).unwrap();
-    /// // SAFETY: getppid takes no pointers.
-    /// let outcome = unsafe { context.call(Call::new(libc::SYS_getppid, [])) };
-    /// assert!(matches!(outcome, Outcome::Done(Ok(_))));
-    /// ```
-    ///
-    /// # Errors
-    /// Those of the call. `EAGAIN` also if a limit is reached (see [`BackPressure`]), `ENOSYS` or
-    /// `EOPNOTSUPP` for a call that the table refuses.
-    ///
-    /// # Safety
-    /// As for the system call. If the call is pending, everything its pointers refer to (buffers,
-    /// names, structs) must stay valid and untouched until [`Context::poll`] has delivered its
-    /// completion, even after a cancellation.
-    #[inline(always)]
-    pub unsafe fn call(&mut self, call: Call) -> Outcome {
-        // SAFETY: by the caller.
-        unsafe { self.call_with(call, 0) }
-    }
-
-    /// As [`Context::call`]; the completion carries `user_data`.
-    ///
-    /// # Safety
-    /// As for [`Context::call`].
-    // Inlined always, so that the arguments stay in registers on the way to the kernel.
-    #[inline(always)]
-    pub unsafe fn call_with(&mut self, call: Call, user_data: u64) -> Outcome {
-        self.notice_fork();
-        if self.trivial_is_plain
-            && let Some(index) = table::find_trivial(call.number)
-        {
-            // SAFETY: by the caller.
-            let result = unsafe { crate::sys::syscall(&call) };
-            self.stats.calls[index].inline += 1;
-            return Outcome::Done(result);
-        }
-        if self.activations.is_some()
-            // SAFETY: by the caller.
-            && let Some(attempted) = unsafe { self.carry_fast(&call) }
-        {
-            return self.conclude(&Try::new(&call), attempted, user_data, None);
-        }
-        if let Some(fast_call) = table::find_fast_call(call.number)
-            // SAFETY: by the caller.
-            && let Some((result, is_final)) = unsafe { self.try_fast(fast_call, &call) }
-        {
-            if is_final && !self.over_budget() {
-                self.stats.calls[table::index(call.number)].inline += 1;
-                return Outcome::Done(result);
-            }
-            // SAFETY: by the caller.
-            return unsafe { self.call_from(&call, result, user_data) };
-        }
-        // SAFETY: by the caller.
-        unsafe { self.call_slow(&call, user_data) }
-    }
-
-    /// Continues a call from the result of the fast path.
-    ///
-    /// # Safety
-    /// As for [`Context::call`].
-    #[cold]
-    unsafe fn call_from(
-        &mut self,
-        call: &Call,
-        first: Result<usize, Errno>,
-        user_data: u64,
-    ) -> Outcome {
-        let this = Try::new(call);
-        // SAFETY: by the caller.
-        let attempted = unsafe { self.attempt_from(&this, first) };
-        self.conclude(&this, attempted, user_data, None)
-    }
-
-    /// # Safety
-    /// As for [`Context::call`].
-    #[inline(never)]
-    unsafe fn call_slow(&mut self, call: &Call, user_data: u64) -> Outcome {
-        let this = Try::new(call);
-        // SAFETY: by the caller.
-        let attempted = unsafe { self.attempt_by_strategy(&this) };
-        self.conclude(&this, attempted, user_data, None)
-    }
-
-    /// Makes a call like [`Context::call_with`], and updates `status` when the call has finished,
-    /// even while this thread does something else.
-    ///
-    /// In every back end, a call that would block goes to a helper, because only another thread can
-    /// write the status word meanwhile. While it runs, the call counts against [`Limits::helpers`]
-    /// or [`Limits::waiting_helpers`]. Its completion is delivered as well.
-    ///
-    /// While the call is queued behind an earlier operation on its descriptor, no helper has it:
-    /// it starts, and the status word changes, only after this thread has called
-    /// [`Context::poll`] or another function that reaps completions.
-    ///
-    /// [`Limits::helpers`]: crate::Limits::helpers
-    /// [`Limits::waiting_helpers`]: crate::Limits::waiting_helpers
-    ///
-    /// # Safety
-    /// As for [`Context::call`]; and `status` must stay valid as long as what the call points to.
-    pub unsafe fn call_with_status(
-        &mut self,
-        call: Call,
-        user_data: u64,
-        status: NonNull<StatusWord>,
-    ) -> Outcome {
-        self.notice_fork();
-        // SAFETY: by the caller.
-        let status = unsafe { StatusTarget::begin(status) };
-        let this = Try {
-            has_status: true,
-            ..Try::new(&call)
-        };
-        // SAFETY: by the caller.
-        let attempted = unsafe { self.attempt_any(&this) };
-        let outcome = self.conclude(&this, attempted, user_data, Some(status));
-        if let Outcome::Done(result) = outcome {
-            status.publish(result);
-        }
-        outcome
-    }
-
-    /// Turns the outcome of an attempt into that of the call.
-    #[inline]
-    pub(crate) fn conclude(
-        &mut self,
-        this: &Try<'_>,
-        attempted: Attempted,
-        user_data: u64,
-        status: Option<StatusTarget>,
-    ) -> Outcome {
-        match attempted {
-            Attempted::Done(result) => Outcome::Done(result),
-            Attempted::OverBudget(result) => self.defer_result(this, result, user_data, status),
-            Attempted::Blocked(blocked) => self.start(this, blocked, user_data, status),
-        }
-    }
-
-    /// Starts an operation for a call whose attempt did not finish it.
-    #[cold]
-    fn start(
-        &mut self,
-        this: &Try<'_>,
-        blocked: Blocked,
-        user_data: u64,
-        status: Option<StatusTarget>,
-    ) -> Outcome {
-        let done = blocked.done;
-        if blocked.why == Why::NoCarrier && self.back_pressure == BackPressure::Fail {
-            self.stats.limited += 1;
-            return self.without_operation(this, done, Errno::AGAIN);
-        }
-        if self.operations.is_full() {
-            self.abandon_dropped();
-        }
-        if self.operations.is_full() {
-            self.stats.limited += 1;
-            if self.back_pressure == BackPressure::Fail || !self.wait_for_slot() {
-                return self.without_operation(this, done, Errno::AGAIN);
-            }
-        }
-        match self.start_operation(this, blocked, user_data, status) {
-            Ok(slot) => {
-                self.stats.operations += 1;
-                self.stats.operations_max = self.stats.operations_max.max(self.operations.live());
-                if self.exposed {
-                    self.arm_descriptor();
-                } else if self.has_batch() {
-                    // Entries that the kernel does not take stay queued; `poll` reports errors.
-                    let _ = self.flush();
-                }
-                Outcome::Pending(self.operations.handle(slot))
-            }
-            Err(errno) => self.without_operation(this, done, errno),
-        }
-    }
-
-    /// The outcome of a call for which there is no slot or no helper. A `close` is made inline:
-    /// `EAGAIN` would leave the caller in doubt whether the descriptor is still open, and operations
-    /// on it have been cancelled before.
-    fn without_operation(&mut self, this: &Try<'_>, done: usize, errno: Errno) -> Outcome {
-        Outcome::Done(match this.row.attempt {
-            Attempt::Close => {
-                // Queued submissions name the descriptor by its number, so the kernel must take them
-                // first.
-                let _ = self.flush();
-                // SAFETY: the call is a `close`.
-                unsafe { self.knowledge.close_now(this.call) }
-            }
-            _ if done > 0 => Ok(done),
-            _ => Err(errno),
-        })
-    }
-
-    /// Delivers an inline result through `poll`, because the inline budget is used up.
-    #[cold]
-    fn defer_result(
-        &mut self,
-        this: &Try<'_>,
-        result: Result<usize, Errno>,
-        user_data: u64,
-        status: Option<StatusTarget>,
-    ) -> Outcome {
-        if self.operations.is_full() {
-            return Outcome::Done(result);
-        }
-        self.stats.over_budget += 1;
-        self.stats.operations += 1;
-        let slot = self.operations.insert(this.row, this.call, user_data);
-        self.operations[slot].status = status;
-        self.finish(slot, result);
-        if self.exposed {
-            self.arm_descriptor();
-        }
-        Outcome::Pending(self.operations.handle(slot))
     }
 
     /// Cancels an operation. Its completion still comes: `ECANCELED`, or the result if it finished

@@ -1,5 +1,4 @@
-//! Making a call inline: with the strategy of its class, in order with the operations in flight,
-//! and within the inline budget.
+//! Making a call inline, with the strategy of its class and in order with the operations in flight.
 
 use crate::attempt::{Attempted, Try, Why, descriptor_range};
 use crate::background::activations::CarryOutcome;
@@ -12,57 +11,6 @@ use crate::{Call, Errno, sys};
 use std::os::fd::RawFd;
 
 impl Context {
-    /// Makes or attempts a call: on the fast path where possible, else with the back end's strategy.
-    ///
-    /// # Safety
-    /// As for the system call.
-    pub(crate) unsafe fn attempt_any(&mut self, this: &Try<'_>) -> Attempted {
-        let fast_call = table::find_fast_call(this.call.number);
-        // SAFETY: by the caller.
-        match fast_call.and_then(|fast_call| unsafe { self.try_fast(fast_call, this.call) }) {
-            Some((result, true)) => self.count(this.row, Strategy::Try, Attempted::Done(result)),
-            // SAFETY: by the caller.
-            Some((result, false)) => unsafe { self.attempt_from(this, result) },
-            // SAFETY: by the caller.
-            None => unsafe { self.attempt_by_strategy(this) },
-        }
-    }
-
-    /// Attempts a call on the fast path, if nothing is in flight on its descriptor; see
-    /// [`crate::attempt::fast`].
-    ///
-    /// # Safety
-    /// As for the system call.
-    #[inline(always)]
-    pub(crate) unsafe fn try_fast(
-        &mut self,
-        fast_call: table::FastCall,
-        call: &Call,
-    ) -> Option<(Result<usize, Errno>, bool)> {
-        if self.descriptors.is_busy(call.descriptor(0))
-            || (self.activations.is_some() && self.knowledge.is_known_file(call))
-        {
-            return None;
-        }
-        // SAFETY: by the caller.
-        unsafe { self.knowledge.try_fast(fast_call, call) }
-    }
-
-    /// Continues an attempt from the result of the fast path.
-    ///
-    /// # Safety
-    /// As for the system call.
-    pub(crate) unsafe fn attempt_from(
-        &mut self,
-        this: &Try<'_>,
-        first: Result<usize, Errno>,
-    ) -> Attempted {
-        let first = Some(first);
-        // SAFETY: by the caller.
-        let attempted = unsafe { self.knowledge.attempt(&Try { first, ..*this }) };
-        self.count(this.row, Strategy::Try, attempted)
-    }
-
     /// Makes or attempts a call with the back end's strategy for its class.
     ///
     /// # Safety
@@ -105,17 +53,6 @@ impl Context {
             }
             attempted => attempted,
         }
-    }
-
-    /// Counts an inline result. Returns true if the result must be delivered through `poll`, because
-    /// the program has made too many calls without `poll`.
-    #[inline]
-    pub(crate) fn over_budget(&mut self) -> bool {
-        if self.operations.live() == 0 || self.limits.inline_budget == 0 {
-            return false;
-        }
-        self.inline_since_poll += 1;
-        self.inline_since_poll > self.limits.inline_budget
     }
 
     /// Makes or attempts a call with this strategy, in order with the operations in flight.

@@ -72,6 +72,7 @@ mod attempt;
 mod background;
 mod blocking;
 mod call;
+mod calls;
 mod cancel;
 mod carry;
 mod context;

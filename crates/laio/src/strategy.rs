@@ -1,6 +1,7 @@
 //! The strategy of each back end for each class of calls.
 
 use crate::table::Class;
+use crate::testing::Inject;
 use crate::{BackendKind, Options};
 
 /// Returns the strategy for each class in a back end.
@@ -43,4 +44,25 @@ pub(crate) enum Strategy {
     Carry,
     /// Start it in the background without an attempt.
     Background,
+}
+
+/// Which calls a context attempts on the fast path; see [`crate::attempt::fast`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FastPaths {
+    pub(crate) streams: bool,
+    pub(crate) files: bool,
+}
+
+impl FastPaths {
+    pub(crate) fn new(
+        strategies: &[Strategy; Class::COUNT],
+        nowait: bool,
+        inject: Inject,
+    ) -> FastPaths {
+        let no_injection = nowait && inject == Inject::default();
+        FastPaths {
+            streams: no_injection && strategies[Class::Stream as usize] == Strategy::Try,
+            files: no_injection && strategies[Class::FileRead as usize] == Strategy::Try,
+        }
+    }
 }

@@ -570,6 +570,24 @@ pub(crate) fn index(number: usize) -> usize {
     }
 }
 
+/// Whether an `ioctl` waits for a disk: until blocks are allocated for written data, or its own
+/// changes are in the journal.
+pub(crate) fn is_disk_command(call: &crate::Call) -> bool {
+    DISK_COMMANDS.contains(&(call.args[1] as u32))
+}
+
+/// The file-system commands that wait for a disk. Commands of devices belong to their drivers, and
+/// are unknown.
+const DISK_COMMANDS: [u32; 7] = [
+    libc::FICLONE as u32,
+    libc::FICLONERANGE as u32,
+    0xc018_9436, // FIDEDUPERANGE
+    0xc020_660b, // FS_IOC_FIEMAP
+    0xc004_5877, // FIFREEZE
+    0xc004_5878, // FITHAW
+    0xc018_5879, // FITRIM
+];
+
 /// A call that moves one buffer: descriptor, address and length are its first three arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FastCall {

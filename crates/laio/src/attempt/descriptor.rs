@@ -212,23 +212,6 @@ fn may_be_time(address: usize, form: Timeout) -> bool {
     }
 }
 
-/// Whether an `ioctl` is one of [`DISK_COMMANDS`].
-pub(crate) fn is_disk_command(call: &Call) -> bool {
-    DISK_COMMANDS.contains(&(call.args[1] as u32))
-}
-
-/// The file-system commands that wait for a disk. Commands of devices belong to their drivers, and
-/// are unknown.
-const DISK_COMMANDS: [u32; 7] = [
-    libc::FICLONE as u32,
-    libc::FICLONERANGE as u32,
-    0xc018_9436, // FIDEDUPERANGE
-    0xc020_660b, // FS_IOC_FIEMAP
-    0xc004_5877, // FIFREEZE
-    0xc004_5878, // FITHAW
-    0xc018_5879, // FITRIM
-];
-
 /// The descriptors that a `close_range` names.
 pub(crate) fn range(call: &Call) -> (RawFd, RawFd) {
     let clamp = |word: usize| (word as u32).min(i32::MAX as u32) as RawFd;

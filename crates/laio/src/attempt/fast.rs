@@ -7,32 +7,9 @@
 
 use crate::knowledge::Knowledge;
 use crate::knowledge::mounts::NowaitKind;
-use crate::strategy::Strategy;
-use crate::table::{Class, FastCall};
-use crate::testing::Inject;
+use crate::table::FastCall;
 use crate::transfer::RW_COUNT_MAX;
 use crate::{Call, Errno, sys};
-
-/// Which of these calls a context attempts on the fast path.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct FastPaths {
-    pub(crate) streams: bool,
-    pub(crate) files: bool,
-}
-
-impl FastPaths {
-    pub(crate) fn new(
-        strategies: &[Strategy; Class::COUNT],
-        nowait: bool,
-        inject: Inject,
-    ) -> FastPaths {
-        let no_injection = nowait && inject == Inject::default();
-        FastPaths {
-            streams: no_injection && strategies[Class::Stream as usize] == Strategy::Try,
-            files: no_injection && strategies[Class::FileRead as usize] == Strategy::Try,
-        }
-    }
-}
 
 impl Knowledge {
     /// Attempts a call while nothing is in flight on its descriptor. Returns the result of the first

@@ -35,7 +35,7 @@ pub(crate) fn of(row: &Row, call: &Call, regular: bool, is_unbounded: bool) -> L
                 matches!(call.args[1] as i32, libc::F_SETLKW | libc::F_OFD_SETLKW)
             }
             // Device commands are the drivers' own, and may wait.
-            Attempt::Ioctl => !crate::attempt::is_disk_command(call),
+            Attempt::Ioctl => !crate::table::is_disk_command(call),
             _ => false,
         },
     };
