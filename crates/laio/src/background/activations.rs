@@ -27,11 +27,12 @@ mod tests;
 mod thread;
 
 use self::flight::{Flight, Inbox};
-use self::thread::{Handoff, Thread};
+use self::thread::Thread;
 use super::doorbell::Doorbell;
 use super::ring::thread_has_rings;
 use crate::{BackendKind, Call, Errno, Handle, Options};
 use detectors::Detector;
+pub(crate) use flight::{CarryOutcome, InFlightCall};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -51,24 +52,10 @@ pub(crate) struct Activations {
     thread: Rc<Thread>,
 }
 
-/// A blocked call that its carrier still makes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct InFlightCall(*const Flight);
-
 /// Whether the calling thread has carriers, so that its kernel thread may change. Rings bound to
 /// one kernel thread cannot be used then.
 pub(crate) fn thread_has_carriers() -> bool {
     Thread::is_present()
-}
-
-/// The outcome of a call.
-#[derive(Debug)]
-pub(crate) enum CarryOutcome {
-    Returned(Result<usize, Errno>),
-    InFlight(InFlightCall),
-    /// There is no carrier to continue the program, so the call has not been made. `EAGAIN`: a
-    /// limit is reached.
-    NoCarrier(Errno),
 }
 
 impl Activations {
@@ -128,17 +115,17 @@ impl Activations {
     #[inline]
     pub(crate) unsafe fn call(&mut self, call: &Call) -> CarryOutcome {
         // SAFETY: flights live as long as this; the rest is the caller's.
-        match unsafe { self.thread.call(&*self.next, call) } {
-            Handoff::Done(word) => CarryOutcome::Returned(Errno::from_register(word)),
-            Handoff::InFlight => CarryOutcome::InFlight(self.record_in_flight()),
-            Handoff::NoSpare(errno) => CarryOutcome::NoCarrier(errno),
+        let outcome = unsafe { self.thread.call(&*self.next, call) };
+        if let CarryOutcome::InFlight(_) = outcome {
+            self.replace_next();
         }
+        outcome
     }
 
+    /// Takes another flight for the next call, because the last one is in use.
     #[cold]
-    fn record_in_flight(&mut self) -> InFlightCall {
+    fn replace_next(&mut self) {
         self.outstanding += 1;
-        let flight = InFlightCall(self.next);
         self.next = match self.free.pop() {
             Some(flight) => flight,
             None => {
@@ -148,7 +135,6 @@ impl Activations {
                 address
             }
         };
-        flight
     }
 
     /// Sets the operation that a call in flight belongs to.

@@ -10,7 +10,7 @@
 
 use super::helpers::Job;
 use crate::sys::interrupt::Interruptible;
-use crate::table::{Attempt, Class, Row};
+use crate::table::{self, Attempt, Class, Row};
 use crate::{Call, Errno, Handle, Limits, sys};
 use std::collections::VecDeque;
 
@@ -35,7 +35,7 @@ pub(crate) fn of(row: &Row, call: &Call, regular: bool, is_unbounded: bool) -> L
                 matches!(call.args[1] as i32, libc::F_SETLKW | libc::F_OFD_SETLKW)
             }
             // Device commands are the drivers' own, and may wait.
-            Attempt::Ioctl => !crate::table::is_disk_command(call),
+            Attempt::Ioctl => !table::is_disk_command(call),
             _ => false,
         },
     };

@@ -3,8 +3,8 @@
 use super::atomic::AtomicPtr;
 use super::carrier::Carrier;
 use super::state::{Chained, push, take_all};
-use crate::Handle;
 use crate::background::doorbell::Doorbell;
+use crate::{Errno, Handle};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
@@ -28,6 +28,21 @@ impl Chained for Flight {
     fn next(&self) -> &AtomicPtr<Flight> {
         &self.next
     }
+}
+
+/// A blocked call that its carrier still makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InFlightCall(pub(super) *const Flight);
+
+/// The outcome of a call on a carrier.
+#[derive(Debug)]
+pub(crate) enum CarryOutcome {
+    Returned(Result<usize, Errno>),
+    /// The call blocked, and a spare continues the application.
+    InFlight(InFlightCall),
+    /// There is no spare to continue the application, so the call has not been made. `EAGAIN`: a
+    /// limit is reached.
+    NoCarrier(Errno),
 }
 
 /// The list of landed flights of one context.

@@ -3,7 +3,7 @@
 use super::carrier::{Owned, readiness};
 use super::conditions;
 use super::detectors::{self, Detector};
-use super::flight::{Flight, Inbox};
+use super::flight::{CarryOutcome, Flight, InFlightCall, Inbox};
 use super::identity;
 use super::rseq::Unregistered;
 use super::shared::CarrierShared;
@@ -50,17 +50,6 @@ pub(super) struct Thread {
     home: Owned,
     pub(super) shared: Box<CarrierShared>,
     rseq: Unregistered,
-}
-
-/// The outcome of a call.
-#[derive(Debug)]
-pub(super) enum Handoff {
-    /// The call returned on its carrier, with this word.
-    Done(usize),
-    /// The call blocked and is in flight.
-    InFlight,
-    /// There was no spare to continue the application, so the call has not been made.
-    NoSpare(Errno),
 }
 
 impl Thread {
@@ -153,11 +142,11 @@ impl Thread {
         loop {
             // SAFETY: what is pointed to lives until the flight has landed, which is waited for.
             match unsafe { self.call(&flight, &Call::new(libc::SYS_ppoll, args)) } {
-                Handoff::InFlight => break,
-                Handoff::NoSpare(errno) => return Err(errno),
+                CarryOutcome::InFlight(_) => break,
+                CarryOutcome::NoCarrier(errno) => return Err(errno),
                 // A signal handler of the program.
-                Handoff::Done(word) if Errno::from_register(word) == Err(Errno::INTR) => {}
-                Handoff::Done(_) => return Err(Errno::TIME),
+                CarryOutcome::Returned(Err(Errno::INTR)) => {}
+                CarryOutcome::Returned(_) => return Err(Errno::TIME),
             }
         }
         rustix::io::write(&event, &1u64.to_ne_bytes())?;
@@ -177,11 +166,11 @@ impl Thread {
     /// # Safety
     /// As for the system call, and what is pointed to, and the flight, must live until it has landed.
     #[inline]
-    pub(super) unsafe fn call(&self, flight: &Flight, call: &Call) -> Handoff {
+    pub(super) unsafe fn call(&self, flight: &Flight, call: &Call) -> CarryOutcome {
         if self.shared.spares.load(Acquire) == 0
             && let Err(errno) = self.grow()
         {
-            return Handoff::NoSpare(errno);
+            return CarryOutcome::NoCarrier(errno);
         }
         // SAFETY: carriers live as long as this; the current one is that of the running kernel thread.
         let returned = unsafe {
@@ -191,11 +180,11 @@ impl Thread {
             handoff::call(&raw mut (*carrier).control, call.number, &call.args)
         };
         if returned.taken == 0 {
-            return Handoff::Done(returned.word);
+            return CarryOutcome::Returned(Errno::from_register(returned.word));
         }
         self.after_handoff();
         flight.carrier.set(self.shared.victim.load(Relaxed));
-        Handoff::InFlight
+        CarryOutcome::InFlight(InFlightCall(flight))
     }
 
     /// Finishes a hand-off, on the new kernel thread.
