@@ -1,6 +1,7 @@
 //! The operands of the command: which file is copied where, by the rules of `cp`.
 
-use crate::directory::{Argument, Directory, Entry, Handle, Handles};
+use crate::directory::{Argument, Directory, Entry};
+use crate::handles::{Handle, Handles};
 use crate::identity::{Identity, identity};
 use crate::outcome::Failure;
 use crate::quote::quote;

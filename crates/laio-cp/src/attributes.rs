@@ -9,15 +9,17 @@ mod file_ref;
 
 pub(crate) use acl::default_permissions;
 use extended::ACL_DEFAULT;
-pub(crate) use extended::{ACL_ACCESS, AttributeNames, list_names};
+pub(crate) use extended::{ACL_ACCESS, first_difference, list_names};
 pub(crate) use failures::Failures;
 pub(crate) use file_ref::FileRef;
 
-use crate::directory::{Directory, DirectoryInfo, Handle};
+use crate::attribute_names::AttributeNames;
+use crate::directory::{Directory, DirectoryInfo};
+use crate::handles::Handle;
+use crate::io::Io;
 use crate::outcome::Failure;
 use crate::quote::quote;
-use crate::session::Process;
-use crate::worker::Worker;
+use crate::session::{Process, Session};
 use laio::Errno;
 use laio_rt::fs::Metadata;
 use std::io;
@@ -89,14 +91,19 @@ impl CurrentAttributes {
 /// Sets the preserved attributes. A failure does not prevent the following steps,
 /// with one exception: if the owner cannot be set, the file gets no permissions, and `false` is
 /// returned.
-pub(crate) fn set(worker: &Worker, copy: &AttributeCopy<'_>, failures: &mut Failures<'_>) -> bool {
-    let bits = set_owner_first(worker, copy, failures);
+pub(crate) fn set(
+    io: &Io,
+    session: &Session,
+    copy: &AttributeCopy<'_>,
+    failures: &mut Failures<'_>,
+) -> bool {
+    let bits = set_owner_first(io, session, copy, failures);
     if let Some(bits) = bits {
-        set_permissions(worker, copy, bits, failures);
+        set_permissions(io, session, copy, bits, failures);
     }
     // With `--resume`, a later run treats a file with the times of its source as complete.
-    if failures.is_empty() || !worker.options().resume {
-        failures.add(set_times(worker, copy.target, copy.source, copy.path));
+    if failures.is_empty() || !session.options.resume {
+        failures.add(set_times(io, session, copy.target, copy.source, copy.path));
     }
     bits.is_some()
 }
@@ -104,11 +111,12 @@ pub(crate) fn set(worker: &Worker, copy: &AttributeCopy<'_>, failures: &mut Fail
 /// Sets the owner. Returns the permissions that the destination may now get and, if known, those
 /// that it has; `None` if the mode must not be changed.
 fn set_owner_first(
-    worker: &Worker,
+    io: &Io,
+    session: &Session,
     copy: &AttributeCopy<'_>,
     failures: &mut Failures<'_>,
 ) -> Option<(u32, Option<u32>)> {
-    let preserve = worker.options().preserve;
+    let preserve = session.options.preserve;
     let source = copy.source;
     let mut bits = source.mode() & 0o7777;
     let mut mode_now = copy.current.mode;
@@ -120,11 +128,11 @@ fn set_owner_first(
             let now = mode_now.unwrap_or(0);
             let restricted = now & bits & 0o700;
             if restricted != now {
-                let _ = copy.target.set_mode(worker, restricted);
+                let _ = copy.target.set_mode(io, restricted);
                 mode_now = Some(restricted);
             }
         }
-        match set_owner(worker, copy) {
+        match set_owner(io, session, copy) {
             Ok(true) => {
                 // `chown` may have cleared special bits.
                 mode_now = mode_now.filter(|mode| mode & 0o7000 == 0);
@@ -141,14 +149,15 @@ fn set_owner_first(
 
 /// Sets extended attributes, including ACLs, then the mode.
 fn set_permissions(
-    worker: &Worker,
+    io: &Io,
+    session: &Session,
     copy: &AttributeCopy<'_>,
     (mut bits, mode_now): (u32, Option<u32>),
     failures: &mut Failures<'_>,
 ) {
-    let preserve = worker.options().preserve;
+    let preserve = session.options.preserve;
     if let Some((names, from)) = copy.names {
-        let lost = extended::copy_attributes(worker, copy, names, from, failures);
+        let lost = extended::copy_attributes(io, session, copy, names, from, failures);
         if let Some(group) = lost {
             // Without the ACL the group bits are not its mask, but the permissions of the owning
             // group.
@@ -157,27 +166,27 @@ fn set_permissions(
     }
     if copy.current.may_have_acl && preserve.default_mode && !copy.current.is_old && !copy.is_link {
         // The mode follows the umask; an inherited ACL must not grant more.
-        let _ = copy.target.remove_attribute(worker, ACL_ACCESS);
+        let _ = copy.target.remove_attribute(io, ACL_ACCESS);
     }
     if preserve.mode && !copy.is_link {
-        failures.add(set_mode(worker, copy, bits, mode_now));
+        failures.add(set_mode(io, session, copy, bits, mode_now));
     }
 }
 
 /// Whether the copy has the owner of the source now.
-fn set_owner(worker: &Worker, copy: &AttributeCopy<'_>) -> Result<bool, Failure> {
+fn set_owner(io: &Io, session: &Session, copy: &AttributeCopy<'_>) -> Result<bool, Failure> {
     let (user, group) = (copy.source.user(), copy.source.group());
-    let Err(error) = copy.target.set_owner(worker, Some(user), Some(group)) else {
+    let Err(error) = copy.target.set_owner(io, Some(user), Some(group)) else {
         return Ok(true);
     };
     let refused = matches!(errno(&error), Some(Errno::PERM | Errno::INVAL));
     if refused {
         // The process may be a member of the group.
-        let _ = copy.target.set_owner(worker, None, Some(group));
+        let _ = copy.target.set_owner(io, None, Some(group));
     }
-    if !refused || worker.session.process.is_privileged() {
+    if !refused || session.process.is_privileged() {
         warn_or_fail(
-            worker,
+            session,
             copy.path,
             Err(error),
             "failed to preserve ownership for",
@@ -187,7 +196,8 @@ fn set_owner(worker: &Worker, copy: &AttributeCopy<'_>) -> Result<bool, Failure>
 }
 
 fn set_mode(
-    worker: &Worker,
+    io: &Io,
+    session: &Session,
     copy: &AttributeCopy<'_>,
     bits: u32,
     mode_now: Option<u32>,
@@ -199,7 +209,7 @@ fn set_mode(
             let wanted = acl == ACL_ACCESS || copy.source.is_dir();
             if wanted && !has(acl) {
                 // The ACL is absent, or the file system does not support ACLs.
-                let _ = target.remove_attribute(worker, acl);
+                let _ = target.remove_attribute(io, acl);
             }
         }
     }
@@ -207,43 +217,45 @@ fn set_mode(
     if mode_now == Some(bits) && !has(ACL_ACCESS) {
         return Ok(());
     }
-    let set = target.set_mode(worker, bits);
-    warn_or_fail(worker, copy.path, set, "preserving permissions for")
+    let set = target.set_mode(io, bits);
+    warn_or_fail(session, copy.path, set, "preserving permissions for")
 }
 
 /// Sets the times, if the options preserve them.
 pub(crate) fn set_times(
-    worker: &Worker,
+    io: &Io,
+    session: &Session,
     target: &FileRef,
     source: &Metadata,
     path: &dyn Fn() -> PathBuf,
 ) -> Result<(), Failure> {
-    if !worker.options().preserve.timestamps {
+    if !session.options.preserve.timestamps {
         return Ok(());
     }
-    let set = target.set_times(worker, source);
-    warn_or_fail(worker, path, set, "preserving times for")
+    let set = target.set_times(io, source);
+    warn_or_fail(session, path, set, "preserving times for")
 }
 
 /// Turns a failed call into an error if the attribute is required, else into a warning.
 fn warn_or_fail(
-    worker: &Worker,
+    session: &Session,
     path: &dyn Fn() -> PathBuf,
     set: io::Result<()>,
     what: &str,
 ) -> Result<(), Failure> {
     let Err(error) = set else { return Ok(()) };
     let failure = Failure::from_error(error, format!("{what} {}", quote(path())));
-    if worker.options().preserve.required {
+    if session.options.preserve.required {
         return Err(failure);
     }
-    worker.session.console.warn(&failure);
+    session.console.warn(&failure);
     Ok(())
 }
 
 /// Sets the attributes of a directory whose entries are all finished.
 pub(crate) fn set_on_directory(
-    worker: &Worker,
+    io: &Io,
+    session: &Session,
     directory: &Directory,
     info: &DirectoryInfo,
     source: Option<FileRef>,
@@ -251,10 +263,10 @@ pub(crate) fn set_on_directory(
 ) -> Result<(), Failure> {
     let target = FileRef::Open(target);
     let path = || directory.target_path();
-    let mut failures = Failures::new(worker);
+    let mut failures = Failures::new(session);
     if let Some(mode) = info.mode
-        && !worker.options().preserve.mode
-        && let Err(error) = target.set_mode(worker, mode)
+        && !session.options.preserve.mode
+        && let Err(error) = target.set_mode(io, mode)
     {
         let text = format!("setting permissions for {}", quote(path()));
         failures.add(Err(Failure::from_error(error, text)));
@@ -271,7 +283,7 @@ pub(crate) fn set_on_directory(
         ),
         is_link: false,
     };
-    set(worker, &copy, &mut failures);
+    set(io, session, &copy, &mut failures);
     failures.result()
 }
 

@@ -2,8 +2,9 @@
 
 use crate::directory::Entry;
 use crate::identity::identity;
+use crate::io::Io;
 use crate::options::{Backup, Options};
-use crate::worker::Worker;
+use crate::session::Session;
 use laio::Errno;
 use laio::ops::{Name, Open, ReadDir, Rename, StatPath};
 use laio_rt::fs::Metadata;
@@ -17,22 +18,26 @@ use std::sync::Arc;
 const ATTEMPTS_MAX: u32 = 64;
 
 /// Renames the destination to its backup name and returns that; `None` if the destination is gone.
-pub(crate) async fn create(worker: &Worker, entry: &Entry) -> io::Result<Option<OsString>> {
+pub(crate) async fn create(
+    io: &Io,
+    session: &Session,
+    entry: &Entry,
+) -> io::Result<Option<OsString>> {
     for _ in 0..ATTEMPTS_MAX {
-        let name = backup_name(worker, entry).await?;
-        let numbered = worker.options().backup == Backup::Numbered || is_numbered(&name);
+        let name = backup_name(io, session, entry).await?;
+        let numbered = session.options.backup == Backup::Numbered || is_numbered(&name);
         let mut rename = Rename::new(entry.target(), entry.sibling(&name));
         if numbered {
             rename = rename.flags(libc::RENAME_NOREPLACE);
         }
-        match worker.call_target(rename).await {
+        match io.call_target(rename).await {
             Ok(()) => return Ok(Some(name)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) if numbered && error.kind() == io::ErrorKind::AlreadyExists => {}
             // The file system does not support RENAME_NOREPLACE.
             Err(error) if numbered && error.raw_os_error() == Some(Errno::INVAL.raw()) => {
                 let rename = Rename::new(entry.target(), entry.sibling(&name));
-                worker.call_target(rename).await?;
+                io.call_target(rename).await?;
                 return Ok(Some(name));
             }
             Err(error) => return Err(error),
@@ -42,26 +47,29 @@ pub(crate) async fn create(worker: &Worker, entry: &Entry) -> io::Result<Option<
 }
 
 /// Whether the backup would overwrite the source.
-pub(crate) async fn is_backup_of(worker: &Worker, entry: &Entry, source: &Metadata) -> bool {
-    let suffix = &worker.options().suffix;
+pub(crate) async fn is_backup_of(
+    io: &Io,
+    session: &Session,
+    entry: &Entry,
+    source: &Metadata,
+) -> bool {
+    let suffix = &session.options.suffix;
     let name = simple_name(entry.new_name(), suffix);
     let source_path = entry.source_path();
     if source_path.file_name() != Path::new(&name).file_name() {
         return false;
     }
-    let backup = worker
-        .call_target(StatPath::new(entry.sibling(&name)))
-        .await;
+    let backup = io.call_target(StatPath::new(entry.sibling(&name))).await;
     backup.is_ok_and(|backup| identity(&backup) == identity(source))
 }
 
 /// The name of the destination's backup.
-pub(crate) async fn backup_name(worker: &Worker, entry: &Entry) -> io::Result<OsString> {
-    let options = worker.options();
+pub(crate) async fn backup_name(io: &Io, session: &Session, entry: &Entry) -> io::Result<OsString> {
+    let options = &session.options;
     let name = entry.new_name();
     let number = match options.backup {
         Backup::None | Backup::Simple => None,
-        Backup::Existing | Backup::Numbered => Some(highest_number(worker, entry).await?),
+        Backup::Existing | Backup::Numbered => Some(highest_number(io, entry).await?),
     };
     Ok(next_name(name, options, number))
 }
@@ -137,7 +145,7 @@ fn is_numbered(name: &OsStr) -> bool {
 }
 
 /// The highest number of an existing backup.
-async fn highest_number(worker: &Worker, entry: &Entry) -> io::Result<u64> {
+async fn highest_number(io: &Io, entry: &Entry) -> io::Result<u64> {
     let whole = Path::new(entry.new_name());
     let base = whole.file_name().unwrap_or(whole.as_os_str());
     let above = match whole.parent() {
@@ -145,14 +153,14 @@ async fn highest_number(worker: &Worker, entry: &Entry) -> io::Result<u64> {
         _ => Path::new("."),
     };
     let directory = Name::from_path_in(entry.handles().target.clone(), above)?;
-    let opened = worker
+    let opened = io
         .call_target(Open::new(directory, libc::O_RDONLY | libc::O_DIRECTORY))
         .await?;
     let opened = Arc::new(opened);
     let mut highest = 0;
     let mut buffer = Vec::with_capacity(ReadDir::<()>::ROOM);
     loop {
-        let entries = worker
+        let entries = io
             .call_target(ReadDir::with_buffer(opened.clone(), buffer))
             .await?;
         if entries.is_empty() {

@@ -1,13 +1,14 @@
 //! What happens if the destination of a copy exists: the rules of `cp`.
 
 use crate::backup;
+use crate::digest::Digest;
 use crate::directory::Entry;
+use crate::io::Io;
 use crate::options::{Backup, Existing, Follow, Make, Options};
 use crate::outcome::Failure;
 use crate::resume;
 use crate::same_file::{self, SameFile};
-use crate::verify::Digest;
-use crate::worker::Worker;
+use crate::session::Session;
 use laio::Errno;
 use laio::ops::{Access, Rename, StatPath, Unlink};
 use laio_rt::fs::{Metadata, Timestamp};
@@ -43,17 +44,18 @@ impl PartialEq for Resolution {
 
 /// Applies the rules to the destination of a directory.
 pub(crate) async fn examine_directory(
-    worker: &Worker,
+    io: &Io,
+    session: &Session,
     entry: &Entry,
     source: &Metadata,
 ) -> Result<Resolution, Failure> {
-    let options = worker.options();
-    let existing = match look_up(worker, entry, !options.keep_directory_symlink).await? {
+    let options = &session.options;
+    let existing = match look_up(io, session, entry, !options.keep_directory_symlink).await? {
         Lookup::Missing => return Ok(Resolution::Free),
         Lookup::Found(existing) | Lookup::LinkLoop(existing) => existing,
     };
     if overwrites(options)
-        && same_file::check(worker, entry, source, &existing).await == SameFile::Refuse
+        && same_file::check(io, session, entry, source, &existing).await == SameFile::Refuse
     {
         return Err(same_file_failure(entry));
     }
@@ -68,11 +70,15 @@ pub(crate) async fn examine_directory(
 }
 
 /// Looks for a parent directory of an argument's name (`--parents`).
-pub(crate) async fn examine_parent(worker: &Worker, part: &Entry) -> Result<Resolution, Failure> {
+pub(crate) async fn examine_parent(
+    io: &Io,
+    session: &Session,
+    part: &Entry,
+) -> Result<Resolution, Failure> {
     if part.has_no_target_directory() {
         return Ok(Resolution::Free);
     }
-    match look_up(worker, part, false).await? {
+    match look_up(io, session, part, false).await? {
         Lookup::Missing => Ok(Resolution::Free),
         Lookup::Found(existing) if existing.is_dir() => {
             Ok(Resolution::Existing(Box::new(existing)))
@@ -88,12 +94,13 @@ pub(crate) async fn examine_parent(worker: &Worker, part: &Entry) -> Result<Reso
 
 /// Applies the rules to the destination of a file that is not a directory.
 pub(crate) async fn examine(
-    worker: &Worker,
+    io: &Io,
+    session: &Session,
     entry: &Entry,
     source: &Metadata,
 ) -> Result<Resolution, Failure> {
-    let options = worker.options();
-    let existing = match look_up(worker, entry, replaces_links(options, source)).await? {
+    let options = &session.options;
+    let existing = match look_up(io, session, entry, replaces_links(options, source)).await? {
         Lookup::Missing => return Ok(Resolution::Free),
         Lookup::Found(existing) => existing,
         Lookup::LinkLoop(_) if options.existing == Existing::Skip => return Ok(Resolution::Skip),
@@ -101,7 +108,7 @@ pub(crate) async fn examine(
         Lookup::LinkLoop(link) => return Ok(Resolution::Existing(Box::new(link))),
     };
     if overwrites(options) {
-        match same_file::check(worker, entry, source, &existing).await {
+        match same_file::check(io, session, entry, source, &existing).await {
             SameFile::Refuse => return Err(same_file_failure(entry)),
             SameFile::NothingToDo => return Ok(Resolution::Skip),
             SameFile::Proceed => {}
@@ -111,7 +118,7 @@ pub(crate) async fn examine(
         return Ok(Resolution::UpToDate(None));
     }
     if options.resume
-        && let Some(whole) = resume::check(worker, entry, source, &existing).await?
+        && let Some(whole) = resume::check(io, session, entry, source, &existing).await?
     {
         return Ok(Resolution::UpToDate(whole.digest));
     }
@@ -123,7 +130,7 @@ pub(crate) async fn examine(
             return Err(Failure::from_message(format!("not replacing {name}")));
         }
         Existing::Ask => {
-            if !may_overwrite(worker, entry, &existing).await {
+            if !may_overwrite(io, session, entry, &existing).await {
                 return Ok(Resolution::Skip);
             }
         }
@@ -134,30 +141,30 @@ pub(crate) async fn examine(
             "cannot overwrite directory {name} with non-directory"
         )));
     }
-    if worker.session.seen_targets.has_duplicates() && !existing.is_symlink() {
-        let link = worker
+    if session.seen_targets.has_duplicates() && !existing.is_symlink() {
+        let link = io
             .call_target(StatPath::new(entry.target()).no_follow())
             .await;
-        if link.is_ok_and(|link| is_just_created_link(worker, &link)) {
+        if link.is_ok_and(|link| is_just_created_link(session, &link)) {
             return Err(just_created_link_failure(entry));
         }
     }
-    if options.backup != Backup::Numbered && worker.session.seen_targets.contains(entry) {
+    if options.backup != Backup::Numbered && session.seen_targets.contains(entry) {
         return Err(Failure::from_message(format!(
             "will not overwrite just-created {} with {}",
             entry.quoted_target(),
             entry.quoted_source()
         )));
     }
-    if options.dry_run || worker.session.phase.planner().is_some() {
+    if options.dry_run || session.phase.planner().is_some() {
         return Ok(Resolution::Existing(Box::new(existing)));
     }
-    make_way(worker, entry, source, existing).await
+    make_way(io, session, entry, source, existing).await
 }
 
 /// Whether another argument created this symbolic link.
-pub(crate) fn is_just_created_link(worker: &Worker, link: &Metadata) -> bool {
-    link.is_symlink() && worker.session.created.contains(link)
+pub(crate) fn is_just_created_link(session: &Session, link: &Metadata) -> bool {
+    link.is_symlink() && session.created.contains(link)
 }
 
 /// The failure of copying through a symbolic link that another argument created.
@@ -171,26 +178,28 @@ pub(crate) fn just_created_link_failure(entry: &Entry) -> Failure {
 
 /// Moves or removes an existing file that must not be written to.
 async fn make_way(
-    worker: &Worker,
+    io: &Io,
+    session: &Session,
     entry: &Entry,
     source: &Metadata,
     existing: Metadata,
 ) -> Result<Resolution, Failure> {
-    let options = worker.options();
+    let options = &session.options;
     let replaces_link = options.preserve.links && existing.links() > 1;
-    let rule = worker.session.follow_rule(entry.argument.is_some());
+    let rule = session.follow_rule(entry.argument.is_some());
     // With a plan, an earlier attempt at the part may have created it.
-    let replaces_kind =
-        (rule == Follow::Never || worker.session.phase.is_planned()) && !source.is_file();
+    let replaces_kind = (rule == Follow::Never || session.phase.is_planned()) && !source.is_file();
     if options.backup != Backup::None && !is_dot(entry) {
-        if options.backup != Backup::Numbered && backup::is_backup_of(worker, entry, source).await {
+        if options.backup != Backup::Numbered
+            && backup::is_backup_of(io, session, entry, source).await
+        {
             return Err(Failure::from_message(format!(
                 "backing up {} might destroy source;  {} not copied",
                 entry.quoted_target(),
                 entry.quoted_source()
             )));
         }
-        let made = backup::create(worker, entry).await;
+        let made = backup::create(io, session, entry).await;
         return match made.map_err(entry.target_failure("cannot backup"))? {
             Some(name) => Ok(Resolution::BackedUp(name)),
             None => Ok(Resolution::Free),
@@ -198,19 +207,19 @@ async fn make_way(
     }
     let wants_data = !options.attributes_only;
     if options.remove_destination || (wants_data && (replaces_link || replaces_kind)) {
-        remove(worker, entry).await?;
+        remove(io, session, entry).await?;
         return Ok(Resolution::Free);
     }
     Ok(Resolution::Existing(Box::new(existing)))
 }
 
 /// Removes the destination.
-pub(crate) async fn remove(worker: &Worker, entry: &Entry) -> Result<(), Failure> {
-    match worker.call_target(Unlink::new(entry.target())).await {
+pub(crate) async fn remove(io: &Io, session: &Session, entry: &Entry) -> Result<(), Failure> {
+    match io.call_target(Unlink::new(entry.target())).await {
         Ok(()) => {
-            if worker.options().verbose {
+            if session.options.verbose {
                 let name = entry.quoted_target();
-                worker.session.console.print(&format!("removed {name}"));
+                session.console.print(&format!("removed {name}"));
             }
             Ok(())
         }
@@ -220,22 +229,19 @@ pub(crate) async fn remove(worker: &Worker, entry: &Entry) -> Result<(), Failure
 }
 
 /// Renames the backup to the destination again, after the copy failed.
-pub(crate) async fn restore_backup(worker: &Worker, entry: &Entry, backup: &OsString) {
-    let renamed = worker
+pub(crate) async fn restore_backup(io: &Io, session: &Session, entry: &Entry, backup: &OsString) {
+    let renamed = io
         .call_target(Rename::new(entry.sibling(backup), entry.target()))
         .await;
     match renamed {
         Err(error) => {
             let failure = entry.target_failure("cannot un-backup")(error);
-            worker.session.console.warn(failure);
+            session.console.warn(failure);
         }
-        Ok(()) if worker.options().verbose => {
+        Ok(()) if session.options.verbose => {
             let from = crate::quote::quote(entry.directory.target_path().join(backup));
             let to = entry.quoted_target();
-            worker
-                .session
-                .console
-                .print(&format!("{from} -> {to} (unbackup)"));
+            session.console.print(&format!("{from} -> {to} (unbackup)"));
         }
         Ok(()) => {}
     }
@@ -277,16 +283,21 @@ enum Lookup {
     LinkLoop(Metadata),
 }
 
-async fn look_up(worker: &Worker, entry: &Entry, at_link: bool) -> Result<Lookup, Failure> {
+async fn look_up(
+    io: &Io,
+    session: &Session,
+    entry: &Entry,
+    at_link: bool,
+) -> Result<Lookup, Failure> {
     let mut stat = StatPath::new(entry.target());
     if at_link {
         stat = stat.no_follow();
     }
-    match worker.call_target(stat).await {
+    match io.call_target(stat).await {
         Ok(status) => Ok(Lookup::Found(status)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Lookup::Missing),
-        Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw()) && worker.options().force => {
-            let link = worker.call_target(StatPath::new(entry.target()).no_follow());
+        Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw()) && session.options.force => {
+            let link = io.call_target(StatPath::new(entry.target()).no_follow());
             let link = link.await.map_err(entry.target_failure("cannot stat"))?;
             Ok(Lookup::LinkLoop(link))
         }
@@ -318,11 +329,11 @@ fn is_older(options: &Options, existing: &Metadata, source: &Metadata) -> bool {
     !(options.preserve.timestamps && (coarse || even))
 }
 
-async fn may_overwrite(worker: &Worker, entry: &Entry, existing: &Metadata) -> bool {
-    let (options, console) = (worker.options(), &worker.session.console);
+async fn may_overwrite(io: &Io, session: &Session, entry: &Entry, existing: &Metadata) -> bool {
+    let (options, console) = (&session.options, &session.console);
     let name = entry.quoted_target();
     let writable = existing.is_symlink()
-        || worker
+        || io
             .call_target(Access::new(entry.target(), <Access>::WRITE).effective())
             .await
             .is_ok();

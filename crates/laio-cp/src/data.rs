@@ -3,27 +3,29 @@
 //! A file is written from its beginning to its end, and never beyond the data that is complete:
 //! `--resume` takes the size of a partial file for its progress.
 
-use crate::directory::Handle;
-use crate::entry::{Copied, add_bytes};
+use crate::device_limits::DeviceLimits;
+use crate::digest::Hashing;
+use crate::handles::Handle;
+use crate::io::Io;
 use crate::options::{Method, Reflink as Wanted, Sparse};
-use crate::outcome::Done;
+use crate::outcome::{Copied, DebugDetail, Done};
 use crate::queued;
+use crate::session::Session;
 use crate::sparse;
 use crate::storage_class::StorageClass;
-use crate::verify::Hashing;
-use crate::worker::{DevicePairLimits, Worker};
 use laio::Errno;
 use laio::ops::{
     Advice, Advise, Allocate, CopyRange, Limit, Part, Read, ReadAt, Reflink, Write, WriteAt,
 };
 use laio_rt::fs::Metadata;
 use std::cell::RefCell;
-use std::fmt;
 use std::io;
+use std::sync::atomic::Ordering;
 
 /// An open source and its open destination.
 pub(crate) struct OpenPair<'a> {
-    pub(crate) worker: &'a Worker,
+    pub(crate) io: &'a Io,
+    pub(crate) session: &'a Session,
     pub(crate) source: &'a Handle,
     pub(crate) status: &'a Metadata,
     pub(crate) target: &'a Handle,
@@ -51,24 +53,6 @@ pub(crate) enum CopyError {
     Stopped,
 }
 
-/// The methods that were used, in the words of GNU's `cp --debug`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DebugDetail {
-    pub(crate) offload: &'static str,
-    pub(crate) reflink: &'static str,
-    pub(crate) sparse: &'static str,
-}
-
-impl fmt::Display for DebugDetail {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "copy offload: {}, reflink: {}, sparse detection: {}",
-            self.offload, self.reflink, self.sparse
-        )
-    }
-}
-
 /// Files up to this size are copied by one read and one write: as many calls as `copy_file_range`
 /// needs, and the read shows whether the data is cached.
 const ONE_PIECE_MAX: u64 = 256 << 10;
@@ -77,7 +61,7 @@ const RANGE_MAX: u64 = 128 << 20;
 
 /// Copies the data of a file.
 pub(crate) async fn copy(pair: &OpenPair<'_>) -> Result<Copied, CopyError> {
-    let options = pair.worker.options();
+    let options = &pair.session.options;
     // Reflinks share holes, too; `--sparse=never` forbids holes.
     let never = options.reflink == Wanted::Never || options.sparse == Sparse::Never;
     let mut detail = DebugDetail {
@@ -87,7 +71,7 @@ pub(crate) async fn copy(pair: &OpenPair<'_>) -> Result<Copied, CopyError> {
     };
     if reflink(pair, &mut detail)? {
         let bytes = pair.status.size();
-        add_bytes(pair.worker, bytes as usize);
+        pair.count_bytes(bytes);
         return Ok(Copied {
             done: Done::Reflink,
             bytes,
@@ -109,21 +93,21 @@ pub(crate) async fn hash_existing_prefix(pair: &OpenPair<'_>) -> Result<(), Copy
     let Some(hashing) = pair.hashing.as_ref().filter(|_| pair.start > 0) else {
         return Ok(());
     };
-    let mut buffer = pair.worker.take_buffer();
+    let mut buffer = pair.io.take_buffer();
     loop {
         pair.check_stop()?;
         let at = hashing.borrow().at();
         buffer.clear();
         let count = (pair.start - at).min(buffer.capacity() as u64) as usize;
         let read = ReadAt::new(pair.source.clone(), Limit::new(buffer, count), at);
-        let (result, filled) = pair.worker.call_backend(read).await;
+        let (result, filled) = pair.io.call_backend(read).await;
         buffer = filled.into_inner();
         if result.map_err(CopyError::Read)? == 0 {
             break;
         }
         pair.hash(at, &buffer)?;
     }
-    pair.worker.recycle_buffer(buffer);
+    pair.io.recycle_buffer(buffer);
     Ok(())
 }
 
@@ -131,7 +115,7 @@ async fn move_data(
     pair: &OpenPair<'_>,
     detail: &mut DebugDetail,
 ) -> Result<(Done, u64), CopyError> {
-    let options = pair.worker.options();
+    let options = &pair.session.options;
     detail.sparse = "no";
     if !pair.is_regular {
         detail.offload = "unsupported";
@@ -154,10 +138,10 @@ async fn move_data(
 }
 
 fn advise(pair: &OpenPair<'_>) {
-    if let Some(advice) = pair.worker.options().advise {
+    if let Some(advice) = pair.session.options.advise {
         let advise = Advise::new(pair.source.clone(), 0, 0, advice);
         // Advice may be ignored.
-        let _ = pair.worker.call_blocking(advise);
+        let _ = pair.io.call_blocking(advise);
     }
 }
 
@@ -179,7 +163,7 @@ pub(crate) async fn copy_region(
 }
 
 fn looks_for_holes(pair: &OpenPair<'_>) -> bool {
-    match pair.worker.options().sparse {
+    match pair.session.options.sparse {
         Sparse::Always => true,
         Sparse::Auto => has_holes(pair.status),
         Sparse::Never => false,
@@ -193,7 +177,7 @@ pub(crate) fn has_holes(status: &Metadata) -> bool {
 
 /// Tries a reflink.
 fn reflink(pair: &OpenPair<'_>, detail: &mut DebugDetail) -> Result<bool, CopyError> {
-    let options = pair.worker.options();
+    let options = &pair.session.options;
     let wanted = match (options.reflink, options.method) {
         (Wanted::Always, _) => true,
         (Wanted::Never, _) => false,
@@ -202,7 +186,7 @@ fn reflink(pair: &OpenPair<'_>, detail: &mut DebugDetail) -> Result<bool, CopyEr
         (Wanted::Auto, _) => false,
     };
     let must = options.reflink == Wanted::Always;
-    let known_unsupported = pair.worker.limits_of(pair).reflink_unsupported;
+    let known_unsupported = pair.device_limits().reflink_unsupported;
     if !wanted || !pair.is_regular || pair.start > 0 || (known_unsupported && !must) {
         if known_unsupported {
             detail.reflink = "unsupported";
@@ -210,7 +194,7 @@ fn reflink(pair: &OpenPair<'_>, detail: &mut DebugDetail) -> Result<bool, CopyEr
         return Ok(false);
     }
     match pair
-        .worker
+        .io
         .call_blocking(Reflink::new(pair.source.clone(), pair.target.clone()))
     {
         Ok(()) => {
@@ -226,8 +210,7 @@ fn reflink(pair: &OpenPair<'_>, detail: &mut DebugDetail) -> Result<bool, CopyEr
                 errno,
                 Some(Errno::OPNOTSUPP | Errno::NOTTY | Errno::XDEV | Errno::NOSYS)
             ) {
-                pair.worker
-                    .note_limit(pair, |limit| limit.reflink_unsupported = true);
+                pair.note_limit(|limit| limit.reflink_unsupported = true);
             }
             Ok(false)
         }
@@ -236,12 +219,12 @@ fn reflink(pair: &OpenPair<'_>, detail: &mut DebugDetail) -> Result<bool, CopyEr
 
 /// Reserves disk space for data that begins at `start`, if `--fallocate` asks for it.
 pub(crate) fn preallocate(pair: &OpenPair<'_>, start: u64, length: u64) -> Result<(), CopyError> {
-    if !pair.worker.options().preallocate || length == 0 {
+    if !pair.session.options.preallocate || length == 0 {
         return Ok(());
     }
     let allocate =
         Allocate::new(pair.target.clone(), start, length).mode(libc::FALLOC_FL_KEEP_SIZE);
-    match pair.worker.call_blocking(allocate) {
+    match pair.io.call_blocking(allocate) {
         Err(error) if error.raw_os_error() == Some(Errno::NOSPC.raw()) => {
             Err(CopyError::Write(error))
         }
@@ -258,7 +241,7 @@ pub(crate) async fn copy_range(
     end: u64,
     detail: &mut DebugDetail,
 ) -> Result<(Done, u64), CopyError> {
-    let options = pair.worker.options();
+    let options = &pair.session.options;
     let by_range = match options.method {
         Method::ReadWrite => false,
         Method::CopyRange => true,
@@ -268,7 +251,7 @@ pub(crate) async fn copy_range(
         Method::Auto | Method::Reflink => end - start > ONE_PIECE_MAX && end != u64::MAX,
     };
     let allowed = options.reflink != Wanted::Never && options.sparse != Sparse::Never;
-    let is_unsupported = pair.worker.limits_of(pair).copy_range_unsupported;
+    let is_unsupported = pair.device_limits().copy_range_unsupported;
     if !by_range || !allowed || is_unsupported {
         let tries = by_range && allowed;
         detail.offload = if tries { "unsupported" } else { "avoided" };
@@ -280,7 +263,7 @@ pub(crate) async fn copy_range(
         pair.check_stop()?;
         let count = (end - at).min(RANGE_MAX).min(pair.piece_size() as u64) as usize;
         let copy = CopyRange::new(pair.source.clone(), at, pair.target.clone(), at, count);
-        match pair.worker.call_target(copy).await {
+        match pair.io.call_target(copy).await {
             // The end of the file; or a file system such as procfs, where `copy_file_range` returns
             // 0 although there is data.
             Ok(0) => {
@@ -302,8 +285,7 @@ pub(crate) async fn copy_range(
                 kind => {
                     detail.offload = "unsupported";
                     if kind == Fallback::Always {
-                        pair.worker
-                            .note_limit(pair, |limit| limit.copy_range_unsupported = true);
+                        pair.note_limit(|limit| limit.copy_range_unsupported = true);
                     }
                     let more = through_memory(pair, at, end).await?;
                     return Ok((Done::ReadWrite, at - start + more));
@@ -343,15 +325,15 @@ pub(crate) async fn through_memory(
     start: u64,
     end: u64,
 ) -> Result<u64, CopyError> {
-    let worker = pair.worker;
-    let options = worker.options();
+    let (io, session) = (pair.io, pair.session);
+    let options = &session.options;
     let is_queued = options.direct || (options.queue() > 1 && end - start > options.buffer as u64);
     // Hashing needs the bytes in order, and `--resume` needs a file that grows in order.
     let in_order = options.resume || pair.hashing.is_some();
     if pair.is_regular && end != u64::MAX && is_queued && !in_order {
         return queued::copy(pair, start, end).await;
     }
-    let mut buffer = worker.take_buffer();
+    let mut buffer = io.take_buffer();
     let mut at = start;
     while at < end {
         pair.check_stop()?;
@@ -372,25 +354,25 @@ pub(crate) async fn through_memory(
         at += count as u64;
         pair.count_and_throttle(count).await;
     }
-    worker.recycle_buffer(buffer);
+    io.recycle_buffer(buffer);
     Ok(at - start)
 }
 
 /// Copies a file without positions: a pipe, a terminal, a device.
 async fn stream(pair: &OpenPair<'_>) -> Result<u64, CopyError> {
-    let worker = pair.worker;
-    let mut buffer = worker.take_buffer();
+    let io = pair.io;
+    let mut buffer = io.take_buffer();
     let mut bytes = 0;
     loop {
         pair.check_stop()?;
         buffer.clear();
         let capacity = buffer.capacity().min(pair.piece_size());
         let read = Read::new(pair.source.clone(), Limit::new(buffer, capacity));
-        let (result, filled) = worker.call_backend(read).await;
+        let (result, filled) = io.call_backend(read).await;
         buffer = filled.into_inner();
         let count = result.map_err(CopyError::Read)?;
         if count == 0 {
-            worker.recycle_buffer(buffer);
+            io.recycle_buffer(buffer);
             return Ok(bytes);
         }
         pair.hash(bytes, &buffer)?;
@@ -405,15 +387,15 @@ impl OpenPair<'_> {
     /// attempt, together with the first reads of other files, so that the block layer can merge
     /// adjacent requests.
     async fn read(&self, read: ReadLimited, is_first: bool) -> (io::Result<usize>, Limit<Vec<u8>>) {
-        let worker = self.worker;
+        let io = self.io;
         if self.storage_class == StorageClass::Memory {
-            return worker.maybe_inline(read, true).await;
+            return io.maybe_inline(read, true).await;
         }
-        if is_first && worker.latency.take_uncached_prediction() {
-            return worker.call_backend(read.expect_block()).await;
+        if is_first && io.latency.take_uncached_prediction() {
+            return io.call_backend(read.expect_block()).await;
         }
-        let (output, inline) = worker.call_backend_observed(read).await;
-        worker.latency.record_read(inline);
+        let (output, inline) = io.call_backend_observed(read).await;
+        io.latency.record_read(inline);
         output
     }
 
@@ -427,7 +409,7 @@ impl OpenPair<'_> {
         while done < buffer.len() {
             let part = Part::new(buffer, done..);
             let write = WriteAt::new(self.target.clone(), part, at + done as u64);
-            let (result, part) = self.worker.write_data(write).await;
+            let (result, part) = self.io.write_data(write).await;
             buffer = part.into_inner();
             match result {
                 // A full device returns ENOSPC; a write of 0 bytes must not be retried forever.
@@ -447,7 +429,7 @@ impl OpenPair<'_> {
     async fn write(&self, mut buffer: Vec<u8>, mut done: usize) -> Result<Vec<u8>, CopyError> {
         while done < buffer.len() {
             let write = Write::new(self.target.clone(), Part::new(buffer, done..));
-            let (result, part) = self.worker.write_data(write).await;
+            let (result, part) = self.io.write_data(write).await;
             buffer = part.into_inner();
             match result.map_err(CopyError::Write)? {
                 0 => return Err(CopyError::Write(Errno::NOSPC.into())),
@@ -472,7 +454,7 @@ impl OpenPair<'_> {
 
     /// Fails if a stop was requested. Called between two pieces of a file.
     pub(crate) fn check_stop(&self) -> Result<(), CopyError> {
-        match self.worker.session.stop.is_requested() {
+        match self.session.stop.is_requested() {
             true => Err(CopyError::Stopped),
             false => Ok(()),
         }
@@ -480,43 +462,35 @@ impl OpenPair<'_> {
 
     /// The maximum number of bytes per call.
     pub(crate) fn piece_size(&self) -> usize {
-        let rate = self.worker.session.rate.as_ref();
+        let rate = self.session.rate.as_ref();
         rate.map_or(usize::MAX, |rate| rate.piece_size())
+    }
+
+    fn count_bytes(&self, bytes: u64) {
+        let counters = self.io.counters();
+        counters.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Counts copied bytes, and sleeps as long as the rate limit requires.
     pub(crate) async fn count_and_throttle(&self, bytes: usize) {
-        add_bytes(self.worker, bytes);
-        if let Some(rate) = &self.worker.session.rate {
+        self.count_bytes(bytes as u64);
+        if let Some(rate) = &self.session.rate {
             let wait = rate.take(bytes);
             if !wait.is_zero() {
                 laio_rt::time::sleep(wait).await;
             }
         }
     }
-}
 
-impl Worker {
-    /// The known limits of copying between the two devices of a pair.
-    fn limits_of(&self, pair: &OpenPair<'_>) -> DevicePairLimits {
-        let (source, target) = (pair.status.device(), pair.target_device);
-        let limits = self.device_limits.borrow();
-        let known = limits
-            .iter()
-            .find(|limit| (limit.source, limit.target) == (source, target));
-        known.copied().unwrap_or(DevicePairLimits {
-            source,
-            target,
-            reflink_unsupported: false,
-            copy_range_unsupported: false,
-        })
+    /// The known limits of copying between the two devices.
+    fn device_limits(&self) -> DeviceLimits {
+        self.io
+            .device_limits
+            .between((self.status.device(), self.target_device))
     }
 
-    fn note_limit(&self, pair: &OpenPair<'_>, change: impl FnOnce(&mut DevicePairLimits)) {
-        let mut limit = self.limits_of(pair);
-        change(&mut limit);
-        let mut limits = self.device_limits.borrow_mut();
-        limits.retain(|known| (known.source, known.target) != (limit.source, limit.target));
-        limits.push(limit);
+    fn note_limit(&self, change: impl FnOnce(&mut DeviceLimits)) {
+        let devices = (self.status.device(), self.target_device);
+        self.io.device_limits.change(devices, change);
     }
 }

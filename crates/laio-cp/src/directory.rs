@@ -1,23 +1,18 @@
 //! A directory that is being copied, and its entries.
 
-use crate::attributes::AttributeNames;
-use crate::descriptors::HandleSlot;
+use crate::attribute_names::AttributeNames;
+use crate::handles::{Handle, HandleSlot, Handles};
 use crate::identity::Identity;
 use crate::outcome::Failure;
-use crate::plan::PlannedDirectory;
 use crate::quote::quote;
 use crate::storage_class::StorageClass;
 use laio::ops::Name;
 use laio_rt::fs::{FileType, Metadata};
 use std::ffi::{OsStr, OsString};
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-
-/// An open directory, shared by operations on any thread.
-pub(crate) type Handle = Arc<OwnedFd>;
 
 /// An argument of the command.
 #[derive(Debug)]
@@ -30,13 +25,6 @@ pub(crate) struct Argument {
     pub(crate) has_created_directory: AtomicBool,
     /// The walk has met such a directory in the source, and reported it.
     pub(crate) reported_self_copy: AtomicBool,
-}
-
-/// The descriptors of a source directory and its destination. `None`: the working directory.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Handles {
-    pub(crate) source: Option<Handle>,
-    pub(crate) target: Option<Handle>,
 }
 
 /// How to reopen one side of a directory.
@@ -63,8 +51,8 @@ pub(crate) struct Directory {
     /// This copy created the directory: it contains only entries of this copy.
     pub(crate) is_new: bool,
     pub(crate) argument: Option<Arc<Argument>>,
-    /// The directory's record in a plan.
-    pub(crate) planned: OnceLock<Box<PlannedDirectory>>,
+    /// The number of the directory's record in a plan.
+    pub(crate) plan_number: OnceLock<u32>,
     /// Unfinished entries, plus one until the whole directory has been read.
     pending: AtomicUsize,
 }
@@ -109,7 +97,7 @@ impl Directory {
             info,
             is_new,
             argument,
-            planned: OnceLock::new(),
+            plan_number: OnceLock::new(),
             pending: AtomicUsize::new(1),
         })
     }
@@ -138,7 +126,7 @@ impl Directory {
             info,
             is_new: false,
             argument: None,
-            planned: OnceLock::new(),
+            plan_number: OnceLock::new(),
             pending: AtomicUsize::new(1),
         })
     }

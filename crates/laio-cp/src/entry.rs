@@ -2,44 +2,23 @@
 //! and counts the result.
 
 use crate::conflict::{self, Resolution};
+use crate::digest::Digest;
 use crate::directory::Entry;
 use crate::identity::identity;
 use crate::links::{DeferredLink, FirstCopy, LinkAction};
 use crate::options::{Backup, Follow, Make};
-use crate::outcome::{Done, Failure, Outcome, count};
+use crate::outcome::{Copied, Done, Failure, Outcome, count};
 use crate::pool::WorkItem;
 use crate::regular::{self, OpenedSource};
-use crate::verify::Digest;
 use crate::worker::Worker;
-use crate::{data, link, special, verify, walk};
+use crate::{link, special, verify, walk};
 use laio::ops::StatPath;
 use laio_rt::fs::{FileType, Metadata};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
-/// The result of copying a file.
-#[derive(Debug)]
-pub(crate) struct Copied {
-    pub(crate) done: Done,
-    pub(crate) bytes: u64,
-    pub(crate) detail: Option<data::DebugDetail>,
-    pub(crate) digest: Option<Digest>,
-}
-
-impl Copied {
-    pub(crate) fn without_data(done: Done) -> Copied {
-        Copied {
-            done,
-            bytes: 0,
-            detail: None,
-            digest: None,
-        }
-    }
-}
 
 /// Copies a file, and counts the result.
 pub(crate) async fn copy(worker: &Worker, entry: &mut Entry) {
-    if let Err(error) = worker.open_handles(entry) {
+    if let Err(error) = worker.open_directories.open_entry(&worker.io, entry) {
         let failure = Failure::from_error(error, walk::lost_directory_message(entry));
         return count_result(worker, entry, Err(&failure));
     }
@@ -66,7 +45,7 @@ async fn copy_here(worker: &Worker, entry: &Entry) {
 }
 
 async fn copy_unless_skipped(worker: &Worker, entry: &Entry) -> Result<Option<Copied>, Failure> {
-    let options = worker.options();
+    let options = &worker.session.options;
     // Nothing can exist at the destination, so skip `stat` and take the status from the open file.
     let needs_no_stat = entry.kind == FileType::Regular
         && entry.directory.is_new
@@ -82,16 +61,16 @@ async fn copy_unless_skipped(worker: &Worker, entry: &Entry) -> Result<Option<Co
     if !follow {
         stat = stat.no_follow();
     }
-    let status = worker.call_backend(stat).await;
+    let status = worker.io.call_backend(stat).await;
     let status = status.map_err(entry.source_failure("cannot stat", ""))?;
     if status.is_dir() {
-        if worker.options().recursive
+        if worker.session.options.recursive
             && worker
                 .session
                 .seen_targets
                 .is_repeated_source(entry, &status)
         {
-            conflict::examine_directory(worker, entry, &status).await?;
+            conflict::examine_directory(&worker.io, &worker.session, entry, &status).await?;
             let name = entry.quoted_source();
             let warning = format!("warning: source directory {name} specified more than once");
             worker.session.console.warn(warning);
@@ -116,7 +95,7 @@ async fn copy_unless_skipped(worker: &Worker, entry: &Entry) -> Result<Option<Co
     let nothing_there = entry.directory.is_new && entry.argument.is_none();
     let resolution = match nothing_there || entry.has_no_target_directory() {
         true => Resolution::Free,
-        false => conflict::examine(worker, entry, &status).await?,
+        false => conflict::examine(&worker.io, &worker.session, entry, &status).await?,
     };
     if let Resolution::UpToDate(digest) = resolution {
         return keep_existing(worker, entry, &status, digest).await;
@@ -138,13 +117,13 @@ async fn keep_existing(
     status: &Metadata,
     digest: Option<Digest>,
 ) -> Result<Option<Copied>, Failure> {
-    let options = worker.options();
+    let options = &worker.session.options;
     if options.make == Make::Copies && has_other_names(worker, entry, status) && !options.dry_run {
         let (file, links) = (identity(status), &worker.session.links);
         let resolution = Resolution::Existing(Box::new(*status));
         match links.register(file, names_to_expect(worker, status), entry, &resolution) {
             LinkAction::LinkTo(first) => {
-                return link::to_first_copy(worker, entry, &first, &resolution)
+                return link::to_first_copy(&worker.io, entry, &first, &resolution)
                     .await
                     .map(Some);
             }
@@ -170,7 +149,7 @@ async fn keep_existing(
 /// The number of names of a file that the walk may meet. If symbolic links are followed, any
 /// number.
 pub(crate) fn names_to_expect(worker: &Worker, status: &Metadata) -> u32 {
-    match worker.options().follow {
+    match worker.session.options.follow {
         Follow::Never => status.links(),
         _ => u32::MAX,
     }
@@ -178,7 +157,7 @@ pub(crate) fn names_to_expect(worker: &Worker, status: &Metadata) -> u32 {
 
 /// Pushes a directory as a work item of its own.
 fn push_directory(worker: &Worker, entry: &Entry) -> Result<(), Failure> {
-    if !worker.options().recursive && !worker.session.is_listed {
+    if !worker.session.options.recursive && !worker.session.is_listed {
         let name = entry.quoted_source();
         return Err(Failure::from_message(format!(
             "-r not specified; omitting directory {name}"
@@ -201,7 +180,7 @@ async fn create_copy(
     status: Option<&Metadata>,
     resolution: Resolution,
 ) -> Result<Option<Copied>, Failure> {
-    let options = worker.options();
+    let options = &worker.session.options;
     let announcement = announcement(worker, entry, &resolution);
     if !options.debug {
         print_line(worker, announcement.as_deref());
@@ -224,7 +203,7 @@ async fn create_copy(
     if let (Err(failure), Resolution::BackedUp(backup)) = (&result, &resolution)
         && !failure.only_attributes_failed()
     {
-        conflict::restore_backup(worker, entry, backup).await;
+        conflict::restore_backup(&worker.io, &worker.session, entry, backup).await;
     }
     result
 }
@@ -235,18 +214,24 @@ async fn make_unless_linked(
     status: Option<&Metadata>,
     resolution: &Resolution,
 ) -> Result<Option<Copied>, Failure> {
-    let (session, options) = (&worker.session, worker.options());
+    let (session, options) = (&worker.session, &worker.session.options);
     match options.make {
-        Make::HardLinks => return link::to_source(worker, entry, resolution).await.map(Some),
+        Make::HardLinks => {
+            return link::to_source(&worker.io, &worker.session, entry, resolution)
+                .await
+                .map(Some);
+        }
         Make::SymbolicLinks => {
-            let made = link::symlink_to_source(worker, entry, status, resolution).await;
+            let made =
+                link::symlink_to_source(&worker.io, &worker.session, entry, status, resolution)
+                    .await;
             return made.map(Some);
         }
         Make::Copies => {}
     }
     let opened = match status {
         Some(status) if !reads_data(worker, status) => None,
-        expected => Some(regular::open_source(worker, entry, expected).await?),
+        expected => Some(regular::open_source(&worker.io, &worker.session, entry, expected).await?),
     };
     let status = match (&opened, status) {
         (Some(opened), _) => opened.status,
@@ -264,7 +249,7 @@ async fn make_unless_linked(
         .register(file, names_to_expect(worker, &status), entry, resolution)
     {
         LinkAction::LinkTo(first) => {
-            return link::to_first_copy(worker, entry, &first, resolution)
+            return link::to_first_copy(&worker.io, entry, &first, resolution)
                 .await
                 .map(Some);
         }
@@ -304,12 +289,15 @@ async fn make_deferred_link(worker: &Worker, first: &Arc<FirstCopy>, mut deferre
     if let Err(failure) = open_deferred(worker, &mut deferred) {
         return finish_deferred(worker, deferred, Err(failure)).await;
     }
-    let linked = link::to_first_copy(worker, &deferred.entry, first, &deferred.resolution).await;
+    let linked =
+        link::to_first_copy(&worker.io, &deferred.entry, first, &deferred.resolution).await;
     finish_deferred(worker, deferred, linked.map(Some)).await;
 }
 
 fn open_deferred(worker: &Worker, deferred: &mut DeferredLink) -> Result<(), Failure> {
-    let held = worker.open_handles(&mut deferred.entry);
+    let held = worker
+        .open_directories
+        .open_entry(&worker.io, &mut deferred.entry);
     held.map_err(|error| Failure::from_error(error, walk::lost_directory_message(&deferred.entry)))
 }
 
@@ -326,7 +314,8 @@ async fn finish_deferred(
                 (&deferred.resolution, &deferred.entry.handles)
                 && !failure.only_attributes_failed()
             {
-                conflict::restore_backup(worker, &deferred.entry, backup).await;
+                conflict::restore_backup(&worker.io, &worker.session, &deferred.entry, backup)
+                    .await;
             }
             count_result(worker, &deferred.entry, Err(&failure));
         }
@@ -336,7 +325,7 @@ async fn finish_deferred(
 
 /// Whether the file's data is copied, as opposed to creating a file of the same type.
 fn reads_data(worker: &Worker, status: &Metadata) -> bool {
-    status.is_file() || (worker.options().contents_of_special && !status.is_symlink())
+    status.is_file() || (worker.session.options.contents_of_special && !status.is_symlink())
 }
 
 /// Whether other names of the file may become hard links to this copy: it has several names, or
@@ -347,7 +336,7 @@ pub(crate) fn has_other_names(worker: &Worker, entry: &Entry, status: &Metadata)
         return false;
     }
     let followed = worker.session.follows(entry.argument.is_some());
-    worker.options().preserve.links && (status.links() > 1 || followed)
+    worker.session.options.preserve.links && (status.links() > 1 || followed)
 }
 
 async fn copy_content(
@@ -358,17 +347,21 @@ async fn copy_content(
     resolution: &Resolution,
 ) -> Result<Copied, Failure> {
     let copied = match opened {
-        Some(opened) => return regular::copy(worker, entry, opened, resolution).await,
-        None if status.is_symlink() => special::symlink(worker, entry, status, resolution).await?,
-        None => special::node(worker, entry, status, resolution).await?,
+        Some(opened) => {
+            return regular::copy(&worker.io, &worker.session, entry, opened, resolution).await;
+        }
+        None if status.is_symlink() => {
+            special::symlink(&worker.io, &worker.session, entry, status, resolution).await?
+        }
+        None => special::node(&worker.io, &worker.session, entry, status, resolution).await?,
     };
-    verify::verify_special(worker, entry, status).await;
+    verify::verify_special(&worker.io, &worker.session, entry, status).await;
     Ok(copied)
 }
 
 /// The line `'a' -> 'b'`, if `--verbose` or `--dry-run` asks for it.
 fn announcement(worker: &Worker, entry: &Entry, resolution: &Resolution) -> Option<String> {
-    let options = worker.options();
+    let options = &worker.session.options;
     if !options.verbose && !options.dry_run {
         return None;
     }
@@ -388,7 +381,7 @@ fn print_line(worker: &Worker, line: Option<&str>) {
 
 /// Counts the result of a file, prints a failure, and calls the observer.
 fn count_result(worker: &Worker, entry: &Entry, result: Result<&Copied, &Failure>) {
-    let (session, counters) = (&worker.session, &worker.counters());
+    let (session, counters) = (&worker.session, &worker.io.counters());
     match result {
         Ok(copied) => {
             match copied.done {
@@ -418,7 +411,7 @@ fn count_result(worker: &Worker, entry: &Entry, result: Result<&Copied, &Failure
             }
         }
     }
-    if let Some(observer) = &worker.options().observer {
+    if let Some(observer) = &worker.session.options.observer {
         let (source, destination) = (entry.source_path(), entry.target_path());
         observer.done(&Outcome {
             source: &source,
@@ -429,12 +422,4 @@ fn count_result(worker: &Worker, entry: &Entry, result: Result<&Copied, &Failure
             result: result.map(|copied| copied.done),
         });
     }
-}
-
-/// Adds to the number of copied bytes.
-pub(crate) fn add_bytes(worker: &Worker, bytes: usize) {
-    worker
-        .counters()
-        .bytes
-        .fetch_add(bytes as u64, Ordering::Relaxed);
 }

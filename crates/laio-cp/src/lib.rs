@@ -25,6 +25,7 @@
 //! ```
 
 mod arguments;
+mod attribute_names;
 mod attributes;
 mod backup;
 mod budget;
@@ -33,10 +34,14 @@ mod console;
 mod created;
 mod data;
 mod descriptors;
+mod device_limits;
+mod digest;
 mod directory;
 mod entry;
 mod filter;
+mod handles;
 mod identity;
+mod io;
 mod latency;
 mod link;
 mod links;
@@ -66,6 +71,7 @@ mod worker;
 
 pub use arguments::{Misuse, Operands};
 pub use budget::has_memory_to_begin;
+pub use digest::Digest;
 pub use filter::Filter;
 pub use options::{
     Backup, Existing, Follow, Make, Method, Options, Preserve, Reflink, Sparse, Writes,
@@ -74,4 +80,3 @@ pub use outcome::{Done, Failure, Observer, Outcome, Summary};
 pub use run::copy;
 pub use stop::Stop;
 pub use temporary::PREFIX as TEMPORARY_PREFIX;
-pub use verify::Digest;

@@ -2,15 +2,16 @@
 
 use crate::attributes::{self, FileRef};
 use crate::conflict::Resolution;
-use crate::directory::{Entry, Handle};
-use crate::entry::Copied;
+use crate::directory::Entry;
+use crate::handles::Handle;
 use crate::identity::identity;
+use crate::io::Io;
 use crate::links::FirstCopy;
 use crate::options::Existing;
-use crate::outcome::{Done, Failure};
+use crate::outcome::{Copied, Done, Failure};
 use crate::quote::{bare, quote};
+use crate::session::Session;
 use crate::temporary;
-use crate::worker::Worker;
 use laio::ops::{Link, Name, StatPath, Symlink};
 use laio_rt::fs::Metadata;
 use rustix::fs::{AtFlags, CWD, linkat};
@@ -22,7 +23,7 @@ use std::path::Path;
 
 /// Makes the destination a hard link to an existing copy.
 pub(crate) async fn to_first_copy(
-    worker: &Worker,
+    io: &Io,
     entry: &Entry,
     first: &FirstCopy,
     resolution: &Resolution,
@@ -34,17 +35,16 @@ pub(crate) async fn to_first_copy(
             format!("cannot create hard link {target} to {first}"),
         )
     };
-    let found = first.find(worker).map_err(failed)?;
-    if matches!(resolution, Resolution::Existing(_)) && is_link_to(worker, &found, entry).await {
+    let found = first.find(io).map_err(failed)?;
+    if matches!(resolution, Resolution::Existing(_)) && is_link_to(io, &found, entry).await {
         return Ok(linked(first));
     }
     let at = async |name: &OsStr| {
-        worker
-            .call_target(Link::new(found.clone(), entry.sibling(name)))
+        io.call_target(Link::new(found.clone(), entry.sibling(name)))
             .await
     };
     make_replacing(
-        worker,
+        io,
         entry,
         matches!(resolution, Resolution::Existing(_)),
         at,
@@ -62,9 +62,8 @@ fn linked(first: &FirstCopy) -> Copied {
 }
 
 /// Whether the destination is a hard link of that file already.
-async fn is_link_to(worker: &Worker, first: &Name<Handle>, entry: &Entry) -> bool {
-    let status =
-        async |name: Name<Handle>| worker.call_target(StatPath::new(name).no_follow()).await;
+async fn is_link_to(io: &Io, first: &Name<Handle>, entry: &Entry) -> bool {
+    let status = async |name: Name<Handle>| io.call_target(StatPath::new(name).no_follow()).await;
     match (status(first.clone()).await, status(entry.target()).await) {
         (Ok(first), Ok(existing)) => identity(&first) == identity(&existing),
         _ => false,
@@ -73,11 +72,12 @@ async fn is_link_to(worker: &Worker, first: &Name<Handle>, entry: &Entry) -> boo
 
 /// Makes the destination a hard link to the source (`-l`).
 pub(crate) async fn to_source(
-    worker: &Worker,
+    io: &Io,
+    session: &Session,
     entry: &Entry,
     resolution: &Resolution,
 ) -> Result<Copied, Failure> {
-    let options = worker.options();
+    let options = &session.options;
     let failed = |error| {
         let (target, source) = (entry.quoted_target(), entry.quoted_source());
         Failure::from_error(
@@ -85,7 +85,7 @@ pub(crate) async fn to_source(
             format!("cannot create hard link {target} to {source}"),
         )
     };
-    let follow = worker.session.follows(entry.argument.is_some());
+    let follow = session.follows(entry.argument.is_some());
     let flags = if follow {
         AtFlags::SYMLINK_FOLLOW
     } else {
@@ -100,14 +100,15 @@ pub(crate) async fn to_source(
     };
     let replaces = options.force || options.existing == Existing::Ask;
     let replaces = replaces && matches!(resolution, Resolution::Existing(_));
-    make_replacing(worker, entry, replaces, at, failed).await?;
+    make_replacing(io, entry, replaces, at, failed).await?;
     Ok(Copied::without_data(Done::Linked))
 }
 
 /// Makes the destination a symbolic link to the source (`-s`), and sets its times if they are
 /// preserved.
 pub(crate) async fn symlink_to_source(
-    worker: &Worker,
+    io: &Io,
+    session: &Session,
     entry: &Entry,
     status: Option<&Metadata>,
     resolution: &Resolution,
@@ -119,7 +120,7 @@ pub(crate) async fn symlink_to_source(
             "{name}: can make relative symbolic links only in current directory"
         )));
     }
-    let replaces = worker.options().force && matches!(resolution, Resolution::Existing(_));
+    let replaces = session.options.force && matches!(resolution, Resolution::Existing(_));
     let failed = |error| {
         let (target, source) = (entry.quoted_target(), entry.quoted_source());
         Failure::from_error(
@@ -127,10 +128,10 @@ pub(crate) async fn symlink_to_source(
             format!("cannot create symbolic link {target} to {source}"),
         )
     };
-    make_symlink(worker, entry, source.as_os_str(), replaces, failed).await?;
+    make_symlink(io, entry, source.as_os_str(), replaces, failed).await?;
     if let Some(source) = status {
         let link = FileRef::Named(entry.target());
-        attributes::set_times(worker, &link, source, &|| entry.target_path())?;
+        attributes::set_times(io, session, &link, source, &|| entry.target_path())?;
     }
     Ok(Copied::without_data(Done::Created))
 }
@@ -152,7 +153,7 @@ fn is_in_working_directory(entry: &Entry) -> bool {
 
 /// Creates the destination as a symbolic link with the target `text`.
 pub(crate) async fn make_symlink(
-    worker: &Worker,
+    io: &Io,
     entry: &Entry,
     text: &OsStr,
     replaces: bool,
@@ -162,17 +163,16 @@ pub(crate) async fn make_symlink(
         return Err(failed(io::ErrorKind::InvalidInput.into()));
     };
     let at = async |name: &OsStr| {
-        worker
-            .call_target(Symlink::new(text.clone(), entry.sibling(name)))
+        io.call_target(Symlink::new(text.clone(), entry.sibling(name)))
             .await
     };
-    make_replacing(worker, entry, replaces, at, failed).await
+    make_replacing(io, entry, replaces, at, failed).await
 }
 
 /// Creates the destination with `at`. To replace an existing file, creates it under a temporary
 /// name and renames it.
 async fn make_replacing(
-    worker: &Worker,
+    io: &Io,
     entry: &Entry,
     replaces: bool,
     at: impl AsyncFn(&OsStr) -> io::Result<()>,
@@ -183,9 +183,9 @@ async fn make_replacing(
             let ((), name) = temporary::create(async |name: &OsStr| at(name).await)
                 .await
                 .map_err(failed)?;
-            temporary::rename_into_place(worker, entry, &name, true).await?;
+            temporary::rename_into_place(io, entry, &name, true).await?;
             // If both names are hard links of one file, `rename` does nothing.
-            temporary::remove(worker, entry, &name);
+            temporary::remove(io, entry, &name);
             Ok(())
         }
         result => result.map_err(failed),

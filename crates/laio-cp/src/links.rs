@@ -1,10 +1,13 @@
 //! Files with several hard links: the first name is copied, the others become links to that copy.
 
 use crate::conflict::Resolution;
-use crate::directory::{Directory, Entry, Handle};
+use crate::descriptors::target_handle_of;
+use crate::digest::Digest;
+use crate::directory::{Directory, Entry};
+use crate::handles::Handle;
 use crate::identity::Identity;
-use crate::verify::Digest;
-use crate::worker::Worker;
+use crate::io::Io;
+
 use laio::ops::Name;
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -73,8 +76,8 @@ impl FirstCopy {
     }
 
     /// The name of the copy, for an operation.
-    pub(crate) fn find(&self, worker: &Worker) -> io::Result<Name<Handle>> {
-        Name::from_path_in(worker.target_handle_of(&self.directory)?, &self.name)
+    pub(crate) fn find(&self, io: &Io) -> io::Result<Name<Handle>> {
+        Name::from_path_in(target_handle_of(io, &self.directory)?, &self.name)
     }
 }
 

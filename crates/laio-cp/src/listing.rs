@@ -1,11 +1,14 @@
 //! The entries of a directory, read in bounded batches.
 
-use crate::directory::{Directory, Entry, Handle};
+use crate::descriptors::OpenDirectories;
+use crate::directory::{Directory, Entry};
+use crate::filter::Filter;
+use crate::handles::Handle;
+use crate::io::Io;
 use crate::outcome::Failure;
-use crate::pool::WorkItem;
 use crate::quote::quote;
+use crate::session::Session;
 use crate::storage_class::StorageClass;
-use crate::worker::Worker;
 use laio::ops::ReadDir;
 use laio_rt::fs::FileType;
 use rustix::fs::SeekFrom;
@@ -78,15 +81,15 @@ impl Listing {
     }
 
     /// Reads the next batch of entries.
-    pub(crate) async fn read(&mut self, worker: &Worker) {
+    pub(crate) async fn read(&mut self, io: &Io, session: &Session, open: &OpenDirectories) {
         self.names.clear();
         self.items.clear();
-        let source = match self.open(worker) {
+        let source = match self.open(io, open) {
             Ok(source) => source,
             Err(error) => {
                 let path = quote(self.directory.source_path());
                 let failure = Failure::from_error(error, format!("reading directory {path}"));
-                worker.session.report_failure(&failure);
+                session.report_failure(&failure);
                 self.at_end = true;
                 return;
             }
@@ -99,19 +102,24 @@ impl Listing {
                 buffer.reserve(ReadDir::<()>::ROOM);
             }
             let read = ReadDir::with_buffer(source.clone(), buffer);
-            let entries = match worker.maybe_inline(read, prefers_blocking).await {
+            let entries = match io.maybe_inline(read, prefers_blocking).await {
                 Ok(entries) => entries,
                 Err(error) => {
                     let path = quote(self.directory.source_path());
                     let failure = Failure::from_error(error, format!("reading directory {path}"));
-                    worker.session.report_failure(&failure);
+                    session.report_failure(&failure);
                     self.at_end = true;
                     break;
                 }
             };
             self.at_end = entries.is_empty();
             for entry in entries.iter() {
-                self.add(worker, entry.name(), entry.inode(), entry.file_type());
+                self.add(
+                    &session.options.filter,
+                    entry.name(),
+                    entry.inode(),
+                    entry.file_type(),
+                );
             }
             self.buffer = entries.into_buffer();
             // A half-empty buffer most likely held the last entries: the call that returns none is
@@ -125,11 +133,10 @@ impl Listing {
         self.directories
             .sort_unstable_by_key(|item| std::cmp::Reverse(item.inode));
         let found = self.items.len() as u64;
-        worker.counters().found.fetch_add(found, Ordering::Relaxed);
+        io.counters().found.fetch_add(found, Ordering::Relaxed);
     }
 
-    fn add(&mut self, worker: &Worker, name: &OsStr, inode: u64, kind: FileType) {
-        let filter = &worker.options().filter;
+    fn add(&mut self, filter: &Filter, name: &OsStr, inode: u64, kind: FileType) {
         let is_directory = kind == FileType::Directory;
         if !filter.is_empty() && !filter.takes(&self.directory.path_below(name), is_directory) {
             return;
@@ -162,8 +169,8 @@ impl Listing {
     }
 
     /// Opens the source at the position of the last read.
-    fn open(&self, worker: &Worker) -> io::Result<Handle> {
-        let source = worker.handles_of(&self.directory)?.source;
+    fn open(&self, io: &Io, open: &OpenDirectories) -> io::Result<Handle> {
+        let source = open.handles_of(io, &self.directory)?.source;
         let source = source.ok_or(io::ErrorKind::NotFound)?;
         let same = self
             .read
@@ -191,19 +198,19 @@ impl Listing {
         self.arguments.next()
     }
 
-    /// Takes the directories of this batch as work items; the listed directory waits for them.
-    pub(crate) fn take_directories(&mut self) -> Vec<WorkItem> {
+    /// Takes the directories of this batch; the listed directory waits for them.
+    pub(crate) fn take_directories(&mut self) -> Vec<Entry> {
         let directories = std::mem::take(&mut self.directories);
-        let tasks = directories.iter().map(|item| {
+        let entries = directories.iter().map(|item| {
             self.directory.add_pending();
-            WorkItem::Directory(self.entry(item))
+            self.entry(item)
         });
-        tasks.collect()
+        entries.collect()
     }
 
     /// Splits off shares of a large directory for other workers. Each share counts as an entry of
     /// the directory.
-    pub(crate) fn split_off_shares(&mut self) -> Vec<WorkItem> {
+    pub(crate) fn split_off_shares(&mut self) -> Vec<Listing> {
         let share = (self.items.len() / SHARES_MAX).max(SHARE_MIN);
         let mut shares = Vec::new();
         while self.items.len() >= 2 * share {
@@ -220,7 +227,7 @@ impl Listing {
                 listing.names.extend_from_slice(name);
                 listing.items.push(Item { start, ..item });
             }
-            shares.push(WorkItem::Files(listing));
+            shares.push(listing);
         }
         shares
     }

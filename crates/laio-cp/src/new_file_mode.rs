@@ -3,9 +3,11 @@
 //! grants the group.
 
 use crate::attributes::{self, ACL_ACCESS, FileRef};
-use crate::directory::{Entry, Handle};
+use crate::directory::Entry;
+use crate::handles::Handle;
+use crate::io::Io;
 use crate::outcome::Failure;
-use crate::worker::Worker;
+use crate::session::Session;
 use laio::Errno;
 use laio::ops::{GetAttribute, StatFile};
 use std::ffi::OsStr;
@@ -19,51 +21,63 @@ const PERMISSION_BITS: u32 = 0o777;
 /// The final mode of a new file if the mode is not preserved: the mode that the kernel gives to a
 /// file created with `bits`. The bits in `added`, which GNU cp sets after creation, are subject to
 /// the umask even if a default ACL replaces it.
-pub(crate) async fn final_mode(worker: &Worker, entry: &Entry, bits: u32, added: u32) -> u32 {
+pub(crate) async fn final_mode(
+    io: &Io,
+    session: &Session,
+    entry: &Entry,
+    bits: u32,
+    added: u32,
+) -> u32 {
     let default_acl = match &entry.directory.info {
         Some(info) => info.default_acl,
         // The directory was not examined.
         None => {
             let here = FileRef::Named(entry.sibling(OsStr::new(".")));
-            attributes::default_permissions(worker, &here).await
+            attributes::default_permissions(io, &here).await
         }
     };
-    final_mode_under(worker, default_acl, bits, added)
+    final_mode_under(session, default_acl, bits, added)
 }
 
 /// The final mode in a directory with this default ACL, or none.
 pub(crate) fn final_mode_under(
-    worker: &Worker,
+    session: &Session,
     default_acl: Option<u32>,
     bits: u32,
     added: u32,
 ) -> u32 {
-    let by_umask = PERMISSION_BITS & !worker.session.process.umask;
+    let by_umask = PERMISSION_BITS & !session.process.umask;
     let allowed = default_acl.unwrap_or(by_umask);
     (bits & !PERMISSION_BITS) | (bits & !added & allowed) | (bits & added & by_umask)
 }
 
 /// The final mode of a file that was created through a symbolic link, in another directory.
-pub(crate) async fn final_mode_through_link(worker: &Worker, file: &Handle, bits: u32) -> u32 {
+pub(crate) async fn final_mode_through_link(
+    io: &Io,
+    session: &Session,
+    file: &Handle,
+    bits: u32,
+) -> u32 {
     let ask = GetAttribute::new(file.clone(), ACL_ACCESS, Vec::new());
-    match worker.call_target(ask).await.0 {
+    match io.call_target(ask).await.0 {
         // The file inherited this ACL from the directory; it limits all users.
         Ok(_) => bits & OWNER_BITS,
-        Err(_) => bits & !worker.session.process.umask,
+        Err(_) => bits & !session.process.umask,
     }
 }
 
 /// Sets the final mode of a new file that was created with `made`.
 pub(crate) fn set_final(
-    worker: &Worker,
+    io: &Io,
+    session: &Session,
     entry: &Entry,
     target: &FileRef,
     (made, mode): (u32, u32),
 ) -> Result<(), Failure> {
-    let Err(error) = target.set_mode(worker, mode) else {
+    let Err(error) = target.set_mode(io, mode) else {
         return Ok(());
     };
-    if is_refused(&error) && stores_no_modes(worker, entry, target, made) {
+    if is_refused(&error) && stores_no_modes(io, session, entry, target, made) {
         return Ok(());
     }
     Err(entry.target_failure("preserving permissions for")(error))
@@ -76,14 +90,14 @@ fn is_refused(error: &io::Error) -> bool {
 
 /// Whether the file system stores no modes, and shows the same mount option for all files: then a
 /// file has the only mode that it can have.
-fn stores_no_modes(worker: &Worker, entry: &Entry, target: &FileRef, made: u32) -> bool {
+fn stores_no_modes(io: &Io, session: &Session, entry: &Entry, target: &FileRef, made: u32) -> bool {
     let file = match target {
         FileRef::Open(file) => Some(file),
         FileRef::Named(_) => entry.handles().target.as_ref(),
     };
     let Some(file) = file else { return false };
-    let status = worker.call_blocking(StatFile::new(file.clone()));
-    let asked = made & !worker.session.process.umask;
+    let status = io.call_blocking(StatFile::new(file.clone()));
+    let asked = made & !session.process.umask;
     let is_other = |mode: u32| mode & PERMISSION_BITS != asked;
     (matches!(target, FileRef::Open(_)) && status.is_ok_and(|status| is_other(status.mode())))
         || rustix::fs::fstatfs(file).is_ok_and(|info| WITHOUT_MODES.contains(&(info.f_type as u32)))

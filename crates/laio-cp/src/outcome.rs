@@ -1,6 +1,6 @@
 //! The results of single files, and of the whole copy.
 
-use crate::verify::Digest;
+use crate::digest::Digest;
 use laio_rt::fs::FileType;
 use std::fmt;
 use std::io;
@@ -39,6 +39,44 @@ pub struct Outcome<'a> {
     pub digest: Option<Digest>,
     /// What was done with the file, or why it failed.
     pub result: Result<Done, &'a Failure>,
+}
+
+/// The result of copying a file.
+#[derive(Debug)]
+pub(crate) struct Copied {
+    pub(crate) done: Done,
+    pub(crate) bytes: u64,
+    pub(crate) detail: Option<DebugDetail>,
+    pub(crate) digest: Option<Digest>,
+}
+
+impl Copied {
+    pub(crate) fn without_data(done: Done) -> Copied {
+        Copied {
+            done,
+            bytes: 0,
+            detail: None,
+            digest: None,
+        }
+    }
+}
+
+/// The methods that were used, in the words of GNU's `cp --debug`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DebugDetail {
+    pub(crate) offload: &'static str,
+    pub(crate) reflink: &'static str,
+    pub(crate) sparse: &'static str,
+}
+
+impl fmt::Display for DebugDetail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "copy offload: {}, reflink: {}, sparse detection: {}",
+            self.offload, self.reflink, self.sparse
+        )
+    }
 }
 
 /// Receives the result of each file that is not a directory, on the thread that copied it.

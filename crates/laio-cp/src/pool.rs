@@ -109,7 +109,8 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::directory::{Directory, Entry, Handles};
+    use crate::directory::{Directory, Entry};
+    use crate::handles::Handles;
     use laio_rt::fs::FileType;
     use std::path::PathBuf;
     use std::sync::Arc;

@@ -16,7 +16,7 @@ const ALIGNMENT: usize = 4 << 10;
 
 /// Copies the bytes from `start` to `end`; fewer if the source was truncated.
 pub(crate) async fn copy(pair: &OpenPair<'_>, start: u64, end: u64) -> Result<u64, CopyError> {
-    let options = pair.worker.options();
+    let options = &pair.session.options;
     let queue = Queue {
         pair,
         next: Cell::new(start),
@@ -30,7 +30,7 @@ pub(crate) async fn copy(pair: &OpenPair<'_>, start: u64, end: u64) -> Result<u6
     let end = queue.end.get().max(start);
     if queue.padded.get() {
         let cut = Truncate::new(pair.target.clone(), end);
-        let cut = pair.worker.call_target(cut).await;
+        let cut = pair.io.call_target(cut).await;
         cut.map_err(CopyError::Write)?;
     }
     if queue.direct.get() {
@@ -71,12 +71,7 @@ struct Queue<'a> {
 
 impl Queue<'_> {
     fn piece_size(&self) -> usize {
-        let wanted = self
-            .pair
-            .worker
-            .options()
-            .buffer
-            .min(self.pair.piece_size());
+        let wanted = self.pair.session.options.buffer.min(self.pair.piece_size());
         (wanted / ALIGNMENT * ALIGNMENT).max(ALIGNMENT)
     }
 
@@ -114,7 +109,7 @@ impl Queue<'_> {
         at: u64,
         count: usize,
     ) -> Result<(usize, Vec<u8>), CopyError> {
-        let worker = self.pair.worker;
+        let io = self.pair.io;
         let address = buffer.as_ptr() as usize;
         let start = address.next_multiple_of(ALIGNMENT) - address;
         let mut direct = self.direct.get();
@@ -126,7 +121,7 @@ impl Queue<'_> {
             buffer.clear();
             buffer.resize(start, 0);
             let read = ReadAt::new(self.pair.source.clone(), Limit::new(buffer, wanted), at);
-            let (result, filled) = worker.call_backend(read).await;
+            let (result, filled) = io.call_backend(read).await;
             buffer = filled.into_inner();
             if result
                 .as_ref()
@@ -151,7 +146,7 @@ impl Queue<'_> {
             let offset = at + (done - start) as u64;
             let part = Part::new(buffer, done..);
             let write = WriteAt::new(self.pair.target.clone(), part, offset);
-            let (result, part) = worker.write_data(write).await;
+            let (result, part) = io.write_data(write).await;
             buffer = part.into_inner();
             match result {
                 // A full device returns ENOSPC; a write of 0 bytes must not be retried forever.

@@ -1,19 +1,19 @@
 //! Copies a regular file: opens the source, creates the destination, copies data and attributes,
 //! and gives the copy its name.
 
-use crate::attributes::{
-    self, AttributeCopy, AttributeNames, CurrentAttributes, Failures, FileRef,
-};
+use crate::attribute_names::AttributeNames;
+use crate::attributes::{self, AttributeCopy, CurrentAttributes, Failures, FileRef};
 use crate::conflict::{self, Resolution};
 use crate::data::{self, CopyError, OpenPair};
-use crate::directory::{Entry, Handle};
-use crate::entry::Copied;
+use crate::directory::Entry;
+use crate::handles::Handle;
 use crate::identity::identity;
+use crate::io::Io;
 use crate::options::Options;
-use crate::outcome::{Done, Failure};
+use crate::outcome::{Copied, Done, Failure};
+use crate::session::Session;
 use crate::storage_class::StorageClass;
 use crate::verify::CopiedData;
-use crate::worker::Worker;
 use crate::{new_file_mode, resume, temporary, verify};
 use laio::Errno;
 use laio::ops::{Close, Fsync, Open, StatFile, StatPath, Truncate, Unlink};
@@ -63,12 +63,13 @@ struct Creation {
 /// Opens the source and checks that it is the examined file, or a regular file if none was
 /// examined.
 pub(crate) async fn open_source(
-    worker: &Worker,
+    io: &Io,
+    session: &Session,
     entry: &Entry,
     expected: Option<&Metadata>,
 ) -> Result<OpenedSource, Failure> {
     let mut flags = libc::O_RDONLY | libc::O_NOCTTY;
-    if !worker.session.follows(entry.argument.is_some()) {
+    if !session.follows(entry.argument.is_some()) {
         flags |= libc::O_NOFOLLOW;
     }
     let failed = entry.source_failure("cannot open", " for reading");
@@ -76,15 +77,15 @@ pub(crate) async fn open_source(
     let opened = if waits {
         // A FIFO whose data is copied. As in GNU cp, the copy waits here for a writer, and with it
         // all files of this worker.
-        worker.call_blocking(Open::new(entry.source(), flags))
+        io.call_blocking(Open::new(entry.source(), flags))
     } else {
-        worker.open_source(entry, flags | libc::O_NONBLOCK).await.0
+        io.open_source(entry, flags | libc::O_NONBLOCK).await.0
     };
     let file = Arc::new(opened.map_err(failed)?);
     let status = StatFile::new(file.clone());
     // The inode of an open file is cached, unless a file server keeps it.
     let is_local = entry.storage_class() != StorageClass::Unknown;
-    let status = worker.maybe_inline(status, is_local).await;
+    let status = io.maybe_inline(status, is_local).await;
     let status = status.map_err(entry.source_failure("cannot fstat", ""))?;
     let is_expected = match expected {
         Some(expected) => identity(expected) == identity(&status),
@@ -101,40 +102,43 @@ pub(crate) async fn open_source(
 
 /// Copies an opened file.
 pub(crate) async fn copy(
-    worker: &Worker,
+    io: &Io,
+    session: &Session,
     entry: &Entry,
     source: OpenedSource,
     resolution: &Resolution,
 ) -> Result<Copied, Failure> {
     let origin = FileRef::Open(source.file);
-    let names = attributes::list_names(worker, &origin);
+    let names = attributes::list_names(io, session, &origin);
     let names = names.map_err(entry.source_failure("cannot list attributes of", ""))?;
     let FileRef::Open(file) = &origin else {
         unreachable!("just made");
     };
-    let target = match (resolution, worker.options().atomic) {
+    let target = match (resolution, session.options.atomic) {
         (Resolution::Existing(existing), false) => {
-            open_existing(worker, entry, &source.status, &names, existing).await?
+            open_existing(io, session, entry, &source.status, &names, existing).await?
         }
         (Resolution::Existing(existing), true) => {
-            let mut target = create(worker, entry, &source.status, &names, true).await?;
+            let mut target = create(io, session, entry, &source.status, &names, true).await?;
             target.replaces = Some(**existing);
             target
         }
-        (_, atomic) => create(worker, entry, &source.status, &names, atomic).await?,
+        (_, atomic) => create(io, session, entry, &source.status, &names, atomic).await?,
     };
     // The guard also removes the file if this future is dropped.
     let mut target = IncompleteTarget {
-        worker,
+        io,
+        session,
         entry,
         target: Some(target),
     };
-    let copied = copy_data(worker, entry, file, &source.status, target.get()).await?;
-    verify::report_if_source_changed(worker, entry, file, &source.status).await;
-    let mut failures = Failures::new(worker);
+    let copied = copy_data(io, session, entry, file, &source.status, target.get()).await?;
+    verify::report_if_source_changed(io, session, entry, file, &source.status).await;
+    let mut failures = Failures::new(session);
     let open_target = target.get();
     set_attributes(
-        worker,
+        io,
+        session,
         entry,
         &source.status,
         open_target,
@@ -142,7 +146,7 @@ pub(crate) async fn copy(
         &mut failures,
     )
     .await;
-    let synced = sync(worker, entry, &open_target.file).await;
+    let synced = sync(io, session, entry, &open_target.file).await;
     if synced.is_err() {
         open_target.not_resumable.set(true);
         failures.add(synced);
@@ -152,12 +156,12 @@ pub(crate) async fn copy(
     let Some(open_target) = target.target.take() else {
         unreachable!("taken only here");
     };
-    publish(worker, entry, open_target, &mut failures).await?;
+    publish(io, entry, open_target, &mut failures).await?;
     if let FileRef::Open(file) = origin
         && let Some(file) = Arc::into_inner(file)
     {
         // The source was only read, so `close` reports nothing of interest.
-        let _ = worker.call_backend(Close::new(file)).await;
+        let _ = io.call_backend(Close::new(file)).await;
     }
     failures.result().map_err(Failure::attributes_only)?;
     Ok(copied)
@@ -165,7 +169,7 @@ pub(crate) async fn copy(
 
 /// Closes a complete file and renames it to its final name.
 async fn publish(
-    worker: &Worker,
+    io: &Io,
     entry: &Entry,
     target: OpenTarget,
     failures: &mut Failures<'_>,
@@ -178,18 +182,18 @@ async fn publish(
         ..
     } = target;
     let closed = match Arc::into_inner(file) {
-        Some(file) => worker.call_target(Close::new(file)).await,
+        Some(file) => io.call_target(Close::new(file)).await,
         None => Ok(()),
     };
     let closed = closed.map_err(entry.target_failure("failed to close"));
     let placed = match (closed, temporary) {
         (Err(failure), Some(name)) => {
             // The file may have lost data.
-            temporary::remove(worker, entry, &name);
+            temporary::remove(io, entry, &name);
             Err(failure)
         }
         (Ok(()), Some(name)) => {
-            temporary::rename_into_place(worker, entry, &name, replaces.is_some()).await
+            temporary::rename_into_place(io, entry, &name, replaces.is_some()).await
         }
         (closed, None) => closed,
     };
@@ -203,11 +207,11 @@ async fn publish(
 }
 
 /// Syncs the data to the device, if `--fsync` is set.
-async fn sync(worker: &Worker, entry: &Entry, file: &Handle) -> Result<(), Failure> {
-    if !worker.options().fsync {
+async fn sync(io: &Io, session: &Session, entry: &Entry, file: &Handle) -> Result<(), Failure> {
+    if !session.options.fsync {
         return Ok(());
     }
-    let synced = worker.call_backend(Fsync::new(file.clone())).await;
+    let synced = io.call_backend(Fsync::new(file.clone())).await;
     synced.map_err(entry.target_failure("cannot sync"))
 }
 
@@ -221,22 +225,23 @@ fn access_mode(options: &Options) -> i32 {
 
 /// Sets the attributes of a file whose data is complete, and renames it from its temporary name.
 pub(crate) async fn complete_temporary(
-    worker: &Worker,
+    io: &Io,
+    session: &Session,
     entry: &Entry,
     source: OpenedSource,
     temporary: &OsStr,
 ) -> Result<(), Failure> {
     let origin = FileRef::Open(source.file);
-    let names = attributes::list_names(worker, &origin);
+    let names = attributes::list_names(io, session, &origin);
     let names = names.map_err(entry.source_failure("cannot list attributes of", ""))?;
     let flags = libc::O_WRONLY | libc::O_NOFOLLOW | libc::O_NOCTTY;
-    let opened = worker
+    let opened = io
         .call_target(Open::new(entry.sibling(temporary), flags))
         .await;
     let file = Arc::new(opened.map_err(entry.target_failure("cannot open the temporary file of"))?);
-    let status = worker.call_target(StatFile::new(file.clone())).await;
+    let status = io.call_target(StatFile::new(file.clone())).await;
     let status = status.map_err(entry.target_failure("cannot fstat"))?;
-    let existing = worker.call_target(StatPath::new(entry.target()).no_follow());
+    let existing = io.call_target(StatPath::new(entry.target()).no_follow());
     let target = OpenTarget {
         current: CurrentAttributes::of(&status, true, false),
         device: status.device(),
@@ -252,9 +257,10 @@ pub(crate) async fn complete_temporary(
         replaces: existing.await.ok(),
         file,
     };
-    let mut failures = Failures::new(worker);
+    let mut failures = Failures::new(session);
     set_attributes(
-        worker,
+        io,
+        session,
         entry,
         &source.status,
         &target,
@@ -262,25 +268,26 @@ pub(crate) async fn complete_temporary(
         &mut failures,
     )
     .await;
-    if let Err(failure) = sync(worker, entry, &target.file).await {
+    if let Err(failure) = sync(io, session, entry, &target.file).await {
         failures.add(Err(failure));
         return failures.result();
     }
-    publish(worker, entry, target, &mut failures).await?;
+    publish(io, entry, target, &mut failures).await?;
     failures.result().map_err(Failure::attributes_only)
 }
 
 /// Opens an existing destination to overwrite it.
 async fn open_existing(
-    worker: &Worker,
+    io: &Io,
+    session: &Session,
     entry: &Entry,
     source: &Metadata,
     names: &AttributeNames,
     existing: &Metadata,
 ) -> Result<OpenTarget, Failure> {
-    let options = worker.options();
+    let options = &session.options;
     // Without O_TRUNC: another process may have replaced the destination by the source.
-    let opened = worker
+    let opened = io
         .call_target(Open::new(
             entry.target(),
             access_mode(options) | libc::O_NOCTTY,
@@ -289,15 +296,15 @@ async fn open_existing(
     let file = match opened {
         Ok(file) => Arc::new(file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return create(worker, entry, source, names, false).await;
+            return create(io, session, entry, source, names, false).await;
         }
         Err(_) if options.force => {
-            conflict::remove(worker, entry).await?;
-            return create(worker, entry, source, names, false).await;
+            conflict::remove(io, session, entry).await?;
+            return create(io, session, entry, source, names, false).await;
         }
         Err(error) => return Err(entry.target_failure("cannot create regular file")(error)),
     };
-    let status = worker.call_target(StatFile::new(file.clone())).await;
+    let status = io.call_target(StatFile::new(file.clone())).await;
     let status = status.map_err(entry.target_failure("cannot fstat"))?;
     if identity(&status) == identity(source) {
         let (source, target) = (entry.quoted_source(), entry.quoted_target());
@@ -313,7 +320,7 @@ async fn open_existing(
     }
     // Truncate an empty file too, because that updates its times.
     if status.is_file() && !options.attributes_only {
-        let cut = worker.call_target(Truncate::new(file.clone(), 0)).await;
+        let cut = io.call_target(Truncate::new(file.clone(), 0)).await;
         cut.map_err(entry.target_failure("cannot truncate"))?;
     }
     Ok(OpenTarget {
@@ -335,28 +342,28 @@ pub(crate) const REGION_MODE: u32 = 0o600;
 
 /// Creates the destination, accessible by its owner only.
 async fn create(
-    worker: &Worker,
+    io: &Io,
+    session: &Session,
     entry: &Entry,
     source: &Metadata,
     names: &AttributeNames,
     atomic: bool,
 ) -> Result<OpenTarget, Failure> {
-    let process = &worker.session.process;
+    let process = &session.process;
     let mut current = CurrentAttributes::new(process, &entry.directory, None);
     // `setxattr` needs write permission.
     let extra = if names.is_empty() { 0 } else { 0o200 };
     let mode = (source.mode() & new_file_mode::OWNER_BITS) | extra;
     let open_with = async |flags: i32, name: &OsStr| {
-        let flags = flags | access_mode(worker.options()) | libc::O_NOFOLLOW | libc::O_NOCTTY;
-        worker
-            .call_target(Open::new(entry.sibling(name), flags).mode(mode))
+        let flags = flags | access_mode(&session.options) | libc::O_NOFOLLOW | libc::O_NOCTTY;
+        io.call_target(Open::new(entry.sibling(name), flags).mode(mode))
             .await
     };
     let open = async |name: &OsStr| open_with(libc::O_CREAT | libc::O_EXCL, name).await;
     let (mut start, mut lock, mut partial_status, mut through_link) = (0, None, None, false);
     let made = match atomic {
-        true if worker.options().resume && !worker.options().attributes_only => {
-            match resume::open_target(worker, entry, source, open_with).await {
+        true if session.options.resume && !session.options.attributes_only => {
+            match resume::open_target(io, session, entry, source, open_with).await {
                 Ok(resumable) => {
                     let resumable = resumable?;
                     (start, lock, partial_status) =
@@ -376,18 +383,18 @@ async fn create(
     let (file, temporary) = match made {
         Ok(made) => made,
         Err(error)
-            if worker.options().through_dangling
+            if session.options.through_dangling
                 && !atomic
                 && error.kind() == io::ErrorKind::AlreadyExists =>
         {
-            let flags = access_mode(worker.options()) | libc::O_CREAT | libc::O_NOCTTY;
-            let opened = worker.call_target(Open::new(entry.target(), flags).mode(mode));
+            let flags = access_mode(&session.options) | libc::O_CREAT | libc::O_NOCTTY;
+            let opened = io.call_target(Open::new(entry.target(), flags).mode(mode));
             let opened = opened.await;
             let opened = opened.map_err(entry.target_failure("cannot create regular file"))?;
             through_link = true;
             (Arc::new(opened), None)
         }
-        Err(error) => return Err(cannot_create(worker, entry, error).await),
+        Err(error) => return Err(cannot_create(io, session, entry, error).await),
     };
     if !current.may_have_acl {
         current.mode = Some(mode & !process.umask);
@@ -395,7 +402,7 @@ async fn create(
     let device = match &entry.directory.info {
         Some(directory) => directory.target.device(),
         None => {
-            let status = worker.call_target(StatFile::new(file.clone())).await;
+            let status = io.call_target(StatFile::new(file.clone())).await;
             let status = status.map_err(entry.target_failure("cannot fstat"))?;
             current = CurrentAttributes::of(&status, true, false);
             status.device()
@@ -406,7 +413,7 @@ async fn create(
         current = CurrentAttributes::of(&partial, true, true);
         let narrowed = partial.mode() & new_file_mode::OWNER_BITS;
         if partial.mode() & 0o7777 != narrowed {
-            let set = FileRef::Open(file.clone()).set_mode(worker, narrowed);
+            let set = FileRef::Open(file.clone()).set_mode(io, narrowed);
             set.map_err(entry.target_failure("preserving permissions for"))?;
             current.mode = Some(narrowed);
         }
@@ -425,12 +432,12 @@ async fn create(
     })
 }
 
-async fn cannot_create(worker: &Worker, entry: &Entry, error: io::Error) -> Failure {
+async fn cannot_create(io: &Io, session: &Session, entry: &Entry, error: io::Error) -> Failure {
     if error.kind() == io::ErrorKind::AlreadyExists {
-        let status = worker
+        let status = io
             .call_target(StatPath::new(entry.target()).no_follow())
             .await;
-        let is_just_created = |link: &Metadata| conflict::is_just_created_link(worker, link);
+        let is_just_created = |link: &Metadata| conflict::is_just_created_link(session, link);
         if entry.argument.is_some() && status.as_ref().is_ok_and(is_just_created) {
             return conflict::just_created_link_failure(entry);
         }
@@ -450,18 +457,20 @@ async fn cannot_create(worker: &Worker, entry: &Entry, error: io::Error) -> Fail
 
 /// Copies and verifies the data.
 async fn copy_data(
-    worker: &Worker,
+    io: &Io,
+    session: &Session,
     entry: &Entry,
     source: &Handle,
     status: &Metadata,
     target: &OpenTarget,
 ) -> Result<Copied, Failure> {
-    if worker.options().attributes_only {
+    if session.options.attributes_only {
         return Ok(Copied::without_data(Done::Created));
     }
-    let hashing = worker.options().hashes_on_the_way();
+    let hashing = session.options.hashes_on_the_way();
     let pair = OpenPair {
-        worker,
+        io,
+        session,
         source,
         status,
         target: &target.file,
@@ -482,7 +491,8 @@ async fn copy_data(
         copy_failure(entry, error)
     })?;
     let copied_data = CopiedData {
-        worker,
+        io,
+        session,
         entry,
         source,
         status,
@@ -519,14 +529,15 @@ pub(crate) fn copy_failure(entry: &Entry, error: CopyError) -> Failure {
 
 /// Sets the attributes of a file whose data is complete.
 async fn set_attributes(
-    worker: &Worker,
+    io: &Io,
+    session: &Session,
     entry: &Entry,
     source: &Metadata,
     target: &OpenTarget,
     (names, origin): (&AttributeNames, &FileRef),
     failures: &mut Failures<'_>,
 ) {
-    let preserve = worker.options().preserve;
+    let preserve = session.options.preserve;
     let object = FileRef::Open(target.file.clone());
     let attribute_copy = AttributeCopy {
         source,
@@ -536,62 +547,64 @@ async fn set_attributes(
         current: target.current,
         is_link: false,
     };
-    let is_owned = attributes::set(worker, &attribute_copy, failures);
+    let is_owned = attributes::set(io, session, &attribute_copy, failures);
     if let Some(existing) = &target.replaces
         && !preserve.ownership
     {
         // If this fails, the file belongs to the process's user.
-        let _ = object.set_owner(worker, Some(existing.user()), Some(existing.group()));
+        let _ = object.set_owner(io, Some(existing.user()), Some(existing.group()));
     }
     if let Some(creation) = target.creation
         && !preserve.mode
         && is_owned
     {
-        let mode = final_mode(worker, entry, source, target, creation).await;
+        let mode = final_mode(io, session, entry, source, target, creation).await;
         let current = target.current;
         let may_differ = current.is_old || (current.may_have_acl && preserve.default_mode);
         if may_differ || current.mode != Some(mode) {
             let modes = (creation.mode, mode);
-            failures.add(new_file_mode::set_final(worker, entry, &object, modes));
+            failures.add(new_file_mode::set_final(io, session, entry, &object, modes));
         }
     }
-    verify::file_attributes(worker, entry, source, (names, origin), &object).await;
+    verify::file_attributes(io, session, entry, source, (names, origin), &object).await;
 }
 
 /// The final mode when `--preserve=mode` is not set: that of the replaced file, or the source's
 /// permissions after umask or default ACL.
 async fn final_mode(
-    worker: &Worker,
+    io: &Io,
+    session: &Session,
     entry: &Entry,
     source: &Metadata,
     target: &OpenTarget,
     creation: Creation,
 ) -> u32 {
-    let preserve = worker.options().preserve;
+    let preserve = session.options.preserve;
     if let Some(existing) = &target.replaces {
         return existing.mode() & 0o7777;
     }
     if preserve.default_mode {
-        return 0o666 & !worker.session.process.umask;
+        return 0o666 & !session.process.umask;
     }
     let bits = source.mode() & 0o777;
     if creation.through_link {
-        return new_file_mode::final_mode_through_link(worker, &target.file, bits).await;
+        return new_file_mode::final_mode_through_link(io, session, &target.file, bits).await;
     }
     // If GNU cp created the file with fewer permissions (ownership preserved), it calls
     // `chmod(mode & ~umask)` at the end, so a default ACL has no say.
-    let by_umask = bits & !worker.session.process.umask;
+    let by_umask = bits & !session.process.umask;
     if preserve.ownership && (by_umask & 0o077 | (creation.mode & !bits)) != 0 {
         return by_umask;
     }
-    new_file_mode::final_mode(worker, entry, bits, 0).await
+    new_file_mode::final_mode(io, session, entry, bits, 0).await
 }
 
 /// A destination whose data is not complete; emptied before the file is published. Dropping it
 /// removes a file that this copy created, so that no incomplete file looks complete. If the copy is
 /// interrupted, `--resume` keeps a partial file that the next run can continue.
 struct IncompleteTarget<'a> {
-    worker: &'a Worker,
+    io: &'a Io,
+    session: &'a Session,
     entry: &'a Entry,
     target: Option<OpenTarget>,
 }
@@ -615,30 +628,27 @@ impl IncompleteTarget<'_> {
 impl Drop for IncompleteTarget<'_> {
     fn drop(&mut self) {
         let Some(target) = &self.target else { return };
-        let (worker, entry) = (self.worker, self.entry);
+        let (io, session, entry) = (self.io, self.session, self.entry);
         if target.creation.is_none() {
             return;
         }
         if let Some(name) = &target.temporary {
             let kept = target.lock.is_some() && !target.not_resumable.get();
-            if kept && worker.session.stop.is_requested() {
+            if kept && session.stop.is_requested() {
                 // The next run continues the file.
                 return;
             }
-            return temporary::remove(worker, entry, name);
+            return temporary::remove(io, entry, name);
         }
-        let ours = worker.call_blocking(StatFile::new(target.file.clone()));
-        let existing = worker.call_blocking(StatPath::new(entry.target()).no_follow());
+        let ours = io.call_blocking(StatFile::new(target.file.clone()));
+        let existing = io.call_blocking(StatPath::new(entry.target()).no_follow());
         // Only if the name still refers to this file.
         if let (Ok(ours), Ok(existing)) = (ours, existing)
             && identity(&ours) == identity(&existing)
-            && worker.call_blocking(Unlink::new(entry.target())).is_ok()
+            && io.call_blocking(Unlink::new(entry.target())).is_ok()
         {
             let name = entry.quoted_target();
-            worker
-                .session
-                .console
-                .warn(format!("removed incomplete {name}"));
+            session.console.warn(format!("removed incomplete {name}"));
         }
     }
 }

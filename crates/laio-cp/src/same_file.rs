@@ -2,8 +2,9 @@
 
 use crate::directory::Entry;
 use crate::identity::identity;
+use crate::io::Io;
 use crate::options::{Backup, Make};
-use crate::worker::Worker;
+use crate::session::Session;
 use laio::ops::{Name, StatPath};
 use laio_rt::fs::Metadata;
 use std::ffi::OsStr;
@@ -23,20 +24,21 @@ pub(crate) enum SameFile {
 /// Compares the source with the destination. Both statuses were read with or without following
 /// symbolic links, as the options say.
 pub(crate) async fn check(
-    worker: &Worker,
+    io: &Io,
+    session: &Session,
     entry: &Entry,
     source: &Metadata,
     existing: &Metadata,
 ) -> SameFile {
-    let options = worker.options();
+    let options = &session.options;
     let same = identity(source) == identity(existing);
     if same && options.make == Make::HardLinks {
         return SameFile::NothingToDo;
     }
-    let never = !worker.session.follows(entry.argument.is_some());
+    let never = !session.follows(entry.argument.is_some());
     let (source_link, target_link) = if never {
         if source.is_symlink() && existing.is_symlink() {
-            if same_name(worker, entry).await {
+            if same_name(io, entry).await {
                 return SameFile::Refuse;
             }
             return match options.backup {
@@ -49,10 +51,10 @@ pub(crate) async fn check(
         if !same {
             return SameFile::Proceed;
         }
-        let source = worker
+        let source = io
             .call_backend(StatPath::new(entry.source()).no_follow())
             .await;
-        let target = worker
+        let target = io
             .call_target(StatPath::new(entry.target()).no_follow())
             .await;
         let (Ok(source), Ok(target)) = (source, target) else {
@@ -66,7 +68,7 @@ pub(crate) async fn check(
     let same_link = identity(&source_link) == identity(&target_link);
     if options.backup != Backup::None {
         let refused = if same_link {
-            same_name(worker, entry).await
+            same_name(io, entry).await
         } else {
             // The backup would rename the file that the source link points to.
             !never && source_link.is_symlink() && !target_link.is_symlink()
@@ -81,7 +83,7 @@ pub(crate) async fn check(
         if target_link.is_symlink() {
             return SameFile::Proceed;
         }
-        if same_link && target_link.links() > 1 && !same_name(worker, entry).await {
+        if same_link && target_link.links() > 1 && !same_name(io, entry).await {
             return SameFile::Proceed;
         }
     }
@@ -97,32 +99,33 @@ pub(crate) async fn check(
         return SameFile::Proceed;
     }
     if never {
-        return check_referents(worker, entry, &source_link, &target_link).await;
+        return check_referents(io, session, entry, &source_link, &target_link).await;
     }
     SameFile::Refuse
 }
 
 /// Compares the targets of two files of which one is a symbolic link that is not followed.
 async fn check_referents(
-    worker: &Worker,
+    io: &Io,
+    session: &Session,
     entry: &Entry,
     source: &Metadata,
     target: &Metadata,
 ) -> SameFile {
     let source = match source.is_symlink() {
-        true => worker.call_backend(StatPath::new(entry.source())).await,
+        true => io.call_backend(StatPath::new(entry.source())).await,
         false => Ok(*source),
     };
     let target_is_link = target.is_symlink();
     let target = match target_is_link {
-        true => worker.call_target(StatPath::new(entry.target())).await,
+        true => io.call_target(StatPath::new(entry.target())).await,
         false => Ok(*target),
     };
     match (source, target) {
         (Ok(source), Ok(target)) if identity(&source) == identity(&target) => {}
         _ => return SameFile::Proceed,
     }
-    match worker.options().make {
+    match session.options.make {
         Make::HardLinks if target_is_link => SameFile::Proceed,
         Make::HardLinks => SameFile::NothingToDo,
         _ => SameFile::Refuse,
@@ -130,7 +133,7 @@ async fn check_referents(
 }
 
 /// Whether both paths name the same entry of the same directory.
-async fn same_name(worker: &Worker, entry: &Entry) -> bool {
+async fn same_name(io: &Io, entry: &Entry) -> bool {
     let (source, target) = (entry.source_path(), entry.target_path());
     let (above_source, source_name) = split(&source);
     let (above_target, target_name) = split(&target);
@@ -141,8 +144,8 @@ async fn same_name(worker: &Worker, entry: &Entry) -> bool {
     let (Ok(above_source), Ok(above_target)) = (stat(above_source), stat(above_target)) else {
         return false;
     };
-    let source = worker.call_backend(above_source).await;
-    let target = worker.call_target(above_target).await;
+    let source = io.call_backend(above_source).await;
+    let target = io.call_target(above_target).await;
     matches!((source, target), (Ok(source), Ok(target)) if identity(&source) == identity(&target))
 }
 

@@ -3,7 +3,7 @@
 use crate::arguments::SeenTargets;
 use crate::console::Console;
 use crate::created::CreatedFiles;
-use crate::descriptors::Descriptors;
+use crate::handles::Descriptors;
 use crate::links::Links;
 use crate::options::{Follow, Options};
 use crate::outcome::{Failure, Tally, count};

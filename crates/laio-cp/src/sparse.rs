@@ -1,8 +1,8 @@
 //! Copies files with holes.
 
-use crate::data::{CopyError, DebugDetail, OpenPair, copy_range, has_holes, preallocate};
+use crate::data::{CopyError, OpenPair, copy_range, has_holes, preallocate};
 use crate::options::Sparse;
-use crate::outcome::Done;
+use crate::outcome::{DebugDetail, Done};
 use laio::Errno;
 use laio::ops::{Limit, Part, ReadAt, Seek, StatFile, Truncate, Whence, WriteAt};
 use std::io;
@@ -16,7 +16,7 @@ pub(crate) async fn copy(
     detail: &mut DebugDetail,
 ) -> Result<(Done, u64), CopyError> {
     let size = pair.status.size();
-    let zeros = pair.worker.options().sparse == Sparse::Always;
+    let zeros = pair.session.options.sparse == Sparse::Always;
     if size == 0 {
         if zeros {
             (detail.sparse, detail.offload) = ("zeros", "avoided");
@@ -30,7 +30,7 @@ pub(crate) async fn copy(
         return set_length(pair, moved.done, moved.bytes, moved.at).await;
     }
     let now = pair
-        .worker
+        .io
         .call_backend(StatFile::new(pair.source.clone()))
         .await;
     let now = now.map_err(CopyError::Read)?.size();
@@ -63,7 +63,7 @@ async fn copy_extents(
     size: u64,
     detail: &mut DebugDetail,
 ) -> Result<CopiedExtents, CopyError> {
-    let zeros = pair.worker.options().sparse == Sparse::Always;
+    let zeros = pair.session.options.sparse == Sparse::Always;
     if zeros && !has_holes(pair.status) {
         detail.sparse = "zeros";
         let (done, bytes) = copy_extent(pair, start, size, zeros, detail).await?;
@@ -131,7 +131,7 @@ async fn copy_extents(
 }
 
 async fn seek(pair: &OpenPair<'_>, whence: Whence) -> io::Result<u64> {
-    pair.worker
+    pair.io
         .call_backend(Seek::new(pair.source.clone(), whence))
         .await
 }
@@ -161,7 +161,7 @@ async fn set_length(
     length: u64,
 ) -> Result<(Done, u64), CopyError> {
     let set = pair
-        .worker
+        .io
         .call_target(Truncate::new(pair.target.clone(), length))
         .await;
     set.map_err(CopyError::Extend)?;
@@ -171,8 +171,8 @@ async fn set_length(
 
 /// Copies the blocks that are not zero. Returns the number of bytes read.
 async fn copy_nonzero(pair: &OpenPair<'_>, start: u64, end: u64) -> Result<u64, CopyError> {
-    let worker = pair.worker;
-    let mut buffer = worker.take_buffer();
+    let io = pair.io;
+    let mut buffer = io.take_buffer();
     let mut at = start;
     while at < end {
         pair.check_stop()?;
@@ -181,7 +181,7 @@ async fn copy_nonzero(pair: &OpenPair<'_>, start: u64, end: u64) -> Result<u64, 
             .min(buffer.capacity() as u64)
             .min(pair.piece_size() as u64) as usize;
         let read = ReadAt::new(pair.source.clone(), Limit::new(buffer, count), at);
-        let (result, filled) = worker.call_backend(read).await;
+        let (result, filled) = io.call_backend(read).await;
         buffer = filled.into_inner();
         let count = result.map_err(CopyError::Read)?;
         if count == 0 {
@@ -193,7 +193,7 @@ async fn copy_nonzero(pair: &OpenPair<'_>, start: u64, end: u64) -> Result<u64, 
             while done < to {
                 let part = Part::new(buffer, done..to);
                 let write = WriteAt::new(pair.target.clone(), part, at + done as u64);
-                let (result, part) = worker.call_target(write).await;
+                let (result, part) = io.call_target(write).await;
                 buffer = part.into_inner();
                 match result.map_err(CopyError::Write)? {
                     0 => return Err(CopyError::Write(Errno::NOSPC.into())),
@@ -204,7 +204,7 @@ async fn copy_nonzero(pair: &OpenPair<'_>, start: u64, end: u64) -> Result<u64, 
         at += count as u64;
         pair.count_and_throttle(count).await;
     }
-    worker.recycle_buffer(buffer);
+    io.recycle_buffer(buffer);
     Ok(at - start)
 }
 

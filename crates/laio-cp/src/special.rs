@@ -1,48 +1,48 @@
 //! Copies symbolic links, FIFOs, sockets and devices.
 
-use crate::attributes::{
-    self, AttributeCopy, AttributeNames, CurrentAttributes, Failures, FileRef,
-};
+use crate::attribute_names::AttributeNames;
+use crate::attributes::{self, AttributeCopy, CurrentAttributes, Failures, FileRef};
 use crate::conflict::Resolution;
 use crate::directory::Entry;
-use crate::entry::Copied;
+use crate::io::Io;
 use crate::link;
 use crate::new_file_mode;
-use crate::outcome::{Done, Failure};
-use crate::worker::Worker;
+use crate::outcome::{Copied, Done, Failure};
+use crate::session::Session;
 use laio::ops::{MakeNode, Node, ReadLink, StatPath};
 use laio_rt::fs::{FileType, Metadata};
 
 /// Creates a symbolic link with the same target.
 pub(crate) async fn symlink(
-    worker: &Worker,
+    io: &Io,
+    session: &Session,
     entry: &Entry,
     status: &Metadata,
     resolution: &Resolution,
 ) -> Result<Copied, Failure> {
     // A short target is stored in the inode, which the `stat` before has cached.
-    let text = worker
+    let text = io
         .maybe_inline(ReadLink::new(entry.source()), status.blocks() == 0)
         .await;
     let text = text.map_err(entry.source_failure("cannot read symbolic link", ""))?;
-    let replaces = worker.options().force && matches!(resolution, Resolution::Existing(_));
+    let replaces = session.options.force && matches!(resolution, Resolution::Existing(_));
     let failed = entry.target_failure("cannot create symbolic link");
-    link::make_symlink(worker, entry, text.as_os_str(), replaces, failed).await?;
-    if worker.session.seen_targets.has_duplicates() {
+    link::make_symlink(io, entry, text.as_os_str(), replaces, failed).await?;
+    if session.seen_targets.has_duplicates() {
         // Record the link, so that another argument is not written through it.
-        let made = worker.call_blocking(StatPath::new(entry.target()).no_follow());
-        made.iter()
-            .for_each(|made| worker.session.created.insert(made));
+        let made = io.call_blocking(StatPath::new(entry.target()).no_follow());
+        made.iter().for_each(|made| session.created.insert(made));
     }
-    let mut failures = Failures::new(worker);
-    set_attributes(worker, entry, status, true, &mut failures);
+    let mut failures = Failures::new(session);
+    set_attributes(io, session, entry, status, true, &mut failures);
     failures.result().map_err(Failure::attributes_only)?;
     Ok(Copied::without_data(Done::Created))
 }
 
 /// Creates a file of the same type.
 pub(crate) async fn node(
-    worker: &Worker,
+    io: &Io,
+    session: &Session,
     entry: &Entry,
     status: &Metadata,
     resolution: &Resolution,
@@ -60,29 +60,29 @@ pub(crate) async fn node(
     if matches!(resolution, Resolution::Existing(_)) {
         return Err(entry.target_failure(what)(laio::Errno::EXIST.into()));
     }
-    let preserve = worker.options().preserve;
+    let preserve = session.options.preserve;
     let bits = status.mode() & 0o7777;
-    let umask = worker.session.process.umask;
+    let umask = session.process.umask;
     let mode = bits & new_file_mode::OWNER_BITS;
-    let made = worker
+    let made = io
         .call_target(MakeNode::new(entry.target(), node, mode))
         .await;
     made.map_err(entry.target_failure(what))?;
-    let mut failures = Failures::new(worker);
-    let is_owned = set_attributes(worker, entry, status, false, &mut failures);
+    let mut failures = Failures::new(session);
+    let is_owned = set_attributes(io, session, entry, status, false, &mut failures);
     let final_mode = match preserve.default_mode {
         true if status.file_type() == FileType::Socket => Some(0o777 & !umask),
         true => Some(0o666 & !umask),
         false if preserve.mode || bits == mode => None,
         false => {
             let added = if preserve.ownership { 0o077 } else { 0 };
-            Some(new_file_mode::final_mode(worker, entry, bits, added).await)
+            Some(new_file_mode::final_mode(io, session, entry, bits, added).await)
         }
     };
     if let (true, Some(final_mode)) = (is_owned, final_mode) {
         let target = FileRef::Named(entry.target());
         let modes = (mode, final_mode);
-        failures.add(new_file_mode::set_final(worker, entry, &target, modes));
+        failures.add(new_file_mode::set_final(io, session, entry, &target, modes));
     }
     failures.result().map_err(Failure::attributes_only)?;
     Ok(Copied::without_data(Done::Created))
@@ -90,14 +90,15 @@ pub(crate) async fn node(
 
 /// Sets the attributes. Returns whether the owner is right, so that the file may get permissions.
 fn set_attributes(
-    worker: &Worker,
+    io: &Io,
+    session: &Session,
     entry: &Entry,
     status: &Metadata,
     is_link: bool,
     failures: &mut Failures<'_>,
 ) -> bool {
     let source = FileRef::Named(entry.source());
-    let names = match attributes::list_names(worker, &source) {
+    let names = match attributes::list_names(io, session, &source) {
         Ok(names) => names,
         Err(error) => {
             let failed = entry.source_failure("cannot list attributes of", "");
@@ -106,9 +107,10 @@ fn set_attributes(
         }
     };
     let target = FileRef::Named(entry.target());
-    let current = CurrentAttributes::new(&worker.session.process, &entry.directory, None);
+    let current = CurrentAttributes::new(&session.process, &entry.directory, None);
     attributes::set(
-        worker,
+        io,
+        session,
         &AttributeCopy {
             source: status,
             target: &target,

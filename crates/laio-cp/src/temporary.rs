@@ -1,8 +1,8 @@
 //! Temporary names of files that are not complete.
 
 use crate::directory::Entry;
+use crate::io::Io;
 use crate::outcome::Failure;
-use crate::worker::Worker;
 use laio::Errno;
 use laio::ops::{Rename, Unlink};
 use std::ffi::{OsStr, OsString};
@@ -46,29 +46,29 @@ pub(crate) async fn create<T>(
 
 /// Renames a file to its final name. An existing file is replaced only if `replaces` is set.
 pub(crate) async fn rename_into_place(
-    worker: &Worker,
+    io: &Io,
     entry: &Entry,
     name: &OsStr,
     replaces: bool,
 ) -> Result<(), Failure> {
     let rename = |flags| Rename::new(entry.sibling(name), entry.target()).flags(flags);
     let mut result = match replaces {
-        true => worker.call_target(rename(0)).await,
-        false => worker.call_target(rename(libc::RENAME_NOREPLACE)).await,
+        true => io.call_target(rename(0)).await,
+        false => io.call_target(rename(libc::RENAME_NOREPLACE)).await,
     };
     let cannot = |error: &io::Error| error.raw_os_error() == Some(Errno::INVAL.raw());
     if !replaces && result.as_ref().is_err_and(cannot) {
         // The file system does not support RENAME_NOREPLACE.
-        result = worker.call_target(rename(0)).await;
+        result = io.call_target(rename(0)).await;
     }
     result.map_err(|error| {
-        remove(worker, entry, name);
+        remove(io, entry, name);
         entry.target_failure("cannot rename the temporary file to")(error)
     })
 }
 
 /// Removes a file that does not get its final name.
-pub(crate) fn remove(worker: &Worker, entry: &Entry, name: &OsStr) {
+pub(crate) fn remove(io: &Io, entry: &Entry, name: &OsStr) {
     // On failure the file stays; its name shows that it is incomplete.
-    let _ = worker.call_blocking(Unlink::new(entry.sibling(name)));
+    let _ = io.call_blocking(Unlink::new(entry.sibling(name)));
 }

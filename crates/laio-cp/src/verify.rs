@@ -6,28 +6,29 @@
 //! read again from the source.
 
 mod attributes;
-mod digest;
 mod manifest;
 mod reading;
 
 pub(crate) use attributes::{
     directory_attributes, file_attributes, is_coarser, links_match, verify_special,
 };
-pub use digest::Digest;
-pub(crate) use digest::Hashing;
 pub(crate) use manifest::Manifest;
 pub(crate) use reading::{digest_of, read_back};
 
-use crate::directory::{Entry, Handle};
+use crate::digest::{Digest, Hashing};
+use crate::directory::Entry;
+use crate::handles::Handle;
+use crate::io::Io;
 use crate::options::{Method, Options};
 use crate::outcome::{Done, Failure, count};
-use crate::worker::Worker;
+use crate::session::Session;
 use laio::ops::StatFile;
 use laio_rt::fs::Metadata;
 
 /// A file whose data has been copied.
 pub(crate) struct CopiedData<'a> {
-    pub(crate) worker: &'a Worker,
+    pub(crate) io: &'a Io,
+    pub(crate) session: &'a Session,
     pub(crate) entry: &'a Entry,
     pub(crate) source: &'a Handle,
     /// The source's status when it was opened.
@@ -43,8 +44,10 @@ pub(crate) struct CopiedData<'a> {
 /// Returns the digest of the copied data, if one is wanted. With `--verify`, compares it with the
 /// data read back.
 pub(crate) async fn verify_data(copied: CopiedData<'_>) -> Result<Option<Digest>, Failure> {
-    let CopiedData { worker, entry, .. } = copied;
-    if !worker.options().hashes() {
+    let CopiedData {
+        io, session, entry, ..
+    } = copied;
+    if !session.options.hashes() {
         return Ok(None);
     }
     let bypassed_memory = matches!(copied.done, Done::Reflink | Done::CopyRange);
@@ -52,54 +55,53 @@ pub(crate) async fn verify_data(copied: CopiedData<'_>) -> Result<Option<Digest>
         Some(hashing) if !bypassed_memory => hashing.finish(),
         _ => {
             let failed = format!("error reading {}", entry.quoted_source());
-            digest_of(worker, copied.source, failed).await?.0
+            digest_of(io, session, copied.source, failed).await?.0
         }
     };
-    if !worker.options().verify {
+    if !session.options.verify {
         return Ok(Some(digest));
     }
     let name = entry.quoted_target();
-    if !copied.is_regular && !is_file(worker, copied.target).await {
+    if !copied.is_regular && !is_file(io, copied.target).await {
         return Err(Failure::from_message(format!(
             "cannot verify {name}: it is not a regular file, so it cannot be read back"
         )));
     }
-    let (existing, length) = read_back(worker, copied.target, name.clone()).await?;
+    let (existing, length) = read_back(io, session, copied.target, name.clone()).await?;
     if existing != digest {
-        if bypassed_memory && has_changed(worker, copied.source, copied.status).await {
+        if bypassed_memory && has_changed(io, copied.source, copied.status).await {
             // The source was read twice and changed between, so the copied version is unknown.
             return Err(source_changed_failure(entry));
         }
-        count(&worker.counters().unverified);
+        count(&io.counters().unverified);
         let source = entry.quoted_source();
         return Err(Failure::from_message(format!(
             "{name} differs from {source}: {length} bytes read back have the SHA-256 {existing}, not {digest}"
         )));
     }
-    count(&worker.counters().verified);
+    count(&io.counters().verified);
     Ok(Some(digest))
 }
 
-async fn is_file(worker: &Worker, file: &Handle) -> bool {
-    let status = worker.call_target(StatFile::new(file.clone())).await;
+async fn is_file(io: &Io, file: &Handle) -> bool {
+    let status = io.call_target(StatFile::new(file.clone())).await;
     status.is_ok_and(|status| status.is_file())
 }
 
 /// Reports a source that was modified while it was copied: the copy may mix two versions. This is
 /// not an error of the destination, and the message says so.
 pub(crate) async fn report_if_source_changed(
-    worker: &Worker,
+    io: &Io,
+    session: &Session,
     entry: &Entry,
     source: &Handle,
     before: &Metadata,
 ) {
-    if !worker.options().verify {
+    if !session.options.verify {
         return;
     }
-    if has_changed(worker, source, before).await {
-        worker
-            .session
-            .report_failure(&source_changed_failure(entry));
+    if has_changed(io, source, before).await {
+        session.report_failure(&source_changed_failure(entry));
     }
 }
 
@@ -110,8 +112,8 @@ fn source_changed_failure(entry: &Entry) -> Failure {
     ))
 }
 
-async fn has_changed(worker: &Worker, source: &Handle, before: &Metadata) -> bool {
-    let now = worker.call_backend(StatFile::new(source.clone())).await;
+async fn has_changed(io: &Io, source: &Handle, before: &Metadata) -> bool {
+    let now = io.call_backend(StatFile::new(source.clone())).await;
     let state = |status: &Metadata| (status.size(), status.modified());
     before.is_file() && now.is_ok_and(|now| state(&now) != state(before))
 }

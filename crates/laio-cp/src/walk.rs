@@ -1,8 +1,10 @@
 //! Enters directories before their entries are copied, and leaves them after the last one.
 
-use crate::attributes::{self, AttributeNames, FileRef};
+use crate::attribute_names::AttributeNames;
+use crate::attributes::{self, FileRef};
 use crate::conflict::{self, Resolution};
-use crate::directory::{Directory, DirectoryInfo, Entry, Handle, Handles, Side};
+use crate::directory::{Directory, DirectoryInfo, Entry, Side};
+use crate::handles::{Handle, Handles};
 use crate::identity::identity;
 use crate::listing::Listing;
 use crate::options::Follow;
@@ -28,14 +30,14 @@ const MKDIR_BITS: u32 = 0o1777;
 /// Creates the destination of a directory, and opens both sides. Returns `None` if there is nothing
 /// to list: the directory is then finished, and no longer pending in its parent.
 pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Listing>, Failure> {
-    let held = worker.open_handles(&mut entry);
+    let held = worker.open_directories.open_entry(&worker.io, &mut entry);
     held.map_err(|error| Failure::from_error(error, lost_directory_message(&entry)))?;
-    let (session, options) = (&worker.session, worker.options());
+    let (session, options) = (&worker.session, &worker.session.options);
     let follow = session.follows(entry.argument.is_some());
     let (opened, status, inline) = open_source(worker, &entry, follow).await?;
     let resolution = match entry.directory.is_new {
         true => Resolution::Free,
-        false => conflict::examine_directory(worker, &entry, &status).await?,
+        false => conflict::examine_directory(&worker.io, &worker.session, &entry, &status).await?,
     };
     if entry
         .directory
@@ -58,7 +60,7 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
         )));
     }
     let is_new = resolution == Resolution::Free;
-    count(&worker.counters().directories);
+    count(&worker.io.counters().directories);
     let (target, info) = if options.dry_run && is_new {
         (None, None)
     } else {
@@ -109,9 +111,9 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
     let handles = Handles { source, target };
     let sides = sides(worker, &entry, &status, &handles, info.as_ref());
     let directory = Directory::child(entry.directory.clone(), sides, info, is_new, argument);
-    worker.keep_open(&directory, handles);
+    worker.open_directories.keep_open(&directory, handles);
     if let Some(planner) = planner {
-        planner.enter(&directory, &entry);
+        planner.enter(&directory);
     }
     if lists {
         return Ok(Some(Listing::new(directory, inline)));
@@ -137,6 +139,7 @@ pub(crate) async fn enter_parents(worker: &Worker, entry: &Entry) -> Result<Entr
     let existing = StatPath::new(entry.path_in_target(above));
     // Then none of them gets attributes.
     let all_parents_existed = worker
+        .io
         .call_target(existing)
         .await
         .is_ok_and(|existing| existing.is_dir());
@@ -194,7 +197,7 @@ async fn enter_parent(
     part: &Entry,
     all_parents_existed: bool,
 ) -> Result<(Arc<Directory>, Handles), Failure> {
-    let options = worker.options();
+    let options = &worker.session.options;
     let (opened, status, _) = open_source(worker, part, true).await?;
     // A parent that cannot be read is still usable: O_PATH needs no permission on the directory
     // itself.
@@ -202,11 +205,11 @@ async fn enter_parent(
         Ok(handle) => handle.clone(),
         Err(_) => {
             let open = Open::new(part.source(), libc::O_PATH | libc::O_DIRECTORY);
-            let opened = worker.call_backend(open).await;
+            let opened = worker.io.call_backend(open).await;
             Arc::new(opened.map_err(part.source_failure("cannot access", ""))?)
         }
     };
-    let resolution = conflict::examine_parent(worker, part).await?;
+    let resolution = conflict::examine_parent(&worker.io, &worker.session, part).await?;
     let mut is_new = resolution == Resolution::Free;
     if is_new && options.verbose {
         let (from, to) = (part.source_path(), part.target_path());
@@ -261,9 +264,11 @@ async fn enter_parent(
         },
     );
     let directory = Directory::child(part.directory.clone(), sides, info, is_new, None);
-    worker.keep_open(&directory, handles.clone());
+    worker
+        .open_directories
+        .keep_open(&directory, handles.clone());
     if let Some(planner) = worker.session.phase.planner() {
-        planner.enter(&directory, part);
+        planner.enter(&directory);
     }
     Ok((directory, handles))
 }
@@ -284,7 +289,7 @@ fn sides(
     let target = Side {
         name: entry.new_name().to_owned(),
         identity: info.map(|info| identity(&info.target)),
-        follows: worker.options().keep_directory_symlink,
+        follows: worker.session.options.keep_directory_symlink,
     };
     (source, target)
 }
@@ -306,11 +311,11 @@ pub(crate) async fn open_source(
     if !follow {
         flags |= libc::O_NOFOLLOW;
     }
-    let (opened, inline) = worker.open_source(entry, flags).await;
+    let (opened, inline) = worker.io.open_source(entry, flags).await;
     match opened {
         Ok(opened) => {
             let handle = Arc::new(opened);
-            let status = worker.call_backend(StatFile::new(handle.clone())).await;
+            let status = worker.io.call_backend(StatFile::new(handle.clone())).await;
             let status = status.map_err(entry.source_failure("cannot stat", ""))?;
             Ok((Ok(handle), status, inline))
         }
@@ -319,7 +324,7 @@ pub(crate) async fn open_source(
             if !follow {
                 stat = stat.no_follow();
             }
-            let status = worker.call_backend(stat).await;
+            let status = worker.io.call_backend(stat).await;
             let status = status.map_err(entry.source_failure("cannot stat", ""))?;
             if !status.is_dir() {
                 let name = entry.quoted_source();
@@ -340,7 +345,7 @@ fn report_self_copy(worker: &Worker, entry: &Entry) -> Result<(), Failure> {
         .as_ref()
         .or(entry.directory.argument.as_ref());
     if argument.is_some_and(|argument| argument.reported_self_copy.swap(true, Ordering::Relaxed)) {
-        count(&worker.counters().failures);
+        count(&worker.io.counters().failures);
         worker.end_entry(&entry.directory);
         return Ok(());
     }
@@ -370,7 +375,7 @@ async fn make_target(
     source: Metadata,
     TargetState { is_new, is_parent }: TargetState,
 ) -> Result<(Handle, DirectoryInfo), Failure> {
-    let options = worker.options();
+    let options = &worker.session.options;
     let bits = source.mode() & 0o7777;
     let preserve = options.preserve;
     // The permissions that GNU cp leaves out at creation and adds at the end.
@@ -392,7 +397,10 @@ async fn make_target(
         };
     if is_new {
         let mode = (bits & !omitted & MKDIR_BITS) | NEEDED;
-        let made = worker.call_target(Mkdir::new(entry.target(), mode)).await;
+        let made = worker
+            .io
+            .call_target(Mkdir::new(entry.target(), mode))
+            .await;
         made.map_err(entry.target_failure("cannot create directory"))?;
     }
     let mut flags = libc::O_RDONLY | libc::O_DIRECTORY;
@@ -400,15 +408,21 @@ async fn make_target(
     if is_new || !(options.keep_directory_symlink || is_outermost_parent) {
         flags |= libc::O_NOFOLLOW;
     }
-    let mut target = worker.call_target(Open::new(entry.target(), flags)).await;
+    let mut target = worker
+        .io
+        .call_target(Open::new(entry.target(), flags))
+        .await;
     if is_new && worker.session.process.umask & NEEDED != 0 {
         // The umask has removed permissions that filling the directory needs.
-        let set = FileRef::Named(entry.target()).set_mode(worker, (bits & 0o1000) | NEEDED);
+        let set = FileRef::Named(entry.target()).set_mode(&worker.io, (bits & 0o1000) | NEEDED);
         set.map_err(entry.target_failure("setting permissions for"))?;
-        target = worker.call_target(Open::new(entry.target(), flags)).await;
+        target = worker
+            .io
+            .call_target(Open::new(entry.target(), flags))
+            .await;
     }
     let handle = Arc::new(target.map_err(entry.target_failure("cannot open directory"))?);
-    let target = worker.call_target(StatFile::new(handle.clone())).await;
+    let target = worker.io.call_target(StatFile::new(handle.clone())).await;
     let target = target.map_err(entry.target_failure("cannot stat"))?;
     let made = target.mode() & 0o7777;
     let umask = worker.session.process.umask;
@@ -419,7 +433,7 @@ async fn make_target(
         true => None,
         false => {
             let directory = FileRef::Open(handle.clone());
-            attributes::default_permissions(worker, &directory).await
+            attributes::default_permissions(&worker.io, &directory).await
         }
     };
     let mode = match (is_new, preserve.default_mode) {
@@ -430,7 +444,7 @@ async fn make_target(
             Some(
                 (made & 0o2000)
                     | new_file_mode::final_mode_under(
-                        worker,
+                        &worker.session,
                         default_acl,
                         wanted,
                         gnu_added_at_end,
@@ -440,7 +454,8 @@ async fn make_target(
     };
     let names = match opened {
         Some(opened) => {
-            let names = attributes::list_names(worker, &FileRef::Open(opened.clone()));
+            let names =
+                attributes::list_names(&worker.io, &worker.session, &FileRef::Open(opened.clone()));
             names.map_err(entry.source_failure("cannot list attributes of", ""))?
         }
         None => AttributeNames::default(),
@@ -466,10 +481,12 @@ pub(crate) fn leave(worker: &Worker, directory: &Arc<Directory>) {
     if directory.parent.is_none() {
         return;
     }
-    match worker.handles_of(directory) {
+    match worker.open_directories.handles_of(&worker.io, directory) {
         Ok(handles) => {
             // Before the attributes: without search permission `..` cannot be opened.
-            worker.reopen_parent(directory, &handles);
+            worker
+                .open_directories
+                .reopen_parent(&worker.io, directory, &handles);
             set_final_attributes(worker, directory, handles);
         }
         Err(error) => {
@@ -495,17 +512,31 @@ fn set_final_attributes(worker: &Worker, directory: &Directory, handles: Handles
     if info.keeps_attributes && !worker.session.created_parents.contains(&info.target) {
         return;
     }
-    if worker.options().dry_run || !worker.session.phase.leaves_directories() {
+    if worker.session.options.dry_run || !worker.session.phase.leaves_directories() {
         return;
     }
-    if worker.options().resume && !directory.is_new {
-        resume::remove_leftovers(worker, directory, &target);
+    if worker.session.options.resume && !directory.is_new {
+        resume::remove_leftovers(&worker.io, &worker.session, directory, &target);
     }
     let source = handles.source.map(FileRef::Open);
-    let set = attributes::set_on_directory(worker, directory, info, source.clone(), target.clone());
+    let set = attributes::set_on_directory(
+        &worker.io,
+        &worker.session,
+        directory,
+        info,
+        source.clone(),
+        target.clone(),
+    );
     let target = FileRef::Open(target);
     match set {
-        Ok(()) => verify::directory_attributes(worker, directory, info, source.as_ref(), &target),
+        Ok(()) => verify::directory_attributes(
+            &worker.io,
+            &worker.session,
+            directory,
+            info,
+            source.as_ref(),
+            &target,
+        ),
         Err(failure) => worker.session.report_failure(&failure),
     }
 }

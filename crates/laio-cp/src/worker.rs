@@ -2,58 +2,32 @@
 
 use crate::descriptors::OpenDirectories;
 use crate::directory::{Directory, Entry};
-use crate::latency::Latency;
+use crate::io::Io;
 use crate::listing::Listing;
-use crate::options::{Options, Writes};
-use crate::outcome::Counters;
 use crate::pool::WorkItem;
 use crate::session::Session;
-use crate::storage_class::StorageClass;
 use crate::{entry, plan, walk};
-use laio::ops::Open;
-use laio::{BackendKind, Context, Operation, Outcome};
-use laio_rt::{JoinHandle, Runtime, Submission, submit};
+use laio_rt::{JoinHandle, Runtime};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
-use std::time::Instant;
 
 /// A worker's state, shared by its tasks.
 pub(crate) struct Worker {
+    pub(crate) io: Io,
     pub(crate) session: Arc<Session>,
     pub(crate) index: usize,
-    /// The context for blocking calls; `None` if the runtime's context blocks.
-    blocking: Option<RefCell<Context>>,
-    writes: Writes,
-    buffers: RefCell<Vec<Vec<u8>>>,
     listings: RefCell<Vec<Listing>>,
     /// Whether a worker task waits for items of other workers.
     waits_for_pool: Cell<bool>,
     /// The wakers of worker tasks that wait for entries of this worker.
     idle_wakers: RefCell<Vec<Waker>>,
-    pub(crate) open_directories: RefCell<OpenDirectories>,
-    /// The latency of calls on the source.
-    pub(crate) latency: Latency,
-    /// The copy methods that do not work between pairs of devices.
-    pub(crate) device_limits: RefCell<Vec<DevicePairLimits>>,
+    pub(crate) open_directories: OpenDirectories,
 }
-
-/// The copy methods that do not work from one device to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DevicePairLimits {
-    pub(crate) source: u64,
-    pub(crate) target: u64,
-    pub(crate) reflink_unsupported: bool,
-    pub(crate) copy_range_unsupported: bool,
-}
-
-/// The maximum number of unused buffers that are kept.
-const BUFFERS_KEPT: usize = 32;
 
 /// Runs a worker on the calling thread until no work is left. Returns the number of operations that
 /// went to the background.
@@ -70,24 +44,14 @@ pub(crate) fn run(
     if let Some(backend) = options.backend {
         engine = engine.backend(backend);
     }
-    let blocking = match options.backend {
-        Some(BackendKind::Sync) => None,
-        _ => {
-            let sync = laio::Options::new().backend(BackendKind::Sync);
-            Some(RefCell::new(Context::new(sync)?))
-        }
-    };
+    let io = Io::new(options, session.tally.clone(), index)?;
     let runtime = Runtime::new(engine)?;
     let worker = Rc::new(Worker {
-        writes: options.writes,
-        blocking,
-        buffers: RefCell::default(),
+        io,
         listings: RefCell::default(),
         waits_for_pool: Cell::new(false),
         idle_wakers: RefCell::default(),
-        device_limits: RefCell::default(),
-        open_directories: RefCell::default(),
-        latency: Latency::default(),
+        open_directories: OpenDirectories::new(session.descriptors.clone()),
         session: session.clone(),
         index,
     });
@@ -107,7 +71,7 @@ pub(crate) fn run(
                 Some(Ok(())) => {}
                 Some(Err(_)) => {
                     // The panic hook has printed the message; the current file counts as failed.
-                    crate::outcome::count(&worker.counters().failures);
+                    crate::outcome::count(&worker.io.counters().failures);
                     session.pool.stop();
                 }
                 None => {
@@ -151,10 +115,12 @@ async fn worker_task(worker: Rc<Worker>) {
         } else if let Some(item) = worker.session.pool.pop(worker.index) {
             worker.start_item(item).await;
         } else if let Some(mut listing) = worker.next_unread() {
-            listing.read(&worker).await;
+            listing
+                .read(&worker.io, &worker.session, &worker.open_directories)
+                .await;
             worker.add_listing(listing);
         } else if let Some(item) = worker.session.pool.steal(worker.index) {
-            crate::outcome::count(&worker.counters().stolen);
+            crate::outcome::count(&worker.io.counters().stolen);
             worker.start_item(item).await;
         } else {
             worker.wait_for_work().await;
@@ -165,140 +131,6 @@ async fn worker_task(worker: Rc<Worker>) {
 }
 
 impl Worker {
-    pub(crate) fn options(&self) -> &Options {
-        &self.session.options
-    }
-
-    pub(crate) fn counters(&self) -> &Counters {
-        self.session.tally.of(self.index)
-    }
-
-    /// Makes a call through the back end; if it waits, other files continue. For calls on the
-    /// source, and `fsync` of the destination.
-    pub(crate) fn call_backend<O: Operation>(&self, operation: O) -> Submission<O> {
-        submit(operation)
-    }
-
-    /// Like [`Worker::call_backend`]; also returns whether the call was done inline, without
-    /// waiting.
-    pub(crate) async fn call_backend_observed<O: Operation>(
-        &self,
-        operation: O,
-    ) -> (O::Output, bool) {
-        let mut submission = submit(operation);
-        let mut inline = true;
-        let output = poll_fn(|context| {
-            let polled = Pin::new(&mut submission).poll(context);
-            inline &= polled.is_ready();
-            polled
-        });
-        (output.await, inline)
-    }
-
-    /// Makes a call that has no non-blocking form. If its data is probably cached, a blocking call
-    /// is cheaper than one in the background.
-    pub(crate) async fn maybe_inline<O: Operation>(
-        &self,
-        operation: O,
-        is_in_memory: bool,
-    ) -> O::Output {
-        match is_in_memory && !self.has_backend_other_than_lazy() {
-            true => self.call_blocking(operation),
-            false => submit(operation).await,
-        }
-    }
-
-    /// Opens a source; also returns whether the call was done inline: by an attempt, or by a
-    /// blocking call, which may have waited for the device. On a fast device, a blocking call is
-    /// cheaper than one in the background.
-    pub(crate) async fn open_source(
-        &self,
-        entry: &Entry,
-        flags: i32,
-    ) -> (io::Result<OwnedFd>, bool) {
-        let prefers_blocking = match entry.storage_class() {
-            StorageClass::Memory => true,
-            StorageClass::Device => self.latency.next_open_blocks(),
-            StorageClass::Unknown => false,
-        };
-        if prefers_blocking && !self.has_backend_other_than_lazy() {
-            // A name below may cross into a network mount: leave that to the backend call (EXDEV).
-            let open = Open::new(entry.source(), flags).resolve(libc::RESOLVE_NO_XDEV);
-            let started = (entry.storage_class() == StorageClass::Device).then(Instant::now);
-            let opened = self.call_blocking(open);
-            if let Some(started) = started {
-                self.latency.record_open(started.elapsed());
-            }
-            if opened.is_ok() {
-                return (opened, true);
-            }
-            // EXDEV (a mount) and any other error: let the back end decide.
-        }
-        self.call_backend_observed(Open::new(entry.source(), flags))
-            .await
-    }
-
-    /// Whether a back end other than `lazy` was requested, so that calls go through it even where a
-    /// blocking call is cheaper. Unlike for `Options::routes_data_through_backend`, `sync` is one.
-    fn has_backend_other_than_lazy(&self) -> bool {
-        let backend = self.options().backend;
-        backend.is_some_and(|backend| backend != BackendKind::Lazy)
-    }
-
-    /// Makes a blocking call on the calling thread.
-    pub(crate) fn call_blocking<O: Operation>(&self, operation: O) -> O::Output {
-        let Some(blocking) = &self.blocking else {
-            return laio_rt::now(operation);
-        };
-        let mut context = blocking.borrow_mut();
-        match context.submit(operation) {
-            Outcome::Done(output) => output,
-            Outcome::Pending(mut ticket) => loop {
-                // The `sync` back end never returns `Pending`, but handle it.
-                let mut completions = Vec::new();
-                if let Err(error) = context.poll(&mut completions, None) {
-                    panic!("a call cannot be waited for: {error}");
-                }
-                match context.take(ticket) {
-                    Ok(output) => return output,
-                    Err(back) => ticket = back,
-                }
-            },
-        }
-    }
-
-    /// Makes a call on the destination, as [`Writes`] says.
-    #[inline]
-    pub(crate) async fn call_target<O: Operation>(&self, operation: O) -> O::Output {
-        match self.writes {
-            Writes::Plain => self.call_blocking(operation),
-            Writes::Backend => submit(operation).await,
-        }
-    }
-
-    /// Writes data; through the back end if one was requested that data must go through.
-    pub(crate) async fn write_data<O: Operation>(&self, operation: O) -> O::Output {
-        match self.options().routes_data_through_backend() {
-            true => submit(operation).await,
-            false => self.call_target(operation).await,
-        }
-    }
-
-    /// Returns an empty buffer.
-    pub(crate) fn take_buffer(&self) -> Vec<u8> {
-        let kept = self.buffers.borrow_mut().pop();
-        kept.unwrap_or_else(|| Vec::with_capacity(self.options().buffer))
-    }
-
-    /// Keeps a buffer for reuse.
-    pub(crate) fn recycle_buffer(&self, mut buffer: Vec<u8>) {
-        let mut buffers = self.buffers.borrow_mut();
-        if buffers.len() < BUFFERS_KEPT && buffer.capacity() >= self.options().buffer {
-            buffer.clear();
-            buffers.push(buffer);
-        }
-    }
-
     /// The next file of a listed directory.
     fn next_entry(&self) -> Option<Entry> {
         self.end_exhausted_listings();
@@ -345,10 +177,14 @@ impl Worker {
     pub(crate) fn add_listing(&self, mut listing: Listing) {
         let directories = listing.take_directories();
         let count = directories.len();
-        self.session.pool.push(self.index, directories.into_iter());
+        self.session
+            .pool
+            .push(self.index, directories.into_iter().map(WorkItem::Directory));
         if self.session.pool.is_shared() {
             let shares = listing.split_off_shares();
-            self.session.pool.push(self.index, shares.into_iter());
+            self.session
+                .pool
+                .push(self.index, shares.into_iter().map(WorkItem::Files));
         }
         let files = listing.len();
         self.listings.borrow_mut().push(listing);
@@ -371,7 +207,9 @@ impl Worker {
         let parent = entry.directory.clone();
         match walk::enter(self, entry).await {
             Ok(Some(mut listing)) => {
-                listing.read(self).await;
+                listing
+                    .read(&self.io, &self.session, &self.open_directories)
+                    .await;
                 self.add_listing(listing);
             }
             Ok(None) => {}

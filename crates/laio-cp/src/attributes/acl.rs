@@ -3,7 +3,7 @@
 
 use super::extended::{ACL_DEFAULT, read};
 use super::file_ref::FileRef;
-use crate::worker::Worker;
+use crate::io::Io;
 use laio::ops::GetAttribute;
 
 const VERSION: u32 = 2;
@@ -17,21 +17,21 @@ const OTHER: u16 = 0x20;
 
 /// Returns the permissions that a directory's default ACL allows to new files; `None` without such
 /// an ACL.
-pub(crate) async fn default_permissions(worker: &Worker, directory: &FileRef) -> Option<u32> {
+pub(crate) async fn default_permissions(io: &Io, directory: &FileRef) -> Option<u32> {
     // Few directories have one, and asking for the length alone needs no buffer.
     let none = Vec::new();
     let (length, _) = match directory {
         FileRef::Open(file) => {
             let ask = GetAttribute::new(file.clone(), ACL_DEFAULT, none);
-            worker.call_target(ask).await
+            io.call_target(ask).await
         }
         FileRef::Named(name) => {
             let ask = GetAttribute::named(name.clone(), ACL_DEFAULT, none);
-            worker.call_target(ask).await
+            io.call_target(ask).await
         }
     };
     length.ok().filter(|length| *length > 0)?;
-    class_permissions(&read(worker, ACL_DEFAULT, directory).ok()?)
+    class_permissions(&read(io, ACL_DEFAULT, directory).ok()?)
 }
 
 /// The permissions of the owner, the group class (the mask, if present) and others, as mode bits.

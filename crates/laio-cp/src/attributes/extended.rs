@@ -2,9 +2,11 @@
 
 use super::file_ref::FileRef;
 use super::{AttributeCopy, Failures, acl, errno};
+use crate::attribute_names::AttributeNames;
+use crate::io::Io;
 use crate::outcome::Failure;
 use crate::quote::quote;
-use crate::worker::Worker;
+use crate::session::Session;
 use laio::Errno;
 use laio::ops::{
     ATTRIBUTE_MAX, GetAttribute, Limit, ListAttributes, SetAttribute, attribute_names,
@@ -24,37 +26,24 @@ const SELINUX_CONTEXT: &CStr = c"security.selinux";
 /// as the caller offers.
 const NAMES_BYTES: usize = 1 << 10;
 
-/// The names of the extended attributes to copy.
-#[derive(Debug, Default)]
-pub(crate) struct AttributeNames(Vec<CString>);
-
-impl AttributeNames {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub(super) fn has(&self, name: &CStr) -> bool {
-        self.0.iter().any(|known| known.as_c_str() == name)
-    }
-
-    /// Describes the first attribute whose value differs in the destination, or that is required
-    /// and missing there.
-    pub(crate) fn first_difference(
-        &self,
-        worker: &Worker,
-        from: &FileRef,
-        to: &FileRef,
-    ) -> Option<String> {
-        let required = worker.options().preserve.attributes_required;
-        let differs = |name: &&CString| match (read(worker, name, from), read(worker, name, to)) {
-            (Ok(value), Ok(existing)) => value != existing,
-            (Ok(_), Err(_)) => required,
-            // The attribute was removed from the source meanwhile.
-            (Err(_), _) => false,
-        };
-        let name = self.0.iter().find(differs)?;
-        Some(format!("attribute '{}'", name.to_string_lossy()))
-    }
+/// Describes the first attribute whose value differs in the destination, or that is required and
+/// missing there.
+pub(crate) fn first_difference(
+    io: &Io,
+    session: &Session,
+    names: &AttributeNames,
+    from: &FileRef,
+    to: &FileRef,
+) -> Option<String> {
+    let required = session.options.preserve.attributes_required;
+    let differs = |name: &&CString| match (read(io, name, from), read(io, name, to)) {
+        (Ok(value), Ok(existing)) => value != existing,
+        (Ok(_), Err(_)) => required,
+        // The attribute was removed from the source meanwhile.
+        (Err(_), _) => false,
+    };
+    let name = names.0.iter().find(differs)?;
+    Some(format!("attribute '{}'", name.to_string_lossy()))
 }
 
 /// Whether the error means that the file or file system has no such attributes.
@@ -63,29 +52,31 @@ fn is_unsupported(error: &io::Error) -> bool {
 }
 
 /// Lists the names of the source's extended attributes to copy.
-pub(crate) fn list_names(worker: &Worker, source: &FileRef) -> io::Result<AttributeNames> {
-    let preserve = worker.options().preserve;
+pub(crate) fn list_names(
+    io: &Io,
+    session: &Session,
+    source: &FileRef,
+) -> io::Result<AttributeNames> {
+    let preserve = session.options.preserve;
     if !preserve.mode && !preserve.attributes && !preserve.context {
         return Ok(AttributeNames::default());
     }
     let mut capacity = NAMES_BYTES;
     let list = loop {
-        let buffer = Limit::new(worker.take_buffer(), capacity);
+        let buffer = Limit::new(io.take_buffer(), capacity);
         let (result, buffer) = match source {
-            FileRef::Open(file) => worker.call_blocking(ListAttributes::new(file.clone(), buffer)),
-            FileRef::Named(name) => {
-                worker.call_blocking(ListAttributes::named(name.clone(), buffer))
-            }
+            FileRef::Open(file) => io.call_blocking(ListAttributes::new(file.clone(), buffer)),
+            FileRef::Named(name) => io.call_blocking(ListAttributes::named(name.clone(), buffer)),
         };
         let buffer = buffer.into_inner();
         match result {
             Ok(0) => {
-                worker.recycle_buffer(buffer);
+                io.recycle_buffer(buffer);
                 return Ok(AttributeNames::default());
             }
             Ok(_) => break buffer,
             Err(error) => {
-                worker.recycle_buffer(buffer);
+                io.recycle_buffer(buffer);
                 match errno(&error) {
                     Some(RANGE) if capacity < ATTRIBUTE_MAX => capacity = ATTRIBUTE_MAX,
                     _ if is_unsupported(&error) => return Ok(AttributeNames::default()),
@@ -94,19 +85,19 @@ pub(crate) fn list_names(worker: &Worker, source: &FileRef) -> io::Result<Attrib
             }
         }
     };
-    let wanted = |name: &&CStr| is_wanted(worker, name);
+    let wanted = |name: &&CStr| is_wanted(session, name);
     let names = attribute_names(&list)
         .filter(wanted)
         .map(CStr::to_owned)
         .collect();
-    worker.recycle_buffer(list);
+    io.recycle_buffer(list);
     Ok(AttributeNames(names))
 }
 
 /// Whether an attribute is copied. ACLs belong to the mode; some other attributes describe
 /// the file itself and would be wrong on a copy.
-fn is_wanted(worker: &Worker, name: &CStr) -> bool {
-    let preserve = worker.options().preserve;
+fn is_wanted(session: &Session, name: &CStr) -> bool {
+    let preserve = session.options.preserve;
     if name == ACL_ACCESS || name == ACL_DEFAULT {
         return preserve.mode;
     }
@@ -124,21 +115,22 @@ fn is_wanted(worker: &Worker, name: &CStr) -> bool {
 /// Copies all attributes. If the source's access ACL cannot be set, returns the permissions that it
 /// grants to the owning group.
 pub(super) fn copy_attributes(
-    worker: &Worker,
+    io: &Io,
+    session: &Session,
     copy: &AttributeCopy<'_>,
     names: &AttributeNames,
     from: &FileRef,
     failures: &mut Failures<'_>,
 ) -> Option<u32> {
-    let preserve = worker.options().preserve;
+    let preserve = session.options.preserve;
     let (mut group, mut has_none) = (None, false);
     for name in &names.0 {
-        let Err(error) = copy_attribute(worker, name, from, copy.target) else {
+        let Err(error) = copy_attribute(io, name, from, copy.target) else {
             continue;
         };
         let is_acl = name.as_c_str() == ACL_ACCESS || name.as_c_str() == ACL_DEFAULT;
         if name.as_c_str() == ACL_ACCESS {
-            let value = read(worker, name, from);
+            let value = read(io, name, from);
             group = value.map_or(Some(0), |value| acl::owning_group_permissions(&value));
         }
         let unsupported = is_unsupported(&error);
@@ -170,37 +162,33 @@ pub(super) fn copy_attributes(
         if required {
             failures.add(Err(failure));
         } else if !unsupported && !preserve.attributes_quiet {
-            worker.session.console.warn(&failure);
+            session.console.warn(&failure);
         }
     }
     group
 }
 
 /// Reads the value of an attribute.
-pub(super) fn read(worker: &Worker, name: &CStr, from: &FileRef) -> io::Result<Vec<u8>> {
-    let buffer = Limit::new(worker.take_buffer(), ATTRIBUTE_MAX);
+pub(super) fn read(io: &Io, name: &CStr, from: &FileRef) -> io::Result<Vec<u8>> {
+    let buffer = Limit::new(io.take_buffer(), ATTRIBUTE_MAX);
     let (result, buffer) = match from {
-        FileRef::Open(file) => worker.call_blocking(GetAttribute::new(file.clone(), name, buffer)),
-        FileRef::Named(file) => {
-            worker.call_blocking(GetAttribute::named(file.clone(), name, buffer))
-        }
+        FileRef::Open(file) => io.call_blocking(GetAttribute::new(file.clone(), name, buffer)),
+        FileRef::Named(file) => io.call_blocking(GetAttribute::named(file.clone(), name, buffer)),
     };
     result.map(|_| buffer.into_inner())
 }
 
-fn copy_attribute(worker: &Worker, name: &CStr, from: &FileRef, to: &FileRef) -> io::Result<()> {
-    let value = match read(worker, name, from) {
+fn copy_attribute(io: &Io, name: &CStr, from: &FileRef, to: &FileRef) -> io::Result<()> {
+    let value = match read(io, name, from) {
         Ok(value) => value,
         // The attribute was removed meanwhile.
         Err(error) if errno(&error) == Some(NODATA) => return Ok(()),
         Err(error) => return Err(error),
     };
     let (result, value) = match to {
-        FileRef::Open(file) => worker.call_blocking(SetAttribute::new(file.clone(), name, value)),
-        FileRef::Named(file) => {
-            worker.call_blocking(SetAttribute::named(file.clone(), name, value))
-        }
+        FileRef::Open(file) => io.call_blocking(SetAttribute::new(file.clone(), name, value)),
+        FileRef::Named(file) => io.call_blocking(SetAttribute::named(file.clone(), name, value)),
     };
-    worker.recycle_buffer(value);
+    io.recycle_buffer(value);
     result
 }

@@ -2,24 +2,27 @@
 //! printed as they occur.
 
 use crate::outcome::Failure;
-use crate::worker::Worker;
+use crate::session::Session;
 
 /// The failures of one file.
 pub(crate) struct Failures<'a> {
-    worker: &'a Worker,
+    session: &'a Session,
     last: Option<Failure>,
 }
 
 impl Failures<'_> {
-    pub(crate) fn new(worker: &Worker) -> Failures<'_> {
-        Failures { worker, last: None }
+    pub(crate) fn new(session: &Session) -> Failures<'_> {
+        Failures {
+            session,
+            last: None,
+        }
     }
 
     /// Adds a failure; prints the one before.
     pub(crate) fn add(&mut self, result: Result<(), Failure>) {
         let Err(failure) = result else { return };
         if let Some(before) = self.last.replace(failure) {
-            self.worker.session.console.warn(before);
+            self.session.console.warn(before);
         }
     }
 

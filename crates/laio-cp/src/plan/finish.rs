@@ -7,7 +7,8 @@ use super::records::{DirectoryRecord, FileRecord, Record, Records, hash_of};
 use super::region;
 use crate::attributes::{self, FileRef};
 use crate::conflict::{self, Resolution};
-use crate::directory::{Directory, DirectoryInfo, Handle, Handles};
+use crate::directory::{Directory, DirectoryInfo};
+use crate::handles::{Handle, Handles};
 use crate::link;
 use crate::links::FirstCopy;
 use crate::outcome::{Failure, count};
@@ -104,7 +105,7 @@ impl Finish {
                 continue;
             }
             match region::complete(worker, &self.opener, &named, &large).await {
-                Ok(_) => count(&worker.counters().files),
+                Ok(_) => count(&worker.io.counters().files),
                 Err(failure) => {
                     worker.session.report_failure(&failure);
                     if !failure.only_attributes_failed() {
@@ -124,8 +125,8 @@ impl Finish {
                 return;
             }
             match self.link(worker, &named, (directory, first), part).await {
-                Ok(true) => count(&worker.counters().linked),
-                Ok(false) => count(&worker.counters().skipped),
+                Ok(true) => count(&worker.io.counters().linked),
+                Ok(false) => count(&worker.io.counters().skipped),
                 Err(failure) => worker.session.report_failure(&failure),
             }
         }
@@ -156,21 +157,23 @@ impl Finish {
                 "not making {name} a link to {first}, which was not copied"
             )));
         }
-        let status = |name| worker.call_blocking(StatPath::new(name).no_follow());
+        let status = |name| worker.io.call_blocking(StatPath::new(name).no_follow());
         if let (Ok(one), Ok(other)) = (status(entry.target()), status(of.target()))
             && crate::identity::identity(&one) == crate::identity::identity(&other)
         {
             return Ok(true);
         }
-        let source = worker.call_backend(StatPath::new(entry.source()).no_follow());
+        let source = worker
+            .io
+            .call_backend(StatPath::new(entry.source()).no_follow());
         let source = source
             .await
             .map_err(entry.source_failure("cannot stat", ""))?;
-        let resolution = conflict::examine(worker, &entry, &source).await?;
+        let resolution = conflict::examine(&worker.io, &worker.session, &entry, &source).await?;
         if resolution == Resolution::Skip {
             return Ok(false);
         }
-        link::to_first_copy(worker, &entry, &FirstCopy::of(&of, None), &resolution)
+        link::to_first_copy(&worker.io, &entry, &FirstCopy::of(&of, None), &resolution)
             .await
             .map(|_| true)
     }
@@ -178,7 +181,7 @@ impl Finish {
     /// Sets the attributes of a directory.
     async fn set_directory_attributes(&self, worker: &Worker, index: u32) -> Result<(), Failure> {
         let opened = self.opener.open(worker, Some(index)).await?;
-        let handles = worker.handles_of(&opened);
+        let handles = worker.open_directories.handles_of(&worker.io, &opened);
         let handles = handles.map_err(|error| walk::reopen_failure(&opened, error))?;
         let (Some(info), Some(target), Some(above)) =
             (&opened.info, handles.target, &opened.parent)
@@ -188,16 +191,25 @@ impl Finish {
         let DirectoryRecord { is_new, .. } = self.opener.records.directory(index);
         let source = handles.source.map(FileRef::Open);
         let names = match &source {
-            Some(source) => attributes::list_names(worker, source).map_err(|error| {
-                let name = quote(opened.source_path());
-                Failure::from_error(error, format!("cannot list attributes of {name}"))
-            })?,
+            Some(source) => {
+                attributes::list_names(&worker.io, &worker.session, source).map_err(|error| {
+                    let name = quote(opened.source_path());
+                    Failure::from_error(error, format!("cannot list attributes of {name}"))
+                })?
+            }
             None => Default::default(),
         };
         let info = DirectoryInfo { names, ..*info };
         let sides = (opened.source.clone(), opened.target.clone());
         let directory = Directory::child(above.clone(), sides, None, is_new, None);
-        attributes::set_on_directory(worker, &directory, &info, source, target)
+        attributes::set_on_directory(
+            &worker.io,
+            &worker.session,
+            &directory,
+            &info,
+            source,
+            target,
+        )
     }
 
     /// The parts that were started more than once, with the processes that started them.
@@ -241,7 +253,7 @@ impl Finish {
         };
         for index in 0..opener.records.directories() {
             match opener.open(worker, Some(index)).await {
-                Ok(directory) => match worker.handles_of(&directory) {
+                Ok(directory) => match worker.open_directories.handles_of(&worker.io, &directory) {
                     Ok(Handles {
                         target: Some(target),
                         ..
@@ -273,11 +285,12 @@ impl RestartedPart {
         let here = laio::ops::Name::from_path_at(target.clone(), ".");
         let flags = libc::O_RDONLY | libc::O_DIRECTORY;
         // A new descriptor: the position of the existing one may have moved.
-        let Ok(Ok(listed)) = here.map(|here| worker.call_blocking(Open::new(here, flags))) else {
+        let Ok(Ok(listed)) = here.map(|here| worker.io.call_blocking(Open::new(here, flags)))
+        else {
             return;
         };
         let listed = Arc::new(listed);
-        while let Ok(entries) = worker.call_blocking(ReadDir::new(listed.clone())) {
+        while let Ok(entries) = worker.io.call_blocking(ReadDir::new(listed.clone())) {
             if entries.is_empty() {
                 return;
             }
@@ -290,7 +303,7 @@ impl RestartedPart {
             for entry in left {
                 if let Ok(name) = laio::ops::Name::from_path_at(target.clone(), entry.name()) {
                     // On failure the file stays; its name shows that it is incomplete.
-                    let _ = worker.call_blocking(Unlink::new(name));
+                    let _ = worker.io.call_blocking(Unlink::new(name));
                 }
             }
         }

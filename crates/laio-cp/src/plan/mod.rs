@@ -31,7 +31,6 @@ mod region;
 mod settings;
 
 pub(crate) use phase::{Phase, PlanTask, run_task};
-pub(crate) use planner::PlannedDirectory;
 
 use crate::arguments::{Misuse, Operands};
 use crate::budget;

@@ -3,7 +3,8 @@
 
 use super::records::{FileRecord, Records, Root};
 use crate::attributes::{self, FileRef};
-use crate::directory::{Argument, Directory, Entry, Handle, Handles, Side};
+use crate::directory::{Argument, Directory, Entry, Side};
+use crate::handles::{Handle, Handles};
 use crate::identity::identity;
 use crate::outcome::Failure;
 use crate::quote::quote;
@@ -117,18 +118,21 @@ impl Opener {
         }
         let open = || Open::new(entry.target(), flags);
         let target = self
-            .retry_until_visible(async || worker.call_target(open()).await.map(Arc::new))
+            .retry_until_visible(async || worker.io.call_target(open()).await.map(Arc::new))
             .await;
         let target = target.map_err(entry.target_failure("cannot open directory"))?;
-        let existing = worker.call_target(StatFile::new(target.clone())).await;
+        let existing = worker.io.call_target(StatFile::new(target.clone())).await;
         let existing = existing.map_err(entry.target_failure("cannot stat"))?;
         let info = crate::directory::DirectoryInfo {
             source: status.with_times(record.accessed, record.modified),
             target: existing,
             keeps_attributes: false,
             mode: record.mode,
-            default_acl: attributes::default_permissions(worker, &FileRef::Open(target.clone()))
-                .await,
+            default_acl: attributes::default_permissions(
+                &worker.io,
+                &FileRef::Open(target.clone()),
+            )
+            .await,
             names: Default::default(),
             storage_class: source
                 .as_ref()
@@ -152,13 +156,13 @@ impl Opener {
         };
         // Other processes have been copying into the directory, so its contents are unknown.
         let directory = Directory::child(above.clone(), sides, Some(info), false, None);
-        worker.keep_open(&directory, handles);
+        worker.open_directories.keep_open(&directory, handles);
         Ok(directory)
     }
 
     /// Opens the directories of an entry.
     fn open_handles(&self, worker: &Worker, entry: &mut Entry) -> Result<(), Failure> {
-        let handles = worker.open_handles(entry);
+        let handles = worker.open_directories.open_entry(&worker.io, entry);
         handles.map_err(|error| Failure::from_error(error, walk::lost_directory_message(entry)))
     }
 

@@ -157,7 +157,7 @@ fn below_root(
         names: Default::default(),
         ..*info
     });
-    let handles = worker.handles_of(opened);
+    let handles = worker.open_directories.handles_of(&worker.io, opened);
     let handles = handles.map_err(|error| walk::reopen_failure(opened, error))?;
     let within = |path: PathBuf, root: PathBuf| match path.strip_prefix(root) {
         Ok(within) => within.to_owned(),

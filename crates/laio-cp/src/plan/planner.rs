@@ -20,36 +20,6 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// The record of a directory, written into each file of the plan that has names in it.
-#[derive(Debug)]
-pub(crate) struct PlannedDirectory {
-    number: u32,
-    source: OsString,
-    target: OsString,
-    is_new: bool,
-    follows_source: bool,
-    follows_target: bool,
-    mode: Option<u32>,
-    accessed: Timestamp,
-    modified: Timestamp,
-}
-
-impl PlannedDirectory {
-    fn record(&self, parent: Option<u32>) -> DirectoryRecord<'_> {
-        DirectoryRecord {
-            parent,
-            source: &self.source,
-            target: &self.target,
-            is_new: self.is_new,
-            follows_source: self.follows_source,
-            follows_target: self.follows_target,
-            mode: self.mode,
-            accessed: self.accessed,
-            modified: self.modified,
-        }
-    }
-}
-
 /// Writes a plan, called by all workers.
 pub(crate) struct Planner {
     plan_dir: PlanDir,
@@ -135,25 +105,12 @@ impl Planner {
     }
 
     /// Records a directory that was created or found.
-    pub(crate) fn enter(&self, directory: &Directory, entry: &Entry) {
+    pub(crate) fn enter(&self, directory: &Directory) {
         let mut state = self.lock();
-        let found = directory.info.as_ref();
-        let time = |of: fn(&Metadata) -> Timestamp| found.map(|found| of(&found.source));
-        let planned = PlannedDirectory {
-            number: state.directories,
-            source: entry.name.clone(),
-            target: entry.new_name().to_owned(),
-            is_new: directory.is_new,
-            follows_source: directory.source.follows,
-            follows_target: directory.target.follows && !directory.is_new,
-            mode: found.and_then(|found| found.mode),
-            accessed: time(Metadata::accessed).unwrap_or_default(),
-            modified: time(Metadata::modified).unwrap_or_default(),
-        };
-        let record = Record::Directory(planned.record(number(&entry.directory)));
+        let _ = directory.plan_number.set(state.directories);
+        let record = record_of(directory, directory.parent.as_deref().and_then(number));
         state.try_write(|state| state.last()?.write(&record));
         state.directories += 1;
-        let _ = directory.planned.set(Box::new(planned));
     }
 
     /// Whether a directory is the plan itself.
@@ -169,10 +126,13 @@ impl Planner {
         status: &Metadata,
     ) -> Result<(), Failure> {
         // A file that stays is no copy that other names could be linked to.
-        let may_stay = worker.options().existing == Existing::Skip
+        let may_stay = worker.session.options.existing == Existing::Skip
             && (!entry.directory.is_new || entry.argument.is_some());
-        if may_stay && conflict::examine(worker, entry, status).await? == Resolution::Skip {
-            count(&worker.counters().skipped);
+        if may_stay
+            && conflict::examine(&worker.io, &worker.session, entry, status).await?
+                == Resolution::Skip
+        {
+            count(&worker.io.counters().skipped);
             return Ok(());
         }
         let has_names = has_other_names(worker, entry, status);
@@ -182,7 +142,7 @@ impl Planner {
         let bytes_to_move = self.bytes_to_move(worker, status);
         let splits = status.is_file()
             && bytes_to_move > self.limits.bytes
-            && worker.options().reflink != Reflink::Always;
+            && worker.session.options.reflink != Reflink::Always;
         if splits {
             return self.record_large(worker, entry, status).await;
         }
@@ -204,7 +164,7 @@ impl Planner {
         if !status.is_file() {
             return 0;
         }
-        match worker.options().sparse != Sparse::Never && has_holes(status) {
+        match worker.session.options.sparse != Sparse::Never && has_holes(status) {
             true => status.size().min(status.blocks() * 512),
             false => status.size(),
         }
@@ -253,9 +213,9 @@ impl Planner {
         status: &Metadata,
     ) -> Result<(), Failure> {
         if let Resolution::Skip | Resolution::UpToDate(_) =
-            conflict::examine(worker, entry, status).await?
+            conflict::examine(&worker.io, &worker.session, entry, status).await?
         {
-            count(&worker.counters().skipped);
+            count(&worker.io.counters().skipped);
             return Ok(());
         }
         let large = {
@@ -401,20 +361,19 @@ impl PartBuilder {
         let mut missing = Vec::new();
         let mut above = None;
         for directory in directory.self_and_ancestors() {
-            let Some(planned) = directory.planned.get() else {
+            let Some(planned) = number(directory) else {
                 break;
             };
-            if let Some(known) = self.numbers.get(&planned.number) {
+            if let Some(known) = self.numbers.get(&planned) {
                 above = Some(*known);
                 break;
             }
-            missing.push(planned);
+            missing.push((planned, directory));
         }
-        for planned in missing.into_iter().rev() {
-            self.writer
-                .write(&Record::Directory(planned.record(above)))?;
+        for (planned, directory) in missing.into_iter().rev() {
+            self.writer.write(&record_of(directory, above))?;
             let number = self.numbers.len() as u32;
-            self.numbers.insert(planned.number, number);
+            self.numbers.insert(planned, number);
             above = Some(number);
         }
         Ok(above)
@@ -422,7 +381,24 @@ impl PartBuilder {
 }
 
 fn number(directory: &Directory) -> Option<u32> {
-    directory.planned.get().map(|planned| planned.number)
+    directory.plan_number.get().copied()
+}
+
+/// The record of a directory, which each file of the plan that has names in it contains.
+fn record_of(directory: &Directory, parent: Option<u32>) -> Record<'_> {
+    let info = directory.info.as_ref();
+    let time = |of: fn(&Metadata) -> Timestamp| info.map(|info| of(&info.source));
+    Record::Directory(DirectoryRecord {
+        parent,
+        source: &directory.source.name,
+        target: &directory.target.name,
+        is_new: directory.is_new,
+        follows_source: directory.source.follows,
+        follows_target: directory.target.follows && !directory.is_new,
+        mode: info.and_then(|info| info.mode),
+        accessed: time(Metadata::accessed).unwrap_or_default(),
+        modified: time(Metadata::modified).unwrap_or_default(),
+    })
 }
 
 fn file_record<'a>(entry: &'a Entry, status: &Metadata, directory: Option<u32>) -> FileRecord<'a> {

@@ -24,10 +24,11 @@ pub(crate) async fn make(
 ) -> Result<(), Failure> {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
     let opened = worker
+        .io
         .call_target(Open::new(entry.sibling(name), flags).mode(regular::REGION_MODE))
         .await;
     let file = Arc::new(opened.map_err(entry.target_failure("cannot create regular file"))?);
-    let set = worker.call_target(Truncate::new(file, size)).await;
+    let set = worker.io.call_target(Truncate::new(file, size)).await;
     set.map_err(entry.target_failure("failed to extend"))
 }
 
@@ -39,12 +40,12 @@ pub(crate) async fn copy(
     (start, end): (u64, u64),
 ) -> Result<(), Failure> {
     let entry = opener.find(worker, file).await?;
-    let source = regular::open_source(worker, &entry, None).await?;
+    let source = regular::open_source(&worker.io, &worker.session, &entry, None).await?;
     require_unchanged(&entry, &source.status, large)?;
     let flags = libc::O_WRONLY | libc::O_NOFOLLOW | libc::O_NOCTTY;
     let open = || Open::new(entry.sibling(large.temporary), flags);
     let target = opener
-        .retry_until_visible(async || worker.call_target(open()).await.map(Arc::new))
+        .retry_until_visible(async || worker.io.call_target(open()).await.map(Arc::new))
         .await;
     let failed = |error: io::Error| {
         let (name, size) = (entry.quoted_target(), large.size);
@@ -54,13 +55,14 @@ pub(crate) async fn copy(
         Failure::from_error(error, text)
     };
     let target = target.map_err(failed)?;
-    let status = worker.call_target(StatFile::new(target.clone())).await;
+    let status = worker.io.call_target(StatFile::new(target.clone())).await;
     let status = status.map_err(failed)?;
     if !status.is_file() || status.size() != large.size {
         return Err(replaced(&entry));
     }
     let pair = OpenPair {
-        worker,
+        io: &worker.io,
+        session: &worker.session,
         source: &source.file,
         status: &source.status,
         target: &target,
@@ -73,6 +75,7 @@ pub(crate) async fn copy(
     let moved = data::copy_region(&pair, start, end).await;
     moved.map_err(|error| regular::copy_failure(&entry, error))?;
     let now = worker
+        .io
         .call_backend(StatFile::new(source.file.clone()))
         .await;
     require_unchanged(
@@ -80,8 +83,8 @@ pub(crate) async fn copy(
         &now.map_err(entry.source_failure("cannot fstat", ""))?,
         large,
     )?;
-    if worker.options().fsync {
-        let synced = worker.call_backend(Fsync::new(target)).await;
+    if worker.session.options.fsync {
+        let synced = worker.io.call_backend(Fsync::new(target)).await;
         synced.map_err(entry.target_failure("cannot sync"))?;
     }
     Ok(())
@@ -120,11 +123,12 @@ pub(crate) async fn complete(
 ) -> Result<Option<()>, Failure> {
     let entry = opener.find(worker, file).await?;
     let temporary = StatPath::new(entry.sibling(large.temporary)).no_follow();
-    match worker.call_target(temporary).await {
+    match worker.io.call_target(temporary).await {
         Ok(status) if status.is_file() && status.size() == large.size => {}
         Ok(_) => return Err(replaced(&entry)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let existing = worker
+                .io
                 .call_target(StatPath::new(entry.target()).no_follow())
                 .await;
             let is_whole =
@@ -142,9 +146,10 @@ pub(crate) async fn complete(
             ));
         }
     }
-    let source = regular::open_source(worker, &entry, None).await?;
+    let source = regular::open_source(&worker.io, &worker.session, &entry, None).await?;
     require_unchanged(&entry, &source.status, large)?;
-    regular::complete_temporary(worker, &entry, source, large.temporary).await?;
+    regular::complete_temporary(&worker.io, &worker.session, &entry, source, large.temporary)
+        .await?;
     Ok(Some(()))
 }
 

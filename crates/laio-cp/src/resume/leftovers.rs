@@ -2,10 +2,12 @@
 //! gone.
 
 use super::partial::{DIGITS, PREFIX, lock};
-use crate::directory::{Directory, Handle};
+use crate::directory::Directory;
+use crate::handles::Handle;
 use crate::identity::identity;
+use crate::io::Io;
 use crate::quote::quote;
-use crate::worker::Worker;
+use crate::session::Session;
 use laio::ops::{Name, Open, ReadDir, StatFile, StatPath, Unlink};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -13,19 +15,19 @@ use std::sync::Arc;
 
 /// Removes leftovers from a finished directory. Files that are locked, or that an earlier run
 /// cannot have left, stay.
-pub(crate) fn remove(worker: &Worker, directory: &Directory, target: &Handle) {
-    for name in list(worker, target) {
-        if remove_one(worker, target, &name) == Some(()) && worker.options().verbose {
+pub(crate) fn remove(io: &Io, session: &Session, directory: &Directory, target: &Handle) {
+    for name in list(io, target) {
+        if remove_one(io, session, target, &name) == Some(()) && session.options.verbose {
             let path = quote(directory.target_path().join(name));
-            worker.session.console.print(&format!("removed {path}"));
+            session.console.print(&format!("removed {path}"));
         }
     }
 }
 
-fn list(worker: &Worker, target: &Handle) -> Vec<OsString> {
+fn list(io: &Io, target: &Handle) -> Vec<OsString> {
     let mut names = Vec::new();
     // This descriptor was not read before, so it starts at the beginning.
-    while let Ok(entries) = worker.call_blocking(ReadDir::new(target.clone())) {
+    while let Ok(entries) = io.call_blocking(ReadDir::new(target.clone())) {
         if entries.is_empty() {
             break;
         }
@@ -43,16 +45,14 @@ fn is_temporary(name: &OsStr) -> bool {
     })
 }
 
-fn remove_one(worker: &Worker, target: &Handle, name: &OsStr) -> Option<()> {
+fn remove_one(io: &Io, session: &Session, target: &Handle, name: &OsStr) -> Option<()> {
     let at = || Name::from_path_at(target.clone(), name).ok();
     let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-    let file = Arc::new(worker.call_blocking(Open::new(at()?, flags)).ok()?);
+    let file = Arc::new(io.call_blocking(Open::new(at()?, flags)).ok()?);
     let _lock = lock(&file).ok()?;
-    let status = worker.call_blocking(StatFile::new(file)).ok()?;
-    let existing = worker
-        .call_blocking(StatPath::new(at()?).no_follow())
-        .ok()?;
-    let process = &worker.session.process;
+    let status = io.call_blocking(StatFile::new(file)).ok()?;
+    let existing = io.call_blocking(StatPath::new(at()?).no_follow()).ok()?;
+    let process = &session.process;
     let is_ours = status.user() == process.user || process.is_privileged();
     if identity(&existing) != identity(&status)
         || !status.is_file()
@@ -61,7 +61,7 @@ fn remove_one(worker: &Worker, target: &Handle, name: &OsStr) -> Option<()> {
     {
         return None;
     }
-    worker.call_blocking(Unlink::new(at()?)).ok()
+    io.call_blocking(Unlink::new(at()?)).ok()
 }
 
 #[cfg(test)]

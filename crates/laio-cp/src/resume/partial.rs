@@ -1,12 +1,13 @@
 //! Partial files: created under a name by which a later run finds them.
 
 use super::was_stable_before;
+use crate::digest::Digest;
 use crate::directory::Entry;
 use crate::identity::identity;
+use crate::io::Io;
 use crate::outcome::{Failure, count};
+use crate::session::Session;
 use crate::temporary;
-use crate::verify::Digest;
-use crate::worker::Worker;
 use laio::ops::{StatFile, StatPath, Truncate};
 use laio_rt::fs::Metadata;
 use rustix::fs::{FlockOperation, flock};
@@ -44,7 +45,8 @@ pub(crate) struct ResumableTarget {
 
 /// Creates the destination of a source with `open`, or opens the partial file of an earlier run.
 pub(crate) async fn open_target(
-    worker: &Worker,
+    io: &Io,
+    session: &Session,
     entry: &Entry,
     source: &Metadata,
     open: impl AsyncFn(i32, &OsStr) -> io::Result<OwnedFd>,
@@ -82,23 +84,21 @@ pub(crate) async fn open_target(
         if made.is_some() {
             return Ok(Ok(resumable(file, name, Some(lock))));
         }
-        let status = worker.call_target(StatFile::new(file.clone())).await?;
-        let existing = worker
+        let status = io.call_target(StatFile::new(file.clone())).await?;
+        let existing = io
             .call_target(StatPath::new(entry.sibling(&name)).no_follow())
             .await;
         if !existing.is_ok_and(|existing| identity(&existing) == identity(&status)) {
             // The process that held the lock has renamed the file.
             continue;
         }
-        if !is_ours(worker, source, &status) {
+        if !is_ours(session, source, &status) {
             break;
         }
         let start = proven_prefix(source, &status);
-        worker
-            .call_target(Truncate::new(file.clone(), start))
-            .await?;
+        io.call_target(Truncate::new(file.clone(), start)).await?;
         if start > 0 {
-            count(&worker.counters().continued);
+            count(&io.counters().continued);
         }
         return Ok(Ok(ResumableTarget {
             start,
@@ -130,11 +130,11 @@ pub(super) fn lock(file: &impl AsFd) -> rustix::io::Result<Lock> {
 }
 
 /// Whether only this user can have written the file.
-fn is_ours(worker: &Worker, source: &Metadata, status: &Metadata) -> bool {
-    let process = &worker.session.process;
+fn is_ours(session: &Session, source: &Metadata, status: &Metadata) -> bool {
+    let process = &session.process;
     // An earlier run may have changed the owner.
     let is_given = process.is_privileged()
-        && worker.options().preserve.ownership
+        && session.options.preserve.ownership
         && status.user() == source.user();
     status.is_file() && status.links() == 1 && (status.user() == process.user || is_given)
 }

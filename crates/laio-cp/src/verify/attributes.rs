@@ -1,10 +1,12 @@
 //! Verifies the attributes of copies.
 
-use crate::attributes::{self, AttributeNames, FileRef};
+use crate::attribute_names::AttributeNames;
+use crate::attributes::{self, FileRef};
 use crate::directory::{Directory, DirectoryInfo, Entry};
+use crate::io::Io;
 use crate::outcome::{Failure, count};
 use crate::quote::quote;
-use crate::worker::Worker;
+use crate::session::Session;
 use laio::ops::{ReadLink, StatFile, StatPath};
 use laio_rt::fs::{Metadata, Timestamp};
 use std::io;
@@ -12,7 +14,8 @@ use std::path::PathBuf;
 
 /// The files to compare.
 struct Comparison<'a> {
-    worker: &'a Worker,
+    io: &'a Io,
+    session: &'a Session,
     source: &'a Metadata,
     origin: Option<(&'a AttributeNames, &'a FileRef)>,
     target: &'a FileRef,
@@ -20,15 +23,17 @@ struct Comparison<'a> {
 
 /// Compares the attributes of a file, and reports a difference.
 pub(crate) async fn file_attributes(
-    worker: &Worker,
+    io: &Io,
+    session: &Session,
     entry: &Entry,
     source: &Metadata,
     origin: (&AttributeNames, &FileRef),
     target: &FileRef,
 ) {
-    if worker.options().verify {
+    if session.options.verify {
         let comparison = Comparison {
-            worker,
+            io,
+            session,
             source,
             origin: Some(origin),
             target,
@@ -39,15 +44,17 @@ pub(crate) async fn file_attributes(
 
 /// Compares the attributes of a finished directory.
 pub(crate) fn directory_attributes(
-    worker: &Worker,
+    io: &Io,
+    session: &Session,
     directory: &Directory,
     info: &DirectoryInfo,
     source: Option<&FileRef>,
     target: &FileRef,
 ) {
-    if worker.options().verify {
+    if session.options.verify {
         let comparison = Comparison {
-            worker,
+            io,
+            session,
             source: &info.source,
             origin: source.map(|source| (&info.names, source)),
             target,
@@ -57,15 +64,15 @@ pub(crate) fn directory_attributes(
 }
 
 /// Compares a symbolic link, FIFO, socket or device: its type, target or number, and attributes.
-pub(crate) async fn verify_special(worker: &Worker, entry: &Entry, source: &Metadata) {
-    if !worker.options().verify {
+pub(crate) async fn verify_special(io: &Io, session: &Session, entry: &Entry, source: &Metadata) {
+    if !session.options.verify {
         return;
     }
     let target = FileRef::Named(entry.target());
-    let same = match status(worker, &target) {
+    let same = match status(io, &target) {
         Err(_) => false,
         Ok(existing) if source.is_symlink() => {
-            existing.is_symlink() && links_match(worker, entry, source)
+            existing.is_symlink() && links_match(io, session, entry, source)
         }
         Ok(existing) => {
             existing.file_type() == source.file_type()
@@ -73,18 +80,19 @@ pub(crate) async fn verify_special(worker: &Worker, entry: &Entry, source: &Meta
         }
     };
     if !same {
-        count(&worker.counters().unverified);
+        count(&io.counters().unverified);
         let (from, to) = (entry.quoted_source(), entry.quoted_target());
         let failure = Failure::from_message(format!("{to} differs from {from}"));
-        return worker.session.report_failure(&failure);
+        return session.report_failure(&failure);
     }
-    count(&worker.counters().verified);
+    count(&io.counters().verified);
     let origin = FileRef::Named(entry.source());
-    let Ok(names) = attributes::list_names(worker, &origin) else {
+    let Ok(names) = attributes::list_names(io, session, &origin) else {
         return;
     };
     let comparison = Comparison {
-        worker,
+        io,
+        session,
         source,
         origin: Some((&names, &origin)),
         target: &target,
@@ -93,20 +101,20 @@ pub(crate) async fn verify_special(worker: &Worker, entry: &Entry, source: &Meta
 }
 
 /// Whether two symbolic links have the same target.
-pub(crate) fn links_match(worker: &Worker, entry: &Entry, source: &Metadata) -> bool {
-    let text = |name| worker.call_blocking(ReadLink::new(name)).ok();
+pub(crate) fn links_match(io: &Io, session: &Session, entry: &Entry, source: &Metadata) -> bool {
+    let text = |name| io.call_blocking(ReadLink::new(name)).ok();
     let texts = (text(entry.source()), text(entry.target()));
-    let options = worker.options();
+    let options = &session.options;
     if options.preserve.timestamps && !options.dry_run {
         // Reading the link has changed its access time. A failure to set times was reported before.
-        let _ = FileRef::Named(entry.target()).set_times(worker, source);
+        let _ = FileRef::Named(entry.target()).set_times(io, source);
     }
     matches!(texts, (Some(text), Some(existing)) if text == existing)
 }
 
 fn compare(comparison: &Comparison<'_>, path: &dyn Fn() -> PathBuf) {
-    let worker = comparison.worker;
-    let failure = match status(worker, comparison.target) {
+    let Comparison { io, session, .. } = *comparison;
+    let failure = match status(io, comparison.target) {
         Ok(existing) => match difference(comparison, &existing) {
             None => return,
             Some(what) => Failure::from_message(format!(
@@ -119,18 +127,18 @@ fn compare(comparison: &Comparison<'_>, path: &dyn Fn() -> PathBuf) {
             format!("cannot verify attributes of {}", quote(path())),
         ),
     };
-    count(&worker.counters().unverified);
-    worker.session.report_failure(&failure);
+    count(&io.counters().unverified);
+    session.report_failure(&failure);
 }
 
 /// Describes the first difference. Attributes that could not be set, and are not required, were
 /// reported before.
 fn difference(comparison: &Comparison<'_>, existing: &Metadata) -> Option<String> {
-    let preserve = comparison.worker.options().preserve;
+    let preserve = comparison.session.options.preserve;
     let source = comparison.source;
     let owner = |status: &Metadata| (status.user(), status.group());
     let is_owned = owner(source) == owner(existing);
-    if preserve.ownership && comparison.worker.session.process.is_privileged() && !is_owned {
+    if preserve.ownership && comparison.session.process.is_privileged() && !is_owned {
         let ((user, group), (is_user, is_group)) = (owner(source), owner(existing));
         return Some(format!("owner {is_user}:{is_group}, not {user}:{group}"));
     }
@@ -145,7 +153,13 @@ fn difference(comparison: &Comparison<'_>, existing: &Metadata) -> Option<String
         return Some(format!("changed at {time:?}, not {wanted:?}"));
     }
     let (names, origin) = comparison.origin?;
-    names.first_difference(comparison.worker, origin, comparison.target)
+    attributes::first_difference(
+        comparison.io,
+        comparison.session,
+        names,
+        origin,
+        comparison.target,
+    )
 }
 
 /// Whether two times are equal within the precision of the destination.
@@ -163,9 +177,9 @@ pub(crate) fn is_coarser(wanted: Timestamp, existing: Timestamp) -> bool {
     same_second || even
 }
 
-fn status(worker: &Worker, object: &FileRef) -> io::Result<Metadata> {
+fn status(io: &Io, object: &FileRef) -> io::Result<Metadata> {
     match object {
-        FileRef::Open(file) => worker.call_blocking(StatFile::new(file.clone())),
-        FileRef::Named(name) => worker.call_blocking(StatPath::new(name.clone()).no_follow()),
+        FileRef::Open(file) => io.call_blocking(StatFile::new(file.clone())),
+        FileRef::Named(name) => io.call_blocking(StatPath::new(name.clone()).no_follow()),
     }
 }

@@ -1,6 +1,6 @@
 //! The manifest: the list of copies with their hashes, which `sha256sum -c` reads.
 
-use super::Digest;
+use crate::digest::Digest;
 use crate::outcome::Failure;
 use crate::quote::quote;
 use crate::temporary;

@@ -1,0 +1,189 @@
+//! How a worker makes calls: lazily, blocking, or as the options say.
+
+use crate::device_limits::KnownLimits;
+use crate::directory::Entry;
+use crate::latency::Latency;
+use crate::options::{Options, Writes};
+use crate::outcome::{Counters, Tally};
+use crate::storage_class::StorageClass;
+use laio::ops::Open;
+use laio::{BackendKind, Context, Operation, Outcome};
+use laio_rt::{Submission, submit};
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A worker's calls and buffers, what it has learned about devices, and its counters.
+pub(crate) struct Io {
+    /// The context for blocking calls; `None` if the runtime's context blocks.
+    blocking: Option<RefCell<Context>>,
+    writes: Writes,
+    /// Data goes through a back end that was requested.
+    routes_data: bool,
+    /// A back end other than `lazy` was requested, so calls go through it even where a blocking
+    /// call is cheaper. Unlike for `routes_data`, `sync` is one.
+    avoids_blocking: bool,
+    buffer_size: usize,
+    buffers: RefCell<Vec<Vec<u8>>>,
+    /// The latency of calls on the source.
+    pub(crate) latency: Latency,
+    pub(crate) device_limits: KnownLimits,
+    tally: Arc<Tally>,
+    worker: usize,
+}
+
+/// The maximum number of unused buffers that are kept.
+const BUFFERS_KEPT: usize = 32;
+
+impl Io {
+    pub(crate) fn new(options: &Options, tally: Arc<Tally>, worker: usize) -> io::Result<Io> {
+        let blocking = match options.backend {
+            Some(BackendKind::Sync) => None,
+            _ => {
+                let sync = laio::Options::new().backend(BackendKind::Sync);
+                Some(RefCell::new(Context::new(sync)?))
+            }
+        };
+        let backend = options.backend;
+        Ok(Io {
+            blocking,
+            writes: options.writes,
+            routes_data: options.routes_data_through_backend(),
+            avoids_blocking: backend.is_some_and(|backend| backend != BackendKind::Lazy),
+            buffer_size: options.buffer,
+            buffers: RefCell::default(),
+            latency: Latency::default(),
+            device_limits: KnownLimits::default(),
+            tally,
+            worker,
+        })
+    }
+
+    /// The counters of this worker.
+    pub(crate) fn counters(&self) -> &Counters {
+        self.tally.of(self.worker)
+    }
+
+    /// Makes a call through the back end; if it waits, other files continue. For calls on the
+    /// source, and `fsync` of the destination.
+    pub(crate) fn call_backend<O: Operation>(&self, operation: O) -> Submission<O> {
+        submit(operation)
+    }
+
+    /// Like [`Io::call_backend`]; also returns whether the call was done inline, without
+    /// waiting.
+    pub(crate) async fn call_backend_observed<O: Operation>(
+        &self,
+        operation: O,
+    ) -> (O::Output, bool) {
+        let mut submission = submit(operation);
+        let mut inline = true;
+        let output = poll_fn(|context| {
+            let polled = Pin::new(&mut submission).poll(context);
+            inline &= polled.is_ready();
+            polled
+        });
+        (output.await, inline)
+    }
+
+    /// Makes a call that has no non-blocking form. If its data is probably cached, a blocking call
+    /// is cheaper than one in the background.
+    pub(crate) async fn maybe_inline<O: Operation>(
+        &self,
+        operation: O,
+        is_in_memory: bool,
+    ) -> O::Output {
+        match is_in_memory && !self.avoids_blocking {
+            true => self.call_blocking(operation),
+            false => submit(operation).await,
+        }
+    }
+
+    /// Opens a source; also returns whether the call was done inline: by an attempt, or by a
+    /// blocking call, which may have waited for the device. On a fast device, a blocking call is
+    /// cheaper than one in the background.
+    pub(crate) async fn open_source(
+        &self,
+        entry: &Entry,
+        flags: i32,
+    ) -> (io::Result<OwnedFd>, bool) {
+        let prefers_blocking = match entry.storage_class() {
+            StorageClass::Memory => true,
+            StorageClass::Device => self.latency.next_open_blocks(),
+            StorageClass::Unknown => false,
+        };
+        if prefers_blocking && !self.avoids_blocking {
+            // A name below may cross into a network mount: leave that to the backend call (EXDEV).
+            let open = Open::new(entry.source(), flags).resolve(libc::RESOLVE_NO_XDEV);
+            let started = (entry.storage_class() == StorageClass::Device).then(Instant::now);
+            let opened = self.call_blocking(open);
+            if let Some(started) = started {
+                self.latency.record_open(started.elapsed());
+            }
+            if opened.is_ok() {
+                return (opened, true);
+            }
+            // EXDEV (a mount) and any other error: let the back end decide.
+        }
+        self.call_backend_observed(Open::new(entry.source(), flags))
+            .await
+    }
+
+    /// Makes a blocking call on the calling thread.
+    pub(crate) fn call_blocking<O: Operation>(&self, operation: O) -> O::Output {
+        let Some(blocking) = &self.blocking else {
+            return laio_rt::now(operation);
+        };
+        let mut context = blocking.borrow_mut();
+        match context.submit(operation) {
+            Outcome::Done(output) => output,
+            Outcome::Pending(mut ticket) => loop {
+                // The `sync` back end never returns `Pending`, but handle it.
+                let mut completions = Vec::new();
+                if let Err(error) = context.poll(&mut completions, None) {
+                    panic!("a call cannot be waited for: {error}");
+                }
+                match context.take(ticket) {
+                    Ok(output) => return output,
+                    Err(back) => ticket = back,
+                }
+            },
+        }
+    }
+
+    /// Makes a call on the destination, as [`Writes`] says.
+    #[inline]
+    pub(crate) async fn call_target<O: Operation>(&self, operation: O) -> O::Output {
+        match self.writes {
+            Writes::Plain => self.call_blocking(operation),
+            Writes::Backend => submit(operation).await,
+        }
+    }
+
+    /// Writes data; through the back end if one was requested that data must go through.
+    pub(crate) async fn write_data<O: Operation>(&self, operation: O) -> O::Output {
+        match self.routes_data {
+            true => submit(operation).await,
+            false => self.call_target(operation).await,
+        }
+    }
+
+    /// Returns an empty buffer.
+    pub(crate) fn take_buffer(&self) -> Vec<u8> {
+        let kept = self.buffers.borrow_mut().pop();
+        kept.unwrap_or_else(|| Vec::with_capacity(self.buffer_size))
+    }
+
+    /// Keeps a buffer for reuse.
+    pub(crate) fn recycle_buffer(&self, mut buffer: Vec<u8>) {
+        let mut buffers = self.buffers.borrow_mut();
+        if buffers.len() < BUFFERS_KEPT && buffer.capacity() >= self.buffer_size {
+            buffer.clear();
+            buffers.push(buffer);
+        }
+    }
+}
