@@ -74,8 +74,17 @@ pub(crate) async fn backup_name(io: &Io, session: &Session, entry: &Entry) -> io
     Ok(next_name(name, options, number))
 }
 
-/// The destination of a file that is copied onto itself: its backup name.
-pub(crate) fn self_copy_target(path: &OsStr, options: &Options) -> OsString {
+/// The destination of a copy; its backup name if `--force` and `--backup` copy a file onto itself.
+pub(crate) fn target_of_self_copy(options: &Options, source: &OsStr, target: OsString) -> OsString {
+    let regular = |path: &OsString| std::fs::metadata(path).is_ok_and(|status| status.is_file());
+    match options.force && options.backup != Backup::None && *source == *target && regular(&target)
+    {
+        true => self_copy_target(&target, options),
+        false => target,
+    }
+}
+
+fn self_copy_target(path: &OsStr, options: &Options) -> OsString {
     let whole = Path::new(path);
     let base = whole.file_name().unwrap_or(path);
     let above = whole.parent().filter(|above| !above.as_os_str().is_empty());

@@ -8,7 +8,7 @@ use crate::options::{Backup, Existing, Follow, Make, Options};
 use crate::outcome::Failure;
 use crate::resume;
 use crate::same_file::{self, SameFile};
-use crate::session::Session;
+use crate::session::{Phase, Session};
 use laio::Errno;
 use laio::ops::{Access, Rename, StatPath, Unlink};
 use laio_rt::fs::{Metadata, Timestamp};
@@ -104,7 +104,6 @@ pub(crate) async fn examine(
         Lookup::Missing => return Ok(Resolution::Free),
         Lookup::Found(existing) => existing,
         Lookup::LinkLoop(_) if options.existing == Existing::Skip => return Ok(Resolution::Skip),
-        // `--force` replaces it later, after the source was opened.
         Lookup::LinkLoop(link) => return Ok(Resolution::Existing(Box::new(link))),
     };
     if overwrites(options) {
@@ -156,10 +155,7 @@ pub(crate) async fn examine(
             entry.quoted_source()
         )));
     }
-    if options.dry_run || session.phase.planner().is_some() {
-        return Ok(Resolution::Existing(Box::new(existing)));
-    }
-    make_way(io, session, entry, source, existing).await
+    Ok(Resolution::Existing(Box::new(existing)))
 }
 
 /// Whether another argument created this symbolic link.
@@ -177,18 +173,26 @@ pub(crate) fn just_created_link_failure(entry: &Entry) -> Failure {
 }
 
 /// Moves or removes an existing file that must not be written to.
-async fn make_way(
+pub(crate) async fn make_way(
     io: &Io,
     session: &Session,
     entry: &Entry,
     source: &Metadata,
-    existing: Metadata,
+    resolution: Resolution,
 ) -> Result<Resolution, Failure> {
+    let Resolution::Existing(existing) = &resolution else {
+        return Ok(resolution);
+    };
+    if existing.is_symlink() && !replaces_links(&session.options, source) {
+        // A link in a loop: `--force` replaces it later, after the source was opened.
+        return Ok(resolution);
+    }
     let options = &session.options;
     let replaces_link = options.preserve.links && existing.links() > 1;
     let rule = session.follow_rule(entry.argument.is_some());
     // With a plan, an earlier attempt at the part may have created it.
-    let replaces_kind = (rule == Follow::Never || session.phase.is_planned()) && !source.is_file();
+    let replaces_kind =
+        (rule == Follow::Never || session.phase == Phase::Planned) && !source.is_file();
     if options.backup != Backup::None && !is_dot(entry) {
         if options.backup != Backup::Numbered
             && backup::is_backup_of(io, session, entry, source).await
@@ -210,7 +214,7 @@ async fn make_way(
         remove(io, session, entry).await?;
         return Ok(Resolution::Free);
     }
-    Ok(Resolution::Existing(Box::new(existing)))
+    Ok(resolution)
 }
 
 /// Removes the destination.

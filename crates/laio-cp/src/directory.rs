@@ -21,6 +21,9 @@ pub(crate) struct Argument {
     pub(crate) target: PathBuf,
     /// The destination is inside the source: created directories must not be copied.
     pub(crate) nested: bool,
+    /// The directories that its name has in the target directory are created (`--parents`). A plan
+    /// has created them.
+    pub(crate) makes_parents: bool,
     /// The copy of this argument has created a directory.
     pub(crate) has_created_directory: AtomicBool,
     /// The walk has met such a directory in the source, and reported it.
@@ -238,9 +241,9 @@ impl Entry {
 
     /// Whether parent directories must be created in the target directory (`--parents`).
     pub(crate) fn has_parents(&self) -> bool {
-        let root = &self.directory.open;
-        let within = self.argument.is_some() && root.get().is_some_and(|at| at.target.is_some());
-        within && self.new_name().as_encoded_bytes().contains(&b'/')
+        let argument = self.argument.as_ref();
+        argument.is_some_and(|argument| argument.makes_parents)
+            && self.new_name().as_encoded_bytes().contains(&b'/')
     }
 
     /// A name in the directory of the destination.

@@ -7,8 +7,11 @@ use crate::directory::{Directory, Entry};
 use crate::handles::Handle;
 use crate::identity::Identity;
 use crate::io::Io;
+use crate::options::Follow;
+use crate::session::{Phase, Session};
 
 use laio::ops::Name;
+use laio_rt::fs::Metadata;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
@@ -154,5 +157,25 @@ impl Links {
             Some(State::Copying(deferred)) => deferred,
             _ => Vec::new(),
         }
+    }
+}
+
+/// Whether other names of the file may become hard links to this copy: it has several names, or
+/// other symbolic links may lead to it.
+pub(crate) fn has_other_names(session: &Session, entry: &Entry, status: &Metadata) -> bool {
+    if session.phase == Phase::Planned {
+        // The planner has seen all names: `--finish` creates all but the first.
+        return false;
+    }
+    let followed = session.follows(entry.argument.is_some());
+    session.options.preserve.links && (status.links() > 1 || followed)
+}
+
+/// The number of names of a file that the walk may meet. If symbolic links are followed, any
+/// number.
+pub(crate) fn names_to_expect(session: &Session, status: &Metadata) -> u32 {
+    match session.options.follow {
+        Follow::Never => status.links(),
+        _ => u32::MAX,
     }
 }

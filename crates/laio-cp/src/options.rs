@@ -296,18 +296,14 @@ impl Options {
         self.direct || self.queue.is_some() || self.routes_data_through_backend()
     }
 
-    /// With force and backups, a file copied onto itself is copied to its backup name.
-    pub(crate) fn target_of_self_copy(
-        &self,
-        source: &std::ffi::OsStr,
-        target: OsString,
-    ) -> OsString {
-        let regular =
-            |path: &OsString| std::fs::metadata(path).is_ok_and(|status| status.is_file());
-        if self.force && self.backup != Backup::None && *source == *target && regular(&target) {
-            return crate::backup::self_copy_target(&target, self);
-        }
-        target
+    /// Whether digests are computed.
+    pub(crate) fn hashes(&self) -> bool {
+        self.verify || self.manifest.is_some()
+    }
+
+    /// Whether data is hashed while it is copied, so that it must go through a buffer.
+    pub(crate) fn hashes_on_the_way(&self) -> bool {
+        self.hashes() && self.method != Method::CopyRange
     }
 }
 

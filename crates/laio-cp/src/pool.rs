@@ -1,27 +1,14 @@
 //! The work items of all workers. Each worker has a stack of its own; idle workers steal the oldest
 //! item of another worker, which is nearest to the root and has the most below it.
 
-use crate::directory::Entry;
-use crate::listing::Listing;
-use crate::plan::PlanTask;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-/// A unit of work.
-pub(crate) enum WorkItem {
-    /// A directory that has not been read.
-    Directory(Entry),
-    /// A share of the files of a large directory.
-    Files(Listing),
-    /// A task of a plan.
-    Planned(PlanTask),
-}
-
 /// The stacks of all workers.
-pub(crate) struct Pool {
-    stacks: Vec<Mutex<VecDeque<WorkItem>>>,
+pub(crate) struct Pool<T> {
+    stacks: Vec<Mutex<VecDeque<T>>>,
     /// The wakers of idle workers.
     waiting: Mutex<Vec<Waker>>,
     waiting_count: AtomicUsize,
@@ -33,8 +20,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Pool {
-    pub(crate) fn new(workers: usize) -> Pool {
+impl<T> Pool<T> {
+    pub(crate) fn new(workers: usize) -> Pool<T> {
         Pool {
             stacks: (0..workers).map(|_| Mutex::default()).collect(),
             waiting: Mutex::default(),
@@ -60,10 +47,10 @@ impl Pool {
     }
 
     /// Pushes items to a worker's stack, and wakes idle workers.
-    pub(crate) fn push(&self, worker: usize, tasks: impl Iterator<Item = WorkItem>) {
+    pub(crate) fn push(&self, worker: usize, items: impl Iterator<Item = T>) {
         let mut stack = lock(&self.stacks[worker]);
         let before = stack.len();
-        stack.extend(tasks);
+        stack.extend(items);
         let added = stack.len() - before;
         drop(stack);
         if added == 0 {
@@ -81,12 +68,12 @@ impl Pool {
     }
 
     /// Pops the newest item of the worker's own stack.
-    pub(crate) fn pop(&self, worker: usize) -> Option<WorkItem> {
+    pub(crate) fn pop(&self, worker: usize) -> Option<T> {
         lock(&self.stacks[worker]).pop_back()
     }
 
     /// Steals the oldest item of another worker.
-    pub(crate) fn steal(&self, worker: usize) -> Option<WorkItem> {
+    pub(crate) fn steal(&self, worker: usize) -> Option<T> {
         let count = self.stacks.len();
         (1..count).find_map(|step| lock(&self.stacks[(worker + step) % count]).pop_front())
     }
@@ -109,10 +96,6 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::directory::{Directory, Entry};
-    use crate::handles::Handles;
-    use laio_rt::fs::FileType;
-    use std::path::PathBuf;
     use std::sync::Arc;
     use std::task::Wake;
     use std::thread::{self, Thread};
@@ -133,7 +116,7 @@ mod tests {
     const ENOUGH: Duration = Duration::from_secs(20);
 
     /// Steals until the pool is stopped.
-    fn take(pool: &Pool, worker: usize, taken: &AtomicUsize) {
+    fn take(pool: &Pool<()>, worker: usize, taken: &AtomicUsize) {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         while !pool.is_stopped() {
             if pool.steal(worker).is_some() {
@@ -155,25 +138,14 @@ mod tests {
                 thread::spawn(move || take(&pool, worker, &taken))
             })
             .collect();
-        let directory = Directory::root(Handles::default(), (PathBuf::new(), PathBuf::new()));
-        let task = || {
-            WorkItem::Directory(Entry {
-                directory: directory.clone(),
-                name: "name".into(),
-                new_name: None,
-                kind: FileType::Directory,
-                argument: None,
-                handles: None,
-            })
-        };
         let started = Instant::now();
         let mut pushed = 0;
         for round in (0..ROUNDS).take_while(|_| started.elapsed() < ENOUGH) {
             let started = Instant::now();
-            let tasks: Vec<_> = (0..=round % 3).map(|_| task()).collect();
-            pushed += tasks.len();
+            let items = vec![(); 1 + round % 3];
+            pushed += items.len();
             // The pushing thread takes nothing, so a lost wakeup would not be repaired.
-            pool.push(0, tasks.into_iter());
+            pool.push(0, items.into_iter());
             while taken.load(Ordering::SeqCst) < pushed {
                 assert!(
                     started.elapsed() < LIMIT,

@@ -1,24 +1,23 @@
 //! Runs a whole copy: resolves the operands, starts the workers, and returns the summary.
 
-use crate::arguments::{Misuse, Operands, SeenTargets};
+use crate::arguments::{Misuse, Operands};
 use crate::budget::{self, Budget};
 use crate::console::Console;
 use crate::created::CreatedFiles;
-use crate::directory::Entry;
+use crate::directory::{Directory, Entry};
 use crate::handles::Descriptors;
 use crate::links::Links;
 use crate::listing::Listing;
+use crate::manifest::Manifest;
 use crate::options::{Existing, Options};
 use crate::outcome::{Failure, Summary, Tally};
-use crate::plan::Phase;
 use crate::pool::Pool;
-use crate::pool::WorkItem;
 use crate::progress::Progress;
-use crate::rate::Rate;
-use crate::session::{Process, Session};
+use crate::session::{Phase, Problems, Session};
+use crate::sink::Sink;
 use crate::stop::Stop;
-use crate::verify::Manifest;
-use crate::{resume, worker};
+use crate::worker::{Schedule, Task, WorkItem};
+use crate::{resume, workers};
 use laio::BackendKind;
 use std::sync::Arc;
 
@@ -27,7 +26,11 @@ use std::sync::Arc;
 /// # Errors
 /// If the arguments are wrong, or the copy cannot start.
 pub fn copy(options: Options, operands: Operands, stop: Stop) -> Result<Summary, Misuse> {
-    run_walk(options, operands, stop, Arc::default())
+    let sink = match options.dry_run {
+        true => Sink::DryRun,
+        false => Sink::Copy,
+    };
+    run_walk(options, operands, stop, sink).map(|(summary, _)| summary)
 }
 
 /// Walks through the sources, and copies or plans what it finds.
@@ -35,21 +38,25 @@ pub(crate) fn run_walk(
     mut options: Options,
     operands: Operands,
     stop: Stop,
-    phase: Arc<Phase>,
-) -> Result<Summary, Misuse> {
+    sink: Sink,
+) -> Result<(Summary, Problems), Misuse> {
     resume::apply_implied_options(&mut options);
-    if phase.planner().is_none() {
+    let phase = match sink {
+        Sink::Plan(_) => Phase::Plan,
+        Sink::Copy | Sink::DryRun => Phase::WholeCopy,
+    };
+    if phase == Phase::WholeCopy {
         budget::require_descriptors(&options, false).map_err(Misuse::Target)?;
     }
-    let mut run = CopyRun::new(options, stop, phase, operands.listed.is_some());
+    let mut run = CopyRun::new(options, stop, (phase, sink), operands.listed.is_some());
     let session = &mut run.session;
     let (root, arguments) = operands.resolve(session)?.entries(session);
-    if let Some(planner) = session.phase.planner() {
+    if let Some(recorder) = run.schedule.sink.recorder() {
         if session.seen_targets.has_duplicates() {
             let text = "sources with the same destination cannot be in one plan; copy them one after the other";
             return Err(Misuse::Target(Failure::from_message(text)));
         }
-        let result = planner.begin(&root);
+        let result = recorder.begin(&root);
         result
             .map_err(|error| Misuse::Target(Failure::from_error(error, "cannot start the plan")))?;
     }
@@ -64,12 +71,12 @@ pub(crate) fn run_walk(
             .as_ref()
             .is_some_and(|argument| argument.nested)
     };
-    session.in_order = session.seen_targets.has_duplicates()
+    run.schedule.in_order = session.seen_targets.has_duplicates()
         || session.options.existing == Existing::Ask
         || (arguments.len() > 1 && arguments.iter().any(nested));
-    if session.in_order {
+    if run.schedule.in_order {
         (run.jobs, run.depth) = (1, 1);
-        session.pool = Pool::new(1);
+        run.schedule.pool = Pool::new(1);
     }
     run.start(Listing::of_arguments(root, arguments))
 }
@@ -78,32 +85,29 @@ pub(crate) fn run_walk(
 pub(crate) fn run_plan_tasks(
     options: Options,
     stop: Stop,
-    phase: Arc<Phase>,
-) -> Result<Summary, Misuse> {
-    let run = CopyRun::new(options, stop, phase.clone(), false);
-    let Some((root, plan_tasks)) = phase.plan_tasks() else {
-        return Err(Misuse::Target(Failure::from_message(
-            "this phase has no tasks",
-        )));
-    };
-    let tasks = plan_tasks.into_iter().map(|task| {
+    root: Arc<Directory>,
+    tasks: Vec<Box<dyn Task>>,
+) -> Result<(Summary, Problems), Misuse> {
+    let run = CopyRun::new(options, stop, (Phase::Planned, Sink::Copy), false);
+    let items = tasks.into_iter().map(|task| {
         root.add_pending();
-        WorkItem::Planned(task)
+        WorkItem::Task(task)
     });
-    run.session.pool.push(0, tasks);
+    run.schedule.pool.push(0, items);
     run.start(Listing::of_arguments(root, Vec::new()))
 }
 
 /// The state of a copy before its workers start.
 struct CopyRun {
     session: Session,
+    schedule: Schedule,
     progress: Progress,
     jobs: usize,
     depth: usize,
 }
 
 impl CopyRun {
-    fn new(options: Options, stop: Stop, phase: Arc<Phase>, is_listed: bool) -> CopyRun {
+    fn new(options: Options, stop: Stop, (phase, sink): (Phase, Sink), is_listed: bool) -> CopyRun {
         let progress = Progress::new(options.progress);
         let budget = Budget::of(&options);
         let options = Options {
@@ -114,36 +118,28 @@ impl CopyRun {
             },
             ..options
         };
-        let session = Session {
-            console: Console::new(&options.program, progress.clone()),
-            tally: Arc::new(Tally::new(budget.jobs)),
-            pool: Pool::new(budget.jobs),
-            descriptors: Descriptors::new(budget.directories),
-            links: Links::default(),
-            created: CreatedFiles::default(),
-            created_parents: CreatedFiles::default(),
-            seen_targets: SeenTargets::default(),
-            rate: options.rate.map(Rate::new),
-            manifest: None,
-            stop,
-            process: Process::current(),
-            phase,
-            is_listed,
-            in_order: false,
-            options,
-        };
+        let console = Console::new(&options.program, progress.clone());
+        let tally = Arc::new(Tally::new(budget.jobs));
         CopyRun {
-            session,
+            session: Session::new(options, phase, is_listed, (console, tally, stop)),
+            schedule: Schedule {
+                pool: Pool::new(budget.jobs),
+                sink,
+                in_order: false,
+                descriptors: Descriptors::new(budget.directories),
+                links: Links::default(),
+                created_parents: CreatedFiles::default(),
+            },
             progress,
             jobs: budget.jobs,
             depth: budget.depth,
         }
     }
 
-    fn start(self, listing: Listing) -> Result<Summary, Misuse> {
-        let session = Arc::new(self.session);
+    fn start(self, listing: Listing) -> Result<(Summary, Problems), Misuse> {
+        let (session, schedule) = (Arc::new(self.session), Arc::new(self.schedule));
         let drawing = self.progress.start(session.tally.clone());
-        let background = run_workers(&session, self.jobs, self.depth, listing);
+        let background = workers::run(&session, &schedule, self.jobs, self.depth, listing);
         if let Some(drawing) = drawing {
             drawing.stop();
         }
@@ -163,48 +159,6 @@ impl CopyRun {
         let mut summary = session.tally.summary();
         summary.interrupted = session.stop.signal();
         summary.background = background.map_err(Misuse::Target)?;
-        Ok(summary)
+        Ok((summary, session.take_problems()))
     }
-}
-
-/// The stack size of a worker, in bytes. No recursion depends on the tree.
-const STACK: usize = 1 << 20;
-
-fn run_workers(
-    session: &Arc<Session>,
-    jobs: usize,
-    depth: usize,
-    arguments: Listing,
-) -> Result<u64, Failure> {
-    let cannot = |error| Failure::from_error(error, "cannot start a worker");
-    let mut threads = Vec::new();
-    for index in 1..jobs {
-        let session = session.clone();
-        let thread = std::thread::Builder::new()
-            .name(format!("laio-cp-{index}"))
-            .stack_size(STACK)
-            .spawn(move || worker::run(session, index, depth, None));
-        match thread {
-            Ok(thread) => threads.push(thread),
-            // The workers started so far can do all the work.
-            Err(_) => break,
-        }
-    }
-    // The first worker runs on the calling thread, so copying one file starts no thread.
-    let first = worker::run(session.clone(), 0, depth, Some(arguments));
-    session.pool.stop();
-    let mut background = first.map_err(cannot)?;
-    for thread in threads {
-        match thread.join() {
-            Ok(Ok(count)) => background += count,
-            // The other workers have done all the work.
-            Ok(Err(_)) => {}
-            Err(_) => {
-                return Err(Failure::from_message(
-                    "a worker has panicked; the copy is not complete",
-                ));
-            }
-        }
-    }
-    Ok(background)
 }

@@ -1,42 +1,56 @@
-//! The state that all workers share.
+//! The settings of a copy, its reports, and what it has done so far; shared by all workers.
 
-use crate::arguments::SeenTargets;
 use crate::console::Console;
 use crate::created::CreatedFiles;
-use crate::handles::Descriptors;
-use crate::links::Links;
+use crate::directory::Entry;
+use crate::manifest::Manifest;
 use crate::options::{Follow, Options};
 use crate::outcome::{Failure, Tally, count};
-use crate::plan::Phase;
-use crate::pool::Pool;
 use crate::rate::Rate;
+use crate::seen_targets::SeenTargets;
 use crate::stop::Stop;
-use crate::verify::Manifest;
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// The state that all workers share.
+/// The settings of a copy, its reports, and what it has done so far.
 pub(crate) struct Session {
     pub(crate) options: Options,
-    pub(crate) console: Console,
-    pub(crate) tally: Arc<Tally>,
-    pub(crate) pool: Pool,
-    pub(crate) descriptors: Descriptors,
-    pub(crate) links: Links,
-    pub(crate) created: CreatedFiles,
-    /// Parent directories of arguments that this copy created (`--parents`).
-    pub(crate) created_parents: CreatedFiles,
-    pub(crate) seen_targets: SeenTargets,
-    pub(crate) rate: Option<Rate>,
-    pub(crate) manifest: Option<Manifest>,
-    pub(crate) stop: Stop,
     pub(crate) process: Process,
-    pub(crate) phase: Arc<Phase>,
+    pub(crate) phase: Phase,
     /// Whether the sources come from a list, which also names the contents of directories.
     pub(crate) is_listed: bool,
-    /// Whether entries are copied one after the other: because destinations of arguments may
-    /// overlap, one of several arguments is copied into itself, or the user is asked (`-i`).
-    pub(crate) in_order: bool,
+    pub(crate) console: Console,
+    pub(crate) tally: Arc<Tally>,
+    pub(crate) manifest: Option<Manifest>,
+    pub(crate) stop: Stop,
+    pub(crate) rate: Option<Rate>,
+    pub(crate) created: CreatedFiles,
+    pub(crate) seen_targets: SeenTargets,
+    problems: Mutex<Problems>,
 }
+
+/// What this process does: a whole copy, or one phase of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    WholeCopy,
+    /// `--plan`: directories are created, files are recorded.
+    Plan,
+    /// `--work` and `--finish`: names come from a plan, so directories exist, and an earlier
+    /// attempt may have created files.
+    Planned,
+}
+
+/// What the report of a phase says of files that were not copied.
+#[derive(Debug, Default)]
+pub(crate) struct Problems {
+    /// The first errors.
+    pub(crate) errors: Vec<String>,
+    /// The paths of the copies that do not exist.
+    pub(crate) lost: Vec<PathBuf>,
+}
+
+/// The maximum number of errors that a report contains; further errors are counted.
+const ERRORS_KEPT: usize = 1000;
 
 /// The process's identity and umask.
 #[derive(Clone, Copy, Debug)]
@@ -75,11 +89,52 @@ fn umask() -> u32 {
 }
 
 impl Session {
+    /// The session of one phase, with all counters at zero.
+    pub(crate) fn new(
+        options: Options,
+        phase: Phase,
+        is_listed: bool,
+        (console, tally, stop): (Console, Arc<Tally>, Stop),
+    ) -> Session {
+        Session {
+            process: Process::current(),
+            phase,
+            is_listed,
+            console,
+            tally,
+            manifest: None,
+            stop,
+            rate: options.rate.map(Rate::new),
+            created: CreatedFiles::default(),
+            seen_targets: SeenTargets::default(),
+            problems: Mutex::default(),
+            options,
+        }
+    }
+
     /// Prints and counts a failure.
     pub(crate) fn report_failure(&self, failure: &Failure) {
         self.console.warn(failure);
-        self.phase.record_error(failure);
         count(&self.tally.of(0).failures);
+        if self.phase != Phase::WholeCopy {
+            let mut problems = self.problems.lock().unwrap_or_else(PoisonError::into_inner);
+            if problems.errors.len() < ERRORS_KEPT {
+                problems.errors.push(failure.to_string());
+            }
+        }
+    }
+
+    /// Records for the report of a phase that a file was not copied.
+    pub(crate) fn record_lost(&self, entry: &Entry) {
+        if self.phase == Phase::Planned {
+            let mut problems = self.problems.lock().unwrap_or_else(PoisonError::into_inner);
+            problems.lost.push(entry.target_path());
+        }
+    }
+
+    /// Takes what the report of this phase says.
+    pub(crate) fn take_problems(&self) -> Problems {
+        std::mem::take(&mut self.problems.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns the rule for symbolic links of arguments or of directory entries.

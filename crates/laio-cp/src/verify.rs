@@ -6,20 +6,17 @@
 //! read again from the source.
 
 mod attributes;
-mod manifest;
 mod reading;
 
 pub(crate) use attributes::{
     directory_attributes, file_attributes, is_coarser, links_match, verify_special,
 };
-pub(crate) use manifest::Manifest;
 pub(crate) use reading::{digest_of, read_back};
 
 use crate::digest::{Digest, Hashing};
 use crate::directory::Entry;
 use crate::handles::Handle;
 use crate::io::Io;
-use crate::options::{Method, Options};
 use crate::outcome::{Done, Failure, count};
 use crate::session::Session;
 use laio::ops::StatFile;
@@ -116,16 +113,4 @@ async fn has_changed(io: &Io, source: &Handle, before: &Metadata) -> bool {
     let now = io.call_backend(StatFile::new(source.clone())).await;
     let state = |status: &Metadata| (status.size(), status.modified());
     before.is_file() && now.is_ok_and(|now| state(&now) != state(before))
-}
-
-impl Options {
-    /// Whether digests are computed.
-    pub(crate) fn hashes(&self) -> bool {
-        self.verify || self.manifest.is_some()
-    }
-
-    /// Whether data is hashed while it is copied, so that it must go through a buffer.
-    pub(crate) fn hashes_on_the_way(&self) -> bool {
-        self.hashes() && self.method != Method::CopyRange
-    }
 }

@@ -10,6 +10,7 @@ use crate::listing::Listing;
 use crate::options::Follow;
 use crate::outcome::{Failure, count};
 use crate::quote::quote;
+use crate::session::Phase;
 use crate::storage_class::StorageClass;
 use crate::worker::Worker;
 use crate::{new_file_mode, resume, verify};
@@ -52,8 +53,8 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
     if session.created.contains(&status) {
         return report_self_copy(worker, &entry).map(|()| None);
     }
-    let planner = session.phase.planner();
-    if planner.is_some_and(|planner| planner.is_plan_directory(&status)) {
+    let recorder = worker.schedule.sink.recorder();
+    if recorder.is_some_and(|recorder| recorder.is_plan_directory(&status)) {
         let name = entry.quoted_source();
         return Err(Failure::from_message(format!(
             "skipping {name}: it is the directory of the plan"
@@ -112,15 +113,15 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
     let sides = sides(worker, &entry, &status, &handles, info.as_ref());
     let directory = Directory::child(entry.directory.clone(), sides, info, is_new, argument);
     worker.open_directories.keep_open(&directory, handles);
-    if let Some(planner) = planner {
-        planner.enter(&directory);
+    if let Some(recorder) = recorder {
+        recorder.enter(&directory);
     }
     if lists {
         return Ok(Some(Listing::new(directory, inline)));
     }
     // Its entries are not listed (another file system, unreadable, or not recursive), but the
     // directory must be finished.
-    worker.end_entry(&directory);
+    end_entry(worker, &directory);
     Ok(None)
 }
 
@@ -160,7 +161,7 @@ pub(crate) async fn enter_parents(worker: &Worker, entry: &Entry) -> Result<Entr
         match enter_parent(worker, &part, all_parents_existed).await {
             Ok(entered) => (inner, handles) = entered,
             Err(failure) => {
-                worker.end_entry(&inner);
+                end_entry(worker, &inner);
                 return Err(failure);
             }
         }
@@ -238,7 +239,7 @@ async fn enter_parent(
         }
         let (target, info) = made?;
         if is_new {
-            worker.session.created_parents.insert(&info.target);
+            worker.schedule.created_parents.insert(&info.target);
         }
         (
             Some(target),
@@ -267,8 +268,8 @@ async fn enter_parent(
     worker
         .open_directories
         .keep_open(&directory, handles.clone());
-    if let Some(planner) = worker.session.phase.planner() {
-        planner.enter(&directory);
+    if let Some(recorder) = worker.schedule.sink.recorder() {
+        recorder.enter(&directory);
     }
     Ok((directory, handles))
 }
@@ -346,7 +347,7 @@ fn report_self_copy(worker: &Worker, entry: &Entry) -> Result<(), Failure> {
         .or(entry.directory.argument.as_ref());
     if argument.is_some_and(|argument| argument.reported_self_copy.swap(true, Ordering::Relaxed)) {
         count(&worker.io.counters().failures);
-        worker.end_entry(&entry.directory);
+        end_entry(worker, &entry.directory);
         return Ok(());
     }
     let (source, target) = match argument {
@@ -392,7 +393,7 @@ async fn make_target(
             // A resumed run and the workers of a plan cannot tell unfinished directories from
             // others, so these directories never get more than their final permissions.
             (false, true) => 0,
-            (false, false) if worker.session.phase.planner().is_some() => 0o022,
+            (false, false) if worker.session.phase == Phase::Plan => 0o022,
             (false, false) => 0o077,
         };
     if is_new {
@@ -476,8 +477,21 @@ async fn make_target(
     Ok((handle, info))
 }
 
+/// Counts a finished entry. After the last entry, leaves the directory, and then its ancestors
+/// as they finish.
+pub(crate) fn end_entry(worker: &Worker, directory: &Arc<Directory>) {
+    let mut directory = Some(directory);
+    while let Some(ending) = directory.filter(|directory| directory.finish_one()) {
+        leave(worker, ending);
+        if ending.parent.is_none() {
+            worker.schedule.pool.stop();
+        }
+        directory = ending.parent.as_ref();
+    }
+}
+
 /// Sets the attributes of a finished directory, and closes it.
-pub(crate) fn leave(worker: &Worker, directory: &Arc<Directory>) {
+fn leave(worker: &Worker, directory: &Arc<Directory>) {
     if directory.parent.is_none() {
         return;
     }
@@ -509,10 +523,10 @@ fn set_final_attributes(worker: &Worker, directory: &Directory, handles: Handles
         return;
     };
     // An existing parent keeps its attributes, except if another argument of this copy created it.
-    if info.keeps_attributes && !worker.session.created_parents.contains(&info.target) {
+    if info.keeps_attributes && !worker.schedule.created_parents.contains(&info.target) {
         return;
     }
-    if worker.session.options.dry_run || !worker.session.phase.leaves_directories() {
+    if worker.session.options.dry_run || worker.session.phase != Phase::WholeCopy {
         return;
     }
     if worker.session.options.resume && !directory.is_new {

@@ -13,9 +13,10 @@ use crate::link;
 use crate::links::FirstCopy;
 use crate::outcome::{Failure, count};
 use crate::quote::quote;
+use crate::sink::LocalFuture;
 use crate::temporary;
 use crate::walk;
-use crate::worker::Worker;
+use crate::worker::{Task, Worker};
 use laio::ops::{Open, ReadDir, StatPath, Unlink};
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -32,9 +33,15 @@ pub(crate) struct Finish {
     lost: Mutex<HashSet<String>>,
 }
 
+impl Task for Finish {
+    fn run(self: Box<Self>, worker: &Worker) -> LocalFuture<'_, ()> {
+        Box::pin(async move { run(worker, &self).await })
+    }
+}
+
 /// Runs all steps. Links follow large files, because they link to final names; directories are
 /// last, because every file created in them changes their times.
-pub(crate) async fn run(worker: &Worker, finish: &Finish) {
+async fn run(worker: &Worker, finish: &Finish) {
     for part in finish.restarted(worker) {
         finish.remove_leftovers(worker, part).await;
     }
@@ -49,7 +56,7 @@ pub(crate) async fn run(worker: &Worker, finish: &Finish) {
             worker.session.report_failure(&failure);
         }
     }
-    worker.end_entry(&finish.opener.root);
+    walk::end_entry(worker, &finish.opener.root);
 }
 
 impl Finish {
@@ -169,10 +176,12 @@ impl Finish {
         let source = source
             .await
             .map_err(entry.source_failure("cannot stat", ""))?;
-        let resolution = conflict::examine(&worker.io, &worker.session, &entry, &source).await?;
+        let (io, session) = (&worker.io, &worker.session);
+        let resolution = conflict::examine(io, session, &entry, &source).await?;
         if resolution == Resolution::Skip {
             return Ok(false);
         }
+        let resolution = conflict::make_way(io, session, &entry, &source, resolution).await?;
         link::to_first_copy(&worker.io, &entry, &FirstCopy::of(&of, None), &resolution)
             .await
             .map(|_| true)

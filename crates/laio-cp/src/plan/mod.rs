@@ -14,7 +14,6 @@
 //! | `opener` | opens the directories of a plan, name by name |
 //! | `part`, `region` | copies a part; copies a region of a large file |
 //! | `finish` | the steps after all parts are done |
-//! | `phase` | which of these a process does |
 //!
 //! A plan is trusted like a script: a user who can write to its directory decides
 //! which files are copied where.
@@ -23,26 +22,25 @@ mod claims;
 mod finish;
 mod opener;
 mod part;
-mod phase;
 mod plan_dir;
 mod planner;
 mod records;
 mod region;
 mod settings;
 
-pub(crate) use phase::{Phase, PlanTask, run_task};
-
 use crate::arguments::{Misuse, Operands};
 use crate::budget;
 use crate::options::Options;
 use crate::outcome::{Failure, Summary};
 use crate::run;
+use crate::sink::Sink;
 use crate::stop::Stop;
 use claims::Claims;
 use opener::Opener;
+use part::PartWork;
 use plan_dir::{Header, PartReport, PlanDir, number, read_json, write_json};
 use planner::Planner;
-use records::{Records, VERSION};
+use records::{Records, VERSION, hash_of};
 use settings::Settings;
 use std::io;
 use std::path::Path;
@@ -115,9 +113,6 @@ pub struct Planned {
     pub summary: Summary,
 }
 
-/// The maximum number of errors that a part stores; further errors are counted.
-const ERRORS_KEPT: usize = 1000;
-
 fn error_text(error: &io::Error) -> String {
     crate::outcome::error_text(error)
 }
@@ -163,9 +158,8 @@ pub fn plan(
         ))
     };
     let planner = Arc::new(Planner::new(&plan_dir, id.clone(), limits).map_err(cannot)?);
-    let phase = Arc::new(Phase::plan(planner.clone()));
-    let walked = run::run_walk(options, operands, stop, phase.clone());
-    let summary = walked.inspect_err(|_| plan_dir.discard())?;
+    let walked = run::run_walk(options, operands, stop, Sink::Plan(planner.clone()));
+    let (summary, problems) = walked.inspect_err(|_| plan_dir.discard())?;
     let (totals, directories) = planner.end().map_err(cannot)?;
     if summary.interrupted.is_none() {
         let header = Header {
@@ -176,7 +170,7 @@ pub fn plan(
             files: totals.files,
             bytes: totals.bytes,
             failures: summary.failures,
-            errors: phase.errors(),
+            errors: problems.errors,
             options: settings,
         };
         write_json(&plan_dir.header(), &id, &header).map_err(cannot)?;
@@ -289,10 +283,11 @@ impl Work {
             Misuse::Target(Failure::from_error(error, text))
         };
         self.claims.record_attempt(part).map_err(cannot)?;
-        let phase = Arc::new(Phase::work(part::PartWork::new(opener)));
-        let summary = run::run_plan_tasks(self.options.clone(), self.stop.clone(), phase.clone())?;
+        let work = Arc::new(PartWork::new(opener));
+        let (root, tasks) = (work.opener.root.clone(), work.tasks());
+        let (options, stop) = (self.options.clone(), self.stop.clone());
+        let (summary, problems) = run::run_plan_tasks(options, stop, root, tasks)?;
         if summary.interrupted.is_none() {
-            let lost = phase.lost();
             let done = PartReport {
                 part,
                 by: self.claims.me.name(),
@@ -305,10 +300,10 @@ impl Work {
                 by_reflink: summary.by_reflink,
                 background: summary.background,
                 failures: summary.failures,
-                errors: phase.errors(),
-                incomplete: phase.incomplete(),
-                lost: lost.hashes,
-                lost_all: lost.all,
+                errors: problems.errors,
+                incomplete: work.incomplete(),
+                lost: problems.lost.iter().map(|path| hash_of(path)).collect(),
+                lost_all: work.lost_all(),
             };
             let token = &self.claims.me.token;
             write_json(&self.plan_dir.done(part), token, &done).map_err(cannot)?;
@@ -340,7 +335,6 @@ pub fn finish(
     let opener = Opener::new(records, timeouts.visibility).map_err(Misuse::Target)?;
     let id = header.id.clone();
     let ending = finish::Finish::new(opener, plan_dir.clone(), id, done.clone());
-    let phase = Arc::new(Phase::finish(ending));
     let print_errors = |who: &str, errors: &[String], failures: u64| {
         for error in errors {
             eprintln!("{}: {who}: {error}", options.program);
@@ -354,7 +348,9 @@ pub fn finish(
     for part in done.iter().filter(|done| done.failures > 0) {
         print_errors(&format!("part {}", part.part), &part.errors, part.failures);
     }
-    let mut summary = run::run_plan_tasks(options.clone(), stop, phase)?;
+    let root = ending.opener.root.clone();
+    let (mut summary, _) =
+        run::run_plan_tasks(options.clone(), stop, root, vec![Box::new(ending)])?;
     let finished = Finished {
         linked: summary.linked,
         large: summary.files,

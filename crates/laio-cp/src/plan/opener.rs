@@ -213,6 +213,7 @@ impl Opener {
             source: directory.source_path().join(source),
             target: directory.target_path().join(target),
             nested: false,
+            makes_parents: false,
             has_created_directory: AtomicBool::new(false),
             reported_self_copy: AtomicBool::new(false),
         };

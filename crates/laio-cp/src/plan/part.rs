@@ -1,17 +1,18 @@
 //! Copies a part: the files of each directory, and each region of a large file, are a work item of
 //! their own.
 
-use super::PlanTask;
 use super::opener::Opener;
-use super::records::{FileRecord, Record, hash_of};
+use super::records::{FileRecord, Record};
 use super::region;
 use crate::directory::{Directory, DirectoryInfo};
 use crate::listing::Listing;
 use crate::outcome::Failure;
+use crate::sink::LocalFuture;
 use crate::walk;
-use crate::worker::Worker;
+use crate::worker::{Task, Worker};
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The part that this process copies.
@@ -19,16 +20,21 @@ pub(crate) struct PartWork {
     pub(crate) opener: Opener,
     /// The temporary names of files with missing regions.
     incomplete: Mutex<Vec<String>>,
-    lost: Mutex<Lost>,
+    /// A directory could not be opened, so its files were not copied.
+    lost_all: AtomicBool,
 }
 
-/// Files that were not copied.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Lost {
-    /// The hashes of their paths.
-    pub(crate) hashes: Vec<String>,
-    /// Whether there are others, in a directory that could not be opened.
-    pub(crate) all: bool,
+/// A task of the part.
+struct PartTask {
+    part: Arc<PartWork>,
+    kind: PartTaskKind,
+}
+
+enum PartTaskKind {
+    /// Copies files of a directory, by their records.
+    Files(Option<u32>, Vec<usize>),
+    /// Copies a region, by its record.
+    Region(usize),
 }
 
 /// The maximum number of files per work item, so that workers share a large directory.
@@ -39,13 +45,13 @@ impl PartWork {
         PartWork {
             opener,
             incomplete: Mutex::default(),
-            lost: Mutex::default(),
+            lost_all: AtomicBool::new(false),
         }
     }
 
     /// The tasks of the part.
-    pub(crate) fn plan_tasks(&self) -> Vec<PlanTask> {
-        let mut plan_tasks = Vec::new();
+    pub(crate) fn tasks(self: &Arc<PartWork>) -> Vec<Box<dyn Task>> {
+        let mut kinds = Vec::new();
         let mut open: HashMap<Option<u32>, Vec<usize>> = HashMap::new();
         for (index, record) in self.opener.records.iter() {
             match record {
@@ -53,29 +59,30 @@ impl PartWork {
                     let together = open.entry(named.directory).or_default();
                     together.push(index);
                     if together.len() >= FILES_PER_TASK {
-                        plan_tasks.push(PlanTask::Files(named.directory, std::mem::take(together)));
+                        kinds.push(PartTaskKind::Files(
+                            named.directory,
+                            std::mem::take(together),
+                        ));
                     }
                 }
-                Record::Region(..) => plan_tasks.push(PlanTask::Region(index)),
+                Record::Region(..) => kinds.push(PartTaskKind::Region(index)),
                 _ => {}
             }
         }
         let rest = open
             .into_iter()
             .filter(|(_, together)| !together.is_empty());
-        plan_tasks.extend(rest.map(|(directory, together)| PlanTask::Files(directory, together)));
-        plan_tasks
+        kinds.extend(rest.map(|(directory, together)| PartTaskKind::Files(directory, together)));
+        let task = |kind| -> Box<dyn Task> {
+            let part = self.clone();
+            Box::new(PartTask { part, kind })
+        };
+        kinds.into_iter().map(task).collect()
     }
 
-    /// Records that a file was not copied.
-    pub(crate) fn record_lost(&self, path: &Path) {
-        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
-        lost.hashes.push(hash_of(path));
-    }
-
-    pub(crate) fn lost(&self) -> Lost {
-        let lost = self.lost.lock();
-        lost.unwrap_or_else(PoisonError::into_inner).clone()
+    /// Whether files were not copied whose names are unknown.
+    pub(crate) fn lost_all(&self) -> bool {
+        self.lost_all.load(Ordering::Relaxed)
     }
 
     pub(crate) fn incomplete(&self) -> Vec<String> {
@@ -84,22 +91,27 @@ impl PartWork {
     }
 }
 
-/// Starts a task, which takes over one of the root's pending counts.
-pub(crate) async fn run_task(worker: &Worker, part: &PartWork, task: &PlanTask) {
+impl Task for PartTask {
+    /// Starts the task, which takes over one of the root's pending counts.
+    fn run(self: Box<Self>, worker: &Worker) -> LocalFuture<'_, ()> {
+        Box::pin(async move { run_task(worker, &self.part, &self.kind).await })
+    }
+}
+
+async fn run_task(worker: &Worker, part: &PartWork, task: &PartTaskKind) {
     let root = &part.opener.root;
     match task {
-        PlanTask::Files(directory, records) => {
+        PartTaskKind::Files(directory, records) => {
             match listing(worker, part, *directory, records).await {
                 // The directory ends the root's count when it is finished.
                 Ok(listing) => return worker.add_listing(listing),
                 Err(failure) => {
                     worker.session.report_failure(&failure);
-                    let mut lost = part.lost.lock().unwrap_or_else(PoisonError::into_inner);
-                    lost.all = true;
+                    part.lost_all.store(true, Ordering::Relaxed);
                 }
             }
         }
-        PlanTask::Region(record) => {
+        PartTaskKind::Region(record) => {
             if let Record::Region(named, large, start, end) = part.opener.records.at(*record) {
                 let copied =
                     region::copy(worker, &part.opener, (&named, &large), (start, end)).await;
@@ -111,9 +123,8 @@ pub(crate) async fn run_task(worker: &Worker, part: &PartWork, task: &PlanTask) 
                 }
             }
         }
-        PlanTask::Finish => {}
     }
-    worker.end_entry(root);
+    walk::end_entry(worker, root);
 }
 
 async fn listing(

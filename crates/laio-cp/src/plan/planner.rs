@@ -8,11 +8,13 @@ use super::{Limits, REGION_STEP};
 use crate::conflict::{self, Resolution};
 use crate::data::has_holes;
 use crate::directory::{Directory, Entry};
-use crate::entry::{has_other_names, names_to_expect};
 use crate::identity::{Identity, identity};
+use crate::io::Io;
+use crate::links::{has_other_names, names_to_expect};
 use crate::options::{Existing, Reflink, Sparse};
 use crate::outcome::{Failure, count};
-use crate::worker::Worker;
+use crate::session::Session;
+use crate::sink::{LocalFuture, Recorder};
 use laio_rt::fs::{Metadata, Timestamp};
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -88,63 +90,31 @@ impl Planner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts the plan with the root of the walk.
-    pub(crate) fn begin(&self, directory: &Directory) -> io::Result<()> {
-        let here = std::env::current_dir()?;
-        let (source, target) = (directory.source_path(), directory.target_path());
-        let root = Root {
-            source: here.join(&source),
-            target: here.join(&target),
-            source_shown: source,
-            target_shown: target,
-        };
-        let writer = Writer::create(&self.plan_dir.last(), &self.id, &root)?;
-        self.lock().last = Some(writer);
-        let _ = self.root.set(root);
-        Ok(())
-    }
-
-    /// Records a directory that was created or found.
-    pub(crate) fn enter(&self, directory: &Directory) {
-        let mut state = self.lock();
-        let _ = directory.plan_number.set(state.directories);
-        let record = record_of(directory, directory.parent.as_deref().and_then(number));
-        state.try_write(|state| state.last()?.write(&record));
-        state.directories += 1;
-    }
-
-    /// Whether a directory is the plan itself.
-    pub(crate) fn is_plan_directory(&self, status: &Metadata) -> bool {
-        identity(status) == self.plan_identity
-    }
-
     /// Records a file to copy.
-    pub(crate) async fn record(
+    async fn record_file(
         &self,
-        worker: &Worker,
+        io: &Io,
+        session: &Session,
         entry: &Entry,
         status: &Metadata,
     ) -> Result<(), Failure> {
         // A file that stays is no copy that other names could be linked to.
-        let may_stay = worker.session.options.existing == Existing::Skip
+        let may_stay = session.options.existing == Existing::Skip
             && (!entry.directory.is_new || entry.argument.is_some());
-        if may_stay
-            && conflict::examine(&worker.io, &worker.session, entry, status).await?
-                == Resolution::Skip
-        {
-            count(&worker.io.counters().skipped);
+        if may_stay && conflict::examine(io, session, entry, status).await? == Resolution::Skip {
+            count(&io.counters().skipped);
             return Ok(());
         }
-        let has_names = has_other_names(worker, entry, status);
-        if has_names && self.record_link(entry, status, names_to_expect(worker, status)) {
+        let has_names = has_other_names(session, entry, status);
+        if has_names && self.record_link(entry, status, names_to_expect(session, status)) {
             return Ok(());
         }
-        let bytes_to_move = self.bytes_to_move(worker, status);
+        let bytes_to_move = self.bytes_to_move(session, status);
         let splits = status.is_file()
             && bytes_to_move > self.limits.bytes
-            && worker.session.options.reflink != Reflink::Always;
+            && session.options.reflink != Reflink::Always;
         if splits {
-            return self.record_large(worker, entry, status).await;
+            return self.record_large(io, session, entry, status).await;
         }
         let file = file_record(entry, status, None);
         let record = |directory| Record::File(FileRecord { directory, ..file });
@@ -160,11 +130,11 @@ impl Planner {
     }
 
     /// The number of bytes to copy for a file, as far as it is known.
-    fn bytes_to_move(&self, worker: &Worker, status: &Metadata) -> u64 {
+    fn bytes_to_move(&self, session: &Session, status: &Metadata) -> u64 {
         if !status.is_file() {
             return 0;
         }
-        match worker.session.options.sparse != Sparse::Never && has_holes(status) {
+        match session.options.sparse != Sparse::Never && has_holes(status) {
             true => status.size().min(status.blocks() * 512),
             false => status.size(),
         }
@@ -208,14 +178,15 @@ impl Planner {
     /// Records a file that is copied in regions.
     async fn record_large(
         &self,
-        worker: &Worker,
+        io: &Io,
+        session: &Session,
         entry: &Entry,
         status: &Metadata,
     ) -> Result<(), Failure> {
         if let Resolution::Skip | Resolution::UpToDate(_) =
-            conflict::examine(&worker.io, &worker.session, entry, status).await?
+            conflict::examine(io, session, entry, status).await?
         {
-            count(&worker.io.counters().skipped);
+            count(&io.counters().skipped);
             return Ok(());
         }
         let large = {
@@ -225,7 +196,7 @@ impl Planner {
         };
         let temporary = region::temporary_name(&self.id, large);
         let size = status.size();
-        region::make(worker, entry, &temporary, size).await?;
+        region::make(io, entry, &temporary, size).await?;
         let big = LargeFile {
             temporary: &temporary,
             size,
@@ -261,6 +232,45 @@ impl Planner {
             Some(error) => Err(error),
             None => Ok((state.totals, state.directories.into())),
         }
+    }
+}
+
+impl Recorder for Planner {
+    fn begin(&self, directory: &Directory) -> io::Result<()> {
+        let here = std::env::current_dir()?;
+        let (source, target) = (directory.source_path(), directory.target_path());
+        let root = Root {
+            source: here.join(&source),
+            target: here.join(&target),
+            source_shown: source,
+            target_shown: target,
+        };
+        let writer = Writer::create(&self.plan_dir.last(), &self.id, &root)?;
+        self.lock().last = Some(writer);
+        let _ = self.root.set(root);
+        Ok(())
+    }
+
+    fn enter(&self, directory: &Directory) {
+        let mut state = self.lock();
+        let _ = directory.plan_number.set(state.directories);
+        let record = record_of(directory, directory.parent.as_deref().and_then(number));
+        state.try_write(|state| state.last()?.write(&record));
+        state.directories += 1;
+    }
+
+    fn is_plan_directory(&self, status: &Metadata) -> bool {
+        identity(status) == self.plan_identity
+    }
+
+    fn record<'a>(
+        &'a self,
+        io: &'a Io,
+        session: &'a Session,
+        entry: &'a Entry,
+        status: &'a Metadata,
+    ) -> LocalFuture<'a, Result<(), Failure>> {
+        Box::pin(self.record_file(io, session, entry, status))
     }
 }
 

@@ -6,6 +6,7 @@ use super::opener::Opener;
 use super::records::{FileRecord, LargeFile};
 use crate::data::{self, OpenPair};
 use crate::directory::Entry;
+use crate::io::Io;
 use crate::outcome::Failure;
 use crate::regular;
 use crate::worker::Worker;
@@ -16,19 +17,13 @@ use std::io;
 use std::sync::Arc;
 
 /// Creates the temporary file with its final length, as one hole.
-pub(crate) async fn make(
-    worker: &Worker,
-    entry: &Entry,
-    name: &OsStr,
-    size: u64,
-) -> Result<(), Failure> {
+pub(crate) async fn make(io: &Io, entry: &Entry, name: &OsStr, size: u64) -> Result<(), Failure> {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
-    let opened = worker
-        .io
+    let opened = io
         .call_target(Open::new(entry.sibling(name), flags).mode(regular::REGION_MODE))
         .await;
     let file = Arc::new(opened.map_err(entry.target_failure("cannot create regular file"))?);
-    let set = worker.io.call_target(Truncate::new(file, size)).await;
+    let set = io.call_target(Truncate::new(file, size)).await;
     set.map_err(entry.target_failure("failed to extend"))
 }
 

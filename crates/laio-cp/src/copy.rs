@@ -5,11 +5,12 @@ use crate::conflict::{self, Resolution};
 use crate::digest::Digest;
 use crate::directory::Entry;
 use crate::identity::identity;
-use crate::links::{DeferredLink, FirstCopy, LinkAction};
-use crate::options::{Backup, Follow, Make};
+use crate::links::{DeferredLink, FirstCopy, LinkAction, has_other_names, names_to_expect};
+use crate::options::{Backup, Make};
 use crate::outcome::{Copied, Done, Failure, Outcome, count};
-use crate::pool::WorkItem;
 use crate::regular::{self, OpenedSource};
+use crate::session::Session;
+use crate::sink::Sink;
 use crate::worker::Worker;
 use crate::{link, special, verify, walk};
 use laio::ops::StatPath;
@@ -22,14 +23,13 @@ pub(crate) async fn copy(worker: &Worker, entry: &mut Entry) {
         let failure = Failure::from_error(error, walk::lost_directory_message(entry));
         return count_result(worker, entry, Err(&failure));
     }
-    // In a planned copy, the plan has created the parents.
-    if !entry.has_parents() || worker.session.phase.is_planned() {
+    if !entry.has_parents() {
         return copy_here(worker, entry).await;
     }
     match walk::enter_parents(worker, entry).await {
         Ok(inner) => {
             copy_here(worker, &inner).await;
-            worker.end_entry(&inner.directory);
+            walk::end_entry(worker, &inner.directory);
         }
         Err(failure) => count_result(worker, entry, Err(&failure)),
     }
@@ -51,8 +51,7 @@ async fn copy_unless_skipped(worker: &Worker, entry: &Entry) -> Result<Option<Co
         && entry.directory.is_new
         && entry.argument.is_none()
         && options.make == Make::Copies
-        && !options.dry_run
-        && worker.session.phase.planner().is_none();
+        && matches!(worker.schedule.sink, Sink::Copy);
     if needs_no_stat {
         return create_copy(worker, entry, None, Resolution::Free).await;
     }
@@ -89,14 +88,19 @@ async fn copy_unless_skipped(worker: &Worker, entry: &Entry) -> Result<Option<Co
         worker.session.console.warn(warning);
         return Ok(Some(Copied::without_data(Done::Skipped)));
     }
-    if let Some(planner) = worker.session.phase.planner() {
-        return planner.record(worker, entry, &status).await.map(|()| None);
+    if let Sink::Plan(recorder) = &worker.schedule.sink {
+        let recorded = recorder.record(&worker.io, &worker.session, entry, &status);
+        return recorded.await.map(|()| None);
     }
     let nothing_there = entry.directory.is_new && entry.argument.is_none();
-    let resolution = match nothing_there || entry.has_no_target_directory() {
+    let mut resolution = match nothing_there || entry.has_no_target_directory() {
         true => Resolution::Free,
         false => conflict::examine(&worker.io, &worker.session, entry, &status).await?,
     };
+    if let Sink::Copy = worker.schedule.sink {
+        let made = conflict::make_way(&worker.io, &worker.session, entry, &status, resolution);
+        resolution = made.await?;
+    }
     if let Resolution::UpToDate(digest) = resolution {
         return keep_existing(worker, entry, &status, digest).await;
     }
@@ -118,10 +122,18 @@ async fn keep_existing(
     digest: Option<Digest>,
 ) -> Result<Option<Copied>, Failure> {
     let options = &worker.session.options;
-    if options.make == Make::Copies && has_other_names(worker, entry, status) && !options.dry_run {
-        let (file, links) = (identity(status), &worker.session.links);
+    if options.make == Make::Copies
+        && has_other_names(&worker.session, entry, status)
+        && !options.dry_run
+    {
+        let (file, links) = (identity(status), &worker.schedule.links);
         let resolution = Resolution::Existing(Box::new(*status));
-        match links.register(file, names_to_expect(worker, status), entry, &resolution) {
+        match links.register(
+            file,
+            names_to_expect(&worker.session, status),
+            entry,
+            &resolution,
+        ) {
             LinkAction::LinkTo(first) => {
                 return link::to_first_copy(&worker.io, entry, &first, &resolution)
                     .await
@@ -146,15 +158,6 @@ async fn keep_existing(
     }))
 }
 
-/// The number of names of a file that the walk may meet. If symbolic links are followed, any
-/// number.
-pub(crate) fn names_to_expect(worker: &Worker, status: &Metadata) -> u32 {
-    match worker.session.options.follow {
-        Follow::Never => status.links(),
-        _ => u32::MAX,
-    }
-}
-
 /// Pushes a directory as a work item of its own.
 fn push_directory(worker: &Worker, entry: &Entry) -> Result<(), Failure> {
     if !worker.session.options.recursive && !worker.session.is_listed {
@@ -163,13 +166,10 @@ fn push_directory(worker: &Worker, entry: &Entry) -> Result<(), Failure> {
             "-r not specified; omitting directory {name}"
         )));
     }
-    entry.directory.add_pending();
-    let mut entry = entry.without_handles();
-    entry.kind = FileType::Directory;
-    worker
-        .session
-        .pool
-        .push(worker.index, std::iter::once(WorkItem::Directory(entry)));
+    worker.push_directory(Entry {
+        kind: FileType::Directory,
+        ..entry.without_handles()
+    });
     Ok(())
 }
 
@@ -181,9 +181,9 @@ async fn create_copy(
     resolution: Resolution,
 ) -> Result<Option<Copied>, Failure> {
     let options = &worker.session.options;
-    let announcement = announcement(worker, entry, &resolution);
+    let announcement = announcement(&worker.session, entry, &resolution);
     if !options.debug {
-        print_line(worker, announcement.as_deref());
+        print_line(&worker.session, announcement.as_deref());
     }
     if options.dry_run {
         return Ok(Some(Copied::without_data(Done::Created)));
@@ -198,7 +198,7 @@ async fn create_copy(
             (Some(line), Some(detail)) => Some(format!("{line}\n{detail}")),
             (line, _) => line,
         };
-        print_line(worker, lines.as_deref());
+        print_line(&worker.session, lines.as_deref());
     }
     if let (Err(failure), Resolution::BackedUp(backup)) = (&result, &resolution)
         && !failure.only_attributes_failed()
@@ -230,7 +230,7 @@ async fn make_unless_linked(
         Make::Copies => {}
     }
     let opened = match status {
-        Some(status) if !reads_data(worker, status) => None,
+        Some(status) if !reads_data(&worker.session, status) => None,
         expected => Some(regular::open_source(&worker.io, &worker.session, entry, expected).await?),
     };
     let status = match (&opened, status) {
@@ -238,16 +238,18 @@ async fn make_unless_linked(
         (None, Some(status)) => *status,
         (None, None) => unreachable!("without a status the file was opened"),
     };
-    if !has_other_names(worker, entry, &status) {
+    if !has_other_names(&worker.session, entry, &status) {
         return copy_content(worker, entry, opened, &status, resolution)
             .await
             .map(Some);
     }
     let file = identity(&status);
-    match session
-        .links
-        .register(file, names_to_expect(worker, &status), entry, resolution)
-    {
+    match worker.schedule.links.register(
+        file,
+        names_to_expect(&worker.session, &status),
+        entry,
+        resolution,
+    ) {
         LinkAction::LinkTo(first) => {
             return link::to_first_copy(&worker.io, entry, &first, resolution)
                 .await
@@ -259,13 +261,16 @@ async fn make_unless_linked(
     let result = copy_content(worker, entry, opened, &status, resolution).await;
     match &result {
         Ok(copied) => {
-            let (first, deferred) = session.links.first_copied(file, entry, copied.digest);
+            let (first, deferred) = worker
+                .schedule
+                .links
+                .first_copied(file, entry, copied.digest);
             for deferred in deferred {
                 make_deferred_link(worker, &first, deferred).await;
             }
         }
         Err(_) => {
-            for mut deferred in session.links.first_failed(file) {
+            for mut deferred in worker.schedule.links.first_failed(file) {
                 if let Err(failure) = open_deferred(worker, &mut deferred) {
                     finish_deferred(worker, deferred, Err(failure)).await;
                     continue;
@@ -320,23 +325,12 @@ async fn finish_deferred(
             count_result(worker, &deferred.entry, Err(&failure));
         }
     }
-    worker.end_entry(&deferred.entry.directory);
+    walk::end_entry(worker, &deferred.entry.directory);
 }
 
 /// Whether the file's data is copied, as opposed to creating a file of the same type.
-fn reads_data(worker: &Worker, status: &Metadata) -> bool {
-    status.is_file() || (worker.session.options.contents_of_special && !status.is_symlink())
-}
-
-/// Whether other names of the file may become hard links to this copy: it has several names, or
-/// other symbolic links may lead to it.
-pub(crate) fn has_other_names(worker: &Worker, entry: &Entry, status: &Metadata) -> bool {
-    if worker.session.phase.is_planned() {
-        // The planner has seen all names: `--finish` creates all but the first.
-        return false;
-    }
-    let followed = worker.session.follows(entry.argument.is_some());
-    worker.session.options.preserve.links && (status.links() > 1 || followed)
+fn reads_data(session: &Session, status: &Metadata) -> bool {
+    status.is_file() || (session.options.contents_of_special && !status.is_symlink())
 }
 
 async fn copy_content(
@@ -360,8 +354,8 @@ async fn copy_content(
 }
 
 /// The line `'a' -> 'b'`, if `--verbose` or `--dry-run` asks for it.
-fn announcement(worker: &Worker, entry: &Entry, resolution: &Resolution) -> Option<String> {
-    let options = &worker.session.options;
+fn announcement(session: &Session, entry: &Entry, resolution: &Resolution) -> Option<String> {
+    let options = &session.options;
     if !options.verbose && !options.dry_run {
         return None;
     }
@@ -373,9 +367,9 @@ fn announcement(worker: &Worker, entry: &Entry, resolution: &Resolution) -> Opti
     Some(line)
 }
 
-fn print_line(worker: &Worker, line: Option<&str>) {
+fn print_line(session: &Session, line: Option<&str>) {
     if let Some(line) = line {
-        worker.session.console.print(line);
+        session.console.print(line);
     }
 }
 
@@ -407,7 +401,7 @@ fn count_result(worker: &Worker, entry: &Entry, result: Result<&Copied, &Failure
         Err(failure) => {
             session.report_failure(failure);
             if !failure.only_attributes_failed() {
-                session.phase.record_lost(entry);
+                session.record_lost(entry);
             }
         }
     }
