@@ -8,11 +8,11 @@ use crate::identity::identity;
 use crate::links::{DeferredLink, FirstCopy, LinkAction, has_other_names, names_to_expect};
 use crate::options::{Backup, Make};
 use crate::outcome::{Copied, Done, Failure, Outcome, count};
-use crate::regular::{self, OpenedSource};
 use crate::session::Session;
 use crate::sink::Sink;
+use crate::source::{self, OpenedSource};
 use crate::worker::Worker;
-use crate::{link, special, verify, walk};
+use crate::{link, regular, special, verify, walk};
 use laio::ops::StatPath;
 use laio_rt::fs::{FileType, Metadata};
 use std::sync::Arc;
@@ -214,8 +214,7 @@ async fn make_unless_linked(
     status: Option<&Metadata>,
     resolution: &Resolution,
 ) -> Result<Option<Copied>, Failure> {
-    let (session, options) = (&worker.session, &worker.session.options);
-    match options.make {
+    match worker.session.options.make {
         Make::HardLinks => {
             return link::to_source(&worker.io, &worker.session, entry, resolution)
                 .await
@@ -231,7 +230,7 @@ async fn make_unless_linked(
     }
     let opened = match status {
         Some(status) if !reads_data(&worker.session, status) => None,
-        expected => Some(regular::open_source(&worker.io, &worker.session, entry, expected).await?),
+        expected => Some(source::open(&worker.io, &worker.session, entry, expected).await?),
     };
     let status = match (&opened, status) {
         (Some(opened), _) => opened.status,

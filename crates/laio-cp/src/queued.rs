@@ -1,7 +1,7 @@
 //! Copies large files through several buffers in flight, for back ends that can overlap them, and
 //! for O_DIRECT.
 
-use crate::data::{CopyError, OpenPair};
+use crate::pair::{CopyError, OpenPair};
 use laio::Errno;
 use laio::ops::{Limit, Part, ReadAt, Truncate, WriteAt};
 use rustix::fs::OFlags;

@@ -4,15 +4,16 @@
 use crate::attribute_names::AttributeNames;
 use crate::attributes::{self, AttributeCopy, CurrentAttributes, Failures, FileRef};
 use crate::conflict::{self, Resolution};
-use crate::data::{self, CopyError, OpenPair};
+use crate::data;
 use crate::directory::Entry;
 use crate::handles::Handle;
 use crate::identity::identity;
 use crate::io::Io;
 use crate::options::Options;
 use crate::outcome::{Copied, Done, Failure};
+use crate::pair::{CopyError, OpenPair};
 use crate::session::Session;
-use crate::storage_class::StorageClass;
+use crate::source::OpenedSource;
 use crate::verify::CopiedData;
 use crate::{new_file_mode, resume, temporary, verify};
 use laio::Errno;
@@ -22,13 +23,6 @@ use std::cell::{Cell, RefCell};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::sync::Arc;
-
-/// An open source.
-#[derive(Debug)]
-pub(crate) struct OpenedSource {
-    pub(crate) file: Handle,
-    pub(crate) status: Metadata,
-}
 
 /// An open destination.
 struct OpenTarget {
@@ -58,46 +52,6 @@ struct Creation {
     mode: u32,
     /// The file was created through a symbolic link, in another directory.
     through_link: bool,
-}
-
-/// Opens the source and checks that it is the examined file, or a regular file if none was
-/// examined.
-pub(crate) async fn open_source(
-    io: &Io,
-    session: &Session,
-    entry: &Entry,
-    expected: Option<&Metadata>,
-) -> Result<OpenedSource, Failure> {
-    let mut flags = libc::O_RDONLY | libc::O_NOCTTY;
-    if !session.follows(entry.argument.is_some()) {
-        flags |= libc::O_NOFOLLOW;
-    }
-    let failed = entry.source_failure("cannot open", " for reading");
-    let waits = expected.is_some_and(|expected| !expected.is_file());
-    let opened = if waits {
-        // A FIFO whose data is copied. As in GNU cp, the copy waits here for a writer, and with it
-        // all files of this worker.
-        io.call_blocking(Open::new(entry.source(), flags))
-    } else {
-        io.open_source(entry, flags | libc::O_NONBLOCK).await.0
-    };
-    let file = Arc::new(opened.map_err(failed)?);
-    let status = StatFile::new(file.clone());
-    // The inode of an open file is cached, unless a file server keeps it.
-    let is_local = entry.storage_class() != StorageClass::Unknown;
-    let status = io.maybe_inline(status, is_local).await;
-    let status = status.map_err(entry.source_failure("cannot fstat", ""))?;
-    let is_expected = match expected {
-        Some(expected) => identity(expected) == identity(&status),
-        None => status.is_file(),
-    };
-    if !is_expected {
-        let name = entry.quoted_source();
-        return Err(Failure::from_message(format!(
-            "skipping file {name}, as it was replaced while being copied"
-        )));
-    }
-    Ok(OpenedSource { file, status })
 }
 
 /// Copies an opened file.
@@ -607,16 +561,6 @@ struct IncompleteTarget<'a> {
     session: &'a Session,
     entry: &'a Entry,
     target: Option<OpenTarget>,
-}
-
-impl OpenedSource {
-    pub(crate) fn handle(&self) -> &Handle {
-        &self.file
-    }
-
-    pub(crate) fn into_handle(self) -> Handle {
-        self.file
-    }
 }
 
 impl IncompleteTarget<'_> {

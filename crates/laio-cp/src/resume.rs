@@ -19,7 +19,6 @@ pub(crate) use partial::{Lock, open_target};
 pub(crate) use whole::check;
 
 use crate::options::Options;
-use laio_rt::fs::Metadata;
 
 /// Sets the options that `--resume` implies: temporary names, and the times of the sources.
 pub(crate) fn apply_implied_options(options: &mut Options) {
@@ -27,13 +26,4 @@ pub(crate) fn apply_implied_options(options: &mut Options) {
         options.atomic = true;
         options.preserve.timestamps = true;
     }
-}
-
-/// Whether the source last changed well before `since`, so that its times, however coarse, show
-/// every change after `since`. Compares the clocks of the two file systems.
-fn was_stable_before(source: &Metadata, since: i64) -> bool {
-    /// The coarsest file system (FAT) has a precision of 2 seconds.
-    const PRECISION: i64 = 2;
-    let changed = source.changed().max(source.modified());
-    since - changed.seconds > PRECISION
 }

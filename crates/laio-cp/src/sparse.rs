@@ -1,8 +1,9 @@
 //! Copies files with holes.
 
-use crate::data::{CopyError, OpenPair, copy_range, has_holes, preallocate};
 use crate::options::Sparse;
 use crate::outcome::{DebugDetail, Done};
+use crate::pair::{CopyError, OpenPair, has_holes};
+use crate::transfer::{copy_range, preallocate};
 use laio::Errno;
 use laio::ops::{Limit, Part, ReadAt, Seek, StatFile, Truncate, Whence, WriteAt};
 use std::io;

@@ -1,11 +1,6 @@
 //! POSIX ACLs in the format of the kernel's extended attributes: a version, then entries of eight
 //! bytes.
 
-use super::extended::{ACL_DEFAULT, read};
-use super::file_ref::FileRef;
-use crate::io::Io;
-use laio::ops::GetAttribute;
-
 const VERSION: u32 = 2;
 const HEADER: usize = 4;
 const ENTRY: usize = 8;
@@ -15,27 +10,8 @@ const GROUP_OBJECT: u16 = 0x04;
 const MASK: u16 = 0x10;
 const OTHER: u16 = 0x20;
 
-/// Returns the permissions that a directory's default ACL allows to new files; `None` without such
-/// an ACL.
-pub(crate) async fn default_permissions(io: &Io, directory: &FileRef) -> Option<u32> {
-    // Few directories have one, and asking for the length alone needs no buffer.
-    let none = Vec::new();
-    let (length, _) = match directory {
-        FileRef::Open(file) => {
-            let ask = GetAttribute::new(file.clone(), ACL_DEFAULT, none);
-            io.call_target(ask).await
-        }
-        FileRef::Named(name) => {
-            let ask = GetAttribute::named(name.clone(), ACL_DEFAULT, none);
-            io.call_target(ask).await
-        }
-    };
-    length.ok().filter(|length| *length > 0)?;
-    class_permissions(&read(io, ACL_DEFAULT, directory).ok()?)
-}
-
 /// The permissions of the owner, the group class (the mask, if present) and others, as mode bits.
-fn class_permissions(acl: &[u8]) -> Option<u32> {
+pub(super) fn class_permissions(acl: &[u8]) -> Option<u32> {
     let of = |tag| permissions(acl, tag);
     let group = of(MASK).or_else(|| of(GROUP_OBJECT))?;
     Some(of(USER_OBJECT)? << 6 | group << 3 | of(OTHER)?)

@@ -1,7 +1,9 @@
 //! Extended attributes, including ACLs.
 
-use super::file_ref::FileRef;
-use super::{AttributeCopy, Failures, acl, errno};
+use super::acl;
+use super::attribute_copy::AttributeCopy;
+use super::failures::Failures;
+use super::file_ref::{FileRef, errno};
 use crate::attribute_names::AttributeNames;
 use crate::io::Io;
 use crate::outcome::Failure;
@@ -191,4 +193,23 @@ fn copy_attribute(io: &Io, name: &CStr, from: &FileRef, to: &FileRef) -> io::Res
     };
     io.recycle_buffer(value);
     result
+}
+
+/// Returns the permissions that a directory's default ACL allows to new files; `None` without such
+/// an ACL.
+pub(crate) async fn default_permissions(io: &Io, directory: &FileRef) -> Option<u32> {
+    // Few directories have one, and asking for the length alone needs no buffer.
+    let none = Vec::new();
+    let (length, _) = match directory {
+        FileRef::Open(file) => {
+            let ask = GetAttribute::new(file.clone(), ACL_DEFAULT, none);
+            io.call_target(ask).await
+        }
+        FileRef::Named(name) => {
+            let ask = GetAttribute::named(name.clone(), ACL_DEFAULT, none);
+            io.call_target(ask).await
+        }
+    };
+    length.ok().filter(|length| *length > 0)?;
+    acl::class_permissions(&read(io, ACL_DEFAULT, directory).ok()?)
 }

@@ -1,6 +1,5 @@
 //! A file whose attributes are read or set: an open file or a name.
 
-use super::errno;
 use crate::handles::Handle;
 use crate::io::Io;
 use laio::Errno;
@@ -69,4 +68,9 @@ impl FileRef {
             }
         }
     }
+}
+
+/// The errno of a failed call.
+pub(super) fn errno(error: &io::Error) -> Option<Errno> {
+    error.raw_os_error().map(Errno::from_raw)
 }

@@ -6,13 +6,13 @@ use super::records::{DirectoryRecord, FileRecord, LargeFile, Record, Root, Write
 use super::region;
 use super::{Limits, REGION_STEP};
 use crate::conflict::{self, Resolution};
-use crate::data::has_holes;
 use crate::directory::{Directory, Entry};
 use crate::identity::{Identity, identity};
 use crate::io::Io;
 use crate::links::{has_other_names, names_to_expect};
 use crate::options::{Existing, Reflink, Sparse};
 use crate::outcome::{Failure, count};
+use crate::pair::has_holes;
 use crate::session::Session;
 use crate::sink::{LocalFuture, Recorder};
 use laio_rt::fs::{Metadata, Timestamp};

@@ -4,11 +4,13 @@
 
 use super::opener::Opener;
 use super::records::{FileRecord, LargeFile};
-use crate::data::{self, OpenPair};
+use crate::data;
 use crate::directory::Entry;
 use crate::io::Io;
 use crate::outcome::Failure;
+use crate::pair::OpenPair;
 use crate::regular;
+use crate::source;
 use crate::worker::Worker;
 use laio::ops::{Fsync, Open, StatFile, StatPath, Truncate};
 use laio_rt::fs::Metadata;
@@ -35,7 +37,7 @@ pub(crate) async fn copy(
     (start, end): (u64, u64),
 ) -> Result<(), Failure> {
     let entry = opener.find(worker, file).await?;
-    let source = regular::open_source(&worker.io, &worker.session, &entry, None).await?;
+    let source = source::open(&worker.io, &worker.session, &entry, None).await?;
     require_unchanged(&entry, &source.status, large)?;
     let flags = libc::O_WRONLY | libc::O_NOFOLLOW | libc::O_NOCTTY;
     let open = || Open::new(entry.sibling(large.temporary), flags);
@@ -141,7 +143,7 @@ pub(crate) async fn complete(
             ));
         }
     }
-    let source = regular::open_source(&worker.io, &worker.session, &entry, None).await?;
+    let source = source::open(&worker.io, &worker.session, &entry, None).await?;
     require_unchanged(&entry, &source.status, large)?;
     regular::complete_temporary(&worker.io, &worker.session, &entry, source, large.temporary)
         .await?;

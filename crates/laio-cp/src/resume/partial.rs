@@ -1,6 +1,5 @@
 //! Partial files: created under a name by which a later run finds them.
 
-use super::was_stable_before;
 use crate::digest::Digest;
 use crate::directory::Entry;
 use crate::identity::identity;
@@ -178,4 +177,13 @@ fn boot_id() -> &'static str {
         // A unique value: no partial file is found then.
         read.unwrap_or_else(|_| format!("{:?}", temporary::unique_name()))
     })
+}
+
+/// Whether the source last changed well before `since`, so that its times, however coarse, show
+/// every change after `since`. Compares the clocks of the two file systems.
+pub(super) fn was_stable_before(source: &Metadata, since: i64) -> bool {
+    /// The coarsest file system (FAT) has a precision of 2 seconds.
+    const PRECISION: i64 = 2;
+    let changed = source.changed().max(source.modified());
+    since - changed.seconds > PRECISION
 }

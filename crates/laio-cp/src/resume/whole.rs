@@ -1,6 +1,6 @@
 //! Detects files that an earlier run has copied completely.
 
-use super::was_stable_before;
+use super::partial::was_stable_before;
 use crate::attributes::{self, AttributeCopy, CurrentAttributes, Failures, FileRef};
 use crate::digest::Digest;
 use crate::directory::Entry;
@@ -9,8 +9,8 @@ use crate::identity::identity;
 use crate::io::Io;
 use crate::options::Make;
 use crate::outcome::{Failure, count};
-use crate::regular;
 use crate::session::Session;
+use crate::source;
 use crate::verify::{self, digest_of, is_coarser, links_match};
 use laio::ops::{Open, StatFile};
 use laio_rt::fs::Metadata;
@@ -68,7 +68,7 @@ async fn check_file(
     if is_proven && !session.options.hashes() && has_owner_and_mode(session, source, existing) {
         return Ok(Some(CompleteCopy { digest: None }));
     }
-    let opened = regular::open_source(io, session, entry, Some(source)).await?;
+    let opened = source::open(io, session, entry, Some(source)).await?;
     let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
     let Ok(target) = io.call_target(Open::new(entry.target(), flags)).await else {
         return Ok(None);
@@ -82,7 +82,7 @@ async fn check_file(
     let mut digest = None;
     if !is_proven || session.options.hashes() {
         let failed = format!("error reading {}", entry.quoted_source());
-        let wanted = digest_of(io, session, opened.handle(), failed).await?.0;
+        let wanted = digest_of(io, session, &opened.file, failed).await?.0;
         if (!is_proven || session.options.verify)
             && !is_same(io, session, entry, &target, wanted).await
         {
@@ -91,15 +91,7 @@ async fn check_file(
         digest = Some(wanted);
     }
     if !session.options.dry_run {
-        set_attributes(
-            io,
-            session,
-            entry,
-            source,
-            existing,
-            (opened.into_handle(), target),
-        )
-        .await?;
+        set_attributes(io, session, entry, source, existing, (opened.file, target)).await?;
     }
     Ok(Some(CompleteCopy { digest }))
 }
