@@ -1,12 +1,12 @@
 //! The operands of the command: which file is copied where, by the rules of `cp`.
 
-use crate::backup;
-use crate::directory::{Argument, Directory, Entry};
-use crate::handles::{Handle, Handles};
 use crate::outcome::Failure;
 use crate::quote::quote;
-use crate::seen_targets::without_trailing_slashes;
+use crate::rules::backup;
 use crate::session::Session;
+use crate::tree::directory::{Argument, Directory, Entry};
+use crate::tree::handles::{Handle, Handles};
+use crate::tree::seen_targets::without_trailing_slashes;
 use laio_rt::fs::FileType;
 use rustix::fs::{CWD, Mode, OFlags, open, openat, statat};
 use std::ffi::{OsStr, OsString};

@@ -1,18 +1,22 @@
 //! The procedure that copies one [`Entry`]: examines source and destination, chooses the method,
 //! and counts the result.
 
-use crate::conflict::{self, Resolution};
 use crate::digest::Digest;
-use crate::directory::Entry;
-use crate::identity::identity;
-use crate::links::{DeferredLink, FirstCopy, LinkAction, has_other_names, names_to_expect};
 use crate::options::{Backup, Make};
 use crate::outcome::{Copied, Done, Failure, Outcome, count};
+use crate::rules::conflict::{self, Resolution};
+use crate::rules::link;
+use crate::rules::links::{DeferredLink, FirstCopy, LinkAction, has_other_names, names_to_expect};
+use crate::rules::regular;
+use crate::rules::source::{self, OpenedSource};
+use crate::rules::special;
+use crate::rules::verify;
+use crate::schedule::walk;
+use crate::schedule::worker::Worker;
 use crate::session::Session;
 use crate::sink::Sink;
-use crate::source::{self, OpenedSource};
-use crate::worker::Worker;
-use crate::{link, regular, special, verify, walk};
+use crate::tree::directory::Entry;
+use crate::tree::identity::identity;
 use laio::ops::StatPath;
 use laio_rt::fs::{FileType, Metadata};
 use std::sync::Arc;

@@ -1,21 +1,19 @@
 //! How a worker makes calls: lazily, blocking, or as the options say.
 
-use crate::device_limits::KnownLimits;
-use crate::directory::Entry;
-use crate::latency::Latency;
+pub(crate) mod device_limits;
+mod latency;
+
 use crate::options::{Options, Writes};
 use crate::outcome::{Counters, Tally};
-use crate::storage_class::StorageClass;
-use laio::ops::Open;
+use device_limits::KnownLimits;
 use laio::{BackendKind, Context, Operation, Outcome};
 use laio_rt::{Submission, submit};
+use latency::Latency;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// A worker's calls and buffers, what it has learned about devices, and its counters.
 pub(crate) struct Io {
@@ -26,7 +24,7 @@ pub(crate) struct Io {
     routes_data: bool,
     /// A back end other than `lazy` was requested, so calls go through it even where a blocking
     /// call is cheaper. Unlike for `routes_data`, `sync` is one.
-    avoids_blocking: bool,
+    pub(crate) avoids_blocking: bool,
     buffer_size: usize,
     buffers: RefCell<Vec<Vec<u8>>>,
     /// The latency of calls on the source.
@@ -101,36 +99,6 @@ impl Io {
             true => self.call_blocking(operation),
             false => submit(operation).await,
         }
-    }
-
-    /// Opens a source; also returns whether the call was done inline: by an attempt, or by a
-    /// blocking call, which may have waited for the device. On a fast device, a blocking call is
-    /// cheaper than one in the background.
-    pub(crate) async fn open_source(
-        &self,
-        entry: &Entry,
-        flags: i32,
-    ) -> (io::Result<OwnedFd>, bool) {
-        let prefers_blocking = match entry.storage_class() {
-            StorageClass::Memory => true,
-            StorageClass::Device => self.latency.next_open_blocks(),
-            StorageClass::Unknown => false,
-        };
-        if prefers_blocking && !self.avoids_blocking {
-            // A name below may cross into a network mount: leave that to the backend call (EXDEV).
-            let open = Open::new(entry.source(), flags).resolve(libc::RESOLVE_NO_XDEV);
-            let started = (entry.storage_class() == StorageClass::Device).then(Instant::now);
-            let opened = self.call_blocking(open);
-            if let Some(started) = started {
-                self.latency.record_open(started.elapsed());
-            }
-            if opened.is_ok() {
-                return (opened, true);
-            }
-            // EXDEV (a mount) and any other error: let the back end decide.
-        }
-        self.call_backend_observed(Open::new(entry.source(), flags))
-            .await
     }
 
     /// Makes a blocking call on the calling thread.

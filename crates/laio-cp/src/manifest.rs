@@ -3,7 +3,7 @@
 use crate::digest::Digest;
 use crate::outcome::Failure;
 use crate::quote::quote;
-use crate::temporary;
+use crate::tree::temporary;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

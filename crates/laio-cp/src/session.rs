@@ -1,14 +1,14 @@
 //! The settings of a copy, its reports, and what it has done so far; shared by all workers.
 
 use crate::console::Console;
-use crate::created::CreatedFiles;
-use crate::directory::Entry;
 use crate::manifest::Manifest;
 use crate::options::{Follow, Options};
 use crate::outcome::{Failure, Tally, count};
 use crate::rate::Rate;
-use crate::seen_targets::SeenTargets;
 use crate::stop::Stop;
+use crate::tree::created::CreatedFiles;
+use crate::tree::directory::Entry;
+use crate::tree::seen_targets::SeenTargets;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,9 +1,9 @@
 //! What is done with an entry after its source was examined.
 
-use crate::directory::{Directory, Entry};
 use crate::io::Io;
 use crate::outcome::Failure;
 use crate::session::Session;
+use crate::tree::directory::{Directory, Entry};
 use laio_rt::fs::Metadata;
 use std::io;
 use std::pin::Pin;

@@ -1,11 +1,12 @@
 //! The workers: threads with a runtime, whose tasks copy one file after the other.
 
-use crate::directory::Entry;
-use crate::listing::Listing;
+use crate::copy;
 use crate::outcome::{Failure, count};
+use crate::schedule::listing::Listing;
+use crate::schedule::walk;
+use crate::schedule::worker::{Schedule, WorkItem, Worker};
 use crate::session::Session;
-use crate::worker::{Schedule, WorkItem, Worker};
-use crate::{copy, walk};
+use crate::tree::directory::Entry;
 use laio_rt::{JoinHandle, Runtime};
 use std::future::{Future, poll_fn};
 use std::io;

@@ -5,18 +5,18 @@ use super::opener::Opener;
 use super::plan_dir::{PartReport, PlanDir, number};
 use super::records::{DirectoryRecord, FileRecord, Record, Records, hash_of};
 use super::region;
-use crate::attributes::{self, FileRef};
-use crate::conflict::{self, Resolution};
-use crate::directory::{Directory, DirectoryInfo};
-use crate::handles::{Handle, Handles};
-use crate::link;
-use crate::links::FirstCopy;
 use crate::outcome::{Failure, count};
 use crate::quote::quote;
+use crate::rules::attributes::{self, FileRef};
+use crate::rules::conflict::{self, Resolution};
+use crate::rules::link;
+use crate::rules::links::FirstCopy;
+use crate::schedule::walk;
+use crate::schedule::worker::{Task, Worker};
 use crate::sink::LocalFuture;
-use crate::temporary;
-use crate::walk;
-use crate::worker::{Task, Worker};
+use crate::tree::directory::{Directory, DirectoryInfo};
+use crate::tree::handles::{Handle, Handles};
+use crate::tree::temporary;
 use laio::ops::{Open, ReadDir, StatPath, Unlink};
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -166,7 +166,7 @@ impl Finish {
         }
         let status = |name| worker.io.call_blocking(StatPath::new(name).no_follow());
         if let (Ok(one), Ok(other)) = (status(entry.target()), status(of.target()))
-            && crate::identity::identity(&one) == crate::identity::identity(&other)
+            && crate::tree::identity::identity(&one) == crate::tree::identity::identity(&other)
         {
             return Ok(true);
         }

@@ -2,15 +2,15 @@
 //! the planner has followed.
 
 use super::records::{FileRecord, Records, Root};
-use crate::attributes::{self, FileRef};
-use crate::directory::{Argument, Directory, Entry, Side};
-use crate::handles::{Handle, Handles};
-use crate::identity::identity;
 use crate::outcome::Failure;
 use crate::quote::quote;
-use crate::storage_class::StorageClass;
-use crate::walk;
-use crate::worker::Worker;
+use crate::rules::attributes::{self, FileRef};
+use crate::schedule::walk;
+use crate::schedule::worker::Worker;
+use crate::tree::directory::{Argument, Directory, Entry, Side};
+use crate::tree::handles::{Handle, Handles};
+use crate::tree::identity::identity;
+use crate::tree::storage_class::StorageClass;
 use laio::ops::{Open, StatFile};
 use laio_rt::fs::FileType;
 use rustix::fs::{Mode, OFlags};
@@ -123,7 +123,7 @@ impl Opener {
         let target = target.map_err(entry.target_failure("cannot open directory"))?;
         let existing = worker.io.call_target(StatFile::new(target.clone())).await;
         let existing = existing.map_err(entry.target_failure("cannot stat"))?;
-        let info = crate::directory::DirectoryInfo {
+        let info = crate::tree::directory::DirectoryInfo {
             source: status.with_times(record.accessed, record.modified),
             target: existing,
             keeps_attributes: false,

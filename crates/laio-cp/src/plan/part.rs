@@ -4,12 +4,12 @@
 use super::opener::Opener;
 use super::records::{FileRecord, Record};
 use super::region;
-use crate::directory::{Directory, DirectoryInfo};
-use crate::listing::Listing;
 use crate::outcome::Failure;
+use crate::schedule::listing::Listing;
+use crate::schedule::walk;
+use crate::schedule::worker::{Task, Worker};
 use crate::sink::LocalFuture;
-use crate::walk;
-use crate::worker::{Task, Worker};
+use crate::tree::directory::{Directory, DirectoryInfo};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

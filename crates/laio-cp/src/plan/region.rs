@@ -4,14 +4,14 @@
 
 use super::opener::Opener;
 use super::records::{FileRecord, LargeFile};
-use crate::data;
-use crate::directory::Entry;
 use crate::io::Io;
 use crate::outcome::Failure;
-use crate::pair::OpenPair;
-use crate::regular;
-use crate::source;
-use crate::worker::Worker;
+use crate::rules::data;
+use crate::rules::pair::OpenPair;
+use crate::rules::regular;
+use crate::rules::source;
+use crate::schedule::worker::Worker;
+use crate::tree::directory::Entry;
 use laio::ops::{Fsync, Open, StatFile, StatPath, Truncate};
 use laio_rt::fs::Metadata;
 use std::ffi::{OsStr, OsString};
@@ -152,5 +152,5 @@ pub(crate) async fn complete(
 
 /// The temporary name of the large file with this number.
 pub(crate) fn temporary_name(plan: &str, number: u64) -> OsString {
-    format!("{}plan-{plan}-{number:x}", crate::temporary::PREFIX).into()
+    format!("{}plan-{plan}-{number:x}", crate::tree::temporary::PREFIX).into()
 }

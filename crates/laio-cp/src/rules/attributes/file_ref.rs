@@ -1,0 +1,76 @@
+//! A file whose attributes are read or set: an open file or a name.
+
+use crate::io::Io;
+use crate::tree::handles::Handle;
+use laio::Errno;
+use laio::ops::{Name, Open, RemoveAttribute, SetMode, SetOwner, SetTimes};
+use laio_rt::fs::Metadata;
+use std::ffi::CStr;
+use std::io;
+use std::sync::Arc;
+
+/// A file whose attributes are read or set.
+#[derive(Clone, Debug)]
+pub(crate) enum FileRef {
+    /// An open file.
+    Open(Handle),
+    /// A name; a symbolic link is not followed.
+    Named(Name<Handle>),
+}
+
+impl FileRef {
+    pub(crate) fn set_owner(
+        &self,
+        io: &Io,
+        user: Option<u32>,
+        group: Option<u32>,
+    ) -> io::Result<()> {
+        match self {
+            FileRef::Open(file) => io.call_blocking(SetOwner::new(file.clone(), user, group)),
+            FileRef::Named(name) => io.call_blocking(SetOwner::named(name.clone(), user, group)),
+        }
+    }
+
+    pub(crate) fn set_mode(&self, io: &Io, mode: u32) -> io::Result<()> {
+        let name = match self {
+            FileRef::Open(file) => return io.call_blocking(SetMode::new(file.clone(), mode)),
+            FileRef::Named(name) => name,
+        };
+        match io.call_blocking(SetMode::named(name.clone(), mode)) {
+            // `fchmodat2` needs Linux 6.6.
+            Err(error) if errno(&error) == Some(Errno::NOSYS) => {
+                let open = Open::new(name.clone(), libc::O_PATH | libc::O_NOFOLLOW);
+                let file = Arc::new(io.call_blocking(open)?);
+                io.call_blocking(SetMode::named(Name::of_open(file), mode).follow())
+            }
+            result => result,
+        }
+    }
+
+    /// Sets access and modification time to those of `source`.
+    pub(crate) fn set_times(&self, io: &Io, source: &Metadata) -> io::Result<()> {
+        let (accessed, modified) = (Some(source.accessed()), Some(source.modified()));
+        match self {
+            FileRef::Open(file) => {
+                io.call_blocking(SetTimes::new(file.clone(), accessed, modified))
+            }
+            FileRef::Named(name) => {
+                io.call_blocking(SetTimes::named(name.clone(), accessed, modified))
+            }
+        }
+    }
+
+    pub(super) fn remove_attribute(&self, io: &Io, attribute: &CStr) -> io::Result<()> {
+        match self {
+            FileRef::Open(file) => io.call_blocking(RemoveAttribute::new(file.clone(), attribute)),
+            FileRef::Named(name) => {
+                io.call_blocking(RemoveAttribute::named(name.clone(), attribute))
+            }
+        }
+    }
+}
+
+/// The errno of a failed call.
+pub(super) fn errno(error: &io::Error) -> Option<Errno> {
+    error.raw_os_error().map(Errno::from_raw)
+}

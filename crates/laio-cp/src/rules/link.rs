@@ -1,0 +1,193 @@
+//! Creates hard links, to another copy or to the source, and symbolic links.
+
+use crate::io::Io;
+use crate::options::Existing;
+use crate::outcome::{Copied, Done, Failure};
+use crate::quote::{bare, quote};
+use crate::rules::attributes::{self, FileRef};
+use crate::rules::conflict::Resolution;
+use crate::rules::links::FirstCopy;
+use crate::session::Session;
+use crate::tree::directory::Entry;
+use crate::tree::handles::Handle;
+use crate::tree::identity::identity;
+use crate::tree::temporary;
+use laio::ops::{Link, Name, StatPath, Symlink};
+use laio_rt::fs::Metadata;
+use rustix::fs::{AtFlags, CWD, linkat};
+use std::ffi::{CString, OsStr};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Makes the destination a hard link to an existing copy.
+pub(crate) async fn to_first_copy(
+    io: &Io,
+    entry: &Entry,
+    first: &FirstCopy,
+    resolution: &Resolution,
+) -> Result<Copied, Failure> {
+    let failed = |error| {
+        let (target, first) = (entry.quoted_target(), quote(first.path()));
+        Failure::from_error(
+            error,
+            format!("cannot create hard link {target} to {first}"),
+        )
+    };
+    let found = first.find(io).map_err(failed)?;
+    if matches!(resolution, Resolution::Existing(_)) && is_link_to(io, &found, entry).await {
+        return Ok(linked(first));
+    }
+    let at = async |name: &OsStr| {
+        io.call_target(Link::new(found.clone(), entry.sibling(name)))
+            .await
+    };
+    make_replacing(
+        io,
+        entry,
+        matches!(resolution, Resolution::Existing(_)),
+        at,
+        failed,
+    )
+    .await?;
+    Ok(linked(first))
+}
+
+fn linked(first: &FirstCopy) -> Copied {
+    Copied {
+        digest: first.digest,
+        ..Copied::without_data(Done::Linked)
+    }
+}
+
+/// Whether the destination is a hard link of that file already.
+async fn is_link_to(io: &Io, first: &Name<Handle>, entry: &Entry) -> bool {
+    let status = async |name: Name<Handle>| io.call_target(StatPath::new(name).no_follow()).await;
+    match (status(first.clone()).await, status(entry.target()).await) {
+        (Ok(first), Ok(existing)) => identity(&first) == identity(&existing),
+        _ => false,
+    }
+}
+
+/// Makes the destination a hard link to the source (`-l`).
+pub(crate) async fn to_source(
+    io: &Io,
+    session: &Session,
+    entry: &Entry,
+    resolution: &Resolution,
+) -> Result<Copied, Failure> {
+    let options = &session.options;
+    let failed = |error| {
+        let (target, source) = (entry.quoted_target(), entry.quoted_source());
+        Failure::from_error(
+            error,
+            format!("cannot create hard link {target} to {source}"),
+        )
+    };
+    let follow = session.follows(entry.argument.is_some());
+    let flags = if follow {
+        AtFlags::SYMLINK_FOLLOW
+    } else {
+        AtFlags::empty()
+    };
+    let at = async |name: &OsStr| {
+        // The typed operation has no flags, and linking does not justify another operation.
+        let directories = (&entry.handles().source, &entry.handles().target);
+        let from = directories.0.as_ref().map_or(CWD, |handle| handle.as_fd());
+        let to = directories.1.as_ref().map_or(CWD, |handle| handle.as_fd());
+        Ok(linkat(from, &entry.name, to, name, flags)?)
+    };
+    let replaces = options.force || options.existing == Existing::Ask;
+    let replaces = replaces && matches!(resolution, Resolution::Existing(_));
+    make_replacing(io, entry, replaces, at, failed).await?;
+    Ok(Copied::without_data(Done::Linked))
+}
+
+/// Makes the destination a symbolic link to the source (`-s`), and sets its times if they are
+/// preserved.
+pub(crate) async fn symlink_to_source(
+    io: &Io,
+    session: &Session,
+    entry: &Entry,
+    status: Option<&Metadata>,
+    resolution: &Resolution,
+) -> Result<Copied, Failure> {
+    let source = entry.source_path();
+    if source.is_relative() && !is_in_working_directory(entry) {
+        let name = bare(entry.target_path().as_os_str());
+        return Err(Failure::from_message(format!(
+            "{name}: can make relative symbolic links only in current directory"
+        )));
+    }
+    let replaces = session.options.force && matches!(resolution, Resolution::Existing(_));
+    let failed = |error| {
+        let (target, source) = (entry.quoted_target(), entry.quoted_source());
+        Failure::from_error(
+            error,
+            format!("cannot create symbolic link {target} to {source}"),
+        )
+    };
+    make_symlink(io, entry, source.as_os_str(), replaces, failed).await?;
+    if let Some(source) = status {
+        let link = FileRef::Named(entry.target());
+        attributes::set_times(io, session, &link, source, &|| entry.target_path())?;
+    }
+    Ok(Copied::without_data(Done::Created))
+}
+
+/// Whether a relative path has the same meaning in the destination's directory.
+fn is_in_working_directory(entry: &Entry) -> bool {
+    let path = entry.target_path();
+    let above = match path.parent() {
+        Some(above) if !above.as_os_str().is_empty() => above,
+        _ => return !path.is_absolute(),
+    };
+    let same = |path: &Path| rustix::fs::stat(path).map(|status| (status.st_dev, status.st_ino));
+    match (same(above), same(Path::new("."))) {
+        (Ok(above), Ok(here)) => above == here,
+        // The error of creating the link is clearer.
+        _ => true,
+    }
+}
+
+/// Creates the destination as a symbolic link with the target `text`.
+pub(crate) async fn make_symlink(
+    io: &Io,
+    entry: &Entry,
+    text: &OsStr,
+    replaces: bool,
+    failed: impl Fn(io::Error) -> Failure,
+) -> Result<(), Failure> {
+    let Ok(text) = CString::new(text.as_bytes()) else {
+        return Err(failed(io::ErrorKind::InvalidInput.into()));
+    };
+    let at = async |name: &OsStr| {
+        io.call_target(Symlink::new(text.clone(), entry.sibling(name)))
+            .await
+    };
+    make_replacing(io, entry, replaces, at, failed).await
+}
+
+/// Creates the destination with `at`. To replace an existing file, creates it under a temporary
+/// name and renames it.
+async fn make_replacing(
+    io: &Io,
+    entry: &Entry,
+    replaces: bool,
+    at: impl AsyncFn(&OsStr) -> io::Result<()>,
+    failed: impl Fn(io::Error) -> Failure,
+) -> Result<(), Failure> {
+    match at(entry.new_name()).await {
+        Err(error) if replaces && error.kind() == io::ErrorKind::AlreadyExists => {
+            let ((), name) = temporary::create(async |name: &OsStr| at(name).await)
+                .await
+                .map_err(failed)?;
+            temporary::rename_into_place(io, entry, &name, true).await?;
+            // If both names are hard links of one file, `rename` does nothing.
+            temporary::remove(io, entry, &name);
+            Ok(())
+        }
+        result => result.map_err(failed),
+    }
+}

@@ -1,0 +1,601 @@
+//! Copies a regular file: opens the source, creates the destination, copies data and attributes,
+//! and gives the copy its name.
+
+use crate::io::Io;
+use crate::options::Options;
+use crate::outcome::{Copied, Done, Failure};
+use crate::rules::attributes::{self, AttributeCopy, CurrentAttributes, Failures, FileRef};
+use crate::rules::conflict::{self, Resolution};
+use crate::rules::data;
+use crate::rules::new_file_mode;
+use crate::rules::pair::{CopyError, OpenPair};
+use crate::rules::resume;
+use crate::rules::source::OpenedSource;
+use crate::rules::verify;
+use crate::rules::verify::CopiedData;
+use crate::session::Session;
+use crate::tree::attribute_names::AttributeNames;
+use crate::tree::directory::Entry;
+use crate::tree::handles::Handle;
+use crate::tree::identity::identity;
+use crate::tree::temporary;
+use laio::Errno;
+use laio::ops::{Close, Fsync, Open, StatFile, StatPath, Truncate, Unlink};
+use laio_rt::fs::Metadata;
+use std::cell::{Cell, RefCell};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::sync::Arc;
+
+/// An open destination.
+struct OpenTarget {
+    file: Handle,
+    current: CurrentAttributes,
+    device: u64,
+    is_regular: bool,
+    /// How this copy created the file; `None` if it existed.
+    creation: Option<Creation>,
+    /// The temporary name, until the file is complete.
+    temporary: Option<OsString>,
+    /// The number of bytes that an earlier run has copied.
+    start: u64,
+    /// Keeps other runs from using the temporary file.
+    lock: Option<resume::Lock>,
+    /// The data may be wrong: a later run must not continue the file.
+    not_resumable: Cell<bool>,
+    /// The status of the file that this one replaces; owner and mode are taken from it unless they
+    /// are preserved.
+    replaces: Option<Metadata>,
+}
+
+/// How a file was created.
+#[derive(Clone, Copy)]
+struct Creation {
+    /// The mode at creation.
+    mode: u32,
+    /// The file was created through a symbolic link, in another directory.
+    through_link: bool,
+}
+
+/// Copies an opened file.
+pub(crate) async fn copy(
+    io: &Io,
+    session: &Session,
+    entry: &Entry,
+    source: OpenedSource,
+    resolution: &Resolution,
+) -> Result<Copied, Failure> {
+    let origin = FileRef::Open(source.file);
+    let names = attributes::list_names(io, session, &origin);
+    let names = names.map_err(entry.source_failure("cannot list attributes of", ""))?;
+    let FileRef::Open(file) = &origin else {
+        unreachable!("just made");
+    };
+    let target = match (resolution, session.options.atomic) {
+        (Resolution::Existing(existing), false) => {
+            open_existing(io, session, entry, &source.status, &names, existing).await?
+        }
+        (Resolution::Existing(existing), true) => {
+            let mut target = create(io, session, entry, &source.status, &names, true).await?;
+            target.replaces = Some(**existing);
+            target
+        }
+        (_, atomic) => create(io, session, entry, &source.status, &names, atomic).await?,
+    };
+    // The guard also removes the file if this future is dropped.
+    let mut target = IncompleteTarget {
+        io,
+        session,
+        entry,
+        target: Some(target),
+    };
+    let copied = copy_data(io, session, entry, file, &source.status, target.get()).await?;
+    verify::report_if_source_changed(io, session, entry, file, &source.status).await;
+    let mut failures = Failures::new(session);
+    let open_target = target.get();
+    set_attributes(
+        io,
+        session,
+        entry,
+        &source.status,
+        open_target,
+        (&names, &origin),
+        &mut failures,
+    )
+    .await;
+    let synced = sync(io, session, entry, &open_target.file).await;
+    if synced.is_err() {
+        open_target.not_resumable.set(true);
+        failures.add(synced);
+        failures.result()?;
+    }
+    // The data is complete: the file stays, even if attributes fail.
+    let Some(open_target) = target.target.take() else {
+        unreachable!("taken only here");
+    };
+    publish(io, entry, open_target, &mut failures).await?;
+    if let FileRef::Open(file) = origin
+        && let Some(file) = Arc::into_inner(file)
+    {
+        // The source was only read, so `close` reports nothing of interest.
+        let _ = io.call_backend(Close::new(file)).await;
+    }
+    failures.result().map_err(Failure::attributes_only)?;
+    Ok(copied)
+}
+
+/// Closes a complete file and renames it to its final name.
+async fn publish(
+    io: &Io,
+    entry: &Entry,
+    target: OpenTarget,
+    failures: &mut Failures<'_>,
+) -> Result<(), Failure> {
+    let OpenTarget {
+        file,
+        temporary,
+        lock,
+        replaces,
+        ..
+    } = target;
+    let closed = match Arc::into_inner(file) {
+        Some(file) => io.call_target(Close::new(file)).await,
+        None => Ok(()),
+    };
+    let closed = closed.map_err(entry.target_failure("failed to close"));
+    let placed = match (closed, temporary) {
+        (Err(failure), Some(name)) => {
+            // The file may have lost data.
+            temporary::remove(io, entry, &name);
+            Err(failure)
+        }
+        (Ok(()), Some(name)) => {
+            temporary::rename_into_place(io, entry, &name, replaces.is_some()).await
+        }
+        (closed, None) => closed,
+    };
+    // Only after the rename: otherwise another run would treat the file as a leftover.
+    drop(lock);
+    if placed.is_ok() {
+        return Ok(());
+    }
+    failures.add(placed);
+    failures.result()
+}
+
+/// Syncs the data to the device, if `--fsync` is set.
+async fn sync(io: &Io, session: &Session, entry: &Entry, file: &Handle) -> Result<(), Failure> {
+    if !session.options.fsync {
+        return Ok(());
+    }
+    let synced = io.call_backend(Fsync::new(file.clone())).await;
+    synced.map_err(entry.target_failure("cannot sync"))
+}
+
+/// The access mode: verification also reads the destination.
+fn access_mode(options: &Options) -> i32 {
+    match options.verify {
+        true => libc::O_RDWR,
+        false => libc::O_WRONLY,
+    }
+}
+
+/// Sets the attributes of a file whose data is complete, and renames it from its temporary name.
+pub(crate) async fn complete_temporary(
+    io: &Io,
+    session: &Session,
+    entry: &Entry,
+    source: OpenedSource,
+    temporary: &OsStr,
+) -> Result<(), Failure> {
+    let origin = FileRef::Open(source.file);
+    let names = attributes::list_names(io, session, &origin);
+    let names = names.map_err(entry.source_failure("cannot list attributes of", ""))?;
+    let flags = libc::O_WRONLY | libc::O_NOFOLLOW | libc::O_NOCTTY;
+    let opened = io
+        .call_target(Open::new(entry.sibling(temporary), flags))
+        .await;
+    let file = Arc::new(opened.map_err(entry.target_failure("cannot open the temporary file of"))?);
+    let status = io.call_target(StatFile::new(file.clone())).await;
+    let status = status.map_err(entry.target_failure("cannot fstat"))?;
+    let existing = io.call_target(StatPath::new(entry.target()).no_follow());
+    let target = OpenTarget {
+        current: CurrentAttributes::of(&status, true, false),
+        device: status.device(),
+        is_regular: true,
+        creation: Some(Creation {
+            mode: REGION_MODE,
+            through_link: false,
+        }),
+        temporary: Some(temporary.to_owned()),
+        start: 0,
+        lock: None,
+        not_resumable: Cell::default(),
+        replaces: existing.await.ok(),
+        file,
+    };
+    let mut failures = Failures::new(session);
+    set_attributes(
+        io,
+        session,
+        entry,
+        &source.status,
+        &target,
+        (&names, &origin),
+        &mut failures,
+    )
+    .await;
+    if let Err(failure) = sync(io, session, entry, &target.file).await {
+        failures.add(Err(failure));
+        return failures.result();
+    }
+    publish(io, entry, target, &mut failures).await?;
+    failures.result().map_err(Failure::attributes_only)
+}
+
+/// Opens an existing destination to overwrite it.
+async fn open_existing(
+    io: &Io,
+    session: &Session,
+    entry: &Entry,
+    source: &Metadata,
+    names: &AttributeNames,
+    existing: &Metadata,
+) -> Result<OpenTarget, Failure> {
+    let options = &session.options;
+    // Without O_TRUNC: another process may have replaced the destination by the source.
+    let opened = io
+        .call_target(Open::new(
+            entry.target(),
+            access_mode(options) | libc::O_NOCTTY,
+        ))
+        .await;
+    let file = match opened {
+        Ok(file) => Arc::new(file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return create(io, session, entry, source, names, false).await;
+        }
+        Err(_) if options.force => {
+            conflict::remove(io, session, entry).await?;
+            return create(io, session, entry, source, names, false).await;
+        }
+        Err(error) => return Err(entry.target_failure("cannot create regular file")(error)),
+    };
+    let status = io.call_target(StatFile::new(file.clone())).await;
+    let status = status.map_err(entry.target_failure("cannot fstat"))?;
+    if identity(&status) == identity(source) {
+        let (source, target) = (entry.quoted_source(), entry.quoted_target());
+        return Err(Failure::from_message(format!(
+            "{source} and {target} are the same file"
+        )));
+    }
+    if identity(&status) != identity(existing) {
+        let name = entry.quoted_target();
+        return Err(Failure::from_message(format!(
+            "not overwriting {name}, as it was replaced while being copied"
+        )));
+    }
+    // Truncate an empty file too, because that updates its times.
+    if status.is_file() && !options.attributes_only {
+        let cut = io.call_target(Truncate::new(file.clone(), 0)).await;
+        cut.map_err(entry.target_failure("cannot truncate"))?;
+    }
+    Ok(OpenTarget {
+        current: CurrentAttributes::of(&status, true, true),
+        device: status.device(),
+        is_regular: status.is_file(),
+        creation: None,
+        temporary: None,
+        start: 0,
+        lock: None,
+        not_resumable: Cell::default(),
+        replaces: None,
+        file,
+    })
+}
+
+/// The mode of a file while its regions are copied.
+pub(crate) const REGION_MODE: u32 = 0o600;
+
+/// Creates the destination, accessible by its owner only.
+async fn create(
+    io: &Io,
+    session: &Session,
+    entry: &Entry,
+    source: &Metadata,
+    names: &AttributeNames,
+    atomic: bool,
+) -> Result<OpenTarget, Failure> {
+    let process = &session.process;
+    let mut current = CurrentAttributes::new(process, &entry.directory, None);
+    // `setxattr` needs write permission.
+    let extra = if names.is_empty() { 0 } else { 0o200 };
+    let mode = (source.mode() & new_file_mode::OWNER_BITS) | extra;
+    let open_with = async |flags: i32, name: &OsStr| {
+        let flags = flags | access_mode(&session.options) | libc::O_NOFOLLOW | libc::O_NOCTTY;
+        io.call_target(Open::new(entry.sibling(name), flags).mode(mode))
+            .await
+    };
+    let open = async |name: &OsStr| open_with(libc::O_CREAT | libc::O_EXCL, name).await;
+    let (mut start, mut lock, mut partial_status, mut through_link) = (0, None, None, false);
+    let made = match atomic {
+        true if session.options.resume && !session.options.attributes_only => {
+            match resume::open_target(io, session, entry, source, open_with).await {
+                Ok(resumable) => {
+                    let resumable = resumable?;
+                    (start, lock, partial_status) =
+                        (resumable.start, resumable.lock, resumable.partial_status);
+                    Ok((resumable.file, Some(resumable.name)))
+                }
+                Err(error) => Err(error),
+            }
+        }
+        true => temporary::create(open)
+            .await
+            .map(|(file, name)| (Arc::new(file), Some(name))),
+        false => open(entry.new_name())
+            .await
+            .map(|file| (Arc::new(file), None)),
+    };
+    let (file, temporary) = match made {
+        Ok(made) => made,
+        Err(error)
+            if session.options.through_dangling
+                && !atomic
+                && error.kind() == io::ErrorKind::AlreadyExists =>
+        {
+            let flags = access_mode(&session.options) | libc::O_CREAT | libc::O_NOCTTY;
+            let opened = io.call_target(Open::new(entry.target(), flags).mode(mode));
+            let opened = opened.await;
+            let opened = opened.map_err(entry.target_failure("cannot create regular file"))?;
+            through_link = true;
+            (Arc::new(opened), None)
+        }
+        Err(error) => return Err(cannot_create(io, session, entry, error).await),
+    };
+    if !current.may_have_acl {
+        current.mode = Some(mode & !process.umask);
+    }
+    let device = match &entry.directory.info {
+        Some(directory) => directory.target.device(),
+        None => {
+            let status = io.call_target(StatFile::new(file.clone())).await;
+            let status = status.map_err(entry.target_failure("cannot fstat"))?;
+            current = CurrentAttributes::of(&status, true, false);
+            status.device()
+        }
+    };
+    if let Some(partial) = partial_status {
+        // An earlier run may have set some attributes.
+        current = CurrentAttributes::of(&partial, true, true);
+        let narrowed = partial.mode() & new_file_mode::OWNER_BITS;
+        if partial.mode() & 0o7777 != narrowed {
+            let set = FileRef::Open(file.clone()).set_mode(io, narrowed);
+            set.map_err(entry.target_failure("preserving permissions for"))?;
+            current.mode = Some(narrowed);
+        }
+    }
+    Ok(OpenTarget {
+        current,
+        device,
+        is_regular: true,
+        creation: Some(Creation { mode, through_link }),
+        temporary,
+        start,
+        lock,
+        not_resumable: Cell::default(),
+        replaces: None,
+        file,
+    })
+}
+
+async fn cannot_create(io: &Io, session: &Session, entry: &Entry, error: io::Error) -> Failure {
+    if error.kind() == io::ErrorKind::AlreadyExists {
+        let status = io
+            .call_target(StatPath::new(entry.target()).no_follow())
+            .await;
+        let is_just_created = |link: &Metadata| conflict::is_just_created_link(session, link);
+        if entry.argument.is_some() && status.as_ref().is_ok_and(is_just_created) {
+            return conflict::just_created_link_failure(entry);
+        }
+        if status.is_ok_and(|status| status.is_symlink()) {
+            let name = entry.quoted_target();
+            return Failure::from_message(format!("not writing through dangling symlink {name}"));
+        }
+    }
+    let slash = entry.new_name().as_encoded_bytes().ends_with(b"/");
+    let error = match error.raw_os_error() {
+        // The kernel says EISDIR; GNU cp reports ENOTDIR.
+        Some(number) if slash && number == Errno::ISDIR.raw() => Errno::NOTDIR.into(),
+        _ => error,
+    };
+    entry.target_failure("cannot create regular file")(error)
+}
+
+/// Copies and verifies the data.
+async fn copy_data(
+    io: &Io,
+    session: &Session,
+    entry: &Entry,
+    source: &Handle,
+    status: &Metadata,
+    target: &OpenTarget,
+) -> Result<Copied, Failure> {
+    if session.options.attributes_only {
+        return Ok(Copied::without_data(Done::Created));
+    }
+    let hashing = session.options.hashes_on_the_way();
+    let pair = OpenPair {
+        io,
+        session,
+        source,
+        status,
+        target: &target.file,
+        target_device: target.device,
+        is_regular: target.is_regular && status.is_file(),
+        start: target.start,
+        hashing: hashing.then(RefCell::default),
+        storage_class: entry.storage_class(),
+    };
+    let result = match data::hash_existing_prefix(&pair).await {
+        Ok(()) => data::copy(&pair).await,
+        Err(error) => Err(error),
+    };
+    let mut copied = result.map_err(|error| {
+        target
+            .not_resumable
+            .set(!matches!(error, CopyError::Stopped));
+        copy_failure(entry, error)
+    })?;
+    let copied_data = CopiedData {
+        io,
+        session,
+        entry,
+        source,
+        status,
+        target: &target.file,
+        is_regular: pair.is_regular,
+        done: copied.done,
+        hashing: pair.hashing.map(RefCell::into_inner),
+    };
+    let digest = verify::verify_data(copied_data).await;
+    copied.digest = digest.inspect_err(|_| target.not_resumable.set(true))?;
+    Ok(copied)
+}
+
+/// The message of a failed data copy, as GNU cp words it.
+pub(crate) fn copy_failure(entry: &Entry, error: CopyError) -> Failure {
+    let (source, target) = (entry.quoted_source(), entry.quoted_target());
+    match error {
+        CopyError::Read(error) => Failure::from_error(error, format!("error reading {source}")),
+        CopyError::Write(error) => Failure::from_error(error, format!("error writing {target}")),
+        CopyError::Copy(error) => {
+            Failure::from_error(error, format!("error copying {source} to {target}"))
+        }
+        CopyError::Reflink(error) => {
+            Failure::from_error(error, format!("failed to clone {target} from {source}"))
+        }
+        CopyError::Extend(error) => {
+            Failure::from_error(error, format!("failed to extend {target}"))
+        }
+        CopyError::Stopped => {
+            Failure::from_message(format!("interrupted while copying {source} to {target}"))
+        }
+    }
+}
+
+/// Sets the attributes of a file whose data is complete.
+async fn set_attributes(
+    io: &Io,
+    session: &Session,
+    entry: &Entry,
+    source: &Metadata,
+    target: &OpenTarget,
+    (names, origin): (&AttributeNames, &FileRef),
+    failures: &mut Failures<'_>,
+) {
+    let preserve = session.options.preserve;
+    let object = FileRef::Open(target.file.clone());
+    let attribute_copy = AttributeCopy {
+        source,
+        target: &object,
+        path: &|| entry.target_path(),
+        names: Some((names, origin)),
+        current: target.current,
+        is_link: false,
+    };
+    let is_owned = attributes::set(io, session, &attribute_copy, failures);
+    if let Some(existing) = &target.replaces
+        && !preserve.ownership
+    {
+        // If this fails, the file belongs to the process's user.
+        let _ = object.set_owner(io, Some(existing.user()), Some(existing.group()));
+    }
+    if let Some(creation) = target.creation
+        && !preserve.mode
+        && is_owned
+    {
+        let mode = final_mode(io, session, entry, source, target, creation).await;
+        let current = target.current;
+        let may_differ = current.is_old || (current.may_have_acl && preserve.default_mode);
+        if may_differ || current.mode != Some(mode) {
+            let modes = (creation.mode, mode);
+            failures.add(new_file_mode::set_final(io, session, entry, &object, modes));
+        }
+    }
+    verify::file_attributes(io, session, entry, source, (names, origin), &object).await;
+}
+
+/// The final mode when `--preserve=mode` is not set: that of the replaced file, or the source's
+/// permissions after umask or default ACL.
+async fn final_mode(
+    io: &Io,
+    session: &Session,
+    entry: &Entry,
+    source: &Metadata,
+    target: &OpenTarget,
+    creation: Creation,
+) -> u32 {
+    let preserve = session.options.preserve;
+    if let Some(existing) = &target.replaces {
+        return existing.mode() & 0o7777;
+    }
+    if preserve.default_mode {
+        return 0o666 & !session.process.umask;
+    }
+    let bits = source.mode() & 0o777;
+    if creation.through_link {
+        return new_file_mode::final_mode_through_link(io, session, &target.file, bits).await;
+    }
+    // If GNU cp created the file with fewer permissions (ownership preserved), it calls
+    // `chmod(mode & ~umask)` at the end, so a default ACL has no say.
+    let by_umask = bits & !session.process.umask;
+    if preserve.ownership && (by_umask & 0o077 | (creation.mode & !bits)) != 0 {
+        return by_umask;
+    }
+    new_file_mode::final_mode(io, session, entry, bits, 0).await
+}
+
+/// A destination whose data is not complete; emptied before the file is published. Dropping it
+/// removes a file that this copy created, so that no incomplete file looks complete. If the copy is
+/// interrupted, `--resume` keeps a partial file that the next run can continue.
+struct IncompleteTarget<'a> {
+    io: &'a Io,
+    session: &'a Session,
+    entry: &'a Entry,
+    target: Option<OpenTarget>,
+}
+
+impl IncompleteTarget<'_> {
+    fn get(&self) -> &OpenTarget {
+        self.target.as_ref().expect("taken only when complete")
+    }
+}
+
+impl Drop for IncompleteTarget<'_> {
+    fn drop(&mut self) {
+        let Some(target) = &self.target else { return };
+        let (io, session, entry) = (self.io, self.session, self.entry);
+        if target.creation.is_none() {
+            return;
+        }
+        if let Some(name) = &target.temporary {
+            let kept = target.lock.is_some() && !target.not_resumable.get();
+            if kept && session.stop.is_requested() {
+                // The next run continues the file.
+                return;
+            }
+            return temporary::remove(io, entry, name);
+        }
+        let ours = io.call_blocking(StatFile::new(target.file.clone()));
+        let existing = io.call_blocking(StatPath::new(entry.target()).no_follow());
+        // Only if the name still refers to this file.
+        if let (Ok(ours), Ok(existing)) = (ours, existing)
+            && identity(&ours) == identity(&existing)
+            && io.call_blocking(Unlink::new(entry.target())).is_ok()
+        {
+            let name = entry.quoted_target();
+            session.console.warn(format!("removed incomplete {name}"));
+        }
+    }
+}

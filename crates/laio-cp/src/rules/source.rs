@@ -1,0 +1,88 @@
+//! Opens the source of a file.
+
+use crate::io::Io;
+use crate::outcome::Failure;
+use crate::session::Session;
+use crate::tree::directory::Entry;
+use crate::tree::handles::Handle;
+use crate::tree::identity::identity;
+use crate::tree::storage_class::StorageClass;
+use laio::ops::{Open, StatFile};
+use laio_rt::fs::Metadata;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// An open source.
+#[derive(Debug)]
+pub(crate) struct OpenedSource {
+    pub(crate) file: Handle,
+    pub(crate) status: Metadata,
+}
+
+/// Opens the source and checks that it is the examined file, or a regular file if none was
+/// examined.
+pub(crate) async fn open(
+    io: &Io,
+    session: &Session,
+    entry: &Entry,
+    expected: Option<&Metadata>,
+) -> Result<OpenedSource, Failure> {
+    let mut flags = libc::O_RDONLY | libc::O_NOCTTY;
+    if !session.follows(entry.argument.is_some()) {
+        flags |= libc::O_NOFOLLOW;
+    }
+    let failed = entry.source_failure("cannot open", " for reading");
+    let waits = expected.is_some_and(|expected| !expected.is_file());
+    let opened = if waits {
+        // A FIFO whose data is copied. As in GNU cp, the copy waits here for a writer, and with it
+        // all files of this worker.
+        io.call_blocking(Open::new(entry.source(), flags))
+    } else {
+        open_lazily(io, entry, flags | libc::O_NONBLOCK).await.0
+    };
+    let file = Arc::new(opened.map_err(failed)?);
+    let status = StatFile::new(file.clone());
+    // The inode of an open file is cached, unless a file server keeps it.
+    let is_local = entry.storage_class() != StorageClass::Unknown;
+    let status = io.maybe_inline(status, is_local).await;
+    let status = status.map_err(entry.source_failure("cannot fstat", ""))?;
+    let is_expected = match expected {
+        Some(expected) => identity(expected) == identity(&status),
+        None => status.is_file(),
+    };
+    if !is_expected {
+        let name = entry.quoted_source();
+        return Err(Failure::from_message(format!(
+            "skipping file {name}, as it was replaced while being copied"
+        )));
+    }
+    Ok(OpenedSource { file, status })
+}
+
+/// Opens a source; also returns whether the call was done inline: by an attempt, or by a
+/// blocking call, which may have waited for the device. On a fast device, a blocking call is
+/// cheaper than one in the background.
+pub(crate) async fn open_lazily(io: &Io, entry: &Entry, flags: i32) -> (io::Result<OwnedFd>, bool) {
+    let prefers_blocking = match entry.storage_class() {
+        StorageClass::Memory => true,
+        StorageClass::Device => io.latency.next_open_blocks(),
+        StorageClass::Unknown => false,
+    };
+    if prefers_blocking && !io.avoids_blocking {
+        // A name below may cross into a network mount: leave that to the backend call (EXDEV).
+        let open = Open::new(entry.source(), flags).resolve(libc::RESOLVE_NO_XDEV);
+        let started = (entry.storage_class() == StorageClass::Device).then(Instant::now);
+        let opened = io.call_blocking(open);
+        if let Some(started) = started {
+            io.latency.record_open(started.elapsed());
+        }
+        if opened.is_ok() {
+            return (opened, true);
+        }
+        // EXDEV (a mount) and any other error: let the back end decide.
+    }
+    io.call_backend_observed(Open::new(entry.source(), flags))
+        .await
+}

@@ -1,0 +1,124 @@
+//! Copies symbolic links, FIFOs, sockets and devices.
+
+use crate::io::Io;
+use crate::outcome::{Copied, Done, Failure};
+use crate::rules::attributes::{self, AttributeCopy, CurrentAttributes, Failures, FileRef};
+use crate::rules::conflict::Resolution;
+use crate::rules::link;
+use crate::rules::new_file_mode;
+use crate::session::Session;
+use crate::tree::attribute_names::AttributeNames;
+use crate::tree::directory::Entry;
+use laio::ops::{MakeNode, Node, ReadLink, StatPath};
+use laio_rt::fs::{FileType, Metadata};
+
+/// Creates a symbolic link with the same target.
+pub(crate) async fn symlink(
+    io: &Io,
+    session: &Session,
+    entry: &Entry,
+    status: &Metadata,
+    resolution: &Resolution,
+) -> Result<Copied, Failure> {
+    // A short target is stored in the inode, which the `stat` before has cached.
+    let text = io
+        .maybe_inline(ReadLink::new(entry.source()), status.blocks() == 0)
+        .await;
+    let text = text.map_err(entry.source_failure("cannot read symbolic link", ""))?;
+    let replaces = session.options.force && matches!(resolution, Resolution::Existing(_));
+    let failed = entry.target_failure("cannot create symbolic link");
+    link::make_symlink(io, entry, text.as_os_str(), replaces, failed).await?;
+    if session.seen_targets.has_duplicates() {
+        // Record the link, so that another argument is not written through it.
+        let made = io.call_blocking(StatPath::new(entry.target()).no_follow());
+        made.iter().for_each(|made| session.created.insert(made));
+    }
+    let mut failures = Failures::new(session);
+    set_attributes(io, session, entry, status, true, &mut failures);
+    failures.result().map_err(Failure::attributes_only)?;
+    Ok(Copied::without_data(Done::Created))
+}
+
+/// Creates a file of the same type.
+pub(crate) async fn node(
+    io: &Io,
+    session: &Session,
+    entry: &Entry,
+    status: &Metadata,
+    resolution: &Resolution,
+) -> Result<Copied, Failure> {
+    let Some(node) = Node::like(status) else {
+        let name = entry.quoted_source();
+        return Err(Failure::from_message(format!(
+            "{name} has unknown file type"
+        )));
+    };
+    let what = match status.file_type() {
+        FileType::Fifo => "cannot create fifo",
+        _ => "cannot create special file",
+    };
+    if matches!(resolution, Resolution::Existing(_)) {
+        return Err(entry.target_failure(what)(laio::Errno::EXIST.into()));
+    }
+    let preserve = session.options.preserve;
+    let bits = status.mode() & 0o7777;
+    let umask = session.process.umask;
+    let mode = bits & new_file_mode::OWNER_BITS;
+    let made = io
+        .call_target(MakeNode::new(entry.target(), node, mode))
+        .await;
+    made.map_err(entry.target_failure(what))?;
+    let mut failures = Failures::new(session);
+    let is_owned = set_attributes(io, session, entry, status, false, &mut failures);
+    let final_mode = match preserve.default_mode {
+        true if status.file_type() == FileType::Socket => Some(0o777 & !umask),
+        true => Some(0o666 & !umask),
+        false if preserve.mode || bits == mode => None,
+        false => {
+            let added = if preserve.ownership { 0o077 } else { 0 };
+            Some(new_file_mode::final_mode(io, session, entry, bits, added).await)
+        }
+    };
+    if let (true, Some(final_mode)) = (is_owned, final_mode) {
+        let target = FileRef::Named(entry.target());
+        let modes = (mode, final_mode);
+        failures.add(new_file_mode::set_final(io, session, entry, &target, modes));
+    }
+    failures.result().map_err(Failure::attributes_only)?;
+    Ok(Copied::without_data(Done::Created))
+}
+
+/// Sets the attributes. Returns whether the owner is right, so that the file may get permissions.
+fn set_attributes(
+    io: &Io,
+    session: &Session,
+    entry: &Entry,
+    status: &Metadata,
+    is_link: bool,
+    failures: &mut Failures<'_>,
+) -> bool {
+    let source = FileRef::Named(entry.source());
+    let names = match attributes::list_names(io, session, &source) {
+        Ok(names) => names,
+        Err(error) => {
+            let failed = entry.source_failure("cannot list attributes of", "");
+            failures.add(Err(failed(error)));
+            AttributeNames::default()
+        }
+    };
+    let target = FileRef::Named(entry.target());
+    let current = CurrentAttributes::new(&session.process, &entry.directory, None);
+    attributes::set(
+        io,
+        session,
+        &AttributeCopy {
+            source: status,
+            target: &target,
+            path: &|| entry.target_path(),
+            names: Some((&names, &source)),
+            current,
+            is_link,
+        },
+        failures,
+    )
+}

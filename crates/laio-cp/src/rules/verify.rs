@@ -1,0 +1,116 @@
+//! Verifies that a copy equals its source: hashes the source while it is copied, reads the copy
+//! back, and compares.
+//!
+//! The hash is SHA-256, because `sha256sum` is installed everywhere. It is computed on bytes in the
+//! copy buffer. Data that was not in a buffer (reflinks, and `copy_file_range` if requested) is
+//! read again from the source.
+
+mod attributes;
+mod reading;
+
+pub(crate) use attributes::{
+    directory_attributes, file_attributes, is_coarser, links_match, verify_special,
+};
+pub(crate) use reading::{digest_of, read_back};
+
+use crate::digest::{Digest, Hashing};
+use crate::io::Io;
+use crate::outcome::{Done, Failure, count};
+use crate::session::Session;
+use crate::tree::directory::Entry;
+use crate::tree::handles::Handle;
+use laio::ops::StatFile;
+use laio_rt::fs::Metadata;
+
+/// A file whose data has been copied.
+pub(crate) struct CopiedData<'a> {
+    pub(crate) io: &'a Io,
+    pub(crate) session: &'a Session,
+    pub(crate) entry: &'a Entry,
+    pub(crate) source: &'a Handle,
+    /// The source's status when it was opened.
+    pub(crate) status: &'a Metadata,
+    pub(crate) target: &'a Handle,
+    /// Both are regular files.
+    pub(crate) is_regular: bool,
+    pub(crate) done: Done,
+    /// The hash computed while copying.
+    pub(crate) hashing: Option<Hashing>,
+}
+
+/// Returns the digest of the copied data, if one is wanted. With `--verify`, compares it with the
+/// data read back.
+pub(crate) async fn verify_data(copied: CopiedData<'_>) -> Result<Option<Digest>, Failure> {
+    let CopiedData {
+        io, session, entry, ..
+    } = copied;
+    if !session.options.hashes() {
+        return Ok(None);
+    }
+    let bypassed_memory = matches!(copied.done, Done::Reflink | Done::CopyRange);
+    let digest = match copied.hashing {
+        Some(hashing) if !bypassed_memory => hashing.finish(),
+        _ => {
+            let failed = format!("error reading {}", entry.quoted_source());
+            digest_of(io, session, copied.source, failed).await?.0
+        }
+    };
+    if !session.options.verify {
+        return Ok(Some(digest));
+    }
+    let name = entry.quoted_target();
+    if !copied.is_regular && !is_file(io, copied.target).await {
+        return Err(Failure::from_message(format!(
+            "cannot verify {name}: it is not a regular file, so it cannot be read back"
+        )));
+    }
+    let (existing, length) = read_back(io, session, copied.target, name.clone()).await?;
+    if existing != digest {
+        if bypassed_memory && has_changed(io, copied.source, copied.status).await {
+            // The source was read twice and changed between, so the copied version is unknown.
+            return Err(source_changed_failure(entry));
+        }
+        count(&io.counters().unverified);
+        let source = entry.quoted_source();
+        return Err(Failure::from_message(format!(
+            "{name} differs from {source}: {length} bytes read back have the SHA-256 {existing}, not {digest}"
+        )));
+    }
+    count(&io.counters().verified);
+    Ok(Some(digest))
+}
+
+async fn is_file(io: &Io, file: &Handle) -> bool {
+    let status = io.call_target(StatFile::new(file.clone())).await;
+    status.is_ok_and(|status| status.is_file())
+}
+
+/// Reports a source that was modified while it was copied: the copy may mix two versions. This is
+/// not an error of the destination, and the message says so.
+pub(crate) async fn report_if_source_changed(
+    io: &Io,
+    session: &Session,
+    entry: &Entry,
+    source: &Handle,
+    before: &Metadata,
+) {
+    if !session.options.verify {
+        return;
+    }
+    if has_changed(io, source, before).await {
+        session.report_failure(&source_changed_failure(entry));
+    }
+}
+
+fn source_changed_failure(entry: &Entry) -> Failure {
+    let (from, to) = (entry.quoted_source(), entry.quoted_target());
+    Failure::from_message(format!(
+        "{from} changed while it was copied: {to} may mix old and new data"
+    ))
+}
+
+async fn has_changed(io: &Io, source: &Handle, before: &Metadata) -> bool {
+    let now = io.call_backend(StatFile::new(source.clone())).await;
+    let state = |status: &Metadata| (status.size(), status.modified());
+    before.is_file() && now.is_ok_and(|now| state(&now) != state(before))
+}

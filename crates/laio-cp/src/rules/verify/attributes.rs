@@ -1,0 +1,185 @@
+//! Verifies the attributes of copies.
+
+use crate::io::Io;
+use crate::outcome::{Failure, count};
+use crate::quote::quote;
+use crate::rules::attributes::{self, FileRef};
+use crate::session::Session;
+use crate::tree::attribute_names::AttributeNames;
+use crate::tree::directory::{Directory, DirectoryInfo, Entry};
+use laio::ops::{ReadLink, StatFile, StatPath};
+use laio_rt::fs::{Metadata, Timestamp};
+use std::io;
+use std::path::PathBuf;
+
+/// The files to compare.
+struct Comparison<'a> {
+    io: &'a Io,
+    session: &'a Session,
+    source: &'a Metadata,
+    origin: Option<(&'a AttributeNames, &'a FileRef)>,
+    target: &'a FileRef,
+}
+
+/// Compares the attributes of a file, and reports a difference.
+pub(crate) async fn file_attributes(
+    io: &Io,
+    session: &Session,
+    entry: &Entry,
+    source: &Metadata,
+    origin: (&AttributeNames, &FileRef),
+    target: &FileRef,
+) {
+    if session.options.verify {
+        let comparison = Comparison {
+            io,
+            session,
+            source,
+            origin: Some(origin),
+            target,
+        };
+        compare(&comparison, &|| entry.target_path());
+    }
+}
+
+/// Compares the attributes of a finished directory.
+pub(crate) fn directory_attributes(
+    io: &Io,
+    session: &Session,
+    directory: &Directory,
+    info: &DirectoryInfo,
+    source: Option<&FileRef>,
+    target: &FileRef,
+) {
+    if session.options.verify {
+        let comparison = Comparison {
+            io,
+            session,
+            source: &info.source,
+            origin: source.map(|source| (&info.names, source)),
+            target,
+        };
+        compare(&comparison, &|| directory.target_path());
+    }
+}
+
+/// Compares a symbolic link, FIFO, socket or device: its type, target or number, and attributes.
+pub(crate) async fn verify_special(io: &Io, session: &Session, entry: &Entry, source: &Metadata) {
+    if !session.options.verify {
+        return;
+    }
+    let target = FileRef::Named(entry.target());
+    let same = match status(io, &target) {
+        Err(_) => false,
+        Ok(existing) if source.is_symlink() => {
+            existing.is_symlink() && links_match(io, session, entry, source)
+        }
+        Ok(existing) => {
+            existing.file_type() == source.file_type()
+                && existing.represented_device() == source.represented_device()
+        }
+    };
+    if !same {
+        count(&io.counters().unverified);
+        let (from, to) = (entry.quoted_source(), entry.quoted_target());
+        let failure = Failure::from_message(format!("{to} differs from {from}"));
+        return session.report_failure(&failure);
+    }
+    count(&io.counters().verified);
+    let origin = FileRef::Named(entry.source());
+    let Ok(names) = attributes::list_names(io, session, &origin) else {
+        return;
+    };
+    let comparison = Comparison {
+        io,
+        session,
+        source,
+        origin: Some((&names, &origin)),
+        target: &target,
+    };
+    compare(&comparison, &|| entry.target_path());
+}
+
+/// Whether two symbolic links have the same target.
+pub(crate) fn links_match(io: &Io, session: &Session, entry: &Entry, source: &Metadata) -> bool {
+    let text = |name| io.call_blocking(ReadLink::new(name)).ok();
+    let texts = (text(entry.source()), text(entry.target()));
+    let options = &session.options;
+    if options.preserve.timestamps && !options.dry_run {
+        // Reading the link has changed its access time. A failure to set times was reported before.
+        let _ = FileRef::Named(entry.target()).set_times(io, source);
+    }
+    matches!(texts, (Some(text), Some(existing)) if text == existing)
+}
+
+fn compare(comparison: &Comparison<'_>, path: &dyn Fn() -> PathBuf) {
+    let Comparison { io, session, .. } = *comparison;
+    let failure = match status(io, comparison.target) {
+        Ok(existing) => match difference(comparison, &existing) {
+            None => return,
+            Some(what) => Failure::from_message(format!(
+                "the attributes of {} differ from its source: {what}",
+                quote(path())
+            )),
+        },
+        Err(error) => Failure::from_error(
+            error,
+            format!("cannot verify attributes of {}", quote(path())),
+        ),
+    };
+    count(&io.counters().unverified);
+    session.report_failure(&failure);
+}
+
+/// Describes the first difference. Attributes that could not be set, and are not required, were
+/// reported before.
+fn difference(comparison: &Comparison<'_>, existing: &Metadata) -> Option<String> {
+    let preserve = comparison.session.options.preserve;
+    let source = comparison.source;
+    let owner = |status: &Metadata| (status.user(), status.group());
+    let is_owned = owner(source) == owner(existing);
+    if preserve.ownership && comparison.session.process.is_privileged() && !is_owned {
+        let ((user, group), (is_user, is_group)) = (owner(source), owner(existing));
+        return Some(format!("owner {is_user}:{is_group}, not {user}:{group}"));
+    }
+    // Without the source's owner the copy does not get special bits.
+    let bits = if is_owned { 0o7777 } else { 0o777 };
+    let (wanted, mode) = (source.mode() & bits, existing.mode() & bits);
+    if preserve.mode && !source.is_symlink() && wanted != mode {
+        return Some(format!("mode {mode:04o}, not {wanted:04o}"));
+    }
+    let (wanted, time) = (source.modified(), existing.modified());
+    if preserve.timestamps && !is_same_time(wanted, time) {
+        return Some(format!("changed at {time:?}, not {wanted:?}"));
+    }
+    let (names, origin) = comparison.origin?;
+    attributes::first_difference(
+        comparison.io,
+        comparison.session,
+        names,
+        origin,
+        comparison.target,
+    )
+}
+
+/// Whether two times are equal within the precision of the destination.
+fn is_same_time(wanted: Timestamp, existing: Timestamp) -> bool {
+    wanted == existing || is_coarser(wanted, existing)
+}
+
+/// Whether `there` is `wanted` in the precision of a coarser file system.
+pub(crate) fn is_coarser(wanted: Timestamp, existing: Timestamp) -> bool {
+    let round = [1_000_000_000, 1_000_000, 1_000, 100];
+    let rounded = |by: &u32| existing.nanoseconds == wanted.nanoseconds / by * by;
+    let same_second = existing.seconds == wanted.seconds && round.iter().any(rounded);
+    // FAT stores even seconds, and some implementations round up.
+    let even = existing.nanoseconds == 0 && existing.seconds.abs_diff(wanted.seconds) <= 1;
+    same_second || even
+}
+
+fn status(io: &Io, object: &FileRef) -> io::Result<Metadata> {
+    match object {
+        FileRef::Open(file) => io.call_blocking(StatFile::new(file.clone())),
+        FileRef::Named(name) => io.call_blocking(StatPath::new(name.clone()).no_follow()),
+    }
+}
