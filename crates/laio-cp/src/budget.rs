@@ -2,7 +2,7 @@
 //! memory allow.
 
 use crate::options::Options;
-use crate::outcome::Failure;
+use crate::outcome::{Failure, failure};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::num::NonZeroUsize;
 
@@ -120,9 +120,9 @@ pub(crate) fn require_descriptors(options: &Options, of_plan: bool) -> Result<()
     let limit = descriptor_limit();
     let open = limit.saturating_sub(free);
     let needed = open + needed;
-    Err(Failure::from_message(format!(
+    Err(failure!(
         "the copy needs {needed} descriptors, of which {open} are already open, but the limit is {limit}: raise it (ulimit -n {needed})"
-    )))
+    ))
 }
 
 /// Whether there is enough memory to start a copy. Call it before the process has threads.

@@ -1,10 +1,11 @@
 //! The only writer to standard output and standard error: writes whole lines, in order.
 
+use crate::lock::lock;
 use crate::outcome::Failure;
 use crate::progress::Progress;
 use laio::Errno;
 use std::io::{self, BufRead, IsTerminal, Write};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 /// Standard output and standard error, shared by all workers.
 pub(crate) struct Console {
@@ -80,12 +81,12 @@ impl Console {
     /// Writes buffered output. Returns the first failure of a standard stream.
     pub(crate) fn finish(&self) -> Result<(), Failure> {
         self.write_out(&mut self.lock());
-        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failed = lock(&self.failed);
         failed.take().map_or(Ok(()), Err)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
-        self.output.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.output)
     }
 
     fn write_out(&self, output: &mut Vec<u8>) {
@@ -107,7 +108,7 @@ impl Console {
     }
 
     fn record_failure(&self, failure: Failure) {
-        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failed = lock(&self.failed);
         failed.get_or_insert(failure);
     }
 }

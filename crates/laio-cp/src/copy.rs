@@ -3,14 +3,11 @@
 
 use crate::digest::Digest;
 use crate::options::{Backup, Make};
-use crate::outcome::{Copied, Done, Failure, Outcome, count};
+use crate::outcome::{Copied, Done, Failure, Outcome, count, failure};
 use crate::rules::conflict::{self, Resolution};
-use crate::rules::link;
 use crate::rules::links::{DeferredLink, FirstCopy, LinkAction, has_other_names, names_to_expect};
-use crate::rules::regular;
 use crate::rules::source::{self, OpenedSource};
-use crate::rules::special;
-use crate::rules::verify;
+use crate::rules::{link, regular, special, verify};
 use crate::schedule::walk;
 use crate::schedule::worker::Worker;
 use crate::session::Session;
@@ -49,7 +46,8 @@ async fn copy_here(worker: &Worker, entry: &Entry) {
 }
 
 async fn copy_unless_skipped(worker: &Worker, entry: &Entry) -> Result<Option<Copied>, Failure> {
-    let options = &worker.session.options;
+    let (io, session) = (&worker.io, &*worker.session);
+    let options = &session.options;
     // Nothing can exist at the destination, so skip `stat` and take the status from the open file.
     let needs_no_stat = entry.kind == FileType::Regular
         && entry.directory.is_new
@@ -59,50 +57,40 @@ async fn copy_unless_skipped(worker: &Worker, entry: &Entry) -> Result<Option<Co
     if needs_no_stat {
         return create_copy(worker, entry, None, Resolution::Free).await;
     }
-    let follow = worker.session.follows(entry.argument.is_some());
+    let follow = session.follows(entry.argument.is_some());
     let mut stat = StatPath::new(entry.source());
     if !follow {
         stat = stat.no_follow();
     }
-    let status = worker.io.call_backend(stat).await;
+    let status = io.call_backend(stat).await;
     let status = status.map_err(entry.source_failure("cannot stat", ""))?;
     if status.is_dir() {
-        if worker.session.options.recursive
-            && worker
-                .session
-                .seen_targets
-                .is_repeated_source(entry, &status)
-        {
-            conflict::examine_directory(&worker.io, &worker.session, entry, &status).await?;
+        if session.options.recursive && session.seen_targets.is_repeated_source(entry, &status) {
+            conflict::examine_directory(io, session, entry, &status).await?;
             let name = entry.quoted_source();
             let warning = format!("warning: source directory {name} specified more than once");
-            worker.session.console.warn(warning);
+            session.console.warn(warning);
             return Ok(Some(Copied::without_data(Done::Skipped)));
         }
         return push_directory(worker, entry).map(|()| None);
     }
-    if options.backup == Backup::None
-        && worker
-            .session
-            .seen_targets
-            .is_repeated_source(entry, &status)
-    {
+    if options.backup == Backup::None && session.seen_targets.is_repeated_source(entry, &status) {
         let name = entry.quoted_source();
         let warning = format!("warning: source file {name} specified more than once");
-        worker.session.console.warn(warning);
+        session.console.warn(warning);
         return Ok(Some(Copied::without_data(Done::Skipped)));
     }
     if let Sink::Plan(recorder) = &worker.schedule.sink {
-        let recorded = recorder.record(&worker.io, &worker.session, entry, &status);
+        let recorded = recorder.record(io, session, entry, &status);
         return recorded.await.map(|()| None);
     }
     let nothing_there = entry.directory.is_new && entry.argument.is_none();
     let mut resolution = match nothing_there || entry.has_no_target_directory() {
         true => Resolution::Free,
-        false => conflict::examine(&worker.io, &worker.session, entry, &status).await?,
+        false => conflict::examine(io, session, entry, &status).await?,
     };
     if let Sink::Copy = worker.schedule.sink {
-        let made = conflict::make_way(&worker.io, &worker.session, entry, &status, resolution);
+        let made = conflict::make_way(io, session, entry, &status, resolution);
         resolution = made.await?;
     }
     if let Resolution::UpToDate(digest) = resolution {
@@ -111,7 +99,7 @@ async fn copy_unless_skipped(worker: &Worker, entry: &Entry) -> Result<Option<Co
     if resolution == Resolution::Skip {
         if options.debug {
             let name = entry.quoted_target();
-            worker.session.console.print(&format!("skipped {name}"));
+            session.console.print(&format!("skipped {name}"));
         }
         return Ok(Some(Copied::without_data(Done::Skipped)));
     }
@@ -125,21 +113,14 @@ async fn keep_existing(
     status: &Metadata,
     digest: Option<Digest>,
 ) -> Result<Option<Copied>, Failure> {
-    let options = &worker.session.options;
-    if options.make == Make::Copies
-        && has_other_names(&worker.session, entry, status)
-        && !options.dry_run
-    {
+    let (io, session) = (&worker.io, &*worker.session);
+    let options = &session.options;
+    if options.make == Make::Copies && has_other_names(session, entry, status) && !options.dry_run {
         let (file, links) = (identity(status), &worker.schedule.links);
         let resolution = Resolution::Existing(Box::new(*status));
-        match links.register(
-            file,
-            names_to_expect(&worker.session, status),
-            entry,
-            &resolution,
-        ) {
+        match links.register(file, names_to_expect(session, status), entry, &resolution) {
             LinkAction::LinkTo(first) => {
-                return link::to_first_copy(&worker.io, entry, &first, &resolution)
+                return link::to_first_copy(io, entry, &first, &resolution)
                     .await
                     .map(Some);
             }
@@ -154,7 +135,7 @@ async fn keep_existing(
     }
     if options.debug {
         let name = entry.quoted_target();
-        worker.session.console.print(&format!("skipped {name}"));
+        session.console.print(&format!("skipped {name}"));
     }
     Ok(Some(Copied {
         digest,
@@ -166,9 +147,7 @@ async fn keep_existing(
 fn push_directory(worker: &Worker, entry: &Entry) -> Result<(), Failure> {
     if !worker.session.options.recursive && !worker.session.is_listed {
         let name = entry.quoted_source();
-        return Err(Failure::from_message(format!(
-            "-r not specified; omitting directory {name}"
-        )));
+        return Err(failure!("-r not specified; omitting directory {name}"));
     }
     worker.push_directory(Entry {
         kind: FileType::Directory,
@@ -184,10 +163,11 @@ async fn create_copy(
     status: Option<&Metadata>,
     resolution: Resolution,
 ) -> Result<Option<Copied>, Failure> {
-    let options = &worker.session.options;
-    let announcement = announcement(&worker.session, entry, &resolution);
+    let (io, session) = (&worker.io, &*worker.session);
+    let options = &session.options;
+    let announcement = announcement(session, entry, &resolution);
     if !options.debug {
-        print_line(&worker.session, announcement.as_deref());
+        print_line(session, announcement.as_deref());
     }
     if options.dry_run {
         return Ok(Some(Copied::without_data(Done::Created)));
@@ -202,12 +182,12 @@ async fn create_copy(
             (Some(line), Some(detail)) => Some(format!("{line}\n{detail}")),
             (line, _) => line,
         };
-        print_line(&worker.session, lines.as_deref());
+        print_line(session, lines.as_deref());
     }
     if let (Err(failure), Resolution::BackedUp(backup)) = (&result, &resolution)
         && !failure.only_attributes_failed()
     {
-        conflict::restore_backup(&worker.io, &worker.session, entry, backup).await;
+        conflict::restore_backup(io, session, entry, backup).await;
     }
     result
 }
@@ -218,43 +198,41 @@ async fn make_unless_linked(
     status: Option<&Metadata>,
     resolution: &Resolution,
 ) -> Result<Option<Copied>, Failure> {
-    match worker.session.options.make {
+    let (io, session) = (&worker.io, &*worker.session);
+    match session.options.make {
         Make::HardLinks => {
-            return link::to_source(&worker.io, &worker.session, entry, resolution)
+            return link::to_source(io, session, entry, resolution)
                 .await
                 .map(Some);
         }
         Make::SymbolicLinks => {
-            let made =
-                link::symlink_to_source(&worker.io, &worker.session, entry, status, resolution)
-                    .await;
+            let made = link::symlink_to_source(io, session, entry, status, resolution).await;
             return made.map(Some);
         }
         Make::Copies => {}
     }
     let opened = match status {
-        Some(status) if !reads_data(&worker.session, status) => None,
-        expected => Some(source::open(&worker.io, &worker.session, entry, expected).await?),
+        Some(status) if !reads_data(session, status) => None,
+        expected => Some(source::open(io, session, entry, expected).await?),
     };
     let status = match (&opened, status) {
         (Some(opened), _) => opened.status,
         (None, Some(status)) => *status,
         (None, None) => unreachable!("without a status the file was opened"),
     };
-    if !has_other_names(&worker.session, entry, &status) {
+    if !has_other_names(session, entry, &status) {
         return copy_content(worker, entry, opened, &status, resolution)
             .await
             .map(Some);
     }
     let file = identity(&status);
-    match worker.schedule.links.register(
-        file,
-        names_to_expect(&worker.session, &status),
-        entry,
-        resolution,
-    ) {
+    match worker
+        .schedule
+        .links
+        .register(file, names_to_expect(session, &status), entry, resolution)
+    {
         LinkAction::LinkTo(first) => {
-            return link::to_first_copy(&worker.io, entry, &first, resolution)
+            return link::to_first_copy(io, entry, &first, resolution)
                 .await
                 .map(Some);
         }
@@ -343,16 +321,17 @@ async fn copy_content(
     status: &Metadata,
     resolution: &Resolution,
 ) -> Result<Copied, Failure> {
+    let (io, session) = (&worker.io, &*worker.session);
     let copied = match opened {
         Some(opened) => {
-            return regular::copy(&worker.io, &worker.session, entry, opened, resolution).await;
+            return regular::copy(io, session, entry, opened, resolution).await;
         }
         None if status.is_symlink() => {
-            special::symlink(&worker.io, &worker.session, entry, status, resolution).await?
+            special::symlink(io, session, entry, status, resolution).await?
         }
-        None => special::node(&worker.io, &worker.session, entry, status, resolution).await?,
+        None => special::node(io, session, entry, status, resolution).await?,
     };
-    verify::verify_special(&worker.io, &worker.session, entry, status).await;
+    verify::verify_special(io, session, entry, status).await;
     Ok(copied)
 }
 

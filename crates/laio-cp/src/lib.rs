@@ -31,6 +31,7 @@ mod copy;
 mod digest;
 mod filter;
 mod io;
+mod lock;
 mod manifest;
 mod options;
 mod outcome;

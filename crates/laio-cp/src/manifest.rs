@@ -1,6 +1,7 @@
 //! The manifest: the list of copies with their hashes, which `sha256sum -c` reads.
 
 use crate::digest::Digest;
+use crate::lock::lock;
 use crate::outcome::Failure;
 use crate::quote::quote;
 use crate::tree::temporary;
@@ -9,7 +10,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// One line per file, written when the file is finished. The manifest is renamed to its final name
 /// when it is complete.
@@ -48,7 +49,7 @@ impl Manifest {
     pub(crate) fn add(&self, digest: &Digest, copy: &Path) {
         let mut line = Vec::new();
         write_line(&mut line, digest, copy.as_os_str().as_bytes());
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         if state.failed.is_none()
             && let Err(error) = state.output.write_all(&line)
         {
@@ -58,7 +59,7 @@ impl Manifest {
 
     /// Completes the manifest and renames it; `durable` syncs it first.
     pub(crate) fn finish(&self, durable: bool) -> Result<(), Failure> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         let result = match state.failed.take() {
             Some(error) => Err(error),
             None => state

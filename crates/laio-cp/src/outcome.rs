@@ -132,6 +132,12 @@ impl Failure {
     }
 }
 
+/// Makes a failure without an error of a call, from a format string.
+macro_rules! failure {
+    ($($text:tt)*) => { $crate::outcome::Failure::from_message(format!($($text)*)) };
+}
+pub(crate) use failure;
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
@@ -158,90 +164,85 @@ pub(crate) fn error_text(error: &io::Error) -> String {
 #[derive(Debug)]
 pub(crate) struct Tally(Box<[Counters]>);
 
-/// The counters of one worker.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(crate) struct Counters {
-    pub(crate) files: AtomicU64,
-    pub(crate) directories: AtomicU64,
-    pub(crate) others: AtomicU64,
-    pub(crate) linked: AtomicU64,
-    pub(crate) skipped: AtomicU64,
-    pub(crate) bytes: AtomicU64,
-    pub(crate) failures: AtomicU64,
-    pub(crate) whole: AtomicU64,
-    pub(crate) continued: AtomicU64,
-    pub(crate) verified: AtomicU64,
-    pub(crate) unverified: AtomicU64,
-    pub(crate) by_memory: AtomicU64,
-    pub(crate) by_range: AtomicU64,
-    pub(crate) by_reflink: AtomicU64,
-    /// Files found in directories so far, for progress.
-    pub(crate) found: AtomicU64,
-    pub(crate) stolen: AtomicU64,
-}
-
 /// Adds one to a counter.
 pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The totals of a copy.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
-    /// Regular files copied.
-    pub files: u64,
-    /// Directories created or filled.
-    pub directories: u64,
-    /// Symbolic links, FIFOs, sockets and devices created.
-    pub others: u64,
-    /// Hard links created.
-    pub linked: u64,
-    /// Files left as they were.
-    pub skipped: u64,
-    /// Bytes of data copied.
-    pub bytes: u64,
-    /// Files that were not copied completely. Each failure was printed.
-    pub failures: u64,
-    /// Files that an earlier run had copied completely.
-    pub whole: u64,
-    /// Partial files of an earlier run that were continued.
-    pub continued: u64,
-    /// Copies that were verified successfully.
-    pub verified: u64,
-    /// Copies whose data or attributes differ from the source. They also count as failures.
-    pub unverified: u64,
-    /// Files copied through a buffer.
-    pub by_memory: u64,
-    /// Files copied by `copy_file_range`.
-    pub by_range: u64,
-    /// Files that share the blocks of their source.
-    pub by_reflink: u64,
-    /// Work items that one worker took from another.
-    pub stolen: u64,
-    /// Operations that went to the background.
-    pub background: u64,
-    /// The signal that interrupted the copy.
-    pub interrupted: Option<i32>,
+/// Declares what is counted: by each worker, and in the totals.
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// The counters of one worker.
+        #[derive(Debug, Default)]
+        #[repr(align(128))]
+        pub(crate) struct Counters {
+            $(pub(crate) $name: AtomicU64,)*
+            /// Files found in directories so far, for progress.
+            pub(crate) found: AtomicU64,
+        }
+
+        /// The totals of a copy.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct Summary {
+            $($(#[$doc])* pub $name: u64,)*
+            /// Operations that went to the background.
+            pub background: u64,
+            /// The signal that interrupted the copy.
+            pub interrupted: Option<i32>,
+        }
+
+        impl std::ops::AddAssign<&Summary> for Summary {
+            /// Adds the counters; keeps the first interrupting signal.
+            fn add_assign(&mut self, other: &Summary) {
+                $(self.$name += other.$name;)*
+                self.background += other.background;
+                self.interrupted = self.interrupted.or(other.interrupted);
+            }
+        }
+
+        impl Tally {
+            /// The totals of all workers.
+            pub(crate) fn summary(&self) -> Summary {
+                Summary {
+                    $($name: self.sum(|all| &all.$name),)*
+                    ..Summary::default()
+                }
+            }
+        }
+    };
 }
 
-impl std::ops::AddAssign<&Summary> for Summary {
-    /// Adds the counters; keeps the first interrupting signal.
-    fn add_assign(&mut self, other: &Summary) {
-        self.files += other.files;
-        self.directories += other.directories;
-        self.others += other.others;
-        self.linked += other.linked;
-        self.skipped += other.skipped;
-        self.bytes += other.bytes;
-        self.failures += other.failures;
-        self.by_memory += other.by_memory;
-        self.by_range += other.by_range;
-        self.by_reflink += other.by_reflink;
-        self.stolen += other.stolen;
-        self.background += other.background;
-        self.interrupted = self.interrupted.or(other.interrupted);
-    }
+counters! {
+    /// Regular files copied.
+    files,
+    /// Directories created or filled.
+    directories,
+    /// Symbolic links, FIFOs, sockets and devices created.
+    others,
+    /// Hard links created.
+    linked,
+    /// Files left as they were.
+    skipped,
+    /// Bytes of data copied.
+    bytes,
+    /// Files that were not copied completely. Each failure was printed.
+    failures,
+    /// Files that an earlier run had copied completely.
+    whole,
+    /// Partial files of an earlier run that were continued.
+    continued,
+    /// Copies that were verified successfully.
+    verified,
+    /// Copies whose data or attributes differ from the source. They also count as failures.
+    unverified,
+    /// Files copied through a buffer.
+    by_memory,
+    /// Files copied by `copy_file_range`.
+    by_range,
+    /// Files that share the blocks of their source.
+    by_reflink,
+    /// Work items that one worker took from another.
+    stolen,
 }
 
 impl Tally {
@@ -259,28 +260,5 @@ impl Tally {
         let all = self.0.iter();
         all.map(|counters| which(counters).load(Ordering::Relaxed))
             .sum()
-    }
-
-    /// The totals of all workers.
-    pub(crate) fn summary(&self) -> Summary {
-        Summary {
-            files: self.sum(|all| &all.files),
-            directories: self.sum(|all| &all.directories),
-            others: self.sum(|all| &all.others),
-            linked: self.sum(|all| &all.linked),
-            skipped: self.sum(|all| &all.skipped),
-            bytes: self.sum(|all| &all.bytes),
-            failures: self.sum(|all| &all.failures),
-            whole: self.sum(|all| &all.whole),
-            continued: self.sum(|all| &all.continued),
-            verified: self.sum(|all| &all.verified),
-            unverified: self.sum(|all| &all.unverified),
-            by_memory: self.sum(|all| &all.by_memory),
-            by_range: self.sum(|all| &all.by_range),
-            by_reflink: self.sum(|all| &all.by_reflink),
-            stolen: self.sum(|all| &all.stolen),
-            background: 0,
-            interrupted: None,
-        }
     }
 }

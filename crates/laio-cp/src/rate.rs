@@ -1,6 +1,7 @@
 //! A limit on the bytes per second of all workers together.
 
-use std::sync::{Mutex, PoisonError};
+use crate::lock::lock;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Computes pauses so that the average rate stays below the limit.
@@ -28,7 +29,7 @@ impl Rate {
     /// Reserves `bytes`, and returns the pause before they may be used.
     pub(crate) fn take(&self, bytes: usize) -> Duration {
         let now = Instant::now();
-        let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut until = lock(&self.until);
         let wait = until.saturating_duration_since(now);
         let lasts = Duration::from_secs_f64(bytes as f64 / self.per_second as f64);
         *until = (*until).max(now) + lasts;

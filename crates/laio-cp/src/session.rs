@@ -1,6 +1,7 @@
 //! The settings of a copy, its reports, and what it has done so far; shared by all workers.
 
 use crate::console::Console;
+use crate::lock::lock;
 use crate::manifest::Manifest;
 use crate::options::{Follow, Options};
 use crate::outcome::{Failure, Tally, count};
@@ -10,7 +11,7 @@ use crate::tree::created::CreatedFiles;
 use crate::tree::directory::Entry;
 use crate::tree::seen_targets::SeenTargets;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The settings of a copy, its reports, and what it has done so far.
 pub(crate) struct Session {
@@ -117,7 +118,7 @@ impl Session {
         self.console.warn(failure);
         count(&self.tally.of(0).failures);
         if self.phase != Phase::WholeCopy {
-            let mut problems = self.problems.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut problems = lock(&self.problems);
             if problems.errors.len() < ERRORS_KEPT {
                 problems.errors.push(failure.to_string());
             }
@@ -127,14 +128,14 @@ impl Session {
     /// Records for the report of a phase that a file was not copied.
     pub(crate) fn record_lost(&self, entry: &Entry) {
         if self.phase == Phase::Planned {
-            let mut problems = self.problems.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut problems = lock(&self.problems);
             problems.lost.push(entry.target_path());
         }
     }
 
     /// Takes what the report of this phase says.
     pub(crate) fn take_problems(&self) -> Problems {
-        std::mem::take(&mut self.problems.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut lock(&self.problems))
     }
 
     /// Returns the rule for symbolic links of arguments or of directory entries.

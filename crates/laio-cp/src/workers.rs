@@ -120,8 +120,9 @@ fn run_worker(
 
 /// The loop of a worker task: copies one file after the other.
 async fn worker_task(worker: Rc<Worker>) {
+    let (io, session) = (&worker.io, &*worker.session);
     loop {
-        if worker.session.stop.is_requested() {
+        if session.stop.is_requested() {
             worker.schedule.pool.stop();
         }
         if worker.schedule.pool.is_stopped() {
@@ -140,12 +141,10 @@ async fn worker_task(worker: Rc<Worker>) {
         } else if let Some(item) = worker.pop() {
             start_item(&worker, item).await;
         } else if let Some(mut listing) = worker.next_unread() {
-            listing
-                .read(&worker.io, &worker.session, &worker.open_directories)
-                .await;
+            listing.read(io, session, &worker.open_directories).await;
             worker.add_listing(listing);
         } else if let Some(item) = worker.steal() {
-            count(&worker.io.counters().stolen);
+            count(&io.counters().stolen);
             start_item(&worker, item).await;
         } else {
             worker.wait_for_work().await;
@@ -165,6 +164,7 @@ fn next_entry(worker: &Worker) -> Option<Entry> {
 
 /// Starts a work item. The item counts as one pending entry of its parent until it ends.
 async fn start_item(worker: &Worker, item: WorkItem) {
+    let (io, session) = (&worker.io, &*worker.session);
     let entry = match item {
         WorkItem::Directory(entry) => entry,
         WorkItem::Task(task) => return task.run(worker).await,
@@ -173,14 +173,12 @@ async fn start_item(worker: &Worker, item: WorkItem) {
     let parent = entry.directory.clone();
     match walk::enter(worker, entry).await {
         Ok(Some(mut listing)) => {
-            listing
-                .read(&worker.io, &worker.session, &worker.open_directories)
-                .await;
+            listing.read(io, session, &worker.open_directories).await;
             worker.add_listing(listing);
         }
         Ok(None) => {}
         Err(failure) => {
-            worker.session.report_failure(&failure);
+            session.report_failure(&failure);
             walk::end_entry(worker, &parent);
         }
     }

@@ -5,7 +5,8 @@ use super::opener::Opener;
 use super::plan_dir::{PartReport, PlanDir, number};
 use super::records::{DirectoryRecord, FileRecord, Record, Records, hash_of};
 use super::region;
-use crate::outcome::{Failure, count};
+use crate::lock::lock;
+use crate::outcome::{Failure, count, failure};
 use crate::quote::quote;
 use crate::rules::attributes::{self, FileRef};
 use crate::rules::conflict::{self, Resolution};
@@ -21,7 +22,7 @@ use laio::ops::{Open, ReadDir, StatPath, Unlink};
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The finish phase of a plan.
 pub(crate) struct Finish {
@@ -77,7 +78,7 @@ impl Finish {
     }
 
     fn lost(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.lost)
     }
 
     /// Records that a large file was not renamed: a file with its name is not its copy.
@@ -90,6 +91,7 @@ impl Finish {
         }
     }
     async fn complete_large_files(&self, worker: &Worker) {
+        let (io, session) = (&worker.io, &*worker.session);
         let missing: HashSet<&str> = self
             .done
             .iter()
@@ -99,22 +101,20 @@ impl Finish {
             let Record::LargeFile(named, large) = record else {
                 continue;
             };
-            if worker.session.stop.is_requested() {
+            if session.stop.is_requested() {
                 return;
             }
             if missing.contains(&*large.temporary.to_string_lossy()) {
                 let text = "not all regions were copied, so it keeps its temporary name";
                 let name = quote(named.target);
-                worker
-                    .session
-                    .report_failure(&Failure::from_message(format!("{name}: {text}")));
+                session.report_failure(&failure!("{name}: {text}"));
                 self.record_lost(worker, &named).await;
                 continue;
             }
             match region::complete(worker, &self.opener, &named, &large).await {
-                Ok(_) => count(&worker.io.counters().files),
+                Ok(_) => count(&io.counters().files),
                 Err(failure) => {
-                    worker.session.report_failure(&failure);
+                    session.report_failure(&failure);
                     if !failure.only_attributes_failed() {
                         self.record_lost(worker, &named).await;
                     }
@@ -124,17 +124,18 @@ impl Finish {
     }
 
     async fn make_links(&self, worker: &Worker) {
+        let (io, session) = (&worker.io, &*worker.session);
         for (_, record) in self.opener.records.iter() {
             let Record::Link(named, directory, first, part) = record else {
                 continue;
             };
-            if worker.session.stop.is_requested() {
+            if session.stop.is_requested() {
                 return;
             }
             match self.link(worker, &named, (directory, first), part).await {
-                Ok(true) => count(&worker.io.counters().linked),
-                Ok(false) => count(&worker.io.counters().skipped),
-                Err(failure) => worker.session.report_failure(&failure),
+                Ok(true) => count(&io.counters().linked),
+                Ok(false) => count(&io.counters().skipped),
+                Err(failure) => session.report_failure(&failure),
             }
         }
     }
@@ -160,9 +161,9 @@ impl Finish {
         let is_lost = self.lost().contains(&hash_of(&of.target_path()));
         if is_lost || done.is_some_and(|done| done.lost_all) {
             let (name, first) = (entry.quoted_target(), of.quoted_target());
-            return Err(Failure::from_message(format!(
+            return Err(failure!(
                 "not making {name} a link to {first}, which was not copied"
-            )));
+            ));
         }
         let status = |name| worker.io.call_blocking(StatPath::new(name).no_follow());
         if let (Ok(one), Ok(other)) = (status(entry.target()), status(of.target()))
@@ -189,8 +190,9 @@ impl Finish {
 
     /// Sets the attributes of a directory.
     async fn set_directory_attributes(&self, worker: &Worker, index: u32) -> Result<(), Failure> {
+        let (io, session) = (&worker.io, &*worker.session);
         let opened = self.opener.open(worker, Some(index)).await?;
-        let handles = worker.open_directories.handles_of(&worker.io, &opened);
+        let handles = worker.open_directories.handles_of(io, &opened);
         let handles = handles.map_err(|error| walk::reopen_failure(&opened, error))?;
         let (Some(info), Some(target), Some(above)) =
             (&opened.info, handles.target, &opened.parent)
@@ -200,25 +202,16 @@ impl Finish {
         let DirectoryRecord { is_new, .. } = self.opener.records.directory(index);
         let source = handles.source.map(FileRef::Open);
         let names = match &source {
-            Some(source) => {
-                attributes::list_names(&worker.io, &worker.session, source).map_err(|error| {
-                    let name = quote(opened.source_path());
-                    Failure::from_error(error, format!("cannot list attributes of {name}"))
-                })?
-            }
+            Some(source) => attributes::list_names(io, session, source).map_err(|error| {
+                let name = quote(opened.source_path());
+                Failure::from_error(error, format!("cannot list attributes of {name}"))
+            })?,
             None => Default::default(),
         };
         let info = DirectoryInfo { names, ..*info };
         let sides = (opened.source.clone(), opened.target.clone());
         let directory = Directory::child(above.clone(), sides, None, is_new, None);
-        attributes::set_on_directory(
-            &worker.io,
-            &worker.session,
-            &directory,
-            &info,
-            source,
-            target,
-        )
+        attributes::set_on_directory(io, session, &directory, &info, source, target)
     }
 
     /// The parts that were started more than once, with the processes that started them.
@@ -252,27 +245,26 @@ impl Finish {
 
     /// Removes files that killed processes have left in the directories of a part.
     async fn remove_leftovers(&self, worker: &Worker, restarted: RestartedPart) {
+        let (io, session) = (&worker.io, &*worker.session);
         let records = Records::read(&self.plan_dir.part(restarted.part), &self.id);
         let opener = records
             .map_err(Failure::from_message)
             .and_then(|records| Opener::new(records, self.opener.visibility_timeout));
         let opener = match opener {
             Ok(opener) => opener,
-            Err(failure) => return worker.session.report_failure(&failure),
+            Err(failure) => return session.report_failure(&failure),
         };
         for index in 0..opener.records.directories() {
             match opener.open(worker, Some(index)).await {
-                Ok(directory) => match worker.open_directories.handles_of(&worker.io, &directory) {
+                Ok(directory) => match worker.open_directories.handles_of(io, &directory) {
                     Ok(Handles {
                         target: Some(target),
                         ..
                     }) => restarted.remove_leftovers(worker, &target).await,
                     Ok(_) => {}
-                    Err(error) => worker
-                        .session
-                        .report_failure(&walk::reopen_failure(&directory, error)),
+                    Err(error) => session.report_failure(&walk::reopen_failure(&directory, error)),
                 },
-                Err(failure) => worker.session.report_failure(&failure),
+                Err(failure) => session.report_failure(&failure),
             }
         }
     }
@@ -286,6 +278,7 @@ struct RestartedPart {
 
 impl RestartedPart {
     async fn remove_leftovers(&self, worker: &Worker, target: &Handle) {
+        let io = &worker.io;
         let prefixes: Vec<_> = self
             .processes
             .iter()
@@ -294,12 +287,11 @@ impl RestartedPart {
         let here = laio::ops::Name::from_path_at(target.clone(), ".");
         let flags = libc::O_RDONLY | libc::O_DIRECTORY;
         // A new descriptor: the position of the existing one may have moved.
-        let Ok(Ok(listed)) = here.map(|here| worker.io.call_blocking(Open::new(here, flags)))
-        else {
+        let Ok(Ok(listed)) = here.map(|here| io.call_blocking(Open::new(here, flags))) else {
             return;
         };
         let listed = Arc::new(listed);
-        while let Ok(entries) = worker.io.call_blocking(ReadDir::new(listed.clone())) {
+        while let Ok(entries) = io.call_blocking(ReadDir::new(listed.clone())) {
             if entries.is_empty() {
                 return;
             }
@@ -312,7 +304,7 @@ impl RestartedPart {
             for entry in left {
                 if let Ok(name) = laio::ops::Name::from_path_at(target.clone(), entry.name()) {
                     // On failure the file stays; its name shows that it is incomplete.
-                    let _ = worker.io.call_blocking(Unlink::new(name));
+                    let _ = io.call_blocking(Unlink::new(name));
                 }
             }
         }

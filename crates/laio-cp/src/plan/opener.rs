@@ -2,6 +2,7 @@
 //! the planner has followed.
 
 use super::records::{FileRecord, Records, Root};
+use crate::lock::lock;
 use crate::outcome::Failure;
 use crate::quote::quote;
 use crate::rules::attributes::{self, FileRef};
@@ -19,7 +20,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// The maximum number of directories that are remembered for others below them; fewer may be open.
@@ -98,7 +99,7 @@ impl Opener {
     }
 
     fn opened(&self) -> std::sync::MutexGuard<'_, HashMap<u32, Arc<Directory>>> {
-        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.opened)
     }
 
     async fn open_below(
@@ -107,6 +108,7 @@ impl Opener {
         above: &Arc<Directory>,
         number: u32,
     ) -> Result<Arc<Directory>, Failure> {
+        let io = &worker.io;
         let record = self.records.directory(number);
         let names = (record.source, record.target);
         let mut entry = self.entry(above, names, FileType::Directory, false);
@@ -118,21 +120,17 @@ impl Opener {
         }
         let open = || Open::new(entry.target(), flags);
         let target = self
-            .retry_until_visible(async || worker.io.call_target(open()).await.map(Arc::new))
+            .retry_until_visible(async || io.call_target(open()).await.map(Arc::new))
             .await;
         let target = target.map_err(entry.target_failure("cannot open directory"))?;
-        let existing = worker.io.call_target(StatFile::new(target.clone())).await;
+        let existing = io.call_target(StatFile::new(target.clone())).await;
         let existing = existing.map_err(entry.target_failure("cannot stat"))?;
         let info = crate::tree::directory::DirectoryInfo {
             source: status.with_times(record.accessed, record.modified),
             target: existing,
             keeps_attributes: false,
             mode: record.mode,
-            default_acl: attributes::default_permissions(
-                &worker.io,
-                &FileRef::Open(target.clone()),
-            )
-            .await,
+            default_acl: attributes::default_permissions(io, &FileRef::Open(target.clone())).await,
             names: Default::default(),
             storage_class: source
                 .as_ref()

@@ -6,6 +6,7 @@ use super::records::{DirectoryRecord, FileRecord, LargeFile, Record, Root, Write
 use super::region;
 use super::{Limits, REGION_STEP};
 use crate::io::Io;
+use crate::lock::lock;
 use crate::options::{Existing, Reflink, Sparse};
 use crate::outcome::{Failure, count};
 use crate::rules::conflict::{self, Resolution};
@@ -20,7 +21,7 @@ use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 /// Writes a plan, called by all workers.
 pub(crate) struct Planner {
@@ -87,7 +88,7 @@ impl Planner {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Records a file to copy.

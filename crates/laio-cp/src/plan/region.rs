@@ -5,11 +5,9 @@
 use super::opener::Opener;
 use super::records::{FileRecord, LargeFile};
 use crate::io::Io;
-use crate::outcome::Failure;
-use crate::rules::data;
+use crate::outcome::{Failure, failure};
 use crate::rules::pair::OpenPair;
-use crate::rules::regular;
-use crate::rules::source;
+use crate::rules::{data, regular, source};
 use crate::schedule::worker::Worker;
 use crate::tree::directory::Entry;
 use laio::ops::{Fsync, Open, StatFile, StatPath, Truncate};
@@ -36,13 +34,14 @@ pub(crate) async fn copy(
     (file, large): (&FileRecord<'_>, &LargeFile<'_>),
     (start, end): (u64, u64),
 ) -> Result<(), Failure> {
+    let (io, session) = (&worker.io, &*worker.session);
     let entry = opener.find(worker, file).await?;
-    let source = source::open(&worker.io, &worker.session, &entry, None).await?;
+    let source = source::open(io, session, &entry, None).await?;
     require_unchanged(&entry, &source.status, large)?;
     let flags = libc::O_WRONLY | libc::O_NOFOLLOW | libc::O_NOCTTY;
     let open = || Open::new(entry.sibling(large.temporary), flags);
     let target = opener
-        .retry_until_visible(async || worker.io.call_target(open()).await.map(Arc::new))
+        .retry_until_visible(async || io.call_target(open()).await.map(Arc::new))
         .await;
     let failed = |error: io::Error| {
         let (name, size) = (entry.quoted_target(), large.size);
@@ -52,14 +51,14 @@ pub(crate) async fn copy(
         Failure::from_error(error, text)
     };
     let target = target.map_err(failed)?;
-    let status = worker.io.call_target(StatFile::new(target.clone())).await;
+    let status = io.call_target(StatFile::new(target.clone())).await;
     let status = status.map_err(failed)?;
     if !status.is_file() || status.size() != large.size {
         return Err(replaced(&entry));
     }
     let pair = OpenPair {
-        io: &worker.io,
-        session: &worker.session,
+        io: io,
+        session: session,
         source: &source.file,
         status: &source.status,
         target: &target,
@@ -71,17 +70,14 @@ pub(crate) async fn copy(
     };
     let moved = data::copy_region(&pair, start, end).await;
     moved.map_err(|error| regular::copy_failure(&entry, error))?;
-    let now = worker
-        .io
-        .call_backend(StatFile::new(source.file.clone()))
-        .await;
+    let now = io.call_backend(StatFile::new(source.file.clone())).await;
     require_unchanged(
         &entry,
         &now.map_err(entry.source_failure("cannot fstat", ""))?,
         large,
     )?;
-    if worker.session.options.fsync {
-        let synced = worker.io.call_backend(Fsync::new(target)).await;
+    if session.options.fsync {
+        let synced = io.call_backend(Fsync::new(target)).await;
         synced.map_err(entry.target_failure("cannot sync"))?;
     }
     Ok(())
@@ -98,16 +94,14 @@ fn require_unchanged(
         return Ok(());
     }
     let name = entry.quoted_source();
-    Err(Failure::from_message(format!(
+    Err(failure!(
         "{name} has changed since the plan was made; copy it with a new plan"
-    )))
+    ))
 }
 
 fn replaced(entry: &Entry) -> Failure {
     let name = entry.quoted_target();
-    Failure::from_message(format!(
-        "not writing {name}: its temporary file was replaced"
-    ))
+    failure!("not writing {name}: its temporary file was replaced")
 }
 
 /// Sets the attributes of a file with all its regions, and renames it. `None` if that was done
@@ -118,14 +112,14 @@ pub(crate) async fn complete(
     file: &FileRecord<'_>,
     large: &LargeFile<'_>,
 ) -> Result<Option<()>, Failure> {
+    let (io, session) = (&worker.io, &*worker.session);
     let entry = opener.find(worker, file).await?;
     let temporary = StatPath::new(entry.sibling(large.temporary)).no_follow();
-    match worker.io.call_target(temporary).await {
+    match io.call_target(temporary).await {
         Ok(status) if status.is_file() && status.size() == large.size => {}
         Ok(_) => return Err(replaced(&entry)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let existing = worker
-                .io
+            let existing = io
                 .call_target(StatPath::new(entry.target()).no_follow())
                 .await;
             let is_whole =
@@ -143,10 +137,9 @@ pub(crate) async fn complete(
             ));
         }
     }
-    let source = source::open(&worker.io, &worker.session, &entry, None).await?;
+    let source = source::open(io, session, &entry, None).await?;
     require_unchanged(&entry, &source.status, large)?;
-    regular::complete_temporary(&worker.io, &worker.session, &entry, source, large.temporary)
-        .await?;
+    regular::complete_temporary(io, session, &entry, source, large.temporary).await?;
     Ok(Some(()))
 }
 

@@ -3,10 +3,9 @@
 use crate::digest::Digest;
 use crate::io::Io;
 use crate::options::{Backup, Existing, Follow, Make, Options};
-use crate::outcome::Failure;
-use crate::rules::backup;
-use crate::rules::resume;
+use crate::outcome::{Failure, failure};
 use crate::rules::same_file::{self, SameFile};
+use crate::rules::{backup, resume};
 use crate::session::{Phase, Session};
 use crate::tree::directory::Entry;
 use laio::Errno;
@@ -60,11 +59,11 @@ pub(crate) async fn examine_directory(
         return Err(same_file_failure(entry));
     }
     if !existing.is_dir() {
-        return Err(Failure::from_message(format!(
+        return Err(failure!(
             "cannot overwrite non-directory {} with directory {}",
             entry.quoted_target(),
             entry.quoted_source()
-        )));
+        ));
     }
     Ok(Resolution::Existing(Box::new(existing)))
 }
@@ -85,9 +84,7 @@ pub(crate) async fn examine_parent(
         }
         Lookup::Found(_) | Lookup::LinkLoop(_) => {
             let name = part.quoted_target();
-            Err(Failure::from_message(format!(
-                "{name} exists but is not a directory"
-            )))
+            Err(failure!("{name} exists but is not a directory"))
         }
     }
 }
@@ -126,7 +123,7 @@ pub(crate) async fn examine(
         Existing::Skip => return Ok(Resolution::Skip),
         Existing::Fail => {
             let name = entry.quoted_target();
-            return Err(Failure::from_message(format!("not replacing {name}")));
+            return Err(failure!("not replacing {name}"));
         }
         Existing::Ask => {
             if !may_overwrite(io, session, entry, &existing).await {
@@ -136,9 +133,9 @@ pub(crate) async fn examine(
     }
     if existing.is_dir() {
         let name = entry.quoted_target();
-        return Err(Failure::from_message(format!(
+        return Err(failure!(
             "cannot overwrite directory {name} with non-directory"
-        )));
+        ));
     }
     if session.seen_targets.has_duplicates() && !existing.is_symlink() {
         let link = io
@@ -149,11 +146,11 @@ pub(crate) async fn examine(
         }
     }
     if options.backup != Backup::Numbered && session.seen_targets.contains(entry) {
-        return Err(Failure::from_message(format!(
+        return Err(failure!(
             "will not overwrite just-created {} with {}",
             entry.quoted_target(),
             entry.quoted_source()
-        )));
+        ));
     }
     Ok(Resolution::Existing(Box::new(existing)))
 }
@@ -165,11 +162,11 @@ pub(crate) fn is_just_created_link(session: &Session, link: &Metadata) -> bool {
 
 /// The failure of copying through a symbolic link that another argument created.
 pub(crate) fn just_created_link_failure(entry: &Entry) -> Failure {
-    Failure::from_message(format!(
+    failure!(
         "will not copy {} through just-created symlink {}",
         entry.quoted_source(),
         entry.quoted_target()
-    ))
+    )
 }
 
 /// Moves or removes an existing file that must not be written to.
@@ -197,11 +194,11 @@ pub(crate) async fn make_way(
         if options.backup != Backup::Numbered
             && backup::is_backup_of(io, session, entry, source).await
         {
-            return Err(Failure::from_message(format!(
+            return Err(failure!(
                 "backing up {} might destroy source;  {} not copied",
                 entry.quoted_target(),
                 entry.quoted_source()
-            )));
+            ));
         }
         let made = backup::create(io, session, entry).await;
         return match made.map_err(entry.target_failure("cannot backup"))? {
@@ -258,7 +255,7 @@ fn overwrites(options: &Options) -> bool {
 
 fn same_file_failure(entry: &Entry) -> Failure {
     let (source, target) = (entry.quoted_source(), entry.quoted_target());
-    Failure::from_message(format!("{source} and {target} are the same file"))
+    failure!("{source} and {target} are the same file")
 }
 
 /// Whether the name ends in `.` or `..`, which cannot be renamed.

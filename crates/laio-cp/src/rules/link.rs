@@ -2,7 +2,7 @@
 
 use crate::io::Io;
 use crate::options::Existing;
-use crate::outcome::{Copied, Done, Failure};
+use crate::outcome::{Copied, Done, Failure, failure};
 use crate::quote::{bare, quote};
 use crate::rules::attributes::{self, FileRef};
 use crate::rules::conflict::Resolution;
@@ -116,9 +116,9 @@ pub(crate) async fn symlink_to_source(
     let source = entry.source_path();
     if source.is_relative() && !is_in_working_directory(entry) {
         let name = bare(entry.target_path().as_os_str());
-        return Err(Failure::from_message(format!(
+        return Err(failure!(
             "{name}: can make relative symbolic links only in current directory"
-        )));
+        ));
     }
     let replaces = session.options.force && matches!(resolution, Resolution::Existing(_));
     let failed = |error| {

@@ -2,6 +2,7 @@
 
 use crate::digest::Digest;
 use crate::io::Io;
+use crate::lock::lock;
 use crate::options::Follow;
 use crate::rules::conflict::Resolution;
 use crate::session::{Phase, Session};
@@ -16,7 +17,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The known files. An entry is removed when all names of its file have been met, so the table
 /// stays small.
@@ -86,7 +87,7 @@ impl FirstCopy {
 
 impl Links {
     fn lock(&self) -> MutexGuard<'_, HashMap<Identity, LinkedFile>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Registers a name of a file with `names` hard links.

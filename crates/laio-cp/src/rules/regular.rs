@@ -3,16 +3,13 @@
 
 use crate::io::Io;
 use crate::options::Options;
-use crate::outcome::{Copied, Done, Failure};
+use crate::outcome::{Copied, Done, Failure, failure};
 use crate::rules::attributes::{self, AttributeCopy, CurrentAttributes, Failures, FileRef};
 use crate::rules::conflict::{self, Resolution};
-use crate::rules::data;
-use crate::rules::new_file_mode;
 use crate::rules::pair::{CopyError, OpenPair};
-use crate::rules::resume;
 use crate::rules::source::OpenedSource;
-use crate::rules::verify;
 use crate::rules::verify::CopiedData;
+use crate::rules::{data, new_file_mode, resume, verify};
 use crate::session::Session;
 use crate::tree::attribute_names::AttributeNames;
 use crate::tree::directory::Entry;
@@ -265,15 +262,13 @@ async fn open_existing(
     let status = status.map_err(entry.target_failure("cannot fstat"))?;
     if identity(&status) == identity(source) {
         let (source, target) = (entry.quoted_source(), entry.quoted_target());
-        return Err(Failure::from_message(format!(
-            "{source} and {target} are the same file"
-        )));
+        return Err(failure!("{source} and {target} are the same file"));
     }
     if identity(&status) != identity(existing) {
         let name = entry.quoted_target();
-        return Err(Failure::from_message(format!(
+        return Err(failure!(
             "not overwriting {name}, as it was replaced while being copied"
-        )));
+        ));
     }
     // Truncate an empty file too, because that updates its times.
     if status.is_file() && !options.attributes_only {
@@ -400,7 +395,7 @@ async fn cannot_create(io: &Io, session: &Session, entry: &Entry, error: io::Err
         }
         if status.is_ok_and(|status| status.is_symlink()) {
             let name = entry.quoted_target();
-            return Failure::from_message(format!("not writing through dangling symlink {name}"));
+            return failure!("not writing through dangling symlink {name}");
         }
     }
     let slash = entry.new_name().as_encoded_bytes().ends_with(b"/");
@@ -479,7 +474,7 @@ pub(crate) fn copy_failure(entry: &Entry, error: CopyError) -> Failure {
             Failure::from_error(error, format!("failed to extend {target}"))
         }
         CopyError::Stopped => {
-            Failure::from_message(format!("interrupted while copying {source} to {target}"))
+            failure!("interrupted while copying {source} to {target}")
         }
     }
 }

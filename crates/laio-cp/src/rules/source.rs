@@ -1,7 +1,7 @@
 //! Opens the source of a file.
 
 use crate::io::Io;
-use crate::outcome::Failure;
+use crate::outcome::{Failure, failure};
 use crate::session::Session;
 use crate::tree::directory::Entry;
 use crate::tree::handles::Handle;
@@ -54,9 +54,9 @@ pub(crate) async fn open(
     };
     if !is_expected {
         let name = entry.quoted_source();
-        return Err(Failure::from_message(format!(
+        return Err(failure!(
             "skipping file {name}, as it was replaced while being copied"
-        )));
+        ));
     }
     Ok(OpenedSource { file, status })
 }

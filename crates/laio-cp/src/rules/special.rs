@@ -1,11 +1,10 @@
 //! Copies symbolic links, FIFOs, sockets and devices.
 
 use crate::io::Io;
-use crate::outcome::{Copied, Done, Failure};
+use crate::outcome::{Copied, Done, Failure, failure};
 use crate::rules::attributes::{self, AttributeCopy, CurrentAttributes, Failures, FileRef};
 use crate::rules::conflict::Resolution;
-use crate::rules::link;
-use crate::rules::new_file_mode;
+use crate::rules::{link, new_file_mode};
 use crate::session::Session;
 use crate::tree::attribute_names::AttributeNames;
 use crate::tree::directory::Entry;
@@ -49,9 +48,7 @@ pub(crate) async fn node(
 ) -> Result<Copied, Failure> {
     let Some(node) = Node::like(status) else {
         let name = entry.quoted_source();
-        return Err(Failure::from_message(format!(
-            "{name} has unknown file type"
-        )));
+        return Err(failure!("{name} has unknown file type"));
     };
     let what = match status.file_type() {
         FileType::Fifo => "cannot create fifo",

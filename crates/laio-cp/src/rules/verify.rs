@@ -15,7 +15,7 @@ pub(crate) use reading::{digest_of, read_back};
 
 use crate::digest::{Digest, Hashing};
 use crate::io::Io;
-use crate::outcome::{Done, Failure, count};
+use crate::outcome::{Done, Failure, count, failure};
 use crate::session::Session;
 use crate::tree::directory::Entry;
 use crate::tree::handles::Handle;
@@ -60,9 +60,9 @@ pub(crate) async fn verify_data(copied: CopiedData<'_>) -> Result<Option<Digest>
     }
     let name = entry.quoted_target();
     if !copied.is_regular && !is_file(io, copied.target).await {
-        return Err(Failure::from_message(format!(
+        return Err(failure!(
             "cannot verify {name}: it is not a regular file, so it cannot be read back"
-        )));
+        ));
     }
     let (existing, length) = read_back(io, session, copied.target, name.clone()).await?;
     if existing != digest {
@@ -72,9 +72,9 @@ pub(crate) async fn verify_data(copied: CopiedData<'_>) -> Result<Option<Digest>
         }
         count(&io.counters().unverified);
         let source = entry.quoted_source();
-        return Err(Failure::from_message(format!(
+        return Err(failure!(
             "{name} differs from {source}: {length} bytes read back have the SHA-256 {existing}, not {digest}"
-        )));
+        ));
     }
     count(&io.counters().verified);
     Ok(Some(digest))
@@ -104,9 +104,7 @@ pub(crate) async fn report_if_source_changed(
 
 fn source_changed_failure(entry: &Entry) -> Failure {
     let (from, to) = (entry.quoted_source(), entry.quoted_target());
-    Failure::from_message(format!(
-        "{from} changed while it was copied: {to} may mix old and new data"
-    ))
+    failure!("{from} changed while it was copied: {to} may mix old and new data")
 }
 
 async fn has_changed(io: &Io, source: &Handle, before: &Metadata) -> bool {

@@ -1,9 +1,10 @@
 //! The work items of all workers. Each worker has a stack of its own; idle workers steal the oldest
 //! item of another worker, which is nearest to the root and has the most below it.
 
+use crate::lock::lock;
 use std::collections::VecDeque;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 /// The stacks of all workers.
@@ -13,11 +14,6 @@ pub(crate) struct Pool<T> {
     waiting: Mutex<Vec<Waker>>,
     waiting_count: AtomicUsize,
     stopped: AtomicBool,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic cannot leave these lists inconsistent.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<T> Pool<T> {

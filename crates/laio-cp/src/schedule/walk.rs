@@ -1,14 +1,11 @@
 //! Enters directories before their entries are copied, and leaves them after the last one.
 
 use crate::options::Follow;
-use crate::outcome::{Failure, count};
+use crate::outcome::{Failure, count, failure};
 use crate::quote::quote;
 use crate::rules::attributes::{self, FileRef};
 use crate::rules::conflict::{self, Resolution};
-use crate::rules::new_file_mode;
-use crate::rules::resume;
-use crate::rules::source;
-use crate::rules::verify;
+use crate::rules::{new_file_mode, resume, source, verify};
 use crate::schedule::listing::Listing;
 use crate::schedule::worker::Worker;
 use crate::session::Phase;
@@ -49,9 +46,7 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
         .any(|above| above.is_copy_of(&status))
     {
         let name = entry.quoted_source();
-        return Err(Failure::from_message(format!(
-            "cannot copy cyclic symbolic link {name}"
-        )));
+        return Err(failure!("cannot copy cyclic symbolic link {name}"));
     }
     if session.created.contains(&status) {
         return report_self_copy(worker, &entry).map(|()| None);
@@ -59,9 +54,7 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
     let recorder = worker.schedule.sink.recorder();
     if recorder.is_some_and(|recorder| recorder.is_plan_directory(&status)) {
         let name = entry.quoted_source();
-        return Err(Failure::from_message(format!(
-            "skipping {name}: it is the directory of the plan"
-        )));
+        return Err(failure!("skipping {name}: it is the directory of the plan"));
     }
     let is_new = resolution == Resolution::Free;
     count(&worker.io.counters().directories);
@@ -133,9 +126,7 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
 pub(crate) async fn enter_parents(worker: &Worker, entry: &Entry) -> Result<Entry, Failure> {
     let Some((above, last, behind)) = split_parents(&entry.name) else {
         let name = entry.quoted_source();
-        return Err(Failure::from_message(format!(
-            "with --parents, {name} has no name to keep"
-        )));
+        return Err(failure!("with --parents, {name} has no name to keep"));
     };
     let mut inner = entry.directory.clone();
     let mut handles = entry.handles().clone();
@@ -201,7 +192,8 @@ async fn enter_parent(
     part: &Entry,
     all_parents_existed: bool,
 ) -> Result<(Arc<Directory>, Handles), Failure> {
-    let options = &worker.session.options;
+    let (io, session) = (&worker.io, &*worker.session);
+    let options = &session.options;
     let (opened, status, _) = open_source(worker, part, true).await?;
     // A parent that cannot be read is still usable: O_PATH needs no permission on the directory
     // itself.
@@ -209,16 +201,15 @@ async fn enter_parent(
         Ok(handle) => handle.clone(),
         Err(_) => {
             let open = Open::new(part.source(), libc::O_PATH | libc::O_DIRECTORY);
-            let opened = worker.io.call_backend(open).await;
+            let opened = io.call_backend(open).await;
             Arc::new(opened.map_err(part.source_failure("cannot access", ""))?)
         }
     };
-    let resolution = conflict::examine_parent(&worker.io, &worker.session, part).await?;
+    let resolution = conflict::examine_parent(io, session, part).await?;
     let mut is_new = resolution == Resolution::Free;
     if is_new && options.verbose {
         let (from, to) = (part.source_path(), part.target_path());
-        worker
-            .session
+        session
             .console
             .print(&format!("{} -> {}", from.display(), to.display()));
     }
@@ -311,15 +302,16 @@ pub(crate) async fn open_source(
     entry: &Entry,
     follow: bool,
 ) -> Result<(io::Result<Handle>, Metadata, bool), Failure> {
+    let io = &worker.io;
     let mut flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NONBLOCK;
     if !follow {
         flags |= libc::O_NOFOLLOW;
     }
-    let (opened, inline) = source::open_lazily(&worker.io, entry, flags).await;
+    let (opened, inline) = source::open_lazily(io, entry, flags).await;
     match opened {
         Ok(opened) => {
             let handle = Arc::new(opened);
-            let status = worker.io.call_backend(StatFile::new(handle.clone())).await;
+            let status = io.call_backend(StatFile::new(handle.clone())).await;
             let status = status.map_err(entry.source_failure("cannot stat", ""))?;
             Ok((Ok(handle), status, inline))
         }
@@ -328,13 +320,13 @@ pub(crate) async fn open_source(
             if !follow {
                 stat = stat.no_follow();
             }
-            let status = worker.io.call_backend(stat).await;
+            let status = io.call_backend(stat).await;
             let status = status.map_err(entry.source_failure("cannot stat", ""))?;
             if !status.is_dir() {
                 let name = entry.quoted_source();
-                return Err(Failure::from_message(format!(
+                return Err(failure!(
                     "skipping {name}, as it was replaced while being copied"
-                )));
+                ));
             }
             Ok((Err(error), status, inline))
         }
@@ -357,9 +349,9 @@ fn report_self_copy(worker: &Worker, entry: &Entry) -> Result<(), Failure> {
         Some(argument) => (quote(&argument.source), quote(&argument.target)),
         None => (entry.quoted_source(), entry.quoted_target()),
     };
-    Err(Failure::from_message(format!(
+    Err(failure!(
         "cannot copy a directory, {source}, into itself, {target}"
-    )))
+    ))
 }
 
 /// A destination directory before [`make_target`].
@@ -379,7 +371,8 @@ async fn make_target(
     source: Metadata,
     TargetState { is_new, is_parent }: TargetState,
 ) -> Result<(Handle, DirectoryInfo), Failure> {
-    let options = &worker.session.options;
+    let (io, session) = (&worker.io, &*worker.session);
+    let options = &session.options;
     let bits = source.mode() & 0o7777;
     let preserve = options.preserve;
     // The permissions that GNU cp leaves out at creation and adds at the end.
@@ -396,15 +389,12 @@ async fn make_target(
             // A resumed run and the workers of a plan cannot tell unfinished directories from
             // others, so these directories never get more than their final permissions.
             (false, true) => 0,
-            (false, false) if worker.session.phase == Phase::Plan => 0o022,
+            (false, false) if session.phase == Phase::Plan => 0o022,
             (false, false) => 0o077,
         };
     if is_new {
         let mode = (bits & !omitted & MKDIR_BITS) | NEEDED;
-        let made = worker
-            .io
-            .call_target(Mkdir::new(entry.target(), mode))
-            .await;
+        let made = io.call_target(Mkdir::new(entry.target(), mode)).await;
         made.map_err(entry.target_failure("cannot create directory"))?;
     }
     let mut flags = libc::O_RDONLY | libc::O_DIRECTORY;
@@ -412,24 +402,18 @@ async fn make_target(
     if is_new || !(options.keep_directory_symlink || is_outermost_parent) {
         flags |= libc::O_NOFOLLOW;
     }
-    let mut target = worker
-        .io
-        .call_target(Open::new(entry.target(), flags))
-        .await;
-    if is_new && worker.session.process.umask & NEEDED != 0 {
+    let mut target = io.call_target(Open::new(entry.target(), flags)).await;
+    if is_new && session.process.umask & NEEDED != 0 {
         // The umask has removed permissions that filling the directory needs.
-        let set = FileRef::Named(entry.target()).set_mode(&worker.io, (bits & 0o1000) | NEEDED);
+        let set = FileRef::Named(entry.target()).set_mode(io, (bits & 0o1000) | NEEDED);
         set.map_err(entry.target_failure("setting permissions for"))?;
-        target = worker
-            .io
-            .call_target(Open::new(entry.target(), flags))
-            .await;
+        target = io.call_target(Open::new(entry.target(), flags)).await;
     }
     let handle = Arc::new(target.map_err(entry.target_failure("cannot open directory"))?);
-    let target = worker.io.call_target(StatFile::new(handle.clone())).await;
+    let target = io.call_target(StatFile::new(handle.clone())).await;
     let target = target.map_err(entry.target_failure("cannot stat"))?;
     let made = target.mode() & 0o7777;
-    let umask = worker.session.process.umask;
+    let umask = session.process.umask;
     // A new directory inherits the default ACL of its parent.
     let above = entry.directory.info.as_ref();
     let inherits = is_new && above.is_some_and(|above| above.default_acl.is_none());
@@ -437,7 +421,7 @@ async fn make_target(
         true => None,
         false => {
             let directory = FileRef::Open(handle.clone());
-            attributes::default_permissions(&worker.io, &directory).await
+            attributes::default_permissions(io, &directory).await
         }
     };
     let mode = match (is_new, preserve.default_mode) {
@@ -448,7 +432,7 @@ async fn make_target(
             Some(
                 (made & 0o2000)
                     | new_file_mode::final_mode_under(
-                        &worker.session,
+                        session,
                         default_acl,
                         wanted,
                         gnu_added_at_end,
@@ -458,8 +442,7 @@ async fn make_target(
     };
     let names = match opened {
         Some(opened) => {
-            let names =
-                attributes::list_names(&worker.io, &worker.session, &FileRef::Open(opened.clone()));
+            let names = attributes::list_names(io, session, &FileRef::Open(opened.clone()));
             names.map_err(entry.source_failure("cannot list attributes of", ""))?
         }
         None => AttributeNames::default(),
@@ -495,21 +478,20 @@ pub(crate) fn end_entry(worker: &Worker, directory: &Arc<Directory>) {
 
 /// Sets the attributes of a finished directory, and closes it.
 fn leave(worker: &Worker, directory: &Arc<Directory>) {
+    let (io, session) = (&worker.io, &*worker.session);
     if directory.parent.is_none() {
         return;
     }
-    match worker.open_directories.handles_of(&worker.io, directory) {
+    match worker.open_directories.handles_of(io, directory) {
         Ok(handles) => {
             // Before the attributes: without search permission `..` cannot be opened.
             worker
                 .open_directories
-                .reopen_parent(&worker.io, directory, &handles);
+                .reopen_parent(io, directory, &handles);
             set_final_attributes(worker, directory, handles);
         }
         Err(error) => {
-            worker
-                .session
-                .report_failure(&reopen_failure(directory, error));
+            session.report_failure(&reopen_failure(directory, error));
         }
     }
     directory.open.close();
@@ -522,6 +504,7 @@ pub(crate) fn reopen_failure(directory: &Directory, error: io::Error) -> Failure
 }
 
 fn set_final_attributes(worker: &Worker, directory: &Directory, handles: Handles) {
+    let (io, session) = (&worker.io, &*worker.session);
     let (Some(info), Some(target)) = (&directory.info, handles.target) else {
         return;
     };
@@ -529,32 +512,21 @@ fn set_final_attributes(worker: &Worker, directory: &Directory, handles: Handles
     if info.keeps_attributes && !worker.schedule.created_parents.contains(&info.target) {
         return;
     }
-    if worker.session.options.dry_run || worker.session.phase != Phase::WholeCopy {
+    if session.options.dry_run || session.phase != Phase::WholeCopy {
         return;
     }
-    if worker.session.options.resume && !directory.is_new {
-        resume::remove_leftovers(&worker.io, &worker.session, directory, &target);
+    if session.options.resume && !directory.is_new {
+        resume::remove_leftovers(io, session, directory, &target);
     }
     let source = handles.source.map(FileRef::Open);
-    let set = attributes::set_on_directory(
-        &worker.io,
-        &worker.session,
-        directory,
-        info,
-        source.clone(),
-        target.clone(),
-    );
+    let set =
+        attributes::set_on_directory(io, session, directory, info, source.clone(), target.clone());
     let target = FileRef::Open(target);
     match set {
-        Ok(()) => verify::directory_attributes(
-            &worker.io,
-            &worker.session,
-            directory,
-            info,
-            source.as_ref(),
-            &target,
-        ),
-        Err(failure) => worker.session.report_failure(&failure),
+        Ok(()) => {
+            verify::directory_attributes(io, session, directory, info, source.as_ref(), &target)
+        }
+        Err(failure) => session.report_failure(&failure),
     }
 }
 

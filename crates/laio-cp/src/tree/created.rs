@@ -1,5 +1,6 @@
 //! Files that this copy created, so that it does not copy or write through its own output.
 
+use crate::lock::lock;
 use crate::tree::identity::{Identity, identity};
 use laio_rt::fs::Metadata;
 use std::collections::HashSet;
@@ -19,7 +20,7 @@ pub(crate) struct CreatedFiles {
 
 impl CreatedFiles {
     pub(crate) fn insert(&self, status: &Metadata) {
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = lock(&self.files);
         files.insert(identity(status));
         self.any.store(true, Ordering::Release);
     }

@@ -1,8 +1,9 @@
 //! The descriptors of directories, and the number of those that may be open.
 
+use crate::lock::lock;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// An open directory, shared by operations on any thread.
 pub(crate) type Handle = Arc<OwnedFd>;
@@ -97,6 +98,6 @@ impl HandleSlot {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<OpenHandles>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }

@@ -1,5 +1,6 @@
 //! The sources and destinations of earlier arguments.
 
+use crate::lock::lock;
 use crate::tree::directory::Entry;
 use crate::tree::identity::{Identity, identity};
 use laio_rt::fs::Metadata;
@@ -7,8 +8,8 @@ use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// The sources and destinations that arguments have used, recorded only if two destinations
 /// overlap: a later argument must not overwrite the copy of an earlier one.
@@ -50,7 +51,7 @@ impl SeenTargets {
             return false;
         }
         let (identity, path) = (identity(status), entry.source_path());
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = lock(&self.seen);
         // Two hard links of one file are two sources.
         let same =
             |(known, other): &(Identity, PathBuf)| *known == identity && is_same_name(other, &path);
@@ -62,7 +63,7 @@ impl SeenTargets {
     /// Records the destination of an argument.
     pub(crate) fn insert(&self, entry: &Entry) {
         if self.has_duplicates() && entry.argument.is_some() {
-            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut seen = lock(&self.seen);
             seen.targets.insert(entry.new_name().to_owned());
         }
     }
@@ -70,7 +71,7 @@ impl SeenTargets {
     /// Whether an earlier argument has this destination.
     pub(crate) fn contains(&self, entry: &Entry) -> bool {
         self.has_duplicates() && entry.argument.is_some() && {
-            let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let seen = lock(&self.seen);
             seen.targets.contains(entry.new_name())
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::digest::Digest;
 use crate::io::Io;
-use crate::outcome::{Failure, count};
+use crate::outcome::{Failure, count, failure};
 use crate::session::Session;
 use crate::tree::directory::Entry;
 use crate::tree::identity::identity;
@@ -72,9 +72,7 @@ pub(crate) async fn open_target(
             Ok(lock) => lock,
             Err(error) if error == rustix::io::Errno::WOULDBLOCK => {
                 let name = entry.quoted_target();
-                return Ok(Err(Failure::from_message(format!(
-                    "another process is copying {name}"
-                ))));
+                return Ok(Err(failure!("another process is copying {name}")));
             }
             // The file system has no locks, so the file may be in use.
             Err(_) if made.is_none() => break,

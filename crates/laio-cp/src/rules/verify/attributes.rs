@@ -1,7 +1,7 @@
 //! Verifies the attributes of copies.
 
 use crate::io::Io;
-use crate::outcome::{Failure, count};
+use crate::outcome::{Failure, count, failure};
 use crate::quote::quote;
 use crate::rules::attributes::{self, FileRef};
 use crate::session::Session;
@@ -82,7 +82,7 @@ pub(crate) async fn verify_special(io: &Io, session: &Session, entry: &Entry, so
     if !same {
         count(&io.counters().unverified);
         let (from, to) = (entry.quoted_source(), entry.quoted_target());
-        let failure = Failure::from_message(format!("{to} differs from {from}"));
+        let failure = failure!("{to} differs from {from}");
         return session.report_failure(&failure);
     }
     count(&io.counters().verified);
@@ -117,10 +117,10 @@ fn compare(comparison: &Comparison<'_>, path: &dyn Fn() -> PathBuf) {
     let failure = match status(io, comparison.target) {
         Ok(existing) => match difference(comparison, &existing) {
             None => return,
-            Some(what) => Failure::from_message(format!(
+            Some(what) => failure!(
                 "the attributes of {} differ from its source: {what}",
                 quote(path())
-            )),
+            ),
         },
         Err(error) => Failure::from_error(
             error,

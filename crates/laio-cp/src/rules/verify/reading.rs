@@ -2,7 +2,7 @@
 
 use crate::digest::{Digest, Hashing};
 use crate::io::Io;
-use crate::outcome::Failure;
+use crate::outcome::{Failure, failure};
 use crate::session::Session;
 use crate::tree::handles::Handle;
 use laio::ops::{Advice, Advise, Fsync, Limit, ReadAt};
@@ -40,7 +40,7 @@ pub(crate) async fn digest_of(
     let mut buffer = io.take_buffer();
     loop {
         if session.stop.is_requested() {
-            return Err(Failure::from_message(format!("{failed}: interrupted")));
+            return Err(failure!("{failed}: interrupted"));
         }
         buffer.clear();
         let capacity = buffer.capacity();
