@@ -5,7 +5,7 @@ use crate::outcome::Failure;
 use crate::progress::Progress;
 use laio::Errno;
 use std::io::{self, BufRead, IsTerminal, Write};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 
 /// Standard output and standard error, shared by all workers.
 pub(crate) struct Console {
@@ -34,7 +34,7 @@ impl Console {
 
     /// Prints a line on standard error, prefixed with the program's name.
     pub(crate) fn warn(&self, message: impl std::fmt::Display) {
-        let mut output = self.lock();
+        let mut output = lock(&self.output);
         self.write_out(&mut output);
         let line = format!("{}: {message}\n", self.program);
         // No stream is left to report a failure of standard error.
@@ -44,7 +44,7 @@ impl Console {
 
     /// Prints one or more lines on standard output.
     pub(crate) fn print(&self, line: &str) {
-        let mut output = self.lock();
+        let mut output = lock(&self.output);
         output.extend_from_slice(line.as_bytes());
         output.push(b'\n');
         if self.line_by_line || output.len() >= BUFFERED_MAX {
@@ -55,7 +55,7 @@ impl Console {
     /// Prints a question on standard error, reads a line from standard input, and returns whether
     /// the answer is yes.
     pub(crate) fn ask(&self, question: &str) -> bool {
-        let mut output = self.lock();
+        let mut output = lock(&self.output);
         self.write_out(&mut output);
         self.progress.while_hidden(|| {
             let asked = match laio_process::was_closed(&io::stderr()) {
@@ -80,13 +80,9 @@ impl Console {
 
     /// Writes buffered output. Returns the first failure of a standard stream.
     pub(crate) fn finish(&self) -> Result<(), Failure> {
-        self.write_out(&mut self.lock());
+        self.write_out(&mut lock(&self.output));
         let mut failed = lock(&self.failed);
         failed.take().map_or(Ok(()), Err)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
-        lock(&self.output)
     }
 
     fn write_out(&self, output: &mut Vec<u8>) {

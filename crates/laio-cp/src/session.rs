@@ -7,9 +7,7 @@ use crate::options::{Follow, Options};
 use crate::outcome::{Failure, Tally, count};
 use crate::rate::Rate;
 use crate::stop::Stop;
-use crate::tree::created::CreatedFiles;
-use crate::tree::directory::Entry;
-use crate::tree::seen_targets::SeenTargets;
+use crate::tree::{CreatedFiles, Entry, SeenTargets};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 

@@ -3,7 +3,7 @@
 use crate::io::Io;
 use crate::outcome::Failure;
 use crate::session::Session;
-use crate::tree::directory::{Directory, Entry};
+use crate::tree::{Directory, Entry};
 use laio_rt::fs::Metadata;
 use std::io;
 use std::pin::Pin;

@@ -1,9 +1,10 @@
 //! Requests that a copy stop early.
 
+use crate::lock::lock;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
 /// Requests that a copy stop: between two files, between two pieces of a file, or while it waits
@@ -26,7 +27,7 @@ impl Stop {
     /// Requests a stop because of this signal.
     pub fn stop(&self, signal: i32) {
         self.0.signal.store(signal, Ordering::SeqCst);
-        let workers = std::mem::take(&mut *self.workers());
+        let workers = std::mem::take(&mut *lock(&self.0.workers));
         workers.into_iter().for_each(Waker::wake);
     }
 
@@ -44,7 +45,7 @@ impl Stop {
     pub(crate) async fn requested(&self) {
         poll_fn(|context| {
             // Register first: a request after the check then finds the waker.
-            self.workers().push(context.waker().clone());
+            lock(&self.0.workers).push(context.waker().clone());
             if self.is_requested() {
                 Poll::Ready(())
             } else {
@@ -52,13 +53,6 @@ impl Stop {
             }
         })
         .await;
-    }
-
-    fn workers(&self) -> std::sync::MutexGuard<'_, Vec<Waker>> {
-        self.0
-            .workers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

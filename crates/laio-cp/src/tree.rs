@@ -1,11 +1,20 @@
 //! The directories and files that are copied: what they are called, and what is open.
 
-pub(crate) mod attribute_names;
-pub(crate) mod created;
-pub(crate) mod directory;
-pub(crate) mod handles;
-pub(crate) mod identity;
-pub(crate) mod open_directories;
-pub(crate) mod seen_targets;
-pub(crate) mod storage_class;
+mod attribute_names;
+mod created;
+mod directory;
+mod handles;
+mod identity;
+mod open_directories;
+mod seen_targets;
+mod storage_class;
 pub(crate) mod temporary;
+
+pub(crate) use attribute_names::AttributeNames;
+pub(crate) use created::CreatedFiles;
+pub(crate) use directory::{Argument, Directory, DirectoryInfo, Entry, Side};
+pub(crate) use handles::{Descriptors, Handle, Handles};
+pub(crate) use identity::{Identity, identity};
+pub(crate) use open_directories::{OpenDirectories, target_handle_of};
+pub(crate) use seen_targets::{SeenTargets, without_trailing_slashes};
+pub(crate) use storage_class::StorageClass;

@@ -6,7 +6,7 @@ use crate::schedule::listing::Listing;
 use crate::schedule::walk;
 use crate::schedule::worker::{Schedule, WorkItem, Worker};
 use crate::session::Session;
-use crate::tree::directory::Entry;
+use crate::tree::Entry;
 use laio_rt::{JoinHandle, Runtime};
 use std::future::{Future, poll_fn};
 use std::io;

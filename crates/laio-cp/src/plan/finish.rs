@@ -15,14 +15,12 @@ use crate::rules::links::FirstCopy;
 use crate::schedule::walk;
 use crate::schedule::worker::{Task, Worker};
 use crate::sink::LocalFuture;
-use crate::tree::directory::{Directory, DirectoryInfo};
-use crate::tree::handles::{Handle, Handles};
-use crate::tree::temporary;
+use crate::tree::{Directory, DirectoryInfo, Handle, Handles, temporary};
 use laio::ops::{Open, ReadDir, StatPath, Unlink};
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 /// The finish phase of a plan.
 pub(crate) struct Finish {
@@ -77,17 +75,13 @@ impl Finish {
         }
     }
 
-    fn lost(&self) -> MutexGuard<'_, HashSet<String>> {
-        lock(&self.lost)
-    }
-
     /// Records that a large file was not renamed: a file with its name is not its copy.
     async fn record_lost(&self, worker: &Worker, named: &FileRecord<'_>) {
         // If the directory cannot be opened, linking to the file fails for the same reason.
         if let Ok(directory) = self.opener.open(worker, named.directory).await {
             let names = (named.target, named.target);
             let entry = self.opener.entry(&directory, names, named.kind, false);
-            self.lost().insert(hash_of(&entry.target_path()));
+            lock(&self.lost).insert(hash_of(&entry.target_path()));
         }
     }
     async fn complete_large_files(&self, worker: &Worker) {
@@ -158,7 +152,7 @@ impl Finish {
         };
         let of = self.opener.find(worker, &first).await?;
         let done = part.and_then(|part| self.done.get(part as usize));
-        let is_lost = self.lost().contains(&hash_of(&of.target_path()));
+        let is_lost = lock(&self.lost).contains(&hash_of(&of.target_path()));
         if is_lost || done.is_some_and(|done| done.lost_all) {
             let (name, first) = (entry.quoted_target(), of.quoted_target());
             return Err(failure!(
@@ -167,7 +161,7 @@ impl Finish {
         }
         let status = |name| worker.io.call_blocking(StatPath::new(name).no_follow());
         if let (Ok(one), Ok(other)) = (status(entry.target()), status(of.target()))
-            && crate::tree::identity::identity(&one) == crate::tree::identity::identity(&other)
+            && crate::tree::identity(&one) == crate::tree::identity(&other)
         {
             return Ok(true);
         }

@@ -8,10 +8,7 @@ use crate::quote::quote;
 use crate::rules::attributes::{self, FileRef};
 use crate::schedule::walk;
 use crate::schedule::worker::Worker;
-use crate::tree::directory::{Argument, Directory, Entry, Side};
-use crate::tree::handles::{Handle, Handles};
-use crate::tree::identity::identity;
-use crate::tree::storage_class::StorageClass;
+use crate::tree::{Argument, Directory, Entry, Handle, Handles, Side, StorageClass, identity};
 use laio::ops::{Open, StatFile};
 use laio_rt::fs::FileType;
 use rustix::fs::{Mode, OFlags};
@@ -81,7 +78,7 @@ impl Opener {
             let Some(number) = above else {
                 break self.root.clone();
             };
-            if let Some(opened) = self.opened().get(&number) {
+            if let Some(opened) = lock(&self.opened).get(&number) {
                 break opened.clone();
             }
             missing.push(number);
@@ -89,17 +86,13 @@ impl Opener {
         };
         for number in missing.into_iter().rev() {
             directory = self.open_below(worker, &directory, number).await?;
-            let mut opened = self.opened();
+            let mut opened = lock(&self.opened);
             if opened.len() >= REMEMBERED_MAX {
                 opened.clear();
             }
             opened.insert(number, directory.clone());
         }
         Ok(directory)
-    }
-
-    fn opened(&self) -> std::sync::MutexGuard<'_, HashMap<u32, Arc<Directory>>> {
-        lock(&self.opened)
     }
 
     async fn open_below(
@@ -125,7 +118,7 @@ impl Opener {
         let target = target.map_err(entry.target_failure("cannot open directory"))?;
         let existing = io.call_target(StatFile::new(target.clone())).await;
         let existing = existing.map_err(entry.target_failure("cannot stat"))?;
-        let info = crate::tree::directory::DirectoryInfo {
+        let info = crate::tree::DirectoryInfo {
             source: status.with_times(record.accessed, record.modified),
             target: existing,
             keeps_attributes: false,

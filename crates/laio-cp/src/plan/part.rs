@@ -4,16 +4,17 @@
 use super::opener::Opener;
 use super::records::{FileRecord, Record};
 use super::region;
+use crate::lock::lock;
 use crate::outcome::Failure;
 use crate::schedule::listing::Listing;
 use crate::schedule::walk;
 use crate::schedule::worker::{Task, Worker};
 use crate::sink::LocalFuture;
-use crate::tree::directory::{Directory, DirectoryInfo};
+use crate::tree::{Directory, DirectoryInfo};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The part that this process copies.
 pub(crate) struct PartWork {
@@ -86,8 +87,7 @@ impl PartWork {
     }
 
     pub(crate) fn incomplete(&self) -> Vec<String> {
-        let incomplete = self.incomplete.lock();
-        incomplete.unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.incomplete).clone()
     }
 }
 
@@ -117,9 +117,7 @@ async fn run_task(worker: &Worker, part: &PartWork, task: &PartTaskKind) {
                     region::copy(worker, &part.opener, (&named, &large), (start, end)).await;
                 if let Err(failure) = copied {
                     worker.session.report_failure(&failure);
-                    let incomplete = part.incomplete.lock();
-                    let mut incomplete = incomplete.unwrap_or_else(PoisonError::into_inner);
-                    incomplete.push(large.temporary.to_string_lossy().into_owned());
+                    lock(&part.incomplete).push(large.temporary.to_string_lossy().into_owned());
                 }
             }
         }

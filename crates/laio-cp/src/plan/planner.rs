@@ -14,14 +14,13 @@ use crate::rules::links::{has_other_names, names_to_expect};
 use crate::rules::pair::has_holes;
 use crate::session::Session;
 use crate::sink::{LocalFuture, Recorder};
-use crate::tree::directory::{Directory, Entry};
-use crate::tree::identity::{Identity, identity};
+use crate::tree::{Directory, Entry, Identity, identity};
 use laio_rt::fs::{Metadata, Timestamp};
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{Mutex, OnceLock};
 
 /// Writes a plan, called by all workers.
 pub(crate) struct Planner {
@@ -87,10 +86,6 @@ impl Planner {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
-    }
-
     /// Records a file to copy.
     async fn record_file(
         &self,
@@ -119,7 +114,7 @@ impl Planner {
         }
         let file = file_record(entry, status, None);
         let record = |directory| Record::File(FileRecord { directory, ..file });
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.try_write(|state| state.add(self, entry, bytes_to_move, &record));
         let part = state.part.as_ref().map(|part| part.number);
         if let Some(first) = state.links.get_mut(&identity(status)).filter(|_| has_names) {
@@ -142,14 +137,14 @@ impl Planner {
     }
 
     fn count_file(&self, bytes: u64) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.totals.files += 1;
         state.totals.bytes += bytes;
     }
 
     /// Whether the file was recorded under another name; if so, records a link for `--finish`.
     fn record_link(&self, entry: &Entry, status: &Metadata, names: u32) -> bool {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let file = identity(status);
         let Some(first) = state.links.get_mut(&file) else {
             let first = FirstName {
@@ -191,7 +186,7 @@ impl Planner {
             return Ok(());
         }
         let large = {
-            let mut state = self.lock();
+            let mut state = lock(&self.state);
             state.large += 1;
             state.large
         };
@@ -203,7 +198,7 @@ impl Planner {
             size,
             modified: status.modified(),
         };
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let whole = file_record(entry, status, number(&entry.directory));
         state.try_write(|state| {
             state.last()?.write(&Record::LargeFile(whole, big))?;
@@ -225,7 +220,7 @@ impl Planner {
 
     /// Completes the plan, except for its header.
     pub(crate) fn end(&self) -> io::Result<(Totals, u64)> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.try_write(State::close_part);
         let last = state.last.take();
         state.try_write(|_| last.map_or(Ok(()), Writer::finish));
@@ -247,13 +242,13 @@ impl Recorder for Planner {
             target_shown: target,
         };
         let writer = Writer::create(&self.plan_dir.last(), &self.id, &root)?;
-        self.lock().last = Some(writer);
+        lock(&self.state).last = Some(writer);
         let _ = self.root.set(root);
         Ok(())
     }
 
     fn enter(&self, directory: &Directory) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let _ = directory.plan_number.set(state.directories);
         let record = record_of(directory, directory.parent.as_deref().and_then(number));
         state.try_write(|state| state.last()?.write(&record));

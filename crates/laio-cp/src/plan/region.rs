@@ -9,7 +9,7 @@ use crate::outcome::{Failure, failure};
 use crate::rules::pair::OpenPair;
 use crate::rules::{data, regular, source};
 use crate::schedule::worker::Worker;
-use crate::tree::directory::Entry;
+use crate::tree::Entry;
 use laio::ops::{Fsync, Open, StatFile, StatPath, Truncate};
 use laio_rt::fs::Metadata;
 use std::ffi::{OsStr, OsString};

@@ -3,8 +3,7 @@
 use crate::io::Io;
 use crate::options::{Backup, Options};
 use crate::session::Session;
-use crate::tree::directory::Entry;
-use crate::tree::identity::identity;
+use crate::tree::{Entry, identity};
 use laio::Errno;
 use laio::ops::{Name, Open, ReadDir, Rename, StatPath};
 use laio_rt::fs::Metadata;

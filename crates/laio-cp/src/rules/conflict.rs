@@ -7,7 +7,7 @@ use crate::outcome::{Failure, failure};
 use crate::rules::same_file::{self, SameFile};
 use crate::rules::{backup, resume};
 use crate::session::{Phase, Session};
-use crate::tree::directory::Entry;
+use crate::tree::Entry;
 use laio::Errno;
 use laio::ops::{Access, Rename, StatPath, Unlink};
 use laio_rt::fs::{Metadata, Timestamp};

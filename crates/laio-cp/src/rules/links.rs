@@ -6,10 +6,7 @@ use crate::lock::lock;
 use crate::options::Follow;
 use crate::rules::conflict::Resolution;
 use crate::session::{Phase, Session};
-use crate::tree::directory::{Directory, Entry};
-use crate::tree::handles::Handle;
-use crate::tree::identity::Identity;
-use crate::tree::open_directories::target_handle_of;
+use crate::tree::{Directory, Entry, Handle, Identity, target_handle_of};
 
 use laio::ops::Name;
 use laio_rt::fs::Metadata;
@@ -17,7 +14,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 /// The known files. An entry is removed when all names of its file have been met, so the table
 /// stays small.
@@ -86,10 +83,6 @@ impl FirstCopy {
 }
 
 impl Links {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Identity, LinkedFile>> {
-        lock(&self.0)
-    }
-
     /// Registers a name of a file with `names` hard links.
     pub(crate) fn register(
         &self,
@@ -98,7 +91,7 @@ impl Links {
         entry: &Entry,
         resolution: &Resolution,
     ) -> LinkAction {
-        let mut table = self.lock();
+        let mut table = lock(&self.0);
         let Some(known) = table.get_mut(&file) else {
             let known = LinkedFile {
                 left: names.saturating_sub(1),
@@ -137,7 +130,7 @@ impl Links {
         digest: Option<Digest>,
     ) -> (Arc<FirstCopy>, Vec<DeferredLink>) {
         let first = Arc::new(FirstCopy::of(entry, digest));
-        let mut table = self.lock();
+        let mut table = lock(&self.0);
         let Some(known) = table.get_mut(&file) else {
             return (first, Vec::new());
         };
@@ -154,7 +147,7 @@ impl Links {
     /// Records that the first name was not copied. Returns the deferred links, which must be copied
     /// instead.
     pub(crate) fn first_failed(&self, file: Identity) -> Vec<DeferredLink> {
-        match self.lock().remove(&file).map(|known| known.state) {
+        match lock(&self.0).remove(&file).map(|known| known.state) {
             Some(State::Copying(deferred)) => deferred,
             _ => Vec::new(),
         }

@@ -3,8 +3,7 @@
 use crate::io::Io;
 use crate::options::{Backup, Make};
 use crate::session::Session;
-use crate::tree::directory::Entry;
-use crate::tree::identity::identity;
+use crate::tree::{Entry, identity};
 use laio::ops::{Name, StatPath};
 use laio_rt::fs::Metadata;
 use std::ffi::OsStr;

@@ -3,10 +3,7 @@
 use crate::io::Io;
 use crate::outcome::{Failure, failure};
 use crate::session::Session;
-use crate::tree::directory::Entry;
-use crate::tree::handles::Handle;
-use crate::tree::identity::identity;
-use crate::tree::storage_class::StorageClass;
+use crate::tree::{Entry, Handle, StorageClass, identity};
 use laio::ops::{Open, StatFile};
 use laio_rt::fs::Metadata;
 use std::io;

@@ -6,8 +6,7 @@ use crate::rules::attributes::{self, AttributeCopy, CurrentAttributes, Failures,
 use crate::rules::conflict::Resolution;
 use crate::rules::{link, new_file_mode};
 use crate::session::Session;
-use crate::tree::attribute_names::AttributeNames;
-use crate::tree::directory::Entry;
+use crate::tree::{AttributeNames, Entry};
 use laio::ops::{MakeNode, Node, ReadLink, StatPath};
 use laio_rt::fs::{FileType, Metadata};
 

@@ -17,8 +17,7 @@ use crate::digest::{Digest, Hashing};
 use crate::io::Io;
 use crate::outcome::{Done, Failure, count, failure};
 use crate::session::Session;
-use crate::tree::directory::Entry;
-use crate::tree::handles::Handle;
+use crate::tree::{Entry, Handle};
 use laio::ops::StatFile;
 use laio_rt::fs::Metadata;
 

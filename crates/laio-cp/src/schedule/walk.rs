@@ -9,11 +9,9 @@ use crate::rules::{new_file_mode, resume, source, verify};
 use crate::schedule::listing::Listing;
 use crate::schedule::worker::Worker;
 use crate::session::Phase;
-use crate::tree::attribute_names::AttributeNames;
-use crate::tree::directory::{Directory, DirectoryInfo, Entry, Side};
-use crate::tree::handles::{Handle, Handles};
-use crate::tree::identity::identity;
-use crate::tree::storage_class::StorageClass;
+use crate::tree::{
+    AttributeNames, Directory, DirectoryInfo, Entry, Handle, Handles, Side, StorageClass, identity,
+};
 use laio::ops::{Mkdir, Open, StatFile, StatPath};
 use laio_rt::fs::{FileType, Metadata};
 use std::ffi::OsStr;

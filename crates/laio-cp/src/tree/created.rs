@@ -1,11 +1,11 @@
 //! Files that this copy created, so that it does not copy or write through its own output.
 
+use super::identity::{Identity, identity};
 use crate::lock::lock;
-use crate::tree::identity::{Identity, identity};
 use laio_rt::fs::Metadata;
 use std::collections::HashSet;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// Directories and symbolic links that this copy created.
 ///
@@ -26,11 +26,6 @@ impl CreatedFiles {
     }
 
     pub(crate) fn contains(&self, status: &Metadata) -> bool {
-        self.any.load(Ordering::Acquire)
-            && self
-                .files
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .contains(&identity(status))
+        self.any.load(Ordering::Acquire) && lock(&self.files).contains(&identity(status))
     }
 }

@@ -1,11 +1,11 @@
 //! A directory that is being copied, and its entries.
 
+use super::attribute_names::AttributeNames;
+use super::handles::{Handle, HandleSlot, Handles};
+use super::identity::Identity;
+use super::storage_class::StorageClass;
 use crate::outcome::Failure;
 use crate::quote::quote;
-use crate::tree::attribute_names::AttributeNames;
-use crate::tree::handles::{Handle, HandleSlot, Handles};
-use crate::tree::identity::Identity;
-use crate::tree::storage_class::StorageClass;
 use laio::ops::Name;
 use laio_rt::fs::{FileType, Metadata};
 use std::ffi::{OsStr, OsString};

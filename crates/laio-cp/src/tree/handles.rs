@@ -3,7 +3,7 @@
 use crate::lock::lock;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 /// An open directory, shared by operations on any thread.
 pub(crate) type Handle = Arc<OwnedFd>;
@@ -68,16 +68,16 @@ impl HandleSlot {
     }
 
     pub(crate) fn get(&self) -> Option<Handles> {
-        self.lock().as_ref().map(|open| open.handles.clone())
+        lock(&self.0).as_ref().map(|open| open.handles.clone())
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        self.lock().is_some()
+        lock(&self.0).is_some()
     }
 
     /// Stores the descriptors; returns `false` if the directory is open already.
     pub(crate) fn set(&self, handles: Handles, descriptors: &Descriptors) -> bool {
-        let mut slot = self.lock();
+        let mut slot = lock(&self.0);
         if slot.is_some() {
             return false;
         }
@@ -93,11 +93,7 @@ impl HandleSlot {
     /// Closes the descriptors; operations in flight still hold them.
     pub(crate) fn close(&self) {
         // `close` runs after the lock is released.
-        let open = self.lock().take();
+        let open = lock(&self.0).take();
         drop(open);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<OpenHandles>> {
-        lock(&self.0)
     }
 }

@@ -3,10 +3,10 @@
 //! by name from an open directory above. In both cases its device and inode are compared with the
 //! recorded ones.
 
+use super::directory::{Directory, Entry, Side};
+use super::handles::{Descriptors, Handle, Handles};
+use super::identity::{Identity, identity};
 use crate::io::Io;
-use crate::tree::directory::{Directory, Entry, Side};
-use crate::tree::handles::{Descriptors, Handle, Handles};
-use crate::tree::identity::{Identity, identity};
 use laio::Errno;
 use laio::ops::{Name, Open, StatFile};
 use std::cell::RefCell;

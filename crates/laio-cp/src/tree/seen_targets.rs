@@ -1,8 +1,8 @@
 //! The sources and destinations of earlier arguments.
 
+use super::directory::Entry;
+use super::identity::{Identity, identity};
 use crate::lock::lock;
-use crate::tree::directory::Entry;
-use crate::tree::identity::{Identity, identity};
 use laio_rt::fs::Metadata;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};

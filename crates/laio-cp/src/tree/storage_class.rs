@@ -1,6 +1,6 @@
 //! The storage class of a file system: how long calls on it may block.
 
-use crate::tree::handles::Handle;
+use super::handles::Handle;
 
 /// How long calls on a file system may block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Temporary names of files that are not complete.
 
+use super::directory::Entry;
 use crate::io::Io;
 use crate::outcome::Failure;
-use crate::tree::directory::Entry;
 use laio::Errno;
 use laio::ops::{Rename, Unlink};
 use std::ffi::{OsStr, OsString};

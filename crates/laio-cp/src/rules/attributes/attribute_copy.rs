@@ -2,8 +2,7 @@
 
 use super::file_ref::FileRef;
 use crate::session::Process;
-use crate::tree::attribute_names::AttributeNames;
-use crate::tree::directory::Directory;
+use crate::tree::{AttributeNames, Directory};
 use laio_rt::fs::Metadata;
 use std::path::PathBuf;
 

@@ -8,7 +8,7 @@ use crate::io::Io;
 use crate::outcome::Failure;
 use crate::quote::quote;
 use crate::session::Session;
-use crate::tree::attribute_names::AttributeNames;
+use crate::tree::AttributeNames;
 use laio::Errno;
 use laio::ops::{
     ATTRIBUTE_MAX, GetAttribute, Limit, ListAttributes, SetAttribute, attribute_names,

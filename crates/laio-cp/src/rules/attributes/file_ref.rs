@@ -1,7 +1,7 @@
 //! A file whose attributes are read or set: an open file or a name.
 
 use crate::io::Io;
-use crate::tree::handles::Handle;
+use crate::tree::Handle;
 use laio::Errno;
 use laio::ops::{Name, Open, RemoveAttribute, SetMode, SetOwner, SetTimes};
 use laio_rt::fs::Metadata;

@@ -9,9 +9,7 @@ use crate::rules::attributes::{self, AttributeCopy, CurrentAttributes, Failures,
 use crate::rules::source;
 use crate::rules::verify::{self, digest_of, is_coarser, links_match};
 use crate::session::Session;
-use crate::tree::directory::Entry;
-use crate::tree::handles::Handle;
-use crate::tree::identity::identity;
+use crate::tree::{Entry, Handle, identity};
 use laio::ops::{Open, StatFile};
 use laio_rt::fs::Metadata;
 use std::sync::Arc;

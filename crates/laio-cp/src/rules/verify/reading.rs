@@ -4,7 +4,7 @@ use crate::digest::{Digest, Hashing};
 use crate::io::Io;
 use crate::outcome::{Failure, failure};
 use crate::session::Session;
-use crate::tree::handles::Handle;
+use crate::tree::Handle;
 use laio::ops::{Advice, Advise, Fsync, Limit, ReadAt};
 
 /// Reads a copy back, from the device if possible: syncs the data (`fdatasync`), then asks the
