@@ -41,6 +41,12 @@ pub enum Misuse {
     Target(Failure),
 }
 
+impl From<Failure> for Misuse {
+    fn from(failure: Failure) -> Misuse {
+        Misuse::Target(failure)
+    }
+}
+
 /// Where the sources are copied to.
 #[derive(Default)]
 pub(crate) struct Targets {

@@ -5,7 +5,7 @@ use crate::digest::Digest;
 use crate::options::{Backup, Make};
 use crate::outcome::{Copied, Done, Failure, Outcome, count, failure};
 use crate::rules::conflict::{self, Resolution};
-use crate::rules::links::{DeferredLink, FirstCopy, LinkAction, has_other_names, names_to_expect};
+use crate::rules::links::{DeferredLink, LinkAction, has_other_names, names_to_expect};
 use crate::rules::source::{self, OpenedSource};
 use crate::rules::{link, regular, special, verify};
 use crate::schedule::walk;
@@ -15,7 +15,6 @@ use crate::sink::Sink;
 use crate::tree::{Entry, identity};
 use laio::ops::StatPath;
 use laio_rt::fs::{FileType, Metadata};
-use std::sync::Arc;
 
 /// Copies a file, and counts the result.
 pub(crate) async fn copy(worker: &Worker, entry: &mut Entry) {
@@ -56,7 +55,7 @@ async fn copy_unless_skipped(worker: &Worker, entry: &Entry) -> Result<Option<Co
     if needs_no_stat {
         return create_copy(worker, entry, None, Resolution::Free).await;
     }
-    let follow = session.follows(entry.argument.is_some());
+    let follow = session.follows(entry);
     let mut stat = StatPath::new(entry.source());
     if !follow {
         stat = stat.no_follow();
@@ -112,24 +111,13 @@ async fn keep_existing(
     status: &Metadata,
     digest: Option<Digest>,
 ) -> Result<Option<Copied>, Failure> {
-    let (io, session) = (&worker.io, &*worker.session);
+    let session = &*worker.session;
     let options = &session.options;
     if options.make == Make::Copies && has_other_names(session, entry, status) && !options.dry_run {
-        let (file, links) = (identity(status), &worker.schedule.links);
         let resolution = Resolution::Existing(Box::new(*status));
-        match links.register(file, names_to_expect(session, status), entry, &resolution) {
-            LinkAction::LinkTo(first) => {
-                return link::to_first_copy(io, entry, &first, &resolution)
-                    .await
-                    .map(Some);
-            }
-            LinkAction::Deferred => return Ok(None),
-            LinkAction::CopyData => {
-                let (first, deferred) = links.first_copied(file, entry, digest);
-                for deferred in deferred {
-                    make_deferred_link(worker, &first, deferred).await;
-                }
-            }
+        match register_name(worker, entry, status, &resolution).await? {
+            Name::First => make_deferred_links(worker, entry, status, digest).await,
+            Name::Other(linked) => return Ok(linked),
         }
     }
     if options.debug {
@@ -140,6 +128,34 @@ async fn keep_existing(
         digest,
         ..Copied::without_data(Done::Skipped)
     }))
+}
+
+/// A name of a file that has several.
+enum Name {
+    /// The first name: its data is copied.
+    First,
+    /// The name was linked to the first copy; `None` if it will be, when that is finished.
+    Other(Option<Copied>),
+}
+
+async fn register_name(
+    worker: &Worker,
+    entry: &Entry,
+    status: &Metadata,
+    resolution: &Resolution,
+) -> Result<Name, Failure> {
+    let (links, names) = (
+        &worker.schedule.links,
+        names_to_expect(&worker.session, status),
+    );
+    match links.register(identity(status), names, entry, resolution) {
+        LinkAction::CopyData => Ok(Name::First),
+        LinkAction::Deferred => Ok(Name::Other(None)),
+        LinkAction::LinkTo(first) => {
+            let linked = link::to_first_copy(&worker.io, entry, &first, resolution).await?;
+            Ok(Name::Other(Some(linked)))
+        }
+    }
 }
 
 /// Pushes a directory as a work item of its own.
@@ -200,9 +216,8 @@ async fn make_unless_linked(
     let (io, session) = (&worker.io, &*worker.session);
     match session.options.make {
         Make::HardLinks => {
-            return link::to_source(io, session, entry, resolution)
-                .await
-                .map(Some);
+            let made = link::to_source(io, session, entry, resolution).await;
+            return made.map(Some);
         }
         Make::SymbolicLinks => {
             let made = link::symlink_to_source(io, session, entry, status, resolution).await;
@@ -220,48 +235,24 @@ async fn make_unless_linked(
         (None, None) => unreachable!("without a status the file was opened"),
     };
     if !has_other_names(session, entry, &status) {
-        return copy_content(worker, entry, opened, &status, resolution)
-            .await
-            .map(Some);
+        let copied = copy_content(worker, entry, opened, &status, resolution).await;
+        return copied.map(Some);
     }
-    let file = identity(&status);
-    match worker
-        .schedule
-        .links
-        .register(file, names_to_expect(session, &status), entry, resolution)
-    {
-        LinkAction::LinkTo(first) => {
-            return link::to_first_copy(io, entry, &first, resolution)
-                .await
-                .map(Some);
-        }
-        LinkAction::Deferred => return Ok(None),
-        LinkAction::CopyData => {}
+    if let Name::Other(linked) = register_name(worker, entry, &status, resolution).await? {
+        return Ok(linked);
     }
     let result = copy_content(worker, entry, opened, &status, resolution).await;
     match &result {
-        Ok(copied) => {
-            let (first, deferred) = worker
-                .schedule
-                .links
-                .first_copied(file, entry, copied.digest);
-            for deferred in deferred {
-                make_deferred_link(worker, &first, deferred).await;
-            }
-        }
+        Ok(copied) => make_deferred_links(worker, entry, &status, copied.digest).await,
         Err(_) => {
-            for mut deferred in worker.schedule.links.first_failed(file) {
+            for mut deferred in worker.schedule.links.first_failed(identity(&status)) {
                 if let Err(failure) = open_deferred(worker, &mut deferred) {
                     finish_deferred(worker, deferred, Err(failure)).await;
                     continue;
                 }
                 // The first of them takes over the role of the failed one.
-                let again = make_unless_linked(
-                    worker,
-                    &deferred.entry,
-                    Some(&status),
-                    &deferred.resolution,
-                );
+                let (entry, resolution) = (&deferred.entry, &deferred.resolution);
+                let again = make_unless_linked(worker, entry, Some(&status), resolution);
                 let result = Box::pin(again).await;
                 finish_deferred(worker, deferred, result).await;
             }
@@ -270,13 +261,25 @@ async fn make_unless_linked(
     result.map(Some)
 }
 
-async fn make_deferred_link(worker: &Worker, first: &Arc<FirstCopy>, mut deferred: DeferredLink) {
-    if let Err(failure) = open_deferred(worker, &mut deferred) {
-        return finish_deferred(worker, deferred, Err(failure)).await;
+/// Links the names to the first copy that have waited for it.
+async fn make_deferred_links(
+    worker: &Worker,
+    entry: &Entry,
+    status: &Metadata,
+    digest: Option<Digest>,
+) {
+    let links = &worker.schedule.links;
+    let (first, all_deferred) = links.first_copied(identity(status), entry, digest);
+    for mut deferred in all_deferred {
+        let result = match open_deferred(worker, &mut deferred) {
+            Ok(()) => {
+                let (entry, resolution) = (&deferred.entry, &deferred.resolution);
+                link::to_first_copy(&worker.io, entry, &first, resolution).await
+            }
+            Err(failure) => Err(failure),
+        };
+        finish_deferred(worker, deferred, result.map(Some)).await;
     }
-    let linked =
-        link::to_first_copy(&worker.io, &deferred.entry, first, &deferred.resolution).await;
-    finish_deferred(worker, deferred, linked.map(Some)).await;
 }
 
 fn open_deferred(worker: &Worker, deferred: &mut DeferredLink) -> Result<(), Failure> {

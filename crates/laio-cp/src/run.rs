@@ -45,7 +45,7 @@ pub(crate) fn run_walk(
         Sink::Copy | Sink::DryRun => Phase::WholeCopy,
     };
     if phase == Phase::WholeCopy {
-        budget::require_descriptors(&options, false).map_err(Misuse::Target)?;
+        budget::require_descriptors(&options, false)?;
     }
     let mut run = CopyRun::new(options, stop, (phase, sink), operands.listed.is_some());
     let session = &mut run.session;
@@ -62,7 +62,7 @@ pub(crate) fn run_walk(
     if let Some(path) = session.options.manifest.as_deref()
         && !session.options.dry_run
     {
-        session.manifest = Some(Manifest::create(path).map_err(Misuse::Target)?);
+        session.manifest = Some(Manifest::create(path)?);
     }
     let nested = |entry: &Entry| {
         entry
@@ -157,7 +157,7 @@ impl CopyRun {
         }
         let mut summary = session.tally.summary();
         summary.interrupted = session.stop.signal();
-        summary.background = background.map_err(Misuse::Target)?;
+        summary.background = background?;
         Ok((summary, session.take_problems()))
     }
 }

@@ -136,16 +136,16 @@ impl Session {
         std::mem::take(&mut lock(&self.problems))
     }
 
-    /// Returns the rule for symbolic links of arguments or of directory entries.
-    pub(crate) fn follow_rule(&self, is_argument: bool) -> Follow {
+    /// Returns the rule for symbolic links: arguments and other entries may differ.
+    pub(crate) fn follow_rule(&self, entry: &Entry) -> Follow {
         match self.options.follow {
-            Follow::Arguments if !is_argument => Follow::Never,
+            Follow::Arguments if entry.argument.is_none() => Follow::Never,
             follow => follow,
         }
     }
 
     /// Whether a symbolic link is followed.
-    pub(crate) fn follows(&self, is_argument: bool) -> bool {
-        self.follow_rule(is_argument) != Follow::Never
+    pub(crate) fn follows(&self, entry: &Entry) -> bool {
+        self.follow_rule(entry) != Follow::Never
     }
 }

@@ -138,7 +138,7 @@ pub fn plan(
     operands: Operands,
     stop: Stop,
 ) -> Result<Planned, Misuse> {
-    budget::require_descriptors(&options, true).map_err(Misuse::Target)?;
+    budget::require_descriptors(&options, true)?;
     settings::refuse(&options)
         .map_err(|option| plan_error(format!("{option} cannot be combined with --plan")))?;
     let settings = Settings::of(&options);
@@ -195,7 +195,7 @@ pub fn work(
     options: Options,
     stop: Stop,
 ) -> Result<Summary, Misuse> {
-    budget::require_descriptors(&options, true).map_err(Misuse::Target)?;
+    budget::require_descriptors(&options, true)?;
     let plan_dir = PlanDir::new(plan_dir);
     let header = plan_dir.read_header().map_err(plan_error)?;
     let options = header.options.options(options).map_err(plan_error)?;
@@ -277,7 +277,7 @@ impl Work {
     fn copy(&self, part: u32) -> Result<Summary, Misuse> {
         let path = self.plan_dir.part(part);
         let records = Records::read(&path, &self.header.id).map_err(plan_error)?;
-        let opener = Opener::new(records, self.timeouts.visibility).map_err(Misuse::Target)?;
+        let opener = Opener::new(records, self.timeouts.visibility)?;
         let cannot = |error| {
             let text = format!("cannot write the result of part {part} into the plan");
             Misuse::Target(Failure::from_error(error, text))
@@ -322,7 +322,7 @@ pub fn finish(
     options: Options,
     stop: Stop,
 ) -> Result<Summary, Misuse> {
-    budget::require_descriptors(&options, true).map_err(Misuse::Target)?;
+    budget::require_descriptors(&options, true)?;
     let plan_dir = PlanDir::new(plan_dir);
     let header = plan_dir.read_header().map_err(plan_error)?;
     if let Some(finished) = read_json::<Finished>(&plan_dir.finished()).map_err(plan_error)? {
@@ -332,7 +332,7 @@ pub fn finish(
     let options = header.options.options(options).map_err(plan_error)?;
     let done = all_done(&plan_dir, &header)?;
     let records = Records::read(&plan_dir.last(), &header.id).map_err(plan_error)?;
-    let opener = Opener::new(records, timeouts.visibility).map_err(Misuse::Target)?;
+    let opener = Opener::new(records, timeouts.visibility)?;
     let id = header.id.clone();
     let ending = finish::Finish::new(opener, plan_dir.clone(), id, done.clone());
     let print_errors = |who: &str, errors: &[String], failures: u64| {

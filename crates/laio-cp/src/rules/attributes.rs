@@ -28,19 +28,20 @@ use std::path::PathBuf;
 /// Sets the preserved attributes. A failure does not prevent the following steps,
 /// with one exception: if the owner cannot be set, the file gets no permissions, and `false` is
 /// returned.
-pub(crate) fn set(
-    io: &Io,
-    session: &Session,
-    copy: &AttributeCopy<'_>,
-    failures: &mut Failures<'_>,
-) -> bool {
-    let bits = set_owner_first(io, session, copy, failures);
+pub(crate) fn set(copy: &AttributeCopy<'_>, failures: &mut Failures<'_>) -> bool {
+    let bits = set_owner_first(copy, failures);
     if let Some(bits) = bits {
-        set_permissions(io, session, copy, bits, failures);
+        set_permissions(copy, bits, failures);
     }
     // With `--resume`, a later run treats a file with the times of its source as complete.
-    if failures.is_empty() || !session.options.resume {
-        failures.add(set_times(io, session, copy.target, copy.source, copy.path));
+    if failures.is_empty() || !copy.session.options.resume {
+        failures.add(set_times(
+            copy.io,
+            copy.session,
+            copy.target,
+            copy.source,
+            copy.path,
+        ));
     }
     bits.is_some()
 }
@@ -48,12 +49,10 @@ pub(crate) fn set(
 /// Sets the owner. Returns the permissions that the destination may now get and, if known, those
 /// that it has; `None` if the mode must not be changed.
 fn set_owner_first(
-    io: &Io,
-    session: &Session,
     copy: &AttributeCopy<'_>,
     failures: &mut Failures<'_>,
 ) -> Option<(u32, Option<u32>)> {
-    let preserve = session.options.preserve;
+    let preserve = copy.session.options.preserve;
     let source = copy.source;
     let mut bits = source.mode() & 0o7777;
     let mut mode_now = copy.current.mode;
@@ -65,11 +64,11 @@ fn set_owner_first(
             let now = mode_now.unwrap_or(0);
             let restricted = now & bits & 0o700;
             if restricted != now {
-                let _ = copy.target.set_mode(io, restricted);
+                let _ = copy.target.set_mode(copy.io, restricted);
                 mode_now = Some(restricted);
             }
         }
-        match set_owner(io, session, copy) {
+        match set_owner(copy) {
             Ok(true) => {
                 // `chown` may have cleared special bits.
                 mode_now = mode_now.filter(|mode| mode & 0o7000 == 0);
@@ -86,15 +85,13 @@ fn set_owner_first(
 
 /// Sets extended attributes, including ACLs, then the mode.
 fn set_permissions(
-    io: &Io,
-    session: &Session,
     copy: &AttributeCopy<'_>,
     (mut bits, mode_now): (u32, Option<u32>),
     failures: &mut Failures<'_>,
 ) {
-    let preserve = session.options.preserve;
+    let preserve = copy.session.options.preserve;
     if let Some((names, from)) = copy.names {
-        let lost = extended::copy_attributes(io, session, copy, names, from, failures);
+        let lost = extended::copy_attributes(copy, names, from, failures);
         if let Some(group) = lost {
             // Without the ACL the group bits are not its mask, but the permissions of the owning
             // group.
@@ -103,27 +100,27 @@ fn set_permissions(
     }
     if copy.current.may_have_acl && preserve.default_mode && !copy.current.is_old && !copy.is_link {
         // The mode follows the umask; an inherited ACL must not grant more.
-        let _ = copy.target.remove_attribute(io, ACL_ACCESS);
+        let _ = copy.target.remove_attribute(copy.io, ACL_ACCESS);
     }
     if preserve.mode && !copy.is_link {
-        failures.add(set_mode(io, session, copy, bits, mode_now));
+        failures.add(set_mode(copy, bits, mode_now));
     }
 }
 
 /// Whether the copy has the owner of the source now.
-fn set_owner(io: &Io, session: &Session, copy: &AttributeCopy<'_>) -> Result<bool, Failure> {
+fn set_owner(copy: &AttributeCopy<'_>) -> Result<bool, Failure> {
     let (user, group) = (copy.source.user(), copy.source.group());
-    let Err(error) = copy.target.set_owner(io, Some(user), Some(group)) else {
+    let Err(error) = copy.target.set_owner(copy.io, Some(user), Some(group)) else {
         return Ok(true);
     };
     let refused = matches!(errno(&error), Some(Errno::PERM | Errno::INVAL));
     if refused {
         // The process may be a member of the group.
-        let _ = copy.target.set_owner(io, None, Some(group));
+        let _ = copy.target.set_owner(copy.io, None, Some(group));
     }
-    if !refused || session.process.is_privileged() {
+    if !refused || copy.session.process.is_privileged() {
         warn_or_fail(
-            session,
+            copy.session,
             copy.path,
             Err(error),
             "failed to preserve ownership for",
@@ -132,13 +129,7 @@ fn set_owner(io: &Io, session: &Session, copy: &AttributeCopy<'_>) -> Result<boo
     Ok(false)
 }
 
-fn set_mode(
-    io: &Io,
-    session: &Session,
-    copy: &AttributeCopy<'_>,
-    bits: u32,
-    mode_now: Option<u32>,
-) -> Result<(), Failure> {
+fn set_mode(copy: &AttributeCopy<'_>, bits: u32, mode_now: Option<u32>) -> Result<(), Failure> {
     let target = copy.target;
     let has = |name| copy.names.is_some_and(|(names, _)| names.has(name));
     if copy.current.may_have_acl {
@@ -146,7 +137,7 @@ fn set_mode(
             let wanted = acl == ACL_ACCESS || copy.source.is_dir();
             if wanted && !has(acl) {
                 // The ACL is absent, or the file system does not support ACLs.
-                let _ = target.remove_attribute(io, acl);
+                let _ = target.remove_attribute(copy.io, acl);
             }
         }
     }
@@ -154,8 +145,8 @@ fn set_mode(
     if mode_now == Some(bits) && !has(ACL_ACCESS) {
         return Ok(());
     }
-    let set = target.set_mode(io, bits);
-    warn_or_fail(session, copy.path, set, "preserving permissions for")
+    let set = target.set_mode(copy.io, bits);
+    warn_or_fail(copy.session, copy.path, set, "preserving permissions for")
 }
 
 /// Sets the times, if the options preserve them.
@@ -209,6 +200,8 @@ pub(crate) fn set_on_directory(
         failures.add(Err(Failure::from_error(error, text)));
     }
     let copy = AttributeCopy {
+        io,
+        session,
         source: &info.source,
         target: &target,
         path: &path,
@@ -220,6 +213,6 @@ pub(crate) fn set_on_directory(
         ),
         is_link: false,
     };
-    set(io, session, &copy, &mut failures);
+    set(&copy, &mut failures);
     failures.result()
 }

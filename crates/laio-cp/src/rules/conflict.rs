@@ -186,7 +186,7 @@ pub(crate) async fn make_way(
     }
     let options = &session.options;
     let replaces_link = options.preserve.links && existing.links() > 1;
-    let rule = session.follow_rule(entry.argument.is_some());
+    let rule = session.follow_rule(entry);
     // With a plan, an earlier attempt at the part may have created it.
     let replaces_kind =
         (rule == Follow::Never || session.phase == Phase::Planned) && !source.is_file();

@@ -82,7 +82,7 @@ pub(crate) async fn to_source(
             format!("cannot create hard link {target} to {source}"),
         )
     };
-    let follow = session.follows(entry.argument.is_some());
+    let follow = session.follows(entry);
     let flags = if follow {
         AtFlags::SYMLINK_FOLLOW
     } else {

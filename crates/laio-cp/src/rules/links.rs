@@ -161,7 +161,7 @@ pub(crate) fn has_other_names(session: &Session, entry: &Entry, status: &Metadat
         // The planner has seen all names: `--finish` creates all but the first.
         return false;
     }
-    let followed = session.follows(entry.argument.is_some());
+    let followed = session.follows(entry);
     session.options.preserve.links && (status.links() > 1 || followed)
 }
 

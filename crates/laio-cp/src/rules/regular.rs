@@ -50,6 +50,24 @@ struct Creation {
     through_link: bool,
 }
 
+impl OpenTarget {
+    /// A regular file that this copy did not create.
+    fn new(file: Handle, current: CurrentAttributes, device: u64) -> OpenTarget {
+        OpenTarget {
+            file,
+            current,
+            device,
+            is_regular: true,
+            creation: None,
+            temporary: None,
+            start: 0,
+            lock: None,
+            not_resumable: Cell::default(),
+            replaces: None,
+        }
+    }
+}
+
 /// Copies an opened file.
 pub(crate) async fn copy(
     io: &Io,
@@ -192,21 +210,14 @@ pub(crate) async fn complete_temporary(
     let status = io.call_target(StatFile::new(file.clone())).await;
     let status = status.map_err(entry.target_failure("cannot fstat"))?;
     let existing = io.call_target(StatPath::new(entry.target()).no_follow());
-    let target = OpenTarget {
-        current: CurrentAttributes::of(&status, true, false),
-        device: status.device(),
-        is_regular: true,
-        creation: Some(Creation {
-            mode: REGION_MODE,
-            through_link: false,
-        }),
-        temporary: Some(temporary.to_owned()),
-        start: 0,
-        lock: None,
-        not_resumable: Cell::default(),
-        replaces: existing.await.ok(),
-        file,
-    };
+    let current = CurrentAttributes::of(&status, true, false);
+    let mut target = OpenTarget::new(file, current, status.device());
+    target.creation = Some(Creation {
+        mode: REGION_MODE,
+        through_link: false,
+    });
+    target.temporary = Some(temporary.to_owned());
+    target.replaces = existing.await.ok();
     let mut failures = Failures::new(session);
     set_attributes(
         io,
@@ -271,17 +282,10 @@ async fn open_existing(
         let cut = io.call_target(Truncate::new(file.clone(), 0)).await;
         cut.map_err(entry.target_failure("cannot truncate"))?;
     }
+    let current = CurrentAttributes::of(&status, true, true);
     Ok(OpenTarget {
-        current: CurrentAttributes::of(&status, true, true),
-        device: status.device(),
         is_regular: status.is_file(),
-        creation: None,
-        temporary: None,
-        start: 0,
-        lock: None,
-        not_resumable: Cell::default(),
-        replaces: None,
-        file,
+        ..OpenTarget::new(file, current, status.device())
     })
 }
 
@@ -367,16 +371,11 @@ async fn create(
         }
     }
     Ok(OpenTarget {
-        current,
-        device,
-        is_regular: true,
         creation: Some(Creation { mode, through_link }),
         temporary,
         start,
         lock,
-        not_resumable: Cell::default(),
-        replaces: None,
-        file,
+        ..OpenTarget::new(file, current, device)
     })
 }
 
@@ -488,6 +487,8 @@ async fn set_attributes(
     let preserve = session.options.preserve;
     let object = FileRef::Open(target.file.clone());
     let attribute_copy = AttributeCopy {
+        io,
+        session,
         source,
         target: &object,
         path: &|| entry.target_path(),
@@ -495,7 +496,7 @@ async fn set_attributes(
         current: target.current,
         is_link: false,
     };
-    let is_owned = attributes::set(io, session, &attribute_copy, failures);
+    let is_owned = attributes::set(&attribute_copy, failures);
     if let Some(existing) = &target.replaces
         && !preserve.ownership
     {

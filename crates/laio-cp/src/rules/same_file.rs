@@ -34,7 +34,7 @@ pub(crate) async fn check(
     if same && options.make == Make::HardLinks {
         return SameFile::NothingToDo;
     }
-    let never = !session.follows(entry.argument.is_some());
+    let never = !session.follows(entry);
     let (source_link, target_link) = if never {
         if source.is_symlink() && existing.is_symlink() {
             if same_name(io, entry).await {

@@ -27,7 +27,7 @@ pub(crate) async fn open(
     expected: Option<&Metadata>,
 ) -> Result<OpenedSource, Failure> {
     let mut flags = libc::O_RDONLY | libc::O_NOCTTY;
-    if !session.follows(entry.argument.is_some()) {
+    if !session.follows(entry) {
         flags |= libc::O_NOFOLLOW;
     }
     let failed = entry.source_failure("cannot open", " for reading");

@@ -104,17 +104,15 @@ fn set_attributes(
     };
     let target = FileRef::Named(entry.target());
     let current = CurrentAttributes::new(&session.process, &entry.directory, None);
-    attributes::set(
+    let attribute_copy = AttributeCopy {
         io,
         session,
-        &AttributeCopy {
-            source: status,
-            target: &target,
-            path: &|| entry.target_path(),
-            names: Some((&names, &source)),
-            current,
-            is_link,
-        },
-        failures,
-    )
+        source: status,
+        target: &target,
+        path: &|| entry.target_path(),
+        names: Some((&names, &source)),
+        current,
+        is_link,
+    };
+    attributes::set(&attribute_copy, failures)
 }

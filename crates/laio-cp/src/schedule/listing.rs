@@ -83,13 +83,7 @@ impl Listing {
         self.items.clear();
         let source = match self.open(io, open) {
             Ok(source) => source,
-            Err(error) => {
-                let path = quote(self.directory.source_path());
-                let failure = Failure::from_error(error, format!("reading directory {path}"));
-                session.report_failure(&failure);
-                self.at_end = true;
-                return;
-            }
+            Err(error) => return self.report_unreadable(session, error),
         };
         let is_local = self.directory.storage_class() != StorageClass::Unknown;
         let mut prefers_blocking = self.is_in_memory;
@@ -102,10 +96,7 @@ impl Listing {
             let entries = match io.maybe_inline(read, prefers_blocking).await {
                 Ok(entries) => entries,
                 Err(error) => {
-                    let path = quote(self.directory.source_path());
-                    let failure = Failure::from_error(error, format!("reading directory {path}"));
-                    session.report_failure(&failure);
-                    self.at_end = true;
+                    self.report_unreadable(session, error);
                     break;
                 }
             };
@@ -131,6 +122,13 @@ impl Listing {
             .sort_unstable_by_key(|item| std::cmp::Reverse(item.inode));
         let found = self.items.len() as u64;
         io.counters().found.fetch_add(found, Ordering::Relaxed);
+    }
+
+    fn report_unreadable(&mut self, session: &Session, error: io::Error) {
+        let path = quote(self.directory.source_path());
+        let failure = Failure::from_error(error, format!("reading directory {path}"));
+        session.report_failure(&failure);
+        self.at_end = true;
     }
 
     fn add(&mut self, filter: &Filter, name: &OsStr, inode: u64, kind: FileType) {

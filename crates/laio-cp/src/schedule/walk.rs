@@ -32,7 +32,7 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
     let held = worker.open_directories.open_entry(&worker.io, &mut entry);
     held.map_err(|error| Failure::from_error(error, lost_directory_message(&entry)))?;
     let (session, options) = (&worker.session, &worker.session.options);
-    let follow = session.follows(entry.argument.is_some());
+    let follow = session.follows(&entry);
     let (opened, status, inline) = open_source(worker, &entry, follow).await?;
     let resolution = match entry.directory.is_new {
         true => Resolution::Free,
@@ -277,7 +277,7 @@ fn sides(
     let source = Side {
         name: entry.name.clone(),
         identity: handles.source.as_ref().map(|_| identity(status)),
-        follows: worker.session.follows(entry.argument.is_some()),
+        follows: worker.session.follows(entry),
     };
     let target = Side {
         name: entry.new_name().to_owned(),

@@ -1,13 +1,16 @@
 //! A request to copy attributes.
 
 use super::file_ref::FileRef;
-use crate::session::Process;
+use crate::io::Io;
+use crate::session::{Process, Session};
 use crate::tree::{AttributeNames, Directory};
 use laio_rt::fs::Metadata;
 use std::path::PathBuf;
 
 /// A request to copy the attributes of a source to a target.
 pub(crate) struct AttributeCopy<'a> {
+    pub(crate) io: &'a Io,
+    pub(crate) session: &'a Session,
     pub(crate) source: &'a Metadata,
     pub(crate) target: &'a FileRef,
     /// The target's path, for messages.

@@ -117,13 +117,12 @@ fn is_wanted(session: &Session, name: &CStr) -> bool {
 /// Copies all attributes. If the source's access ACL cannot be set, returns the permissions that it
 /// grants to the owning group.
 pub(super) fn copy_attributes(
-    io: &Io,
-    session: &Session,
     copy: &AttributeCopy<'_>,
     names: &AttributeNames,
     from: &FileRef,
     failures: &mut Failures<'_>,
 ) -> Option<u32> {
+    let (io, session) = (copy.io, copy.session);
     let preserve = session.options.preserve;
     let (mut group, mut has_none) = (None, false);
     for name in &names.0 {

@@ -137,6 +137,8 @@ async fn set_attributes(
     let names = attributes::list_names(io, session, &origin);
     let names = names.map_err(entry.source_failure("cannot list attributes of", ""))?;
     let attribute_copy = AttributeCopy {
+        io,
+        session,
         source,
         target: &target,
         path: &|| entry.target_path(),
@@ -145,7 +147,7 @@ async fn set_attributes(
         is_link: false,
     };
     let mut failures = Failures::new(session);
-    attributes::set(io, session, &attribute_copy, &mut failures);
+    attributes::set(&attribute_copy, &mut failures);
     failures.result().map_err(Failure::attributes_only)?;
     verify::file_attributes(io, session, entry, source, (&names, &origin), &target).await;
     Ok(())

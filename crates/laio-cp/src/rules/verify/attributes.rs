@@ -11,15 +11,6 @@ use laio_rt::fs::{Metadata, Timestamp};
 use std::io;
 use std::path::PathBuf;
 
-/// The files to compare.
-struct Comparison<'a> {
-    io: &'a Io,
-    session: &'a Session,
-    source: &'a Metadata,
-    origin: Option<(&'a AttributeNames, &'a FileRef)>,
-    target: &'a FileRef,
-}
-
 /// Compares the attributes of a file, and reports a difference.
 pub(crate) async fn file_attributes(
     io: &Io,
@@ -30,14 +21,9 @@ pub(crate) async fn file_attributes(
     target: &FileRef,
 ) {
     if session.options.verify {
-        let comparison = Comparison {
-            io,
-            session,
-            source,
-            origin: Some(origin),
-            target,
-        };
-        compare(&comparison, &|| entry.target_path());
+        compare(io, session, (source, Some(origin)), target, &|| {
+            entry.target_path()
+        });
     }
 }
 
@@ -51,14 +37,10 @@ pub(crate) fn directory_attributes(
     target: &FileRef,
 ) {
     if session.options.verify {
-        let comparison = Comparison {
-            io,
-            session,
-            source: &info.source,
-            origin: source.map(|source| (&info.names, source)),
-            target,
-        };
-        compare(&comparison, &|| directory.target_path());
+        let origin = source.map(|source| (&info.names, source));
+        compare(io, session, (&info.source, origin), target, &|| {
+            directory.target_path()
+        });
     }
 }
 
@@ -89,14 +71,10 @@ pub(crate) async fn verify_special(io: &Io, session: &Session, entry: &Entry, so
     let Ok(names) = attributes::list_names(io, session, &origin) else {
         return;
     };
-    let comparison = Comparison {
-        io,
-        session,
-        source,
-        origin: Some((&names, &origin)),
-        target: &target,
-    };
-    compare(&comparison, &|| entry.target_path());
+    let origin = Some((&names, &origin));
+    compare(io, session, (source, origin), &target, &|| {
+        entry.target_path()
+    });
 }
 
 /// Whether two symbolic links have the same target.
@@ -111,10 +89,18 @@ pub(crate) fn links_match(io: &Io, session: &Session, entry: &Entry, source: &Me
     matches!(texts, (Some(text), Some(existing)) if text == existing)
 }
 
-fn compare(comparison: &Comparison<'_>, path: &dyn Fn() -> PathBuf) {
-    let Comparison { io, session, .. } = *comparison;
-    let failure = match status(io, comparison.target) {
-        Ok(existing) => match difference(comparison, &existing) {
+/// The status of a source; the names of its extended attributes, and the file to read them from.
+type Origin<'a> = (&'a Metadata, Option<(&'a AttributeNames, &'a FileRef)>);
+
+fn compare(
+    io: &Io,
+    session: &Session,
+    source: Origin<'_>,
+    target: &FileRef,
+    path: &dyn Fn() -> PathBuf,
+) {
+    let failure = match status(io, target) {
+        Ok(existing) => match difference(io, session, source, (target, &existing)) {
             None => return,
             Some(what) => failure!(
                 "the attributes of {} differ from its source: {what}",
@@ -132,12 +118,16 @@ fn compare(comparison: &Comparison<'_>, path: &dyn Fn() -> PathBuf) {
 
 /// Describes the first difference. Attributes that could not be set, and are not required, were
 /// reported before.
-fn difference(comparison: &Comparison<'_>, existing: &Metadata) -> Option<String> {
-    let preserve = comparison.session.options.preserve;
-    let source = comparison.source;
+fn difference(
+    io: &Io,
+    session: &Session,
+    (source, origin): Origin<'_>,
+    (target, existing): (&FileRef, &Metadata),
+) -> Option<String> {
+    let preserve = session.options.preserve;
     let owner = |status: &Metadata| (status.user(), status.group());
     let is_owned = owner(source) == owner(existing);
-    if preserve.ownership && comparison.session.process.is_privileged() && !is_owned {
+    if preserve.ownership && session.process.is_privileged() && !is_owned {
         let ((user, group), (is_user, is_group)) = (owner(source), owner(existing));
         return Some(format!("owner {is_user}:{is_group}, not {user}:{group}"));
     }
@@ -151,14 +141,8 @@ fn difference(comparison: &Comparison<'_>, existing: &Metadata) -> Option<String
     if preserve.timestamps && !is_same_time(wanted, time) {
         return Some(format!("changed at {time:?}, not {wanted:?}"));
     }
-    let (names, origin) = comparison.origin?;
-    attributes::first_difference(
-        comparison.io,
-        comparison.session,
-        names,
-        origin,
-        comparison.target,
-    )
+    let (names, origin) = origin?;
+    attributes::first_difference(io, session, names, origin, target)
 }
 
 /// Whether two times are equal within the precision of the destination.
