@@ -10,7 +10,7 @@ use crate::rules::pair::OpenPair;
 use crate::rules::{data, regular, source};
 use crate::schedule::worker::Worker;
 use crate::tree::Entry;
-use laio::ops::{Fsync, Open, StatFile, StatPath, Truncate};
+use laio::ops::{Open, StatFile, StatPath, Truncate};
 use laio_rt::fs::Metadata;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -76,11 +76,7 @@ pub(crate) async fn copy(
         &now.map_err(entry.source_failure("cannot fstat", ""))?,
         large,
     )?;
-    if session.options.fsync {
-        let synced = io.call_backend(Fsync::new(target)).await;
-        synced.map_err(entry.target_failure("cannot sync"))?;
-    }
-    Ok(())
+    regular::sync(io, session, &entry, &target).await
 }
 
 /// Fails if the source has changed: regions of different versions would make a file that never

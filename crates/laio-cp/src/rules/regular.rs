@@ -8,7 +8,6 @@ use crate::rules::attributes::{self, AttributeCopy, CurrentAttributes, Failures,
 use crate::rules::conflict::{self, Resolution};
 use crate::rules::pair::{CopyError, OpenPair};
 use crate::rules::source::OpenedSource;
-use crate::rules::verify::CopiedData;
 use crate::rules::{data, new_file_mode, resume, verify};
 use crate::session::Session;
 use crate::tree::{AttributeNames, Entry, Handle, identity, temporary};
@@ -175,7 +174,12 @@ async fn publish(
 }
 
 /// Syncs the data to the device, if `--fsync` is set.
-async fn sync(io: &Io, session: &Session, entry: &Entry, file: &Handle) -> Result<(), Failure> {
+pub(crate) async fn sync(
+    io: &Io,
+    session: &Session,
+    entry: &Entry,
+    file: &Handle,
+) -> Result<(), Failure> {
     if !session.options.fsync {
         return Ok(());
     }
@@ -437,18 +441,7 @@ async fn copy_data(
             .set(!matches!(error, CopyError::Stopped));
         copy_failure(entry, error)
     })?;
-    let copied_data = CopiedData {
-        io,
-        session,
-        entry,
-        source,
-        status,
-        target: &target.file,
-        is_regular: pair.is_regular,
-        done: copied.done,
-        hashing: pair.hashing.map(RefCell::into_inner),
-    };
-    let digest = verify::verify_data(copied_data).await;
+    let digest = verify::verify_data(entry, pair, copied.done).await;
     copied.digest = digest.inspect_err(|_| target.not_resumable.set(true))?;
     Ok(copied)
 }
@@ -468,9 +461,7 @@ pub(crate) fn copy_failure(entry: &Entry, error: CopyError) -> Failure {
         CopyError::Extend(error) => {
             Failure::from_error(error, format!("failed to extend {target}"))
         }
-        CopyError::Stopped => {
-            failure!("interrupted while copying {source} to {target}")
-        }
+        CopyError::Stopped => failure!("interrupted while copying {source} to {target}"),
     }
 }
 

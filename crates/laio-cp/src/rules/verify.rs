@@ -13,59 +13,46 @@ pub(crate) use attributes::{
 };
 pub(crate) use reading::{digest_of, read_back};
 
-use crate::digest::{Digest, Hashing};
+use crate::digest::Digest;
 use crate::io::Io;
 use crate::outcome::{Done, Failure, count, failure};
+use crate::rules::pair::OpenPair;
 use crate::session::Session;
 use crate::tree::{Entry, Handle};
 use laio::ops::StatFile;
 use laio_rt::fs::Metadata;
 
-/// A file whose data has been copied.
-pub(crate) struct CopiedData<'a> {
-    pub(crate) io: &'a Io,
-    pub(crate) session: &'a Session,
-    pub(crate) entry: &'a Entry,
-    pub(crate) source: &'a Handle,
-    /// The source's status when it was opened.
-    pub(crate) status: &'a Metadata,
-    pub(crate) target: &'a Handle,
-    /// Both are regular files.
-    pub(crate) is_regular: bool,
-    pub(crate) done: Done,
-    /// The hash computed while copying.
-    pub(crate) hashing: Option<Hashing>,
-}
-
 /// Returns the digest of the copied data, if one is wanted. With `--verify`, compares it with the
 /// data read back.
-pub(crate) async fn verify_data(copied: CopiedData<'_>) -> Result<Option<Digest>, Failure> {
-    let CopiedData {
-        io, session, entry, ..
-    } = copied;
+pub(crate) async fn verify_data(
+    entry: &Entry,
+    pair: OpenPair<'_>,
+    done: Done,
+) -> Result<Option<Digest>, Failure> {
+    let (io, session) = (pair.io, pair.session);
     if !session.options.hashes() {
         return Ok(None);
     }
-    let bypassed_memory = matches!(copied.done, Done::Reflink | Done::CopyRange);
-    let digest = match copied.hashing {
-        Some(hashing) if !bypassed_memory => hashing.finish(),
+    let bypassed_memory = matches!(done, Done::Reflink | Done::CopyRange);
+    let digest = match pair.hashing {
+        Some(hashing) if !bypassed_memory => hashing.into_inner().finish(),
         _ => {
             let failed = format!("error reading {}", entry.quoted_source());
-            digest_of(io, session, copied.source, failed).await?.0
+            digest_of(io, session, pair.source, failed).await?.0
         }
     };
     if !session.options.verify {
         return Ok(Some(digest));
     }
     let name = entry.quoted_target();
-    if !copied.is_regular && !is_file(io, copied.target).await {
+    if !pair.is_regular && !is_file(io, pair.target).await {
         return Err(failure!(
             "cannot verify {name}: it is not a regular file, so it cannot be read back"
         ));
     }
-    let (existing, length) = read_back(io, session, copied.target, name.clone()).await?;
+    let (existing, length) = read_back(io, session, pair.target, name.clone()).await?;
     if existing != digest {
-        if bypassed_memory && has_changed(io, copied.source, copied.status).await {
+        if bypassed_memory && has_changed(io, pair.source, pair.status).await {
             // The source was read twice and changed between, so the copied version is unknown.
             return Err(source_changed_failure(entry));
         }

@@ -3,7 +3,7 @@
 use super::acl;
 use super::attribute_copy::AttributeCopy;
 use super::failures::Failures;
-use super::file_ref::{FileRef, errno};
+use super::file_ref::{FileRef, call_on, errno};
 use crate::io::Io;
 use crate::outcome::Failure;
 use crate::quote::quote;
@@ -66,10 +66,7 @@ pub(crate) fn list_names(
     let mut capacity = NAMES_BYTES;
     let list = loop {
         let buffer = Limit::new(io.take_buffer(), capacity);
-        let (result, buffer) = match source {
-            FileRef::Open(file) => io.call_blocking(ListAttributes::new(file.clone(), buffer)),
-            FileRef::Named(name) => io.call_blocking(ListAttributes::named(name.clone(), buffer)),
-        };
+        let (result, buffer) = call_on!(io, source, ListAttributes, buffer);
         let buffer = buffer.into_inner();
         match result {
             Ok(0) => {
@@ -172,10 +169,7 @@ pub(super) fn copy_attributes(
 /// Reads the value of an attribute.
 pub(super) fn read(io: &Io, name: &CStr, from: &FileRef) -> io::Result<Vec<u8>> {
     let buffer = Limit::new(io.take_buffer(), ATTRIBUTE_MAX);
-    let (result, buffer) = match from {
-        FileRef::Open(file) => io.call_blocking(GetAttribute::new(file.clone(), name, buffer)),
-        FileRef::Named(file) => io.call_blocking(GetAttribute::named(file.clone(), name, buffer)),
-    };
+    let (result, buffer) = call_on!(io, from, GetAttribute, name, buffer);
     result.map(|_| buffer.into_inner())
 }
 
@@ -186,10 +180,7 @@ fn copy_attribute(io: &Io, name: &CStr, from: &FileRef, to: &FileRef) -> io::Res
         Err(error) if errno(&error) == Some(NODATA) => return Ok(()),
         Err(error) => return Err(error),
     };
-    let (result, value) = match to {
-        FileRef::Open(file) => io.call_blocking(SetAttribute::new(file.clone(), name, value)),
-        FileRef::Named(file) => io.call_blocking(SetAttribute::named(file.clone(), name, value)),
-    };
+    let (result, value) = call_on!(io, to, SetAttribute, name, value);
     io.recycle_buffer(value);
     result
 }

@@ -18,6 +18,19 @@ pub(crate) enum FileRef {
     Named(Name<Handle>),
 }
 
+/// Makes a blocking call on a [`FileRef`].
+macro_rules! call_on {
+    ($io:expr, $file:expr, $operation:ident, $($argument:expr),+) => {
+        match $file {
+            FileRef::Open(file) => $io.call_blocking($operation::new(file.clone(), $($argument),+)),
+            FileRef::Named(name) => {
+                $io.call_blocking($operation::named(name.clone(), $($argument),+))
+            }
+        }
+    };
+}
+pub(super) use call_on;
+
 impl FileRef {
     pub(crate) fn set_owner(
         &self,
@@ -25,48 +38,29 @@ impl FileRef {
         user: Option<u32>,
         group: Option<u32>,
     ) -> io::Result<()> {
-        match self {
-            FileRef::Open(file) => io.call_blocking(SetOwner::new(file.clone(), user, group)),
-            FileRef::Named(name) => io.call_blocking(SetOwner::named(name.clone(), user, group)),
-        }
+        call_on!(io, self, SetOwner, user, group)
     }
 
     pub(crate) fn set_mode(&self, io: &Io, mode: u32) -> io::Result<()> {
-        let name = match self {
-            FileRef::Open(file) => return io.call_blocking(SetMode::new(file.clone(), mode)),
-            FileRef::Named(name) => name,
-        };
-        match io.call_blocking(SetMode::named(name.clone(), mode)) {
+        match (call_on!(io, self, SetMode, mode), self) {
             // `fchmodat2` needs Linux 6.6.
-            Err(error) if errno(&error) == Some(Errno::NOSYS) => {
+            (Err(error), FileRef::Named(name)) if errno(&error) == Some(Errno::NOSYS) => {
                 let open = Open::new(name.clone(), libc::O_PATH | libc::O_NOFOLLOW);
                 let file = Arc::new(io.call_blocking(open)?);
                 io.call_blocking(SetMode::named(Name::of_open(file), mode).follow())
             }
-            result => result,
+            (result, _) => result,
         }
     }
 
     /// Sets access and modification time to those of `source`.
     pub(crate) fn set_times(&self, io: &Io, source: &Metadata) -> io::Result<()> {
         let (accessed, modified) = (Some(source.accessed()), Some(source.modified()));
-        match self {
-            FileRef::Open(file) => {
-                io.call_blocking(SetTimes::new(file.clone(), accessed, modified))
-            }
-            FileRef::Named(name) => {
-                io.call_blocking(SetTimes::named(name.clone(), accessed, modified))
-            }
-        }
+        call_on!(io, self, SetTimes, accessed, modified)
     }
 
     pub(super) fn remove_attribute(&self, io: &Io, attribute: &CStr) -> io::Result<()> {
-        match self {
-            FileRef::Open(file) => io.call_blocking(RemoveAttribute::new(file.clone(), attribute)),
-            FileRef::Named(name) => {
-                io.call_blocking(RemoveAttribute::named(name.clone(), attribute))
-            }
-        }
+        call_on!(io, self, RemoveAttribute, attribute)
     }
 }
 
