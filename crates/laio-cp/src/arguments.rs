@@ -12,7 +12,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// The sources and the destination, as given on the command line.
 #[derive(Clone, Debug, Default)]
@@ -81,13 +80,13 @@ impl Operands {
             }
         }
         let directory = self.take_target_directory()?;
+        let stripped = |file: PathBuf| match self.strip_slashes {
+            true => without_trailing_slashes(file.as_os_str()),
+            false => file.into_os_string(),
+        };
         if let Some((handle, path)) = directory {
             let pairs = self.files.into_iter().map(|file| {
-                let file = if self.strip_slashes {
-                    without_trailing_slashes(file.as_os_str())
-                } else {
-                    file.into_os_string()
-                };
+                let file = stripped(file);
                 let name = if self.parents {
                     without_trailing_slashes(&file)
                 } else {
@@ -107,11 +106,7 @@ impl Operands {
             return Err(Misuse::Usage(text.to_owned()));
         }
         let (source, target) = (self.files.swap_remove(0), self.files.pop());
-        let source = if self.strip_slashes {
-            without_trailing_slashes(source.as_os_str())
-        } else {
-            source.into_os_string()
-        };
+        let source = stripped(source);
         let target = target.unwrap_or_default().into_os_string();
         let target = backup::target_of_self_copy(&session.options, &source, target);
         Ok(Targets {
@@ -195,10 +190,7 @@ impl Operands {
 }
 
 fn target_error(error: rustix::io::Errno, what: &str, path: &Path) -> Misuse {
-    Misuse::Target(Failure::from_error(
-        error.into(),
-        format!("{what} {}", quote(path)),
-    ))
+    Failure::from_error(error.into(), format!("{what} {}", quote(path))).into()
 }
 
 fn open_directory(path: &Path) -> rustix::io::Result<OwnedFd> {
@@ -239,8 +231,7 @@ impl Targets {
                 source: root.source_path().join(&source),
                 target: self.path.join(&name),
                 makes_parents: self.handle.is_some(),
-                has_created_directory: AtomicBool::new(false),
-                reported_self_copy: AtomicBool::new(false),
+                ..Argument::default()
             });
             Entry {
                 directory: root.clone(),

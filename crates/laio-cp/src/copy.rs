@@ -1,5 +1,7 @@
-//! The procedure that copies one [`Entry`]: examines source and destination, chooses the method,
-//! and counts the result.
+//! Copies one [`Entry`]: opens its directories ([`copy`]), examines source and destination
+//! ([`copy_unless_skipped`]), announces the copy ([`create_copy`]), links it to another name of the
+//! file ([`make_unless_linked`]) or copies its content ([`copy_content`]), and counts the result
+//! ([`count_result`]).
 
 use crate::digest::Digest;
 use crate::options::{Backup, Make};
@@ -13,13 +15,11 @@ use crate::schedule::worker::Worker;
 use crate::session::Session;
 use crate::sink::Sink;
 use crate::tree::{Entry, identity};
-use laio::ops::StatPath;
 use laio_rt::fs::{FileType, Metadata};
 
 /// Copies a file, and counts the result.
 pub(crate) async fn copy(worker: &Worker, entry: &mut Entry) {
-    if let Err(error) = worker.open_directories.open_entry(&worker.io, entry) {
-        let failure = Failure::from_error(error, walk::lost_directory_message(entry));
+    if let Err(failure) = walk::open_entry(worker, entry) {
         return count_result(worker, entry, Err(&failure));
     }
     if !entry.has_parents() {
@@ -55,28 +55,16 @@ async fn copy_unless_skipped(worker: &Worker, entry: &Entry) -> Result<Option<Co
     if needs_no_stat {
         return create_copy(worker, entry, None, Resolution::Free).await;
     }
-    let follow = session.follows(entry);
-    let mut stat = StatPath::new(entry.source());
-    if !follow {
-        stat = stat.no_follow();
-    }
-    let status = io.call_backend(stat).await;
-    let status = status.map_err(entry.source_failure("cannot stat", ""))?;
+    let status = source::stat(io, entry, session.follows(entry)).await?;
     if status.is_dir() {
         if session.options.recursive && session.seen_targets.is_repeated_source(entry, &status) {
             conflict::examine_directory(io, session, entry, &status).await?;
-            let name = entry.quoted_source();
-            let warning = format!("warning: source directory {name} specified more than once");
-            session.console.warn(warning);
-            return Ok(Some(Copied::without_data(Done::Skipped)));
+            return Ok(Some(skip_repeated(session, entry, "directory")));
         }
         return push_directory(worker, entry).map(|()| None);
     }
     if options.backup == Backup::None && session.seen_targets.is_repeated_source(entry, &status) {
-        let name = entry.quoted_source();
-        let warning = format!("warning: source file {name} specified more than once");
-        session.console.warn(warning);
-        return Ok(Some(Copied::without_data(Done::Skipped)));
+        return Ok(Some(skip_repeated(session, entry, "file")));
     }
     if let Sink::Plan(recorder) = &worker.schedule.sink {
         let recorded = recorder.record(io, session, entry, &status);
@@ -95,13 +83,17 @@ async fn copy_unless_skipped(worker: &Worker, entry: &Entry) -> Result<Option<Co
         return keep_existing(worker, entry, &status, digest).await;
     }
     if resolution == Resolution::Skip {
-        if options.debug {
-            let name = entry.quoted_target();
-            session.console.print(&format!("skipped {name}"));
-        }
-        return Ok(Some(Copied::without_data(Done::Skipped)));
+        return Ok(Some(skip(session, entry, None)));
     }
     create_copy(worker, entry, Some(&status), resolution).await
+}
+
+/// An earlier argument had the same source.
+fn skip_repeated(session: &Session, entry: &Entry, kind: &str) -> Copied {
+    let name = entry.quoted_source();
+    let warning = format!("warning: source {kind} {name} specified more than once");
+    session.console.warn(warning);
+    Copied::without_data(Done::Skipped)
 }
 
 /// The existing destination is kept; further hard links of the source are linked to it.
@@ -120,14 +112,19 @@ async fn keep_existing(
             Name::Other(linked) => return Ok(linked),
         }
     }
-    if options.debug {
+    Ok(Some(skip(session, entry, digest)))
+}
+
+/// The destination is kept.
+fn skip(session: &Session, entry: &Entry, digest: Option<Digest>) -> Copied {
+    if session.options.debug {
         let name = entry.quoted_target();
         session.console.print(&format!("skipped {name}"));
     }
-    Ok(Some(Copied {
+    Copied {
         digest,
         ..Copied::without_data(Done::Skipped)
-    }))
+    }
 }
 
 /// A name of a file that has several.
@@ -246,7 +243,7 @@ async fn make_unless_linked(
         Ok(copied) => make_deferred_links(worker, entry, &status, copied.digest).await,
         Err(_) => {
             for mut deferred in worker.schedule.links.first_failed(identity(&status)) {
-                if let Err(failure) = open_deferred(worker, &mut deferred) {
+                if let Err(failure) = walk::open_entry(worker, &mut deferred.entry) {
                     finish_deferred(worker, deferred, Err(failure)).await;
                     continue;
                 }
@@ -271,7 +268,7 @@ async fn make_deferred_links(
     let links = &worker.schedule.links;
     let (first, all_deferred) = links.first_copied(identity(status), entry, digest);
     for mut deferred in all_deferred {
-        let result = match open_deferred(worker, &mut deferred) {
+        let result = match walk::open_entry(worker, &mut deferred.entry) {
             Ok(()) => {
                 let (entry, resolution) = (&deferred.entry, &deferred.resolution);
                 link::to_first_copy(&worker.io, entry, &first, resolution).await
@@ -280,13 +277,6 @@ async fn make_deferred_links(
         };
         finish_deferred(worker, deferred, result.map(Some)).await;
     }
-}
-
-fn open_deferred(worker: &Worker, deferred: &mut DeferredLink) -> Result<(), Failure> {
-    let held = worker
-        .open_directories
-        .open_entry(&worker.io, &mut deferred.entry);
-    held.map_err(|error| Failure::from_error(error, walk::lost_directory_message(&deferred.entry)))
 }
 
 async fn finish_deferred(

@@ -56,8 +56,7 @@ pub(crate) fn run_walk(
             return Err(Misuse::Target(Failure::from_message(text)));
         }
         let result = recorder.begin(&root);
-        result
-            .map_err(|error| Misuse::Target(Failure::from_error(error, "cannot start the plan")))?;
+        result.map_err(|error| Failure::from_error(error, "cannot start the plan"))?;
     }
     if let Some(path) = session.options.manifest.as_deref()
         && !session.options.dry_run
@@ -85,7 +84,7 @@ pub(crate) fn run_plan_tasks(
     options: Options,
     stop: Stop,
     root: Arc<Directory>,
-    tasks: Vec<Box<dyn Task>>,
+    tasks: Vec<Task>,
 ) -> Result<(Summary, Problems), Misuse> {
     let run = CopyRun::new(options, stop, (Phase::Planned, Sink::Copy), false);
     let items = tasks.into_iter().map(|task| {

@@ -1,6 +1,5 @@
 //! The directories and files that are copied: what they are called, and what is open.
 
-mod attribute_names;
 mod created;
 mod directory;
 mod handles;
@@ -10,9 +9,8 @@ mod seen_targets;
 mod storage_class;
 pub(crate) mod temporary;
 
-pub(crate) use attribute_names::AttributeNames;
 pub(crate) use created::CreatedFiles;
-pub(crate) use directory::{Argument, Directory, DirectoryInfo, Entry, Side};
+pub(crate) use directory::{Argument, AttributeNames, Directory, DirectoryInfo, Entry, Side};
 pub(crate) use handles::{Descriptors, Handle, Handles};
 pub(crate) use identity::{Identity, identity};
 pub(crate) use open_directories::{OpenDirectories, target_handle_of};

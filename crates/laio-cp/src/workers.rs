@@ -120,30 +120,27 @@ fn run_worker(
 
 /// The loop of a worker task: copies one file after the other.
 async fn worker_task(worker: Rc<Worker>) {
-    let (io, session) = (&worker.io, &*worker.session);
+    let (io, session, pool) = (&worker.io, &*worker.session, &worker.schedule.pool);
     loop {
         if session.stop.is_requested() {
-            worker.schedule.pool.stop();
+            pool.stop();
         }
-        if worker.schedule.pool.is_stopped() {
+        if pool.is_stopped() {
             break;
         }
-        let first = if worker.schedule.in_order {
-            worker.pop()
-        } else {
-            None
-        };
+        let in_order = worker.schedule.in_order;
+        let first = in_order.then(|| pool.pop(worker.index)).flatten();
         if let Some(item) = first {
             start_item(&worker, item).await;
         } else if let Some(mut next) = next_entry(&worker) {
             copy::copy(&worker, &mut next).await;
             walk::end_entry(&worker, &next.directory);
-        } else if let Some(item) = worker.pop() {
+        } else if let Some(item) = pool.pop(worker.index) {
             start_item(&worker, item).await;
         } else if let Some(mut listing) = worker.next_unread() {
             listing.read(io, session, &worker.open_directories).await;
             worker.add_listing(listing);
-        } else if let Some(item) = worker.steal() {
+        } else if let Some(item) = pool.steal(worker.index) {
             count(&io.counters().stolen);
             start_item(&worker, item).await;
         } else {
@@ -167,7 +164,7 @@ async fn start_item(worker: &Worker, item: WorkItem) {
     let (io, session) = (&worker.io, &*worker.session);
     let entry = match item {
         WorkItem::Directory(entry) => entry,
-        WorkItem::Task(task) => return task.run(worker).await,
+        WorkItem::Task(task) => return task(worker).await,
         WorkItem::Files(listing) => return worker.add_listing(listing),
     };
     let parent = entry.directory.clone();

@@ -10,11 +10,10 @@ use crate::outcome::{Failure, count, failure};
 use crate::quote::quote;
 use crate::rules::attributes::{self, FileRef};
 use crate::rules::conflict::{self, Resolution};
-use crate::rules::link;
 use crate::rules::links::FirstCopy;
+use crate::rules::{link, source};
 use crate::schedule::walk;
-use crate::schedule::worker::{Task, Worker};
-use crate::sink::LocalFuture;
+use crate::schedule::worker::Worker;
 use crate::tree::{Directory, DirectoryInfo, Handle, Handles, temporary};
 use laio::ops::{Open, ReadDir, StatPath, Unlink};
 use std::collections::HashSet;
@@ -32,15 +31,9 @@ pub(crate) struct Finish {
     lost: Mutex<HashSet<String>>,
 }
 
-impl Task for Finish {
-    fn run(self: Box<Self>, worker: &Worker) -> LocalFuture<'_, ()> {
-        Box::pin(async move { run(worker, &self).await })
-    }
-}
-
 /// Runs all steps. Links follow large files, because they link to final names; directories are
 /// last, because every file created in them changes their times.
-async fn run(worker: &Worker, finish: &Finish) {
+pub(crate) async fn run(worker: &Worker, finish: &Finish) {
     for part in finish.restarted(worker) {
         finish.remove_leftovers(worker, part).await;
     }
@@ -165,12 +158,7 @@ impl Finish {
         {
             return Ok(true);
         }
-        let source = worker
-            .io
-            .call_backend(StatPath::new(entry.source()).no_follow());
-        let source = source
-            .await
-            .map_err(entry.source_failure("cannot stat", ""))?;
+        let source = source::stat(&worker.io, &entry, false).await?;
         let (io, session) = (&worker.io, &worker.session);
         let resolution = conflict::examine(io, session, &entry, &source).await?;
         if resolution == Resolution::Skip {

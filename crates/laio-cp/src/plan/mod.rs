@@ -33,6 +33,7 @@ use crate::budget;
 use crate::options::Options;
 use crate::outcome::{Failure, Summary};
 use crate::run;
+use crate::schedule::worker::Task;
 use crate::sink::Sink;
 use crate::stop::Stop;
 use claims::Claims;
@@ -145,17 +146,11 @@ pub fn plan(
     let plan_dir = PlanDir::new(plan_dir);
     plan_dir.make().map_err(plan_error)?;
     let time = SystemTime::now().duration_since(UNIX_EPOCH);
-    let id = format!(
-        "{:x}-{:x}",
-        time.unwrap_or_default().as_nanos(),
-        std::process::id()
-    );
+    let time = time.unwrap_or_default().as_nanos();
+    let id = format!("{time:x}-{:x}", std::process::id());
     let cannot = |error| {
-        let path = plan_dir.path().display().to_string();
-        Misuse::Target(Failure::from_error(
-            error,
-            format!("cannot write the plan '{path}'"),
-        ))
+        let text = format!("cannot write the plan '{}'", plan_dir.path().display());
+        Failure::from_error(error, text)
     };
     let planner = Arc::new(Planner::new(&plan_dir, id.clone(), limits).map_err(cannot)?);
     let walked = run::run_walk(options, operands, stop, Sink::Plan(planner.clone()));
@@ -235,10 +230,8 @@ impl Work {
         if done.is_some_and(|done| done.failures == 0) {
             return Ok(Summary::default());
         }
-        let _claim = self
-            .claims
-            .take_over(part)
-            .map_err(|error| self.cannot_claim(error))?;
+        let claim = self.claims.take_over(part);
+        let _claim = claim.map_err(|error| self.cannot_claim(error))?;
         self.copy(part)
     }
 
@@ -265,12 +258,9 @@ impl Work {
         Ok(total)
     }
 
-    fn cannot_claim(&self, error: io::Error) -> Misuse {
+    fn cannot_claim(&self, error: io::Error) -> Failure {
         let path = self.plan_dir.path().display();
-        Misuse::Target(Failure::from_error(
-            error,
-            format!("cannot claim a part of the plan '{path}'"),
-        ))
+        Failure::from_error(error, format!("cannot claim a part of the plan '{path}'"))
     }
 
     /// Copies the files of a part, and records that it is done.
@@ -280,7 +270,7 @@ impl Work {
         let opener = Opener::new(records, self.timeouts.visibility)?;
         let cannot = |error| {
             let text = format!("cannot write the result of part {part} into the plan");
-            Misuse::Target(Failure::from_error(error, text))
+            Failure::from_error(error, text)
         };
         self.claims.record_attempt(part).map_err(cannot)?;
         let work = Arc::new(PartWork::new(opener));
@@ -349,8 +339,8 @@ pub fn finish(
         print_errors(&format!("part {}", part.part), &part.errors, part.failures);
     }
     let root = ending.opener.root.clone();
-    let (mut summary, _) =
-        run::run_plan_tasks(options.clone(), stop, root, vec![Box::new(ending)])?;
+    let task: Task = Box::new(|worker| Box::pin(async move { finish::run(worker, &ending).await }));
+    let (mut summary, _) = run::run_plan_tasks(options.clone(), stop, root, vec![task])?;
     let finished = Finished {
         linked: summary.linked,
         large: summary.files,
@@ -361,12 +351,7 @@ pub fn finish(
     summary.interrupted = own.interrupted;
     if summary.failures == 0 && summary.interrupted.is_none() {
         let written = write_json(&plan_dir.finished(), &header.id, &finished);
-        written.map_err(|error| {
-            Misuse::Target(Failure::from_error(
-                error,
-                "cannot mark the plan as finished",
-            ))
-        })?;
+        written.map_err(|error| Failure::from_error(error, "cannot mark the plan as finished"))?;
     }
     Ok(summary)
 }
@@ -389,14 +374,11 @@ fn all_done(plan_dir: &PlanDir, header: &Header) -> Result<Vec<PartReport>, Misu
     let named: Vec<_> = named.map(|part| number(*part)).collect();
     let more = missing.len() - named.len();
     let (count, parts, plan) = (missing.len(), header.parts, plan_dir.path().display());
-    let (named, more) = (
-        named.join(" "),
-        if more > 0 {
-            format!(" and {more} more")
-        } else {
-            String::new()
-        },
-    );
+    let named = named.join(" ");
+    let more = match more {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
     Err(plan_error(format!(
         "{count} of {parts} parts are not done: {named}{more}; run --work {plan} (with --take, or --part and the \
          number), and then --finish again. If they were done on another machine just now, their results may not be \

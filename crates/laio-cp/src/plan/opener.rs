@@ -16,7 +16,6 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -105,7 +104,7 @@ impl Opener {
         let record = self.records.directory(number);
         let names = (record.source, record.target);
         let mut entry = self.entry(above, names, FileType::Directory, false);
-        self.open_handles(worker, &mut entry)?;
+        walk::open_entry(worker, &mut entry)?;
         let (source, status, _) = walk::open_source(worker, &entry, record.follows_source).await?;
         let mut flags = libc::O_RDONLY | libc::O_DIRECTORY;
         if !record.follows_target {
@@ -151,12 +150,6 @@ impl Opener {
         Ok(directory)
     }
 
-    /// Opens the directories of an entry.
-    fn open_handles(&self, worker: &Worker, entry: &mut Entry) -> Result<(), Failure> {
-        let handles = worker.open_directories.open_entry(&worker.io, entry);
-        handles.map_err(|error| Failure::from_error(error, walk::lost_directory_message(entry)))
-    }
-
     /// Returns a file of the plan, with its directories open.
     pub(crate) async fn find(
         &self,
@@ -166,7 +159,7 @@ impl Opener {
         let directory = self.open(worker, named.directory).await?;
         let names = (named.source, named.target);
         let mut entry = self.entry(&directory, names, named.kind, named.is_argument);
-        self.open_handles(worker, &mut entry)?;
+        walk::open_entry(worker, &mut entry)?;
         Ok(entry)
     }
 
@@ -203,10 +196,7 @@ impl Opener {
         let argument = || Argument {
             source: directory.source_path().join(source),
             target: directory.target_path().join(target),
-            nested: false,
-            makes_parents: false,
-            has_created_directory: AtomicBool::new(false),
-            reported_self_copy: AtomicBool::new(false),
+            ..Argument::default()
         };
         Entry {
             directory: directory.clone(),

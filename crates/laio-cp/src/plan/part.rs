@@ -9,7 +9,6 @@ use crate::outcome::Failure;
 use crate::schedule::listing::Listing;
 use crate::schedule::walk;
 use crate::schedule::worker::{Task, Worker};
-use crate::sink::LocalFuture;
 use crate::tree::{Directory, DirectoryInfo};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -26,12 +25,7 @@ pub(crate) struct PartWork {
 }
 
 /// A task of the part.
-struct PartTask {
-    part: Arc<PartWork>,
-    kind: PartTaskKind,
-}
-
-enum PartTaskKind {
+enum PartTask {
     /// Copies files of a directory, by their records.
     Files(Option<u32>, Vec<usize>),
     /// Copies a region, by its record.
@@ -51,7 +45,7 @@ impl PartWork {
     }
 
     /// The tasks of the part.
-    pub(crate) fn tasks(self: &Arc<PartWork>) -> Vec<Box<dyn Task>> {
+    pub(crate) fn tasks(self: &Arc<PartWork>) -> Vec<Task> {
         let mut kinds = Vec::new();
         let mut open: HashMap<Option<u32>, Vec<usize>> = HashMap::new();
         for (index, record) in self.opener.records.iter() {
@@ -60,23 +54,20 @@ impl PartWork {
                     let together = open.entry(named.directory).or_default();
                     together.push(index);
                     if together.len() >= FILES_PER_TASK {
-                        kinds.push(PartTaskKind::Files(
-                            named.directory,
-                            std::mem::take(together),
-                        ));
+                        kinds.push(PartTask::Files(named.directory, std::mem::take(together)));
                     }
                 }
-                Record::Region(..) => kinds.push(PartTaskKind::Region(index)),
+                Record::Region(..) => kinds.push(PartTask::Region(index)),
                 _ => {}
             }
         }
         let rest = open
             .into_iter()
             .filter(|(_, together)| !together.is_empty());
-        kinds.extend(rest.map(|(directory, together)| PartTaskKind::Files(directory, together)));
-        let task = |kind| -> Box<dyn Task> {
+        kinds.extend(rest.map(|(directory, together)| PartTask::Files(directory, together)));
+        let task = |kind| -> Task {
             let part = self.clone();
-            Box::new(PartTask { part, kind })
+            Box::new(move |worker| Box::pin(async move { run_task(worker, &part, &kind).await }))
         };
         kinds.into_iter().map(task).collect()
     }
@@ -91,17 +82,11 @@ impl PartWork {
     }
 }
 
-impl Task for PartTask {
-    /// Starts the task, which takes over one of the root's pending counts.
-    fn run(self: Box<Self>, worker: &Worker) -> LocalFuture<'_, ()> {
-        Box::pin(async move { run_task(worker, &self.part, &self.kind).await })
-    }
-}
-
-async fn run_task(worker: &Worker, part: &PartWork, task: &PartTaskKind) {
+/// Starts a task, which takes over one of the root's pending counts.
+async fn run_task(worker: &Worker, part: &PartWork, task: &PartTask) {
     let root = &part.opener.root;
     match task {
-        PartTaskKind::Files(directory, records) => {
+        PartTask::Files(directory, records) => {
             match listing(worker, part, *directory, records).await {
                 // The directory ends the root's count when it is finished.
                 Ok(listing) => return worker.add_listing(listing),
@@ -111,7 +96,7 @@ async fn run_task(worker: &Worker, part: &PartWork, task: &PartTaskKind) {
                 }
             }
         }
-        PartTaskKind::Region(record) => {
+        PartTask::Region(record) => {
             if let Record::Region(named, large, start, end) = part.opener.records.at(*record) {
                 let copied =
                     region::copy(worker, &part.opener, (&named, &large), (start, end)).await;

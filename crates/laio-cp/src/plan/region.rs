@@ -57,8 +57,8 @@ pub(crate) async fn copy(
         return Err(replaced(&entry));
     }
     let pair = OpenPair {
-        io: io,
-        session: session,
+        io,
+        session,
         source: &source.file,
         status: &source.status,
         target: &target,

@@ -27,10 +27,8 @@ pub(crate) async fn to_first_copy(
 ) -> Result<Copied, Failure> {
     let failed = |error| {
         let (target, first) = (entry.quoted_target(), quote(first.path()));
-        Failure::from_error(
-            error,
-            format!("cannot create hard link {target} to {first}"),
-        )
+        let text = format!("cannot create hard link {target} to {first}");
+        Failure::from_error(error, text)
     };
     let found = first.find(io).map_err(failed)?;
     if matches!(resolution, Resolution::Existing(_)) && is_link_to(io, &found, entry).await {
@@ -77,10 +75,8 @@ pub(crate) async fn to_source(
     let options = &session.options;
     let failed = |error| {
         let (target, source) = (entry.quoted_target(), entry.quoted_source());
-        Failure::from_error(
-            error,
-            format!("cannot create hard link {target} to {source}"),
-        )
+        let text = format!("cannot create hard link {target} to {source}");
+        Failure::from_error(error, text)
     };
     let follow = session.follows(entry);
     let flags = if follow {
@@ -120,10 +116,8 @@ pub(crate) async fn symlink_to_source(
     let replaces = session.options.force && matches!(resolution, Resolution::Existing(_));
     let failed = |error| {
         let (target, source) = (entry.quoted_target(), entry.quoted_source());
-        Failure::from_error(
-            error,
-            format!("cannot create symbolic link {target} to {source}"),
-        )
+        let text = format!("cannot create symbolic link {target} to {source}");
+        Failure::from_error(error, text)
     };
     make_symlink(io, entry, source.as_os_str(), replaces, failed).await?;
     if let Some(source) = status {

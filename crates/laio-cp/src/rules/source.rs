@@ -4,7 +4,7 @@ use crate::io::Io;
 use crate::outcome::{Failure, failure};
 use crate::session::Session;
 use crate::tree::{Entry, Handle, StorageClass, identity};
-use laio::ops::{Open, StatFile};
+use laio::ops::{Open, StatFile, StatPath};
 use laio_rt::fs::Metadata;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -82,4 +82,13 @@ pub(crate) async fn open_lazily(io: &Io, entry: &Entry, flags: i32) -> (io::Resu
     }
     io.call_backend_observed(Open::new(entry.source(), flags))
         .await
+}
+
+/// The status of a source; of a symbolic link itself unless `follows`.
+pub(crate) async fn stat(io: &Io, entry: &Entry, follows: bool) -> Result<Metadata, Failure> {
+    let stat = StatPath::new(entry.source());
+    let status = io.call_backend(if follows { stat } else { stat.no_follow() });
+    status
+        .await
+        .map_err(entry.source_failure("cannot stat", ""))
 }

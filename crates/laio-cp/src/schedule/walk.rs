@@ -29,8 +29,7 @@ const MKDIR_BITS: u32 = 0o1777;
 /// Creates the destination of a directory, and opens both sides. Returns `None` if there is nothing
 /// to list: the directory is then finished, and no longer pending in its parent.
 pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Listing>, Failure> {
-    let held = worker.open_directories.open_entry(&worker.io, &mut entry);
-    held.map_err(|error| Failure::from_error(error, lost_directory_message(&entry)))?;
+    open_entry(worker, &mut entry)?;
     let (session, options) = (&worker.session, &worker.session.options);
     let follow = session.follows(&entry);
     let (opened, status, inline) = open_source(worker, &entry, follow).await?;
@@ -287,10 +286,15 @@ fn sides(
     (source, target)
 }
 
-/// The message for a directory of an entry that cannot be reopened.
-pub(crate) fn lost_directory_message(entry: &Entry) -> String {
-    let (source, target) = (entry.quoted_source(), entry.quoted_target());
-    format!("cannot copy {source} to {target}, of which a directory cannot be found again")
+/// Opens the directories of an entry.
+pub(crate) fn open_entry(worker: &Worker, entry: &mut Entry) -> Result<(), Failure> {
+    let opened = worker.open_directories.open_entry(&worker.io, entry);
+    opened.map_err(|error| {
+        let (source, target) = (entry.quoted_source(), entry.quoted_target());
+        let text =
+            format!("cannot copy {source} to {target}, of which a directory cannot be found again");
+        Failure::from_error(error, text)
+    })
 }
 
 /// Opens the source, or returns why it cannot be read; also its status, and whether `open` was done
@@ -314,12 +318,7 @@ pub(crate) async fn open_source(
             Ok((Ok(handle), status, inline))
         }
         Err(error) => {
-            let mut stat = StatPath::new(entry.source());
-            if !follow {
-                stat = stat.no_follow();
-            }
-            let status = io.call_backend(stat).await;
-            let status = status.map_err(entry.source_failure("cannot stat", ""))?;
+            let status = source::stat(&worker.io, entry, follow).await?;
             if !status.is_dir() {
                 let name = entry.quoted_source();
                 return Err(failure!(

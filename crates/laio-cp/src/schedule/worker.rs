@@ -33,20 +33,18 @@ pub(crate) enum WorkItem {
     /// A share of the files of a large directory.
     Files(Listing),
     /// A task of a plan.
-    Task(Box<dyn Task>),
+    Task(Task),
 }
 
 /// A task of a plan.
-pub(crate) trait Task: Send {
-    fn run(self: Box<Self>, worker: &Worker) -> LocalFuture<'_, ()>;
-}
+pub(crate) type Task = Box<dyn for<'a> FnOnce(&'a Worker) -> LocalFuture<'a, ()> + Send>;
 
 /// A worker's state, shared by its tasks.
 pub(crate) struct Worker {
     pub(crate) io: Io,
     pub(crate) session: Arc<Session>,
     pub(crate) schedule: Arc<Schedule>,
-    index: usize,
+    pub(crate) index: usize,
     listings: RefCell<Vec<Listing>>,
     /// Whether a worker task waits for items of other workers.
     waits_for_pool: Cell<bool>,
@@ -71,16 +69,6 @@ impl Worker {
             waits_for_pool: Cell::new(false),
             idle_wakers: RefCell::default(),
         })
-    }
-
-    /// The newest item of this worker.
-    pub(crate) fn pop(&self) -> Option<WorkItem> {
-        self.schedule.pool.pop(self.index)
-    }
-
-    /// The oldest item of another worker.
-    pub(crate) fn steal(&self) -> Option<WorkItem> {
-        self.schedule.pool.steal(self.index)
     }
 
     /// Adds a directory, which a worker will enter. Its parent waits for it.

@@ -1,6 +1,5 @@
 //! A directory that is being copied, and its entries.
 
-use super::attribute_names::AttributeNames;
 use super::handles::{Handle, HandleSlot, Handles};
 use super::identity::Identity;
 use super::storage_class::StorageClass;
@@ -8,14 +7,14 @@ use crate::outcome::Failure;
 use crate::quote::quote;
 use laio::ops::Name;
 use laio_rt::fs::{FileType, Metadata};
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// An argument of the command.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Argument {
     pub(crate) source: PathBuf,
     pub(crate) target: PathBuf,
@@ -75,6 +74,20 @@ pub(crate) struct DirectoryInfo {
     pub(crate) names: AttributeNames,
     /// The storage class of the source.
     pub(crate) storage_class: StorageClass,
+}
+
+/// The names of the extended attributes to copy.
+#[derive(Debug, Default)]
+pub(crate) struct AttributeNames(pub(crate) Vec<CString>);
+
+impl AttributeNames {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn has(&self, name: &CStr) -> bool {
+        self.0.iter().any(|known| known.as_c_str() == name)
+    }
 }
 
 impl Directory {

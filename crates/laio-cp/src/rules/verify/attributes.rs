@@ -107,10 +107,10 @@ fn compare(
                 quote(path())
             ),
         },
-        Err(error) => Failure::from_error(
-            error,
-            format!("cannot verify attributes of {}", quote(path())),
-        ),
+        Err(error) => {
+            let text = format!("cannot verify attributes of {}", quote(path()));
+            Failure::from_error(error, text)
+        }
     };
     count(&io.counters().unverified);
     session.report_failure(&failure);
