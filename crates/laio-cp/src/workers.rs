@@ -111,7 +111,7 @@ fn run_worker(
     });
     let operations = runtime.stats().operations;
     if !completed {
-        // Dropping the runtime would wait for operations on a file server that may never
+        // Dropping the runtime would wait for operations on a remote file system that may never
         // answer.
         std::mem::forget(runtime);
     }

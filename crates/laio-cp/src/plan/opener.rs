@@ -6,6 +6,7 @@ use crate::lock::lock;
 use crate::outcome::Failure;
 use crate::quote::quote;
 use crate::rules::attributes::{self, FileRef};
+use crate::rules::source;
 use crate::schedule::walk;
 use crate::schedule::worker::Worker;
 use crate::tree::{Argument, Directory, Entry, Handle, Handles, Side, StorageClass, identity};
@@ -105,7 +106,8 @@ impl Opener {
         let names = (record.source, record.target);
         let mut entry = self.entry(above, names, FileType::Directory, false);
         walk::open_entry(worker, &mut entry)?;
-        let (source, status, _) = walk::open_source(worker, &entry, record.follows_source).await?;
+        let opened = source::open_directory(&worker.io, &entry, record.follows_source).await?;
+        let (source, status) = (opened.opened, opened.status);
         let mut flags = libc::O_RDONLY | libc::O_DIRECTORY;
         if !record.follows_target {
             flags |= libc::O_NOFOLLOW;

@@ -19,9 +19,8 @@ use std::sync::Arc;
 /// Creates the temporary file with its final length, as one hole.
 pub(crate) async fn make(io: &Io, entry: &Entry, name: &OsStr, size: u64) -> Result<(), Failure> {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
-    let opened = io
-        .call_target(Open::new(entry.sibling(name), flags).mode(regular::REGION_MODE))
-        .await;
+    let open = Open::new(entry.sibling(name), flags).mode(regular::REGION_MODE);
+    let opened = io.call_target(open).await;
     let file = Arc::new(opened.map_err(entry.target_failure("cannot create regular file"))?);
     let set = io.call_target(Truncate::new(file, size)).await;
     set.map_err(entry.target_failure("failed to extend"))
@@ -115,9 +114,8 @@ pub(crate) async fn complete(
         Ok(status) if status.is_file() && status.size() == large.size => {}
         Ok(_) => return Err(replaced(&entry)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let existing = io
-                .call_target(StatPath::new(entry.target()).no_follow())
-                .await;
+            let stat = StatPath::new(entry.target()).no_follow();
+            let existing = io.call_target(stat).await;
             let is_whole =
                 |existing: &Metadata| existing.is_file() && existing.size() == large.size;
             if existing.as_ref().is_ok_and(is_whole) {

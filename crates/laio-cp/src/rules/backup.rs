@@ -161,16 +161,14 @@ async fn highest_number(io: &Io, entry: &Entry) -> io::Result<u64> {
         _ => Path::new("."),
     };
     let directory = Name::from_path_in(entry.handles().target.clone(), above)?;
-    let opened = io
-        .call_target(Open::new(directory, libc::O_RDONLY | libc::O_DIRECTORY))
-        .await?;
+    let open = Open::new(directory, libc::O_RDONLY | libc::O_DIRECTORY);
+    let opened = io.call_target(open).await?;
     let opened = Arc::new(opened);
     let mut highest = 0;
     let mut buffer = Vec::with_capacity(ReadDir::<()>::ROOM);
     loop {
-        let entries = io
-            .call_target(ReadDir::with_buffer(opened.clone(), buffer))
-            .await?;
+        let read = ReadDir::with_buffer(opened.clone(), buffer);
+        let entries = io.call_target(read).await?;
         if entries.is_empty() {
             return Ok(highest);
         }

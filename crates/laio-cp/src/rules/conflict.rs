@@ -138,9 +138,8 @@ pub(crate) async fn examine(
         ));
     }
     if session.seen_targets.has_duplicates() && !existing.is_symlink() {
-        let link = io
-            .call_target(StatPath::new(entry.target()).no_follow())
-            .await;
+        let stat = StatPath::new(entry.target()).no_follow();
+        let link = io.call_target(stat).await;
         if link.is_ok_and(|link| is_just_created_link(session, &link)) {
             return Err(just_created_link_failure(entry));
         }
@@ -231,9 +230,8 @@ pub(crate) async fn remove(io: &Io, session: &Session, entry: &Entry) -> Result<
 
 /// Renames the backup to the destination again, after the copy failed.
 pub(crate) async fn restore_backup(io: &Io, session: &Session, entry: &Entry, backup: &OsString) {
-    let renamed = io
-        .call_target(Rename::new(entry.sibling(backup), entry.target()))
-        .await;
+    let rename = Rename::new(entry.sibling(backup), entry.target());
+    let renamed = io.call_target(rename).await;
     match renamed {
         Err(error) => {
             let failure = entry.target_failure("cannot un-backup")(error);

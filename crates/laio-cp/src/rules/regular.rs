@@ -207,9 +207,8 @@ pub(crate) async fn complete_temporary(
     let names = attributes::list_names(io, session, &origin);
     let names = names.map_err(entry.source_failure("cannot list attributes of", ""))?;
     let flags = libc::O_WRONLY | libc::O_NOFOLLOW | libc::O_NOCTTY;
-    let opened = io
-        .call_target(Open::new(entry.sibling(temporary), flags))
-        .await;
+    let open = Open::new(entry.sibling(temporary), flags);
+    let opened = io.call_target(open).await;
     let file = Arc::new(opened.map_err(entry.target_failure("cannot open the temporary file of"))?);
     let status = io.call_target(StatFile::new(file.clone())).await;
     let status = status.map_err(entry.target_failure("cannot fstat"))?;
@@ -385,9 +384,8 @@ async fn create(
 
 async fn cannot_create(io: &Io, session: &Session, entry: &Entry, error: io::Error) -> Failure {
     if error.kind() == io::ErrorKind::AlreadyExists {
-        let status = io
-            .call_target(StatPath::new(entry.target()).no_follow())
-            .await;
+        let stat = StatPath::new(entry.target()).no_follow();
+        let status = io.call_target(stat).await;
         let is_just_created = |link: &Metadata| conflict::is_just_created_link(session, link);
         if entry.argument.is_some() && status.as_ref().is_ok_and(is_just_created) {
             return conflict::just_created_link_failure(entry);

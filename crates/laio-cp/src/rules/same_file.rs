@@ -50,12 +50,10 @@ pub(crate) async fn check(
         if !same {
             return SameFile::Proceed;
         }
-        let source = io
-            .call_backend(StatPath::new(entry.source()).no_follow())
-            .await;
-        let target = io
-            .call_target(StatPath::new(entry.target()).no_follow())
-            .await;
+        let stat = StatPath::new(entry.source()).no_follow();
+        let source = io.call_backend(stat).await;
+        let stat = StatPath::new(entry.target()).no_follow();
+        let target = io.call_target(stat).await;
         let (Ok(source), Ok(target)) = (source, target) else {
             return SameFile::Proceed;
         };

@@ -41,7 +41,7 @@ pub(crate) async fn open(
     };
     let file = Arc::new(opened.map_err(failed)?);
     let status = StatFile::new(file.clone());
-    // The inode of an open file is cached, unless a file server keeps it.
+    // The inode of an open file is cached, unless a remote file system keeps it.
     let is_local = entry.storage_class() != StorageClass::Unknown;
     let status = io.maybe_inline(status, is_local).await;
     let status = status.map_err(entry.source_failure("cannot fstat", ""))?;
@@ -58,10 +58,50 @@ pub(crate) async fn open(
     Ok(OpenedSource { file, status })
 }
 
+/// A source directory, if it can be read.
+pub(crate) struct SourceDirectory {
+    /// The open directory, or why it cannot be read.
+    pub(crate) opened: io::Result<Handle>,
+    pub(crate) status: Metadata,
+    /// Whether `open` was done inline.
+    pub(crate) inline: bool,
+}
+
+/// Opens a source directory.
+pub(crate) async fn open_directory(
+    io: &Io,
+    entry: &Entry,
+    follows: bool,
+) -> Result<SourceDirectory, Failure> {
+    let mut flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NONBLOCK;
+    if !follows {
+        flags |= libc::O_NOFOLLOW;
+    }
+    let (opened, inline) = open_lazily(io, entry, flags).await;
+    let opened = opened.map(Arc::new);
+    let status = match &opened {
+        Ok(handle) => {
+            let status = io.call_backend(StatFile::new(handle.clone())).await;
+            status.map_err(entry.source_failure("cannot stat", ""))?
+        }
+        Err(_) => stat(io, entry, follows).await?,
+    };
+    if opened.is_err() && !status.is_dir() {
+        let name = entry.quoted_source();
+        let text = format!("skipping {name}, as it was replaced while being copied");
+        return Err(Failure::from_message(text));
+    }
+    Ok(SourceDirectory {
+        opened,
+        status,
+        inline,
+    })
+}
+
 /// Opens a source; also returns whether the call was done inline: by an attempt, or by a
 /// blocking call, which may have waited for the device. On a fast device, a blocking call is
 /// cheaper than one in the background.
-pub(crate) async fn open_lazily(io: &Io, entry: &Entry, flags: i32) -> (io::Result<OwnedFd>, bool) {
+async fn open_lazily(io: &Io, entry: &Entry, flags: i32) -> (io::Result<OwnedFd>, bool) {
     let prefers_blocking = match entry.storage_class() {
         StorageClass::Memory => true,
         StorageClass::Device => io.latency.next_open_blocks(),

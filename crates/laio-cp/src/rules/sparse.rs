@@ -30,10 +30,8 @@ pub(crate) async fn copy(
     if moved.is_short {
         return set_length(pair, moved.done, moved.bytes, moved.at).await;
     }
-    let now = pair
-        .io
-        .call_backend(StatFile::new(pair.source.clone()))
-        .await;
+    let stat = StatFile::new(pair.source.clone());
+    let now = pair.io.call_backend(stat).await;
     let now = now.map_err(CopyError::Read)?.size();
     set_length(pair, moved.done, moved.bytes, moved.at.max(size.min(now))).await
 }
@@ -161,10 +159,8 @@ async fn set_length(
     bytes: u64,
     length: u64,
 ) -> Result<(Done, u64), CopyError> {
-    let set = pair
-        .io
-        .call_target(Truncate::new(pair.target.clone(), length))
-        .await;
+    let truncate = Truncate::new(pair.target.clone(), length);
+    let set = pair.io.call_target(truncate).await;
     set.map_err(CopyError::Extend)?;
     pair.hash(length, &[])?;
     Ok((done, bytes))

@@ -60,9 +60,8 @@ pub(crate) async fn node(
     let bits = status.mode() & 0o7777;
     let umask = session.process.umask;
     let mode = bits & new_file_mode::OWNER_BITS;
-    let made = io
-        .call_target(MakeNode::new(entry.target(), node, mode))
-        .await;
+    let make = MakeNode::new(entry.target(), node, mode);
+    let made = io.call_target(make).await;
     made.map_err(entry.target_failure(what))?;
     let mut failures = Failures::new(session);
     let is_owned = set_attributes(io, session, entry, status, false, &mut failures);

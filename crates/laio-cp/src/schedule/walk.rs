@@ -8,7 +8,7 @@ use crate::rules::conflict::{self, Resolution};
 use crate::rules::{new_file_mode, resume, source, verify};
 use crate::schedule::listing::Listing;
 use crate::schedule::worker::Worker;
-use crate::session::Phase;
+use crate::session::{Phase, Session};
 use crate::tree::{
     AttributeNames, Directory, DirectoryInfo, Entry, Handle, Handles, Side, StorageClass, identity,
 };
@@ -30,12 +30,13 @@ const MKDIR_BITS: u32 = 0o1777;
 /// to list: the directory is then finished, and no longer pending in its parent.
 pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Listing>, Failure> {
     open_entry(worker, &mut entry)?;
-    let (session, options) = (&worker.session, &worker.session.options);
-    let follow = session.follows(&entry);
-    let (opened, status, inline) = open_source(worker, &entry, follow).await?;
+    let (io, session) = (&worker.io, &*worker.session);
+    let options = &session.options;
+    let found = source::open_directory(io, &entry, session.follows(&entry)).await?;
+    let (opened, status) = (found.opened, found.status);
     let resolution = match entry.directory.is_new {
         true => Resolution::Free,
-        false => conflict::examine_directory(&worker.io, &worker.session, &entry, &status).await?,
+        false => conflict::examine_directory(io, session, &entry, &status).await?,
     };
     if entry
         .directory
@@ -54,7 +55,7 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
         return Err(failure!("skipping {name}: it is the directory of the plan"));
     }
     let is_new = resolution == Resolution::Free;
-    count(&worker.io.counters().directories);
+    count(&io.counters().directories);
     let (target, info) = if options.dry_run && is_new {
         (None, None)
     } else {
@@ -103,14 +104,14 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
     };
     let lists = source.is_some() && !crosses && options.recursive;
     let handles = Handles { source, target };
-    let sides = sides(worker, &entry, &status, &handles, info.as_ref());
+    let sides = sides(session, &entry, &status, &handles, info.as_ref());
     let directory = Directory::child(entry.directory.clone(), sides, info, is_new, argument);
     worker.open_directories.keep_open(&directory, handles);
     if let Some(recorder) = recorder {
         recorder.enter(&directory);
     }
     if lists {
-        return Ok(Some(Listing::new(directory, inline)));
+        return Ok(Some(Listing::new(directory, found.inline)));
     }
     // Its entries are not listed (another file system, unreadable, or not recursive), but the
     // directory must be finished.
@@ -191,7 +192,8 @@ async fn enter_parent(
 ) -> Result<(Arc<Directory>, Handles), Failure> {
     let (io, session) = (&worker.io, &*worker.session);
     let options = &session.options;
-    let (opened, status, _) = open_source(worker, part, true).await?;
+    let found = source::open_directory(io, part, true).await?;
+    let (opened, status) = (found.opened, found.status);
     // A parent that cannot be read is still usable: O_PATH needs no permission on the directory
     // itself.
     let handle = match &opened {
@@ -244,17 +246,9 @@ async fn enter_parent(
         source: Some(handle),
         target,
     };
-    let sides = sides(worker, part, &status, &handles, info.as_ref());
-    let sides = (
-        Side {
-            follows: true,
-            ..sides.0
-        },
-        Side {
-            follows: !is_new,
-            ..sides.1
-        },
-    );
+    let (mut source, mut target) = sides(session, part, &status, &handles, info.as_ref());
+    (source.follows, target.follows) = (true, !is_new);
+    let sides = (source, target);
     let directory = Directory::child(part.directory.clone(), sides, info, is_new, None);
     worker
         .open_directories
@@ -267,7 +261,7 @@ async fn enter_parent(
 
 /// Describes how both sides are reopened: the source and the destination.
 fn sides(
-    worker: &Worker,
+    session: &Session,
     entry: &Entry,
     status: &Metadata,
     handles: &Handles,
@@ -276,12 +270,12 @@ fn sides(
     let source = Side {
         name: entry.name.clone(),
         identity: handles.source.as_ref().map(|_| identity(status)),
-        follows: worker.session.follows(entry),
+        follows: session.follows(entry),
     };
     let target = Side {
         name: entry.new_name().to_owned(),
         identity: info.map(|info| identity(&info.target)),
-        follows: worker.session.options.keep_directory_symlink,
+        follows: session.options.keep_directory_symlink,
     };
     (source, target)
 }
@@ -295,39 +289,6 @@ pub(crate) fn open_entry(worker: &Worker, entry: &mut Entry) -> Result<(), Failu
             format!("cannot copy {source} to {target}, of which a directory cannot be found again");
         Failure::from_error(error, text)
     })
-}
-
-/// Opens the source, or returns why it cannot be read; also its status, and whether `open` was done
-/// inline.
-pub(crate) async fn open_source(
-    worker: &Worker,
-    entry: &Entry,
-    follow: bool,
-) -> Result<(io::Result<Handle>, Metadata, bool), Failure> {
-    let io = &worker.io;
-    let mut flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NONBLOCK;
-    if !follow {
-        flags |= libc::O_NOFOLLOW;
-    }
-    let (opened, inline) = source::open_lazily(io, entry, flags).await;
-    match opened {
-        Ok(opened) => {
-            let handle = Arc::new(opened);
-            let status = io.call_backend(StatFile::new(handle.clone())).await;
-            let status = status.map_err(entry.source_failure("cannot stat", ""))?;
-            Ok((Ok(handle), status, inline))
-        }
-        Err(error) => {
-            let status = source::stat(&worker.io, entry, follow).await?;
-            if !status.is_dir() {
-                let name = entry.quoted_source();
-                return Err(failure!(
-                    "skipping {name}, as it was replaced while being copied"
-                ));
-            }
-            Ok((Err(error), status, inline))
-        }
-    }
 }
 
 /// Reports that the walk has met a directory that this copy created. The message is printed once

@@ -9,7 +9,7 @@ pub(crate) enum StorageClass {
     Memory,
     /// A local device: calls block for the device only.
     Device,
-    /// Possibly a file server, which may never answer.
+    /// Possibly a remote file system, which may never answer.
     #[default]
     Unknown,
 }

@@ -80,9 +80,8 @@ pub(crate) async fn open_target(
             return Ok(Ok(resumable(file, name, Some(lock))));
         }
         let status = io.call_target(StatFile::new(file.clone())).await?;
-        let existing = io
-            .call_target(StatPath::new(entry.sibling(&name)).no_follow())
-            .await;
+        let stat = StatPath::new(entry.sibling(&name)).no_follow();
+        let existing = io.call_target(stat).await;
         if !existing.is_ok_and(|existing| identity(&existing) == identity(&status)) {
             // The process that held the lock has renamed the file.
             continue;
