@@ -10,7 +10,6 @@ mod fast;
 mod path;
 mod stream;
 
-use crate::background::activations::InFlightCall;
 use crate::knowledge::Knowledge;
 use crate::knowledge::mounts::NowaitKind;
 use crate::table::{self, Attempt, Class, Opcode, Row};
@@ -18,7 +17,9 @@ use crate::transfer::Provisional;
 use crate::{Call, Errno, sys};
 
 pub(crate) use descriptor::range as descriptor_range;
-pub(crate) use path::{RingOpened, may_be_empty_name, may_open_device};
+pub(crate) use path::{
+    has_peer, is_file, known_how, may_be_empty_name, may_open_device, provisional,
+};
 
 /// A call to make inline, and what its caller knows of it.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +57,10 @@ pub(crate) enum Attempted {
     /// The call must go to the background.
     Blocked(Blocked),
 }
+
+/// A call that its carrier still makes: the address of its flight, see [`crate::background`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InFlightCall(pub(crate) *const ());
 
 /// Why a call must go to the background, and what the attempt leaves to its operation.
 #[derive(Debug)]

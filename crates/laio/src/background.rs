@@ -1,12 +1,594 @@
-//! The parts of which back ends are composed: a ring, a reactor, helpers, and the bell that wakes the
-//! context. Which calls go where is decided in [`crate::route`].
+//! The background: everything that takes operations while the program does something else. It owns
+//! the parts of which a back end is composed, and offers one set of verbs for all of them: `start`
+//! and `cancel` a step of an operation, `submit` what is prepared, `wait` for the parts, `collect`
+//! what they report. [`crate::placement`] decides which part takes which step.
 
 pub(crate) mod activations;
 pub(crate) mod aio;
 pub(crate) mod doorbell;
+mod entries;
 pub(crate) mod helpers;
 pub(crate) mod lane;
 pub(crate) mod one_shot;
+mod opened;
 pub(crate) mod prepare;
 pub(crate) mod reactor;
+pub(crate) mod rights;
 pub(crate) mod ring;
+pub(crate) mod threads;
+
+use crate::attempt::{InFlightCall, Why};
+use crate::operations::{Operations, Slot, State};
+use crate::placement::{Part, Parts};
+use crate::readiness::awaited;
+use crate::step::{self, Step, total};
+use crate::sys::high_fd::HighFd;
+use crate::table::Row;
+use crate::{BackendKind, Call, Errno, Limits, Options, Stats};
+use activations::Activations;
+use aio::Aio;
+use doorbell::Doorbell;
+use helpers::Cancelled;
+use reactor::{Event, Reactor};
+use ring::Ring;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::Duration;
+use threads::Threads;
+
+/// The parts of one context.
+#[derive(Debug)]
+pub(crate) struct Background {
+    waiter: Waiter,
+    aio: Option<Aio>,
+    threads: Threads,
+    carriers: Option<Activations>,
+    doorbell: Arc<Doorbell>,
+    /// Whether this back end waits for streams by epoll, if it has no ring.
+    uses_epoll: bool,
+    /// Whether the pollable descriptor was handed out: from then on it must become readable even
+    /// while no `poll` is running.
+    exposed: bool,
+    /// Whether a notifier was handed out: another thread may then end `poll`.
+    pub(crate) notifiable: bool,
+    /// See [`crate::Options::trust_names`].
+    trust_names: bool,
+    /// The injected bound of one step; 0 for none.
+    short: usize,
+    events: Vec<Event>,
+}
+
+/// What the context waits on: a ring or epoll.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a context has one, and it never moves"
+)]
+enum Waiter {
+    Ring(Ring),
+    Reactor(Reactor),
+}
+
+/// What a wait has found besides steps of operations.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Noticed {
+    /// A signal or the kernel itself interrupted the wait (`EINTR`).
+    pub(crate) interrupted: bool,
+    /// The mount table was looked at.
+    pub(crate) watched_mounts: bool,
+    pub(crate) mounts_changed: bool,
+    pub(crate) timer_expired: bool,
+}
+
+/// The steps that have finished, in order, with what comes next.
+pub(crate) type Steps = Vec<(Slot, Step)>;
+
+impl Background {
+    /// Makes the parts of a back end. `mounts`: the mount table, which they watch too.
+    pub(crate) fn new(
+        kind: BackendKind,
+        options: &Options,
+        mounts: Option<BorrowedFd<'_>>,
+    ) -> Result<Background, Errno> {
+        let doorbell = Arc::new(Doorbell::new()?);
+        let mut waiter = Waiter::new(kind, options, &doorbell, mounts)?;
+        let aio = Aio::new(kind, &options.limits, options.allow_blocking_aio, &doorbell)?;
+        if let (Some(ready_fd), Waiter::Reactor(reactor)) =
+            (aio.as_ref().and_then(Aio::descriptor), &mut waiter)
+        {
+            reactor.set_aio(ready_fd)?;
+        }
+        Ok(Background {
+            waiter,
+            aio,
+            threads: Threads::new(&doorbell, options),
+            carriers: Activations::for_kind(kind, options, &doorbell)?,
+            doorbell,
+            uses_epoll: kind.is_hybrid()
+                || matches!(kind, BackendKind::Lazy | BackendKind::Activations),
+            exposed: false,
+            notifiable: false,
+            trust_names: options.trust_names,
+            short: options.inject.short_transfer,
+            events: Vec::new(),
+        })
+    }
+
+    /// The parts that may take a step of a call of this row.
+    pub(crate) fn accepts(&mut self, row: &Row) -> Parts {
+        let has_ring = self.has_ring();
+        Parts {
+            ring: has_ring && self.threads.ring_may_take(row),
+            readiness: self.reports_readiness(),
+            aio: self.aio.is_some(),
+        }
+    }
+
+    /// Hands a step of an operation, `call`, to a part. Returns false if the part has no form of
+    /// this call: another part must take it.
+    pub(crate) fn start(
+        &mut self,
+        part: Part,
+        operations: &mut Operations,
+        slot: Slot,
+        call: &Call,
+        why: Why,
+    ) -> Result<bool, Errno> {
+        let handle = operations.handle(slot);
+        let operation = &mut operations[slot];
+        let taken = match (part, &mut self.waiter) {
+            (Part::Ring | Part::RingWorker, Waiter::Ring(ring)) => {
+                self.threads.stamp_rights(operation)?;
+                ring.start(operation, handle, call, why, part == Part::RingWorker)?
+            }
+            (Part::Ring | Part::RingWorker, Waiter::Reactor(_)) => false,
+            (Part::Readiness, Waiter::Ring(ring)) => {
+                let (fd, direction) = awaited(operation);
+                ring.start_poll(handle, fd, direction)?;
+                true
+            }
+            (Part::Readiness, Waiter::Reactor(reactor)) => {
+                // Fails if epoll does not support the descriptor, it is not open, or
+                // max_user_watches is reached.
+                let (fd, direction) = awaited(operation);
+                reactor.add(fd, direction, slot).is_ok()
+            }
+            (Part::Aio, _) => match &mut self.aio {
+                Some(aio) => aio.start(slot, handle, operation.row, call, &mut self.threads),
+                None => false,
+            },
+            (Part::Helpers, _) => {
+                self.threads.start(handle, operation, self.short)?;
+                true
+            }
+            (Part::Carriers, _) => unreachable!("a carrier has its call before the operation is"),
+        };
+        if taken {
+            operation.state = State::With(part);
+        }
+        Ok(taken)
+    }
+
+    /// Takes over a call that blocked in its thread, for its operation.
+    pub(crate) fn adopt(&self, flight: InFlightCall, operations: &mut Operations, slot: Slot) {
+        operations[slot].state = State::With(Part::Carriers);
+        if let Some(carriers) = &self.carriers {
+            carriers.set_owner(flight, operations.handle(slot));
+        }
+    }
+
+    /// Cancels a step of an operation, or asks the kernel to.
+    pub(crate) fn cancel(
+        &mut self,
+        part: Part,
+        operations: &mut Operations,
+        slot: Slot,
+    ) -> Cancelled {
+        let handle = operations.handle(slot);
+        let operation = &mut operations[slot];
+        match (part, &mut self.waiter) {
+            (Part::Ring | Part::RingWorker | Part::Readiness, Waiter::Ring(ring)) => {
+                // If the submission queue is full, the operation ends by itself or is cancelled
+                // again at the next request.
+                operation.cancelled = ring.cancel(handle).is_ok();
+                Cancelled::Running
+            }
+            (Part::Ring | Part::RingWorker | Part::Readiness, Waiter::Reactor(reactor)) => {
+                let (fd, direction) = awaited(operation);
+                reactor.remove(fd, direction);
+                Cancelled::Removed
+            }
+            (Part::Aio, _) => {
+                let aio = self.aio.as_mut().expect("an operation is in it");
+                aio.cancel(slot, handle)
+            }
+            (Part::Helpers, _) => self.threads.cancel(handle),
+            (Part::Carriers, _) => {
+                if let Some(carriers) = &self.carriers {
+                    carriers.cancel(handle);
+                }
+                Cancelled::Running
+            }
+        }
+    }
+
+    /// Takes the next operation for which the kernel did not find what a cancel request named.
+    pub(crate) fn take_failed_cancel(&mut self) -> Option<Slot> {
+        match &mut self.waiter {
+            Waiter::Ring(ring) => ring.take_failed_cancel(),
+            Waiter::Reactor(_) => None,
+        }
+    }
+
+    /// Whether a full batch of steps waits to be submitted.
+    #[inline]
+    pub(crate) fn has_batch(&self) -> bool {
+        let in_ring = match &self.waiter {
+            Waiter::Ring(ring) => ring.unsubmitted(),
+            Waiter::Reactor(_) => 0,
+        };
+        let in_aio = self.aio.as_ref().map_or(0, |aio| aio.prepared());
+        in_ring.max(in_aio) >= Limits::BATCH
+    }
+
+    /// Submits the prepared requests of AIO, as many as the library takes.
+    pub(crate) fn submit_to_aio(&mut self, operations: &Operations, steps: &mut Steps) {
+        if let Some(aio) = &mut self.aio {
+            aio.submit(operations, steps);
+        }
+    }
+
+    /// Submits the queued entries of the ring.
+    pub(crate) fn submit_to_ring(&mut self) -> Result<(), Errno> {
+        match &mut self.waiter {
+            Waiter::Ring(ring) if ring.unsubmitted() > 0 => ring.submit(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether results of threads or AIO wait that no descriptor reports.
+    pub(crate) fn any_finished(&self) -> bool {
+        self.threads.any_finished()
+            || self
+                .carriers
+                .as_ref()
+                .is_some_and(Activations::any_finished)
+            || self.aio.as_ref().is_some_and(Aio::any_finished)
+    }
+
+    /// Waits at most `timeout` until a part reports something, and collects the steps that have
+    /// finished. On an error, those of threads are collected nevertheless.
+    pub(crate) fn wait(
+        &mut self,
+        timeout: Option<Duration>,
+        operations: &mut Operations,
+        steps: &mut Steps,
+    ) -> Result<Noticed, Errno> {
+        let mut timeout = timeout;
+        let may_sleep = timeout != Some(Duration::ZERO);
+        let rings = self.needs_doorbell();
+        if may_sleep {
+            if rings {
+                self.doorbell.check()?;
+                self.arm();
+                // Events from before the doorbell was armed did not ring it.
+                if self.any_finished() || self.doorbell.is_notified() {
+                    timeout = Some(Duration::ZERO);
+                }
+            }
+            self.note_mask();
+        }
+        let waited = match &self.waiter {
+            Waiter::Ring(_) => self.wait_on_ring(timeout, rings, operations, steps),
+            Waiter::Reactor(_) => self.wait_on_reactor(timeout, operations, steps),
+        };
+        if may_sleep && rings && !self.exposed {
+            self.doorbell.disarm();
+        }
+        self.collect_threads(operations, steps);
+        waited
+    }
+
+    /// Collects the steps of threads and AIO that have finished, without a system call for others.
+    pub(crate) fn collect_finished(
+        &mut self,
+        operations: &mut Operations,
+        steps: &mut Steps,
+    ) -> Result<Noticed, Errno> {
+        self.collect_threads(operations, steps);
+        self.collect_aio(false, operations, steps)?;
+        Ok(Noticed::default())
+    }
+
+    fn wait_on_ring(
+        &mut self,
+        timeout: Option<Duration>,
+        rings: bool,
+        operations: &mut Operations,
+        steps: &mut Steps,
+    ) -> Result<Noticed, Errno> {
+        let Waiter::Ring(ring) = &mut self.waiter else {
+            unreachable!("asked of a ring")
+        };
+        let mut noticed = Noticed {
+            watched_mounts: true,
+            ..Noticed::default()
+        };
+        if timeout != Some(Duration::ZERO) {
+            noticed.interrupted = ring.wait(rings.then_some(&*self.doorbell), timeout)?;
+        } else {
+            // A program that never sleeps must notice a new file system too.
+            ring.watch(None)?;
+            if ring.unsubmitted() > 0 {
+                ring.submit()?;
+            }
+        }
+        ring.collect(
+            operations,
+            &mut self.threads,
+            self.trust_names,
+            self.short,
+            steps,
+        )?;
+        if rings && ring.doorbell_fired() {
+            self.doorbell.drain();
+        }
+        noticed.mounts_changed = ring.take_mounts_changed();
+        noticed.timer_expired = ring.take_timer_expired();
+        Ok(noticed)
+    }
+
+    fn wait_on_reactor(
+        &mut self,
+        timeout: Option<Duration>,
+        operations: &mut Operations,
+        steps: &mut Steps,
+    ) -> Result<Noticed, Errno> {
+        let Waiter::Reactor(reactor) = &mut self.waiter else {
+            unreachable!("asked of a reactor")
+        };
+        let mut noticed = Noticed {
+            interrupted: reactor.wait(timeout, &mut self.events)?,
+            watched_mounts: true,
+            ..Noticed::default()
+        };
+        let mut aio = false;
+        for event in self.events.drain(..) {
+            match event {
+                Event::Ready(slot) => steps.push((slot, Step::Attempt)),
+                Event::Doorbell => drop(self.doorbell.drain()),
+                Event::Mounts => noticed.mounts_changed = true,
+                Event::Timer => noticed.timer_expired = true,
+                Event::Aio => aio = true,
+            }
+        }
+        self.collect_aio(aio, operations, steps)?;
+        Ok(noticed)
+    }
+
+    /// `ready_fd`: the library's descriptor was readable.
+    fn collect_aio(
+        &mut self,
+        ready_fd: bool,
+        operations: &mut Operations,
+        steps: &mut Steps,
+    ) -> Result<(), Errno> {
+        match &mut self.aio {
+            Some(aio) => aio.collect(ready_fd, operations, &mut self.threads, self.short, steps),
+            None => Ok(()),
+        }
+    }
+
+    fn collect_threads(&mut self, operations: &mut Operations, steps: &mut Steps) {
+        if let Some(carriers) = &mut self.carriers {
+            for (handle, result) in carriers.collect() {
+                let slot = operations.live_slot(handle);
+                steps.push((slot, step::after_carrier(&mut operations[slot], result)));
+            }
+        }
+        for (handle, result) in self.threads.collect() {
+            let slot = operations.live_slot(handle);
+            steps.push((slot, Step::Finished(total(operations[slot].done, result))));
+        }
+    }
+
+    /// Whether a thread or AIO may have to ring the doorbell while the context sleeps.
+    fn needs_doorbell(&self) -> bool {
+        let carried = self.carriers.as_ref().map_or(0, Activations::outstanding);
+        self.exposed
+            || self.notifiable
+            || self.threads.outstanding() + carried > 0
+            || self.aio.as_ref().is_some_and(Aio::needs_doorbell)
+    }
+
+    fn arm(&mut self) {
+        self.doorbell.arm();
+        if let Some(aio) = &mut self.aio {
+            aio.watch();
+        }
+    }
+}
+
+/// The pollable descriptor, the doorbell and the timer.
+impl Background {
+    /// Whether the pollable descriptor was handed out.
+    #[inline]
+    pub(crate) fn is_exposed(&self) -> bool {
+        self.exposed
+    }
+
+    /// Prepares the pollable descriptor for being handed out.
+    pub(crate) fn expose(&mut self) -> Result<(), Errno> {
+        if let Waiter::Ring(ring) = &mut self.waiter {
+            ring.expose(&self.doorbell)?;
+        }
+        self.exposed = true;
+        Ok(())
+    }
+
+    /// The descriptor that is readable when a part has something to report.
+    pub(crate) fn pollable(&self) -> BorrowedFd<'_> {
+        match &self.waiter {
+            Waiter::Ring(ring) => ring.pollable(&self.doorbell),
+            Waiter::Reactor(reactor) => reactor.as_fd(),
+        }
+    }
+
+    /// Makes sure that further events make the pollable descriptor readable by themselves.
+    /// `any_ready`: completions wait already.
+    pub(crate) fn arm_descriptor(&mut self, any_ready: bool) {
+        self.arm();
+        if let Waiter::Ring(ring) = &mut self.waiter {
+            // The next poll reports an error.
+            let _ = ring
+                .watch(Some(&self.doorbell))
+                .and_then(|()| ring.submit());
+            if ring.has_completions() {
+                self.doorbell.ring();
+            }
+        }
+        if any_ready || self.any_finished() {
+            self.doorbell.ring();
+        }
+    }
+
+    /// Drains the doorbell, so that the pollable descriptor reports further events.
+    pub(crate) fn drain_doorbell(&mut self) -> Result<(), Errno> {
+        let drained = self.doorbell.drain();
+        match &mut self.waiter {
+            Waiter::Ring(ring) if drained => ring.expose_again(&self.doorbell),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn doorbell(&self) -> &Arc<Doorbell> {
+        &self.doorbell
+    }
+
+    /// Makes the pollable descriptor report the timer of operations' deadlines too.
+    pub(crate) fn set_timer(&mut self, timer: &HighFd) -> Result<(), Errno> {
+        match &mut self.waiter {
+            Waiter::Ring(ring) => ring.set_timer(timer.as_raw_fd()),
+            Waiter::Reactor(reactor) => reactor.set_timer(timer.as_fd())?,
+        }
+        Ok(())
+    }
+}
+
+/// What the context asks of the parts, or tells them all.
+impl Background {
+    /// Whether operations go to an io_uring.
+    #[inline]
+    pub(crate) fn has_ring(&self) -> bool {
+        matches!(self.waiter, Waiter::Ring(_))
+    }
+
+    /// Whether the ring has zero-copy sends.
+    pub(crate) fn sends_without_copy(&self) -> bool {
+        matches!(&self.waiter, Waiter::Ring(ring) if ring.sends_without_copy())
+    }
+
+    /// Whether streams are waited for by readiness rather than by helpers.
+    pub(crate) fn reports_readiness(&self) -> bool {
+        self.has_ring() || self.uses_epoll
+    }
+
+    /// The carriers of `activations`.
+    #[inline]
+    pub(crate) fn carriers(&self) -> Option<&Activations> {
+        self.carriers.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn carriers_mut(&mut self) -> Option<&mut Activations> {
+        self.carriers.as_mut()
+    }
+
+    /// Records the program's signal mask, which may have changed.
+    pub(crate) fn note_mask(&self) {
+        if let Some(carriers) = &self.carriers {
+            carriers.note_mask();
+        }
+    }
+
+    /// Starts new helpers after a call of this row has changed the thread's rights.
+    pub(crate) fn rights_changed(&mut self, by: &Row) {
+        self.threads.rights_changed(by);
+    }
+
+    /// Whether the thread's rights were found to have changed since this was last asked.
+    pub(crate) fn take_new_rights(&mut self) -> bool {
+        self.threads.take_new_rights()
+    }
+
+    /// The number of live helper threads of both kinds.
+    pub(crate) fn helper_threads(&self) -> usize {
+        self.threads.count()
+    }
+
+    /// Adds the counts of the parts to the statistics.
+    pub(crate) fn add_counts(&self, stats: &mut Stats) {
+        if let Waiter::Ring(ring) = &self.waiter {
+            ring.add_counts(stats);
+        }
+        if let Some(aio) = &self.aio {
+            stats.aio = aio.counts;
+        }
+        if let Some(carriers) = &self.carriers {
+            (stats.handoffs, stats.false_wakeups) = carriers.counts();
+        }
+    }
+
+    /// Bytes of memory that the parts hold.
+    pub(crate) fn memory(&self) -> usize {
+        let waiter = match &self.waiter {
+            Waiter::Ring(ring) => ring.memory(),
+            Waiter::Reactor(reactor) => reactor.memory(),
+        };
+        waiter + self.aio.as_ref().map_or(0, Aio::memory)
+    }
+
+    /// In a forked child: releases what the child inherited, without touching state shared with the
+    /// parent.
+    pub(crate) fn forget_in_child(&mut self) {
+        self.threads.forget_in_child();
+        if let Some(carriers) = &mut self.carriers {
+            carriers.forget_in_child();
+        }
+        if let Some(aio) = &mut self.aio {
+            aio.forget_in_child();
+        }
+    }
+}
+
+impl Waiter {
+    fn new(
+        kind: BackendKind,
+        options: &Options,
+        doorbell: &Doorbell,
+        mounts: Option<BorrowedFd<'_>>,
+    ) -> Result<Waiter, Errno> {
+        let wants_ring = match kind {
+            BackendKind::Uring => true,
+            BackendKind::Lazy => !options.no_ring,
+            _ => false,
+        };
+        let changes_thread = activations::thread_has_carriers();
+        if wants_ring && changes_thread && kind == BackendKind::Uring {
+            return Err(Errno::BUSY);
+        }
+        if wants_ring && !changes_thread {
+            let watched = mounts.map(|fd| fd.as_raw_fd());
+            match Ring::new(options.limits.ring_entries, watched) {
+                Ok(ring) => {
+                    rights::note_ring();
+                    return Ok(Waiter::Ring(ring));
+                }
+                Err(errno) if kind == BackendKind::Uring => return Err(errno),
+                // io_uring is absent, forbidden, or at a limit: `lazy` works without it.
+                Err(_) => {}
+            }
+        }
+        Ok(Waiter::Reactor(Reactor::new(doorbell.as_fd(), mounts)?))
+    }
+}

@@ -50,7 +50,7 @@ impl Context {
             self.stats.calls[index].inline += 1;
             return Outcome::Done(result);
         }
-        if self.activations.is_some()
+        if self.background.carriers().is_some()
             // SAFETY: by the caller.
             && let Some(attempted) = unsafe { self.carry_fast(&call) }
         {
@@ -82,8 +82,8 @@ impl Context {
         fast_call: FastCall,
         call: &Call,
     ) -> Option<(Result<usize, Errno>, bool)> {
-        if self.descriptors.is_busy(call.descriptor(0))
-            || (self.activations.is_some() && self.knowledge.is_known_file(call))
+        if self.operations.order.is_busy(call.descriptor(0))
+            || (self.background.carriers().is_some() && self.knowledge.is_known_file(call))
         {
             return None;
         }
@@ -241,9 +241,9 @@ impl Context {
             Ok(slot) => {
                 self.stats.operations += 1;
                 self.stats.operations_max = self.stats.operations_max.max(self.operations.live());
-                if self.exposed {
+                if self.background.is_exposed() {
                     self.arm_descriptor();
-                } else if self.has_batch() {
+                } else if self.background.has_batch() {
                     // Entries that the kernel does not take stay queued; `poll` reports errors.
                     let _ = self.flush();
                 }
@@ -287,9 +287,7 @@ impl Context {
         let slot = self.operations.insert(this.row, this.call, user_data);
         self.operations[slot].status = status;
         self.finish(slot, result);
-        if self.exposed {
-            self.arm_descriptor();
-        }
+        self.arm_descriptor();
         Outcome::Pending(self.operations.handle(slot))
     }
 }

@@ -1,16 +1,17 @@
-//! Cancelling operations.
+//! Cancelling operations, on request and when their time-outs have passed.
 
 use crate::background::helpers::Cancelled;
-use crate::context::{Context, Waiter};
-use crate::operation::{Slot, State};
-use crate::readiness::awaited;
+use crate::context::Context;
+use crate::operations::{Slot, State};
+use crate::placement::Part;
 use crate::table::{Attempt, Class};
+use crate::{Errno, Handle};
 use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
 
 impl Context {
     /// Cancels an operation in flight, or asks the kernel to.
     pub(crate) fn cancel_slot(&mut self, slot: Slot) {
-        let handle = self.operations.handle(slot);
         let operation = &mut self.operations[slot];
         if std::mem::replace(&mut operation.cancelled, true) {
             return;
@@ -25,34 +26,15 @@ impl Context {
         }
         match operation.state {
             State::Queued => {
-                self.descriptors.count_queued(&self.operations, slot, -1);
+                self.operations.leave_queue(slot);
                 self.finish_cancelled(slot);
             }
-            State::Helper => {
-                let cancelled = match self.one_shot.cancel(handle) {
-                    Some(cancelled) => cancelled,
-                    None => self.helpers.cancel(handle),
-                };
+            State::With(part) => {
+                let cancelled = self.background.cancel(part, &mut self.operations, slot);
                 if cancelled == Cancelled::Removed {
                     self.finish_cancelled(slot);
                 }
             }
-            State::Aio => self.cancel_in_aio(slot, handle),
-            State::Carrier => {
-                if let Some(activations) = &self.activations {
-                    activations.cancel(handle);
-                }
-            }
-            State::Readiness | State::Ring | State::ForceAsync => match &mut self.waiter {
-                // If the submission queue is full, the operation ends by itself or is cancelled
-                // again at the next request.
-                Waiter::Ring(ring) => operation.cancelled = ring.cancel(handle).is_ok(),
-                Waiter::Reactor(reactor) => {
-                    let (fd, direction) = awaited(operation);
-                    reactor.remove(fd, direction);
-                    self.finish_cancelled(slot);
-                }
-            },
             State::Free | State::AwaitingNotif | State::Finished | State::Delivered => {}
         }
     }
@@ -64,7 +46,7 @@ impl Context {
         let operation = &self.operations[slot];
         let file = matches!(operation.row.class, Class::FileRead | Class::FileWrite);
         if operation.cancelled
-            && matches!(operation.state, State::Ring | State::Readiness)
+            && matches!(operation.state, State::With(Part::Ring | Part::Readiness))
             && !(file || operation.regular)
         {
             self.operations[slot].cancelled = false;
@@ -72,9 +54,51 @@ impl Context {
         }
     }
 
+    /// Cancels an operation when `timeout` has passed from now; `None` removes the time-out. The
+    /// operation then completes as if cancelled, but with `ETIME` instead of `ECANCELED`; network
+    /// errors use `ETIMEDOUT`.
+    ///
+    /// # Errors
+    /// `ENOENT` if the handle is not live, `EALREADY` if the operation has finished; `EMFILE`, `ENFILE`,
+    /// `ENOMEM` if the pollable descriptor is in use and has no timer yet.
+    pub fn set_timeout(&mut self, handle: Handle, timeout: Option<Duration>) -> Result<(), Errno> {
+        self.notice_fork();
+        let slot = self.operations.in_flight(handle)?;
+        // A time-out too long to represent never expires.
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        self.operations.set_deadline(slot, deadline);
+        self.prepare_timer()?;
+        self.arm_descriptor();
+        Ok(())
+    }
+
+    /// Adds a timer to the pollable descriptor, if that was handed out and any operation has a
+    /// deadline.
+    pub(crate) fn prepare_timer(&mut self) -> Result<(), Errno> {
+        if self.background.is_exposed()
+            && let Some(timer) = self.operations.deadlines.new_timer()?
+        {
+            self.background.set_timer(timer)?;
+        }
+        Ok(())
+    }
+
+    /// Cancels the operations whose time has passed.
+    pub(crate) fn expire(&mut self) {
+        if self.operations.deadlines.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        while let Some(slot) = self.operations.next_expired(now) {
+            self.stats.timed_out += 1;
+            self.cancel_slot(slot);
+        }
+        self.unblock_queued();
+    }
+
     /// Cancels all operations in flight on a descriptor.
     pub(crate) fn cancel_all_on(&mut self, fd: RawFd) {
-        for slot in self.descriptors.operations(&self.operations, fd) {
+        for slot in self.operations.on(fd) {
             if !matches!(self.operations[slot].state, State::Finished | State::Free) {
                 self.cancel_slot(slot);
             }

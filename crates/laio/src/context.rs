@@ -1,20 +1,11 @@
 //! The context, through which a thread makes its system calls: construction and accessors. For the
 //! calls see `calls.rs`, for their completions `poll.rs`.
 
-use crate::background::activations::{self, Activations};
-use crate::background::aio::Aio;
-use crate::background::doorbell::Doorbell;
-use crate::background::helpers::Helpers;
-use crate::background::one_shot::OneShotThreads;
-use crate::background::reactor::{Event, Reactor};
-use crate::background::ring::{Reaped, Ring};
-use crate::deadlines::Deadlines;
-use crate::descriptors::Descriptors;
+use crate::background::{Background, Steps};
 use crate::knowledge::Knowledge;
-use crate::knowledge::mounts::{Mount, Mounts};
-use crate::operation::{Operations, Slot, State};
+use crate::knowledge::mounts::Mount;
+use crate::operations::{Operations, State};
 use crate::options::BackPressure;
-use crate::rights::{self, Rights};
 use crate::signaller::Signaller;
 use crate::strategy::{self, Strategy};
 use crate::sys::fork::Life;
@@ -22,24 +13,9 @@ use crate::table::Class;
 use crate::testing::Inject;
 use crate::ticket::DroppedTickets;
 use crate::{BackendKind, Errno, Handle, Limits, Options, Stats};
-use std::any::Any;
-use std::collections::VecDeque;
 use std::fmt;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::sync::Arc;
-
-/// What the context waits on: a ring or epoll. It also takes the operations that need neither a
-/// helper nor AIO.
-#[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a context has one, and it never moves"
-)]
-pub(crate) enum Waiter {
-    Ring(Ring),
-    Reactor(Reactor),
-}
 
 /// Makes system calls for one thread, and owns those that went to the background.
 ///
@@ -61,34 +37,13 @@ pub struct Context {
     pub(crate) life: Life,
     pub(crate) operations: Operations,
     pub(crate) knowledge: Knowledge,
-    pub(crate) descriptors: Descriptors,
-    pub(crate) waiter: Waiter,
-    pub(crate) aio: Option<Aio>,
-    pub(crate) helpers: Helpers,
-    /// Threads that each make one call, for calls that must not run in an existing helper (see
-    /// `rights.rs`).
-    pub(crate) one_shot: OneShotThreads,
-    pub(crate) rights: Rights,
-    pub(crate) activations: Option<Activations>,
-    pub(crate) doorbell: Arc<Doorbell>,
-    /// Finished operations whose completions have not been delivered, oldest first.
-    pub(crate) ready: VecDeque<Slot>,
-    /// Typed operations, by slot.
-    pub(crate) payloads: Vec<Option<Box<dyn Any>>>,
+    pub(crate) background: Background,
     pub(crate) dropped: DroppedTickets,
-    pub(crate) deadlines: Deadlines,
     pub(crate) signaller: Option<Signaller>,
-    /// Descriptors on which an operation has ended while others are queued.
-    pub(crate) unblocked: Vec<RawFd>,
     pub(crate) stats: Stats,
     pub(crate) inline_since_poll: u32,
-    /// Whether the pollable descriptor was handed out: from then on it must become readable even
-    /// while no `poll` is running.
-    pub(crate) exposed: bool,
-    /// Whether a notifier was handed out: another thread may then end `poll`.
-    pub(crate) notifiable: bool,
-    pub(crate) reaped: Vec<Reaped>,
-    pub(crate) events: Vec<Event>,
+    /// The steps that were collected; empty but for its memory, while nothing is collected.
+    pub(crate) steps: Steps,
     /// Makes the type `!Send`: the ring and the helpers' credentials belong to the thread.
     thread_bound: PhantomData<*mut ()>,
 }
@@ -119,17 +74,9 @@ impl Context {
             None => BackendKind::from_environment()?.unwrap_or(BackendKind::Lazy),
         };
         let limits = options.limits;
-        let doorbell = Arc::new(Doorbell::new()?);
         let strategies = strategy::of(kind, &options);
         let knowledge = Knowledge::new(kind, &options, &strategies);
-        let mut waiter = Waiter::new(kind, &options, &doorbell, &knowledge.mounts)?;
-        let aio = Aio::new(kind, &limits, options.allow_blocking_aio, &doorbell)?;
-        if let (Some(ready_fd), Waiter::Reactor(reactor)) =
-            (aio.as_ref().and_then(Aio::descriptor), &mut waiter)
-        {
-            reactor.set_aio(ready_fd)?;
-        }
-        let activations = Activations::for_kind(kind, &options, &doorbell)?;
+        let background = Background::new(kind, &options, knowledge.mounts.descriptor())?;
         Ok(Context {
             kind,
             strategies,
@@ -139,37 +86,13 @@ impl Context {
             back_pressure: options.back_pressure,
             life: Life::current(),
             operations: Operations::new(limits.operations.clamp(1, OPERATIONS_MAX)),
-            descriptors: Descriptors::default(),
             knowledge,
-            waiter,
-            aio,
-            helpers: Helpers::new(
-                doorbell.clone(),
-                &limits,
-                options.back_pressure == BackPressure::Wait,
-                options.cancel_signal,
-            ),
-            one_shot: OneShotThreads::new(
-                doorbell.clone(),
-                &limits,
-                options.back_pressure == BackPressure::Wait,
-                options.cancel_signal,
-            ),
-            rights: Rights::new(options.settled_rights),
-            activations,
-            doorbell,
-            ready: VecDeque::new(),
-            payloads: Vec::new(),
+            background,
             dropped: DroppedTickets::default(),
-            deadlines: Deadlines::default(),
             signaller: None,
-            unblocked: Vec::new(),
             stats: Stats::new(),
             inline_since_poll: 0,
-            exposed: false,
-            notifiable: false,
-            reaped: Vec::new(),
-            events: Vec::new(),
+            steps: Vec::new(),
             thread_bound: PhantomData,
             options,
         })
@@ -185,16 +108,14 @@ impl Context {
     /// has finished by itself and its completion waits in `poll`. To cancel twice is no error.
     pub fn cancel(&mut self, handle: Handle) -> Result<(), Errno> {
         self.notice_fork();
-        let slot = match self.in_flight(handle) {
+        let slot = match self.operations.in_flight(handle) {
             Err(Errno::ALREADY) if self.is_cancelled(handle) => return Ok(()),
             slot => slot?,
         };
         self.stats.cancelled += 1;
         self.cancel_slot(slot);
         self.unblock_queued();
-        if self.exposed {
-            self.arm_descriptor();
-        }
+        self.arm_descriptor();
         Ok(())
     }
 
@@ -239,7 +160,13 @@ impl Context {
     }
 
     pub(crate) fn has_ring(&self) -> bool {
-        matches!(self.waiter, Waiter::Ring(_))
+        self.background.has_ring()
+    }
+
+    /// Whether [`Send::zero_copy`](crate::ops::Send::zero_copy) is available: with a ring, on Linux
+    /// 6.0 or later.
+    pub fn sends_without_copy(&self) -> bool {
+        self.background.sends_without_copy()
     }
 
     /// Operations in flight, not yet delivered, or not yet taken.
@@ -255,12 +182,7 @@ impl Context {
     /// Returns the statistics so far.
     pub fn stats(&self) -> Stats {
         let mut stats = self.stats.clone();
-        if let Waiter::Ring(ring) = &self.waiter {
-            stats.submissions = ring.submissions;
-        }
-        if let Some(activations) = &self.activations {
-            (stats.handoffs, stats.false_wakeups) = activations.counts();
-        }
+        self.background.add_counts(&mut stats);
         stats
     }
 
@@ -274,42 +196,6 @@ impl Context {
     /// changes in `poll`.
     pub fn mount_changes(&self) -> u64 {
         self.knowledge.mounts.changes()
-    }
-}
-
-impl Waiter {
-    fn new(
-        kind: BackendKind,
-        options: &Options,
-        doorbell: &Doorbell,
-        mounts: &Mounts,
-    ) -> Result<Waiter, Errno> {
-        use std::os::fd::AsRawFd;
-        let wants_ring = match kind {
-            BackendKind::Uring => true,
-            BackendKind::Lazy => !options.no_ring,
-            _ => false,
-        };
-        let changes_thread = activations::thread_has_carriers();
-        if wants_ring && changes_thread && kind == BackendKind::Uring {
-            return Err(Errno::BUSY);
-        }
-        if wants_ring && !changes_thread {
-            let watched = mounts.descriptor().map(|fd| fd.as_raw_fd());
-            match Ring::new(options.limits.ring_entries, watched) {
-                Ok(ring) => {
-                    rights::note_ring();
-                    return Ok(Waiter::Ring(ring));
-                }
-                Err(errno) if kind == BackendKind::Uring => return Err(errno),
-                // io_uring is absent, forbidden, or at a limit: `lazy` works without it.
-                Err(_) => {}
-            }
-        }
-        Ok(Waiter::Reactor(Reactor::new(
-            doorbell.as_fd(),
-            mounts.descriptor(),
-        )?))
     }
 }
 

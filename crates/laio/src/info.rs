@@ -1,13 +1,11 @@
 //! What a context consists of and what it has noticed, for reports and diagnostics.
 
 use crate::background::activations::Activations;
-use crate::background::aio::Aio;
-use crate::background::ring::Reaped;
-use crate::context::{Context, Waiter};
+use crate::context::Context;
 use crate::knowledge::mounts::Mount;
-use crate::operation::Slot;
+use crate::operations::Slot;
+use crate::step::Step;
 use crate::{BackendKind, Detector, Limits};
-use std::any::Any;
 use std::fmt;
 
 impl Context {
@@ -66,25 +64,28 @@ impl<'a> Info<'a> {
     /// The number of live helper threads, including those that make a single call (see
     /// [`Options::settled_rights`](crate::Options::settled_rights)).
     pub fn helper_threads(self) -> usize {
-        self.0.helpers.threads() + self.0.one_shot.threads()
+        self.0.background.helper_threads()
     }
 
     /// The number of kernel threads of `activations`, without the thread's own; the contexts of a
     /// thread share them.
     pub fn carriers(self) -> usize {
-        self.0.activations.as_ref().map_or(0, Activations::carriers)
+        self.0
+            .background
+            .carriers()
+            .map_or(0, Activations::carriers)
     }
 
     /// The detector by which `activations` notices that a call blocks.
     pub fn detector(self) -> Option<Detector> {
-        self.0.activations.as_ref().map(Activations::detector)
+        self.0.background.carriers().map(Activations::detector)
     }
 
     /// Whether the kernel threads of `activations` have the same credentials, filters and
     /// namespaces. They differ if the program changed its own other than through laio, which it
     /// must not do while the context lives.
     pub fn carriers_agree(self) -> bool {
-        let activations = self.0.activations.as_ref();
+        let activations = self.0.background.carriers();
         activations.is_none_or(Activations::carriers_agree)
     }
 
@@ -92,19 +93,11 @@ impl<'a> Info<'a> {
     /// helpers and the kernel's side of the ring.
     pub fn memory(self) -> usize {
         let context = self.0;
-        let waiter = match &context.waiter {
-            Waiter::Ring(_) => 0,
-            Waiter::Reactor(reactor) => reactor.memory(),
-        };
         size_of::<Context>()
             + context.operations.memory()
-            + context.aio.as_ref().map_or(0, Aio::memory)
-            + context.descriptors.memory()
+            + context.background.memory()
             + context.knowledge.hints.memory()
-            + waiter
-            + context.ready.capacity() * size_of::<Slot>()
-            + context.reaped.capacity() * size_of::<Reaped>()
-            + context.payloads.capacity() * size_of::<Option<Box<dyn Any>>>()
+            + context.steps.capacity() * size_of::<(Slot, Step)>()
             + context.stats.calls.len() * size_of::<crate::Counts>()
     }
 }

@@ -2,9 +2,11 @@
 
 use crate::attempt::{Attempted, Try, Why, descriptor_range};
 use crate::background::activations::CarryOutcome;
+use crate::background::reactor::Direction;
 use crate::carry::{carried, carry, is_whole};
 use crate::context::Context;
-use crate::descriptors::links;
+use crate::operations::{Access, Link, links};
+use crate::readiness::polled;
 use crate::strategy::Strategy;
 use crate::table::{self, Attempt, Class, Row};
 use crate::{Call, Errno, sys};
@@ -89,7 +91,8 @@ impl Context {
                 }
                 (Strategy::Carry, _) => self.carry(this),
                 (Strategy::Try, Attempt::NowaitRead | Attempt::NowaitWrite)
-                    if self.activations.is_some() && self.knowledge.is_known_file(call) =>
+                    if self.background.carriers().is_some()
+                        && self.knowledge.is_known_file(call) =>
                 {
                     self.carry(this)
                 }
@@ -117,7 +120,7 @@ impl Context {
             Attempt::Close => (call.descriptor(0), call.descriptor(0)),
             Attempt::Duplicate(arg) => {
                 let onto = call.descriptor(arg);
-                if onto == call.descriptor(0) || !self.descriptors.is_busy(onto) {
+                if onto == call.descriptor(0) || !self.operations.order.is_busy(onto) {
                     return None;
                 }
                 if !may_duplicate(row, call) {
@@ -130,11 +133,13 @@ impl Context {
             Attempt::CloseRange => descriptor_range(call),
             _ => {
                 let links = links(row, call, false, &self.knowledge.hints);
-                let waits = links.iter().any(|link| self.descriptors.must_wait(link));
+                let waits = links
+                    .iter()
+                    .any(|link| self.operations.order.must_wait(link));
                 return waits.then(|| Attempted::blocked(0, Why::Ordered));
             }
         };
-        let busy: Vec<RawFd> = self.descriptors.busy_in(first, last).collect();
+        let busy: Vec<RawFd> = self.operations.order.busy_in(first, last).collect();
         for &fd in &busy {
             self.cancel_all_on(fd);
         }
@@ -155,16 +160,15 @@ impl Context {
         self.flush()?;
         // SAFETY: by the caller.
         let make = || unsafe { sys::syscall(call) };
-        let result = match &self.activations {
-            Some(activations) if row.changes_identity => activations.change_identity(make),
+        let result = match self.background.carriers() {
+            Some(carriers) if row.changes_identity => carriers.change_identity(make),
             _ => make(),
         };
         if row.changes_identity && result.is_ok() {
-            self.rights_changed(row);
+            self.background.rights_changed(row);
+            self.note_new_rights();
         }
-        if let Some(activations) = &self.activations {
-            activations.note_mask();
-        }
+        self.background.note_mask();
         result
     }
 
@@ -175,7 +179,7 @@ impl Context {
     /// points to.
     unsafe fn carry(&mut self, this: &Try<'_>) -> Attempted {
         let full = self.operations.is_full();
-        let activations = self.activations.as_mut().filter(|_| !full);
+        let activations = self.background.carriers_mut().filter(|_| !full);
         // SAFETY: by the caller.
         unsafe { carry(&mut self.knowledge, activations, this) }
     }
@@ -187,7 +191,7 @@ impl Context {
     /// As for the system call.
     #[inline]
     pub(crate) unsafe fn carry_fast(&mut self, call: &Call) -> Option<Attempted> {
-        let activations = self.activations.as_mut()?;
+        let activations = self.background.carriers_mut()?;
         let row = table::row(call.number);
         if self.strategies[row.class as usize] != Strategy::Carry || self.operations.live() > 0 {
             return None;
@@ -204,6 +208,21 @@ impl Context {
                 Some(self.count(row, Strategy::Carry, attempted))
             }
         }
+    }
+
+    /// The link of a poll without a time-out on one event of one descriptor, if readiness can serve
+    /// it: no other operation waits there for the same event. Later calls then queue behind it, and
+    /// a close cancels it.
+    pub(crate) fn link_of_poll(&self, this: &Try<'_>) -> Option<Link> {
+        let (fd, direction) = polled(this)?;
+        let access = match direction {
+            Direction::Read => Access::READING,
+            Direction::Write => Access::WRITING,
+        };
+        let waits = self.background.reports_readiness();
+        let link = Link::new(fd, access).ordered(self.knowledge.hints.is_ordered(fd));
+        let free = waits && !this.has_status && !self.operations.order.must_wait(&link);
+        free.then_some(link)
     }
 }
 

@@ -67,7 +67,6 @@
 //!
 //! The known differences from the plain call are listed in `docs/decisions/010-known-differences.md`.
 
-mod aio;
 mod attempt;
 mod background;
 mod blocking;
@@ -76,22 +75,19 @@ mod calls;
 mod cancel;
 mod carry;
 mod context;
-mod deadlines;
-mod descriptors;
 mod errno;
 mod fd_table;
 mod info;
 mod inline;
 mod knowledge;
 mod lifecycle;
-mod operation;
+mod operations;
 pub mod ops;
 mod options;
 mod placement;
 mod poll;
 pub mod probe;
 mod readiness;
-mod rights;
 mod shutdown;
 mod signaller;
 mod stats;
@@ -104,9 +100,7 @@ pub mod testing;
 mod ticket;
 mod transfer;
 mod typed;
-mod zero_copy;
 
-pub use background::activations::detectors::Detector;
 pub use background::activations::signals::{Handler, handle_signal, set_signal_action};
 pub use background::doorbell::Notifier;
 pub use call::{Call, Completion, Handle, Outcome};
@@ -114,7 +108,7 @@ pub use context::Context;
 pub use errno::Errno;
 pub use info::Info;
 pub use knowledge::mounts::{Mount, Place};
-pub use options::{BackPressure, BackendKind, Limits, Options};
+pub use options::{BackPressure, BackendKind, Detector, Limits, Options};
 pub use poll::PollOptions;
 pub use stats::{AioCounts, Counts, Stats, ZeroCopyCounts};
 pub use status_word::StatusWord;

@@ -1,27 +1,22 @@
 //! The lifecycle of an operation: which part of the back end takes it, how partial results
 //! continue, and when it is finished.
 
-use crate::attempt::{Blocked, RingOpened, Try, Why, descriptor_range, may_open_device};
-use crate::background::helpers::Job;
-use crate::background::lane;
-use crate::background::prepare;
+use crate::attempt::{Blocked, Try, Why, descriptor_range, may_open_device};
+use crate::background::Steps;
 use crate::background::reactor::Direction;
-use crate::background::ring::{CqeKind, Reaped};
-use crate::context::{Context, Waiter};
-use crate::descriptors::{Access, Link, links};
+use crate::context::Context;
+use crate::knowledge::facts::Facts;
 use crate::knowledge::mounts::FileKind;
-use crate::operation::{Slot, State};
-use crate::placement::{Case, Parts, Placement, placement};
+use crate::operations::{Access, Link, Slot, State, links};
+use crate::placement::{Case, Part, placement};
 use crate::readiness::{
     direction, has_timeout, is_connect, polled_descriptor, waits_for_readiness,
 };
-use crate::rights::Maker;
 use crate::status_word::StatusTarget;
-use crate::step::{self, Step, may_lose_terminal, reads_bytes, total};
+use crate::step::{self, Step, reads_bytes, total};
 use crate::table::{Attempt, Class, Row, Transfer};
-use crate::transfer::{only_plain, remaining, shortened, uses_position};
-use crate::{Call, Errno, Handle, sys};
-use std::os::fd::RawFd;
+use crate::transfer::{only_plain, uses_position};
+use crate::{Call, Errno, sys};
 
 impl Context {
     /// Makes an operation of a call, and dispatches it or queues it behind earlier ones.
@@ -48,17 +43,13 @@ impl Context {
         if blocked.provisional.is_some() {
             operation.scratch.get_or_insert_default().provisional = blocked.provisional;
         }
-        let waits = self.descriptors.link(&mut self.operations, slot);
+        let waits = self.operations.link(slot);
         if let Some(flight) = blocked.in_flight {
             // The call is already running in the thread that was left behind.
             if waits {
-                self.descriptors.count_queued(&self.operations, slot, -1);
+                self.operations.leave_queue(slot);
             }
-            self.operations[slot].state = State::Carrier;
-            let handle = self.operations.handle(slot);
-            if let Some(activations) = &self.activations {
-                activations.set_owner(flight, handle);
-            }
+            self.background.adopt(flight, &mut self.operations, slot);
             return Ok(slot);
         }
         if waits {
@@ -69,18 +60,28 @@ impl Context {
             Why::WouldBlock if self.inject.attempts_fail => Why::NotTried,
             why => why,
         };
-        match self.hand_over(slot, why) {
+        let handed_over = self.hand_over(slot, why);
+        self.note_new_rights();
+        match handed_over {
             Ok(None) => Ok(slot),
             Ok(Some(step)) => {
                 self.proceed(slot, step);
                 Ok(slot)
             }
             Err(errno) => {
-                self.descriptors.unlink(&mut self.operations, slot);
+                self.operations.unlink(slot);
                 self.operations[slot].state = State::Finished;
                 self.operations.remove(slot);
                 Err(errno)
             }
+        }
+    }
+
+    /// Asks the kernel for its facts again if the thread's rights were found to have changed: a
+    /// filter may forbid what was possible before.
+    pub(crate) fn note_new_rights(&mut self) {
+        if self.background.take_new_rights() {
+            self.knowledge.facts = Facts::get();
         }
     }
 
@@ -103,7 +104,7 @@ impl Context {
                 Step::Finished(result) => return self.finish(slot, result),
                 Step::Attempt => Ok(Some(self.attempt_rest(slot))),
                 Step::Again(why) => self.hand_over(slot, why),
-                Step::Helper => self.hand_to_helper(slot).map(|()| None),
+                Step::Helper => self.hand_to_helper(slot),
             };
             step = match handed_over {
                 Ok(None) => return,
@@ -113,29 +114,34 @@ impl Context {
         }
     }
 
-    /// Hands an operation's next step to the part of the back end that takes it. Returns the step
+    /// Hands an operation's next step to the part of the background that takes it. Returns the step
     /// if the operation must be attempted first.
     fn hand_over(&mut self, slot: Slot, why: Why) -> Result<Option<Step>, Errno> {
         if self.operations[slot].row.attempt == Attempt::CloseRange && self.close_range_waits(slot)
         {
             return Ok(None);
         }
-        let call = self.step(slot);
+        let call = self.operations[slot].step(self.inject.short_transfer);
         let mut case = self.case(slot, &call, why);
         loop {
-            let placement = placement(&case);
-            let taken = match placement {
-                Placement::Attempt => return Ok(Some(Step::Attempt)),
-                Placement::Ring => self.hand_to_ring(slot, &call, why)?,
-                Placement::Readiness => self.wait_until_ready(slot)?,
-                Placement::Aio => self.take_to_aio(slot, &call),
-                Placement::Helper(_) => return self.hand_to_helper(slot).map(|()| None),
+            let Some(part) = placement(&case).part() else {
+                return Ok(Some(Step::Attempt));
             };
-            if taken {
+            let operations = &mut self.operations;
+            if self.background.start(part, operations, slot, &call, why)? {
                 return Ok(None);
             }
-            case.parts.decline(placement);
+            case.parts.decline(part);
         }
+    }
+
+    /// Makes a helper make the rest of an operation.
+    fn hand_to_helper(&mut self, slot: Slot) -> Result<Option<Step>, Errno> {
+        let (part, call) = (Part::Helpers, self.operations[slot].call);
+        let operations = &mut self.operations;
+        self.background
+            .start(part, operations, slot, &call, Why::Unsupported)?;
+        Ok(None)
     }
 
     /// Gathers what decides the placement of an operation's next step, which is `call`. Questions
@@ -145,18 +151,12 @@ impl Context {
         let (row, regular, zero_copy) = (operation.row, operation.regular, operation.zero_copy);
         let has_status_word = operation.status.is_some();
         let is_poll = polled_descriptor(operation).is_some();
-        // The attempt has opened a FIFO or device, whose open may wait.
-        let scratch = operation.scratch.as_ref();
-        let provisional = scratch.is_some_and(|scratch| scratch.provisional.is_some());
+        let provisional = operation.is_provisional();
         let fd = call.descriptor(0);
         let stream = row.class == Class::Stream && !regular;
         let tried = why == Why::WouldBlock;
         let has_ring = self.has_ring();
-        let parts = Parts {
-            ring: has_ring && self.ring_may_take(row),
-            readiness: has_ring || self.uses_reactor(),
-            aio: self.aio.is_some(),
-        };
+        let parts = self.background.accepts(row);
         // The ring ignores SO_RCVTIMEO and SO_SNDTIMEO. It also ignores non-blocking mode where the
         // kernel supports non-blocking attempts (FMODE_NOWAIT: sockets and pipes): there it waits
         // for readiness. An attempt that failed with EAGAIN has seen the mode.
@@ -194,44 +194,10 @@ impl Context {
                 _ => regular && !self.knowledge.is_local(fd),
             },
             only_plain: only_plain(row, call),
+            // For `open` the kernel trusts the dcache, also for a remote or FUSE file system.
+            waits_in_submission: row.attempt == Attempt::CachedOpen
+                && self.knowledge.mounts.any_remote(),
         }
-    }
-
-    /// Hands a step to io_uring. Returns false if no operation of the ring makes this call.
-    fn hand_to_ring(&mut self, slot: Slot, call: &Call, why: Why) -> Result<bool, Errno> {
-        self.stamp_rights(slot)?;
-        let handle = self.operations.handle(slot);
-        let operation = &mut self.operations[slot];
-        let row = operation.row;
-        let Waiter::Ring(ring) = &mut self.waiter else {
-            return Ok(false);
-        };
-        let stream = row.class == Class::Stream && !operation.regular;
-        let entry = match why {
-            Why::ExpectedToBlock if stream => prepare::poll_first(call, ring.opcodes()),
-            _ if operation.zero_copy => prepare::zero_copy(call, ring.opcodes()),
-            _ => prepare::entry(row, call, &mut operation.scratch, ring.opcodes()),
-        };
-        let Some(entry) = entry else {
-            return Ok(false);
-        };
-        // The ring first tries an operation on the submitting thread, and for `open` the kernel
-        // trusts the dcache, also for a remote or FUSE file system.
-        let force_async = row.attempt == Attempt::CachedOpen && self.knowledge.mounts.any_remote();
-        let (state, entry) = match force_async {
-            true => (State::ForceAsync, prepare::force_async(entry)),
-            false => (State::Ring, entry),
-        };
-        operation.state = state;
-        // SAFETY: the caller has promised that the call's memory stays valid until the completion
-        // is delivered; scratch memory lives as long as the operation.
-        unsafe { ring.push(entry, handle.to_raw())? };
-        if operation.rights.is_some() || prepare::counts_from_submission(row, call) {
-            // Submitting now fixes the thread's credentials. An entry that the kernel does not take
-            // stays queued; the next poll reports errors.
-            let _ = ring.submit();
-        }
-        Ok(true)
     }
 
     /// Whether the call gives an offset for a descriptor without positions, which the ring accepts
@@ -252,114 +218,8 @@ impl Context {
         // The hint may be stale, so ask for a position (pipes have none). Not needed while other
         // operations are in flight: the first of them has checked.
         placed
-            && !self.descriptors.has_others(fd)
+            && !self.operations.order.has_others(fd)
             && (self.knowledge.kind(fd) != FileKind::Regular || !sys::has_position(fd))
-    }
-
-    fn hand_to_helper(&mut self, slot: Slot) -> Result<(), Errno> {
-        let handle = self.operations.handle(slot);
-        // The helper itself applies the test hook `Inject::short_transfer`.
-        let call = self.rest(slot);
-        let maker = self.maker(self.operations[slot].row, &call);
-        self.stamp_rights(slot)?;
-        let operation = &mut self.operations[slot];
-        operation.state = State::Helper;
-        let provisional = operation
-            .scratch
-            .as_ref()
-            .map(|scratch| &scratch.provisional);
-        let is_unbounded = matches!(provisional, Some(Some(_)));
-        let lane = lane::of(operation.row, &call, operation.regular, is_unbounded);
-        let job = Job {
-            handle,
-            row: operation.row,
-            call,
-            regular: operation.regular,
-            status: operation.status.map(|status| (status, operation.done)),
-            short: self.inject.short_transfer,
-            may_lose_terminal: may_lose_terminal(operation),
-        };
-        match maker {
-            Maker::Helper => self.helpers.start(lane, job),
-            Maker::OneShotThreads => self.one_shot.start(lane, self.rights.version(), job),
-        }
-    }
-
-    /// Returns the call for the bytes of an operation that are left.
-    fn rest(&mut self, slot: Slot) -> Call {
-        let operation = &mut self.operations[slot];
-        let (row, call, done) = (operation.row, operation.call, operation.done);
-        // SAFETY: if `done > 0`, the kernel has already accepted the pointers.
-        unsafe { remaining(row, &call, done, &mut operation.scratch) }
-    }
-
-    /// Returns the call for the next step: the remaining bytes, or as many as the test hook
-    /// `Inject::short_transfer` allows, which limits the bytes of one step.
-    fn step(&mut self, slot: Slot) -> Call {
-        let rest = self.rest(slot);
-        let operation = &mut self.operations[slot];
-        match self.inject.short_transfer {
-            0 => rest,
-            // SAFETY: as for the system call.
-            bound => unsafe { shortened(operation.row, &rest, bound, &mut operation.scratch) },
-        }
-    }
-
-    /// Handles a CQE: a step of an operation has finished, or its descriptor is ready.
-    pub(crate) fn ring_completed(&mut self, reaped: Reaped) {
-        let handle = Handle::from_raw(reaped.handle).expect("the ring's entries carry handles");
-        let slot = self
-            .operations
-            .find(handle)
-            .expect("an operation on the ring is live");
-        if reaped.kind != CqeKind::Only && self.is_notification(slot, &reaped) {
-            return;
-        }
-        let operation = &self.operations[slot];
-        if operation.state == State::Readiness {
-            return match operation.cancelled {
-                true => self.finish_cancelled(slot),
-                false => self.proceed(slot, Step::Attempt),
-            };
-        }
-        let result = prepare::result(operation, reaped.result);
-        let (row, call, cancelled) = (operation.row, operation.call, operation.cancelled);
-        if operation.zero_copy && self.falls_back_to_copy(slot, result) {
-            return self.proceed(slot, Step::Again(Why::WouldBlock));
-        }
-        let operation = &self.operations[slot];
-        if operation.state == State::Ring
-            && row.attempt == Attempt::CachedOpen
-            && let ring_opened @ (RingOpened::WithoutReader | RingOpened::FifoOrDevice(_)) =
-                self.knowledge.check_opened_by_ring(row, &call, result)
-        {
-            // The ring opens in non-blocking mode first, so it has not waited where the plain call
-            // may wait. A helper makes the plain call.
-            if let RingOpened::FifoOrDevice(provisional) = ring_opened {
-                self.operations[slot]
-                    .scratch
-                    .get_or_insert_default()
-                    .provisional = Some(provisional);
-            }
-            if cancelled {
-                return self.finish_cancelled(slot);
-            }
-            return self.proceed(slot, Step::Helper);
-        }
-        let rights_changed = self.refused_by_other_rights(slot, result);
-        let short = self.inject.short_transfer;
-        let step = step::after_result(&mut self.operations[slot], result, short, rights_changed);
-        self.proceed(slot, step);
-    }
-
-    /// Whether a call was refused, and the thread's rights are not those with which it was
-    /// dispatched.
-    pub(crate) fn refused_by_other_rights(
-        &mut self,
-        slot: Slot,
-        result: Result<usize, Errno>,
-    ) -> bool {
-        matches!(result, Err(Errno::PERM | Errno::ACCES)) && self.has_other_rights(slot)
     }
 
     /// Attempts the rest of an operation: its descriptor is ready, or the rest may be available.
@@ -369,7 +229,8 @@ impl Context {
             // The call has no non-blocking form, so a helper makes it.
             return Step::Helper;
         }
-        let call = self.step(slot);
+        self.note_new_rights();
+        let call = self.operations[slot].step(self.inject.short_transfer);
         // SAFETY: the caller has promised that the call's memory stays valid until the completion
         // is delivered.
         let attempted = unsafe { self.knowledge.attempt(&Try::new(&call)) };
@@ -377,16 +238,11 @@ impl Context {
         step::after_attempt(&mut self.operations[slot], attempted, short)
     }
 
-    /// Handles the result of a call that a helper has made.
-    pub(crate) fn helper_completed(&mut self, slot: Slot, result: Result<usize, Errno>) {
-        self.finish(slot, total(self.operations[slot].done, result));
-    }
-
-    /// Handles the result of a call that blocked in its thread while a spare thread took over the
-    /// program.
-    pub(crate) fn carrier_completed(&mut self, slot: Slot, result: Result<usize, Errno>) {
-        let step = step::after_carrier(&mut self.operations[slot], result);
-        self.proceed(slot, step);
+    /// Continues the operations of which a step has finished, and empties `steps`.
+    pub(crate) fn run_steps(&mut self, steps: &mut Steps) {
+        for (slot, step) in steps.drain(..) {
+            self.proceed(slot, step);
+        }
     }
 
     pub(crate) fn finish_cancelled(&mut self, slot: Slot) {
@@ -396,79 +252,17 @@ impl Context {
 
     /// Stores the result of an operation, which is then finished unless a zero-copy notification is
     /// outstanding.
-    pub(crate) fn finish(&mut self, slot: Slot, mut result: Result<usize, Errno>) {
-        let operation = &mut self.operations[slot];
-        if operation.awaiting_notif > 0 {
-            operation.result = result;
-            operation.state = State::AwaitingNotif;
-            return self.leave_descriptors(slot);
-        }
-        let (row, call) = (operation.row, operation.call);
-        let status_published = operation.status.is_some_and(StatusTarget::is_published);
-        // A typed operation takes over the new descriptor even if cancelled: closing an accepted
-        // connection would lose it.
-        let owned = self
-            .payloads
-            .get(slot as usize)
-            .is_some_and(Option::is_some);
-        if row.yields_descriptor
-            && let Ok(fd) = result
-        {
-            if (operation.cancelled && !status_published && !owned) || operation.abandoned {
-                // The caller of a cancelled call does not expect a descriptor, so it is closed.
-                let _ = sys::close(fd as RawFd);
-                result = Err(Errno::CANCELED);
-            } else {
-                // The number may have belonged to a descriptor that was closed behind the context's
-                // back.
-                self.knowledge.hints.forget(fd as RawFd);
-            }
-        }
-        self.leave_descriptors(slot);
-        match row.attempt {
-            Attempt::Close => self.knowledge.hints.forget(call.descriptor(0)),
-            Attempt::Duplicate(arg) => self.knowledge.hints.forget(call.descriptor(arg)),
-            _ => {}
-        }
-        let operation = &mut self.operations[slot];
-        if operation.timed_out && result == Err(Errno::CANCELED) {
-            result = Err(Errno::TIME);
-        }
-        if let Some(status) = operation.status {
-            status.publish(result);
-        }
-        operation.result = result;
-        operation.state = State::Finished;
-        if operation.abandoned {
-            if let Some(payload) = self.payloads.get_mut(slot as usize) {
-                *payload = None;
-            }
-            self.operations.remove(slot);
-        } else {
-            self.ready.push_back(slot);
-        }
+    pub(crate) fn finish(&mut self, slot: Slot, result: Result<usize, Errno>) {
+        let hints = &mut self.knowledge.hints;
+        self.operations.finish(slot, result, hints);
     }
 
-    /// Removes the operation from its descriptors' lists and notes which of them have queued
-    /// operations.
-    fn leave_descriptors(&mut self, slot: Slot) {
-        self.descriptors.unlink(&mut self.operations, slot);
-        let links = std::mem::replace(&mut self.operations[slot].links, [Link::UNUSED; 2]);
-        for link in links {
-            if self.descriptors.has_queued(link.fd) {
-                self.unblocked.push(link.fd);
-            }
-        }
-    }
-
-    /// Dispatches the queued operations that no longer wait for an earlier one.
+    /// Hands the queued operations over that no longer wait for an earlier one.
     pub(crate) fn unblock_queued(&mut self) {
-        while let Some(fd) = self.unblocked.pop() {
-            for slot in self.descriptors.operations(&self.operations, fd) {
-                let may_start = self.operations[slot].state == State::Queued
-                    && !self.descriptors.still_waits(&self.operations, slot);
-                if may_start {
-                    self.descriptors.count_queued(&self.operations, slot, -1);
+        while let Some(fd) = self.operations.next_unblocked() {
+            for slot in self.operations.on(fd) {
+                if self.operations.may_start(slot) {
+                    self.operations.leave_queue(slot);
                     self.proceed(slot, Step::Again(Why::Ordered));
                 }
             }
@@ -479,14 +273,17 @@ impl Context {
     /// at a time.
     fn close_range_waits(&mut self, slot: Slot) -> bool {
         let (first, last) = descriptor_range(&self.operations[slot].call);
-        self.descriptors.unlink(&mut self.operations, slot);
+        self.operations.unlink(slot);
         let mut links = [Link::UNUSED; 2];
-        for (link, fd) in links.iter_mut().zip(self.descriptors.busy_in(first, last)) {
+        for (link, fd) in links
+            .iter_mut()
+            .zip(self.operations.order.busy_in(first, last))
+        {
             *link = Link::new(fd, Access::CLOSING);
         }
         let operation = &mut self.operations[slot];
         operation.links = links;
         operation.state = State::Queued;
-        self.descriptors.link(&mut self.operations, slot)
+        self.operations.link(slot)
     }
 }

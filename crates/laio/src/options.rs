@@ -1,7 +1,7 @@
 //! Options of a context: back end, limits, back-pressure, fault injection, environment variables.
 
+use crate::Errno;
 use crate::testing::Inject;
-use crate::{Detector, Errno};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -331,6 +331,53 @@ impl Options {
     pub fn cancel_signal(mut self, signal: i32) -> Options {
         self.cancel_signal = Some(signal);
         self
+    }
+}
+
+/// How `activations` notices that a call blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Detector {
+    /// Records of context switches (`perf_event_open`).
+    Perf,
+    /// A thread for each processor that runs only when nothing else does (`SCHED_IDLE`).
+    Idle,
+}
+
+impl Detector {
+    /// Its name in options and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Detector::Perf => "perf",
+            Detector::Idle => "idle",
+        }
+    }
+
+    /// A description.
+    pub const fn means(self) -> &'static str {
+        match self {
+            Detector::Perf => "perf (records of context switches)",
+            Detector::Idle => "idle (a thread for each processor that runs when nothing else does)",
+        }
+    }
+}
+
+impl fmt::Display for Detector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Detector {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "perf" => Ok(Detector::Perf),
+            "idle" => Ok(Detector::Idle),
+            _ => Err(format!(
+                "there is no detector `{name}`; the detectors are perf, idle"
+            )),
+        }
     }
 }
 

@@ -3,11 +3,32 @@
 
 use crate::attempt::Why;
 
+/// A part of the background, which may have an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// io_uring makes the call.
+    Ring,
+    /// A worker thread of io_uring makes the call (`IOSQE_ASYNC`).
+    RingWorker,
+    /// A poll entry on the ring, or an interest in the epoll set, reports that the descriptor is
+    /// ready; then the operation is attempted again.
+    Readiness,
+    /// POSIX AIO or Linux AIO has the step, or it is queued until a request is free.
+    Aio,
+    /// A helper thread makes the call.
+    Helpers,
+    /// The call blocked in the thread that was left behind when a spare thread took over the
+    /// program.
+    Carriers,
+}
+
 /// Where the next step of an operation goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Placement {
     /// io_uring makes the call.
     Ring,
+    /// A worker thread of io_uring makes the call: trying it on the submitting thread could wait.
+    RingWorker,
     /// The call is attempted first: an invalid call fails at once, and must not wait for readiness.
     Attempt,
     /// The descriptor's readiness is awaited; then the call is attempted again.
@@ -73,6 +94,8 @@ pub(crate) struct Case {
     pub(crate) is_remote_file: bool,
     /// See [`crate::transfer::only_plain`].
     pub(crate) only_plain: bool,
+    /// The ring's own attempt, on the submitting thread, could wait for a remote file system.
+    pub(crate) waits_in_submission: bool,
 }
 
 /// Decides where the next step of an operation goes.
@@ -84,7 +107,10 @@ pub(crate) fn placement(case: &Case) -> Placement {
         return Placement::Helper(reason);
     }
     if case.parts.ring {
-        return Placement::Ring;
+        return match case.waits_in_submission {
+            true => Placement::RingWorker,
+            false => Placement::Ring,
+        };
     }
     if case.is_retriable && case.parts.readiness && case.why != Why::Unsupported {
         let attempted = case.why == Why::WouldBlock || !case.has_attempt;
@@ -115,14 +141,28 @@ fn needs_helper(case: &Case) -> Option<Reason> {
     reason.map(|(_, reason)| reason)
 }
 
+impl Placement {
+    /// The part that takes the step; `None` for an attempt.
+    pub(crate) fn part(self) -> Option<Part> {
+        match self {
+            Placement::Attempt => None,
+            Placement::Ring => Some(Part::Ring),
+            Placement::RingWorker => Some(Part::RingWorker),
+            Placement::Readiness => Some(Part::Readiness),
+            Placement::Aio => Some(Part::Aio),
+            Placement::Helper(_) => Some(Part::Helpers),
+        }
+    }
+}
+
 impl Parts {
     /// Clears a part that has declined the step.
-    pub(crate) fn decline(&mut self, placement: Placement) {
-        match placement {
-            Placement::Ring => self.ring = false,
-            Placement::Readiness => self.readiness = false,
-            Placement::Aio => self.aio = false,
-            Placement::Attempt | Placement::Helper(_) => unreachable!("neither declines a step"),
+    pub(crate) fn decline(&mut self, part: Part) {
+        match part {
+            Part::Ring | Part::RingWorker => self.ring = false,
+            Part::Readiness => self.readiness = false,
+            Part::Aio => self.aio = false,
+            Part::Helpers | Part::Carriers => unreachable!("neither declines a step"),
         }
     }
 }
@@ -150,6 +190,7 @@ mod tests {
         moves_file_position: false,
         is_remote_file: false,
         only_plain: false,
+        waits_in_submission: false,
     };
 
     /// A blocked `recv`.
@@ -206,6 +247,14 @@ mod tests {
             ),
             ("file, ring", with(PLAIN, RING), Ring),
             ("file, epoll", with(PLAIN, EPOLL), helper),
+            (
+                "open, remote file system",
+                Case {
+                    waits_in_submission: true,
+                    ..with(PLAIN, RING)
+                },
+                RingWorker,
+            ),
             ("file, AIO", with(PLAIN, AIO), Aio),
             (
                 "poll, ring",
@@ -259,7 +308,7 @@ mod tests {
         };
         for expected in [Placement::Ring, Placement::Readiness, Placement::Aio] {
             assert_eq!(placement(&case), expected);
-            case.parts.decline(expected);
+            case.parts.decline(expected.part().expect("a part"));
         }
         assert_eq!(placement(&case), Placement::Helper(Reason::NoOther));
     }

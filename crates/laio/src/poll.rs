@@ -1,14 +1,12 @@
 //! Completions: reaping and delivering them, and the one place where a context sleeps.
 
-use crate::background::activations::Activations;
-use crate::background::aio::Aio;
 use crate::background::doorbell::Notifier;
-use crate::background::reactor::Event;
-use crate::context::{Context, Waiter};
-use crate::operation::Slot;
-use crate::step::Step;
-use crate::{Completion, Errno, Handle, Limits};
-use std::os::fd::{AsFd, BorrowedFd};
+use crate::background::{Background, Noticed, Steps};
+use crate::context::Context;
+use crate::operations::{Operations, Slot};
+use crate::signaller::Signaller;
+use crate::{Completion, Errno, Handle};
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 /// How [`Context::poll_with`] polls. By default it waits for the first completion, and delivers all.
@@ -90,10 +88,12 @@ impl Context {
         self.notice_fork();
         self.abandon_dropped();
         self.inline_since_poll = 0;
-        self.rearm_signal();
-        if self.exposed {
+        if let Some(signaller) = &self.signaller {
+            signaller.rearm();
+        }
+        if self.background.is_exposed() {
             // Drained before reaping, so that later completions ring again.
-            self.drain_doorbell()?;
+            self.background.drain_doorbell()?;
         }
         let wait = timeout != Some(Duration::ZERO) && most > 0;
         let deadline = timeout
@@ -104,25 +104,23 @@ impl Context {
             // Reap without sleeping if completions are ready, if the caller does not wait, and in
             // every round but the first. The first round only looks for results of threads and
             // AIO, because the wait below reaps everything else.
-            if !self.ready.is_empty() || !wait || !first {
+            if !self.operations.ready.is_empty() || !wait || !first {
                 self.reap(Some(Duration::ZERO))?;
-            } else if self.any_thread_finished() {
-                self.reap_threads();
-                self.unblock_queued();
-            } else if self.any_finished_in_aio() {
-                self.reap_aio(false)?;
-                self.unblock_queued();
+            } else if self.background.any_finished() {
+                self.collect(|background, operations, steps| {
+                    background.collect_finished(operations, steps)
+                })?;
             }
             let count = self.deliver(most, &mut deliver);
-            let notified = self.doorbell.take_notification();
+            let notified = self.background.doorbell().take_notification();
             let expired = deadline.is_some_and(|deadline| Instant::now() >= deadline);
             if count > 0 || notified || !wait || (expired && !first) {
-                self.after_poll();
+                self.arm_descriptor();
                 return Ok(count);
             }
             // Only operations are left whose completions were delivered and whose values the
             // program has not taken.
-            if self.operations.live() == self.operations.untaken() && !self.notifiable {
+            if self.operations.live() == self.operations.untaken() && !self.background.notifiable {
                 // So there is nothing to wait for, but the mounts may have changed.
                 self.reap(Some(Duration::ZERO))?;
                 return Ok(0);
@@ -131,7 +129,7 @@ impl Context {
             let interrupted = self.reap(left)?;
             let count = self.deliver(most, &mut deliver);
             if count > 0 || (interrupted && interruptible) {
-                self.after_poll();
+                self.arm_descriptor();
                 return Ok(count);
             }
             first = false;
@@ -148,23 +146,25 @@ impl Context {
         self.notice_fork();
         self.abandon_dropped();
         self.inline_since_poll = 0;
-        self.rearm_signal();
-        if self.in_flight(handle).is_ok() {
-            if self.exposed {
-                self.drain_doorbell()?;
+        if let Some(signaller) = &self.signaller {
+            signaller.rearm();
+        }
+        if self.operations.in_flight(handle).is_ok() {
+            if self.background.is_exposed() {
+                self.background.drain_doorbell()?;
             }
             self.reap(Some(Duration::ZERO))?;
         }
-        let completion = match self.in_flight(handle) {
+        let completion = match self.operations.in_flight(handle) {
             Ok(_) => Err(Errno::INPROGRESS),
             Err(Errno::ALREADY) => {
                 let slot = self.operations.find(handle).expect("it is live");
-                self.ready.retain(|&ready| ready != slot);
+                self.operations.ready.retain(|&ready| ready != slot);
                 Ok(self.take_completion(slot))
             }
             Err(errno) => Err(errno),
         };
-        self.after_poll();
+        self.arm_descriptor();
         completion
     }
 
@@ -180,21 +180,7 @@ impl Context {
     pub fn flush(&mut self) -> Result<(), Errno> {
         self.notice_fork();
         self.submit_to_aio();
-        match &mut self.waiter {
-            Waiter::Ring(ring) if ring.unsubmitted() > 0 => ring.submit(),
-            _ => Ok(()),
-        }
-    }
-
-    /// Whether a full batch of operations waits to be submitted.
-    #[inline]
-    pub(crate) fn has_batch(&self) -> bool {
-        let in_ring = match &self.waiter {
-            Waiter::Ring(ring) => ring.unsubmitted(),
-            Waiter::Reactor(_) => 0,
-        };
-        let in_aio = self.aio.as_ref().map_or(0, |aio| aio.prepared());
-        in_ring.max(in_aio) >= Limits::BATCH
+        self.background.submit_to_ring()
     }
 
     /// A descriptor that is readable whenever [`Context::poll`] would deliver something, for use in
@@ -208,88 +194,67 @@ impl Context {
     /// `ENOMEM` if the kernel cannot connect it to the ring.
     pub fn descriptor(&mut self) -> Result<BorrowedFd<'_>, Errno> {
         self.notice_fork();
-        if let Waiter::Ring(ring) = &mut self.waiter {
-            ring.expose(&self.doorbell)?;
-        }
+        self.background.expose()?;
         self.prepare_timer()?;
-        self.exposed = true;
         self.arm_descriptor();
-        Ok(match &self.waiter {
-            Waiter::Ring(ring) => ring.pollable(&self.doorbell),
-            Waiter::Reactor(reactor) => reactor.as_fd(),
-        })
+        Ok(self.background.pollable())
     }
 
     /// A handle with which any thread can make [`Context::poll`] return.
     pub fn notifier(&mut self) -> Notifier {
         self.notice_fork();
-        self.notifiable = true;
-        Notifier(self.doorbell.clone())
+        self.background.notifiable = true;
+        Notifier(self.background.doorbell().clone())
+    }
+
+    /// Sends the calling thread a signal whenever [`Context::poll`] may have something to deliver,
+    /// with `si_code` `SI_QUEUE` and the given word in `si_value`; at most one between two polls.
+    /// `None` turns it off.
+    ///
+    /// # Errors
+    /// `EINVAL` for an invalid signal, or one that cannot be caught; `EAGAIN`, `ENOMEM` if no
+    /// thread can be started; `EMFILE`, `ENFILE` if no descriptors are left.
+    pub fn set_signal(&mut self, signal: Option<(i32, usize)>) -> Result<(), Errno> {
+        self.notice_fork();
+        if signal.is_some_and(|(number, _)| !Signaller::can_send(number)) {
+            return Err(Errno::INVAL);
+        }
+        self.signaller = None;
+        if let Some((number, value)) = signal {
+            let descriptor = self.descriptor()?;
+            self.signaller = Some(Signaller::start(descriptor, number, value)?);
+        }
+        Ok(())
     }
 
     /// Delivers at most `most` completions; returns how many.
     fn deliver(&mut self, most: usize, deliver: &mut impl FnMut(Completion)) -> usize {
         let mut count = 0;
         while count < most
-            && let Some(slot) = self.ready.pop_front()
+            && let Some(slot) = self.operations.ready.pop_front()
         {
             count += 1;
             deliver(self.take_completion(slot));
         }
-        self.operations.shrink_extra_slots(self.ready.len() as u32);
+        let undelivered = self.operations.ready.len() as u32;
+        self.operations.shrink_extra_slots(undelivered);
         count
     }
 
     /// Returns the completion of a finished operation and marks it as delivered.
     fn take_completion(&mut self, slot: Slot) -> Completion {
-        let completion = self.operations.completion(slot);
-        let payload = self.payloads.get(slot as usize);
-        if payload.is_some_and(Option::is_some) {
-            self.operations.deliver(slot);
-        } else {
-            self.operations.remove(slot);
-        }
         self.stats.completions += 1;
-        completion
+        self.operations.take_completion(slot)
     }
 
-    fn after_poll(&mut self) {
-        if self.exposed {
-            self.arm_descriptor();
-        }
-    }
-
-    /// Drains the doorbell, so that the pollable descriptor reports further events.
-    fn drain_doorbell(&mut self) -> Result<(), Errno> {
-        match &mut self.waiter {
-            Waiter::Ring(ring) if self.doorbell.drain() => ring.expose_again(&self.doorbell),
-            Waiter::Ring(_) => Ok(()),
-            Waiter::Reactor(_) => {
-                self.doorbell.drain();
-                Ok(())
-            }
-        }
-    }
-
-    /// Makes sure that further events make the pollable descriptor readable by themselves.
+    /// Makes sure that further events make the pollable descriptor readable by themselves, if it was
+    /// handed out.
     pub(crate) fn arm_descriptor(&mut self) {
-        self.doorbell.arm();
-        self.deadlines.set_timer();
-        if let Waiter::Ring(ring) = &mut self.waiter {
-            // The next poll reports an error.
-            let _ = ring
-                .watch(Some(&self.doorbell))
-                .and_then(|()| ring.submit());
-            if ring.has_completions() {
-                self.doorbell.ring();
-            }
-        }
-        self.submit_to_aio();
-        if let Some(aio) = &mut self.aio {
-            aio.watch();
-        }
-        if self.any_thread_finished() || !self.ready.is_empty() || self.any_finished_in_aio() {
-            self.doorbell.ring();
+        if self.background.is_exposed() {
+            self.operations.deadlines.set_timer();
+            self.submit_to_aio();
+            self.background
+                .arm_descriptor(!self.operations.ready.is_empty());
         }
     }
 
@@ -297,10 +262,10 @@ impl Context {
     /// notification does not end this wait.
     pub(crate) fn wait_for_slot(&mut self) -> bool {
         // A notification is meant for `poll`, and must not end this wait.
-        let notified = self.doorbell.take_notification();
+        let notified = self.background.doorbell().take_notification();
         let freed = self.make_room();
         if notified {
-            self.doorbell.keep_notification();
+            self.background.doorbell().keep_notification();
         }
         freed
     }
@@ -312,12 +277,13 @@ impl Context {
         // A slot is freed only on delivery, which cannot happen here. So each undelivered completion
         // temporarily raises the limit by one.
         loop {
-            self.operations.set_extra_slots(self.ready.len() as u32);
+            let undelivered = self.operations.ready.len() as u32;
+            self.operations.set_extra_slots(undelivered);
             if !self.operations.is_full() {
                 return true;
             }
             let in_flight = |slot| self.operations[slot].state.is_in_flight();
-            let can_help = self.ready.len() < self.limits.operations.max(1) as usize
+            let can_help = self.operations.ready.len() < self.limits.operations.max(1) as usize
                 && self.operations.slots().any(in_flight);
             if !can_help || self.reap(None).is_err() {
                 return false;
@@ -329,151 +295,56 @@ impl Context {
     /// wait was interrupted (`EINTR`).
     pub(crate) fn reap(&mut self, timeout: Option<Duration>) -> Result<bool, Errno> {
         // Expired first, so that operations cancelled here are reaped below.
-        let before = self.ready.len();
+        let before = self.operations.ready.len();
         self.expire();
         self.submit_to_aio();
-        let mut timeout = self.until_next_deadline(timeout);
-        if self.ready.len() > before {
+        let mut timeout = self.operations.deadlines.limit(timeout);
+        if self.operations.ready.len() > before {
             timeout = Some(Duration::ZERO);
         }
-        let sleep = timeout != Some(Duration::ZERO);
-        let aio_needs_doorbell = self.aio.as_ref().is_some_and(Aio::needs_doorbell);
-        let by_threads =
-            self.helpers.outstanding() + self.one_shot.outstanding() + self.calls_in_flight();
-        let needs_doorbell =
-            self.exposed || self.notifiable || by_threads > 0 || aio_needs_doorbell;
-        if sleep {
-            if needs_doorbell {
-                self.doorbell.check()?;
-                self.doorbell.arm();
-                if let Some(aio) = &mut self.aio {
-                    aio.watch();
-                }
-                // Events from before the doorbell was armed did not ring it.
-                if self.any_thread_finished()
-                    || self.doorbell.is_notified()
-                    || self.any_finished_in_aio()
-                {
-                    timeout = Some(Duration::ZERO);
-                }
-            }
-            self.stats.sleeps += 1;
-            if let Some(activations) = &self.activations {
-                activations.note_mask();
-            }
-        }
-        let result = match &self.waiter {
-            Waiter::Ring(_) => self.reap_ring(timeout, needs_doorbell),
-            Waiter::Reactor(_) => self.reap_reactor(timeout),
-        };
-        if sleep && needs_doorbell && !self.exposed {
-            self.doorbell.disarm();
-        }
-        self.reap_threads();
-        self.unblock_queued();
-        result
+        self.stats.sleeps += u64::from(timeout != Some(Duration::ZERO));
+        self.collect(|background, operations, steps| background.wait(timeout, operations, steps))
     }
 
-    fn reap_ring(
+    /// Collects the steps that have finished with one of the background's verbs, and continues
+    /// their operations. Returns whether a wait was interrupted (`EINTR`).
+    fn collect(
         &mut self,
-        timeout: Option<Duration>,
-        needs_doorbell: bool,
+        verb: impl FnOnce(&mut Background, &mut Operations, &mut Steps) -> Result<Noticed, Errno>,
     ) -> Result<bool, Errno> {
-        let mut interrupted = false;
-        let Waiter::Ring(ring) = &mut self.waiter else {
-            unreachable!("asked of a ring")
-        };
-        if timeout != Some(Duration::ZERO) {
-            interrupted = ring.wait(needs_doorbell.then_some(&*self.doorbell), timeout)?;
-        } else {
-            // A program that never sleeps must notice a new file system too.
-            ring.watch(None)?;
-            if ring.unsubmitted() > 0 {
-                ring.submit()?;
-            }
+        let mut steps = std::mem::take(&mut self.steps);
+        let noticed = verb(&mut self.background, &mut self.operations, &mut steps);
+        self.note_new_rights();
+        if let Ok(noticed) = &noticed {
+            self.note(noticed);
         }
-        self.knowledge.mounts.note_watched();
-        let mut reaped = std::mem::take(&mut self.reaped);
-        ring.reap(&mut reaped)?;
-        if needs_doorbell && ring.doorbell_fired() {
-            self.doorbell.drain();
-        }
-        if ring.take_mounts_changed() {
-            self.knowledge.mounts.refresh();
-        }
-        if ring.take_timer_expired() {
-            self.deadlines.silence_timer();
-        }
-        for one in reaped.drain(..) {
-            self.ring_completed(one);
-        }
-        self.reaped = reaped;
-        while let Waiter::Ring(ring) = &mut self.waiter
-            && let Some(slot) = ring.take_failed_cancel()
-        {
+        self.run_steps(&mut steps);
+        self.steps = steps;
+        while let Some(slot) = self.background.take_failed_cancel() {
             self.cancel_again(slot);
         }
-        Ok(interrupted)
+        self.submit_to_aio();
+        self.unblock_queued();
+        Ok(noticed?.interrupted)
     }
 
-    fn reap_reactor(&mut self, timeout: Option<Duration>) -> Result<bool, Errno> {
-        let Waiter::Reactor(reactor) = &mut self.waiter else {
-            unreachable!("asked of a reactor")
-        };
-        let mut events = std::mem::take(&mut self.events);
-        let result = reactor.wait(timeout, &mut events);
-        let mut aio = false;
-        for event in events.drain(..) {
-            match event {
-                Event::Ready(slot) => self.proceed(slot, Step::Attempt),
-                Event::Doorbell => {
-                    self.doorbell.drain();
-                }
-                Event::Mounts => self.knowledge.mounts.refresh(),
-                Event::Timer => self.deadlines.silence_timer(),
-                Event::Aio => aio = true,
-            }
+    fn note(&mut self, noticed: &Noticed) {
+        if noticed.watched_mounts {
+            self.knowledge.mounts.note_watched();
         }
-        self.events = events;
-        self.knowledge.mounts.note_watched();
-        let interrupted = result?;
-        self.reap_aio(aio)?;
-        Ok(interrupted)
+        if noticed.mounts_changed {
+            self.knowledge.mounts.refresh();
+        }
+        if noticed.timer_expired {
+            self.operations.deadlines.silence_timer();
+        }
     }
 
-    /// Whether calls have finished in other threads.
-    fn any_thread_finished(&self) -> bool {
-        let carried = self.activations.as_ref();
-        self.helpers.any_finished()
-            || self.one_shot.any_finished()
-            || carried.is_some_and(Activations::any_finished)
-    }
-
-    /// The number of blocked calls that carriers make.
-    fn calls_in_flight(&self) -> usize {
-        self.activations
-            .as_ref()
-            .map_or(0, Activations::outstanding)
-    }
-
-    fn reap_threads(&mut self) {
-        if let Some(activations) = &mut self.activations {
-            for (handle, result) in activations.collect() {
-                let slot = self.operations.find(handle);
-                self.carrier_completed(slot.expect("a call in flight is live"), result);
-            }
-        }
-        if self.one_shot.any_queued() {
-            self.note_rights();
-        }
-        let mut returned = self.helpers.collect();
-        returned.append(&mut self.one_shot.collect(self.rights.version()));
-        for (handle, result) in returned {
-            let slot = self
-                .operations
-                .find(handle)
-                .expect("a helper's operation is live");
-            self.helper_completed(slot, result);
-        }
+    /// Submits the prepared requests of AIO; helpers make the calls that the kernel refuses.
+    fn submit_to_aio(&mut self) {
+        let mut steps = std::mem::take(&mut self.steps);
+        self.background.submit_to_aio(&self.operations, &mut steps);
+        self.run_steps(&mut steps);
+        self.steps = steps;
     }
 }

@@ -2,60 +2,13 @@
 //! polls of a single descriptor.
 
 use crate::attempt::Try;
-use crate::background::prepare;
 use crate::background::reactor::Direction;
-use crate::context::{Context, Waiter};
-use crate::descriptors::{Access, Link};
-use crate::operation::{Operation, Slot, State};
+use crate::operations::Access;
+use crate::operations::Operation;
 use crate::sys::memory::can_read;
 use crate::table::{Attempt, Opcode, Row, Use};
-use crate::{BackendKind, Call, Errno, sys};
+use crate::{Call, sys};
 use std::os::fd::RawFd;
-
-impl Context {
-    /// The link of a poll without a time-out on one event of one descriptor, if readiness can serve
-    /// it: no other operation waits there for the same event. Later calls then queue behind it, and
-    /// a close cancels it.
-    pub(crate) fn link_of_poll(&self, this: &Try<'_>) -> Option<Link> {
-        let (fd, direction) = polled(this)?;
-        let access = match direction {
-            Direction::Read => Access::READING,
-            Direction::Write => Access::WRITING,
-        };
-        let waits = match &self.waiter {
-            Waiter::Ring(_) => true,
-            Waiter::Reactor(_) => self.uses_reactor(),
-        };
-        let link = Link::new(fd, access).ordered(self.knowledge.hints.is_ordered(fd));
-        let free = waits && !this.has_status && !self.descriptors.must_wait(&link);
-        free.then_some(link)
-    }
-
-    /// Whether this back end waits for streams by epoll.
-    pub(crate) fn uses_reactor(&self) -> bool {
-        self.kind.is_hybrid() || matches!(self.kind, BackendKind::Lazy | BackendKind::Activations)
-    }
-
-    /// Waits for the readiness that an operation needs. Returns false if epoll does not support the
-    /// descriptor, it is not open, or max_user_watches is reached.
-    pub(crate) fn wait_until_ready(&mut self, slot: Slot) -> Result<bool, Errno> {
-        let (fd, direction) = awaited(&self.operations[slot]);
-        match &mut self.waiter {
-            Waiter::Ring(ring) => {
-                let entry = prepare::readiness(fd, direction == Direction::Write);
-                // SAFETY: the entry points to nothing.
-                unsafe { ring.push(entry, self.operations.handle(slot).to_raw())? };
-            }
-            Waiter::Reactor(reactor) => {
-                if reactor.add(fd, direction, slot).is_err() {
-                    return Ok(false);
-                }
-            }
-        }
-        self.operations[slot].state = State::Readiness;
-        Ok(true)
-    }
-}
 
 /// The descriptor and direction whose readiness an operation waits for.
 pub(crate) fn awaited(operation: &Operation) -> (RawFd, Direction) {
@@ -75,7 +28,7 @@ pub(crate) fn polled_descriptor(operation: &Operation) -> Option<(RawFd, Directi
 }
 
 /// The descriptor and direction of a poll that has neither time-out nor signal mask.
-fn polled(this: &Try<'_>) -> Option<(RawFd, Direction)> {
+pub(crate) fn polled(this: &Try<'_>) -> Option<(RawFd, Direction)> {
     let Try { row, call, .. } = *this;
     let args = &call.args;
     let for_ever = match row.attempt {

@@ -1,8 +1,8 @@
 //! The end of a context: shutting it down, and resetting it in a forked child.
 
-use crate::BackendKind;
 use crate::context::Context;
-use crate::operation::{Slot, State};
+use crate::operations::{Slot, State};
+use crate::{BackendKind, Limits};
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ impl Context {
         // The signaller polls a descriptor of this context, so it ends first.
         self.signaller = None;
         self.close_undelivered();
-        self.ready.clear();
+        self.operations.ready.clear();
         let begun = Instant::now();
         let end = timeout.and_then(|timeout| begun.checked_add(timeout));
         let in_flight = |context: &Context| -> Vec<Slot> {
@@ -54,22 +54,44 @@ impl Context {
             if self.reap(left).is_err() {
                 // It cannot be known when the kernel is done, so memory that it may still write to
                 // is not freed.
-                std::mem::forget(std::mem::take(&mut self.payloads));
+                self.operations.payloads.leak();
                 return true;
             }
+        }
+    }
+
+    /// How long a context that has been shutting down since `begun` still waits for zero-copy
+    /// notifications, if any are outstanding. After that time the memory is leaked.
+    pub(crate) fn wait_for_notifs(&mut self, begun: Instant) -> Option<Duration> {
+        let left = Limits::LENT.saturating_sub(begun.elapsed());
+        if left.is_zero() {
+            self.leak_awaiting_notif();
+            return None;
+        }
+        let mut slots = self.operations.slots();
+        slots
+            .any(|slot| self.operations[slot].awaiting_notif > 0)
+            .then_some(left)
+    }
+
+    /// Leaks memory that the kernel still sends from: the peer decides when it is read, and that
+    /// may never happen.
+    fn leak_awaiting_notif(&mut self) {
+        let awaiting = |&slot: &Slot| self.operations[slot].state == State::AwaitingNotif;
+        let awaiting: Vec<Slot> = self.operations.slots().filter(awaiting).collect();
+        for slot in awaiting {
+            std::mem::forget(self.operations.payloads.take(slot));
+            self.operations[slot].state = State::Finished;
         }
     }
 
     /// Closes the descriptors produced by finished operations whose completions are not delivered
     /// any more.
     fn close_undelivered(&mut self) {
-        let undelivered = |&slot: &Slot| {
-            let payload = self.payloads.get(slot as usize);
-            match self.operations[slot].state {
-                State::Finished => true,
-                State::Delivered => payload.is_some_and(Option::is_some),
-                _ => false,
-            }
+        let undelivered = |&slot: &Slot| match self.operations[slot].state {
+            State::Finished => true,
+            State::Delivered => self.operations.payloads.has(slot),
+            _ => false,
         };
         for slot in self.operations.slots().filter(undelivered) {
             let operation = &self.operations[slot];
@@ -101,24 +123,18 @@ impl Context {
                 Err(errno) => panic!("laio: no context can be made after fork: {errno}"),
             },
         };
-        fresh.notifiable = self.notifiable;
-        self.doorbell.pass_on(fresh.doorbell.clone());
+        fresh.background.notifiable = self.background.notifiable;
+        let doorbell = fresh.background.doorbell();
+        self.background.doorbell().pass_on(doorbell.clone());
         // Dropping the old context releases the inherited state.
         *self = fresh;
     }
 
     /// Releases what a child inherited, without touching state shared with the parent.
     fn forget_in_child(&mut self) {
-        self.helpers.forget_in_child();
-        self.one_shot.forget_in_child();
-        if let Some(activations) = &mut self.activations {
-            activations.forget_in_child();
-        }
+        self.background.forget_in_child();
         // Buffers of typed operations are leaked: the parent's operations hold their addresses.
-        std::mem::forget(std::mem::take(&mut self.payloads));
-        if let Some(aio) = &mut self.aio {
-            aio.forget_in_child();
-        }
+        self.operations.payloads.leak();
     }
 }
 

@@ -4,7 +4,6 @@
 //! this: neither an eventfd nor an epoll set supports `O_ASYNC`, and io_uring holds completions
 //! back until the ring's own thread enters the kernel.
 
-use crate::context::Context;
 use crate::sys::high_fd::HighFd;
 use crate::sys::mask::SignalsBlocked;
 use crate::{Errno, sys};
@@ -26,38 +25,6 @@ pub(crate) struct Signaller {
     process: Pid,
 }
 
-impl Context {
-    /// Sends the calling thread a signal whenever [`Context::poll`] may have something to deliver,
-    /// with `si_code` `SI_QUEUE` and the given word in `si_value`; at most one between two polls.
-    /// `None` turns it off.
-    ///
-    /// # Errors
-    /// `EINVAL` for an invalid signal, or one that cannot be caught; `EAGAIN`, `ENOMEM` if no
-    /// thread can be started; `EMFILE`, `ENFILE` if no descriptors are left.
-    pub fn set_signal(&mut self, signal: Option<(i32, usize)>) -> Result<(), Errno> {
-        self.notice_fork();
-        if let Some((number, _)) = signal
-            && (!(1..=libc::SIGRTMAX()).contains(&number)
-                || matches!(number, libc::SIGKILL | libc::SIGSTOP))
-        {
-            return Err(Errno::INVAL);
-        }
-        self.signaller = None;
-        if let Some((number, value)) = signal {
-            let descriptor = self.descriptor()?;
-            self.signaller = Some(Signaller::start(descriptor, number, value)?);
-        }
-        Ok(())
-    }
-
-    /// Re-arms the signal: the program is about to poll, so later completions need another signal.
-    pub(crate) fn rearm_signal(&self) {
-        if let Some(signaller) = &self.signaller {
-            signaller.armed.store(true, SeqCst);
-        }
-    }
-}
-
 const STOP: u64 = 0;
 const POLLABLE: u64 = 1;
 
@@ -65,7 +32,21 @@ impl Signaller {
     /// Bytes of stack of the thread.
     const STACK: usize = 64 * 1024;
 
-    fn start(descriptor: BorrowedFd<'_>, number: i32, value: usize) -> Result<Signaller, Errno> {
+    /// Whether the signal is valid, and a program can catch it.
+    pub(crate) fn can_send(number: i32) -> bool {
+        (1..=libc::SIGRTMAX()).contains(&number) && !matches!(number, libc::SIGKILL | libc::SIGSTOP)
+    }
+
+    /// Re-arms the signal: the program is about to poll, so later completions need another one.
+    pub(crate) fn rearm(&self) {
+        self.armed.store(true, SeqCst);
+    }
+
+    pub(crate) fn start(
+        descriptor: BorrowedFd<'_>,
+        number: i32,
+        value: usize,
+    ) -> Result<Signaller, Errno> {
         use epoll::EventFlags as Flags;
         let armed = Arc::new(AtomicBool::new(true));
         let stop = HighFd::from(eventfd(0, EventfdFlags::CLOEXEC)?);

@@ -1,9 +1,9 @@
 //! What the result of a step means for its operation: it is finished, or which step comes next.
 
 use crate::attempt::{Attempted, Why, may_be_empty_name};
-use crate::background::aio::Completed;
 use crate::blocking::interrupted_transfer;
-use crate::operation::{Operation, State};
+use crate::operations::{Operation, State};
+use crate::placement::Part;
 use crate::sys::terminal::has_lost_its_master;
 use crate::table::{Attempt, Class, Row, Transfer, Use};
 use crate::transfer::{continues, wanted};
@@ -138,19 +138,20 @@ fn after_progress(operation: &mut Operation, moved: usize, short: usize) -> Step
     }
 }
 
-/// After an AIO request. It stops short where the plain call does, so only a bounded step of the
+/// After an AIO request, which may have been limited to `cut` bytes. It stops short where the plain call does, so only a bounded step of the
 /// engine continues.
 pub(crate) fn after_request(
     operation: &mut Operation,
-    completed: &Completed,
+    result: Result<usize, Errno>,
+    cut: Option<usize>,
     short: usize,
     rights_changed: bool,
 ) -> Step {
-    let Ok(moved) = completed.result else {
-        return after_result(operation, completed.result, short, rights_changed);
+    let Ok(moved) = result else {
+        return after_result(operation, result, short, rights_changed);
     };
     operation.done += moved;
-    let stopped_at_bound = moved > 0 && (completed.cut == Some(moved) || moved == short);
+    let stopped_at_bound = moved > 0 && (cut == Some(moved) || moved == short);
     match stopped_at_bound && wants_more(operation) {
         true => Step::Again(Why::WouldBlock),
         false => Step::Finished(Ok(operation.done)),
@@ -169,7 +170,9 @@ pub(crate) fn after_attempt(operation: &mut Operation, attempted: Attempted, sho
         Attempted::Blocked(blocked) => {
             operation.done += blocked.done;
             operation.spurious_wakeups = match blocked.done {
-                0 if operation.state == State::Readiness => operation.spurious_wakeups + 1,
+                0 if operation.state == State::With(Part::Readiness) => {
+                    operation.spurious_wakeups + 1
+                }
                 _ => 0,
             };
             match operation.spurious_wakeups < SPURIOUS_WAKEUPS_MAX {

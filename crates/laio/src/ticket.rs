@@ -1,7 +1,7 @@
 //! Tickets of typed operations in the background: taking the output, or abandoning the operation.
 
 use crate::context::Context;
-use crate::operation::State;
+use crate::operations::State;
 use crate::{Handle, Operation};
 use std::cell::RefCell;
 use std::fmt;
@@ -94,7 +94,7 @@ impl Context {
             return Err(ticket);
         };
         ticket.dropped = None;
-        let payload = self.payloads[slot as usize].take();
+        let payload = self.operations.payloads.take(slot);
         let operation = payload.and_then(|payload| payload.downcast::<O>().ok());
         let operation = operation.expect("the operation of the ticket");
         let result = self.operations[slot].result;
@@ -128,7 +128,7 @@ impl Context {
         };
         match self.operations[slot].state {
             State::Delivered => {
-                let payload = self.payloads[slot as usize].take();
+                let payload = self.operations.payloads.take(slot);
                 let result = self.operations[slot].result;
                 self.operations.remove(slot);
                 // Dropping the output, rather than the operation, closes a descriptor it holds.
@@ -137,7 +137,7 @@ impl Context {
                 }
             }
             State::Finished => {
-                self.ready.retain(|&ready| ready != slot);
+                self.operations.ready.retain(|&ready| ready != slot);
                 self.operations.deliver(slot);
                 self.abandon_handle::<O>(handle);
             }
@@ -145,9 +145,7 @@ impl Context {
                 self.operations[slot].abandoned = true;
                 self.cancel_slot(slot);
                 self.unblock_queued();
-                if self.exposed {
-                    self.arm_descriptor();
-                }
+                self.arm_descriptor();
             }
         }
     }

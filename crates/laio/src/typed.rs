@@ -8,6 +8,7 @@
 
 use crate::attempt::{Attempted, Try, Why};
 use crate::context::Context;
+use crate::operations::Slot;
 use crate::strategy::Strategy;
 use crate::table::{self, Class};
 use crate::ticket::Ticket;
@@ -74,7 +75,7 @@ impl Context {
     /// As [`Context::submit`]; the completion, if it is pending, carries `user_data`.
     pub fn submit_with<O: Operation>(&mut self, mut operation: O, user_data: u64) -> Submitted<O> {
         self.notice_fork();
-        if self.activations.is_some() {
+        if self.background.carriers().is_some() {
             return self.submit_in_place(Box::new(operation), user_data);
         }
         if operation.expects_to_block() && self.can_skip_attempt(&operation.call()) {
@@ -151,12 +152,8 @@ impl Context {
         match outcome {
             Outcome::Done(result) => Outcome::Done(operation.finish(result)),
             Outcome::Pending(handle) => {
-                let slot = handle.slot();
-                if slot >= self.payloads.len() {
-                    self.payloads
-                        .resize_with((slot + 1).next_power_of_two(), || None);
-                }
-                self.payloads[slot] = Some(operation);
+                let slot = handle.slot() as Slot;
+                self.operations.payloads.put(slot, operation);
                 Outcome::Pending(Ticket::new(handle, &self.dropped))
             }
         }

@@ -8,9 +8,9 @@
 //! allow a single open, and may notice each open and close.
 
 use super::{Attempted, Blocked, Try, Why};
+use crate::background::rights::reported::{accesses_as_it_opens, has_filters};
 use crate::knowledge::Knowledge;
 use crate::knowledge::mounts::{FileKind, Place, peek};
-use crate::rights::reported::{accesses_as_it_opens, has_filters};
 use crate::sys::high_fd::HighFd;
 use crate::table::{Attempt, Name, Opcode, Row};
 use crate::transfer::Provisional;
@@ -46,18 +46,6 @@ const STAT_FLAGS: i32 = libc::AT_SYMLINK_NOFOLLOW
     | libc::AT_EMPTY_PATH
     | libc::AT_STATX_FORCE_SYNC
     | libc::AT_STATX_DONT_SYNC;
-
-/// The outcome of an `open` on the ring, compared with the plain call.
-#[derive(Debug)]
-pub(crate) enum RingOpened {
-    /// The result is that of the plain call.
-    AsPlainCall,
-    /// Opening a FIFO for writing failed, because it has no reader. The plain call waits for one.
-    WithoutReader,
-    /// The ring opened a FIFO or a device without waiting. The FIFO stays open provisionally until
-    /// a helper has made the plain call.
-    FifoOrDevice(Provisional),
-}
 
 /// A name to resolve: the directory, its address, and how.
 #[derive(Clone, Copy)]
@@ -186,34 +174,6 @@ impl Knowledge {
             // A FIFO without a reader, opened for writing.
             Err(Errno::NXIO) => Attempted::WOULD_BLOCK,
             Err(errno) => opened(Err(errno)),
-        }
-    }
-
-    /// Checks whether the ring has opened something without waiting, where the plain call may wait:
-    /// the ring opens in non-blocking mode first, in which a FIFO waits for no peer.
-    pub(crate) fn check_opened_by_ring(
-        &self,
-        row: &Row,
-        call: &Call,
-        result: Result<usize, Errno>,
-    ) -> RingOpened {
-        let flags = match row.opcode {
-            Some(Opcode::OpenAt2) => match known_how(call, false) {
-                Some(how) => how.flags as i32,
-                None => return RingOpened::AsPlainCall,
-            },
-            _ => row.flags_of(call),
-        };
-        let unguarded = libc::O_PATH | libc::O_DIRECTORY | libc::O_NONBLOCK;
-        if self.trust_names || flags & unguarded != 0 {
-            return RingOpened::AsPlainCall;
-        }
-        match result {
-            Err(Errno::NXIO) => RingOpened::WithoutReader,
-            Ok(fd) if !is_file(fd as RawFd) && !has_peer(fd as RawFd, flags) => {
-                RingOpened::FifoOrDevice(provisional(fd as RawFd))
-            }
-            _ => RingOpened::AsPlainCall,
         }
     }
 
@@ -471,7 +431,7 @@ fn open_flags(
 
 /// The caller's `struct open_how`, if it has the known size and can be read. `memory_is_good`: no
 /// check is needed.
-fn known_how(call: &Call, memory_is_good: bool) -> Option<libc::open_how> {
+pub(crate) fn known_how(call: &Call, memory_is_good: bool) -> Option<libc::open_how> {
     let (address, size) = (call.args[2], size_of::<libc::open_how>());
     // SAFETY: plain data that can be read, aligned or not.
     (call.args[3] == size && (memory_is_good || sys::memory::can_read(address, size)))
@@ -540,7 +500,7 @@ const PAGE_MIN: usize = 4096;
 
 /// Wraps a FIFO or device that an attempt has opened. The program does not know of it, so no child
 /// may inherit it.
-fn provisional(fd: RawFd) -> Provisional {
+pub(crate) fn provisional(fd: RawFd) -> Provisional {
     // SAFETY: the descriptor was opened just now and has no other owner.
     let opened = unsafe { OwnedFd::from_raw_fd(fd) };
     if !is_fifo(fd) {
@@ -555,7 +515,7 @@ fn is_fifo(fd: RawFd) -> bool {
 }
 
 /// Whether the descriptor is a file, directory or link, rather than a FIFO or device.
-fn is_file(fd: RawFd) -> bool {
+pub(crate) fn is_file(fd: RawFd) -> bool {
     let mut size = 0u64;
     // FIOQSIZE works for these only; it is the cheapest such check.
     let args = [fd as usize, FIOQSIZE, (&raw mut size) as usize];
@@ -567,7 +527,7 @@ fn is_file(fd: RawFd) -> bool {
 /// plain call would not have waited. The descriptor then serves as the call's result. Opening the
 /// FIFO again instead could wait for ever: the peer's open succeeded because of this descriptor,
 /// and the peer may be gone by then.
-fn has_peer(fd: RawFd, flags: i32) -> bool {
+pub(crate) fn has_peer(fd: RawFd, flags: i32) -> bool {
     if !is_fifo(fd) {
         return false;
     }

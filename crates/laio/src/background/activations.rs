@@ -30,9 +30,9 @@ use self::flight::{Flight, Inbox};
 use self::thread::Thread;
 use super::doorbell::Doorbell;
 use super::ring::thread_has_rings;
-use crate::{BackendKind, Call, Errno, Handle, Options};
-use detectors::Detector;
-pub(crate) use flight::{CarryOutcome, InFlightCall};
+use crate::attempt::InFlightCall;
+use crate::{BackendKind, Call, Detector, Errno, Handle, Options};
+pub(crate) use flight::CarryOutcome;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -139,8 +139,10 @@ impl Activations {
 
     /// Sets the operation that a call in flight belongs to.
     pub(crate) fn set_owner(&self, flight: InFlightCall, handle: Handle) {
-        // SAFETY: flights live as long as this.
-        unsafe { &*flight.0 }.handle.set(Some(handle));
+        // SAFETY: `record_in_flight` has made it of a flight, and flights live as long as this.
+        unsafe { &*flight.0.cast::<Flight>() }
+            .handle
+            .set(Some(handle));
     }
 
     /// The number of calls that have not been collected.

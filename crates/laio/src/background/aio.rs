@@ -7,10 +7,13 @@ pub(crate) mod linux;
 pub(crate) mod posix;
 mod watcher;
 
+use super::Steps;
 use super::doorbell::Doorbell;
 use super::helpers::Cancelled;
-use crate::operation::Slot;
+use super::threads::Threads;
+use crate::operations::{Operations, Slot};
 use crate::stats::AioCounts;
+use crate::step::{self, Step};
 use crate::table::{Attempt, Class, Opcode, Row, Transfer};
 use crate::{BackendKind, Call, Errno, Handle, Limits};
 use linux::Linux;
@@ -32,7 +35,7 @@ pub(crate) enum Verb {
 
 /// One step of a call on a file, done by one request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
+pub(crate) struct FileStep {
     pub(crate) verb: Verb,
     pub(crate) fd: RawFd,
     /// The address of the buffer, or of the array of vectors.
@@ -42,12 +45,12 @@ pub(crate) struct Step {
     pub(crate) offset: i64,
 }
 
-impl Step {
+impl FileStep {
     /// Returns the step of a positioned call or an `fsync`; `None` for calls that neither library
     /// has: those that use the file position, and those with per-call flags.
-    pub(crate) fn of(row: &Row, call: &Call) -> Option<Step> {
+    pub(crate) fn of(row: &Row, call: &Call) -> Option<FileStep> {
         let fd = call.descriptor(0);
-        let plain = |verb, address: u8, count: u8, offset: u8| Step {
+        let plain = |verb, address: u8, count: u8, offset: u8| FileStep {
             verb,
             fd,
             address: call.args[address as usize],
@@ -60,7 +63,7 @@ impl Step {
                     0 => Verb::Fsync,
                     _ => Verb::Fdatasync,
                 };
-                return Some(Step {
+                return Some(FileStep {
                     verb,
                     fd,
                     address: 0,
@@ -127,6 +130,7 @@ pub(crate) struct Aio {
     library: Library,
     /// Operations that wait until a request is free, oldest first.
     waiting: VecDeque<Slot>,
+    pub(super) counts: AioCounts,
 }
 
 #[derive(Debug)]
@@ -155,6 +159,7 @@ impl Aio {
         Ok(Some(Aio {
             library,
             waiting: VecDeque::new(),
+            counts: AioCounts::default(),
         }))
     }
 
@@ -166,30 +171,40 @@ impl Aio {
         }
     }
 
-    /// Starts a request for a step of an operation.
-    ///
-    /// # Safety
-    /// What the step points to stays valid until its completion has been collected.
-    pub(crate) unsafe fn start(
+    /// Starts a request for a step of an operation. Returns false if a helper must make the call:
+    /// the library has no request for it, or would block the caller, or has other rights.
+    pub(super) fn start(
         &mut self,
         slot: Slot,
         handle: Handle,
-        step: &Step,
-        counts: &mut AioCounts,
-    ) -> Started {
-        // SAFETY: by the caller.
+        row: &Row,
+        call: &Call,
+        threads: &mut Threads,
+    ) -> bool {
+        let Some(step) = FileStep::of(row, call) else {
+            return false;
+        };
+        let allowed = match &self.library {
+            Library::Posix(_) => threads.posix_aio_may_take(),
+            Library::Linux(_) => threads.linux_aio_may_take(),
+        };
+        if !allowed {
+            return false;
+        }
+        // SAFETY: the caller has promised that the call's memory stays valid until the completion
+        // is delivered; scratch memory lives as long as the operation.
         let started = unsafe {
             match &mut self.library {
-                Library::Posix(posix) => posix.start(handle, step),
-                Library::Linux(linux) => linux.start(handle, step, counts),
+                Library::Posix(posix) => posix.start(handle, &step),
+                Library::Linux(linux) => linux.start(handle, &step, &mut self.counts),
             }
         };
         match started {
-            Started::Taken => counts.requests += 1,
+            Started::Taken => self.counts.requests += 1,
             Started::Full => self.waiting.push_back(slot),
             Started::Declined => {}
         }
-        started
+        started != Started::Declined
     }
 
     /// The number of requests that are not submitted yet.
@@ -200,12 +215,19 @@ impl Aio {
         }
     }
 
-    /// Submits prepared requests, if the library takes several at a time. Adds those that the
-    /// kernel refuses to `refused`: helpers make those calls.
-    pub(crate) fn submit(&mut self, counts: &mut AioCounts, refused: &mut Vec<Handle>) {
-        if let Library::Linux(linux) = &mut self.library {
-            linux.submit(counts, refused);
-        }
+    /// Submits prepared requests, if the library takes several at a time. Helpers make the calls
+    /// that the kernel refuses.
+    pub(super) fn submit(&mut self, operations: &Operations, steps: &mut Steps) {
+        let Library::Linux(linux) = &mut self.library else {
+            return;
+        };
+        let mut refused = Vec::new();
+        linux.submit(&mut self.counts, &mut refused);
+        self.counts.refused += refused.len() as u64;
+        let slots = refused
+            .into_iter()
+            .map(|handle| operations.live_slot(handle));
+        steps.extend(slots.map(|slot| (slot, Step::Helper)));
     }
 
     /// Makes completions ring the doorbell, on which the context is about to sleep.
@@ -225,22 +247,48 @@ impl Aio {
         matches!(&self.library, Library::Posix(posix) if posix.any_finished())
     }
 
-    /// Takes finished requests. `ready_fd`: the library's descriptor was readable.
-    pub(crate) fn collect(
+    /// Collects the steps that have finished, and starts those that waited for a free request.
+    /// `ready_fd`: the library's descriptor was readable. `short`: the injected bound of one step.
+    pub(super) fn collect(
         &mut self,
         ready_fd: bool,
-        completed: &mut Vec<Completed>,
+        operations: &mut Operations,
+        threads: &mut Threads,
+        short: usize,
+        steps: &mut Steps,
     ) -> Result<(), Errno> {
-        match &mut self.library {
-            Library::Posix(posix) => posix.collect(completed),
-            Library::Linux(linux) if ready_fd => return linux.collect(completed),
-            Library::Linux(_) => {}
+        let mut completed = Vec::new();
+        let result = match &mut self.library {
+            Library::Posix(posix) => {
+                posix.collect(&mut completed);
+                Ok(())
+            }
+            Library::Linux(linux) if ready_fd => linux.collect(&mut completed),
+            Library::Linux(_) => Ok(()),
+        };
+        for one in completed {
+            let slot = operations.live_slot(one.handle);
+            let operation = &mut operations[slot];
+            let rights_changed = threads.refused_by_other_rights(operation, one.result);
+            let step = step::after_request(operation, one.result, one.cut, short, rights_changed);
+            // A helper makes the plain call, whose result counts.
+            self.counts.refused += u64::from(step == Step::Helper);
+            steps.push((slot, step));
         }
-        Ok(())
+        while let Some(slot) = self.next_waiting() {
+            let handle = operations.handle(slot);
+            let operation = &mut operations[slot];
+            let call = operation.step(short);
+            if !self.start(slot, handle, operation.row, &call, threads) {
+                steps.push((slot, Step::Helper));
+            }
+        }
+        self.submit(operations, steps);
+        result
     }
 
     /// Takes the next queued operation, if a request is free.
-    pub(crate) fn next_waiting(&mut self) -> Option<Slot> {
+    fn next_waiting(&mut self) -> Option<Slot> {
         let capacity = match &self.library {
             Library::Posix(posix) => posix.has_capacity(),
             Library::Linux(linux) => linux.has_capacity(),

@@ -23,7 +23,7 @@ pub(crate) enum Lane {
     Unbounded,
 }
 
-/// Returns the lane of a call. `regular`: see [`crate::operation::Operation::regular`].
+/// Returns the lane of a call. `regular`: see [`crate::operations::Operation::regular`].
 /// `is_unbounded`: an attempt has opened a FIFO or device, whose open may wait.
 pub(crate) fn of(row: &Row, call: &Call, regular: bool, is_unbounded: bool) -> Lane {
     let may_wait = match row.class {
@@ -133,7 +133,7 @@ pub(crate) struct Lanes {
     /// Jobs queued before the calling thread's identity changed, with the generation of their helpers.
     earlier: Vec<(u32, Lane, Job)>,
     /// How often the pool was renewed. Each new version of the calling thread's rights
-    /// ([`crate::rights`]) renews it, and so does a change of only its FS state.
+    /// ([`crate::background::rights`]) renews it, and so does a change of only its FS state.
     generation: u32,
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct OneShotThreads {
 
 type Finished = Vec<(Handle, Result<usize, Errno>)>;
 
-/// A queued call, with the version of the rights (see [`crate::rights`]) with which it was
+/// A queued call, with the version of the rights (see [`crate::background::rights`]) with which it was
 /// dispatched.
 #[derive(Debug)]
 struct QueuedCall {

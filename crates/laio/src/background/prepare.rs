@@ -1,6 +1,6 @@
 //! Submission entries: the io_uring operation for a call, and the call's result from a CQE.
 
-use crate::operation::Operation;
+use crate::operations::Operation;
 use crate::sys::memory::can_read;
 use crate::table::{Opcode, Row, Transfer};
 use crate::transfer::Scratch;

@@ -1,7 +1,7 @@
 //! The reactor: readiness by epoll, for streams where there is no ring.
 
 use crate::Errno;
-use crate::operation::Slot;
+use crate::operations::Slot;
 use crate::sys::high_fd::HighFd;
 use rustix::event::epoll;
 use rustix::time::Timespec;

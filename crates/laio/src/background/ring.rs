@@ -2,9 +2,9 @@
 
 use super::doorbell::Doorbell;
 use crate::knowledge::facts;
-use crate::operation::Slot;
+use crate::operations::Slot;
 use crate::sys::high_fd::HighFd;
-use crate::{Errno, Handle, Limits};
+use crate::{Errno, Handle, Limits, Stats, ZeroCopyCounts};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, RawFd};
@@ -61,7 +61,10 @@ pub(crate) struct Ring {
     timer_expired: bool,
     /// Slots of operations for which a cancel request returned ENOENT.
     failed_cancels: Vec<Slot>,
-    pub(crate) submissions: u64,
+    submissions: u64,
+    pub(super) zero_copy: ZeroCopyCounts,
+    /// The buffer of [`Ring::reap`], empty between collections.
+    pub(super) reaped: Vec<Reaped>,
     /// Whether polling the ring's own descriptor reports all completions, so that the doorbell is not registered. True
     /// before Linux 5.18: these kernels defer no task work, and registering an eventfd waits until nothing is in flight
     /// (seen on 5.10), but the poll of the doorbell always is.
@@ -169,6 +172,8 @@ impl Ring {
             timer_expired: false,
             failed_cancels: Vec::new(),
             submissions: 0,
+            zero_copy: ZeroCopyCounts::default(),
+            reaped: Vec::new(),
             is_pollable: facts::kernel_version() < (5, 18),
         })
     }
@@ -203,6 +208,24 @@ impl Ring {
 
     pub(crate) fn opcodes(&self) -> &Opcodes {
         &self.opcodes
+    }
+
+    /// Whether the kernel has zero-copy sends.
+    pub(crate) fn sends_without_copy(&self) -> bool {
+        self.opcodes.has(opcode::SendZc::CODE)
+    }
+
+    /// Adds the ring's counts to the statistics.
+    pub(crate) fn add_counts(&self, stats: &mut Stats) {
+        stats.submissions = self.submissions;
+        stats.zero_copy.sends = self.zero_copy.sends;
+        stats.zero_copy.copied = self.zero_copy.copied;
+        stats.zero_copy.ordinary += self.zero_copy.ordinary;
+    }
+
+    /// Bytes of memory held, without the kernel's side.
+    pub(crate) fn memory(&self) -> usize {
+        (self.reaped.capacity() + self.backlog.capacity()) * size_of::<Reaped>()
     }
 
     /// Queues an operation; it is submitted with others at the next [`Ring::submit`] or wait.

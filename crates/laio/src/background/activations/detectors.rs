@@ -11,19 +11,8 @@ use super::spare;
 use super::state::{self, CALL};
 use crate::sys::handoff::{Control, SleepWord};
 use crate::sys::{self};
-use crate::{Errno, Options};
-use std::fmt;
-use std::str::FromStr;
+use crate::{Detector, Errno, Options};
 use std::sync::atomic::{Ordering::*, fence};
-
-/// How `activations` notices that a call blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Detector {
-    /// Records of context switches (`perf_event_open`).
-    Perf,
-    /// A thread for each processor that runs only when nothing else does (`SCHED_IDLE`).
-    Idle,
-}
 
 /// The maximum number of processors with a detector; on others only the backstop checks.
 const PROCESSORS_MAX: usize = 16;
@@ -33,56 +22,18 @@ const BACKSTOP_NS: i64 = 1_000_000;
 const LOOKS: u32 = 16;
 const SCHED_IDLE: usize = 5;
 
-impl Detector {
-    /// Its name in options and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Detector::Perf => "perf",
-            Detector::Idle => "idle",
-        }
-    }
-
-    /// A description.
-    pub const fn means(self) -> &'static str {
-        match self {
-            Detector::Perf => "perf (records of context switches)",
-            Detector::Idle => "idle (a thread for each processor that runs when nothing else does)",
-        }
-    }
-
-    /// Returns the detectors to try, the best first.
-    pub(super) fn in_order(wanted: Option<Detector>) -> Result<Vec<Detector>, Errno> {
-        let wanted = match wanted {
-            Some(detector) => Some(detector),
-            None => from_environment()?,
-        };
-        Ok(match wanted {
-            Some(detector) => vec![detector],
-            // With one processor there is one detector thread, on the application's own processor.
-            None if processors().len() == 1 => vec![Detector::Idle, Detector::Perf],
-            None => vec![Detector::Perf, Detector::Idle],
-        })
-    }
-}
-
-impl fmt::Display for Detector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Detector {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        match name {
-            "perf" => Ok(Detector::Perf),
-            "idle" => Ok(Detector::Idle),
-            _ => Err(format!(
-                "there is no detector `{name}`; the detectors are perf, idle"
-            )),
-        }
-    }
+/// Returns the detectors to try, the best first.
+pub(super) fn in_order(wanted: Option<Detector>) -> Result<Vec<Detector>, Errno> {
+    let wanted = match wanted {
+        Some(detector) => Some(detector),
+        None => from_environment()?,
+    };
+    Ok(match wanted {
+        Some(detector) => vec![detector],
+        // With one processor there is one detector thread, on the application's own processor.
+        None if processors().len() == 1 => vec![Detector::Idle, Detector::Perf],
+        None => vec![Detector::Perf, Detector::Idle],
+    })
 }
 
 fn from_environment() -> Result<Option<Detector>, Errno> {

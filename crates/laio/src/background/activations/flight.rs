@@ -3,6 +3,7 @@
 use super::atomic::AtomicPtr;
 use super::carrier::Carrier;
 use super::state::{Chained, push, take_all};
+use crate::attempt::InFlightCall;
 use crate::background::doorbell::Doorbell;
 use crate::{Errno, Handle};
 use std::cell::Cell;
@@ -29,10 +30,6 @@ impl Chained for Flight {
         &self.next
     }
 }
-
-/// A blocked call that its carrier still makes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct InFlightCall(pub(super) *const Flight);
 
 /// The outcome of a call on a carrier.
 #[derive(Debug)]

@@ -3,7 +3,8 @@
 //! all carriers, or the program would have another identity after its next hand-off.
 
 use super::carrier::Carrier;
-use crate::{rights, sys};
+use crate::background::rights;
+use crate::sys;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Whether two carriers have the same identity. True if it cannot be determined.

@@ -1,7 +1,8 @@
 //! The state shared by all carriers of one application thread.
 
 use super::carrier::Carrier;
-use super::detectors::{Barrier, Detector};
+use super::detectors::Barrier;
+use crate::Detector;
 use crate::Errno;
 use crate::sys::handoff::SleepWord;
 use crate::sys::high_fd::HighFd;

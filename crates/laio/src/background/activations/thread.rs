@@ -2,18 +2,19 @@
 
 use super::carrier::{Owned, readiness};
 use super::conditions;
-use super::detectors::{self, Detector};
-use super::flight::{CarryOutcome, Flight, InFlightCall, Inbox};
+use super::detectors;
+use super::flight::{CarryOutcome, Flight, Inbox};
 use super::identity;
 use super::rseq::Unregistered;
 use super::shared::CarrierShared;
 use super::slots;
 use super::state::{self, APP, TAKEN, become_};
+use crate::attempt::InFlightCall;
 use crate::sys::fork::Life;
 use crate::sys::high_fd::{self, HighFd};
 use crate::sys::interrupt::{self, Signal};
 use crate::sys::{self, handoff, mask};
-use crate::{Call, Errno};
+use crate::{Call, Detector, Errno};
 use std::cell::{Cell, RefCell};
 use std::os::fd::AsRawFd;
 use std::rc::{Rc, Weak};
@@ -69,7 +70,7 @@ impl Thread {
             return Ok(thread);
         }
         conditions::check()?;
-        let detectors = Detector::in_order(detector)?;
+        let detectors = detectors::in_order(detector)?;
         let mut refused = Errno::NOSYS;
         for detector in detectors {
             match Thread::new(detector, limit, signal).and_then(|thread| thread.self_test(inbox)) {
@@ -184,7 +185,7 @@ impl Thread {
         }
         self.after_handoff();
         flight.carrier.set(self.shared.victim.load(Relaxed));
-        CarryOutcome::InFlight(InFlightCall(flight))
+        CarryOutcome::InFlight(InFlightCall((&raw const *flight).cast()))
     }
 
     /// Finishes a hand-off, on the new kernel thread.

@@ -6,7 +6,7 @@
 //! program asks for buffered I/O too ([`crate::Options::allow_blocking_aio`]).
 
 use super::bounce::{Alignment, Bounce};
-use super::{Cancelled, Completed, Started, Step, Verb};
+use super::{Cancelled, Completed, FileStep, Started, Verb};
 use crate::knowledge::facts;
 use crate::stats::AioCounts;
 use crate::sys::high_fd::HighFd;
@@ -53,7 +53,7 @@ struct Request {
 }
 
 /// How a step is done on its file.
-enum Placement {
+enum Method {
     /// `io_submit` blocks until it is done: buffered I/O.
     Waiting,
     /// Direct I/O in the background; `waits`: it blocks in `io_submit` nevertheless.
@@ -148,11 +148,11 @@ impl Linux {
     pub(super) unsafe fn start(
         &mut self,
         handle: Handle,
-        step: &Step,
+        step: &FileStep,
         counts: &mut AioCounts,
     ) -> Started {
         let placement = self.placement(step);
-        if matches!(placement, Placement::Declined) {
+        if matches!(placement, Method::Declined) {
             counts.declined += 1;
             return Started::Declined;
         }
@@ -169,9 +169,9 @@ impl Linux {
         request.cut = None;
         request.waits = matches!(
             placement,
-            Placement::Waiting | Placement::Direct { waits: true, .. }
+            Method::Waiting | Method::Direct { waits: true, .. }
         );
-        if let Placement::Direct { alignment, .. } = placement {
+        if let Method::Direct { alignment, .. } = placement {
             if !request.align(step, alignment) {
                 counts.declined += 1;
                 return Started::Declined;
@@ -192,26 +192,26 @@ impl Linux {
         Started::Taken
     }
 
-    fn placement(&self, step: &Step) -> Placement {
+    fn placement(&self, step: &FileStep) -> Method {
         let Some(file) = File::look_at(step.fd) else {
-            return Placement::Declined;
+            return Method::Declined;
         };
         if matches!(step.verb, Verb::Fsync | Verb::Fdatasync) {
-            return Placement::Sync;
+            return Method::Sync;
         }
         let Some(alignment) = file.alignment else {
             return if self.blocking {
-                Placement::Waiting
+                Method::Waiting
             } else {
-                Placement::Declined
+                Method::Declined
             };
         };
         // Extending a file allocates blocks, which `io_submit` waits for.
         let writes = matches!(step.verb, Verb::Write | Verb::WriteV);
         let waits = writes && (file.appends || !file.holds(step));
         match waits && !self.blocking {
-            true => Placement::Declined,
-            false => Placement::Direct { alignment, waits },
+            true => Method::Declined,
+            false => Method::Direct { alignment, waits },
         }
     }
 
@@ -403,7 +403,7 @@ impl Request {
     /// An unaligned write is not done by reading and writing the blocks around it: two of them at
     /// once, in one block, would lose one. The plain call refuses it.
     ///
-    fn align(&mut self, step: &Step, alignment: Alignment) -> bool {
+    fn align(&mut self, step: &FileStep, alignment: Alignment) -> bool {
         let vectors = match step.verb {
             Verb::Read | Verb::Write => vec![libc::iovec {
                 iov_base: step.address as *mut _,
@@ -451,7 +451,7 @@ impl Request {
     }
 }
 
-fn block(step: &Step, index: u16, completion_fd: &HighFd) -> libc::iocb {
+fn block(step: &FileStep, index: u16, completion_fd: &HighFd) -> libc::iocb {
     let mut block = Request::empty().block;
     block.aio_lio_opcode = match step.verb {
         Verb::Read => PREAD,
@@ -512,7 +512,7 @@ impl File {
     }
 
     /// Whether a write stays within the file.
-    fn holds(&self, step: &Step) -> bool {
+    fn holds(&self, step: &FileStep) -> bool {
         let length = match step.verb {
             Verb::Write => step.count as u64,
             _ => match copied_vectors(step.address, step.count) {

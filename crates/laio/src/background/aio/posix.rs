@@ -8,7 +8,7 @@
 //! be started. So [`super::watcher`] waits for completions.
 
 use super::watcher::{Block, Blocker, Watcher};
-use super::{Completed, Started, Step, Verb};
+use super::{Completed, FileStep, Started, Verb};
 use crate::background::doorbell::Doorbell;
 use crate::knowledge::mounts::{FileKind, peek};
 use crate::sys::fork::Life;
@@ -68,7 +68,7 @@ impl Posix {
     ///
     /// # Safety
     /// What the step points to stays valid until its completion has been collected.
-    pub(super) unsafe fn start(&mut self, handle: Handle, step: &Step) -> Started {
+    pub(super) unsafe fn start(&mut self, handle: Handle, step: &FileStep) -> Started {
         // The library has no vectored requests. A request on a pipe may never end: it would occupy
         // one of the few threads, and could not be cancelled.
         if self.broken || matches!(step.verb, Verb::ReadV | Verb::WriteV) || !is_file(step.fd) {

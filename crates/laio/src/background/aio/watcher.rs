@@ -11,7 +11,7 @@
 //! The context passes the list to the watcher only when it is about to sleep: while it runs, it
 //! checks for completions itself.
 
-use super::{Step, Verb};
+use super::{FileStep, Verb};
 use crate::background::doorbell::Doorbell;
 use crate::sys::fork::Life;
 use crate::sys::high_fd::HighFd;
@@ -48,7 +48,7 @@ impl Block {
     ///
     /// # Safety
     /// The block has no request in flight. What the step points to stays valid until it is finished.
-    pub(super) unsafe fn start(self, step: &Step) -> Result<(), Errno> {
+    pub(super) unsafe fn start(self, step: &FileStep) -> Result<(), Errno> {
         // SAFETY: the block is ours until the library has the request. It may be in a list that is being
         // watched from before, where only the library reads its state.
         let failed = unsafe {
@@ -157,7 +157,7 @@ impl Blocker {
         if *begun {
             return Ok(());
         }
-        let step = Step {
+        let step = FileStep {
             verb: Verb::Read,
             fd: self.event.as_raw_fd(),
             address: self.buffer.as_ptr() as usize,
@@ -335,7 +335,7 @@ impl WatcherShared {
 
 /// Queues a sentinel behind the blocker. Returns false if the library has no memory for it.
 fn queue_sentinel(sentinel: Block, fd: RawFd) -> bool {
-    let step = Step {
+    let step = FileStep {
         verb: Verb::Read,
         fd,
         address: 0,

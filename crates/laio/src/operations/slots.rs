@@ -1,9 +1,10 @@
-//! Operations: calls in the background, in a table of slots with stable addresses.
+//! Slots: calls in the background, in a table of slots with stable addresses.
 
-use crate::descriptors::Link;
+use super::Link;
+use crate::placement::Part;
 use crate::status_word::StatusTarget;
 use crate::table::Row;
-use crate::transfer::Scratch;
+use crate::transfer::{Scratch, remaining, shortened};
 use crate::{Call, Completion, Errno, Handle};
 use std::ops::{Index, IndexMut};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -19,18 +20,8 @@ pub(crate) enum State {
     Free,
     /// Queued behind an earlier operation on its descriptor.
     Queued,
-    /// Submitted to io_uring.
-    Ring,
-    /// Submitted to io_uring with `IOSQE_ASYNC`: an io_uring worker thread makes it.
-    ForceAsync,
-    /// Waits for a readiness event of its descriptor; then it is attempted again.
-    Readiness,
-    /// Handed to a helper thread.
-    Helper,
-    /// Handed to POSIX AIO or Linux AIO, or queued until a request is free.
-    Aio,
-    /// Blocked in the thread that was left behind when a spare thread took over the program.
-    Carrier,
+    /// A part of the background has it.
+    With(Part),
     /// Has its result, but the kernel still uses the memory of a zero-copy send.
     AwaitingNotif,
     /// Finished; its completion is not delivered yet.
@@ -76,7 +67,7 @@ pub(crate) struct Operation {
     /// Outstanding zero-copy notifications (`IORING_CQE_F_NOTIF`). Negative while a notification
     /// has arrived before its result.
     pub(crate) awaiting_notif: i16,
-    /// The version of the rights (see [`crate::rights`]) with which the operation was first
+    /// The version of the rights (see [`crate::background::rights`]) with which the operation was first
     /// dispatched, if its permissions depend on them.
     pub(crate) rights: Option<u32>,
     pub(crate) links: [Link; 2],
@@ -88,6 +79,31 @@ pub(crate) struct Operation {
     pub(crate) scratch: Option<Box<Scratch>>,
 }
 
+impl Operation {
+    /// Returns the call for the bytes that are left.
+    pub(crate) fn rest(&mut self) -> Call {
+        // SAFETY: if `done > 0`, the kernel has already accepted the pointers.
+        unsafe { remaining(self.row, &self.call, self.done, &mut self.scratch) }
+    }
+
+    /// Returns the call for the next step: the rest, or its first `bound` bytes if the test hook
+    /// `Inject::short_transfer` limits a step.
+    pub(crate) fn step(&mut self, bound: usize) -> Call {
+        let rest = self.rest();
+        match bound {
+            0 => rest,
+            // SAFETY: as for the system call.
+            _ => unsafe { shortened(self.row, &rest, bound, &mut self.scratch) },
+        }
+    }
+
+    /// Whether an attempt has opened a FIFO or device, whose open may wait.
+    pub(crate) fn is_provisional(&self) -> bool {
+        let scratch = self.scratch.as_ref();
+        scratch.is_some_and(|scratch| scratch.provisional.is_some())
+    }
+}
+
 const CHUNK: usize = 64;
 
 /// The number of tables made so far.
@@ -95,7 +111,7 @@ static CONTEXTS: AtomicU32 = AtomicU32::new(1);
 
 /// The table of slots. Slots never move, so the kernel may point into their scratch memory.
 #[derive(Debug)]
-pub(crate) struct Operations {
+pub(crate) struct Slots {
     chunks: Vec<Box<[Operation; CHUNK]>>,
     free: Vec<Slot>,
     live: u32,
@@ -110,9 +126,9 @@ pub(crate) struct Operations {
     first_generation: u32,
 }
 
-impl Operations {
-    pub(crate) fn new(limit: u32) -> Operations {
-        Operations {
+impl Slots {
+    pub(crate) fn new(limit: u32) -> Slots {
+        Slots {
             chunks: Vec::new(),
             free: Vec::new(),
             live: 0,
@@ -217,6 +233,11 @@ impl Operations {
         live.then_some(slot as Slot)
     }
 
+    /// The slot of an operation that a part of the background has.
+    pub(crate) fn live_slot(&self, handle: Handle) -> Slot {
+        self.find(handle).expect("an operation of a part is live")
+    }
+
     /// The completion of a finished operation.
     pub(crate) fn completion(&self, slot: Slot) -> Completion {
         let operation = &self[slot];
@@ -233,7 +254,7 @@ impl Operations {
         all.filter(|&slot| self[slot].state != State::Free)
     }
 
-    /// The link that a reference names; see [`crate::descriptors`].
+    /// The link that a reference names; see [`super::order`].
     pub(crate) fn link(&self, reference: u32) -> &Link {
         &self[(reference - 1) / 2].links[((reference - 1) % 2) as usize]
     }
@@ -282,7 +303,7 @@ impl Operations {
     }
 }
 
-impl Index<Slot> for Operations {
+impl Index<Slot> for Slots {
     type Output = Operation;
 
     #[inline]
@@ -291,7 +312,7 @@ impl Index<Slot> for Operations {
     }
 }
 
-impl IndexMut<Slot> for Operations {
+impl IndexMut<Slot> for Slots {
     #[inline]
     fn index_mut(&mut self, slot: Slot) -> &mut Operation {
         &mut self.chunks[slot as usize / CHUNK][slot as usize % CHUNK]
@@ -301,10 +322,10 @@ impl IndexMut<Slot> for Operations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::descriptors::{Access, Descriptors};
+    use crate::operations::{Access, Order};
     use crate::table;
 
-    fn insert(operations: &mut Operations, fd: i32, access: Access) -> Slot {
+    fn insert(operations: &mut Slots, fd: i32, access: Access) -> Slot {
         let slot = operations.insert(
             &table::UNKNOWN,
             &Call {
@@ -319,7 +340,7 @@ mod tests {
 
     #[test]
     fn handles_go_stale_and_slots_are_reused() {
-        let mut operations = Operations::new(200);
+        let mut operations = Slots::new(200);
         let slots: Vec<_> = (0..200)
             .map(|i| {
                 operations.insert(
@@ -354,8 +375,8 @@ mod tests {
 
     #[test]
     fn a_later_read_waits_and_a_write_does_not() {
-        let mut operations = Operations::new(16);
-        let mut descriptors = Descriptors::default();
+        let mut operations = Slots::new(16);
+        let mut descriptors = Order::default();
         let first = insert(&mut operations, 0, Access::READING);
         assert!(!descriptors.link(&mut operations, first));
         let second = insert(&mut operations, 0, Access::READING);
@@ -388,8 +409,8 @@ mod tests {
 
     #[test]
     fn wild_descriptors_are_not_tracked() {
-        let mut operations = Operations::new(4);
-        let mut descriptors = Descriptors::default();
+        let mut operations = Slots::new(4);
+        let mut descriptors = Order::default();
         let slot = insert(&mut operations, i32::MAX, Access::READING);
         assert!(!descriptors.link(&mut operations, slot));
         assert!(descriptors.memory() < 1 << 20);

@@ -18,9 +18,8 @@
 
 pub(crate) mod reported;
 
-use crate::context::Context;
-use crate::knowledge::facts::Facts;
-use crate::operation::Slot;
+use crate::background::threads::Threads;
+use crate::operations::Operation;
 use crate::table::{Class, Opcode, Row};
 use crate::{Call, Errno};
 use reported::{FsRoots, ReportedRights, has_landlock, shares_fs_state_with};
@@ -38,6 +37,8 @@ pub(crate) struct Rights {
     /// the pool of helpers, whose own generation counts renewals: a change of only the FS state
     /// renews the pool and leaves this version as it is.
     version: u32,
+    /// Whether [`Threads::take_new_rights`] has not reported this version yet.
+    is_new: bool,
     known: Option<ReportedRights>,
     /// The root and working directory when the helpers of the current generation were started.
     fs_roots: Option<FsRoots>,
@@ -62,6 +63,7 @@ impl Rights {
         Rights {
             settled,
             version: 0,
+            is_new: false,
             known: None,
             fs_roots: None,
             changed_by_call: false,
@@ -78,7 +80,7 @@ impl Rights {
     }
 }
 
-impl Context {
+impl Threads {
     /// Returns which threads may make a call in the background. Afterwards the helpers have the
     /// calling thread's rights, as far as the kernel reports them.
     pub(crate) fn maker(&mut self, row: &Row, call: &Call) -> Maker {
@@ -98,7 +100,7 @@ impl Context {
             Ok(true) => {}
             Ok(false) => {
                 self.rights.fs_roots = FsRoots::of_this_thread();
-                self.helpers.renew();
+                self.pool.renew();
             }
             // kcmp is not available, or a filter might kill the process for it.
             Err(_) if by_name(row) => return Maker::OneShotThreads,
@@ -106,8 +108,7 @@ impl Context {
         }
         // Too many helpers of earlier generations are still busy. The call goes to the one-shot
         // threads, which have their own limit.
-        let most = self.limits.helpers as usize + self.limits.waiting_helpers as usize;
-        match self.helpers.threads() > most {
+        match self.pool.threads() > self.most {
             true => Maker::OneShotThreads,
             false => Maker::Helper,
         }
@@ -156,8 +157,7 @@ impl Context {
     ///
     /// # Errors
     /// `EAGAIN`
-    pub(crate) fn stamp_rights(&mut self, slot: Slot) -> Result<(), Errno> {
-        let operation = &mut self.operations[slot];
+    pub(crate) fn stamp_rights(&self, operation: &mut Operation) -> Result<(), Errno> {
         if self.rights.settled || !depends_on_rights(operation.row) {
             return Ok(());
         }
@@ -167,12 +167,22 @@ impl Context {
         }
     }
 
-    /// Whether the calling thread's rights have changed since it dispatched an operation.
-    pub(crate) fn has_other_rights(&mut self, slot: Slot) -> bool {
-        let Some(version) = self.operations[slot].rights else {
-            return false;
-        };
-        !self.note_rights() || version != self.rights.version
+    /// Whether a call was refused, and the calling thread's rights have changed since it dispatched
+    /// the operation.
+    pub(crate) fn refused_by_other_rights(
+        &mut self,
+        operation: &Operation,
+        result: Result<usize, Errno>,
+    ) -> bool {
+        matches!(result, Err(Errno::PERM | Errno::ACCES))
+            && operation
+                .rights
+                .is_some_and(|version| !self.note_rights() || version != self.rights.version)
+    }
+
+    /// Whether a new version has begun since this was last asked.
+    pub(crate) fn take_new_rights(&mut self) -> bool {
+        std::mem::take(&mut self.rights.is_new)
     }
 
     /// Starts a new version after a call through the context has changed the calling thread's rights:
@@ -199,8 +209,8 @@ impl Context {
     fn start_new_version(&mut self) {
         self.rights.version = self.rights.version.wrapping_add(1);
         self.rights.fs_roots = FsRoots::of_this_thread();
-        self.knowledge.facts = Facts::get();
-        self.helpers.renew();
+        self.rights.is_new = true;
+        self.pool.renew();
     }
 
     /// Whether the helpers share the calling thread's FS state: root, working directory and umask.
@@ -208,7 +218,7 @@ impl Context {
         if self.rights.are_filtered() {
             return Err(Errno::PERM);
         }
-        match self.helpers.sample_thread() {
+        match self.pool.sample_thread() {
             None => Ok(true),
             // All of them were started after the rights were last compared, and none has run yet.
             Some(0) => Ok(FsRoots::of_this_thread() == self.rights.fs_roots),

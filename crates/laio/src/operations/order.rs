@@ -1,9 +1,9 @@
 //! The operations in flight on each descriptor, in order.
 
+use super::{Slot, Slots};
 use crate::Call;
 use crate::fd_table::FdTable;
 use crate::knowledge::hints::Hints;
-use crate::operation::{Operations, Slot};
 use crate::table::{Attempt, Descriptor, Row, Transfer, Use};
 use std::os::fd::RawFd;
 
@@ -94,11 +94,11 @@ struct Entry {
 
 /// The lists of all descriptors, by number.
 #[derive(Debug, Default)]
-pub(crate) struct Descriptors {
+pub(crate) struct Order {
     entries: FdTable<Entry>,
 }
 
-impl Descriptors {
+impl Order {
     /// Whether any operation is in flight on the descriptor.
     #[inline]
     pub(crate) fn is_busy(&self, fd: RawFd) -> bool {
@@ -127,16 +127,16 @@ impl Descriptors {
     }
 
     /// Adds a new operation at the end of the lists of its descriptors. Returns whether it must wait.
-    pub(crate) fn link(&mut self, operations: &mut Operations, slot: Slot) -> bool {
+    pub(crate) fn link(&mut self, slots: &mut Slots, slot: Slot) -> bool {
         let mut waits = false;
-        let links = operations[slot].links;
+        let links = slots[slot].links;
         for (which, new) in links.into_iter().enumerate() {
             if new.fd < 0 {
                 continue;
             }
             waits |= self.must_wait(&new);
             let Some(entry) = self.entries.track(new.fd) else {
-                operations[slot].links[which] = Link::UNUSED;
+                slots[slot].links[which] = Link::UNUSED;
                 continue;
             };
             let reference = slot * 2 + which as u32 + 1;
@@ -144,23 +144,23 @@ impl Descriptors {
             if last == 0 {
                 entry.first = reference;
             } else {
-                operations.link_mut(last).next = reference;
+                slots.link_mut(last).next = reference;
             }
             entry.count(new.access, 1);
-            let link = &mut operations[slot].links[which];
+            let link = &mut slots[slot].links[which];
             link.previous = last;
             link.next = 0;
         }
         if waits {
-            self.count_queued(operations, slot, 1);
+            self.count_queued(slots, slot, 1);
         }
         waits
     }
 
     /// Removes an operation from the lists of its descriptors.
-    pub(crate) fn unlink(&mut self, operations: &mut Operations, slot: Slot) {
+    pub(crate) fn unlink(&mut self, slots: &mut Slots, slot: Slot) {
         for which in 0..2 {
-            let link = operations[slot].links[which];
+            let link = slots[slot].links[which];
             if link.fd < 0 {
                 continue;
             }
@@ -168,18 +168,18 @@ impl Descriptors {
             entry.count(link.access, -1);
             match link.previous {
                 0 => entry.first = link.next,
-                previous => operations.link_mut(previous).next = link.next,
+                previous => slots.link_mut(previous).next = link.next,
             }
             match link.next {
                 0 => entry.last = link.previous,
-                next => operations.link_mut(next).previous = link.previous,
+                next => slots.link_mut(next).previous = link.previous,
             }
         }
     }
 
     /// Adjusts the number of waiting operations of the descriptors of `slot`.
-    pub(crate) fn count_queued(&mut self, operations: &Operations, slot: Slot, by: i32) {
-        for link in operations[slot].links {
+    pub(crate) fn count_queued(&mut self, slots: &Slots, slot: Slot, by: i32) {
+        for link in slots[slot].links {
             if link.fd >= 0 {
                 let queued = &mut self.entry(link.fd).queued;
                 *queued = queued.wrapping_add_signed(by);
@@ -193,25 +193,25 @@ impl Descriptors {
     }
 
     /// The operations in flight on a descriptor, oldest first.
-    pub(crate) fn operations(&self, operations: &Operations, fd: RawFd) -> Vec<Slot> {
-        let mut slots = Vec::new();
+    pub(crate) fn operations(&self, slots: &Slots, fd: RawFd) -> Vec<Slot> {
+        let mut linked = Vec::new();
         let mut reference = self.entries.get(fd).map_or(0, |entry| entry.first);
         while reference != 0 {
-            slots.push((reference - 1) / 2);
-            reference = operations.link(reference).next;
+            linked.push((reference - 1) / 2);
+            reference = slots.link(reference).next;
         }
-        slots
+        linked
     }
 
     /// Whether an operation that waits still has an earlier one before it.
-    pub(crate) fn still_waits(&self, operations: &Operations, slot: Slot) -> bool {
-        operations[slot].links.iter().any(|link| {
+    pub(crate) fn still_waits(&self, slots: &Slots, slot: Slot) -> bool {
+        slots[slot].links.iter().any(|link| {
             let Some(entry) = self.entries.get(link.fd) else {
                 return false;
             };
             let mut reference = entry.first;
             while reference != 0 && (reference - 1) / 2 != slot {
-                let earlier = operations.link(reference);
+                let earlier = slots.link(reference);
                 if link.waits_for(earlier) {
                     return true;
                 }
@@ -221,7 +221,7 @@ impl Descriptors {
         })
     }
 
-    /// Descriptors with operations in flight, within a range of numbers.
+    /// Order with operations in flight, within a range of numbers.
     pub(crate) fn busy_in(&self, first: RawFd, last: RawFd) -> impl Iterator<Item = RawFd> + '_ {
         self.entries
             .tracked(first, last)

@@ -1,0 +1,103 @@
+//! The threads that make plain calls: a pool of helpers, one-shot threads for calls that no thread
+//! started earlier may make, and the rights that decide between the two.
+
+use super::doorbell::Doorbell;
+use super::helpers::{Cancelled, Helpers, Job};
+use super::lane;
+use super::one_shot::OneShotThreads;
+use crate::background::rights::{Maker, Rights};
+use crate::operations::Operation;
+use crate::step::may_lose_terminal;
+use crate::{BackPressure, Errno, Handle, Options};
+use std::sync::Arc;
+
+/// The threads of one context.
+#[derive(Debug)]
+pub(crate) struct Threads {
+    pub(crate) pool: Helpers,
+    one_shot: OneShotThreads,
+    pub(crate) rights: Rights,
+    /// The number of helpers of all generations above which calls go to one-shot threads, which
+    /// have their own limit.
+    pub(crate) most: usize,
+}
+
+impl Threads {
+    /// Starts no thread yet.
+    pub(crate) fn new(doorbell: &Arc<Doorbell>, options: &Options) -> Threads {
+        let limits = &options.limits;
+        let queue = options.back_pressure == BackPressure::Wait;
+        let signal = options.cancel_signal;
+        Threads {
+            pool: Helpers::new(doorbell.clone(), limits, queue, signal),
+            one_shot: OneShotThreads::new(doorbell.clone(), limits, queue, signal),
+            rights: Rights::new(options.settled_rights),
+            most: limits.helpers as usize + limits.waiting_helpers as usize,
+        }
+    }
+
+    /// Makes a thread make the rest of an operation. `short`: the injected bound of one step, which
+    /// the thread applies itself.
+    pub(crate) fn start(
+        &mut self,
+        handle: Handle,
+        operation: &mut Operation,
+        short: usize,
+    ) -> Result<(), Errno> {
+        let call = operation.rest();
+        let maker = self.maker(operation.row, &call);
+        self.stamp_rights(operation)?;
+        let is_unbounded = operation.is_provisional();
+        let lane = lane::of(operation.row, &call, operation.regular, is_unbounded);
+        let job = Job {
+            handle,
+            row: operation.row,
+            call,
+            regular: operation.regular,
+            status: operation.status.map(|status| (status, operation.done)),
+            short,
+            may_lose_terminal: may_lose_terminal(operation),
+        };
+        match maker {
+            Maker::Helper => self.pool.start(lane, job),
+            Maker::OneShotThreads => self.one_shot.start(lane, self.rights.version(), job),
+        }
+    }
+
+    pub(crate) fn cancel(&mut self, handle: Handle) -> Cancelled {
+        match self.one_shot.cancel(handle) {
+            Some(cancelled) => cancelled,
+            None => self.pool.cancel(handle),
+        }
+    }
+
+    pub(crate) fn any_finished(&self) -> bool {
+        self.pool.any_finished() || self.one_shot.any_finished()
+    }
+
+    /// The number of calls whose results have not been collected.
+    pub(crate) fn outstanding(&self) -> usize {
+        self.pool.outstanding() + self.one_shot.outstanding()
+    }
+
+    /// Takes the results of finished calls.
+    pub(crate) fn collect(&mut self) -> Vec<(Handle, Result<usize, Errno>)> {
+        if self.one_shot.any_queued() {
+            self.note_rights();
+        }
+        let mut finished = self.pool.collect();
+        finished.append(&mut self.one_shot.collect(self.rights.version()));
+        finished
+    }
+
+    /// The number of live threads.
+    pub(crate) fn count(&self) -> usize {
+        self.pool.threads() + self.one_shot.threads()
+    }
+
+    /// In a forked child: forgets the threads, which are the parent's.
+    pub(crate) fn forget_in_child(&mut self) {
+        self.pool.forget_in_child();
+        self.one_shot.forget_in_child();
+    }
+}

@@ -1,0 +1,215 @@
+//! What is in flight: operations in slots with stable addresses, their order on their descriptors,
+//! the values of typed operations, deadlines, and the completions that wait for `poll`.
+
+mod deadlines;
+mod order;
+mod payloads;
+mod slots;
+
+pub(crate) use deadlines::Deadlines;
+pub(crate) use order::{Access, Link, Order, links};
+pub(crate) use payloads::Payloads;
+pub(crate) use slots::{Operation, Slot, Slots, State};
+
+use crate::knowledge::hints::Hints;
+use crate::status_word::StatusTarget;
+use crate::table::Attempt;
+use crate::{Completion, Errno, Handle, sys};
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+use std::os::fd::RawFd;
+use std::time::Instant;
+
+/// The operations of one context. It derefs to its slots.
+#[derive(Debug)]
+pub(crate) struct Operations {
+    slots: Slots,
+    pub(crate) order: Order,
+    /// Typed operations, by slot.
+    pub(crate) payloads: Payloads,
+    pub(crate) deadlines: Deadlines,
+    /// Finished operations whose completions have not been delivered, oldest first.
+    pub(crate) ready: VecDeque<Slot>,
+    /// Descriptors on which an operation has ended while others are queued.
+    unblocked: Vec<RawFd>,
+}
+
+impl Operations {
+    pub(crate) fn new(limit: u32) -> Operations {
+        Operations {
+            slots: Slots::new(limit),
+            order: Order::default(),
+            payloads: Payloads::default(),
+            deadlines: Deadlines::default(),
+            ready: VecDeque::new(),
+            unblocked: Vec::new(),
+        }
+    }
+
+    /// The slot of an operation that has not finished.
+    ///
+    /// # Errors
+    /// `EALREADY` if it has finished; `ENOENT` if the handle is not live.
+    pub(crate) fn in_flight(&self, handle: Handle) -> Result<Slot, Errno> {
+        let slot = self.find(handle).ok_or(Errno::NOENT)?;
+        match self[slot].state {
+            State::Finished => Err(Errno::ALREADY),
+            State::Delivered => Err(Errno::NOENT),
+            _ => Ok(slot),
+        }
+    }
+
+    /// Adds a new operation at the end of the lists of its descriptors. Returns whether it must wait.
+    pub(crate) fn link(&mut self, slot: Slot) -> bool {
+        self.order.link(&mut self.slots, slot)
+    }
+
+    /// Removes an operation from the lists of its descriptors, to be linked again or never.
+    pub(crate) fn unlink(&mut self, slot: Slot) {
+        self.order.unlink(&mut self.slots, slot);
+    }
+
+    /// Records that a queued operation waits no more.
+    pub(crate) fn leave_queue(&mut self, slot: Slot) {
+        self.order.count_queued(&self.slots, slot, -1);
+    }
+
+    /// The operations in flight on a descriptor, oldest first.
+    pub(crate) fn on(&self, fd: RawFd) -> Vec<Slot> {
+        self.order.operations(&self.slots, fd)
+    }
+
+    /// The next descriptor on which queued operations may start.
+    pub(crate) fn next_unblocked(&mut self) -> Option<RawFd> {
+        self.unblocked.pop()
+    }
+
+    /// Whether a queued operation no longer waits for an earlier one.
+    pub(crate) fn may_start(&self, slot: Slot) -> bool {
+        self[slot].state == State::Queued && !self.order.still_waits(&self.slots, slot)
+    }
+
+    /// Stores the result of an operation, which is then finished unless a zero-copy notification is
+    /// outstanding. `hints`: those of descriptors that begin or end with this call are cleared.
+    pub(crate) fn finish(
+        &mut self,
+        slot: Slot,
+        mut result: Result<usize, Errno>,
+        hints: &mut Hints,
+    ) {
+        self.leave_descriptors(slot);
+        let operation = &mut self.slots[slot];
+        if operation.awaiting_notif > 0 {
+            operation.result = result;
+            operation.state = State::AwaitingNotif;
+            return;
+        }
+        let status_published = operation.status.is_some_and(StatusTarget::is_published);
+        // A typed operation takes over the new descriptor even if cancelled: closing an accepted
+        // connection would lose it.
+        let owned = self.payloads.has(slot);
+        if operation.row.yields_descriptor
+            && let Ok(fd) = result
+        {
+            if (operation.cancelled && !status_published && !owned) || operation.abandoned {
+                // The caller of a cancelled call does not expect a descriptor, so it is closed.
+                let _ = sys::close(fd as RawFd);
+                result = Err(Errno::CANCELED);
+            } else {
+                // The number may have belonged to a descriptor that was closed behind the context's
+                // back.
+                hints.forget(fd as RawFd);
+            }
+        }
+        match operation.row.attempt {
+            Attempt::Close => hints.forget(operation.call.descriptor(0)),
+            Attempt::Duplicate(arg) => hints.forget(operation.call.descriptor(arg)),
+            _ => {}
+        }
+        if operation.timed_out && result == Err(Errno::CANCELED) {
+            result = Err(Errno::TIME);
+        }
+        if let Some(status) = operation.status {
+            status.publish(result);
+        }
+        operation.result = result;
+        operation.state = State::Finished;
+        if operation.abandoned {
+            drop(self.payloads.take(slot));
+            self.slots.remove(slot);
+        } else {
+            self.ready.push_back(slot);
+        }
+    }
+
+    /// Removes the operation from its descriptors' lists and notes which of them have queued
+    /// operations.
+    fn leave_descriptors(&mut self, slot: Slot) {
+        self.unlink(slot);
+        let links = std::mem::replace(&mut self.slots[slot].links, [Link::UNUSED; 2]);
+        for link in links {
+            if self.order.has_queued(link.fd) {
+                self.unblocked.push(link.fd);
+            }
+        }
+    }
+
+    /// Returns the completion of a finished operation and marks it as delivered.
+    pub(crate) fn take_completion(&mut self, slot: Slot) -> Completion {
+        let completion = self.slots.completion(slot);
+        match self.payloads.has(slot) {
+            true => self.slots.deliver(slot),
+            false => self.slots.remove(slot),
+        }
+        completion
+    }
+
+    /// Sets or removes the deadline of an operation.
+    pub(crate) fn set_deadline(&mut self, slot: Slot, deadline: Option<Instant>) {
+        self.slots[slot].deadline = deadline;
+        if let Some(deadline) = deadline {
+            let handle = self.slots.handle(slot);
+            self.deadlines.add(deadline, handle, &self.slots);
+        }
+    }
+
+    /// The next operation in flight whose deadline has passed; it is marked as timed out.
+    pub(crate) fn next_expired(&mut self, now: Instant) -> Option<Slot> {
+        while let Some((deadline, handle)) = self.deadlines.pop_before(now) {
+            let Ok(slot) = self.in_flight(handle) else {
+                continue;
+            };
+            let operation = &mut self.slots[slot];
+            if operation.deadline == Some(deadline) && !operation.cancelled {
+                operation.deadline = None;
+                operation.timed_out = true;
+                return Some(slot);
+            }
+        }
+        None
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn memory(&self) -> usize {
+        self.slots.memory()
+            + self.order.memory()
+            + self.payloads.memory()
+            + self.ready.capacity() * size_of::<Slot>()
+    }
+}
+
+impl Deref for Operations {
+    type Target = Slots;
+
+    #[inline]
+    fn deref(&self) -> &Slots {
+        &self.slots
+    }
+}
+
+impl DerefMut for Operations {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Slots {
+        &mut self.slots
+    }
+}
