@@ -91,17 +91,6 @@ impl Context {
         unsafe { self.knowledge.try_fast(fast_call, call) }
     }
 
-    /// Counts an inline result. Returns true if the result must be delivered through `poll`, because
-    /// the program has made too many calls without `poll`.
-    #[inline]
-    pub(crate) fn over_budget(&mut self) -> bool {
-        if self.operations.live() == 0 || self.limits.inline_budget == 0 {
-            return false;
-        }
-        self.inline_since_poll += 1;
-        self.inline_since_poll > self.limits.inline_budget
-    }
-
     /// Continues a call from the result of the fast path.
     ///
     /// # Safety

@@ -10,6 +10,32 @@ use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
 impl Context {
+    /// Cancels an operation. Its completion still comes: `ECANCELED`, or the result if it finished
+    /// first, or the bytes that were moved before. If an untyped call that opens or accepts a
+    /// descriptor succeeded first, the descriptor is closed and the result is `ECANCELED`, unless
+    /// its status word already has the result.
+    ///
+    /// # Errors
+    /// `ENOENT` if the handle is not live: foreign, or its completion was delivered. `EALREADY` if it
+    /// has finished by itself and its completion waits in `poll`. To cancel twice is no error.
+    pub fn cancel(&mut self, handle: Handle) -> Result<(), Errno> {
+        self.notice_fork();
+        let slot = match self.operations.in_flight(handle) {
+            Err(Errno::ALREADY) if self.is_cancelled(handle) => return Ok(()),
+            slot => slot?,
+        };
+        self.stats.cancelled += 1;
+        self.cancel_slot(slot);
+        self.unblock_queued();
+        self.arm_descriptor();
+        Ok(())
+    }
+
+    fn is_cancelled(&self, handle: Handle) -> bool {
+        let slot = self.operations.find(handle);
+        slot.is_some_and(|slot| self.operations[slot].cancelled)
+    }
+
     /// Cancels an operation in flight, or asks the kernel to.
     pub(crate) fn cancel_slot(&mut self, slot: Slot) {
         let operation = &mut self.operations[slot];
@@ -69,17 +95,6 @@ impl Context {
         self.operations.set_deadline(slot, deadline);
         self.prepare_timer()?;
         self.arm_descriptor();
-        Ok(())
-    }
-
-    /// Adds a timer to the pollable descriptor, if that was handed out and any operation has a
-    /// deadline.
-    pub(crate) fn prepare_timer(&mut self) -> Result<(), Errno> {
-        if self.background.is_exposed()
-            && let Some(timer) = self.operations.deadlines.new_timer()?
-        {
-            self.background.set_timer(timer)?;
-        }
         Ok(())
     }
 

@@ -98,32 +98,6 @@ impl Context {
         })
     }
 
-    /// Cancels an operation. Its completion still comes: `ECANCELED`, or the result if it finished
-    /// first, or the bytes that were moved before. If an untyped call that opens or accepts a
-    /// descriptor succeeded first, the descriptor is closed and the result is `ECANCELED`, unless
-    /// its status word already has the result.
-    ///
-    /// # Errors
-    /// `ENOENT` if the handle is not live: foreign, or its completion was delivered. `EALREADY` if it
-    /// has finished by itself and its completion waits in `poll`. To cancel twice is no error.
-    pub fn cancel(&mut self, handle: Handle) -> Result<(), Errno> {
-        self.notice_fork();
-        let slot = match self.operations.in_flight(handle) {
-            Err(Errno::ALREADY) if self.is_cancelled(handle) => return Ok(()),
-            slot => slot?,
-        };
-        self.stats.cancelled += 1;
-        self.cancel_slot(slot);
-        self.unblock_queued();
-        self.arm_descriptor();
-        Ok(())
-    }
-
-    fn is_cancelled(&self, handle: Handle) -> bool {
-        let slot = self.operations.find(handle);
-        slot.is_some_and(|slot| self.operations[slot].cancelled)
-    }
-
     /// Changes the word that the completion of an operation will carry.
     ///
     /// # Errors
@@ -196,6 +170,33 @@ impl Context {
     /// changes in `poll`.
     pub fn mount_changes(&self) -> u64 {
         self.knowledge.mounts.changes()
+    }
+
+    /// Resets the context if this process is a forked child that inherited it.
+    #[inline]
+    pub(crate) fn notice_fork(&mut self) {
+        if !self.life.is_current() {
+            self.reset_in_child();
+        }
+    }
+
+    /// Replaces the context in a forked child: operations, ring, helpers and epoll set belong to
+    /// the parent.
+    #[cold]
+    fn reset_in_child(&mut self) {
+        let mut fresh = match Context::new(self.options.clone()) {
+            Ok(fresh) => fresh,
+            // Without descriptors or memory for more, fall back to the back end that needs neither.
+            Err(_) => match Context::new(self.options.clone().backend(BackendKind::Sync)) {
+                Ok(fresh) => fresh,
+                Err(errno) => panic!("laio: no context can be made after fork: {errno}"),
+            },
+        };
+        fresh.background.notifiable = self.background.notifiable;
+        let doorbell = fresh.background.doorbell();
+        self.background.doorbell().pass_on(doorbell.clone());
+        // Dropping the old context releases the inherited state.
+        *self = fresh;
     }
 }
 

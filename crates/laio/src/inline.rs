@@ -2,11 +2,9 @@
 
 use crate::attempt::{Attempted, Try, Why, descriptor_range};
 use crate::background::activations::CarryOutcome;
-use crate::background::reactor::Direction;
 use crate::carry::{carried, carry, is_whole};
 use crate::context::Context;
-use crate::operations::{Access, Link, links};
-use crate::readiness::polled;
+use crate::operations::links;
 use crate::strategy::Strategy;
 use crate::table::{self, Attempt, Class, Row};
 use crate::{Call, Errno, sys};
@@ -210,19 +208,15 @@ impl Context {
         }
     }
 
-    /// The link of a poll without a time-out on one event of one descriptor, if readiness can serve
-    /// it: no other operation waits there for the same event. Later calls then queue behind it, and
-    /// a close cancels it.
-    pub(crate) fn link_of_poll(&self, this: &Try<'_>) -> Option<Link> {
-        let (fd, direction) = polled(this)?;
-        let access = match direction {
-            Direction::Read => Access::READING,
-            Direction::Write => Access::WRITING,
-        };
-        let waits = self.background.reports_readiness();
-        let link = Link::new(fd, access).ordered(self.knowledge.hints.is_ordered(fd));
-        let free = waits && !this.has_status && !self.operations.order.must_wait(&link);
-        free.then_some(link)
+    /// Counts an inline result. Returns true if the result must be delivered through `poll`, because
+    /// the program has made too many calls without `poll`.
+    #[inline]
+    pub(crate) fn over_budget(&mut self) -> bool {
+        if self.operations.live() == 0 || self.limits.inline_budget == 0 {
+            return false;
+        }
+        self.inline_since_poll += 1;
+        self.inline_since_poll > self.limits.inline_budget
     }
 }
 

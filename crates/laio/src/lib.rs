@@ -94,6 +94,7 @@ mod stats;
 mod status_word;
 mod step;
 mod strategy;
+mod submission;
 mod sys;
 pub mod table;
 pub mod testing;

@@ -10,7 +10,7 @@ use crate::knowledge::mounts::FileKind;
 use crate::operations::{Access, Link, Slot, State, links};
 use crate::placement::{Case, Part, placement};
 use crate::readiness::{
-    direction, has_timeout, is_connect, polled_descriptor, waits_for_readiness,
+    direction, has_timeout, is_connect, polled, polled_descriptor, waits_for_readiness,
 };
 use crate::status_word::StatusTarget;
 use crate::step::{self, Step, reads_bytes, total};
@@ -285,5 +285,20 @@ impl Context {
         operation.links = links;
         operation.state = State::Queued;
         self.operations.link(slot)
+    }
+
+    /// The link of a poll without a time-out on one event of one descriptor, if readiness can serve
+    /// it: no other operation waits there for the same event. Later calls then queue behind it, and
+    /// a close cancels it.
+    pub(crate) fn link_of_poll(&self, this: &Try<'_>) -> Option<Link> {
+        let (fd, direction) = polled(this)?;
+        let access = match direction {
+            Direction::Read => Access::READING,
+            Direction::Write => Access::WRITING,
+        };
+        let waits = self.background.reports_readiness();
+        let link = Link::new(fd, access).ordered(self.knowledge.hints.is_ordered(fd));
+        let free = waits && !this.has_status && !self.operations.order.must_wait(&link);
+        free.then_some(link)
     }
 }

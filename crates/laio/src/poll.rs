@@ -168,21 +168,6 @@ impl Context {
         completion
     }
 
-    /// Submits the prepared entries of the ring and of AIO to the kernel. `poll` does this itself;
-    /// call it before sleeping elsewhere for longer.
-    ///
-    /// Operations queued behind earlier ones are not submitted: `poll` starts them. If the kernel
-    /// takes no entries at present (`EAGAIN`, `EBUSY`), they stay queued for the next `poll` or
-    /// `flush`, and this is no error.
-    ///
-    /// # Errors
-    /// As for [`Context::poll`].
-    pub fn flush(&mut self) -> Result<(), Errno> {
-        self.notice_fork();
-        self.submit_to_aio();
-        self.background.submit_to_ring()
-    }
-
     /// A descriptor that is readable whenever [`Context::poll`] would deliver something, for use in
     /// another event loop (`epoll`, `poll`, GLib, libuv). After it becomes readable call `poll` with a
     /// zero time-out until it delivers nothing.
@@ -245,17 +230,6 @@ impl Context {
     fn take_completion(&mut self, slot: Slot) -> Completion {
         self.stats.completions += 1;
         self.operations.take_completion(slot)
-    }
-
-    /// Makes sure that further events make the pollable descriptor readable by themselves, if it was
-    /// handed out.
-    pub(crate) fn arm_descriptor(&mut self) {
-        if self.background.is_exposed() {
-            self.operations.deadlines.set_timer();
-            self.submit_to_aio();
-            self.background
-                .arm_descriptor(!self.operations.ready.is_empty());
-        }
     }
 
     /// Waits until another operation fits into the limit; see [`Context::make_room`]. A
@@ -338,13 +312,5 @@ impl Context {
         if noticed.timer_expired {
             self.operations.deadlines.silence_timer();
         }
-    }
-
-    /// Submits the prepared requests of AIO; helpers make the calls that the kernel refuses.
-    fn submit_to_aio(&mut self) {
-        let mut steps = std::mem::take(&mut self.steps);
-        self.background.submit_to_aio(&self.operations, &mut steps);
-        self.run_steps(&mut steps);
-        self.steps = steps;
     }
 }

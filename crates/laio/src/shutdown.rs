@@ -1,8 +1,9 @@
 //! The end of a context: shutting it down, and resetting it in a forked child.
 
+use crate::Limits;
 use crate::context::Context;
 use crate::operations::{Slot, State};
-use crate::{BackendKind, Limits};
+
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
@@ -101,33 +102,6 @@ impl Context {
                 let _ = crate::sys::close(fd as RawFd);
             }
         }
-    }
-
-    /// Resets the context if this process is a forked child that inherited it.
-    #[inline]
-    pub(crate) fn notice_fork(&mut self) {
-        if !self.life.is_current() {
-            self.reset_in_child();
-        }
-    }
-
-    /// Replaces the context in a forked child: operations, ring, helpers and epoll set belong to
-    /// the parent.
-    #[cold]
-    fn reset_in_child(&mut self) {
-        let mut fresh = match Context::new(self.options.clone()) {
-            Ok(fresh) => fresh,
-            // Without descriptors or memory for more, fall back to the back end that needs neither.
-            Err(_) => match Context::new(self.options.clone().backend(BackendKind::Sync)) {
-                Ok(fresh) => fresh,
-                Err(errno) => panic!("laio: no context can be made after fork: {errno}"),
-            },
-        };
-        fresh.background.notifiable = self.background.notifiable;
-        let doorbell = fresh.background.doorbell();
-        self.background.doorbell().pass_on(doorbell.clone());
-        // Dropping the old context releases the inherited state.
-        *self = fresh;
     }
 
     /// Releases what a child inherited, without touching state shared with the parent.

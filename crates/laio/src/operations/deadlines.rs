@@ -43,6 +43,11 @@ impl Deadlines {
         self.queue.is_empty()
     }
 
+    /// Forgets the timer, which could not be added to the pollable descriptor.
+    pub(crate) fn drop_timer(&mut self) {
+        self.timer = None;
+    }
+
     /// The shorter of a wait and the time to the next deadline.
     pub(crate) fn limit(&self, wait: Option<Duration>) -> Option<Duration> {
         let Some(next) = self.next() else {
