@@ -1,11 +1,14 @@
 //! Operating the server: its configuration file, its signals, and its behaviour when a process dies or a disk
 //! is full.
 
-use crate::common::server::{LONG, ServerProcess, send_request, send_signal, wait_until};
+use crate::common::server::{
+    self, LONG, ServerProcess, TcpServer, get, send_request, send_signal, wait_until,
+};
 use rustix::process::Signal;
 use std::collections::HashSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -497,6 +500,45 @@ fn a_process_that_is_killed_is_started_again_and_the_others_serve() {
         left.iter()
             .all(|child| !Path::new(&format!("/proc/{child}")).exists())
     });
+}
+
+#[test]
+fn all_processes_serve_the_port_that_the_kernel_chose() {
+    let dir = ServerDir::new();
+    let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    fs::write(dir.path("cert.pem"), pair.cert.pem()).unwrap();
+    fs::write(dir.path("key.pem"), pair.signing_key.serialize_pem()).unwrap();
+    // The encrypted address must not get the port of the other one.
+    let flags = "site --log off --workers 1 --listen 127.0.0.1:0 --listen tls:127.0.0.1:0 \
+                 --tls-cert cert.pem --tls-key key.pem";
+    let [alone, supervised] = ["finishing the answers in progress here", "has taken over"];
+    for (processes, taken_over) in [("", alone), ("1", supervised), ("2", supervised)] {
+        laio_testing::watchdog::step(format!("processes: {processes}"));
+        let mut command = dir.command(&flags.split_whitespace().collect::<Vec<_>>());
+        if !processes.is_empty() {
+            command.args(["--processes", processes]);
+        }
+        let process = ServerProcess::spawn(command.stdout(Stdio::null()));
+        let TcpServer {
+            process, address, ..
+        } = TcpServer::listening(process);
+        let answers = || {
+            // Each process gets some of the connections.
+            for _ in 0..16 {
+                let answer = get(server::connect(address), "/").unwrap();
+                assert!(answer.ends_with("home"), "{processes:?}: {answer}");
+            }
+        };
+        answers();
+        process.signal(Signal::USR2);
+        let said = process.wait_for_line(taken_over);
+        let next = said.split(' ').nth(1).unwrap().parse().unwrap();
+        answers();
+        process.wait_for_success();
+        answers();
+        send_signal(next, Signal::TERM);
+        wait_until("the port is free", || TcpListener::bind(address).is_ok());
+    }
 }
 
 #[test]

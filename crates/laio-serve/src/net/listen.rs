@@ -102,6 +102,7 @@ impl Listener {
             let text = "there is no address to listen on";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
+        let addresses = &with_inherited_ports(addresses)?;
         let mut listeners = Vec::new();
         let mut new = Vec::new();
         for listen in addresses {
@@ -185,6 +186,31 @@ impl Share {
             tls: self.tls,
         })
     }
+}
+
+/// Replaces port 0 by the port that the kernel chose for the server that has passed its sockets on,
+/// so that all processes serve the same port. Several addresses that differ only in the port take
+/// theirs in the order of the sockets, which is that of the other server's addresses.
+fn with_inherited_ports(asked: &[Listen]) -> io::Result<Vec<Listen>> {
+    let mut addresses = asked.to_vec();
+    if !inherited::from_server() {
+        return Ok(addresses);
+    }
+    for socket in inherited::sockets(None)? {
+        let inherited = address_of(&socket)?;
+        let ListenAddress::Inet(mut any_port) = inherited else {
+            continue;
+        };
+        any_port.set_port(0);
+        if addresses.iter().any(|listen| listen.address == inherited) {
+            continue;
+        }
+        let mut open = addresses.iter_mut();
+        if let Some(listen) = open.find(|listen| listen.inet() == Some(any_port)) {
+            listen.address = inherited;
+        }
+    }
+    Ok(addresses)
 }
 
 /// Takes the sockets for an address that the previous server has passed on. Returns false if there
