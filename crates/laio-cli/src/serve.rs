@@ -1,17 +1,14 @@
 //! `laio serve`: starts a server from its arguments.
 
 mod arguments;
-mod cache;
 mod config;
 mod handover;
-mod limits;
-mod listen;
+#[cfg(test)]
+mod manual;
 mod notify;
 mod observe;
-mod operation;
 mod policy;
 mod signals;
-mod site;
 mod supervise;
 mod upstreams;
 
@@ -19,8 +16,9 @@ pub(crate) use arguments::Arguments;
 
 use crate::Failure;
 pub(crate) use config::Mistakes;
+use config::Settings;
 pub use config::configuration;
-use laio_serve::{Host, Listen, Options, Server};
+use laio_serve::{Listen, ListenAddress, Server};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -32,34 +30,33 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         return crate::print(&policy::presets());
     }
     handover::take_sockets()?;
-    let loaded = match arguments.config() {
-        Some(_) => load()?,
-        None => Loaded::new(arguments),
-    };
-    if loaded.arguments.prints_config() {
-        return crate::print(&printed()?);
+    let settings = load()?;
+    let operation = &settings.arguments.operation;
+    if operation.print_config {
+        // Fail for settings that cannot be combined.
+        settings.options()?;
+        return crate::print(&settings.text()?);
     }
-    if loaded.arguments.checks() {
-        laio_serve::check(&loaded.options()?)?;
+    if operation.check {
+        laio_serve::check(&settings.options()?)?;
         print_message("ok");
         return Ok(());
     }
-    match loaded.arguments.processes() {
-        Some(processes) if !handover::is_supervised() => supervise::run(loaded, processes),
-        _ => serve(loaded),
+    match operation.processes {
+        Some(processes) if !handover::is_supervised() => supervise::run(&settings, processes.get()),
+        _ => serve(&settings),
     }
 }
 
-fn serve(loaded: Loaded) -> Result<(), Failure> {
-    let observe = loaded.arguments.observe();
-    let options = loaded.options()?;
+fn serve(settings: &Settings) -> Result<(), Failure> {
+    let options = settings.options()?;
     let signals = signals::catch()?;
     if handover::is_supervised() {
         // A supervised process must not outlive its supervisor, which alone stops it.
         rustix::process::set_parent_process_death_signal(Some(signals::stopping()))?;
     }
     let root = options.site.root.clone();
-    let observing = observe.start(options.observer.clone())?;
+    let observing = settings.arguments.observe.start(options.observer.clone())?;
     let server = Server::start(options)?;
     if !handover::is_supervised() {
         let plural = if server.workers() == 1 { "" } else { "s" };
@@ -87,53 +84,10 @@ fn serve(loaded: Loaded) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The merged settings of the command line and the configuration file.
-#[derive(Clone)]
-struct Loaded {
-    arguments: Arguments,
-    hosts: Vec<Host>,
-}
-
-impl Loaded {
-    fn new(arguments: Arguments) -> Loaded {
-        let hosts = Vec::new();
-        Loaded { arguments, hosts }
-    }
-
-    fn options(&self) -> Result<Options, Failure> {
-        let mut options = self.arguments.clone().options()?;
-        let mut hosts = self.hosts.clone();
-        for host in &mut hosts {
-            self.arguments.add_to(&mut host.site);
-        }
-        options.hosts.append(&mut hosts);
-        Ok(options)
-    }
-}
-
 /// Reads the command line, and the configuration file that it names.
-fn load() -> Result<Loaded, Failure> {
-    let loaded = config::load(&flags())?;
-    let hosts = loaded.hosts.into_iter().map(|(names, site)| {
-        let (site, _) = site.sites()?;
-        Ok::<_, Failure>(Host { names, site })
-    });
-    Ok(Loaded {
-        arguments: loaded.arguments,
-        hosts: hosts.collect::<Result<_, _>>()?,
-    })
-}
-
-/// Returns the settings in force as a configuration file.
-fn printed() -> Result<String, Failure> {
-    // Fail for settings that cannot be combined.
-    load()?.options()?;
-    Ok(config::load(&flags())?.text()?)
-}
-
-/// Returns the arguments after `laio serve`.
-fn flags() -> Vec<OsString> {
-    std::env::args_os().skip(2).collect()
+fn load() -> Result<Settings, Mistakes> {
+    let flags: Vec<OsString> = std::env::args_os().skip(2).collect();
+    config::load(&flags)
 }
 
 /// Whether the server was started at a terminal that is gone.
@@ -153,7 +107,7 @@ fn announce(root: &Path, places: &[Listen], how: &str) {
     } else {
         ("", "")
     };
-    let mut places: Vec<_> = places.iter().map(listen::shown).collect();
+    let mut places: Vec<_> = places.iter().map(shown).collect();
     // Several inherited sockets may have the same address.
     places.dedup();
     let place = |place: &String| format!("  {bold}{place}{plain}\n");
@@ -162,6 +116,15 @@ fn announce(root: &Path, places: &[Listen], how: &str) {
         root.display(),
         places.iter().map(place).collect::<String>(),
     ));
+}
+
+/// Returns the URL of an address, or the address itself if browsers cannot use it.
+fn shown(listen: &Listen) -> String {
+    let scheme = if listen.tls { "https" } else { "http" };
+    match &listen.address {
+        ListenAddress::Inet(address) => format!("{scheme}://{address}/"),
+        _ => listen.to_string(),
+    }
 }
 
 fn print_message(text: &str) {

@@ -2,6 +2,7 @@
 
 use crate::Headers;
 use crate::text::list_members;
+use std::str::FromStr;
 
 /// A content coding in which a file may be available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -14,6 +15,20 @@ pub enum Coding {
     Brotli,
     /// Zstandard
     Zstd,
+}
+
+impl FromStr for Coding {
+    type Err = &'static str;
+
+    /// Parses a coding other than none, by its suffix or its name.
+    fn from_str(name: &str) -> Result<Coding, Self::Err> {
+        match name {
+            "br" => Ok(Coding::Brotli),
+            "zst" | "zstd" => Ok(Coding::Zstd),
+            "gz" | "gzip" => Ok(Coding::Gzip),
+            _ => Err("the codings are br, zst and gz"),
+        }
+    }
 }
 
 impl Coding {

@@ -2,6 +2,7 @@
 
 use crate::text::{push_char, push_decimal};
 use crate::{HttpDate, Request, Status};
+use std::str::FromStr;
 
 /// Appends one line, including its line feed.
 ///
@@ -52,6 +53,19 @@ pub enum LogFormat {
     Combined,
     /// One JSON object per line.
     Json,
+}
+
+impl FromStr for LogFormat {
+    type Err = &'static str;
+
+    fn from_str(name: &str) -> Result<LogFormat, Self::Err> {
+        match name {
+            "common" => Ok(LogFormat::Common),
+            "combined" => Ok(LogFormat::Combined),
+            "json" => Ok(LogFormat::Json),
+            _ => Err("the formats are common, combined and json"),
+        }
+    }
 }
 
 /// The logged properties of a request.

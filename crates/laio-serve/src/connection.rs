@@ -192,7 +192,7 @@ impl Connection {
         let services = self.services.clone();
         let started = Instant::now();
         let (request, head_len) = loop {
-            match parse(&input, &services.limits.head) {
+            match parse(&input, &services.limits.head()) {
                 Ok(Parsed::Complete { request, head_len }) => break (request, head_len),
                 Ok(Parsed::Partial) => self.connection_state.mark_evictable(),
                 // The HTTP/2 preface is not a valid HTTP/1.1 head.

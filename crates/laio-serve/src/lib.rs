@@ -54,13 +54,13 @@ mod worker;
 
 pub use descriptors::raise_descriptor_limit;
 pub use laio_http::log::LogFormat;
-pub use laio_http::{Coding, Limits as HeadLimits, Status};
+pub use laio_http::{Coding, Status};
 pub use net::listen::Listening;
 pub use observe::{Admin, Observer, Seen, Stage, Stages, StepCounts};
 pub use options::{
-    Auth, Cache, Certificate, ClassLimits, Cors, Dotfiles, ErrorPage, FieldRule, Host, Http2, Io,
-    IoStep, Limits, Listen, ListenAddress, LogTarget, Options, PRESETS, Policies, Preset, Redirect,
-    Site, Symlinks, Transfer,
+    Auth, Cache, Certificate, ClassLimits, Cors, ErrorPage, FieldRule, Host, Http2, Io, IoStep,
+    Limits, Listen, ListenAddress, LogTarget, Options, PRESETS, Policies, Preset, Redirect, Site,
+    Symlinks, Transfer,
 };
 pub use options::{Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits};
 pub use options::{Safety, Sandbox};

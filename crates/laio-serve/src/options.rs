@@ -1,6 +1,7 @@
 //! The options of a server.
 
 mod cache;
+mod declare;
 mod http2;
 mod limits;
 mod listen;
@@ -19,7 +20,7 @@ pub use listen::{Listen, ListenAddress};
 pub use policy::{ClassLimits, Io, IoStep, Policies, Transfer};
 pub use preset::{PRESETS, Preset};
 pub use safety::{Safety, Sandbox};
-pub use site::{Auth, Cors, Dotfiles, ErrorPage, FieldRule, Host, Redirect, Site, Symlinks};
+pub use site::{Auth, Cors, ErrorPage, FieldRule, Host, Redirect, Site, Symlinks};
 pub use tls::Certificate;
 pub use upstream::{Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits};
 
@@ -74,6 +75,16 @@ pub enum LogTarget {
     Stdout,
     /// A file, created if necessary and appended to.
     File(PathBuf),
+}
+
+impl From<&str> for LogTarget {
+    fn from(text: &str) -> LogTarget {
+        match text {
+            "-" => LogTarget::Stdout,
+            "off" => LogTarget::Off,
+            file => LogTarget::File(file.into()),
+        }
+    }
 }
 
 impl Options {

@@ -213,7 +213,11 @@ fn compile(site: &Description) -> io::Result<(OwnedFd, Arc<Rules>)> {
         Symlinks::Refuse => ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
         Symlinks::Follow => ResolveFlags::empty(),
     };
-    let users = site.auth.as_ref().map(Users::read).transpose()?;
+    let users = site.auth.users.as_deref();
+    let users = users
+        .map(|file| Users::read(file, &site.auth))
+        .transpose()?;
+    let cors = (!site.cors.origins.is_empty()).then(|| Cors::new(&site.cors));
     let page = |page: &crate::options::ErrorPage| {
         let status = Status::from_code(page.status).filter(|status| status.is_error());
         let text = || format!("{} is not the status of an error with a page", page.status);
@@ -221,7 +225,7 @@ fn compile(site: &Description) -> io::Result<(OwnedFd, Arc<Rules>)> {
         io::Result::Ok((status, name(&page.file)))
     };
     let rules = Rules {
-        serves_dotfiles: site.dotfiles == crate::options::Dotfiles::Serve,
+        serves_dotfiles: site.dotfiles,
         resolve: resolve.bits(),
         index: site.index.clone(),
         listing: site.listing,
@@ -232,8 +236,8 @@ fn compile(site: &Description) -> io::Result<(OwnedFd, Arc<Rules>)> {
             .map(page)
             .collect::<Result<_, _>>()?,
         redirects: Redirects::new(&site.redirects)?,
-        fields: FieldRules::new(&site.fields)?,
-        cors: site.cors.as_ref().map(Cors::new).transpose()?,
+        fields: FieldRules::new([&*site.fields, &site.cache_control].concat())?,
+        cors: cors.transpose()?,
         users,
         precompressed: site.precompressed.clone(),
         compress: site.compress,

@@ -1,26 +1,46 @@
-//! The arguments of `laio serve`.
+//! The arguments of `laio serve`: the flags that the options of the server declare, and those that
+//! only the command has.
 
-use super::cache::CacheArguments;
-use super::limits::LimitArguments;
-use super::listen::ListenArguments;
 use super::observe::ObserveArguments;
-use super::operation::OperationArguments;
 use super::policy::PolicyArguments;
-use super::site::SiteArguments;
 use super::upstreams::UpstreamArguments;
 use crate::Failure;
 use laio::BackendKind;
-use laio_serve::{LogFormat, LogTarget, Options};
+use laio_serve::{
+    Cache, Certificate, Host, Http2, Limits, Listen, LogFormat, LogTarget, Options, Safety, Site,
+};
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::PathBuf;
 
 /// Serve the files of a directory over HTTP.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Arguments {
+    /// Serve another directory under a host name, or under every name below *.NAME; all other
+    /// options are those of DIR.
+    #[arg(long, value_name = "NAME=DIR", value_parser = host, help_heading = "Files")]
+    host: Vec<(String, String)>,
     #[command(flatten)]
-    site: SiteArguments,
-    #[command(flatten)]
-    listen: ListenArguments,
+    site: Site,
+    /// Address to listen on, may be repeated: ADDRESS:PORT, where the kernel chooses port 0;
+    /// unix:PATH[,mode=660]; or systemd[:NAME] for inherited sockets. The prefix tls: encrypts
+    /// connections [default: systemd if there are such sockets, else 127.0.0.1:8080; with a
+    /// certificate tls:127.0.0.1:8443]
+    ///
+    /// The banner on standard error shows the port that the kernel has chosen; all `--processes` serve
+    /// it, and a server that takes over after SIGUSR2 too. The mode is the octal
+    /// permissions of the Unix socket. Inherited sockets are those of sd_listen_fds(3).
+    #[arg(long, value_name = "WHERE")]
+    listen: Vec<Listen>,
+    /// Certificate for TLS, in a PEM file with its intermediate certificates; repeat for several
+    /// names. It is read again when the file changes.
+    #[arg(long, value_name = "FILE", help_heading = "Encryption")]
+    tls_cert: Vec<PathBuf>,
+    /// Private key of each --tls-cert, in the same order.
+    #[arg(long, value_name = "FILE", help_heading = "Encryption")]
+    tls_key: Vec<PathBuf>,
+    /// Use HTTP/1.1 only.
+    #[arg(long, help_heading = "Encryption")]
+    no_http2: bool,
     /// Worker threads [default: one for each processor; with --backend sync 64, each for one connection]
     #[arg(long, value_name = "N")]
     workers: Option<NonZeroUsize>,
@@ -28,24 +48,53 @@ pub(crate) struct Arguments {
     /// linux-aio, uring or lazy [default: LAIO_BACKEND, else lazy]
     #[arg(long, value_name = "NAME")]
     backend: Option<BackendKind>,
-    /// Where the access log goes: a file, - for standard output, or off
+    /// Where the access log goes: a file, - for standard output, or off.
     #[arg(long, value_name = "FILE", default_value = "-")]
     log: String,
-    /// Format of the access log: common, combined or json
-    #[arg(long, value_name = "FORMAT", default_value = "combined", value_parser = log_format)]
+    /// Format of the access log: common, combined or json.
+    #[arg(long, value_name = "FORMAT", default_value = "combined")]
     log_format: LogFormat,
     #[command(flatten)]
+    http2: Http2,
+    #[command(flatten)]
+    limits: Limits,
+    #[command(flatten)]
     policy: PolicyArguments,
+    /// Open and read the file for each request.
+    ///
+    /// Otherwise files that are requested often are cached, until inotify reports a change.
+    #[arg(long, help_heading = "Cache")]
+    no_cache: bool,
     #[command(flatten)]
-    cache: CacheArguments,
+    cache: Cache,
     #[command(flatten)]
-    observe: ObserveArguments,
+    pub(super) observe: ObserveArguments,
     #[command(flatten)]
     upstreams: UpstreamArguments,
     #[command(flatten)]
-    limits: LimitArguments,
+    pub(super) operation: OperationArguments,
+}
+
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Operation")]
+pub(super) struct OperationArguments {
+    /// Read a file in which every flag is a key (TOML); flags override its keys.
+    ///
+    /// The key of DIR is `root`.
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// Check the options without serving: exit status 0 if all is well, 1 if something cannot be
+    /// opened, 2 if options are wrong.
+    #[arg(long)]
+    pub(super) check: bool,
+    /// Print all settings in force, including defaults, as a file for --config, and do not serve.
+    #[arg(long, conflicts_with = "check")]
+    pub(super) print_config: bool,
+    /// Serve in this many processes, which are restarted if they fail [default: in this one]
+    #[arg(long, value_name = "N")]
+    pub(super) processes: Option<NonZeroUsize>,
     #[command(flatten)]
-    operation: OperationArguments,
+    safety: Safety,
 }
 
 impl Arguments {
@@ -54,74 +103,62 @@ impl Arguments {
         self.policy.list_presets
     }
 
-    /// Returns the configuration file.
-    pub(super) fn config(&self) -> Option<&Path> {
-        self.operation.config.as_deref()
-    }
-
-    /// Whether to check the options instead of serving.
-    pub(super) fn checks(&self) -> bool {
-        self.operation.check
-    }
-
-    /// Whether to print the configuration instead of serving.
-    pub(super) fn prints_config(&self) -> bool {
-        self.operation.print_config
-    }
-
-    /// Returns the number of supervised processes, if it is set.
-    pub(super) fn processes(&self) -> Option<usize> {
-        self.operation.processes.map(NonZeroUsize::get)
-    }
-
-    /// Adds the options that all sites share.
-    pub(super) fn add_to(&self, site: &mut laio_serve::Site) {
-        self.upstreams.add_to(site);
-    }
-
-    /// Returns the arguments for statistics.
-    pub(super) fn observe(&self) -> ObserveArguments {
-        self.observe.clone()
-    }
-
-    pub(super) fn options(self) -> Result<Options, Failure> {
-        let log = match self.log.as_str() {
-            "-" => LogTarget::Stdout,
-            "off" => LogTarget::Off,
-            file => LogTarget::File(file.into()),
-        };
-        let (mut site, mut hosts) = self.site.sites()?;
-        for host in &mut hosts {
-            self.upstreams.add_to(&mut host.site);
+    /// Returns the options of the server, with these hosts in addition to those of `--host`.
+    ///
+    /// # Errors
+    /// When options cannot be combined.
+    pub(super) fn options(&self, hosts: &[Host]) -> Result<Options, Failure> {
+        if self.tls_cert.len() != self.tls_key.len() {
+            return Err("each --tls-cert needs a --tls-key, and vice versa".into());
         }
-        self.upstreams.add_to(&mut site);
-        let mut options = Options {
-            site,
-            hosts,
-            workers: self.workers.map(NonZeroUsize::get),
-            log,
-            log_format: self.log_format,
-            cache: self.cache.cache(),
-            observer: self.observe.observer(),
-            limits: laio_serve::Limits {
-                upstream: self.upstreams.limits(),
-                ..self.limits.limits()
+        let pairs = self.tls_cert.iter().cloned().zip(self.tls_key.clone());
+        let certificates: Vec<_> = pairs
+            .map(|(chain, key)| Certificate { chain, key })
+            .collect();
+        let listen = match (&*self.listen, &*certificates) {
+            ([], []) => Listen::usual(),
+            ([], _) => Listen::usual_tls(),
+            (listen, _) => listen.to_vec(),
+        };
+        let named = |(name, root): &(String, String)| Host {
+            names: vec![name.clone()],
+            site: Site {
+                root: root.into(),
+                ..self.site.clone()
             },
-            safety: self.operation.safety(),
+        };
+        let mut options = Options {
+            site: self.site.clone(),
+            hosts: self.host.iter().map(named).chain(hosts.to_vec()).collect(),
+            listen,
+            certificates,
+            http2: (!self.no_http2).then(|| self.http2.clone()),
+            workers: self.workers.map(NonZeroUsize::get),
+            log: LogTarget::from(&*self.log),
+            log_format: self.log_format,
+            observer: self.observe.observer(),
+            limits: Limits {
+                upstream: self.upstreams.limits.clone(),
+                ..self.limits.clone()
+            },
+            safety: self.operation.safety.clone(),
             ..Options::default()
         };
-        self.listen.apply(&mut options)?;
+        options.cache = match self.no_cache {
+            true => Cache::OFF,
+            false => self.cache.clone(),
+        };
+        let sites = options.hosts.iter_mut().map(|host| &mut host.site);
+        for site in sites.chain([&mut options.site]) {
+            self.upstreams.add_to(site);
+        }
         self.policy.set(&mut options);
         options.backend = self.backend.or(options.backend);
         Ok(options)
     }
 }
 
-fn log_format(name: &str) -> Result<LogFormat, String> {
-    match name {
-        "common" => Ok(LogFormat::Common),
-        "combined" => Ok(LogFormat::Combined),
-        "json" => Ok(LogFormat::Json),
-        _ => Err("the formats are common, combined and json".to_owned()),
-    }
+fn host(text: &str) -> Result<(String, String), &'static str> {
+    let (name, root) = text.split_once('=').ok_or("a = is missing")?;
+    Ok((name.to_owned(), root.to_owned()))
 }

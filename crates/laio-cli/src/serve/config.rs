@@ -4,14 +4,14 @@
 mod text;
 
 use super::Arguments;
-use super::site::SiteArguments;
+use crate::Failure;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use laio_serve::{Host, Options, Site};
 use std::ffi::OsString;
 use std::fmt;
 use std::ops::Range;
-use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -30,8 +30,8 @@ impl std::error::Error for Mistakes {}
 /// The settings of the command line and the file.
 pub(super) struct Settings {
     pub(super) arguments: Arguments,
-    /// Host names and their site.
-    pub(super) hosts: Vec<(Vec<String>, SiteArguments)>,
+    /// The hosts of the file.
+    hosts: Vec<Host>,
     /// The parsed flags and keys.
     given_flags: GivenFlags,
 }
@@ -40,6 +40,16 @@ pub(super) struct Settings {
 struct GivenFlags {
     main: ArgMatches,
     hosts: Vec<(String, ArgMatches)>,
+}
+
+impl Settings {
+    /// Returns the options of the server.
+    ///
+    /// # Errors
+    /// When settings cannot be combined.
+    pub(super) fn options(&self) -> Result<Options, Failure> {
+        self.arguments.options(&self.hosts)
+    }
 }
 
 /// Flags that are not keys, because they name the file or do something other than serve.
@@ -56,17 +66,14 @@ pub(super) fn load(flags: &[OsString]) -> Result<Settings, Mistakes> {
         Ok((main, arguments))
     });
     let (main, arguments) = parsed.map_err(|what| Mistakes(vec![what]))?;
-    let Some(file) = arguments.config().map(Path::to_owned) else {
-        let (hosts, given_flags) = (
-            Vec::new(),
-            GivenFlags {
-                main,
-                hosts: Vec::new(),
-            },
-        );
+    let Some(file) = arguments.operation.config.clone() else {
+        let given_flags = GivenFlags {
+            main,
+            hosts: Vec::new(),
+        };
         return Ok(Settings {
             arguments,
-            hosts,
+            hosts: Vec::new(),
             given_flags,
         });
     };
@@ -111,7 +118,7 @@ fn read(text: &str, flags: &[OsString]) -> Result<Settings, Vec<Mistake>> {
         vec![(place, error.message().to_owned())]
     })?;
     let main = Keys::of::<Arguments>("laio serve");
-    let site = Keys::of::<SiteArguments>("laio serve");
+    let site = Keys::of::<Site>("laio serve");
     let (mut entries, mut hosts, mut mistakes) = (Vec::new(), Vec::new(), Vec::new());
     for (key, value) in in_order(root.get_ref()) {
         if key.get_ref() == "host"
@@ -150,15 +157,17 @@ fn read(text: &str, flags: &[OsString]) -> Result<Settings, Vec<Mistake>> {
         let words = kept.chain(&entries).flat_map(|entry| entry.words.clone());
         let place = Some(name.span().start);
         let matches = site.parse(words.collect()).map_err(|what| (place, what))?;
-        let arguments =
-            SiteArguments::from_arg_matches(&matches).map_err(|error| (place, explain(&error)))?;
+        let parsed = Site::from_arg_matches(&matches);
+        let parsed = parsed.map_err(|error| (place, explain(&error)))?;
         let names = name
             .get_ref()
             .split([',', ' '])
             .filter(|name| !name.is_empty());
-        let names = names.map(str::to_owned).collect();
-        let given_flags = (name.get_ref().to_string(), matches);
-        Ok(((names, arguments), given_flags))
+        let host = Host {
+            names: names.map(str::to_owned).collect(),
+            site: parsed,
+        };
+        Ok((host, (name.get_ref().to_string(), matches)))
     });
     let hosts = hosts
         .collect::<Result<Vec<_>, Mistake>>()
@@ -348,9 +357,7 @@ impl Keys {
     fn given(&self, matches: &ArgMatches) -> Vec<Entry> {
         let ours = self.0.get_arguments().filter(|arg| {
             let id = arg.get_id().as_str();
-            id != "host"
-                && id != "help"
-                && matches.value_source(id) == Some(ValueSource::CommandLine)
+            id != "help" && matches.value_source(id) == Some(ValueSource::CommandLine)
         });
         let entry = |arg: &Arg| {
             let id = arg.get_id().as_str();

@@ -73,7 +73,7 @@ impl ObserveArguments {
         }
     }
 
-    pub(super) fn start(self, observer: Observer) -> Result<Observing, Failure> {
+    pub(super) fn start(&self, observer: Observer) -> Result<Observing, Failure> {
         let admin = AdminHandle::default();
         if let Some(address) = self.admin {
             let (opened, observer) = (admin.clone(), observer.clone());
@@ -85,7 +85,7 @@ impl ObserveArguments {
         }
         Ok(Observing {
             observer,
-            plot: self.stage_plot,
+            plot: self.stage_plot.clone(),
             admin,
         })
     }

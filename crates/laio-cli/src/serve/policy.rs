@@ -6,7 +6,9 @@ use std::num::{NonZeroU32, NonZeroUsize};
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "System calls and transfer of bodies")]
 pub(super) struct PolicyArguments {
-    /// Use the system calls and the transfer of a published server; other flags override it
+    /// Use the system calls and the transfer of a published server; other flags override it.
+    ///
+    /// `--list-presets` shows their names. Presets turn the file cache off.
     #[arg(long, value_name = "NAME")]
     preset: Option<Preset>,
     /// List the presets
@@ -17,10 +19,17 @@ pub(super) struct PolicyArguments {
     #[arg(long, value_name = "OPERATION=BACKEND,...")]
     policy: Vec<Policies>,
     /// How file data is sent to the client: buffer, sendfile, shm-sendfile, splice, or zerocopy,
-    /// which needs io_uring (Linux 6.0)
+    /// which needs io_uring (Linux 6.0).
+    ///
+    /// `buffer`, the default, reads into memory and sends from there; `shm-sendfile` reads into shared
+    /// memory and sends from there with sendfile(2); `splice` sends through a pipe; `zerocopy` sends
+    /// from memory with `IORING_OP_SEND_ZC`.
     #[arg(long, value_name = "NAME")]
     transfer: Option<Transfer>,
-    /// Bytes of a file read, or sent, at a time
+    /// Bytes of a file read, or sent, at a time.
+    ///
+    /// From 4096 to 16777216; without this flag 131072, or the number of the preset. Each connection with
+    /// a body has as many bytes in memory.
     #[arg(long, value_name = "BYTES")]
     chunk: Option<NonZeroUsize>,
     /// Hold packets back until they are full (TCP_CORK), instead of sending the head with the first
@@ -28,24 +37,30 @@ pub(super) struct PolicyArguments {
     #[arg(long, value_name = "YES|NO", num_args = 0..=1, require_equals = true, default_missing_value = "yes",
         value_parser = yes_or_no)]
     cork: Option<bool>,
-    /// Files that a worker opens at a time, with one helper each
+    /// Files that a worker opens at a time, with one helper each.
+    ///
+    /// Without this flag there is no limit; further files wait.
     #[arg(long, value_name = "N")]
     stat_threads: Option<NonZeroU32>,
-    /// Files that a worker reads at a time
+    /// Files that a worker reads at a time.
+    ///
+    /// Without this flag there is no limit; further files wait.
     #[arg(long, value_name = "N")]
     read_threads: Option<NonZeroU32>,
-    /// Clients that a worker sends to at a time
+    /// Clients that a worker sends to at a time.
+    ///
+    /// Without this flag there is no limit; further clients wait.
     #[arg(long, value_name = "N")]
     write_threads: Option<NonZeroU32>,
 }
 
 impl PolicyArguments {
-    pub(super) fn set(self, options: &mut Options) {
+    pub(super) fn set(&self, options: &mut Options) {
         if let Some(preset) = self.preset {
             preset.apply(options);
         }
         let io = &mut options.io;
-        for policies in self.policy {
+        for &policies in &self.policy {
             io.policies = io.policies.or_those_of(policies);
         }
         let get = |number: Option<NonZeroU32>| number.map(NonZeroU32::get);

@@ -2,6 +2,7 @@
 
 use super::observe::AdminHandle;
 use super::{handover, interactive_end, load, notify, print_message};
+use crate::Failure;
 use crate::signals::{self, Second};
 use laio_serve::{Control, Options};
 use rustix::process::Signal;
@@ -65,7 +66,9 @@ pub(super) fn execute(
 /// Reads all options again, and uses them if they are valid.
 fn reload(control: &Control) {
     notify::send_state(notify::State::Reloading);
-    let options = load().and_then(|loaded| loaded.options());
+    let options = load()
+        .map_err(Failure::from)
+        .and_then(|settings| settings.options());
     match options.and_then(|options: Options| Ok(control.reload(options)?)) {
         Ok(kept) if kept.is_empty() => print_message("reloaded the options"),
         Ok(kept) => print_message(&format!(

@@ -2,7 +2,7 @@
 //! serve, restarts those that fail. Meanwhile the others accept the connections, or the restarted
 //! one does.
 
-use super::{Loaded, handover, load, notify, print_message, signals};
+use super::{Settings, handover, load, notify, print_message, signals};
 use crate::Failure;
 use handover::Started;
 use laio_serve::Listening;
@@ -29,8 +29,8 @@ struct ProcessSlot {
 }
 
 /// Supervises until a signal stops it and all processes have ended.
-pub(super) fn run(loaded: Loaded, count: usize) -> Result<(), Failure> {
-    let options = loaded.options()?;
+pub(super) fn run(settings: &Settings, count: usize) -> Result<(), Failure> {
+    let options = settings.options()?;
     let descriptors = laio_serve::raise_descriptor_limit();
     laio_serve::check(&options)?;
     let mut signals = signals::catch()?;
@@ -154,7 +154,9 @@ impl Supervisor {
 
     /// Lets all processes read the options again, if they are valid.
     fn reload(&self) {
-        let options = load().and_then(|loaded| loaded.options());
+        let options = load()
+            .map_err(Failure::from)
+            .and_then(|settings| settings.options());
         match options.and_then(|options| Ok(laio_serve::check(&options)?)) {
             Ok(()) => self.signal_all(Signal::HUP),
             Err(failure) => print_message(&format!("keeping the old options:\n{failure}")),

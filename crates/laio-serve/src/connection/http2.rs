@@ -106,9 +106,9 @@ fn builder(limits: &Http2, common: &Limits) -> Builder {
     let mut builder = Builder::new();
     builder
         .max_concurrent_streams(limits.streams)
-        .max_header_list_size(common.head.head_bytes.try_into().unwrap_or(u32::MAX))
-        .initial_window_size(limits.window)
-        .initial_connection_window_size(limits.window)
+        .max_header_list_size(common.head_bytes.try_into().unwrap_or(u32::MAX))
+        .initial_window_size(Http2::WINDOW)
+        .initial_connection_window_size(Http2::WINDOW)
         .max_send_buffer_size(Http2::SEND_BUFFER)
         .max_pending_accept_reset_streams(Http2::PENDING_RESETS)
         .max_concurrent_reset_streams(Http2::KEPT_RESETS)

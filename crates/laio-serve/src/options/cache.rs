@@ -1,19 +1,29 @@
 //! The file cache of a worker.
 
+use super::declare::options;
 use std::time::Duration;
 
-/// The file cache of a worker: the contents of small files, the descriptors of larger ones. inotify
-/// events invalidate a changed file before it is served again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cache {
-    /// Files. 0 turns the cache off.
-    pub files: usize,
-    /// Bytes of the largest file that is cached in memory; larger ones are kept open.
-    pub file_bytes: usize,
-    /// Bytes of files in memory.
-    pub bytes: usize,
-    /// Larger files kept open, at most an eighth of the descriptors that the process may have.
-    pub descriptors: usize,
+options! {
+    /// The file cache of a worker: the contents of small files, the descriptors of larger ones. inotify
+    /// events invalidate a changed file before it is served again.
+    #[command(next_help_heading = "Cache")]
+    pub struct Cache {
+        /// Files that a worker caches, in memory or open.
+        ///
+        /// Files that were not requested recently are evicted. 0 turns the cache off.
+        #[arg(long = "cache-files", value_name = "N")]
+        pub files: usize = 4096,
+        /// Bytes of the largest file cached in memory; larger ones are kept open.
+        #[arg(long = "cache-file-bytes", value_name = "BYTES")]
+        pub file_bytes: usize = 64 * 1024,
+        /// Bytes of files that a worker caches in memory.
+        #[arg(long = "cache-bytes", value_name = "BYTES")]
+        pub bytes: usize = 32 * 1024 * 1024,
+        /// Files that a worker keeps open, at most an eighth of the descriptors that the process may
+        /// have.
+        #[arg(long = "cache-descriptors", value_name = "N")]
+        pub descriptors: usize = 256,
+    }
 }
 
 impl Cache {
@@ -34,15 +44,4 @@ impl Cache {
     pub const MAX_AGE: Duration = Duration::from_secs(1);
     /// Names remembered after one request. A file is cached when it is requested again soon.
     pub const NAMES: usize = 8192;
-}
-
-impl Default for Cache {
-    fn default() -> Self {
-        Cache {
-            files: 4096,
-            file_bytes: 64 * 1024,
-            bytes: 32 * 1024 * 1024,
-            descriptors: 256,
-        }
-    }
 }

@@ -1,62 +1,128 @@
 //! The named limits of a server.
 
 use super::UpstreamLimits;
+use super::declare::options;
+#[cfg(feature = "clap")]
+use super::declare::seconds;
 use laio_http::Ranges;
 use std::time::{Duration, Instant};
 
-/// The named limits of a server. Fields are configurable; constants are not.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Connections of one worker. When it has reached them and another client connects, it closes
-    /// idle connections; if none is idle, the client waits in the listen queue.
-    pub connections: usize,
-    /// Connections from one address (for IPv6, from one /64), over all workers. Further ones are
-    /// closed when they are accepted. `None` is no limit.
-    pub connections_per_address: Option<u32>,
-    /// Requests of one connection. The limit lets connections spread over the workers again.
-    pub requests: u32,
-    /// Bytes, fields and target of a request head.
-    pub head: laio_http::Limits,
-    /// Bytes of a request body, including its framing, that are read and discarded; more is 413.
-    pub body_bytes: u64,
-    /// Ranges in one request; a request for more gets the whole file. 0 turns ranges off.
-    pub ranges: usize,
-    /// Bytes of the largest file that is compressed while it is sent.
-    pub compress_bytes: u64,
-    /// Files that one worker compresses at a time; others are sent uncompressed.
-    pub compressions: usize,
-    /// Entries in a directory listing.
-    pub listing_entries: usize,
-    /// Password checks of one worker that wait or run; more are refused with 503.
-    pub auth_checks: usize,
-    /// Time from the first byte of a request to the end of its head.
-    pub head_time: Duration,
-    /// Time for a request body, in addition to the time that it takes at [`Limits::body_rate`].
-    pub body_time: Duration,
-    /// Minimum rate of a request body, in bytes per second.
-    pub body_rate: u64,
-    /// Time between two requests of a connection.
-    pub idle_time: Duration,
-    /// Time for the client to accept one chunk of an answer ([`Limits::CHUNK`] bytes), if that is
-    /// more than the time at [`Limits::write_rate`].
-    pub write_time: Duration,
-    /// Minimum rate at which a client must read, in bytes per second.
-    pub write_rate: u64,
-    /// The kernel's send buffer of a connection in bytes (`SO_SNDBUF`; the kernel doubles it, up to
-    /// `net.core.wmem_max`). `None` leaves it to the kernel, which enlarges it for fast clients
-    /// (`net.ipv4.tcp_wmem`).
-    pub send_buffer: Option<usize>,
-    /// Time to open a file; then the answer is 503, and the open finishes in the background.
-    pub open_time: Duration,
-    /// Time to read one chunk of a file; then the connection ends.
-    pub read_time: Duration,
-    /// Time for a client that was refused during its request to stop sending and read the answer,
-    /// and for an HTTP/2 client to read the rest before its connection is closed.
-    pub linger_time: Duration,
-    /// Time for requests in progress to end after the server was stopped.
-    pub drain_time: Duration,
-    /// The limits of upstreams.
-    pub upstream: UpstreamLimits,
+options! {
+    /// The named limits of a server. Fields are configurable; constants are not.
+    #[command(next_help_heading = "Limits")]
+    pub struct Limits {
+        /// Connections of one worker; at the limit a new one closes an idle one, or waits if none is
+        /// idle. The worker also closes idle connections when descriptors run short.
+        ///
+        /// It closes the connection that has waited longest for its next request, or for longer than
+        /// `--header-timeout` for its first. A client that waits is in the listen queue. With `--backend
+        /// threads` the limit is at most 1024, because each connection needs a helper thread.
+        #[arg(long = "max-connections", value_name = "N")]
+        pub connections: usize = 10_000,
+        /// Connections from one address (for IPv6, one /64) [default: no limit]
+        ///
+        /// Over all workers; further ones are closed when they are accepted.
+        #[arg(long = "max-connections-per-address", value_name = "N")]
+        pub connections_per_address: Option<u32> = None,
+        /// Requests of one connection.
+        ///
+        /// The last answer says `Connection: close`, or GOAWAY in HTTP/2, so that connections spread
+        /// over the workers again.
+        #[arg(long = "max-requests", value_name = "N")]
+        pub requests: u32 = 100_000,
+        /// Bytes of a request head, at most 65535; more is 431.
+        ///
+        /// In HTTP/2, of the decompressed field list.
+        #[arg(long = "max-header-bytes", value_name = "BYTES")]
+        pub head_bytes: usize = laio_http::Limits::DEFAULT.head_bytes,
+        /// Header fields of a request, at most 100; more is 431.
+        #[arg(long = "max-headers", value_name = "N")]
+        pub headers: usize = laio_http::Limits::DEFAULT.headers,
+        /// Bytes of a request target; more is 414.
+        #[arg(long = "max-target-bytes", value_name = "BYTES")]
+        pub target_bytes: usize = laio_http::Limits::DEFAULT.target_bytes,
+        /// Bytes of a request body, which is discarded; more is 413.
+        ///
+        /// Including its framing. This is the limit for files; `--max-upstream-body-bytes` is the one for
+        /// upstreams.
+        #[arg(long = "max-body-bytes", value_name = "BYTES")]
+        pub body_bytes: u64 = laio_http::BodySkip::BYTES_MAX,
+        /// Ranges of one request, at most 16; for more, the whole file is sent.
+        ///
+        /// 0 turns ranges off.
+        #[arg(long = "max-ranges", value_name = "N")]
+        pub ranges: usize = Ranges::COUNT_MAX,
+        /// Bytes of the largest file that --compress compresses.
+        #[arg(long = "max-compress-bytes", value_name = "BYTES")]
+        pub compress_bytes: u64 = 16 << 20,
+        /// Files that a worker compresses at a time; others are sent uncompressed.
+        #[arg(long = "max-compressions", value_name = "N")]
+        pub compressions: usize = 16,
+        /// Entries in a directory listing.
+        ///
+        /// If there are more, the listing says that it is incomplete.
+        #[arg(long = "max-listing", value_name = "N")]
+        pub listing_entries: usize = 10_000,
+        /// Passwords that a worker checks at a time; more is 503.
+        ///
+        /// Those that wait count too.
+        #[arg(long = "max-auth-checks", value_name = "N")]
+        pub auth_checks: usize = 32,
+        /// Minimum rate of a request body.
+        #[arg(long = "min-body-rate", value_name = "BYTES/S")]
+        pub body_rate: u64 = 1024,
+        /// Minimum rate at which a client must read an answer.
+        #[arg(long = "min-write-rate", value_name = "BYTES/S")]
+        pub write_rate: u64 = 1024,
+        /// Bytes of the kernel's send buffer of a connection (SO_SNDBUF) [default: the kernel decides,
+        /// up to net.ipv4.tcp_wmem]
+        ///
+        /// The kernel doubles it, up to `net.core.wmem_max`. More of an answer waits in the server. A
+        /// small buffer slows distant clients down; without this flag the kernel enlarges the buffer for
+        /// fast clients.
+        #[arg(long = "send-buffer", value_name = "BYTES")]
+        pub send_buffer: Option<usize> = None,
+        /// Time from the first byte of a request to the end of its head; then 408.
+        #[arg(long = "header-timeout", value_name = "SECONDS", value_parser = seconds)]
+        pub head_time: Duration = Duration::from_secs(10),
+        /// Time for a request body, in addition to the time it takes at --min-body-rate.
+        ///
+        /// Then the connection is closed.
+        #[arg(long = "body-timeout", value_name = "SECONDS", value_parser = seconds)]
+        pub body_time: Duration = Duration::from_secs(10),
+        /// Time between two requests of a connection.
+        ///
+        /// Then the connection is closed.
+        #[arg(long = "idle-timeout", value_name = "SECONDS", value_parser = seconds)]
+        pub idle_time: Duration = Duration::from_secs(60),
+        /// Time for a client to read 128 KiB of an answer, unless --min-write-rate allows more.
+        ///
+        /// Then the connection is closed.
+        #[arg(long = "write-timeout", value_name = "SECONDS", value_parser = seconds)]
+        pub write_time: Duration = Duration::from_secs(30),
+        /// Time to open a file; then 503.
+        ///
+        /// The open finishes in the background.
+        #[arg(long = "open-timeout", value_name = "SECONDS", value_parser = seconds)]
+        pub open_time: Duration = Duration::from_secs(30),
+        /// Time to read 128 KiB of a file; then the connection ends.
+        #[arg(long = "read-timeout", value_name = "SECONDS", value_parser = seconds)]
+        pub read_time: Duration = Duration::from_secs(60),
+        /// Time for a refused client to read the answer.
+        ///
+        /// Also the time for an HTTP/2 client to read the rest before its connection is closed.
+        #[arg(long = "linger-timeout", value_name = "SECONDS", value_parser = seconds)]
+        pub linger_time: Duration = Duration::from_secs(5),
+        /// Time for answers in progress to end, once the server stops.
+        ///
+        /// The last lines of the access log and the last messages share this time; they have at least 50 ms
+        /// each, and at most 2 s and 1 s.
+        #[arg(long = "drain-timeout", value_name = "SECONDS", value_parser = seconds)]
+        pub drain_time: Duration = Duration::from_secs(10),
+        /// The limits of upstreams.
+        #[field(skip)]
+        pub upstream: UpstreamLimits = UpstreamLimits::default(),
+    }
 }
 
 impl Limits {
@@ -155,6 +221,15 @@ impl Limits {
     /// Bytes of the smallest file that is compressed.
     pub const COMPRESS_FROM: u64 = 1024;
 
+    /// Returns the limits of a request head.
+    pub(crate) fn head(&self) -> laio_http::Limits {
+        laio_http::Limits {
+            head_bytes: self.head_bytes,
+            headers: self.headers,
+            target_bytes: self.target_bytes,
+        }
+    }
+
     /// Returns the time for a final action that takes up to `most`. All final actions share one
     /// deadline, so that their times do not add up.
     pub(crate) fn final_time(deadline: Option<Instant>, most: Duration) -> Duration {
@@ -162,35 +237,6 @@ impl Limits {
             deadline.saturating_duration_since(Instant::now())
         });
         left.max(Limits::FINAL_ACTION_TIME).min(most)
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            connections: 10_000,
-            connections_per_address: None,
-            requests: 100_000,
-            head: laio_http::Limits::DEFAULT,
-            body_bytes: laio_http::BodySkip::BYTES_MAX,
-            ranges: Ranges::COUNT_MAX,
-            compress_bytes: 16 << 20,
-            compressions: 16,
-            listing_entries: 10_000,
-            auth_checks: 32,
-            head_time: Duration::from_secs(10),
-            body_time: Duration::from_secs(10),
-            body_rate: 1024,
-            idle_time: Duration::from_secs(60),
-            write_time: Duration::from_secs(30),
-            write_rate: 1024,
-            send_buffer: None,
-            open_time: Duration::from_secs(30),
-            read_time: Duration::from_secs(60),
-            linger_time: Duration::from_secs(5),
-            drain_time: Duration::from_secs(10),
-            upstream: UpstreamLimits::default(),
-        }
     }
 }
 

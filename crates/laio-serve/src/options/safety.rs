@@ -1,18 +1,30 @@
 //! Privileges and the sandbox.
 
+use super::declare::options;
 use std::str::FromStr;
 
-/// Restrictions that limit the damage of a mistake in the server. Off by default.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Safety {
-    /// The user to switch to once the sockets are bound, by name or number.
-    pub user: Option<String>,
-    /// The group, if it is not the user's.
-    pub group: Option<String>,
-    /// Workers can only read files below the roots, and no others (Landlock).
-    pub landlock: Sandbox,
-    /// Workers can make no other system calls than serving needs (seccomp).
-    pub seccomp: Sandbox,
+options! {
+    /// Restrictions that limit the damage of a mistake in the server. `laio serve` uses the sandbox
+    /// where the kernel can; other programs turn it on.
+    pub struct Safety {
+        /// Switch to this user, by name or number, once the sockets are bound.
+        #[arg(long = "user", value_name = "NAME")]
+        pub user: Option<String> = None,
+        /// Switch to this group [default: that of the user]
+        #[arg(long = "group", value_name = "NAME")]
+        pub group: Option<String> = None,
+        /// Restrict workers to the served files: auto (where the kernel can), on or off.
+        ///
+        /// With `on` (Landlock) the server does not start where the kernel cannot.
+        #[arg(long = "landlock", value_name = "WHETHER", default_value = "auto")]
+        pub landlock: Sandbox = Sandbox::Off,
+        /// Restrict workers to the system calls that serving needs: auto (where the kernel can), on or
+        /// off.
+        ///
+        /// With `on` (seccomp) the server does not start where the kernel cannot.
+        #[arg(long = "seccomp", value_name = "WHETHER", default_value = "auto")]
+        pub seccomp: Sandbox = Sandbox::Off,
+    }
 }
 
 /// Whether a part of the sandbox is used.

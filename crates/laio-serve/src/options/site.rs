@@ -1,66 +1,86 @@
 //! The configuration of a site.
 
+use super::declare::options;
 use super::upstream::Upstream;
-use laio_http::Coding;
-use laio_http::Status;
+use laio_http::{Coding, Status};
 use std::path::PathBuf;
+use std::str::FromStr;
 
-/// A directory, and how its files are served.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Site {
-    /// The directory.
-    pub root: PathBuf,
-    /// Whether names that begin with a dot are served.
-    pub dotfiles: Dotfiles,
-    /// Where symbolic links may lead.
-    pub symlinks: Symlinks,
-    /// Names of index files, in order of preference.
-    pub index: Vec<String>,
-    /// Whether directories without an index file are listed.
-    pub listing: bool,
-    /// The file that answers for missing pages with status 200, for applications that handle
-    /// addresses themselves. Only for clients that ask for HTML.
-    pub fallback: Option<String>,
-    /// Error pages.
-    pub error_pages: Vec<ErrorPage>,
-    /// Redirects; the first match wins.
-    pub redirects: Vec<Redirect>,
-    /// Header fields by file name; for the same field a later rule replaces an earlier one.
-    pub fields: Vec<FieldRule>,
-    /// Which pages of other origins may read the files.
-    pub cors: Option<Cors>,
-    /// The users who may read.
-    pub auth: Option<Auth>,
-    /// Codings for which a precompressed file may exist next to the plain one (`a.css.br`), in
-    /// order of preference.
-    pub precompressed: Vec<Coding>,
-    /// Whether text is compressed while it is sent.
-    pub compress: bool,
-    /// Upstreams that answer below path prefixes.
-    pub upstreams: Vec<Upstream>,
-    /// Directories below which upstreams may name files to send (`X-Sendfile`).
-    pub sendfile_roots: Vec<PathBuf>,
-}
-
-impl Default for Site {
-    fn default() -> Self {
-        Site {
-            root: PathBuf::from("."),
-            dotfiles: Dotfiles::Hide,
-            symlinks: Symlinks::Within,
-            index: vec!["index.html".to_owned()],
-            listing: false,
-            fallback: None,
-            error_pages: Vec::new(),
-            redirects: Vec::new(),
-            fields: Vec::new(),
-            cors: None,
-            auth: None,
-            precompressed: Vec::new(),
-            compress: false,
-            upstreams: Vec::new(),
-            sendfile_roots: Vec::new(),
-        }
+options! {
+    /// A directory, and how its files are served.
+    pub struct Site {
+        /// The directory to serve.
+        #[arg(id = "root", value_name = "DIR")]
+        pub root: PathBuf = PathBuf::from("."),
+        /// Index file of a directory; the first that exists.
+        ///
+        /// Several names are separated by commas.
+        #[arg(long = "index", value_name = "NAME", default_value = "index.html", value_delimiter = ',', help_heading = "Files")]
+        pub index: Vec<String> = vec!["index.html".to_owned()],
+        /// List directories without an index file.
+        ///
+        /// As HTML, or as JSON for programs that prefer it. Symbolic links are listed as what they lead to,
+        /// and omitted if they are not served.
+        #[arg(long = "listing", help_heading = "Files")]
+        pub listing: bool = false,
+        /// Answer with this file, and 200, for missing pages (single-page applications).
+        ///
+        /// Only for clients that ask for HTML.
+        #[arg(long = "fallback", value_name = "FILE", help_heading = "Files")]
+        pub fallback: Option<String> = None,
+        /// Answer an error with this file of DIR.
+        ///
+        /// The status stays the same.
+        #[arg(long = "error-page", value_name = "STATUS=FILE", help_heading = "Files")]
+        pub error_pages: Vec<ErrorPage> = Vec::new(),
+        /// Serve names that begin with a dot.
+        ///
+        /// Otherwise only `.well-known` in DIR is served.
+        #[arg(long = "dotfiles", help_heading = "Files")]
+        pub dotfiles: bool = false,
+        /// Where symbolic links may lead: within DIR, nowhere (refuse), or anywhere (follow).
+        ///
+        /// With `follow`, a user who can create links can publish every file that the server can read.
+        #[arg(long = "symlinks", value_name = "WHERE", default_value = "within", help_heading = "Files")]
+        pub symlinks: Symlinks = Symlinks::Within,
+        /// Serve FILE.br, FILE.zst or FILE.gz instead of FILE to clients that accept it, in this order
+        /// of preference.
+        ///
+        /// The value is a list of `br`, `zst` and `gz`; without one it is all three, in this order.
+        #[arg(long = "precompressed", value_name = "CODINGS", value_delimiter = ',', num_args = 0..=1, require_equals = true,
+            default_missing_value = "br,zst,gz", help_heading = "Answers")]
+        pub precompressed: Vec<Coding> = Vec::new(),
+        /// Compress text while it is sent.
+        #[arg(long = "compress", help_heading = "Answers")]
+        pub compress: bool = false,
+        /// Set a header field for files that match the glob; without a slash it matches names in every
+        /// directory.
+        ///
+        /// For the same field, a later rule replaces an earlier one, and an empty value removes it.
+        #[arg(long = "header", value_name = "GLOB=NAME: VALUE", help_heading = "Answers")]
+        pub fields: Vec<FieldRule> = Vec::new(),
+        /// Set Cache-Control for files that match the glob.
+        ///
+        /// These rules come after those of `--header`.
+        #[arg(long = "cache-control", value_name = "GLOB=DIRECTIVES", value_parser = FieldRule::cache_control, help_heading = "Answers")]
+        pub cache_control: Vec<FieldRule> = Vec::new(),
+        /// Redirect a path, with 301 or another status; a * at the end of FROM replaces the * in TO.
+        ///
+        /// The other statuses are 302, 307 and 308. The first match wins.
+        #[arg(long = "redirect", value_name = "FROM=TO[=STATUS]", help_heading = "Answers")]
+        pub redirects: Vec<Redirect> = Vec::new(),
+        /// Which pages of other origins may read the files.
+        #[command(flatten)]
+        pub cors: Cors = Cors::default(),
+        /// The users who may read.
+        #[command(flatten)]
+        pub auth: Auth = Auth::default(),
+        /// Upstreams that answer below path prefixes.
+        #[field(skip)]
+        pub upstreams: Vec<Upstream> = Vec::new(),
+        /// Directories below which upstreams may name files to send (`X-Sendfile`).
+        #[field(skip)]
+        pub sendfile_roots: Vec<PathBuf> = Vec::new(),
     }
 }
 
@@ -71,16 +91,6 @@ pub struct Host {
     pub names: Vec<String>,
     /// The site for these names.
     pub site: Site,
-}
-
-/// Whether names that begin with a dot are served. `.well-known` in the root always is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Dotfiles {
-    /// Answer as if they did not exist.
-    #[default]
-    Hide,
-    /// Serve them.
-    Serve,
 }
 
 /// Where symbolic links may lead.
@@ -95,6 +105,19 @@ pub enum Symlinks {
     Follow,
 }
 
+impl FromStr for Symlinks {
+    type Err = &'static str;
+
+    fn from_str(name: &str) -> Result<Symlinks, Self::Err> {
+        match name {
+            "within" => Ok(Symlinks::Within),
+            "refuse" => Ok(Symlinks::Refuse),
+            "follow" => Ok(Symlinks::Follow),
+            _ => Err("the value must be within, refuse or follow"),
+        }
+    }
+}
+
 /// A page for a status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorPage {
@@ -102,6 +125,20 @@ pub struct ErrorPage {
     pub status: u16,
     /// The file, below the root.
     pub file: String,
+}
+
+/// Parses `404=missing.html`.
+impl FromStr for ErrorPage {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ErrorPage, String> {
+        let (status, file) = pair(text)?;
+        let not_a_status = |_| format!("{status} is not a status");
+        Ok(ErrorPage {
+            status: status.parse().map_err(not_a_status)?,
+            file: file.to_owned(),
+        })
+    }
 }
 
 /// A redirect.
@@ -115,6 +152,26 @@ pub struct Redirect {
     pub status: Status,
 }
 
+/// Parses `/old/*=/new/*` or `/old/*=/new/*=308`.
+impl FromStr for Redirect {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Redirect, Self::Err> {
+        let (from, to) = pair(text)?;
+        // The target may contain a = too.
+        let (to, status) = match to.rsplit_once('=') {
+            Some((to, digits)) if digits.len() == 3 && digits.starts_with('3') => (to, digits),
+            _ => (to, "301"),
+        };
+        let status = status.parse().ok().and_then(Status::from_code);
+        Ok(Redirect {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            status: status.ok_or("the status must be 301, 302, 307 or 308")?,
+        })
+    }
+}
+
 /// A header field for matching paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldRule {
@@ -126,22 +183,92 @@ pub struct FieldRule {
     pub value: String,
 }
 
-/// Cross-origin requests (the Fetch standard).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cors {
-    /// Origins whose pages may read, such as `https://example.org`; `*` is all.
-    pub origins: Vec<String>,
-    /// Seconds that a browser may cache the answer to a preflight request.
-    pub max_age: u32,
+/// Parses `GLOB=NAME: VALUE`.
+impl FromStr for FieldRule {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<FieldRule, Self::Err> {
+        let (glob, field) = pair(text)?;
+        let (name, value) = field
+            .split_once(':')
+            .ok_or("a : is missing after the name of the field")?;
+        Ok(FieldRule {
+            glob: glob.to_owned(),
+            name: name.trim().to_owned(),
+            value: value.trim().to_owned(),
+        })
+    }
 }
 
-/// Basic authentication (RFC 7617).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Auth {
-    /// A file with `name:hash` lines, as `htpasswd -B` creates it.
-    pub users: PathBuf,
-    /// The realm that browsers show.
-    pub realm: String,
-    /// Globs of the guarded paths; empty guards all.
-    pub paths: Vec<String>,
+impl FieldRule {
+    /// Parses `GLOB=DIRECTIVES`, a rule for `Cache-Control`.
+    ///
+    /// # Errors
+    /// When there is no `=`.
+    pub fn cache_control(text: &str) -> Result<FieldRule, &'static str> {
+        let (glob, directives) = pair(text)?;
+        Ok(FieldRule {
+            glob: glob.to_owned(),
+            name: "Cache-Control".to_owned(),
+            value: directives.to_owned(),
+        })
+    }
+}
+
+fn pair(text: &str) -> Result<(&str, &str), &'static str> {
+    text.split_once('=').ok_or("a = is missing")
+}
+
+options! {
+    /// Cross-origin requests (the Fetch standard).
+    pub struct Cors {
+        /// Let pages of this origin, or of all (*), read the files.
+        ///
+        /// An origin is written as `https://example.org`. Without this flag no page of another origin may read.
+        #[arg(long = "cors", value_name = "ORIGIN", help_heading = "Access")]
+        pub origins: Vec<String> = Vec::new(),
+        /// Seconds that a browser may cache the answer to a preflight request.
+        #[arg(long = "cors-max-age", value_name = "SECONDS", help_heading = "Access")]
+        pub max_age: u32 = 86_400,
+    }
+}
+
+options! {
+    /// Basic authentication (RFC 7617).
+    pub struct Auth {
+        /// Require names and passwords, from this file (made by `htpasswd -B`).
+        ///
+        /// It has a `name:hash` line for each user, with a bcrypt hash.
+        #[arg(long = "auth", value_name = "FILE", help_heading = "Access")]
+        pub users: Option<PathBuf> = None,
+        /// Realm that browsers show.
+        #[arg(long = "auth-realm", value_name = "TEXT", help_heading = "Access")]
+        pub realm: String = "laio".to_owned(),
+        /// Require passwords only for paths that match this glob.
+        ///
+        /// A path is protected if any interpretation of it matches a glob: in upper case, encoded twice, with
+        /// parameters, and so on. A path that two programs could interpret differently, such as
+        /// `/x/..%2fadmin`, is refused with 400. On upstreams the paths below a protected path are protected
+        /// too.
+        #[arg(long = "auth-path", value_name = "GLOB", help_heading = "Access")]
+        pub paths: Vec<String> = Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redirects_and_fields() {
+        let redirect = |text: &str| text.parse::<Redirect>();
+        let moved = redirect("/a=/b?c=d").unwrap();
+        assert_eq!((moved.to.as_str(), moved.status.code()), ("/b?c=d", 301));
+        let moved = redirect("/a=/b=308").unwrap();
+        assert_eq!((moved.to.as_str(), moved.status.code()), ("/b", 308));
+        assert!(redirect("/a").is_err() && redirect("/a=/b=399").is_err());
+        let rule: FieldRule = "*.css=X-A: b=c: d".parse().unwrap();
+        assert_eq!((rule.name.as_str(), rule.value.as_str()), ("X-A", "b=c: d"));
+        assert!("*.css=X-A".parse::<FieldRule>().is_err());
+    }
 }

@@ -1,5 +1,8 @@
 //! Upstream servers and programs.
 
+use super::declare::options;
+#[cfg(feature = "clap")]
+use super::declare::seconds;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -178,40 +181,68 @@ impl fmt::Display for UpstreamAddress {
     }
 }
 
-/// The named limits of upstreams. Counts hold for each worker and upstream.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UpstreamLimits {
-    /// Connections; further requests wait.
-    pub connections: usize,
-    /// Idle connections kept open.
-    pub idle: usize,
-    /// Requests that wait for a connection; more are refused with 503.
-    pub queue: usize,
-    /// Tunnels of upgraded connections (WebSocket); more are refused with 503.
-    pub tunnels: usize,
-    /// Bytes of a request body; more is 413.
-    pub body_bytes: u64,
-    /// Time that a request waits for a free connection; then 503.
-    pub queue_time: Duration,
-    /// Time to connect; then 504.
-    pub connect_time: Duration,
-    /// Time from the end of the request to the head of the answer; then 504.
-    pub first_byte_time: Duration,
-    /// Time between two pieces of a request or an answer; then the answer is aborted.
-    pub between_time: Duration,
-    /// Time for the whole exchange; then the answer is aborted. `None` is no limit.
-    pub whole_time: Option<Duration>,
-    /// Time that an idle connection is kept open.
-    pub idle_time: Duration,
-    /// Idle timeout of a tunnel.
-    pub tunnel_time: Duration,
-    /// Whether the forwarding fields of clients (`X-Forwarded-For`, …) are trusted and passed on:
-    /// only for a server that only other proxies can reach.
-    pub trust_forwarded: bool,
-    /// The directory for spooled request bodies, in unnamed files: bodies without a length for
-    /// FastCGI programs that are longer than [`UpstreamLimits::CHUNK`]. `None` stores them in
-    /// memory.
-    pub spool: Option<PathBuf>,
+options! {
+    /// The named limits of upstreams. Counts hold for each worker and upstream.
+    #[command(next_help_heading = "Upstreams")]
+    pub struct UpstreamLimits {
+        /// Store request bodies without a length, for a FastCGI program, in unnamed files in DIR
+        /// instead of memory; up to 64 KiB are kept in memory in any case.
+        ///
+        /// Without this flag such bodies have 64 MiB of memory for each worker and upstream: a longer body is
+        /// 413, one beyond the free memory 503.
+        #[arg(long = "upstream-spool", value_name = "DIR")]
+        pub spool: Option<PathBuf> = None,
+        /// Trust X-Forwarded-* and Forwarded of clients: only if no one but other proxies can reach
+        /// this server.
+        ///
+        /// These fields are then passed on.
+        #[arg(long = "trust-forwarded")]
+        pub trust_forwarded: bool = false,
+        /// Connections of a worker to an upstream; further requests wait.
+        #[arg(long = "max-upstream-connections", value_name = "N")]
+        pub connections: usize = 128,
+        /// Idle connections that a worker keeps to an upstream.
+        #[arg(long = "max-upstream-idle", value_name = "N")]
+        pub idle: usize = 32,
+        /// Requests of a worker that wait for a connection to an upstream; more are 503.
+        #[arg(long = "max-upstream-queue", value_name = "N")]
+        pub queue: usize = 512,
+        /// WebSockets of a worker through an upstream; more are 503.
+        #[arg(long = "max-upstream-tunnels", value_name = "N")]
+        pub tunnels: usize = 1024,
+        /// Bytes of a request body for an upstream; more is 413.
+        ///
+        /// Including its framing.
+        #[arg(long = "max-upstream-body-bytes", value_name = "BYTES")]
+        pub body_bytes: u64 = 1 << 30,
+        /// Time that a request waits for a connection to an upstream; then 503.
+        #[arg(long = "upstream-queue-timeout", value_name = "SECONDS", value_parser = seconds)]
+        pub queue_time: Duration = Duration::from_secs(10),
+        /// Time to connect to an upstream; then 504.
+        #[arg(long = "upstream-connect-timeout", value_name = "SECONDS", value_parser = seconds)]
+        pub connect_time: Duration = Duration::from_secs(5),
+        /// Time for an upstream to begin its answer; then 504.
+        ///
+        /// It starts with the end of the request.
+        #[arg(long = "upstream-first-byte-timeout", value_name = "SECONDS", value_parser = seconds)]
+        pub first_byte_time: Duration = Duration::from_secs(60),
+        /// Time between two pieces of an upstream's answer; then the connection ends.
+        ///
+        /// Also the time between two pieces of a request.
+        #[arg(long = "upstream-timeout", value_name = "SECONDS", value_parser = seconds)]
+        pub between_time: Duration = Duration::from_secs(60),
+        /// Time for a whole exchange with an upstream [default: no limit]
+        ///
+        /// Then the answer is aborted.
+        #[arg(long = "upstream-whole-timeout", value_name = "SECONDS", value_parser = seconds)]
+        pub whole_time: Option<Duration> = None,
+        /// Time that an idle connection to an upstream is kept.
+        #[arg(long = "upstream-idle-timeout", value_name = "SECONDS", value_parser = seconds)]
+        pub idle_time: Duration = Duration::from_secs(30),
+        /// Idle timeout of a WebSocket.
+        #[arg(long = "tunnel-timeout", value_name = "SECONDS", value_parser = seconds)]
+        pub tunnel_time: Duration = Duration::from_secs(300),
+    }
 }
 
 impl UpstreamLimits {
@@ -235,27 +266,6 @@ impl UpstreamLimits {
     pub const CLIENT_CHECK_INTERVAL: Duration = Duration::from_secs(1);
     /// How often names of upstreams are looked up.
     pub const LOOKUP_INTERVAL: Duration = Duration::from_secs(30);
-}
-
-impl Default for UpstreamLimits {
-    fn default() -> Self {
-        UpstreamLimits {
-            connections: 128,
-            idle: 32,
-            queue: 512,
-            tunnels: 1024,
-            body_bytes: 1 << 30,
-            queue_time: Duration::from_secs(10),
-            connect_time: Duration::from_secs(5),
-            first_byte_time: Duration::from_secs(60),
-            between_time: Duration::from_secs(60),
-            whole_time: None,
-            idle_time: Duration::from_secs(30),
-            tunnel_time: Duration::from_secs(300),
-            trust_forwarded: false,
-            spool: None,
-        }
-    }
 }
 
 #[cfg(test)]

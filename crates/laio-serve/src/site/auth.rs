@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read};
+use std::path::Path;
 use std::sync::Arc;
 
 /// The resource that a request asks for, as guards compare it.
@@ -104,8 +105,8 @@ impl Users {
     ///
     /// # Errors
     /// Names the file that cannot be read, or the line that is malformed.
-    pub(crate) fn read(auth: &Auth) -> io::Result<Users> {
-        let file = auth.users.display();
+    pub(crate) fn read(users: &Path, auth: &Auth) -> io::Result<Users> {
+        let file = users.display();
         let explain = |error: io::Error| {
             io::Error::new(
                 error.kind(),
@@ -113,7 +114,7 @@ impl Users {
             )
         };
         let mut text = String::new();
-        let opened = std::fs::File::open(&auth.users).map_err(explain)?;
+        let opened = std::fs::File::open(users).map_err(explain)?;
         opened
             .take(Limits::AUTH_FILE)
             .read_to_string(&mut text)

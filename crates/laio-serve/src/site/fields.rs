@@ -38,8 +38,8 @@ impl FieldRules {
     ///
     /// # Errors
     /// When a glob is malformed, or a field may not be set.
-    pub(crate) fn new(rules: &[FieldRule]) -> io::Result<FieldRules> {
-        for FieldRule { name, value, .. } in rules {
+    pub(crate) fn new(rules: Vec<FieldRule>) -> io::Result<FieldRules> {
+        for FieldRule { name, value, .. } in &rules {
             let token = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
             let wrong = if name.is_empty() || !name.bytes().all(token) {
                 "that is not a field name"
@@ -54,7 +54,6 @@ impl FieldRules {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         let globs = globs(rules.iter().map(|rule| rule.glob.as_str()))?;
-        let rules = rules.to_vec();
         Ok(FieldRules { globs, rules })
     }
 
@@ -109,7 +108,7 @@ mod tests {
 
     #[test]
     fn later_rules_win() {
-        let rules = FieldRules::new(&[
+        let rules = FieldRules::new(vec![
             rule("**", "Cache-Control", "no-cache"),
             rule("**", "X-Frame-Options", "DENY"),
             rule("/assets/**", "cache-control", "max-age=60"),
@@ -141,7 +140,7 @@ mod tests {
             ("[", "X", "a"),
         ] {
             assert!(
-                FieldRules::new(&[rule(glob, name, value)]).is_err(),
+                FieldRules::new(vec![rule(glob, name, value)]).is_err(),
                 "{glob} {name}"
             );
         }

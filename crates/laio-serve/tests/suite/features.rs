@@ -3,7 +3,7 @@
 use crate::common::{BACKENDS, Client, Response, Running};
 use laio::BackendKind;
 use laio_serve::{
-    Auth, Coding, Cors, Dotfiles, ErrorPage, FieldRule, Host, Redirect, Site, Status, Symlinks,
+    Auth, Coding, Cors, ErrorPage, FieldRule, Host, Redirect, Site, Status, Symlinks,
 };
 use std::fs;
 use std::io::{BufRead, Read, Write};
@@ -357,11 +357,9 @@ fn redirects_and_fields() {
 #[test]
 fn other_origins() {
     let dir = site();
-    let origins = |list: &[&str]| {
-        Some(Cors {
-            origins: list.iter().map(|&origin| origin.to_owned()).collect(),
-            max_age: 60,
-        })
+    let origins = |list: &[&str]| Cors {
+        origins: list.iter().map(|&origin| origin.to_owned()).collect(),
+        max_age: 60,
     };
     let server = lazy(&dir, |site| site.cors = origins(&["https://a.example"]));
     let from = |origin: &str| format!("Origin: {origin}\r\n");
@@ -408,20 +406,18 @@ fn names_and_passwords() {
     let mut users = tempfile::NamedTempFile::new().unwrap();
     let hash = bcrypt::hash("open sesame", 4).unwrap();
     writeln!(users, "# who may read\nann:{hash}\n").unwrap();
-    let auth = |paths: &[&str]| {
-        Some(Auth {
-            users: users.path().to_owned(),
-            realm: "the docs".to_owned(),
-            paths: paths.iter().map(|&path| path.to_owned()).collect(),
-        })
+    let auth = |paths: &[&str]| Auth {
+        users: Some(users.path().to_owned()),
+        realm: "the docs".to_owned(),
+        paths: paths.iter().map(|&path| path.to_owned()).collect(),
     };
     for backend in [BACKENDS.as_slice(), &[BackendKind::Sync]].concat() {
         let server = serve(&dir, backend, |site| {
             site.auth = auth(&["/docs/**"]);
-            site.cors = Some(Cors {
+            site.cors = Cors {
                 origins: vec!["*".to_owned()],
                 max_age: 1,
-            });
+            };
         });
         assert_eq!(server.get("/").status, 200, "{backend}");
         let mut client = server.connect();
@@ -542,7 +538,7 @@ fn dots_and_links() {
             "{backend}"
         );
         let server = serve(&dir, backend, |site| {
-            site.dotfiles = Dotfiles::Serve;
+            site.dotfiles = true;
             site.symlinks = Symlinks::Refuse;
         });
         assert_eq!(status(&server, "/docs/.hidden"), 200, "{backend}");
@@ -584,11 +580,7 @@ fn nonsense_is_refused_at_the_start() {
     });
     assert!(text.contains("200"), "{text}");
     let text = refused(&|options| {
-        options.site.auth = Some(Auth {
-            users: "/nonexistent/users".into(),
-            realm: String::new(),
-            paths: Vec::new(),
-        });
+        options.site.auth.users = Some("/nonexistent/users".into());
     });
     assert!(text.contains("/nonexistent/users"), "{text}");
     let text = refused(&|options| {

@@ -121,11 +121,11 @@ fn place(with_root: bool) -> Place {
             let all = Upstream::fastcgi(&format!("/={cgi}")).unwrap();
             options.site.upstreams.push(all);
         }
-        options.site.auth = Some(Auth {
-            users: users.path().to_owned(),
+        options.site.auth = Auth {
+            users: Some(users.path().to_owned()),
             realm: "r".to_owned(),
             paths: GUARDED.map(str::to_owned).to_vec(),
-        });
+        };
     });
     Place {
         server,

@@ -320,9 +320,9 @@ fn a_client_that_resets_too_many_streams_is_disconnected() {
 fn heads_are_bounded_by_bytes_and_by_fields() {
     let site = site();
     let server = Running::with(site.path(), Lazy, |options| {
-        options.limits.head.headers = 10;
-        options.limits.head.head_bytes = 2000;
-        options.limits.head.target_bytes = 100;
+        options.limits.headers = 10;
+        options.limits.head_bytes = 2000;
+        options.limits.target_bytes = 100;
     });
     run(async {
         let client = Client::connect(&server).await;

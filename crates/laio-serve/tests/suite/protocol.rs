@@ -91,11 +91,9 @@ fn heads_are_bounded_and_the_bounds_can_be_chosen() {
     // The defaults, and others.
     for (head_bytes, headers, target_bytes) in [(16_384, 100, 8192), (500, 10, 50)] {
         let server = Running::with(site.path(), BackendKind::Lazy, |options| {
-            options.limits.head = laio_serve::HeadLimits {
-                head_bytes,
-                headers,
-                target_bytes,
-            };
+            options.limits.head_bytes = head_bytes;
+            options.limits.headers = headers;
+            options.limits.target_bytes = target_bytes;
         });
         let long = |bytes: usize| format!("/{}", "a".repeat(bytes - 1));
         let spare = head_bytes - get("/", "Y: \r\n").len();

@@ -1,7 +1,8 @@
 //! Writing the settings as a configuration file.
 
-use super::{Arguments, Keys, Mistakes, NO_KEYS, Settings, SiteArguments, takes_several};
+use super::{Arguments, Keys, Mistakes, NO_KEYS, Settings, takes_several};
 use clap::{Arg, ArgMatches};
+use laio_serve::Site;
 use std::any::TypeId;
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -50,10 +51,10 @@ impl Settings {
         for (name, directory) in pairs.iter().rev() {
             let _ = writeln!(text, "{} = {}", quoted(name), quoted(directory));
         }
-        let site = Keys::of::<SiteArguments>("laio serve");
+        let site = Keys::of::<Site>("laio serve");
         for (name, matches) in &self.given_flags.hosts {
             let _ = writeln!(text, "\n[host.{}]", quoted(name));
-            for arg in site.listed().filter(|arg| arg.get_id() != "host") {
+            for arg in site.listed() {
                 text += &line(arg, matches)?;
             }
         }
@@ -124,18 +125,13 @@ mod tests {
     use super::super::{configuration, read};
     use super::*;
     use crate::serve::config::load;
+    use laio_serve::Sandbox;
     use std::ffi::OsString;
     use std::os::unix::ffi::OsStringExt;
 
     /// Returns the options without the settings of where they were read.
     fn options_of(settings: &Settings) -> String {
-        let mut options = settings.arguments.clone().options().unwrap();
-        for (names, site) in &settings.hosts {
-            let (site, _) = site.clone().sites().unwrap();
-            let names = names.clone();
-            options.hosts.push(laio_serve::Host { names, site });
-        }
-        format!("{options:#?}")
+        format!("{:#?}", settings.options().unwrap())
     }
 
     #[test]
@@ -175,6 +171,16 @@ mod tests {
         let fewer: Vec<_> = first_flags.map(OsString::from).collect();
         let fewer = load(&fewer).unwrap();
         assert_eq!(options_of(&fewer), options_of(&again));
+    }
+
+    #[test]
+    fn the_defaults_of_flags_are_those_of_the_library() {
+        let mut expected = laio_serve::Options::default();
+        // The command restricts its workers where the kernel can.
+        expected.safety.landlock = Sandbox::Auto;
+        expected.safety.seccomp = Sandbox::Auto;
+        let options = load(&[]).unwrap().options().unwrap();
+        assert_eq!(format!("{options:#?}"), format!("{expected:#?}"));
     }
 
     #[test]

@@ -165,11 +165,11 @@ fn authentication_comes_first_and_trace_is_refused() {
     let hash = "$2b$04$abcdefghijklmnopqrstuuWNNPaWbIXoMzcLCJfXMDSQUBRXzrKCy";
     std::fs::write(users.path(), format!("ann:{hash}\n")).unwrap();
     let (server, _root) = serve(vec![http("/", &backend)], |options| {
-        options.site.auth = Some(laio_serve::Auth {
-            users: users.path().to_owned(),
+        options.site.auth = laio_serve::Auth {
+            users: Some(users.path().to_owned()),
             realm: "r".to_owned(),
             paths: vec!["/admin/**".to_owned()],
-        });
+        };
     });
     assert_eq!(server.get("/open").status, 200);
     for guarded in ["/admin/x", "/%61dmin/x", "//admin/x"] {
