@@ -91,12 +91,13 @@ pub(crate) fn execute(
     }
 }
 
-/// The skip that a program reports before it exits with [`SKIPPED`]. Only a back end or the size of pipes can be a
-/// missing feature: the other reasons are combinations of back end, program and tool that cannot work.
+/// The skip that a program (or check.sh) reports before it exits with [`SKIPPED`]. Only a back end or the size of pipes
+/// can be a missing feature: the other reasons are combinations of back end, program and tool that cannot work.
 fn skip_of(said: &str, back_end: BackEnd) -> Skip {
     let reason = said.trim().trim_start_matches("skipped: ");
     let need = match back_end.name {
         _ if reason.starts_with("a pipe holds less") => "pipe-size",
+        _ if reason.contains("io_uring is not available") => "io_uring",
         _ if !reason.contains("the back end is not available") => INAPPLICABLE,
         "linux-aio" => "linux-aio",
         "activations" => "activations",
