@@ -174,7 +174,8 @@ fn differing_entries(report: &mut String, theirs: &Tree, ours: &Tree) {
         }
         // If a source is read twice, the access times in the copies depend on the order. GNU cp
         // also reads symbolic links to look up their targets.
-        if their.line.starts_with("link") && their.read == Read::Now {
+        let is_link = their.line.starts_with("link") && their.read == Read::Now;
+        if their.read == our.read || is_link {
             continue;
         }
         let of_one_source = || {
@@ -184,7 +185,7 @@ fn differing_entries(report: &mut String, theirs: &Tree, ours: &Tree) {
         let new = of_one_source().filter(|other| other.read != Read::Any);
         // One of them is the source. A replaced file counts as a copy, too.
         let files: BTreeSet<_> = of_one_source().map(|other| other.file).collect();
-        if their.read != our.read && new.count() == 1 && files.len() <= 2 {
+        if new.count() == 1 && files.len() <= 2 {
             let read = |entry: &Entry| format!("read {:?}", entry.read);
             report_difference(report, &shown, Some(&read(their)), Some(&read(our)));
         }

@@ -25,11 +25,22 @@ pub(crate) fn trials() -> Vec<Trial> {
         ),
         trial("limits::descriptors of a plan", descriptors_of_a_plan),
         trial("limits::inherited descriptors count", left_open),
+        trial("limits::a tree of hard links in little memory", || {
+            links_in_little_memory("-a", 4)
+        }),
         trial(
-            "limits::a tree of hard links in little memory",
-            links_in_little_memory,
+            "limits::links to a tree of hard links in little memory",
+            || links_in_little_memory("-al", 8),
         ),
-        trial("limits::exhausted memory does not abort", exhausted),
+        trial("limits::exhausted memory does not abort", || {
+            exhausted("-a")
+        }),
+        trial("limits::exhausted memory does not abort, --atomic", || {
+            exhausted("-a --atomic --jobs=1")
+        }),
+        trial("limits::exhausted memory does not abort, --verify", || {
+            exhausted("-a --verify --backend=sync")
+        }),
         trial("limits::--fallocate keeps holes", holes_stay),
         trial(
             "limits::--fallocate of a file that is almost all hole",
@@ -190,7 +201,7 @@ fn least_memory(command: &str, root: &Path) -> u64 {
 }
 
 /// Like `link-heap.sh` in GNU's tests: many links need little more memory than one file.
-fn links_in_little_memory() -> Result<(), Skip> {
+fn links_in_little_memory(options: &str, expected: u64) -> Result<(), Skip> {
     const FILES: usize = 4000;
     /// GNU's test allows 4,000 KiB more, for a cp without buffers and workers.
     const MORE: u64 = 8 << 10;
@@ -202,64 +213,59 @@ fn links_in_little_memory() -> Result<(), Skip> {
             fs::hard_link(from.join(&name), to.join(&name)).expect("a link");
         }
     }
-    for options in ["-a", "-al"] {
-        let little = least_memory(&format!("{options} one"), &world.root);
-        let ran = after(
-            &format!("ulimit -v {}", little + MORE),
-            &format!("{options} t new"),
-            &world.root,
-        );
-        assert_eq!(
-            ran.status,
-            "exit status 0",
-            "{options} with {little} and {MORE} KiB: {}",
-            said(&ran)
-        );
-        let links = fs::metadata(world.root.join("new/d/00001"))
-            .expect("copied")
-            .nlink();
-        let expected = if options == "-al" { 8 } else { 4 };
-        assert_eq!(links, expected, "{options}");
-        fs::remove_dir_all(world.root.join("new")).expect("removed");
-    }
+    let little = least_memory(&format!("{options} one"), &world.root);
+    let ran = after(
+        &format!("ulimit -v {}", little + MORE),
+        &format!("{options} t new"),
+        &world.root,
+    );
+    assert_eq!(
+        ran.status,
+        "exit status 0",
+        "{options} with {little} and {MORE} KiB: {}",
+        said(&ran)
+    );
+    let links = fs::metadata(world.root.join("new/d/00001"))
+        .expect("copied")
+        .nlink();
+    assert_eq!(links, expected, "{options}");
     Ok(())
 }
 
 /// For every limit on memory, the copy succeeds, or prints a message and exits with status 1.
-fn exhausted() -> Result<(), Skip> {
-    let world = world("many s/a 3000; many s/b 3000; file one/f")?;
+fn exhausted(options: &str) -> Result<(), Skip> {
+    const FILES: usize = 1000;
+    let world = world(&format!("many s/a {FILES}; many s/b {FILES}; file one/f"))?;
     let least = least_memory("-a one", &world.root);
     let mut statuses = Vec::new();
     for less in (0..=2048).step_by(256) {
-        for options in ["-a", "-a --atomic --jobs=1", "-a --verify --backend=sync"] {
-            let limit = least + 1024 - less;
-            let loaded = after(&format!("ulimit -v {limit}"), "--version", &world.root);
-            if loaded.status != "exit status 0" {
-                // Below this limit the program does not reach `main`.
-                continue;
-            }
-            let ran = after(
-                &format!("ulimit -v {limit}"),
-                &format!("{options} s new"),
-                &world.root,
-            );
-            let text = said(&ran);
-            let is_said = match ran.status.as_str() {
-                "exit status 0" => text.is_empty(),
-                "exit status 1" => text.starts_with("cp: "),
-                // The C library and Rust's runtime print this message if a thread cannot be
-                // created.
-                "signal 6" => text.contains("memory"),
-                _ => false,
-            };
-            assert!(
-                is_said,
-                "{options} with {limit} KiB: {}: {text}",
-                ran.status
-            );
-            statuses.push((ran.status, text));
-            let _ = fs::remove_dir_all(world.root.join("new"));
+        let limit = least + 1024 - less;
+        let loaded = after(&format!("ulimit -v {limit}"), "--version", &world.root);
+        if loaded.status != "exit status 0" {
+            // Below this limit the program does not reach `main`.
+            continue;
         }
+        let ran = after(
+            &format!("ulimit -v {limit}"),
+            &format!("{options} s new"),
+            &world.root,
+        );
+        let text = said(&ran);
+        let is_said = match ran.status.as_str() {
+            "exit status 0" => text.is_empty(),
+            "exit status 1" => text.starts_with("cp: "),
+            // The C library and Rust's runtime print this message if a thread cannot be
+            // created.
+            "signal 6" => text.contains("memory"),
+            _ => false,
+        };
+        assert!(
+            is_said,
+            "{options} with {limit} KiB: {}: {text}",
+            ran.status
+        );
+        statuses.push((ran.status, text));
+        let _ = fs::remove_dir_all(world.root.join("new"));
     }
     let said =
         |(status, text): &(String, String)| status == "exit status 1" && text.contains("memory");
