@@ -6,7 +6,7 @@ use crate::calls::{self, CallVariant, Row};
 use crate::error::While;
 use crate::machine::Machine;
 use crate::pin::Pinned;
-use crate::text::{Align, columns};
+use crate::text::columns;
 use laio::{BackendKind, Context, Detector, Options};
 use laio_measure::{BlockingReads, Held, Inline, Subject, Via};
 use std::sync::Arc;
@@ -105,15 +105,7 @@ fn handoffs(
             lines.push(line);
         }
     }
-    let align = [
-        Align::Left,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-    ];
-    Ok(columns(&align, &lines))
+    Ok(columns(&[0], &lines))
 }
 
 fn measure(options: &Options, outstanding: usize, time: Duration) -> Result<Held, laio::Errno> {
@@ -177,8 +169,7 @@ fn false_alarms(settings: &Settings, progress: &mut dyn FnMut(&str)) -> Result<S
             rate(stats.false_wakeups - before.false_wakeups),
         ]);
     }
-    let align = [Align::Left, Align::Right, Align::Right, Align::Right];
-    Ok(columns(&align, &lines))
+    Ok(columns(&[0], &lines))
 }
 
 /// A thread that computes until it is dropped, on the same processors as the thread that started it.

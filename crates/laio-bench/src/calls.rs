@@ -18,11 +18,11 @@ pub use variant::CallVariant;
 use crate::error::{Error, While};
 use crate::machine::Machine;
 use crate::pin::Pinned;
-use crate::statistics::{self, Summary};
+use crate::statistics::Quartiles;
 use laio::BackendKind;
 use laio::Context;
 use laio_measure::{BareRing, Via};
-use rounds::{Participant, Series};
+use rounds::Series;
 use std::path::PathBuf;
 use std::time::Duration;
 use workspace::Workspace;
@@ -108,8 +108,7 @@ fn measure_row(
     let wants_ring = settings.variants.contains(&CallVariant::BareRing);
     let mut variants = settings.variants.clone();
     variants.retain(|variant| *variant != CallVariant::BareRing && row.takes(*variant));
-    let mut plain = Series::default();
-    let mut bare = Series::default();
+    let (mut plain, mut bare) = (Series::new(), Series::new());
     let mut measured = Vec::new();
     let turns = variants.len().max(1) as u32;
     for variant in &variants {
@@ -130,20 +129,28 @@ fn measure_row(
                 continue;
             }
         };
-        let [plain_series, bare_series, own] = series;
-        let own = Summarised::of(&own, &plain_series, Some(&bare_series));
-        measured.push(own.into_measurement(row, variant.name(), inline));
-        plain.append(plain_series);
-        bare.append(bare_series);
+        let [plain_rounds, bare_rounds, own] = series;
+        let bare_rounds = (!bare_rounds.is_empty()).then_some(bare_rounds);
+        let ring = bare_rounds.as_deref();
+        measured.push(measurement(
+            row,
+            variant.name(),
+            &own,
+            [Some(&plain_rounds), ring],
+            inline,
+        ));
+        plain.extend(plain_rounds);
+        bare.extend(bare_rounds.into_iter().flatten());
     }
     if plain.is_empty() {
         return Ok(());
     }
-    let baseline = Summarised::of(&plain, &plain, None);
-    report.add(baseline.into_measurement(row, "plain", None));
+    let mut baseline = |name, rounds: &[f64]| {
+        report.add(measurement(row, name, rounds, [Some(&plain), None], None));
+    };
+    baseline("plain", &plain);
     if wants_ring && !bare.is_empty() {
-        let bare = Summarised::of(&bare, &plain, None);
-        report.add(bare.into_measurement(row, CallVariant::BareRing.name(), None));
+        baseline(CallVariant::BareRing.name(), &bare);
     }
     for measurement in measured {
         report.add(measurement);
@@ -193,16 +200,16 @@ fn measure_one(
         Some(context) => Via::Context(context),
         None => Via::Direct,
     };
-    let mut participants = vec![Participant::new(Via::Plain), Participant::new(own)];
+    let mut participants = vec![Via::Plain, own];
     if let Some(ring) = ring {
-        participants.insert(1, Participant::new(Via::Ring(ring)));
+        participants.insert(1, Via::Ring(ring));
     }
     let blocks = row.blocks();
     let mut before = || workspace.before_block(row);
     let series = rounds::run(&mut *subject, &mut participants, &blocks, time, &mut before);
     let mut series = series.doing(doing())?;
     if series.len() == 2 {
-        series.insert(1, Series::default());
+        series.insert(1, Series::new());
     }
     let series = series.try_into().expect("three participants at most");
     let inline = context.map(|context| {
@@ -212,39 +219,26 @@ fn measure_one(
     Ok(Ok((series, inline)))
 }
 
-/// The figures of a series.
-struct Summarised {
-    summary: Summary,
-    mean: f64,
-    ratio: f64,
-    ratio_to_ring: Option<f64>,
-    rounds: usize,
-}
-
-impl Summarised {
-    fn of(own: &Series, plain: &Series, bare: Option<&Series>) -> Summarised {
-        let bare = bare.filter(|bare| !bare.is_empty());
-        Summarised {
-            summary: Summary::of(own.rounds()),
-            mean: own.rounds().iter().sum::<f64>() / own.rounds().len() as f64,
-            ratio: statistics::ratio(own.rounds(), plain.rounds()),
-            ratio_to_ring: bare.map(|bare| statistics::ratio(own.rounds(), bare.rounds())),
-            rounds: own.rounds().len(),
-        }
-    }
-
-    fn into_measurement(self, row: &Row, backend: &str, inline: Option<f64>) -> Measurement {
-        Measurement {
-            call: row.name.to_owned(),
-            backend: backend.to_owned(),
-            median_ns: rounded(self.summary.median),
-            mean_ns: rounded(self.mean),
-            ratio: rounded(self.ratio),
-            spread: rounded(self.summary.spread),
-            ratio_to_ring: self.ratio_to_ring.map(rounded),
-            inline: inline.map(rounded),
-            rounds: self.rounds,
-        }
+/// Returns the result of a series, relative to the rounds of the plain call and of the ring.
+fn measurement(
+    row: &Row,
+    backend: &str,
+    own: &[f64],
+    [plain, ring]: [Option<&[f64]>; 2],
+    inline: Option<f64>,
+) -> Measurement {
+    let summary = Quartiles::of(own).expect("at least one round");
+    let ratio = |other| Some(rounded(Quartiles::of_ratios(own, other?)?.median));
+    Measurement {
+        call: row.name.to_owned(),
+        backend: backend.to_owned(),
+        median_ns: rounded(summary.median),
+        mean_ns: rounded(own.iter().sum::<f64>() / own.len() as f64),
+        ratio: ratio(plain).expect("at least one round"),
+        spread: rounded(summary.spread()),
+        ratio_to_ring: ratio(ring),
+        inline: inline.map(rounded),
+        rounds: own.len(),
     }
 }
 

@@ -5,19 +5,15 @@
 //! source.
 
 mod compare;
-mod pictures;
-mod published;
-mod report;
 mod rounds;
 mod subject;
+mod trial;
 mod workload;
 mod workspace;
 
-pub use pictures::pictures;
-pub(crate) use report::is_published;
-pub use report::table;
 pub use subject::Subject;
 pub use workload::Workload;
+pub(crate) use workload::depth_and_size;
 
 use crate::error::Error;
 use crate::machine::Machine;
@@ -80,7 +76,7 @@ pub fn run(
         }
     }
     let settings = &settings;
-    let subjects = subject::try_all(settings, &workspace, stop, &mut record)?;
+    let subjects = trial::able(settings, &workspace, stop, &mut record)?;
     let measured = measure(
         settings,
         &workspace,

@@ -10,7 +10,7 @@ use crate::calls::CallVariant;
 use crate::calls::workspace::choose_directory;
 use crate::error::{Error, While};
 use crate::machine::Machine;
-use crate::text::{Align, columns};
+use crate::text::columns;
 use laio::ops::{Limit, ReadAt, WriteAt};
 use laio::{BackPressure, Context, Operation, Options, Outcome, Ticket};
 use serde::Serialize;
@@ -404,9 +404,7 @@ impl Report {
                 waiting.refused.to_string(),
             ]);
         }
-        let mut align = [Align::Right; 10];
-        align[0] = Align::Left;
-        text.push_str(&columns(&align, &lines));
+        text.push_str(&columns(&[0], &lines));
         text.push_str(NOTE);
         for note in &self.notes {
             text.push_str(&format!("note: {note}\n"));

@@ -1,19 +1,24 @@
 //! The published comparisons, each reproduced by one command: today's figures next to the published ones, and
 //! conclusions.
 
+pub(crate) mod claim;
 mod copies;
+pub(crate) mod figure;
 mod files;
 mod getpid;
+mod reasons;
 mod rmw;
+mod run;
 mod servers;
 mod share;
+mod table;
 
-use crate::calls::workspace::choose_directory;
 use crate::error::Error;
-use crate::machine::Machine;
 use crate::record::{Cache, Record};
 use crate::sheet::Sheet;
 use crate::stop::Stop;
+use figure::Presentation;
+use run::Run;
 use std::path::PathBuf;
 
 /// The options of a comparison.
@@ -38,76 +43,25 @@ pub struct Settings {
 }
 
 /// A published comparison.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Comparison {
     /// The subcommand of `laio bench`.
     pub name: &'static str,
     /// A description.
     pub what: &'static str,
-    run: fn(&Settings, &Stop, Progress<'_>) -> Result<Record, Error>,
-    show: fn(&Record) -> Sheet,
+    /// The numbers of rounds of a quick run and of a full one.
+    rounds: (u32, u32),
+    run: fn(&mut Run<'_>) -> Result<(), Error>,
+    /// Returns a record with cases as the presentation names them.
+    view: fn(&Record) -> Record,
+    shown: Presentation,
 }
 
 pub(crate) type Progress<'a> = &'a mut dyn FnMut(&str);
 
 impl Comparison {
     /// All comparisons, in the order of the publications.
-    pub const ALL: &[Comparison] = &[
-        Comparison {
-            name: "getpid",
-            what: "a million getpid, plainly and through every back end (thesis, table 2)",
-            run: getpid::run,
-            show: getpid::show,
-        },
-        Comparison {
-            name: "open-stat",
-            what: "open and stat of the files of a trace (thesis, table 3)",
-            run: files::run_open_stat,
-            show: files::show,
-        },
-        Comparison {
-            name: "open-stat-read",
-            what: "open, stat and read of the files of a trace (thesis, table 4)",
-            run: files::run_open_stat_read,
-            show: files::show,
-        },
-        Comparison {
-            name: "rmw",
-            what: "read, modify and write back blocks of a file with O_DIRECT (Yoo, figures 3 to 6)",
-            run: rmw::run,
-            show: rmw::show,
-        },
-        Comparison {
-            name: "lazy-share",
-            what: "the share of potentially blocking calls that do not block (LAIO, why be lazy)",
-            run: share::run,
-            show: share::show,
-        },
-        Comparison {
-            name: "clients",
-            what: "servers by the number of their clients (thesis, figures 6 to 13)",
-            run: servers::run_clients,
-            show: servers::show_clients,
-        },
-        Comparison {
-            name: "flash",
-            what: "one server with four kinds of disk I/O (LAIO, large and small workload)",
-            run: servers::run_flash,
-            show: servers::show_flash,
-        },
-        Comparison {
-            name: "lighttpd",
-            what: "asynchronous bodies, chunks, and stat (lighttpd 1.5)",
-            run: servers::run_lighttpd,
-            show: servers::show_lighttpd,
-        },
-        Comparison {
-            name: "cp",
-            what: "recursive copies (Parikh and Surendran, table 1)",
-            run: copies::run,
-            show: copies::show,
-        },
-    ];
+    pub const ALL: &[Comparison] = table::COMPARISONS;
 
     /// Returns the comparison with this name.
     pub fn named(name: &str) -> Option<&'static Comparison> {
@@ -125,12 +79,16 @@ impl Comparison {
         stop: &Stop,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Record, Error> {
-        (self.run)(settings, stop, progress)
+        let mut run = Run::begin(self, settings, stop, progress)?;
+        (self.run)(&mut run)?;
+        Ok(run.record)
     }
 
     /// Returns the tables, plots and conclusions of a record.
     pub fn show(&self, record: &Record) -> Sheet {
-        (self.show)(record)
+        let mut sheet = Sheet::of(record, &format!("{}: {}", self.name, self.what));
+        self.shown.show(&mut sheet, &(self.view)(record));
+        sheet
     }
 }
 
@@ -161,21 +119,4 @@ impl Settings {
     fn takes(&self, name: &str) -> bool {
         self.subjects.is_empty() || self.subjects.iter().any(|one| one == name)
     }
-
-    /// Returns a new record, and the directory for files.
-    fn begin(&self, name: &str, rounds: u32) -> Result<(Record, laio::probe::Directory), Error> {
-        let directory = choose_directory(self.directory.as_deref())?;
-        let mut record = Record::begin(name, Machine::of(&directory));
-        record
-            .settings
-            .insert("rounds".to_owned(), rounds.to_string());
-        Ok((record, directory))
-    }
-}
-
-/// Returns the names of all subjects.
-pub fn subjects() -> Vec<&'static str> {
-    crate::strategy::Strategy::ALL
-        .map(crate::strategy::Strategy::name)
-        .to_vec()
 }

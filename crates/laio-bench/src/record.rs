@@ -78,6 +78,31 @@ impl Case {
 }
 
 impl Cell {
+    /// Returns the result of a subject: the rounds of each quantity, or the reason why it was left out.
+    pub(crate) fn new<N: Into<String>>(
+        case: &Case,
+        subject: &str,
+        rounds: Result<BTreeMap<N, Vec<f64>>, String>,
+    ) -> Cell {
+        let (rounds, left_out) = match rounds {
+            Ok(rounds) => (rounds, None),
+            Err(reason) => (BTreeMap::new(), Some(reason)),
+        };
+        let measured = rounds.into_iter();
+        Cell {
+            workload: case.workload.clone(),
+            cache: case.cache,
+            at: case.at,
+            subject: subject.to_owned(),
+            command: Vec::new(),
+            verified: left_out.is_none(),
+            left_out,
+            measured: measured
+                .filter_map(|(name, rounds)| Some((name.into(), Measured::of(rounds)?)))
+                .collect(),
+        }
+    }
+
     /// Returns the case of the cell.
     pub fn case(&self) -> Case {
         Case {
@@ -253,20 +278,9 @@ mod tests {
         let mut record = Record::begin("cp", machine);
         record.note("one".to_owned());
         record.note("one".to_owned());
-        record.cells.push(Cell {
-            workload: "depth 2, 4 KiB".to_owned(),
-            cache: Cache::Cold,
-            at: None,
-            subject: "cp".to_owned(),
-            command: vec!["cp".to_owned(), "-r".to_owned()],
-            left_out: None,
-            verified: true,
-            measured: [(
-                "wall_s".to_owned(),
-                Measured::of(vec![3.0, 1.0, 2.0]).unwrap(),
-            )]
-            .into(),
-        });
+        let rounds = [("wall_s", vec![3.0, 1.0, 2.0])].into();
+        let case = Case::new("depth 2, 4 KiB", Cache::Cold);
+        record.cells.push(Cell::new(&case, "cp", Ok(rounds)));
         let again: Record = serde_json::from_str(&record.json()).unwrap();
         assert_eq!(again, record);
         assert_eq!(again.notes, ["one"]);

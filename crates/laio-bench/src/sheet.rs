@@ -4,9 +4,8 @@ mod html;
 
 pub(crate) use html::escaped;
 
-use crate::plot::{Series, Style};
-use crate::record::{Cache, Case, Record};
-use crate::text::{Align, columns};
+use crate::record::Record;
+use crate::text::columns;
 
 /// The presentation of one benchmark.
 #[derive(Clone, Debug, Default)]
@@ -17,8 +16,6 @@ pub struct Sheet {
     pub about: Vec<String>,
     /// Today's figures next to the published ones.
     pub tables: Vec<Table>,
-    /// Tables that are already formatted.
-    pub text: String,
     /// Plots.
     pub pictures: Vec<Picture>,
     /// The conclusions.
@@ -123,7 +120,6 @@ impl Sheet {
         for table in &self.tables {
             text.push_str(&format!("\n{}\n{}", table.title, table.text()));
         }
-        text.push_str(&self.text);
         if !self.findings.is_empty() {
             text.push('\n');
         }
@@ -141,15 +137,11 @@ impl Sheet {
 
 impl Table {
     fn text(&self) -> String {
-        let mut align = vec![Align::Right; self.head.len()];
-        if let Some(first) = align.first_mut() {
-            *first = Align::Left;
-        }
         let lines: Vec<_> = std::iter::once(&self.head)
             .chain(&self.lines)
             .cloned()
             .collect();
-        let mut text = columns(&align, &lines);
+        let mut text = columns(&[0], &lines);
         if !self.foot.is_empty() {
             text.push_str(&format!("{}\n", self.foot));
         }
@@ -167,32 +159,6 @@ pub(crate) fn busy(record: &Record) -> Option<String> {
     (busy > QUIET * processors as f64).then(|| {
         format!("{name}: {busy:.1} of {processors} processors were busy with other work when it began, so its figures are unsteady")
     })
-}
-
-/// Returns one quantity of a subject over cases: medians, and interquartile ranges.
-pub(crate) fn series(
-    record: &Record,
-    cases: &[Case],
-    name: &str,
-    quantity: &str,
-    style: Style,
-) -> Series {
-    let found = || {
-        cases.iter().filter_map(|case| {
-            let measured = record.cell(case, name)?.measured.get(quantity)?;
-            Some((case.at?, measured))
-        })
-    };
-    Series {
-        name: name.to_owned(),
-        points: found()
-            .map(|(at, measured)| (at, measured.median))
-            .collect(),
-        ranges: found()
-            .map(|(_, measured)| (measured.low_quartile, measured.high_quartile))
-            .collect(),
-        style,
-    }
 }
 
 /// Returns the caption of a plot.
@@ -214,7 +180,8 @@ pub(crate) fn number(value: f64) -> String {
         large if large >= 100.0 => format!("{value:.0}"),
         some if some >= 10.0 => format!("{value:.1}"),
         few if few >= 1.0 => format!("{value:.2}"),
-        small if small >= 0.01 => format!("{value:.3}"),
+        small if small >= 0.1 => format!("{value:.3}"),
+        small if small >= 0.01 => format!("{value:.4}"),
         _ => format!("{value:.5}"),
     }
 }
@@ -222,14 +189,6 @@ pub(crate) fn number(value: f64) -> String {
 /// Formats the number, or a dash if there is none.
 pub(crate) fn cell(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), number)
-}
-
-/// `cold, 10`.
-pub(crate) fn state(cache: Cache, at: Option<f64>) -> String {
-    match at {
-        Some(at) => format!("{} {}", cache.name(), at as u64),
-        None => cache.name().to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -2,17 +2,12 @@
 
 use std::fmt::Write;
 
-/// The alignment of a column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Align {
-    Left,
-    Right,
-}
-
-/// Formats lines of cells as columns, two spaces apart, without trailing spaces.
-pub(crate) fn columns(align: &[Align], lines: &[Vec<String>]) -> String {
-    let mut widths = vec![0; align.len()];
+/// Formats lines of cells as columns, two spaces apart, without trailing spaces. Those in `left` begin at the left,
+/// the others end at the right.
+pub(crate) fn columns(left: &[usize], lines: &[Vec<String>]) -> String {
+    let mut widths = Vec::new();
     for line in lines {
+        widths.resize(line.len().max(widths.len()), 0);
         for (width, cell) in widths.iter_mut().zip(line) {
             *width = (*width).max(cell.chars().count());
         }
@@ -20,10 +15,10 @@ pub(crate) fn columns(align: &[Align], lines: &[Vec<String>]) -> String {
     let mut text = String::new();
     for line in lines {
         let mut row = String::new();
-        for ((cell, &width), align) in line.iter().zip(&widths).zip(align) {
-            let written = match align {
-                Align::Left => write!(row, "{cell:<width$}  "),
-                Align::Right => write!(row, "{cell:>width$}  "),
+        for (index, (cell, &width)) in line.iter().zip(&widths).enumerate() {
+            let written = match left.contains(&index) {
+                true => write!(row, "{cell:<width$}  "),
+                false => write!(row, "{cell:>width$}  "),
             };
             written.expect("a string takes all");
         }
@@ -41,7 +36,7 @@ mod tests {
     fn columns_line_up() {
         let line = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
         let lines = [line(["call", "ns", "note"]), line(["stat", "1000", ""])];
-        let text = columns(&[Align::Left, Align::Right, Align::Left], &lines);
+        let text = columns(&[0, 2], &lines);
         assert_eq!(text, "call    ns  note\nstat  1000\n");
     }
 }

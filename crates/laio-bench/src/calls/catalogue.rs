@@ -39,100 +39,29 @@ const BATCH: usize = 64;
 /// The number of pipes read at once.
 const PIPES: usize = 100;
 
+#[rustfmt::skip]
 const ROWS: &[Row] = &[
     row("getpid", "the cheapest call", Kind::Getpid),
-    row(
-        "pread4k",
-        "pread of 4 KiB in the cache",
-        Kind::ReadCached(4096),
-    ),
-    row(
-        "pread64k",
-        "pread of 64 KiB in the cache",
-        Kind::ReadCached(65536),
-    ),
-    row(
-        "open-fstat-close",
-        "open, fstat and close of a file, together",
-        Kind::OpenFstatClose { trust: false },
-    ),
-    row(
-        "open-fstat-close-trusted",
-        "open, fstat and close where no name leads to a FIFO (trust_names)",
-        Kind::OpenFstatClose { trust: true },
-    ),
+    row("pread4k", "pread of 4 KiB in the cache", Kind::ReadCached(4096)),
+    row("pread64k", "pread of 64 KiB in the cache", Kind::ReadCached(65536)),
+    row("open-fstat-close", "open, fstat and close of a file, together", Kind::OpenFstatClose { trust: false }),
+    row("open-fstat-close-trusted", "open, fstat and close where no name leads to a FIFO (trust_names)", Kind::OpenFstatClose { trust: true }),
     row("stat", "stat of a name in the cache", Kind::Stat),
     row("pwrite4k", "pwrite of 4 KiB into the cache", Kind::Write),
-    row(
-        "recv",
-        "recv of 4 KiB that wait in a local socket",
-        Kind::Receive(4096),
-    ),
-    row(
-        "recv-64",
-        "recv of 64 bytes that wait in a local socket",
-        Kind::Receive(64),
-    ),
-    row(
-        "send",
-        "send of 4 KiB to a local socket with free space",
-        Kind::Send(4096),
-    ),
-    row(
-        "send-64",
-        "send of 64 bytes to a local socket with free space",
-        Kind::Send(64),
-    ),
-    row(
-        "pipe-write",
-        "write of 4 KiB to a pipe with free space",
-        Kind::WritePipe(4096),
-    ),
-    row(
-        "pipe-write-64",
-        "write of 64 bytes to a pipe with free space",
-        Kind::WritePipe(64),
-    ),
-    row(
-        "batch-pread4k",
-        "64 cached preads of 4 KiB started together, each",
-        Kind::Batch,
-    ),
-    row(
-        "pipe-read",
-        "read of an empty pipe, which a thread on another processor answers",
-        Kind::AnsweredRead { far: true },
-    ),
-    row(
-        "pipe-read-near",
-        "read of an empty pipe, which a thread on the same processor answers",
-        Kind::AnsweredRead { far: false },
-    ),
-    row(
-        "pipe-read-100",
-        "100 reads of pipes outstanding, each",
-        Kind::ManyPipes,
-    ),
-    row(
-        "cold-1",
-        "random 4 KiB preads from disk, 1 in flight, each",
-        Kind::Cold(1),
-    ),
-    row(
-        "cold-8",
-        "random 4 KiB preads from disk, 8 in flight, each",
-        Kind::Cold(8),
-    ),
-    row(
-        "cold-32",
-        "random 4 KiB preads from disk, 32 in flight, each",
-        Kind::Cold(32),
-    ),
-    row(
-        "cold-128",
-        "random 4 KiB preads from disk, 128 in flight, each",
-        Kind::Cold(128),
-    ),
+    row("recv", "recv of 4 KiB that wait in a local socket", Kind::Receive(4096)),
+    row("recv-64", "recv of 64 bytes that wait in a local socket", Kind::Receive(64)),
+    row("send", "send of 4 KiB to a local socket with free space", Kind::Send(4096)),
+    row("send-64", "send of 64 bytes to a local socket with free space", Kind::Send(64)),
+    row("pipe-write", "write of 4 KiB to a pipe with free space", Kind::WritePipe(4096)),
+    row("pipe-write-64", "write of 64 bytes to a pipe with free space", Kind::WritePipe(64)),
+    row("batch-pread4k", "64 cached preads of 4 KiB started together, each", Kind::Batch),
+    row("pipe-read", "read of an empty pipe, which a thread on another processor answers", Kind::AnsweredRead { far: true }),
+    row("pipe-read-near", "read of an empty pipe, which a thread on the same processor answers", Kind::AnsweredRead { far: false }),
+    row("pipe-read-100", "100 reads of pipes outstanding, each", Kind::ManyPipes),
+    row("cold-1", "random 4 KiB preads from disk, 1 in flight, each", Kind::Cold(1)),
+    row("cold-8", "random 4 KiB preads from disk, 8 in flight, each", Kind::Cold(8)),
+    row("cold-32", "random 4 KiB preads from disk, 32 in flight, each", Kind::Cold(32)),
+    row("cold-128", "random 4 KiB preads from disk, 128 in flight, each", Kind::Cold(128)),
 ];
 
 const fn row(name: &'static str, what: &'static str, kind: Kind) -> Row {

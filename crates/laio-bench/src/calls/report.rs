@@ -1,7 +1,7 @@
 //! The results, as a table and as JSON.
 
 use super::Row;
-use crate::text::{Align, columns};
+use crate::text::columns;
 use serde::Serialize;
 
 /// The result of one variant in one row.
@@ -101,11 +101,7 @@ impl Report {
                 what.map_or(String::new(), |row| row.what.to_owned()),
             ]);
         }
-        let mut align = [Align::Right; 8];
-        for left in [0, 1, 7] {
-            align[left] = Align::Left;
-        }
-        text.push_str(&columns(&align, &lines));
+        text.push_str(&columns(&[0, 1, 7], &lines));
         text.push_str(LEGEND);
         for note in &self.notes {
             text.push_str(&format!("Note: {note}.\n"));

@@ -13,35 +13,8 @@ pub(super) enum Blocks {
     Fixed { plain: usize, variant: usize },
 }
 
-/// One side of a comparison.
-#[derive(Debug)]
-pub(super) struct Participant<'a> {
-    via: Via<'a>,
-}
-
-impl<'a> Participant<'a> {
-    pub(super) fn new(via: Via<'a>) -> Participant<'a> {
-        Participant { via }
-    }
-}
-
 /// Nanoseconds per call, for each round.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Series(Vec<f64>);
-
-impl Series {
-    pub(super) fn rounds(&self) -> &[f64] {
-        &self.0
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub(super) fn append(&mut self, other: Series) {
-        self.0.extend(other.0);
-    }
-}
+pub(super) type Series = Vec<f64>;
 
 /// The duration of a block: long enough that reading the clock does not matter, short enough that most
 /// interruptions fall between blocks.
@@ -53,34 +26,34 @@ const ROUNDS_MIN: usize = 5;
 /// block.
 pub(super) fn run(
     subject: &mut dyn Subject,
-    participants: &mut [Participant<'_>],
+    participants: &mut [Via<'_>],
     blocks: &Blocks,
     time: Duration,
     before: &mut dyn FnMut(),
 ) -> Result<Vec<Series>, Errno> {
     let start = Instant::now();
     let mut counts = Vec::new();
-    for (index, participant) in participants.iter_mut().enumerate() {
+    for (index, via) in participants.iter_mut().enumerate() {
         counts.push(match *blocks {
             Blocks::Fixed { plain, .. } if index == 0 => plain,
             Blocks::Fixed { variant, .. } => variant,
-            Blocks::Timed { multiple_of } => calibrate(subject, &mut participant.via, multiple_of)?,
+            Blocks::Timed { multiple_of } => calibrate(subject, via, multiple_of)?,
         });
     }
-    let mut series = vec![Series::default(); participants.len()];
+    let mut series = vec![Series::new(); participants.len()];
     let mut round = 0;
     while round < ROUNDS_MIN || start.elapsed() < time {
         // The order rotates, so that no participant gains from its position.
         for turn in 0..participants.len() {
             let index = (turn + round) % participants.len();
-            let (via, count) = (&mut participants[index].via, counts[index]);
+            let (via, count) = (&mut participants[index], counts[index]);
             before();
             if let Blocks::Timed { multiple_of } = *blocks {
                 // The previous participant's block has displaced the contents of the processor's caches.
                 subject.run(via, multiple_of.max(8))?;
             }
             let nanoseconds = subject.run(via, count)?;
-            series[index].0.push(nanoseconds as f64 / count as f64);
+            series[index].push(nanoseconds as f64 / count as f64);
         }
         round += 1;
     }
@@ -127,15 +100,15 @@ mod tests {
     #[test]
     fn everyone_gets_as_many_turns() {
         let mut fake = Fake(Vec::new());
-        let mut participants = [Via::Plain, Via::Plain, Via::Direct].map(Participant::new);
+        let mut participants = [Via::Plain, Via::Plain, Via::Direct];
         let blocks = Blocks::Timed { multiple_of: 10 };
         let mut prepared = 0;
         let mut before = || prepared += 1;
         let time = Duration::ZERO;
         let series = run(&mut fake, &mut participants, &blocks, time, &mut before).unwrap();
         assert_eq!(prepared, 3 * ROUNDS_MIN);
-        assert_eq!(series[0].rounds(), [1000.0; ROUNDS_MIN]);
-        assert_eq!(series[2].rounds(), [3000.0; ROUNDS_MIN]);
+        assert_eq!(series[0], [1000.0; ROUNDS_MIN]);
+        assert_eq!(series[2], [3000.0; ROUNDS_MIN]);
         assert!(fake.0.iter().all(|count| count.is_multiple_of(10)));
     }
 

@@ -5,9 +5,9 @@ use super::workspace::Workspace;
 use super::{Settings, Workload, compare};
 use crate::child;
 use crate::error::Error;
-use crate::record::{Cache, Cell, Measured};
+use crate::record::{Cache, Cell};
+use crate::round_robin::{Outcome, RoundRobin};
 use crate::stop::Stop;
-use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -23,13 +23,6 @@ pub(super) struct Measuring<'a> {
     pub(super) stop: &'a Stop,
 }
 
-/// The state of one subject in the current tree.
-struct SubjectState<'a> {
-    subject: &'a Subject,
-    rounds: BTreeMap<&'static str, Vec<f64>>,
-    left_out: Option<String>,
-}
-
 impl Measuring<'_> {
     pub(super) fn run(
         &self,
@@ -37,47 +30,44 @@ impl Measuring<'_> {
         estimate: &mut TimeEstimate,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Vec<Cell>, Error> {
-        let start = |subject| SubjectState {
-            subject,
-            rounds: BTreeMap::new(),
-            left_out: None,
-        };
-        let mut states: Vec<_> = subjects.iter().map(start).collect();
+        let (tree, cache) = (self.workload.name(), self.cache.name());
         let rsync = compare::rsync_is_there(self.stop);
         if self.cache == Cache::Warm {
-            progress(&format!(
-                "{}: reading the tree into the page cache",
-                self.workload.name()
-            ));
+            progress(&format!("{tree}: reading the tree into the page cache"));
             compare::trees(self.source, self.source, false, self.stop)?;
         }
-        for round in 0..self.settings.rounds as usize {
-            for offset in 0..states.len() {
-                let first = round % states.len();
-                let number = (first + offset) % states.len();
-                let state = &mut states[number];
-                if state.left_out.is_some() {
-                    estimate.skip(1);
-                    continue;
-                }
-                let (tree, cache) = (self.workload.name(), self.cache.name());
-                let (who, left) = (state.subject, estimate.left());
-                progress(&format!(
-                    "{tree}, {cache}, round {}: {who}{left}",
-                    round + 1
-                ));
-                self.copy(state, rsync && round == 0)?;
-                estimate.done();
+        let names: Vec<_> = subjects.iter().map(|one| (None, one.name())).collect();
+        let rounds = self.settings.rounds;
+        let round_robin = RoundRobin {
+            workload: &tree,
+            cache: self.cache,
+            subjects: &names,
+            rounds,
+            stop: self.stop,
+        };
+        let mut cells = round_robin.run(&mut |index, round| {
+            let (who, left) = (&subjects[index], estimate.left());
+            progress(&format!(
+                "{tree}, {cache}, round {}: {who}{left}",
+                round + 1
+            ));
+            let outcome = self.copy(who, rsync && round == 0)?;
+            estimate.done();
+            if outcome.is_err() {
+                estimate.skip((rounds - round - 1) as usize);
             }
+            Ok(outcome)
+        })?;
+        for (cell, subject) in cells.iter_mut().zip(subjects) {
+            cell.command = subject.words(self.workload.with_attributes());
         }
-        Ok(states.into_iter().map(|state| self.cell(state)).collect())
+        Ok(cells)
     }
 
     /// Makes, measures and compares one copy.
-    fn copy(&self, state: &mut SubjectState<'_>, rsync: bool) -> Result<(), Error> {
+    fn copy(&self, subject: &Subject, rsync: bool) -> Result<Outcome, Error> {
         let copy = self.workspace.path("copy");
         let attributes = self.workload.with_attributes();
-        let subject = state.subject;
         let mut command = subject.command(&self.settings.laio, attributes, self.source, &copy);
         self.workspace.settle(self.cache, self.bytes)?;
         let ran = child::run(&mut command, self.stop)?;
@@ -90,37 +80,16 @@ impl Measuring<'_> {
         } else {
             Some(ran.complaint())
         };
-        match wrong {
-            Some(wrong) => state.left_out = Some(wrong),
-            None => {
-                let mut add = |name, value| state.rounds.entry(name).or_default().push(value);
-                add("wall_s", ran.wall.as_secs_f64());
-                add("user_s", ran.user.as_secs_f64());
-                add("system_s", ran.system.as_secs_f64());
-                add("cpu_s", (ran.user + ran.system).as_secs_f64());
-                add("memory_mib", ran.memory as f64 / f64::from(1 << 20));
-                if let Some(blocks) = blocks(&copy, self.workload) {
-                    add("disk_mib", blocks);
-                }
-            }
-        }
-        self.workspace.done(copy)
-    }
-
-    fn cell(&self, state: SubjectState<'_>) -> Cell {
-        let measured = state.rounds.into_iter();
-        let measured =
-            measured.filter_map(|(name, rounds)| Some((name.to_owned(), Measured::of(rounds)?)));
-        Cell {
-            workload: self.workload.name(),
-            cache: self.cache,
-            at: None,
-            subject: state.subject.name().to_owned(),
-            command: state.subject.words(self.workload.with_attributes()),
-            verified: state.left_out.is_none(),
-            left_out: state.left_out,
-            measured: measured.collect(),
-        }
+        let mut figures = vec![
+            ("wall_s", ran.wall.as_secs_f64()),
+            ("user_s", ran.user.as_secs_f64()),
+            ("system_s", ran.system.as_secs_f64()),
+            ("cpu_s", (ran.user + ran.system).as_secs_f64()),
+            ("memory_mib", ran.memory as f64 / f64::from(1 << 20)),
+        ];
+        figures.extend(blocks(&copy, self.workload).map(|blocks| ("disk_mib", blocks)));
+        self.workspace.done(copy)?;
+        Ok(wrong.map_or(Ok(figures), Err))
     }
 }
 

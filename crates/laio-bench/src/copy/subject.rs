@@ -1,12 +1,5 @@
 //! The copying tools: `laio cp` with each back end, GNU cp, and other tools where they are installed.
 
-use super::workspace::Workspace;
-use super::{Settings, compare};
-use crate::child;
-use crate::error::Error;
-use crate::record::Record;
-use crate::stop::Stop;
-use crate::trees::Shape;
 use laio::BackendKind;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -34,7 +27,7 @@ enum Program {
 }
 
 /// GNU cp, the reference of all ratios.
-pub(super) const REFERENCE: &str = "cp";
+const REFERENCE: &str = "cp";
 
 /// The variants of the published report, as closely as `laio cp` can reproduce them: buffers of a page, space
 /// preallocated and reads announced before the copy, reads and writes both asynchronous.
@@ -54,7 +47,7 @@ const AS_PUBLISHED: [&str; 7] = [
 ];
 
 impl Subject {
-    /// Returns all subjects. `try_all` finds out which of them work here.
+    /// Returns all subjects. A trial finds out which of them work here.
     pub fn all() -> Vec<Subject> {
         let plain = |name: &str, program| Subject {
             name: name.to_owned(),
@@ -88,15 +81,25 @@ impl Subject {
         all
     }
 
-    /// Returns the subjects of a short run: of ours, only the default back end.
-    pub fn few() -> Vec<Subject> {
+    /// Returns the subjects with these names, and the reference. Without names all, in a quick run only the default
+    /// back end of ours.
+    pub fn chosen(quick: bool, names: &[String]) -> Vec<Subject> {
         let default = format!("laio {}", BackendKind::Lazy);
-        let mut all = Subject::all();
-        all.retain(|one| {
+        let is_few = |one: &Subject| {
             let is_ours = matches!(one.program, Program::Laio | Program::Bare | Program::Alone);
-            !is_ours || one.name == default
+            !quick || !is_ours || one.name == default
+        };
+        let mut all = Subject::all();
+        all.retain(|one| match names {
+            [] => is_few(one),
+            names => one.name == REFERENCE || names.iter().any(|name| one.is_named(name)),
         });
         all
+    }
+
+    /// Whether this is its name; for `laio lazy`, `lazy` is too.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.name == name || self.name.strip_prefix("laio ") == Some(name)
     }
 
     /// Returns its name.
@@ -163,7 +166,7 @@ impl Subject {
     }
 
     /// Returns the first line of its `--version`.
-    fn version(&self, laio: &Path) -> Option<String> {
+    pub(super) fn version(&self, laio: &Path) -> Option<String> {
         let output = Command::new(self.program(laio))
             .arg("--version")
             .output()
@@ -184,44 +187,6 @@ impl fmt::Display for Subject {
     }
 }
 
-/// Lets each subject copy a small tree, and leaves out those that fail, with a note.
-pub(super) fn try_all(
-    settings: &Settings,
-    workspace: &Workspace,
-    stop: &Stop,
-    record: &mut Record,
-) -> Result<Vec<Subject>, Error> {
-    let source = workspace.path("trial");
-    let (depth, files, size) = (2, 2, 5000);
-    Shape::Binary { depth, files, size }.make(&source, stop)?;
-    let mut able = Vec::new();
-    for subject in &settings.subjects {
-        let copy = workspace.path("trial-copy");
-        let mut command = subject.command(&settings.laio, false, &source, &copy);
-        let reason = match child::run(&mut command, stop) {
-            Err(error) => {
-                stop.check()?;
-                Some(error.to_string())
-            }
-            Ok(ran) if !ran.status.success() => Some(ran.complaint()),
-            Ok(_) => compare::trees(&source, &copy, false, stop)?,
-        };
-        workspace.done(copy)?;
-        match reason {
-            Some(reason) => record.note(format!("{subject} left out: {reason}")),
-            None => {
-                let version = subject.version(&settings.laio);
-                record
-                    .settings
-                    .extend(version.map(|version| (subject.name.clone(), version)));
-                able.push(subject.clone());
-            }
-        }
-    }
-    workspace.done(source)?;
-    Ok(able)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -234,6 +199,10 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), all.len());
-        assert!(Subject::few().iter().any(|one| one.name() == "laio lazy"));
+        assert!(
+            Subject::chosen(true, &[])
+                .iter()
+                .any(|one| one.name() == "laio lazy")
+        );
     }
 }

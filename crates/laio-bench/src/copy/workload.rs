@@ -20,7 +20,7 @@ pub enum Workload {
 }
 
 /// The names, and descriptions of their trees.
-pub(super) const NAMES: [(&str, &str); 6] = [
+const NAMES: [(&str, &str); 6] = [
     (
         "table1",
         "the trees of the published table 1: files of 4 to 64 KiB, depth 2, 4 and 8",
@@ -39,9 +39,9 @@ pub(super) const NAMES: [(&str, &str); 6] = [
 ];
 
 /// The depths of table 1, and the number of files in each directory there: the more directories, the fewer.
-pub(super) const DEPTHS: [(u32, u64); 3] = [(2, 8), (4, 4), (8, 2)];
+const DEPTHS: [(u32, u64); 3] = [(2, 8), (4, 4), (8, 2)];
 /// The sizes of table 1, in KiB.
-pub(super) const SIZES: [u64; 5] = [4, 8, 16, 32, 64];
+const SIZES: [u64; 5] = [4, 8, 16, 32, 64];
 
 impl Workload {
     /// Returns the names that [`Workload::named`] knows, with descriptions.
@@ -142,6 +142,15 @@ impl Workload {
     /// Whether copies are to keep attributes. The published ones were made by `cp -r`.
     pub(super) fn with_attributes(&self) -> bool {
         !matches!(self, Workload::Published { .. })
+    }
+}
+
+/// Returns the depth, and the size of the files in KiB, if this is the name of a tree of table 1.
+pub(crate) fn depth_and_size(name: &str) -> Option<(u32, u64)> {
+    let mut trees = Workload::table1(&SIZES).into_iter();
+    match trees.find(|tree| tree.name() == name)? {
+        Workload::Published { depth, kib } => Some((depth, kib)),
+        _ => None,
     }
 }
 

@@ -1,19 +1,18 @@
 //! `laio info` as text.
 
 use super::Info;
-use crate::text::{Align, columns};
+use crate::text::columns;
 use laio::probe::{Answer, Ceiling, Directory, Refusal};
 use laio::{Errno, Place};
 use std::path::Path;
 
 pub(super) fn table(info: &Info) -> String {
-    let two = [Align::Left; 2];
-    let mut text = columns(&two, &machine(info));
+    let mut text = columns(&[0, 1], &machine(info));
     text.push_str("\nLimits\n");
-    text.push_str(&columns(&two, &limits(info)));
+    text.push_str(&columns(&[0, 1], &limits(info)));
     if !info.directories.is_empty() {
         text.push_str("\nFile systems: what can be done there without waiting\n");
-        text.push_str(&columns(&[Align::Left; 8], &directories(info)));
+        text.push_str(&columns(&[0, 1, 2, 3, 4, 5, 6, 7], &directories(info)));
     }
     text
 }

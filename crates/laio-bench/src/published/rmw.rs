@@ -9,16 +9,12 @@ mod application_a;
 mod application_b;
 mod blocks;
 mod fio;
-mod show;
 
-pub(super) use show::show;
-
-use super::{Progress, Settings};
-use crate::error::{Error, While};
+use super::run::Run;
+use crate::error::Error;
 use crate::pin;
-use crate::record::{Cache, Record};
-use crate::round_robin::{Figures, RoundRobin};
-use crate::stop::Stop;
+use crate::record::Cache;
+use crate::round_robin::Outcome;
 use crate::strategy::Strategy;
 use blocks::Blocks;
 use fio::Fio;
@@ -67,27 +63,16 @@ fn processors() -> Vec<usize> {
     numbers
 }
 
-pub(super) fn run(
-    settings: &Settings,
-    stop: &Stop,
-    progress: Progress<'_>,
-) -> Result<Record, Error> {
-    let rounds = settings.rounds(3, 5);
-    let (mut record, directory) = settings.begin("rmw", rounds)?;
+pub(super) fn run(run: &mut Run<'_>) -> Result<(), Error> {
+    let (settings, stop) = (run.settings, run.stop);
     let time = Duration::from_secs_f64(if settings.quick { 0.4 } else { 3.0 });
     let mib = (FILE * settings.scale(0.0625)).max(4.0) as u64;
-    let description = format!("{mib} MiB, blocks of 4 KiB, O_DIRECT");
-    record.settings.insert("file".to_owned(), description);
-    record
-        .settings
-        .insert("each turn".to_owned(), format!("{} s", time.as_secs_f64()));
-    progress("making the file");
-    let own = tempfile::Builder::new()
-        .prefix("laio-bench-")
-        .tempdir_in(&directory.path);
-    let own = own.doing("cannot make a directory")?;
-    let blocks = Blocks::make(&own.path().join("blocks"), mib << 20)?;
-    let fios = fio::usable(settings, &own.path().join("fio"), mib << 20, &mut record)?;
+    run.set("file", format!("{mib} MiB, blocks of 4 KiB, O_DIRECT"));
+    run.set("each turn", format!("{} s", time.as_secs_f64()));
+    run.progress("making the file");
+    let blocks = Blocks::make(&run.directory().join("blocks"), mib << 20)?;
+    let fio_file = run.directory().join("fio");
+    let fios = fio::usable(settings, &fio_file, mib << 20, &mut run.record)?;
     for application in [Application::A, Application::B] {
         let mut who: Vec<Subject> = Strategy::ALL
             .into_iter()
@@ -108,23 +93,11 @@ pub(super) fn run(
                 .collect();
             let subjects: Vec<_> = all
                 .iter()
-                .map(|(clients, who)| (Some(*clients as f64), who.name()))
+                .map(|(clients, who)| (Some(*clients), who.name()))
                 .collect();
             let workload = workload(application, processors);
-            let round_robin = RoundRobin {
-                workload: &workload,
-                cache: Cache::Cold,
-                subjects: &subjects,
-                rounds,
-                stop,
-            };
-            let cells = round_robin.run(&mut |index, round| {
+            run.measure(&workload, Cache::Cold, &subjects, &mut |index| {
                 let (clients, who) = all[index];
-                progress(&format!(
-                    "{workload}, {} with {clients} clients, round {} of {rounds}",
-                    who.name(),
-                    round + 1
-                ));
                 match who {
                     Subject::Strategy(strategy) => {
                         let turn = Turn {
@@ -136,15 +109,12 @@ pub(super) fn run(
                         };
                         turn.take(&blocks)
                     }
-                    Subject::Fio(fio) => {
-                        fio.turn(&own.path().join("fio"), clients, processors, time, stop)
-                    }
+                    Subject::Fio(fio) => fio.turn(&fio_file, clients, processors, time, stop),
                 }
             })?;
-            record.cells.extend(cells);
         }
     }
-    Ok(record)
+    Ok(())
 }
 
 /// One turn of a subject.
@@ -164,7 +134,7 @@ struct Done {
 }
 
 impl Turn {
-    fn take(&self, blocks: &Blocks) -> Result<Figures, String> {
+    fn take(&self, blocks: &Blocks) -> Outcome {
         let (usage, begin) = (Usage::of_process(), Instant::now());
         // In a thread of its own, whose threads inherit its processors.
         let done = std::thread::scope(|scope| {
@@ -201,5 +171,41 @@ impl Turn {
             ("switches", own.switches() as f64 / iterations),
             ("cpu_us", own.processor.as_secs_f64() * 1e6 / iterations),
         ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::published::{Comparison, Settings};
+    use crate::record::{Cache, Case};
+    use crate::stop::Stop;
+
+    #[test]
+    fn every_way_writes_back_what_it_has_read() {
+        let settings = Settings {
+            quick: true,
+            scale: Some(0.004),
+            rounds: Some(1),
+            at: vec![3],
+            ..Settings::default()
+        };
+        let comparison = Comparison::named("rmw").unwrap();
+        let record = comparison
+            .run(&settings, &Stop::new(), &mut |_| {})
+            .unwrap();
+        for cell in &record.cells {
+            // A strategy that this machine does not support is left out; all results are correct.
+            let reason = cell.left_out.as_deref().unwrap_or_default();
+            assert!(!reason.contains("not as it was written"), "{cell:?}");
+        }
+        for name in ["lazy", "threads", "hybrid"] {
+            for workload in ["A, 1 processor", "B, 1 processor"] {
+                let case = Case::new(workload, Cache::Cold).at(3);
+                let rate = record.median(&case, name, "rate");
+                assert!(rate.is_some(), "{name}, {workload}");
+            }
+        }
+        let sheet = comparison.show(&record);
+        assert!(sheet.findings.len() >= 5 && sheet.pictures.len() >= 4);
     }
 }

@@ -137,7 +137,6 @@ th:first-child,td:first-child{text-align:left;padding-left:0}
 .yes b,td.yes{color:var(--yes)}.no b,td.no{color:var(--no)}.open b,td.open{color:var(--open)}
 .foot{font-size:.8rem;margin-top:-.4rem}
 figure{margin:1rem 0}figure svg{max-width:100%;height:auto}
-pre{overflow-x:auto;font-size:.75rem;line-height:1.35}
 details{font-size:.85rem}
 ";
 

@@ -1,25 +1,15 @@
 use super::*;
 use crate::machine::Machine;
-use crate::record::{Cache, Cell, Measured};
+use crate::record::{Cache, Case, Cell};
 
 fn record(name: &str, figures: &[(&str, f64, &str, f64)]) -> Record {
     let machine = Machine::with(&std::env::temp_dir()).unwrap();
     let mut record = Record::begin(name, machine);
     for (subject, at, quantity, value) in figures {
-        record.cells.push(Cell {
-            workload: name.to_owned(),
-            cache: Cache::Warm,
-            at: (*at > 0.0).then_some(*at),
-            subject: (*subject).to_owned(),
-            command: Vec::new(),
-            left_out: None,
-            verified: true,
-            measured: [(
-                (*quantity).to_owned(),
-                Measured::of(vec![*value; 3]).unwrap(),
-            )]
-            .into(),
-        });
+        let mut case = Case::new(name, Cache::Warm);
+        case.at = (*at > 0.0).then_some(*at);
+        let rounds = [(*quantity, vec![*value; 3])].into();
+        record.cells.push(Cell::new(&case, subject, Ok(rounds)));
     }
     record
 }
@@ -41,7 +31,7 @@ fn the_page_has_all_and_loads_nothing() {
         "id=\"open-stat\"",
         "8.41",
         "<svg",
-        "threads 4.00 times",
+        "by the number in flight: 4.00 (1)",
         "It would do as well",
     ] {
         assert!(page.contains(part), "{part}");

@@ -16,9 +16,6 @@ impl Sheet {
         for table in &self.tables {
             html.push_str(&table.html());
         }
-        if !self.text.is_empty() {
-            html.push_str(&format!("<pre>{}</pre>\n", escaped(self.text.trim())));
-        }
         for picture in &self.pictures {
             // The page contains the style once.
             let svg = without_style(&picture.svg);

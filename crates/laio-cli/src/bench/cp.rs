@@ -1,10 +1,12 @@
 //! `laio bench cp`.
 
+use super::published::{Results, caches, this_command};
 use crate::status::StatusLine;
-use crate::{Failure, interrupt, print};
+use crate::{Failure, interrupt};
 use clap::Args;
 use laio_bench::copy::{self, Settings, Subject, Workload};
-use laio_bench::record::{Cache, save};
+use laio_bench::published::Comparison;
+use laio_bench::record::Cache;
 use std::path::PathBuf;
 
 /// In each round every contestant copies the same tree once, in turns; times are those of whole processes.
@@ -34,12 +36,8 @@ pub(crate) struct Arguments {
     /// Directory for trees and copies
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
-    /// Write all results to FILE as JSON; - writes them to standard output, instead of the tables
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Draw plots into DIR
-    #[arg(long, value_name = "DIR")]
-    svg: Option<PathBuf>,
+    #[command(flatten)]
+    results: Results,
 }
 
 fn help() -> String {
@@ -56,10 +54,7 @@ fn help() -> String {
 
 fn subject(name: &str) -> Result<String, String> {
     let all = Subject::all();
-    // `lazy` for `laio lazy`: no other name ends so.
-    let same =
-        |one: &&Subject| one.name() == name || one.name().strip_prefix("laio ") == Some(name);
-    let found = all.iter().find(same);
+    let found = all.iter().find(|one| one.is_named(name));
     found.map(|one| one.name().to_owned()).ok_or_else(|| {
         let names: Vec<_> = all.iter().map(Subject::name).collect();
         format!("the contestants are {}", names.join(", "))
@@ -73,24 +68,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let record = copy::run(&settings, &stop, &mut |text| line.show(text));
     line.clear();
     let record = record?;
-    if let Some(directory) = &arguments.svg {
-        for (name, svg) in copy::pictures(&record) {
-            save(&directory.join(name), &svg)?;
-        }
-    }
-    let to_stdout = arguments
-        .json
-        .as_ref()
-        .is_some_and(|file| file.as_os_str() == "-");
-    match &arguments.json {
-        Some(file) if !to_stdout => save(file, &record.json())?,
-        _ => {}
-    }
-    print(&if to_stdout {
-        record.json()
-    } else {
-        copy::table(&record)
-    })?;
+    let comparison = Comparison::named("cp").expect("each command has its comparison");
+    arguments.results.show(comparison, &record)?;
     if record.cells.is_empty() {
         return Err("nothing could be measured".into());
     }
@@ -107,30 +86,14 @@ fn settings(arguments: &Arguments) -> Result<Settings, Failure> {
     let scale = arguments
         .scale
         .unwrap_or(if arguments.quick { 0.05 } else { 1.0 });
-    let mut subjects = if arguments.quick {
-        Subject::few()
-    } else {
-        Subject::all()
-    };
-    if !arguments.subjects.is_empty() {
-        let reference = Subject::all().swap_remove(0);
-        subjects = Subject::all();
-        subjects.retain(|one| {
-            *one == reference || arguments.subjects.iter().any(|name| name == one.name())
-        });
-    }
-    let caches = match arguments.cache.as_deref() {
-        Some("cold") => vec![Cache::Cold],
-        Some("warm") => vec![Cache::Warm],
-        _ => vec![Cache::Cold, Cache::Warm],
-    };
     Ok(Settings {
-        // This executable, so that this build is measured.
-        laio: std::env::current_exe()
-            .map_err(|error| format!("cannot find this command: {error}"))?,
+        laio: this_command()?,
         workloads: workloads(arguments, scale)?,
-        subjects,
-        caches,
+        subjects: Subject::chosen(arguments.quick, &arguments.subjects),
+        caches: match caches(arguments.cache.as_deref()) {
+            none if none.is_empty() => vec![Cache::Cold, Cache::Warm],
+            caches => caches,
+        },
         rounds: arguments
             .rounds
             .unwrap_or(if arguments.quick { 3 } else { 5 }),

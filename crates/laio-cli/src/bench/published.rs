@@ -4,7 +4,7 @@ use crate::status::StatusLine;
 use crate::{Failure, interrupt, print};
 use clap::Args;
 use laio_bench::published::{Comparison, Settings};
-use laio_bench::record::{Cache, save};
+use laio_bench::record::{Cache, Record, save};
 use std::path::PathBuf;
 
 /// Shows today's figures next to the published ones, and which published claims still hold. Contestants take
@@ -14,6 +14,13 @@ use std::path::PathBuf;
 pub(crate) struct Arguments {
     #[command(flatten)]
     wanted: Wanted,
+    #[command(flatten)]
+    results: Results,
+}
+
+/// Where the results go: options that `laio bench cp` shares.
+#[derive(Debug, Args)]
+pub(super) struct Results {
     /// Write all results to FILE as JSON; - writes them to standard output, instead of the tables
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -56,21 +63,30 @@ fn count(text: &str) -> Result<usize, String> {
         .ok_or_else(|| "from 1 to 10000".to_owned())
 }
 
+/// Returns the cache states that an argument selects; none for all.
+pub(super) fn caches(named: Option<&str>) -> Vec<Cache> {
+    match named {
+        Some("cold") => vec![Cache::Cold],
+        Some("warm") => vec![Cache::Warm],
+        _ => Vec::new(),
+    }
+}
+
+/// Returns this executable, so that this build is measured.
+pub(super) fn this_command() -> Result<PathBuf, Failure> {
+    let found = std::env::current_exe();
+    Ok(found.map_err(|error| format!("cannot find this command: {error}"))?)
+}
+
 impl Wanted {
     pub(super) fn settings(&self) -> Result<Settings, Failure> {
         Ok(Settings {
-            // This executable, so that this build is measured.
-            laio: std::env::current_exe()
-                .map_err(|error| format!("cannot find this command: {error}"))?,
+            laio: this_command()?,
             quick: self.quick,
             scale: self.scale,
             rounds: self.rounds,
             subjects: self.subjects.clone(),
-            caches: match self.cache.as_deref() {
-                Some("cold") => vec![Cache::Cold],
-                Some("warm") => vec![Cache::Warm],
-                _ => Vec::new(),
-            },
+            caches: caches(self.cache.as_deref()),
             at: self.at.clone(),
             directory: self.dir.clone(),
         })
@@ -85,30 +101,28 @@ pub(super) fn run(name: &str, arguments: &Arguments) -> Result<(), Failure> {
     let record = comparison.run(&settings, &stop, &mut |text| line.show(text));
     line.clear();
     let record = record?;
-    let sheet = comparison.show(&record);
-    if let Some(directory) = &arguments.svg {
-        for picture in &sheet.pictures {
-            save(
-                &directory.join(format!("{}.svg", picture.name)),
-                &picture.svg,
-            )?;
-        }
-    }
-    let to_stdout = arguments
-        .json
-        .as_ref()
-        .is_some_and(|file| file.as_os_str() == "-");
-    match &arguments.json {
-        Some(file) if !to_stdout => save(file, &record.json())?,
-        _ => {}
-    }
-    print(&if to_stdout {
-        record.json()
-    } else {
-        sheet.text()
-    })?;
+    arguments.results.show(comparison, &record)?;
     match record.cells.iter().any(|cell| cell.verified) {
         true => Ok(()),
         false => Err("nothing could be measured; the text above says why".into()),
+    }
+}
+
+impl Results {
+    /// Prints and saves the results of a comparison.
+    pub(super) fn show(&self, comparison: &Comparison, record: &Record) -> Result<(), Failure> {
+        let sheet = comparison.show(record);
+        if let Some(directory) = &self.svg {
+            for picture in &sheet.pictures {
+                let file = directory.join(format!("{}.svg", picture.name));
+                save(&file, &picture.svg)?;
+            }
+        }
+        match &self.json {
+            Some(file) if file.as_os_str() == "-" => return print(&record.json()),
+            Some(file) => save(file, &record.json())?,
+            None => {}
+        }
+        print(&sheet.text())
     }
 }

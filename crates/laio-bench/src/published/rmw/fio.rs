@@ -6,7 +6,7 @@ use crate::child;
 use crate::error::{Error, While};
 use crate::pin;
 use crate::record::Record;
-use crate::round_robin::Figures;
+use crate::round_robin::Outcome;
 use crate::stop::Stop;
 use serde_json::Value;
 use std::path::Path;
@@ -21,19 +21,14 @@ pub(super) struct Fio {
 }
 
 const ALL: [Fio; 3] = [
-    Fio {
-        name: "fio io_uring",
-        engine: "io_uring",
-    },
-    Fio {
-        name: "fio libaio",
-        engine: "libaio",
-    },
-    Fio {
-        name: "fio posixaio",
-        engine: "posixaio",
-    },
+    fio("fio io_uring", "io_uring"),
+    fio("fio libaio", "libaio"),
+    fio("fio posixaio", "posixaio"),
 ];
+
+const fn fio(name: &'static str, engine: &'static str) -> Fio {
+    Fio { name, engine }
+}
 
 /// Returns the engines that take part, and creates their file. Adds a note if fio is not installed.
 pub(super) fn usable(
@@ -65,7 +60,7 @@ impl Fio {
         processors: usize,
         time: Duration,
         stop: &Stop,
-    ) -> Result<Figures, String> {
+    ) -> Outcome {
         let result = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
         let mut command = Command::new("fio");
         command
@@ -105,7 +100,7 @@ impl Fio {
     }
 }
 
-fn figures(json: &str) -> Option<Figures> {
+fn figures(json: &str) -> Option<Vec<(&'static str, f64)>> {
     let start = json.find('{')?;
     let value: Value = serde_json::from_str(&json[start..]).ok()?;
     let job = value.get("jobs")?.get(0)?;

@@ -1,6 +1,6 @@
 //! The example `stat_accelerator` as a process: it calls stat on behalf of a server, over FastCGI.
 
-use super::serving::{LOOK, START_TIMEOUT, free_port};
+use super::process::{LOOK, START_TIMEOUT, free_port};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};

@@ -1,14 +1,15 @@
 //! Server processes: starts, measures and stops them.
 
+use super::USUAL;
 use super::accelerator::{Accelerator, Socket};
+use super::process::{LOOK, START_TIMEOUT, end, free_port, usage};
 use laio_measure::Usage;
-use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::io::{self, Read, Seek};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tempfile::TempDir;
 
 /// A server that can be started.
@@ -27,12 +28,6 @@ enum Kind {
     Nginx,
     Lighttpd,
 }
-
-/// The name of `laio serve` with default options.
-pub(super) const USUAL: &str = "laio serve";
-/// The time limit for a server to start, and to stop.
-pub(super) const START_TIMEOUT: Duration = Duration::from_secs(30);
-pub(super) const LOOK: Duration = Duration::from_millis(5);
 
 impl Server {
     /// Returns `laio serve` with one worker.
@@ -147,11 +142,6 @@ fn serve(laio: &Path, root: &Path, arguments: &[String]) -> Command {
     command
 }
 
-/// Returns a port that is free now.
-pub(super) fn free_port() -> io::Result<SocketAddr> {
-    TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?.local_addr()
-}
-
 fn nginx(scratch: &Path, root: &Path) -> io::Result<(Command, Option<SocketAddr>)> {
     let address = free_port()?;
     let (place, root) = (scratch.display(), root.display());
@@ -244,57 +234,13 @@ impl Serving {
 
     /// Returns the usage of its threads; that of ended threads is only contained in the processor time.
     pub(super) fn usage(&self) -> Usage {
-        let process = format!("/proc/{}", self.child.id());
-        let mut usage = Usage::default();
-        let stat = std::fs::read_to_string(format!("{process}/stat")).unwrap_or_default();
-        // After the name, which may contain spaces: the state, and eleven fields later user and system time.
-        let fields: Vec<&str> = stat
-            .rsplit(')')
-            .next()
-            .unwrap_or("")
-            .split_whitespace()
-            .collect();
-        let ticks: u64 = fields
-            .iter()
-            .skip(11)
-            .take(2)
-            .filter_map(|field| field.parse::<u64>().ok())
-            .sum();
-        usage.processor =
-            Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64);
-        let tasks = std::fs::read_dir(format!("{process}/task"))
-            .into_iter()
-            .flatten();
-        for task in tasks.flatten() {
-            let status = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
-            let field = |name: &str| {
-                let line = status.lines().find_map(|line| line.strip_prefix(name));
-                line.and_then(|value| value.trim().parse::<u64>().ok())
-                    .unwrap_or(0)
-            };
-            usage.waits += field("voluntary_ctxt_switches:");
-            usage.preemptions += field("nonvoluntary_ctxt_switches:");
-        }
-        usage
+        usage(self.child.id())
     }
 }
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        let pid = Pid::from_raw(self.child.id().cast_signed());
-        if let Some(pid) = pid {
-            // It is our child and not waited for yet, so the process id is still its own.
-            let _ = kill_process(pid, Signal::TERM);
-        }
-        let until = Instant::now() + START_TIMEOUT;
-        while Instant::now() < until {
-            if let Ok(Some(_)) | Err(_) = self.child.try_wait() {
-                return;
-            }
-            std::thread::sleep(LOOK);
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        end(&mut self.child);
     }
 }
 

@@ -1,83 +1,76 @@
-//! Runs servers in turns under the same load.
+//! Servers in turns under the same load.
 
-use super::super::Progress;
-use super::ServerWorkspace;
 use super::serving::Server;
 use crate::caches;
 use crate::error::{Error, While};
 use crate::load::{self, Pace, What};
-use crate::record::{Cache, Record};
-use crate::round_robin::{Figures, RoundRobin};
-use crate::trace::Trace;
+use crate::published::run::Run;
+use crate::record::Cache;
+use crate::round_robin::Outcome;
+use crate::stop::Stop;
+use crate::trace::{FILES, Trace};
 use std::path::Path;
 use std::time::Duration;
 
 /// Servers under the same load.
-pub(super) struct ServerRun<'a> {
+pub(super) struct Loads<'a> {
     pub(super) workload: &'a str,
-    pub(super) cache: Cache,
     pub(super) trace: &'a Trace,
-    /// The directory to serve.
-    pub(super) root: &'a Path,
+    /// The directory of the trace's set.
+    pub(super) set: &'a Path,
     /// Each with its position on the axis, and the scheduling of its requests.
     pub(super) subjects: Vec<(usize, Server, Pace)>,
-    /// Whether to use a new connection for each request.
-    pub(super) close: bool,
 }
 
 /// The time-out of a request.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-impl ServerRun<'_> {
-    pub(super) fn take(
-        &self,
-        workspace: &ServerWorkspace<'_>,
-        record: &mut Record,
-        progress: Progress<'_>,
-    ) -> Result<(), Error> {
-        if self.cache == Cache::Warm {
+/// Returns each server with each number of clients.
+pub(super) fn by_clients(numbers: &[usize], servers: &[Server]) -> Vec<(usize, Server, Pace)> {
+    let each = |&clients: &usize| {
+        let servers = servers.iter();
+        servers.map(move |server| (clients, server.clone(), Pace::Clients(clients)))
+    };
+    numbers.iter().flat_map(each).collect()
+}
+
+impl Loads<'_> {
+    pub(super) fn measure(&self, run: &mut Run<'_>, cache: Cache) -> Result<(), Error> {
+        if cache == Cache::Warm {
             self.read_all().doing("cannot read the files")?;
         }
         let subjects: Vec<_> = self
             .subjects
             .iter()
-            .map(|(at, server, _)| (Some(*at as f64), server.name.as_str()))
+            .map(|(at, server, _)| (Some(*at), server.name.as_str()))
             .collect();
-        let rounds = workspace.rounds;
-        let round_robin = RoundRobin {
-            workload: self.workload,
-            cache: self.cache,
-            subjects: &subjects,
-            rounds,
-            stop: workspace.stop,
-        };
-        let cells = round_robin.run(&mut |index, round| {
-            let (at, server, _) = &self.subjects[index];
-            let (workload, cache) = (self.workload, self.cache.name());
-            progress(&format!(
-                "{workload}, {cache}, {} at {at}, round {} of {rounds}",
-                server.name,
-                round + 1
-            ));
-            self.turn(workspace, index)
-        })?;
-        record.cells.extend(cells);
+        let (laio, stop) = (&run.settings.laio, run.stop);
+        run.measure(self.workload, cache, &subjects, &mut |index| {
+            self.turn(laio, index, cache, stop)
+        })
+    }
+
+    /// Measures in each cache state.
+    pub(super) fn measure_all(&self, run: &mut Run<'_>) -> Result<(), Error> {
+        for cache in run.caches() {
+            self.measure(run, cache)?;
+        }
         Ok(())
     }
 
     fn read_all(&self) -> std::io::Result<()> {
         let mut nowhere = std::io::sink();
         for file in self.trace.files.iter().filter(|file| file.size.is_some()) {
-            let mut file = std::fs::File::open(self.root.join(&file.name))?;
+            let mut file = std::fs::File::open(self.set.join(FILES).join(&file.name))?;
             std::io::copy(&mut file, &mut nowhere)?;
         }
         Ok(())
     }
 
-    fn turn(&self, workspace: &ServerWorkspace<'_>, index: usize) -> Result<Figures, String> {
+    fn turn(&self, laio: &Path, index: usize, cache: Cache, stop: &Stop) -> Outcome {
         let (_, server, pace) = &self.subjects[index];
-        let serving = server.start(&workspace.settings.laio, self.root)?;
-        caches::settle(self.root, self.cache).map_err(|error| error.to_string())?;
+        let serving = server.start(laio, &self.set.join(FILES))?;
+        caches::settle(self.set, cache).map_err(|error| error.to_string())?;
         let settings = load::Settings {
             server: serving.address,
             host: serving.address.to_string(),
@@ -85,7 +78,8 @@ impl ServerRun<'_> {
             pace: *pace,
             fetches: matches!(pace, Pace::Random(_)).then_some(self.trace.requests.len() as u64),
             time: None,
-            close: self.close,
+            // As servers of that time were loaded: each request has a connection of its own.
+            close: true,
             verify: true,
             warm_up: Duration::ZERO,
             timeout: TIMEOUT,
@@ -93,7 +87,7 @@ impl ServerRun<'_> {
         };
         let (used, idle) = (serving.usage(), Idle::now());
         let what = What::Trace(self.trace.clone());
-        let outcome = load::run(&settings, &what, workspace.stop, &mut |_| {});
+        let outcome = load::run(&settings, &what, stop, &mut |_| {});
         let outcome = outcome.map_err(|error| error.to_string())?;
         let (used, idle) = (serving.usage().since(&used), Idle::now().since(&idle));
         if outcome.failed() > 0 {
