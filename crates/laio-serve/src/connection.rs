@@ -85,7 +85,7 @@ impl Connection {
     pub(crate) async fn serve(mut self) {
         match handshake(&self.services.limits, &self.stream).await {
             Ok(false) => {}
-            Ok(true) => return self.multiplex().await,
+            Ok(true) => return Box::pin(self.multiplex()).await,
             Err(error) if is_plain_http(&error) => return self.refuse_plain_http().await,
             Err(_) => return,
         }
@@ -101,7 +101,7 @@ impl Connection {
             // Boxed, so that idle connections do not reserve memory for this future.
             match Box::pin(self.exchange(count)).await {
                 Ok(Next::Request) => {}
-                Ok(Next::Multiplex) => return self.multiplex().await,
+                Ok(Next::Multiplex) => return Box::pin(self.multiplex()).await,
                 Ok(Next::End) => {
                     send_close_notify(&self.services.limits, &self.stream).await;
                     break;
@@ -145,7 +145,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Continues in HTTP/2. Boxed, because HTTP/1.1 connections do not need this memory.
+    /// Continues in HTTP/2. Callers box it, because HTTP/1.1 connections do not need this memory.
     async fn multiplex(self) {
         let Connection {
             services,
@@ -168,14 +168,14 @@ impl Connection {
             };
             connection.answer_one()
         };
-        Box::pin(http2::serve(
+        http2::serve(
             services,
             connections,
             stream,
             input,
             connection_state,
             answer,
-        ))
+        )
         .await;
     }
 

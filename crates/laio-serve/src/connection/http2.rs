@@ -61,9 +61,9 @@ pub(super) async fn serve<F>(
     stream: Stream,
     input: Vec<u8>,
     connection_state: Rc<ConnectionState>,
-    answer: impl Fn(Stream, Vec<u8>) -> F,
+    answer: impl Fn(Stream, Vec<u8>) -> F + 'static,
 ) where
-    F: Future<Output = bool> + 'static,
+    F: Future<Output = bool>,
 {
     let Some(limits) = connections.http2.clone() else {
         return;
@@ -89,7 +89,7 @@ pub(super) async fn serve<F>(
         limits,
         connection,
         state,
-        answer,
+        answer: Rc::new(answer),
         secure,
         socket: socket.clone(),
     };
@@ -123,7 +123,7 @@ struct Http2Connection<A> {
     limits: Http2,
     connection: h2::server::Connection<Io, Bytes>,
     state: Rc<Http2State>,
-    answer: A,
+    answer: Rc<A>,
     secure: bool,
     socket: Descriptor,
 }
@@ -179,8 +179,8 @@ impl Event {
 
 impl<A, F> Http2Connection<A>
 where
-    A: Fn(Stream, Vec<u8>) -> F,
-    F: Future<Output = bool> + 'static,
+    A: Fn(Stream, Vec<u8>) -> F + 'static,
+    F: Future<Output = bool>,
 {
     async fn serve(mut self) -> End {
         let (services, state) = (self.services.clone(), self.state.clone());
@@ -264,7 +264,7 @@ where
             &self.services.limits,
         ));
         let stream = Stream::Http2(exchange.clone());
-        let answered = (self.answer)(stream, head);
+        let answer = self.answer.clone();
         let state = self.state.clone();
         let (services, connections) = (self.services.clone(), self.connections.clone());
         state
@@ -273,7 +273,7 @@ where
         state.connection_state.mark_not_evictable();
         let running = exchange.clone();
         let task = laio_rt::spawn(async move {
-            match race(exchange.reset_by_client(), answered).await {
+            match race(exchange.reset_by_client(), answer(stream, head)).await {
                 Either::Left(()) => state.resets.set(state.resets.get() + 1),
                 Either::Right(whole) => {
                     exchange.end(whole);

@@ -109,12 +109,13 @@ impl Connections {
         number
     }
 
-    /// Serves a connection in a new task.
-    pub(crate) fn spawn(
+    /// Serves a connection in a new task. `serve` is called in the task, which would otherwise
+    /// have space for the future twice.
+    pub(crate) fn spawn<F: Future<Output = ()>>(
         self: &Rc<Self>,
         connection_state: Rc<ConnectionState>,
         socket: Option<Descriptor>,
-        serving: impl Future<Output = ()> + 'static,
+        serve: impl FnOnce() -> F + 'static,
     ) {
         let number = self.next_number();
         let guard = ConnectionGuard {
@@ -124,7 +125,7 @@ impl Connections {
         let state = connection_state.clone();
         let task = laio_rt::spawn(async move {
             let guard = guard;
-            if let Either::Left(()) = race(state.evicted(), serving).await {
+            if let Either::Left(()) = race(state.evicted(), serve()).await {
                 guard.connections.note_eviction();
             }
         });

@@ -160,7 +160,7 @@ async fn start(acceptor: &Acceptor, socket: OwnedFd, peer: Option<IpAddr>) {
             return;
         };
         let socket = connection.socket();
-        connections.spawn(connection_state, socket, connection.serve());
+        connections.spawn(connection_state, socket, || connection.serve());
         observe::end(Stage::Accept, begun);
         return;
     }
