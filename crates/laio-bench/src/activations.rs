@@ -51,7 +51,8 @@ fn settled(kind: BackendKind) -> Options {
 /// If pipes, files or threads cannot be created. A back end that this machine does not support is
 /// left out, and a note says so.
 pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> Result<String, Error> {
-    let here = laio::probe::Directory::probe(&std::env::temp_dir()).doing("looking around")?;
+    let here =
+        crate::info::probe::Directory::probe(&std::env::temp_dir()).doing("looking around")?;
     let mut text = format!("{}\n\n", Machine::of(&here).line());
     text.push_str("Calls that do not block: nanoseconds, and the ratio to the plain call\n");
     text.push_str(&inline(settings, progress)?);

@@ -1,10 +1,11 @@
 //! `laio info`: what this machine allows, as text and as JSON.
 
 mod json;
+pub mod probe;
 mod table;
 
 use laio::Errno;
-use laio::probe::{Choice, Directory, Machine};
+use probe::{Choice, Directory, Machine};
 use std::path::{Path, PathBuf};
 
 /// The contents of the report.

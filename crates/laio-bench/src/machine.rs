@@ -1,7 +1,7 @@
 //! The machine of a measurement, which every result records.
 
 use crate::error::{Error, While};
-use laio::probe::Directory;
+use crate::info::probe::Directory;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -11,6 +11,7 @@ mod answered;
 mod flight;
 mod handoff;
 mod inline;
+mod sleeps;
 mod usage;
 mod window;
 
@@ -18,6 +19,7 @@ pub use answered::AnsweredRead;
 pub use flight::{BareRing, CachedBatch, ColdReads, ManyPipes};
 pub use handoff::{BlockingReads, Held};
 pub use inline::Inline;
+pub use sleeps::Sleeps;
 pub use usage::Usage;
 pub use window::Getpids;
 

@@ -86,7 +86,6 @@ pub mod ops;
 mod options;
 mod placement;
 mod poll;
-pub mod probe;
 mod readiness;
 mod shutdown;
 mod signaller;

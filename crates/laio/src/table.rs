@@ -1,13 +1,11 @@
 //! The system-call table: one row per system call of Linux, with everything that depends on the
 //! call.
 //!
-//! The rest of the engine reads the row; it never compares numbers. [`page`] generates
+//! The rest of the engine reads the row; it never compares numbers. a test generates
 //! `docs/system-calls.md` from it.
 
-mod page;
 mod rows;
 
-pub use page::page;
 pub use rows::ROWS;
 
 /// The row of a call number of this architecture. Numbers that no row has get [`UNKNOWN`].

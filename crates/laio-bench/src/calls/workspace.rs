@@ -3,8 +3,8 @@
 use super::cache::Cache;
 use super::{Row, Settings};
 use crate::error::{Error, While};
+use crate::info::probe::Directory;
 use laio::Place;
-use laio::probe::Directory;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;

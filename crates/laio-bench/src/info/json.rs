@@ -1,8 +1,8 @@
 //! `laio info --json`.
 
 use super::Info;
+use super::probe::{Answer, Ceiling, Directory, Refusal};
 use laio::Errno;
-use laio::probe::{Answer, Ceiling, Directory, Refusal};
 use serde_json::{Value, json};
 use std::path::Path;
 

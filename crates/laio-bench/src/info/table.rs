@@ -1,8 +1,8 @@
 //! `laio info` as text.
 
 use super::Info;
+use super::probe::{Answer, Ceiling, Directory, Refusal};
 use crate::text::columns;
-use laio::probe::{Answer, Ceiling, Directory, Refusal};
 use laio::{Errno, Place};
 use std::path::Path;
 

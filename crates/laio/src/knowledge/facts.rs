@@ -47,7 +47,7 @@ fn same_identity() -> bool {
 
 /// The errno of a non-blocking read of an invalid descriptor: `EBADF` where it is usable, else that
 /// of a filter or of an old kernel.
-pub(crate) fn nowait_probe() -> Errno {
+fn nowait_probe() -> Errno {
     let args = [usize::MAX, 0, 0, 0, 0, libc::RWF_NOWAIT as usize];
     // SAFETY: a bad descriptor and no vectors: the kernel reads nothing.
     let result = unsafe { crate::sys::syscall(&Call::new(libc::SYS_preadv2, args)) };
@@ -55,7 +55,7 @@ pub(crate) fn nowait_probe() -> Errno {
 }
 
 /// The errno of a cached open below an invalid descriptor: `EBADF` where it is usable.
-pub(crate) fn cached_open_probe() -> Errno {
+fn cached_open_probe() -> Errno {
     // SAFETY: plain data, for which all zeros is a valid value.
     let mut how: libc::open_how = unsafe { std::mem::zeroed() };
     how.flags = libc::O_PATH as u64;

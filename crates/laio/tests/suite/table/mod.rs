@@ -1,6 +1,7 @@
 //! The system-call table against the C library's numbers, its own rules, and its page.
 
 mod libc_numbers;
+mod page;
 
 use laio::Errno;
 use laio::table::{self, Attempt, Class, Opcode, ROWS, Row, Timeout, Transfer};
@@ -330,7 +331,7 @@ fn ring_operations_find_their_arguments() {
 #[test]
 fn the_page_is_up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/system-calls.md");
-    let page = table::page();
+    let page = page::page();
     if std::env::var_os("LAIO_BLESS").is_some_and(|value| value == "1") {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, &page).unwrap();

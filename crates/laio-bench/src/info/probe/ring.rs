@@ -1,9 +1,8 @@
 //! Probes whether io_uring can be set up, and which features it has.
 
-use super::{Refusal, setting};
-use crate::Errno;
-use crate::background::ring::Ring;
+use super::{Refusal, context, setting};
 use io_uring::{Parameters, Probe, opcode};
+use laio::{BackendKind, Errno};
 
 /// The io_uring of this kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,10 +17,8 @@ pub struct IoUring {
 
 impl IoUring {
     pub(super) fn probe() -> Result<IoUring, Refusal> {
-        // Set up as the engine does it.
-        let engine = Ring::new(8, None).map_err(refusal)?;
-        let opcodes = engine.opcodes();
-        // The engine does not store the features; a minimal ring reports them.
+        // Set up by the engine, which needs more than this probe.
+        context(BackendKind::Uring).map_err(refusal)?;
         let plain = io_uring::IoUring::new(8).map_err(|error| refusal(error.into()))?;
         let mut probe = Probe::new();
         let known = plain.submitter().register_probe(&mut probe);
@@ -33,7 +30,7 @@ impl IoUring {
                 .count(),
             missing: USED
                 .iter()
-                .filter(|(_, code)| !opcodes.has(*code))
+                .filter(|(_, code)| !probe.is_supported(*code))
                 .map(|(name, _)| *name)
                 .collect(),
         })
@@ -126,7 +123,7 @@ const USED: &[(&str, u8)] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::{Class, ROWS};
+    use laio::table::{Class, ROWS};
 
     #[test]
     fn every_operation_of_the_table_is_looked_for() {

@@ -1,14 +1,13 @@
 //! Probes which attempts the file system under a directory supports.
 
-use crate::knowledge::mounts::Mounts;
-use crate::{Errno, Place};
+use laio::{BackendKind, Context, Errno, Options, Place};
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, openat, openat2, statat,
 };
 use rustix::io::{ReadWriteFlags, pread, preadv2, pwrite, pwritev2};
 use std::ffi::{CStr, CString};
 use std::io::{IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// The result of probing a feature of a file system.
@@ -82,9 +81,8 @@ impl Directory {
     /// Those of opening the directory.
     pub fn probe(path: &Path) -> Result<Directory, Errno> {
         let (path, directory) = open_directory(path)?;
-        let mut mounts = Mounts::new();
-        let (_, mount) = mounts.of(directory.as_raw_fd())?;
-        let mount = mounts.get(mount.ok_or(Errno::NODEV)?).clone();
+        let mut context = Context::new(Options::new().backend(BackendKind::Sync))?;
+        let mount = context.mount_of(&directory).ok_or(Errno::NODEV)?.clone();
         let sample = Sample::of(&directory);
         let nameless = nameless_file(&directory, OFlags::empty());
         let (nowait_read, nowait_write, direct) = match &nameless {

@@ -1,9 +1,8 @@
 //! Probes whether perf events report that a thread of the process sleeps.
 
 use super::{Refusal, setting};
-use crate::Errno;
-use crate::sys::perf::Switches;
-use std::sync::atomic::Ordering::Relaxed;
+use laio::Errno;
+use laio_measure::Sleeps;
 use std::time::Duration;
 
 /// Whether a thread's blocking can be observed.
@@ -44,10 +43,10 @@ fn refusal(errno: Errno, paranoid: Option<i32>) -> Refusal {
 /// Sleeps and checks for a record. Some events open but never report anything (those that count,
 /// with `exclude_kernel`), so opening proves nothing. Without a record it returns `ETIME`.
 fn reports_a_sleep() -> Result<(), Errno> {
-    let switches = Switches::of(0)?;
+    let sleeps = Sleeps::of_thread()?;
     for _ in 0..8 {
         std::thread::sleep(Duration::from_micros(100));
-        if switches.words()[0].load(Relaxed) > 0 {
+        if sleeps.any_recorded() {
             return Ok(());
         }
     }

@@ -1,7 +1,6 @@
-//! Probes what this machine supports, as data: for `laio info`, for bug reports, and for programs
-//! that report their back end and the reason for it.
+//! Probes what this machine supports, as data.
 //!
-//! Each feature is probed by using it as the engine would. Nothing is left behind: files made for a
+//! Each feature is probed by using it as the engine does. Nothing is left behind: files made for a
 //! probe have no name.
 
 mod directory;
@@ -12,9 +11,9 @@ pub use directory::{Answer, Directory};
 pub use perf::PerfEvents;
 pub use ring::IoUring;
 
-use crate::background::aio;
-use crate::knowledge::facts;
-use crate::{BackendKind, Context, Detector, Errno, Options};
+use laio::{BackendKind, Context, Detector, Errno, Options};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, open, openat2};
+use rustix::io::{ReadWriteFlags, preadv2};
 use rustix::process::{Resource, getrlimit};
 use std::fmt;
 use std::str::FromStr;
@@ -115,9 +114,11 @@ impl Machine {
             io_uring: IoUring::probe(),
             perf: PerfEvents::probe(),
             activations: activations(),
-            nowait: reaches_kernel(facts::nowait_probe(), "Linux 4.14"),
-            cached_open: reaches_kernel(facts::cached_open_probe(), "Linux 5.12"),
-            linux_aio: aio::linux::probe().map_err(aio_refusal),
+            nowait: reaches_kernel(nowait(), "Linux 4.14"),
+            cached_open: reaches_kernel(cached_open(), "Linux 5.12"),
+            linux_aio: context(BackendKind::LinuxAio)
+                .map(drop)
+                .map_err(aio_refusal),
             limits: SystemLimits::read(),
         }
     }
@@ -170,6 +171,7 @@ impl Machine {
             }
             (BackendKind::LinuxAio, _) => "linux-aio: Linux AIO for direct I/O, the rest as hybrid",
             (BackendKind::Uring, _) => "uring: io_uring for every call that has an operation",
+            (kind, _) => kind.name(),
         };
         let ring = match self.ring() {
             _ if backend != BackendKind::Lazy => None,
@@ -197,8 +199,7 @@ impl Machine {
 }
 
 fn activations() -> Result<Detector, Refusal> {
-    let context = Context::new(Options::new().backend(BackendKind::Activations));
-    match context.map(|context| context.info().detector()) {
+    match context(BackendKind::Activations).map(|context| context.info().detector()) {
         Ok(detector) => Ok(detector.expect("it has one")),
         Err(errno) => {
             let meaning = match errno {
@@ -220,11 +221,33 @@ fn activations() -> Result<Detector, Refusal> {
     }
 }
 
-/// `probe` is the errno of a harmless invalid call: `EBADF` means that the kernel has the call and
-/// that no filter forbids it.
-fn reaches_kernel(probe: Errno, since: &str) -> Result<(), Refusal> {
+fn context(kind: BackendKind) -> Result<Context, Errno> {
+    Context::new(Options::new().backend(kind))
+}
+
+/// A read without waiting, of a descriptor that cannot be read.
+fn nowait() -> rustix::io::Result<()> {
+    let root = open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    match preadv2(root, &mut [], 0, ReadWriteFlags::NOWAIT) {
+        Err(rustix::io::Errno::BADF) => Ok(()),
+        result => result.map(drop),
+    }
+}
+
+/// An open by a name that may be cached.
+fn cached_open() -> rustix::io::Result<()> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    match openat2(CWD, "/", flags, Mode::empty(), ResolveFlags::CACHED) {
+        Err(rustix::io::Errno::AGAIN) => Ok(()),
+        result => result.map(drop),
+    }
+}
+
+/// Explains the error of a harmless call, which a filter or an old kernel refused.
+fn reaches_kernel(probe: rustix::io::Result<()>, since: &str) -> Result<(), Refusal> {
+    let Err(errno) = probe else { return Ok(()) };
+    let probe = Errno::from(errno);
     let meaning = match probe {
-        Errno::BADF => return Ok(()),
         Errno::NOSYS => format!("older than {since}, or hidden by a filter"),
         Errno::INVAL | Errno::OPNOTSUPP => format!("older than {since}"),
         Errno::PERM | Errno::ACCES => "forbidden by a filter, as in some containers".to_owned(),
@@ -271,42 +294,17 @@ fn setting<T: FromStr>(path: &str) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use laio_testing::forbid::{self, Forbid};
 
     #[test]
     fn reports_the_release_of_the_kernel() {
-        assert_eq!(reaches_kernel(Errno::BADF, "Linux 1"), Ok(()));
-        let refusal = reaches_kernel(Errno::NOSYS, "Linux 1").unwrap_err();
+        assert_eq!(reaches_kernel(Ok(()), "Linux 1"), Ok(()));
+        let refusal = reaches_kernel(Err(rustix::io::Errno::NOSYS), "Linux 1").unwrap_err();
         assert_eq!(refusal.errno, Errno::NOSYS);
         assert!(
             refusal
                 .to_string()
                 .starts_with("ENOSYS: older than Linux 1")
         );
-    }
-
-    #[test]
-    fn a_filter_shows_in_the_facts_and_in_the_choice() {
-        for errno in [libc::EPERM, libc::ENOSYS, libc::EACCES] {
-            let forbidden = Forbid::io_uring(errno)
-                .and(forbid::PERF, errno)
-                .and(forbid::NOWAIT, errno)
-                .and(forbid::OPENAT2, errno);
-            forbid::child(laio_testing::test_name!(), &forbidden, || {
-                // SAFETY: this child has one thread that uses the environment.
-                unsafe { std::env::remove_var(Options::ENV_BACKEND) };
-                let errno = Errno::from_raw(errno);
-                let machine = Machine::probe();
-                assert_eq!(machine.io_uring.as_ref().unwrap_err().errno, errno);
-                assert_eq!(machine.perf.usable.as_ref().unwrap_err().errno, errno);
-                assert_eq!(machine.nowait.as_ref().unwrap_err().errno, errno);
-                assert_eq!(machine.cached_open.as_ref().unwrap_err().errno, errno);
-                let choice = machine.choice().unwrap();
-                assert_eq!(choice.backend, BackendKind::Lazy);
-                assert_eq!(choice.summary, "lazy with epoll and helper threads");
-                assert!(choice.reason.contains(&format!("{errno:?}")), "{choice:?}");
-            });
-        }
     }
 
     #[test]

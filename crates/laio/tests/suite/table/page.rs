@@ -1,6 +1,6 @@
 //! `docs/system-calls.md`, generated from the table.
 
-use super::{Attempt, Class, ROWS, Row, Timeout, UNKNOWN};
+use laio::table::{Attempt, Class, ROWS, Row, Timeout, row};
 use std::fmt::Write;
 
 /// The classes in the order of the page, with their headings and descriptions.
@@ -115,7 +115,7 @@ Arguments count from 0.
 ";
 
 /// Returns the page as Markdown.
-pub fn page() -> String {
+pub(super) fn page() -> String {
     let mut page = String::from(INTRODUCTION);
     page.push('\n');
     page.push_str(ATTEMPTS);
@@ -128,7 +128,8 @@ pub fn page() -> String {
             line(&mut page, row, heading);
         }
     }
-    write!(page, "\n`{}`: {}.\n", UNKNOWN.name, UNKNOWN.note).expect("a String takes all");
+    let unknown = row(usize::MAX);
+    write!(page, "\n`{}`: {}.\n", unknown.name, unknown.note).expect("a String takes all");
     page
 }
 
