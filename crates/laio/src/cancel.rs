@@ -15,6 +15,19 @@ impl Context {
     /// descriptor succeeded first, the descriptor is closed and the result is `ECANCELED`, unless
     /// its status word already has the result.
     ///
+    /// ```
+    /// use laio::ops::Sleep;
+    /// use laio::{Context, Errno, Options, Outcome};
+    /// let mut context = Context::new(Options::new())?;
+    /// let sleep = Sleep::new(std::time::Duration::from_secs(60));
+    /// let Outcome::Pending(ticket) = context.submit(sleep) else { panic!() };
+    /// context.cancel(ticket.handle())?;
+    /// let mut completions = Vec::new();
+    /// context.poll(&mut completions, None)?;
+    /// assert_eq!(completions[0].result, Err(Errno::CANCELED));
+    /// # Ok::<(), Errno>(())
+    /// ```
+    ///
     /// # Errors
     /// `ENOENT` if the handle is not live: foreign, or its completion was delivered. `EALREADY` if it
     /// has finished by itself and its completion waits in `poll`. To cancel twice is no error.
@@ -83,6 +96,23 @@ impl Context {
     /// Cancels an operation when `timeout` has passed from now; `None` removes the time-out. The
     /// operation then completes as if cancelled, but with `ETIME` instead of `ECANCELED`; network
     /// errors use `ETIMEDOUT`.
+    ///
+    /// ```
+    /// use laio::ops::Read;
+    /// use laio::{Context, Errno, Options, Outcome};
+    /// use std::time::Duration;
+    ///
+    /// let mut context = Context::new(Options::new())?;
+    /// let (from, _to) = std::io::pipe()?;
+    /// let Outcome::Pending(ticket) = context.submit(Read::new(from, Vec::with_capacity(1))) else {
+    ///     panic!("an empty pipe");
+    /// };
+    /// context.set_timeout(ticket.handle(), Some(Duration::from_millis(1)))?;
+    /// let mut completions = Vec::new();
+    /// context.poll(&mut completions, None)?;
+    /// assert_eq!(completions[0].result, Err(Errno::TIME));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     /// `ENOENT` if the handle is not live, `EALREADY` if the operation has finished; `EMFILE`, `ENFILE`,

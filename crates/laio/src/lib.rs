@@ -2,21 +2,101 @@
 //! Lazy asynchronous I/O for Linux: makes any system call without blocking the caller. A call that
 //! does not block costs about as much as the plain call.
 //!
-//! There are two verbs. [`Context::call`] makes a system call: either it is done when it returns,
-//! or it has become an operation in the background. [`Context::poll`] delivers the completions of
-//! finished operations.
+//! There are two verbs. The first makes a call, and either it is done when the function returns, or it
+//! has become an operation in the background. The second, [`Context::poll`], delivers the completions
+//! of operations that have finished.
+//!
+//! # Typed operations
+//!
+//! [`Context::submit`] makes the calls of [`ops`]. Each operation owns its descriptor and its buffer,
+//! and returns the buffer with the result, so it is safe.
+//!
+//! ```
+//! use laio::ops::Read;
+//! use laio::{Context, Options, Outcome};
+//! use std::io::Write;
+//!
+//! let mut context = Context::new(Options::new())?;
+//! let (from, mut to) = std::io::pipe()?;
+//!
+//! // Nothing has been written yet: the read would block, so it becomes an operation.
+//! let Outcome::Pending(ticket) = context.submit(Read::new(from, Vec::with_capacity(16))) else {
+//!     panic!("an empty pipe");
+//! };
+//! to.write_all(b"hello")?;
+//!
+//! let mut completions = Vec::new();
+//! context.poll(&mut completions, None)?;
+//! let (result, buffer) = context.take(ticket).expect("its completion was delivered");
+//! assert_eq!((result?, &buffer[..]), (5, &b"hello"[..]));
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! A program that no longer needs the output drops the [`Ticket`]. The crate `laio-rt` turns operations
+//! into futures.
+//!
+//! # An event loop
+//!
+//! An operation can carry user data, by which an event loop finds what to continue. The loop sleeps in
+//! `poll`; or in its own `epoll`, to which it adds [`Context::descriptor`].
+//!
+//! ```
+//! use laio::ops::Sleep;
+//! use laio::{Context, Options, Outcome};
+//! use std::time::Duration;
+//!
+//! let mut context = Context::new(Options::new())?;
+//! let mut tickets = Vec::new();
+//! for (index, milliseconds) in [2, 1].into_iter().enumerate() {
+//!     let sleep = Sleep::new(Duration::from_millis(milliseconds));
+//!     match context.submit_with(sleep, index as u64) {
+//!         Outcome::Done(result) => result?,
+//!         Outcome::Pending(ticket) => tickets.push(Some(ticket)),
+//!     }
+//! }
+//! let mut completions = Vec::new();
+//! while context.pending() > 0 {
+//!     context.poll(&mut completions, None)?;
+//!     for completion in completions.drain(..) {
+//!         let ticket = tickets[completion.user_data as usize].take().unwrap();
+//!         context.take(ticket).unwrap()?;
+//!     }
+//! }
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! `crates/laio/examples` has an echo server, a reader of many files, and a hash of a directory tree.
+//!
+//! # Back ends
+//!
+//! A context has a [back end](BackendKind), which decides how a call is made. The result is always the
+//! same. Programs want the default; the others are for comparison.
+//!
+//! | back end | calls on streams | calls on files and names |
+//! | --- | --- | --- |
+//! | `lazy` (default) | attempt without blocking, then io_uring | attempt, then io_uring or a helper thread |
+//! | `lazy` where io_uring is forbidden | attempt, then epoll | attempt, then a helper thread |
+//! | `activations` | attempt, then epoll | the call itself; if it blocks, another kernel thread continues the program |
+//! | `uring` | io_uring | io_uring, or a helper thread |
+//! | `hybrid` | attempt, then epoll | helper thread |
+//! | `posix-aio`, `linux-aio` | attempt, then epoll | AIO, or a helper thread |
+//! | `threads` | helper thread | helper thread |
+//! | `sync` | the call itself, which blocks | the call itself, which blocks |
+//!
+//! # Calls by number
+//!
+//! [`Context::call`] makes any system call by its number. It is `unsafe`, as system calls are: the
+//! caller is responsible for the pointers.
 //!
 //! ```
 //! use laio::{Call, Context, Options, Outcome};
+//! use std::os::fd::AsRawFd;
 //!
 //! let mut context = Context::new(Options::new())?;
-//! let mut ends = [0; 2];
-//! // SAFETY: the array is written before the call returns.
-//! assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
-//! let [from, to] = ends.map(|fd| fd as usize);
+//! let pipe = std::io::pipe()?;
+//! let [from, to] = [pipe.0.as_raw_fd() as usize, pipe.1.as_raw_fd() as usize];
 //! let mut buffer = [0u8; 16];
 //!
-//! // Nothing has been written yet: the read would block, so it becomes an operation.
 //! let read = Call::new(libc::SYS_read, [from, buffer.as_mut_ptr() as usize, buffer.len()]);
 //! // SAFETY: the buffer stays where it is, untouched, until the completion is delivered.
 //! let Outcome::Pending(handle) = (unsafe { context.call(read) }) else { panic!() };
@@ -30,17 +110,12 @@
 //! context.poll(&mut completions, None)?;
 //! assert_eq!((completions[0].handle, completions[0].result), (handle, Ok(5)));
 //! assert_eq!(&buffer[..5], b"hello");
-//! # for fd in ends { unsafe { libc::close(fd); } }
-//! # Ok::<(), laio::Errno>(())
+//! # Ok::<(), std::io::Error>(())
 //! ```
-//!
-//! Calls by number are `unsafe`, as system calls are: the caller is responsible for the pointers.
-//! The typed operations of [`ops`] are safe, because each owns its descriptor and its buffers;
-//! [`Context::submit`] starts them, and the crate `laio-rt` turns them into futures.
 //!
 //! # The contract
 //!
-//! Every [back end](BackendKind) keeps the same contract, and one test suite checks it for all of
+//! Every back end keeps the same contract, and one test suite checks it for all of
 //! them:
 //!
 //! 1. The result and the errno are those of the plain system call, however it was made.

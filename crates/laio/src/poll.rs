@@ -175,6 +175,17 @@ impl Context {
     /// From then on operations are handed to the kernel one by one, as they are started, rather than
     /// in batches.
     ///
+    /// ```
+    /// use laio::{Context, Options};
+    /// use rustix::event::epoll;
+    ///
+    /// let mut context = Context::new(Options::new())?;
+    /// let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    /// let data = epoll::EventData::new_u64(1);
+    /// epoll::add(&set, context.descriptor()?, data, epoll::EventFlags::IN)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// `ENOMEM` if the kernel cannot connect it to the ring.
     pub fn descriptor(&mut self) -> Result<BorrowedFd<'_>, Errno> {
@@ -186,6 +197,14 @@ impl Context {
     }
 
     /// A handle with which any thread can make [`Context::poll`] return.
+    ///
+    /// ```
+    /// let mut context = laio::Context::new(laio::Options::new())?;
+    /// let notifier = context.notifier();
+    /// std::thread::spawn(move || notifier.notify());
+    /// assert_eq!(context.poll(&mut Vec::new(), None)?, 0);
+    /// # Ok::<(), laio::Errno>(())
+    /// ```
     pub fn notifier(&mut self) -> Notifier {
         self.notice_fork();
         self.background.notifiable = true;
