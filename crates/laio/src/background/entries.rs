@@ -8,7 +8,7 @@ use crate::background::reactor::Direction;
 use crate::operations::{Operation, Operations, State};
 use crate::placement::Part;
 use crate::step::{self, Step, total};
-use crate::table::{Attempt, Class};
+use crate::table::{Attempt, Class, Opcode};
 use crate::{Call, Errno, Handle};
 use std::os::fd::RawFd;
 
@@ -25,9 +25,15 @@ impl Ring {
     ) -> Result<bool, Errno> {
         let row = operation.row;
         let stream = row.class == Class::Stream && !operation.regular;
-        let entry = match why {
-            Why::ExpectedToBlock if stream => prepare::poll_first(call, self.opcodes()),
-            _ if operation.zero_copy => prepare::zero_copy(call, self.opcodes()),
+        // A typed operation may say of any call that it is expected to block or is a zero-copy send.
+        let no_address = call.args[4] == 0;
+        let entry = match row.opcode {
+            Some(Opcode::Recv) if no_address && stream && why == Why::ExpectedToBlock => {
+                prepare::poll_first(call, self.opcodes())
+            }
+            Some(Opcode::Send) if no_address && operation.zero_copy => {
+                prepare::zero_copy(call, self.opcodes())
+            }
             _ => prepare::entry(row, call, &mut operation.scratch, self.opcodes()),
         };
         let Some(mut entry) = entry else {

@@ -342,3 +342,47 @@ fn a_slot_is_used_again_for_another_type() {
         assert_eq!(Rc::strong_count(&alive), 1);
     });
 }
+
+/// A `sendto` that claims to be what only a receive can be.
+struct Claims(OwnedFd, Box<[u8; 4]>);
+
+// SAFETY: the operation owns the bytes, and nothing else uses them.
+unsafe impl laio::Operation for Claims {
+    type Output = (Result<usize, Errno>, Box<[u8; 4]>);
+
+    fn call(&mut self) -> laio::Call {
+        let address = self.1.as_ptr() as usize;
+        laio::Call::new(libc::SYS_sendto, [self.0.arg(), address, 4, 0, 0, 0])
+    }
+
+    fn expects_to_block(&self) -> bool {
+        true
+    }
+
+    fn finish(self, result: Result<usize, Errno>) -> Self::Output {
+        (result, self.1)
+    }
+}
+
+#[test]
+fn a_send_that_is_expected_to_block_is_a_send() {
+    for_each(|way| {
+        let mut context = way.context();
+        let (from, to) = std::os::unix::net::UnixStream::pair().expect("sockets");
+        let from = OwnedFd::from(from);
+        // The bytes that a receive would take.
+        plain(libc::SYS_write, [from.arg(), at(b"wrong"), 4]).expect("written");
+        let submitted = context.submit(Claims(to.into(), Box::new(*b"sent")));
+        let (result, bytes) = match submitted {
+            Outcome::Done(output) => output,
+            Outcome::Pending(ticket) => {
+                wait_for(&mut context, ticket.handle());
+                context.take(ticket).expect("delivered")
+            }
+        };
+        assert_eq!((result, &*bytes), (Ok(4), b"sent"));
+        let mut received = [0; 4];
+        plain(libc::SYS_read, [from.arg(), at_mut(&mut received), 4]).expect("read");
+        assert_eq!(&received, b"sent");
+    });
+}
