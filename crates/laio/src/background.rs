@@ -439,11 +439,11 @@ impl Background {
     pub(crate) fn arm_descriptor(&mut self, any_ready: bool) {
         self.arm();
         if let Waiter::Ring(ring) = &mut self.waiter {
-            // The next poll reports an error.
-            let _ = ring
+            let watched = ring
                 .watch(Some(&self.doorbell))
                 .and_then(|()| ring.submit());
-            if ring.has_completions() {
+            // An error makes the descriptor readable too: the next poll reports it.
+            if watched.is_err() || ring.has_completions() {
                 self.doorbell.ring();
             }
         }

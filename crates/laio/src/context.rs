@@ -35,9 +35,10 @@ pub struct Context {
     pub(crate) back_pressure: BackPressure,
     pub(crate) options: Options,
     pub(crate) life: Life,
-    pub(crate) operations: Operations,
     pub(crate) knowledge: Knowledge,
+    /// Before the operations, whose memory its threads may still use: fields drop in this order.
     pub(crate) background: Background,
+    pub(crate) operations: Operations,
     pub(crate) dropped: DroppedTickets,
     pub(crate) signaller: Option<Signaller>,
     pub(crate) stats: Stats,
@@ -194,7 +195,12 @@ impl Context {
         };
         fresh.background.notifiable = self.background.notifiable;
         let doorbell = fresh.background.doorbell();
-        self.background.doorbell().pass_on(doorbell.clone());
+        let inherited = self.background.doorbell();
+        inherited.pass_on(doorbell.clone());
+        // The child may have used a notifier before it used the context.
+        if inherited.is_notified() {
+            doorbell.keep_notification();
+        }
         // Dropping the old context releases the inherited state.
         *self = fresh;
     }

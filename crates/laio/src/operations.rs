@@ -135,8 +135,10 @@ impl Operations {
         operation.result = result;
         operation.state = State::Finished;
         if operation.abandoned {
-            drop(self.payloads.take(slot));
+            let payload = self.payloads.take(slot);
             self.slots.remove(slot);
+            // Last, because a destructor of the program may panic.
+            drop(payload);
         } else {
             self.ready.push_back(slot);
         }

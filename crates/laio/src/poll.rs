@@ -80,6 +80,17 @@ impl Context {
         options: PollOptions,
         mut deliver: impl FnMut(Completion),
     ) -> Result<usize, Errno> {
+        let polled = self.poll_rounds(options, &mut deliver);
+        self.arm_descriptor();
+        polled
+    }
+
+    /// Polls until something was delivered, or until another reason to return.
+    fn poll_rounds(
+        &mut self,
+        options: PollOptions,
+        deliver: &mut impl FnMut(Completion),
+    ) -> Result<usize, Errno> {
         let PollOptions {
             timeout,
             most,
@@ -111,11 +122,10 @@ impl Context {
                     background.collect_finished(operations, steps)
                 })?;
             }
-            let count = self.deliver(most, &mut deliver);
+            let count = self.deliver(most, deliver);
             let notified = self.background.doorbell().take_notification();
             let expired = deadline.is_some_and(|deadline| Instant::now() >= deadline);
             if count > 0 || notified || !wait || (expired && !first) {
-                self.arm_descriptor();
                 return Ok(count);
             }
             // Only operations are left whose completions were delivered and whose values the
@@ -127,9 +137,8 @@ impl Context {
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             let interrupted = self.reap(left)?;
-            let count = self.deliver(most, &mut deliver);
+            let count = self.deliver(most, deliver);
             if count > 0 || (interrupted && interruptible) {
-                self.arm_descriptor();
                 return Ok(count);
             }
             first = false;
@@ -150,10 +159,11 @@ impl Context {
             signaller.rearm();
         }
         if self.operations.in_flight(handle).is_ok() {
-            if self.background.is_exposed() {
-                self.background.drain_doorbell()?;
+            let reaped = self.drain_and_reap();
+            if reaped.is_err() {
+                self.arm_descriptor();
+                reaped?;
             }
-            self.reap(Some(Duration::ZERO))?;
         }
         let completion = match self.operations.in_flight(handle) {
             Ok(_) => Err(Errno::INPROGRESS),
@@ -166,6 +176,13 @@ impl Context {
         };
         self.arm_descriptor();
         completion
+    }
+
+    fn drain_and_reap(&mut self) -> Result<(), Errno> {
+        if self.background.is_exposed() {
+            self.background.drain_doorbell()?;
+        }
+        self.reap(Some(Duration::ZERO)).map(drop)
     }
 
     /// A descriptor that is readable whenever [`Context::poll`] would deliver something, for use in
@@ -252,11 +269,10 @@ impl Context {
     }
 
     /// Waits until another operation fits into the limit; see [`Context::make_room`]. A
-    /// notification does not end this wait.
+    /// notification is meant for `poll`: it does not end this wait, and is kept.
     pub(crate) fn wait_for_slot(&mut self) -> bool {
-        // A notification is meant for `poll`, and must not end this wait.
-        let notified = self.background.doorbell().take_notification();
-        let freed = self.make_room();
+        let mut notified = false;
+        let freed = self.make_room(&mut notified);
         if notified {
             self.background.doorbell().keep_notification();
         }
@@ -265,8 +281,8 @@ impl Context {
 
     /// Waits until an operation finishes, then allows one slot more than the limit for each
     /// undelivered completion. Returns false if none can finish, if as many completions as the limit
-    /// are undelivered, or on an error.
-    fn make_room(&mut self) -> bool {
+    /// are undelivered, or on an error. `notified` becomes true if it takes a notification.
+    fn make_room(&mut self, notified: &mut bool) -> bool {
         // A slot is freed only on delivery, which cannot happen here. So each undelivered completion
         // temporarily raises the limit by one.
         loop {
@@ -278,7 +294,12 @@ impl Context {
             let in_flight = |slot| self.operations[slot].state.is_in_flight();
             let can_help = self.operations.ready.len() < self.limits.operations.max(1) as usize
                 && self.operations.slots().any(in_flight);
-            if !can_help || self.reap(None).is_err() {
+            if !can_help {
+                return false;
+            }
+            // With a notification pending, no wait would sleep.
+            *notified |= self.background.doorbell().take_notification();
+            if self.reap(None).is_err() {
                 return false;
             }
         }

@@ -52,6 +52,8 @@ impl Context {
                 return false;
             }
             let left = [left, awaiting].into_iter().flatten().min();
+            // With a notification pending, no wait would sleep, and no `poll` follows.
+            self.background.doorbell().take_notification();
             if self.reap(left).is_err() {
                 // It cannot be known when the kernel is done, so memory that it may still write to
                 // is not freed.

@@ -78,6 +78,10 @@ impl Doorbell {
         }
         self.notified.store(true, SeqCst);
         self.ring();
+        // It may have been passed on meanwhile.
+        if let Some(heir) = self.heir.get() {
+            heir.notify();
+        }
     }
 
     /// Puts back what [`Doorbell::take_notification`] took.

@@ -107,6 +107,21 @@ fn alone(test: &str, body: impl Fn(&Way)) {
 }
 
 #[test]
+fn a_notification_before_the_childs_first_call_is_kept() {
+    alone(test_name!(), |way| {
+        let mut parent = Parent::new(way);
+        let notifier = parent.context.notifier();
+        in_child(|| {
+            notifier.notify();
+            assert_eq!(parent.context.poll(&mut Vec::new(), None), Ok(0));
+            notifier.notify();
+            assert_eq!(parent.context.poll(&mut Vec::new(), None), Ok(0));
+        });
+        parent.end();
+    });
+}
+
+#[test]
 fn a_child_starts_operations_of_its_own() {
     alone(test_name!(), |way| {
         let mut parent = Parent::new(way);

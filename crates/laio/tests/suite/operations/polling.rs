@@ -3,7 +3,7 @@
 use super::parked::FRESH;
 use crate::harness::*;
 use laio::ops::Read;
-use laio::{BackendKind, Context, Errno, Handle, Outcome, PollOptions};
+use laio::{BackPressure, BackendKind, Context, Errno, Handle, Outcome, PollOptions};
 use laio_testing::temp::{fill, pipe};
 use rustix::event::epoll;
 use std::os::fd::{AsFd, OwnedFd};
@@ -136,6 +136,40 @@ fn a_notifier_ends_a_poll() {
         let thread = later(move || notifier.notify());
         assert_eq!(context.poll(&mut none, None), Ok(0));
         thread.join().expect("no panic");
+    });
+}
+
+/// A notification neither ends the wait for a slot nor keeps it from sleeping.
+#[test]
+fn a_wait_for_a_slot_sleeps_despite_a_notification() {
+    for_each_pending_backend(|way| {
+        // In this back end a call that finds no slot is made plainly.
+        if way.backend == BackendKind::Activations {
+            return;
+        }
+        let mut context =
+            way.with(|options| options.operations(1).back_pressure(BackPressure::Wait));
+        let notifier = context.notifier();
+        let (mut first, mut second) = ([FRESH; 8], [FRESH; 8]);
+        let (_from, to, handle) = park(&mut context, &mut first);
+        let (other, _to_other) = pipe();
+        let before = context.stats().sleeps;
+        let thread = later(move || {
+            notifier.notify();
+            later(move || rustix::io::write(&to, b"abc").expect("written"))
+                .join()
+                .expect("no panic")
+        });
+        let waiting = pending(
+            &mut context,
+            libc::SYS_read,
+            [other.arg(), at_mut(&mut second), 8],
+        );
+        let sleeps = context.stats().sleeps - before;
+        assert!(sleeps < 20, "{sleeps} waits for one slot");
+        assert_eq!(wait_for(&mut context, handle).result, Ok(3));
+        end(&mut context, waiting);
+        assert_eq!(thread.join().expect("no panic"), 3);
     });
 }
 
