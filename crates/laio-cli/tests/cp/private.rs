@@ -3,7 +3,7 @@
 //! the ACL grants the group.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use laio_testing::Skip;
@@ -13,6 +13,7 @@ use crate::case::{Case, case, named};
 use crate::compare::fresh;
 use crate::failures::trial;
 use crate::programs::Side;
+use crate::run;
 use crate::traced;
 use crate::world::World;
 
@@ -80,6 +81,10 @@ pub(crate) fn trials() -> Vec<Trial> {
             move || checked_after_every_call(way),
         ));
     }
+    trials.push(trial(
+        "private::what an atomic copy replaces",
+        replaced_by_atomic_copies,
+    ));
     trials.push(trial(
         "private::a file continued by --resume",
         continued_in_private,
@@ -278,5 +283,57 @@ fn continued_in_private() -> Result<(), Skip> {
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o640);
+    Ok(())
+}
+
+/// Copies that create the file under a temporary name and rename it.
+const ATOMIC: [&[&str]; 7] = [
+    &["--atomic -T s/f d/s/f"],
+    &["--atomic s/f d/s"],
+    &["-r --atomic s d"],
+    &["--resume -T s/f d/s/f"],
+    &["-r --resume s d"],
+    &["--plan P -r s d", "--work P", "--finish P"],
+    // The file is copied in regions, and `--finish` renames it.
+    &["--plan P --max-bytes 64K -r s d", "--work P", "--finish P"],
+];
+
+/// The copy gets the mode and the owner of the regular file that it replaces. If it replaces anything
+/// else, it is a new file: a symbolic link has mode 777, and another user may have created it.
+fn replaced_by_atomic_copies() -> Result<(), Skip> {
+    let file = |mode: u32| format!("file d/s/f =old; own 1000:1001 d/s/f; mode {mode:o} d/s/f");
+    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    let process = (user.as_raw(), group.as_raw());
+    let others = [
+        "link d/s/f ../../other; own 1000:1001 d/s/f",
+        "link d/s/f nowhere; own 1000:1001 d/s/f",
+        "fifo d/s/f; mode 666 d/s/f; own 1000:1001 d/s/f",
+    ];
+    let others = others.map(|there| (there.to_owned(), None, process));
+    let modes = [0o600, 0o666, 0o4755];
+    let files = modes.map(|mode| (file(mode), Some(mode), (1000, 1001)));
+    for umask in [0o022, 0o077] {
+        for (there, kept, owner) in others.iter().chain(&files) {
+            let mode = kept.unwrap_or(0o664 & !umask);
+            for commands in ATOMIC {
+                let world = world(&format!(
+                    "file s/f 300000; mode 664 s/f; file other =other; mode 640 other; dir d; {there}"
+                ))?;
+                for command in commands {
+                    let case = case("", "", *command).umask(umask);
+                    let ran = run::run(&case, Side::Ours, &world.root);
+                    let said = String::from_utf8_lossy(&ran.stderr);
+                    assert_eq!((&*ran.status, &*said), ("exit status 0", ""), "{command}");
+                }
+                let what = format!("{commands:?} over {there}, umask {umask:03o}");
+                let status = fs::symlink_metadata(world.root.join("d/s/f")).expect("a copy");
+                assert!(status.is_file() && status.len() == 300_000, "{what}");
+                let found = (status.mode() & 0o7777, (status.uid(), status.gid()));
+                assert_eq!(found, (mode, *owner), "{what}: {:o}", found.0);
+                let other = fs::read(world.root.join("other")).expect("a file");
+                assert_eq!(other, b"other", "{what}");
+            }
+        }
+    }
     Ok(())
 }

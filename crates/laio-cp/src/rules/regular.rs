@@ -35,8 +35,7 @@ struct OpenTarget {
     lock: Option<resume::Lock>,
     /// The data may be wrong: a later run must not continue the file.
     not_resumable: Cell<bool>,
-    /// The status of the file that this one replaces; owner and mode are taken from it unless they
-    /// are preserved.
+    /// The status of the file that this one replaces.
     replaces: Option<Metadata>,
 }
 
@@ -64,6 +63,12 @@ impl OpenTarget {
             not_resumable: Cell::default(),
             replaces: None,
         }
+    }
+
+    /// The file whose owner and mode this one gets unless they are preserved. Those of a symbolic
+    /// link say nothing about who may access a file: every link has mode 777.
+    fn replaced_file(&self) -> Option<&Metadata> {
+        self.replaces.as_ref().filter(|existing| existing.is_file())
     }
 }
 
@@ -486,7 +491,7 @@ async fn set_attributes(
         is_link: false,
     };
     let is_owned = attributes::set(&attribute_copy, failures);
-    if let Some(existing) = &target.replaces
+    if let Some(existing) = target.replaced_file()
         && !preserve.ownership
     {
         // If this fails, the file belongs to the process's user.
@@ -507,8 +512,8 @@ async fn set_attributes(
     verify::file_attributes(io, session, entry, source, (names, origin), &object).await;
 }
 
-/// The final mode when `--preserve=mode` is not set: that of the replaced file, or the source's
-/// permissions after umask or default ACL.
+/// The final mode when `--preserve=mode` is not set: that of the replaced regular file, or the
+/// source's permissions after umask or default ACL.
 async fn final_mode(
     io: &Io,
     session: &Session,
@@ -518,7 +523,7 @@ async fn final_mode(
     creation: Creation,
 ) -> u32 {
     let preserve = session.options.preserve;
-    if let Some(existing) = &target.replaces {
+    if let Some(existing) = target.replaced_file() {
         return existing.mode() & 0o7777;
     }
     if preserve.default_mode {
