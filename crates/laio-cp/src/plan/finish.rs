@@ -160,11 +160,12 @@ impl Finish {
         }
         let source = source::stat(&worker.io, &entry, false).await?;
         let (io, session) = (&worker.io, &worker.session);
-        let resolution = conflict::examine(io, session, &entry, &source).await?;
-        if resolution == Resolution::Skip {
-            return Ok(false);
-        }
-        let resolution = conflict::make_way(io, session, &entry, &source, resolution).await?;
+        let resolution = match conflict::examine(io, session, &entry, &source).await? {
+            Resolution::Skip => return Ok(false),
+            // As without a plan: the name becomes a link even if its own file is up to date.
+            Resolution::UpToDate(_) => Resolution::Existing(Box::new(source)),
+            found => conflict::make_way(io, session, &entry, &source, found).await?,
+        };
         link::to_first_copy(&worker.io, &entry, &FirstCopy::of(&of, None), &resolution)
             .await
             .map(|_| true)

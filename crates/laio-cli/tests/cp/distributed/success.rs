@@ -10,7 +10,9 @@ use libtest_mimic::Trial;
 use super::{
     LIMIT, WELL, alike, names, parts, run_ours, run_successfully, same, start, tree, world,
 };
+use crate::case::case;
 use crate::failures::trial;
+use crate::programs::Side;
 use crate::run;
 
 pub(super) fn trials() -> Vec<Trial> {
@@ -26,6 +28,10 @@ pub(super) fn trials() -> Vec<Trial> {
         trial(
             "distributed::success::into an existing destination",
             existing,
+        ),
+        trial(
+            "distributed::success::--update of two names of a file",
+            updated_links,
         ),
         trial(
             "distributed::success::a list of files, and --parents",
@@ -162,6 +168,30 @@ fn existing() -> Result<(), Skip> {
         run_successfully(&world, "--work P");
         run_successfully(&world, "--finish P");
         alike(&world, "e/s", "d/s");
+    }
+    Ok(())
+}
+
+/// GNU cp links a second name to the first copy even if a newer file has that name.
+fn updated_links() -> Result<(), Skip> {
+    crate::programs::gnu()?;
+    let old = |name: &str| format!("file {name} =old; time 1000 {name}");
+    let newer = |name: &str| format!("file {name} =newer; time 2000000000 {name}");
+    let missing = |_: &str| String::new();
+    let files: [&dyn Fn(&str) -> String; 3] = [&old, &newer, &missing];
+    for (first, second) in (0..9).map(|number| (files[number / 3], files[number % 3])) {
+        let in_directory = |name: &str| {
+            let (first, second) = (first(&format!("{name}/f")), second(&format!("{name}/h")));
+            format!("dir {name}; {first}; {second}")
+        };
+        let there = format!("{}; {}", in_directory("d"), in_directory("e"));
+        let world = world(&format!("file s/f; hard s/h s/f; {there}"))?;
+        let copy = case("", "", "-au s/f s/h e");
+        assert_eq!(run::run(&copy, Side::Gnu, &world.root).status, WELL);
+        run_successfully(&world, "--plan P -au s/f s/h d");
+        run_successfully(&world, "--work P");
+        run_successfully(&world, "--finish P");
+        same(&world, "e", "d");
     }
     Ok(())
 }
