@@ -370,7 +370,10 @@ fn count_result(worker: &Worker, entry: &Entry, result: Result<&Copied, &Failure
             if let (Some(manifest), Some(digest)) = (&session.manifest, &copied.digest) {
                 manifest.add(digest, &entry.target_path());
             }
-            session.seen_targets.insert(entry);
+            // With `--resume`, a skipped file may be a copy that an earlier run has made.
+            if copied.done != Done::Skipped || session.options.resume {
+                session.seen_targets.insert(entry);
+            }
         }
         Err(failure) => {
             session.report_failure(failure);

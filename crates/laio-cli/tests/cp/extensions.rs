@@ -48,6 +48,10 @@ pub(crate) fn trials() -> Vec<Trial> {
             "extensions::a newer file is not replaced by a link",
             newer_stays,
         ),
+        trial(
+            "extensions::--resume keeps the copy of an earlier argument",
+            resumed_with_one_destination,
+        ),
     ]
 }
 
@@ -72,6 +76,21 @@ fn newer_stays() -> Result<(), Skip> {
             ("newer".to_owned(), "other".to_owned()),
             "{command}"
         );
+    }
+    Ok(())
+}
+
+/// The first source is skipped because an earlier run has copied it, which protects its copy.
+fn resumed_with_one_destination() -> Result<(), Skip> {
+    let command = "--resume a/f b/f d";
+    let (first, world) = run_ours("file a/f; file b/f; dir d", command)?;
+    let second = run::run(&case("", "", command), Side::Ours, &world.root);
+    for ran in [first, second] {
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert!(said.contains("will not overwrite just-created"), "{said}");
+        assert_eq!(ran.status, "exit status 1");
+        let copy = std::fs::read(world.root.join("d/f")).expect("a copy");
+        assert_eq!(copy, b"This is a/f.\n");
     }
     Ok(())
 }

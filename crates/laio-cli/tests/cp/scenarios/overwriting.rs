@@ -104,6 +104,38 @@ pub(crate) fn cases() -> Vec<Case> {
             format!("{options} s d"),
         ));
     }
+    // Only a file that an argument created is protected from later arguments.
+    let three = "file a/f; file b/f; file c/f; file d/f =old; time 1000 a/f; time 2000 d/f; time 3000 b/f; \
+                 time 4000 c/f";
+    for options in [
+        "-u",
+        "-uv",
+        "-au",
+        "-ub",
+        "-u --backup=numbered",
+        "-n",
+        "-nv",
+        "-an",
+        "-ul",
+        "-i",
+        "-iv",
+    ] {
+        for sources in [
+            "a/f b/f",
+            "b/f a/f",
+            "a/f b/f c/f",
+            "a/f a/f b/f",
+            "d/f b/f",
+            "a/f none/f b/f",
+        ] {
+            let name = format!("{options} {sources} into one directory");
+            let command = format!("{options} {sources} d");
+            cases.push(case(name, three, command).stdin("n\ny\ny\n"));
+        }
+        let trees = three.replace("/f", "/t/f");
+        let name = format!("{options} trees into one directory");
+        cases.push(case(name, trees, format!("-r {options} a/t b/t d")).stdin("n\ny\n"));
+    }
     let stamped =
         |source: &str, destination: &str| format!("{two}; time {source} a; time {destination} b");
     cases.extend([
