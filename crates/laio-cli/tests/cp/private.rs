@@ -122,6 +122,23 @@ pub(crate) fn cases() -> Vec<Case> {
                 case(name("a file with an ACL "), tree, format!("{way} s/m d")).umask(umask),
             ]);
         }
+        let mut inherited = vec!["own 0:1000 x; mode 2775 x".to_owned()];
+        for acl in ["u::rwx,u:1000:rwx,g::rwx,m::rwx,o::rwx", "u::rw,g::r,o::"] {
+            inherited.push(format!("dacl d/s {acl}"));
+            // Otherwise the mode depends on a default ACL that `laio cp` does not look up.
+            if way == "-p" || way == "-a" || way.ends_with("=mode") {
+                inherited.push(format!("dacl x {acl}"));
+            }
+        }
+        for setting in inherited {
+            let world = format!(
+                "file s/a; mode 660 s/a; file s/b; mode 606 s/b; dir d/s x; link d/s/a ../../x/a; \
+                 link d/s/b ../../x/b; {setting}"
+            );
+            let name = format!("{way} through a dangling link, {setting}");
+            let command = format!("POSIXLY_CORRECT=1 -r {way} s d");
+            cases.push(case(name, world, command));
+        }
         for (what, text) in [
             ("a narrow", "u::rw,g::r,o::"),
             ("a masked", "u::rwx,u:1000:rwx,g::rx,m::rx,o::"),

@@ -360,8 +360,9 @@ async fn create(
         current.mode = Some(mode & !process.umask);
     }
     let device = match &entry.directory.info {
-        Some(directory) => directory.target.device(),
-        None => {
+        Some(directory) if !through_link => directory.target.device(),
+        // The status of the directory that contains the file is unknown.
+        _ => {
             let status = io.call_target(StatFile::new(file.clone())).await;
             let status = status.map_err(entry.target_failure("cannot fstat"))?;
             current = CurrentAttributes::of(&status, true, false);
