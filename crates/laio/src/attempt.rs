@@ -58,7 +58,7 @@ pub(crate) enum Attempted {
     Blocked(Blocked),
 }
 
-/// A call that its carrier still makes: the address of its flight, see [`crate::background`].
+/// A call that a carrier is still making: the address of its `Flight`, see [`crate::background`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InFlightCall(pub(crate) *const ());
 
@@ -93,7 +93,8 @@ pub(crate) enum Why {
     KnownUnsupported,
     /// The call must wait for an earlier operation on the descriptor.
     Ordered,
-    /// No spare carrier is left to continue the program.
+    /// The call was not made on a carrier, because no spare is left to continue the program, and the
+    /// attempt made instead did not finish it.
     NoCarrier,
 }
 
@@ -180,8 +181,7 @@ impl Knowledge {
     }
 }
 
-/// Makes the call itself. It never returns `EINTR`: [`crate::blocking`] restarts calls that may
-/// block.
+/// Makes the call itself. Where it may block, [`crate::blocking`] restarts it after a signal.
 ///
 /// # Safety
 /// As for the system call.

@@ -121,8 +121,8 @@ impl Context {
     /// Makes a call like [`Context::call_with`], and updates `status` when the call has finished,
     /// even while this thread does something else.
     ///
-    /// In every back end, a call that would block goes to a helper, because only another thread can
-    /// write the status word meanwhile. While it runs, the call counts against [`Limits::helpers`]
+    /// In every back end but `sync`, a call that would block goes to a helper, because only another
+    /// thread can write the status word meanwhile. While it runs, the call counts against [`Limits::helpers`]
     /// or [`Limits::waiting_helpers`]. Its completion is delivered as well.
     ///
     /// While the call is queued behind an earlier operation on its descriptor, no helper has it:

@@ -1,4 +1,5 @@
-//! The doorbell: an eventfd that wakes a sleeping context, written only while it sleeps.
+//! The doorbell: an eventfd that wakes a sleeping context and makes its pollable descriptor readable,
+//! written only while it is armed for that.
 
 use crate::Errno;
 use crate::sys::high_fd::HighFd;
@@ -7,13 +8,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 
-/// The doorbell of one context. Helpers and [`Notifier`]s ring it; the context sleeps on its
-/// descriptor.
+/// The doorbell of one context. Threads that have a result for the context, and [`Notifier`]s, ring
+/// it; the descriptor is one of those on which the context sleeps.
 #[derive(Debug)]
 pub(crate) struct Doorbell {
     descriptor: HighFd,
-    /// Whether the context sleeps, or is about to. The thread that clears this writes to the
-    /// eventfd.
+    /// Whether the context sleeps or is about to, or the program may wait for the pollable
+    /// descriptor. The call of [`Doorbell::ring`] that clears this writes to the eventfd.
     armed: AtomicBool,
     /// Whether a notifier asked `poll` to return.
     notified: AtomicBool,

@@ -419,7 +419,6 @@ impl Ring {
     }
 
     fn reap_to_backlog(&mut self) {
-        // Not `self.ring.completion()` in the loop: it borrows all of self.
         let mut completions = self.ring.completion();
         for completion in &mut completions {
             let handle = completion.user_data();

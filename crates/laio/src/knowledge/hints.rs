@@ -2,6 +2,9 @@
 //!
 //! A hint may be stale, because a descriptor can be closed behind the context's back. Hints
 //! therefore only choose which of several safe attempts is made first; see [`crate::attempt`].
+//!
+//! The order of [`crate::Context::set_ordered`] is no hint, but the program's wish. It is kept
+//! here because it ends with the hints: when the descriptor is closed, and with [`crate::Context::forget`].
 
 use super::mounts::{FileKind, MountIndex};
 use crate::fd_table::FdTable;

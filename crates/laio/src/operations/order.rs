@@ -221,7 +221,7 @@ impl Order {
         })
     }
 
-    /// Order with operations in flight, within a range of numbers.
+    /// The descriptors of a range on which operations are in flight.
     pub(crate) fn busy_in(&self, first: RawFd, last: RawFd) -> impl Iterator<Item = RawFd> + '_ {
         self.entries
             .tracked(first, last)

@@ -18,7 +18,7 @@ pub(crate) type Slot = u32;
 pub(crate) enum State {
     /// The slot is free.
     Free,
-    /// Queued behind an earlier operation on its descriptor.
+    /// Not started: new, or queued behind an earlier operation on its descriptor.
     Queued,
     /// A part of the background has it.
     With(Part),
@@ -49,7 +49,7 @@ pub(crate) struct Operation {
     pub(crate) user_data: u64,
     pub(crate) generation: u32,
     pub(crate) state: State,
-    /// Whether the operation was cancelled.
+    /// Whether its cancellation was requested. It may still finish with a result of its own.
     pub(crate) cancelled: bool,
     /// Whether its own time-out has cancelled it.
     pub(crate) timed_out: bool,
@@ -62,7 +62,7 @@ pub(crate) struct Operation {
     pub(crate) regular: bool,
     /// Whether this is a zero-copy send (`IORING_OP_SEND_ZC`).
     pub(crate) zero_copy: bool,
-    /// Whether it reads from a terminal that was hung up before the read started.
+    /// Whether it reads a terminal that was hung up before the read started, and no attempt was made.
     pub(crate) began_hung_up: bool,
     /// Outstanding zero-copy notifications (`IORING_CQE_F_NOTIF`). Negative while a notification
     /// has arrived before its result.
@@ -139,7 +139,8 @@ impl Slots {
         }
     }
 
-    /// The number of operations in flight or not yet delivered.
+    /// The number of slots in use: operations in flight, not yet delivered, or delivered with a value
+    /// that has not been taken.
     #[inline]
     pub(crate) fn live(&self) -> u32 {
         self.live
