@@ -374,7 +374,7 @@ impl Connection {
     }
 
     /// Answers a client that sends plain HTTP to a TLS port, without encryption, and ends the
-    /// self.
+    /// connection.
     async fn refuse_plain_http(self) {
         let Some(socket) = self.stream.socket() else {
             return;

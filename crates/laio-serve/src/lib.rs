@@ -1,5 +1,6 @@
 #![forbid(unsafe_code)]
-//! A static web server whose system calls never stall a worker.
+//! A static web server whose system calls never stall a worker, except with the back end
+//! `sync`.
 //!
 //! A request passes through these steps, one module each:
 //!
@@ -11,7 +12,7 @@
 //! 6. `request::body`: send the answer
 //! 7. `log`: write a line of the access log
 //!
-//! `connection` runs the steps in order, `request::answer` decides the answer, and
+//! `connection` runs the steps in order, `request::cached_answer` or `request::answer` decides the answer, and
 //! `net::stream` carries the bytes. A step is a function of the request and of the services that it
 //! needs (`services`). `site` compiles the configuration of a site ([`Site`]) once, `upstream` that
 //! of the servers behind this one, to which `proxy` forwards requests. Each worker thread has an

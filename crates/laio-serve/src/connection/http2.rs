@@ -135,8 +135,8 @@ struct Http2State {
     windows: Rc<RefCell<Windows>>,
     /// The number of requests that the client has reset.
     resets: Cell<u32>,
-    /// When the last request ended.
-    active: Cell<Instant>,
+    /// When the last request ended, or the connection began.
+    last_ended: Cell<Instant>,
     stalled: Stalled,
     waker: Cell<Option<Waker>>,
 }
@@ -319,7 +319,7 @@ impl Http2State {
             tasks: RefCell::default(),
             windows: Rc::new(RefCell::new(Windows::new())),
             resets: Cell::new(0),
-            active: Cell::new(Instant::now()),
+            last_ended: Cell::new(Instant::now()),
             stalled: Stalled::default(),
             waker: Cell::new(None),
         }
@@ -328,7 +328,7 @@ impl Http2State {
     fn ended(&self, id: u32) {
         self.tasks.borrow_mut().remove(&id);
         self.windows.borrow_mut().forget(id);
-        self.active.set(Instant::now());
+        self.last_ended.set(Instant::now());
         let drain_state = match self.tasks.borrow().is_empty() {
             true => DrainState::Between,
             false => DrainState::InRequest,
@@ -351,7 +351,7 @@ impl<A> Drop for Http2Connection<A> {
 async fn watch(limits: &Limits, state: &Http2State) -> Event {
     loop {
         let quiet = state.tasks.borrow().is_empty();
-        let quiet = quiet.then(|| state.active.get());
+        let quiet = quiet.then(|| state.last_ended.get());
         let left = |since: Option<Instant>, most: Duration| {
             most.saturating_sub(since.map_or(Duration::ZERO, |since| since.elapsed()))
         };

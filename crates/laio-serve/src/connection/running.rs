@@ -75,8 +75,8 @@ impl Connections {
         self.accepted.get()
     }
 
-    /// Whether the worker accepts no more connections, and connections end after their present
-    /// answer.
+    /// Whether the worker is ending: it accepts only what is queued, and connections end after
+    /// their present answer.
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.get() || (self.services.contexts.sync && self.stop.is_raised())
     }
@@ -87,7 +87,7 @@ impl Connections {
         self.closes_idle.get() && drain_state == DrainState::Between
     }
 
-    /// Waits until the worker should accept no more connections.
+    /// Waits until the worker is ending.
     pub(crate) async fn wait_until_draining(&self) {
         while !self.is_draining() {
             self.drain_started.notified().await;

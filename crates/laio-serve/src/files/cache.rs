@@ -1,6 +1,6 @@
 //! A cache of files that are requested often: the contents of small files, the descriptors of
 //! larger ones. A changed file is never served from it, except after changes that cause no inotify
-//! event (see [`Limits::MAX_AGE`]).
+//! event (see [`CacheOptions::MAX_AGE`]).
 //!
 //! A file is cached when its name was requested before, in this order: watch the directories of its
 //! path, open the file, watch it, read it. So the kernel queues an inotify event for every change
@@ -16,7 +16,7 @@ mod store;
 use super::contents::Opened;
 use super::resolve::enter;
 use crate::net::arrivals;
-use crate::options::Cache as Limits;
+use crate::options::Cache as CacheOptions;
 use admission::{Admission, AdmissionFilter};
 use inotify::{FileEvent, Watch, Watches};
 use laio_rt::Descriptor;
@@ -29,7 +29,7 @@ use store::{CachedFile, CachedFiles};
 
 /// The cache of one worker.
 pub(crate) struct Cache {
-    limits: Limits,
+    limits: CacheOptions,
     watches: Rc<Watches>,
     state: RefCell<State>,
     /// The last executor turn in which pending inotify events were processed.
@@ -82,7 +82,7 @@ impl Drop for Refill<'_> {
 
 impl Cache {
     /// Returns none if the cache is disabled or the kernel has no more inotify instances.
-    pub(crate) fn new(limits: &Limits, sites: usize, workers: usize) -> Option<Cache> {
+    pub(crate) fn new(limits: &CacheOptions, sites: usize, workers: usize) -> Option<Cache> {
         if limits.files == 0 {
             return None;
         }
@@ -94,7 +94,7 @@ impl Cache {
             watches: Rc::new(Watches::new().ok()?),
             state: RefCell::new(State {
                 files: CachedFiles::new(&limits, sites),
-                admission: AdmissionFilter::new(Limits::NAMES),
+                admission: AdmissionFilter::new(CacheOptions::NAMES),
                 directories: (0..sites).map(|_| HashMap::new()).collect(),
                 names: HashMap::new(),
                 cleared_at: None,
@@ -107,13 +107,18 @@ impl Cache {
         })
     }
 
-    pub(super) fn limits(&self) -> &Limits {
+    pub(super) fn limits(&self) -> &CacheOptions {
         &self.limits
     }
 
     /// Returns the number of requests answered from the cache.
     pub(crate) fn hits(&self) -> u64 {
         self.hits.get()
+    }
+
+    /// Counts a request answered from the cache.
+    pub(crate) fn count_hit(&self) {
+        self.hits.set(self.hits.get() + 1);
     }
 
     pub(super) fn lookup<'a>(&'a self, site: usize, name: &'a [u8]) -> CacheLookup<'a> {
@@ -126,6 +131,7 @@ impl Cache {
         let state = &mut *self.state.borrow_mut();
         if let Some(file) = state.files.get(site, name) {
             if let Some(opened) = self.fresh(file, state.now) {
+                self.count_hit();
                 return CacheLookup::Hit(opened);
             }
             // This request reopens the file; until then, other requests may use the cached one, but
@@ -141,7 +147,7 @@ impl Cache {
         }
     }
 
-    /// Returns a cached file, and counts a hit, even if the caller then answers without the cache.
+    /// Returns a cached file. If the caller answers with it, it calls [`Cache::count_hit`].
     pub(crate) fn get(&self, site: usize, name: &[u8]) -> Option<Opened> {
         self.drain_events();
         let state = self.state.borrow();
@@ -149,11 +155,10 @@ impl Cache {
     }
 
     fn fresh(&self, file: &CachedFile, now: Instant) -> Option<Opened> {
-        if now.saturating_duration_since(file.since.get()) >= Limits::MAX_AGE {
+        if now.saturating_duration_since(file.since.get()) >= CacheOptions::MAX_AGE {
             return None;
         }
         file.requested.set(true);
-        self.hits.set(self.hits.get() + 1);
         Some(file.opened.clone())
     }
 
@@ -203,9 +208,9 @@ impl Cache {
         opened: &Descriptor,
     ) -> bool {
         let state = &mut *self.state.borrow_mut();
-        if state.names.len() >= Limits::DIRECTORIES {
+        if state.names.len() >= CacheOptions::DIRECTORIES {
             let soon = |cleared_at| {
-                state.now.saturating_duration_since(cleared_at) < Limits::CLEAR_INTERVAL
+                state.now.saturating_duration_since(cleared_at) < CacheOptions::CLEAR_INTERVAL
             };
             if !state.cleared_at.is_some_and(soon) {
                 self.watches.count_event();
@@ -342,7 +347,7 @@ mod tests {
         let plan = ContextPlan::new(&options, BackendKind::Lazy).unwrap();
         let (runtime, contexts) = plan.create(&options).unwrap();
         runtime.block_on(async {
-            let cache = Cache::new(&Limits::default(), 1, 1).unwrap();
+            let cache = Cache::new(&CacheOptions::default(), 1, 1).unwrap();
             let insert = async |events_before| {
                 let file = Descriptor::from(OwnedFd::from(File::open(&path).unwrap()));
                 let watch = cache.watches.watch(&file, Watches::FILE).unwrap();
@@ -355,7 +360,7 @@ mod tests {
                 let state = cache.state.borrow();
                 let file = state.files.get(0, b"file").unwrap();
                 file.since
-                    .set(state.now.checked_sub(Limits::MAX_AGE).unwrap());
+                    .set(state.now.checked_sub(CacheOptions::MAX_AGE).unwrap());
             };
             let is_hit = || matches!(cache.lookup(0, b"file"), CacheLookup::Hit(_));
             insert(cache.event_count()).await;
@@ -368,6 +373,9 @@ mod tests {
             insert(cache.event_count()).await;
             drop(lookup);
             assert!(is_hit(), "refilled");
+            let hits = cache.hits();
+            assert!(cache.get(0, b"file").is_some());
+            assert_eq!(cache.hits(), hits, "only the answer counts");
 
             expire();
             let lookup = cache.lookup(0, b"file");

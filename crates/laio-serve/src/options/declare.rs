@@ -2,7 +2,9 @@
 
 /// Declares a struct of options. With the feature `clap`, a field with an `arg` attribute is a flag:
 /// the first paragraph of its documentation is the flag's help, all of it the text in the manual. A
-/// field with `field(skip)` has no flag.
+/// field with `field(skip)` has no flag. A field with `command(flatten)` is a struct of options itself;
+/// its flags are added to those of this struct. The flag's default is the field's, unless the `arg`
+/// attribute has a `default_value`, which overrides it for the command.
 macro_rules! options {
     (
         $(#[doc = $about:tt])*

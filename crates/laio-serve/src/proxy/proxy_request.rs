@@ -14,7 +14,8 @@ pub(crate) struct ProxyRequest<'a> {
     pub(crate) peer: &'a str,
     /// Whether the client's connection is encrypted.
     pub(crate) secure: bool,
-    /// Whether the connection can become a tunnel.
+    /// Whether the connection can become a tunnel. Once [`super::forward::forward`] has checked the
+    /// request: whether the client asked for that too.
     pub(crate) websocket: bool,
     /// The client's connection.
     pub(crate) stream: &'a Stream,

@@ -8,7 +8,7 @@ use crate::options::UpstreamLimits;
 use crate::request::send::send_all;
 use crate::services::Services;
 use crate::upstream::link::{Link, Transport, send};
-use laio_rt::future::{Either, join, race};
+use laio_rt::future::{join, race};
 use laio_rt::sync::Permit;
 use std::cell::Cell;
 use std::io;
@@ -34,9 +34,9 @@ impl Tunnel {
     /// the number of bytes sent to the client.
     pub(crate) async fn run(mut self, services: &Services, stream: &Stream, input: Vec<u8>) -> u64 {
         let transport = self.link.transport();
-        let last_received = Cell::new(Instant::now());
+        let (last_received, sent) = (Cell::new(Instant::now()), Cell::new(0));
         let time = self.limits.tunnel_time;
-        let down = down(services, stream, &mut self.link, &last_received);
+        let down = down(services, stream, &mut self.link, &last_received, &sent);
         let up = up(
             &services.contexts,
             stream,
@@ -45,26 +45,23 @@ impl Tunnel {
             &last_received,
             time,
         );
-        let both = join(down, up);
-        match race(both, quiet(&last_received, time)).await {
-            Either::Left((bytes, _)) => bytes,
-            Either::Right(()) => 0,
-        }
+        race(join(down, up), quiet(&last_received, time)).await;
+        sent.get()
     }
 }
 
-/// Copies bytes from the upstream to the client.
+/// Copies bytes from the upstream to the client, and counts them in `sent`.
 async fn down(
     services: &Services,
     stream: &Stream,
     link: &mut Link,
     last_received: &Cell<Instant>,
-) -> u64 {
-    let mut bytes = 0;
+    sent: &Cell<u64>,
+) {
     loop {
         let out = std::mem::take(&mut link.input);
         if !out.is_empty() {
-            bytes += out.len() as u64;
+            sent.set(sent.get() + out.len() as u64);
             match send_all(services, stream, out).await {
                 Ok(emptied) => link.input = emptied,
                 Err(_) => break,
@@ -76,7 +73,6 @@ async fn down(
         }
     }
     let _ = stream.finish().await;
-    bytes
 }
 
 /// Copies bytes from the client to the upstream.

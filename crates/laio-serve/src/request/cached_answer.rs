@@ -7,8 +7,8 @@ use crate::observe::{self, Stage};
 use crate::services::Services;
 use laio_http::{Method, Status};
 
-/// Writes the head, and the body if it is short, to `out`. Returns none without side effects if
-/// the request needs [`crate::request::answer::answer`].
+/// Writes the head, and the body if it is short, to `out`. Returns none, with `out` unchanged, if the
+/// request needs [`crate::request::answer::answer`]; `name` may have changed.
 pub(crate) fn answer_from_cache(
     services: &Services,
     ctx: RequestContext<'_>,
@@ -36,6 +36,7 @@ pub(crate) fn answer_from_cache(
     }
     let opened = cache.get(site.number, name)?;
     let fields = opened.fields.as_ref()?.get()?;
+    cache.count_hit();
     observe::end(Stage::Resolve, begun);
     let head = ctx.head(out, Status::OK).again(fields);
     Some(ctx.with_whole(head, &opened))

@@ -1,4 +1,4 @@
-//! Receiving heads of requests, and discarding bodies.
+//! Receives heads, discards bodies; begins and ends connections.
 
 use crate::io_contexts::IoContexts;
 use crate::net::stream::Stream;
@@ -105,7 +105,7 @@ pub(crate) async fn handshake(limits: &Limits, stream: &Stream) -> io::Result<bo
     }
 }
 
-/// Closes a connection between two requests. On TLS sends a close notification first.
+/// Sends the TLS close notification; nothing on a plain connection.
 pub(crate) async fn send_close_notify(limits: &Limits, stream: &Stream) {
     if let Stream::Tls(_) = stream {
         let _ = laio_rt::time::timeout(limits.linger_time, stream.finish()).await;

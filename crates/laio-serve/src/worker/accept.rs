@@ -51,7 +51,7 @@ pub(crate) async fn accept(acceptor: Acceptor) {
     } = &acceptor;
     // `warned`: resource exhaustion was logged; log the recovery too.
     let (exhaustion_warning, mut warned) = (ExhaustionWarning::default(), false);
-    let mut last = Limits::ACCEPTS_AFTER_STOP;
+    let mut accepts_left = Limits::ACCEPTS_AFTER_STOP;
     loop {
         race(
             connections.wait_for_slot(listener),
@@ -59,10 +59,10 @@ pub(crate) async fn accept(acceptor: Acceptor) {
         )
         .await;
         if connections.is_draining() {
-            if last == 0 {
+            if accepts_left == 0 {
                 return;
             }
-            last -= 1;
+            accepts_left -= 1;
         }
         let accepted = services
             .contexts

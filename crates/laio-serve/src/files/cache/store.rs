@@ -2,7 +2,7 @@
 
 use super::inotify::Watch;
 use crate::files::contents::{Contents, Opened};
-use crate::options::Cache as Limits;
+use crate::options::Cache as CacheOptions;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::time::Instant;
@@ -23,7 +23,7 @@ pub(super) struct CachedFile {
 
 /// The cached files of all sites.
 pub(super) struct CachedFiles {
-    limits: Limits,
+    limits: CacheOptions,
     slots: Vec<Option<CachedFile>>,
     free: Vec<usize>,
     /// Indexes by name, for each site.
@@ -36,7 +36,7 @@ pub(super) struct CachedFiles {
 }
 
 impl CachedFiles {
-    pub(super) fn new(limits: &Limits, sites: usize) -> CachedFiles {
+    pub(super) fn new(limits: &CacheOptions, sites: usize) -> CachedFiles {
         CachedFiles {
             limits: limits.clone(),
             slots: Vec::new(),

@@ -20,7 +20,7 @@ struct InFlight<'a> {
     socket: &'a Descriptor,
     /// Oldest first.
     chunks: VecDeque<Chunk>,
-    /// Sending a chunk failed.
+    /// The oldest chunk is being awaited, or failed.
     failed: bool,
 }
 

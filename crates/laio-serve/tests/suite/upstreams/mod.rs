@@ -13,7 +13,7 @@ mod tunnels;
 use crate::common::Running;
 use backend::Backend;
 use laio::BackendKind;
-use laio_serve::{Options, Upstream};
+use laio_serve::{LogTarget, Options, Upstream};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;

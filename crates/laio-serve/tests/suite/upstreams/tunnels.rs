@@ -59,7 +59,9 @@ fn bytes_go_both_ways_until_one_side_ends() {
 #[test]
 fn tunnels_are_bounded_and_end_when_they_are_quiet() {
     let backend = sockets();
+    let log = tempfile::NamedTempFile::new().unwrap();
     let (server, _root) = serve(vec![http("/", &backend)], |options| {
+        options.log = LogTarget::File(log.path().to_owned());
         options.limits.upstream.tunnels = 1;
         options.limits.upstream.tunnel_time = Duration::from_millis(300);
     });
@@ -69,6 +71,10 @@ fn tunnels_are_bounded_and_end_when_they_are_quiet() {
     let all = read_to_end(quiet);
     assert_eq!(body(&all), "first\n");
     assert_eq!(status(&exchange(&server, get("/"))), "426");
+    server.stop();
+    let lines = std::fs::read_to_string(log.path()).unwrap();
+    let bytes = "first\n".len();
+    assert!(lines.contains(&format!(" 101 {bytes} ")), "{lines}");
 }
 
 #[test]
