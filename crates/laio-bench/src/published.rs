@@ -30,11 +30,11 @@ pub struct Settings {
     pub quick: bool,
     /// The size of the workload, as a fraction of the published one.
     pub scale: Option<f64>,
-    /// The number of turns of each subject.
+    /// The number of rounds, in each of which every subject has a turn.
     pub rounds: Option<u32>,
     /// Only these subjects, besides the ones that others are compared with; empty for all.
     pub subjects: Vec<String>,
-    /// Only this cache state; `None` for both.
+    /// Only these cache states; empty for both.
     pub caches: Vec<Cache>,
     /// The numbers of calls in flight, or of clients; empty for the published numbers.
     pub at: Vec<usize>,

@@ -37,7 +37,8 @@ pub(crate) async fn copy(worker: &Worker, entry: &mut Entry) {
 async fn copy_here(worker: &Worker, entry: &Entry) {
     match copy_unless_skipped(worker, entry).await {
         Ok(Some(copied)) => count_result(worker, entry, Ok(&copied)),
-        // A pushed directory or a deferred link ends the entry later.
+        // A pushed directory, a deferred link or a recorded file has no result yet; it has a pending
+        // count of its own.
         Ok(None) => {}
         Err(failure) => count_result(worker, entry, Err(&failure)),
     }

@@ -23,7 +23,7 @@ pub(crate) struct Io {
     /// Data goes through a back end that was requested.
     routes_data: bool,
     /// A back end other than `lazy` was requested, so calls go through it even where a blocking
-    /// call is cheaper. Unlike for `routes_data`, `sync` is one.
+    /// call is cheaper. `sync` counts as requested here, but not in `routes_data`.
     pub(crate) avoids_blocking: bool,
     buffer_size: usize,
     buffers: RefCell<Vec<Vec<u8>>>,

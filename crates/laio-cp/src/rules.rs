@@ -1,4 +1,5 @@
-//! How one file is copied, step by step: each rule is a function of an entry.
+//! How one file is copied, step by step: each rule is a function of an entry, or of its open
+//! pair of files.
 
 pub(crate) mod attributes;
 pub(crate) mod backup;

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// The stack size of a worker, in bytes. No recursion depends on the tree.
+/// The stack size of a worker, in bytes. No recursion depends on the depth of the tree.
 const STACK: usize = 1 << 20;
 
 /// Starts the workers, and waits until no work is left. Returns the number of operations that went

@@ -50,7 +50,7 @@ fn copies_are_measured_and_nothing_is_left() {
 }
 
 #[test]
-fn who_is_not_there_is_left_out_with_a_word() {
+fn a_program_that_cannot_run_is_left_out_with_a_note() {
     let scratch = tempfile::tempdir().unwrap();
     let mut settings = settings(scratch.path());
     settings.subjects = Subject::chosen(true, &[]);

@@ -7,8 +7,9 @@ use crate::sheet::{Finding, number};
 #[derive(Debug)]
 pub(crate) struct Claim {
     pub(crate) claim: &'static str,
-    /// The subjects that are compared, and the one with which they are compared.
+    /// What is compared: names of subjects, or of positions on the axis.
     pub(crate) of: &'static [&'static str],
+    /// The subject with which they are compared, or the workload in which; empty for none.
     pub(crate) with: &'static str,
     /// Returns the figures that decide, none if they were not measured.
     pub(crate) values: fn(&Claim, &Record) -> Values,
@@ -35,9 +36,9 @@ pub(crate) enum Holds {
 /// The reason that follows the figures.
 #[derive(Debug)]
 pub(crate) enum Why {
-    /// The sentence has it.
+    /// The sentence about today contains the reason.
     None,
-    /// If the claim holds, and if it does not.
+    /// The first text if the claim holds, the second if it does not.
     Either(&'static str, &'static str),
     /// The sentence if the claim holds, and otherwise what follows from the record.
     Unless(&'static str, fn(&Claim, &Record) -> String),
@@ -118,6 +119,15 @@ pub(crate) fn named(subjects: &[&str], value: impl Fn(&str) -> Option<f64>) -> V
     subjects.iter().filter_map(value).collect()
 }
 
+/// Returns the value of each subject; nothing unless all have one.
+pub(crate) fn all_named(subjects: &[&str], value: impl Fn(&str) -> Option<f64>) -> Values {
+    let mut values = named(subjects, value);
+    if values.len() < subjects.len() {
+        values.clear();
+    }
+    values
+}
+
 /// Returns the case in which a subject has the most of a quantity.
 pub(crate) fn peak<'a>(
     record: &Record,
@@ -129,4 +139,35 @@ pub(crate) fn peak<'a>(
         .iter()
         .filter_map(|case| Some((case, record.median(case, subject, quantity)?)))
         .max_by(|one, other| one.1.total_cmp(&other.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Machine;
+    use crate::published::Comparison;
+    use crate::record::Cell;
+    use crate::strategy::PLAIN;
+
+    /// Returns whether the claim on the gain of threads holds with seconds of these subjects with 1
+    /// and 100 requests in flight.
+    fn gain_holds(subjects: &[(&str, [f64; 2])]) -> Option<bool> {
+        let mut record = Record::begin("", Machine::with(&std::env::temp_dir()).unwrap());
+        for (subject, times) in subjects {
+            for (at, time) in [1, 100].into_iter().zip(times) {
+                let case = case("open-stat-read", Cache::Cold, at);
+                let rounds = [("each_us", vec![*time])].into();
+                record.cells.push(Cell::new(&case, subject, Ok(rounds)));
+            }
+        }
+        let comparison = Comparison::named("open-stat-read").unwrap();
+        comparison.shown.claims[0].finding(&record).holds
+    }
+
+    #[test]
+    fn a_claim_on_two_subjects_is_open_if_one_was_not_measured() {
+        let (threads, plain) = (("threads", [2.0, 1.0]), (PLAIN, [1.0, 1.0]));
+        assert_eq!(gain_holds(&[threads, plain]), Some(true));
+        assert_eq!(gain_holds(&[plain]), None);
+    }
 }

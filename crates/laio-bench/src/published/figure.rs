@@ -80,8 +80,9 @@ pub(crate) struct Plot {
     pub(crate) file: &'static str,
     /// The horizontal axis.
     pub(crate) axis: &'static str,
-    /// The scale of the values, and for bars the numbers on it.
+    /// The scale of the values.
     pub(crate) scale: Scale,
+    /// For bars, the numbers on the scale.
     pub(crate) ticks: &'static [f64],
     pub(crate) reference: Reference,
     /// Curves that are dashed, like the published ones.

@@ -3,7 +3,7 @@
 
 use super::opener::Opener;
 use super::plan_dir::{PartReport, PlanDir, number};
-use super::records::{DirectoryRecord, FileRecord, Record, Records, hash_of};
+use super::records::{DirectoryRecord, FileRecord, LinkRecord, Record, Records, hash_of};
 use super::region;
 use crate::lock::lock;
 use crate::outcome::{Failure, count, failure};
@@ -17,7 +17,6 @@ use crate::schedule::worker::Worker;
 use crate::tree::{Directory, DirectoryInfo, Handle, Handles, temporary};
 use laio::ops::{Open, ReadDir, StatPath, Unlink};
 use std::collections::HashSet;
-use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex};
 
@@ -113,13 +112,13 @@ impl Finish {
     async fn make_links(&self, worker: &Worker) {
         let (io, session) = (&worker.io, &*worker.session);
         for (_, record) in self.opener.records.iter() {
-            let Record::Link(named, directory, first, part) = record else {
+            let Record::Link(link) = record else {
                 continue;
             };
             if session.stop.is_requested() {
                 return;
             }
-            match self.link(worker, &named, (directory, first), part).await {
+            match self.link(worker, &link).await {
                 Ok(true) => count(&io.counters().linked),
                 Ok(false) => count(&io.counters().skipped),
                 Err(failure) => session.report_failure(&failure),
@@ -128,23 +127,19 @@ impl Finish {
     }
 
     /// Creates a hard link. Returns `false` if an existing file stays.
-    async fn link(
-        &self,
-        worker: &Worker,
-        named: &FileRecord<'_>,
-        (index, first): (Option<u32>, &OsStr),
-        part: Option<u32>,
-    ) -> Result<bool, Failure> {
-        let entry = self.opener.find(worker, named).await?;
+    async fn link(&self, worker: &Worker, record: &LinkRecord<'_>) -> Result<bool, Failure> {
+        let entry = self.opener.find(worker, &record.link).await?;
         let first = FileRecord {
-            directory: index,
-            source: first,
-            target: first,
+            directory: record.first_directory,
+            source: record.first_name,
+            target: record.first_name,
             is_argument: false,
-            ..*named
+            ..record.link
         };
         let of = self.opener.find(worker, &first).await?;
-        let done = part.and_then(|part| self.done.get(part as usize));
+        let done = record
+            .first_part
+            .and_then(|part| self.done.get(part as usize));
         let is_lost = lock(&self.lost).contains(&hash_of(&of.target_path()));
         if is_lost || done.is_some_and(|done| done.lost_all) {
             let (name, first) = (entry.quoted_target(), of.quoted_target());

@@ -2,7 +2,7 @@
 //! files instead of copying them.
 
 use super::plan_dir::PlanDir;
-use super::records::{DirectoryRecord, FileRecord, LargeFile, Record, Root, Writer};
+use super::records::{DirectoryRecord, FileRecord, LargeFile, LinkRecord, Record, Root, Writer};
 use super::region;
 use super::{Limits, REGION_STEP};
 use crate::io::Io;
@@ -164,9 +164,12 @@ impl Planner {
         }
         let file = file_record(entry, status, number(&entry.directory));
         state.try_write(|state| {
-            state
-                .last()?
-                .write(&Record::Link(file, directory, &name, part))
+            state.last()?.write(&Record::Link(LinkRecord {
+                link: file,
+                first_directory: directory,
+                first_name: &name,
+                first_part: part,
+            }))
         });
         true
     }

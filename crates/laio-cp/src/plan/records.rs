@@ -52,6 +52,17 @@ pub(crate) struct LargeFile<'a> {
     pub(crate) modified: Timestamp,
 }
 
+/// A hard link to a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LinkRecord<'a> {
+    pub(crate) link: FileRecord<'a>,
+    /// The directory and the name of the first link, which is the copy.
+    pub(crate) first_directory: Option<u32>,
+    pub(crate) first_name: &'a OsStr,
+    /// The part that makes the copy; `None` if several do.
+    pub(crate) first_part: Option<u32>,
+}
+
 /// A record of a plan's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record<'a> {
@@ -62,8 +73,7 @@ pub(crate) enum Record<'a> {
     Region(FileRecord<'a>, LargeFile<'a>, u64, u64),
     /// A large file that gets its attributes and name when all regions are copied.
     LargeFile(FileRecord<'a>, LargeFile<'a>),
-    /// A hard link: to the copy with this directory and name, which this part copies.
-    Link(FileRecord<'a>, Option<u32>, &'a OsStr, Option<u32>),
+    Link(LinkRecord<'a>),
 }
 
 const KIND: &str = "laio-cp-plan";
@@ -145,12 +155,12 @@ impl Writer {
                 self.put_file(file);
                 self.put_large(large);
             }
-            Record::Link(file, directory, first, part) => {
+            Record::Link(link) => {
                 self.put(b"l");
-                self.put_file(file);
-                self.put_index(*directory);
-                self.put(first.as_bytes());
-                self.put_index(*part);
+                self.put_file(&link.link);
+                self.put_index(link.first_directory);
+                self.put(link.first_name.as_bytes());
+                self.put_index(link.first_part);
             }
         }
         self.end_record()
@@ -398,8 +408,10 @@ impl Record<'_> {
                     && *end <= large.size
             }
             Record::LargeFile(file, large) => is_sound(file) && within(Some(0), large.temporary),
-            Record::Link(link, directory, first, _) => {
-                is_sound(link) && known(*directory) && within(*directory, first)
+            Record::Link(link) => {
+                is_sound(&link.link)
+                    && known(link.first_directory)
+                    && within(link.first_directory, link.first_name)
             }
         };
         sound.then_some(()).ok_or_else(|| DAMAGED.to_owned())
@@ -499,12 +511,12 @@ impl<'a> Fields<'a> {
                 self.number()?,
             )),
             b"b" => Ok(Record::LargeFile(self.file_record()?, self.large()?)),
-            b"l" => Ok(Record::Link(
-                self.file_record()?,
-                self.index()?,
-                self.name()?,
-                self.index()?,
-            )),
+            b"l" => Ok(Record::Link(LinkRecord {
+                link: self.file_record()?,
+                first_directory: self.index()?,
+                first_name: self.name()?,
+                first_part: self.index()?,
+            })),
             _ => Err(DAMAGED.to_owned()),
         }
     }

@@ -50,7 +50,8 @@ const ENTRIES_MAX: usize = 16 << 10;
 
 /// The minimum number of files that is worth handing to another worker.
 const SHARE_MIN: usize = 512;
-/// The kernel serializes creating names in one directory, so more workers would only wait.
+/// The maximum number of shares of one listing. A worker that takes a large share splits it again.
+/// The kernel serializes creating names in one directory, so more shares would mostly wait.
 const SHARES_MAX: usize = 8;
 
 impl Listing {

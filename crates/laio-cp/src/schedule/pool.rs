@@ -52,7 +52,7 @@ impl<T> Pool<T> {
         if added == 0 {
             return;
         }
-        // Paired with the fence in `wait`: either this thread sees the waiting worker, or the
+        // Paired with the fence in `register_waker`: either this thread sees the waiting worker, or the
         // worker sees the items.
         std::sync::atomic::fence(Ordering::SeqCst);
         for _ in 0..added.min(self.waiting_count.load(Ordering::SeqCst)) {

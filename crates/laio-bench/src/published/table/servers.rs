@@ -1,6 +1,6 @@
 //! The comparisons of servers.
 
-use super::{all, nothing, solid, table, then};
+use super::{all, no_reference, not_dashed, published, table};
 use crate::plot::Scale;
 use crate::published::claim::{Claim, Holds::*, Why, case, named, relative};
 use crate::published::figure::{Draw::*, Figure, Layout::*, Plot, Presentation, Quantity, Section};
@@ -26,7 +26,7 @@ const fn servers(axis: &'static str, quantities: &'static [Quantity]) -> Figure 
 const fn curves(axis: &'static str, quantities: &'static [Quantity], scale: Scale, dashed: fn(&str) -> bool) -> Figure {
     Figure {
         title: "{group}", layout: SubjectsByCase, quantities,
-        draw: Curves(Plot { file: "{name}-{workload}-{cache}-{quantity}", axis, scale, reference: nothing, dashed, ticks: &[] }),
+        draw: Curves(Plot { file: "{name}-{workload}-{cache}-{quantity}", axis, scale, reference: no_reference, dashed, ticks: &[] }),
     }
 }
 
@@ -103,7 +103,7 @@ pub(in crate::published) const FLASH: Presentation = Presentation {
             servers("clients", &[MEGABYTES]),
             servers("clients", &[RESPONSE]),
             servers("clients", &[CPU]),
-            curves("clients", &[MEGABYTES], Scale::Linear, solid),
+            curves("clients", &[MEGABYTES], Scale::Linear, not_dashed),
         ],
         foot: "2004: curves only; FreeBSD 5.2, Xeon of 2.4 GHz, 2 GB of memory, gigabit network",
     }],
@@ -119,19 +119,19 @@ pub(in crate::published) const FLASH: Presentation = Presentation {
 #[rustfmt::skip]
 pub(in crate::published) const LIGHTTPD: Presentation = Presentation {
     published: &[
-        then(SENDFILE, Some(SMALL), "then", &[(100.0, 40.5)]),
-        then(AIO, Some(SMALL), "then", &[(100.0, 72.7)]),
-        then(UNACCELERATED, Some(STAT), "then", &[(100.0, 12.07)]),
-        then(BY_TCP, Some(STAT), "then", &[(100.0, 13.64)]),
-        then(BY_UNIX, Some(STAT), "then", &[(100.0, 13.86)]),
-        then(BY_THREADS, Some(STAT), "then", &[(100.0, 14.32)]),
-        then("2006: linux-aio-sendfile", Some(LARGE), "mb_s",
+        published(SENDFILE, Some(SMALL), "then", &[(100.0, 40.5)]),
+        published(AIO, Some(SMALL), "then", &[(100.0, 72.7)]),
+        published(UNACCELERATED, Some(STAT), "then", &[(100.0, 12.07)]),
+        published(BY_TCP, Some(STAT), "then", &[(100.0, 13.64)]),
+        published(BY_UNIX, Some(STAT), "then", &[(100.0, 13.86)]),
+        published(BY_THREADS, Some(STAT), "then", &[(100.0, 14.32)]),
+        published("2006: linux-aio-sendfile", Some(LARGE), "mb_s",
             &[(256.0, 21.0), (384.0, 54.0), (512.0, 58.0), (768.0, 55.0), (1024.0, 52.0)]),
-        then("2006: linux-sendfile", Some(LARGE), "mb_s",
+        published("2006: linux-sendfile", Some(LARGE), "mb_s",
             &[(256.0, 30.0), (384.0, 30.0), (512.0, 30.0), (768.0, 30.0), (1024.0, 30.0)]),
-        then("2006: linux-sendfile", Some(ONE), "mb_s", &[(1.0, 52.38), (2.0, 39.94), (5.0, 35.45)]),
-        then("2006: 512 KiB", Some(ONE), "mb_s", &[(1.0, 89.85), (2.0, 94.52), (5.0, 31.81), (10.0, 25.22)]),
-        then("2006: 1 MiB", Some(ONE), "mb_s", &[(1.0, 107.5), (2.0, 92.74), (5.0, 72.84), (10.0, 32.87)]),
+        published("2006: linux-sendfile", Some(ONE), "mb_s", &[(1.0, 52.38), (2.0, 39.94), (5.0, 35.45)]),
+        published("2006: 512 KiB", Some(ONE), "mb_s", &[(1.0, 89.85), (2.0, 94.52), (5.0, 31.81), (10.0, 25.22)]),
+        published("2006: 1 MiB", Some(ONE), "mb_s", &[(1.0, 107.5), (2.0, 92.74), (5.0, 72.84), (10.0, 32.87)]),
     ],
     sections: &[
         Section {
@@ -148,12 +148,12 @@ pub(in crate::published) const LIGHTTPD: Presentation = Presentation {
         },
         Section {
             only: |case| case.workload == LARGE, group: GROUP, case: "{at}",
-            figures: &[servers("chunk, KiB", &[MEGABYTES]), curves("chunk, KiB", &[MEGABYTES], Scale::Linear, solid)],
+            figures: &[servers("chunk, KiB", &[MEGABYTES]), curves("chunk, KiB", &[MEGABYTES], Scale::Linear, not_dashed)],
             foot: "",
         },
         Section {
             only: |case| case.workload == ONE, group: GROUP, case: "{at}",
-            figures: &[servers("clients", &[MEGABYTES]), curves("clients", &[MEGABYTES], Scale::Linear, solid)],
+            figures: &[servers("clients", &[MEGABYTES]), curves("clients", &[MEGABYTES], Scale::Linear, not_dashed)],
             foot: "2006, 2007: two ATA disks of 30 MB/s in a mirror, 1 GB of memory, 10 GB of files; Linux 2.6.16",
         },
     ],
