@@ -176,7 +176,10 @@ pub(crate) fn after_attempt(operation: &mut Operation, attempted: Attempted, sho
                 _ => 0,
             };
             match operation.spurious_wakeups < SPURIOUS_WAKEUPS_MAX {
-                true => Step::Again(blocked.why),
+                // An attempt that moves nothing must not lead to another. The placement never answers
+                // these two reasons with one: the first waits for readiness, the second does not.
+                true if blocked.why == Why::WouldBlock => Step::Again(Why::WouldBlock),
+                true => Step::Again(Why::Unsupported),
                 false => Step::Helper,
             }
         }
@@ -243,4 +246,37 @@ pub(crate) fn may_lose_terminal(operation: &Operation) -> bool {
 /// Whether the call is a `read` or `readv` of at least one byte.
 pub(crate) fn reads_bytes(row: &Row, call: &Call) -> bool {
     row.attempt == Attempt::NowaitRead && row.transfer.length(call) != Some(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attempt::Blocked;
+    use crate::operations::Slots;
+    use crate::table;
+
+    #[test]
+    fn a_blocked_attempt_leads_to_no_other() {
+        let reasons = [
+            Why::WouldBlock,
+            Why::NotTried,
+            Why::ExpectedToBlock,
+            Why::ZeroCopy,
+            Why::Unsupported,
+            Why::KnownUnsupported,
+            Why::Ordered,
+            Why::NoCarrier,
+        ];
+        let call = Call::new(libc::SYS_read, [0, 0, 0]);
+        let mut slots = Slots::new(1);
+        let slot = slots.insert(table::row(call.number), &call, 0);
+        for why in reasons {
+            let blocked = Attempted::Blocked(Blocked::because(why));
+            let expected = match why {
+                Why::WouldBlock => Step::Again(Why::WouldBlock),
+                _ => Step::Again(Why::Unsupported),
+            };
+            assert_eq!(after_attempt(&mut slots[slot], blocked, 0), expected);
+        }
+    }
 }
