@@ -43,7 +43,10 @@ impl Context {
         if blocked.provisional.is_some() {
             operation.scratch.get_or_insert_default().provisional = blocked.provisional;
         }
-        let waits = self.operations.link(slot);
+        let waits = match row.attempt {
+            Attempt::CloseRange => self.operations.link_range(slot, descriptor_range(call)),
+            _ => self.operations.link(slot),
+        };
         if let Some(flight) = blocked.in_flight {
             // The call is already running in the thread that was left behind.
             if waits {
@@ -97,7 +100,8 @@ impl Context {
         }
     }
 
-    /// Continues an operation until a part of the back end has it, or it is finished.
+    /// Continues an operation until a part of the back end has it, or it is finished. This ends: an
+    /// attempt that moves no bytes never leads to another (see [`step::after_attempt`]).
     pub(crate) fn proceed(&mut self, slot: Slot, mut step: Step) {
         loop {
             let handed_over = match step {
@@ -117,10 +121,6 @@ impl Context {
     /// Hands an operation's next step to the part of the background that takes it. Returns the step
     /// if the operation must be attempted first.
     fn hand_over(&mut self, slot: Slot, why: Why) -> Result<Option<Step>, Errno> {
-        if self.operations[slot].row.attempt == Attempt::CloseRange && self.close_range_waits(slot)
-        {
-            return Ok(None);
-        }
         let call = self.operations[slot].step(self.inject.short_transfer);
         let mut case = self.case(slot, &call, why);
         loop {
@@ -267,24 +267,6 @@ impl Context {
                 }
             }
         }
-    }
-
-    /// Whether descriptors of a `close_range` are still in use; then it queues behind two of them
-    /// at a time.
-    fn close_range_waits(&mut self, slot: Slot) -> bool {
-        let (first, last) = descriptor_range(&self.operations[slot].call);
-        self.operations.unlink(slot);
-        let mut links = [Link::UNUSED; 2];
-        for (link, fd) in links
-            .iter_mut()
-            .zip(self.operations.order.busy_in(first, last))
-        {
-            *link = Link::new(fd, Access::CLOSING);
-        }
-        let operation = &mut self.operations[slot];
-        operation.links = links;
-        operation.state = State::Queued;
-        self.operations.link(slot)
     }
 
     /// The link of a poll without a time-out on one event of one descriptor, if readiness can serve

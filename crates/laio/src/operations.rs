@@ -64,7 +64,12 @@ impl Operations {
         self.order.link(&mut self.slots, slot)
     }
 
-    /// Removes an operation from the lists of its descriptors, to be linked again or never.
+    /// Adds a new `close_range`, for these descriptors. Returns whether it must wait.
+    pub(crate) fn link_range(&mut self, slot: Slot, fds: (RawFd, RawFd)) -> bool {
+        self.order.link_range(&self.slots, slot, fds)
+    }
+
+    /// Removes an operation from the lists of its descriptors.
     pub(crate) fn unlink(&mut self, slot: Slot) {
         self.order.unlink(&mut self.slots, slot);
     }
@@ -147,11 +152,12 @@ impl Operations {
     /// Removes the operation from its descriptors' lists and notes which of them have queued
     /// operations.
     fn leave_descriptors(&mut self, slot: Slot) {
+        let closed = self.order.closed_by(slot);
         self.unlink(slot);
         let links = std::mem::replace(&mut self.slots[slot].links, [Link::UNUSED; 2]);
-        for link in links {
-            if self.order.has_queued(link.fd) {
-                self.unblocked.push(link.fd);
+        for fd in links.map(|link| link.fd).into_iter().chain(closed) {
+            if self.order.has_queued(fd) {
+                self.unblocked.push(fd);
             }
         }
     }
@@ -213,5 +219,64 @@ impl DerefMut for Operations {
     #[inline]
     fn deref_mut(&mut self) -> &mut Slots {
         &mut self.slots
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Call, table};
+
+    /// The slots that may start, of all descriptors on which operations have ended.
+    fn started(operations: &mut Operations) -> Vec<Slot> {
+        let mut started = Vec::new();
+        while let Some(fd) = operations.next_unblocked() {
+            let may_start = |&slot: &Slot| operations.may_start(slot);
+            started.extend(operations.on(fd).into_iter().filter(may_start));
+        }
+        started.sort_unstable();
+        started.dedup();
+        started
+    }
+
+    #[test]
+    fn a_range_waits_for_older_operations_and_later_ones_for_it() {
+        let mut operations = Operations::new(8);
+        let mut hints = Hints::default();
+        let call = Call::new(libc::SYS_read, [0; 3]);
+        let insert = |operations: &mut Operations, fd: Option<RawFd>| {
+            let slot = operations.insert(table::row(call.number), &call, 0);
+            let waits = match fd {
+                Some(fd) => {
+                    operations[slot].links[0] = Link::new(fd, Access::READING);
+                    operations.link(slot)
+                }
+                None => operations.link_range(slot, (0, 2)),
+            };
+            (slot, waits)
+        };
+        let (zero, waits) = insert(&mut operations, Some(0));
+        assert!(!waits);
+        let (one, waits) = insert(&mut operations, Some(1));
+        assert!(!waits);
+        for slot in [zero, one] {
+            operations[slot].state = State::With(crate::placement::Part::Ring);
+        }
+        let (close, waits) = insert(&mut operations, None);
+        assert!(waits);
+        let later: Vec<Slot> = (0..3)
+            .map(|fd| {
+                let (slot, waits) = insert(&mut operations, Some(fd));
+                assert!(waits, "{fd}");
+                slot
+            })
+            .collect();
+        operations.finish(zero, Err(Errno::CANCELED), &mut hints);
+        assert_eq!(started(&mut operations), []);
+        operations.finish(one, Err(Errno::CANCELED), &mut hints);
+        assert_eq!(started(&mut operations), [close]);
+        operations[close].state = State::With(crate::placement::Part::Helpers);
+        operations.finish(close, Ok(0), &mut hints);
+        assert_eq!(started(&mut operations), later);
     }
 }

@@ -5,6 +5,7 @@ use crate::Call;
 use crate::fd_table::FdTable;
 use crate::knowledge::hints::Hints;
 use crate::table::{Attempt, Descriptor, Row, Transfer, Use};
+use std::ops::{Range, RangeInclusive};
 use std::os::fd::RawFd;
 
 /// How an operation uses a descriptor, as bits: it decides which later calls must wait.
@@ -92,17 +93,36 @@ struct Entry {
     queued: u32,
 }
 
-/// The lists of all descriptors, by number.
+/// A `close_range` in flight. It stands in no list: later operations on its descriptors wait for it.
+#[derive(Debug)]
+struct RangeClose {
+    slot: Slot,
+    fds: RangeInclusive<RawFd>,
+    /// The operations in flight for which it waits: those that were on its descriptors before it.
+    older: Vec<Slot>,
+}
+
+/// The lists of all descriptors, by number. Operations wait for older ones only, so the oldest that
+/// waits can start when those before it have ended, and no wait lasts for ever.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
     entries: FdTable<Entry>,
+    /// Oldest first.
+    range_closes: Vec<RangeClose>,
 }
 
 impl Order {
     /// Whether any operation is in flight on the descriptor.
     #[inline]
     pub(crate) fn is_busy(&self, fd: RawFd) -> bool {
-        self.entries.get(fd).is_some_and(|entry| entry.first != 0)
+        self.entries.get(fd).is_some_and(|entry| entry.first != 0) || self.is_in_range(fd)
+    }
+
+    /// Whether a `close_range` in flight names the descriptor.
+    #[inline]
+    fn is_in_range(&self, fd: RawFd) -> bool {
+        let mut closes = self.range_closes.iter();
+        closes.any(|close| close.fds.contains(&fd))
     }
 
     /// Whether more than one operation is in flight on the descriptor.
@@ -121,9 +141,35 @@ impl Order {
                     || link.ordered
                     || (link.access.0 & Access::READ != 0 && entry.readers > 0)
                     || (link.access.0 & Access::WRITE != 0 && entry.writers > 0)
+                    || self.is_in_range(link.fd)
             }
-            _ => false,
+            _ => self.is_in_range(link.fd),
         }
+    }
+
+    /// Adds a new `close_range`, for these descriptors. Returns whether it must wait.
+    pub(crate) fn link_range(&mut self, slots: &Slots, slot: Slot, fds: (RawFd, RawFd)) -> bool {
+        let busy = self.busy_in(fds.0, fds.1);
+        let mut older: Vec<Slot> = busy.flat_map(|fd| self.operations(slots, fd)).collect();
+        older.sort_unstable();
+        older.dedup();
+        let waits = !older.is_empty();
+        self.range_closes.push(RangeClose {
+            slot,
+            fds: fds.0..=fds.1,
+            older,
+        });
+        waits
+    }
+
+    /// The descriptors that may have operations which wait for this `close_range`; none for other
+    /// operations.
+    pub(crate) fn closed_by(&self, slot: Slot) -> Range<RawFd> {
+        let mut closes = self.range_closes.iter();
+        let close = closes.find(|close| close.slot == slot);
+        close.map_or(0..0, |close| {
+            self.entries.tracked(*close.fds.start(), *close.fds.end())
+        })
     }
 
     /// Adds a new operation at the end of the lists of its descriptors. Returns whether it must wait.
@@ -134,11 +180,12 @@ impl Order {
             if new.fd < 0 {
                 continue;
             }
-            waits |= self.must_wait(&new);
+            let must_wait = self.must_wait(&new);
             let Some(entry) = self.entries.track(new.fd) else {
                 slots[slot].links[which] = Link::UNUSED;
                 continue;
             };
+            waits |= must_wait;
             let reference = slot * 2 + which as u32 + 1;
             let last = std::mem::replace(&mut entry.last, reference);
             if last == 0 {
@@ -157,8 +204,12 @@ impl Order {
         waits
     }
 
-    /// Removes an operation from the lists of its descriptors.
+    /// Removes an operation from the lists of its descriptors, and from those of a `close_range`.
     pub(crate) fn unlink(&mut self, slots: &mut Slots, slot: Slot) {
+        self.range_closes.retain(|close| close.slot != slot);
+        for close in &mut self.range_closes {
+            close.older.retain(|&older| older != slot);
+        }
         for which in 0..2 {
             let link = slots[slot].links[which];
             if link.fd < 0 {
@@ -189,10 +240,10 @@ impl Order {
 
     /// Whether operations wait on the descriptor for earlier ones.
     pub(crate) fn has_queued(&self, fd: RawFd) -> bool {
-        self.entries.get(fd).is_some_and(|entry| entry.queued > 0)
+        self.entries.get(fd).is_some_and(|entry| entry.queued > 0) || self.is_in_range(fd)
     }
 
-    /// The operations in flight on a descriptor, oldest first.
+    /// The operations in flight on a descriptor, oldest first; then each `close_range` that names it.
     pub(crate) fn operations(&self, slots: &Slots, fd: RawFd) -> Vec<Slot> {
         let mut linked = Vec::new();
         let mut reference = self.entries.get(fd).map_or(0, |entry| entry.first);
@@ -200,25 +251,40 @@ impl Order {
             linked.push((reference - 1) / 2);
             reference = slots.link(reference).next;
         }
+        let closes = self.range_closes.iter();
+        linked.extend(
+            closes
+                .filter(|close| close.fds.contains(&fd))
+                .map(|close| close.slot),
+        );
         linked
     }
 
     /// Whether an operation that waits still has an earlier one before it.
     pub(crate) fn still_waits(&self, slots: &Slots, slot: Slot) -> bool {
-        slots[slot].links.iter().any(|link| {
-            let Some(entry) = self.entries.get(link.fd) else {
-                return false;
-            };
-            let mut reference = entry.first;
-            while reference != 0 && (reference - 1) / 2 != slot {
-                let earlier = slots.link(reference);
-                if link.waits_for(earlier) {
-                    return true;
-                }
-                reference = earlier.next;
+        let links = &slots[slot].links;
+        let waits_for_range = self.range_closes.iter().any(|close| {
+            if close.slot == slot {
+                return !close.older.is_empty();
             }
-            false
-        })
+            let mut names = links.iter();
+            names.any(|link| close.fds.contains(&link.fd)) && !close.older.contains(&slot)
+        });
+        waits_for_range
+            || links.iter().any(|link| {
+                let Some(entry) = self.entries.get(link.fd) else {
+                    return false;
+                };
+                let mut reference = entry.first;
+                while reference != 0 && (reference - 1) / 2 != slot {
+                    let earlier = slots.link(reference);
+                    if link.waits_for(earlier) {
+                        return true;
+                    }
+                    reference = earlier.next;
+                }
+                false
+            })
     }
 
     /// The descriptors of a range on which operations are in flight.
@@ -230,7 +296,7 @@ impl Order {
 
     /// Bytes of memory held.
     pub(crate) fn memory(&self) -> usize {
-        self.entries.memory()
+        self.entries.memory() + self.range_closes.capacity() * size_of::<RangeClose>()
     }
 
     /// The entry of a descriptor that an operation is linked to.

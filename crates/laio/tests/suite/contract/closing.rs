@@ -270,6 +270,63 @@ fn closing_a_range_cancels_all_in_it() {
     });
 }
 
+/// No later call overtakes a `close_range`, whether its descriptor was in use or not.
+#[test]
+fn calls_after_closing_a_range_find_it_closed() {
+    child::check(LIMIT * 6, test_name!(), "", || {
+        for_each_pending(|way| {
+            for busy in [1usize, 2, 5] {
+                let mut context = way.context();
+                let first = high_descriptor(9_000);
+                let ends_of = high(8, first);
+                let mut buffers = [[0u8; 4]; 13];
+                let (before, after) = buffers.split_at_mut(5);
+                let mut wanted: Vec<_> = before
+                    .iter_mut()
+                    .zip(&ends_of)
+                    .take(busy)
+                    .map(|(buffer, (fd, _))| {
+                        let args = [*fd, at_mut(buffer), 4];
+                        let handle = pending(&mut context, libc::SYS_read, args);
+                        (handle, Err(Errno::CANCELED))
+                    })
+                    .collect();
+                let close = start(&mut context, libc::SYS_close_range, [first, first + 7, 0]);
+                let reads = after.iter_mut().zip(&ends_of).map(|(buffer, (fd, _))| {
+                    let args = [*fd, at_mut(buffer), 4];
+                    (start(&mut context, libc::SYS_read, args), Err(Errno::BADF))
+                });
+                let mut later: Vec<_> = reads.collect();
+                later.push((
+                    start(&mut context, libc::SYS_close, [first + 7]),
+                    Err(Errno::BADF),
+                ));
+                later.push((
+                    start(
+                        &mut context,
+                        libc::SYS_close_range,
+                        [first + 6, first + 9, 0],
+                    ),
+                    Ok(0),
+                ));
+                for (outcome, result) in std::iter::once((close, Ok(0))).chain(later) {
+                    match outcome {
+                        Outcome::Done(done) => assert_eq!(done, result, "{busy} busy"),
+                        // A later close in the same range cancels the reads that wait for it.
+                        Outcome::Pending(handle) => wanted.push((handle, result)),
+                    }
+                }
+                for done in collect(&mut context, wanted.len()) {
+                    let (_, result) = wanted.iter().find(|(one, _)| *one == done.handle).unwrap();
+                    let cancelled = done.result == Err(Errno::CANCELED) && result.is_err();
+                    assert!(cancelled || done.result == *result, "{busy} busy: {done:?}");
+                }
+                assert!(ends_of.iter().all(|(fd, _)| !is_open(*fd)));
+            }
+        });
+    });
+}
+
 /// With CLOSE_RANGE_CLOEXEC the kernel closes nothing, and so the context cancels nothing.
 #[test]
 fn marking_a_range_cancels_nothing() {
