@@ -188,9 +188,7 @@ impl Background {
         let operation = &mut operations[slot];
         match (part, &mut self.waiter) {
             (Part::Ring | Part::RingWorker | Part::Readiness, Waiter::Ring(ring)) => {
-                // If the submission queue is full, the operation ends by itself or is cancelled
-                // again at the next request.
-                operation.cancelled = ring.cancel(handle).is_ok();
+                ring.cancel(handle);
                 Cancelled::Running
             }
             (Part::Ring | Part::RingWorker | Part::Readiness, Waiter::Reactor(reactor)) => {

@@ -61,6 +61,8 @@ pub(crate) struct Ring {
     timer_expired: bool,
     /// Slots of operations for which a cancel request returned ENOENT.
     failed_cancels: Vec<Slot>,
+    /// Operations whose cancel requests the submission queue did not take.
+    untaken_cancels: Vec<Handle>,
     submissions: u64,
     pub(super) zero_copy: ZeroCopyCounts,
     /// The buffer of [`Ring::reap`], empty between collections.
@@ -171,6 +173,7 @@ impl Ring {
             timer_armed: false,
             timer_expired: false,
             failed_cancels: Vec::new(),
+            untaken_cancels: Vec::new(),
             submissions: 0,
             zero_copy: ZeroCopyCounts::default(),
             reaped: Vec::new(),
@@ -258,8 +261,15 @@ impl Ring {
         Ok(())
     }
 
-    /// Queues a cancel request for an operation. The operation's own CQE still comes.
-    pub(crate) fn cancel(&mut self, handle: Handle) -> Result<(), Errno> {
+    /// Queues a cancel request for an operation. The operation's own CQE still comes. If the
+    /// submission queue does not take the request, the next [`Ring::watch`] queues it.
+    pub(crate) fn cancel(&mut self, handle: Handle) {
+        if self.push_cancel(handle).is_err() {
+            self.untaken_cancels.push(handle);
+        }
+    }
+
+    fn push_cancel(&mut self, handle: Handle) -> Result<(), Errno> {
         let data = CANCEL + ((handle.slot() as u64) << 32);
         let entry = opcode::AsyncCancel::new(handle.to_raw());
         let entry = entry.build().user_data(data);
@@ -327,12 +337,17 @@ impl Ring {
         timeout: Option<Duration>,
     ) -> Result<bool, Errno> {
         self.watch(doorbell)?;
-        let want = u32::from(self.backlog.is_empty());
+        let may_sleep = self.backlog.is_empty() && self.untaken_cancels.is_empty();
+        let want = u32::from(may_sleep);
         self.enter(want, timeout)
     }
 
-    /// Arms the polls of the doorbell, the mount table and the timer, so that they end a wait too.
+    /// Arms the polls of the doorbell, the mount table and the timer, so that they end a wait too;
+    /// and queues the cancel requests that the submission queue did not take before.
     pub(crate) fn watch(&mut self, doorbell: Option<&Doorbell>) -> Result<(), Errno> {
+        for handle in std::mem::take(&mut self.untaken_cancels) {
+            self.cancel(handle);
+        }
         if let Some(doorbell) = doorbell
             && !self.doorbell_armed
         {

@@ -4,6 +4,7 @@ use super::parked::FRESH;
 use crate::harness::*;
 use laio::{BackPressure, Context, Errno, Handle};
 use laio_testing::temp::pipe;
+use laio_testing::{child, process, test_name};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -200,5 +201,43 @@ fn foreign_and_finished_handles_are_refused() {
         assert_eq!((completion.result, completion.user_data), (Ok(3), 77));
         assert_eq!(context.poll_one(handle).map(|_| ()), Err(Errno::NOENT));
         assert_eq!(collect(&mut context, 0), []);
+    });
+}
+
+/// The ring takes no entry while its descriptor is another file; the cancel request must not be lost.
+#[test]
+fn a_timeout_holds_although_the_ring_takes_no_cancel_request() {
+    child::check(LIMIT, test_name!(), "", || {
+        for_each_pending_backend(|way| {
+            let mut context = way.with(|options| {
+                options.limits(laio::Limits {
+                    ring_entries: 8,
+                    ..Default::default()
+                })
+            });
+            let is_ring = |fd: &i32| {
+                let link = std::fs::read_link(format!("/proc/self/fd/{fd}"));
+                link.is_ok_and(|link| link.to_string_lossy().contains("io_uring"))
+            };
+            let Some(ring) = process::open_fds().into_iter().find(is_ring) else {
+                return;
+            };
+            let null = std::fs::File::open("/dev/null").expect("there");
+            let saved = own(plain(libc::SYS_dup, [ring as usize]));
+            plain(libc::SYS_dup3, [null.arg(), ring as usize, 0]).expect("replaced");
+            // As many as fill the submission queue.
+            let mut buffers = [[FRESH; 8]; 8];
+            let parked: Vec<_> = (buffers.iter_mut())
+                .map(|buffer| park(&mut context, buffer))
+                .collect();
+            let handle = parked[0].2;
+            assert_eq!(context.set_timeout(handle, SOON), Ok(()));
+            std::thread::sleep(SOON.unwrap() * 2);
+            let polled = context.poll(&mut Vec::new(), Some(Duration::ZERO));
+            assert!(polled.is_err(), "{polled:?}");
+            let cloexec = libc::O_CLOEXEC as usize;
+            plain(libc::SYS_dup3, [saved.arg(), ring as usize, cloexec]).expect("restored");
+            assert_eq!(wait_for(&mut context, handle).result, Err(Errno::TIME));
+        });
     });
 }
