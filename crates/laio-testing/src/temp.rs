@@ -102,6 +102,12 @@ pub fn cold_file(directory: &Path, contents: &[u8]) -> Result<NamedTempFile, Ski
 ///
 /// If pages stay in memory.
 pub fn make_cold(file: &File) -> Result<(), Skip> {
+    if is_in_memory(file) {
+        return Err(Skip::because(
+            "disk",
+            "a file system in memory has no other copy",
+        ));
+    }
     rustix::fs::fsync(file)
         .map_err(|e| Skip::because("disk", format!("fsync of a test file: {e}")))?;
     let mut pages = 0;
@@ -118,6 +124,13 @@ pub fn make_cold(file: &File) -> Result<(), Skip> {
         "disk",
         format!("{pages} pages stay in memory on this file system"),
     ))
+}
+
+/// Whether the file is on tmpfs or ramfs.
+fn is_in_memory(file: &File) -> bool {
+    const TMPFS: u32 = 0x0102_1994;
+    const RAMFS: u32 = 0x8584_58f6;
+    rustix::fs::fstatfs(file).is_ok_and(|found| matches!(found.f_type as u32, TMPFS | RAMFS))
 }
 
 /// Drops the clean pages of a range from the page cache; length 0 means to the end.
