@@ -525,7 +525,13 @@ async fn final_mode(
 ) -> u32 {
     let preserve = session.options.preserve;
     if let Some(existing) = target.replaced_file() {
-        return existing.mode() & 0o7777;
+        // Like a write by an unprivileged process, which clears the set-ID bits. The file may also
+        // have another owner than the one that it replaces.
+        let kept = match session.process.is_privileged() {
+            true => 0o7777,
+            false => 0o1777,
+        };
+        return existing.mode() & kept;
     }
     if preserve.default_mode {
         return 0o666 & !session.process.umask;

@@ -6,6 +6,12 @@ pub(crate) fn cases() -> Vec<Case> {
     let cases = vec![
         case("an unreadable file", "file a; mode 0 a; dir d", "a d"),
         case(
+            "--atomic over a set-ID file",
+            "file a; file b; file d/b =old; mode 6755 d/b",
+            "a b d",
+        )
+        .added("--atomic"),
+        case(
             "an unreadable file among others",
             "file a; file b; file c; mode 0 b; dir d",
             "-v a b c d",
