@@ -38,7 +38,7 @@ impl Context {
         };
         loop {
             let awaiting = self.wait_for_notifs(begun);
-            // Repeated in each round: the submission queue may have been full for a cancel request.
+            // Repeated in each round: operations that were queued may have started.
             for slot in in_flight(self) {
                 self.operations[slot].abandoned = true;
                 self.cancel_slot(slot);

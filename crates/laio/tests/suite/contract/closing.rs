@@ -368,10 +368,11 @@ fn a_number_is_used_again() {
         for_each_pending(|way| {
             let mut context = way.context();
             let directory = scratch();
+            let number = high_descriptor(9_000);
             for round in 0..20u8 {
                 // One number, alternately a pipe and a file.
                 let (reader, writer) = pipe();
-                let fd = plain(libc::SYS_dup3, [reader.arg(), 9_000, 0]).unwrap();
+                let fd = plain(libc::SYS_dup3, [reader.arg(), number, 0]).unwrap();
                 let mut buffer = [0u8; 3];
                 let read = pending(&mut context, libc::SYS_read, [fd, at_mut(&mut buffer), 3]);
                 if round % 2 == 0 {
@@ -384,7 +385,7 @@ fn a_number_is_used_again() {
                     assert_eq!(ends(&mut context, &[read], close), Ok(0));
                 }
                 let file = laio_testing::temp::file_with(directory.path(), &pattern(10_000, 1));
-                let fd = plain(libc::SYS_dup3, [file.as_file().arg(), 9_000, 0]).unwrap();
+                let fd = plain(libc::SYS_dup3, [file.as_file().arg(), number, 0]).unwrap();
                 let mut buffer = vec![0u8; 9_000];
                 let read = call(
                     &mut context,
@@ -406,8 +407,9 @@ fn no_call_overtakes_a_close() {
         let mut context = way.context();
         let (reader, writer) = pipe();
         // A number that no other test gets: otherwise the late read would take that test's bytes.
-        let high = [reader.arg(), libc::F_DUPFD_CLOEXEC as usize, 8_000];
-        let fd = plain(libc::SYS_fcntl, high).unwrap();
+        let high = high_descriptor(8_000);
+        let args = [reader.arg(), libc::F_DUPFD_CLOEXEC as usize, high];
+        let fd = plain(libc::SYS_fcntl, args).unwrap();
         let mut buffers = [[0u8; 4]; 2];
         let addresses = buffers.each_mut().map(at_mut);
         let first = pending(&mut context, libc::SYS_read, [fd, addresses[0], 4]);

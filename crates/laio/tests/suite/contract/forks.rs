@@ -291,11 +291,13 @@ fn a_thread_local_context_ends_with_its_thread() {
         let way = *way;
         let (reader, writer) = pipe();
         let mut buffer = [0u8; 3];
-        let (address, copy) = (at_mut(&mut buffer), rustix::io::dup(&reader).unwrap());
+        // Open until the context has ended: another test must not get its number before.
+        let copy = rustix::io::dup(&reader).unwrap();
+        let (address, fd) = (at_mut(&mut buffer), copy.arg());
         std::thread::spawn(move || {
             CONTEXT.with_borrow_mut(|place| {
                 let context = place.insert(way.context());
-                pending(context, libc::SYS_read, [copy.arg(), address, 3]);
+                pending(context, libc::SYS_read, [fd, address, 3]);
             });
         })
         .join()
