@@ -21,7 +21,7 @@ use crate::pin::Pinned;
 use crate::statistics::Quartiles;
 use laio::BackendKind;
 use laio::Context;
-use laio_measure::{BareRing, Via};
+use laio::measure::{BareRing, Via};
 use rounds::Series;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -68,7 +68,7 @@ fn copy(arguments: Arguments, program: &str) -> Result<Summary, CliError> {
     let options = options::options(&plain, &ordered, program)?;
     let distributed = std::mem::take(&mut plain.distributed);
     let operands = operands::operands(plain)?;
-    laio_process::end_when_memory_is_exhausted(messages::memory_exhausted(program));
+    laio::process::end_when_memory_is_exhausted(messages::memory_exhausted(program));
     if !laio_cp::has_memory_to_begin() {
         return Err(CliError::Plain("memory exhausted".to_owned()));
     }

@@ -3,7 +3,7 @@
 
 /// Lets a copy report exhausted memory instead of aborting.
 #[global_allocator]
-static ALLOCATOR: laio_process::Allocator = laio_process::Allocator;
+static ALLOCATOR: laio::process::Allocator = laio::process::Allocator;
 
 fn main() -> std::process::ExitCode {
     laio_cli::copy()

@@ -3,7 +3,7 @@
 
 /// Reports exhausted memory.
 #[global_allocator]
-static ALLOCATOR: laio_process::Allocator = laio_process::Allocator;
+static ALLOCATOR: laio::process::Allocator = laio::process::Allocator;
 
 fn main() -> std::process::ExitCode {
     laio_cli::main()

@@ -44,6 +44,6 @@ pub(crate) fn catch(ending: &[i32], second: Second, others: &[i32]) -> io::Resul
 pub(crate) fn heeded(signals: &[i32]) -> Vec<i32> {
     let signals = signals.iter().copied();
     signals
-        .filter(|signal| !laio_process::is_ignored(*signal))
+        .filter(|signal| !laio::process::is_ignored(*signal))
         .collect()
 }

@@ -58,14 +58,14 @@ impl Console {
         let mut output = lock(&self.output);
         self.write_out(&mut output);
         self.progress.while_hidden(|| {
-            let asked = match laio_process::was_closed(&io::stderr()) {
+            let asked = match laio::process::was_closed(&io::stderr()) {
                 true => Err(Errno::BADF.into()),
                 false => write!(io::stderr(), "{}: {question}", self.program),
             };
             if let Err(error) = asked {
                 self.record_failure(Failure::from_error(error, "write error"));
             }
-            if laio_process::was_closed(&io::stdin()) {
+            if laio::process::was_closed(&io::stdin()) {
                 self.record_failure(Failure::from_error(
                     Errno::BADF.into(),
                     "error closing file",
@@ -92,7 +92,7 @@ impl Console {
         // A closed pipe does not stop the copy; `finish` reports it.
         self.progress.while_hidden(|| {
             let mut stdout = io::stdout().lock();
-            let written = match laio_process::was_closed(&stdout) {
+            let written = match laio::process::was_closed(&stdout) {
                 true => Err(Errno::BADF.into()),
                 false => stdout.write_all(output).and_then(|()| stdout.flush()),
             };

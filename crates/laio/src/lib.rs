@@ -156,11 +156,17 @@ mod info;
 mod inline;
 mod knowledge;
 mod lifecycle;
+#[cfg(feature = "measure")]
+#[doc(hidden)]
+pub mod measure;
 mod operations;
 pub mod ops;
 mod options;
 mod placement;
 mod poll;
+#[cfg(feature = "process")]
+#[doc(hidden)]
+pub mod process;
 mod readiness;
 mod shutdown;
 mod signaller;

@@ -6,7 +6,7 @@ use super::workspace::Workspace;
 use crate::error::{Error, While};
 use crate::pin::Pinned;
 use laio::BackendKind;
-use laio_measure::{AnsweredRead, CachedBatch, ColdReads, Inline, ManyPipes, Subject};
+use laio::measure::{AnsweredRead, CachedBatch, ColdReads, Inline, ManyPipes, Subject};
 
 /// A call, or a sequence of calls, in a given situation.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Rounds of short blocks, in which the participants alternate.
 
 use laio::Errno;
-use laio_measure::{Subject, Via};
+use laio::measure::{Subject, Via};
 use std::time::{Duration, Instant};
 
 /// The number of calls in a block.

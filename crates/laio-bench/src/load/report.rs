@@ -112,7 +112,7 @@ impl Percentiles {
 impl Outcome {
     pub(super) fn of(settings: &Settings, tally: &Tally) -> Outcome {
         let seconds = tally.began.elapsed().as_secs_f64();
-        let used = laio_measure::Usage::of_process().processor - tally.used;
+        let used = laio::measure::Usage::of_process().processor - tally.used;
         let series = tally
             .seconds
             .iter()

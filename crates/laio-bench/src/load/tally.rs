@@ -75,7 +75,7 @@ impl Tally {
     pub(super) fn new() -> Tally {
         Tally {
             began: Instant::now(),
-            used: laio_measure::Usage::of_process().processor,
+            used: laio::measure::Usage::of_process().processor,
             requests: 0,
             bytes: 0,
             in_flight: 0,

@@ -15,7 +15,7 @@ use crate::record::Cache;
 use crate::round_robin::Outcome;
 use crate::strategy::Strategy;
 use crate::trace::Preset;
-use laio_measure::Usage;
+use laio::measure::Usage;
 use std::time::Duration;
 
 /// The numbers of threads, or of requests in flight, as published.

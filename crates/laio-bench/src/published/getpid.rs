@@ -8,8 +8,8 @@ use crate::pin::Pinned;
 use crate::record::Cache;
 use crate::round_robin::Outcome;
 use crate::statistics::Quartiles;
+use laio::measure::{Getpids, Subject, Via};
 use laio::{BackendKind, Context};
-use laio_measure::{Getpids, Subject, Via};
 
 const GETPID: &str = "getpid";
 const DIRECT: &str = "direct";

@@ -18,7 +18,7 @@ use crate::round_robin::Outcome;
 use crate::strategy::Strategy;
 use blocks::Blocks;
 use fio::Fio;
-use laio_measure::Usage;
+use laio::measure::Usage;
 use std::time::{Duration, Instant};
 
 /// The numbers of clients of each application.

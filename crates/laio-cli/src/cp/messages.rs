@@ -58,7 +58,7 @@ pub(super) fn print_stats(summary: &Summary) {
 /// Prints requested text on standard output. Unlike a message, it must not get lost.
 pub(super) fn print(program: &str, text: &str) -> ExitCode {
     let mut output = std::io::stdout();
-    let written = match laio_process::was_closed(&output) {
+    let written = match laio::process::was_closed(&output) {
         true => Err(laio::Errno::BADF.into()),
         false => output
             .write_all(text.as_bytes())

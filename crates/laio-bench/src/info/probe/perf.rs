@@ -2,7 +2,7 @@
 
 use super::{Refusal, setting};
 use laio::Errno;
-use laio_measure::Sleeps;
+use laio::measure::Sleeps;
 use std::time::Duration;
 
 /// Whether a thread's blocking can be observed.

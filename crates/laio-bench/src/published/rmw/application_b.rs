@@ -6,7 +6,7 @@ use super::application_a::{read, write};
 use super::blocks::{BlockBuffer, Blocks};
 use crate::content::Random;
 use laio::Options;
-use laio_measure::Usage;
+use laio::measure::Usage;
 use laio_rt::fs::File;
 use std::collections::VecDeque;
 use std::future::poll_fn;

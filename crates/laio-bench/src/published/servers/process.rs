@@ -1,6 +1,6 @@
 //! What servers and accelerators have in common as processes: a port, an end, and the resources that they use.
 
-use laio_measure::Usage;
+use laio::measure::Usage;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};

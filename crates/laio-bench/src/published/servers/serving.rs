@@ -3,7 +3,7 @@
 use super::USUAL;
 use super::accelerator::{Accelerator, Socket};
 use super::process::{LOOK, START_TIMEOUT, end, free_port, usage};
-use laio_measure::Usage;
+use laio::measure::Usage;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::net::{SocketAddr, TcpStream};

@@ -1,7 +1,7 @@
 //! A read that blocks until another thread writes.
 
-use crate::{BareRing, Caller, Direct, Plain, Subject, Via, expect, leaked_buffer, word};
-use laio::{Call, Errno};
+use crate::measure::{BareRing, Caller, Direct, Plain, Subject, Via, expect, leaked_buffer, word};
+use crate::{Call, Errno};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::os::fd::OwnedFd;

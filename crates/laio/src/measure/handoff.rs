@@ -1,7 +1,7 @@
 //! Timed calls that block: how long each takes until the caller continues, and until it completes.
 
-use crate::{expect, leaked_buffer, word};
-use laio::{Call, Context, Errno, Outcome, PollOptions};
+use crate::measure::{expect, leaked_buffer, word};
+use crate::{Call, Context, Errno, Outcome, PollOptions};
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::OwnedFd;
 use std::time::Instant;

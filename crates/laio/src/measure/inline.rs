@@ -1,7 +1,7 @@
 //! Timed calls that do not block, one at a time.
 
-use crate::{Caller, Direct, Plain, Subject, Via, expect, leaked_buffer, word};
-use laio::{Call, Errno};
+use crate::measure::{Caller, Direct, Plain, Subject, Via, expect, leaked_buffer, word};
+use crate::{Call, Errno};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, pipe_with};
 use std::ffi::CString;

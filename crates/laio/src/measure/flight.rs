@@ -1,8 +1,8 @@
 //! Many operations in flight at once.
 
-use crate::{Caller, Direct, Plain, Subject, Via, expect, leaked_buffer, word};
+use crate::measure::{Caller, Direct, Plain, Subject, Via, expect, leaked_buffer, word};
+use crate::{BackendKind, Call, Context, Errno, Outcome, PollOptions};
 use io_uring::{IoUring, opcode, types};
-use laio::{BackendKind, Call, Context, Errno, Outcome, PollOptions};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::os::fd::OwnedFd;
 use std::time::Instant;

@@ -2,8 +2,8 @@
 //! were closed when the program began, find signals that it ignores, and end it with a message when
 //! memory is exhausted.
 //!
-//! A program that links this crate and uses [`was_closed`] runs a constructor before `main`. The
-//! library `laio` does not depend on this crate.
+//! A program that uses [`was_closed`] runs a constructor before `main`, so all of this exists only with the
+//! feature `process`.
 
 mod exhausted;
 mod ignored;

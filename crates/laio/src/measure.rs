@@ -1,5 +1,5 @@
-//! Timed loops of system calls for `laio bench`, in a crate of their own because a call by number is
-//! unsafe.
+//! Timed loops of system calls for `laio bench`, which contains no unsafe code: a call by number is
+//! unsafe. Only with the feature `measure`.
 //!
 //! Each subject owns its descriptors. Its buffers are never freed, because the kernel may still write to them
 //! after a failed measurement; they are few and small.
@@ -23,7 +23,7 @@ pub use sleeps::Sleeps;
 pub use usage::Usage;
 pub use window::Getpids;
 
-use laio::{Call, Context, Errno, Outcome, PollOptions};
+use crate::{Call, Context, Errno, Outcome, PollOptions};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// The way in which a subject makes its calls.
@@ -136,7 +136,7 @@ fn word(fd: &OwnedFd) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use laio::{BackendKind, Options};
+    use crate::{BackendKind, Options};
     use std::io::Write;
 
     fn ways() -> Vec<Option<Context>> {

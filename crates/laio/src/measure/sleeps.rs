@@ -1,6 +1,6 @@
 //! The kernel's records of the calling thread's context switches.
 
-use laio::{Call, Errno};
+use crate::{Call, Errno};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::ffi::c_void;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};

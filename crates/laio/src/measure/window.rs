@@ -1,8 +1,8 @@
 //! Calls that need no descriptor and no memory, several at once.
 
-use crate::flight::Flight;
-use crate::{Caller, Direct, Plain, Subject, Via, expect};
-use laio::{Call, Errno};
+use crate::measure::flight::Flight;
+use crate::measure::{Caller, Direct, Plain, Subject, Via, expect};
+use crate::{Call, Errno};
 use std::time::Instant;
 
 /// `getpid`, with a bound on the calls in flight: the pure overhead of an interface.
