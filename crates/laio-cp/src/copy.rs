@@ -150,7 +150,8 @@ async fn register_name(
         LinkAction::CopyData => Ok(Name::First),
         LinkAction::Deferred => Ok(Name::Other(None)),
         LinkAction::LinkTo(first) => {
-            let linked = link::to_first_copy(&worker.io, entry, &first, resolution).await?;
+            let linked =
+                link::to_first_copy(&worker.io, &worker.session, entry, &first, resolution).await?;
             Ok(Name::Other(Some(linked)))
         }
     }
@@ -272,7 +273,7 @@ async fn make_deferred_links(
         let result = match walk::open_entry(worker, &mut deferred.entry) {
             Ok(()) => {
                 let (entry, resolution) = (&deferred.entry, &deferred.resolution);
-                link::to_first_copy(&worker.io, entry, &first, resolution).await
+                link::to_first_copy(&worker.io, &worker.session, entry, &first, resolution).await
             }
             Err(failure) => Err(failure),
         };

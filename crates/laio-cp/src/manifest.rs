@@ -4,8 +4,7 @@ use crate::digest::Digest;
 use crate::lock::lock;
 use crate::outcome::Failure;
 use crate::quote::quote;
-use crate::tree::temporary;
-use std::ffi::OsString;
+use crate::tree::TemporaryNames;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -109,7 +108,7 @@ fn open(path: &Path) -> io::Result<(File, Option<PathBuf>)> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let sibling: OsString = temporary::unique_name();
+    let sibling = TemporaryNames::of_process().next();
     let temporary = path.with_file_name(sibling);
     let file = File::create_new(&temporary)?;
     Ok((file, Some(temporary)))

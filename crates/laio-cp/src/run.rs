@@ -15,7 +15,7 @@ use crate::schedule::worker::{Schedule, Task, WorkItem};
 use crate::session::{Phase, Problems, Session};
 use crate::sink::Sink;
 use crate::stop::Stop;
-use crate::tree::{CreatedFiles, Descriptors, Directory, Entry};
+use crate::tree::{CreatedFiles, Descriptors, Directory, Entry, TemporaryNames};
 use crate::workers;
 use laio::BackendKind;
 use std::sync::Arc;
@@ -83,10 +83,12 @@ pub(crate) fn run_walk(
 pub(crate) fn run_plan_tasks(
     options: Options,
     stop: Stop,
+    temporary_names: TemporaryNames,
     root: Arc<Directory>,
     tasks: Vec<Task>,
 ) -> Result<(Summary, Problems), Misuse> {
-    let run = CopyRun::new(options, stop, (Phase::Planned, Sink::Copy), false);
+    let mut run = CopyRun::new(options, stop, (Phase::Planned, Sink::Copy), false);
+    run.session.temporary_names = temporary_names;
     let items = tasks.into_iter().map(|task| {
         root.add_pending();
         WorkItem::Task(task)

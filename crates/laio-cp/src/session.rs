@@ -7,7 +7,7 @@ use crate::options::{Follow, Options};
 use crate::outcome::{Failure, Tally, count};
 use crate::rate::Rate;
 use crate::stop::Stop;
-use crate::tree::{CreatedFiles, Entry, SeenTargets};
+use crate::tree::{CreatedFiles, Entry, SeenTargets, TemporaryNames};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -25,6 +25,7 @@ pub(crate) struct Session {
     pub(crate) rate: Option<Rate>,
     pub(crate) created: CreatedFiles,
     pub(crate) seen_targets: SeenTargets,
+    pub(crate) temporary_names: TemporaryNames,
     problems: Mutex<Problems>,
 }
 
@@ -106,6 +107,7 @@ impl Session {
             rate: options.rate.map(Rate::new),
             created: CreatedFiles::default(),
             seen_targets: SeenTargets::default(),
+            temporary_names: TemporaryNames::of_process(),
             problems: Mutex::default(),
             options,
         }

@@ -16,3 +16,4 @@ pub(crate) use identity::{Identity, identity};
 pub(crate) use open_directories::{OpenDirectories, target_handle_of};
 pub(crate) use seen_targets::{SeenTargets, without_trailing_slashes};
 pub(crate) use storage_class::StorageClass;
+pub(crate) use temporary::TemporaryNames;

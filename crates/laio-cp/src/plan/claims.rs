@@ -120,12 +120,6 @@ impl Claims {
         }
     }
 
-    /// Records that work on a part started: a part that was started twice may have leftovers.
-    pub(crate) fn record_attempt(&self, part: u32) -> io::Result<()> {
-        let name = format!("{}.{}", number(part), self.me.token);
-        File::create(self.plan_dir.attempts().join(name)).map(drop)
-    }
-
     fn path(&self, part: u32) -> PathBuf {
         self.plan_dir.claims().join(number(part))
     }

@@ -1,8 +1,9 @@
 //! Finishes a plan: renames large files, creates hard links, and sets the attributes of
 //! directories, children first.
 
+use super::leftovers;
 use super::opener::Opener;
-use super::plan_dir::{PartReport, PlanDir, number};
+use super::plan_dir::{FINISH, PartReport, PlanDir, number};
 use super::records::{DirectoryRecord, FileRecord, LinkRecord, Record, Records, hash_of};
 use super::region;
 use crate::lock::lock;
@@ -14,17 +15,18 @@ use crate::rules::links::FirstCopy;
 use crate::rules::{link, source};
 use crate::schedule::walk;
 use crate::schedule::worker::Worker;
-use crate::tree::{Directory, DirectoryInfo, Handle, Handles, temporary};
-use laio::ops::{Open, ReadDir, StatPath, Unlink};
-use std::collections::HashSet;
-use std::os::unix::ffi::OsStrExt;
-use std::sync::{Arc, Mutex};
+use crate::tree::{Directory, DirectoryInfo, TemporaryNames};
+use laio::ops::StatPath;
+use std::collections::{HashMap, HashSet};
+use std::sync::Mutex;
 
 /// The finish phase of a plan.
 pub(crate) struct Finish {
     pub(crate) opener: Opener,
     plan_dir: PlanDir,
     id: String,
+    /// The tokens of the processes that have started each step.
+    attempts: HashMap<String, Vec<String>>,
     done: Vec<PartReport>,
     /// Files that were not copied, by the hashes of their paths.
     lost: Mutex<HashSet<String>>,
@@ -33,9 +35,7 @@ pub(crate) struct Finish {
 /// Runs all steps. Links follow large files, because they link to final names; directories are
 /// last, because every file created in them changes their times.
 pub(crate) async fn run(worker: &Worker, finish: &Finish) {
-    for part in finish.restarted(worker) {
-        finish.remove_leftovers(worker, part).await;
-    }
+    finish.remove_leftovers(worker).await;
     finish.complete_large_files(worker).await;
     finish.make_links(worker).await;
     let directories = finish.opener.records.directories();
@@ -55,6 +55,7 @@ impl Finish {
         opener: Opener,
         plan_dir: PlanDir,
         id: String,
+        attempts: HashMap<String, Vec<String>>,
         done: Vec<PartReport>,
     ) -> Finish {
         let lost = done.iter().flat_map(|done| done.lost.iter().cloned());
@@ -63,6 +64,7 @@ impl Finish {
             opener,
             plan_dir,
             id,
+            attempts,
             done,
         }
     }
@@ -161,7 +163,7 @@ impl Finish {
             Resolution::UpToDate(_) => Resolution::Existing(Box::new(source)),
             found => conflict::make_way(io, session, &entry, &source, found).await?,
         };
-        link::to_first_copy(&worker.io, &entry, &FirstCopy::of(&of, None), &resolution)
+        link::to_first_copy(io, session, &entry, &FirstCopy::of(&of, None), &resolution)
             .await
             .map(|_| true)
     }
@@ -192,99 +194,32 @@ impl Finish {
         attributes::set_on_directory(io, session, &directory, &info, source, target)
     }
 
-    /// The parts that were started more than once, with the processes that started them.
-    fn restarted(&self, worker: &Worker) -> Vec<RestartedPart> {
-        let names = match std::fs::read_dir(self.plan_dir.attempts()) {
-            Ok(names) => names,
-            Err(error) => {
-                let text = "cannot list the parts that were started more than once";
-                worker
-                    .session
-                    .report_failure(&Failure::from_error(error, text));
-                return Vec::new();
+    /// Removes the files that killed processes have left: each step that several processes have
+    /// started had one.
+    async fn remove_leftovers(&self, worker: &Worker) {
+        if let Some(tokens) = self.attempts.get(FINISH) {
+            leftovers::remove(worker, &self.opener, &self.names_of(tokens)).await;
+        }
+        for done in &self.done {
+            let Some(tokens) = self.attempts.get(&number(done.part)) else {
+                continue;
+            };
+            if tokens.len() < 2 {
+                continue;
             }
-        };
-        let names: Vec<_> = names
-            .filter_map(|name| name.ok()?.file_name().into_string().ok())
-            .collect();
-        let restarted = self.done.iter().filter_map(|done| {
-            let prefix = format!("{}.", number(done.part));
-            let tokens = names.iter().filter_map(|name| name.strip_prefix(&prefix));
-            // The token is host, process and time, separated by dashes; the host contains none.
-            let processes = tokens.filter_map(|token| token.split('-').nth(1));
-            let processes: Vec<_> = processes.map(str::to_owned).collect();
-            (processes.len() > 1).then_some(RestartedPart {
-                part: done.part,
-                processes,
-            })
-        });
-        restarted.collect()
-    }
-
-    /// Removes files that killed processes have left in the directories of a part.
-    async fn remove_leftovers(&self, worker: &Worker, restarted: RestartedPart) {
-        let (io, session) = (&worker.io, &*worker.session);
-        let records = Records::read(&self.plan_dir.part(restarted.part), &self.id);
-        let opener = records
-            .map_err(Failure::from_message)
-            .and_then(|records| Opener::new(records, self.opener.visibility_timeout));
-        let opener = match opener {
-            Ok(opener) => opener,
-            Err(failure) => return session.report_failure(&failure),
-        };
-        for index in 0..opener.records.directories() {
-            match opener.open(worker, Some(index)).await {
-                Ok(directory) => match worker.open_directories.handles_of(io, &directory) {
-                    Ok(Handles {
-                        target: Some(target),
-                        ..
-                    }) => restarted.remove_leftovers(worker, &target).await,
-                    Ok(_) => {}
-                    Err(error) => session.report_failure(&walk::reopen_failure(&directory, error)),
-                },
-                Err(failure) => session.report_failure(&failure),
+            let records = Records::read(&self.plan_dir.part(done.part), &self.id);
+            let opener = records
+                .map_err(Failure::from_message)
+                .and_then(|records| Opener::new(records, self.opener.visibility_timeout));
+            match opener {
+                Ok(opener) => leftovers::remove(worker, &opener, &self.names_of(tokens)).await,
+                Err(failure) => worker.session.report_failure(&failure),
             }
         }
     }
-}
 
-/// A part that was started more than once, and the PIDs of the processes.
-struct RestartedPart {
-    part: u32,
-    processes: Vec<String>,
-}
-
-impl RestartedPart {
-    async fn remove_leftovers(&self, worker: &Worker, target: &Handle) {
-        let io = &worker.io;
-        let prefixes: Vec<_> = self
-            .processes
-            .iter()
-            .map(|process| format!("{}{process}-", temporary::PREFIX))
-            .collect();
-        let here = laio::ops::Name::from_path_at(target.clone(), ".");
-        let flags = libc::O_RDONLY | libc::O_DIRECTORY;
-        // A new descriptor: the position of the existing one may have moved.
-        let Ok(Ok(listed)) = here.map(|here| io.call_blocking(Open::new(here, flags))) else {
-            return;
-        };
-        let listed = Arc::new(listed);
-        while let Ok(entries) = io.call_blocking(ReadDir::new(listed.clone())) {
-            if entries.is_empty() {
-                return;
-            }
-            let left = entries.iter().filter(|entry| {
-                let name = entry.name().as_bytes();
-                prefixes
-                    .iter()
-                    .any(|prefix| name.starts_with(prefix.as_bytes()))
-            });
-            for entry in left {
-                if let Ok(name) = laio::ops::Name::from_path_at(target.clone(), entry.name()) {
-                    // On failure the file stays; its name shows that it is incomplete.
-                    let _ = io.call_blocking(Unlink::new(name));
-                }
-            }
-        }
+    fn names_of(&self, tokens: &[String]) -> Vec<TemporaryNames> {
+        let names = |token: &String| TemporaryNames::of_attempt(&self.id, token);
+        tokens.iter().map(names).collect()
     }
 }

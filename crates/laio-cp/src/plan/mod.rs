@@ -13,13 +13,14 @@
 //! | `claims` | which process works on which part, and whether it is alive |
 //! | `opener` | opens the directories of a plan, name by name |
 //! | `part`, `region` | copies a part; copies a region of a large file |
-//! | `finish` | the steps after all parts are done |
+//! | `finish`, `leftovers` | the steps after all parts are done; removes what killed processes have left |
 //!
 //! A plan is trusted like a script: a user who can write to its directory decides
 //! which files are copied where.
 
 mod claims;
 mod finish;
+mod leftovers;
 mod opener;
 mod part;
 mod plan_dir;
@@ -36,10 +37,11 @@ use crate::run;
 use crate::schedule::worker::Task;
 use crate::sink::Sink;
 use crate::stop::Stop;
-use claims::Claims;
+use crate::tree::TemporaryNames;
+use claims::{Claims, Owner};
 use opener::Opener;
 use part::PartWork;
-use plan_dir::{Header, PartReport, PlanDir, number, read_json, write_json};
+use plan_dir::{FINISH, Header, PartReport, PlanDir, number, read_json, write_json};
 use planner::Planner;
 use records::{Records, VERSION, hash_of};
 use settings::Settings;
@@ -272,11 +274,14 @@ impl Work {
             let text = format!("cannot write the result of part {part} into the plan");
             Failure::from_error(error, text)
         };
-        self.claims.record_attempt(part).map_err(cannot)?;
+        let me = &self.claims.me;
+        let recorded = self.plan_dir.record_attempt(&number(part), &me.token);
+        recorded.map_err(cannot)?;
+        let names = TemporaryNames::of_attempt(&self.header.id, &me.token);
         let work = Arc::new(PartWork::new(opener));
         let (root, tasks) = (work.opener.root.clone(), work.tasks());
         let (options, stop) = (self.options.clone(), self.stop.clone());
-        let (summary, problems) = run::run_plan_tasks(options, stop, root, tasks)?;
+        let (summary, problems) = run::run_plan_tasks(options, stop, names, root, tasks)?;
         if summary.interrupted.is_none() {
             let done = PartReport {
                 part,
@@ -324,7 +329,14 @@ pub fn finish(
     let records = Records::read(&plan_dir.last(), &header.id).map_err(plan_error)?;
     let opener = Opener::new(records, timeouts.visibility)?;
     let id = header.id.clone();
-    let ending = finish::Finish::new(opener, plan_dir.clone(), id, done.clone());
+    let attempts = plan_dir.attempts().map_err(|error| {
+        Failure::from_error(error, "cannot list the processes that worked on the plan")
+    })?;
+    let token = Owner::current().token;
+    let recorded = plan_dir.record_attempt(FINISH, &token);
+    recorded.map_err(|error| Failure::from_error(error, "cannot write into the plan"))?;
+    let names = TemporaryNames::of_attempt(&id, &token);
+    let ending = finish::Finish::new(opener, plan_dir.clone(), id, attempts, done.clone());
     let print_errors = |who: &str, errors: &[String], failures: u64| {
         for error in errors {
             eprintln!("{}: {who}: {error}", options.program);
@@ -340,7 +352,7 @@ pub fn finish(
     }
     let root = ending.opener.root.clone();
     let task: Task = Box::new(|worker| Box::pin(async move { finish::run(worker, &ending).await }));
-    let (mut summary, _) = run::run_plan_tasks(options.clone(), stop, root, vec![task])?;
+    let (mut summary, _) = run::run_plan_tasks(options.clone(), stop, names, root, vec![task])?;
     let finished = Finished {
         linked: summary.linked,
         large: summary.files,

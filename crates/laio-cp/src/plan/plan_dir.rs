@@ -4,6 +4,7 @@ use super::records::VERSION;
 use super::settings::Settings;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -57,6 +58,8 @@ pub(crate) struct PlanDir {
     path: PathBuf,
 }
 
+/// The last step of a plan.
+pub(crate) const FINISH: &str = "finish";
 /// The subdirectories of a plan.
 const SUBDIRECTORIES: [&str; 4] = ["parts", "claims", "attempts", "done"];
 
@@ -134,8 +137,24 @@ impl PlanDir {
         self.path.join("claims")
     }
 
-    pub(crate) fn attempts(&self) -> PathBuf {
-        self.path.join("attempts")
+    /// Records that a process has started a step: a part, or [`FINISH`]. If several have, some were
+    /// killed.
+    pub(crate) fn record_attempt(&self, step: &str, token: &str) -> io::Result<()> {
+        let name = format!("{step}.{token}");
+        fs::File::create(self.path.join("attempts").join(name)).map(drop)
+    }
+
+    /// The tokens of the processes that have started each step.
+    pub(crate) fn attempts(&self) -> io::Result<HashMap<String, Vec<String>>> {
+        let mut tokens: HashMap<_, Vec<_>> = HashMap::new();
+        for entry in fs::read_dir(self.path.join("attempts"))? {
+            let name = entry?.file_name().into_string().unwrap_or_default();
+            if let Some((step, token)) = name.split_once('.') {
+                let of_step = tokens.entry(step.to_owned()).or_default();
+                of_step.push(token.to_owned());
+            }
+        }
+        Ok(tokens)
     }
 
     /// Reads the header of a complete plan of this version.

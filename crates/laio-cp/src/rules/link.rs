@@ -21,6 +21,7 @@ use std::path::Path;
 /// Makes the destination a hard link to an existing copy.
 pub(crate) async fn to_first_copy(
     io: &Io,
+    session: &Session,
     entry: &Entry,
     first: &FirstCopy,
     resolution: &Resolution,
@@ -38,14 +39,8 @@ pub(crate) async fn to_first_copy(
         io.call_target(Link::new(found.clone(), entry.sibling(name)))
             .await
     };
-    make_replacing(
-        io,
-        entry,
-        matches!(resolution, Resolution::Existing(_)),
-        at,
-        failed,
-    )
-    .await?;
+    let replaces = matches!(resolution, Resolution::Existing(_));
+    make_replacing(io, session, entry, replaces, at, failed).await?;
     Ok(linked(first))
 }
 
@@ -93,7 +88,7 @@ pub(crate) async fn to_source(
     };
     let replaces = options.force || options.existing == Existing::Ask;
     let replaces = replaces && matches!(resolution, Resolution::Existing(_));
-    make_replacing(io, entry, replaces, at, failed).await?;
+    make_replacing(io, session, entry, replaces, at, failed).await?;
     Ok(Copied::without_data(Done::Linked))
 }
 
@@ -119,7 +114,7 @@ pub(crate) async fn symlink_to_source(
         let text = format!("cannot create symbolic link {target} to {source}");
         Failure::from_error(error, text)
     };
-    make_symlink(io, entry, source.as_os_str(), replaces, failed).await?;
+    make_symlink(io, session, entry, source.as_os_str(), replaces, failed).await?;
     if let Some(source) = status {
         let link = FileRef::Named(entry.target());
         attributes::set_times(io, session, &link, source, &|| entry.target_path())?;
@@ -145,6 +140,7 @@ fn is_in_working_directory(entry: &Entry) -> bool {
 /// Creates the destination as a symbolic link with the target `text`.
 pub(crate) async fn make_symlink(
     io: &Io,
+    session: &Session,
     entry: &Entry,
     text: &OsStr,
     replaces: bool,
@@ -157,13 +153,14 @@ pub(crate) async fn make_symlink(
         io.call_target(Symlink::new(text.clone(), entry.sibling(name)))
             .await
     };
-    make_replacing(io, entry, replaces, at, failed).await
+    make_replacing(io, session, entry, replaces, at, failed).await
 }
 
 /// Creates the destination with `at`. To replace an existing file, creates it under a temporary
 /// name and renames it.
 async fn make_replacing(
     io: &Io,
+    session: &Session,
     entry: &Entry,
     replaces: bool,
     at: impl AsyncFn(&OsStr) -> io::Result<()>,
@@ -171,9 +168,9 @@ async fn make_replacing(
 ) -> Result<(), Failure> {
     match at(entry.new_name()).await {
         Err(error) if replaces && error.kind() == io::ErrorKind::AlreadyExists => {
-            let ((), name) = temporary::create(async |name: &OsStr| at(name).await)
-                .await
-                .map_err(failed)?;
+            let names = &session.temporary_names;
+            let made = temporary::create(names, async |name: &OsStr| at(name).await).await;
+            let ((), name) = made.map_err(failed)?;
             temporary::rename_into_place(io, entry, &name, true).await?;
             // If both names are hard links of one file, `rename` does nothing.
             temporary::remove(io, entry, &name);

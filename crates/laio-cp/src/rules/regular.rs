@@ -333,7 +333,7 @@ async fn create(
                 Err(error) => Err(error),
             }
         }
-        true => temporary::create(open)
+        true => temporary::create(&session.temporary_names, open)
             .await
             .map(|(file, name)| (Arc::new(file), Some(name))),
         false => open(entry.new_name())

@@ -25,7 +25,7 @@ pub(crate) async fn symlink(
     let text = text.map_err(entry.source_failure("cannot read symbolic link", ""))?;
     let replaces = session.options.force && matches!(resolution, Resolution::Existing(_));
     let failed = entry.target_failure("cannot create symbolic link");
-    link::make_symlink(io, entry, text.as_os_str(), replaces, failed).await?;
+    link::make_symlink(io, session, entry, text.as_os_str(), replaces, failed).await?;
     if session.seen_targets.has_duplicates() {
         // Record the link, so that another argument is not written through it.
         let made = io.call_blocking(StatPath::new(entry.target()).no_follow());

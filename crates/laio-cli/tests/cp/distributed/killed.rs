@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use laio_testing::fault_fs::{Fault, Kind};
+use laio_testing::fault_fs::{Fault, Kind, Released};
 use laio_testing::{Skip, temp};
 use libtest_mimic::Trial;
 use rustix::process::{Pid, Signal, kill_process};
@@ -20,6 +20,17 @@ pub(super) fn trials() -> Vec<Trial> {
         trial("distributed::killed::killed in a region", || {
             killed("--max-bytes 512K")
         }),
+        trial(
+            "distributed::killed::killed in the target directory itself",
+            || killed_in_root("FS/s/a FS/s/f d", "d", "f"),
+        ),
+        trial("distributed::killed::killed in a renamed file", || {
+            killed_in_root("-T FS/s/f d/f", "d", "f")
+        }),
+        trial(
+            "distributed::killed::the names of a killed finish",
+            killed_finish,
+        ),
         trial("distributed::killed::interrupted", interrupted),
         trial("distributed::killed::an expired lease", leases),
         trial("distributed::killed::a part that failed", failed),
@@ -87,6 +98,73 @@ fn killed(options: &str) -> Result<(), Skip> {
     assert_eq!(names(&fixture.at("d/t")), ["c", "f"]);
     let copied = fs::read(fixture.at("d/t/f")).expect("it is there");
     assert!(copied == temp::pattern(2 << 20, 1));
+    Ok(())
+}
+
+/// A worker is killed in a file whose directory is no directory of the plan. `--finish` removes what
+/// the worker has left, and no file of other processes, even of one with the same PID.
+fn killed_in_root(operands: &str, directory: &str, name: &str) -> Result<(), Skip> {
+    let fixture = FaultyFixture::make(Side::Ours, "dir d")?;
+    fixture.fs.add_dir("s");
+    fixture.fs.add_file("s/a", b"contents");
+    fixture.fs.add_file("s/f", &temp::pattern(2 << 20, 1));
+    let plan = fixture.start(&format!("--plan P --max-files 1 {operands}"));
+    assert_eq!(run::finish(plan, LIMIT).status, WELL);
+    fixture
+        .fs
+        .next_at("s/f", Kind::Read, Fault::Delay(Duration::ZERO));
+    fixture.fs.set_at("s/f", Kind::Read, Fault::Hang);
+    let child = fixture.start("--work P --take");
+    assert!(fixture.fs.wait_hung(1, LIMIT), "the worker reads {name}");
+    let process = child.id();
+    kill_process(Pid::from_child(&child), Signal::KILL).expect("our child");
+    run::finish(child, LIMIT);
+    fixture.fs.clear_all();
+    let copied = names(&fixture.at(directory));
+    let left = copied.iter().any(|name| name.starts_with(".laio-cp-"));
+    assert!(left, "the killed worker has left something: {copied:?}");
+    let others = [
+        format!(".laio-cp-{process:x}-0-0badcafe"),
+        format!(".laio-cp-{process:x}-notes"),
+    ];
+    for other in &others {
+        fs::write(fixture.at(directory).join(other), "x").expect("a directory of ours");
+    }
+    for stage in ["--work P --take", "--finish P"] {
+        let ran = run::finish(fixture.start(stage), LIMIT);
+        assert_eq!((ran.status.as_str(), ran.stderr), (WELL, Vec::new()));
+    }
+    let mut found = names(&fixture.at(directory));
+    found.retain(|found| found != "a" && !others.contains(found));
+    assert_eq!(found, [name]);
+    for other in &others {
+        assert!(fixture.at(directory).join(other).exists(), "{other}");
+    }
+    Ok(())
+}
+
+/// A killed `--finish` leaves the temporary name of a link; the next one removes it.
+fn killed_finish() -> Result<(), Skip> {
+    let fixture = FaultyFixture::make(Side::Ours, "file s/a; hard s/b s/a")?;
+    fixture.fs.add_dir("d");
+    fixture.fs.add_dir("d/s");
+    fixture.fs.add_file("d/s/a", b"old");
+    fixture.fs.add_file("d/s/b", b"older");
+    for stage in ["--plan P -r --preserve=links s FS/d", "--work P"] {
+        let ran = run::finish(fixture.start(stage), LIMIT);
+        assert_eq!((ran.status.as_str(), ran.stderr), (WELL, Vec::new()));
+    }
+    fixture.fs.set(Kind::Rename, Fault::Hang);
+    let child = fixture.start("--finish P");
+    assert!(fixture.fs.wait_hung(1, LIMIT), "it renames the link");
+    kill_process(Pid::from_child(&child), Signal::KILL).expect("our child");
+    fixture.fs.release(Released::Fail(libc::EIO));
+    run::finish(child, LIMIT);
+    fixture.fs.clear_all();
+    assert_eq!(names(&fixture.fs.join("d/s")).len(), 3);
+    let ran = run::finish(fixture.start("--finish P"), LIMIT);
+    assert_eq!((ran.status.as_str(), ran.stderr), (WELL, Vec::new()));
+    assert_eq!(names(&fixture.fs.join("d/s")), ["a", "b"]);
     Ok(())
 }
 

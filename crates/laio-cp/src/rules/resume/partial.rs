@@ -4,7 +4,7 @@ use crate::digest::Digest;
 use crate::io::Io;
 use crate::outcome::{Failure, count, failure};
 use crate::session::Session;
-use crate::tree::{Entry, identity, temporary};
+use crate::tree::{Entry, TemporaryNames, identity, temporary};
 use laio::ops::{StatFile, StatPath, Truncate};
 use laio_rt::fs::Metadata;
 use rustix::fs::{FlockOperation, flock};
@@ -100,8 +100,9 @@ pub(crate) async fn open_target(
             ..resumable(file, name, Some(lock))
         }));
     }
-    let made =
-        temporary::create(async |name: &OsStr| open(libc::O_CREAT | libc::O_EXCL, name).await);
+    let made = temporary::create(&session.temporary_names, async |name: &OsStr| {
+        open(libc::O_CREAT | libc::O_EXCL, name).await
+    });
     let (file, name) = made.await?;
     Ok(Ok(resumable(Arc::new(file), name, None)))
 }
@@ -170,7 +171,7 @@ fn boot_id() -> &'static str {
     BOOT_ID.get_or_init(|| {
         let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
         // A unique value: no partial file is found then.
-        read.unwrap_or_else(|_| format!("{:?}", temporary::unique_name()))
+        read.unwrap_or_else(|_| format!("{:?}", TemporaryNames::of_process()))
     })
 }
 
