@@ -55,7 +55,7 @@ struct State {
 }
 
 /// The result of looking up a name.
-pub(super) enum CacheLookup<'a> {
+pub(crate) enum CacheLookup<'a> {
     Hit(Opened),
     /// Not cached, but requested before; or cached for too long.
     Admit(Refill<'a>),
@@ -64,10 +64,10 @@ pub(super) enum CacheLookup<'a> {
 
 /// One request's attempt to cache a file. On drop, removes an expired entry of the name that the
 /// attempt has not replaced, so that an expired entry is refilled or removed.
-pub(super) struct Refill<'a> {
-    cache: &'a Cache,
+pub(crate) struct Refill<'a> {
+    pub(super) cache: &'a Cache,
     site: usize,
-    name: &'a [u8],
+    pub(super) name: &'a [u8],
 }
 
 impl Drop for Refill<'_> {
@@ -121,7 +121,8 @@ impl Cache {
         self.hits.set(self.hits.get() + 1);
     }
 
-    pub(super) fn lookup<'a>(&'a self, site: usize, name: &'a [u8]) -> CacheLookup<'a> {
+    /// Looks up a name, and records the request for the admission of its file.
+    pub(crate) fn lookup<'a>(&'a self, site: usize, name: &'a [u8]) -> CacheLookup<'a> {
         self.drain_events();
         let refill = || Refill {
             cache: self,
@@ -141,7 +142,7 @@ impl Cache {
             }
             return CacheLookup::Admit(refill());
         }
-        match state.admission.record(name, state.now) {
+        match state.admission.record(site, name, state.now) {
             Admission::First | Admission::Refused => CacheLookup::Miss,
             Admission::Again => CacheLookup::Admit(refill()),
         }
@@ -242,7 +243,7 @@ impl Cache {
     /// Records that caching a file failed.
     pub(super) fn refuse(&self, site: usize, name: &[u8]) {
         let state = &mut *self.state.borrow_mut();
-        state.admission.refuse(name);
+        state.admission.refuse(site, name);
         state.files.remove(site, name);
     }
 
@@ -337,6 +338,21 @@ mod tests {
     use laio::BackendKind;
     use std::fs::File;
     use std::os::fd::OwnedFd;
+
+    #[test]
+    fn a_site_does_not_decide_what_another_one_caches() {
+        let runtime = laio_rt::Runtime::new(laio::Options::new()).unwrap();
+        runtime.block_on(async {
+            let cache = Cache::new(&CacheOptions::default(), 2, 1).unwrap();
+            let is_admitted = |site| matches!(cache.lookup(site, b"f"), CacheLookup::Admit(_));
+            assert!(!is_admitted(0));
+            assert!(!is_admitted(1), "its first request on this site");
+            assert!(is_admitted(0));
+            cache.refuse(0, b"f");
+            assert!(!is_admitted(0));
+            assert!(is_admitted(1), "the other site can cache its file");
+        });
+    }
 
     #[test]
     fn an_expired_file_that_is_not_refilled_is_removed() {

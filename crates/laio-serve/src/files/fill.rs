@@ -1,6 +1,6 @@
 //! Caching the files that are requested often.
 
-use super::cache::{Cache, CacheLookup};
+use super::cache::{Cache, Refill};
 use super::contents::{Contents, FileKind, OpenFile, Opened};
 use super::read::read;
 use super::uncached::{FLAGS, examine, open_below};
@@ -12,32 +12,24 @@ use rustix::fs::{OFlags, ResolveFlags};
 use std::io;
 use std::rc::Rc;
 
-/// Returns the cached file of a name, or caches it if it is requested often.
+/// Opens the file of an admitted name and caches it, if inotify reports its changes. Returns none if
+/// the caller should open it without the cache.
 ///
 /// # Errors
 /// Returns the errors of opening.
-pub(crate) async fn cached(
-    cache: &Cache,
+pub(crate) async fn fill(
+    refill: Refill<'_>,
     contexts: &IoContexts,
     limits: &Limits,
     site: &Site,
-    name: &[u8],
 ) -> io::Result<Option<FileKind>> {
-    match cache.lookup(site.number, name) {
-        CacheLookup::Hit(opened) => Ok(Some(FileKind::File(opened))),
-        CacheLookup::Miss => Ok(None),
-        CacheLookup::Admit(_refill) => {
-            let found = cache_file(cache, contexts, limits, site, name).await;
-            if !matches!(found, Ok(Some(FileKind::File(_)))) {
-                cache.refuse(site.number, name);
-            }
-            found
-        }
+    let found = cache_file(refill.cache, contexts, limits, site, refill.name).await;
+    if !matches!(found, Ok(Some(FileKind::File(_)))) {
+        refill.cache.refuse(site.number, refill.name);
     }
+    found
 }
 
-/// Opens a file and caches it, if inotify reports its changes. Returns none if the caller
-/// should open it without the cache.
 async fn cache_file(
     cache: &Cache,
     contexts: &IoContexts,

@@ -1,7 +1,8 @@
 //! Opening the file of a name: from the cache, or below the root of a site.
 
+use crate::files::cache::CacheLookup;
 use crate::files::contents::{FileKind, Opened};
-use crate::files::fill::cached;
+use crate::files::fill::fill;
 use crate::files::uncached::open_uncached;
 use crate::options::{IoStep, Limits};
 use crate::resource_exhaustion;
@@ -27,14 +28,29 @@ pub(crate) async fn open(services: &Services, site: &Site, name: &[u8]) -> io::R
 
 async fn try_open(services: &Services, site: &Site, name: &[u8]) -> io::Result<FileKind> {
     let Services {
-        contexts, limits, ..
+        contexts,
+        limits,
+        cache,
+        ..
     } = services;
+    // A cached file is open: it needs no permit.
+    if let Some(cache) = cache
+        && let Some(opened) = cache.get(site.number, name)
+    {
+        cache.count_hit();
+        return Ok(FileKind::File(opened));
+    }
     let opening = async {
         let _permit = contexts.permit(IoStep::Open).await;
-        if let Some(cache) = &services.cache
-            && let Some(found) = cached(cache, contexts, limits, site, name).await?
-        {
-            return Ok(found);
+        // While this request waited, another one may have cached the file.
+        match cache.as_ref().map(|cache| cache.lookup(site.number, name)) {
+            Some(CacheLookup::Hit(opened)) => return Ok(FileKind::File(opened)),
+            Some(CacheLookup::Admit(refill)) => {
+                if let Some(found) = fill(refill, contexts, limits, site).await? {
+                    return Ok(found);
+                }
+            }
+            Some(CacheLookup::Miss) | None => {}
         }
         open_uncached(contexts, site, name).await
     };

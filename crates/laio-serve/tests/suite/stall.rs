@@ -6,6 +6,7 @@ use laio_testing::fault_fs::{Fault, Kind, Released};
 use laio_testing::forbid::Forbid;
 use laio_testing::{FaultFs, forbid, or_skip};
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Requests answered while another one hangs.
@@ -121,5 +122,46 @@ fn an_open_that_hangs_is_given_up() {
         slow.clear_all();
         slow.release(Released::Served);
         served("/slow.txt", "at last");
+    }
+}
+
+/// One file may be opened at a time, and that one hangs. Other back ends
+/// have a helper instead of a permit.
+#[test]
+fn a_cached_file_is_served_while_the_limit_of_opens_is_reached() {
+    let Some(slow) = or_skip(FaultFs::mount()) else {
+        return;
+    };
+    slow.add_file("slow.txt", b"at last");
+    let fast = tempfile::Builder::new().prefix("fast").tempdir().unwrap();
+    fs::write(fast.path().join("fast.txt"), "at once").unwrap();
+    let root = slow.path().parent().unwrap();
+    let target = |directory: &Path, name| {
+        let directory = directory.strip_prefix(root).expect("below the root");
+        format!("/{}/{name}", directory.display())
+    };
+    let slow_target = target(slow.path(), "slow.txt");
+    let fast_target = target(fast.path(), "fast.txt");
+    for backend in [BackendKind::Uring, BackendKind::Activations] {
+        let server = Running::with(root, backend, |options| {
+            options.workers = Some(1);
+            options.io.class_limits.stat = Some(1);
+        });
+        let mut client = server.connect();
+        for _ in 0..3 {
+            assert_eq!(client.get(&fast_target).text(), "at once", "{backend}");
+        }
+        let mut waiting = server.connect();
+        slow.set_at("slow.txt", Kind::Open, Fault::Hang);
+        waiting.send(format!("GET {slow_target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert!(slow.wait_hung(1, LONG), "{backend}: the open was asked for");
+        // The condition leads past the cache alone: the file is looked up as for any other request.
+        let answer = client.request("GET", &fast_target, "If-None-Match: \"other\"\r\n");
+        assert_eq!(answer.text(), "at once", "{backend}");
+        slow.clear_all();
+        slow.release(Released::Served);
+        assert_eq!(waiting.answer(false).text(), "at last", "{backend}");
+        drop((client, waiting));
+        assert!(server.stop().cache_hits > 0, "{backend}");
     }
 }

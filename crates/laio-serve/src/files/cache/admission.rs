@@ -1,11 +1,11 @@
 //! Cache admission: a file is admitted when its name was requested before, since the table was last
-//! cleared, so one-off reads do not evict anything. Names of all sites share the table: a request
-//! to one site admits the name on another.
+//! cleared, so one-off reads do not evict anything.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
-/// The requested names, as hashes in a fixed-size table whose entries overwrite each other.
+/// The requested names of all sites, as hashes of site and name in a fixed-size table whose entries
+/// overwrite each other.
 pub(super) struct AdmissionFilter {
     random: RandomState,
     names: Box<[u64]>,
@@ -37,13 +37,13 @@ impl AdmissionFilter {
         }
     }
 
-    pub(super) fn record(&mut self, name: &[u8], now: Instant) -> Admission {
+    pub(super) fn record(&mut self, site: usize, name: &[u8], now: Instant) -> Admission {
         let old = |since| now.saturating_duration_since(since) >= Self::MAX_AGE;
         if self.since.is_none_or(old) {
             self.since = Some(now);
             self.names.fill(0);
         }
-        let (slot, hash) = self.slot(name);
+        let (slot, hash) = self.slot(site, name);
         match std::mem::replace(slot, hash) {
             seen if seen == hash => Admission::Again,
             seen if seen == hash | REFUSED => {
@@ -55,13 +55,13 @@ impl AdmissionFilter {
     }
 
     /// Records that caching the name failed.
-    pub(super) fn refuse(&mut self, name: &[u8]) {
-        let (slot, hash) = self.slot(name);
+    pub(super) fn refuse(&mut self, site: usize, name: &[u8]) {
+        let (slot, hash) = self.slot(site, name);
         *slot = hash | REFUSED;
     }
 
-    fn slot(&mut self, name: &[u8]) -> (&mut u64, u64) {
-        let hash = self.random.hash_one(name);
+    fn slot(&mut self, site: usize, name: &[u8]) -> (&mut u64, u64) {
+        let hash = self.random.hash_one((site, name));
         let slot = (hash >> 32) as usize % self.names.len();
         // Never zero, which marks an empty entry.
         (&mut self.names[slot], hash & !REFUSED | 2)
@@ -76,11 +76,11 @@ mod tests {
     fn a_name_is_admitted_at_its_second_request() {
         let mut admission = AdmissionFilter::new(64);
         let now = Instant::now();
-        assert_eq!(admission.record(b"a", now), Admission::First);
-        assert_eq!(admission.record(b"a", now), Admission::Again);
-        admission.refuse(b"a");
-        assert_eq!(admission.record(b"a", now), Admission::Refused);
+        assert_eq!(admission.record(0, b"a", now), Admission::First);
+        assert_eq!(admission.record(0, b"a", now), Admission::Again);
+        admission.refuse(0, b"a");
+        assert_eq!(admission.record(0, b"a", now), Admission::Refused);
         let later = now + AdmissionFilter::MAX_AGE;
-        assert_eq!(admission.record(b"a", later), Admission::First);
+        assert_eq!(admission.record(0, b"a", later), Admission::First);
     }
 }
