@@ -14,6 +14,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
+use std::thread;
 
 /// The stack size of a worker, in bytes. No recursion depends on the depth of the tree.
 const STACK: usize = 1 << 20;
@@ -27,11 +28,10 @@ pub(crate) fn run(
     depth: usize,
     arguments: Listing,
 ) -> Result<u64, Failure> {
-    let cannot = |error| Failure::from_error(error, "cannot start a worker");
     let mut threads = Vec::new();
     for index in 1..jobs {
         let (session, schedule) = (session.clone(), schedule.clone());
-        let thread = std::thread::Builder::new()
+        let thread = thread::Builder::new()
             .name(format!("laio-cp-{index}"))
             .stack_size(STACK)
             .spawn(move || run_worker(session, schedule, index, depth, None));
@@ -44,9 +44,19 @@ pub(crate) fn run(
     // The first worker runs on the calling thread, so copying one file starts no thread.
     let first = run_worker(session.clone(), schedule.clone(), 0, depth, Some(arguments));
     schedule.pool.stop();
-    let mut background = first.map_err(cannot)?;
-    for thread in threads {
-        match thread.join() {
+    join(first, threads)
+}
+
+/// The result of a worker: the number of operations that went to the background.
+type Ended = io::Result<u64>;
+
+/// Waits for all workers, also if one has failed: they use the destination.
+fn join(first: Ended, threads: Vec<thread::JoinHandle<Ended>>) -> Result<u64, Failure> {
+    let joined: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
+    let mut background =
+        first.map_err(|error| Failure::from_error(error, "cannot start a worker"))?;
+    for ended in joined {
+        match ended {
             Ok(Ok(count)) => background += count,
             // The other workers have done all the work.
             Ok(Err(_)) => {}
@@ -60,15 +70,14 @@ pub(crate) fn run(
     Ok(background)
 }
 
-/// Runs a worker on the calling thread until no work is left. Returns the number of operations that
-/// went to the background.
+/// Runs a worker on the calling thread until no work is left.
 fn run_worker(
     session: Arc<Session>,
     schedule: Arc<Schedule>,
     index: usize,
     depth: usize,
     arguments: Option<Listing>,
-) -> io::Result<u64> {
+) -> Ended {
     let options = &session.options;
     // Sources are opened through the engine with O_NONBLOCK, so `open` never waits for the peer of
     // a FIFO. Special files whose data is copied are opened by a blocking call.
@@ -178,5 +187,35 @@ async fn start_item(worker: &Worker, item: WorkItem) {
             session.report_failure(&failure);
             walk::end_entry(worker, &parent);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn all_workers_are_joined_if_one_has_failed() {
+        let ended = Arc::new(AtomicUsize::new(0));
+        let worker = |panics: bool| {
+            let ended = ended.clone();
+            thread::spawn(move || {
+                // Long enough for a `join` that returns early.
+                (0..10_000).for_each(|_| thread::yield_now());
+                ended.fetch_add(1, Ordering::Relaxed);
+                assert!(!panics, "on purpose");
+                Ok(1)
+            })
+        };
+        let failed = join(Err(io::ErrorKind::OutOfMemory.into()), vec![worker(false)]);
+        let text = failed.unwrap_err().to_string();
+        assert!(text.starts_with("cannot start a worker"), "{text}");
+        assert_eq!(ended.load(Ordering::Relaxed), 1);
+        let failed = join(Ok(0), vec![worker(true), worker(false)]);
+        let text = failed.unwrap_err().to_string();
+        assert!(text.starts_with("a worker has panicked"), "{text}");
+        assert_eq!(ended.load(Ordering::Relaxed), 3);
+        assert_eq!(join(Ok(2), vec![worker(false)]).unwrap(), 3);
     }
 }

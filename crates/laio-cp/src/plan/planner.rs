@@ -14,9 +14,9 @@ use crate::rules::links::{has_other_names, names_to_expect};
 use crate::rules::pair::has_holes;
 use crate::session::Session;
 use crate::sink::{LocalFuture, Recorder};
-use crate::tree::{Directory, Entry, Identity, identity};
+use crate::tree::{Directory, Entry, Identity, identity, temporary};
 use laio_rt::fs::{Metadata, Timestamp};
-use std::collections::HashMap;
+use std::collections::{HashMap, hash_map};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -101,27 +101,25 @@ impl Planner {
             count(&io.counters().skipped);
             return Ok(());
         }
-        let has_names = has_other_names(session, entry, status);
-        if has_names && self.record_link(entry, status, names_to_expect(session, status)) {
-            return Ok(());
-        }
+        let names = has_other_names(session, entry, status);
+        let names = names.then(|| names_to_expect(session, status));
         let bytes_to_move = self.bytes_to_move(session, status);
         let splits = status.is_file()
             && bytes_to_move > self.limits.bytes
             && session.options.reflink != Reflink::Always;
         if splits {
-            return self.record_large(io, session, entry, status).await;
+            return self.record_large(io, session, entry, status, names).await;
+        }
+        let mut state = lock(&self.state);
+        if names.is_some() && state.link_to_first(entry, status) {
+            return Ok(());
         }
         let file = file_record(entry, status, None);
         let record = |directory| Record::File(FileRecord { directory, ..file });
-        let mut state = lock(&self.state);
         state.try_write(|state| state.add(self, entry, bytes_to_move, &record));
         let part = state.part.as_ref().map(|part| part.number);
-        if let Some(first) = state.links.get_mut(&identity(status)).filter(|_| has_names) {
-            first.part = part;
-        }
-        drop(state);
-        self.count_file(if status.is_file() { status.size() } else { 0 });
+        state.register(entry, status, names, part);
+        state.count_file(if status.is_file() { status.size() } else { 0 });
         Ok(())
     }
 
@@ -136,44 +134,6 @@ impl Planner {
         }
     }
 
-    fn count_file(&self, bytes: u64) {
-        let mut state = lock(&self.state);
-        state.totals.files += 1;
-        state.totals.bytes += bytes;
-    }
-
-    /// Whether the file was recorded under another name; if so, records a link for `--finish`.
-    fn record_link(&self, entry: &Entry, status: &Metadata, names: u32) -> bool {
-        let mut state = lock(&self.state);
-        let file = identity(status);
-        let Some(first) = state.links.get_mut(&file) else {
-            let first = FirstName {
-                left: names.saturating_sub(1),
-                directory: number(&entry.directory),
-                name: entry.new_name().to_owned(),
-                part: None,
-            };
-            state.links.insert(file, first);
-            return false;
-        };
-        first.left = first.left.saturating_sub(1);
-        let (directory, name, left) = (first.directory, first.name.clone(), first.left);
-        let part = first.part;
-        if left == 0 {
-            state.links.remove(&file);
-        }
-        let file = file_record(entry, status, number(&entry.directory));
-        state.try_write(|state| {
-            state.last()?.write(&Record::Link(LinkRecord {
-                link: file,
-                first_directory: directory,
-                first_name: &name,
-                first_part: part,
-            }))
-        });
-        true
-    }
-
     /// Records a file that is copied in regions.
     async fn record_large(
         &self,
@@ -181,10 +141,15 @@ impl Planner {
         session: &Session,
         entry: &Entry,
         status: &Metadata,
+        names: Option<u32>,
     ) -> Result<(), Failure> {
+        if names.is_some() && lock(&self.state).link_to_first(entry, status) {
+            return Ok(());
+        }
         if let Resolution::Skip | Resolution::UpToDate(_) =
             conflict::examine(io, session, entry, status).await?
         {
+            lock(&self.state).register(entry, status, names, None);
             count(&io.counters().skipped);
             return Ok(());
         }
@@ -202,6 +167,13 @@ impl Planner {
             modified: status.modified(),
         };
         let mut state = lock(&self.state);
+        // Only now: if the file could not be created, another name becomes the first.
+        if names.is_some() && state.link_to_first(entry, status) {
+            drop(state);
+            temporary::remove(io, entry, &temporary);
+            return Ok(());
+        }
+        state.register(entry, status, names, None);
         let whole = file_record(entry, status, number(&entry.directory));
         state.try_write(|state| {
             state.last()?.write(&Record::LargeFile(whole, big))?;
@@ -216,8 +188,7 @@ impl Planner {
             }
             Ok(())
         });
-        drop(state);
-        self.count_file(size);
+        state.count_file(size);
         Ok(())
     }
 
@@ -288,6 +259,53 @@ impl State {
         if self.error.is_none() {
             self.error = action(self).err();
         }
+    }
+
+    fn count_file(&mut self, bytes: u64) {
+        self.totals.files += 1;
+        self.totals.bytes += bytes;
+    }
+
+    /// Whether the file was recorded under another name; if so, records a link for `--finish`.
+    fn link_to_first(&mut self, entry: &Entry, status: &Metadata) -> bool {
+        let file = identity(status);
+        let hash_map::Entry::Occupied(mut known) = self.links.entry(file) else {
+            return false;
+        };
+        let first = known.get_mut();
+        first.left = first.left.saturating_sub(1);
+        let (directory, name, part) = (first.directory, first.name.clone(), first.part);
+        if first.left == 0 {
+            known.remove();
+        }
+        let link = file_record(entry, status, number(&entry.directory));
+        self.try_write(|state| {
+            state.last()?.write(&Record::Link(LinkRecord {
+                link,
+                first_directory: directory,
+                first_name: &name,
+                first_part: part,
+            }))
+        });
+        true
+    }
+
+    /// Registers the first name of a file that has several: `names`, and the part that copies it.
+    fn register(
+        &mut self,
+        entry: &Entry,
+        status: &Metadata,
+        names: Option<u32>,
+        part: Option<u32>,
+    ) {
+        let Some(names) = names else { return };
+        let first = FirstName {
+            left: names.saturating_sub(1),
+            directory: number(&entry.directory),
+            name: entry.new_name().to_owned(),
+            part,
+        };
+        self.links.insert(identity(status), first);
     }
 
     fn last(&mut self) -> io::Result<&mut Writer> {

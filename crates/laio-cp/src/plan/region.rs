@@ -9,7 +9,7 @@ use crate::outcome::{Failure, failure};
 use crate::rules::pair::OpenPair;
 use crate::rules::{data, regular, source};
 use crate::schedule::worker::Worker;
-use crate::tree::Entry;
+use crate::tree::{Entry, temporary};
 use laio::ops::{Open, StatFile, StatPath, Truncate};
 use laio_rt::fs::Metadata;
 use std::ffi::{OsStr, OsString};
@@ -23,7 +23,10 @@ pub(crate) async fn make(io: &Io, entry: &Entry, name: &OsStr, size: u64) -> Res
     let opened = io.call_target(open).await;
     let file = Arc::new(opened.map_err(entry.target_failure("cannot create regular file"))?);
     let set = io.call_target(Truncate::new(file, size)).await;
-    set.map_err(entry.target_failure("failed to extend"))
+    set.map_err(|error| {
+        temporary::remove(io, entry, name);
+        entry.target_failure("failed to extend")(error)
+    })
 }
 
 /// Copies a region.
@@ -139,5 +142,5 @@ pub(crate) async fn complete(
 
 /// The temporary name of the large file with this number.
 pub(crate) fn temporary_name(plan: &str, number: u64) -> OsString {
-    format!("{}plan-{plan}-{number:x}", crate::tree::temporary::PREFIX).into()
+    format!("{}plan-{plan}-{number:x}", temporary::PREFIX).into()
 }

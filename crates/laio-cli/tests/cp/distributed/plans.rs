@@ -4,10 +4,12 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use laio_testing::Skip;
+use laio_testing::fault_fs::{Fault, Kind};
 use libtest_mimic::Trial;
 
-use super::{command, names, run_failing, run_ours, run_successfully, same, world};
-use crate::failures::trial;
+use super::{LIMIT, command, names, run_failing, run_ours, run_successfully, same, world};
+use crate::failures::{FaultyFixture, trial};
+use crate::programs::Side;
 use crate::run;
 
 pub(super) fn trials() -> Vec<Trial> {
@@ -22,6 +24,14 @@ pub(super) fn trials() -> Vec<Trial> {
             replaced,
         ),
         trial("distributed::plans::a plan inside the source", inside),
+        trial(
+            "distributed::plans::a large file whose first name fails",
+            || first_name_fails(Kind::Create),
+        ),
+        trial(
+            "distributed::plans::a large file whose first name gets no size",
+            || first_name_fails(Kind::Setattr),
+        ),
     ]
 }
 
@@ -165,7 +175,7 @@ fn slurm() -> Result<(), Skip> {
     ] {
         let mut command = command(&world, "--work P");
         command.env("SLURM_ARRAY_TASK_ID", number);
-        let ran = run::finish(run::start(&mut command, b""), super::LIMIT);
+        let ran = run::finish(run::start(&mut command, b""), LIMIT);
         assert_eq!(ran.status, status, "{number}: {ran:?}");
         assert_eq!(names(&world.root.join("P/done")), ["00002"]);
     }
@@ -198,5 +208,38 @@ fn inside() -> Result<(), Skip> {
         &["it is the directory of the plan"],
     );
     assert_eq!(names(&world.root.join("d/t")), ["b"]);
+    Ok(())
+}
+
+/// If the temporary file of the first name cannot be created, another name of the file becomes the
+/// first: no name is linked to what exists under the first one.
+fn first_name_fails(kind: Kind) -> Result<(), Skip> {
+    let fixture = FaultyFixture::make(Side::Ours, "file s/t/f 300000; hard s/u/f s/t/f")?;
+    for directory in ["d", "d/s", "d/s/t", "d/s/u"] {
+        fixture.fs.add_dir(directory);
+    }
+    for name in ["d/s/t/f", "d/s/u/f"] {
+        fixture.fs.add_file(name, b"old");
+    }
+    fixture.fs.next(kind, Fault::Fail(libc::EIO));
+    for stage in [
+        "--plan P --max-bytes 64K -r --preserve=links s FS/d",
+        "--work P",
+        "--finish P",
+    ] {
+        let ran = run::finish(fixture.start(stage), LIMIT);
+        let fails = stage != "--work P";
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status, format!("exit status {}", u8::from(fails)));
+        assert_eq!(said.lines().count(), usize::from(fails), "{said}");
+    }
+    let source = fs::read(fixture.at("s/t/f")).expect("a file of ours");
+    let read = |name| fs::read(fixture.fs.join(name)).expect("it was there");
+    let mut copied = [read("d/s/t/f"), read("d/s/u/f")];
+    copied.sort_by_key(Vec::len);
+    assert!(copied == [b"old".to_vec(), source]);
+    for directory in ["d/s/t", "d/s/u"] {
+        assert_eq!(names(&fixture.fs.join(directory)), ["f"]);
+    }
     Ok(())
 }
