@@ -22,11 +22,12 @@ pub(crate) async fn make(io: &Io, entry: &Entry, name: &OsStr, size: u64) -> Res
     let open = Open::new(entry.sibling(name), flags).mode(regular::REGION_MODE);
     let opened = io.call_target(open).await;
     let file = Arc::new(opened.map_err(entry.target_failure("cannot create regular file"))?);
-    let set = io.call_target(Truncate::new(file, size)).await;
-    set.map_err(|error| {
-        temporary::remove(io, entry, name);
-        entry.target_failure("failed to extend")(error)
-    })
+    let set = io.call_target(Truncate::new(file.clone(), size)).await;
+    let made = match set.map_err(entry.target_failure("failed to extend")) {
+        Ok(()) => regular::close(io, entry, file).await,
+        Err(failure) => Err(failure),
+    };
+    made.inspect_err(|_| temporary::remove(io, entry, name))
 }
 
 /// Copies a region.
@@ -78,7 +79,8 @@ pub(crate) async fn copy(
         &now.map_err(entry.source_failure("cannot fstat", ""))?,
         large,
     )?;
-    regular::sync(io, session, &entry, &target).await
+    regular::sync(io, session, &entry, &target).await?;
+    regular::close(io, &entry, target).await
 }
 
 /// Fails if the source has changed: regions of different versions would make a file that never

@@ -132,8 +132,11 @@ pub(crate) async fn copy(
     if let FileRef::Open(file) = origin
         && let Some(file) = Arc::into_inner(file)
     {
-        // The source was only read, so `close` reports nothing of interest.
-        let _ = io.call_backend(Close::new(file)).await;
+        let closed = io.call_backend(Close::new(file)).await;
+        if let Err(error) = closed.map_err(entry.source_failure("failed to close", "")) {
+            failures.add(Err(error));
+            failures.result()?;
+        }
     }
     failures.result().map_err(Failure::attributes_only)?;
     Ok(copied)
@@ -153,11 +156,7 @@ async fn publish(
         replaces,
         ..
     } = target;
-    let closed = match Arc::into_inner(file) {
-        Some(file) => io.call_target(Close::new(file)).await,
-        None => Ok(()),
-    };
-    let closed = closed.map_err(entry.target_failure("failed to close"));
+    let closed = close(io, entry, file).await;
     let placed = match (closed, temporary) {
         (Err(failure), Some(name)) => {
             // The file may have lost data.
@@ -176,6 +175,16 @@ async fn publish(
     }
     failures.add(placed);
     failures.result()
+}
+
+/// Closes a destination. A file system with a server, or with quotas, may report only now that data
+/// was lost.
+pub(crate) async fn close(io: &Io, entry: &Entry, file: Handle) -> Result<(), Failure> {
+    let closed = match Arc::into_inner(file) {
+        Some(file) => io.call_target(Close::new(file)).await,
+        None => Ok(()),
+    };
+    closed.map_err(entry.target_failure("failed to close"))
 }
 
 /// Syncs the data to the device, if `--fsync` is set.

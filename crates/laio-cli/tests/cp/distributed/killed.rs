@@ -34,6 +34,10 @@ pub(super) fn trials() -> Vec<Trial> {
         trial("distributed::killed::interrupted", interrupted),
         trial("distributed::killed::an expired lease", leases),
         trial("distributed::killed::a part that failed", failed),
+        trial(
+            "distributed::killed::a region whose data is lost when it is closed",
+            lost_at_close,
+        ),
         trial("distributed::killed::the first of several hard links", lost),
         trial(
             "distributed::killed::a directory that is not visible yet",
@@ -234,6 +238,32 @@ fn failed() -> Result<(), Skip> {
     run_successfully(&world, "--finish P");
     // As when the plan was created.
     same(&world, "e", "d");
+    Ok(())
+}
+
+fn lost_at_close() -> Result<(), Skip> {
+    let fixture = FaultyFixture::make(Side::Ours, "file s/f 300000")?;
+    fixture.fs.add_dir("d");
+    let run = |stage: &str| {
+        let ran = run::finish(fixture.start(stage), LIMIT);
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        (ran.status, said)
+    };
+    let quiet = (WELL.to_owned(), String::new());
+    assert_eq!(run("--plan P --max-bytes 256K -r s FS/d"), quiet);
+    fixture.fs.next(Kind::Flush, Fault::Fail(libc::EDQUOT));
+    let (status, said) = run("--work P");
+    assert_eq!(status, "exit status 1", "{said}");
+    assert!(said.contains("failed to close"), "{said}");
+    let (status, said) = run("--finish P");
+    assert_eq!(status, "exit status 1", "{said}");
+    assert!(said.contains("not all regions were copied"), "{said}");
+    for part in 0..2 {
+        assert_eq!(run(&format!("--work P --part {part}")), quiet);
+    }
+    assert_eq!(run("--finish P"), quiet);
+    let copy = fs::read(fixture.fs.join("d/s/f")).expect("it is there");
+    assert!(copy == fs::read(fixture.at("s/f")).expect("a file of ours"));
     Ok(())
 }
 

@@ -19,6 +19,10 @@ struct Faulty {
     kind: Kind,
     fault: Fault,
     command: &'static str,
+    /// A further name below the file system, at which this kind of request also fails with `EIO`.
+    also: Option<(&'static str, Kind)>,
+    /// Options for `laio cp` only.
+    added: &'static str,
     /// Whether the messages are compared: `laio cp` makes other system calls, and its messages name
     /// the one that failed.
     words: bool,
@@ -45,7 +49,13 @@ pub(super) fn trials() -> Vec<Trial> {
         let test = format!("faults::{name}");
         Trial::ignorable_test(test.clone(), move || check(&test, &faulty))
     };
-    faults.into_iter().map(named).collect()
+    let closing = closing().into_iter().map(|faulty| {
+        let also = faulty.also.map(|(_, kind)| format!("after {kind:?} "));
+        let (also, added) = (also.unwrap_or_default(), faulty.added);
+        let test = format!("faults::closing: {also}{added} {}", faulty.command);
+        Trial::ignorable_test(test.clone(), move || check(&test, &faulty))
+    });
+    faults.into_iter().map(named).chain(closing).collect()
 }
 
 fn all() -> Vec<(&'static str, Faulty)> {
@@ -54,6 +64,8 @@ fn all() -> Vec<(&'static str, Faulty)> {
         kind,
         fault: Fault::Fail(errno),
         command,
+        also: None,
+        added: "",
         words: true,
     };
     let short = |at, kind, size, command| Faulty {
@@ -61,6 +73,8 @@ fn all() -> Vec<(&'static str, Faulty)> {
         kind,
         fault: Fault::Short(size),
         command,
+        also: None,
+        added: "",
         words: true,
     };
     let (from, to) = ("-r FS/s d", "-r s FS/d");
@@ -209,6 +223,59 @@ fn all() -> Vec<(&'static str, Faulty)> {
     ]
 }
 
+/// `close` fails, for example because the data of a file is over a quota of the server.
+fn closing() -> Vec<Faulty> {
+    let fail = |at, command| Faulty {
+        at,
+        kind: Kind::Flush,
+        fault: Fault::Fail(libc::EDQUOT),
+        command,
+        also: None,
+        added: "",
+        words: true,
+    };
+    let mut all = vec![
+        fail("s/b", "-r FS/s d"),
+        fail("s/b", "FS/s/b d"),
+        fail("s/b", "-bT FS/s/b old"),
+        fail("d/old", "-T s/b FS/d/old"),
+        fail("d/old", "-fT s/b FS/d/old"),
+        fail("d/old", "-bT s/b FS/d/old"),
+        fail("d/old", "--remove-destination -T s/b FS/d/old"),
+        fail("d/old", "--attributes-only -T s/b FS/d/old"),
+        fail("d/a", "--preserve=links s/a s/h FS/d"),
+        fail("d/b", "-p s/b FS/d"),
+        fail("d/s/b", "--parents s/b FS/d"),
+        fail("d/b", "--sparse=always s/b FS/d"),
+    ];
+    for added in [
+        "--method=copy-file-range",
+        "--method=read-write --buffer=64K --queue=4",
+        "--direct",
+        "--backend=threads",
+        "--backend=hybrid --backend-writes",
+        "--fsync",
+        "--jobs=1 --depth=1",
+    ] {
+        all.push(Faulty {
+            added,
+            ..fail("d/s/b", "-r s FS/d")
+        });
+    }
+    // The failed copy is reported once: that it cannot be closed either says nothing new.
+    for (name, kind, command) in [
+        ("d/s/b", Kind::Write, "-r s FS/d"),
+        ("s/b", Kind::Read, "-r FS/s d"),
+    ] {
+        all.push(Faulty {
+            also: Some((name, kind)),
+            words: false,
+            ..fail(name, command)
+        });
+    }
+    all
+}
+
 fn check(test: &str, faulty: &Faulty) -> Verdict {
     let both =
         programs::gnu().and_then(|()| Ok((side(faulty, Side::Gnu)?, side(faulty, Side::Ours)?)));
@@ -224,7 +291,7 @@ fn check(test: &str, faulty: &Faulty) -> Verdict {
 
 /// Runs one program; the contents of the file system are named `FS/...`.
 fn side(faulty: &Faulty, side: Side) -> Result<(Ran, Tree), Skip> {
-    let lines = "file s/a; file s/b 300000; file s/t/c; link s/l a; fifo s/p; hard s/h s/a; dir d";
+    let lines = "file s/a; file s/b 300000; file s/t/c; link s/l a; fifo s/p; hard s/h s/a; dir d; file old";
     let fixture = FaultyFixture::make(side, lines)?;
     let fs = &fixture.fs;
     for directory in ["s", "s/t", "d"] {
@@ -239,7 +306,12 @@ fn side(faulty: &Faulty, side: Side) -> Result<(Ran, Tree), Skip> {
         "" => fs.set(faulty.kind, faulty.fault),
         name => fs.set_at(name, faulty.kind, faulty.fault),
     }
-    let mut ran = run::finish(fixture.start(faulty.command), LIMIT);
+    if let Some((name, kind)) = faulty.also {
+        fs.set_at(name, kind, Fault::Fail(libc::EIO));
+    }
+    let added = if side == Side::Ours { faulty.added } else { "" };
+    let command = format!("{added} {}", faulty.command);
+    let mut ran = run::finish(fixture.start(&command), LIMIT);
     fs.clear_all();
     for text in [&mut ran.stdout, &mut ran.stderr] {
         *text = fixture.without_name(text);
