@@ -6,7 +6,6 @@
 //! plain call.
 
 mod descriptor;
-mod fast;
 mod path;
 mod stream;
 
@@ -31,8 +30,6 @@ pub(crate) struct Try<'a> {
     /// Whether the call has a status word. Only a helper can write it, so no carrier and no
     /// readiness event may serve the call.
     pub(crate) has_status: bool,
-    /// The result of the system call that the fast path has made, which the attempt goes on from.
-    pub(crate) first: Option<Result<usize, Errno>>,
 }
 
 impl Try<'_> {
@@ -42,7 +39,6 @@ impl Try<'_> {
             call,
             memory_is_good: false,
             has_status: false,
-            first: None,
         }
     }
 }
@@ -135,9 +131,9 @@ impl Knowledge {
                 Attempt::Never if accepts_at_once(row, call) => Attempted::Done(plain(row, call)),
                 Attempt::Never => Attempted::blocked(0, Why::NotTried),
                 Attempt::PlainIfLocal => self.if_local(row, call),
-                Attempt::NowaitRead => self.nowait(this, NowaitKind::Reads),
-                Attempt::NowaitWrite => self.nowait(this, NowaitKind::Writes),
-                Attempt::Dontwait(flags) => self.dontwait(this, flags),
+                Attempt::NowaitRead => self.nowait(row, call, NowaitKind::Reads),
+                Attempt::NowaitWrite => self.nowait(row, call, NowaitKind::Writes),
+                Attempt::Dontwait(flags) => self.dontwait(row, call, flags),
                 Attempt::CachedOpen => self.cached_open(this),
                 Attempt::CachedStat => self.cached_stat(this),
                 Attempt::CachedAccess => self.cached_access(row, call),

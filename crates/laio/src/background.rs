@@ -6,21 +6,17 @@
 pub(crate) mod activations;
 pub(crate) mod aio;
 pub(crate) mod doorbell;
-mod entries;
 pub(crate) mod helpers;
 pub(crate) mod lane;
 pub(crate) mod one_shot;
-mod opened;
-pub(crate) mod prepare;
 pub(crate) mod reactor;
 pub(crate) mod rights;
 pub(crate) mod ring;
 pub(crate) mod threads;
 
 use crate::attempt::{InFlightCall, Why};
-use crate::operations::{Operations, Slot, State};
-use crate::placement::{Part, Parts};
-use crate::readiness::awaited;
+use crate::operations::{Operations, Part, Slot, State};
+use crate::placement::{Parts, awaited};
 use crate::step::{self, Step, total};
 use crate::sys::high_fd::HighFd;
 use crate::table::Row;

@@ -1,11 +1,10 @@
 //! From a call to its outcome: the fast path, else an attempt, else an operation in the background.
 
-use crate::attempt::{Attempted, Blocked, Try, Why};
+use crate::attempt::{Attempted, Try, Why};
 use crate::context::Context;
-use crate::options::BackPressure;
 use crate::status_word::{StatusTarget, StatusWord};
 use crate::strategy::Strategy;
-use crate::table::{self, Attempt, FastCall};
+use crate::table::{self, FastCall, Row};
 use crate::{Call, Errno, Outcome};
 use std::ptr::NonNull;
 
@@ -58,30 +57,27 @@ impl Context {
         }
         if let Some(fast_call) = table::find_fast_call(call.number)
             // SAFETY: by the caller.
-            && let Some((result, is_final)) = unsafe { self.try_fast(fast_call, &call) }
+            && let Some(attempted) = unsafe { self.try_fast(fast_call, &call) }
         {
-            if is_final && !self.over_budget() {
-                self.stats.calls[table::index(call.number)].inline += 1;
-                return Outcome::Done(result);
-            }
-            // SAFETY: by the caller.
-            return unsafe { self.call_from(&call, result, user_data) };
+            return match attempted {
+                Attempted::Done(result) if !self.over_budget() => {
+                    self.stats.calls[table::index(call.number)].inline += 1;
+                    Outcome::Done(result)
+                }
+                attempted => self.conclude_tried(&call, attempted, user_data),
+            };
         }
         // SAFETY: by the caller.
         unsafe { self.call_slow(&call, user_data) }
     }
 
     /// Attempts a call on the fast path, if nothing is in flight on its descriptor; see
-    /// [`crate::attempt::fast`].
+    /// [`crate::knowledge::Knowledge::try_fast`].
     ///
     /// # Safety
     /// As for the system call.
     #[inline(always)]
-    pub(crate) unsafe fn try_fast(
-        &mut self,
-        fast_call: FastCall,
-        call: &Call,
-    ) -> Option<(Result<usize, Errno>, bool)> {
+    unsafe fn try_fast(&mut self, fast_call: FastCall, call: &Call) -> Option<Attempted> {
         if self.operations.order.is_busy(call.descriptor(0))
             || (self.background.carriers().is_some() && self.knowledge.is_known_file(call))
         {
@@ -91,20 +87,11 @@ impl Context {
         unsafe { self.knowledge.try_fast(fast_call, call) }
     }
 
-    /// Continues a call from the result of the fast path.
-    ///
-    /// # Safety
-    /// As for [`Context::call`].
+    /// Concludes a call that the fast path has attempted and not finished.
     #[cold]
-    unsafe fn call_from(
-        &mut self,
-        call: &Call,
-        first: Result<usize, Errno>,
-        user_data: u64,
-    ) -> Outcome {
+    fn conclude_tried(&mut self, call: &Call, attempted: Attempted, user_data: u64) -> Outcome {
         let this = Try::new(call);
-        // SAFETY: by the caller.
-        let attempted = unsafe { self.attempt_from(&this, first) };
+        let attempted = self.count(this.row, Strategy::Try, attempted);
         self.conclude(&this, attempted, user_data, None)
     }
 
@@ -164,27 +151,65 @@ impl Context {
         let fast_call = table::find_fast_call(this.call.number);
         // SAFETY: by the caller.
         match fast_call.and_then(|fast_call| unsafe { self.try_fast(fast_call, this.call) }) {
-            Some((result, true)) => self.count(this.row, Strategy::Try, Attempted::Done(result)),
-            // SAFETY: by the caller.
-            Some((result, false)) => unsafe { self.attempt_from(this, result) },
+            Some(attempted) => self.count(this.row, Strategy::Try, attempted),
             // SAFETY: by the caller.
             None => unsafe { self.attempt_by_strategy(this) },
         }
     }
 
-    /// Continues an attempt from the result of the fast path.
+    /// Makes or attempts a call with the back end's strategy for its class.
     ///
     /// # Safety
     /// As for the system call.
-    pub(crate) unsafe fn attempt_from(
-        &mut self,
-        this: &Try<'_>,
-        first: Result<usize, Errno>,
-    ) -> Attempted {
-        let first = Some(first);
+    #[inline]
+    unsafe fn attempt_by_strategy(&mut self, this: &Try<'_>) -> Attempted {
+        let strategy = self.strategies[this.row.class as usize];
         // SAFETY: by the caller.
-        let attempted = unsafe { self.knowledge.attempt(&Try { first, ..*this }) };
-        self.count(this.row, Strategy::Try, attempted)
+        let attempted = unsafe { self.make(strategy, this) };
+        self.count(this.row, strategy, attempted)
+    }
+
+    /// Updates the statistics and the inline budget after an attempt.
+    pub(crate) fn count(
+        &mut self,
+        row: &Row,
+        strategy: Strategy,
+        attempted: Attempted,
+    ) -> Attempted {
+        let counts = &mut self.stats.calls[row.index as usize];
+        match &attempted {
+            Attempted::Done(_) => counts.inline += 1,
+            Attempted::OverBudget(_) => unreachable!("only `count` makes OverBudget"),
+            Attempted::Blocked(blocked) => match blocked.why {
+                Why::WouldBlock | Why::Ordered | Why::ExpectedToBlock | Why::ZeroCopy => {
+                    counts.background += 1;
+                }
+                Why::NotTried | Why::Unsupported | Why::NoCarrier => counts.fallback += 1,
+                Why::KnownUnsupported => {
+                    counts.fallback += 1;
+                    counts.latched += 1;
+                }
+            },
+        }
+        match attempted {
+            Attempted::Done(result)
+                if matches!(strategy, Strategy::Try | Strategy::Carry) && self.over_budget() =>
+            {
+                Attempted::OverBudget(result)
+            }
+            attempted => attempted,
+        }
+    }
+
+    /// Counts an inline result. Returns true if the result must be delivered through `poll`, because
+    /// the program has made too many calls without `poll`.
+    #[inline]
+    fn over_budget(&mut self) -> bool {
+        if self.operations.live() == 0 || self.limits.inline_budget == 0 {
+            return false;
+        }
+        self.inline_since_poll += 1;
+        self.inline_since_poll > self.limits.inline_budget
     }
 
     /// Turns the outcome of an attempt into that of the call.
@@ -201,62 +226,6 @@ impl Context {
             Attempted::OverBudget(result) => self.defer_result(this, result, user_data, status),
             Attempted::Blocked(blocked) => self.start(this, blocked, user_data, status),
         }
-    }
-
-    /// Starts an operation for a call whose attempt did not finish it.
-    #[cold]
-    fn start(
-        &mut self,
-        this: &Try<'_>,
-        blocked: Blocked,
-        user_data: u64,
-        status: Option<StatusTarget>,
-    ) -> Outcome {
-        let done = blocked.done;
-        if blocked.why == Why::NoCarrier && self.back_pressure == BackPressure::Fail {
-            self.stats.limited += 1;
-            return self.without_operation(this, done, Errno::AGAIN);
-        }
-        if self.operations.is_full() {
-            self.abandon_dropped();
-        }
-        if self.operations.is_full() {
-            self.stats.limited += 1;
-            if self.back_pressure == BackPressure::Fail || !self.wait_for_slot() {
-                return self.without_operation(this, done, Errno::AGAIN);
-            }
-        }
-        match self.start_operation(this, blocked, user_data, status) {
-            Ok(slot) => {
-                self.stats.operations += 1;
-                self.stats.operations_max = self.stats.operations_max.max(self.operations.live());
-                if self.background.is_exposed() {
-                    self.arm_descriptor();
-                } else if self.background.has_batch() {
-                    // Entries that the kernel does not take stay queued; `poll` reports errors.
-                    let _ = self.flush();
-                }
-                Outcome::Pending(self.operations.handle(slot))
-            }
-            Err(errno) => self.without_operation(this, done, errno),
-        }
-    }
-
-    /// The outcome of a call for which there is no slot or no helper. A `close` is made inline:
-    /// `EAGAIN` would leave the caller in doubt whether the descriptor is still open, and operations
-    /// on it have been cancelled before.
-    fn without_operation(&mut self, this: &Try<'_>, done: usize, errno: Errno) -> Outcome {
-        Outcome::Done(match this.row.attempt {
-            Attempt::Close => {
-                // Queued submissions name the descriptor by its number, so the kernel must take them
-                // first.
-                let _ = self.flush();
-                // SAFETY: the call is a `close`.
-                unsafe { self.knowledge.close_now(this.call) }
-            }
-            _ if done > 0 => Ok(done),
-            _ => Err(errno),
-        })
     }
 
     /// Delivers an inline result through `poll`, because the inline budget is used up.

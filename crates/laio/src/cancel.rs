@@ -2,8 +2,7 @@
 
 use crate::background::helpers::Cancelled;
 use crate::context::Context;
-use crate::operations::{Slot, State};
-use crate::placement::Part;
+use crate::operations::{Part, Slot, State};
 use crate::table::{Attempt, Class};
 use crate::{Errno, Handle};
 use std::os::fd::RawFd;

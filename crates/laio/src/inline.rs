@@ -5,62 +5,19 @@ use crate::background::activations::CarryOutcome;
 use crate::carry::{carried, carry, is_whole};
 use crate::context::Context;
 use crate::operations::links;
+use crate::placement::link_of_poll;
 use crate::strategy::Strategy;
 use crate::table::{self, Attempt, Class, Row};
 use crate::{Call, Errno, sys};
 use std::os::fd::RawFd;
 
 impl Context {
-    /// Makes or attempts a call with the back end's strategy for its class.
-    ///
-    /// # Safety
-    /// As for the system call.
-    #[inline]
-    pub(crate) unsafe fn attempt_by_strategy(&mut self, this: &Try<'_>) -> Attempted {
-        let strategy = self.strategies[this.row.class as usize];
-        // SAFETY: by the caller.
-        let attempted = unsafe { self.make(strategy, this) };
-        self.count(this.row, strategy, attempted)
-    }
-
-    /// Updates the statistics and the inline budget after an attempt.
-    pub(crate) fn count(
-        &mut self,
-        row: &Row,
-        strategy: Strategy,
-        attempted: Attempted,
-    ) -> Attempted {
-        let counts = &mut self.stats.calls[row.index as usize];
-        match &attempted {
-            Attempted::Done(_) => counts.inline += 1,
-            Attempted::OverBudget(_) => unreachable!("only `count` makes OverBudget"),
-            Attempted::Blocked(blocked) => match blocked.why {
-                Why::WouldBlock | Why::Ordered | Why::ExpectedToBlock | Why::ZeroCopy => {
-                    counts.background += 1;
-                }
-                Why::NotTried | Why::Unsupported | Why::NoCarrier => counts.fallback += 1,
-                Why::KnownUnsupported => {
-                    counts.fallback += 1;
-                    counts.latched += 1;
-                }
-            },
-        }
-        match attempted {
-            Attempted::Done(result)
-                if matches!(strategy, Strategy::Try | Strategy::Carry) && self.over_budget() =>
-            {
-                Attempted::OverBudget(result)
-            }
-            attempted => attempted,
-        }
-    }
-
     /// Makes or attempts a call with this strategy, in order with the operations in flight.
     ///
     /// # Safety
     /// As for the system call.
     #[inline]
-    unsafe fn make(&mut self, strategy: Strategy, this: &Try<'_>) -> Attempted {
+    pub(crate) unsafe fn make(&mut self, strategy: Strategy, this: &Try<'_>) -> Attempted {
         let Try { row, call, .. } = *this;
         match row.class {
             Class::Refused => return Attempted::Done(Err(row.refusal)),
@@ -80,11 +37,7 @@ impl Context {
                 (Strategy::Plain, _) => self.knowledge.plain(this),
                 (Strategy::Background, _) => Attempted::blocked(0, Why::NotTried),
                 // A poll of a stream waits by readiness, which needs no thread.
-                (Strategy::Carry, _)
-                    if row.polls
-                        && !self.options.carry_streams
-                        && self.link_of_poll(this).is_some() =>
-                {
+                (Strategy::Carry, _) if row.polls && self.waits_by_readiness(this) => {
                     self.knowledge.attempt(this)
                 }
                 (Strategy::Carry, _) => self.carry(this),
@@ -98,6 +51,12 @@ impl Context {
                 (Strategy::Try, _) => self.knowledge.attempt(this),
             }
         }
+    }
+
+    /// Whether a poll waits by readiness rather than on a carrier.
+    fn waits_by_readiness(&self, this: &Try<'_>) -> bool {
+        let waits = self.background.reports_readiness() && !self.options.carry_streams;
+        link_of_poll(this, waits, &self.operations.order, &self.knowledge.hints).is_some()
     }
 
     /// Keeps the order on the call's descriptors: whether it must wait for an operation in flight.
@@ -206,17 +165,6 @@ impl Context {
                 Some(self.count(row, Strategy::Carry, attempted))
             }
         }
-    }
-
-    /// Counts an inline result. Returns true if the result must be delivered through `poll`, because
-    /// the program has made too many calls without `poll`.
-    #[inline]
-    pub(crate) fn over_budget(&mut self) -> bool {
-        if self.operations.live() == 0 || self.limits.inline_budget == 0 {
-            return false;
-        }
-        self.inline_since_poll += 1;
-        self.inline_since_poll > self.limits.inline_budget
     }
 }
 

@@ -167,14 +167,12 @@ mod poll;
 #[cfg(feature = "process")]
 #[doc(hidden)]
 pub mod process;
-mod readiness;
 mod shutdown;
 mod signaller;
 mod stats;
 mod status_word;
 mod step;
 mod strategy;
-mod submission;
 mod sys;
 pub mod table;
 pub mod testing;

@@ -1,26 +1,78 @@
 //! The lifecycle of an operation: which part of the back end takes it, how partial results
 //! continue, and when it is finished.
 
-use crate::attempt::{Blocked, Try, Why, descriptor_range, may_open_device};
+use crate::attempt::{Blocked, Try, Why, descriptor_range};
 use crate::background::Steps;
-use crate::background::reactor::Direction;
 use crate::context::Context;
 use crate::knowledge::facts::Facts;
-use crate::knowledge::mounts::FileKind;
-use crate::operations::{Access, Link, Slot, State, links};
-use crate::placement::{Case, Part, placement};
-use crate::readiness::{
-    direction, has_timeout, is_connect, polled, polled_descriptor, waits_for_readiness,
-};
+use crate::operations::{Link, Part, Slot, State, links};
+use crate::options::BackPressure;
+use crate::placement::{Case, link_of_poll, placement};
 use crate::status_word::StatusTarget;
-use crate::step::{self, Step, reads_bytes, total};
-use crate::table::{Attempt, Class, Row, Transfer};
-use crate::transfer::{only_plain, uses_position};
-use crate::{Call, Errno, sys};
+use crate::step::{self, Step, total};
+use crate::table::{Attempt, Class, Row};
+use crate::transfer::uses_position;
+use crate::{Call, Errno, Outcome};
 
 impl Context {
-    /// Makes an operation of a call, and dispatches it or queues it behind earlier ones.
-    pub(crate) fn start_operation(
+    /// Starts an operation for a call whose attempt did not finish it.
+    #[cold]
+    pub(crate) fn start(
+        &mut self,
+        this: &Try<'_>,
+        blocked: Blocked,
+        user_data: u64,
+        status: Option<StatusTarget>,
+    ) -> Outcome {
+        let done = blocked.done;
+        if blocked.why == Why::NoCarrier && self.back_pressure == BackPressure::Fail {
+            self.stats.limited += 1;
+            return self.without_operation(this, done, Errno::AGAIN);
+        }
+        if self.operations.is_full() {
+            self.abandon_dropped();
+        }
+        if self.operations.is_full() {
+            self.stats.limited += 1;
+            if self.back_pressure == BackPressure::Fail || !self.wait_for_slot() {
+                return self.without_operation(this, done, Errno::AGAIN);
+            }
+        }
+        match self.start_operation(this, blocked, user_data, status) {
+            Ok(slot) => {
+                self.stats.operations += 1;
+                self.stats.operations_max = self.stats.operations_max.max(self.operations.live());
+                if self.background.is_exposed() {
+                    self.arm_descriptor();
+                } else if self.background.has_batch() {
+                    // Entries that the kernel does not take stay queued; `poll` reports errors.
+                    let _ = self.flush();
+                }
+                Outcome::Pending(self.operations.handle(slot))
+            }
+            Err(errno) => self.without_operation(this, done, errno),
+        }
+    }
+
+    /// The outcome of a call for which there is no slot or no helper. A `close` is made inline:
+    /// `EAGAIN` would leave the caller in doubt whether the descriptor is still open, and operations
+    /// on it have been cancelled before.
+    fn without_operation(&mut self, this: &Try<'_>, done: usize, errno: Errno) -> Outcome {
+        Outcome::Done(match this.row.attempt {
+            Attempt::Close => {
+                // Queued submissions name the descriptor by its number, so the kernel must take them
+                // first.
+                let _ = self.flush();
+                // SAFETY: the call is a `close`.
+                unsafe { self.knowledge.close_now(this.call) }
+            }
+            _ if done > 0 => Ok(done),
+            _ => Err(errno),
+        })
+    }
+
+    /// Makes an operation of a call, and hands it over or queues it behind earlier ones.
+    fn start_operation(
         &mut self,
         this: &Try<'_>,
         blocked: Blocked,
@@ -29,7 +81,9 @@ impl Context {
     ) -> Result<Slot, Errno> {
         let Try { row, call, .. } = *this;
         let regular = self.may_continue_short(row, call);
-        let links = match self.link_of_poll(this) {
+        let waits = self.background.reports_readiness();
+        let poll = link_of_poll(this, waits, &self.operations.order, &self.knowledge.hints);
+        let links = match poll {
             Some(poll) => [poll, Link::UNUSED],
             None => links(row, call, regular, &self.knowledge.hints),
         };
@@ -122,7 +176,15 @@ impl Context {
     /// if the operation must be attempted first.
     fn hand_over(&mut self, slot: Slot, why: Why) -> Result<Option<Step>, Errno> {
         let call = self.operations[slot].step(self.inject.short_transfer);
-        let mut case = self.case(slot, &call, why);
+        let parts = self.background.accepts(self.operations[slot].row);
+        let mut case = Case::of(
+            &mut self.operations,
+            slot,
+            &call,
+            why,
+            parts,
+            &mut self.knowledge,
+        );
         loop {
             let Some(part) = placement(&case).part() else {
                 return Ok(Some(Step::Attempt));
@@ -142,84 +204,6 @@ impl Context {
         self.background
             .start(part, operations, slot, &call, Why::Unsupported)?;
         Ok(None)
-    }
-
-    /// Gathers what decides the placement of an operation's next step, which is `call`. Questions
-    /// to the kernel are asked only where the answer matters.
-    fn case(&mut self, slot: Slot, call: &Call, why: Why) -> Case {
-        let operation = &self.operations[slot];
-        let (row, regular, zero_copy) = (operation.row, operation.regular, operation.zero_copy);
-        let has_status_word = operation.status.is_some();
-        let is_poll = polled_descriptor(operation).is_some();
-        let provisional = operation.is_provisional();
-        let fd = call.descriptor(0);
-        let stream = row.class == Class::Stream && !regular;
-        let tried = why == Why::WouldBlock;
-        let has_ring = self.has_ring();
-        let parts = self.background.accepts(row);
-        // The ring ignores SO_RCVTIMEO and SO_SNDTIMEO. It also ignores non-blocking mode where the
-        // kernel supports non-blocking attempts (FMODE_NOWAIT: sockets and pipes): there it waits
-        // for readiness. An attempt that failed with EAGAIN has seen the mode.
-        // FileKind::Stream excludes sockets, which alone have these time-outs.
-        let may_time_out = self.knowledge.hints.kind(fd) != Some(FileKind::Stream);
-        let has_timeout_or_mode = stream
-            && !(why == Why::ExpectedToBlock || zero_copy)
-            && ((may_time_out
-                && has_timeout(fd, direction(row) == Direction::Write || is_connect(row)))
-                || (!tried && sys::is_nonblocking(fd)));
-        let began_hung_up =
-            stream && !tried && reads_bytes(row, call) && sys::terminal::is_hung_up(fd);
-        self.operations[slot].began_hung_up = began_hung_up;
-        Case {
-            why,
-            parts,
-            has_attempt: row.attempt != Attempt::Never,
-            is_poll,
-            is_retriable: stream && waits_for_readiness(row, call, parts.ring),
-            has_status_word,
-            may_open_device: provisional || (!has_status_word && may_open_device(row, call, false)),
-            began_hung_up,
-            has_timeout_or_mode,
-            has_invalid_offset: has_ring && !tried && self.has_invalid_offset(slot),
-            // The ring does not advance the file position when a transfer ends outside the
-            // submission (O_DIRECT, FUSE), nor when the rest of it fails (the disk is full, a
-            // buffer is bad).
-            moves_file_position: regular && uses_position(row, call),
-            // Seen on Linux 6.18: at the end of a FUSE file the ring counts the bytes before it
-            // twice. And a FUSE file counts as ready, because it has a poll operation, so a read
-            // waits inside io_uring_enter.
-            is_remote_file: match row.class {
-                Class::Path => false,
-                Class::FileRead | Class::FileWrite => !self.knowledge.is_local(fd),
-                _ => regular && !self.knowledge.is_local(fd),
-            },
-            only_plain: only_plain(row, call),
-            // For `open` the kernel trusts the dcache, also for a remote or FUSE file system.
-            waits_in_submission: row.attempt == Attempt::CachedOpen
-                && self.knowledge.mounts.any_remote(),
-        }
-    }
-
-    /// Whether the call gives an offset for a descriptor without positions, which the ring accepts
-    /// but the plain call refuses.
-    fn has_invalid_offset(&mut self, slot: Slot) -> bool {
-        let operation = &self.operations[slot];
-        let placed = matches!(
-            operation.row.transfer,
-            Transfer::Buffer {
-                offset: Some(_),
-                ..
-            } | Transfer::Vector {
-                offset: Some(_),
-                ..
-            }
-        );
-        let fd = operation.call.descriptor(0);
-        // The hint may be stale, so ask for a position (pipes have none). Not needed while other
-        // operations are in flight: the first of them has checked.
-        placed
-            && !self.operations.order.has_others(fd)
-            && (self.knowledge.kind(fd) != FileKind::Regular || !sys::has_position(fd))
     }
 
     /// Attempts the rest of an operation: its descriptor is ready, or the rest may be available.
@@ -267,20 +251,5 @@ impl Context {
                 }
             }
         }
-    }
-
-    /// The link of a poll without a time-out on one event of one descriptor, if readiness can serve
-    /// it: no other operation waits there for the same event. Later calls then queue behind it, and
-    /// a close cancels it.
-    pub(crate) fn link_of_poll(&self, this: &Try<'_>) -> Option<Link> {
-        let (fd, direction) = polled(this)?;
-        let access = match direction {
-            Direction::Read => Access::READING,
-            Direction::Write => Access::WRITING,
-        };
-        let waits = self.background.reports_readiness();
-        let link = Link::new(fd, access).ordered(self.knowledge.hints.is_ordered(fd));
-        let free = waits && !this.has_status && !self.operations.order.must_wait(&link);
-        free.then_some(link)
     }
 }

@@ -7,9 +7,9 @@ mod payloads;
 mod slots;
 
 pub(crate) use deadlines::Deadlines;
-pub(crate) use order::{Access, Link, Order, links};
+pub(crate) use order::{Access, Direction, Link, Order, links};
 pub(crate) use payloads::Payloads;
-pub(crate) use slots::{Operation, Slot, Slots, State};
+pub(crate) use slots::{Operation, Part, Slot, Slots, State};
 
 use crate::knowledge::hints::Hints;
 use crate::status_word::StatusTarget;
@@ -260,7 +260,7 @@ mod tests {
         let (one, waits) = insert(&mut operations, Some(1));
         assert!(!waits);
         for slot in [zero, one] {
-            operations[slot].state = State::With(crate::placement::Part::Ring);
+            operations[slot].state = State::With(Part::Ring);
         }
         let (close, waits) = insert(&mut operations, None);
         assert!(waits);
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(started(&mut operations), []);
         operations.finish(one, Err(Errno::CANCELED), &mut hints);
         assert_eq!(started(&mut operations), [close]);
-        operations[close].state = State::With(crate::placement::Part::Helpers);
+        operations[close].state = State::With(Part::Helpers);
         operations.finish(close, Ok(0), &mut hints);
         assert_eq!(started(&mut operations), later);
     }

@@ -1,26 +1,16 @@
-//! Placement: which part of the back end takes an operation's next step. One decision over plain
-//! values, without a system call; [`crate::lifecycle`] gathers the values and hands the step over.
+//! Placement: where the next step of an operation goes. [`Case::of`] gathers what decides, and
+//! [`placement`] decides, over plain values and without a system call.
 
-use crate::attempt::Why;
-
-/// A part of the background, which may have an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// io_uring makes the call.
-    Ring,
-    /// A worker thread of io_uring makes the call (`IOSQE_ASYNC`).
-    RingWorker,
-    /// A poll entry on the ring, or an interest in the epoll set, reports that the descriptor is
-    /// ready; then the operation is attempted again.
-    Readiness,
-    /// POSIX AIO or Linux AIO has the step, or it is queued until a request is free.
-    Aio,
-    /// A helper thread makes the call.
-    Helpers,
-    /// The call blocked in the thread that was left behind when a spare thread took over the
-    /// program.
-    Carriers,
-}
+use crate::attempt::{Try, Why, may_open_device};
+use crate::knowledge::Knowledge;
+use crate::knowledge::hints::Hints;
+use crate::knowledge::mounts::FileKind;
+use crate::operations::{Access, Direction, Link, Operation, Operations, Order, Part, Slot};
+use crate::sys::memory::can_read;
+use crate::table::{Attempt, Class, Opcode, Row, Timeout, Transfer, Use};
+use crate::transfer::{only_plain, uses_position};
+use crate::{Call, sys};
+use std::os::fd::RawFd;
 
 /// Where the next step of an operation goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,6 +155,218 @@ impl Parts {
             Part::Helpers | Part::Carriers => unreachable!("neither declines a step"),
         }
     }
+}
+
+impl Case {
+    /// A call of this row without peculiarities: the file is local, and a stream is a socket or pipe
+    /// in blocking mode, without time-outs.
+    fn usual(row: &Row, why: Why, parts: Parts) -> Case {
+        let is_retriable = match row.attempt {
+            Attempt::NowaitRead | Attempt::NowaitWrite | Attempt::Dontwait(_) => true,
+            // The ring takes an `accept`, so that it does not wait for readiness.
+            _ => row.opcode == Some(Opcode::Accept) && !parts.ring,
+        };
+        Case {
+            why,
+            parts,
+            has_attempt: row.attempt != Attempt::Never,
+            is_poll: false,
+            is_retriable: is_retriable && row.class == Class::Stream,
+            has_status_word: false,
+            may_open_device: false,
+            began_hung_up: false,
+            has_timeout_or_mode: false,
+            has_invalid_offset: false,
+            moves_file_position: false,
+            is_remote_file: false,
+            only_plain: false,
+            waits_in_submission: false,
+        }
+    }
+
+    /// Gathers what decides the placement of an operation's next step, which is `call`. Questions to
+    /// the kernel are asked only where the answer matters.
+    pub(crate) fn of(
+        operations: &mut Operations,
+        slot: Slot,
+        call: &Call,
+        why: Why,
+        parts: Parts,
+        knowledge: &mut Knowledge,
+    ) -> Case {
+        let operation = &operations[slot];
+        let (row, regular) = (operation.row, operation.regular);
+        let usual = Case::usual(row, why, parts);
+        let fd = call.descriptor(0);
+        let stream = row.class == Class::Stream && !regular;
+        let tried = why == Why::WouldBlock;
+        // The ring ignores SO_RCVTIMEO and SO_SNDTIMEO. It also ignores non-blocking mode where the
+        // kernel supports non-blocking attempts (FMODE_NOWAIT: sockets and pipes): there it waits
+        // for readiness. An attempt that failed with EAGAIN has seen the mode.
+        // FileKind::Stream excludes sockets, which alone have these time-outs.
+        let may_time_out = knowledge.hints.kind(fd) != Some(FileKind::Stream);
+        let has_timeout_or_mode = stream
+            && !(why == Why::ExpectedToBlock || operation.zero_copy)
+            && ((may_time_out && (has_timeout(fd, direction(row)) || is_connect(row)))
+                || (!tried && sys::is_nonblocking(fd)));
+        let began_hung_up =
+            stream && !tried && reads_bytes(row, call) && sys::terminal::is_hung_up(fd);
+        let has_status_word = operation.status.is_some();
+        let case = Case {
+            is_poll: polled_descriptor(operation).is_some(),
+            is_retriable: usual.is_retriable
+                && stream
+                && (row.opcode != Some(Opcode::Accept) || is_well_formed_accept(row, call)),
+            has_status_word,
+            may_open_device: operation.is_provisional()
+                || (!has_status_word && may_open_device(row, call, false)),
+            began_hung_up,
+            has_timeout_or_mode,
+            has_invalid_offset: parts.ring
+                && !tried
+                && has_invalid_offset(operation, &operations.order, knowledge),
+            // The ring does not advance the file position when a transfer ends outside the
+            // submission (O_DIRECT, FUSE), nor when the rest of it fails (the disk is full, a
+            // buffer is bad).
+            moves_file_position: regular && uses_position(row, call),
+            // Seen on Linux 6.18: at the end of a FUSE file the ring counts the bytes before it
+            // twice. And a FUSE file counts as ready, because it has a poll operation, so a read
+            // waits inside io_uring_enter.
+            is_remote_file: match row.class {
+                Class::Path => false,
+                Class::FileRead | Class::FileWrite => !knowledge.is_local(fd),
+                _ => regular && !knowledge.is_local(fd),
+            },
+            only_plain: only_plain(row, call),
+            // For `open` the kernel trusts the dcache, also for a remote or FUSE file system.
+            waits_in_submission: row.attempt == Attempt::CachedOpen
+                && knowledge.mounts.any_remote(),
+            ..usual
+        };
+        operations[slot].began_hung_up = began_hung_up;
+        case
+    }
+}
+
+/// Whether the call gives an offset for a descriptor without positions, which the ring accepts but
+/// the plain call refuses.
+fn has_invalid_offset(operation: &Operation, order: &Order, knowledge: &mut Knowledge) -> bool {
+    let placed = matches!(
+        operation.row.transfer,
+        Transfer::Buffer {
+            offset: Some(_),
+            ..
+        } | Transfer::Vector {
+            offset: Some(_),
+            ..
+        }
+    );
+    let fd = operation.call.descriptor(0);
+    // The hint may be stale, so ask for a position (pipes have none). Not needed while other
+    // operations are in flight: the first of them has checked.
+    placed
+        && !order.has_others(fd)
+        && (knowledge.kind(fd) != FileKind::Regular || !sys::has_position(fd))
+}
+
+/// Whether the descriptor is a socket with a time-out in this direction (`SO_RCVTIMEO`,
+/// `SO_SNDTIMEO`).
+fn has_timeout(fd: RawFd, direction: Direction) -> bool {
+    use rustix::net::sockopt::{Timeout, socket_timeout};
+    let direction = match direction {
+        Direction::Read => Timeout::Recv,
+        Direction::Write => Timeout::Send,
+    };
+    let timeout = sys::borrow(fd).map(|fd| socket_timeout(fd, direction));
+    matches!(timeout, Some(Ok(Some(_))))
+}
+
+/// Whether an `accept` waits for a connection, rather than fail at once.
+fn is_well_formed_accept(row: &Row, call: &Call) -> bool {
+    use rustix::net::sockopt::socket_acceptconn;
+    let listens = sys::borrow(call.descriptor(0)).map(socket_acceptconn);
+    let known = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    listens == Some(Ok(true)) && row.flags_of(call) & !known == 0
+}
+
+fn is_connect(row: &Row) -> bool {
+    row.opcode == Some(Opcode::Connect)
+}
+
+/// Whether the call is a `read` or `readv` of at least one byte.
+pub(crate) fn reads_bytes(row: &Row, call: &Call) -> bool {
+    row.attempt == Attempt::NowaitRead && row.transfer.length(call) != Some(0)
+}
+
+fn direction(row: &Row) -> Direction {
+    match row.descriptors[0].map(|descriptor| descriptor.usage) {
+        Some(Use::Write) => Direction::Write,
+        _ => Direction::Read,
+    }
+}
+
+/// The descriptor and direction whose readiness an operation waits for.
+pub(crate) fn awaited(operation: &Operation) -> (RawFd, Direction) {
+    polled_descriptor(operation).unwrap_or((operation.call.descriptor(0), direction(operation.row)))
+}
+
+/// The descriptor and direction of a poll that was started with [`link_of_poll`].
+fn polled_descriptor(operation: &Operation) -> Option<(RawFd, Direction)> {
+    let link = operation.links[0];
+    let direction = match link.access {
+        _ if !operation.row.polls => return None,
+        Access::READING => Direction::Read,
+        Access::WRITING => Direction::Write,
+        _ => return None,
+    };
+    Some((link.fd, direction))
+}
+
+/// The link of a poll without a time-out on one event of one descriptor, if readiness can serve it:
+/// a part reports readiness, and no other operation waits there for the same event. Later calls then
+/// queue behind it, and a close cancels it.
+pub(crate) fn link_of_poll(
+    this: &Try<'_>,
+    reports_readiness: bool,
+    order: &Order,
+    hints: &Hints,
+) -> Option<Link> {
+    let (fd, direction) = polled(this)?;
+    let access = match direction {
+        Direction::Read => Access::READING,
+        Direction::Write => Access::WRITING,
+    };
+    let link = Link::new(fd, access).ordered(hints.is_ordered(fd));
+    let free = reports_readiness && !this.has_status && !order.must_wait(&link);
+    free.then_some(link)
+}
+
+/// The descriptor and direction of a poll that has neither time-out nor signal mask.
+fn polled(this: &Try<'_>) -> Option<(RawFd, Direction)> {
+    let Try { row, call, .. } = *this;
+    let args = &call.args;
+    let for_ever = match row.attempt {
+        _ if !row.polls || args[1] != 1 => return None,
+        // poll: in milliseconds.
+        Attempt::ZeroTimeout(arg, Timeout::Milliseconds) => (args[arg as usize] as i32) < 0,
+        _ => args[2] == 0 && args[3] == 0,
+    };
+    let address = args[0];
+    let readable = address.is_multiple_of(align_of::<libc::pollfd>())
+        && (this.memory_is_good || can_read(address, size_of::<libc::pollfd>()));
+    if !for_ever || !readable {
+        return None;
+    }
+    // SAFETY: aligned plain data that can be read, and belongs to the call.
+    let poll = unsafe { *(address as *const libc::pollfd) };
+    let direction = match poll.events {
+        libc::POLLOUT => Direction::Write,
+        events if events == libc::POLLIN || events == libc::POLLIN | libc::POLLRDHUP => {
+            Direction::Read
+        }
+        _ => return None,
+    };
+    (poll.fd >= 0).then_some((poll.fd, direction))
 }
 
 #[cfg(test)]

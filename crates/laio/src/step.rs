@@ -2,12 +2,12 @@
 
 use crate::attempt::{Attempted, Why, may_be_empty_name};
 use crate::blocking::interrupted_transfer;
-use crate::operations::{Operation, State};
-use crate::placement::Part;
+use crate::operations::{Operation, Part, State};
+use crate::placement::reads_bytes;
 use crate::sys::terminal::has_lost_its_master;
-use crate::table::{Attempt, Class, Row, Transfer, Use};
+use crate::table::{Attempt, Class, Transfer, Use};
 use crate::transfer::{continues, wanted};
-use crate::{Call, Errno, sys};
+use crate::{Errno, sys};
 
 /// What comes after a step of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,17 +243,12 @@ pub(crate) fn may_lose_terminal(operation: &Operation) -> bool {
         && reads_bytes(operation.row, &operation.call)
 }
 
-/// Whether the call is a `read` or `readv` of at least one byte.
-pub(crate) fn reads_bytes(row: &Row, call: &Call) -> bool {
-    row.attempt == Attempt::NowaitRead && row.transfer.length(call) != Some(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::attempt::Blocked;
     use crate::operations::Slots;
-    use crate::table;
+    use crate::{Call, table};
 
     #[test]
     fn a_blocked_attempt_leads_to_no_other() {

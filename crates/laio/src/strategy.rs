@@ -46,7 +46,7 @@ pub(crate) enum Strategy {
     Background,
 }
 
-/// Which calls a context attempts on the fast path; see [`crate::attempt::fast`].
+/// Which calls a context attempts on the fast path; see [`crate::knowledge::Knowledge::try_fast`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FastPaths {
     pub(crate) streams: bool,

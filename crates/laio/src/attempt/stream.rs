@@ -1,37 +1,133 @@
 //! Attempts that move bytes: `preadv2` and `pwritev2` with `RWF_NOWAIT`, and `MSG_DONTWAIT`.
 
-use super::{Attempted, Try, Why};
+use super::{Attempted, Why};
 use crate::knowledge::Knowledge;
 use crate::knowledge::mounts::{FileKind, NowaitKind, Place};
-use crate::table::{Row, Transfer, Use};
-use crate::transfer::{continues, only_plain, remaining, shortened, uses_position, wanted};
+use crate::table::{self, Attempt, FastCall, Row, Transfer, Use};
+use crate::transfer::{
+    RW_COUNT_MAX, continues, only_plain, remaining, shortened, uses_position, wanted,
+};
 use crate::{Call, Errno, sys};
 use std::os::fd::RawFd;
 
 impl Knowledge {
+    /// The fast path: an attempt of a single system call, for the calls that event-driven programs
+    /// make most ([`FastCall`]), while no operation is in flight on the descriptor, so that there is
+    /// no order to keep. Returns `None` if the call must take the slow path.
+    ///
     /// # Safety
     /// As for the system call.
-    pub(super) unsafe fn nowait(&mut self, this: &Try<'_>, kind: NowaitKind) -> Attempted {
-        let Try { row, call, .. } = *this;
-        let fd = call.descriptor(0);
-        if this.first.is_none() {
-            if !self.facts.nowait {
-                return Attempted::blocked(0, Why::Unsupported);
+    #[inline(always)]
+    pub(crate) unsafe fn try_fast(
+        &mut self,
+        fast_call: FastCall,
+        call: &Call,
+    ) -> Option<Attempted> {
+        let args = &call.args;
+        let allowed = match fast_call {
+            FastCall::ReadAt | FastCall::WriteAt => self.fast_paths.files && args[3] as isize >= 0,
+            _ => self.fast_paths.streams,
+        };
+        let kind = match fast_call {
+            FastCall::Read | FastCall::ReadAt => Some(NowaitKind::Reads),
+            FastCall::Write | FastCall::WriteAt => Some(NowaitKind::Writes),
+            FastCall::Recv | FastCall::Send => None,
+        };
+        let length = args[2];
+        if !allowed
+            || !(1..=RW_COUNT_MAX).contains(&length)
+            || !kind.is_none_or(|kind| self.nowait_is_usual(call.descriptor(0), kind))
+        {
+            return None;
+        }
+        let vector = libc::iovec {
+            iov_base: args[1] as *mut _,
+            iov_len: length,
+        };
+        let nowait = |number, offset| {
+            let address = (&raw const vector) as usize;
+            let flags = libc::RWF_NOWAIT as usize;
+            // SAFETY: the vector lives through the call; the buffer is the caller's.
+            unsafe { sys::raw(number, [args[0], address, 1, offset, 0, flags]) }
+        };
+        let dontwait = || {
+            let flags = args[3] | libc::MSG_DONTWAIT as usize;
+            let all = [args[0], args[1], length, flags, args[4], args[5]];
+            // SAFETY: by the caller.
+            unsafe {
+                sys::syscall(&Call {
+                    number: call.number,
+                    args: all,
+                })
             }
-            // A FIFO or directory has the mount of its name, but no data there.
-            if let Some(mount) = self.hints.mount(fd)
-                && self.mounts.get(mount).refuses(kind)
-                && self.hints.kind(fd) == Some(FileKind::Regular)
-            {
-                // SAFETY: by the caller.
-                return unsafe { self.known_unsupported(call, fd) };
-            }
-            if self.is_direct(fd) {
-                return Attempted::blocked(0, Why::NotTried);
+        };
+        let result = match fast_call {
+            FastCall::Read => nowait(libc::SYS_preadv2, usize::MAX),
+            FastCall::ReadAt => nowait(libc::SYS_preadv2, args[3]),
+            FastCall::Write => nowait(libc::SYS_pwritev2, usize::MAX),
+            FastCall::WriteAt => nowait(libc::SYS_pwritev2, args[3]),
+            FastCall::Recv | FastCall::Send => dontwait(),
+        };
+        let is_final = match fast_call {
+            // A receive without MSG_WAITALL is complete with whatever was available.
+            FastCall::Recv => result.is_ok() && args[3] & libc::MSG_WAITALL as usize == 0,
+            _ => result == Ok(length),
+        };
+        Some(match is_final {
+            true => Attempted::Done(result),
+            // SAFETY: by the caller.
+            false => unsafe { self.attempt_from(call, result) },
+        })
+    }
+
+    /// Continues an attempt from the result of the fast path's system call.
+    ///
+    /// # Safety
+    /// As for the system call.
+    #[cold]
+    unsafe fn attempt_from(&mut self, call: &Call, first: Result<usize, Errno>) -> Attempted {
+        let row = table::row(call.number);
+        // SAFETY: by the caller.
+        unsafe {
+            match row.attempt {
+                Attempt::NowaitRead => self.nowait_from(row, call, NowaitKind::Reads, Some(first)),
+                Attempt::NowaitWrite => {
+                    self.nowait_from(row, call, NowaitKind::Writes, Some(first))
+                }
+                Attempt::Dontwait(flags) => self.dontwait_from(row, call, flags, first),
+                _ => unreachable!("a fast call has one of these attempts"),
             }
         }
+    }
+
+    /// Whether the file system is not known to refuse the attempt, and the descriptor is known not to
+    /// use direct I/O.
+    #[inline]
+    fn nowait_is_usual(&self, fd: i32, kind: NowaitKind) -> bool {
+        let refuses = |mount| self.mounts.get(mount).refuses(kind);
+        self.hints.not_direct_io(fd) && !self.hints.mount(fd).is_some_and(refuses)
+    }
+
+    /// # Safety
+    /// As for the system call.
+    pub(super) unsafe fn nowait(&mut self, row: &Row, call: &Call, kind: NowaitKind) -> Attempted {
+        let fd = call.descriptor(0);
+        if !self.facts.nowait {
+            return Attempted::blocked(0, Why::Unsupported);
+        }
+        // A FIFO or directory has the mount of its name, but no data there.
+        if let Some(mount) = self.hints.mount(fd)
+            && self.mounts.get(mount).refuses(kind)
+            && self.hints.kind(fd) == Some(FileKind::Regular)
+        {
+            // SAFETY: by the caller.
+            return unsafe { self.known_unsupported(call, fd) };
+        }
+        if self.is_direct(fd) {
+            return Attempted::blocked(0, Why::NotTried);
+        }
         // SAFETY: by the caller.
-        unsafe { self.nowait_from(row, call, kind, this.first) }
+        unsafe { self.nowait_from(row, call, kind, None) }
     }
 
     /// Whether a file bypasses the page cache (`O_DIRECT`). `RWF_NOWAIT` then keeps the kernel from
@@ -231,22 +327,33 @@ impl Knowledge {
 
     /// # Safety
     /// As for the system call.
-    pub(super) unsafe fn dontwait(&mut self, this: &Try<'_>, flags: u8) -> Attempted {
-        let Try { row, call, .. } = *this;
-        let flags = flags as usize;
-        let result = match this.first {
-            Some(first) => first,
-            None if only_plain(row, call) => return Attempted::blocked(0, Why::NotTried),
-            None => {
-                let mut attempt = *call;
-                attempt.args[flags] |= libc::MSG_DONTWAIT as usize;
-                // SAFETY: by the caller.
-                unsafe { sys::syscall(&attempt) }
-            }
-        };
+    pub(super) unsafe fn dontwait(&mut self, row: &Row, call: &Call, flags: u8) -> Attempted {
+        if only_plain(row, call) {
+            return Attempted::blocked(0, Why::NotTried);
+        }
+        let mut attempt = *call;
+        attempt.args[flags as usize] |= libc::MSG_DONTWAIT as usize;
+        // SAFETY: by the caller.
+        unsafe {
+            let result = sys::syscall(&attempt);
+            self.dontwait_from(row, call, flags, result)
+        }
+    }
+
+    /// Continues from the result of the call with `MSG_DONTWAIT`.
+    ///
+    /// # Safety
+    /// As for the system call.
+    unsafe fn dontwait_from(
+        &mut self,
+        row: &Row,
+        call: &Call,
+        flags: u8,
+        result: Result<usize, Errno>,
+    ) -> Attempted {
         let fd = call.descriptor(0);
         // With the caller's own MSG_DONTWAIT every result is final.
-        if call.args[flags] & libc::MSG_DONTWAIT as usize != 0 {
+        if call.args[flags as usize] & libc::MSG_DONTWAIT as usize != 0 {
             return Attempted::Done(result);
         }
         let moved = match result {

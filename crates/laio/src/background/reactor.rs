@@ -1,19 +1,12 @@
 //! The reactor: readiness by epoll, for streams where there is no ring.
 
 use crate::Errno;
-use crate::operations::Slot;
+use crate::operations::{Direction, Slot};
 use crate::sys::high_fd::HighFd;
 use rustix::event::epoll;
 use rustix::time::Timespec;
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use std::time::Duration;
-
-/// Which readiness an operation waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    Read,
-    Write,
-}
 
 /// An event that a wait returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

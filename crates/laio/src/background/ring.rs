@@ -1,27 +1,39 @@
-//! The io_uring of one context: submission in batches, reaping, waiting.
+//! The io_uring of one context: submission in batches, waiting, and from CQEs to what comes next.
+//! [`prepare`] makes the SQEs.
 
+mod opened;
+mod prepare;
+mod setup;
+
+use super::Steps;
 use super::doorbell::Doorbell;
+use super::threads::Threads;
+use crate::attempt::Why;
 use crate::knowledge::facts;
-use crate::operations::Slot;
-use crate::sys::high_fd::HighFd;
-use crate::{Errno, Handle, Limits, Stats, ZeroCopyCounts};
-use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
+use crate::operations::{Operation, Operations, Part, Slot, State};
+use crate::step::{self, Step, total};
+use crate::table::{Attempt, Opcode};
+use crate::{Errno, Handle, Stats, ZeroCopyCounts};
+use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use setup::{Counted, GETEVENTS, Opcodes, set_up};
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
+
+pub(crate) use setup::thread_has_rings;
 
 /// A CQE of an operation.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reaped {
+struct Reaped {
     /// The handle of an operation; see [`crate::Handle::to_raw`].
-    pub(crate) handle: u64,
-    pub(crate) result: i32,
-    pub(crate) kind: CqeKind,
+    handle: u64,
+    result: i32,
+    kind: CqeKind,
 }
 
 /// Which of its operation's CQEs this is. Only zero-copy sends have more than one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CqeKind {
+enum CqeKind {
     /// The only CQE.
     Only,
     /// The result of a zero-copy send; the kernel still uses the memory.
@@ -64,34 +76,14 @@ pub(crate) struct Ring {
     /// Operations whose cancel requests the submission queue did not take.
     untaken_cancels: Vec<Handle>,
     submissions: u64,
-    pub(super) zero_copy: ZeroCopyCounts,
+    zero_copy: ZeroCopyCounts,
     /// The buffer of [`Ring::reap`], empty between collections.
-    pub(super) reaped: Vec<Reaped>,
+    reaped: Vec<Reaped>,
     /// Whether polling the ring's own descriptor reports all completions, so that the doorbell is not registered. True
     /// before Linux 5.18: these kernels defer no task work, and registering an eventfd waits until nothing is in flight
     /// (seen on 5.10), but the poll of the doorbell always is.
     is_pollable: bool,
     _counted: Counted,
-}
-
-/// Which operations the kernel's io_uring has.
-#[derive(Clone)]
-pub(crate) struct Opcodes(Box<[bool; 256]>);
-
-impl std::fmt::Debug for Opcodes {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "Opcodes({} supported)",
-            self.0.iter().filter(|there| **there).count()
-        )
-    }
-}
-
-impl Opcodes {
-    pub(crate) fn has(&self, code: u8) -> bool {
-        self.0[code as usize]
-    }
 }
 
 /// User data of entries that are not operations: the low half is zero, which no handle has.
@@ -101,63 +93,12 @@ const TIMER: u64 = 3 << 32;
 /// The first of the cancel requests: one value for each slot.
 const CANCEL: u64 = 4 << 32;
 
-/// The smallest submission queue.
-const RING_ENTRIES_MIN: u32 = 8;
-
-const GETEVENTS: u32 = 1;
 const ENTER_EXT_ARG: u32 = 1 << 3;
 
-std::thread_local! {
-    /// The number of rings of the calling thread.
-    static RINGS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
-}
-
-/// Whether the calling thread has rings. With `IORING_SETUP_SINGLE_ISSUER` no other thread can
-/// submit to them.
-pub(crate) fn thread_has_rings() -> bool {
-    RINGS.get() > 0
-}
-
-/// Counts a ring while it lives.
-#[derive(Debug)]
-struct Counted;
-
-impl Counted {
-    fn new() -> Counted {
-        let _ = RINGS.try_with(|rings| rings.set(rings.get() + 1));
-        Counted
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        let _ = RINGS.try_with(|rings| rings.set(rings.get() - 1));
-    }
-}
-
 impl Ring {
-    /// Sets up a ring for the calling thread. Any error means that io_uring is not available:
-    /// `ENOSYS`, `EPERM` and `EACCES` where it is absent or forbidden, `ENOMEM` and `EMFILE` at
-    /// limits, `EOPNOTSUPP` where it lacks a required feature (Linux before 5.11).
+    /// A ring for the calling thread; see [`set_up`] for errors.
     pub(crate) fn new(entries: u32, mounts: Option<RawFd>) -> Result<Ring, Errno> {
-        let ring = move_high(Ring::set_up(
-            entries.clamp(RING_ENTRIES_MIN, Limits::RING_ENTRIES_MAX),
-        )?)?;
-        let parameters = ring.params();
-        if !(parameters.is_feature_nodrop()
-            && parameters.is_feature_ext_arg()
-            && parameters.is_feature_rw_cur_pos()
-            && parameters.is_feature_submit_stable())
-        {
-            return Err(Errno::OPNOTSUPP);
-        }
-        let opcodes = probe_opcodes(&ring)?;
-        // A filter may allow io_uring_setup and forbid io_uring_enter.
-        // SAFETY: nothing is submitted, and there are no arguments.
-        unsafe {
-            ring.submitter()
-                .enter::<libc::sigset_t>(0, 0, GETEVENTS, None)?
-        };
+        let (ring, opcodes) = set_up(entries)?;
         Ok(Ring {
             _counted: Counted::new(),
             ring: ManuallyDrop::new(ring),
@@ -181,35 +122,7 @@ impl Ring {
         })
     }
 
-    /// With DEFER_TASKRUN (Linux 6.1), completions run only in io_uring_enter; with COOP_TASKRUN
-    /// (5.19) at any system call, without an inter-processor interrupt. Older kernels interrupt the
-    /// thread.
-    fn set_up(entries: u32) -> Result<IoUring, Errno> {
-        let deferred = IoUring::builder()
-            .setup_submit_all()
-            .setup_single_issuer()
-            .setup_defer_taskrun()
-            .setup_taskrun_flag()
-            .build(entries);
-        let error = match deferred {
-            Ok(ring) => return Ok(ring),
-            Err(error) => Errno::from(error),
-        };
-        if error != Errno::INVAL {
-            return Err(error);
-        }
-        let mut cooperative = IoUring::builder();
-        cooperative
-            .setup_submit_all()
-            .setup_coop_taskrun()
-            .setup_taskrun_flag();
-        match cooperative.build(entries).map_err(Errno::from) {
-            Err(Errno::INVAL) => Ok(IoUring::builder().build(entries)?),
-            result => result,
-        }
-    }
-
-    pub(crate) fn opcodes(&self) -> &Opcodes {
+    fn opcodes(&self) -> &Opcodes {
         &self.opcodes
     }
 
@@ -235,7 +148,7 @@ impl Ring {
     ///
     /// # Safety
     /// What the entry points to stays valid until its completion has been reaped.
-    pub(crate) unsafe fn push(&mut self, entry: squeue::Entry, handle: u64) -> Result<(), Errno> {
+    unsafe fn push(&mut self, entry: squeue::Entry, handle: u64) -> Result<(), Errno> {
         // SAFETY: forwarded to the caller.
         unsafe { self.push_entry(&entry.user_data(handle))? };
         self.outstanding += 1;
@@ -422,8 +335,95 @@ impl Ring {
         queue.taskrun() || queue.cq_overflow()
     }
 
+    /// Collects the steps that have finished. `short`: the injected bound of one step.
+    pub(super) fn collect(
+        &mut self,
+        operations: &mut Operations,
+        threads: &mut Threads,
+        trust_names: bool,
+        short: usize,
+        steps: &mut Steps,
+    ) -> Result<(), Errno> {
+        let mut reaped = std::mem::take(&mut self.reaped);
+        let result = self.reap(&mut reaped);
+        for one in reaped.drain(..) {
+            let handle = Handle::from_raw(one.handle).expect("the ring's entries carry handles");
+            let slot = operations.live_slot(handle);
+            let operation = &mut operations[slot];
+            if one.kind != CqeKind::Only && self.is_notification(operation, &one) {
+                if operation.state == State::AwaitingNotif && operation.awaiting_notif == 0 {
+                    steps.push((slot, Step::Finished(operation.result)));
+                }
+                continue;
+            }
+            let step = match self.unfinished(operation, &one, trust_names) {
+                Ok(step) => step,
+                Err(result) => {
+                    let rights_changed = threads.refused_by_other_rights(operation, result);
+                    step::after_result(operation, result, short, rights_changed)
+                }
+            };
+            steps.push((slot, step));
+        }
+        self.reaped = reaped;
+        result
+    }
+
+    /// Returns the next step of an operation whose CQE carries no result of its call; else the
+    /// call's result.
+    fn unfinished(
+        &mut self,
+        operation: &mut Operation,
+        reaped: &Reaped,
+        trust_names: bool,
+    ) -> Result<Step, Result<usize, Errno>> {
+        let cancelled = Step::Finished(total(operation.done, Err(Errno::CANCELED)));
+        if operation.state == State::With(Part::Readiness) {
+            return Ok(match operation.cancelled {
+                true => cancelled,
+                false => Step::Attempt,
+            });
+        }
+        let result = result(operation, reaped.result);
+        if operation.zero_copy && !operation.cancelled && has_no_zero_copy(result) {
+            operation.zero_copy = false;
+            self.zero_copy.ordinary += 1;
+            return Ok(Step::Again(Why::WouldBlock));
+        }
+        // The ring opens in non-blocking mode first, so it has not waited where the plain call may
+        // wait. A helper makes the plain call.
+        if operation.state == State::With(Part::Ring)
+            && operation.row.attempt == Attempt::CachedOpen
+            && !trust_names
+            && opened::may_have_to_wait(operation, result)
+        {
+            return Ok(match operation.cancelled {
+                true => cancelled,
+                false => Step::Helper,
+            });
+        }
+        Err(result)
+    }
+
+    /// Counts the two CQEs of a zero-copy send. Returns whether this one is the notification: the
+    /// kernel no longer uses the memory.
+    fn is_notification(&mut self, operation: &mut Operation, reaped: &Reaped) -> bool {
+        if reaped.kind == CqeKind::Result {
+            operation.awaiting_notif += 1;
+            return false;
+        }
+        operation.awaiting_notif -= 1;
+        // After a refusal the operation is an ordinary send, and the notification says nothing
+        // about copying.
+        if operation.zero_copy {
+            self.zero_copy.sends += 1;
+            self.zero_copy.copied += u64::from(has_copied(reaped.result));
+        }
+        true
+    }
+
     /// Reaps all CQEs. Enters the kernel only if it holds some back.
-    pub(crate) fn reap(&mut self, reaped: &mut Vec<Reaped>) -> Result<(), Errno> {
+    fn reap(&mut self, reaped: &mut Vec<Reaped>) -> Result<(), Errno> {
         if self.needs_enter() {
             self.submit()?;
         }
@@ -523,24 +523,36 @@ impl Drop for Ring {
     }
 }
 
-/// Moves the ring's descriptor to a high number.
-fn move_high(ring: IoUring) -> Result<IoUring, Errno> {
-    // SAFETY: it is open as long as the ring is there.
-    let descriptor = unsafe { BorrowedFd::borrow_raw(ring.as_raw_fd()) };
-    let Some(high) = HighFd::copy(&descriptor) else {
-        return Ok(ring);
+/// Returns the call's result from that of the CQE.
+fn result(operation: &Operation, ring: i32) -> Result<usize, Errno> {
+    let result = match ring {
+        0.. => Ok(ring as usize),
+        _ if Errno::from_raw(-ring).is_interruption() => Err(Errno::INTR),
+        _ => Err(Errno::from_raw(-ring)),
     };
-    let parameters = ring.params().clone();
-    // SAFETY: a descriptor of this ring, given away here, and what the kernel has said of it.
-    Ok(unsafe { IoUring::from_fd(high.into_raw_fd(), parameters)? })
+    match (operation.row.opcode, result) {
+        // An expired time-out is a successful sleep.
+        (Some(Opcode::Timeout), Err(Errno::TIME)) => Ok(0),
+        (Some(Opcode::Statx), Ok(_)) => Ok(0),
+        (_, result) => result,
+    }
 }
 
-fn probe_opcodes(ring: &IoUring) -> Result<Opcodes, Errno> {
-    let mut probe = Probe::new();
-    ring.submitter().register_probe(&mut probe)?;
-    let mut opcodes = Box::new([false; 256]);
-    for code in 0..=u8::MAX {
-        opcodes[code as usize] = probe.is_supported(code);
-    }
-    Ok(Opcodes(opcodes))
+/// Whether a zero-copy notification reports that the kernel has copied the data.
+fn has_copied(release: i32) -> bool {
+    release as u32 & (1 << 31) != 0
+}
+
+/// Whether a zero-copy send was refused, so that the rest must be an ordinary send: the socket type
+/// has none, RLIMIT_MEMLOCK is reached, or a filter forbids this operation.
+fn has_no_zero_copy(result: Result<usize, Errno>) -> bool {
+    matches!(
+        result,
+        Err(Errno::OPNOTSUPP
+            | Errno::INVAL
+            | Errno::NOMEM
+            | Errno::NOBUFS
+            | Errno::PERM
+            | Errno::ACCES)
+    )
 }

@@ -42,6 +42,13 @@ impl Access {
     }
 }
 
+/// Which readiness an operation waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Read,
+    Write,
+}
+
 /// The link of an operation in the list of one descriptor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {

@@ -1,7 +1,6 @@
 //! Slots: calls in the background, in a table of slots with stable addresses.
 
 use super::Link;
-use crate::placement::Part;
 use crate::status_word::StatusTarget;
 use crate::table::Row;
 use crate::transfer::{Scratch, remaining, shortened};
@@ -28,6 +27,25 @@ pub(crate) enum State {
     Finished,
     /// Delivered; the value of a typed operation has not been taken.
     Delivered,
+}
+
+/// A part of the background, which may have an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// io_uring makes the call.
+    Ring,
+    /// A worker thread of io_uring makes the call (`IOSQE_ASYNC`).
+    RingWorker,
+    /// A poll entry on the ring, or an interest in the epoll set, reports that the descriptor is
+    /// ready; then the operation is attempted again.
+    Readiness,
+    /// POSIX AIO or Linux AIO has the step, or it is queued until a request is free.
+    Aio,
+    /// A helper thread makes the call.
+    Helpers,
+    /// The call blocked in the thread that was left behind when a spare thread took over the
+    /// program.
+    Carriers,
 }
 
 impl State {

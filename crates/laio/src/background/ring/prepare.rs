@@ -1,18 +1,74 @@
-//! Submission entries: the io_uring operation for a call, and the call's result from a CQE.
+//! Submission entries: from a step of an operation to its SQE.
 
-use crate::operations::Operation;
+use super::Ring;
+use super::setup::Opcodes;
+use crate::attempt::Why;
+use crate::operations::{Direction, Operation};
 use crate::sys::memory::can_read;
-use crate::table::{Opcode, Row, Transfer};
+use crate::table::{Class, Opcode, Row, Transfer};
 use crate::transfer::Scratch;
-use crate::{Call, Errno, Limits};
+use crate::{Call, Errno, Handle, Limits};
 use io_uring::{opcode, squeue, types};
+use std::os::fd::RawFd;
 
-use super::ring::Opcodes;
+impl Ring {
+    /// Queues a step of an operation. Returns false if no operation of the ring makes this call.
+    /// `in_worker`: not even tried on the submitting thread.
+    pub(in crate::background) fn start(
+        &mut self,
+        operation: &mut Operation,
+        handle: Handle,
+        call: &Call,
+        why: Why,
+        in_worker: bool,
+    ) -> Result<bool, Errno> {
+        let row = operation.row;
+        let stream = row.class == Class::Stream && !operation.regular;
+        // A typed operation may say of any call that it is expected to block or is a zero-copy send.
+        let no_address = call.args[4] == 0;
+        let prepared = match row.opcode {
+            Some(Opcode::Recv) if no_address && stream && why == Why::ExpectedToBlock => {
+                poll_first(call, self.opcodes())
+            }
+            Some(Opcode::Send) if no_address && operation.zero_copy => {
+                zero_copy(call, self.opcodes())
+            }
+            _ => entry(row, call, &mut operation.scratch, self.opcodes()),
+        };
+        let Some(mut entry) = prepared else {
+            return Ok(false);
+        };
+        if in_worker {
+            entry = force_async(entry);
+        }
+        // SAFETY: the caller has promised that the call's memory stays valid until the completion
+        // is delivered; scratch memory lives as long as the operation.
+        unsafe { self.push(entry, handle.to_raw())? };
+        if operation.rights.is_some() || counts_from_submission(row, call) {
+            // Submitting now fixes the thread's credentials. An entry that the kernel does not take
+            // stays queued; the next poll reports errors.
+            let _ = self.submit();
+        }
+        Ok(true)
+    }
+
+    /// Queues a poll of a descriptor for an operation.
+    pub(in crate::background) fn start_poll(
+        &mut self,
+        handle: Handle,
+        fd: RawFd,
+        direction: Direction,
+    ) -> Result<(), Errno> {
+        let entry = readiness(fd, direction);
+        // SAFETY: the entry points to nothing.
+        unsafe { self.push(entry, handle.to_raw()) }
+    }
+}
 
 /// Returns the SQE for a call, or `None` if no io_uring operation gives the same result for this
 /// call with these arguments. The SQE may point into `scratch`.
 #[inline]
-pub(crate) fn entry(
+fn entry(
     row: &Row,
     call: &Call,
     scratch: &mut Option<Box<Scratch>>,
@@ -157,7 +213,7 @@ fn ring_flags(flags: usize) -> i32 {
 
 /// Returns the SQE for a receive that is expected to block: with `IORING_RECVSEND_POLL_FIRST` the
 /// ring makes no attempt either (Linux 5.19, detected by an opcode of the same version).
-pub(crate) fn poll_first(call: &Call, opcodes: &Opcodes) -> Option<squeue::Entry> {
+fn poll_first(call: &Call, opcodes: &Opcodes) -> Option<squeue::Entry> {
     const POLL_FIRST: u16 = 1;
     let args = &call.args;
     let length = args[2].min(0x7fff_f000) as u32;
@@ -177,7 +233,7 @@ pub(crate) fn poll_first(call: &Call, opcodes: &Opcodes) -> Option<squeue::Entry
 ///
 /// It asks the kernel to report copies (6.2) only if an opcode of Linux 6.7 exists: no earlier
 /// opcode indicates that support.
-pub(crate) fn zero_copy(call: &Call, opcodes: &Opcodes) -> Option<squeue::Entry> {
+fn zero_copy(call: &Call, opcodes: &Opcodes) -> Option<squeue::Entry> {
     const REPORT_USAGE: u16 = 1 << 3;
     let args = &call.args;
     let length = args[2].min(0x7fff_f000) as u32;
@@ -193,40 +249,19 @@ pub(crate) fn zero_copy(call: &Call, opcodes: &Opcodes) -> Option<squeue::Entry>
     opcodes.has(opcode::SendZc::CODE).then_some(entry)
 }
 
-/// Whether a zero-copy notification reports that the kernel has copied the data.
-pub(crate) fn has_copied(release: i32) -> bool {
-    release as u32 & (1 << 31) != 0
-}
-
 /// Returns a poll SQE that completes when a descriptor is ready.
-pub(crate) fn readiness(fd: i32, write: bool) -> squeue::Entry {
-    let events = if write {
-        libc::POLLOUT
-    } else {
-        libc::POLLIN | libc::POLLRDHUP
+fn readiness(fd: RawFd, direction: Direction) -> squeue::Entry {
+    let events = match direction {
+        Direction::Read => libc::POLLIN | libc::POLLRDHUP,
+        Direction::Write => libc::POLLOUT,
     };
     opcode::PollAdd::new(types::Fd(fd), events as u32).build()
 }
 
 /// Sets `IOSQE_ASYNC`: an io_uring worker makes the operation, without an attempt on the submitting
 /// thread.
-pub(crate) fn force_async(entry: squeue::Entry) -> squeue::Entry {
+fn force_async(entry: squeue::Entry) -> squeue::Entry {
     entry.flags(squeue::Flags::ASYNC)
-}
-
-/// Returns the call's result from that of the CQE.
-pub(crate) fn result(operation: &Operation, ring: i32) -> Result<usize, Errno> {
-    let result = match ring {
-        0.. => Ok(ring as usize),
-        _ if Errno::from_raw(-ring).is_interruption() => Err(Errno::INTR),
-        _ => Err(Errno::from_raw(-ring)),
-    };
-    match (operation.row.opcode, result) {
-        // An expired time-out is a successful sleep.
-        (Some(Opcode::Timeout), Err(Errno::TIME)) => Ok(0),
-        (Some(Opcode::Statx), Ok(_)) => Ok(0),
-        (_, result) => result,
-    }
 }
 
 /// The largest user address space of any architecture (x86-64 with five levels of page tables).
@@ -383,7 +418,7 @@ fn left_until(clock: i32, point: &libc::timespec) -> types::Timespec {
 }
 
 /// Whether the time of the entry counts from its submission.
-pub(crate) fn counts_from_submission(row: &Row, call: &Call) -> bool {
+fn counts_from_submission(row: &Row, call: &Call) -> bool {
     row.opcode == Some(Opcode::Timeout) && row.flags_of(call) & libc::TIMER_ABSTIME != 0
 }
 
