@@ -56,7 +56,7 @@ pub(crate) enum Attempted {
 
 /// A call that a carrier is still making: the address of its `Flight`, see [`crate::background`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct InFlightCall(pub(crate) *const ());
+pub(crate) struct CarriedCall(pub(crate) *const ());
 
 /// Why a call must go to the background, and what the attempt leaves to its operation.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ pub(crate) struct Blocked {
     /// the operation's slot closes it. See [`crate::transfer::Scratch::provisional`].
     pub(crate) provisional: Option<Provisional>,
     /// The call itself, which blocked in its thread while a spare thread took over the program.
-    pub(crate) in_flight: Option<InFlightCall>,
+    pub(crate) in_flight: Option<CarriedCall>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

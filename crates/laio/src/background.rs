@@ -1,6 +1,6 @@
 //! The background: everything that takes operations while the program does something else. It owns
 //! the parts of which a back end is composed, and offers one set of verbs for all of them: `start`
-//! and `cancel` a step of an operation, `submit` what is prepared, `wait` for the parts, `collect`
+//! and `cancel` a step of an operation, `submit` what is prepared, `wait` for the parts, `reap`
 //! what they report. [`crate::placement`] decides which part takes which step.
 
 pub(crate) mod activations;
@@ -14,10 +14,10 @@ pub(crate) mod rights;
 pub(crate) mod ring;
 pub(crate) mod threads;
 
-use crate::attempt::{InFlightCall, Why};
+use crate::attempt::{CarriedCall, Why};
 use crate::operations::{Operations, Part, Slot, State};
 use crate::placement::{Parts, awaited};
-use crate::step::{self, Step, total};
+use crate::step::{self, Next, total};
 use crate::sys::high_fd::HighFd;
 use crate::table::Row;
 use crate::{BackendKind, Call, Errno, Limits, Options, Stats};
@@ -77,7 +77,7 @@ pub(crate) struct Noticed {
 }
 
 /// The steps that have finished, in order, with what comes next.
-pub(crate) type Steps = Vec<(Slot, Step)>;
+pub(crate) type Steps = Vec<(Slot, Next)>;
 
 impl Background {
     /// Makes the parts of a back end. `mounts`: the mount table, which they watch too.
@@ -153,11 +153,11 @@ impl Background {
                 Some(aio) => aio.start(slot, handle, operation.row, call, &mut self.threads),
                 None => false,
             },
-            (Part::Helpers, _) => {
+            (Part::Helper, _) => {
                 self.threads.start(handle, operation, self.short)?;
                 true
             }
-            (Part::Carriers, _) => unreachable!("a carrier has its call before the operation is"),
+            (Part::Carrier, _) => unreachable!("a carrier has its call before the operation is"),
         };
         if taken {
             operation.state = State::With(part);
@@ -166,8 +166,8 @@ impl Background {
     }
 
     /// Takes over a call that blocked in its thread, for its operation.
-    pub(crate) fn adopt(&self, flight: InFlightCall, operations: &mut Operations, slot: Slot) {
-        operations[slot].state = State::With(Part::Carriers);
+    pub(crate) fn adopt(&self, flight: CarriedCall, operations: &mut Operations, slot: Slot) {
+        operations[slot].state = State::With(Part::Carrier);
         if let Some(carriers) = &self.carriers {
             carriers.set_owner(flight, operations.handle(slot));
         }
@@ -196,8 +196,8 @@ impl Background {
                 let aio = self.aio.as_mut().expect("an operation is in it");
                 aio.cancel(slot, handle)
             }
-            (Part::Helpers, _) => self.threads.cancel(handle),
-            (Part::Carriers, _) => {
+            (Part::Helper, _) => self.threads.cancel(handle),
+            (Part::Carrier, _) => {
                 if let Some(carriers) = &self.carriers {
                     carriers.cancel(handle);
                 }
@@ -250,8 +250,8 @@ impl Background {
             || self.aio.as_ref().is_some_and(Aio::any_finished)
     }
 
-    /// Waits at most `timeout` until a part reports something, and collects the steps that have
-    /// finished. On an error, those of threads are collected nevertheless.
+    /// Waits at most `timeout` until a part reports something, and reaps the steps that have
+    /// finished. On an error, those of threads are reaped nevertheless.
     pub(crate) fn wait(
         &mut self,
         timeout: Option<Duration>,
@@ -279,18 +279,18 @@ impl Background {
         if may_sleep && rings && !self.exposed {
             self.doorbell.disarm();
         }
-        self.collect_threads(operations, steps);
+        self.reap_threads(operations, steps);
         waited
     }
 
-    /// Collects the steps of threads and AIO that have finished, without a system call for others.
-    pub(crate) fn collect_finished(
+    /// Reaps the steps of threads and AIO that have finished, without a system call for others.
+    pub(crate) fn reap_finished(
         &mut self,
         operations: &mut Operations,
         steps: &mut Steps,
     ) -> Result<Noticed, Errno> {
-        self.collect_threads(operations, steps);
-        self.collect_aio(false, operations, steps)?;
+        self.reap_threads(operations, steps);
+        self.reap_aio(false, operations, steps)?;
         Ok(Noticed::default())
     }
 
@@ -317,7 +317,7 @@ impl Background {
                 ring.submit()?;
             }
         }
-        ring.collect(
+        ring.reap(
             operations,
             &mut self.threads,
             self.trust_names,
@@ -349,40 +349,40 @@ impl Background {
         let mut aio = false;
         for event in self.events.drain(..) {
             match event {
-                Event::Ready(slot) => steps.push((slot, Step::Attempt)),
+                Event::Ready(slot) => steps.push((slot, Next::Attempt)),
                 Event::Doorbell => drop(self.doorbell.drain()),
                 Event::Mounts => noticed.mounts_changed = true,
                 Event::Timer => noticed.timer_expired = true,
                 Event::Aio => aio = true,
             }
         }
-        self.collect_aio(aio, operations, steps)?;
+        self.reap_aio(aio, operations, steps)?;
         Ok(noticed)
     }
 
     /// `ready_fd`: the library's descriptor was readable.
-    fn collect_aio(
+    fn reap_aio(
         &mut self,
         ready_fd: bool,
         operations: &mut Operations,
         steps: &mut Steps,
     ) -> Result<(), Errno> {
         match &mut self.aio {
-            Some(aio) => aio.collect(ready_fd, operations, &mut self.threads, self.short, steps),
+            Some(aio) => aio.reap(ready_fd, operations, &mut self.threads, self.short, steps),
             None => Ok(()),
         }
     }
 
-    fn collect_threads(&mut self, operations: &mut Operations, steps: &mut Steps) {
+    fn reap_threads(&mut self, operations: &mut Operations, steps: &mut Steps) {
         if let Some(carriers) = &mut self.carriers {
-            for (handle, result) in carriers.collect() {
+            for (handle, result) in carriers.reap() {
                 let slot = operations.live_slot(handle);
                 steps.push((slot, step::after_carrier(&mut operations[slot], result)));
             }
         }
-        for (handle, result) in self.threads.collect() {
+        for (handle, result) in self.threads.reap() {
             let slot = operations.live_slot(handle);
-            steps.push((slot, Step::Finished(total(operations[slot].done, result))));
+            steps.push((slot, Next::Finished(total(operations[slot].done, result))));
         }
     }
 

@@ -43,7 +43,7 @@ pub struct Context {
     pub(crate) signaller: Option<Signaller>,
     pub(crate) stats: Stats,
     pub(crate) inline_since_poll: u32,
-    /// The steps that were collected; empty but for its memory, while nothing is collected.
+    /// The steps that were reaped; empty but for its memory, while nothing is reaped.
     pub(crate) steps: Steps,
     /// Makes the type `!Send`: the ring and the helpers' credentials belong to the thread.
     thread_bound: PhantomData<*mut ()>,

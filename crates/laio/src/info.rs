@@ -4,7 +4,7 @@ use crate::background::activations::Activations;
 use crate::context::Context;
 use crate::knowledge::mounts::Mount;
 use crate::operations::Slot;
-use crate::step::Step;
+use crate::step::Next;
 use crate::{BackendKind, Detector, Limits};
 use std::fmt;
 
@@ -97,7 +97,7 @@ impl<'a> Info<'a> {
             + context.operations.memory()
             + context.background.memory()
             + context.knowledge.hints.memory()
-            + context.steps.capacity() * size_of::<(Slot, Step)>()
+            + context.steps.capacity() * size_of::<(Slot, Next)>()
             + context.stats.calls.len() * size_of::<crate::Counts>()
     }
 }

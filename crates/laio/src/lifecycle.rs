@@ -9,7 +9,7 @@ use crate::operations::{Link, Part, Slot, State, links};
 use crate::options::BackPressure;
 use crate::placement::{Case, link_of_poll, placement};
 use crate::status_word::StatusTarget;
-use crate::step::{self, Step, total};
+use crate::step::{self, Next, total};
 use crate::table::{Attempt, Class, Row};
 use crate::transfer::uses_position;
 use crate::{Call, Errno, Outcome};
@@ -142,7 +142,7 @@ impl Context {
         }
     }
 
-    /// Whether a short transfer may be continued (see [`Operation::regular`]). True for positioned
+    /// Whether a short transfer may be continued (see [`InFlight::regular`]). True for positioned
     /// calls; otherwise if the call reads or writes a regular file.
     fn may_continue_short(&mut self, row: &Row, call: &Call) -> bool {
         match (row.class, row.attempt) {
@@ -156,25 +156,25 @@ impl Context {
 
     /// Continues an operation until a part of the back end has it, or it is finished. This ends: an
     /// attempt that moves no bytes never leads to another (see [`step::after_attempt`]).
-    pub(crate) fn proceed(&mut self, slot: Slot, mut step: Step) {
+    fn proceed(&mut self, slot: Slot, mut next: Next) {
         loop {
-            let handed_over = match step {
-                Step::Finished(result) => return self.finish(slot, result),
-                Step::Attempt => Ok(Some(self.attempt_rest(slot))),
-                Step::Again(why) => self.hand_over(slot, why),
-                Step::Helper => self.hand_to_helper(slot),
+            let handed_over = match next {
+                Next::Finished(result) => return self.finish(slot, result),
+                Next::Attempt => Ok(Some(self.attempt_rest(slot))),
+                Next::Again(why) => self.hand_over(slot, why),
+                Next::Helper => self.hand_to_helper(slot),
             };
-            step = match handed_over {
+            next = match handed_over {
                 Ok(None) => return,
-                Ok(Some(next)) => next,
-                Err(errno) => Step::Finished(total(self.operations[slot].done, Err(errno))),
+                Ok(Some(further)) => further,
+                Err(errno) => Next::Finished(total(self.operations[slot].done, Err(errno))),
             };
         }
     }
 
-    /// Hands an operation's next step to the part of the background that takes it. Returns the step
-    /// if the operation must be attempted first.
-    fn hand_over(&mut self, slot: Slot, why: Why) -> Result<Option<Step>, Errno> {
+    /// Hands an operation's next step to the part of the background that takes it. Returns what
+    /// comes next if the operation must be attempted first.
+    fn hand_over(&mut self, slot: Slot, why: Why) -> Result<Option<Next>, Errno> {
         let call = self.operations[slot].step(self.inject.short_transfer);
         let parts = self.background.accepts(self.operations[slot].row);
         let mut case = Case::of(
@@ -187,7 +187,7 @@ impl Context {
         );
         loop {
             let Some(part) = placement(&case).part() else {
-                return Ok(Some(Step::Attempt));
+                return Ok(Some(Next::Attempt));
             };
             let operations = &mut self.operations;
             if self.background.start(part, operations, slot, &call, why)? {
@@ -198,8 +198,8 @@ impl Context {
     }
 
     /// Makes a helper make the rest of an operation.
-    fn hand_to_helper(&mut self, slot: Slot) -> Result<Option<Step>, Errno> {
-        let (part, call) = (Part::Helpers, self.operations[slot].call);
+    fn hand_to_helper(&mut self, slot: Slot) -> Result<Option<Next>, Errno> {
+        let (part, call) = (Part::Helper, self.operations[slot].call);
         let operations = &mut self.operations;
         self.background
             .start(part, operations, slot, &call, Why::Unsupported)?;
@@ -207,11 +207,11 @@ impl Context {
     }
 
     /// Attempts the rest of an operation: its descriptor is ready, or the rest may be available.
-    fn attempt_rest(&mut self, slot: Slot) -> Step {
+    fn attempt_rest(&mut self, slot: Slot) -> Next {
         let row = self.operations[slot].row;
         if row.attempt == Attempt::Never {
             // The call has no non-blocking form, so a helper makes it.
-            return Step::Helper;
+            return Next::Helper;
         }
         self.note_new_rights();
         let call = self.operations[slot].step(self.inject.short_transfer);
@@ -247,7 +247,7 @@ impl Context {
             for slot in self.operations.on(fd) {
                 if self.operations.may_start(slot) {
                     self.operations.leave_queue(slot);
-                    self.proceed(slot, Step::Again(Why::Ordered));
+                    self.proceed(slot, Next::Again(Why::Ordered));
                 }
             }
         }

@@ -9,7 +9,7 @@ mod slots;
 pub(crate) use deadlines::Deadlines;
 pub(crate) use order::{Access, Direction, Link, Order, links};
 pub(crate) use payloads::Payloads;
-pub(crate) use slots::{Operation, Part, Slot, Slots, State};
+pub(crate) use slots::{InFlight, Part, Slot, Slots, State};
 
 use crate::knowledge::hints::Hints;
 use crate::status_word::StatusTarget;
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(started(&mut operations), []);
         operations.finish(one, Err(Errno::CANCELED), &mut hints);
         assert_eq!(started(&mut operations), [close]);
-        operations[close].state = State::With(Part::Helpers);
+        operations[close].state = State::With(Part::Helper);
         operations.finish(close, Ok(0), &mut hints);
         assert_eq!(started(&mut operations), later);
     }

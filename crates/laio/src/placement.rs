@@ -5,7 +5,7 @@ use crate::attempt::{Try, Why, may_open_device};
 use crate::knowledge::Knowledge;
 use crate::knowledge::hints::Hints;
 use crate::knowledge::mounts::FileKind;
-use crate::operations::{Access, Direction, Link, Operation, Operations, Order, Part, Slot};
+use crate::operations::{Access, Direction, InFlight, Link, Operations, Order, Part, Slot};
 use crate::sys::memory::can_read;
 use crate::table::{Attempt, Class, Opcode, Row, Timeout, Transfer, Use};
 use crate::transfer::{only_plain, uses_position};
@@ -140,7 +140,7 @@ impl Placement {
             Placement::RingWorker => Some(Part::RingWorker),
             Placement::Readiness => Some(Part::Readiness),
             Placement::Aio => Some(Part::Aio),
-            Placement::Helper(_) => Some(Part::Helpers),
+            Placement::Helper(_) => Some(Part::Helper),
         }
     }
 }
@@ -152,7 +152,7 @@ impl Parts {
             Part::Ring | Part::RingWorker => self.ring = false,
             Part::Readiness => self.readiness = false,
             Part::Aio => self.aio = false,
-            Part::Helpers | Part::Carriers => unreachable!("neither declines a step"),
+            Part::Helper | Part::Carrier => unreachable!("neither declines a step"),
         }
     }
 }
@@ -250,7 +250,7 @@ impl Case {
 
 /// Whether the call gives an offset for a descriptor without positions, which the ring accepts but
 /// the plain call refuses.
-fn has_invalid_offset(operation: &Operation, order: &Order, knowledge: &mut Knowledge) -> bool {
+fn has_invalid_offset(operation: &InFlight, order: &Order, knowledge: &mut Knowledge) -> bool {
     let placed = matches!(
         operation.row.transfer,
         Transfer::Buffer {
@@ -306,12 +306,12 @@ fn direction(row: &Row) -> Direction {
 }
 
 /// The descriptor and direction whose readiness an operation waits for.
-pub(crate) fn awaited(operation: &Operation) -> (RawFd, Direction) {
+pub(crate) fn awaited(operation: &InFlight) -> (RawFd, Direction) {
     polled_descriptor(operation).unwrap_or((operation.call.descriptor(0), direction(operation.row)))
 }
 
 /// The descriptor and direction of a poll that was started with [`link_of_poll`].
-fn polled_descriptor(operation: &Operation) -> Option<(RawFd, Direction)> {
+fn polled_descriptor(operation: &InFlight) -> Option<(RawFd, Direction)> {
     let link = operation.links[0];
     let direction = match link.access {
         _ if !operation.row.polls => return None,

@@ -1,4 +1,4 @@
-//! Completions: collecting and delivering them, and the one place where a context sleeps.
+//! Completions: reaping and delivering them, and the one place where a context sleeps.
 
 use crate::background::doorbell::Notifier;
 use crate::background::{Background, Noticed, Steps};
@@ -118,8 +118,8 @@ impl Context {
             if !self.operations.ready.is_empty() || !wait || !first {
                 self.reap(Some(Duration::ZERO))?;
             } else if self.background.any_finished() {
-                self.collect(|background, operations, steps| {
-                    background.collect_finished(operations, steps)
+                self.reap_with(|background, operations, steps| {
+                    background.reap_finished(operations, steps)
                 })?;
             }
             let count = self.deliver(most, deliver);
@@ -332,12 +332,12 @@ impl Context {
             timeout = Some(Duration::ZERO);
         }
         self.stats.sleeps += u64::from(timeout != Some(Duration::ZERO));
-        self.collect(|background, operations, steps| background.wait(timeout, operations, steps))
+        self.reap_with(|background, operations, steps| background.wait(timeout, operations, steps))
     }
 
-    /// Collects the steps that have finished with one of the background's verbs, and continues
+    /// Reaps the steps that have finished with one of the background's verbs, and continues
     /// their operations. Returns whether a wait was interrupted (`EINTR`).
-    fn collect(
+    fn reap_with(
         &mut self,
         verb: impl FnOnce(&mut Background, &mut Operations, &mut Steps) -> Result<Noticed, Errno>,
     ) -> Result<bool, Errno> {
@@ -369,7 +369,7 @@ impl Context {
     }
 
     /// Submits the prepared requests of AIO; helpers make the calls that the kernel refuses.
-    pub(crate) fn submit_to_aio(&mut self) {
+    fn submit_to_aio(&mut self) {
         let mut steps = std::mem::take(&mut self.steps);
         self.background.submit_to_aio(&self.operations, &mut steps);
         self.run_steps(&mut steps);

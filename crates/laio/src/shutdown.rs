@@ -65,7 +65,7 @@ impl Context {
 
     /// How long a context that has been shutting down since `begun` still waits for zero-copy
     /// notifications, if any are outstanding. After that time the memory is leaked.
-    pub(crate) fn wait_for_notifs(&mut self, begun: Instant) -> Option<Duration> {
+    fn wait_for_notifs(&mut self, begun: Instant) -> Option<Duration> {
         let left = Limits::LENT.saturating_sub(begun.elapsed());
         if left.is_zero() {
             self.leak_awaiting_notif();

@@ -2,7 +2,7 @@
 
 use crate::attempt::{Attempted, Why, may_be_empty_name};
 use crate::blocking::interrupted_transfer;
-use crate::operations::{Operation, Part, State};
+use crate::operations::{InFlight, Part, State};
 use crate::placement::reads_bytes;
 use crate::sys::terminal::has_lost_its_master;
 use crate::table::{Attempt, Class, Transfer, Use};
@@ -11,7 +11,7 @@ use crate::{Errno, sys};
 
 /// What comes after a step of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum Next {
     /// The operation is finished, with this result.
     Finished(Result<usize, Errno>),
     /// Another step, wherever it belongs, for this reason.
@@ -26,18 +26,18 @@ pub(crate) enum Step {
 /// `rights_changed`: the call was refused, and the thread's rights are not those with which it was
 /// dispatched.
 pub(crate) fn after_result(
-    operation: &mut Operation,
+    operation: &mut InFlight,
     result: Result<usize, Errno>,
     short: usize,
     rights_changed: bool,
-) -> Step {
+) -> Next {
     let (row, call) = (operation.row, operation.call);
     let errno = match result {
         Ok(moved) => return after_progress(operation, moved, short),
         Err(errno) => errno,
     };
     match errno {
-        _ if operation.done > 0 => Step::Finished(Ok(operation.done)),
+        _ if operation.done > 0 => Next::Finished(Ok(operation.done)),
         Errno::CANCELED
         | Errno::INTR
         | Errno::AGAIN
@@ -47,19 +47,19 @@ pub(crate) fn after_result(
         | Errno::OPNOTSUPP
             if operation.cancelled =>
         {
-            Step::Finished(Err(Errno::CANCELED))
+            Next::Finished(Err(Errno::CANCELED))
         }
         // The kernel interrupted it for reasons of its own.
-        Errno::INTR => Step::Again(Why::WouldBlock),
+        Errno::INTR => Next::Again(Why::WouldBlock),
         // The stream is in non-blocking mode, and the ring respects that where the kernel has no
         // non-blocking attempts (no FMODE_NOWAIT; see `Context::case` for sockets and pipes). In
         // blocking mode the operation cannot wait on the ring (splice), but can in a helper.
         Errno::AGAIN if row.class == Class::Stream && sys::is_nonblocking(call.descriptor(0)) => {
-            Step::Finished(Err(errno))
+            Next::Finished(Err(errno))
         }
         // With the thread's present rights the plain call might be allowed although it was not
         // when the program made it.
-        Errno::PERM | Errno::ACCES if rights_changed => Step::Finished(Err(errno)),
+        Errno::PERM | Errno::ACCES if rights_changed => Next::Finished(Err(errno)),
         // Either the call's result, or "not supported here": an older kernel, or a security
         // module or io_uring restriction that forbids this opcode (seccomp cannot). A helper
         // makes the plain call to find out; the operation has had no effect so far.
@@ -74,7 +74,7 @@ pub(crate) fn after_result(
         | Errno::BADFD
             if row.attempt != Attempt::Close =>
         {
-            Step::Helper
+            Next::Helper
         }
         // The ring checks names before flags; the plain call checks flags first.
         Errno::NAMETOOLONG | Errno::FAULT | Errno::NOENT
@@ -82,7 +82,7 @@ pub(crate) fn after_result(
                 && row.file.is_some()
                 && (errno != Errno::NOENT || may_be_empty_name(row, &call)) =>
         {
-            Step::Helper
+            Next::Helper
         }
         // The ring checks the memory before the descriptor. Data may already be received and
         // lost, so a helper repeats a receive only where nothing can have been received.
@@ -95,14 +95,14 @@ pub(crate) fn after_result(
                 bad_memory || (of_sockets && !sys::is_socket(fd))
             }) =>
         {
-            Step::Helper
+            Next::Helper
         }
-        errno => Step::Finished(Err(errno)),
+        errno => Next::Finished(Err(errno)),
     }
 }
 
 /// After a step that has moved bytes, or has succeeded with a value that is no byte count.
-fn after_progress(operation: &mut Operation, moved: usize, short: usize) -> Step {
+fn after_progress(operation: &mut InFlight, moved: usize, short: usize) -> Next {
     let (row, call, regular) = (operation.row, operation.call, operation.regular);
     let fd = call.descriptor(0);
     operation.done += moved;
@@ -110,10 +110,10 @@ fn after_progress(operation: &mut Operation, moved: usize, short: usize) -> Step
     if done == 0 && may_lose_terminal(operation) && has_lost_its_master(fd) {
         // The ring began to read after the master was closed. The plain call would have been
         // waiting then.
-        return Step::Finished(Err(Errno::IO));
+        return Next::Finished(Err(Errno::IO));
     }
     if moved == 0 || !wants_more(operation) {
-        return Step::Finished(Ok(done));
+        return Next::Finished(Ok(done));
     }
     let over = match row.attempt {
         // The kernel writes a file to the end, or to a limit (of space, or of the process);
@@ -126,46 +126,46 @@ fn after_progress(operation: &mut Operation, moved: usize, short: usize) -> Step
         _ => false,
     };
     if over {
-        return Step::Finished(Ok(done));
+        return Next::Finished(Ok(done));
     }
     if row.attempt == Attempt::NowaitRead && regular {
         // This is usually the end of the file, which an attempt finds without another submission.
-        return Step::Attempt;
+        return Next::Attempt;
     }
     match !regular && sys::is_nonblocking(fd) {
-        true => Step::Finished(Ok(done)),
-        false => Step::Again(Why::WouldBlock),
+        true => Next::Finished(Ok(done)),
+        false => Next::Again(Why::WouldBlock),
     }
 }
 
 /// After an AIO request, which may have been limited to `cut` bytes. It stops short where the plain call does, so only a bounded step of the
 /// engine continues.
 pub(crate) fn after_request(
-    operation: &mut Operation,
+    operation: &mut InFlight,
     result: Result<usize, Errno>,
     cut: Option<usize>,
     short: usize,
     rights_changed: bool,
-) -> Step {
+) -> Next {
     let Ok(moved) = result else {
         return after_result(operation, result, short, rights_changed);
     };
     operation.done += moved;
     let stopped_at_bound = moved > 0 && (cut == Some(moved) || moved == short);
     match stopped_at_bound && wants_more(operation) {
-        true => Step::Again(Why::WouldBlock),
-        false => Step::Finished(Ok(operation.done)),
+        true => Next::Again(Why::WouldBlock),
+        false => Next::Finished(Ok(operation.done)),
     }
 }
 
 /// After an attempt that was made because the descriptor was ready, or for the rest of a transfer.
-pub(crate) fn after_attempt(operation: &mut Operation, attempted: Attempted, short: usize) -> Step {
+pub(crate) fn after_attempt(operation: &mut InFlight, attempted: Attempted, short: usize) -> Next {
     match attempted {
         Attempted::Done(Ok(moved)) | Attempted::OverBudget(Ok(moved)) if moved > 0 && short > 0 => {
             after_progress(operation, moved, short)
         }
         Attempted::Done(result) | Attempted::OverBudget(result) => {
-            Step::Finished(total(operation.done, result))
+            Next::Finished(total(operation.done, result))
         }
         Attempted::Blocked(blocked) => {
             operation.done += blocked.done;
@@ -178,25 +178,25 @@ pub(crate) fn after_attempt(operation: &mut Operation, attempted: Attempted, sho
             match operation.spurious_wakeups < SPURIOUS_WAKEUPS_MAX {
                 // An attempt that moves nothing must not lead to another. The placement never answers
                 // these two reasons with one: the first waits for readiness, the second does not.
-                true if blocked.why == Why::WouldBlock => Step::Again(Why::WouldBlock),
-                true => Step::Again(Why::Unsupported),
-                false => Step::Helper,
+                true if blocked.why == Why::WouldBlock => Next::Again(Why::WouldBlock),
+                true => Next::Again(Why::Unsupported),
+                false => Next::Helper,
             }
         }
     }
 }
 
 /// After the call of a carrier, which blocked there while a spare thread took over the program.
-pub(crate) fn after_carrier(operation: &mut Operation, result: Result<usize, Errno>) -> Step {
+pub(crate) fn after_carrier(operation: &mut InFlight, result: Result<usize, Errno>) -> Next {
     match result {
         Err(errno) if errno.is_interruption() && operation.cancelled => {
-            Step::Finished(Err(Errno::CANCELED))
+            Next::Finished(Err(Errno::CANCELED))
         }
         // A signal handler of the program interrupted it: a helper, which handles no signals,
         // makes the rest.
         Err(errno) if errno.is_interruption() => {
             operation.done = 0;
-            Step::Helper
+            Next::Helper
         }
         Ok(moved)
             if moved > 0
@@ -204,9 +204,9 @@ pub(crate) fn after_carrier(operation: &mut Operation, result: Result<usize, Err
                 && interrupted_transfer(operation.row, &operation.call, moved) =>
         {
             operation.done = moved;
-            Step::Helper
+            Next::Helper
         }
-        result => Step::Finished(result),
+        result => Next::Finished(result),
     }
 }
 
@@ -220,8 +220,8 @@ pub(crate) fn total(done: usize, result: Result<usize, Errno>) -> Result<usize, 
 }
 
 /// Whether the operation continues after a short transfer, and has not moved all its bytes.
-fn wants_more(operation: &Operation) -> bool {
-    let Operation { row, call, .. } = operation;
+fn wants_more(operation: &InFlight) -> bool {
+    let InFlight { row, call, .. } = operation;
     !operation.cancelled
         && continues(row, call, operation.regular)
         // SAFETY: the kernel has just accepted the pointers.
@@ -236,7 +236,7 @@ const SPURIOUS_WAKEUPS_MAX: u8 = 3;
 /// Whether the operation reads a stream, has no bytes yet, and its descriptor was no hung-up
 /// terminal when it was started. If a terminal's master is closed meanwhile, a plain read that
 /// waits fails with `EIO`, and a read that begins later returns 0.
-pub(crate) fn may_lose_terminal(operation: &Operation) -> bool {
+pub(crate) fn may_lose_terminal(operation: &InFlight) -> bool {
     operation.done == 0
         && !operation.regular
         && !operation.began_hung_up
@@ -268,8 +268,8 @@ mod tests {
         for why in reasons {
             let blocked = Attempted::Blocked(Blocked::because(why));
             let expected = match why {
-                Why::WouldBlock => Step::Again(Why::WouldBlock),
-                _ => Step::Again(Why::Unsupported),
+                Why::WouldBlock => Next::Again(Why::WouldBlock),
+                _ => Next::Again(Why::Unsupported),
             };
             assert_eq!(after_attempt(&mut slots[slot], blocked, 0), expected);
         }

@@ -244,7 +244,7 @@ fn advance_offset(call: &mut Call, offset: Option<u8>, done: usize) {
 }
 
 /// The number of elements of an array of vectors: an unsigned int for the kernel.
-pub(crate) fn vector_count(word: usize) -> usize {
+fn vector_count(word: usize) -> usize {
     (word as u32 as usize).min(Limits::IOV_MAX)
 }
 

@@ -30,7 +30,7 @@ use self::flight::{Flight, Inbox};
 use self::thread::Thread;
 use super::doorbell::Doorbell;
 use super::ring::thread_has_rings;
-use crate::attempt::InFlightCall;
+use crate::attempt::CarriedCall;
 use crate::{BackendKind, Call, Detector, Errno, Handle, Options};
 pub(crate) use flight::CarryOutcome;
 use std::rc::Rc;
@@ -111,7 +111,7 @@ impl Activations {
     /// Makes a call. If it blocks, this function returns nevertheless, on another kernel thread.
     ///
     /// # Safety
-    /// As for the system call; what its pointers point to stays until its result is collected.
+    /// As for the system call; what its pointers point to stays until its result is reaped.
     #[inline]
     pub(crate) unsafe fn call(&mut self, call: &Call) -> CarryOutcome {
         // SAFETY: flights live as long as this; the rest is the caller's.
@@ -138,30 +138,30 @@ impl Activations {
     }
 
     /// Sets the operation that a call in flight belongs to.
-    pub(crate) fn set_owner(&self, flight: InFlightCall, handle: Handle) {
+    pub(crate) fn set_owner(&self, flight: CarriedCall, handle: Handle) {
         // SAFETY: `record_in_flight` has made it of a flight, and flights live as long as this.
         unsafe { &*flight.0.cast::<Flight>() }
             .handle
             .set(Some(handle));
     }
 
-    /// The number of calls that have not been collected.
+    /// The number of calls that have not been reaped.
     pub(crate) fn outstanding(&self) -> usize {
         self.outstanding
     }
 
-    /// Whether there are returned calls to collect.
+    /// Whether there are returned calls to reap.
     #[inline]
     pub(crate) fn any_finished(&self) -> bool {
         self.outstanding > 0 && self.inbox.has_landed()
     }
 
     /// Takes the results of calls that have returned.
-    pub(crate) fn collect(&mut self) -> Vec<(Handle, Result<usize, Errno>)> {
+    pub(crate) fn reap(&mut self) -> Vec<(Handle, Result<usize, Errno>)> {
         if !self.any_finished() {
             return Vec::new();
         }
-        self.inbox.collect(&mut self.landed);
+        self.inbox.reap(&mut self.landed);
         let mut results = Vec::with_capacity(self.landed.len());
         for (flight, word) in self.landed.drain(..) {
             // SAFETY: flights live as long as this.

@@ -13,7 +13,7 @@ use super::helpers::Cancelled;
 use super::threads::Threads;
 use crate::operations::{Operations, Slot};
 use crate::stats::AioCounts;
-use crate::step::{self, Step};
+use crate::step::{self, Next};
 use crate::table::{Attempt, Class, Opcode, Row, Transfer};
 use crate::{BackendKind, Call, Errno, Handle, Limits};
 use linux::Linux;
@@ -48,7 +48,7 @@ pub(crate) struct FileStep {
 impl FileStep {
     /// Returns the step of a positioned call or an `fsync`; `None` for calls that neither library
     /// has: those that use the file position, and those with per-call flags.
-    pub(crate) fn of(row: &Row, call: &Call) -> Option<FileStep> {
+    fn of(row: &Row, call: &Call) -> Option<FileStep> {
         let fd = call.descriptor(0);
         let plain = |verb, address: u8, count: u8, offset: u8| FileStep {
             verb,
@@ -227,7 +227,7 @@ impl Aio {
         let slots = refused
             .into_iter()
             .map(|handle| operations.live_slot(handle));
-        steps.extend(slots.map(|slot| (slot, Step::Helper)));
+        steps.extend(slots.map(|slot| (slot, Next::Helper)));
     }
 
     /// Makes completions ring the doorbell, on which the context is about to sleep.
@@ -247,9 +247,9 @@ impl Aio {
         matches!(&self.library, Library::Posix(posix) if posix.any_finished())
     }
 
-    /// Collects the steps that have finished, and starts those that waited for a free request.
+    /// Reaps the steps that have finished, and starts those that waited for a free request.
     /// `ready_fd`: the library's descriptor was readable. `short`: the injected bound of one step.
-    pub(super) fn collect(
+    pub(super) fn reap(
         &mut self,
         ready_fd: bool,
         operations: &mut Operations,
@@ -260,10 +260,10 @@ impl Aio {
         let mut completed = Vec::new();
         let result = match &mut self.library {
             Library::Posix(posix) => {
-                posix.collect(&mut completed);
+                posix.reap(&mut completed);
                 Ok(())
             }
-            Library::Linux(linux) if ready_fd => linux.collect(&mut completed),
+            Library::Linux(linux) if ready_fd => linux.reap(&mut completed),
             Library::Linux(_) => Ok(()),
         };
         for one in completed {
@@ -272,7 +272,7 @@ impl Aio {
             let rights_changed = threads.refused_by_other_rights(operation, one.result);
             let step = step::after_request(operation, one.result, one.cut, short, rights_changed);
             // A helper makes the plain call, whose result counts.
-            self.counts.refused += u64::from(step == Step::Helper);
+            self.counts.refused += u64::from(step == Next::Helper);
             steps.push((slot, step));
         }
         while let Some(slot) = self.next_waiting() {
@@ -280,7 +280,7 @@ impl Aio {
             let operation = &mut operations[slot];
             let call = operation.step(short);
             if !self.start(slot, handle, operation.row, &call, threads) {
-                steps.push((slot, Step::Helper));
+                steps.push((slot, Next::Helper));
             }
         }
         self.submit(operations, steps);

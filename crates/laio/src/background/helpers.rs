@@ -62,7 +62,7 @@ pub(crate) struct Helpers {
     shared: Arc<HelperShared>,
     threads: Vec<JoinHandle<()>>,
     signal: Option<i32>,
-    /// Jobs started and not yet collected.
+    /// Jobs started and not yet reaped.
     outstanding: usize,
     /// This is a child's copy: see [`Helpers::forget_in_child`].
     inherited: bool,
@@ -146,19 +146,19 @@ impl Helpers {
         Ok(())
     }
 
-    /// The number of jobs whose results have not been collected.
+    /// The number of jobs whose results have not been reaped.
     pub(crate) fn outstanding(&self) -> usize {
         self.outstanding
     }
 
-    /// Whether results wait to be collected.
+    /// Whether results wait to be reaped.
     #[inline]
     pub(crate) fn any_finished(&self) -> bool {
         self.outstanding > 0 && self.shared.any_finished.load(SeqCst)
     }
 
     /// Takes the results of finished jobs.
-    pub(crate) fn collect(&mut self) -> Vec<(Handle, Result<usize, Errno>)> {
+    pub(crate) fn reap(&mut self) -> Vec<(Handle, Result<usize, Errno>)> {
         if !self.any_finished() {
             return Vec::new();
         }

@@ -23,7 +23,7 @@ pub(crate) enum Lane {
     Unbounded,
 }
 
-/// Returns the lane of a call. `regular`: see [`crate::operations::Operation::regular`].
+/// Returns the lane of a call. `regular`: see [`crate::operations::InFlight::regular`].
 /// `is_unbounded`: an attempt has opened a FIFO or device, whose open may wait.
 pub(crate) fn of(row: &Row, call: &Call, regular: bool, is_unbounded: bool) -> Lane {
     let may_wait = match row.class {

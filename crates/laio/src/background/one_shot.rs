@@ -2,7 +2,7 @@
 //!
 //! A thread inherits the rights of its creator at that moment, including those that the kernel does
 //! not report. So the context's own thread starts one for the call, and it ends with the call. At
-//! the limit calls queue here, and start when the context next collects results, if its thread
+//! the limit calls queue here, and start when the context next reaps results, if its thread
 //! still has the rights that it had when it made the call. As with helpers, calls that end by
 //! themselves and calls that may wait without a bound have separate limits (see [`super::lane`]).
 
@@ -25,7 +25,7 @@ pub(crate) struct OneShotThreads {
     /// Calls that found the limit reached, oldest first.
     queued: VecDeque<QueuedCall>,
     signal: Option<i32>,
-    /// The number of calls started or queued, and not yet collected.
+    /// The number of calls started or queued, and not yet reaped.
     outstanding: usize,
     /// This is a child's copy: see [`OneShotThreads::forget_in_child`].
     inherited: bool,
@@ -121,25 +121,25 @@ impl OneShotThreads {
         }
     }
 
-    /// The number of calls whose results have not been collected.
+    /// The number of calls whose results have not been reaped.
     pub(crate) fn outstanding(&self) -> usize {
         self.outstanding
     }
 
-    /// Whether results wait to be collected.
+    /// Whether results wait to be reaped.
     #[inline]
     pub(crate) fn any_finished(&self) -> bool {
         self.outstanding > 0 && self.shared.any_finished.load(SeqCst)
     }
 
-    /// Whether calls are queued, so that [`OneShotThreads::collect`] would start some.
+    /// Whether calls are queued, so that [`OneShotThreads::reap`] would start some.
     pub(crate) fn any_queued(&self) -> bool {
         !self.queued.is_empty()
     }
 
     /// Takes the results of finished calls, and starts queued calls. Those that were dispatched with
     /// rights of another version fail with `EAGAIN`: no thread has these rights any more.
-    pub(crate) fn collect(&mut self, version: u32) -> Finished {
+    pub(crate) fn reap(&mut self, version: u32) -> Finished {
         if !self.any_finished() {
             return Vec::new();
         }

@@ -19,7 +19,7 @@
 pub(crate) mod reported;
 
 use crate::background::threads::Threads;
-use crate::operations::Operation;
+use crate::operations::InFlight;
 use crate::table::{Class, Opcode, Row};
 use crate::{Call, Errno};
 use reported::{FsRoots, ReportedRights, has_landlock, shares_fs_state_with};
@@ -157,7 +157,7 @@ impl Threads {
     ///
     /// # Errors
     /// `EAGAIN`
-    pub(crate) fn stamp_rights(&self, operation: &mut Operation) -> Result<(), Errno> {
+    pub(crate) fn stamp_rights(&self, operation: &mut InFlight) -> Result<(), Errno> {
         if self.rights.settled || !depends_on_rights(operation.row) {
             return Ok(());
         }
@@ -171,7 +171,7 @@ impl Threads {
     /// the operation.
     pub(crate) fn refused_by_other_rights(
         &mut self,
-        operation: &Operation,
+        operation: &InFlight,
         result: Result<usize, Errno>,
     ) -> bool {
         matches!(result, Err(Errno::PERM | Errno::ACCES))

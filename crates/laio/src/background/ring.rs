@@ -10,8 +10,8 @@ use super::doorbell::Doorbell;
 use super::threads::Threads;
 use crate::attempt::Why;
 use crate::knowledge::facts;
-use crate::operations::{Operation, Operations, Part, Slot, State};
-use crate::step::{self, Step, total};
+use crate::operations::{InFlight, Operations, Part, Slot, State};
+use crate::step::{self, Next, total};
 use crate::table::{Attempt, Opcode};
 use crate::{Errno, Handle, Stats, ZeroCopyCounts};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
@@ -24,7 +24,7 @@ pub(crate) use setup::thread_has_rings;
 
 /// A CQE of an operation.
 #[derive(Clone, Copy, Debug)]
-struct Reaped {
+struct Cqe {
     /// The handle of an operation; see [`crate::Handle::to_raw`].
     handle: u64,
     result: i32,
@@ -60,9 +60,9 @@ pub(crate) struct Ring {
     unsubmitted: u32,
     /// Entries of operations in the kernel or the queue whose completion has not been reaped.
     outstanding: u32,
-    /// CQEs taken from the completion queue and not yet returned by [`Ring::reap`]. Every reap goes
-    /// through it; it keeps CQEs longer only if the queue had to be emptied early.
-    backlog: Vec<Reaped>,
+    /// CQEs taken from the completion queue and not yet returned by [`Ring::take_cqes`], which
+    /// all CQEs pass through; it keeps CQEs longer only if the queue had to be emptied early.
+    backlog: Vec<Cqe>,
     doorbell_armed: bool,
     mounts: Option<RawFd>,
     mounts_armed: bool,
@@ -77,8 +77,8 @@ pub(crate) struct Ring {
     untaken_cancels: Vec<Handle>,
     submissions: u64,
     zero_copy: ZeroCopyCounts,
-    /// The buffer of [`Ring::reap`], empty between collections.
-    reaped: Vec<Reaped>,
+    /// The buffer of [`Ring::take_cqes`], empty between two calls of [`Ring::reap`].
+    cqes: Vec<Cqe>,
     /// Whether polling the ring's own descriptor reports all completions, so that the doorbell is not registered. True
     /// before Linux 5.18: these kernels defer no task work, and registering an eventfd waits until nothing is in flight
     /// (seen on 5.10), but the poll of the doorbell always is.
@@ -117,7 +117,7 @@ impl Ring {
             untaken_cancels: Vec::new(),
             submissions: 0,
             zero_copy: ZeroCopyCounts::default(),
-            reaped: Vec::new(),
+            cqes: Vec::new(),
             is_pollable: facts::kernel_version() < (5, 18),
         })
     }
@@ -141,7 +141,7 @@ impl Ring {
 
     /// Bytes of memory held, without the kernel's side.
     pub(crate) fn memory(&self) -> usize {
-        (self.reaped.capacity() + self.backlog.capacity()) * size_of::<Reaped>()
+        (self.cqes.capacity() + self.backlog.capacity()) * size_of::<Cqe>()
     }
 
     /// Queues an operation; it is submitted with others at the next [`Ring::submit`] or wait.
@@ -164,7 +164,7 @@ impl Ring {
             // completions reaped first.
             self.submit()?;
             if self.ring.submission().is_full() {
-                self.reap_to_backlog();
+                self.take_to_backlog();
                 if self.backlog.is_empty() {
                     return Err(Errno::AGAIN);
                 }
@@ -321,7 +321,7 @@ impl Ring {
             // The kernel lacks memory for requests, or its overflow list is not empty: reaping
             // helps, and entries that were not taken stay queued.
             Err(Errno::AGAIN | Errno::BUSY) => {
-                self.reap_to_backlog();
+                self.take_to_backlog();
                 Ok(false)
             }
             Err(errno) => Err(errno),
@@ -335,8 +335,8 @@ impl Ring {
         queue.taskrun() || queue.cq_overflow()
     }
 
-    /// Collects the steps that have finished. `short`: the injected bound of one step.
-    pub(super) fn collect(
+    /// Reaps the steps that have finished. `short`: the injected bound of one step.
+    pub(super) fn reap(
         &mut self,
         operations: &mut Operations,
         threads: &mut Threads,
@@ -344,19 +344,19 @@ impl Ring {
         short: usize,
         steps: &mut Steps,
     ) -> Result<(), Errno> {
-        let mut reaped = std::mem::take(&mut self.reaped);
-        let result = self.reap(&mut reaped);
-        for one in reaped.drain(..) {
-            let handle = Handle::from_raw(one.handle).expect("the ring's entries carry handles");
+        let mut cqes = std::mem::take(&mut self.cqes);
+        let result = self.take_cqes(&mut cqes);
+        for cqe in cqes.drain(..) {
+            let handle = Handle::from_raw(cqe.handle).expect("the ring's entries carry handles");
             let slot = operations.live_slot(handle);
             let operation = &mut operations[slot];
-            if one.kind != CqeKind::Only && self.is_notification(operation, &one) {
+            if cqe.kind != CqeKind::Only && self.is_notification(operation, &cqe) {
                 if operation.state == State::AwaitingNotif && operation.awaiting_notif == 0 {
-                    steps.push((slot, Step::Finished(operation.result)));
+                    steps.push((slot, Next::Finished(operation.result)));
                 }
                 continue;
             }
-            let step = match self.unfinished(operation, &one, trust_names) {
+            let step = match self.unfinished(operation, &cqe, trust_names) {
                 Ok(step) => step,
                 Err(result) => {
                     let rights_changed = threads.refused_by_other_rights(operation, result);
@@ -365,7 +365,7 @@ impl Ring {
             };
             steps.push((slot, step));
         }
-        self.reaped = reaped;
+        self.cqes = cqes;
         result
     }
 
@@ -373,22 +373,22 @@ impl Ring {
     /// call's result.
     fn unfinished(
         &mut self,
-        operation: &mut Operation,
-        reaped: &Reaped,
+        operation: &mut InFlight,
+        cqe: &Cqe,
         trust_names: bool,
-    ) -> Result<Step, Result<usize, Errno>> {
-        let cancelled = Step::Finished(total(operation.done, Err(Errno::CANCELED)));
+    ) -> Result<Next, Result<usize, Errno>> {
+        let cancelled = Next::Finished(total(operation.done, Err(Errno::CANCELED)));
         if operation.state == State::With(Part::Readiness) {
             return Ok(match operation.cancelled {
                 true => cancelled,
-                false => Step::Attempt,
+                false => Next::Attempt,
             });
         }
-        let result = result(operation, reaped.result);
+        let result = result(operation, cqe.result);
         if operation.zero_copy && !operation.cancelled && has_no_zero_copy(result) {
             operation.zero_copy = false;
             self.zero_copy.ordinary += 1;
-            return Ok(Step::Again(Why::WouldBlock));
+            return Ok(Next::Again(Why::WouldBlock));
         }
         // The ring opens in non-blocking mode first, so it has not waited where the plain call may
         // wait. A helper makes the plain call.
@@ -399,7 +399,7 @@ impl Ring {
         {
             return Ok(match operation.cancelled {
                 true => cancelled,
-                false => Step::Helper,
+                false => Next::Helper,
             });
         }
         Err(result)
@@ -407,8 +407,8 @@ impl Ring {
 
     /// Counts the two CQEs of a zero-copy send. Returns whether this one is the notification: the
     /// kernel no longer uses the memory.
-    fn is_notification(&mut self, operation: &mut Operation, reaped: &Reaped) -> bool {
-        if reaped.kind == CqeKind::Result {
+    fn is_notification(&mut self, operation: &mut InFlight, cqe: &Cqe) -> bool {
+        if cqe.kind == CqeKind::Result {
             operation.awaiting_notif += 1;
             return false;
         }
@@ -417,30 +417,30 @@ impl Ring {
         // about copying.
         if operation.zero_copy {
             self.zero_copy.sends += 1;
-            self.zero_copy.copied += u64::from(has_copied(reaped.result));
+            self.zero_copy.copied += u64::from(has_copied(cqe.result));
         }
         true
     }
 
-    /// Reaps all CQEs. Enters the kernel only if it holds some back.
-    fn reap(&mut self, reaped: &mut Vec<Reaped>) -> Result<(), Errno> {
+    /// Takes all CQEs. Enters the kernel only if it holds some back.
+    fn take_cqes(&mut self, cqes: &mut Vec<Cqe>) -> Result<(), Errno> {
         if self.needs_enter() {
             self.submit()?;
         }
-        self.reap_to_backlog();
-        std::mem::swap(&mut self.backlog, reaped);
+        self.take_to_backlog();
+        std::mem::swap(&mut self.backlog, cqes);
         self.backlog.clear();
         Ok(())
     }
 
-    fn reap_to_backlog(&mut self) {
+    fn take_to_backlog(&mut self) {
         let mut completions = self.ring.completion();
         for completion in &mut completions {
             let handle = completion.user_data();
             if handle as u32 != 0 {
                 let kind = CqeKind::of(completion.flags());
                 self.outstanding -= u32::from(kind != CqeKind::Result);
-                self.backlog.push(Reaped {
+                self.backlog.push(Cqe {
                     handle,
                     result: completion.result(),
                     kind,
@@ -524,7 +524,7 @@ impl Drop for Ring {
 }
 
 /// Returns the call's result from that of the CQE.
-fn result(operation: &Operation, ring: i32) -> Result<usize, Errno> {
+fn result(operation: &InFlight, ring: i32) -> Result<usize, Errno> {
     let result = match ring {
         0.. => Ok(ring as usize),
         _ if Errno::from_raw(-ring).is_interruption() => Err(Errno::INTR),

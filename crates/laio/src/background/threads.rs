@@ -6,7 +6,7 @@ use super::helpers::{Cancelled, Helpers, Job};
 use super::lane;
 use super::one_shot::OneShotThreads;
 use crate::background::rights::{Maker, Rights};
-use crate::operations::Operation;
+use crate::operations::InFlight;
 use crate::step::may_lose_terminal;
 use crate::{BackPressure, Errno, Handle, Options};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl Threads {
     pub(crate) fn start(
         &mut self,
         handle: Handle,
-        operation: &mut Operation,
+        operation: &mut InFlight,
         short: usize,
     ) -> Result<(), Errno> {
         let call = operation.rest();
@@ -75,18 +75,18 @@ impl Threads {
         self.pool.any_finished() || self.one_shot.any_finished()
     }
 
-    /// The number of calls whose results have not been collected.
+    /// The number of calls whose results have not been reaped.
     pub(crate) fn outstanding(&self) -> usize {
         self.pool.outstanding() + self.one_shot.outstanding()
     }
 
     /// Takes the results of finished calls.
-    pub(crate) fn collect(&mut self) -> Vec<(Handle, Result<usize, Errno>)> {
+    pub(crate) fn reap(&mut self) -> Vec<(Handle, Result<usize, Errno>)> {
         if self.one_shot.any_queued() {
             self.note_rights();
         }
-        let mut finished = self.pool.collect();
-        finished.append(&mut self.one_shot.collect(self.rights.version()));
+        let mut finished = self.pool.reap();
+        finished.append(&mut self.one_shot.reap(self.rights.version()));
         finished
     }
 

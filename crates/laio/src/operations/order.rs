@@ -28,7 +28,7 @@ impl Access {
     }
 
     /// Returns the union of both accesses.
-    pub(crate) fn union(self, other: Access) -> Access {
+    fn union(self, other: Access) -> Access {
         Access(self.0 | other.0)
     }
 
@@ -37,7 +37,7 @@ impl Access {
     }
 
     /// Whether an operation with this access must wait for an earlier one with the other access.
-    pub(crate) fn waits_for(self, earlier: Access) -> bool {
+    fn waits_for(self, earlier: Access) -> bool {
         self.is_closing() || earlier.is_closing() || self.overlaps(earlier)
     }
 }

@@ -42,10 +42,10 @@ pub(crate) enum Part {
     /// POSIX AIO or Linux AIO has the step, or it is queued until a request is free.
     Aio,
     /// A helper thread makes the call.
-    Helpers,
+    Helper,
     /// The call blocked in the thread that was left behind when a spare thread took over the
     /// program.
-    Carriers,
+    Carrier,
 }
 
 impl State {
@@ -55,9 +55,9 @@ impl State {
     }
 }
 
-/// One call in the background.
+/// An operation in flight: one call in the background.
 #[derive(Debug)]
-pub(crate) struct Operation {
+pub(crate) struct InFlight {
     pub(crate) call: Call,
     pub(crate) row: &'static Row,
     /// Bytes already moved.
@@ -97,7 +97,7 @@ pub(crate) struct Operation {
     pub(crate) scratch: Option<Box<Scratch>>,
 }
 
-impl Operation {
+impl InFlight {
     /// Returns the call for the bytes that are left.
     pub(crate) fn rest(&mut self) -> Call {
         // SAFETY: if `done > 0`, the kernel has already accepted the pointers.
@@ -130,7 +130,7 @@ static CONTEXTS: AtomicU32 = AtomicU32::new(1);
 /// The table of slots. Slots never move, so the kernel may point into their scratch memory.
 #[derive(Debug)]
 pub(crate) struct Slots {
-    chunks: Vec<Box<[Operation; CHUNK]>>,
+    chunks: Vec<Box<[InFlight; CHUNK]>>,
     free: Vec<Slot>,
     live: u32,
     limit: u32,
@@ -284,56 +284,55 @@ impl Slots {
 
     /// Bytes of memory held.
     pub(crate) fn memory(&self) -> usize {
-        self.chunks.len() * size_of::<[Operation; CHUNK]>()
+        self.chunks.len() * size_of::<[InFlight; CHUNK]>()
             + self.chunks.capacity() * size_of::<usize>()
             + self.free.capacity() * size_of::<Slot>()
     }
 
     fn grow(&mut self) -> Slot {
         let first = (self.chunks.len() * CHUNK) as Slot;
-        self.chunks
-            .push(Box::new(std::array::from_fn(|_| Operation {
-                call: Call {
-                    number: 0,
-                    args: [0; 6],
-                },
-                row: &crate::table::UNKNOWN,
-                done: 0,
-                result: Ok(0),
-                user_data: 0,
-                generation: self.first_generation,
-                state: State::Free,
-                cancelled: false,
-                timed_out: false,
-                spurious_wakeups: 0,
-                abandoned: false,
-                regular: false,
-                zero_copy: false,
-                began_hung_up: false,
-                awaiting_notif: 0,
-                rights: None,
-                links: [Link::UNUSED; 2],
-                deadline: None,
-                status: None,
-                scratch: None,
-            })));
+        self.chunks.push(Box::new(std::array::from_fn(|_| InFlight {
+            call: Call {
+                number: 0,
+                args: [0; 6],
+            },
+            row: &crate::table::UNKNOWN,
+            done: 0,
+            result: Ok(0),
+            user_data: 0,
+            generation: self.first_generation,
+            state: State::Free,
+            cancelled: false,
+            timed_out: false,
+            spurious_wakeups: 0,
+            abandoned: false,
+            regular: false,
+            zero_copy: false,
+            began_hung_up: false,
+            awaiting_notif: 0,
+            rights: None,
+            links: [Link::UNUSED; 2],
+            deadline: None,
+            status: None,
+            scratch: None,
+        })));
         self.free.extend((first + 1..first + CHUNK as Slot).rev());
         first
     }
 }
 
 impl Index<Slot> for Slots {
-    type Output = Operation;
+    type Output = InFlight;
 
     #[inline]
-    fn index(&self, slot: Slot) -> &Operation {
+    fn index(&self, slot: Slot) -> &InFlight {
         &self.chunks[slot as usize / CHUNK][slot as usize % CHUNK]
     }
 }
 
 impl IndexMut<Slot> for Slots {
     #[inline]
-    fn index_mut(&mut self, slot: Slot) -> &mut Operation {
+    fn index_mut(&mut self, slot: Slot) -> &mut InFlight {
         &mut self.chunks[slot as usize / CHUNK][slot as usize % CHUNK]
     }
 }

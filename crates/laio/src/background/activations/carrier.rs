@@ -62,7 +62,7 @@ impl Carrier {
         unsafe { &*self.shared }
     }
 
-    pub(super) fn control(&self) -> *mut Control {
+    fn control(&self) -> *mut Control {
         (&raw const self.control).cast_mut()
     }
 

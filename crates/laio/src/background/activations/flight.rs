@@ -3,7 +3,7 @@
 use super::atomic::AtomicPtr;
 use super::carrier::Carrier;
 use super::state::{Chained, push, take_all};
-use crate::attempt::InFlightCall;
+use crate::attempt::CarriedCall;
 use crate::background::doorbell::Doorbell;
 use crate::{Errno, Handle};
 use std::cell::Cell;
@@ -36,7 +36,7 @@ impl Chained for Flight {
 pub(crate) enum CarryOutcome {
     Returned(Result<usize, Errno>),
     /// The call blocked, and a spare continues the application.
-    InFlight(InFlightCall),
+    InFlight(CarriedCall),
     /// There is no spare to continue the application, so the call has not been made. `EAGAIN`: a
     /// limit is reached.
     NoCarrier(Errno),
@@ -61,13 +61,13 @@ impl Inbox {
         self.doorbell.clone()
     }
 
-    /// Whether there are landed flights to collect.
+    /// Whether there are landed flights to reap.
     pub(super) fn has_landed(&self) -> bool {
         !self.landed.load(SeqCst).is_null()
     }
 
     /// Takes the landed flights, in the order of landing, as pointers and words.
-    pub(super) fn collect(&self, into: &mut Vec<(*const Flight, usize)>) {
+    pub(super) fn reap(&self, into: &mut Vec<(*const Flight, usize)>) {
         let mut node: *const Flight = take_all(&self.landed);
         let first = into.len();
         while !node.is_null() {

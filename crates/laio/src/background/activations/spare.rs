@@ -195,7 +195,7 @@ pub(super) fn next_signal(set: Mask, seconds: Option<i64>) -> Option<SignalInfo>
 pub(super) struct SignalInfo([u64; 16]);
 
 impl SignalInfo {
-    pub(super) fn signal(&self) -> i32 {
+    fn signal(&self) -> i32 {
         self.0[0] as i32
     }
 

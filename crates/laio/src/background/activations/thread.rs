@@ -9,7 +9,7 @@ use super::rseq::Unregistered;
 use super::shared::CarrierShared;
 use super::slots;
 use super::state::{self, APP, TAKEN, become_};
-use crate::attempt::InFlightCall;
+use crate::attempt::CarriedCall;
 use crate::sys::fork::Life;
 use crate::sys::high_fd::{self, HighFd};
 use crate::sys::interrupt::{self, Signal};
@@ -152,7 +152,7 @@ impl Thread {
         }
         rustix::io::write(&event, &1u64.to_ne_bytes())?;
         flight.wait_until_done();
-        inbox.collect(&mut Vec::new());
+        inbox.reap(&mut Vec::new());
         self.go_home();
         Ok(self)
     }
@@ -185,7 +185,7 @@ impl Thread {
         }
         self.after_handoff();
         flight.carrier.set(self.shared.victim.load(Relaxed));
-        CarryOutcome::InFlight(InFlightCall((&raw const *flight).cast()))
+        CarryOutcome::InFlight(CarriedCall((&raw const *flight).cast()))
     }
 
     /// Finishes a hand-off, on the new kernel thread.

@@ -144,7 +144,7 @@ impl Linux {
     /// Prepares a request; it is submitted with others at the next [`Linux::submit`].
     ///
     /// # Safety
-    /// What the step points to stays valid until its completion has been collected.
+    /// What the step points to stays valid until its completion has been reaped.
     pub(super) unsafe fn start(
         &mut self,
         handle: Handle,
@@ -262,7 +262,7 @@ impl Linux {
     }
 
     /// Takes all finished requests.
-    pub(super) fn collect(&mut self, completed: &mut Vec<Completed>) -> Result<(), Errno> {
+    pub(super) fn reap(&mut self, completed: &mut Vec<Completed>) -> Result<(), Errno> {
         let Some(context) = self.context else {
             return Ok(());
         };
@@ -545,7 +545,7 @@ fn io_destroy(context: usize) {
 }
 
 /// Whether the kernel has AIO and allows it: `io_setup` for 0 requests then fails with `EINVAL`.
-pub(crate) fn probe() -> Result<(), Errno> {
+fn probe() -> Result<(), Errno> {
     match io_setup(0) {
         Err(Errno::INVAL) => Ok(()),
         Ok(context) => {

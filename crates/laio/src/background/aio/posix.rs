@@ -67,7 +67,7 @@ impl Posix {
     /// Starts a request.
     ///
     /// # Safety
-    /// What the step points to stays valid until its completion has been collected.
+    /// What the step points to stays valid until its completion has been reaped.
     pub(super) unsafe fn start(&mut self, handle: Handle, step: &FileStep) -> Started {
         // The library has no vectored requests. A request on a pipe may never end: it would occupy
         // one of the few threads, and could not be cancelled.
@@ -111,7 +111,7 @@ impl Posix {
     }
 
     /// Takes all finished requests.
-    pub(super) fn collect(&mut self, completed: &mut Vec<Completed>) {
+    pub(super) fn reap(&mut self, completed: &mut Vec<Completed>) {
         let free = &mut self.free;
         self.in_flight.retain(|&Request { handle, block }| {
             if !block.is_finished() {

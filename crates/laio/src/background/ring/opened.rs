@@ -3,13 +3,13 @@
 
 use crate::Errno;
 use crate::attempt::{has_peer, is_file, known_how, provisional};
-use crate::operations::Operation;
+use crate::operations::InFlight;
 use crate::table::Opcode;
 use std::os::fd::RawFd;
 
 /// Whether the ring has opened something without waiting, or failed to, where the plain call may
 /// wait. A FIFO stays open with the operation until a helper has made the plain call.
-pub(super) fn may_have_to_wait(operation: &mut Operation, result: Result<usize, Errno>) -> bool {
+pub(super) fn may_have_to_wait(operation: &mut InFlight, result: Result<usize, Errno>) -> bool {
     let (row, call) = (operation.row, &operation.call);
     let flags = match row.opcode {
         Some(Opcode::OpenAt2) => match known_how(call, false) {

@@ -3,7 +3,7 @@
 use super::Ring;
 use super::setup::Opcodes;
 use crate::attempt::Why;
-use crate::operations::{Direction, Operation};
+use crate::operations::{Direction, InFlight};
 use crate::sys::memory::can_read;
 use crate::table::{Class, Opcode, Row, Transfer};
 use crate::transfer::Scratch;
@@ -16,7 +16,7 @@ impl Ring {
     /// `in_worker`: not even tried on the submitting thread.
     pub(in crate::background) fn start(
         &mut self,
-        operation: &mut Operation,
+        operation: &mut InFlight,
         handle: Handle,
         call: &Call,
         why: Why,
