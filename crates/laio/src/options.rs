@@ -119,9 +119,7 @@ pub enum BackPressure {
     #[default]
     Fail,
     /// The call waits until an operation completes. Completions are kept for `poll`. At
-    /// [`Limits::waiting_helpers`] the call is pending, and begins when one that waits is over; an
-    /// `open` that a helper finds to wait (a FIFO, a device) completes with `EAGAIN` there all the
-    /// same.
+    /// [`Limits::waiting_helpers`] the call is pending, and begins when one that waits is over.
     Wait,
 }
 

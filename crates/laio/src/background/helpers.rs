@@ -318,15 +318,18 @@ impl HelperShared {
     /// The main loop of a helper.
     fn serve(&self, interruptible: &Arc<Interruptible>, generation: u32) {
         while let Some((mut lane, job)) = self.next_job(interruptible, generation) {
-            let mut result = Ok(0);
-            if lane == Lane::Bounded && lane::opens_blocking_file(&job, interruptible) {
-                result = self.move_to_unbounded(generation).map(|()| 0);
-                if result.is_ok() {
-                    lane = Lane::Unbounded;
-                }
-            }
-            if result.is_ok() {
-                result = run(&job, interruptible);
+            let waits = lane == Lane::Bounded && lane::opens_blocking_file(&job, interruptible);
+            let moved = match waits {
+                true => self.move_to_unbounded(&job, generation, interruptible),
+                false => Ok(true),
+            };
+            let result = match moved {
+                Ok(true) => run(&job, interruptible),
+                Ok(false) => continue,
+                Err(errno) => Err(errno),
+            };
+            if waits && moved.is_ok() {
+                lane = Lane::Unbounded;
             }
             job.publish_status(result);
             let mut pool = self.lock();
@@ -342,10 +345,24 @@ impl HelperShared {
     }
 
     /// Moves the helper's job to the unbounded lane. The jobs queued behind it need another helper,
-    /// which only the context's own thread may start.
-    fn move_to_unbounded(&self, generation: u32) -> Result<(), Errno> {
+    /// which only the context's own thread may start. Returns false if the job was queued instead:
+    /// the helper has none then.
+    fn move_to_unbounded(
+        &self,
+        job: &Job,
+        generation: u32,
+        interruptible: &Arc<Interruptible>,
+    ) -> Result<bool, Errno> {
         let mut pool = self.lock();
-        pool.lanes.move_to_unbounded(generation)?;
+        // No cancellation would find a cancelled job in the queue.
+        let is_cancelled = interruptible.is_interrupted();
+        if !pool
+            .lanes
+            .move_to_unbounded(job, generation, is_cancelled)?
+        {
+            pool.helper(interruptible).current = None;
+            return Ok(false);
+        }
         let short = pool.present() < pool.lanes.needed();
         if !short && pool.idle > 0 {
             self.work.notify_one();
@@ -356,7 +373,7 @@ impl HelperShared {
             self.any_finished.store(true, SeqCst);
             self.doorbell.ring();
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Waits for a job of this generation. Returns `None` once the helper is no longer needed and has

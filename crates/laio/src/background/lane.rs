@@ -5,8 +5,8 @@
 //! must cause first: release a lock, write to a pipe, post a semaphore. So it never takes a helper
 //! that a call of the first kind needs. Each lane has its own limit. Bounded calls queue at theirs.
 //! At the limit of the unbounded lane a call fails with `EAGAIN`, or queues with
-//! [`BackPressure::Wait`](crate::BackPressure::Wait). An `open` that a helper finds to be unbounded
-//! fails with `EAGAIN` at that limit even then.
+//! [`BackPressure::Wait`](crate::BackPressure::Wait). So does an `open` that a helper finds to be
+//! unbounded.
 
 use super::helpers::Job;
 use crate::sys::interrupt::Interruptible;
@@ -213,20 +213,32 @@ impl Lanes {
         }
     }
 
-    /// Moves a running job to the unbounded lane.
+    /// Moves a running job to the unbounded lane. Returns false if it was queued there instead, so
+    /// that it runs no longer. `is_cancelled`: it ends at once, without waiting.
     ///
     /// # Errors
-    /// `EAGAIN` at the limit of unbounded calls, even if calls queue there: the job runs already.
-    pub(crate) fn move_to_unbounded(&mut self, generation: u32) -> Result<(), Errno> {
+    /// `EAGAIN` at the limit of unbounded calls, unless calls queue there.
+    pub(crate) fn move_to_unbounded(
+        &mut self,
+        job: &Job,
+        generation: u32,
+        is_cancelled: bool,
+    ) -> Result<bool, Errno> {
         if generation != self.generation {
-            return Ok(());
+            return Ok(true);
         }
-        if self.unbounded.running + self.unbounded.queue.len() >= self.unbounded.limit {
+        let full = self.unbounded.running + self.unbounded.queue.len() >= self.unbounded.limit;
+        if !full || is_cancelled {
+            self.bounded.running -= 1;
+            self.unbounded.running += 1;
+            return Ok(true);
+        }
+        if !self.queue_at_limit {
             return Err(Errno::AGAIN);
         }
         self.bounded.running -= 1;
-        self.unbounded.running += 1;
-        Ok(())
+        self.unbounded.queue.push_back(*job);
+        Ok(false)
     }
 
     /// Removes a job that no helper has begun. Returns whether there was one.

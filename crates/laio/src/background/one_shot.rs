@@ -4,7 +4,8 @@
 //! not report. So the context's own thread starts one for the call, and it ends with the call. At
 //! the limit calls queue here, and start when the context next reaps results, if its thread
 //! still has the rights that it had when it made the call. As with helpers, calls that end by
-//! themselves and calls that may wait without a bound have separate limits (see [`super::lane`]).
+//! themselves and calls that may wait without a bound have separate limits (see [`super::lane`]);
+//! at that of the second kind, a thread that finds its `open` to wait queues it, and ends.
 
 use super::doorbell::Doorbell;
 use super::helpers::{Cancelled, Job, run};
@@ -22,8 +23,6 @@ use std::thread::JoinHandle;
 pub(crate) struct OneShotThreads {
     shared: Arc<OneShotShared>,
     threads: Vec<JoinHandle<()>>,
-    /// Calls that found the limit reached, oldest first.
-    queued: VecDeque<QueuedCall>,
     signal: Option<i32>,
     /// The number of calls started or queued, and not yet reaped.
     outstanding: usize,
@@ -35,7 +34,7 @@ type Finished = Vec<(Handle, Result<usize, Errno>)>;
 
 /// A queued call, with the version of the rights (see [`crate::background::rights`]) with which it was
 /// dispatched.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct QueuedCall {
     version: u32,
     lane: Lane,
@@ -50,6 +49,16 @@ struct Running {
     interruptible: Arc<Interruptible>,
 }
 
+/// Where the calls are. Under one lock, so that each is found in one place, and none that ends is
+/// missing from all of them while another call depends on its end.
+#[derive(Debug, Default)]
+struct Calls {
+    running: Vec<Running>,
+    /// Calls that found the limit reached, oldest first.
+    queued: VecDeque<QueuedCall>,
+    finished: Finished,
+}
+
 /// The number of calls of each lane that may run at a time.
 #[derive(Debug)]
 struct Bounds {
@@ -61,9 +70,9 @@ struct Bounds {
 
 #[derive(Debug)]
 struct OneShotShared {
-    running: Mutex<Vec<Running>>,
+    calls: Mutex<Calls>,
     bounds: Bounds,
-    finished: Mutex<Finished>,
+    /// Whether the context has something to collect.
     any_finished: AtomicBool,
     doorbell: Arc<Doorbell>,
 }
@@ -76,19 +85,18 @@ impl OneShotThreads {
     /// The error of starting the thread, if no other call is running after which it could be
     /// retried; `EAGAIN` at the limit of unbounded calls, unless calls queue there.
     pub(crate) fn start(&mut self, lane: Lane, version: u32, job: Job) -> Result<(), Errno> {
-        let capacity = self.shared.capacity(lane);
-        if capacity == 0 && lane == Lane::Unbounded && !self.shared.bounds.queue_at_limit {
-            return Err(Errno::AGAIN);
-        }
-        let started = match capacity {
-            0 => Err(Errno::AGAIN),
-            _ => self.spawn(lane, job),
-        };
-        if let Err(errno) = started {
-            if self.shared.running(lane) == 0 {
+        let queued = QueuedCall { version, lane, job };
+        let mut calls = self.shared.lock();
+        if !self.shared.has_room(&calls, lane) {
+            if lane == Lane::Unbounded && !self.shared.bounds.queue_at_limit {
+                return Err(Errno::AGAIN);
+            }
+            calls.queued.push_back(queued);
+        } else {
+            drop(calls);
+            if let Some(errno) = self.start_or_queue(queued) {
                 return Err(errno);
             }
-            self.queued.push_back(QueuedCall { version, lane, job });
         }
         self.outstanding += 1;
         Ok(())
@@ -103,18 +111,16 @@ impl OneShotThreads {
         let bounded = (limits.helpers as usize).max(1);
         OneShotThreads {
             shared: Arc::new(OneShotShared {
-                running: Mutex::default(),
+                calls: Mutex::default(),
                 bounds: Bounds {
                     bounded,
                     unbounded: (limits.waiting_helpers as usize).max(bounded),
                     queue_at_limit,
                 },
-                finished: Mutex::default(),
                 any_finished: AtomicBool::new(false),
                 doorbell,
             }),
             threads: Vec::new(),
-            queued: VecDeque::new(),
             signal,
             outstanding: 0,
             inherited: false,
@@ -134,7 +140,7 @@ impl OneShotThreads {
 
     /// Whether calls are queued, so that [`OneShotThreads::reap`] would start some.
     pub(crate) fn any_queued(&self) -> bool {
-        !self.queued.is_empty()
+        self.outstanding > 0 && !self.shared.lock().queued.is_empty()
     }
 
     /// Takes the results of finished calls, and starts queued calls. Those that were dispatched with
@@ -143,52 +149,51 @@ impl OneShotThreads {
         if !self.any_finished() {
             return Vec::new();
         }
+        let mut calls = self.shared.lock();
         self.shared.any_finished.store(false, SeqCst);
-        let mut finished = std::mem::take(&mut *self.shared.finished.lock().unwrap());
-        for queued in std::mem::take(&mut self.queued) {
-            let QueuedCall { lane, job, .. } = queued;
-            let current = queued.version == version;
-            let started = match current && self.shared.capacity(lane) > 0 {
-                true => self.spawn(lane, job),
-                false => Err(Errno::AGAIN),
-            };
-            match started {
-                Ok(()) => {}
-                Err(_) if current && self.shared.running(lane) > 0 => {
-                    self.queued.push_back(queued);
-                }
-                Err(errno) => finished.push((job.handle, Err(errno))),
+        let mut finished = std::mem::take(&mut calls.finished);
+        for queued in std::mem::take(&mut calls.queued) {
+            let handle = queued.job.handle;
+            if queued.version != version {
+                finished.push((handle, Err(Errno::AGAIN)));
+            } else if self.shared.has_room(&calls, queued.lane) {
+                drop(calls);
+                let failed = self.start_or_queue(queued);
+                finished.extend(failed.map(|errno| (handle, Err(errno))));
+                calls = self.shared.lock();
+            } else {
+                calls.queued.push_back(queued);
             }
         }
+        drop(calls);
         self.outstanding -= finished.len();
         finished
     }
 
     /// Cancels a call; `None` if it is not here.
     pub(crate) fn cancel(&mut self, handle: Handle) -> Option<Cancelled> {
-        if let Some(at) = self
-            .queued
-            .iter()
-            .position(|queued| queued.job.handle == handle)
-        {
-            self.queued.remove(at);
+        let mut calls = self.shared.lock();
+        let mut queued = calls.queued.iter();
+        if let Some(at) = queued.position(|queued| queued.job.handle == handle) {
+            calls.queued.remove(at);
             self.outstanding -= 1;
             return Some(Cancelled::Removed);
         }
-        let running = self.shared.lock();
-        let found = running.iter().find(|running| running.handle == handle);
+        let mut running = calls.running.iter();
+        let found = running.find(|running| running.handle == handle);
         if let Some(running) = found
             && let Ok(signal) = Signal::install(self.signal)
         {
             // Under the lock: the thread cannot end meanwhile.
             running.interruptible.interrupt(signal);
         }
-        found.map(|_| Cancelled::Running)
+        let finished = || calls.finished.iter().any(|(of, _)| *of == handle);
+        (found.is_some() || finished()).then_some(Cancelled::Running)
     }
 
     /// The number of live threads.
     pub(crate) fn threads(&self) -> usize {
-        self.shared.lock().len()
+        self.shared.lock().running.len()
     }
 
     /// In a forked child: forgets the threads, which are the parent's; one of them may hold a lock.
@@ -197,11 +202,26 @@ impl OneShotThreads {
         self.inherited = true;
     }
 
-    fn spawn(&mut self, lane: Lane, job: Job) -> Result<(), Errno> {
+    /// Starts a thread for a call. If that fails, the call is queued while another call of its lane
+    /// is running or not collected: it is retried when that one is collected. Else returns the
+    /// error.
+    fn start_or_queue(&mut self, call: QueuedCall) -> Option<Errno> {
+        let errno = self.spawn(call).err()?;
+        let mut calls = self.shared.lock();
+        let comes = calls.count(call.lane) > 0 || !calls.finished.is_empty();
+        if !comes {
+            return Some(errno);
+        }
+        calls.queued.push_back(call);
+        None
+    }
+
+    fn spawn(&mut self, call: QueuedCall) -> Result<(), Errno> {
+        let QueuedCall { lane, job, .. } = call;
         self.threads.retain(|thread| !thread.is_finished());
         let signal = Signal::install(self.signal)?;
         let interruptible = Arc::new(Interruptible::default());
-        self.shared.lock().push(Running {
+        self.shared.lock().running.push(Running {
             handle: job.handle,
             lane,
             interruptible: interruptible.clone(),
@@ -215,7 +235,7 @@ impl OneShotThreads {
             let _blocked = SignalsBlocked::new();
             builder.spawn(move || {
                 interruptible.adopt_thread(signal);
-                shared.serve(lane, &job, &interruptible);
+                shared.serve(call, &interruptible);
                 interruptible.release_thread();
             })
         };
@@ -225,7 +245,7 @@ impl OneShotThreads {
                 Ok(())
             }
             Err(error) => {
-                self.shared.leave(&interruptible);
+                self.shared.lock().leave(&interruptible);
                 Err(error.into())
             }
         }
@@ -245,72 +265,183 @@ impl Drop for OneShotThreads {
 
 impl OneShotShared {
     /// Makes the call and reports its result.
-    fn serve(&self, lane: Lane, job: &Job, interruptible: &Arc<Interruptible>) {
-        let waits = lane == Lane::Bounded && lane::opens_blocking_file(job, interruptible);
-        let result = match waits {
-            true => self.move_to_unbounded(interruptible),
-            false => Ok(()),
-        };
-        let result = result.and_then(|()| run(job, interruptible));
+    fn serve(&self, call: QueuedCall, interruptible: &Arc<Interruptible>) {
+        let QueuedCall { lane, job, .. } = call;
+        let waits = lane == Lane::Bounded && lane::opens_blocking_file(&job, interruptible);
+        if waits && !self.move_to_unbounded(&call, interruptible) {
+            return;
+        }
+        let result = run(&job, interruptible);
         job.publish_status(result);
+        let mut calls = self.lock();
         // From here on no cancellation finds this thread.
-        self.leave(interruptible);
-        let finished = self.finished.lock();
-        finished
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-            .push((job.handle, result));
-        self.any_finished.store(true, SeqCst);
-        self.doorbell.ring();
+        calls.leave(interruptible);
+        calls.finished.push((job.handle, result));
+        self.report(calls);
     }
 
     /// Moves the thread's call to the unbounded lane, so that another bounded call may begin.
-    ///
-    /// # Errors
-    /// `EAGAIN` at the limit of unbounded calls, even if calls queue there: this one runs already.
-    fn move_to_unbounded(&self, interruptible: &Arc<Interruptible>) -> Result<(), Errno> {
-        let mut running = self.lock();
-        if self.capacity_among(&running, Lane::Unbounded) == 0 {
-            return Err(Errno::AGAIN);
+    /// Returns false at the limit of unbounded calls: the call is queued there, or has failed with
+    /// `EAGAIN`.
+    fn move_to_unbounded(&self, call: &QueuedCall, interruptible: &Arc<Interruptible>) -> bool {
+        let mut calls = self.lock();
+        // A cancelled call ends at once, and no cancellation would find it in the queue.
+        let goes_on = self.has_room(&calls, Lane::Unbounded) || interruptible.is_interrupted();
+        let lane = Lane::Unbounded;
+        if goes_on {
+            calls.of(interruptible).lane = lane;
+        } else {
+            calls.leave(interruptible);
+            if self.bounds.queue_at_limit {
+                calls.queued.push_back(QueuedCall { lane, ..*call });
+            } else {
+                call.job.publish_status(Err(Errno::AGAIN));
+                calls.finished.push((call.job.handle, Err(Errno::AGAIN)));
+            }
         }
-        let own = running
-            .iter_mut()
-            .find(|running| Arc::ptr_eq(&running.interruptible, interruptible));
-        own.expect("a thread is listed while it serves").lane = Lane::Unbounded;
-        drop(running);
         // Only the context's own thread may start queued calls.
+        self.report(calls);
+        goes_on
+    }
+
+    /// Makes the context collect what was changed under the lock.
+    fn report(&self, calls: MutexGuard<'_, Calls>) {
         self.any_finished.store(true, SeqCst);
+        drop(calls);
         self.doorbell.ring();
-        Ok(())
     }
 
-    /// The number of further calls of this lane that may run.
-    fn capacity(&self, lane: Lane) -> usize {
-        self.capacity_among(&self.lock(), lane)
-    }
-
-    fn capacity_among(&self, running: &[Running], lane: Lane) -> usize {
+    /// Whether a further call of this lane may run.
+    fn has_room(&self, calls: &Calls, lane: Lane) -> bool {
         let limit = match lane {
             Lane::Bounded => self.bounds.bounded,
             Lane::Unbounded => self.bounds.unbounded,
         };
-        limit.saturating_sub(running.iter().filter(|one| one.lane == lane).count())
+        calls.count(lane) < limit
     }
 
-    /// The number of running calls of this lane.
-    fn running(&self, lane: Lane) -> usize {
-        self.lock().iter().filter(|one| one.lane == lane).count()
-    }
-
-    fn leave(&self, interruptible: &Arc<Interruptible>) {
-        self.lock()
-            .retain(|other| !Arc::ptr_eq(&other.interruptible, interruptible));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Running>> {
+    fn lock(&self) -> MutexGuard<'_, Calls> {
         // Under the lock, code panics only where an invariant is broken (`expect`). Counts may then
         // be wrong, but the data can still be used and dropped.
-        self.running
+        self.calls
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Calls {
+    /// The number of running calls of this lane.
+    fn count(&self, lane: Lane) -> usize {
+        self.running.iter().filter(|one| one.lane == lane).count()
+    }
+
+    fn of(&mut self, interruptible: &Arc<Interruptible>) -> &mut Running {
+        let mut running = self.running.iter_mut();
+        let own = running.find(|one| Arc::ptr_eq(&one.interruptible, interruptible));
+        own.expect("a thread is listed while it serves")
+    }
+
+    fn leave(&mut self, interruptible: &Arc<Interruptible>) {
+        self.running
+            .retain(|other| !Arc::ptr_eq(&other.interruptible, interruptible));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Call, table};
+    use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
+    use std::ffi::CString;
+    use std::os::fd::{FromRawFd, OwnedFd};
+
+    fn job(number: u64, call: Call) -> Job {
+        Job {
+            handle: Handle::from_raw(number).expect("not 0"),
+            row: table::row(call.number),
+            call,
+            regular: false,
+            status: None,
+            short: 0,
+            may_lose_terminal: false,
+        }
+    }
+
+    /// The last running call may end at any moment while another one starts.
+    #[test]
+    fn a_call_that_ends_makes_no_other_fail() {
+        const CALLS: usize = 3000;
+        let limits = Limits {
+            helpers: 1,
+            ..Limits::default()
+        };
+        let doorbell = Arc::new(Doorbell::new().unwrap());
+        let mut threads = OneShotThreads::new(doorbell, &limits, false, None);
+        let mut results = Vec::new();
+        for number in 1..=CALLS {
+            let job = job(number as u64, Call::new(libc::SYS_getppid, []));
+            threads.start(Lane::Bounded, 0, job).unwrap();
+            results.append(&mut threads.reap(0));
+        }
+        while threads.outstanding() > 0 {
+            results.append(&mut next(&mut threads));
+        }
+        assert_eq!(results.len(), CALLS);
+        assert!(results.iter().all(|(_, result)| result.is_ok()));
+    }
+    fn next(threads: &mut OneShotThreads) -> Finished {
+        loop {
+            let results = threads.reap(0);
+            if !results.is_empty() || threads.outstanding() == 0 {
+                return results;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// One open that a thread finds to wait is queued behind another, where it can be cancelled.
+    #[test]
+    fn an_open_of_a_fifo_begins_when_another_one_ends() {
+        let limits = Limits {
+            helpers: 1,
+            waiting_helpers: 1,
+            ..Limits::default()
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let name = directory.path().join("fifo");
+        mknodat(CWD, &name, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let text = CString::new(name.as_os_str().as_encoded_bytes()).unwrap();
+        let flags = libc::O_WRONLY | libc::O_CLOEXEC;
+        let here = libc::AT_FDCWD as usize;
+        let args = [here, text.as_ptr() as usize, flags as usize, 0];
+        let doorbell = Arc::new(Doorbell::new().unwrap());
+        let mut threads = OneShotThreads::new(doorbell, &limits, true, None);
+        for number in 1..=3 {
+            let job = job(number, Call::new(libc::SYS_openat, args));
+            threads.start(Lane::Bounded, 0, job).unwrap();
+        }
+        // All three were found to wait.
+        let waits = |threads: &OneShotThreads| {
+            let calls = threads.shared.lock();
+            let queued = calls.queued.iter();
+            let unbounded = queued.filter(|one| one.lane == Lane::Unbounded).count();
+            calls.count(Lane::Unbounded) + unbounded == 3
+        };
+        while !waits(&threads) {
+            assert_eq!(threads.reap(0), []);
+            std::thread::yield_now();
+        }
+        let handle = |number: u64| Handle::from_raw(number).expect("not 0");
+        assert_eq!(threads.cancel(handle(2)), Some(Cancelled::Removed));
+        assert_eq!(threads.cancel(handle(1)), Some(Cancelled::Running));
+        assert_eq!(next(&mut threads), [(handle(1), Err(Errno::CANCELED))]);
+        let reader = open(&name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+        let [(last, Ok(writer))] = next(&mut threads)[..] else {
+            panic!("the last one opens the FIFO");
+        };
+        assert_eq!(last, handle(3));
+        // SAFETY: nothing else owns it.
+        drop(unsafe { OwnedFd::from_raw_fd(writer as i32) });
+        drop(reader);
     }
 }

@@ -1,8 +1,8 @@
 //! Rule 7: a call that may wait without a bound never takes the helper that another call needs.
 
 use crate::harness::{
-    Arg, Way, at, at_mut, collect, cstring, finish, for_each_pending_backend, own, pending, plain,
-    start, wait_for, with_helpers,
+    Arg, Way, at, at_mut, collect, cstring, finish, for_each_pending_backend, later, own, pending,
+    plain, start, wait_for, with_helpers,
 };
 use laio::{BackendKind, Context, Errno, Handle, Outcome};
 use laio_testing::temp::scratch;
@@ -155,6 +155,28 @@ fn waking_calls_find_a_helper() {
     });
 }
 
+fn fifos(directory: &Path, count: usize) -> Vec<CString> {
+    let fifo = |number: usize| {
+        let path = directory.join(number.to_string());
+        let kind = rustix::fs::FileType::Fifo;
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, kind, mode, 0).unwrap();
+        cstring(path)
+    };
+    (0..count).map(fifo).collect()
+}
+
+/// Starts opens of the writing ends, which wait for readers.
+fn open_to_write(context: &mut Context, fifos: &[CString]) -> Vec<Handle> {
+    let here = libc::AT_FDCWD as usize;
+    let flags = (libc::O_WRONLY | libc::O_CLOEXEC) as usize;
+    let open = |fifo: &CString| {
+        let args = [here, at(fifo.as_bytes_with_nul()), flags, 0];
+        pending(context, libc::SYS_openat, args)
+    };
+    fifos.iter().map(open).collect()
+}
+
 /// Only the helper that opens a name learns that the name is a FIFO without a peer.
 #[test]
 fn opens_of_fifos_leave_helpers_to_others() {
@@ -162,24 +184,8 @@ fn opens_of_fifos_leave_helpers_to_others() {
         let directory = scratch();
         let link = link_in(directory.path());
         let mut context = way.with(|options| options.helpers(HELPERS));
-        let fifos: Vec<CString> = (0..WAITING)
-            .map(|number| {
-                let path = directory.path().join(number.to_string());
-                let kind = rustix::fs::FileType::Fifo;
-                let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
-                rustix::fs::mknodat(rustix::fs::CWD, &path, kind, mode, 0).unwrap();
-                cstring(path)
-            })
-            .collect();
-        let here = libc::AT_FDCWD as usize;
-        let flags = (libc::O_WRONLY | libc::O_CLOEXEC) as usize;
-        let opens: Vec<Handle> = fifos
-            .iter()
-            .map(|fifo| {
-                let args = [here, at(fifo.as_bytes_with_nul()), flags, 0];
-                pending(&mut context, libc::SYS_openat, args)
-            })
-            .collect();
+        let fifos = fifos(directory.path(), WAITING);
+        let opens = open_to_write(&mut context, &fifos);
         assert_eq!(read_link(&mut context, &link), Ok(6));
         for open in opens {
             context.cancel(open).unwrap();
@@ -257,6 +263,39 @@ fn with_back_pressure_a_waiting_call_begins_later() {
             [at(&word), wait, 0, at(&short)],
         );
         assert_eq!(finish(&mut context, outcome), Err(Errno::TIMEDOUT));
+    });
+}
+
+/// With back-pressure an open that a helper finds to wait begins when another waiting call ends. In the queue it can
+/// be cancelled, and calls that end by themselves pass it.
+#[test]
+fn with_back_pressure_an_open_of_a_fifo_begins_later() {
+    for_each_pending_backend(|way: &Way| {
+        if way.backend == BackendKind::Activations {
+            return;
+        }
+        let directory = scratch();
+        let link = link_in(directory.path());
+        let mut context = way.with(|options| with_helpers(options, 1));
+        let fifos = fifos(directory.path(), 4);
+        let opens = open_to_write(&mut context, &fifos);
+        assert_eq!(read_link(&mut context, &link), Ok(6));
+        context.cancel(opens[0]).unwrap();
+        let first = wait_for(&mut context, opens[0]).result;
+        assert_eq!(first, Err(Errno::CANCELED));
+        context.cancel(opens[2]).unwrap();
+        let third = wait_for(&mut context, opens[2]).result;
+        assert_eq!(third, Err(Errno::CANCELED));
+        let path = fifos[1].to_str().unwrap().to_owned();
+        let reader = later(move || drop(std::fs::File::open(path)));
+        let writer = own(wait_for(&mut context, opens[1]).result);
+        reader.join().unwrap();
+        drop(writer);
+        assert_eq!(
+            context.pending(),
+            1,
+            "the last one waits, and ends with the context"
+        );
     });
 }
 
