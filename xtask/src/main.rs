@@ -198,7 +198,7 @@ fn kernels(arguments: KernelArguments) -> Result<ExitCode, Failure> {
 /// Runs the tests that compare the pages with the code, so that they write the pages instead.
 fn pages() -> Result<ExitCode, Failure> {
     for test in [
-        "--package laio --test suite table::the_page_is_up_to_date",
+        "--package laio --lib table::page",
         "--package laio-cli --lib serve::manual",
     ] {
         let mut test_run = cargo();

@@ -15,12 +15,13 @@ pub(crate) mod ring;
 pub(crate) mod threads;
 
 use crate::attempt::{CarriedCall, Why};
+use crate::composition::{Composition, RingUse};
 use crate::operations::{Operations, Part, Slot, State};
 use crate::placement::{Parts, awaited};
 use crate::step::{self, Next, total};
 use crate::sys::high_fd::HighFd;
 use crate::table::Row;
-use crate::{BackendKind, Call, Errno, Limits, Options, Stats};
+use crate::{Call, Errno, Limits, Options, Stats};
 use activations::Activations;
 use aio::Aio;
 use doorbell::Doorbell;
@@ -40,8 +41,8 @@ pub(crate) struct Background {
     threads: Threads,
     carriers: Option<Activations>,
     doorbell: Arc<Doorbell>,
-    /// Whether this back end waits for streams by epoll, if it has no ring.
-    uses_epoll: bool,
+    /// Whether streams are waited for by readiness rather than by helpers.
+    reports_readiness: bool,
     /// Whether the pollable descriptor was handed out: from then on it must become readable even
     /// while no `poll` is running.
     exposed: bool,
@@ -82,13 +83,18 @@ pub(crate) type Steps = Vec<(Slot, Next)>;
 impl Background {
     /// Makes the parts of a back end. `mounts`: the mount table, which they watch too.
     pub(crate) fn new(
-        kind: BackendKind,
+        composition: &Composition,
         options: &Options,
         mounts: Option<BorrowedFd<'_>>,
     ) -> Result<Background, Errno> {
         let doorbell = Arc::new(Doorbell::new()?);
-        let mut waiter = Waiter::new(kind, options, &doorbell, mounts)?;
-        let aio = Aio::new(kind, &options.limits, options.allow_blocking_aio, &doorbell)?;
+        let mut waiter = Waiter::new(composition.ring, options, &doorbell, mounts)?;
+        let aio = Aio::new(
+            composition.aio,
+            &options.limits,
+            options.allow_blocking_aio,
+            &doorbell,
+        )?;
         if let (Some(ready_fd), Waiter::Reactor(reactor)) =
             (aio.as_ref().and_then(Aio::descriptor), &mut waiter)
         {
@@ -98,10 +104,12 @@ impl Background {
             waiter,
             aio,
             threads: Threads::new(&doorbell, options),
-            carriers: Activations::for_kind(kind, options, &doorbell)?,
+            carriers: match composition.carriers {
+                true => Some(Activations::new(&doorbell, options)?),
+                false => None,
+            },
             doorbell,
-            uses_epoll: kind.is_hybrid()
-                || matches!(kind, BackendKind::Lazy | BackendKind::Activations),
+            reports_readiness: composition.readiness,
             exposed: false,
             notifiable: false,
             trust_names: options.trust_names,
@@ -484,7 +492,7 @@ impl Background {
 
     /// Whether streams are waited for by readiness rather than by helpers.
     pub(crate) fn reports_readiness(&self) -> bool {
-        self.has_ring() || self.uses_epoll
+        self.reports_readiness
     }
 
     /// The carriers of `activations`.
@@ -557,32 +565,30 @@ impl Background {
 
 impl Waiter {
     fn new(
-        kind: BackendKind,
+        ring: RingUse,
         options: &Options,
         doorbell: &Doorbell,
         mounts: Option<BorrowedFd<'_>>,
     ) -> Result<Waiter, Errno> {
-        let wants_ring = match kind {
-            BackendKind::Uring => true,
-            BackendKind::Lazy => !options.no_ring,
-            _ => false,
-        };
-        let changes_thread = activations::thread_has_carriers();
-        if wants_ring && changes_thread && kind == BackendKind::Uring {
-            return Err(Errno::BUSY);
-        }
-        if wants_ring && !changes_thread {
-            let watched = mounts.map(|fd| fd.as_raw_fd());
-            match Ring::new(options.limits.ring_entries, watched) {
-                Ok(ring) => {
-                    rights::note_ring();
-                    return Ok(Waiter::Ring(ring));
-                }
-                Err(errno) if kind == BackendKind::Uring => return Err(errno),
+        if ring != RingUse::Never {
+            match Waiter::new_ring(options, mounts) {
+                Ok(waiter) => return Ok(waiter),
+                Err(errno) if ring == RingUse::Required => return Err(errno),
                 // io_uring is absent, forbidden, or at a limit: `lazy` works without it.
                 Err(_) => {}
             }
         }
         Ok(Waiter::Reactor(Reactor::new(doorbell.as_fd(), mounts)?))
+    }
+
+    fn new_ring(options: &Options, mounts: Option<BorrowedFd<'_>>) -> Result<Waiter, Errno> {
+        // Activations change the thread, and a ring belongs to one thread.
+        if activations::thread_has_carriers() {
+            return Err(Errno::BUSY);
+        }
+        let watched = mounts.map(|fd| fd.as_raw_fd());
+        let ring = Ring::new(options.limits.ring_entries, watched)?;
+        rights::note_ring();
+        Ok(Waiter::Ring(ring))
     }
 }

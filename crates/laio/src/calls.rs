@@ -1,9 +1,9 @@
 //! From a call to its outcome: the fast path, else an attempt, else an operation in the background.
 
 use crate::attempt::{Attempted, Try, Why};
+use crate::composition::Strategy;
 use crate::context::Context;
 use crate::status_word::{StatusTarget, StatusWord};
-use crate::strategy::Strategy;
 use crate::table::{self, FastCall, Row};
 use crate::{Call, Errno, Outcome};
 use std::ptr::NonNull;

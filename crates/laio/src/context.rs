@@ -2,12 +2,12 @@
 //! calls see `calls.rs`, for their completions `poll.rs`.
 
 use crate::background::{Background, Steps};
+use crate::composition::{Composition, Strategy};
 use crate::knowledge::Knowledge;
 use crate::knowledge::mounts::Mount;
 use crate::operations::{Operations, State};
 use crate::options::BackPressure;
 use crate::signaller::Signaller;
-use crate::strategy::{self, Strategy};
 use crate::sys::fork::Life;
 use crate::table::Class;
 use crate::testing::Inject;
@@ -75,9 +75,10 @@ impl Context {
             None => BackendKind::from_environment()?.unwrap_or(BackendKind::Lazy),
         };
         let limits = options.limits;
-        let strategies = strategy::of(kind, &options);
+        let composition = Composition::of(kind, &options);
+        let strategies = composition.strategies;
         let knowledge = Knowledge::new(kind, &options, &strategies);
-        let background = Background::new(kind, &options, knowledge.mounts.descriptor())?;
+        let background = Background::new(&composition, &options, knowledge.mounts.descriptor())?;
         Ok(Context {
             kind,
             strategies,

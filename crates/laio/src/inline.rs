@@ -3,10 +3,10 @@
 use crate::attempt::{Attempted, Try, Why, descriptor_range};
 use crate::background::activations::CarryOutcome;
 use crate::carry::{carried, carry, is_whole};
+use crate::composition::Strategy;
 use crate::context::Context;
 use crate::operations::links;
 use crate::placement::link_of_poll;
-use crate::strategy::Strategy;
 use crate::table::{self, Attempt, Class, Row};
 use crate::{Call, Errno, sys};
 use std::os::fd::RawFd;

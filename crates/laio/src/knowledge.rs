@@ -5,7 +5,7 @@ pub(crate) mod facts;
 pub(crate) mod hints;
 pub(crate) mod mounts;
 
-use crate::strategy::{FastPaths, Strategy};
+use crate::composition::{FastPaths, Strategy};
 use crate::table::Class;
 use crate::testing::Inject;
 use crate::{BackendKind, Call, Errno, Options};

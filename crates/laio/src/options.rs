@@ -59,17 +59,6 @@ impl BackendKind {
             BackendKind::Activations => "activations",
         }
     }
-}
-
-impl BackendKind {
-    /// Whether the back end attempts stream calls and waits for them with epoll, while all others
-    /// go to the background.
-    pub(crate) const fn is_hybrid(self) -> bool {
-        matches!(
-            self,
-            BackendKind::Hybrid | BackendKind::PosixAio | BackendKind::LinuxAio
-        )
-    }
 
     /// Returns the back end named by the environment variable [`Options::ENV_BACKEND`]. A
     /// set-user-ID program ignores the variable.

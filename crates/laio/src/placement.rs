@@ -160,7 +160,7 @@ impl Parts {
 impl Case {
     /// A call of this row without peculiarities: the file is local, and a stream is a socket or pipe
     /// in blocking mode, without time-outs.
-    fn usual(row: &Row, why: Why, parts: Parts) -> Case {
+    pub(crate) fn usual(row: &Row, why: Why, parts: Parts) -> Case {
         let is_retriable = match row.attempt {
             Attempt::NowaitRead | Attempt::NowaitWrite | Attempt::Dontwait(_) => true,
             // The ring takes an `accept`, so that it does not wait for readiness.
@@ -207,7 +207,7 @@ impl Case {
         let may_time_out = knowledge.hints.kind(fd) != Some(FileKind::Stream);
         let has_timeout_or_mode = stream
             && !(why == Why::ExpectedToBlock || operation.zero_copy)
-            && ((may_time_out && (has_timeout(fd, direction(row)) || is_connect(row)))
+            && ((may_time_out && has_timeout(fd, direction(row)))
                 || (!tried && sys::is_nonblocking(fd)));
         let began_hung_up =
             stream && !tried && reads_bytes(row, call) && sys::terminal::is_hung_up(fd);
@@ -287,10 +287,6 @@ fn is_well_formed_accept(row: &Row, call: &Call) -> bool {
     let listens = sys::borrow(call.descriptor(0)).map(socket_acceptconn);
     let known = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     listens == Some(Ok(true)) && row.flags_of(call) & !known == 0
-}
-
-fn is_connect(row: &Row) -> bool {
-    row.opcode == Some(Opcode::Connect)
 }
 
 /// Whether the call is a `read` or `readv` of at least one byte.

@@ -7,9 +7,9 @@
 //! after [`Context::poll`] has delivered the completion.
 
 use crate::attempt::{Attempted, Try, Why};
+use crate::composition::Strategy;
 use crate::context::Context;
 use crate::operations::Slot;
-use crate::strategy::Strategy;
 use crate::table::{self, Class};
 use crate::ticket::Ticket;
 use crate::{Call, Errno, Outcome};

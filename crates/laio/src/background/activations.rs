@@ -31,7 +31,7 @@ use self::thread::Thread;
 use super::doorbell::Doorbell;
 use super::ring::thread_has_rings;
 use crate::attempt::CarriedCall;
-use crate::{BackendKind, Call, Detector, Errno, Handle, Options};
+use crate::{Call, Detector, Errno, Handle, Options};
 pub(crate) use flight::CarryOutcome;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -61,19 +61,14 @@ pub(crate) fn thread_has_carriers() -> bool {
 impl Activations {
     /// Makes carriers for the calling thread, or uses those it has. New carriers are tested by one
     /// hand-off.
-    fn new(
-        doorbell: &Arc<Doorbell>,
-        detector: Option<Detector>,
-        limit: usize,
-        signal: Option<i32>,
-        settled_rights: bool,
-    ) -> Result<Activations, Errno> {
+    pub(crate) fn new(doorbell: &Arc<Doorbell>, options: &Options) -> Result<Activations, Errno> {
         if thread_has_rings() {
             return Err(Errno::BUSY);
         }
         let inbox = Box::new(Inbox::new(doorbell.clone()));
-        let thread = Thread::join(&inbox, detector, limit.max(2), signal)?;
-        if !settled_rights {
+        let limit = (options.limits.carriers as usize).max(2);
+        let thread = Thread::join(&inbox, options.detector, limit, options.cancel_signal)?;
+        if !options.settled_rights {
             thread.compare_rights();
         }
         let first = Flight::new(&inbox);
@@ -86,26 +81,6 @@ impl Activations {
             inbox,
             thread,
         })
-    }
-
-    /// Makes the activations state if the back end is `activations`.
-    pub(crate) fn for_kind(
-        kind: BackendKind,
-        options: &Options,
-        doorbell: &Arc<Doorbell>,
-    ) -> Result<Option<Activations>, Errno> {
-        if kind != BackendKind::Activations {
-            return Ok(None);
-        }
-        let limit = options.limits.carriers as usize;
-        Activations::new(
-            doorbell,
-            options.detector,
-            limit,
-            options.cancel_signal,
-            options.settled_rights,
-        )
-        .map(Some)
     }
 
     /// Makes a call. If it blocks, this function returns nevertheless, on another kernel thread.

@@ -11,11 +11,12 @@ use super::Steps;
 use super::doorbell::Doorbell;
 use super::helpers::Cancelled;
 use super::threads::Threads;
+use crate::composition::AioLibrary;
 use crate::operations::{Operations, Slot};
 use crate::stats::AioCounts;
 use crate::step::{self, Next};
 use crate::table::{Attempt, Class, Opcode, Row, Transfer};
-use crate::{BackendKind, Call, Errno, Handle, Limits};
+use crate::{Call, Errno, Handle, Limits};
 use linux::Linux;
 use posix::Posix;
 use std::collections::VecDeque;
@@ -104,6 +105,21 @@ impl FileStep {
     }
 }
 
+/// Whether a library has a request for calls of this row, with ordinary arguments.
+#[cfg(test)]
+pub(crate) fn has_form(library: AioLibrary, row: &Row) -> bool {
+    let flags = match row.transfer {
+        Transfer::Vector { flags, .. } => flags,
+        _ => None,
+    };
+    let mut call = Call::new(0, [1; 6]);
+    if let Some(flags) = flags {
+        call.args[flags as usize] = 0;
+    }
+    let step = FileStep::of(row, &call);
+    step.is_some_and(|step| library == AioLibrary::Linux || Posix::has(step.verb))
+}
+
 /// The completion of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completed {
@@ -142,19 +158,19 @@ enum Library {
 impl Aio {
     /// Returns the library of a back end, if it uses one.
     pub(crate) fn new(
-        kind: BackendKind,
+        library: Option<AioLibrary>,
         limits: &Limits,
         blocking: bool,
         doorbell: &Arc<Doorbell>,
     ) -> Result<Option<Aio>, Errno> {
         let requests = limits.operations.clamp(1, Limits::AIO_REQUESTS);
-        let library = match kind {
-            BackendKind::PosixAio => Library::Posix(Posix::new(
+        let library = match library {
+            Some(AioLibrary::Posix) => Library::Posix(Posix::new(
                 requests.min(Limits::POSIX_AIO_REQUESTS),
                 doorbell.clone(),
             )?),
-            BackendKind::LinuxAio => Library::Linux(Linux::new(requests, blocking)?),
-            _ => return Ok(None),
+            Some(AioLibrary::Linux) => Library::Linux(Linux::new(requests, blocking)?),
+            None => return Ok(None),
         };
         Ok(Some(Aio {
             library,

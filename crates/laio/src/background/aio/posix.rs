@@ -64,14 +64,19 @@ impl Posix {
         self.in_flight.len() < self.requests_max
     }
 
+    /// Whether the library has such a request: it has no vectored ones.
+    pub(super) fn has(verb: Verb) -> bool {
+        !matches!(verb, Verb::ReadV | Verb::WriteV)
+    }
+
     /// Starts a request.
     ///
     /// # Safety
     /// What the step points to stays valid until its completion has been reaped.
     pub(super) unsafe fn start(&mut self, handle: Handle, step: &FileStep) -> Started {
-        // The library has no vectored requests. A request on a pipe may never end: it would occupy
-        // one of the few threads, and could not be cancelled.
-        if self.broken || matches!(step.verb, Verb::ReadV | Verb::WriteV) || !is_file(step.fd) {
+        // A request on a pipe may never end: it would occupy one of the few threads, and could not
+        // be cancelled.
+        if self.broken || !Posix::has(step.verb) || !is_file(step.fd) {
             return Started::Declined;
         }
         if !self.has_capacity() {

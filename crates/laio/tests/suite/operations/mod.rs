@@ -16,6 +16,7 @@ mod interruptions;
 mod limits;
 mod ordering;
 mod ownership;
+mod placement;
 mod polling;
 mod signalling;
 mod storm;

@@ -1,12 +1,10 @@
-//! The system-call table against the C library's numbers, its own rules, and its page.
+//! The system-call table against the C library's numbers and its own rules.
 
 mod libc_numbers;
-mod page;
 
 use laio::Errno;
 use laio::table::{self, Attempt, Class, Opcode, ROWS, Row, Timeout, Transfer};
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
 
 /// Checks a rule for each row, and reports all rows that break it at once.
 fn every_row(rule: &str, holds: impl Fn(&Row) -> bool) {
@@ -325,22 +323,5 @@ fn ring_operations_find_their_arguments() {
                 Some(Opcode::Accept | Opcode::OpenAt | Opcode::OpenAt2 | Opcode::Socket)
             ) || row.yields_descriptor
         },
-    );
-}
-
-#[test]
-fn the_page_is_up_to_date() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/system-calls.md");
-    let page = page::page();
-    if std::env::var_os("LAIO_BLESS").is_some_and(|value| value == "1") {
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, &page).unwrap();
-        return;
-    }
-    let committed = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        committed == page,
-        "docs/system-calls.md is not what the table says; to regenerate it:\n\
-         LAIO_BLESS=1 cargo test -p laio --test suite table"
     );
 }

@@ -1,7 +1,31 @@
-//! `docs/system-calls.md`, generated from the table.
+//! `docs/system-calls.md`, generated from the table and from [`crate::placement`].
 
-use laio::table::{Attempt, Class, ROWS, Row, Timeout, row};
+use super::{Attempt, Class, ROWS, Row, Timeout, row};
+use crate::attempt::Why;
+use crate::background::aio;
+use crate::composition::{AioLibrary, Composition, RingUse, Strategy};
+use crate::operations::Part;
+use crate::placement::{Case, Parts, Placement, placement};
+use crate::{BackendKind, Options};
 use std::fmt::Write;
+use std::path::Path;
+
+#[test]
+fn is_up_to_date() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/system-calls.md");
+    let page = page();
+    if std::env::var_os("LAIO_BLESS").is_some_and(|value| value == "1") {
+        std::fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+        std::fs::write(&path, &page).expect("the page can be written");
+        return;
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        committed == page,
+        "docs/system-calls.md is not what the table says; to regenerate it:\n\
+         LAIO_BLESS=1 cargo test -p laio --lib table::page"
+    );
+}
 
 /// The classes in the order of the page, with their headings and descriptions.
 const CLASSES: [(Class, &str, &str); 8] = [
@@ -64,7 +88,7 @@ const INTRODUCTION: &str = "\
 # System calls
 
 <!-- Generated from crates/laio/src/table/rows.rs. To regenerate:
-     LAIO_BLESS=1 cargo test -p laio --test suite table -->
+     LAIO_BLESS=1 cargo test -p laio --lib table::page -->
 
 laio has one table with one row per system call, and everything that depends on the call is in its
 row. This page shows the table: how each call is attempted without blocking, and how it is made
@@ -77,8 +101,8 @@ this machine allows it; else by readiness, if a descriptor reports it; else on a
 `poll` delivers its result once, and it is that of the plain blocking call.
 
 This is the default back end, `lazy`. The others make no attempt (`threads`, `uring`), or make the
-call itself and let another thread continue the program (`activations`), or block (`sync`);
-for calls of the classes Instant and Thread they differ little, for Refused not at all.
+call itself and let another thread continue the program (`activations`), or block (`sync`).
+[Placement](#placement) shows what each back end does with each call.
 
 A number that the table does not have belongs to a newer kernel, and may block: a helper thread
 makes the call. A kernel that does not have it either returns `ENOSYS`.
@@ -115,11 +139,12 @@ Arguments count from 0.
 ";
 
 /// Returns the page as Markdown.
-pub(super) fn page() -> String {
+fn page() -> String {
     let mut page = String::from(INTRODUCTION);
     page.push('\n');
     page.push_str(ATTEMPTS);
     counts(&mut page);
+    placements(&mut page);
     for (class, heading, text) in CLASSES {
         write!(page, "\n## {heading}\n\n{text}\n\n").expect("a String takes all");
         page.push_str("| name | x86-64 | aarch64 | class | attempt | ring opcode | note |\n");
@@ -161,6 +186,148 @@ fn counts(page: &mut String) {
         add(heading, Some(class));
     }
     add("all", None);
+}
+
+const PLACEMENT: &str = "
+## Placement
+
+What each back end does with a call that it does not finish inline. The table shows the ordinary
+case: the file is local, the stream is a socket or pipe in blocking mode and has no time-out, and the
+name is not that of a device. Otherwise a helper makes the call. It also makes calls with a status
+word, and the `read`, `write`, `readv` and `writev` of a file at its own position.
+
+| entry | meaning |
+| --- | --- |
+| inline | The call itself is made inline. |
+| ring | io_uring makes the call. Where the kernel lacks the opcode: as without a ring. |
+| readiness | The descriptor's readiness is awaited, on the ring or with epoll; then the call is attempted again. |
+| attempt | The call is attempted; if it would block, as `readiness`. |
+| AIO | The library of asynchronous file I/O makes the call; `linux-aio` only for `fsync` and for files that are open with `O_DIRECT`, else a helper. |
+| carrier | The call blocks in its thread, and another thread continues the program. |
+| helper | A helper thread makes the call. |
+
+A `poll` or `ppoll` without a time-out, on one event of one descriptor, waits for its readiness in
+every back end but `threads`. The back end `sync` makes all calls inline.
+
+";
+
+/// A back end of the table of placements.
+struct Column {
+    heading: &'static str,
+    composition: Composition,
+    has_ring: bool,
+}
+
+impl Column {
+    fn all() -> Vec<Column> {
+        let kinds = BackendKind::ALL.into_iter();
+        let kinds = kinds.filter(|&kind| kind != BackendKind::Sync);
+        let column = |kind: BackendKind| Column {
+            heading: kind.name(),
+            composition: Composition::of(kind, &Options::new()),
+            has_ring: true,
+        };
+        let mut columns: Vec<Column> = kinds.map(column).collect();
+        let lazy = columns.iter().position(|column| column.heading == "lazy");
+        let without_ring = Column {
+            heading: "lazy, no ring",
+            has_ring: false,
+            ..column(BackendKind::Lazy)
+        };
+        columns.insert(lazy.expect("it is a back end") + 1, without_ring);
+        columns
+    }
+
+    /// What the back end does with an ordinary call of this row that it does not finish inline.
+    fn placement(&self, row: &Row) -> &'static str {
+        let Composition {
+            strategies,
+            ring,
+            readiness,
+            aio,
+            carriers: _,
+        } = self.composition;
+        let why = match strategies[row.class as usize] {
+            Strategy::Plain => return "inline",
+            Strategy::Carry => return "carrier",
+            Strategy::Try if row.attempt != Attempt::Never => Why::WouldBlock,
+            Strategy::Try | Strategy::Background => Why::NotTried,
+        };
+        let parts = Parts {
+            ring: self.has_ring && ring != RingUse::Never,
+            readiness,
+            aio: aio.is_some(),
+        };
+        let mut case = Case::usual(row, why, parts);
+        loop {
+            let place = placement(&case);
+            match place.part() {
+                Some(part) if !has_form(part, row, aio) => case.parts.decline(part),
+                _ => return entry(place),
+            }
+        }
+    }
+}
+
+/// Whether the part has a form of calls of this row.
+fn has_form(part: Part, row: &Row, library: Option<AioLibrary>) -> bool {
+    match part {
+        // `PollAdd` is how the ring reports readiness.
+        Part::Ring | Part::RingWorker => row.opcode.is_some() && !row.polls,
+        Part::Aio => library.is_some_and(|library| aio::has_form(library, row)),
+        Part::Readiness | Part::Helper | Part::Carrier => true,
+    }
+}
+
+fn entry(place: Placement) -> &'static str {
+    match place {
+        Placement::Ring | Placement::RingWorker => "ring",
+        Placement::Attempt => "attempt",
+        Placement::Readiness => "readiness",
+        Placement::Aio => "AIO",
+        Placement::Helper(_) => "helper",
+    }
+}
+
+/// Appends the table of placements: a line for all calls that have the same ones.
+fn placements(page: &mut String) {
+    page.push_str(PLACEMENT);
+    let columns = Column::all();
+    let mut lines: Vec<(Vec<&str>, Vec<&Row>)> = Vec::new();
+    for (class, _, _) in CLASSES {
+        for row in ROWS.iter().filter(|row| row.class == class) {
+            let entries = columns.iter().map(|column| column.placement(row));
+            let entries: Vec<&str> = entries.collect();
+            match lines.iter_mut().find(|(line, _)| *line == entries) {
+                Some((_, rows)) => rows.push(row),
+                None => lines.push((entries, vec![row])),
+            }
+        }
+    }
+    let headings: Vec<String> = columns
+        .iter()
+        .map(|column| format!("`{}`", column.heading))
+        .collect();
+    let rule = "| --- ".repeat(columns.len() + 1);
+    write!(page, "| {} | calls |\n{rule}|\n", headings.join(" | ")).expect("a String takes all");
+    for (entries, rows) in lines {
+        writeln!(page, "| {} | {} |", entries.join(" | "), names(&rows))
+            .expect("a String takes all");
+    }
+}
+
+/// The names of calls; the class for all calls of a class.
+fn names(rows: &[&Row]) -> String {
+    let mut names = Vec::new();
+    for (class, heading, _) in CLASSES {
+        let of_class: Vec<&&Row> = rows.iter().filter(|row| row.class == class).collect();
+        let all = ROWS.iter().filter(|row| row.class == class).count();
+        match of_class.len() == all {
+            true => names.push(format!("all of {heading}")),
+            false => names.extend(of_class.iter().map(|row| format!("`{}`", row.name))),
+        }
+    }
+    names.join(", ")
 }
 
 fn line(page: &mut String, row: &Row, class: &str) {
