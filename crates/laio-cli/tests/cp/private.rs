@@ -113,6 +113,7 @@ pub(crate) fn cases() -> Vec<Case> {
         "--preserve=ownership",
         "--no-preserve=mode",
         "--preserve=timestamps",
+        "--preserve=xattr",
     ] {
         for umask in [0, 0o002, 0o027, 0o077, 0o777] {
             let name = |what: &str| format!("{what}{way}, umask {umask:03o}");
@@ -125,10 +126,7 @@ pub(crate) fn cases() -> Vec<Case> {
         let mut inherited = vec!["own 0:1000 x; mode 2775 x".to_owned()];
         for acl in ["u::rwx,u:1000:rwx,g::rwx,m::rwx,o::rwx", "u::rw,g::r,o::"] {
             inherited.push(format!("dacl d/s {acl}"));
-            // Otherwise the mode depends on a default ACL that `laio cp` does not look up.
-            if way == "-p" || way == "-a" || way.ends_with("=mode") {
-                inherited.push(format!("dacl x {acl}"));
-            }
+            inherited.push(format!("dacl x {acl}"));
         }
         for setting in inherited {
             let world = format!(
@@ -146,7 +144,25 @@ pub(crate) fn cases() -> Vec<Case> {
         ] {
             let world = format!("{tree}; dir d; dacl d {text}");
             let name = |kind: &str| format!("{kind}{way} below {what} default ACL");
+            let through = format!("{tree}; link l d/new; dir d; dacl d {text}");
             cases.extend([
+                case(
+                    name("a link "),
+                    through,
+                    format!("POSIXLY_CORRECT=1 {way} s/a l"),
+                ),
+                case(
+                    name("umask 077, a file "),
+                    &world,
+                    format!("{way} s/a d/new"),
+                )
+                .umask(0o077),
+                case(
+                    name("an unwritable file "),
+                    format!("{world}; mode 444 s/a"),
+                    format!("{way} s/a d/new"),
+                )
+                .user(),
                 case(name("a tree "), &world, format!("-r {way} s d")),
                 case(name("files "), &world, format!("{way} s/a s/b s/m d")),
                 case(name("a named file "), &world, format!("{way} s/a d/new")).user(),

@@ -6,9 +6,10 @@ use crate::options::Options;
 use crate::outcome::{Copied, Done, Failure, failure};
 use crate::rules::attributes::{self, AttributeCopy, CurrentAttributes, Failures, FileRef};
 use crate::rules::conflict::{self, Resolution};
+use crate::rules::new_file_mode::{self, NewFile};
 use crate::rules::pair::{CopyError, OpenPair};
 use crate::rules::source::OpenedSource;
-use crate::rules::{data, new_file_mode, resume, verify};
+use crate::rules::{data, resume, verify};
 use crate::session::Session;
 use crate::tree::{AttributeNames, Entry, Handle, identity, temporary};
 use laio::Errno;
@@ -511,7 +512,12 @@ async fn set_attributes(
         && !preserve.mode
         && is_owned
     {
-        let mode = final_mode(io, session, entry, source, target, creation).await;
+        let new = NewFile {
+            file: &target.file,
+            through_link: creation.through_link,
+            replaced: target.replaced_file(),
+        };
+        let mode = new_file_mode::of_file(io, session, entry, source, new).await;
         let current = target.current;
         let may_differ = current.is_old || (current.may_have_acl && preserve.default_mode);
         if may_differ || current.mode != Some(mode) {
@@ -520,42 +526,6 @@ async fn set_attributes(
         }
     }
     verify::file_attributes(io, session, entry, source, (names, origin), &object).await;
-}
-
-/// The final mode when `--preserve=mode` is not set: that of the replaced regular file, or the
-/// source's permissions after umask or default ACL.
-async fn final_mode(
-    io: &Io,
-    session: &Session,
-    entry: &Entry,
-    source: &Metadata,
-    target: &OpenTarget,
-    creation: Creation,
-) -> u32 {
-    let preserve = session.options.preserve;
-    if let Some(existing) = target.replaced_file() {
-        // Like a write by an unprivileged process, which clears the set-ID bits. The file may also
-        // have another owner than the one that it replaces.
-        let kept = match session.process.is_privileged() {
-            true => 0o7777,
-            false => 0o1777,
-        };
-        return existing.mode() & kept;
-    }
-    if preserve.default_mode {
-        return 0o666 & !session.process.umask;
-    }
-    let bits = source.mode() & 0o777;
-    if creation.through_link {
-        return new_file_mode::final_mode_through_link(io, session, &target.file, bits).await;
-    }
-    // If GNU cp created the file with fewer permissions (ownership preserved), it calls
-    // `chmod(mode & ~umask)` at the end, so a default ACL has no say.
-    let by_umask = bits & !session.process.umask;
-    if preserve.ownership && (by_umask & 0o077 | (creation.mode & !bits)) != 0 {
-        return by_umask;
-    }
-    new_file_mode::final_mode(io, session, entry, bits, 0).await
 }
 
 /// A destination whose data is not complete; emptied before the file is published. Dropping it

@@ -56,24 +56,13 @@ pub(crate) async fn node(
     if matches!(resolution, Resolution::Existing(_)) {
         return Err(entry.target_failure(what)(laio::Errno::EXIST.into()));
     }
-    let preserve = session.options.preserve;
-    let bits = status.mode() & 0o7777;
-    let umask = session.process.umask;
-    let mode = bits & new_file_mode::OWNER_BITS;
+    let mode = status.mode() & new_file_mode::OWNER_BITS;
     let make = MakeNode::new(entry.target(), node, mode);
     let made = io.call_target(make).await;
     made.map_err(entry.target_failure(what))?;
     let mut failures = Failures::new(session);
     let is_owned = set_attributes(io, session, entry, status, false, &mut failures);
-    let final_mode = match preserve.default_mode {
-        true if status.file_type() == FileType::Socket => Some(0o777 & !umask),
-        true => Some(0o666 & !umask),
-        false if preserve.mode || bits == mode => None,
-        false => {
-            let added = if preserve.ownership { 0o077 } else { 0 };
-            Some(new_file_mode::final_mode(io, session, entry, bits, added).await)
-        }
-    };
+    let final_mode = new_file_mode::of_node(io, session, entry, status).await;
     if let (true, Some(final_mode)) = (is_owned, final_mode) {
         let target = FileRef::Named(entry.target());
         let modes = (mode, final_mode);

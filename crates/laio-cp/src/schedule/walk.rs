@@ -5,7 +5,8 @@ use crate::outcome::{Failure, count, failure};
 use crate::quote::quote;
 use crate::rules::attributes::{self, FileRef};
 use crate::rules::conflict::{self, Resolution};
-use crate::rules::{new_file_mode, resume, source, verify};
+use crate::rules::new_file_mode::{self, FILLING_BITS};
+use crate::rules::{resume, source, verify};
 use crate::schedule::listing::Listing;
 use crate::schedule::worker::Worker;
 use crate::session::{Phase, Session};
@@ -20,11 +21,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// The permissions that a directory needs while it is filled.
-const NEEDED: u32 = 0o700;
-/// The mode bits that `mkdir` accepts.
-const MKDIR_BITS: u32 = 0o1777;
 
 /// Creates the destination of a directory, and opens both sides. Returns `None` if there is nothing
 /// to list: the directory is then finished, and no longer pending in its parent.
@@ -331,27 +327,8 @@ async fn make_target(
 ) -> Result<(Handle, DirectoryInfo), Failure> {
     let (io, session) = (&worker.io, &*worker.session);
     let options = &session.options;
-    let bits = source.mode() & 0o7777;
-    let preserve = options.preserve;
-    // The permissions that GNU cp leaves out at creation and adds at the end.
-    let gnu_added_at_end = match (preserve.ownership, is_parent && !preserve.mode) {
-        (true, _) => 0o077,
-        (false, true) => 0,
-        (false, false) => 0o022,
-    };
-    let gnu_added_at_end = bits & gnu_added_at_end;
-    // The permissions that this copy leaves out at creation.
-    let omitted = bits
-        & match (preserve.ownership || preserve.mode, options.resume) {
-            (true, _) => 0o077,
-            // A resumed run and the workers of a plan cannot tell unfinished directories from
-            // others, so these directories never get more than their final permissions.
-            (false, true) => 0,
-            (false, false) if session.phase == Phase::Plan => 0o022,
-            (false, false) => 0o077,
-        };
     if is_new {
-        let mode = (bits & !omitted & MKDIR_BITS) | NEEDED;
+        let mode = new_file_mode::of_unfinished_directory(session, &source);
         let made = io.call_target(Mkdir::new(entry.target(), mode)).await;
         made.map_err(entry.target_failure("cannot create directory"))?;
     }
@@ -361,9 +338,10 @@ async fn make_target(
         flags |= libc::O_NOFOLLOW;
     }
     let mut target = io.call_target(Open::new(entry.target(), flags)).await;
-    if is_new && session.process.umask & NEEDED != 0 {
+    if is_new && session.process.umask & FILLING_BITS != 0 {
         // The umask has removed permissions that filling the directory needs.
-        let set = FileRef::Named(entry.target()).set_mode(io, (bits & 0o1000) | NEEDED);
+        let set =
+            FileRef::Named(entry.target()).set_mode(io, (source.mode() & 0o1000) | FILLING_BITS);
         set.map_err(entry.target_failure("setting permissions for"))?;
         target = io.call_target(Open::new(entry.target(), flags)).await;
     }
@@ -371,7 +349,6 @@ async fn make_target(
     let target = io.call_target(StatFile::new(handle.clone())).await;
     let target = target.map_err(entry.target_failure("cannot stat"))?;
     let made = target.mode() & 0o7777;
-    let umask = session.process.umask;
     // A new directory inherits the default ACL of its parent.
     let above = entry.directory.info.as_ref();
     let inherits = is_new && above.is_some_and(|above| above.default_acl.is_none());
@@ -382,22 +359,8 @@ async fn make_target(
             attributes::default_permissions(io, &directory).await
         }
     };
-    let mode = match (is_new, preserve.default_mode) {
-        (false, _) => None,
-        (true, true) => Some((made & 0o3000) | (0o777 & !umask)),
-        (true, false) => {
-            let wanted = bits & MKDIR_BITS;
-            Some(
-                (made & 0o2000)
-                    | new_file_mode::final_mode_under(
-                        session,
-                        default_acl,
-                        wanted,
-                        gnu_added_at_end,
-                    ),
-            )
-        }
-    };
+    let mode =
+        is_new.then(|| new_file_mode::of_directory(session, &source, default_acl, made, is_parent));
     let names = match opened {
         Some(opened) => {
             let names = attributes::list_names(io, session, &FileRef::Open(opened.clone()));
