@@ -69,7 +69,7 @@ impl FramingFields {
 
     /// Returns the framing of an answer that may have a body, or none if the body ends with the
     /// connection (section 6.3, rule 8).
-    pub(crate) fn judge_answer(self, version: Version) -> Result<Option<Framing>, Rejection> {
+    pub(crate) fn judge_response(self, version: Version) -> Result<Option<Framing>, Rejection> {
         let delimited = self.has_encoding || self.length.is_some();
         let framing = self.judge(version)?;
         Ok(delimited.then_some(framing))

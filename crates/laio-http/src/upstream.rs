@@ -11,7 +11,7 @@ use std::fmt;
 
 /// The head of an answer.
 #[derive(Clone, Debug)]
-pub struct Answer<'b> {
+pub struct Response<'b> {
     /// The status.
     pub status: Status,
     /// How the body is delimited; none if it ends with the connection.
@@ -26,36 +26,36 @@ pub struct Answer<'b> {
 /// is incomplete. `to_head` is set if the request was HEAD, so that no body follows.
 ///
 /// ```
-/// use laio_http::{Framing, Limits, Status, upstream::parse_answer};
+/// use laio_http::{Framing, Limits, Status, upstream::parse_response};
 ///
 /// let received = b"HTTP/1.1 299 Made Up\r\nContent-Length: 5\r\n\r\nhello";
-/// let (answer, length) = parse_answer(received, &Limits::DEFAULT, false)?.expect("complete");
+/// let (answer, length) = parse_response(received, &Limits::DEFAULT, false)?.expect("complete");
 /// assert_eq!((answer.status.code(), answer.framing), (299, Some(Framing::Length(5))));
 /// assert_eq!(&received[length..], b"hello");
-/// # Ok::<(), laio_http::upstream::BadAnswer>(())
+/// # Ok::<(), laio_http::upstream::BadResponse>(())
 /// ```
 ///
 /// # Errors
 ///
-/// Returns the [`BadAnswer`], after which the connection must be closed.
-pub fn parse_answer<'b>(
+/// Returns the [`BadResponse`], after which the connection must be closed.
+pub fn parse_response<'b>(
     buffer: &'b [u8],
     limits: &Limits,
     to_head: bool,
-) -> Result<Option<(Answer<'b>, usize)>, BadAnswer> {
+) -> Result<Option<(Response<'b>, usize)>, BadResponse> {
     let head = &buffer[..buffer.len().min(limits.head_bytes_in_force())];
     let line = status_line(head)?;
     let fields = line.map(|line| fields(head, line.len, limits).map(|found| (line, found)));
     let Some((line, Some((headers, head_len)))) = fields.transpose()? else {
         return incomplete(head, limits);
     };
-    refuse_bare_line_feed(&head[..head_len]).map_err(|_| BadAnswer::BareLineFeed)?;
-    let (framing, connection) = delimit(&headers).map_err(BadAnswer::Framing)?;
+    refuse_bare_line_feed(&head[..head_len]).map_err(|_| BadResponse::BareLineFeed)?;
+    let (framing, connection) = delimit(&headers).map_err(BadResponse::Framing)?;
     let framing = framing
-        .judge_answer(line.version)
-        .map_err(BadAnswer::Framing)?;
+        .judge_response(line.version)
+        .map_err(BadResponse::Framing)?;
     let bodiless = to_head || line.status.is_bodiless();
-    let answer = Answer {
+    let answer = Response {
         status: line.status,
         framing: if bodiless {
             Some(Framing::None)
@@ -68,41 +68,43 @@ pub fn parse_answer<'b>(
     Ok(Some((answer, head_len)))
 }
 
-/// Parses the head of a CGI program's output, like [`parse_answer`]. Lines may end in LF alone, as
+/// Parses the head of a CGI program's output, like [`parse_response`]. Lines may end in LF alone, as
 /// in old programs. Without a `Status` field it is 200, or 302 if there is a `Location`.
 ///
 /// # Errors
 ///
-/// Returns the [`BadAnswer`], if the output is malformed.
+/// Returns the [`BadResponse`], if the output is malformed.
 pub fn parse_cgi<'b>(
     buffer: &'b [u8],
     limits: &Limits,
     to_head: bool,
-) -> Result<Option<(Answer<'b>, usize)>, BadAnswer> {
+) -> Result<Option<(Response<'b>, usize)>, BadResponse> {
     let head = &buffer[..buffer.len().min(limits.head_bytes_in_force())];
     let Some((headers, head_len)) = fields(head, 0, limits)? else {
         return incomplete(head, limits);
     };
     if headers.is_empty() {
-        return Err(BadAnswer::Header); // RFC 3875, section 6.2: at least one field
+        return Err(BadResponse::Header); // RFC 3875, section 6.2: at least one field
     }
     let status = match headers.get("Status") {
-        Some(value) => status_code(value).ok_or(BadAnswer::StatusLine)?,
+        Some(value) => status_code(value).ok_or(BadResponse::StatusLine)?,
         None if headers.get("Location").is_some() => Status::FOUND,
         None => Status::OK,
     };
     if status.code() < 200 {
-        return Err(BadAnswer::StatusLine);
+        return Err(BadResponse::StatusLine);
     }
     let mut framing = FramingFields::default();
     for value in headers.all("Content-Length") {
-        framing.content_length(value).map_err(BadAnswer::Framing)?;
+        framing
+            .content_length(value)
+            .map_err(BadResponse::Framing)?;
     }
     let framing = framing
-        .judge_answer(Version::Http11)
-        .map_err(BadAnswer::Framing)?;
+        .judge_response(Version::Http11)
+        .map_err(BadResponse::Framing)?;
     let bodiless = to_head || status.is_bodiless();
-    let answer = Answer {
+    let answer = Response {
         status,
         framing: if bodiless {
             Some(Framing::None)
@@ -118,7 +120,7 @@ pub fn parse_cgi<'b>(
 /// The reason why an answer cannot be passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum BadAnswer {
+pub enum BadResponse {
     /// The answer does not begin with `HTTP/1.x`, a status from 100 to 599 and a reason.
     StatusLine,
     /// The head is longer than [`Limits::head_bytes`].
@@ -133,15 +135,15 @@ pub enum BadAnswer {
     Framing(Rejection),
 }
 
-impl fmt::Display for BadAnswer {
+impl fmt::Display for BadResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            BadAnswer::StatusLine => "the status line is malformed",
-            BadAnswer::HeadTooLarge => "the head is too large",
-            BadAnswer::TooManyHeaders => "there are too many header fields",
-            BadAnswer::Header => "a header field is malformed",
-            BadAnswer::BareLineFeed => "a line ends without a carriage return",
-            BadAnswer::Framing(rejection) => {
+            BadResponse::StatusLine => "the status line is malformed",
+            BadResponse::HeadTooLarge => "the head is too large",
+            BadResponse::TooManyHeaders => "there are too many header fields",
+            BadResponse::Header => "a header field is malformed",
+            BadResponse::BareLineFeed => "a line ends without a carriage return",
+            BadResponse::Framing(rejection) => {
                 let detail = rejection.detail().trim_end_matches('.');
                 return write!(f, "the end of the body is ambiguous: {detail}");
             }
@@ -149,7 +151,7 @@ impl fmt::Display for BadAnswer {
     }
 }
 
-impl std::error::Error for BadAnswer {}
+impl std::error::Error for BadResponse {}
 
 /// A parsed status line.
 #[derive(Clone, Copy)]
@@ -161,7 +163,7 @@ struct StatusLine {
 
 /// Parses `HTTP-version SP status-code SP [reason] CRLF`; the last space may be missing if there is
 /// no reason. Reads strictly forward, so that a refusal does not depend on later bytes.
-fn status_line(head: &[u8]) -> Result<Option<StatusLine>, BadAnswer> {
+fn status_line(head: &[u8]) -> Result<Option<StatusLine>, BadResponse> {
     const FORM: &[u8] = b"HTTP/1.0 200";
     for (place, (&byte, &form)) in head.iter().zip(FORM).enumerate() {
         let fits = match place {
@@ -171,7 +173,7 @@ fn status_line(head: &[u8]) -> Result<Option<StatusLine>, BadAnswer> {
             _ => byte == form,
         };
         if !fits {
-            return Err(BadAnswer::StatusLine);
+            return Err(BadResponse::StatusLine);
         }
     }
     let Some(rest) = head.get(FORM.len()..) else {
@@ -181,15 +183,15 @@ fn status_line(head: &[u8]) -> Result<Option<StatusLine>, BadAnswer> {
     let end = rest.iter().position(|&byte| !text(byte));
     let reason = &rest[..end.unwrap_or(rest.len())];
     if reason.first().is_some_and(|&byte| byte != b' ') {
-        return Err(BadAnswer::StatusLine);
+        return Err(BadResponse::StatusLine);
     }
     match end.map(|end| &rest[end..]) {
         None | Some(b"\r") => return Ok(None),
         Some(rest) if rest.starts_with(b"\r\n") => {}
-        Some([b'\n', ..]) => return Err(BadAnswer::BareLineFeed),
-        Some(_) => return Err(BadAnswer::StatusLine),
+        Some([b'\n', ..]) => return Err(BadResponse::BareLineFeed),
+        Some(_) => return Err(BadResponse::StatusLine),
     }
-    let status = status_code(&head[9..FORM.len()]).ok_or(BadAnswer::StatusLine)?;
+    let status = status_code(&head[9..FORM.len()]).ok_or(BadResponse::StatusLine)?;
     let version = match head[7] {
         b'0' => Version::Http10,
         _ => Version::Http11,
@@ -217,7 +219,7 @@ fn fields<'b>(
     head: &'b [u8],
     from: usize,
     limits: &Limits,
-) -> Result<Option<(Headers<'b>, usize)>, BadAnswer> {
+) -> Result<Option<(Headers<'b>, usize)>, BadResponse> {
     let mut fields = [httparse::EMPTY_HEADER; Limits::HEADERS_MAX];
     let fields = &mut fields[..limits.headers_in_force()];
     match httparse::parse_headers(&head[from..], fields) {
@@ -225,14 +227,14 @@ fn fields<'b>(
         Ok(httparse::Status::Complete((len, fields))) => {
             Ok(Some((Headers::of(head, fields), from + len)))
         }
-        Err(httparse::Error::TooManyHeaders) => Err(BadAnswer::TooManyHeaders),
-        Err(_) => Err(BadAnswer::Header),
+        Err(httparse::Error::TooManyHeaders) => Err(BadResponse::TooManyHeaders),
+        Err(_) => Err(BadResponse::Header),
     }
 }
 
-fn incomplete<T>(head: &[u8], limits: &Limits) -> Result<Option<T>, BadAnswer> {
+fn incomplete<T>(head: &[u8], limits: &Limits) -> Result<Option<T>, BadResponse> {
     match head.len() == limits.head_bytes_in_force() {
-        true => Err(BadAnswer::HeadTooLarge),
+        true => Err(BadResponse::HeadTooLarge),
         false => Ok(None),
     }
 }
@@ -257,8 +259,8 @@ fn delimit(headers: &Headers<'_>) -> Result<(FramingFields, ConnectionFields), R
 mod tests {
     use super::*;
 
-    fn parsed(text: &str) -> Result<Option<(u16, Option<Framing>, bool)>, BadAnswer> {
-        let parsed = parse_answer(text.as_bytes(), &Limits::DEFAULT, false)?;
+    fn parsed(text: &str) -> Result<Option<(u16, Option<Framing>, bool)>, BadResponse> {
+        let parsed = parse_response(text.as_bytes(), &Limits::DEFAULT, false)?;
         Ok(parsed.map(|(answer, length)| {
             assert!(length <= text.len());
             (answer.status.code(), answer.framing, answer.keep_alive)
@@ -296,12 +298,14 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(parsed(text), Ok(Some(expected)), "{text:?}");
             for end in 0..text.len() {
-                let part = parse_answer(&text.as_bytes()[..end], &Limits::DEFAULT, false);
+                let part = parse_response(&text.as_bytes()[..end], &Limits::DEFAULT, false);
                 assert!(matches!(part, Ok(None)), "{:?}", &text.as_bytes()[..end]);
             }
         }
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n";
-        let (answer, _) = parse_answer(head, &Limits::DEFAULT, true).unwrap().unwrap();
+        let (answer, _) = parse_response(head, &Limits::DEFAULT, true)
+            .unwrap()
+            .unwrap();
         assert_eq!(answer.framing, Some(Framing::None));
     }
 
@@ -309,20 +313,20 @@ mod tests {
     fn malformed_answers_are_refused() {
         let line = "HTTP/1.1 200 OK\r\n";
         for (text, expected) in [
-            ("HTTP/2.0 200 OK\r\n\r\n", BadAnswer::StatusLine),
-            ("HTTP/1.1 099 OK\r\n\r\n", BadAnswer::StatusLine),
-            ("HTTP/1.1 600 OK\r\n\r\n", BadAnswer::StatusLine),
-            ("HTTP/1.1 20 OK\r\n\r\n", BadAnswer::StatusLine),
-            ("HTTP/1.1  200 OK\r\n\r\n", BadAnswer::StatusLine),
-            ("HTTP/1.1 2000 OK\r\n\r\n", BadAnswer::StatusLine),
-            ("HTTP/1.1 200 O\0K\r\n\r\n", BadAnswer::StatusLine),
-            ("HTTP/1.1 200 OK\n\n", BadAnswer::BareLineFeed),
-            ("<html>", BadAnswer::StatusLine),
-            ("HTTP/1.1 200 OK\r\nA : b\r\n\r\n", BadAnswer::Header),
-            ("HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n", BadAnswer::Header),
+            ("HTTP/2.0 200 OK\r\n\r\n", BadResponse::StatusLine),
+            ("HTTP/1.1 099 OK\r\n\r\n", BadResponse::StatusLine),
+            ("HTTP/1.1 600 OK\r\n\r\n", BadResponse::StatusLine),
+            ("HTTP/1.1 20 OK\r\n\r\n", BadResponse::StatusLine),
+            ("HTTP/1.1  200 OK\r\n\r\n", BadResponse::StatusLine),
+            ("HTTP/1.1 2000 OK\r\n\r\n", BadResponse::StatusLine),
+            ("HTTP/1.1 200 O\0K\r\n\r\n", BadResponse::StatusLine),
+            ("HTTP/1.1 200 OK\n\n", BadResponse::BareLineFeed),
+            ("<html>", BadResponse::StatusLine),
+            ("HTTP/1.1 200 OK\r\nA : b\r\n\r\n", BadResponse::Header),
+            ("HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n", BadResponse::Header),
             (
                 "HTTP/1.1 200 OK\r\nA: b\nC: d\r\n\r\n",
-                BadAnswer::BareLineFeed,
+                BadResponse::BareLineFeed,
             ),
         ] {
             assert_eq!(parsed(text), Err(expected), "{text:?}");
@@ -337,14 +341,14 @@ mod tests {
             "Transfer-Encoding: identity\r\n",
         ] {
             let answer = parsed(&format!("{line}{fields}\r\n"));
-            assert!(matches!(answer, Err(BadAnswer::Framing(_))), "{fields:?}");
+            assert!(matches!(answer, Err(BadResponse::Framing(_))), "{fields:?}");
         }
         let old = parsed("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
-        assert!(matches!(old, Err(BadAnswer::Framing(_))));
+        assert!(matches!(old, Err(BadResponse::Framing(_))));
         let long = format!("{line}A: {}", "x".repeat(Limits::HEAD_BYTES_MAX));
-        assert_eq!(parsed(&long), Err(BadAnswer::HeadTooLarge));
+        assert_eq!(parsed(&long), Err(BadResponse::HeadTooLarge));
         let many = format!("{line}{}\r\n", "A: b\r\n".repeat(101));
-        assert_eq!(parsed(&many), Err(BadAnswer::TooManyHeaders));
+        assert_eq!(parsed(&many), Err(BadResponse::TooManyHeaders));
     }
 
     #[test]
@@ -362,9 +366,9 @@ mod tests {
         let length = "Status: 201\nContent-Length: 3\n\n";
         assert_eq!(parsed(length), Ok(Some((201, Some(Framing::Length(3))))));
         assert_eq!(parsed("A: b\r\n"), Ok(None));
-        assert_eq!(parsed("\n"), Err(BadAnswer::Header));
-        assert_eq!(parsed("Status: OK\n\n"), Err(BadAnswer::StatusLine));
-        assert_eq!(parsed("Status: 100\n\n"), Err(BadAnswer::StatusLine));
-        assert_eq!(parsed("Status: 2000\n\n"), Err(BadAnswer::StatusLine));
+        assert_eq!(parsed("\n"), Err(BadResponse::Header));
+        assert_eq!(parsed("Status: OK\n\n"), Err(BadResponse::StatusLine));
+        assert_eq!(parsed("Status: 100\n\n"), Err(BadResponse::StatusLine));
+        assert_eq!(parsed("Status: 2000\n\n"), Err(BadResponse::StatusLine));
     }
 }

@@ -1,31 +1,33 @@
 //! A connection: receives requests and answers them, one after the other.
 
-mod forward;
 mod http2;
+mod proxied;
 pub(crate) mod running;
 pub(crate) mod state;
 
 use crate::addresses::AddressPermit;
 use crate::buffers::Buffers;
 use crate::log::micros_since;
-use crate::net::stream::Stream;
+use crate::net::stream::{Expect, Stream};
 use crate::net::tls::session::is_plain_http;
 use crate::observe::{self, Stage};
+use crate::options::Limits;
 use crate::request::answer::answer;
-use crate::request::body::send;
-use crate::request::cached_answer::answer_from_cache;
+use crate::request::answer_from_cache::answer_from_cache;
 use crate::request::pages;
-use crate::request::receive::{
-    Skipped, handshake, linger, receive, receive_next, send_close_notify, skip_body,
-};
-use crate::request::reply::{Body, Reply, RequestContext};
+use crate::request::receive::{Skipped, handshake, linger, receive, send_close_notify, skip_body};
+use crate::request::response::{RequestContext, Response};
+use crate::request::send_buffer::send_all;
+use crate::request::send_response::send_response;
 use crate::services::Services;
-use crate::upstream::target;
-use forward::{ClientBody, forward};
+use crate::upstream::target::{self, Route};
 use laio_http::log::LogRecord;
 use laio_http::response::CONTINUE;
-use laio_http::{BodySkip, HttpDate, Parsed, Status, parse};
+use laio_http::{
+    BodySkip, Framing, HttpDate, Method, Parsed, Rejection, Request, RequestPath, Status, parse,
+};
 use laio_rt::Descriptor;
+use proxied::{ClientBody, answer_by_upstream};
 use running::Connections;
 use state::{ConnectionState, DrainState, Next};
 use std::io;
@@ -186,32 +188,15 @@ impl Connection {
 
     /// Receives the request with this number, whose first bytes have arrived, and answers it.
     async fn exchange(&mut self, number: u32) -> io::Result<Next> {
-        let last = number == self.services.limits.requests;
+        let started = Instant::now();
         // Taken, so that the request can borrow from it while the rest of `self` is in use.
         let mut input = std::mem::take(&mut self.input);
         let services = self.services.clone();
-        let started = Instant::now();
         let (request, head_len) = loop {
             match parse(&input, &services.limits.head()) {
                 Ok(Parsed::Complete { request, head_len }) => break (request, head_len),
                 Ok(Parsed::Partial) => self.connection_state.mark_evictable(),
-                // The HTTP/2 preface is not a valid HTTP/1.1 head.
-                Err(_)
-                    if number == 1 && self.connections.http2.is_some() && http2::begins(&input) =>
-                {
-                    self.input = input;
-                    return Ok(Next::Multiplex);
-                }
-                Err(_)
-                    if number == 1
-                        && self.expects_preface()
-                        && http2::is_invalid_preface(&input) =>
-                {
-                    return Ok(Next::End);
-                }
-                Err(rejection) => {
-                    return self.refuse(rejection.status(), rejection.detail()).await;
-                }
+                Err(rejection) => return self.refuse_head(number, input, rejection).await,
             }
             input = match self.receive_more(input, Some(started)).await? {
                 ReceivedMore::Bytes(input) => input,
@@ -224,104 +209,137 @@ impl Connection {
         };
         self.connection_state.mark_not_evictable();
         observe::since(Stage::Receive, started);
-        let site = services.sites.of(request.host);
         let (date, second) = services.now();
         let mut ctx = RequestContext {
             request: &request,
-            site,
+            site: services.sites.of(request.host),
             date: &date,
             second,
-            keep_alive: request.keep_alive
-                && !last
-                && !self.connections.is_draining()
-                && self.connection_state.may_keep_alive(),
+            keep_alive: self.may_keep_alive(&request, number),
             varies_by_accept: false,
         };
+        let after_head = &input[head_len..];
         if let Ok(path) = &request.path
-            && let Some(route) = target::route(&site.routes, path)
+            && let Some(route) = target::route(&ctx.site.routes, path)
         {
-            let limits = &services.limits.upstream;
-            let body = match BodySkip::new(request.framing, limits.body_bytes) {
-                Ok(body) => body,
-                Err(rejection) => return self.refuse(rejection.status(), rejection.detail()).await,
-            };
-            let body = ClientBody {
-                services: &services,
-                stream: &self.stream,
-                peer: &self.peer,
-                input: input[head_len..].to_vec(),
-                body,
-                waited: Duration::ZERO,
-                bytes: 0,
-                expects_continue: request.expects_continue,
-            };
-            let (input, next) = forward(ctx, (route, path), started, body).await?;
-            self.answered = true;
-            self.input = input;
-            return Ok(next);
+            let resource = (route, path);
+            return self
+                .pass_to_upstream(ctx, resource, after_head, started)
+                .await;
         }
         // Parse the received part of the body before answering, so that bad framing can be refused.
-        let skip =
-            BodySkip::new(request.framing, services.limits.body_bytes).and_then(|mut skip| {
-                let used = skip.advance(&input[head_len..])?;
-                Ok((skip, head_len + used))
-            });
-        let (skip, used) = match skip {
-            Ok(skip) => skip,
-            Err(rejection) => {
-                return self.refuse(rejection.status(), rejection.detail()).await;
-            }
+        let (body, body_len) = match begin_body(&services.limits, request.framing, after_head) {
+            Ok(begun) => begun,
+            Err(rejection) => return self.refuse(rejection.status(), rejection.detail()).await,
         };
-        // The client waits for 100 Continue, and the answer does not need the body. GET and HEAD
-        // get 100 Continue, and their body is discarded, so the connection can be reused. Other
-        // methods get only a final answer, after which only the client knows whether it still sends
-        // the body (RFC 9110, section 10.1.1), so the connection cannot be reused.
-        let waits = request.expects_continue && input.len() == head_len;
-        if waits && !matches!(request.method.as_str(), "GET" | "HEAD") {
-            ctx.keep_alive = false;
-        }
+        let waits = request.expects_continue && after_head.is_empty();
+        ctx.keep_alive &= !waits || may_continue(request.method);
+        let keep_alive = ctx.keep_alive;
+        self.answer_with_file(ctx, waits && keep_alive, started)
+            .await?;
+        input.drain(..head_len + body_len);
+        self.finish_request(keep_alive, input, body).await
+    }
+
+    /// Whether the connection may stay open after a request with this number.
+    fn may_keep_alive(&self, request: &Request<'_>, number: u32) -> bool {
+        request.keep_alive
+            && number != self.services.limits.requests
+            && !self.connections.is_draining()
+            && self.connection_state.may_keep_alive()
+    }
+
+    /// Answers a request from the cache or with a file, and writes its line of the access log.
+    async fn answer_with_file(
+        &self,
+        ctx: RequestContext<'_>,
+        send_continue: bool,
+        started: Instant,
+    ) -> io::Result<()> {
+        let services = &*self.services;
         let Buffers {
             mut output,
             mut name,
         } = services.buffer_pool.take();
-        if waits && ctx.keep_alive {
+        if send_continue {
             output.extend_from_slice(CONTINUE);
         }
-        let keep_alive = ctx.keep_alive;
-        let reply = match answer_from_cache(&services, ctx, &mut output, &mut name) {
-            Some(reply) => reply,
-            None => answer(&services, ctx, &mut output, &mut name).await,
+        let response = match answer_from_cache(services, ctx, &mut output, &mut name) {
+            Some(response) => response,
+            None => answer(services, ctx, &mut output, &mut name).await,
         };
         // The access log gets a line whether or not sending succeeds.
-        let sent = send(&services, &self.stream, output, reply.body).await;
+        let sent = send_response(services, &self.stream, output, response.body).await;
         services.log.write(&LogRecord {
             remote: &self.peer,
-            status: reply.status,
-            bytes: reply.length,
+            status: response.status,
+            bytes: response.length,
             duration_us: micros_since(started),
-            version: self.stream.version().unwrap_or(request.version.as_str()),
-            ..LogRecord::of(&request, &date)
+            version: self
+                .stream
+                .version()
+                .unwrap_or(ctx.request.version.as_str()),
+            ..LogRecord::of(ctx.request, ctx.date)
         });
         let output = sent?;
         services.buffer_pool.put_back(Buffers { output, name });
+        Ok(())
+    }
+
+    /// Forwards a request to its upstream, and sends the response.
+    async fn pass_to_upstream(
+        &mut self,
+        ctx: RequestContext<'_>,
+        resource: (&Route, &RequestPath<'_>),
+        after_head: &[u8],
+        started: Instant,
+    ) -> io::Result<Next> {
+        let limits = &self.services.limits.upstream;
+        let body = match BodySkip::new(ctx.request.framing, limits.body_bytes) {
+            Ok(body) => body,
+            Err(rejection) => return self.refuse(rejection.status(), rejection.detail()).await,
+        };
+        let body = ClientBody {
+            services: &self.services,
+            stream: &self.stream,
+            peer: &self.peer,
+            input: after_head.to_vec(),
+            body,
+            waited: Duration::ZERO,
+            bytes: 0,
+            expects_continue: ctx.request.expects_continue,
+        };
+        let (input, next) = answer_by_upstream(ctx, resource, started, body).await?;
         self.answered = true;
-        input.drain(..used);
+        self.input = input;
+        Ok(next)
+    }
+
+    /// Makes the connection ready for the next request, which begins after the rest of this one's
+    /// body.
+    async fn finish_request(
+        &mut self,
+        keep_alive: bool,
+        input: Vec<u8>,
+        body: BodySkip,
+    ) -> io::Result<Next> {
+        self.answered = true;
         if self.stream.is_http2_stream() {
             return Ok(Next::End);
         }
         if !keep_alive {
-            let nothing_unread = input.is_empty() && skip.is_done();
+            let nothing_unread = input.is_empty() && body.is_done();
             return Ok(if nothing_unread {
                 Next::End
             } else {
                 Next::Linger
             });
         }
-        if skip.is_done() {
+        if body.is_done() {
             self.input = input;
             return Ok(Next::Request);
         }
-        let (input, skipped) = skip_body(&services, &self.stream, input, skip).await?;
+        let (input, skipped) = skip_body(&self.services, &self.stream, input, body).await?;
         self.input = input;
         Ok(match skipped {
             Skipped::Whole => Next::Request,
@@ -347,12 +365,13 @@ impl Connection {
             Some(start) => limits.head_time.saturating_sub(start.elapsed()),
         };
         let (contexts, before) = (&self.services.contexts, input.len());
-        let received = if time.is_zero() {
-            Err(io::ErrorKind::TimedOut.into())
-        } else if started.is_none() && self.answered {
-            receive_next(contexts, &self.stream, input, time).await
-        } else {
-            receive(contexts, &self.stream, input, time).await
+        let expect = match started.is_none() && self.answered {
+            true => Expect::Block,
+            false => Expect::Arrived,
+        };
+        let received = match time.is_zero() {
+            true => Err(io::ErrorKind::TimedOut.into()),
+            false => receive(contexts, &self.stream, input, expect, time).await,
         };
         match received {
             Ok(input) if input.len() == before => Ok(ReceivedMore::Closed),
@@ -368,9 +387,25 @@ impl Connection {
         }
     }
 
-    /// Whether the client may choose HTTP/2 by sending its preface.
-    fn expects_preface(&self) -> bool {
-        self.connections.http2.is_some() && self.stream.plain().is_some()
+    /// Answers a malformed head, unless it is the preface of HTTP/2, which is not a valid head of
+    /// HTTP/1.1.
+    async fn refuse_head(
+        &mut self,
+        number: u32,
+        input: Vec<u8>,
+        rejection: Rejection,
+    ) -> io::Result<Next> {
+        if number == 1 && self.connections.http2.is_some() {
+            if http2::begins(&input) {
+                self.input = input;
+                return Ok(Next::Multiplex);
+            }
+            // Without TLS, the client chooses HTTP/2 by sending the preface.
+            if self.stream.plain().is_some() && http2::is_invalid_preface(&input) {
+                return Ok(Next::End);
+            }
+        }
+        self.refuse(rejection.status(), rejection.detail()).await
     }
 
     /// Answers a client that sends plain HTTP to a TLS port, without encryption, and ends the
@@ -381,20 +416,20 @@ impl Connection {
         };
         let (date, _) = self.services.now();
         let mut output = Vec::new();
-        let reply = pages::plain_http_on_tls_port(&mut output, &date);
-        self.log_unread(&reply, &date);
+        let response = pages::plain_http_on_tls_port(&mut output, &date);
+        self.log_unread(&response, &date);
         let clear = Stream::Plain(socket);
-        let sent = send(&self.services, &clear, output, Body::Nothing).await;
+        let sent = send_all(&self.services, &clear, output).await;
         if sent.is_ok() {
             linger(&self.services, &clear).await;
         }
     }
 
-    fn log_unread(&self, reply: &Reply, date: &HttpDate) {
+    fn log_unread(&self, response: &Response, date: &HttpDate) {
         self.services.log.write(&LogRecord {
             remote: &self.peer,
-            status: reply.status,
-            bytes: reply.length,
+            status: response.status,
+            bytes: response.length,
             ..LogRecord::unread(date)
         });
     }
@@ -403,9 +438,28 @@ impl Connection {
     async fn refuse(&mut self, status: Status, detail: &str) -> io::Result<Next> {
         let (date, _) = self.services.now();
         let mut output = Vec::new();
-        let reply = pages::malformed_request(&mut output, &date, status, detail);
-        self.log_unread(&reply, &date);
-        send(&self.services, &self.stream, output, Body::Nothing).await?;
+        let response = pages::malformed_request(&mut output, &date, status, detail);
+        self.log_unread(&response, &date);
+        send_all(&self.services, &self.stream, output).await?;
         Ok(Next::Linger)
     }
+}
+
+/// Parses the received part of a body, which is discarded. Returns its parser and its length.
+fn begin_body(
+    limits: &Limits,
+    framing: Framing,
+    input: &[u8],
+) -> Result<(BodySkip, usize), Rejection> {
+    let mut body = BodySkip::new(framing, limits.body_bytes)?;
+    let length = body.advance(input)?;
+    Ok((body, length))
+}
+
+/// Whether a client that waits for 100 Continue gets it. No response needs the body: with GET and
+/// HEAD it is discarded, so that the connection can be reused. Other methods get only a final
+/// response, after which only the client knows whether it still sends the body (RFC 9110, section
+/// 10.1.1), so the connection cannot be reused.
+fn may_continue(method: Method<'_>) -> bool {
+    matches!(method, Method::Get | Method::Head)
 }

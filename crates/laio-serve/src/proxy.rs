@@ -5,7 +5,6 @@
 //! to pass on, `relay` passes the answer's body on. `spool` stores a body whose length must be known
 //! first. `sendfile` handles answers that name a file, `tunnel` handles WebSocket connections.
 
-mod answer;
 mod exchange;
 mod fastcgi;
 pub(crate) mod forward;
@@ -16,5 +15,6 @@ mod request;
 mod sendfile;
 mod spool;
 mod tunnel;
+mod upstream_head;
 
 pub(crate) use proxy_request::{ProxyRequest, Source};

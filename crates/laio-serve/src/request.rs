@@ -1,19 +1,19 @@
-//! The steps of a request. Each is a function of the request ([`reply::RequestContext`]) and of the
+//! The steps of a request. Each is a function of the request ([`response::RequestContext`]) and of the
 //! services that it needs ([`crate::services::Services`]).
 
 pub(crate) mod answer;
+pub(crate) mod answer_from_cache;
 pub(crate) mod authorize;
-pub(crate) mod body;
-pub(crate) mod cached_answer;
 mod compress;
-pub(crate) mod file_reply;
+pub(crate) mod file_response;
 mod listing;
 mod open;
 pub(crate) mod pages;
 pub(crate) mod receive;
-pub(crate) mod reply;
 mod resident;
-pub(crate) mod send;
+pub(crate) mod response;
+pub(crate) mod send_buffer;
 mod send_deadline;
+pub(crate) mod send_response;
 mod transfer;
 pub(crate) mod variant;

@@ -6,7 +6,7 @@ use bytes::{Buf, Bytes};
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::{Request, Response};
-use laio_http::upstream::parse_answer;
+use laio_http::upstream::parse_response;
 use laio_rt::{Descriptor, time};
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -15,7 +15,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 pub(crate) struct Exchange {
-    answer: RefCell<Answer>,
+    response: RefCell<ResponseState>,
     body: RefCell<RequestBody>,
     /// Whether the request is HEAD, so that the answer has no body.
     to_head: bool,
@@ -26,7 +26,7 @@ pub(crate) struct Exchange {
     write_time: Duration,
 }
 
-enum Answer {
+enum ResponseState {
     /// The head is not sent yet.
     Due(SendResponse<Bytes>),
     /// The body is being sent: the remaining length, or none if it is unknown.
@@ -65,7 +65,7 @@ impl Exchange {
         let chunked = !request.headers().contains_key(http::header::CONTENT_LENGTH);
         Exchange {
             to_head: request.method() == http::Method::HEAD,
-            answer: RefCell::new(Answer::Due(respond)),
+            response: RefCell::new(ResponseState::Due(respond)),
             body: RefCell::new(RequestBody {
                 stream: request.into_body(),
                 chunked,
@@ -89,7 +89,10 @@ impl Exchange {
     /// Appends received bytes of the request body. After the answer, returns the end without
     /// waiting for the rest.
     pub(crate) async fn receive(&self, input: &mut Vec<u8>) -> io::Result<usize> {
-        if matches!(*self.answer.borrow(), Answer::Sent(_) | Answer::Aborted) {
+        if matches!(
+            *self.response.borrow(),
+            ResponseState::Sent(_) | ResponseState::Aborted
+        ) {
             return Ok(0);
         }
         poll_fn(|context| self.body.borrow_mut().poll_receive(context, input)).await
@@ -104,7 +107,7 @@ impl Exchange {
     }
 
     async fn send_all(&self, mut out: Bytes) -> io::Result<()> {
-        while !out.is_empty() && matches!(*self.answer.borrow(), Answer::Due(_)) {
+        while !out.is_empty() && matches!(*self.response.borrow(), ResponseState::Due(_)) {
             self.send_head(&mut out)?;
         }
         while !out.is_empty() {
@@ -124,7 +127,7 @@ impl Exchange {
             headers: usize::MAX,
             ..laio_http::Limits::DEFAULT
         };
-        let parsed = parse_answer(out, &limits, self.to_head).map_err(io::Error::other)?;
+        let parsed = parse_response(out, &limits, self.to_head).map_err(io::Error::other)?;
         let (head, length) = parsed.ok_or(io::ErrorKind::InvalidData)?;
         let mut response = Response::builder().status(head.status.code());
         for (name, value) in head.headers.iter() {
@@ -140,8 +143,8 @@ impl Exchange {
             _ => None,
         };
         out.advance(length);
-        let mut answer = self.answer.borrow_mut();
-        let Answer::Due(respond) = &mut *answer else {
+        let mut state = self.response.borrow_mut();
+        let ResponseState::Due(respond) = &mut *state else {
             return Ok(());
         };
         if response.status().is_informational() {
@@ -151,17 +154,17 @@ impl Exchange {
         }
         let sent = respond.send_response(response, due == Some(0));
         let stream = sent.map_err(io::Error::other)?;
-        *answer = match due {
-            Some(0) => Answer::Sent(stream),
-            due => Answer::Body(stream, due),
+        *state = match due {
+            Some(0) => ResponseState::Sent(stream),
+            due => ResponseState::Body(stream, due),
         };
         Ok(())
     }
 
     /// Waits until flow control and the send buffer allow some of `length` bytes.
     fn poll_capacity(&self, context: &mut Context<'_>, length: usize) -> Poll<io::Result<usize>> {
-        let mut answer = self.answer.borrow_mut();
-        let Answer::Body(stream, _) = &mut *answer else {
+        let mut state = self.response.borrow_mut();
+        let ResponseState::Body(stream, _) = &mut *state else {
             let text = "the body is longer than its head announced";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, text)));
         };
@@ -178,8 +181,8 @@ impl Exchange {
     }
 
     fn send_chunk(&self, chunk: Bytes) -> io::Result<()> {
-        let mut answer = self.answer.borrow_mut();
-        let Answer::Body(stream, due) = &mut *answer else {
+        let mut state = self.response.borrow_mut();
+        let ResponseState::Body(stream, due) = &mut *state else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
         if let Some(due) = due {
@@ -189,27 +192,30 @@ impl Exchange {
         }
         let last = *due == Some(0);
         stream.send_data(chunk, last).map_err(io::Error::other)?;
-        if last && let Answer::Body(stream, _) = std::mem::replace(&mut *answer, Answer::Aborted) {
-            *answer = Answer::Sent(stream);
+        if last
+            && let ResponseState::Body(stream, _) =
+                std::mem::replace(&mut *state, ResponseState::Aborted)
+        {
+            *state = ResponseState::Sent(stream);
         }
         Ok(())
     }
 
     /// Ends the answer. Resets the stream if the answer is not `whole`, so that the client notices.
     pub(crate) fn end(&self, whole: bool) {
-        let mut answer = self.answer.borrow_mut();
-        *answer = match std::mem::replace(&mut *answer, Answer::Aborted) {
-            Answer::Due(mut respond) => {
+        let mut state = self.response.borrow_mut();
+        *state = match std::mem::replace(&mut *state, ResponseState::Aborted) {
+            ResponseState::Due(mut respond) => {
                 respond.send_reset(Reason::INTERNAL_ERROR);
-                Answer::Aborted
+                ResponseState::Aborted
             }
-            Answer::Body(mut stream, None) if whole => {
+            ResponseState::Body(mut stream, None) if whole => {
                 let _ = stream.send_data(Bytes::new(), true);
-                Answer::Sent(stream)
+                ResponseState::Sent(stream)
             }
-            Answer::Body(mut stream, _) => {
+            ResponseState::Body(mut stream, _) => {
                 stream.send_reset(Reason::INTERNAL_ERROR);
-                Answer::Aborted
+                ResponseState::Aborted
             }
             ended => ended,
         };
@@ -220,7 +226,7 @@ impl Exchange {
     /// Without a reader the `h2` crate would reset the stream at once and ignore later errors of
     /// the stream: a second head, a wrong length, or malformed trailers (RFC 9113, section 8.1).
     pub(crate) async fn read_rest(&self, limits: &Limits) {
-        if !matches!(*self.answer.borrow(), Answer::Sent(_)) {
+        if !matches!(*self.response.borrow(), ResponseState::Sent(_)) {
             return;
         }
         let mut read = 0;
@@ -239,17 +245,17 @@ impl Exchange {
 
     /// Resets the stream of an answer that is sent, because the client violated the protocol.
     pub(crate) fn reset_sent(&self, reason: Reason) {
-        if let Answer::Sent(stream) = &mut *self.answer.borrow_mut() {
+        if let ResponseState::Sent(stream) = &mut *self.response.borrow_mut() {
             stream.send_reset(reason);
         }
     }
 
     /// Waits until the client resets the request.
     pub(crate) async fn reset_by_client(&self) {
-        poll_fn(|context| match &mut *self.answer.borrow_mut() {
-            Answer::Due(respond) => respond.poll_reset(context).map(drop),
-            Answer::Body(stream, _) => stream.poll_reset(context).map(drop),
-            Answer::Sent(_) | Answer::Aborted => Poll::Pending,
+        poll_fn(|context| match &mut *self.response.borrow_mut() {
+            ResponseState::Due(respond) => respond.poll_reset(context).map(drop),
+            ResponseState::Body(stream, _) => stream.poll_reset(context).map(drop),
+            ResponseState::Sent(_) | ResponseState::Aborted => Poll::Pending,
         })
         .await;
     }

@@ -16,6 +16,14 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::ready;
 
+/// Whether the bytes of a receive have probably arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expect {
+    Arrived,
+    /// No attempt is made first (`expect_block`).
+    Block,
+}
+
 /// The byte stream of a connection. On a plain socket each method makes the system call directly.
 pub(crate) enum Stream {
     Plain(Descriptor),
@@ -103,10 +111,18 @@ impl Stream {
         &self,
         contexts: &IoContexts,
         mut input: Vec<u8>,
+        expect: Expect,
     ) -> (io::Result<usize>, Vec<u8>) {
         let result = match self {
             Stream::Plain(socket) => {
-                return received(contexts, Recv::new(socket.clone(), input)).await;
+                let receive = match expect {
+                    Expect::Arrived => Recv::new(socket.clone(), input),
+                    Expect::Block => Recv::new(socket.clone(), input).expect_block(),
+                };
+                let turn = laio_rt::turn();
+                let received = contexts.submit(IoStep::Receive, receive).await;
+                arrivals::note(turn);
+                return received;
             }
             Stream::Tls(session) => {
                 let receive = |context: &mut std::task::Context<'_>| {
@@ -122,51 +138,21 @@ impl Stream {
         (result, input)
     }
 
-    /// Like [`Stream::receive`], for a receive that will probably block.
-    pub(crate) async fn receive_expecting_block(
-        &self,
-        contexts: &IoContexts,
-        input: Vec<u8>,
-    ) -> (io::Result<usize>, Vec<u8>) {
-        match self {
-            Stream::Plain(socket) => {
-                received(contexts, Recv::new(socket.clone(), input).expect_block()).await
-            }
-            _ => self.receive(contexts, input).await,
-        }
-    }
-
-    /// Sends all of `out`. Returns fewer bytes if the send was interrupted.
+    /// Sends all of `out`. Returns fewer bytes if the send was interrupted. TLS and HTTP/2 ignore
+    /// the flags.
     pub(crate) async fn send(
         &self,
         contexts: &IoContexts,
         out: Vec<u8>,
+        flags: SendFlags,
     ) -> (io::Result<usize>, Vec<u8>) {
         match self {
             Stream::Plain(socket) => {
-                contexts
-                    .submit(IoStep::Send, Send::new(socket.clone(), out))
-                    .await
+                let send = Send::new(socket.clone(), out).flags(flags.bits() as i32);
+                contexts.submit(IoStep::Send, send).await
             }
             Stream::Tls(session) => (encrypt(session, &out).await, out),
             Stream::Http2(exchange) => exchange.send(out).await,
-        }
-    }
-
-    /// Like [`Stream::send`], if more data follows at once.
-    pub(crate) async fn send_more(
-        &self,
-        contexts: &IoContexts,
-        out: Vec<u8>,
-    ) -> (io::Result<usize>, Vec<u8>) {
-        match self {
-            Stream::Plain(socket) => {
-                let more = SendFlags::MORE.bits() as i32;
-                contexts
-                    .submit(IoStep::Send, Send::new(socket.clone(), out).flags(more))
-                    .await
-            }
-            _ => self.send(contexts, out).await,
         }
     }
 
@@ -193,14 +179,4 @@ pub(crate) async fn encrypt(session: &RefCell<Session>, out: &[u8]) -> io::Resul
     })
     .await?;
     Ok(done)
-}
-
-async fn received(
-    contexts: &IoContexts,
-    receive: Recv<Descriptor, Vec<u8>>,
-) -> (io::Result<usize>, Vec<u8>) {
-    let turn = laio_rt::turn();
-    let received = contexts.submit(IoStep::Receive, receive).await;
-    arrivals::note(turn);
-    received
 }

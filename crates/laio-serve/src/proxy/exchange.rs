@@ -1,7 +1,7 @@
 //! Sending a request to an upstream, and receiving the head of its answer.
 
-use super::answer::AnswerHead;
 use super::lease::{Lease, ProtocolState};
+use super::upstream_head::UpstreamHead;
 use super::{ProxyRequest, Source, fastcgi, request};
 use crate::options::{Protocol, UpstreamLimits};
 use crate::upstream::error::UpstreamError;
@@ -16,9 +16,9 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 /// The head of an answer, and the connection for its body.
-pub(super) struct Answered {
+pub(super) struct UpstreamResponse {
     pub(super) lease: Lease,
-    pub(super) answer_head: AnswerHead,
+    pub(super) upstream_head: UpstreamHead,
     /// Whether the whole request was sent. If not, the connection cannot be reused.
     pub(super) whole: bool,
 }
@@ -30,7 +30,7 @@ pub(super) async fn ask(
     route: &Route,
     source: &mut impl Source,
     limits: &UpstreamLimits,
-) -> Result<Answered, UpstreamError> {
+) -> Result<UpstreamResponse, UpstreamError> {
     let deadline = Deadline::new(limits);
     let permit = route.pool.permit(limits).await?;
     let connect = || {
@@ -64,10 +64,10 @@ pub(super) async fn ask(
         lease.protocol_state = ProtocolState::of(&route.target.protocol);
         result = attempt(proxy_request, route, source, &mut lease).await;
     }
-    let (answer_head, whole) = result?;
-    Ok(Answered {
+    let (upstream_head, whole) = result?;
+    Ok(UpstreamResponse {
         lease,
-        answer_head,
+        upstream_head,
         whole,
     })
 }
@@ -78,7 +78,7 @@ async fn attempt(
     route: &Route,
     source: &mut impl Source,
     lease: &mut Lease,
-) -> Result<(AnswerHead, bool), UpstreamError> {
+) -> Result<(UpstreamHead, bool), UpstreamError> {
     let (limits, deadline) = (lease.limits.clone(), lease.deadline);
     let mut out = Vec::new();
     let outgoing = match route.target.protocol {
@@ -98,7 +98,7 @@ async fn attempt(
     let reused = lease.link.reused;
     let to_head = proxy_request.ctx.request.method == Method::Head;
     let client_gone = source.watch();
-    let mut answer_wait = AnswerWait {
+    let mut response_wait = ResponseWait {
         client_gone,
         limits: &limits,
         deadline,
@@ -120,7 +120,7 @@ async fn attempt(
         if let Poll::Ready(result) = head.as_mut().poll(context) {
             let whole = pumped == Some(true);
             return Poll::Ready(match result {
-                Ok(answer_head) => Ok((answer_head, whole)),
+                Ok(upstream_head) => Ok((upstream_head, whole)),
                 Err(mut error) => {
                     error.stale &= reused;
                     Err(error)
@@ -129,7 +129,7 @@ async fn attempt(
         }
         // The time limit for the answer begins when the request is sent.
         match pumped.is_some() {
-            true => answer_wait.poll(context).map(Err),
+            true => response_wait.poll(context).map(Err),
             false => Poll::Pending,
         }
     })
@@ -138,7 +138,7 @@ async fn attempt(
 
 /// The conditions that end the wait for an answer: the time limit, and a client that closes its
 /// connection.
-struct AnswerWait<'a, G> {
+struct ResponseWait<'a, G> {
     client_gone: G,
     limits: &'a UpstreamLimits,
     deadline: Deadline,
@@ -146,7 +146,7 @@ struct AnswerWait<'a, G> {
     client_check: Option<Sleep>,
 }
 
-impl<G: Fn() -> bool> AnswerWait<'_, G> {
+impl<G: Fn() -> bool> ResponseWait<'_, G> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<UpstreamError> {
         let time = self.limits.first_byte_time;
         let limit = self
@@ -243,14 +243,14 @@ async fn pump(
 }
 
 /// Receives the head of the answer, skipping interim answers.
-async fn read_head(lease: &mut Lease, to_head: bool) -> Result<AnswerHead, UpstreamError> {
+async fn read_head(lease: &mut Lease, to_head: bool) -> Result<UpstreamHead, UpstreamError> {
     let mut interim = 0;
     let mut anything = !lease.link.input.is_empty();
     loop {
-        if let Some(answer_head) = lease.head(to_head)? {
-            let code = answer_head.status.code();
+        if let Some(upstream_head) = lease.head(to_head)? {
+            let code = upstream_head.status.code();
             if code >= 200 || code == 101 {
-                return Ok(answer_head);
+                return Ok(upstream_head);
             }
             interim += 1;
             if interim > UpstreamLimits::INTERIM {
@@ -260,7 +260,7 @@ async fn read_head(lease: &mut Lease, to_head: bool) -> Result<AnswerHead, Upstr
             }
             continue;
         }
-        // Limits the time between two chunks of a head; `AnswerWait` limits the time for the first one.
+        // Limits the time between two chunks of a head; `ResponseWait` limits the time for the first one.
         let time = match anything {
             true => lease.limits.between_time,
             false => lease.limits.first_byte_time.saturating_mul(2),

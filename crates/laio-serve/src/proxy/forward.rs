@@ -1,6 +1,6 @@
 //! The interface between an upstream exchange and the client's connection.
 
-use super::exchange::{self, Answered};
+use super::exchange::{self, UpstreamResponse};
 use super::relay::Relayed;
 use super::sendfile::send_named;
 use super::spool::Spool;
@@ -11,7 +11,7 @@ use crate::observe::{self, Stage};
 use crate::options::Protocol;
 use crate::request::authorize::authorize;
 use crate::request::pages;
-use crate::request::reply::{Reply, RequestContext};
+use crate::request::response::{RequestContext, Response};
 use crate::services::Services;
 use crate::site::auth::Resource;
 use crate::site::cors;
@@ -21,7 +21,7 @@ use laio_http::{Framing, Method, RequestPath, Status};
 
 /// The answer for the client.
 pub(crate) struct Forwarded {
-    pub(crate) reply: Reply,
+    pub(crate) response: Response,
     /// The body, if it comes from the upstream.
     pub(crate) relayed: Option<Box<Relayed>>,
     /// The tunnel that the connection becomes.
@@ -31,9 +31,9 @@ pub(crate) struct Forwarded {
 }
 
 impl Forwarded {
-    fn page(reply: Reply, ctx: RequestContext<'_>) -> Forwarded {
+    fn page(response: Response, ctx: RequestContext<'_>) -> Forwarded {
         Forwarded {
-            reply,
+            response,
             relayed: None,
             tunnel: None,
             keep_alive: ctx.keep_alive,
@@ -58,12 +58,12 @@ pub(crate) async fn forward(
     };
     // Checked before authentication, because browsers send preflight requests without credentials.
     if ctx.site.cors.is_some() && cors::is_preflight(ctx.request) {
-        let reply = pages::options(ends, out);
-        return Some(Forwarded::page(reply, ends));
+        let response = pages::options(ends, out);
+        return Some(Forwarded::page(response, ends));
     }
     let resource = resource(&route.target, proxy_request.path);
-    if let Some(reply) = authorize(services, ends, out, resource).await {
-        return Some(Forwarded::page(reply, ends));
+    if let Some(response) = authorize(services, ends, out, resource).await {
+        return Some(Forwarded::page(response, ends));
     }
     proxy_request.trusts_client = limits.trust_forwarded;
     proxy_request.websocket = proxy_request.websocket
@@ -101,8 +101,8 @@ pub(crate) async fn forward(
                     error.why
                 ));
             }
-            let reply = pages::error(services, ctx, out, error.status, error.detail()).await;
-            Some(Forwarded::page(reply, ctx))
+            let response = pages::error(services, ctx, out, error.status, error.detail()).await;
+            Some(Forwarded::page(response, ctx))
         }
     }
 }
@@ -122,7 +122,7 @@ async fn ask(
     proxy_request: &mut ProxyRequest<'_>,
     route: &Route,
     source: &mut impl Source,
-) -> Result<Answered, UpstreamError> {
+) -> Result<UpstreamResponse, UpstreamError> {
     let limits = &services.limits.upstream;
     let chunked = proxy_request.ctx.request.framing == Framing::Chunked;
     if !chunked || route.target.protocol != Protocol::FastCgi {
@@ -136,46 +136,46 @@ async fn ask(
 async fn pass_on(
     services: &Services,
     ctx: RequestContext<'_>,
-    answered: Answered,
+    answered: UpstreamResponse,
     tunnel: Option<laio_rt::sync::Permit>,
     out: &mut Vec<u8>,
 ) -> Option<Forwarded> {
-    let Answered {
+    let UpstreamResponse {
         lease,
-        answer_head,
+        upstream_head,
         whole,
     } = answered;
-    let status = answer_head.status;
+    let status = upstream_head.status;
     if status == Status::SWITCHING_PROTOCOLS {
         let Some(permit) = tunnel else {
             print(format_args!(
                 "{}: the upstream switched protocols although the client did not ask",
                 lease.name
             ));
-            let reply = pages::error(services, ctx, out, Status::BAD_GATEWAY, BAD).await;
-            return Some(Forwarded::page(reply, ctx));
+            let response = pages::error(services, ctx, out, Status::BAD_GATEWAY, BAD).await;
+            return Some(Forwarded::page(response, ctx));
         };
-        answer_head.write_upgrade(ctx, out);
+        upstream_head.write_upgrade(ctx, out);
         return Some(Forwarded {
-            reply: Reply::bare(status),
+            response: Response::bare(status),
             relayed: None,
             tunnel: Some(Tunnel::new(lease, permit)),
             keep_alive: false,
         });
     }
-    if let Some(file) = answer_head.file.as_ref().filter(|_| status == Status::OK) {
+    if let Some(file) = upstream_head.file.as_ref().filter(|_| status == Status::OK) {
         // The upstream's body is discarded. If it is empty, the connection can be reused.
         let name = lease.name.clone();
-        let _ = Relayed::new(lease, &answer_head, whole, false).take(&mut Vec::new());
-        let reply = send_named(services, ctx, out, &name, &answer_head, file).await;
-        return Some(Forwarded::page(reply, ctx));
+        let _ = Relayed::new(lease, &upstream_head, whole, false).take(&mut Vec::new());
+        let response = send_named(services, ctx, out, &name, &upstream_head, file).await;
+        return Some(Forwarded::page(response, ctx));
     }
-    let chunked = ctx.sends() && answer_head.is_chunked(ctx.request.version);
-    let close = !chunked && ctx.sends() && answer_head.ends_unannounced();
-    answer_head.write(ctx, out, chunked, close);
-    let relayed = Relayed::new(lease, &answer_head, whole, chunked);
+    let chunked = ctx.sends() && upstream_head.is_chunked(ctx.request.version);
+    let close = !chunked && ctx.sends() && upstream_head.ends_unannounced();
+    upstream_head.write(ctx, out, chunked, close);
+    let relayed = Relayed::new(lease, &upstream_head, whole, chunked);
     Some(Forwarded {
-        reply: Reply::bare(status),
+        response: Response::bare(status),
         relayed: Some(Box::new(relayed)),
         tunnel: None,
         keep_alive: ctx.keep_alive && !close,

@@ -1,13 +1,13 @@
 //! A connection to an upstream while an exchange uses it.
 
-use super::answer::AnswerHead;
+use super::upstream_head::UpstreamHead;
 use crate::messages::print;
 use crate::options::{Protocol, UpstreamLimits};
 use crate::upstream::error::UpstreamError;
 use crate::upstream::link::{Deadline, Link};
 use crate::upstream::pool::Pool;
 use laio_http::fastcgi::{Event, Records};
-use laio_http::upstream::{parse_answer, parse_cgi};
+use laio_http::upstream::{parse_cgi, parse_response};
 use laio_rt::sync::Permit;
 use std::io;
 use std::rc::Rc;
@@ -51,7 +51,7 @@ impl ProtocolState {
 
 impl Lease {
     /// Parses the head, if it is complete, and leaves what follows it in the buffer.
-    pub(super) fn head(&mut self, to_head: bool) -> Result<Option<AnswerHead>, UpstreamError> {
+    pub(super) fn head(&mut self, to_head: bool) -> Result<Option<UpstreamHead>, UpstreamError> {
         if let ProtocolState::FastCgi(_) = self.protocol_state {
             self.parse_records()
                 .map_err(|error| UpstreamError::bad_gateway(&error))?;
@@ -60,14 +60,14 @@ impl Lease {
         let (buffer, found) = match &mut self.protocol_state {
             ProtocolState::Http => {
                 let input = &mut self.link.input;
-                let found = parse_answer(input, &heads, to_head).map(|found| {
-                    found.map(|(answer, length)| (AnswerHead::of(&answer, false), length))
+                let found = parse_response(input, &heads, to_head).map(|found| {
+                    found.map(|(answer, length)| (UpstreamHead::of(&answer, false), length))
                 });
                 (input, found)
             }
             ProtocolState::FastCgi(fastcgi_state) => {
                 let found = parse_cgi(&fastcgi_state.output, &heads, to_head).map(|found| {
-                    found.map(|(answer, length)| (AnswerHead::of(&answer, true), length))
+                    found.map(|(answer, length)| (UpstreamHead::of(&answer, true), length))
                 });
                 if matches!(found, Ok(None)) && fastcgi_state.records.is_done() {
                     return Err(UpstreamError::bad_gateway(
@@ -77,11 +77,11 @@ impl Lease {
                 (&mut fastcgi_state.output, found)
             }
         };
-        let Some((answer_head, length)) = found.map_err(UpstreamError::bad_gateway)? else {
+        let Some((upstream_head, length)) = found.map_err(UpstreamError::bad_gateway)? else {
             return Ok(None);
         };
         buffer.drain(..length);
-        Ok(Some(answer_head))
+        Ok(Some(upstream_head))
     }
 
     /// Parses the received records.

@@ -1,7 +1,7 @@
 //! A request that is forwarded to an upstream, and its body.
 
 use crate::net::stream::Stream;
-use crate::request::reply::RequestContext;
+use crate::request::response::RequestContext;
 use crate::upstream::error::UpstreamError;
 use laio_http::RequestPath;
 

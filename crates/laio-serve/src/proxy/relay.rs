@@ -1,11 +1,11 @@
 //! Passing on the body of an answer chunk by chunk. The next chunk is read when the client has
 //! accepted the last, so the client's speed limits the upstream.
 
-use super::answer::AnswerHead;
 use super::lease::{Lease, ProtocolState};
+use super::upstream_head::UpstreamHead;
 use crate::messages::print;
 use crate::net::stream::Stream;
-use crate::request::send::send_all;
+use crate::request::send_buffer::send_all;
 use crate::services::Services;
 use laio_http::{BodySkip, Framing};
 use std::io;
@@ -34,11 +34,11 @@ enum Ending {
 impl Relayed {
     pub(super) fn new(
         lease: Lease,
-        answer_head: &AnswerHead,
+        upstream_head: &UpstreamHead,
         whole: bool,
         chunked: bool,
     ) -> Relayed {
-        let ending = match (&lease.protocol_state, answer_head.framing) {
+        let ending = match (&lease.protocol_state, upstream_head.framing) {
             (ProtocolState::FastCgi(_), Some(Framing::Length(length))) => {
                 Ending::Program(Some(length))
             }
@@ -53,7 +53,7 @@ impl Relayed {
         Relayed {
             lease: Some(lease),
             ending,
-            keep: whole && answer_head.keep_alive,
+            keep: whole && upstream_head.keep_alive,
             chunked,
             content: 0,
         }

@@ -1,12 +1,12 @@
 //! Files that an upstream names, for the server to send (`X-Sendfile`).
 
-use super::answer::{AnswerHead, NamedFile};
+use super::upstream_head::{NamedFile, UpstreamHead};
 use crate::files::contents::FileKind;
 use crate::files::uncached::open_uncached;
 use crate::messages::print;
-use crate::request::file_reply;
+use crate::request::file_response;
 use crate::request::pages;
-use crate::request::reply::{Body, Reply, RequestContext};
+use crate::request::response::{Body, RequestContext, Response};
 use crate::request::variant::Variant;
 use crate::services::Services;
 use crate::site::{SendfileRoot, Site};
@@ -43,9 +43,9 @@ pub(super) async fn send_named(
     ctx: RequestContext<'_>,
     out: &mut Vec<u8>,
     upstream: &str,
-    answer_head: &AnswerHead,
+    upstream_head: &UpstreamHead,
     file: &NamedFile,
-) -> Reply {
+) -> Response {
     let path = String::from_utf8_lossy(&file.path);
     let Some((site, name)) = below(&ctx.site.sendfile, &file.path) else {
         print(format_args!(
@@ -79,13 +79,13 @@ pub(super) async fn send_named(
     }
     let ctx = RequestContext { site, ..ctx };
     let start = out.len();
-    let reply = file_reply::file(services, ctx, out, name, Variant::Plain(opened)).await;
+    let response = file_response::file(services, ctx, out, name, Variant::Plain(opened)).await;
     let mut head = out.split_off(start);
-    if !reply.status.is_error() {
-        answer_head.amend(&mut head, !matches!(reply.body, Body::Parts(..)));
+    if !response.status.is_error() {
+        upstream_head.amend(&mut head, !matches!(response.body, Body::Parts(..)));
     }
     out.append(&mut head);
-    reply
+    response
 }
 
 /// Removes an opened file before it is sent, so that it is removed even if sending fails.

@@ -3,9 +3,9 @@
 
 use super::lease::Lease;
 use crate::io_contexts::IoContexts;
-use crate::net::stream::Stream;
+use crate::net::stream::{Expect, Stream};
 use crate::options::UpstreamLimits;
-use crate::request::send::send_all;
+use crate::request::send_buffer::send_all;
 use crate::services::Services;
 use crate::upstream::link::{Link, Transport, send};
 use laio_rt::future::{join, race};
@@ -89,7 +89,7 @@ async fn up(
             input = send(transport, input, time).await?;
         }
         input.reserve(8192);
-        let (received, filled) = stream.receive(contexts, input).await;
+        let (received, filled) = stream.receive(contexts, input, Expect::Arrived).await;
         input = filled;
         match received {
             Ok(0) | Err(_) => break,

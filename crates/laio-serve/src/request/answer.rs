@@ -1,10 +1,10 @@
 //! From a request to its answer: checks access, resolves the name, opens the file.
 
 use super::authorize::authorize;
-use super::file_reply::file;
+use super::file_response::file;
 use super::listing::listing;
 use super::pages;
-use super::reply::{Reply, RequestContext};
+use super::response::{RequestContext, Response};
 use super::variant::variant;
 use crate::files::contents::FileKind;
 use crate::files::resolve::{Refusal, Resolved, enter, resolve};
@@ -24,7 +24,7 @@ pub(crate) async fn answer(
     ctx: RequestContext<'_>,
     out: &mut Vec<u8>,
     name: &mut Vec<u8>,
-) -> Reply {
+) -> Response {
     let (request, site) = (ctx.request, ctx.site);
     let path = match &request.path {
         Ok(path) => path,
@@ -42,8 +42,8 @@ pub(crate) async fn answer(
         Method::Options => {}
         method => return wrong_method(services, ctx, out, method).await,
     }
-    if let Some(reply) = authorize(services, ctx, out, Resource::File(path)).await {
-        return reply;
+    if let Some(response) = authorize(services, ctx, out, Resource::File(path)).await {
+        return response;
     }
     let begun = observe::begin();
     let resolved = resolve(site, path, name);
@@ -63,9 +63,9 @@ pub(crate) async fn answer(
         Ok(FileKind::File(opened)) => {
             // The index file may need other credentials than the directory.
             if resolved.directory
-                && let Some(reply) = authorize(services, ctx, out, Resource::Name(name)).await
+                && let Some(response) = authorize(services, ctx, out, Resource::Name(name)).await
             {
-                return reply;
+                return response;
             }
             let variant = variant(services, ctx, name, opened).await;
             file(services, ctx, out, name, variant).await
@@ -117,7 +117,7 @@ async fn lookup(
 
 /// Answers for a name that does not exist: with the fallback page of a single-page application
 /// (client-side routing), or 404.
-async fn not_found(services: &Services, ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Reply {
+async fn not_found(services: &Services, ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Response {
     let ctx = RequestContext {
         varies_by_accept: ctx.site.fallback.is_some(),
         ..ctx
@@ -127,8 +127,8 @@ async fn not_found(services: &Services, ctx: RequestContext<'_>, out: &mut Vec<u
         && prefers(&ctx.request.headers, "text/html", "*/*")
         && let Some(opened) = open_file(services, ctx.site, fallback).await
     {
-        if let Some(reply) = authorize(services, ctx, out, Resource::Name(fallback)).await {
-            return reply;
+        if let Some(response) = authorize(services, ctx, out, Resource::Name(fallback)).await {
+            return response;
         }
         let variant = variant(services, ctx, fallback, opened).await;
         return file(services, ctx, out, fallback, variant).await;
@@ -141,7 +141,7 @@ async fn refuse(
     ctx: RequestContext<'_>,
     out: &mut Vec<u8>,
     refusal: Refusal,
-) -> Reply {
+) -> Response {
     pages::error(services, ctx, out, refusal.status(), refusal.detail()).await
 }
 
@@ -150,7 +150,7 @@ async fn wrong_method(
     ctx: RequestContext<'_>,
     out: &mut Vec<u8>,
     method: Method<'_>,
-) -> Reply {
+) -> Response {
     let (status, detail) = if method.is_known() {
         (Status::METHOD_NOT_ALLOWED, "This server only reads files.")
     } else {

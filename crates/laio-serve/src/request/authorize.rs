@@ -1,7 +1,7 @@
 //! Checking whether the client may access a resource.
 
 use super::pages;
-use super::reply::{Reply, RequestContext};
+use super::response::{RequestContext, Response};
 use crate::services::Services;
 use crate::site::auth::{Access, Resource};
 use laio_http::Status;
@@ -12,7 +12,7 @@ pub(crate) async fn authorize(
     ctx: RequestContext<'_>,
     out: &mut Vec<u8>,
     resource: Resource<'_>,
-) -> Option<Reply> {
+) -> Option<Response> {
     let users = ctx.site.users.as_ref()?;
     match services
         .password_checks

@@ -4,7 +4,7 @@ mod html;
 mod json;
 
 use super::pages;
-use super::reply::{Reply, RequestContext};
+use super::response::{RequestContext, Response};
 use crate::files::resolve::enter;
 use crate::files::uncached::open_below;
 use crate::io_contexts::IoContexts;
@@ -43,7 +43,7 @@ pub(crate) async fn listing(
     out: &mut Vec<u8>,
     name: &[u8],
     directory: Descriptor,
-) -> Reply {
+) -> Response {
     let ctx = RequestContext {
         varies_by_accept: true,
         ..ctx
@@ -51,7 +51,7 @@ pub(crate) async fn listing(
     let listed = list(services, ctx, name, directory);
     let listed = laio_rt::time::timeout(services.limits.open_time, listed).await;
     let (status, detail) = match listed {
-        Ok(Ok(listing)) => return listing.reply(ctx, out, name),
+        Ok(Ok(listing)) => return listing.response(ctx, out, name),
         Ok(Err(_)) => (
             Status::INTERNAL_SERVER_ERROR,
             "The directory could not be read.",
@@ -113,7 +113,7 @@ async fn list(
 }
 
 impl Listing {
-    fn reply(&self, ctx: RequestContext<'_>, out: &mut Vec<u8>, name: &[u8]) -> Reply {
+    fn response(&self, ctx: RequestContext<'_>, out: &mut Vec<u8>, name: &[u8]) -> Response {
         let headers = &ctx.request.headers;
         let json =
             ctx.request.query == Some("json") || prefers(headers, "application/json", "text/html");

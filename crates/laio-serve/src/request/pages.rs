@@ -1,6 +1,6 @@
 //! Answers with error pages, redirects and OPTIONS.
 
-use super::reply::{Reply, RequestContext};
+use super::response::{RequestContext, Response};
 use crate::request::open::open_file;
 use crate::server_name::SERVER_NAME;
 use crate::services::Services;
@@ -22,7 +22,7 @@ pub(crate) async fn error(
     out: &mut Vec<u8>,
     status: Status,
     detail: &str,
-) -> Reply {
+) -> Response {
     error_with(services, ctx, out, status, detail, |head| match status {
         Status::METHOD_NOT_ALLOWED => head.allow(ALLOW),
         Status::SERVICE_UNAVAILABLE => head.header("Retry-After", RETRY_AFTER),
@@ -36,7 +36,7 @@ pub(crate) async fn unsatisfiable(
     ctx: RequestContext<'_>,
     out: &mut Vec<u8>,
     size: u64,
-) -> Reply {
+) -> Response {
     let (status, detail) = (Status::RANGE_NOT_SATISFIABLE, "The file has no such bytes.");
     error_with(services, ctx, out, status, detail, |head| {
         head.content_range_unsatisfied(size)
@@ -50,7 +50,7 @@ pub(crate) async fn unauthorized(
     ctx: RequestContext<'_>,
     out: &mut Vec<u8>,
     users: &Users,
-) -> Reply {
+) -> Response {
     let challenge = format!("Basic realm=\"{}\", charset=\"UTF-8\"", users.realm);
     let (status, detail) = (
         Status::UNAUTHORIZED,
@@ -69,19 +69,19 @@ async fn error_with(
     status: Status,
     detail: &str,
     more: impl FnOnce(ResponseHead<'_>) -> ResponseHead<'_>,
-) -> Reply {
+) -> Response {
     let own = ctx.site.error_pages.iter().find(|(own, _)| *own == status);
     if let Some((_, name)) = own
         && let Some(opened) = open_file(services, ctx.site, name).await
     {
         let size = opened.status.size();
         let head = more(ctx.head(out, status));
-        let reply = ctx.with_length(head, status, ContentType::of_path(name), size);
+        let response = ctx.with_length(head, status, ContentType::of_path(name), size);
         let range = ByteRange {
             start: 0,
             end: size,
         };
-        return reply.with_file(opened.contents, range);
+        return response.with_file(opened.contents, range);
     }
     let page = page(status, detail);
     let head = more(ctx.head(out, status));
@@ -89,7 +89,7 @@ async fn error_with(
 }
 
 /// Redirects a directory name without a slash to the name with one.
-pub(crate) fn to_directory(ctx: RequestContext<'_>, out: &mut Vec<u8>, name: &[u8]) -> Reply {
+pub(crate) fn to_directory(ctx: RequestContext<'_>, out: &mut Vec<u8>, name: &[u8]) -> Response {
     let mut location = Vec::new();
     path::encode(name, true, ctx.request.query, &mut location);
     moved(ctx, out, Status::MOVED_PERMANENTLY, name, &location)
@@ -102,7 +102,7 @@ pub(crate) fn moved(
     status: Status,
     name: &[u8],
     location: &[u8],
-) -> Reply {
+) -> Response {
     let page = page(status, "This is at another address now.");
     let head = ctx.head(out, status).location(location);
     let head = ctx.site.fields.add(head, name);
@@ -110,14 +110,14 @@ pub(crate) fn moved(
 }
 
 /// Answers an OPTIONS request.
-pub(crate) fn options(ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Reply {
+pub(crate) fn options(ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Response {
     let head = ctx.head(out, Status::NO_CONTENT).allow(ALLOW);
     let head = match &ctx.site.cors {
         Some(cors) if cors::is_preflight(ctx.request) => cors.add_permission(head),
         _ => head,
     };
     ctx.finish(head);
-    Reply::bare(Status::NO_CONTENT)
+    Response::bare(Status::NO_CONTENT)
 }
 
 /// Answers input that is not a valid request; the connection ends afterwards.
@@ -126,13 +126,13 @@ pub(crate) fn malformed_request(
     date: &HttpDate,
     status: Status,
     detail: &str,
-) -> Reply {
+) -> Response {
     last(out, date, status, ContentType::HTML, &page(status, detail))
 }
 
 /// Answers a plain HTTP request on a TLS port. The text is plain, because the client may be a
 /// terminal.
-pub(crate) fn plain_http_on_tls_port(out: &mut Vec<u8>, date: &HttpDate) -> Reply {
+pub(crate) fn plain_http_on_tls_port(out: &mut Vec<u8>, date: &HttpDate) -> Response {
     let text = "400 Bad Request: this port accepts encrypted connections only (TLS), and the request was not encrypted.\n\
                 Use https:// instead of http://.\n";
     last(
@@ -151,7 +151,7 @@ fn last(
     status: Status,
     content_type: ContentType,
     page: &[u8],
-) -> Reply {
+) -> Response {
     let length = page.len() as u64;
     ResponseHead::new(out, status)
         .date(date)
@@ -161,9 +161,9 @@ fn last(
         .connection(Version::Http11, false)
         .finish()
         .extend_from_slice(page);
-    Reply {
+    Response {
         length,
-        ..Reply::bare(status)
+        ..Response::bare(status)
     }
 }
 

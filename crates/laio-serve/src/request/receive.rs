@@ -1,7 +1,7 @@
 //! Receives heads, discards bodies; begins and ends connections.
 
 use crate::io_contexts::IoContexts;
-use crate::net::stream::Stream;
+use crate::net::stream::{Expect, Stream};
 use crate::options::Limits;
 use crate::services::Services;
 use laio_http::BodySkip;
@@ -23,7 +23,8 @@ pub(crate) enum Skipped {
 }
 
 /// Appends received bytes to `input`, waiting at most `time`. If nothing was appended, the
-/// client has closed the connection.
+/// client has closed the connection. With [`Expect::Block`], `input` is empty and gets only
+/// [`Limits::IDLE_BYTES`], because many connections may be idle.
 ///
 /// # Errors
 /// `TimedOut`, or the errors of the socket.
@@ -31,26 +32,31 @@ pub(crate) async fn receive(
     contexts: &IoContexts,
     stream: &Stream,
     mut input: Vec<u8>,
+    expect: Expect,
     time: Duration,
 ) -> io::Result<Vec<u8>> {
-    if input.capacity() - input.len() < RECEIVE_BUFFER / 2 {
-        input.reserve(RECEIVE_BUFFER);
+    match expect {
+        Expect::Block => {
+            if !(Limits::IDLE_BYTES / 2..=Limits::IDLE_BYTES).contains(&input.capacity()) {
+                input = Vec::with_capacity(Limits::IDLE_BYTES);
+            }
+        }
+        Expect::Arrived => {
+            if input.capacity() - input.len() < RECEIVE_BUFFER / 2 {
+                input.reserve(RECEIVE_BUFFER);
+            }
+        }
     }
-    received(time, stream.receive(contexts, input)).await
-}
-
-/// Like [`receive`], for the first bytes of the next request. Uses a buffer of only
-/// [`Limits::IDLE_BYTES`], because many connections may be idle.
-pub(crate) async fn receive_next(
-    contexts: &IoContexts,
-    stream: &Stream,
-    mut input: Vec<u8>,
-    time: Duration,
-) -> io::Result<Vec<u8>> {
-    if !(Limits::IDLE_BYTES / 2..=Limits::IDLE_BYTES).contains(&input.capacity()) {
-        input = Vec::with_capacity(Limits::IDLE_BYTES);
+    let receiving = stream.receive(contexts, input, expect);
+    match laio_rt::time::timeout(time, receiving).await {
+        Ok((Ok(_), input)) => Ok(input),
+        // With the back end sync, the socket's own timeout expired.
+        Ok((Err(error), _)) if error.kind() == io::ErrorKind::WouldBlock => {
+            Err(io::ErrorKind::TimedOut.into())
+        }
+        Ok((Err(error), _)) => Err(error),
+        Err(_) => Err(io::ErrorKind::TimedOut.into()),
     }
-    received(time, stream.receive_expecting_block(contexts, input)).await
 }
 
 /// Discards the rest of a request body, in `input` and from the socket, up to the next request.
@@ -84,7 +90,7 @@ pub(crate) async fn skip_body(
             return Err(io::ErrorKind::TimedOut.into());
         }
         let before = input.len();
-        input = receive(&services.contexts, stream, input, time).await?;
+        input = receive(&services.contexts, stream, input, Expect::Arrived, time).await?;
         if input.len() == before {
             return Ok((input, Skipped::Closed));
         }
@@ -125,27 +131,12 @@ pub(crate) async fn linger(services: &Services, stream: &Stream) {
     while read < Limits::LINGER_BYTES {
         buffer.clear();
         let time = deadline.saturating_duration_since(Instant::now());
-        match receive(&services.contexts, stream, buffer, time).await {
+        match receive(&services.contexts, stream, buffer, Expect::Arrived, time).await {
             Ok(more) if !more.is_empty() && !time.is_zero() => {
                 read += more.len();
                 buffer = more;
             }
             _ => return,
         }
-    }
-}
-
-async fn received(
-    time: Duration,
-    receiving: impl Future<Output = (io::Result<usize>, Vec<u8>)>,
-) -> io::Result<Vec<u8>> {
-    match laio_rt::time::timeout(time, receiving).await {
-        Ok((Ok(_), input)) => Ok(input),
-        // With the back end sync, the socket's own timeout expired.
-        Ok((Err(error), _)) if error.kind() == io::ErrorKind::WouldBlock => {
-            Err(io::ErrorKind::TimedOut.into())
-        }
-        Ok((Err(error), _)) => Err(error),
-        Err(_) => Err(io::ErrorKind::TimedOut.into()),
     }
 }

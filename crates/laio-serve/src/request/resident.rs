@@ -4,7 +4,7 @@
 //! earlier request has read within [`Cache::MAX_AGE`](crate::Cache::MAX_AGE), the time that a file
 //! stays cached.
 
-use super::send::{send_before, send_deadline};
+use super::send_buffer::{send_deadline, send_more};
 use crate::files::contents::{Contents, shorter};
 use crate::net::stream::Stream;
 use crate::observe::{self, Stage};
@@ -38,7 +38,7 @@ pub(crate) async fn send_resident(
         return Ok((out, 0));
     }
     if !out.is_empty() {
-        out = send_before(services, stream, out).await?;
+        out = send_more(services, stream, out).await?;
     }
     let begun = observe::begin();
     let (mut offset, deadline) = (range.start, send_deadline(services));

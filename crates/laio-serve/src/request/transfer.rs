@@ -5,7 +5,7 @@
 
 mod zero_copy;
 
-use super::send::{send_all, send_deadline, sent, would_block};
+use super::send_buffer::{send_all, send_deadline, send_more, would_block};
 use super::send_deadline::SendDeadline;
 use crate::files::contents::{Contents, shorter};
 use crate::files::read::read_into;
@@ -14,11 +14,11 @@ use crate::observe::{self, Stage};
 use crate::options::{IoStep, Limits, Transfer};
 use crate::services::Services;
 use crate::transfer_pools::Pipe;
-use laio::ops::{Send, SendFile, SharedBuffer, Splice};
+use laio::ops::{SendFile, SharedBuffer, Splice};
 use laio_http::ByteRange;
 use laio_rt::Descriptor;
 use rustix::fs::OFlags;
-use rustix::net::{SendFlags, sockopt};
+use rustix::net::sockopt;
 use std::io;
 use zero_copy::send_zero_copy;
 
@@ -46,7 +46,7 @@ pub(super) fn transfer_descriptors<'a>(
 /// Sends `out` and a range of a file, and returns `out` empty.
 ///
 /// # Errors
-/// Like [`crate::request::body::send`].
+/// Like [`crate::request::send_response::send_response`].
 pub(super) async fn send_by_kernel(
     services: &Services,
     stream: &Stream,
@@ -54,7 +54,7 @@ pub(super) async fn send_by_kernel(
     out: Vec<u8>,
     range: ByteRange,
 ) -> io::Result<Vec<u8>> {
-    let out = send_head(services, stream, socket, out).await?;
+    let out = send_head(services, stream, out).await?;
     if services.io.transfer == Transfer::ZeroCopy {
         send_zero_copy(services, socket, file, range).await?;
         return Ok(out);
@@ -96,24 +96,11 @@ pub(super) fn corks(services: &Services) -> bool {
 
 /// Sends the head with `MSG_MORE`, so that head and first bytes share a packet. Not where the
 /// socket is corked, which has the same effect.
-async fn send_head(
-    services: &Services,
-    stream: &Stream,
-    socket: &Descriptor,
-    out: Vec<u8>,
-) -> io::Result<Vec<u8>> {
-    if corks(services) || out.is_empty() || services.contexts.sends_by_readiness {
-        return send_all(services, stream, out).await;
+async fn send_head(services: &Services, stream: &Stream, out: Vec<u8>) -> io::Result<Vec<u8>> {
+    match corks(services) || out.is_empty() {
+        true => send_all(services, stream, out).await,
+        false => send_more(services, stream, out).await,
     }
-    let more = SendFlags::MORE.bits() as i32;
-    let length = out.len();
-    let send = Send::new(socket.clone(), out).flags(more);
-    sent(
-        services,
-        length,
-        services.contexts.submit(IoStep::Send, send),
-    )
-    .await
 }
 
 impl KernelTransfer<'_> {

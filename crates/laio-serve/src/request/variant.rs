@@ -4,7 +4,7 @@
 use crate::files::contents::Opened;
 use crate::options::Limits;
 use crate::request::open::open_file;
-use crate::request::reply::RequestContext;
+use crate::request::response::RequestContext;
 use crate::services::Services;
 use laio_http::{Coding, ContentType, Method, Version};
 use laio_rt::sync::Permit;

@@ -3,7 +3,7 @@
 
 use crate::files::read::read_into;
 use crate::options::{IoStep, Limits};
-use crate::request::send::sent;
+use crate::request::send_buffer::sent;
 use crate::services::Services;
 use laio::ops::{Limit, Send};
 use laio_http::ByteRange;

@@ -1,9 +1,9 @@
 //! The head of an upstream's answer, and the fields that are passed on.
 
 use super::request::{Hops, VIA, is_one_of, push_field};
-use crate::request::reply::RequestContext;
+use crate::request::response::RequestContext;
 use crate::server_name::SERVER_NAME;
-use laio_http::upstream::Answer;
+use laio_http::upstream::Response;
 use laio_http::{Framing, ResponseHead, Status, Version};
 
 /// Fields that name a file to send instead of the body, and whether the file is removed afterwards.
@@ -28,7 +28,7 @@ const SET_FOR_FILES: [&str; 6] = [
 type Field = (Box<[u8]>, Box<[u8]>);
 
 /// The parsed head of an upstream's answer.
-pub(super) struct AnswerHead {
+pub(super) struct UpstreamHead {
     pub(super) status: Status,
     /// None if the body ends with the connection.
     pub(super) framing: Option<Framing>,
@@ -46,11 +46,11 @@ pub(super) struct NamedFile {
     pub(super) temporary: bool,
 }
 
-impl AnswerHead {
+impl UpstreamHead {
     /// Selects the fields to pass on. `program` is set for the answers of CGI programs.
-    pub(super) fn of(answer: &Answer<'_>, program: bool) -> AnswerHead {
+    pub(super) fn of(answer: &Response<'_>, program: bool) -> UpstreamHead {
         let hops = Hops::of(&answer.headers);
-        let mut answer_head = AnswerHead {
+        let mut upstream_head = UpstreamHead {
             status: answer.status,
             framing: answer.framing,
             keep_alive: answer.keep_alive,
@@ -63,17 +63,17 @@ impl AnswerHead {
                 .iter()
                 .find(|(own, _)| name.eq_ignore_ascii_case(own.as_bytes()))
             {
-                answer_head.file = Some(NamedFile {
+                upstream_head.file = Some(NamedFile {
                     path: value.into(),
                     temporary: *temporary,
                 });
             } else if name.eq_ignore_ascii_case(b"Content-Length") {
-                answer_head.length = Some(value.into());
+                upstream_head.length = Some(value.into());
             } else if !(hops.has(name) || program && name.eq_ignore_ascii_case(b"Status")) {
-                answer_head.fields.push((name.into(), value.into()));
+                upstream_head.fields.push((name.into(), value.into()));
             }
         }
-        answer_head
+        upstream_head
     }
 
     /// Writes the head for the client.

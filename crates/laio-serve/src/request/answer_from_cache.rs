@@ -1,7 +1,7 @@
 //! The answer to the most common request: a whole cached file, without conditions or
 //! authentication. The result is that of [`crate::request::answer::answer`], without a step that could block.
 
-use super::reply::{Reply, RequestContext};
+use super::response::{RequestContext, Response};
 use crate::files::resolve::{enter, resolve};
 use crate::observe::{self, Stage};
 use crate::services::Services;
@@ -14,7 +14,7 @@ pub(crate) fn answer_from_cache(
     ctx: RequestContext<'_>,
     out: &mut Vec<u8>,
     name: &mut Vec<u8>,
-) -> Option<Reply> {
+) -> Option<Response> {
     let (request, site) = (ctx.request, ctx.site);
     let cache = services.cache.as_ref()?;
     let simple = matches!(request.method, Method::Get | Method::Head)

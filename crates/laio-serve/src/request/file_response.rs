@@ -2,7 +2,7 @@
 
 use super::compress::Gzip;
 use super::pages;
-use super::reply::{Body, Reply, RequestContext};
+use super::response::{Body, RequestContext, Response};
 use super::variant::Variant;
 use crate::files::contents::Opened;
 use crate::options::Limits;
@@ -20,7 +20,7 @@ pub(crate) async fn file(
     out: &mut Vec<u8>,
     name: &[u8],
     variant: Variant,
-) -> Reply {
+) -> Response {
     if let Variant::Plain(opened) = &variant
         && let Some(fields) = opened.fields.as_ref().and_then(|fields| fields.get())
         && !ctx.has_conditions()
@@ -44,7 +44,7 @@ pub(crate) async fn file(
     let range = match conditional::evaluate(ctx.request, &validators) {
         Outcome::NotModified => {
             ctx.finish(representation.head(ctx, out, Status::NOT_MODIFIED));
-            return Reply::bare(Status::NOT_MODIFIED);
+            return Response::bare(Status::NOT_MODIFIED);
         }
         Outcome::PreconditionFailed => {
             let detail = "The file does not match the conditions of the request.";
@@ -61,12 +61,12 @@ pub(crate) async fn file(
         let head = representation.head(ctx, out, Status::OK);
         let head = head.content_type(ContentType::of_path(name));
         ctx.finish(head.header("Transfer-Encoding", b"chunked"));
-        let mut reply = Reply::bare(Status::OK);
+        let mut response = Response::bare(Status::OK);
         if ctx.sends() {
-            reply.body = Body::Gzip(Box::new(Gzip::new(opened.contents, size, permit)));
-            reply.length = size;
+            response.body = Body::Gzip(Box::new(Gzip::new(opened.contents, size, permit)));
+            response.length = size;
         }
-        return reply;
+        return response;
     }
     match range {
         Ranges::Unsatisfiable => pages::unsatisfiable(services, ctx, out, size).await,
@@ -165,7 +165,7 @@ fn whole(
     representation: &Representation<'_>,
     opened: &Opened,
     plain: bool,
-) -> Reply {
+) -> Response {
     let head = ctx.head(out, Status::OK);
     let start = head.written().len();
     let head = representation.fields(ctx, head, Status::OK).accept_ranges();
@@ -188,13 +188,13 @@ fn part(
     representation: &Representation<'_>,
     opened: Opened,
     range: ByteRange,
-) -> Reply {
+) -> Response {
     let status = Status::PARTIAL_CONTENT;
     let head = representation.head(ctx, out, status).accept_ranges();
     let head = head.content_range(range, opened.status.size());
     let content_type = ContentType::of_path(representation.name);
-    let reply = ctx.with_length(head, status, content_type, range.len());
-    reply.with_file(opened.contents, range)
+    let response = ctx.with_length(head, status, content_type, range.len());
+    response.with_file(opened.contents, range)
 }
 
 fn several(
@@ -203,17 +203,17 @@ fn several(
     representation: &Representation<'_>,
     opened: Opened,
     parts: Multipart,
-) -> Reply {
+) -> Response {
     let status = Status::PARTIAL_CONTENT;
     let mut content_type = Vec::new();
     parts.push_content_type(&mut content_type);
     let head = representation.head(ctx, out, status).accept_ranges();
     let head = head.header("Content-Type", &content_type);
     ctx.finish(head.content_length(parts.content_length()));
-    let mut reply = Reply::bare(status);
+    let mut response = Response::bare(status);
     if ctx.sends() {
-        reply.length = parts.content_length();
-        reply.body = Body::Parts(opened.contents, Box::new(parts));
+        response.length = parts.content_length();
+        response.body = Body::Parts(opened.contents, Box::new(parts));
     }
-    reply
+    response
 }

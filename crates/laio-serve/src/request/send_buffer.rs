@@ -1,4 +1,4 @@
-//! Sending whole buffers within the time limits.
+//! Sends a whole buffer within the time limits.
 
 use super::send_deadline::SendDeadline;
 use crate::net::stream::Stream;
@@ -17,24 +17,33 @@ pub(crate) async fn send_all(
     stream: &Stream,
     out: Vec<u8>,
 ) -> io::Result<Vec<u8>> {
-    if services.contexts.sends_by_readiness
-        && let Some(socket) = stream.plain()
-    {
-        return send_by_readiness(services, socket, out).await;
-    }
-    let length = out.len();
-    sent(services, length, stream.send(&services.contexts, out)).await
+    send_flagged(services, stream, out, SendFlags::empty()).await
 }
 
-/// Sends a buffer that is followed by more data at once (`MSG_MORE`), so that the kernel can
-/// merge both.
-pub(crate) async fn send_before(
+/// Like [`send_all`], for a buffer that is followed by more data at once (`MSG_MORE`), so that the
+/// kernel can merge both.
+pub(crate) async fn send_more(
     services: &Services,
     stream: &Stream,
     out: Vec<u8>,
 ) -> io::Result<Vec<u8>> {
+    send_flagged(services, stream, out, SendFlags::MORE).await
+}
+
+async fn send_flagged(
+    services: &Services,
+    stream: &Stream,
+    out: Vec<u8>,
+    flags: SendFlags,
+) -> io::Result<Vec<u8>> {
+    if services.contexts.sends_by_readiness
+        && let Some(socket) = stream.plain()
+    {
+        return send_by_readiness(services, socket, out, flags).await;
+    }
     let length = out.len();
-    sent(services, length, stream.send_more(&services.contexts, out)).await
+    let sending = stream.send(&services.contexts, out, flags);
+    sent(services, length, sending).await
 }
 
 /// Awaits a send within its time limit, and returns the buffer empty.
@@ -63,14 +72,15 @@ async fn send_by_readiness(
     services: &Services,
     socket: &Descriptor,
     mut out: Vec<u8>,
+    flags: SendFlags,
 ) -> io::Result<Vec<u8>> {
     let deadline = send_deadline(services);
     let begun = observe::begin();
     let mut done = 0;
     while done < out.len() {
         let part = Part::new(out, done..);
-        let dontwait = SendFlags::DONTWAIT.bits() as i32;
-        let send = Send::new(socket.clone(), part).flags(dontwait);
+        let flags = flags.union(SendFlags::DONTWAIT).bits() as i32;
+        let send = Send::new(socket.clone(), part).flags(flags);
         let permit = services.contexts.permit(IoStep::Send).await;
         let (result, part) = services.contexts.submit(IoStep::Send, send).await;
         drop(permit);

@@ -1,9 +1,9 @@
-//! Sending the answer.
+//! Sends a response.
 
 use super::compress::next_chunk;
-use super::reply::Body;
 use super::resident::send_resident;
-use super::send::send_all;
+use super::response::Body;
+use super::send_buffer::send_all;
 use super::transfer::{Corked, corks, send_by_kernel, transfer_descriptors};
 use crate::files::contents::Contents;
 use crate::files::read::read;
@@ -19,7 +19,7 @@ use std::io;
 /// # Errors
 /// Returns the errors of reading and sending. `UnexpectedEof` if the file has become shorter than
 /// the announced length: the connection must end, so that the client notices the truncation.
-pub(crate) async fn send(
+pub(crate) async fn send_response(
     services: &Services,
     stream: &Stream,
     out: Vec<u8>,

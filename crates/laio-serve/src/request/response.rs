@@ -1,4 +1,4 @@
-//! A request in progress, and its answer: a [`Reply`] is an answer that is decided and not yet sent.
+//! A request in progress, and its answer: a [`Response`] is an answer that is decided and not yet sent.
 
 use super::compress::Gzip;
 use crate::files::contents::{Contents, Opened};
@@ -9,7 +9,7 @@ use laio_http::{
 };
 
 /// An answer. The output buffer holds its head and perhaps a page; `body` follows that.
-pub(crate) struct Reply {
+pub(crate) struct Response {
     pub(crate) status: Status,
     pub(crate) body: Body,
     /// The length of the body, for the log: in the output buffer or read from a file.
@@ -67,9 +67,9 @@ impl RequestContext<'_> {
         status: Status,
         content_type: ContentType,
         length: u64,
-    ) -> Reply {
+    ) -> Response {
         self.finish(head.content_type(content_type).content_length(length));
-        self.reply(status, length)
+        self.response(status, length)
     }
 
     /// Finishes an answer with a page.
@@ -79,33 +79,33 @@ impl RequestContext<'_> {
         status: Status,
         content_type: ContentType,
         page: &[u8],
-    ) -> Reply {
+    ) -> Response {
         let length = page.len() as u64;
         let out = self.finish(head.content_type(content_type).content_length(length));
         if self.sends() {
             out.extend_from_slice(page);
         }
-        self.reply(status, length)
+        self.response(status, length)
     }
 
     /// Finishes an answer with a whole file.
-    pub(crate) fn with_whole(&self, head: ResponseHead<'_>, opened: &Opened) -> Reply {
+    pub(crate) fn with_whole(&self, head: ResponseHead<'_>, opened: &Opened) -> Response {
         let out = self.finish(head);
         let size = opened.status.size();
-        let reply = self.reply(Status::OK, size);
+        let response = self.response(Status::OK, size);
         match &opened.contents {
             Contents::Memory(bytes) => {
                 if self.sends() {
                     out.extend_from_slice(bytes);
                 }
-                reply
+                response
             }
             contents => {
                 let range = ByteRange {
                     start: 0,
                     end: size,
                 };
-                reply.with_file(contents.clone(), range)
+                response.with_file(contents.clone(), range)
             }
         }
     }
@@ -122,11 +122,11 @@ impl RequestContext<'_> {
     }
 
     /// Returns an answer whose body has `length` bytes, unless the method is HEAD.
-    pub(crate) fn reply(&self, status: Status, length: u64) -> Reply {
+    pub(crate) fn response(&self, status: Status, length: u64) -> Response {
         let length = if self.sends() { length } else { 0 };
-        Reply {
+        Response {
             length,
-            ..Reply::bare(status)
+            ..Response::bare(status)
         }
     }
 
@@ -136,10 +136,10 @@ impl RequestContext<'_> {
     }
 }
 
-impl Reply {
+impl Response {
     /// Returns an answer without a body.
-    pub(crate) fn bare(status: Status) -> Reply {
-        Reply {
+    pub(crate) fn bare(status: Status) -> Response {
+        Response {
             status,
             body: Body::Nothing,
             length: 0,
@@ -147,7 +147,7 @@ impl Reply {
     }
 
     /// Sets the body to a range of a file, if the answer has a body.
-    pub(crate) fn with_file(mut self, contents: Contents, range: ByteRange) -> Reply {
+    pub(crate) fn with_file(mut self, contents: Contents, range: ByteRange) -> Response {
         if self.length > 0 {
             self.body = Body::File(contents, range);
         }

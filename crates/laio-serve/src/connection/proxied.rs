@@ -1,16 +1,16 @@
-//! Requests that an upstream answers.
+//! A request that an upstream answers: the steps between the client's connection and `proxy`.
 
 use super::state::Next;
 use crate::buffers::Buffers;
 use crate::log::micros_since;
-use crate::net::stream::Stream;
-use crate::proxy::forward as proxy;
+use crate::net::stream::{Expect, Stream};
+use crate::proxy::forward::{Forwarded, forward};
 use crate::proxy::relay::relay;
 use crate::proxy::{ProxyRequest, Source};
-use crate::request::body::send;
 use crate::request::receive::receive;
-use crate::request::reply::RequestContext;
-use crate::request::send::send_all;
+use crate::request::response::RequestContext;
+use crate::request::send_buffer::send_all;
+use crate::request::send_response::send_response;
 use crate::services::Services;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::target::Route;
@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 ///
 /// # Errors
 /// Returns the errors of sending the answer.
-pub(super) async fn forward(
+pub(super) async fn answer_by_upstream(
     ctx: RequestContext<'_>,
     (route, path): (&Route, &RequestPath<'_>),
     started: Instant,
@@ -43,25 +43,25 @@ pub(super) async fn forward(
         spooled: None,
         trusts_client: false,
     };
-    let forwarded = proxy::forward(services, proxy_request, route, &mut body, &mut output).await;
+    let forwarded = forward(services, proxy_request, route, &mut body, &mut output).await;
     let (mut input, whole) = (std::mem::take(&mut body.input), body.is_done());
     let Some(forwarded) = forwarded else {
         return Ok((input, Next::End));
     };
-    let proxy::Forwarded {
-        reply,
+    let Forwarded {
+        response,
         relayed,
         tunnel,
         keep_alive,
     } = forwarded;
-    let mut length = reply.length;
+    let mut length = response.length;
     let sent = match relayed {
         Some(mut relayed) => {
             let sent = relay(services, stream, output, &mut relayed).await;
             length = relayed.content();
             sent
         }
-        None => send(services, stream, output, reply.body).await,
+        None => send_response(services, stream, output, response.body).await,
     };
     if let (Some(tunnel), Ok(_)) = (tunnel, &sent) {
         length = tunnel
@@ -70,7 +70,7 @@ pub(super) async fn forward(
     }
     services.log.write(&LogRecord {
         remote: peer,
-        status: reply.status,
+        status: response.status,
         bytes: length,
         duration_us: micros_since(started),
         version: stream.version().unwrap_or(ctx.request.version.as_str()),
@@ -150,7 +150,7 @@ impl ClientBody<'_> {
         let input = std::mem::take(&mut self.input);
         let received = match time.is_zero() {
             true => Err(io::ErrorKind::TimedOut.into()),
-            false => receive(&services.contexts, stream, input, time).await,
+            false => receive(&services.contexts, stream, input, Expect::Arrived, time).await,
         };
         self.waited += started.elapsed();
         match received {
