@@ -119,7 +119,7 @@ mod tests {
         let read = |path: &str| std::fs::read_to_string(format!("{root}/{path}")).unwrap();
         let pages = [
             "files",
-            "answers",
+            "responses",
             "access",
             "limits",
             "http",

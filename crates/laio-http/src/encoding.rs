@@ -39,7 +39,7 @@ impl Coding {
     /// `identity` is always available; a client gets it if it rates it above the codings, and also
     /// if it forbids everything, which section 12.5.3 allows instead of 406.
     ///
-    /// With more than one form available, every answer needs `Vary: Accept-Encoding`.
+    /// With more than one form available, every response needs `Vary: Accept-Encoding`.
     #[must_use]
     pub fn negotiate(headers: &Headers<'_>, available: &[Coding]) -> Coding {
         let mut best = (

@@ -4,7 +4,7 @@
 //! ```
 //! use laio_http::fastcgi::{self, Event, Records};
 //!
-//! // A responder's answer: output, error output, the end.
+//! // A responder's response: output, error output, the end.
 //! let mut bytes = Vec::new();
 //! fastcgi::push_stream(&mut bytes, fastcgi::STDOUT, b"Status: 200\n\nhello");
 //! fastcgi::push_stream(&mut bytes, fastcgi::STDERR, b"all is well");
@@ -32,7 +32,7 @@ pub const END_REQUEST: u8 = 3;
 pub const PARAMS: u8 = 4;
 /// The body of the request.
 pub const STDIN: u8 = 5;
-/// The head and the body of the answer.
+/// The head and the body of the response.
 pub const STDOUT: u8 = 6;
 /// The responder's error output, for the log.
 pub const STDERR: u8 = 7;
@@ -168,7 +168,7 @@ fn length(bytes: &mut &[u8]) -> Option<usize> {
 /// The output of a responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'b> {
-    /// A piece of the answer.
+    /// A piece of the response.
     Output(&'b [u8]),
     /// A piece of the error output, for the log.
     Error(&'b [u8]),
@@ -200,7 +200,7 @@ impl Default for Records {
 }
 
 impl Records {
-    /// Returns a parser for the answer to a request that was just sent.
+    /// Returns a parser for the response to a request that was just sent.
     #[must_use]
     pub const fn new() -> Records {
         Records {

@@ -67,7 +67,7 @@ impl FramingFields {
         }
     }
 
-    /// Returns the framing of an answer that may have a body, or none if the body ends with the
+    /// Returns the framing of a response that may have a body, or none if the body ends with the
     /// connection (section 6.3, rule 8).
     pub(crate) fn judge_response(self, version: Version) -> Result<Option<Framing>, Rejection> {
         let delimited = self.has_encoding || self.length.is_some();

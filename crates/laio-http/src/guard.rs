@@ -80,7 +80,7 @@ impl Guard {
 
     /// Whether a path for an HTTP upstream is guarded. Everything below a guarded name is guarded
     /// too, because a program of that name gets the rest as its `PATH_INFO`. So is a guarded name
-    /// with an extension, which some frameworks read as the format of the answer.
+    /// with an extension, which some frameworks read as the format of the response.
     #[must_use]
     pub fn guards_upstream(&self, path: &RequestPath<'_>) -> bool {
         !self.behind.is_empty() && any(path.as_str().as_bytes(), |name| self.fits_behind(name))

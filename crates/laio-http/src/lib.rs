@@ -36,11 +36,11 @@
 //!     Outcome::Proceed { range_applies: true } => {
 //!         request.headers.only("Range").map_or(Ranges::None, |value| Ranges::parse(value, size))
 //!     }
-//!     outcome => panic!("{outcome:?}: another answer"),
+//!     outcome => panic!("{outcome:?}: another response"),
 //! };
 //! let Ranges::Single(range) = range else { panic!("all of it, or 416") };
 //!
-//! // The head of the answer; the bytes of the file follow it.
+//! // The head of the response; the bytes of the file follow it.
 //! let mut out = Vec::new();
 //! ResponseHead::new(&mut out, Status::PARTIAL_CONTENT)
 //!     .date(&date)

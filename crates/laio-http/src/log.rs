@@ -81,11 +81,11 @@ pub struct LogRecord<'a> {
     pub target: &'a [u8],
     /// The version; empty if it is unknown.
     pub version: &'a str,
-    /// The status of the answer.
+    /// The status of the response.
     pub status: Status,
     /// Bytes of content sent.
     pub bytes: u64,
-    /// From the first byte of the request to the last of the answer, in microseconds.
+    /// From the first byte of the request to the last of the response, in microseconds.
     pub duration_us: u64,
     /// The `Referer` field.
     pub referer: Option<&'a [u8]>,
@@ -95,7 +95,7 @@ pub struct LogRecord<'a> {
 
 impl<'a> LogRecord<'a> {
     /// Returns a record with the properties of the request; status and sizes are those of an empty
-    /// answer.
+    /// response.
     #[must_use]
     pub fn of(request: &Request<'a>, date: &'a HttpDate) -> Self {
         LogRecord {

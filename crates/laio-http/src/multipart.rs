@@ -1,4 +1,4 @@
-//! Several ranges in one answer (RFC 9110, section 14.6).
+//! Several ranges in one response (RFC 9110, section 14.6).
 
 use crate::{ByteRange, ContentType, RangeSet};
 
@@ -52,7 +52,7 @@ impl Multipart {
         self.ranges.as_slice()
     }
 
-    /// Appends the value of `Content-Type` of the answer.
+    /// Appends the value of `Content-Type` of the response.
     pub fn push_content_type(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"multipart/byteranges; boundary=");
         out.extend_from_slice(&self.boundary);

@@ -11,14 +11,14 @@ use std::fmt;
 )]
 pub enum Ranges {
     /// No ranges: the field is invalid, has another unit, or lists too many ranges, and is ignored
-    /// (section 14.2). The answer is 200 with the whole representation.
+    /// (section 14.2). The response is 200 with the whole representation.
     None,
-    /// One range, after overlapping and adjacent ones were merged. The answer is 206.
+    /// One range, after overlapping and adjacent ones were merged. The response is 206.
     Single(ByteRange),
-    /// Several disjoint ranges, in the requested order. The answer is 206 in multipart form, or, as
+    /// Several disjoint ranges, in the requested order. The response is 206 in multipart form, or, as
     /// section 14.2 allows, 200 with the whole representation.
     Multiple(RangeSet),
-    /// No range overlaps the representation. The answer is 416 with the size in `Content-Range`.
+    /// No range overlaps the representation. The response is 416 with the size in `Content-Range`.
     Unsatisfiable,
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn is_ordinary(segment: &str) -> bool {
 }
 
 /// Whether any reading of a path satisfies `fits`. `text` is encoded or not, and has no leading
-/// slash. If there are more readings than are compared, the answer is yes.
+/// slash. If there are more readings than are compared, the result is yes.
 pub(crate) fn any(text: &[u8], mut fits: impl FnMut(&[u8]) -> bool) -> bool {
     if fits(text) {
         return true;

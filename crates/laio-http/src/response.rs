@@ -4,7 +4,7 @@ use crate::etag::ETag;
 use crate::text::{push_decimal, push_html_escaped};
 use crate::{ByteRange, ContentType, HttpDate, Status, Version};
 
-/// The interim answer to a request that [expects](crate::Request::expects_continue) one.
+/// The interim response to a request that [expects](crate::Request::expects_continue) one.
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// Writes a response head at the end of a buffer, field by field.
@@ -51,7 +51,7 @@ impl<'v> ResponseHead<'v> {
         self.out
     }
 
-    /// Writes fields copied from an earlier answer's [`written`](ResponseHead::written) bytes.
+    /// Writes fields copied from an earlier response's [`written`](ResponseHead::written) bytes.
     pub fn again(self, fields: &[u8]) -> Self {
         self.out.extend_from_slice(fields);
         self

@@ -1,15 +1,15 @@
-//! The heads of upstream answers: from an HTTP server (RFC 9112, section 4) or a CGI program (RFC
+//! The heads of upstream responses: from an HTTP server (RFC 9112, section 4) or a CGI program (RFC
 //! 3875, section 6).
 //!
-//! As strict as with requests: with an answer that two readers could interpret differently, an
-//! upstream could inject a second answer, for the next client.
+//! As strict as with requests: with a response that two readers could interpret differently, an
+//! upstream could inject a second response, for the next client.
 
 use crate::framing::{ConnectionFields, FramingFields};
 use crate::request::refuse_bare_line_feed;
 use crate::{Framing, Headers, Limits, Rejection, Status, Version};
 use std::fmt;
 
-/// The head of an answer.
+/// The head of a response.
 #[derive(Clone, Debug)]
 pub struct Response<'b> {
     /// The status.
@@ -22,15 +22,15 @@ pub struct Response<'b> {
     pub headers: Headers<'b>,
 }
 
-/// Parses the head of an answer at the start of `buffer`. Returns it with its length, or none if it
+/// Parses the head of a response at the start of `buffer`. Returns it with its length, or none if it
 /// is incomplete. `to_head` is set if the request was HEAD, so that no body follows.
 ///
 /// ```
 /// use laio_http::{Framing, Limits, Status, upstream::parse_response};
 ///
 /// let received = b"HTTP/1.1 299 Made Up\r\nContent-Length: 5\r\n\r\nhello";
-/// let (answer, length) = parse_response(received, &Limits::DEFAULT, false)?.expect("complete");
-/// assert_eq!((answer.status.code(), answer.framing), (299, Some(Framing::Length(5))));
+/// let (response, length) = parse_response(received, &Limits::DEFAULT, false)?.expect("complete");
+/// assert_eq!((response.status.code(), response.framing), (299, Some(Framing::Length(5))));
 /// assert_eq!(&received[length..], b"hello");
 /// # Ok::<(), laio_http::upstream::BadResponse>(())
 /// ```
@@ -55,7 +55,7 @@ pub fn parse_response<'b>(
         .judge_response(line.version)
         .map_err(BadResponse::Framing)?;
     let bodiless = to_head || line.status.is_bodiless();
-    let answer = Response {
+    let response = Response {
         status: line.status,
         framing: if bodiless {
             Some(Framing::None)
@@ -65,7 +65,7 @@ pub fn parse_response<'b>(
         keep_alive: connection.keep_alive(line.version),
         headers,
     };
-    Ok(Some((answer, head_len)))
+    Ok(Some((response, head_len)))
 }
 
 /// Parses the head of a CGI program's output, like [`parse_response`]. Lines may end in LF alone, as
@@ -104,7 +104,7 @@ pub fn parse_cgi<'b>(
         .judge_response(Version::Http11)
         .map_err(BadResponse::Framing)?;
     let bodiless = to_head || status.is_bodiless();
-    let answer = Response {
+    let response = Response {
         status,
         framing: if bodiless {
             Some(Framing::None)
@@ -114,14 +114,14 @@ pub fn parse_cgi<'b>(
         keep_alive: true,
         headers,
     };
-    Ok(Some((answer, head_len)))
+    Ok(Some((response, head_len)))
 }
 
-/// The reason why an answer cannot be passed on.
+/// The reason why a response cannot be passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BadResponse {
-    /// The answer does not begin with `HTTP/1.x`, a status from 100 to 599 and a reason.
+    /// The response does not begin with `HTTP/1.x`, a status from 100 to 599 and a reason.
     StatusLine,
     /// The head is longer than [`Limits::head_bytes`].
     HeadTooLarge,
@@ -261,9 +261,13 @@ mod tests {
 
     fn parsed(text: &str) -> Result<Option<(u16, Option<Framing>, bool)>, BadResponse> {
         let parsed = parse_response(text.as_bytes(), &Limits::DEFAULT, false)?;
-        Ok(parsed.map(|(answer, length)| {
+        Ok(parsed.map(|(response, length)| {
             assert!(length <= text.len());
-            (answer.status.code(), answer.framing, answer.keep_alive)
+            (
+                response.status.code(),
+                response.framing,
+                response.keep_alive,
+            )
         }))
     }
 
@@ -303,14 +307,14 @@ mod tests {
             }
         }
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n";
-        let (answer, _) = parse_response(head, &Limits::DEFAULT, true)
+        let (response, _) = parse_response(head, &Limits::DEFAULT, true)
             .unwrap()
             .unwrap();
-        assert_eq!(answer.framing, Some(Framing::None));
+        assert_eq!(response.framing, Some(Framing::None));
     }
 
     #[test]
-    fn malformed_answers_are_refused() {
+    fn malformed_responses_are_refused() {
         let line = "HTTP/1.1 200 OK\r\n";
         for (text, expected) in [
             ("HTTP/2.0 200 OK\r\n\r\n", BadResponse::StatusLine),
@@ -340,8 +344,11 @@ mod tests {
             "Transfer-Encoding: chunked, chunked\r\n",
             "Transfer-Encoding: identity\r\n",
         ] {
-            let answer = parsed(&format!("{line}{fields}\r\n"));
-            assert!(matches!(answer, Err(BadResponse::Framing(_))), "{fields:?}");
+            let response = parsed(&format!("{line}{fields}\r\n"));
+            assert!(
+                matches!(response, Err(BadResponse::Framing(_))),
+                "{fields:?}"
+            );
         }
         let old = parsed("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
         assert!(matches!(old, Err(BadResponse::Framing(_))));
@@ -355,7 +362,7 @@ mod tests {
     fn output_of_programs() {
         let parsed = |text: &str| {
             let parsed = parse_cgi(text.as_bytes(), &Limits::DEFAULT, false)?;
-            Ok(parsed.map(|(answer, _)| (answer.status.code(), answer.framing)))
+            Ok(parsed.map(|(response, _)| (response.status.code(), response.framing)))
         };
         assert_eq!(parsed("Content-Type: a/b\n\nx"), Ok(Some((200, None))));
         assert_eq!(

@@ -83,7 +83,7 @@ impl Connection {
     }
 
     /// Serves until the client closes, violates the protocol or reaches a limit. An I/O error ends
-    /// the connection, because no answer can be sent.
+    /// the connection, because no response can be sent.
     pub(crate) async fn serve(mut self) {
         match handshake(&self.services.limits, &self.stream).await {
             Ok(false) => {}
@@ -181,7 +181,7 @@ impl Connection {
         .await;
     }
 
-    /// Answers the request of an HTTP/2 stream. Returns whether the answer was sent completely.
+    /// Answers the request of an HTTP/2 stream. Returns whether the response was sent completely.
     async fn answer_one(mut self) -> bool {
         self.exchange(1).await.is_ok()
     }

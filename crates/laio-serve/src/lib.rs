@@ -9,10 +9,10 @@
 //! 3. `files::resolve`: turn the target into a file name
 //! 4. `request::open`: open the file below the root and read its metadata
 //! 5. `request::file_response`: choose status, header fields and range
-//! 6. `request::body`: send the answer
+//! 6. `request::send_response`: send the response
 //! 7. `log`: write a line of the access log
 //!
-//! `connection` runs the steps in order, `request::answer_from_cache` or `request::answer` decides the answer, and
+//! `connection` runs the steps in order, `request::answer_from_cache` or `request::answer` decides the response, and
 //! `net::stream` carries the bytes. A step is a function of the request and of the services that it
 //! needs (`services`). `site` compiles the configuration of a site ([`Site`]) once, `upstream` that
 //! of the servers behind this one, to which `proxy` forwards requests. Each worker thread has an

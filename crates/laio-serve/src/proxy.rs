@@ -1,9 +1,9 @@
 //! Requests that an upstream answers.
 //!
 //! `forward` connects an exchange with the client's connection. `exchange` sends the request, whose
-//! head `request` and `fastcgi` build, and receives the answer's head; `answer` chooses the fields
-//! to pass on, `relay` passes the answer's body on. `spool` stores a body whose length must be known
-//! first. `sendfile` handles answers that name a file, `tunnel` handles WebSocket connections.
+//! head `request` and `fastcgi` build, and receives the response's head; `upstream_head` chooses the fields
+//! to pass on, `relay` passes the response's body on. `spool` stores a body whose length must be known
+//! first. `sendfile` handles responses that name a file, `tunnel` handles WebSocket connections.
 
 mod exchange;
 mod fastcgi;

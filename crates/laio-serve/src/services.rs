@@ -38,7 +38,7 @@ pub(crate) struct Services {
 }
 
 impl Services {
-    /// Returns the date of an answer, and its second.
+    /// Returns the date of a response, and its second.
     pub(crate) fn now(&self) -> (HttpDate, i64) {
         let mut clock = self.clock.borrow_mut();
         let date = *clock.now();

@@ -108,7 +108,7 @@ impl Drop for Interruptible {
     }
 }
 
-/// Ends blocking receives and `accept` (with `EINVAL`). Answers can still be sent.
+/// Ends blocking receives and `accept` (with `EINVAL`). Responses can still be sent.
 fn interrupt(socket: &OwnedFd) {
     let _ = rustix::net::shutdown(socket, Shutdown::Read);
 }

@@ -51,7 +51,7 @@ pub(super) fn execute(
                 }
                 _ if handover::is_supervised() => control.stop(),
                 _ => {
-                    print_message("stopping: finishing the answers in progress; a second signal ends the server at once");
+                    print_message("stopping: finishing the responses in progress; a second signal ends the server at once");
                     notify::send_state(notify::State::Stopping);
                     control.stop();
                     // Release the address for another instance.
@@ -91,7 +91,7 @@ fn restart(control: &Control) -> bool {
             let number = next.child.id();
             if next.serves() {
                 print_message(&format!(
-                    "process {number} serves; finishing the answers in progress here"
+                    "process {number} serves; finishing the responses in progress here"
                 ));
                 control.hand_over();
                 return true;

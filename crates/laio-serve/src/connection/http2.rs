@@ -41,7 +41,7 @@ pub(super) fn begins(input: &[u8]) -> bool {
 
 /// Whether a connection begins with a request line of three words whose target and version are
 /// malformed. That is an invalid HTTP/2 preface (RFC 9113, section 3.4); its sender does not
-/// understand an HTTP/1.1 answer.
+/// understand an HTTP/1.1 response.
 pub(super) fn is_invalid_preface(input: &[u8]) -> bool {
     let end = input.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
     let mut words = input[..end.unwrap_or(input.len())].split(|&byte| byte == b' ');
@@ -54,7 +54,7 @@ pub(super) fn is_invalid_preface(input: &[u8]) -> bool {
 
 /// Serves a connection until the client closes, violates the protocol or reaches a limit. `input`
 /// was received before; `connection_state` shows when the connection is idle. `answer` answers a
-/// request, whose head it gets, and returns whether the answer was sent completely.
+/// request, whose head it gets, and returns whether the response was sent completely.
 pub(super) async fn serve<F>(
     services: Rc<Services>,
     connections: Rc<Connections>,

@@ -20,11 +20,11 @@ use laio_http::{BodySkip, RequestPath};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Forwards a request for a path to its upstream, and sends the answer. Returns the bytes received
+/// Forwards a request for a path to its upstream, and sends the response. Returns the bytes received
 /// after the request.
 ///
 /// # Errors
-/// Returns the errors of sending the answer.
+/// Returns the errors of sending the response.
 pub(super) async fn answer_by_upstream(
     ctx: RequestContext<'_>,
     (route, path): (&Route, &RequestPath<'_>),

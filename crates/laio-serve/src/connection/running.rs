@@ -76,7 +76,7 @@ impl Connections {
     }
 
     /// Whether the worker is ending: it accepts only what is queued, and connections end after
-    /// their present answer.
+    /// their present response.
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.get() || (self.services.contexts.sync && self.stop.is_raised())
     }
@@ -206,7 +206,7 @@ impl Connections {
         .await;
     }
 
-    /// Closes idle connections, lets answers finish, and aborts the remaining connections at the
+    /// Closes idle connections, lets responses finish, and aborts the remaining connections at the
     /// deadline. During a hand-over idle connections get a grace period first, and there is no
     /// deadline.
     ///

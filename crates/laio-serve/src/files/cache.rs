@@ -391,7 +391,7 @@ mod tests {
             assert!(is_hit(), "refilled");
             let hits = cache.hits();
             assert!(cache.get(0, b"file").is_some());
-            assert_eq!(cache.hits(), hits, "only the answer counts");
+            assert_eq!(cache.hits(), hits, "only the response counts");
 
             expire();
             let lookup = cache.lookup(0, b"file");

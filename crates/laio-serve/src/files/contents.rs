@@ -12,7 +12,7 @@ use std::rc::Rc;
 pub(crate) struct Opened {
     pub(crate) contents: Contents,
     pub(crate) status: Rc<FileStatus>,
-    /// For a cached file, the header fields of a 200 answer once they have been encoded.
+    /// For a cached file, the header fields of a 200 response once they have been encoded.
     pub(crate) fields: Option<Rc<OnceCell<Box<[u8]>>>>,
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct Resolved {
 pub(crate) enum Refusal {
     /// The target is malformed.
     Rejected(Rejection),
-    /// The target is well-formed, but the answer must be that nothing is there.
+    /// The target is well-formed, but the response must be that nothing is there.
     NotFound,
 }
 

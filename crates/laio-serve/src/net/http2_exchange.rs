@@ -1,5 +1,5 @@
-//! An HTTP/2 request and its answer as a byte stream in HTTP/1.1: reading returns the request body,
-//! writing takes the answer.
+//! An HTTP/2 request and its response as a byte stream in HTTP/1.1: reading returns the request body,
+//! writing takes the response.
 
 use crate::options::Limits;
 use bytes::{Buf, Bytes};
@@ -17,7 +17,7 @@ use std::time::Duration;
 pub(crate) struct Exchange {
     response: RefCell<ResponseState>,
     body: RefCell<RequestBody>,
-    /// Whether the request is HEAD, so that the answer has no body.
+    /// Whether the request is HEAD, so that the response has no body.
     to_head: bool,
     /// Whether the connection is encrypted.
     secure: bool,
@@ -31,9 +31,9 @@ enum ResponseState {
     Due(SendResponse<Bytes>),
     /// The body is being sent: the remaining length, or none if it is unknown.
     Body(SendStream<Bytes>, Option<u64>),
-    /// The answer is sent; the rest of the request may still arrive.
+    /// The response is sent; the rest of the request may still arrive.
     Sent(SendStream<Bytes>),
-    /// The answer was aborted.
+    /// The response was aborted.
     Aborted,
 }
 
@@ -86,7 +86,7 @@ impl Exchange {
         &self.socket
     }
 
-    /// Appends received bytes of the request body. After the answer, returns the end without
+    /// Appends received bytes of the request body. After the response, returns the end without
     /// waiting for the rest.
     pub(crate) async fn receive(&self, input: &mut Vec<u8>) -> io::Result<usize> {
         if matches!(
@@ -98,7 +98,7 @@ impl Exchange {
         poll_fn(|context| self.body.borrow_mut().poll_receive(context, input)).await
     }
 
-    /// Sends all of `out`, which begins with the head of the answer if that is not sent yet.
+    /// Sends all of `out`, which begins with the head of the response if that is not sent yet.
     /// Returns an empty buffer.
     pub(crate) async fn send(&self, out: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
         let length = out.len();
@@ -201,7 +201,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Ends the answer. Resets the stream if the answer is not `whole`, so that the client notices.
+    /// Ends the response. Resets the stream if the response is not `whole`, so that the client notices.
     pub(crate) fn end(&self, whole: bool) {
         let mut state = self.response.borrow_mut();
         *state = match std::mem::replace(&mut *state, ResponseState::Aborted) {
@@ -221,7 +221,7 @@ impl Exchange {
         };
     }
 
-    /// Reads the rest of a request after its answer, within the limits of a discarded body.
+    /// Reads the rest of a request after its response, within the limits of a discarded body.
     ///
     /// Without a reader the `h2` crate would reset the stream at once and ignore later errors of
     /// the stream: a second head, a wrong length, or malformed trailers (RFC 9113, section 8.1).
@@ -243,7 +243,7 @@ impl Exchange {
         let _ = time::timeout(limits.body_time, rest).await;
     }
 
-    /// Resets the stream of an answer that is sent, because the client violated the protocol.
+    /// Resets the stream of a response that is sent, because the client violated the protocol.
     pub(crate) fn reset_sent(&self, reason: Reason) {
         if let ResponseState::Sent(stream) = &mut *self.response.borrow_mut() {
             stream.send_reset(reason);

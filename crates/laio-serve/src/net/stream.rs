@@ -28,7 +28,7 @@ pub(crate) enum Expect {
 pub(crate) enum Stream {
     Plain(Descriptor),
     Tls(Box<RefCell<Session>>),
-    /// One request of an HTTP/2 connection and its answer. The bytes are those of the bodies.
+    /// One request of an HTTP/2 connection and its response. The bytes are those of the bodies.
     Http2(Rc<Exchange>),
 }
 
@@ -56,7 +56,7 @@ impl Stream {
     }
 
     /// Returns a function that tests whether the client has closed the connection or its sending
-    /// side. Always false for HTTP/2, where a reset stream ends its answer by itself.
+    /// side. Always false for HTTP/2, where a reset stream ends its response by itself.
     pub(crate) fn watch(&self) -> Box<dyn Fn() -> bool> {
         match self.socket() {
             Some(socket) => Box::new(move || has_ended(&socket)),
@@ -87,7 +87,7 @@ impl Stream {
         [own, client].map(|end| SocketAddr::try_from(end?).ok())
     }
 
-    /// Whether the stream delimits its one answer by itself, so that no chunked coding is needed.
+    /// Whether the stream delimits its one response by itself, so that no chunked coding is needed.
     pub(crate) fn is_http2_stream(&self) -> bool {
         matches!(self, Stream::Http2(_))
     }

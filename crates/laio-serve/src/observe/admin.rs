@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Time limit for receiving a request, and for sending the answer. One client is served at a time.
+/// Time limit for receiving a request, and for sending the response. One client is served at a time.
 const TIME: Duration = Duration::from_secs(5);
 
 /// Pause after a failed accept.
@@ -39,7 +39,7 @@ impl Admin {
         thread.spawn(move || {
             for client in listening.incoming() {
                 match client {
-                    // A client that disconnects or times out gets no answer.
+                    // A client that disconnects or times out gets no response.
                     Ok(client) => drop(serve(client, &observer)),
                     // `drop` has shut the listener down.
                     Err(error) if error.kind() == io::ErrorKind::InvalidInput => return,

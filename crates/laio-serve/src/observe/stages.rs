@@ -18,13 +18,13 @@ pub enum Stage {
     Stat,
     /// Reading a chunk of the file.
     Read,
-    /// Sending a chunk of the answer.
+    /// Sending a chunk of the response.
     Send,
-    /// From the request to the head of an upstream's answer.
+    /// From the request to the head of an upstream's response.
     Upstream,
     /// Formatting the access log line.
     Log,
-    /// From the first byte of the request to the last of the answer.
+    /// From the first byte of the request to the last of the response.
     Total,
 }
 

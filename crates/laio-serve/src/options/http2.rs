@@ -27,7 +27,7 @@ impl Http2 {
     pub const WINDOW: u32 = 64 * 1024;
     /// Bytes of frames buffered before they are sent.
     pub const WRITE_BUFFER: usize = 64 * 1024;
-    /// Bytes of an answer that wait for flow control, besides the piece read last.
+    /// Bytes of a response that wait for flow control, besides the piece read last.
     pub const SEND_BUFFER: usize = Limits::CHUNK;
     /// Requests reset before the server has accepted them, before the connection ends.
     pub const PENDING_RESETS: usize = 20;

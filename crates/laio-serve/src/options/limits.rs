@@ -26,7 +26,7 @@ options! {
         pub connections_per_address: Option<u32> = None,
         /// Requests of one connection.
         ///
-        /// The last answer says `Connection: close`, or GOAWAY in HTTP/2, so that connections spread
+        /// The last response says `Connection: close`, or GOAWAY in HTTP/2, so that connections spread
         /// over the workers again.
         #[arg(long = "max-requests", value_name = "N")]
         pub requests: u32 = 100_000,
@@ -71,13 +71,13 @@ options! {
         /// Minimum rate of a request body.
         #[arg(long = "min-body-rate", value_name = "BYTES/S")]
         pub body_rate: u64 = 1024,
-        /// Minimum rate at which a client must read an answer.
+        /// Minimum rate at which a client must read a response.
         #[arg(long = "min-write-rate", value_name = "BYTES/S")]
         pub write_rate: u64 = 1024,
         /// Bytes of the kernel's send buffer of a connection (SO_SNDBUF) [default: the kernel decides,
         /// up to net.ipv4.tcp_wmem]
         ///
-        /// The kernel doubles it, up to `net.core.wmem_max`. More of an answer waits in the server. A
+        /// The kernel doubles it, up to `net.core.wmem_max`. More of a response waits in the server. A
         /// small buffer slows distant clients down; without this flag the kernel enlarges the buffer for
         /// fast clients.
         #[arg(long = "send-buffer", value_name = "BYTES")]
@@ -95,7 +95,7 @@ options! {
         /// Then the connection is closed.
         #[arg(long = "idle-timeout", value_name = "SECONDS", value_parser = seconds)]
         pub idle_time: Duration = Duration::from_secs(60),
-        /// Time for a client to read 128 KiB of an answer, unless --min-write-rate allows more.
+        /// Time for a client to read 128 KiB of a response, unless --min-write-rate allows more.
         ///
         /// Then the connection is closed.
         #[arg(long = "write-timeout", value_name = "SECONDS", value_parser = seconds)]
@@ -108,12 +108,12 @@ options! {
         /// Time to read 128 KiB of a file; then the connection ends.
         #[arg(long = "read-timeout", value_name = "SECONDS", value_parser = seconds)]
         pub read_time: Duration = Duration::from_secs(60),
-        /// Time for a refused client to read the answer.
+        /// Time for a refused client to read the response.
         ///
         /// Also the time for an HTTP/2 client to read the rest before its connection is closed.
         #[arg(long = "linger-timeout", value_name = "SECONDS", value_parser = seconds)]
         pub linger_time: Duration = Duration::from_secs(5),
-        /// Time for answers in progress to end, once the server stops.
+        /// Time for responses in progress to end, once the server stops.
         ///
         /// The last lines of the access log and the last messages share this time; they have at least 50 ms
         /// each, and at most 2 s and 1 s.
@@ -202,7 +202,7 @@ impl Limits {
     pub const WORKERS_SYNC: usize = 64;
     /// The length of the kernel's listen queue of one worker.
     pub const BACKLOG: i32 = 1024;
-    /// Bytes read from a refused client while it reads the answer.
+    /// Bytes read from a refused client while it reads the response.
     pub const LINGER_BYTES: usize = 1024 * 1024;
     /// Correct passwords that a worker remembers.
     pub const AUTH_REMEMBERED: usize = 1024;
@@ -212,7 +212,7 @@ impl Limits {
     pub const AUTH_FILE: u64 = 1024 * 1024;
     /// Repetitions of an open when a directory of the path is renamed at the same moment.
     pub const OPEN_RACES: u32 = 16;
-    /// Bytes of an answer that are encrypted and not yet sent.
+    /// Bytes of a response that are encrypted and not yet sent.
     pub const TLS_BUFFER: usize = 64 * 1024;
     /// Sessions remembered for TLS 1.2 clients that do not support tickets.
     pub const TLS_SESSIONS: usize = 256;

@@ -48,26 +48,26 @@ options! {
         ///
         /// The value is a list of `br`, `zst` and `gz`; without one it is all three, in this order.
         #[arg(long = "precompressed", value_name = "CODINGS", value_delimiter = ',', num_args = 0..=1, require_equals = true,
-            default_missing_value = "br,zst,gz", help_heading = "Answers")]
+            default_missing_value = "br,zst,gz", help_heading = "Responses")]
         pub precompressed: Vec<Coding> = Vec::new(),
         /// Compress text while it is sent.
-        #[arg(long = "compress", help_heading = "Answers")]
+        #[arg(long = "compress", help_heading = "Responses")]
         pub compress: bool = false,
         /// Set a header field for files that match the glob; without a slash it matches names in every
         /// directory.
         ///
         /// For the same field, a later rule replaces an earlier one, and an empty value removes it.
-        #[arg(long = "header", value_name = "GLOB=NAME: VALUE", help_heading = "Answers")]
+        #[arg(long = "header", value_name = "GLOB=NAME: VALUE", help_heading = "Responses")]
         pub fields: Vec<FieldRule> = Vec::new(),
         /// Set Cache-Control for files that match the glob.
         ///
         /// These rules come after those of `--header`.
-        #[arg(long = "cache-control", value_name = "GLOB=DIRECTIVES", value_parser = FieldRule::cache_control, help_heading = "Answers")]
+        #[arg(long = "cache-control", value_name = "GLOB=DIRECTIVES", value_parser = FieldRule::cache_control, help_heading = "Responses")]
         pub cache_control: Vec<FieldRule> = Vec::new(),
         /// Redirect a path, with 301 or another status; a * at the end of FROM replaces the * in TO.
         ///
         /// The other statuses are 302, 307 and 308. The first match wins.
-        #[arg(long = "redirect", value_name = "FROM=TO[=STATUS]", help_heading = "Answers")]
+        #[arg(long = "redirect", value_name = "FROM=TO[=STATUS]", help_heading = "Responses")]
         pub redirects: Vec<Redirect> = Vec::new(),
         /// Which pages of other origins may read the files.
         #[command(flatten)]
@@ -227,7 +227,7 @@ options! {
         /// An origin is written as `https://example.org`. Without this flag no page of another origin may read.
         #[arg(long = "cors", value_name = "ORIGIN", help_heading = "Access")]
         pub origins: Vec<String> = Vec::new(),
-        /// Seconds that a browser may cache the answer to a preflight request.
+        /// Seconds that a browser may cache the response to a preflight request.
         #[arg(long = "cors-max-age", value_name = "SECONDS", help_heading = "Access")]
         pub max_age: u32 = 86_400,
     }

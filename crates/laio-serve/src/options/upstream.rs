@@ -221,19 +221,19 @@ options! {
         /// Time to connect to an upstream; then 504.
         #[arg(long = "upstream-connect-timeout", value_name = "SECONDS", value_parser = seconds)]
         pub connect_time: Duration = Duration::from_secs(5),
-        /// Time for an upstream to begin its answer; then 504.
+        /// Time for an upstream to begin its response; then 504.
         ///
         /// It starts with the end of the request.
         #[arg(long = "upstream-first-byte-timeout", value_name = "SECONDS", value_parser = seconds)]
         pub first_byte_time: Duration = Duration::from_secs(60),
-        /// Time between two pieces of an upstream's answer; then the connection ends.
+        /// Time between two pieces of an upstream's response; then the connection ends.
         ///
         /// Also the time between two pieces of a request.
         #[arg(long = "upstream-timeout", value_name = "SECONDS", value_parser = seconds)]
         pub between_time: Duration = Duration::from_secs(60),
         /// Time for a whole exchange with an upstream [default: no limit]
         ///
-        /// Then the answer is aborted.
+        /// Then the response is aborted.
         #[arg(long = "upstream-whole-timeout", value_name = "SECONDS", value_parser = seconds)]
         pub whole_time: Option<Duration> = None,
         /// Time that an idle connection to an upstream is kept.
@@ -246,7 +246,7 @@ options! {
 }
 
 impl UpstreamLimits {
-    /// Limits of the head of an answer; more is 502.
+    /// Limits of the head of a response; more is 502.
     pub const HEAD: laio_http::Limits = laio_http::Limits {
         head_bytes: 32 * 1024,
         target_bytes: 0,
@@ -257,7 +257,7 @@ impl UpstreamLimits {
     /// Bytes of spooled bodies in memory, for each worker and upstream, when there is no spool
     /// directory. A longer body is 413, one beyond the free memory 503.
     pub const SPOOLED: u64 = 64 << 20;
-    /// Interim answers (1xx) skipped before an answer.
+    /// Interim responses (1xx) skipped before a response.
     pub const INTERIM: usize = 8;
     /// Bytes of a program's error output logged for one request.
     pub const STDERR: usize = 4 * 1024;

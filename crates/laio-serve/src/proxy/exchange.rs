@@ -1,4 +1,4 @@
-//! Sending a request to an upstream, and receiving the head of its answer.
+//! Sending a request to an upstream, and receiving the head of its response.
 
 use super::lease::{Lease, ProtocolState};
 use super::upstream_head::UpstreamHead;
@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
-/// The head of an answer, and the connection for its body.
+/// The head of a response, and the connection for its body.
 pub(super) struct UpstreamResponse {
     pub(super) lease: Lease,
     pub(super) upstream_head: UpstreamHead,
@@ -23,7 +23,7 @@ pub(super) struct UpstreamResponse {
     pub(super) whole: bool,
 }
 
-/// Sends a request and receives the head of the answer. If a reused connection turns out to be
+/// Sends a request and receives the head of the response. If a reused connection turns out to be
 /// closed, repeats an idempotent request on a new one.
 pub(super) async fn ask(
     proxy_request: &ProxyRequest<'_>,
@@ -72,7 +72,7 @@ pub(super) async fn ask(
     })
 }
 
-/// Sends the body while waiting for the answer, because an upstream may refuse a request early.
+/// Sends the body while waiting for the response, because an upstream may refuse a request early.
 async fn attempt(
     proxy_request: &ProxyRequest<'_>,
     route: &Route,
@@ -127,7 +127,7 @@ async fn attempt(
                 }
             });
         }
-        // The time limit for the answer begins when the request is sent.
+        // The time limit for the response begins when the request is sent.
         match pumped.is_some() {
             true => response_wait.poll(context).map(Err),
             false => Poll::Pending,
@@ -136,7 +136,7 @@ async fn attempt(
     .await
 }
 
-/// The conditions that end the wait for an answer: the time limit, and a client that closes its
+/// The conditions that end the wait for a response: the time limit, and a client that closes its
 /// connection.
 struct ResponseWait<'a, G> {
     client_gone: G,
@@ -242,7 +242,7 @@ async fn pump(
     }
 }
 
-/// Receives the head of the answer, skipping interim answers.
+/// Receives the head of the response, skipping interim responses.
 async fn read_head(lease: &mut Lease, to_head: bool) -> Result<UpstreamHead, UpstreamError> {
     let mut interim = 0;
     let mut anything = !lease.link.input.is_empty();
@@ -255,7 +255,7 @@ async fn read_head(lease: &mut Lease, to_head: bool) -> Result<UpstreamHead, Ups
             interim += 1;
             if interim > UpstreamLimits::INTERIM {
                 return Err(UpstreamError::bad_gateway(
-                    "the upstream sent too many interim answers",
+                    "the upstream sent too many interim responses",
                 ));
             }
             continue;
@@ -282,7 +282,7 @@ async fn read_head(lease: &mut Lease, to_head: bool) -> Result<UpstreamHead, Ups
             }
             Err(error) => {
                 let mut error =
-                    UpstreamError::bad_gateway(format_args!("cannot read the answer: {error}"));
+                    UpstreamError::bad_gateway(format_args!("cannot read the response: {error}"));
                 error.stale = !anything;
                 return Err(error);
             }

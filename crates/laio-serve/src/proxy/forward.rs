@@ -19,7 +19,7 @@ use crate::upstream::error::UpstreamError;
 use crate::upstream::target::{Route, Target};
 use laio_http::{Framing, Method, RequestPath, Status};
 
-/// The answer for the client.
+/// The response for the client.
 pub(crate) struct Forwarded {
     pub(crate) response: Response,
     /// The body, if it comes from the upstream.
@@ -41,7 +41,7 @@ impl Forwarded {
     }
 }
 
-/// Forwards a request. The head of the answer is then in `out`. Returns none if the client has
+/// Forwards a request. The head of the response is then in `out`. Returns none if the client has
 /// closed its connection.
 pub(crate) async fn forward(
     services: &Services,
@@ -182,4 +182,4 @@ async fn pass_on(
     })
 }
 
-const BAD: &str = "The upstream server sent no usable answer.";
+const BAD: &str = "The upstream server sent no usable response.";

@@ -30,7 +30,7 @@ pub(super) enum ProtocolState {
     FastCgi(Box<FastCgiState>),
 }
 
-/// The parsed part of a FastCGI answer.
+/// The parsed part of a FastCGI response.
 #[derive(Default)]
 pub(super) struct FastCgiState {
     pub(super) records: Records,
@@ -61,17 +61,17 @@ impl Lease {
             ProtocolState::Http => {
                 let input = &mut self.link.input;
                 let found = parse_response(input, &heads, to_head).map(|found| {
-                    found.map(|(answer, length)| (UpstreamHead::of(&answer, false), length))
+                    found.map(|(response, length)| (UpstreamHead::of(&response, false), length))
                 });
                 (input, found)
             }
             ProtocolState::FastCgi(fastcgi_state) => {
                 let found = parse_cgi(&fastcgi_state.output, &heads, to_head).map(|found| {
-                    found.map(|(answer, length)| (UpstreamHead::of(&answer, true), length))
+                    found.map(|(response, length)| (UpstreamHead::of(&response, true), length))
                 });
                 if matches!(found, Ok(None)) && fastcgi_state.records.is_done() {
                     return Err(UpstreamError::bad_gateway(
-                        "the program ended without an answer",
+                        "the program ended without a response",
                     ));
                 }
                 (&mut fastcgi_state.output, found)

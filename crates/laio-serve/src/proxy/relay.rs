@@ -1,4 +1,4 @@
-//! Passing on the body of an answer chunk by chunk. The next chunk is read when the client has
+//! Passing on the body of a response chunk by chunk. The next chunk is read when the client has
 //! accepted the last, so the client's speed limits the upstream.
 
 use super::lease::{Lease, ProtocolState};
@@ -10,7 +10,7 @@ use crate::services::Services;
 use laio_http::{BodySkip, Framing};
 use std::io;
 
-/// The body of an answer in transit.
+/// The body of a response in transit.
 pub(crate) struct Relayed {
     /// The connection, until the body has ended.
     lease: Option<Lease>,
@@ -125,7 +125,7 @@ impl Relayed {
                 Ok(())
             }
             Ok(0) => Err(bad(
-                "the upstream closed the connection before the end of the answer",
+                "the upstream closed the connection before the end of the response",
             )),
             Ok(_) => Ok(()),
             Err(error) => Err(error),
@@ -185,7 +185,7 @@ pub(crate) async fn relay(
 
 fn broken(body: &Relayed, error: io::Error) -> io::Error {
     print(format_args!(
-        "{}: the answer is incomplete: {error}",
+        "{}: the response is incomplete: {error}",
         body.name()
     ));
     error

@@ -1,4 +1,4 @@
-//! The head of an upstream's answer, and the fields that are passed on.
+//! The head of an upstream's response, and the fields that are passed on.
 
 use super::request::{Hops, VIA, is_one_of, push_field};
 use crate::request::response::RequestContext;
@@ -27,7 +27,7 @@ const SET_FOR_FILES: [&str; 6] = [
 /// The name and value of a field.
 type Field = (Box<[u8]>, Box<[u8]>);
 
-/// The parsed head of an upstream's answer.
+/// The parsed head of an upstream's response.
 pub(super) struct UpstreamHead {
     pub(super) status: Status,
     /// None if the body ends with the connection.
@@ -47,18 +47,18 @@ pub(super) struct NamedFile {
 }
 
 impl UpstreamHead {
-    /// Selects the fields to pass on. `program` is set for the answers of CGI programs.
-    pub(super) fn of(answer: &Response<'_>, program: bool) -> UpstreamHead {
-        let hops = Hops::of(&answer.headers);
+    /// Selects the fields to pass on. `program` is set for the responses of CGI programs.
+    pub(super) fn of(response: &Response<'_>, program: bool) -> UpstreamHead {
+        let hops = Hops::of(&response.headers);
         let mut upstream_head = UpstreamHead {
-            status: answer.status,
-            framing: answer.framing,
-            keep_alive: answer.keep_alive,
+            status: response.status,
+            framing: response.framing,
+            keep_alive: response.keep_alive,
             file: None,
             fields: Vec::new(),
             length: None,
         };
-        for (name, value) in answer.headers.iter() {
+        for (name, value) in response.headers.iter() {
             if let Some((_, temporary)) = FILES
                 .iter()
                 .find(|(own, _)| name.eq_ignore_ascii_case(own.as_bytes()))
@@ -108,7 +108,7 @@ impl UpstreamHead {
             .finish();
     }
 
-    /// Writes the head of an answer that turns the connection into a tunnel.
+    /// Writes the head of a response that turns the connection into a tunnel.
     pub(super) fn write_upgrade(&self, ctx: RequestContext<'_>, out: &mut Vec<u8>) {
         let mut head = ResponseHead::new(out, self.status).date(ctx.date);
         head = head.header("Connection", b"Upgrade");

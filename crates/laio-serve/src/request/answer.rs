@@ -1,4 +1,4 @@
-//! From a request to its answer: checks access, resolves the name, opens the file.
+//! From a request to its response: checks access, resolves the name, opens the file.
 
 use super::authorize::authorize;
 use super::file_response::file;
@@ -17,7 +17,7 @@ use crate::site::cors;
 use laio_http::{Method, Status, prefers};
 use std::io;
 
-/// Decides the answer. Writes its head, and a body that does not come from a file, to `out`.
+/// Decides the response. Writes its head, and a body that does not come from a file, to `out`.
 /// `name` is a buffer for the name of the file.
 pub(crate) async fn answer(
     services: &Services,

@@ -1,4 +1,4 @@
-//! The answer to the most common request: a whole cached file, without conditions or
+//! The response to the most common request: a whole cached file, without conditions or
 //! authentication. The result is that of [`crate::request::answer::answer`], without a step that could block.
 
 use super::response::{RequestContext, Response};

@@ -6,7 +6,7 @@ use crate::services::Services;
 use crate::site::auth::{Access, Resource};
 use laio_http::Status;
 
-/// Returns the error answer if the client may not access `resource`, else none.
+/// Returns the error response if the client may not access `resource`, else none.
 pub(crate) async fn authorize(
     services: &Services,
     ctx: RequestContext<'_>,

@@ -1,4 +1,4 @@
-//! The answer with a file: status, head, and the part of the file that is sent.
+//! The response with a file: status, head, and the part of the file that is sent.
 
 use super::compress::Gzip;
 use super::pages;
@@ -93,7 +93,7 @@ fn ranges(services: &Services, request: &Request<'_>, size: u64) -> Ranges {
     })
 }
 
-/// A file with the metadata of its answer.
+/// A file with the metadata of its response.
 struct Representation<'a> {
     name: &'a [u8],
     etag: ETag,

@@ -144,7 +144,7 @@ pub(crate) fn plain_http_on_tls_port(out: &mut Vec<u8>, date: &HttpDate) -> Resp
     )
 }
 
-/// Writes an answer after which the connection ends.
+/// Writes a response after which the connection ends.
 fn last(
     out: &mut Vec<u8>,
     date: &HttpDate,

@@ -119,7 +119,7 @@ pub(crate) async fn send_close_notify(limits: &Limits, stream: &Stream) {
 }
 
 /// Closes a connection whose client may still be sending. Closing at once with unread input
-/// would make the kernel reset the connection, and the client might lose the answer (RFC 9112,
+/// would make the kernel reset the connection, and the client might lose the response (RFC 9112,
 /// section 9.6).
 pub(crate) async fn linger(services: &Services, stream: &Stream) {
     if stream.finish().await.is_err() {

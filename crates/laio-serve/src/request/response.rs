@@ -1,4 +1,4 @@
-//! A request in progress, and its answer: a [`Response`] is an answer that is decided and not yet sent.
+//! A request in progress, and its response: a [`Response`] is decided and not yet sent.
 
 use super::compress::Gzip;
 use crate::files::contents::{Contents, Opened};
@@ -8,7 +8,7 @@ use laio_http::{
     ByteRange, ContentType, HttpDate, Method, Multipart, Request, ResponseHead, Status,
 };
 
-/// An answer. The output buffer holds its head and perhaps a page; `body` follows that.
+/// A response. The output buffer holds its head and perhaps a page; `body` follows that.
 pub(crate) struct Response {
     pub(crate) status: Status,
     pub(crate) body: Body,
@@ -16,7 +16,7 @@ pub(crate) struct Response {
     pub(crate) length: u64,
 }
 
-/// The part of an answer that follows the output buffer.
+/// The part of a response that follows the output buffer.
 pub(crate) enum Body {
     Nothing,
     File(Contents, ByteRange),
@@ -26,7 +26,7 @@ pub(crate) enum Body {
     Gzip(Box<Gzip>),
 }
 
-/// A request, and the other inputs of its answer.
+/// A request, and the other inputs of its response.
 #[derive(Clone, Copy)]
 pub(crate) struct RequestContext<'a> {
     pub(crate) request: &'a Request<'a>,
@@ -34,12 +34,12 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) date: &'a HttpDate,
     pub(crate) second: i64,
     pub(crate) keep_alive: bool,
-    /// The answer depends on the `Accept` field.
+    /// The response depends on the `Accept` field.
     pub(crate) varies_by_accept: bool,
 }
 
 impl RequestContext<'_> {
-    /// Begins a head with the fields common to all answers.
+    /// Begins a head with the fields common to all responses.
     pub(crate) fn head<'v>(&self, out: &'v mut Vec<u8>, status: Status) -> ResponseHead<'v> {
         let mut head = ResponseHead::new(out, status)
             .date(self.date)
@@ -53,7 +53,7 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Ends a head with the fields common to all answers.
+    /// Ends a head with the fields common to all responses.
     pub(crate) fn finish<'v>(&self, head: ResponseHead<'v>) -> &'v mut Vec<u8> {
         head.connection(self.request.version, self.keep_alive)
             .finish()
@@ -72,7 +72,7 @@ impl RequestContext<'_> {
         self.response(status, length)
     }
 
-    /// Finishes an answer with a page.
+    /// Finishes a response with a page.
     pub(crate) fn with_page(
         &self,
         head: ResponseHead<'_>,
@@ -88,7 +88,7 @@ impl RequestContext<'_> {
         self.response(status, length)
     }
 
-    /// Finishes an answer with a whole file.
+    /// Finishes a response with a whole file.
     pub(crate) fn with_whole(&self, head: ResponseHead<'_>, opened: &Opened) -> Response {
         let out = self.finish(head);
         let size = opened.status.size();
@@ -110,7 +110,7 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Whether the request has conditional or range fields, so that its answer depends on more than
+    /// Whether the request has conditional or range fields, so that its response depends on more than
     /// the file.
     pub(crate) fn has_conditions(&self) -> bool {
         self.request.headers.iter().any(|(name, _)| {
@@ -121,7 +121,7 @@ impl RequestContext<'_> {
         })
     }
 
-    /// Returns an answer whose body has `length` bytes, unless the method is HEAD.
+    /// Returns a response whose body has `length` bytes, unless the method is HEAD.
     pub(crate) fn response(&self, status: Status, length: u64) -> Response {
         let length = if self.sends() { length } else { 0 };
         Response {
@@ -130,14 +130,14 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Whether the answer may have a body.
+    /// Whether the response may have a body.
     pub(crate) fn sends(&self) -> bool {
         self.request.method != Method::Head
     }
 }
 
 impl Response {
-    /// Returns an answer without a body.
+    /// Returns a response without a body.
     pub(crate) fn bare(status: Status) -> Response {
         Response {
             status,
@@ -146,7 +146,7 @@ impl Response {
         }
     }
 
-    /// Sets the body to a range of a file, if the answer has a body.
+    /// Sets the body to a range of a file, if the response has a body.
     pub(crate) fn with_file(mut self, contents: Contents, range: ByteRange) -> Response {
         if self.length > 0 {
             self.body = Body::File(contents, range);

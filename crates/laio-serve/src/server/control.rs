@@ -29,13 +29,13 @@ pub(crate) enum Command {
 }
 
 impl Control {
-    /// Stops the server: it accepts no more connections, finishes the answers in progress, and
+    /// Stops the server: it accepts no more connections, finishes the responses in progress, and
     /// ends.
     pub fn stop(&self) {
         let _ = self.0.send(Command::Stop);
     }
 
-    /// Switches to new options: new connections use them, answers in progress finish with the old
+    /// Switches to new options: new connections use them, responses in progress finish with the old
     /// ones. Returns the options that have changed but need a restart.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ impl Control {
         self.ask(Command::Listeners)
     }
 
-    /// Leaves the sockets to another server, finishes the answers in progress without a deadline,
+    /// Leaves the sockets to another server, finishes the responses in progress without a deadline,
     /// and ends.
     pub fn hand_over(&self) {
         let _ = self.0.send(Command::HandOver);

@@ -39,7 +39,7 @@ impl Cors {
         })
     }
 
-    /// Adds the fields of every answer.
+    /// Adds the fields of every response.
     pub(crate) fn add<'v>(
         &self,
         head: ResponseHead<'v>,
@@ -50,7 +50,7 @@ impl Cors {
             let head = head.header("Access-Control-Allow-Origin", b"*");
             return head.header("Access-Control-Expose-Headers", EXPOSED_FIELDS.as_bytes());
         }
-        // A cache must not send an answer for one origin to another.
+        // A cache must not send a response for one origin to another.
         let head = head.vary("Origin");
         let known = |origin: &&[u8]| self.origins.iter().any(|own| own.as_bytes() == *origin);
         match origin.filter(known) {

@@ -8,7 +8,7 @@ use std::fmt;
 pub(crate) struct UpstreamError {
     pub(crate) status: Status,
     pub(crate) why: String,
-    /// A reused connection was closed before any byte of the answer; the request may be retried.
+    /// A reused connection was closed before any byte of the response; the request may be retried.
     pub(crate) stale: bool,
     /// The client has closed its connection.
     pub(crate) client_gone: bool,
@@ -66,7 +66,7 @@ impl UpstreamError {
             Status::BAD_REQUEST => "The request body is malformed.",
             Status::REQUEST_TIMEOUT => "The request body arrived too slowly.",
             Status::METHOD_NOT_ALLOWED => "The server does not forward this method.",
-            _ => "The upstream server sent no usable answer.",
+            _ => "The upstream server sent no usable response.",
         }
     }
 }

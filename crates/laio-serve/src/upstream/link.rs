@@ -121,7 +121,7 @@ impl Link {
         let mut input = std::mem::take(&mut self.input);
         let space = UpstreamLimits::CHUNK.saturating_sub(input.len()).max(1);
         if input.capacity() - input.len() < 8192.min(space) {
-            // Start with a small buffer; grow to the full size when an answer fills it.
+            // Start with a small buffer; grow to the full size when a response fills it.
             let more = if input.capacity() == 0 { 8192 } else { space };
             input.reserve(more);
         }

@@ -112,7 +112,7 @@ pub(crate) async fn accept(acceptor: Acceptor) {
 /// # Errors
 /// None are known for listening sockets.
 pub(crate) fn prepare(listener: &OwnedFd, sync: bool) -> io::Result<()> {
-    // Connections inherit it. Answers are written whole, so Nagle's algorithm would only delay the
+    // Connections inherit it. Responses are written whole, so Nagle's algorithm would only delay the
     // last segment.
     let _ = sockopt::set_tcp_nodelay(listener, true);
     Ok(rustix::io::ioctl_fionbio(listener, !sync)?)

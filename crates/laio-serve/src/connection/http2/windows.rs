@@ -1,4 +1,4 @@
-//! Detects overflows of the flow-control windows of streams whose answers are sent.
+//! Detects overflows of the flow-control windows of streams whose responses are sent.
 //!
 //! The `h2` crate ignores window updates of streams on which it has nothing more to send, even
 //! those that overflow the window (RFC 9113, section 6.9.1). The scanner reads frame heads and
@@ -22,7 +22,7 @@ pub(super) struct Windows {
     /// The first bytes of the current frame.
     frame: [u8; UPDATE],
     filled: usize,
-    /// The sum of increments of each stream since its answer was sent.
+    /// The sum of increments of each stream since its response was sent.
     sent: HashMap<u32, u64>,
     /// Streams whose window has overflowed.
     overflown: Vec<u32>,
@@ -39,7 +39,7 @@ impl Windows {
         }
     }
 
-    /// Starts watching a stream whose answer is sent, so that its window can only grow. At most
+    /// Starts watching a stream whose response is sent, so that its window can only grow. At most
     /// [`Http2::streams`](crate::Http2::streams) streams are watched, each until
     /// [`Windows::forget`].
     pub(super) fn watch(&mut self, stream: u32) {

@@ -100,7 +100,7 @@ impl Session {
 
     /// Appends decrypted bytes to `input`. Returns 0 at the end. A client may close without a close
     /// notification, because a truncated request is recognisable; an upstream may not, because a
-    /// truncated answer may not be.
+    /// truncated response may not be.
     pub(crate) fn poll_receive(
         &mut self,
         context: &mut Context<'_>,
