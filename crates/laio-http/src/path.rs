@@ -134,11 +134,7 @@ fn decode(segment: &[u8], out: &mut Vec<u8>) -> Result<(), Rejection> {
     let mut rest = segment;
     while let Some(escape) = rest.iter().position(|&byte| byte == b'%') {
         out.extend_from_slice(&rest[..escape]);
-        let &[_, high, low, ..] = &rest[escape..] else {
-            return Err(Rejection::PathEscape);
-        };
-        let digit = |byte: u8| char::from(byte).to_digit(16).ok_or(Rejection::PathEscape);
-        match (digit(high)? * 16 + digit(low)?) as u8 {
+        match byte_of(&rest[escape + 1..]).ok_or(Rejection::PathEscape)? {
             0 => return Err(Rejection::PathNul),
             b'/' => return Err(Rejection::PathEncodedSlash),
             byte => out.push(byte),
@@ -147,6 +143,12 @@ fn decode(segment: &[u8], out: &mut Vec<u8>) -> Result<(), Rejection> {
     }
     out.extend_from_slice(rest);
     Ok(())
+}
+
+/// Parses the two hexadecimal digits at the start of a text.
+pub(crate) fn byte_of(digits: &[u8]) -> Option<u8> {
+    let digit = |place: usize| char::from(*digits.get(place)?).to_digit(16);
+    Some((digit(0)? * 16 + digit(1)?) as u8) // 255 at most
 }
 
 fn is_hidden(relative: &[u8]) -> bool {

@@ -3,7 +3,7 @@
 //! at the end of a name.
 
 use crate::Rejection;
-use crate::request_path::byte_of;
+use crate::path::byte_of;
 use std::borrow::Cow;
 
 /// How many times a path may be encoded.

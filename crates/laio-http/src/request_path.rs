@@ -6,7 +6,7 @@
 //! refused first.
 
 use crate::Rejection;
-use crate::path::{self, Normal};
+use crate::path::{self, Normal, byte_of};
 use crate::readings::{self, is_ordinary};
 use std::borrow::Cow;
 use std::fmt;
@@ -168,12 +168,6 @@ fn push_canonical(segment: &str, text: &mut String) -> Result<(), Rejection> {
     }
     text.push_str(rest);
     Ok(())
-}
-
-/// Parses two hexadecimal digits.
-pub(crate) fn byte_of(digits: &[u8]) -> Option<u8> {
-    let digit = |place: usize| char::from(*digits.get(place)?).to_digit(16);
-    Some((digit(0)? * 16 + digit(1)?) as u8) // 255 at most
 }
 
 #[cfg(test)]

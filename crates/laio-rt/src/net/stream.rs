@@ -10,7 +10,7 @@ use laio::ops::{
     Connect, Recv, Send, SendFile, SendVectored, Shutdown as End, Sink, Source, Sources,
 };
 use rustix::net::sockopt;
-use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -49,25 +49,39 @@ impl<K> Stream<K> {
     /// Reads the bytes that have arrived; waits only if there are none. Returns the number of bytes (0 when the
     /// peer has ended the stream), and the buffer with the bytes appended.
     pub fn read<B: Sink>(&self, buffer: B) -> impl Future<Output = (io::Result<usize>, B)> {
-        submit(Recv::new(self.socket.clone(), buffer))
+        self.receive(buffer, RecvFlags::empty())
     }
 
     /// As [`Stream::read`], but leaves the bytes in the socket, so that the next read returns them again.
     pub fn peek<B: Sink>(&self, buffer: B) -> impl Future<Output = (io::Result<usize>, B)> {
-        let flags = rustix::net::RecvFlags::PEEK.bits() as i32;
-        submit(Recv::new(self.socket.clone(), buffer).flags(flags))
+        self.receive(buffer, RecvFlags::PEEK)
+    }
+
+    fn receive<B: Sink>(
+        &self,
+        buffer: B,
+        flags: RecvFlags,
+    ) -> impl Future<Output = (io::Result<usize>, B)> {
+        submit(Recv::new(self.socket.clone(), buffer).flags(flags.bits() as i32))
     }
 
     /// Writes all of the buffer.
     pub fn write_all<B: Source>(&self, buffer: B) -> impl Future<Output = (io::Result<()>, B)> {
-        write_all(buffer, |part| Send::new(self.socket.clone(), part))
+        self.send_all(buffer, SendFlags::empty())
     }
 
     /// As [`Stream::write_all`] with `MSG_MORE`: TCP waits for the next write to fill a packet.
     pub fn write_more<B: Source>(&self, buffer: B) -> impl Future<Output = (io::Result<()>, B)> {
-        let more = SendFlags::MORE.bits() as i32;
+        self.send_all(buffer, SendFlags::MORE)
+    }
+
+    fn send_all<B: Source>(
+        &self,
+        buffer: B,
+        flags: SendFlags,
+    ) -> impl Future<Output = (io::Result<()>, B)> {
         write_all(buffer, move |part| {
-            Send::new(self.socket.clone(), part).flags(more)
+            Send::new(self.socket.clone(), part).flags(flags.bits() as i32)
         })
     }
 

@@ -192,9 +192,9 @@ fn part(
     let status = Status::PARTIAL_CONTENT;
     let head = representation.head(ctx, out, status).accept_ranges();
     let head = head.content_range(range, opened.status.size());
-    let content_type = ContentType::of_path(representation.name);
-    let response = ctx.with_length(head, status, content_type, range.len());
-    response.with_file(opened.contents, range)
+    let head = head.content_type(ContentType::of_path(representation.name));
+    let body = Body::File(opened.contents, range);
+    ctx.with_body(head, status, range.len(), body)
 }
 
 fn several(
@@ -209,11 +209,7 @@ fn several(
     parts.push_content_type(&mut content_type);
     let head = representation.head(ctx, out, status).accept_ranges();
     let head = head.header("Content-Type", &content_type);
-    ctx.finish(head.content_length(parts.content_length()));
-    let mut response = Response::bare(status);
-    if ctx.sends() {
-        response.length = parts.content_length();
-        response.body = Body::Parts(opened.contents, Box::new(parts));
-    }
-    response
+    let length = parts.content_length();
+    let body = Body::Parts(opened.contents, Box::new(parts));
+    ctx.with_body(head, status, length, body)
 }

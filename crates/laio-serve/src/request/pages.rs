@@ -1,6 +1,6 @@
 //! Answers with error pages, redirects and OPTIONS.
 
-use super::response::{RequestContext, Response};
+use super::response::{Body, RequestContext, Response};
 use crate::request::open::open_file;
 use crate::server_name::SERVER_NAME;
 use crate::services::Services;
@@ -76,12 +76,12 @@ async fn error_with(
     {
         let size = opened.status.size();
         let head = more(ctx.head(out, status));
-        let response = ctx.with_length(head, status, ContentType::of_path(name), size);
         let range = ByteRange {
             start: 0,
             end: size,
         };
-        return response.with_file(opened.contents, range);
+        let head = head.content_type(ContentType::of_path(name));
+        return ctx.with_body(head, status, size, Body::File(opened.contents, range));
     }
     let page = page(status, detail);
     let head = more(ctx.head(out, status));

@@ -59,17 +59,17 @@ impl RequestContext<'_> {
             .finish()
     }
 
-    /// Finishes a head for a body of `length` bytes. The caller sends the body, unless the method
-    /// is HEAD.
-    pub(crate) fn with_length(
+    /// Finishes a response whose body has `length` bytes and is sent after the head, unless the
+    /// method is HEAD.
+    pub(crate) fn with_body(
         &self,
         head: ResponseHead<'_>,
         status: Status,
-        content_type: ContentType,
         length: u64,
+        body: Body,
     ) -> Response {
-        self.finish(head.content_type(content_type).content_length(length));
-        self.response(status, length)
+        self.finish(head.content_length(length));
+        self.response(status, length).with_body(body)
     }
 
     /// Finishes a response with a page.
@@ -105,7 +105,7 @@ impl RequestContext<'_> {
                     start: 0,
                     end: size,
                 };
-                response.with_file(contents.clone(), range)
+                response.with_body(Body::File(contents.clone(), range))
             }
         }
     }
@@ -146,10 +146,10 @@ impl Response {
         }
     }
 
-    /// Sets the body to a range of a file, if the response has a body.
-    pub(crate) fn with_file(mut self, contents: Contents, range: ByteRange) -> Response {
+    /// Sets the body, unless the response has none.
+    fn with_body(mut self, body: Body) -> Response {
         if self.length > 0 {
-            self.body = Body::File(contents, range);
+            self.body = body;
         }
         self
     }
