@@ -51,8 +51,8 @@ impl<'v> ResponseHead<'v> {
         self.out
     }
 
-    /// Writes fields copied from an earlier response's [`written`](ResponseHead::written) bytes.
-    pub fn again(self, fields: &[u8]) -> Self {
+    /// Writes fields that an earlier head has encoded (its [`written`](ResponseHead::written) bytes).
+    pub fn encoded_fields(self, fields: &[u8]) -> Self {
         self.out.extend_from_slice(fields);
         self
     }

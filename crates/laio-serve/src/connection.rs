@@ -235,7 +235,7 @@ impl Connection {
         let waits = request.expects_continue && after_head.is_empty();
         ctx.keep_alive &= !waits || may_continue(request.method);
         let keep_alive = ctx.keep_alive;
-        self.answer_with_file(ctx, waits && keep_alive, started)
+        self.answer_from_site(ctx, waits && keep_alive, started)
             .await?;
         input.drain(..head_len + body_len);
         self.finish_request(keep_alive, input, body).await
@@ -249,8 +249,8 @@ impl Connection {
             && self.connection_state.may_keep_alive()
     }
 
-    /// Answers a request from the cache or with a file, and writes its line of the access log.
-    async fn answer_with_file(
+    /// Answers a request with a file, a listing or a page of the site, and writes its line of the access log.
+    async fn answer_from_site(
         &self,
         ctx: RequestContext<'_>,
         send_continue: bool,

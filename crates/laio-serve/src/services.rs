@@ -28,7 +28,7 @@ pub(crate) struct Services {
     pub(crate) io: Io,
     /// Bytes of a file read or sent at a time.
     pub(crate) chunk: usize,
-    pub(crate) pools: Pools,
+    pub(crate) transfer_pools: Pools,
     pub(crate) password_checks: PasswordChecks,
     pub(crate) compressions: Semaphore,
     pub(crate) cpu_pool: Arc<CpuPool>,

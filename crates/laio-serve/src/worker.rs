@@ -76,7 +76,7 @@ pub(crate) fn run(
             buffer_pool: BufferPool::default(),
             io: options.io,
             chunk: options.io.chunk.unwrap_or(Limits::CHUNK),
-            pools: Pools::default(),
+            transfer_pools: Pools::default(),
             password_checks: PasswordChecks::new(limits.auth_checks, shared.cpu_pool.clone()),
             compressions: Semaphore::new(limits.compressions),
             cpu_pool: shared.cpu_pool,

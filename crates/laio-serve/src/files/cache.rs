@@ -121,8 +121,9 @@ impl Cache {
         self.hits.set(self.hits.get() + 1);
     }
 
-    /// Looks up a name, and records the request for the admission of its file.
-    pub(crate) fn lookup<'a>(&'a self, site: usize, name: &'a [u8]) -> CacheLookup<'a> {
+    /// Returns a cached file, and counts the hit. Of a file that is not cached, records the request,
+    /// which decides whether it is admitted.
+    pub(crate) fn get_or_admit<'a>(&'a self, site: usize, name: &'a [u8]) -> CacheLookup<'a> {
         self.drain_events();
         let refill = || Refill {
             cache: self,
@@ -148,7 +149,8 @@ impl Cache {
         }
     }
 
-    /// Returns a cached file. If the caller answers with it, it calls [`Cache::count_hit`].
+    /// Returns a cached file, and does not record the request. If the caller answers with it, it
+    /// calls [`Cache::count_hit`].
     pub(crate) fn get(&self, site: usize, name: &[u8]) -> Option<Opened> {
         self.drain_events();
         let state = self.state.borrow();
@@ -344,7 +346,8 @@ mod tests {
         let runtime = laio_rt::Runtime::new(laio::Options::new()).unwrap();
         runtime.block_on(async {
             let cache = Cache::new(&CacheOptions::default(), 2, 1).unwrap();
-            let is_admitted = |site| matches!(cache.lookup(site, b"f"), CacheLookup::Admit(_));
+            let is_admitted =
+                |site| matches!(cache.get_or_admit(site, b"f"), CacheLookup::Admit(_));
             assert!(!is_admitted(0));
             assert!(!is_admitted(1), "its first request on this site");
             assert!(is_admitted(0));
@@ -378,12 +381,12 @@ mod tests {
                 file.since
                     .set(state.now.checked_sub(CacheOptions::MAX_AGE).unwrap());
             };
-            let is_hit = || matches!(cache.lookup(0, b"file"), CacheLookup::Hit(_));
+            let is_hit = || matches!(cache.get_or_admit(0, b"file"), CacheLookup::Hit(_));
             insert(cache.event_count()).await;
             assert!(is_hit());
 
             expire();
-            let lookup = cache.lookup(0, b"file");
+            let lookup = cache.get_or_admit(0, b"file");
             assert!(matches!(lookup, CacheLookup::Admit(_)));
             assert!(is_hit(), "other requests use the file during the refill");
             insert(cache.event_count()).await;
@@ -394,7 +397,7 @@ mod tests {
             assert_eq!(cache.hits(), hits, "only the response counts");
 
             expire();
-            let lookup = cache.lookup(0, b"file");
+            let lookup = cache.get_or_admit(0, b"file");
             assert!(matches!(lookup, CacheLookup::Admit(_)));
             let events_before = cache.event_count();
             cache.watches.count_event();

@@ -170,8 +170,8 @@ async fn pass_on(
         let response = send_named(services, ctx, out, &name, &upstream_head, file).await;
         return Some(Forwarded::page(response, ctx));
     }
-    let chunked = ctx.sends() && upstream_head.is_chunked(ctx.request.version);
-    let close = !chunked && ctx.sends() && upstream_head.ends_unannounced();
+    let chunked = ctx.sends_body() && upstream_head.is_chunked(ctx.request.version);
+    let close = !chunked && ctx.sends_body() && upstream_head.ends_unannounced();
     upstream_head.write(ctx, out, chunked, close);
     let relayed = Relayed::new(lease, &upstream_head, whole, chunked);
     Some(Forwarded {

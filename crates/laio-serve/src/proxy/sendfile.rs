@@ -79,7 +79,8 @@ pub(super) async fn send_named(
     }
     let ctx = RequestContext { site, ..ctx };
     let start = out.len();
-    let response = file_response::file(services, ctx, out, name, Variant::Plain(opened)).await;
+    let response =
+        file_response::answer_with_file(services, ctx, out, name, Variant::Plain(opened)).await;
     let mut head = out.split_off(start);
     if !response.status.is_error() {
         upstream_head.amend(&mut head, !matches!(response.body, Body::Parts(..)));

@@ -1,11 +1,11 @@
 //! From a request to its response: checks access, resolves the name, opens the file.
 
 use super::authorize::authorize;
-use super::file_response::file;
+use super::file_response::answer_with_file;
 use super::listing::listing;
 use super::pages;
 use super::response::{RequestContext, Response};
-use super::variant::variant;
+use super::variant::choose_variant;
 use crate::files::contents::FileKind;
 use crate::files::resolve::{Refusal, Resolved, enter, resolve};
 use crate::observe::{self, Stage};
@@ -67,8 +67,8 @@ pub(crate) async fn answer(
             {
                 return response;
             }
-            let variant = variant(services, ctx, name, opened).await;
-            file(services, ctx, out, name, variant).await
+            let variant = choose_variant(services, ctx, name, opened).await;
+            answer_with_file(services, ctx, out, name, variant).await
         }
         Ok(FileKind::Directory(_)) if !resolved.directory => pages::to_directory(ctx, out, name),
         Ok(FileKind::Directory(directory)) if site.listing => {
@@ -130,8 +130,8 @@ async fn not_found(services: &Services, ctx: RequestContext<'_>, out: &mut Vec<u
         if let Some(response) = authorize(services, ctx, out, Resource::Name(fallback)).await {
             return response;
         }
-        let variant = variant(services, ctx, fallback, opened).await;
-        return file(services, ctx, out, fallback, variant).await;
+        let variant = choose_variant(services, ctx, fallback, opened).await;
+        return answer_with_file(services, ctx, out, fallback, variant).await;
     }
     refuse(services, ctx, out, Refusal::NotFound).await
 }

@@ -1,14 +1,15 @@
 //! The response to the most common request: a whole cached file, without conditions or
-//! authentication. The result is that of [`crate::request::answer::answer`], without a step that could block.
+//! authentication. The result is that of [`answer`](crate::request::answer::answer), without a step
+//! that could block.
 
 use super::response::{RequestContext, Response};
 use crate::files::resolve::{enter, resolve};
 use crate::observe::{self, Stage};
 use crate::services::Services;
-use laio_http::{Method, Status};
+use laio_http::Method;
 
 /// Writes the head, and the body if it is short, to `out`. Returns none, with `out` unchanged, if the
-/// request needs [`crate::request::answer::answer`]; `name` may have changed.
+/// request needs [`answer`](crate::request::answer::answer); `name` may have changed.
 pub(crate) fn answer_from_cache(
     services: &Services,
     ctx: RequestContext<'_>,
@@ -35,9 +36,8 @@ pub(crate) fn answer_from_cache(
         enter(name, site.index.first()?.as_bytes());
     }
     let opened = cache.get(site.number, name)?;
-    let fields = opened.fields.as_ref()?.get()?;
+    let response = ctx.with_cached_file(out, &opened)?;
     cache.count_hit();
     observe::end(Stage::Resolve, begun);
-    let head = ctx.head(out, Status::OK).again(fields);
-    Some(ctx.with_whole(head, &opened))
+    Some(response)
 }

@@ -14,7 +14,7 @@ use laio_http::{
 use std::hash::{BuildHasher, RandomState};
 
 /// Answers with a file: 200, 206, 304, 412 or 416.
-pub(crate) async fn file(
+pub(crate) async fn answer_with_file(
     services: &Services,
     ctx: RequestContext<'_>,
     out: &mut Vec<u8>,
@@ -22,11 +22,10 @@ pub(crate) async fn file(
     variant: Variant,
 ) -> Response {
     if let Variant::Plain(opened) = &variant
-        && let Some(fields) = opened.fields.as_ref().and_then(|fields| fields.get())
         && !ctx.has_conditions()
+        && let Some(response) = ctx.with_cached_file(out, opened)
     {
-        let head = ctx.head(out, Status::OK).again(fields);
-        return ctx.with_whole(head, opened);
+        return response;
     }
     let plain = matches!(variant, Variant::Plain(_));
     let (opened, coding, permit) = match variant {
@@ -62,7 +61,7 @@ pub(crate) async fn file(
         let head = head.content_type(ContentType::of_path(name));
         ctx.finish(head.header("Transfer-Encoding", b"chunked"));
         let mut response = Response::bare(Status::OK);
-        if ctx.sends() {
+        if ctx.sends_body() {
             response.body = Body::Gzip(Box::new(Gzip::new(opened.contents, size, permit)));
             response.length = size;
         }
@@ -71,13 +70,13 @@ pub(crate) async fn file(
     match range {
         Ranges::Unsatisfiable => pages::unsatisfiable(services, ctx, out, size).await,
         Ranges::None => whole(ctx, out, &representation, &opened, plain),
-        Ranges::Single(range) => part(ctx, out, &representation, opened, range),
+        Ranges::Single(range) => single_range(ctx, out, &representation, opened, range),
         Ranges::Multiple(set) => {
             let content_type = ContentType::of_path(name);
             // Unpredictable, so that no file contains the boundary.
             let random = RandomState::new().hash_one(size);
             let parts = Multipart::new(set, size, content_type, random);
-            several(ctx, out, &representation, opened, parts)
+            several_ranges(ctx, out, &representation, opened, parts)
         }
     }
 }
@@ -179,10 +178,10 @@ fn whole(
     {
         let _ = fields.set(head.written()[start..].into());
     }
-    ctx.with_whole(head, opened)
+    ctx.with_whole_file(head, opened)
 }
 
-fn part(
+fn single_range(
     ctx: RequestContext<'_>,
     out: &mut Vec<u8>,
     representation: &Representation<'_>,
@@ -197,7 +196,7 @@ fn part(
     ctx.with_body(head, status, range.len(), body)
 }
 
-fn several(
+fn several_ranges(
     ctx: RequestContext<'_>,
     out: &mut Vec<u8>,
     representation: &Representation<'_>,

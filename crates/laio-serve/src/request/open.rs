@@ -43,7 +43,10 @@ async fn try_open(services: &Services, site: &Site, name: &[u8]) -> io::Result<F
     let opening = async {
         let _permit = contexts.permit(IoStep::Open).await;
         // While this request waited, another one may have cached the file.
-        match cache.as_ref().map(|cache| cache.lookup(site.number, name)) {
+        match cache
+            .as_ref()
+            .map(|cache| cache.get_or_admit(site.number, name))
+        {
             Some(CacheLookup::Hit(opened)) => return Ok(FileKind::File(opened)),
             Some(CacheLookup::Admit(refill)) => {
                 if let Some(found) = fill(refill, contexts, limits, site).await? {

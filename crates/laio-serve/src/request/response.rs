@@ -82,20 +82,28 @@ impl RequestContext<'_> {
     ) -> Response {
         let length = page.len() as u64;
         let out = self.finish(head.content_type(content_type).content_length(length));
-        if self.sends() {
+        if self.sends_body() {
             out.extend_from_slice(page);
         }
         self.response(status, length)
     }
 
+    /// Finishes a response with a whole cached file. Returns none, with `out` unchanged, if the
+    /// header fields of the file were not encoded before.
+    pub(crate) fn with_cached_file(&self, out: &mut Vec<u8>, opened: &Opened) -> Option<Response> {
+        let fields = opened.fields.as_ref()?.get()?;
+        let head = self.head(out, Status::OK).encoded_fields(fields);
+        Some(self.with_whole_file(head, opened))
+    }
+
     /// Finishes a response with a whole file.
-    pub(crate) fn with_whole(&self, head: ResponseHead<'_>, opened: &Opened) -> Response {
+    pub(crate) fn with_whole_file(&self, head: ResponseHead<'_>, opened: &Opened) -> Response {
         let out = self.finish(head);
         let size = opened.status.size();
         let response = self.response(Status::OK, size);
         match &opened.contents {
             Contents::Memory(bytes) => {
-                if self.sends() {
+                if self.sends_body() {
                     out.extend_from_slice(bytes);
                 }
                 response
@@ -123,7 +131,7 @@ impl RequestContext<'_> {
 
     /// Returns a response whose body has `length` bytes, unless the method is HEAD.
     pub(crate) fn response(&self, status: Status, length: u64) -> Response {
-        let length = if self.sends() { length } else { 0 };
+        let length = if self.sends_body() { length } else { 0 };
         Response {
             length,
             ..Response::bare(status)
@@ -131,7 +139,7 @@ impl RequestContext<'_> {
     }
 
     /// Whether the response may have a body.
-    pub(crate) fn sends(&self) -> bool {
+    pub(crate) fn sends_body(&self) -> bool {
         self.request.method != Method::Head
     }
 }

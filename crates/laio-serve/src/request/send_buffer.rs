@@ -43,11 +43,11 @@ async fn send_flagged(
     }
     let length = out.len();
     let sending = stream.send(&services.contexts, out, flags);
-    sent(services, length, sending).await
+    await_send(services, length, sending).await
 }
 
 /// Awaits a send within its time limit, and returns the buffer empty.
-pub(crate) async fn sent(
+pub(crate) async fn await_send(
     services: &Services,
     length: usize,
     sent: impl Future<Output = (io::Result<usize>, Vec<u8>)>,

@@ -84,7 +84,7 @@ pub(super) async fn send_by_kernel(
             laio_rt::give_way().await;
         }
     }
-    services.pools.keep(pipe, buffer);
+    services.transfer_pools.keep(pipe, buffer);
     Ok(out)
 }
 
@@ -127,7 +127,7 @@ impl KernelTransfer<'_> {
                 used.renew()?;
                 used
             }
-            None => match services.pools.buffer() {
+            None => match services.transfer_pools.buffer() {
                 Some(kept) => kept,
                 None => SharedBuffer::new(services.chunk)?,
             },
@@ -161,7 +161,7 @@ impl KernelTransfer<'_> {
         // Taken out of `pipe`, so that after an error it is closed: it may still hold bytes.
         let used = match pipe.take() {
             Some(used) => used,
-            None => services.pools.pipe(services.chunk)?,
+            None => services.transfer_pools.pipe(services.chunk)?,
         };
         let most = most.min(used.capacity);
         let begun = observe::begin();

@@ -18,7 +18,7 @@ pub(crate) enum Variant {
     Compressing(Opened, Permit),
 }
 
-pub(crate) async fn variant(
+pub(crate) async fn choose_variant(
     services: &Services,
     ctx: RequestContext<'_>,
     name: &[u8],

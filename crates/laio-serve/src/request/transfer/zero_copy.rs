@@ -3,7 +3,7 @@
 
 use crate::files::read::read_into;
 use crate::options::{IoStep, Limits};
-use crate::request::send_buffer::sent;
+use crate::request::send_buffer::await_send;
 use crate::services::Services;
 use laio::ops::{Limit, Send};
 use laio_http::ByteRange;
@@ -50,7 +50,7 @@ pub(super) async fn send_zero_copy(
     let (mut offset, mut sent) = (range.start, 0);
     while offset < range.end {
         let mut buffer = match in_flight.chunks.len() < Limits::ZEROCOPY_CHUNKS {
-            true => services.pools.chunk(),
+            true => services.transfer_pools.chunk(),
             false => in_flight.finish_oldest().await?,
         };
         // Read at multiples of the chunk size, which suits disks.
@@ -116,8 +116,10 @@ impl InFlight<'_> {
         };
         self.failed = true;
         let buffer = match state {
-            State::Sending(submission) => sent(self.services, length, submission).await?,
-            State::Done(output) => sent(self.services, length, std::future::ready(output)).await?,
+            State::Sending(submission) => await_send(self.services, length, submission).await?,
+            State::Done(output) => {
+                await_send(self.services, length, std::future::ready(output)).await?
+            }
         };
         self.failed = false;
         Ok(buffer)
@@ -127,7 +129,7 @@ impl InFlight<'_> {
     async fn finish_all(&mut self) -> io::Result<()> {
         while !self.chunks.is_empty() {
             let buffer = self.finish_oldest().await?;
-            self.services.pools.keep_chunk(buffer);
+            self.services.transfer_pools.keep_chunk(buffer);
         }
         Ok(())
     }
