@@ -110,7 +110,7 @@ pub(crate) async fn examine(
             SameFile::Proceed => {}
         }
     }
-    if options.update && !is_older(options, &existing, source) {
+    if options.update && is_up_to_date(io, session, entry, source, &existing).await {
         return Ok(Resolution::UpToDate(None));
     }
     if options.resume
@@ -265,13 +265,17 @@ fn is_dot(entry: &Entry) -> bool {
 /// Whether a symbolic link at the destination is replaced. A regular file is written through the
 /// link.
 fn replaces_links(options: &Options, source: &Metadata) -> bool {
+    options.atomic || is_about_link(options, source)
+}
+
+/// Whether a symbolic link at the destination is what GNU cp examines, rather than its target.
+fn is_about_link(options: &Options, source: &Metadata) -> bool {
     let written_through = source.is_file()
         || (options.contents_of_special && !source.is_symlink() && !source.is_dir());
     !written_through
         || options.make != Make::Copies
         || options.backup != Backup::None
         || options.remove_destination
-        || options.atomic
 }
 
 /// The result of looking up the destination.
@@ -302,6 +306,23 @@ async fn look_up(
         }
         Err(error) => Err(entry.target_failure("cannot stat")(error)),
     }
+}
+
+/// Whether `--update` keeps the destination. `--atomic` replaces a symbolic link, but as without it
+/// the file behind the link counts.
+async fn is_up_to_date(
+    io: &Io,
+    session: &Session,
+    entry: &Entry,
+    source: &Metadata,
+    existing: &Metadata,
+) -> bool {
+    let options = &session.options;
+    if !existing.is_symlink() || is_about_link(options, source) {
+        return !is_older(options, existing, source);
+    }
+    let behind = io.call_target(StatPath::new(entry.target())).await;
+    behind.is_ok_and(|behind| !is_older(options, &behind, source))
 }
 
 /// Whether the destination is older than the source. If times are preserved, a destination on a

@@ -1,6 +1,6 @@
-//! The modes of new files and directories if `--preserve=mode` is not set. Until data, owner and ACL are in place, only the owner has permissions:
-//! the group bits of a source with an ACL are the ACL's mask, which may allow more than the ACL
-//! grants the group.
+//! The modes of new files and directories if `--preserve=mode` is not set. Until data, owner and
+//! ACL are in place, only the owner has permissions: the group bits of a source with an ACL are the
+//! ACL's mask, which may allow more than the ACL grants the group.
 
 use crate::io::Io;
 use crate::outcome::Failure;

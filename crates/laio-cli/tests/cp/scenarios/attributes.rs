@@ -103,7 +103,23 @@ pub(crate) fn cases() -> Vec<Case> {
             case(format!("xattrs of an unwritable file {option}"), "file a; xattr a user.x 1; mode 444 a", format!("{option} a b")).user(),
         ]);
     }
-    // With -p GNU's libacl keeps an inherited bit that the source does not have.
+    // With -p, GNU cp 9.1 keeps special bits that the directory has inherited, or had, and the
+    // source does not have; newer versions set the mode of the source, as laio cp does.
+    for option in ["-rp", "-a", "-r --preserve=mode"] {
+        for (what, there) in [
+            ("inherited", "own 0:77 d; mode 2775 d"),
+            ("existing", "dir d/s; mode 3775 d/s"),
+        ] {
+            cases.push(
+                case(
+                    format!("{what} special bits of directories {option}"),
+                    format!("file s/f; dir s/t; mode 755 s s/t; dir d; {there}"),
+                    format!("{option} s d"),
+                )
+                .against(format!("cp {option} s d && chmod g-s,-t d/s d/s/t")),
+            );
+        }
+    }
     for option in ["", "--preserve=xattr", "--no-preserve=mode"] {
         let inherited = "file s/f; dir s/t; dir d; own 0:77 d; mode 2775 d";
         cases.push(case(

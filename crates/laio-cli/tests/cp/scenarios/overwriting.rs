@@ -182,6 +182,26 @@ pub(crate) fn cases() -> Vec<Case> {
             "-rn s d",
         ),
         case("-n a link over a link", "link a x; link b y", "-nP a b"),
+        case(
+            "-u --atomic, a link to a newer file",
+            "file a; time 5000 a; file t =new; time 6000 t; link b t; time 1000 b",
+            "-u a b",
+        )
+        .added("--atomic"),
+        case(
+            "-u --atomic, a newer link to an older file",
+            "file a; time 5000 a; file t =old; time 1000 t; link b t; time 6000 b",
+            "-u a b",
+        )
+        .added("--atomic")
+        .against("rm b && cp a b"),
+        case(
+            "-u --atomic, a newer dangling link",
+            "file a; time 5000 a; link b t; time 6000 b",
+            "-u a b",
+        )
+        .added("--atomic")
+        .against("rm b && cp a b"),
         case("-u the same time", stamped("1000", "1000"), "-u a b"),
         case("-u one second older", stamped("1000", "1001"), "-u a b"),
         case("-u one second younger", stamped("1001", "1000"), "-u a b"),
