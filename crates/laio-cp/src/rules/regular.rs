@@ -501,13 +501,14 @@ async fn set_attributes(
         current: target.current,
         is_link: false,
     };
-    let is_owned = attributes::set(&attribute_copy, failures);
     if let Some(existing) = target.replaced_file()
         && !preserve.ownership
     {
-        // If this fails, the file belongs to the process's user.
+        // First, because `chown` clears set-ID bits and file capabilities. If it fails, the file
+        // belongs to the process's user.
         let _ = object.set_owner(io, Some(existing.user()), Some(existing.group()));
     }
+    let is_owned = attributes::set(&attribute_copy, failures);
     if let Some(creation) = target.creation
         && !preserve.mode
         && is_owned

@@ -143,6 +143,12 @@ pub(crate) fn cases() -> Vec<Case> {
             ),
             "-a s d",
         ),
+        case(
+            "--atomic, set-ID bits and a capability over a file",
+            format!("file a; mode 6755 a; xattr a security.capability {CAPABILITY}; file b =old"),
+            "-a --no-preserve=ownership a b",
+        )
+        .added("--atomic"),
         case("times before 1970", "file a; time -123456789 a", "-p a b"),
         case("times after 2038", "file a; time 4000000000 a", "-p a b"),
         case(
