@@ -45,8 +45,8 @@ pub struct Seen {
     pub connections: u64,
     /// Idle connections that were closed so that others could be accepted.
     pub closed_for_room: u64,
-    /// Answers by the first digit of their status, from 1 to 5.
-    pub answers: [u64; 5],
+    /// Responses by the first digit of their status, from 1 to 5.
+    pub responses: [u64; 5],
     /// Bytes of content sent.
     pub bytes: u64,
     /// System calls by name: inline, background and fallback.
@@ -223,7 +223,7 @@ impl Seen {
         self.operations += other.operations;
         self.limited += other.limited;
         self.add_zero_copy(other.zero_copy);
-        for (sum, count) in self.answers.iter_mut().zip(other.answers) {
+        for (sum, count) in self.responses.iter_mut().zip(other.responses) {
             *sum += count;
         }
         for (name, counts) in &other.calls {
@@ -296,7 +296,7 @@ pub(crate) fn answered(status: Status, bytes: u64) {
     LOCAL.with_borrow_mut(|local| {
         let Some(local) = local else { return };
         let class = usize::from(status.code() / 100).clamp(1, 5);
-        local.seen.answers[class - 1] += 1;
+        local.seen.responses[class - 1] += 1;
         local.seen.bytes += bytes;
         // With the back end sync, the task that publishes every second does not run.
         if local.at.elapsed() >= PUBLISH_INTERVAL {

@@ -28,15 +28,15 @@ pub(super) fn html(seen: &Seen, age: Duration) -> String {
          <title>laio: status</title>\n<style>{STYLE}</style>\n<h1>{}</h1>\n<dl>",
         crate::server_name::SERVER_NAME
     );
-    let answers: u64 = seen.answers.iter().sum();
+    let responses: u64 = seen.responses.iter().sum();
     for (name, value) in [
         ("up", lasting(age)),
         ("workers", grouped(seen.workers as u64)),
         ("connections", grouped(seen.connections)),
         ("idle, closed", grouped(seen.closed_for_room)),
-        ("answers", grouped(answers)),
-        ("client errors (4xx)", grouped(seen.answers[3])),
-        ("server errors (5xx)", grouped(seen.answers[4])),
+        ("responses", grouped(responses)),
+        ("client errors (4xx)", grouped(seen.responses[3])),
+        ("server errors (5xx)", grouped(seen.responses[4])),
         ("content", size(seen.bytes)),
         ("background operations", grouped(seen.operations)),
     ] {
@@ -134,8 +134,8 @@ pub(super) fn json(seen: &Seen, age: Duration) -> String {
         "workers": seen.workers,
         "connections": seen.connections,
         "closed_for_room": seen.closed_for_room,
-        "answers": { "1xx": seen.answers[0], "2xx": seen.answers[1], "3xx": seen.answers[2],
-            "4xx": seen.answers[3], "5xx": seen.answers[4] },
+        "responses": { "1xx": seen.responses[0], "2xx": seen.responses[1], "3xx": seen.responses[2],
+            "4xx": seen.responses[3], "5xx": seen.responses[4] },
         "content_bytes": seen.bytes,
         "operations": seen.operations,
         "limited": seen.limited,

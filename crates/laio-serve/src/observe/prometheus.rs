@@ -66,15 +66,15 @@ pub(super) fn text(seen: &Seen, age: Duration) -> String {
         "Idle connections closed so that others could be accepted.",
         &count(seen.closed_for_room),
     );
-    let answers = seen.answers.iter().enumerate();
-    let answers: Vec<_> = answers
+    let responses = seen.responses.iter().enumerate();
+    let responses: Vec<_> = responses
         .map(|(class, &count)| (format!("{{status=\"{}xx\"}}", class + 1), count as f64))
         .collect();
     family(
-        "laio_answers_total",
+        "laio_responses_total",
         "counter",
         "Requests answered, by class of status.",
-        &answers,
+        &responses,
     );
     family(
         "laio_content_bytes_total",

@@ -41,7 +41,7 @@ fn seen(backend: BackendKind, timing: bool) -> (Observer, Seen) {
     server.stop();
     let sum = seen.seen();
     assert_eq!(
-        (sum.answers, sum.connections),
+        (sum.responses, sum.connections),
         ([0, 3, 0, 1, 0], 1),
         "{backend}"
     );
@@ -138,7 +138,7 @@ fn stages_over_tls_and_in_http_2() {
         fetch_encrypted(&server, &made, version_2);
         server.stop();
         let seen = observer.seen();
-        assert_eq!((seen.connections, seen.answers), (1, [0, 2, 0, 0, 0]));
+        assert_eq!((seen.connections, seen.responses), (1, [0, 2, 0, 0, 0]));
         assert_eq!(seen.bytes, 20);
         for stage in [Stage::Receive, Stage::Resolve, Stage::Log, Stage::Total] {
             assert_eq!(times(&seen, stage), 2, "{stage:?} in HTTP/2: {version_2}");
@@ -169,7 +169,7 @@ fn without_timing_there_are_no_stages_and_without_an_observer_nothing() {
     let (_, counted) = seen(BackendKind::Lazy, false);
     assert_eq!(counted.stages.iter().count(), 0);
     let off = Observer::default();
-    assert!(!off.is_on() && off.seen().answers == [0; 5]);
+    assert!(!off.is_on() && off.seen().responses == [0; 5]);
 }
 
 #[test]
@@ -179,8 +179,8 @@ fn the_page_the_metrics_and_json() {
     let metrics = get(&admin, "/metrics");
     assert!(metrics.contains("\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"));
     for line in [
-        "laio_answers_total{status=\"2xx\"} 3",
-        "laio_answers_total{status=\"4xx\"} 1",
+        "laio_responses_total{status=\"2xx\"} 3",
+        "laio_responses_total{status=\"4xx\"} 1",
         "laio_connections_total 1",
         "laio_stage_seconds_count{stage=\"total\"} 4",
         "laio_stage_seconds_bucket{stage=\"total\",le=\"+Inf\"} 4",
@@ -205,7 +205,7 @@ fn the_page_the_metrics_and_json() {
     let json = get(&admin, "/status.json");
     let json: serde_json::Value =
         serde_json::from_str(json.split_once("\r\n\r\n").unwrap().1).unwrap();
-    assert_eq!(json["answers"]["2xx"], 3);
+    assert_eq!(json["responses"]["2xx"], 3);
     assert_eq!(json["stages"]["total"]["nanoseconds"]["count"], 4);
     assert!(get(&admin, "/other").starts_with("HTTP/1.1 404 "));
     assert!(ask(&admin, "POST / HTTP/1.1\r\nHost: a\r\n\r\n").starts_with("HTTP/1.1 405 "));
