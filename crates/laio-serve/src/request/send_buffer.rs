@@ -12,22 +12,22 @@ use std::io;
 use std::time::Duration;
 
 /// Sends a whole buffer within the time limits, and returns it empty.
-pub(crate) async fn send_all(
+pub(crate) fn send_all(
     services: &Services,
     stream: &Stream,
     out: Vec<u8>,
-) -> io::Result<Vec<u8>> {
-    send_flagged(services, stream, out, SendFlags::empty()).await
+) -> impl Future<Output = io::Result<Vec<u8>>> {
+    send_flagged(services, stream, out, SendFlags::empty())
 }
 
 /// Like [`send_all`], for a buffer that is followed by more data at once (`MSG_MORE`), so that the
 /// kernel can merge both.
-pub(crate) async fn send_more(
+pub(crate) fn send_more(
     services: &Services,
     stream: &Stream,
     out: Vec<u8>,
-) -> io::Result<Vec<u8>> {
-    send_flagged(services, stream, out, SendFlags::MORE).await
+) -> impl Future<Output = io::Result<Vec<u8>>> {
+    send_flagged(services, stream, out, SendFlags::MORE)
 }
 
 async fn send_flagged(
