@@ -145,8 +145,10 @@ pub(crate) fn cases() -> Vec<Case> {
         ),
         case(
             "--atomic, set-ID bits and a capability over a file",
-            format!("file a; mode 6755 a; xattr a security.capability {CAPABILITY}; file b =old"),
-            "-a --no-preserve=ownership a b",
+            format!(
+                "file a; mode 6755 a; xattr a security.capability {CAPABILITY}; file b; file d/a =old"
+            ),
+            "-a --no-preserve=ownership a b d",
         )
         .added("--atomic"),
         case("times before 1970", "file a; time -123456789 a", "-p a b"),
