@@ -14,6 +14,8 @@ pub(crate) struct Composition {
     pub(crate) readiness: bool,
     pub(crate) aio: Option<AioLibrary>,
     pub(crate) carriers: bool,
+    /// Whether plain calls may block the caller.
+    pub(crate) blocks_inline: bool,
 }
 
 /// Whether operations go to an io_uring.
@@ -50,6 +52,7 @@ impl Composition {
                 _ => None,
             },
             carriers: kind == Activations,
+            blocks_inline: kind == Sync,
         }
     }
 }

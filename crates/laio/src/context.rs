@@ -77,7 +77,7 @@ impl Context {
         let limits = options.limits;
         let composition = Composition::of(kind, &options);
         let strategies = composition.strategies;
-        let knowledge = Knowledge::new(kind, &options, &strategies);
+        let knowledge = Knowledge::new(&composition, &options);
         let background = Background::new(&composition, &options, knowledge.mounts.descriptor())?;
         Ok(Context {
             kind,

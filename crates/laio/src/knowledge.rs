@@ -5,10 +5,9 @@ pub(crate) mod facts;
 pub(crate) mod hints;
 pub(crate) mod mounts;
 
-use crate::composition::{FastPaths, Strategy};
-use crate::table::Class;
+use crate::composition::{Composition, FastPaths};
 use crate::testing::Inject;
-use crate::{BackendKind, Call, Errno, Options};
+use crate::{Call, Errno, Options};
 use facts::Facts;
 use hints::Hints;
 use mounts::{FileKind, Mounts, Place};
@@ -31,21 +30,17 @@ pub(crate) struct Knowledge {
 }
 
 impl Knowledge {
-    pub(crate) fn new(
-        kind: BackendKind,
-        options: &Options,
-        strategies: &[Strategy; Class::COUNT],
-    ) -> Knowledge {
+    pub(crate) fn new(composition: &Composition, options: &Options) -> Knowledge {
         let facts = Facts::get();
         Knowledge {
             facts,
             mounts: Mounts::new(),
             hints: Hints::default(),
-            fast_paths: FastPaths::new(strategies, facts.nowait, options.inject),
+            fast_paths: FastPaths::new(&composition.strategies, facts.nowait, options.inject),
             inject: options.inject,
             trust_names: options.trust_names,
             settled_rights: options.settled_rights,
-            blocks_inline: kind == BackendKind::Sync || options.inject.force_inline,
+            blocks_inline: composition.blocks_inline || options.inject.force_inline,
         }
     }
 

@@ -245,7 +245,7 @@ impl Column {
             ring,
             readiness,
             aio,
-            carriers: _,
+            ..
         } = self.composition;
         let why = match strategies[row.class as usize] {
             Strategy::Plain => return "inline",
