@@ -6,7 +6,8 @@
 pub(crate) mod activations;
 pub(crate) mod aio;
 pub(crate) mod doorbell;
-pub(crate) mod helpers;
+mod helpers;
+pub(crate) mod job;
 pub(crate) mod lane;
 pub(crate) mod one_shot;
 pub(crate) mod reactor;
@@ -25,7 +26,7 @@ use crate::{Call, Errno, Limits, Options, Stats};
 use activations::Activations;
 use aio::Aio;
 use doorbell::Doorbell;
-use helpers::Cancelled;
+use job::Cancelled;
 use reactor::{Event, Reactor};
 use ring::Ring;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};

@@ -1,6 +1,6 @@
 //! Cancelling operations, on request and when their time-outs have passed.
 
-use crate::background::helpers::Cancelled;
+use crate::background::job::Cancelled;
 use crate::context::Context;
 use crate::operations::{Part, Slot, State};
 use crate::table::{Attempt, Class};

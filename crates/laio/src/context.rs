@@ -11,11 +11,12 @@ use crate::signaller::Signaller;
 use crate::sys::fork::Life;
 use crate::table::Class;
 use crate::testing::Inject;
-use crate::ticket::DroppedTickets;
 use crate::{BackendKind, Errno, Handle, Limits, Options, Stats};
+use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::rc::Rc;
 
 /// Makes system calls for one thread, and owns those that went to the background.
 ///
@@ -214,5 +215,27 @@ impl fmt::Debug for Context {
             .field("ring", &self.has_ring())
             .field("pending", &self.pending())
             .finish_non_exhaustive()
+    }
+}
+
+/// The operations of a context whose tickets were dropped. The context abandons them by the function
+/// beside the handle, which knows their type.
+#[derive(Clone, Default)]
+pub(crate) struct DroppedTickets(Rc<RefCell<Vec<(Handle, Abandon)>>>);
+
+type Abandon = fn(&mut Context, Handle);
+
+impl DroppedTickets {
+    pub(crate) fn push(&self, handle: Handle, abandon: Abandon) {
+        self.0.borrow_mut().push((handle, abandon));
+    }
+
+    pub(crate) fn pop(&self) -> Option<(Handle, Abandon)> {
+        self.0.borrow_mut().pop()
+    }
+
+    /// Whether both are of the same context.
+    pub(crate) fn is(&self, other: &DroppedTickets) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
     }
 }

@@ -160,6 +160,7 @@ mod lifecycle;
 #[cfg(feature = "measure")]
 #[doc(hidden)]
 pub mod measure;
+mod operation;
 mod operations;
 pub mod ops;
 mod options;
@@ -187,9 +188,10 @@ pub use context::Context;
 pub use errno::Errno;
 pub use info::Info;
 pub use knowledge::mounts::{Mount, Place};
+pub use operation::Operation;
 pub use options::{BackPressure, BackendKind, Detector, Limits, Options};
 pub use poll::PollOptions;
 pub use stats::{AioCounts, Counts, Stats, ZeroCopyCounts};
 pub use status_word::StatusWord;
 pub use ticket::Ticket;
-pub use typed::{Operation, Submitted};
+pub use typed::Submitted;

@@ -1,12 +1,11 @@
 //! Tickets of typed operations in the background: taking the output, or abandoning the operation.
 
-use crate::context::Context;
+use crate::Handle;
+use crate::context::{Context, DroppedTickets};
+use crate::operation::Operation;
 use crate::operations::State;
-use crate::{Handle, Operation};
-use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
-use std::rc::Rc;
 
 /// The right to take the output of a typed operation in the background.
 ///
@@ -36,13 +35,6 @@ pub struct Ticket<O: Operation> {
     operation: PhantomData<fn() -> O>,
 }
 
-/// The operations of a context whose tickets were dropped. The context abandons them by the function
-/// beside the handle, which knows their type.
-#[derive(Clone, Default)]
-pub(crate) struct DroppedTickets(Rc<RefCell<Vec<(Handle, Abandon)>>>);
-
-type Abandon = fn(&mut Context, Handle);
-
 impl<O: Operation> Ticket<O> {
     pub(crate) fn new(handle: Handle, dropped: &DroppedTickets) -> Ticket<O> {
         Ticket {
@@ -59,15 +51,14 @@ impl<O: Operation> Ticket<O> {
 
     fn is_of(&self, context: &Context) -> bool {
         let dropped = self.dropped.as_ref();
-        dropped.is_some_and(|dropped| Rc::ptr_eq(&dropped.0, &context.dropped.0))
+        dropped.is_some_and(|dropped| dropped.is(&context.dropped))
     }
 }
 
 impl<O: Operation> Drop for Ticket<O> {
     fn drop(&mut self) {
         if let Some(dropped) = &self.dropped {
-            let entry = (self.handle, Context::abandon_handle::<O> as Abandon);
-            dropped.0.borrow_mut().push(entry);
+            dropped.push(self.handle, Context::abandon_handle::<O>);
         }
     }
 }
@@ -148,11 +139,5 @@ impl Context {
                 self.arm_descriptor();
             }
         }
-    }
-}
-
-impl DroppedTickets {
-    fn pop(&self) -> Option<(Handle, Abandon)> {
-        self.0.borrow_mut().pop()
     }
 }

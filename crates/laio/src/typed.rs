@@ -9,40 +9,12 @@
 use crate::attempt::{Attempted, Try, Why};
 use crate::composition::Strategy;
 use crate::context::Context;
+use crate::operation::Operation;
 use crate::operations::Slot;
 use crate::table::{self, Class};
 use crate::ticket::Ticket;
-use crate::{Call, Errno, Outcome};
+use crate::{Call, Outcome};
 use std::mem::ManuallyDrop;
-
-/// A system call together with everything it uses.
-///
-/// # Safety
-/// Every pointer in the call that [`Operation::call`] returns must point into memory that `self`
-/// owns (or that is static), and must stay valid while `self` is neither moved, dropped nor
-/// otherwise used. The engine calls `call` again after moving `self`, and uses only the latest
-/// call.
-pub unsafe trait Operation: 'static {
-    /// The output: usually the result together with the buffer.
-    type Output;
-
-    /// The system call.
-    fn call(&mut self) -> Call;
-
-    /// Whether the call is expected to block: then it is submitted to the ring, if there is one,
-    /// without an attempt. For receiving, and for positioned reads of a file.
-    fn expects_to_block(&self) -> bool {
-        false
-    }
-
-    /// Whether to make a zero-copy send. For `sendto` without an address only.
-    fn is_zero_copy(&self) -> bool {
-        false
-    }
-
-    /// Converts the result of the call into the output.
-    fn finish(self, result: Result<usize, Errno>) -> Self::Output;
-}
 
 /// The outcome of submitting a typed operation: its output, or a ticket for it.
 pub type Submitted<O> = Outcome<<O as Operation>::Output, Ticket<O>>;

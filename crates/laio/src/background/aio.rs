@@ -9,7 +9,7 @@ mod watcher;
 
 use super::Steps;
 use super::doorbell::Doorbell;
-use super::helpers::Cancelled;
+use super::job::Cancelled;
 use super::threads::Threads;
 use crate::composition::AioLibrary;
 use crate::operations::{Operations, Slot};

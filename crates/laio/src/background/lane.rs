@@ -8,7 +8,7 @@
 //! [`BackPressure::Wait`](crate::BackPressure::Wait). So does an `open` that a helper finds to be
 //! unbounded.
 
-use super::helpers::Job;
+use super::job::Job;
 use crate::sys::interrupt::Interruptible;
 use crate::table::{self, Attempt, Class, Row};
 use crate::{Call, Errno, Handle, Limits, sys};

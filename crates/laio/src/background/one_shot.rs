@@ -8,7 +8,7 @@
 //! at that of the second kind, a thread that finds its `open` to wait queues it, and ends.
 
 use super::doorbell::Doorbell;
-use super::helpers::{Cancelled, Job, run};
+use super::job::{Cancelled, Job, run};
 use super::lane::{self, Lane};
 use crate::sys::interrupt::{Interruptible, Signal};
 use crate::sys::mask::SignalsBlocked;

@@ -18,7 +18,7 @@
 
 pub(crate) mod reported;
 
-use crate::background::threads::Threads;
+use super::helpers::Helpers;
 use crate::operations::InFlight;
 use crate::table::{Class, Opcode, Row};
 use crate::{Call, Errno};
@@ -37,7 +37,7 @@ pub(crate) struct Rights {
     /// the pool of helpers, whose own generation counts renewals: a change of only the FS state
     /// renews the pool and leaves this version as it is.
     version: u32,
-    /// Whether [`Threads::take_new_rights`] has not reported this version yet.
+    /// Whether [`Rights::take_new`] has not reported this version yet.
     is_new: bool,
     known: Option<ReportedRights>,
     /// The root and working directory when the helpers of the current generation were started.
@@ -78,29 +78,34 @@ impl Rights {
     fn are_filtered(&self) -> bool {
         self.known.as_ref().is_some_and(ReportedRights::is_filtered)
     }
-}
 
-impl Threads {
-    /// Returns which threads may make a call in the background. Afterwards the helpers have the
+    /// Returns which threads may make a call in the background; `most`: the number of helpers of all
+    /// generations above which calls go to one-shot threads. Afterwards the helpers have the
     /// calling thread's rights, as far as the kernel reports them.
-    pub(crate) fn maker(&mut self, row: &Row, call: &Call) -> Maker {
-        if self.rights.settled {
+    pub(super) fn maker(
+        &mut self,
+        pool: &mut Helpers,
+        most: usize,
+        row: &Row,
+        call: &Call,
+    ) -> Maker {
+        if self.settled {
             return Maker::Helper;
         }
-        if !self.note_rights() {
+        if !self.note(pool) {
             return Maker::OneShotThreads;
         }
-        let reported = self.rights.known.as_ref();
+        let reported = self.known.as_ref();
         let forbidden =
             reported.is_some_and(ReportedRights::allows_landlock) && landlock_may_forbid(row, call);
         if (forbidden && has_landlock()) || CALLS_IN_NAMESPACES.contains(&row.name) {
             return Maker::OneShotThreads;
         }
-        match self.helpers_share_fs_state() {
+        match self.helpers_share_fs_state(pool) {
             Ok(true) => {}
             Ok(false) => {
-                self.rights.fs_roots = FsRoots::of_this_thread();
-                self.pool.renew();
+                self.fs_roots = FsRoots::of_this_thread();
+                pool.renew();
             }
             // kcmp is not available, or a filter might kill the process for it.
             Err(_) if by_name(row) => return Maker::OneShotThreads,
@@ -108,7 +113,7 @@ impl Threads {
         }
         // Too many helpers of earlier generations are still busy. The call goes to the one-shot
         // threads, which have their own limit.
-        match self.pool.threads() > self.most {
+        match pool.threads() > most {
             true => Maker::OneShotThreads,
             false => Maker::Helper,
         }
@@ -116,39 +121,39 @@ impl Threads {
 
     /// Whether the ring may take a call of this row. Operations that depend on rights must then be
     /// submitted at once.
-    pub(crate) fn ring_may_take(&mut self, row: &Row) -> bool {
-        if self.rights.settled {
-            return !(self.rights.own_root_or_cwd && by_name(row));
+    pub(super) fn ring_may_take(&mut self, pool: &mut Helpers, row: &Row) -> bool {
+        if self.settled {
+            return !(self.own_root_or_cwd && by_name(row));
         }
         if !depends_on_rights(row) {
             return !has_filters();
         }
-        self.note_rights()
-            && !self.rights.are_filtered()
+        self.note(pool)
+            && !self.are_filtered()
             && (!by_name(row) || FsRoots::of_this_thread() == ROOTS_OF_RINGS.get())
     }
 
     /// Whether POSIX AIO may take a call. Its threads serve the whole process, and have the rights
     /// of the thread that started the first of them.
-    pub(crate) fn posix_aio_may_take(&mut self) -> bool {
+    pub(super) fn posix_aio_may_take(&mut self, pool: &mut Helpers) -> bool {
         static FIRST: Mutex<Option<ReportedRights>> = Mutex::new(None);
-        if self.rights.settled && !self.rights.changed_by_call {
+        if self.settled && !self.changed_by_call {
             return true;
         }
-        if !self.note_rights() || self.rights.are_filtered() {
+        if !self.note(pool) || self.are_filtered() {
             return false;
         }
         let mut first = FIRST.lock().unwrap_or_else(|error| error.into_inner());
         if first.is_none() {
-            first.clone_from(&self.rights.known);
+            first.clone_from(&self.known);
         }
-        *first == self.rights.known
+        *first == self.known
     }
 
     /// Whether Linux AIO may take a call: the kernel uses the submitting thread's credentials, but
     /// applies no filters.
-    pub(crate) fn linux_aio_may_take(&self) -> bool {
-        self.rights.settled || !has_filters()
+    pub(super) fn linux_aio_may_take(&self) -> bool {
+        self.settled || !has_filters()
     }
 
     /// Records the rights with which an operation is dispatched. Fails if they differ from those of
@@ -157,71 +162,72 @@ impl Threads {
     ///
     /// # Errors
     /// `EAGAIN`
-    pub(crate) fn stamp_rights(&self, operation: &mut InFlight) -> Result<(), Errno> {
-        if self.rights.settled || !depends_on_rights(operation.row) {
+    pub(super) fn stamp(&self, operation: &mut InFlight) -> Result<(), Errno> {
+        if self.settled || !depends_on_rights(operation.row) {
             return Ok(());
         }
-        match operation.rights.replace(self.rights.version) {
-            Some(before) if before != self.rights.version => Err(Errno::AGAIN),
+        match operation.rights.replace(self.version) {
+            Some(before) if before != self.version => Err(Errno::AGAIN),
             _ => Ok(()),
         }
     }
 
     /// Whether a call was refused, and the calling thread's rights have changed since it dispatched
     /// the operation.
-    pub(crate) fn refused_by_other_rights(
+    pub(super) fn have_refused(
         &mut self,
+        pool: &mut Helpers,
         operation: &InFlight,
         result: Result<usize, Errno>,
     ) -> bool {
         matches!(result, Err(Errno::PERM | Errno::ACCES))
             && operation
                 .rights
-                .is_some_and(|version| !self.note_rights() || version != self.rights.version)
+                .is_some_and(|version| !self.note(pool) || version != self.version)
     }
 
     /// Whether a new version has begun since this was last asked.
-    pub(crate) fn take_new_rights(&mut self) -> bool {
-        std::mem::take(&mut self.rights.is_new)
+    pub(super) fn take_new(&mut self) -> bool {
+        std::mem::take(&mut self.is_new)
     }
 
     /// Starts a new version after a call through the context has changed the calling thread's rights:
     /// helpers started before make no later call.
-    pub(crate) fn rights_changed(&mut self, by: &Row) {
-        self.rights.changed_by_call = true;
-        self.rights.own_root_or_cwd |= matches!(by.name, "unshare" | "setns");
-        self.rights.known = ReportedRights::of_this_thread();
-        self.start_new_version();
+    pub(super) fn change(&mut self, pool: &mut Helpers, by: &Row) {
+        self.changed_by_call = true;
+        self.own_root_or_cwd |= matches!(by.name, "unshare" | "setns");
+        self.known = ReportedRights::of_this_thread();
+        self.start_new_version(pool);
     }
 
     /// Compares the calling thread's rights with the last ones. Returns false if the kernel does
     /// not report them.
-    pub(crate) fn note_rights(&mut self) -> bool {
+    pub(super) fn note(&mut self, pool: &mut Helpers) -> bool {
         let now = ReportedRights::of_this_thread();
         let shows = now.is_some();
-        if !shows || now != self.rights.known {
-            self.rights.known = now;
-            self.start_new_version();
+        if !shows || now != self.known {
+            self.known = now;
+            self.start_new_version(pool);
         }
         shows
     }
 
-    fn start_new_version(&mut self) {
-        self.rights.version = self.rights.version.wrapping_add(1);
-        self.rights.fs_roots = FsRoots::of_this_thread();
-        self.rights.is_new = true;
-        self.pool.renew();
+    fn start_new_version(&mut self, pool: &mut Helpers) {
+        self.version = self.version.wrapping_add(1);
+        self.fs_roots = FsRoots::of_this_thread();
+        self.is_new = true;
+        pool.renew();
     }
 
     /// Whether the helpers share the calling thread's FS state: root, working directory and umask.
-    fn helpers_share_fs_state(&self) -> Result<bool, Errno> {
-        if self.rights.are_filtered() {
+    fn helpers_share_fs_state(&self, pool: &Helpers) -> Result<bool, Errno> {
+        if self.are_filtered() {
             return Err(Errno::PERM);
         }
-        match self.pool.sample_thread() {
+        match pool.sample_thread() {
             None => Ok(true),
             // All of them were started after the rights were last compared, and none has run yet.
-            Some(0) => Ok(FsRoots::of_this_thread() == self.rights.fs_roots),
+            Some(0) => Ok(FsRoots::of_this_thread() == self.fs_roots),
             Some(thread) => shares_fs_state_with(thread),
         }
     }

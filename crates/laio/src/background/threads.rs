@@ -2,24 +2,26 @@
 //! started earlier may make, and the rights that decide between the two.
 
 use super::doorbell::Doorbell;
-use super::helpers::{Cancelled, Helpers, Job};
+use super::helpers::Helpers;
+use super::job::{Cancelled, Job};
 use super::lane;
 use super::one_shot::OneShotThreads;
-use crate::background::rights::{Maker, Rights};
+use super::rights::{Maker, Rights};
 use crate::operations::InFlight;
 use crate::step::may_lose_terminal;
+use crate::table::Row;
 use crate::{BackPressure, Errno, Handle, Options};
 use std::sync::Arc;
 
 /// The threads of one context.
 #[derive(Debug)]
 pub(crate) struct Threads {
-    pub(crate) pool: Helpers,
+    pool: Helpers,
     one_shot: OneShotThreads,
-    pub(crate) rights: Rights,
+    rights: Rights,
     /// The number of helpers of all generations above which calls go to one-shot threads, which
     /// have their own limit.
-    pub(crate) most: usize,
+    most: usize,
 }
 
 impl Threads {
@@ -45,8 +47,9 @@ impl Threads {
         short: usize,
     ) -> Result<(), Errno> {
         let call = operation.rest();
-        let maker = self.maker(operation.row, &call);
-        self.stamp_rights(operation)?;
+        let (pool, row) = (&mut self.pool, operation.row);
+        let maker = self.rights.maker(pool, self.most, row, &call);
+        self.rights.stamp(operation)?;
         let is_unbounded = operation.is_provisional();
         let lane = lane::of(operation.row, &call, operation.regular, is_unbounded);
         let job = Job {
@@ -83,7 +86,7 @@ impl Threads {
     /// Takes the results of finished calls.
     pub(crate) fn reap(&mut self) -> Vec<(Handle, Result<usize, Errno>)> {
         if self.one_shot.any_queued() {
-            self.note_rights();
+            self.rights.note(&mut self.pool);
         }
         let mut finished = self.pool.reap();
         finished.append(&mut self.one_shot.reap(self.rights.version()));
@@ -99,5 +102,41 @@ impl Threads {
     pub(crate) fn forget_in_child(&mut self) {
         self.pool.forget_in_child();
         self.one_shot.forget_in_child();
+    }
+}
+
+/// What the rights of the calling thread allow, compared with those of the helpers; see [`Rights`].
+impl Threads {
+    pub(super) fn ring_may_take(&mut self, row: &Row) -> bool {
+        self.rights.ring_may_take(&mut self.pool, row)
+    }
+
+    pub(super) fn posix_aio_may_take(&mut self) -> bool {
+        self.rights.posix_aio_may_take(&mut self.pool)
+    }
+
+    pub(super) fn linux_aio_may_take(&self) -> bool {
+        self.rights.linux_aio_may_take()
+    }
+
+    pub(super) fn stamp_rights(&self, operation: &mut InFlight) -> Result<(), Errno> {
+        self.rights.stamp(operation)
+    }
+
+    /// Whether a call was refused, and the rights are not those with which it was dispatched.
+    pub(super) fn refused_by_other_rights(
+        &mut self,
+        operation: &InFlight,
+        result: Result<usize, Errno>,
+    ) -> bool {
+        self.rights.have_refused(&mut self.pool, operation, result)
+    }
+
+    pub(super) fn take_new_rights(&mut self) -> bool {
+        self.rights.take_new()
+    }
+
+    pub(super) fn rights_changed(&mut self, by: &Row) {
+        self.rights.change(&mut self.pool, by);
     }
 }

@@ -1,0 +1,84 @@
+//! A call for a thread to make.
+
+use crate::status_word::StatusTarget;
+use crate::sys::interrupt::Interruptible;
+use crate::sys::terminal::has_lost_its_master;
+use crate::table::Row;
+use crate::transfer;
+use crate::{Call, Errno, Handle};
+
+/// A call for a helper or a one-shot thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Job {
+    pub(crate) handle: Handle,
+    pub(crate) row: &'static Row,
+    pub(crate) call: Call,
+    /// Whether a short read may be continued (see [`transfer::continues`]).
+    pub(crate) regular: bool,
+    /// The status word that receives the result, and the bytes moved before this job.
+    pub(crate) status: Option<(StatusTarget, usize)>,
+    /// Injected bound of one step; 0 for none.
+    pub(crate) short: usize,
+    /// Whether it is the read of a stream that was no hung-up terminal when the read was started.
+    pub(crate) may_lose_terminal: bool,
+}
+
+impl Job {
+    /// Publishes the result to the status word, except a cancellation, which the context publishes.
+    pub(super) fn publish_status(&self, result: Result<usize, Errno>) {
+        match (self.status, result) {
+            (None, _) | (_, Err(Errno::CANCELED)) => {}
+            (Some((status, before)), Ok(moved)) => status.publish(Ok(before + moved)),
+            (Some((status, 0)), error) => status.publish(error),
+            (Some((status, before)), Err(_)) => status.publish(Ok(before)),
+        }
+    }
+}
+
+/// The outcome of a cancellation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cancelled {
+    /// The job had not begun, and was removed.
+    Removed,
+    /// The job is running or finished: its result will come.
+    Running,
+}
+
+/// Makes the call until it is complete or interrupted.
+pub(super) fn run(job: &Job, interruptible: &Interruptible) -> Result<usize, Errno> {
+    let mut scratch = None;
+    let mut done = 0;
+    loop {
+        // SAFETY: the context keeps the call's memory alive until this job's result is delivered, and
+        // `done` is not 0 only after the kernel has accepted the pointers.
+        let result = unsafe {
+            let mut step = transfer::remaining(job.row, &job.call, done, &mut scratch);
+            if job.short > 0 {
+                step = transfer::shortened(job.row, &step, job.short, &mut scratch);
+            }
+            interruptible.syscall(&step)
+        };
+        match result {
+            // The master was closed before this thread began to read. The plain call would have been waiting then.
+            Ok(0) if job.may_lose_terminal && has_lost_its_master(job.call.descriptor(0)) => {
+                return Err(Errno::IO);
+            }
+            Ok(moved) => {
+                done += moved;
+                // The kernel completes a blocking transfer itself; only an injected bound makes a
+                // step short.
+                let bounded = job.short > 0 && moved == job.short;
+                // SAFETY: the kernel has just accepted the pointers.
+                let wanted = unsafe { transfer::wanted(job.row, &job.call) };
+                let more = bounded && wanted.is_some_and(|wanted| done < wanted);
+                if !(more && transfer::continues(job.row, &job.call, job.regular)) {
+                    return Ok(done);
+                }
+            }
+            Err(Errno::INTR) if !interruptible.is_interrupted() => {}
+            Err(_) if done > 0 => return Ok(done),
+            Err(Errno::INTR) => return Err(Errno::CANCELED),
+            Err(errno) => return Err(errno),
+        }
+    }
+}
