@@ -5,7 +5,7 @@
 //! back until the ring's own thread enters the kernel.
 
 use crate::sys::high_fd::HighFd;
-use crate::sys::mask::SignalsBlocked;
+use crate::sys::thread::Thread;
 use crate::{Errno, sys};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::process::{Pid, getpid, getuid};
@@ -13,7 +13,6 @@ use rustix::thread::gettid;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::thread::JoinHandle;
 
 /// The signalling thread and the state that it shares with the context.
 #[derive(Debug)]
@@ -21,7 +20,7 @@ pub(crate) struct Signaller {
     /// Whether the program has polled since the last signal.
     armed: Arc<AtomicBool>,
     stop: HighFd,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Thread>,
     process: Pid,
 }
 
@@ -29,9 +28,6 @@ const STOP: u64 = 0;
 const POLLABLE: u64 = 1;
 
 impl Signaller {
-    /// Bytes of stack of the thread.
-    const STACK: usize = 64 * 1024;
-
     /// Whether the signal is valid, and a program can catch it.
     pub(crate) fn can_send(number: i32) -> bool {
         (1..=libc::SIGRTMAX()).contains(&number) && !matches!(number, libc::SIGKILL | libc::SIGSTOP)
@@ -62,11 +58,7 @@ impl Signaller {
             value,
         };
         let theirs = armed.clone();
-        let _blocked = SignalsBlocked::new();
-        let thread = std::thread::Builder::new()
-            .name("laio-signal".to_owned())
-            .stack_size(Signaller::STACK)
-            .spawn(move || signal.serve(&set, &theirs))?;
+        let thread = Thread::start(c"laio-signal", move || signal.serve(&set, &theirs))?;
         Ok(Signaller {
             armed,
             stop,
@@ -81,7 +73,7 @@ impl Drop for Signaller {
         let thread = self.thread.take();
         if getpid() == self.process {
             match rustix::io::write(&self.stop, &1u64.to_ne_bytes()) {
-                Ok(_) => drop(thread.map(JoinHandle::join)),
+                Ok(_) => drop(thread.map(Thread::join)),
                 // The program has closed the descriptor: nothing would end the thread.
                 Err(_) => std::mem::forget(thread),
             }

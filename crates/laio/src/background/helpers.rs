@@ -9,18 +9,17 @@ use super::doorbell::Doorbell;
 use super::job::{Cancelled, Job, run};
 use super::lane::{self, Lane, Lanes};
 use crate::sys::interrupt::{Interruptible, Signal};
-use crate::sys::mask::SignalsBlocked;
+use crate::sys::thread::Thread;
 use crate::{Errno, Handle, Limits};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// The pool of one context.
 #[derive(Debug)]
 pub(crate) struct Helpers {
     shared: Arc<HelperShared>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<Thread>,
     signal: Option<i32>,
     /// Jobs started and not yet reaped.
     outstanding: usize,
@@ -236,20 +235,14 @@ impl Helpers {
         &self,
         generation: u32,
         interruptible: Arc<Interruptible>,
-    ) -> Result<JoinHandle<()>, Errno> {
+    ) -> Result<Thread, Errno> {
         let signal = Signal::install(self.signal)?;
         let shared = self.shared.clone();
-        let builder = std::thread::Builder::new()
-            .name("laio-helper".to_owned())
-            .stack_size(Limits::HELPER_STACK);
-        // The thread inherits this mask: no signal of the application may ever be handled there.
-        let _blocked = SignalsBlocked::new();
-        let thread = builder.spawn(move || {
+        Thread::start(c"laio-helper", move || {
             interruptible.adopt_thread(signal);
             shared.serve(&interruptible, generation);
             interruptible.release_thread();
-        });
-        Ok(thread?)
+        })
     }
 }
 
@@ -261,7 +254,7 @@ impl Drop for Helpers {
         self.shared.lock().closing = true;
         self.shared.work.notify_all();
         for thread in self.threads.drain(..) {
-            let _ = thread.join();
+            thread.join();
         }
     }
 }

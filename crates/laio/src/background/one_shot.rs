@@ -11,18 +11,17 @@ use super::doorbell::Doorbell;
 use super::job::{Cancelled, Job, run};
 use super::lane::{self, Lane};
 use crate::sys::interrupt::{Interruptible, Signal};
-use crate::sys::mask::SignalsBlocked;
+use crate::sys::thread::Thread;
 use crate::{Errno, Handle, Limits};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread::JoinHandle;
 
 /// The one-shot threads of one context and the calls queued for them.
 #[derive(Debug)]
 pub(crate) struct OneShotThreads {
     shared: Arc<OneShotShared>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<Thread>,
     signal: Option<i32>,
     /// The number of calls started or queued, and not yet reaped.
     outstanding: usize,
@@ -72,7 +71,7 @@ struct Bounds {
 struct OneShotShared {
     calls: Mutex<Calls>,
     bounds: Bounds,
-    /// Whether the context has something to collect.
+    /// Whether the context has something to reap.
     any_finished: AtomicBool,
     doorbell: Arc<Doorbell>,
 }
@@ -203,7 +202,7 @@ impl OneShotThreads {
     }
 
     /// Starts a thread for a call. If that fails, the call is queued while another call of its lane
-    /// is running or not collected: it is retried when that one is collected. Else returns the
+    /// is running or not reaped: the start is repeated when that one is reaped. Else returns the
     /// error.
     fn start_or_queue(&mut self, call: QueuedCall) -> Option<Errno> {
         let errno = self.spawn(call).err()?;
@@ -226,27 +225,20 @@ impl OneShotThreads {
             lane,
             interruptible: interruptible.clone(),
         });
-        let builder = std::thread::Builder::new()
-            .name("laio-one-shot".to_owned())
-            .stack_size(Limits::HELPER_STACK);
-        let started = {
-            let (shared, interruptible) = (self.shared.clone(), interruptible.clone());
-            // The thread inherits this mask: no signal of the application may ever be handled there.
-            let _blocked = SignalsBlocked::new();
-            builder.spawn(move || {
-                interruptible.adopt_thread(signal);
-                shared.serve(call, &interruptible);
-                interruptible.release_thread();
-            })
-        };
+        let (shared, own) = (self.shared.clone(), interruptible.clone());
+        let started = Thread::start(c"laio-one-shot", move || {
+            own.adopt_thread(signal);
+            shared.serve(call, &own);
+            own.release_thread();
+        });
         match started {
             Ok(thread) => {
                 self.threads.push(thread);
                 Ok(())
             }
-            Err(error) => {
+            Err(errno) => {
                 self.shared.lock().leave(&interruptible);
-                Err(error.into())
+                Err(errno)
             }
         }
     }
@@ -258,7 +250,7 @@ impl Drop for OneShotThreads {
             return;
         }
         for thread in self.threads.drain(..) {
-            let _ = thread.join();
+            thread.join();
         }
     }
 }
@@ -304,7 +296,7 @@ impl OneShotShared {
         goes_on
     }
 
-    /// Makes the context collect what was changed under the lock.
+    /// Makes the context reap what was changed under the lock.
     fn report(&self, calls: MutexGuard<'_, Calls>) {
         self.any_finished.store(true, SeqCst);
         drop(calls);

@@ -12,6 +12,7 @@ pub(crate) mod mask;
 pub(crate) mod memory;
 pub(crate) mod perf;
 pub(crate) mod terminal;
+pub(crate) mod thread;
 
 use crate::{Call, Errno};
 use std::os::fd::{BorrowedFd, RawFd};

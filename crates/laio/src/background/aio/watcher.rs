@@ -12,16 +12,15 @@
 //! checks for completions itself.
 
 use super::{FileStep, Verb};
+use crate::Errno;
 use crate::background::doorbell::Doorbell;
 use crate::sys::fork::Life;
 use crate::sys::high_fd::HighFd;
-use crate::sys::mask::SignalsBlocked;
-use crate::{Errno, Limits};
+use crate::sys::thread::Thread;
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsRawFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
-use std::thread::JoinHandle;
 
 /// A control block, which the C library writes to while its request is in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,7 +200,7 @@ impl Drop for Blocker {
 #[derive(Debug)]
 pub(super) struct Watcher {
     shared: Arc<WatcherShared>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Thread>,
 }
 
 #[derive(Debug)]
@@ -245,13 +244,8 @@ impl Watcher {
             doorbell,
             blocker,
         });
-        let builder = std::thread::Builder::new()
-            .name("laio-watcher".to_owned())
-            .stack_size(Limits::HELPER_STACK);
         let theirs = shared.clone();
-        // The thread inherits this mask: no signal of the application may ever be handled there.
-        let _blocked = SignalsBlocked::new();
-        let thread = builder.spawn(move || theirs.serve())?;
+        let thread = Thread::start(c"laio-watcher", move || theirs.serve())?;
         Ok(Watcher {
             shared,
             thread: Some(thread),
@@ -285,7 +279,7 @@ impl Drop for Watcher {
         drop(watch);
         self.shared.handed.notify_one();
         if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+            thread.join();
         }
         let sentinel = self.shared.lock().sentinel;
         // SAFETY: the thread has taken its result, and has ended.
