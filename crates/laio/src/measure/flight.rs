@@ -163,6 +163,24 @@ fn reap_all(flight: &mut impl Flight, mut in_flight: usize, bytes: usize) -> Res
     failed
 }
 
+/// Calls that can be made one at a time, or started and waited for later.
+trait BothWays {
+    /// Nanoseconds for `count` calls.
+    fn run_in_flight(&mut self, flight: &mut impl Flight, count: usize) -> Result<u64, Errno>;
+
+    /// Nanoseconds for `count` calls, one at a time.
+    fn run_by(&mut self, caller: impl Caller, count: usize) -> Result<u64, Errno>;
+
+    fn run_via(&mut self, via: &mut Via<'_>, count: usize) -> Result<u64, Errno> {
+        match via {
+            Via::Plain => self.run_by(Plain, count),
+            Via::Direct => self.run_by(Direct, count),
+            Via::Context(context) => self.run_in_flight(*context, count),
+            Via::Ring(ring) => self.run_in_flight(*ring, count),
+        }
+    }
+}
+
 /// Reads of 4 KiB from random places of a file, a number of them in flight. Plainly: one at a time.
 #[derive(Debug)]
 pub struct ColdReads {
@@ -186,7 +204,9 @@ impl ColdReads {
             order: Order::new(length / BYTES as u64)?,
         })
     }
+}
 
+impl BothWays for ColdReads {
     fn run_in_flight(&mut self, flight: &mut impl Flight, count: usize) -> Result<u64, Errno> {
         let (file, buffers) = (word(&self.file), self.buffers);
         let order = &mut self.order;
@@ -214,12 +234,7 @@ impl ColdReads {
 
 impl Subject for ColdReads {
     fn run(&mut self, via: &mut Via<'_>, count: usize) -> Result<u64, Errno> {
-        match via {
-            Via::Plain => self.run_by(Plain, count),
-            Via::Direct => self.run_by(Direct, count),
-            Via::Context(context) => self.run_in_flight(*context, count),
-            Via::Ring(ring) => self.run_in_flight(*ring, count),
-        }
+        self.run_via(via, count)
     }
 }
 
@@ -294,8 +309,10 @@ impl CachedBatch {
         let args = [word(&self.file), self.buffers + at, BYTES, at];
         Call::new(libc::SYS_pread64, args)
     }
+}
 
-    fn run_in_flight(&self, flight: &mut impl Flight, count: usize) -> Result<u64, Errno> {
+impl BothWays for CachedBatch {
+    fn run_in_flight(&mut self, flight: &mut impl Flight, count: usize) -> Result<u64, Errno> {
         let start = Instant::now();
         for _ in 0..count.div_ceil(self.size) {
             let mut in_flight = 0;
@@ -311,7 +328,7 @@ impl CachedBatch {
         Ok(start.elapsed().as_nanos() as u64)
     }
 
-    fn run_by(&self, mut caller: impl Caller, count: usize) -> Result<u64, Errno> {
+    fn run_by(&mut self, mut caller: impl Caller, count: usize) -> Result<u64, Errno> {
         let start = Instant::now();
         for _ in 0..count.div_ceil(self.size) {
             for index in 0..self.size {
@@ -326,12 +343,7 @@ impl CachedBatch {
 impl Subject for CachedBatch {
     /// Nanoseconds for `count` reads, which should be a multiple of the set's size.
     fn run(&mut self, via: &mut Via<'_>, count: usize) -> Result<u64, Errno> {
-        match via {
-            Via::Plain => self.run_by(Plain, count),
-            Via::Direct => self.run_by(Direct, count),
-            Via::Context(context) => self.run_in_flight(*context, count),
-            Via::Ring(ring) => self.run_in_flight(*ring, count),
-        }
+        self.run_via(via, count)
     }
 }
 
@@ -367,8 +379,10 @@ impl ManyPipes {
         }
         Ok(())
     }
+}
 
-    fn run_in_flight(&self, flight: &mut impl Flight, count: usize) -> Result<u64, Errno> {
+impl BothWays for ManyPipes {
+    fn run_in_flight(&mut self, flight: &mut impl Flight, count: usize) -> Result<u64, Errno> {
         let start = Instant::now();
         for _ in 0..count.div_ceil(self.pipes.len()) {
             let mut in_flight = 0;
@@ -385,7 +399,7 @@ impl ManyPipes {
         Ok(start.elapsed().as_nanos() as u64)
     }
 
-    fn run_by(&self, mut caller: impl Caller, count: usize) -> Result<u64, Errno> {
+    fn run_by(&mut self, mut caller: impl Caller, count: usize) -> Result<u64, Errno> {
         let start = Instant::now();
         for _ in 0..count.div_ceil(self.pipes.len()) {
             self.write_all()?;
@@ -402,14 +416,11 @@ impl Subject for ManyPipes {
     /// Nanoseconds for `count` reads, which should be a multiple of the number of pipes.
     fn run(&mut self, via: &mut Via<'_>, count: usize) -> Result<u64, Errno> {
         match via {
-            Via::Plain => self.run_by(Plain, count),
-            Via::Direct => self.run_by(Direct, count),
             // It would block before the first byte is written.
             Via::Context(context) if context.info().backend() == BackendKind::Sync => {
                 self.run_by(&mut **context, count)
             }
-            Via::Context(context) => self.run_in_flight(*context, count),
-            Via::Ring(ring) => self.run_in_flight(*ring, count),
+            via => self.run_via(via, count),
         }
     }
 }
