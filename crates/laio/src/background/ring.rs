@@ -71,6 +71,8 @@ pub(crate) struct Ring {
     timer: Option<RawFd>,
     timer_armed: bool,
     timer_expired: bool,
+    /// Whether a poll of the doorbell, the mount table or the timer has failed with `EBADF`.
+    lost_descriptor: bool,
     /// Slots of operations for which a cancel request returned ENOENT.
     failed_cancels: Vec<Slot>,
     /// Operations whose cancel requests the submission queue did not take.
@@ -113,6 +115,7 @@ impl Ring {
             timer: None,
             timer_armed: false,
             timer_expired: false,
+            lost_descriptor: false,
             failed_cancels: Vec::new(),
             untaken_cancels: Vec::new(),
             submissions: 0,
@@ -423,6 +426,10 @@ impl Ring {
     }
 
     /// Takes all CQEs. Enters the kernel only if it holds some back.
+    ///
+    /// # Errors
+    /// Those of entering, and `EBADF` if the program has closed a descriptor of the context's own:
+    /// to poll it again at once would end every wait.
     fn take_cqes(&mut self, cqes: &mut Vec<Cqe>) -> Result<(), Errno> {
         if self.needs_enter() {
             self.submit()?;
@@ -430,7 +437,10 @@ impl Ring {
         self.take_to_backlog();
         std::mem::swap(&mut self.backlog, cqes);
         self.backlog.clear();
-        Ok(())
+        match std::mem::take(&mut self.lost_descriptor) {
+            true => Err(Errno::BADF),
+            false => Ok(()),
+        }
     }
 
     fn take_to_backlog(&mut self) {
@@ -447,15 +457,16 @@ impl Ring {
                 });
                 continue;
             }
+            self.lost_descriptor |= handle < CANCEL && completion.result() == -libc::EBADF;
             match handle {
                 DOORBELL => self.doorbell_armed = false,
                 MOUNTS => {
                     self.mounts_armed = false;
-                    self.mounts_changed = completion.result() >= 0;
+                    self.mounts_changed |= completion.result() >= 0;
                 }
                 TIMER => {
                     self.timer_armed = false;
-                    self.timer_expired = true;
+                    self.timer_expired |= completion.result() >= 0;
                 }
                 CANCEL.. => {
                     if completion.result() == -libc::ENOENT {

@@ -132,6 +132,52 @@ fn calls_fail_after_the_program_closed_them() {
     });
 }
 
+/// The program closes one descriptor of the engine: `poll` fails or waits, and does not spin.
+#[test]
+fn a_poll_does_not_spin_after_one_was_closed() {
+    alone(test_name!(), |way| {
+        let before = process::open_fds();
+        let mut all = way.context();
+        use_much_of(&mut all);
+        let count = process::open_fds().len() - before.len();
+        drop(all);
+        // With the pollable descriptor, the others are polled before they are closed.
+        let cases = [false, true].into_iter();
+        for (exposed, index) in cases.flat_map(|exposed| (0..count).map(move |at| (exposed, at))) {
+            let (reader, writer) = pipe();
+            let before = process::open_fds();
+            let mut context = way.context();
+            if exposed {
+                context.descriptor().unwrap();
+            }
+            let mut buffer = [0u8; 1];
+            let args = [reader.arg(), at_mut(&mut buffer), 1];
+            let read = pending(&mut context, libc::SYS_read, args);
+            context.set_timeout(read, Some(LIMIT)).unwrap();
+            let mut mine = process::open_fds();
+            mine.retain(|fd| !before.contains(fd));
+            let Some(&closed) = mine.get(index) else {
+                continue;
+            };
+            plain(libc::SYS_close, [closed as usize]).unwrap();
+            let spent = cpu_time();
+            let wait = Duration::from_millis(50);
+            let polled = context.poll(&mut Vec::new(), Some(wait));
+            assert!(matches!(polled, Ok(0) | Err(Errno::BADF)), "{polled:?}");
+            let spent = cpu_time() - spent;
+            assert!(spent < wait / 2, "{closed}: {spent:?} of processor time");
+            drop(writer);
+            std::mem::forget(context);
+        }
+    });
+}
+
+/// The processor time of this thread.
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
 /// The provisional descriptor of an attempt does not take the number that the program expects.
 #[test]
 fn a_fifo_gets_the_lowest_number() {
