@@ -71,7 +71,12 @@ impl Context {
             // Descriptors closed in a new table stay open in that of the operations.
             Attempt::CloseRange if call.args[2] != 0 => {
                 // SAFETY: by the caller.
-                return Some(Attempted::Done(unsafe { sys::syscall(call) }));
+                let result = unsafe { sys::syscall(call) };
+                if result.is_ok() && call.args[2] & libc::CLOSE_RANGE_CLOEXEC as usize == 0 {
+                    let (first, last) = descriptor_range(call);
+                    self.knowledge.hints.forget_range(first, last);
+                }
+                return Some(Attempted::Done(result));
             }
             _ if self.operations.live() == 0 => return None,
             Attempt::Close => (call.descriptor(0), call.descriptor(0)),

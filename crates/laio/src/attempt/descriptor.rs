@@ -176,11 +176,12 @@ impl Knowledge {
         if !onto_itself && self.close_asks_remote(fd) {
             return Attempted::blocked(0, Why::NotTried);
         }
-        if !onto_itself {
+        // SAFETY: by the caller.
+        let result = unsafe { sys::syscall(call) };
+        if result.is_ok() && !onto_itself {
             self.hints.forget(fd);
         }
-        // SAFETY: by the caller.
-        Attempted::Done(unsafe { sys::syscall(call) })
+        Attempted::Done(result)
     }
 
     /// Closes descriptors on which nothing is in flight.
@@ -188,10 +189,13 @@ impl Knowledge {
     /// # Safety
     /// As for the system call.
     pub(super) unsafe fn close_range(&mut self, call: &Call) -> Attempted {
-        let (first, last) = range(call);
-        self.hints.forget_range(first, last);
         // SAFETY: by the caller.
-        Attempted::Done(unsafe { sys::syscall(call) })
+        let result = unsafe { sys::syscall(call) };
+        if result.is_ok() {
+            let (first, last) = range(call);
+            self.hints.forget_range(first, last);
+        }
+        Attempted::Done(result)
     }
 }
 

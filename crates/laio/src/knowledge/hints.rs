@@ -92,3 +92,74 @@ impl Hints {
         self.entries.memory()
     }
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use crate::{BackendKind, Call, Context, Errno, Options, Outcome};
+    use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
+
+    fn call<const N: usize>(
+        context: &mut Context,
+        number: libc::c_long,
+        args: [usize; N],
+    ) -> Result<usize, Errno> {
+        // SAFETY: none of the calls here has a pointer.
+        match unsafe { context.call(Call::new(number, args)) } {
+            Outcome::Done(result) => result,
+            Outcome::Pending(_) => {
+                let mut found = Vec::new();
+                context.poll(&mut found, None).unwrap();
+                found[0].result
+            }
+        }
+    }
+
+    /// A descriptor with hints.
+    fn hinted(context: &mut Context) -> RawFd {
+        let fd = std::io::pipe().unwrap().0.into_raw_fd();
+        context.set_ordered(fd, true).unwrap();
+        fd
+    }
+
+    #[test]
+    fn hints_end_when_a_call_closes_the_descriptor() {
+        // A table of descriptors of its own: other tests must not get the numbers meanwhile.
+        let body = || {
+            // SAFETY: only this thread's table changes.
+            assert_eq!(unsafe { libc::unshare(libc::CLONE_FILES) }, 0);
+            for backend in [BackendKind::Sync, BackendKind::Threads, BackendKind::Lazy] {
+                let mut context = Context::new(Options::new().backend(backend)).unwrap();
+                let other = std::io::pipe().unwrap().0;
+                let from = other.as_raw_fd() as usize;
+                let unshare = libc::CLOSE_RANGE_UNSHARE as usize;
+                for number in [libc::SYS_close, libc::SYS_close_range, libc::SYS_dup3] {
+                    for flags in [0, unshare] {
+                        let fd = hinted(&mut context);
+                        let word = fd as usize;
+                        let args = match number {
+                            libc::SYS_close => [word, 0, 0],
+                            libc::SYS_close_range => [word, word, flags],
+                            _ => [from, word, 0],
+                        };
+                        assert!(call(&mut context, number, args).is_ok());
+                        let ordered = context.knowledge.hints.is_ordered(fd);
+                        assert!(!ordered, "{backend} {number} {flags}");
+                    }
+                }
+                // A call that fails closes nothing.
+                let fd = hinted(&mut context);
+                let cloexec = libc::O_CLOEXEC as usize;
+                for (number, args) in [
+                    (libc::SYS_dup3, [usize::MAX, fd as usize, cloexec]),
+                    (libc::SYS_dup3, [from, fd as usize, usize::MAX]),
+                    (libc::SYS_close_range, [fd as usize, 0, 0]),
+                ] {
+                    assert!(call(&mut context, number, args).is_err());
+                    let ordered = context.knowledge.hints.is_ordered(fd);
+                    assert!(ordered, "{backend} {number}");
+                }
+            }
+        };
+        std::thread::spawn(body).join().unwrap();
+    }
+}
