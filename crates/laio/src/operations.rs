@@ -8,9 +8,10 @@ mod slots;
 
 pub(crate) use deadlines::Deadlines;
 pub(crate) use order::{Access, Direction, Link, Order, links};
-pub(crate) use payloads::Payloads;
+pub(crate) use payloads::{Payload, Payloads};
 pub(crate) use slots::{InFlight, Part, Slot, Slots, State};
 
+use crate::attempt::descriptor_range;
 use crate::knowledge::hints::Hints;
 use crate::status_word::StatusTarget;
 use crate::table::Attempt;
@@ -109,6 +110,7 @@ impl Operations {
             operation.state = State::AwaitingNotif;
             return;
         }
+        let succeeded = result.is_ok();
         let status_published = operation.status.is_some_and(StatusTarget::is_published);
         // A typed operation takes over the new descriptor even if cancelled: closing an accepted
         // connection would lose it.
@@ -128,7 +130,16 @@ impl Operations {
         }
         match operation.row.attempt {
             Attempt::Close => hints.forget(operation.call.descriptor(0)),
-            Attempt::Duplicate(arg) => hints.forget(operation.call.descriptor(arg)),
+            Attempt::Duplicate(arg) if succeeded => {
+                let onto = operation.call.descriptor(arg);
+                if onto != operation.call.descriptor(0) {
+                    hints.forget(onto);
+                }
+            }
+            Attempt::CloseRange if succeeded => {
+                let (first, last) = descriptor_range(&operation.call);
+                hints.forget_range(first, last);
+            }
             _ => {}
         }
         if operation.timed_out && result == Err(Errno::CANCELED) {
@@ -140,10 +151,8 @@ impl Operations {
         operation.result = result;
         operation.state = State::Finished;
         if operation.abandoned {
-            let payload = self.payloads.take(slot);
+            self.payloads.discard(slot);
             self.slots.remove(slot);
-            // Last, because a destructor of the program may panic.
-            drop(payload);
         } else {
             self.ready.push_back(slot);
         }

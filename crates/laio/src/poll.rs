@@ -82,6 +82,7 @@ impl Context {
     ) -> Result<usize, Errno> {
         let polled = self.poll_rounds(options, &mut deliver);
         self.arm_descriptor();
+        self.drop_discarded();
         polled
     }
 
@@ -175,6 +176,7 @@ impl Context {
             Err(errno) => Err(errno),
         };
         self.arm_descriptor();
+        self.drop_discarded();
         completion
     }
 
@@ -271,6 +273,8 @@ impl Context {
         {
             count += 1;
             deliver(self.take_completion(slot));
+            // The program may have forked. The parent delivers the other completions.
+            self.notice_fork();
         }
         let undelivered = self.operations.ready.len() as u32;
         self.operations.shrink_extra_slots(undelivered);

@@ -86,7 +86,7 @@ impl Context {
         };
         ticket.dropped = None;
         let payload = self.operations.payloads.take(slot);
-        let operation = payload.and_then(|payload| payload.downcast::<O>().ok());
+        let operation = payload.and_then(|payload| payload.into_box().downcast::<O>().ok());
         let operation = operation.expect("the operation of the ticket");
         let result = self.operations[slot].result;
         self.operations.remove(slot);
@@ -110,6 +110,17 @@ impl Context {
         // One by one: a buffer whose destructor panics, or drops further tickets, loses none.
         while let Some((handle, abandon)) = self.dropped.pop() {
             abandon(self, handle);
+            // A destructor may fork too.
+            self.notice_fork();
+        }
+    }
+
+    /// Drops the values of abandoned operations that are over. Called last, because their
+    /// destructors are the program's, and may panic or fork.
+    pub(crate) fn drop_discarded(&mut self) {
+        while let Some(payload) = self.operations.payloads.take_discarded() {
+            drop(payload);
+            self.notice_fork();
         }
     }
 
@@ -123,7 +134,8 @@ impl Context {
                 let result = self.operations[slot].result;
                 self.operations.remove(slot);
                 // Dropping the output, rather than the operation, closes a descriptor it holds.
-                if let Some(Ok(operation)) = payload.map(|payload| payload.downcast::<O>()) {
+                let operation = payload.map(|payload| payload.into_box().downcast::<O>());
+                if let Some(Ok(operation)) = operation {
                     drop(operation.finish(result));
                 }
             }
@@ -137,6 +149,7 @@ impl Context {
                 self.cancel_slot(slot);
                 self.unblock_queued();
                 self.arm_descriptor();
+                self.drop_discarded();
             }
         }
     }

@@ -10,11 +10,11 @@ use crate::attempt::{Attempted, Try, Why};
 use crate::composition::Strategy;
 use crate::context::Context;
 use crate::operation::Operation;
-use crate::operations::Slot;
+use crate::operations::{Payload, Slot};
 use crate::table::{self, Class};
 use crate::ticket::Ticket;
 use crate::{Call, Outcome};
-use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
 
 /// The outcome of submitting a typed operation: its output, or a ticket for it.
 pub type Submitted<O> = Outcome<<O as Operation>::Output, Ticket<O>>;
@@ -48,14 +48,14 @@ impl Context {
     pub fn submit_with<O: Operation>(&mut self, mut operation: O, user_data: u64) -> Submitted<O> {
         self.notice_fork();
         if self.background.carriers().is_some() {
-            return self.submit_in_place(Box::new(operation), user_data);
+            return self.submit_in_place(operation, user_data);
         }
         if operation.expects_to_block() && self.can_skip_attempt(&operation.call()) {
-            return self.submit_untried(Box::new(operation), Why::ExpectedToBlock, user_data);
+            return self.submit_untried(operation, Why::ExpectedToBlock, user_data);
         }
         if operation.is_zero_copy() {
             if self.sends_without_copy() {
-                return self.submit_untried(Box::new(operation), Why::ZeroCopy, user_data);
+                return self.submit_untried(operation, Why::ZeroCopy, user_data);
             }
             self.stats.zero_copy.ordinary += 1;
         }
@@ -66,8 +66,7 @@ impl Context {
             return Outcome::Done(operation.finish(result));
         }
         // From here on the operation must not move; the call must hold its new addresses.
-        let mut operation = Box::new(operation);
-        let call = operation.call();
+        let (operation, call) = place(operation);
         self.keep(operation, &call, attempted, user_data)
     }
 
@@ -85,12 +84,8 @@ impl Context {
 
     /// Submits an operation that must not move even during its attempt, because a carrier may
     /// continue the call itself.
-    fn submit_in_place<O: Operation>(
-        &mut self,
-        mut operation: Box<O>,
-        user_data: u64,
-    ) -> Submitted<O> {
-        let call = operation.call();
+    fn submit_in_place<O: Operation>(&mut self, operation: O, user_data: u64) -> Submitted<O> {
+        let (operation, call) = place(operation);
         // SAFETY: the operation owns what the call points to, and stays where it is.
         let attempted = unsafe { self.attempt_any(&owned(&call)) };
         self.keep(operation, &call, attempted, user_data)
@@ -99,11 +94,11 @@ impl Context {
     /// Submits an operation without an attempt.
     fn submit_untried<O: Operation>(
         &mut self,
-        mut operation: Box<O>,
+        operation: O,
         why: Why,
         user_data: u64,
     ) -> Submitted<O> {
-        let call = operation.call();
+        let (operation, call) = place(operation);
         let row = table::row(call.number);
         let attempted = self.count(row, Strategy::Try, Attempted::blocked(0, why));
         self.keep(operation, &call, attempted, user_data)
@@ -112,24 +107,36 @@ impl Context {
     /// Completes the submission of an operation at its final address, after its attempt.
     fn keep<O: Operation>(
         &mut self,
-        operation: Box<O>,
+        operation: NonNull<O>,
         call: &Call,
         attempted: Attempted,
         user_data: u64,
     ) -> Submitted<O> {
-        // If this unwinds, the kernel may already use the operation, which must then not be freed.
-        let operation = ManuallyDrop::new(operation);
+        // If this unwinds, the kernel may already use the operation, which is then not freed.
         let outcome = self.conclude(&owned(call), attempted, user_data, None);
-        let operation = ManuallyDrop::into_inner(operation);
         match outcome {
-            Outcome::Done(result) => Outcome::Done(operation.finish(result)),
+            Outcome::Done(result) => {
+                // SAFETY: `place` has leaked it, and the call is over.
+                let operation = unsafe { Box::from_raw(operation.as_ptr()) };
+                Outcome::Done(operation.finish(result))
+            }
             Outcome::Pending(handle) => {
                 let slot = handle.slot() as Slot;
-                self.operations.payloads.put(slot, operation);
+                // SAFETY: `place` has leaked it.
+                let payload = unsafe { Payload::new(operation) };
+                self.operations.payloads.put(slot, payload);
                 Outcome::Pending(Ticket::new(handle, &self.dropped))
             }
         }
     }
+}
+
+/// Moves an operation to its final address on the heap, and returns its call there.
+fn place<O: Operation>(operation: O) -> (NonNull<O>, Call) {
+    let operation = NonNull::from(Box::leak(Box::new(operation)));
+    // SAFETY: no other pointer to it exists yet.
+    let call = unsafe { (*operation.as_ptr()).call() };
+    (operation, call)
 }
 
 /// The call of a typed operation, which owns its memory.

@@ -2,11 +2,12 @@
 
 use super::support::{assert_works, pipe};
 use crate::harness::{Arg, LIMIT, Mode, Way, all_ways, at_mut, collect, cstring, pending, plain};
-use laio::{Context, Errno};
+use laio::{Context, Errno, PollOptions};
 use laio_testing::limit::wait_until;
 use laio_testing::{child, test_name};
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 /// A context with operations of each kind in flight: on a stream, and in a helper or worker.
@@ -79,6 +80,11 @@ fn in_child(body: impl FnOnce()) {
         // SAFETY: the end of the child.
         unsafe { libc::_exit(i32::from(failed)) };
     }
+    await_child(pid);
+}
+
+/// Asserts that a child ends, and has not failed.
+fn await_child(pid: i32) {
     let mut status = 0;
     // SAFETY: a child of our own, and a status of our own.
     let ended = || unsafe { libc::waitpid(pid, &mut status, libc::WNOHANG) } == pid;
@@ -210,5 +216,88 @@ fn a_child_that_ends_at_once_changes_nothing() {
         }
         still_works(&mut parent);
         parent.end();
+    });
+}
+
+/// Other threads begin and end while the program forks, and hold locks of the standard library.
+#[test]
+fn a_child_starts_helpers_whatever_other_threads_do() {
+    const THREADS: usize = 16;
+    const FORKS: usize = 300;
+    alone(test_name!(), |way| {
+        if way.backend != laio::BackendKind::Threads {
+            return;
+        }
+        let ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    while !ended.load(SeqCst) {
+                        std::thread::spawn(|| ()).join().expect("a thread");
+                    }
+                });
+            }
+            let forked = catch_unwind(|| {
+                for _ in 0..FORKS {
+                    in_child(|| {
+                        let mut context = way.context();
+                        let own = crate::harness::call(&mut context, libc::SYS_getpid, []);
+                        assert_eq!(own, plain(libc::SYS_getpid, []));
+                    });
+                }
+            });
+            ended.store(true, SeqCst);
+            forked.expect("children that end");
+        });
+    });
+}
+
+/// The program forks while `poll` delivers completions. The child polls on, uses the context, or drops it.
+#[test]
+fn a_fork_while_completions_are_delivered() {
+    alone(test_name!(), |way| {
+        for use_it in [true, false] {
+            let (reader, writer) = pipe();
+            let mut context = way.context();
+            context.descriptor().expect("a pollable descriptor");
+            let mut buffers = [[0u8; 1]; 4];
+            for buffer in &mut buffers {
+                pending(
+                    &mut context,
+                    libc::SYS_read,
+                    [reader.arg(), at_mut(buffer), 1],
+                );
+            }
+            context.flush().expect("flush");
+            let text = c"abcd".arg();
+            assert_eq!(plain(libc::SYS_write, [writer.arg(), text, 2]), Ok(2));
+            let (mut delivered, mut child) = (0, None);
+            while delivered < 2 && child != Some(0) {
+                let polled = context.poll_with(PollOptions::default(), |_| {
+                    delivered += 1;
+                    if child.is_none() {
+                        // SAFETY: the child has one thread, and leaves by _exit.
+                        child = Some(unsafe { libc::fork() });
+                    }
+                });
+                assert!(polled.is_ok(), "{polled:?}");
+            }
+            if child == Some(0) {
+                let failed = catch_unwind(AssertUnwindSafe(|| {
+                    assert_eq!((delivered, context.pending()), (1, 0));
+                    if use_it {
+                        assert_works(&mut context);
+                    }
+                    drop(context);
+                }));
+                // SAFETY: the end of the child.
+                unsafe { libc::_exit(i32::from(failed.is_err())) };
+            }
+            await_child(child.expect("a completion"));
+            assert_eq!(plain(libc::SYS_write, [writer.arg(), text + 2, 2]), Ok(2));
+            collect(&mut context, 2);
+            assert_eq!(buffers.concat(), b"abcd");
+            assert_works(&mut context);
+        }
     });
 }

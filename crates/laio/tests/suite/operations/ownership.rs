@@ -386,3 +386,75 @@ fn a_send_that_is_expected_to_block_is_a_send() {
         assert_eq!(&received, b"sent");
     });
 }
+
+/// A buffer whose destructor panics.
+struct Panicking(Vec<u8>);
+
+impl Drop for Panicking {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            std::panic::resume_unwind(Box::new("a destructor"));
+        }
+    }
+}
+
+// SAFETY: as for the vector.
+unsafe impl Sink for Panicking {
+    fn spare_capacity(&mut self) -> (*mut u8, usize) {
+        self.0.spare_capacity()
+    }
+
+    unsafe fn append(&mut self, count: usize) {
+        // SAFETY: by the caller.
+        unsafe { Sink::append(&mut self.0, count) }
+    }
+}
+
+/// The results that arrive together with that of the abandoned operation are delivered all the same.
+#[test]
+fn a_destructor_that_panics_loses_no_completion() {
+    for_each_pending_backend(|way| {
+        let (from, to) = shared_pipe();
+        let (other, other_to) = shared_pipe();
+        let alive = Rc::new(());
+        let mut context = way.context();
+        let first = Read::new(other.clone(), Panicking(Vec::with_capacity(1)));
+        let Outcome::Pending(first) = context.submit(first) else {
+            panic!("nothing to read yet");
+        };
+        let second = read(&mut context, &from, &alive);
+        context.flush().unwrap();
+        rustix::io::write(&other_to, b"x").expect("written");
+        rustix::io::write(&to, b"abc").expect("written");
+        // The operation ends here or in `poll`.
+        let abandoned = std::panic::catch_unwind(AssertUnwindSafe(|| context.abandon(first)));
+        let mut panics = usize::from(abandoned.is_err());
+        let mut found = Vec::new();
+        while context.pending() > 1 || found.is_empty() {
+            let polled = std::panic::catch_unwind(AssertUnwindSafe(|| {
+                assert_ne!(context.poll(&mut found, Some(LIMIT)), Ok(0), "lost");
+            }));
+            panics += usize::from(polled.is_err());
+        }
+        assert_eq!((found.len(), found[0].result), (1, Ok(3)));
+        assert!(context.take(second).is_ok());
+        assert_eq!((panics, context.pending()), (1, 0));
+    });
+}
+
+/// The context waits for the end of all operations before it drops the first buffer.
+#[test]
+fn a_destructor_that_panics_while_its_context_ends_frees_the_others() {
+    for_each_pending_backend(|way| {
+        let (from, _to) = shared_pipe();
+        let (other, _other_to) = shared_pipe();
+        let alive = Rc::new(());
+        let mut context = way.context();
+        let _first = context.submit(Read::new(other.clone(), Panicking(Vec::with_capacity(1))));
+        let _second = read(&mut context, &from, &alive);
+        let ended = std::panic::catch_unwind(AssertUnwindSafe(|| drop(context)));
+        assert!(ended.is_err());
+        assert_eq!(Rc::strong_count(&alive), 1);
+        assert_eq!((Rc::strong_count(&from), Rc::strong_count(&other)), (1, 1));
+    });
+}
