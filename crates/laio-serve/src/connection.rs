@@ -222,10 +222,8 @@ impl Connection {
         if let Ok(path) = &request.path
             && let Some(route) = target::route(&ctx.site.routes, path)
         {
-            let resource = (route, path);
-            return self
-                .pass_to_upstream(ctx, resource, after_head, started)
-                .await;
+            let to = (route, path);
+            return self.pass_to_upstream(ctx, to, after_head, started).await;
         }
         // Parse the received part of the body before answering, so that bad framing can be refused.
         let (body, body_len) = match begin_body(&services.limits, request.framing, after_head) {
@@ -249,7 +247,8 @@ impl Connection {
             && self.connection_state.may_keep_alive()
     }
 
-    /// Answers a request with a file, a listing or a page of the site, and writes its line of the access log.
+    /// Answers a request with a file, a listing or a page of the site, and writes its line of the
+    /// access log.
     async fn answer_from_site(
         &self,
         ctx: RequestContext<'_>,
@@ -290,7 +289,7 @@ impl Connection {
     async fn pass_to_upstream(
         &mut self,
         ctx: RequestContext<'_>,
-        resource: (&Route, &RequestPath<'_>),
+        to: (&Route, &RequestPath<'_>),
         after_head: &[u8],
         started: Instant,
     ) -> io::Result<Next> {
@@ -309,7 +308,7 @@ impl Connection {
             bytes: 0,
             expects_continue: ctx.request.expects_continue,
         };
-        let (input, next) = answer_by_upstream(ctx, resource, started, body).await?;
+        let (input, next) = answer_by_upstream(ctx, to, started, body).await?;
         self.answered = true;
         self.input = input;
         Ok(next)

@@ -12,8 +12,8 @@
 //! 6. `request::send_response`: send the response
 //! 7. `log`: write a line of the access log
 //!
-//! `connection` runs the steps in order, `request::answer_from_cache` or `request::answer` decides the response, and
-//! `net::stream` carries the bytes. A step is a function of the request and of the services that it
+//! `connection` runs the steps in order, `request::answer_from_cache` or `request::answer` decides
+//! the response, and `net::stream` carries the bytes. A step is a function of the request and of the services that it
 //! needs (`services`). `site` compiles the configuration of a site ([`Site`]) once, `upstream` that
 //! of the servers behind this one, to which `proxy` forwards requests. Each worker thread has an
 //! engine context, an executor and a listening socket of its own (`worker`); `cpu_pool` runs long
