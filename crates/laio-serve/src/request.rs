@@ -7,7 +7,7 @@ pub(crate) mod authorize;
 mod compress;
 pub(crate) mod file_response;
 mod listing;
-mod open;
+pub(crate) mod open;
 pub(crate) mod pages;
 pub(crate) mod receive;
 mod resident;

@@ -77,6 +77,11 @@ impl Site {
             rules: rules.clone(),
         })
     }
+
+    /// Whether files of this site may be cached.
+    pub(crate) fn is_cached(&self) -> bool {
+        self.number != UNCACHED
+    }
 }
 
 impl Deref for Site {
@@ -94,7 +99,7 @@ pub(crate) struct SendfileRoot {
     pub(crate) site: Site,
 }
 
-/// The number of sites whose files are never cached.
+/// The number of a site whose files are never cached.
 const UNCACHED: usize = usize::MAX;
 
 /// The sites of one worker.

@@ -2,9 +2,9 @@
 
 use super::upstream_head::{NamedFile, UpstreamHead};
 use crate::files::contents::FileKind;
-use crate::files::uncached::open_uncached;
 use crate::messages::print;
 use crate::request::file_response;
+use crate::request::open::open;
 use crate::request::pages;
 use crate::request::response::{Body, RequestContext, Response};
 use crate::request::variant::Variant;
@@ -53,11 +53,7 @@ pub(super) async fn send_named(
         ));
         return pages::error(services, ctx, out, Status::BAD_GATEWAY, UNAVAILABLE).await;
     };
-    let opening = laio_rt::time::timeout(
-        services.limits.open_time,
-        open_uncached(&services.contexts, site, name),
-    );
-    let opened = match opening.await.unwrap_or_else(|late| Err(late.into())) {
+    let opened = match open(services, site, name).await {
         Ok(FileKind::File(opened)) => opened,
         found => {
             let why = match found {

@@ -28,11 +28,9 @@ pub(crate) async fn open(services: &Services, site: &Site, name: &[u8]) -> io::R
 
 async fn try_open(services: &Services, site: &Site, name: &[u8]) -> io::Result<FileKind> {
     let Services {
-        contexts,
-        limits,
-        cache,
-        ..
+        contexts, limits, ..
     } = services;
+    let cache = services.cache.as_ref().filter(|_| site.is_cached());
     // A cached file is open: it needs no permit.
     if let Some(cache) = cache
         && let Some(opened) = cache.get(site.number, name)
@@ -43,10 +41,7 @@ async fn try_open(services: &Services, site: &Site, name: &[u8]) -> io::Result<F
     let opening = async {
         let _permit = contexts.permit(IoStep::Open).await;
         // While this request waited, another one may have cached the file.
-        match cache
-            .as_ref()
-            .map(|cache| cache.get_or_admit(site.number, name))
-        {
+        match cache.map(|cache| cache.get_or_admit(site.number, name)) {
             Some(CacheLookup::Hit(opened)) => return Ok(FileKind::File(opened)),
             Some(CacheLookup::Admit(refill)) => {
                 if let Some(found) = fill(refill, contexts, limits, site).await? {

@@ -1,6 +1,9 @@
 //! Files that upstreams name.
 
 use super::*;
+use crate::common::LONG;
+use laio_testing::fault_fs::{Fault, Kind, Released};
+use laio_testing::{FaultFs, or_skip};
 
 struct Files {
     server: Running,
@@ -9,14 +12,9 @@ struct Files {
     _root: tempfile::TempDir,
 }
 
-/// An upstream that answers with the field in the query, and one root.
-fn files() -> Files {
-    let shared = tempfile::Builder::new().prefix("shared").tempdir().unwrap();
-    std::fs::create_dir(shared.path().join("in")).unwrap();
-    std::fs::write(shared.path().join("in/file.txt"), "0123456789").unwrap();
-    std::fs::write(shared.path().with_extension("secret"), "secret").unwrap();
-    std::os::unix::fs::symlink("/etc/passwd", shared.path().join("link")).unwrap();
-    let backend = Backend::start(|peer| {
+/// An upstream that answers with the field in the query.
+fn named_by_the_query() -> Backend {
+    Backend::start(|peer| {
         while let Some(head) = peer.request() {
             let target = head.split(' ').nth(1).unwrap();
             let (status, field) = match target.split_once('?') {
@@ -31,7 +29,17 @@ fn files() -> Files {
                 field.replace('=', ": ")
             ));
         }
-    });
+    })
+}
+
+/// That upstream, and one root.
+fn files() -> Files {
+    let shared = tempfile::Builder::new().prefix("shared").tempdir().unwrap();
+    std::fs::create_dir(shared.path().join("in")).unwrap();
+    std::fs::write(shared.path().join("in/file.txt"), "0123456789").unwrap();
+    std::fs::write(shared.path().with_extension("secret"), "secret").unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", shared.path().join("link")).unwrap();
+    let backend = named_by_the_query();
     let (server, root) = serve(vec![http("/", &backend)], |options| {
         options.site.sendfile_roots = vec![shared.path().to_owned()];
     });
@@ -131,4 +139,48 @@ fn temporary_files_are_removed() {
     assert_eq!(client.get(&target).status, 502);
     assert!(outside.exists());
     std::fs::remove_file(outside).unwrap();
+}
+
+/// One file may be opened at a time, and that one hangs. With activations a permit limits the opens.
+#[test]
+fn named_files_count_for_the_limit_of_opens() {
+    let Some(slow) = or_skip(FaultFs::mount()) else {
+        return;
+    };
+    slow.add_file("slow.txt", b"at last");
+    slow.add_file("next.txt", b"then");
+    let backend = named_by_the_query();
+    let (server, _root) = serve_with(
+        BackendKind::Activations,
+        vec![http("/", &backend)],
+        |options| {
+            options.site.sendfile_roots = vec![slow.path().to_owned()];
+            options.io.class_limits.stat = Some(1);
+        },
+    );
+    slow.set_at("slow.txt", Kind::Open, Fault::Hang);
+    let request = |name: &str| {
+        let mut client = server.connect();
+        let path = slow.path().join(name);
+        let target = format!("/200?X-Sendfile={}", path.display());
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        client
+    };
+    let mut first = request("slow.txt");
+    assert!(slow.wait_hung(1, LONG), "the open was asked for");
+    let mut second = request("next.txt");
+    // The one worker has had the upstream's response for the second request meanwhile.
+    let mut other = server.connect();
+    crate::common::until("the upstream has answered", || {
+        assert_eq!(other.get("/200?A=b").text(), "body");
+        backend.heads().iter().any(|head| head.contains("next.txt"))
+    });
+    for _ in 0..10 {
+        assert_eq!(other.get("/200?A=b").text(), "body");
+    }
+    assert_eq!(slow.requests_at("next.txt", Kind::Open), 0, "not yet");
+    slow.clear_all();
+    slow.release(Released::Served);
+    assert_eq!(first.answer(false).text(), "at last");
+    assert_eq!(second.answer(false).text(), "then");
 }
