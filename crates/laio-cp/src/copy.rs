@@ -385,10 +385,10 @@ fn count_result(worker: &Worker, entry: &Entry, result: Result<&Copied, &Failure
         }
     }
     if let Some(observer) = &worker.session.options.observer {
-        let (source, destination) = (entry.source_path(), entry.target_path());
+        let (source, target) = (entry.source_path(), entry.target_path());
         observer.done(&Outcome {
             source: &source,
-            destination: &destination,
+            target: &target,
             kind: entry.kind,
             bytes: result.map_or(0, |copied| copied.bytes),
             digest: result.ok().and_then(|copied| copied.digest),

@@ -30,7 +30,7 @@ pub struct Outcome<'a> {
     /// The path of the source, as in messages.
     pub source: &'a Path,
     /// The path of the destination, as in messages.
-    pub destination: &'a Path,
+    pub target: &'a Path,
     /// The file type, as the directory reports it.
     pub kind: FileType,
     /// The number of data bytes copied.

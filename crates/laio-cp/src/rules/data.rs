@@ -1,4 +1,5 @@
-//! Copies the data of a file: by reflink, by `copy_file_range`, or through a buffer.
+//! Copies the data of a file, and chooses how: by reflink, by `copy_file_range`, or through a buffer,
+//! with or without the holes.
 //!
 //! A file is written from its beginning to its end, and never beyond the data that is complete:
 //! `--resume` takes the size of a partial file for its progress.
@@ -6,10 +7,14 @@
 use crate::options::{Method, Reflink as Wanted, Sparse};
 use crate::outcome::{Copied, DebugDetail, Done};
 use crate::rules::pair::{CopyError, OpenPair, has_holes};
-use crate::rules::sparse;
-use crate::rules::transfer::{copy_range, preallocate};
+use crate::rules::sparse::{self, Extent};
+use crate::rules::transfer::{self, Fallback, Zeros, preallocate};
 use laio::Errno;
-use laio::ops::{Advice, Advise, Limit, Read, ReadAt, Reflink};
+use laio::ops::{Advice, Advise, Reflink, StatFile, Truncate};
+
+/// Files up to this size are copied by one read and one write: as many calls as `copy_file_range`
+/// needs, and the read shows whether the data is cached.
+const ONE_PIECE_MAX: u64 = 256 << 10;
 
 /// Copies the data of a file.
 pub(crate) async fn copy(pair: &OpenPair<'_>) -> Result<Copied, CopyError> {
@@ -40,29 +45,6 @@ pub(crate) async fn copy(pair: &OpenPair<'_>) -> Result<Copied, CopyError> {
     })
 }
 
-/// Hashes the part of the source that an earlier run has copied.
-pub(crate) async fn hash_existing_prefix(pair: &OpenPair<'_>) -> Result<(), CopyError> {
-    let Some(hashing) = pair.hashing.as_ref().filter(|_| pair.start > 0) else {
-        return Ok(());
-    };
-    let mut buffer = pair.io.take_buffer();
-    loop {
-        pair.check_stop()?;
-        let at = hashing.borrow().at();
-        buffer.clear();
-        let count = (pair.start - at).min(buffer.capacity() as u64) as usize;
-        let read = ReadAt::new(pair.source.clone(), Limit::new(buffer, count), at);
-        let (result, filled) = pair.io.call_backend(read).await;
-        buffer = filled.into_inner();
-        if result.map_err(CopyError::Read)? == 0 {
-            break;
-        }
-        pair.hash(at, &buffer)?;
-    }
-    pair.io.recycle_buffer(buffer);
-    Ok(())
-}
-
 async fn move_data(
     pair: &OpenPair<'_>,
     detail: &mut DebugDetail,
@@ -71,14 +53,15 @@ async fn move_data(
     detail.sparse = "no";
     if !pair.is_regular {
         detail.offload = "unsupported";
-        return stream(pair).await.map(|bytes| (Done::ReadWrite, bytes));
+        let bytes = transfer::stream(pair).await?;
+        return Ok((Done::ReadWrite, bytes));
     }
     let size = pair.status.size();
     if options.advise != Some(Advice::DontNeed) {
         advise(pair);
     }
     if looks_for_holes(pair) {
-        return sparse::copy(pair, detail).await;
+        return copy_with_holes(pair, detail).await;
     }
     preallocate(pair, 0, size)?;
     let end = if size == 0 { u64::MAX } else { size };
@@ -87,39 +70,6 @@ async fn move_data(
         advise(pair);
     }
     copied
-}
-
-fn advise(pair: &OpenPair<'_>) {
-    if let Some(advice) = pair.session.options.advise {
-        let advise = Advise::new(pair.source.clone(), 0, 0, advice);
-        // Advice may be ignored.
-        let _ = pair.io.call_blocking(advise);
-    }
-}
-
-/// Copies one region of a file; other processes copy the other regions.
-pub(crate) async fn copy_region(
-    pair: &OpenPair<'_>,
-    start: u64,
-    end: u64,
-) -> Result<(), CopyError> {
-    let mut detail = DebugDetail {
-        offload: "unknown",
-        reflink: "no",
-        sparse: "no",
-    };
-    match looks_for_holes(pair) {
-        true => sparse::copy_region(pair, start, end, &mut detail).await,
-        false => copy_range(pair, start, end, &mut detail).await.map(drop),
-    }
-}
-
-fn looks_for_holes(pair: &OpenPair<'_>) -> bool {
-    match pair.session.options.sparse {
-        Sparse::Always => true,
-        Sparse::Auto => has_holes(pair.status),
-        Sparse::Never => false,
-    }
 }
 
 /// Tries a reflink.
@@ -164,26 +114,192 @@ fn reflink(pair: &OpenPair<'_>, detail: &mut DebugDetail) -> Result<bool, CopyEr
     }
 }
 
-/// Copies a file without positions: a pipe, a terminal, a device.
-async fn stream(pair: &OpenPair<'_>) -> Result<u64, CopyError> {
-    let io = pair.io;
-    let mut buffer = io.take_buffer();
-    let mut bytes = 0;
-    loop {
-        pair.check_stop()?;
-        buffer.clear();
-        let capacity = buffer.capacity().min(pair.piece_size());
-        let read = Read::new(pair.source.clone(), Limit::new(buffer, capacity));
-        let (result, filled) = io.call_backend(read).await;
-        buffer = filled.into_inner();
-        let count = result.map_err(CopyError::Read)?;
-        if count == 0 {
-            io.recycle_buffer(buffer);
-            return Ok(bytes);
+/// Copies the bytes from `start` to `end`, or to the end of the file, by `copy_file_range` or
+/// through a buffer.
+async fn copy_range(
+    pair: &OpenPair<'_>,
+    start: u64,
+    end: u64,
+    detail: &mut DebugDetail,
+) -> Result<(Done, u64), CopyError> {
+    let options = &pair.session.options;
+    let by_range = match options.method {
+        Method::ReadWrite => false,
+        Method::CopyRange => true,
+        // Data can only be hashed in memory.
+        _ if pair.hashing.is_some() => false,
+        Method::Auto if options.through_memory() => false,
+        Method::Auto | Method::Reflink => end - start > ONE_PIECE_MAX && end != u64::MAX,
+    };
+    let allowed = options.reflink != Wanted::Never && options.sparse != Sparse::Never;
+    let is_unsupported = pair.device_limits().copy_range_unsupported;
+    if !by_range || !allowed || is_unsupported {
+        let tries = by_range && allowed;
+        detail.offload = if tries { "unsupported" } else { "avoided" };
+        let bytes = transfer::through_memory(pair, start, end, Zeros::Written).await?;
+        return Ok((Done::ReadWrite, bytes));
+    }
+    let (at, refused) = transfer::in_kernel(pair, start, end).await?;
+    let has_moved = at > start;
+    match refused {
+        None if has_moved => detail.offload = "yes",
+        None => {}
+        Some(fallback) => {
+            detail.offload = "unsupported";
+            if fallback == Fallback::Always {
+                pair.note_limit(|limit| limit.copy_range_unsupported = true);
+            }
         }
-        pair.hash(bytes, &buffer)?;
-        buffer = pair.write(buffer, 0).await?;
-        bytes += count as u64;
-        pair.count_and_throttle(count).await;
+    }
+    if at == end {
+        return Ok((Done::CopyRange, end - start));
+    }
+    let more = transfer::through_memory(pair, at, end, Zeros::Written).await?;
+    let done = match refused.is_none() && has_moved {
+        true => Done::CopyRange,
+        false => Done::ReadWrite,
+    };
+    Ok((done, at - start + more))
+}
+
+/// Copies one region of a file; other processes copy the other regions. The destination has its
+/// final length already.
+pub(crate) async fn copy_region(
+    pair: &OpenPair<'_>,
+    start: u64,
+    end: u64,
+) -> Result<(), CopyError> {
+    let mut detail = DebugDetail {
+        offload: "unknown",
+        reflink: "no",
+        sparse: "no",
+    };
+    match looks_for_holes(pair) {
+        true => copy_extents(pair, start, end, &mut detail).await.map(drop),
+        false => copy_range(pair, start, end, &mut detail).await.map(drop),
+    }
+}
+
+fn looks_for_holes(pair: &OpenPair<'_>) -> bool {
+    match pair.session.options.sparse {
+        Sparse::Always => true,
+        Sparse::Auto => has_holes(pair.status),
+        Sparse::Never => false,
+    }
+}
+
+/// Copies the data and keeps the holes, up to the size that the file had when it was opened.
+async fn copy_with_holes(
+    pair: &OpenPair<'_>,
+    detail: &mut DebugDetail,
+) -> Result<(Done, u64), CopyError> {
+    let size = pair.status.size();
+    if size == 0 {
+        if pair.session.options.sparse == Sparse::Always {
+            (detail.sparse, detail.offload) = ("zeros", "avoided");
+        }
+        // The file is empty, or has an unknown size (procfs).
+        let bytes = transfer::through_memory(pair, 0, u64::MAX, Zeros::Skipped).await?;
+        return set_length(pair, Done::ReadWrite, bytes, bytes).await;
+    }
+    let moved = copy_extents(pair, pair.start, size, detail).await?;
+    if moved.is_short {
+        return set_length(pair, moved.done, moved.bytes, moved.at).await;
+    }
+    let stat = StatFile::new(pair.source.clone());
+    let now = pair.io.call_backend(stat).await;
+    let now = now.map_err(CopyError::Read)?.size();
+    set_length(pair, moved.done, moved.bytes, moved.at.max(size.min(now))).await
+}
+
+/// What was copied of a range.
+struct CopiedExtents {
+    done: Done,
+    bytes: u64,
+    /// The end of the copied data.
+    at: u64,
+    /// The rest of the file is unknown; `at` may be its end.
+    is_short: bool,
+}
+
+async fn copy_extents(
+    pair: &OpenPair<'_>,
+    start: u64,
+    size: u64,
+    detail: &mut DebugDetail,
+) -> Result<CopiedExtents, CopyError> {
+    let zeros = pair.session.options.sparse == Sparse::Always;
+    let mut copied = CopiedExtents {
+        done: Done::ReadWrite,
+        bytes: 0,
+        at: start,
+        is_short: false,
+    };
+    let seeks = !zeros || has_holes(pair.status);
+    detail.sparse = if seeks { "SEEK_HOLE" } else { "zeros" };
+    while copied.at < size {
+        pair.check_stop()?;
+        let extent = match seeks {
+            true => sparse::next_extent(pair, copied.at, size).await,
+            false => Extent::Data(start, size),
+        };
+        let (data, hole) = match extent {
+            Extent::None => break,
+            Extent::Data(data, hole) => {
+                if seeks && zeros {
+                    detail.sparse = "SEEK_HOLE + zeros";
+                }
+                (data, hole)
+            }
+            Extent::Unknown => {
+                if copied.at == start {
+                    detail.sparse = if zeros { "zeros" } else { "no" };
+                }
+                copied.is_short = true;
+                (copied.at, size)
+            }
+        };
+        let (done, bytes) = match zeros {
+            true => {
+                detail.offload = "avoided";
+                let bytes = transfer::through_memory(pair, data, hole, Zeros::Skipped).await?;
+                (Done::ReadWrite, bytes)
+            }
+            false => {
+                preallocate(pair, data, hole - data)?;
+                copy_range(pair, data, hole, detail).await?
+            }
+        };
+        copied.done = done;
+        copied.bytes += bytes;
+        copied.at = data + bytes;
+        // The file was truncated.
+        copied.is_short |= copied.at < hole;
+        if copied.is_short {
+            break;
+        }
+    }
+    Ok(copied)
+}
+
+/// Extends the destination to its final length: a hole at the end is not written.
+async fn set_length(
+    pair: &OpenPair<'_>,
+    done: Done,
+    bytes: u64,
+    length: u64,
+) -> Result<(Done, u64), CopyError> {
+    let truncate = Truncate::new(pair.target.clone(), length);
+    let set = pair.io.call_target(truncate).await;
+    set.map_err(CopyError::Extend)?;
+    pair.hash(length, &[])?;
+    Ok((done, bytes))
+}
+
+fn advise(pair: &OpenPair<'_>) {
+    if let Some(advice) = pair.session.options.advise {
+        let advise = Advise::new(pair.source.clone(), 0, 0, advice);
+        // Advice may be ignored.
+        let _ = pair.io.call_blocking(advise);
     }
 }

@@ -10,6 +10,7 @@ use laio::ops::{Limit, Part, ReadAt, Write, WriteAt};
 use laio_rt::fs::Metadata;
 use std::cell::RefCell;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 /// An open source and its open destination.
@@ -64,15 +65,16 @@ impl OpenPair<'_> {
         output
     }
 
-    /// Writes the whole buffer at an offset.
+    /// Writes a range of the buffer, which begins at the offset `at` of the file.
     pub(crate) async fn write_at(
         &self,
         mut buffer: Vec<u8>,
+        range: Range<usize>,
         at: u64,
     ) -> Result<Vec<u8>, CopyError> {
-        let mut done = 0;
-        while done < buffer.len() {
-            let part = Part::new(buffer, done..);
+        let mut done = range.start;
+        while done < range.end {
+            let part = Part::new(buffer, done..range.end);
             let write = WriteAt::new(self.target.clone(), part, at + done as u64);
             let (result, part) = self.io.write_data(write).await;
             buffer = part.into_inner();
@@ -82,7 +84,7 @@ impl OpenPair<'_> {
                 Ok(count) => done += count,
                 // Some files of procfs, for example, have no positions.
                 Err(error) if error.raw_os_error() == Some(Errno::SPIPE.raw()) => {
-                    return self.write(buffer, done).await;
+                    return self.write(buffer, done..range.end).await;
                 }
                 Err(error) => return Err(CopyError::Write(error)),
             }
@@ -90,14 +92,16 @@ impl OpenPair<'_> {
         Ok(buffer)
     }
 
-    /// Writes a buffer from its byte `done` on, at the file position.
+    /// Writes a range of the buffer at the file position.
     pub(crate) async fn write(
         &self,
         mut buffer: Vec<u8>,
-        mut done: usize,
+        range: Range<usize>,
     ) -> Result<Vec<u8>, CopyError> {
-        while done < buffer.len() {
-            let write = Write::new(self.target.clone(), Part::new(buffer, done..));
+        let mut done = range.start;
+        while done < range.end {
+            let part = Part::new(buffer, done..range.end);
+            let write = Write::new(self.target.clone(), part);
             let (result, part) = self.io.write_data(write).await;
             buffer = part.into_inner();
             match result.map_err(CopyError::Write)? {

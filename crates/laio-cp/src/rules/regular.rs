@@ -9,7 +9,7 @@ use crate::rules::conflict::{self, Resolution};
 use crate::rules::new_file_mode::{self, NewFile};
 use crate::rules::pair::{CopyError, OpenPair};
 use crate::rules::source::OpenedSource;
-use crate::rules::{data, resume, verify};
+use crate::rules::{data, resume, transfer, verify};
 use crate::session::Session;
 use crate::tree::{AttributeNames, Entry, Handle, identity, temporary};
 use laio::Errno;
@@ -445,7 +445,7 @@ async fn copy_data(
         hashing: hashing.then(RefCell::default),
         storage_class: entry.storage_class(),
     };
-    let result = match data::hash_existing_prefix(&pair).await {
+    let result = match transfer::hash_existing_prefix(&pair).await {
         Ok(()) => data::copy(&pair).await,
         Err(error) => Err(error),
     };
