@@ -18,7 +18,6 @@ pub(crate) mod threads;
 use crate::attempt::{CarriedCall, Why};
 use crate::composition::{Composition, RingUse};
 use crate::operations::{Operations, Part, Slot, State};
-use crate::placement::{Parts, awaited};
 use crate::step::{self, Next, total};
 use crate::sys::high_fd::HighFd;
 use crate::table::Row;
@@ -80,6 +79,17 @@ pub(crate) struct Noticed {
 
 /// The steps that have finished, in order, with what comes next.
 pub(crate) type Steps = Vec<(Slot, Next)>;
+
+/// The parts besides helpers that a step may go to. A part that declines a step is cleared here,
+/// and the placement is asked again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Parts {
+    /// There is a ring, and the thread's rights allow it to take the call.
+    pub(crate) ring: bool,
+    /// A ring or epoll reports readiness.
+    pub(crate) readiness: bool,
+    pub(crate) aio: bool,
+}
 
 impl Background {
     /// Makes the parts of a back end. `mounts`: the mount table, which they watch too.
@@ -148,14 +158,14 @@ impl Background {
             }
             (Part::Ring | Part::RingWorker, Waiter::Reactor(_)) => false,
             (Part::Readiness, Waiter::Ring(ring)) => {
-                let (fd, direction) = awaited(operation);
+                let (fd, direction) = operation.awaited();
                 ring.start_poll(handle, fd, direction)?;
                 true
             }
             (Part::Readiness, Waiter::Reactor(reactor)) => {
                 // Fails if epoll does not support the descriptor, it is not open, or
                 // max_user_watches is reached.
-                let (fd, direction) = awaited(operation);
+                let (fd, direction) = operation.awaited();
                 reactor.add(fd, direction, slot).is_ok()
             }
             (Part::Aio, _) => match &mut self.aio {
@@ -197,7 +207,7 @@ impl Background {
                 Cancelled::Running
             }
             (Part::Ring | Part::RingWorker | Part::Readiness, Waiter::Reactor(reactor)) => {
-                let (fd, direction) = awaited(operation);
+                let (fd, direction) = operation.awaited();
                 reactor.remove(fd, direction);
                 Cancelled::Removed
             }
@@ -560,6 +570,18 @@ impl Background {
         }
         if let Some(aio) = &mut self.aio {
             aio.forget_in_child();
+        }
+    }
+}
+
+impl Parts {
+    /// Clears a part that has declined the step.
+    pub(crate) fn decline(&mut self, part: Part) {
+        match part {
+            Part::Ring | Part::RingWorker => self.ring = false,
+            Part::Readiness => self.readiness = false,
+            Part::Aio => self.aio = false,
+            Part::Helper | Part::Carrier => unreachable!("neither declines a step"),
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::knowledge::facts::Facts;
 use crate::operations::{Link, Part, Slot, State, links};
 use crate::options::BackPressure;
-use crate::placement::{Case, link_of_poll, placement};
+use crate::placement::{hand_over, link_of_poll};
 use crate::status_word::StatusTarget;
 use crate::step::{self, Next, total};
 use crate::table::{Attempt, Class, Row};
@@ -176,25 +176,10 @@ impl Context {
     /// comes next if the operation must be attempted first.
     fn hand_over(&mut self, slot: Slot, why: Why) -> Result<Option<Next>, Errno> {
         let call = self.operations[slot].step(self.inject.short_transfer);
-        let parts = self.background.accepts(self.operations[slot].row);
-        let mut case = Case::of(
-            &mut self.operations,
-            slot,
-            &call,
-            why,
-            parts,
-            &mut self.knowledge,
-        );
-        loop {
-            let Some(part) = placement(&case).part() else {
-                return Ok(Some(Next::Attempt));
-            };
-            let operations = &mut self.operations;
-            if self.background.start(part, operations, slot, &call, why)? {
-                return Ok(None);
-            }
-            case.parts.decline(part);
-        }
+        let (background, operations) = (&mut self.background, &mut self.operations);
+        let knowledge = &mut self.knowledge;
+        let taken = hand_over(background, operations, knowledge, slot, &call, why)?;
+        Ok((!taken).then_some(Next::Attempt))
     }
 
     /// Makes a helper make the rest of an operation.

@@ -2,15 +2,39 @@
 //! [`placement`] decides, over plain values and without a system call.
 
 use crate::attempt::{Try, Why, may_open_device};
+use crate::background::{Background, Parts};
 use crate::knowledge::Knowledge;
 use crate::knowledge::hints::Hints;
 use crate::knowledge::mounts::FileKind;
 use crate::operations::{Access, Direction, InFlight, Link, Operations, Order, Part, Slot};
 use crate::sys::memory::can_read;
-use crate::table::{Attempt, Class, Opcode, Row, Timeout, Transfer, Use};
-use crate::transfer::{only_plain, uses_position};
-use crate::{Call, sys};
+use crate::table::{Attempt, Class, Opcode, Row, Timeout, Transfer};
+use crate::transfer::{only_plain, reads_bytes, uses_position};
+use crate::{Call, Errno, sys};
 use std::os::fd::RawFd;
+
+/// Hands an operation's next step, which is `call`, to the part of the background that takes it.
+/// Returns false if the operation must be attempted first.
+pub(crate) fn hand_over(
+    background: &mut Background,
+    operations: &mut Operations,
+    knowledge: &mut Knowledge,
+    slot: Slot,
+    call: &Call,
+    why: Why,
+) -> Result<bool, Errno> {
+    let parts = background.accepts(operations[slot].row);
+    let mut case = Case::of(operations, slot, call, why, parts, knowledge);
+    loop {
+        let Some(part) = placement(&case).part() else {
+            return Ok(false);
+        };
+        if background.start(part, operations, slot, call, why)? {
+            return Ok(true);
+        }
+        case.parts.decline(part);
+    }
+}
 
 /// Where the next step of an operation goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,17 +74,6 @@ pub(crate) enum Reason {
     Arguments,
     /// No other part takes it.
     NoOther,
-}
-
-/// The parts besides helpers that a step may go to. A part that declines a step is cleared here,
-/// and the placement is asked again.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Parts {
-    /// There is a ring, and the thread's rights allow it to take the call.
-    pub(crate) ring: bool,
-    /// A ring or epoll reports readiness.
-    pub(crate) readiness: bool,
-    pub(crate) aio: bool,
 }
 
 /// What decides the placement of a step.
@@ -145,18 +158,6 @@ impl Placement {
     }
 }
 
-impl Parts {
-    /// Clears a part that has declined the step.
-    pub(crate) fn decline(&mut self, part: Part) {
-        match part {
-            Part::Ring | Part::RingWorker => self.ring = false,
-            Part::Readiness => self.readiness = false,
-            Part::Aio => self.aio = false,
-            Part::Helper | Part::Carrier => unreachable!("neither declines a step"),
-        }
-    }
-}
-
 impl Case {
     /// A call of this row without peculiarities: the file is local, and a stream is a socket or pipe
     /// in blocking mode, without time-outs.
@@ -207,13 +208,13 @@ impl Case {
         let may_time_out = knowledge.hints.kind(fd) != Some(FileKind::Stream);
         let has_timeout_or_mode = stream
             && !(why == Why::ExpectedToBlock || operation.zero_copy)
-            && ((may_time_out && has_timeout(fd, direction(row)))
+            && ((may_time_out && has_timeout(fd, Direction::of(row)))
                 || (!tried && sys::is_nonblocking(fd)));
         let began_hung_up =
             stream && !tried && reads_bytes(row, call) && sys::terminal::is_hung_up(fd);
         let has_status_word = operation.status.is_some();
         let case = Case {
-            is_poll: polled_descriptor(operation).is_some(),
+            is_poll: operation.polled().is_some(),
             is_retriable: usual.is_retriable
                 && stream
                 && (row.opcode != Some(Opcode::Accept) || is_well_formed_accept(row, call)),
@@ -287,35 +288,6 @@ fn is_well_formed_accept(row: &Row, call: &Call) -> bool {
     let listens = sys::borrow(call.descriptor(0)).map(socket_acceptconn);
     let known = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     listens == Some(Ok(true)) && row.flags_of(call) & !known == 0
-}
-
-/// Whether the call is a `read` or `readv` of at least one byte.
-pub(crate) fn reads_bytes(row: &Row, call: &Call) -> bool {
-    row.attempt == Attempt::NowaitRead && row.transfer.length(call) != Some(0)
-}
-
-fn direction(row: &Row) -> Direction {
-    match row.descriptors[0].map(|descriptor| descriptor.usage) {
-        Some(Use::Write) => Direction::Write,
-        _ => Direction::Read,
-    }
-}
-
-/// The descriptor and direction whose readiness an operation waits for.
-pub(crate) fn awaited(operation: &InFlight) -> (RawFd, Direction) {
-    polled_descriptor(operation).unwrap_or((operation.call.descriptor(0), direction(operation.row)))
-}
-
-/// The descriptor and direction of a poll that was started with [`link_of_poll`].
-fn polled_descriptor(operation: &InFlight) -> Option<(RawFd, Direction)> {
-    let link = operation.links[0];
-    let direction = match link.access {
-        _ if !operation.row.polls => return None,
-        Access::READING => Direction::Read,
-        Access::WRITING => Direction::Write,
-        _ => return None,
-    };
-    Some((link.fd, direction))
 }
 
 /// The link of a poll without a time-out on one event of one descriptor, if readiness can serve it:

@@ -3,10 +3,9 @@
 use crate::attempt::{Attempted, Why, may_be_empty_name};
 use crate::blocking::interrupted_transfer;
 use crate::operations::{InFlight, Part, State};
-use crate::placement::reads_bytes;
 use crate::sys::terminal::has_lost_its_master;
 use crate::table::{Attempt, Class, Transfer, Use};
-use crate::transfer::{continues, wanted};
+use crate::transfer::{continues, reads_bytes, wanted};
 use crate::{Errno, sys};
 
 /// What comes after a step of an operation.

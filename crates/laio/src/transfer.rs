@@ -98,6 +98,11 @@ pub(crate) fn only_plain(row: &Row, call: &Call) -> bool {
     }
 }
 
+/// Whether the call is a `read` or `readv` of at least one byte.
+pub(crate) fn reads_bytes(row: &Row, call: &Call) -> bool {
+    row.attempt == Attempt::NowaitRead && row.transfer.length(call) != Some(0)
+}
+
 /// Whether a receive has a buffer for control messages, or a header that cannot be read. The kernel
 /// ends such a receive with the piece that the control messages arrive with, and overwrites the
 /// buffer's length.

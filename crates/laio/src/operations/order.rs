@@ -49,6 +49,16 @@ pub(crate) enum Direction {
     Write,
 }
 
+impl Direction {
+    /// The direction whose readiness a call waits for.
+    pub(crate) fn of(row: &Row) -> Direction {
+        match row.descriptors[0].map(|descriptor| descriptor.usage) {
+            Some(Use::Write) => Direction::Write,
+            _ => Direction::Read,
+        }
+    }
+}
+
 /// The link of an operation in the list of one descriptor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {

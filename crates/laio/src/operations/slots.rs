@@ -1,11 +1,12 @@
 //! Slots: calls in the background, in a table of slots with stable addresses.
 
-use super::Link;
+use super::{Access, Direction, Link};
 use crate::status_word::StatusTarget;
 use crate::table::Row;
 use crate::transfer::{Scratch, remaining, shortened};
 use crate::{Call, Completion, Errno, Handle};
 use std::ops::{Index, IndexMut};
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Instant;
 
@@ -113,6 +114,25 @@ impl InFlight {
             // SAFETY: as for the system call.
             _ => unsafe { shortened(self.row, &rest, bound, &mut self.scratch) },
         }
+    }
+
+    /// The descriptor and direction whose readiness the operation waits for.
+    pub(crate) fn awaited(&self) -> (RawFd, Direction) {
+        self.polled()
+            .unwrap_or((self.call.descriptor(0), Direction::of(self.row)))
+    }
+
+    /// The descriptor and direction of a poll that waits by readiness; see
+    /// [`crate::placement::link_of_poll`].
+    pub(crate) fn polled(&self) -> Option<(RawFd, Direction)> {
+        let link = self.links[0];
+        let direction = match link.access {
+            _ if !self.row.polls => return None,
+            Access::READING => Direction::Read,
+            Access::WRITING => Direction::Write,
+            _ => return None,
+        };
+        Some((link.fd, direction))
     }
 
     /// Whether an attempt has opened a FIFO or device, whose open may wait.

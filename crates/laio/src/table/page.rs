@@ -2,10 +2,10 @@
 
 use super::{Attempt, Class, ROWS, Row, Timeout, row};
 use crate::attempt::Why;
-use crate::background::aio;
+use crate::background::{Parts, aio};
 use crate::composition::{AioLibrary, Composition, RingUse, Strategy};
 use crate::operations::Part;
-use crate::placement::{Case, Parts, Placement, placement};
+use crate::placement::{Case, Placement, placement};
 use crate::{BackendKind, Options};
 use std::fmt::Write;
 use std::path::Path;
