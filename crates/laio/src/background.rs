@@ -48,8 +48,6 @@ pub(crate) struct Background {
     exposed: bool,
     /// Whether a notifier was handed out: another thread may then end `poll`.
     pub(crate) notifiable: bool,
-    /// See [`crate::Options::trust_names`].
-    trust_names: bool,
     /// The injected bound of one step; 0 for none.
     short: usize,
     events: Vec<Event>,
@@ -123,7 +121,6 @@ impl Background {
             reports_readiness: composition.readiness,
             exposed: false,
             notifiable: false,
-            trust_names: options.trust_names,
             short: options.inject.short_transfer,
             events: Vec::new(),
         })
@@ -291,8 +288,11 @@ impl Background {
             }
             self.note_mask();
         }
-        let waited = match &self.waiter {
-            Waiter::Ring(_) => self.wait_on_ring(timeout, rings, operations, steps),
+        let waited = match &mut self.waiter {
+            Waiter::Ring(ring) => {
+                let doorbell = rings.then_some(&*self.doorbell);
+                ring.wait(timeout, doorbell, operations, &mut self.threads, steps)
+            }
             Waiter::Reactor(_) => self.wait_on_reactor(timeout, operations, steps),
         };
         if may_sleep && rings && !self.exposed {
@@ -311,44 +311,6 @@ impl Background {
         self.reap_threads(operations, steps);
         self.reap_aio(false, operations, steps)?;
         Ok(Noticed::default())
-    }
-
-    fn wait_on_ring(
-        &mut self,
-        timeout: Option<Duration>,
-        rings: bool,
-        operations: &mut Operations,
-        steps: &mut Steps,
-    ) -> Result<Noticed, Errno> {
-        let Waiter::Ring(ring) = &mut self.waiter else {
-            unreachable!("asked of a ring")
-        };
-        let mut noticed = Noticed {
-            watched_mounts: true,
-            ..Noticed::default()
-        };
-        if timeout != Some(Duration::ZERO) {
-            noticed.interrupted = ring.wait(rings.then_some(&*self.doorbell), timeout)?;
-        } else {
-            // A program that never sleeps must notice a new file system too.
-            ring.watch(None)?;
-            if ring.unsubmitted() > 0 {
-                ring.submit()?;
-            }
-        }
-        ring.reap(
-            operations,
-            &mut self.threads,
-            self.trust_names,
-            self.short,
-            steps,
-        )?;
-        if rings && ring.doorbell_fired() {
-            self.doorbell.drain();
-        }
-        noticed.mounts_changed = ring.take_mounts_changed();
-        noticed.timer_expired = ring.take_timer_expired();
-        Ok(noticed)
     }
 
     fn wait_on_reactor(
@@ -610,7 +572,7 @@ impl Waiter {
             return Err(Errno::BUSY);
         }
         let watched = mounts.map(|fd| fd.as_raw_fd());
-        let ring = Ring::new(options.limits.ring_entries, watched)?;
+        let ring = Ring::new(options, watched)?;
         rights::note_ring();
         Ok(Waiter::Ring(ring))
     }

@@ -5,15 +5,15 @@ mod opened;
 mod prepare;
 mod setup;
 
-use super::Steps;
 use super::doorbell::Doorbell;
 use super::threads::Threads;
+use super::{Noticed, Steps};
 use crate::attempt::Why;
 use crate::knowledge::facts;
 use crate::operations::{InFlight, Operations, Part, Slot, State};
 use crate::step::{self, Next, total};
 use crate::table::{Attempt, Opcode};
-use crate::{Errno, Handle, Stats, ZeroCopyCounts};
+use crate::{Errno, Handle, Options, Stats, ZeroCopyCounts};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use setup::{Counted, GETEVENTS, Opcodes, set_up};
 use std::mem::ManuallyDrop;
@@ -85,6 +85,10 @@ pub(crate) struct Ring {
     /// before Linux 5.18: these kernels defer no task work, and registering an eventfd waits until nothing is in flight
     /// (seen on 5.10), but the poll of the doorbell always is.
     is_pollable: bool,
+    /// See [`Options::trust_names`].
+    trust_names: bool,
+    /// The injected bound of one step; 0 for none.
+    short: usize,
     _counted: Counted,
 }
 
@@ -99,8 +103,8 @@ const ENTER_EXT_ARG: u32 = 1 << 3;
 
 impl Ring {
     /// A ring for the calling thread; see [`set_up`] for errors.
-    pub(crate) fn new(entries: u32, mounts: Option<RawFd>) -> Result<Ring, Errno> {
-        let (ring, opcodes) = set_up(entries)?;
+    pub(crate) fn new(options: &Options, mounts: Option<RawFd>) -> Result<Ring, Errno> {
+        let (ring, opcodes) = set_up(options.limits.ring_entries)?;
         Ok(Ring {
             _counted: Counted::new(),
             ring: ManuallyDrop::new(ring),
@@ -121,6 +125,8 @@ impl Ring {
             submissions: 0,
             zero_copy: ZeroCopyCounts::default(),
             cqes: Vec::new(),
+            trust_names: options.trust_names,
+            short: options.inject.short_transfer,
             is_pollable: facts::kernel_version() < (5, 18),
         })
     }
@@ -245,9 +251,76 @@ impl Ring {
         }
     }
 
+    /// Waits at most `timeout` for CQEs, and reaps the steps that have finished. `doorbell`: if it
+    /// may end the wait.
+    pub(super) fn wait(
+        &mut self,
+        timeout: Option<Duration>,
+        doorbell: Option<&Doorbell>,
+        operations: &mut Operations,
+        threads: &mut Threads,
+        steps: &mut Steps,
+    ) -> Result<Noticed, Errno> {
+        let mut interrupted = false;
+        if timeout != Some(Duration::ZERO) {
+            interrupted = self.sleep(doorbell, timeout)?;
+        } else {
+            // A program that never sleeps must notice a new file system too.
+            self.watch(None)?;
+            if self.unsubmitted > 0 {
+                self.submit()?;
+            }
+        }
+        self.reap(operations, threads, steps)?;
+        // Also if the doorbell was never armed: draining it is harmless then.
+        if let Some(doorbell) = doorbell
+            && !self.doorbell_armed
+        {
+            doorbell.drain();
+        }
+        Ok(Noticed {
+            interrupted,
+            watched_mounts: true,
+            mounts_changed: std::mem::take(&mut self.mounts_changed),
+            timer_expired: std::mem::take(&mut self.timer_expired),
+        })
+    }
+
+    /// Reaps the steps that have finished.
+    fn reap(
+        &mut self,
+        operations: &mut Operations,
+        threads: &mut Threads,
+        steps: &mut Steps,
+    ) -> Result<(), Errno> {
+        let mut cqes = std::mem::take(&mut self.cqes);
+        let result = self.take_cqes(&mut cqes);
+        for cqe in cqes.drain(..) {
+            let handle = Handle::from_raw(cqe.handle).expect("the ring's entries carry handles");
+            let slot = operations.live_slot(handle);
+            let operation = &mut operations[slot];
+            if cqe.kind != CqeKind::Only && self.is_notification(operation, &cqe) {
+                if operation.state == State::AwaitingNotif && operation.awaiting_notif == 0 {
+                    steps.push((slot, Next::Finished(operation.result)));
+                }
+                continue;
+            }
+            let step = match self.unfinished(operation, &cqe) {
+                Ok(step) => step,
+                Err(result) => {
+                    let rights_changed = threads.refused_by_other_rights(operation, result);
+                    step::after_result(operation, result, self.short, rights_changed)
+                }
+            };
+            steps.push((slot, step));
+        }
+        self.cqes = cqes;
+        result
+    }
+
     /// Submits, and waits for a CQE; `None` waits for ever. A time-out or a signal ends the wait
     /// without an error. Returns whether the wait was interrupted (`EINTR`).
-    pub(crate) fn wait(
+    fn sleep(
         &mut self,
         doorbell: Option<&Doorbell>,
         timeout: Option<Duration>,
@@ -338,47 +411,12 @@ impl Ring {
         queue.taskrun() || queue.cq_overflow()
     }
 
-    /// Reaps the steps that have finished. `short`: the injected bound of one step.
-    pub(super) fn reap(
-        &mut self,
-        operations: &mut Operations,
-        threads: &mut Threads,
-        trust_names: bool,
-        short: usize,
-        steps: &mut Steps,
-    ) -> Result<(), Errno> {
-        let mut cqes = std::mem::take(&mut self.cqes);
-        let result = self.take_cqes(&mut cqes);
-        for cqe in cqes.drain(..) {
-            let handle = Handle::from_raw(cqe.handle).expect("the ring's entries carry handles");
-            let slot = operations.live_slot(handle);
-            let operation = &mut operations[slot];
-            if cqe.kind != CqeKind::Only && self.is_notification(operation, &cqe) {
-                if operation.state == State::AwaitingNotif && operation.awaiting_notif == 0 {
-                    steps.push((slot, Next::Finished(operation.result)));
-                }
-                continue;
-            }
-            let step = match self.unfinished(operation, &cqe, trust_names) {
-                Ok(step) => step,
-                Err(result) => {
-                    let rights_changed = threads.refused_by_other_rights(operation, result);
-                    step::after_result(operation, result, short, rights_changed)
-                }
-            };
-            steps.push((slot, step));
-        }
-        self.cqes = cqes;
-        result
-    }
-
     /// Returns the next step of an operation whose CQE carries no result of its call; else the
     /// call's result.
     fn unfinished(
         &mut self,
         operation: &mut InFlight,
         cqe: &Cqe,
-        trust_names: bool,
     ) -> Result<Next, Result<usize, Errno>> {
         let cancelled = Next::Finished(total(operation.done, Err(Errno::CANCELED)));
         if operation.state == State::With(Part::Readiness) {
@@ -397,7 +435,7 @@ impl Ring {
         // wait. A helper makes the plain call.
         if operation.state == State::With(Part::Ring)
             && operation.row.attempt == Attempt::CachedOpen
-            && !trust_names
+            && !self.trust_names
             && opened::may_have_to_wait(operation, result)
         {
             return Ok(match operation.cancelled {
@@ -478,12 +516,6 @@ impl Ring {
         }
     }
 
-    /// Whether the poll of the doorbell has completed, so that the doorbell must be drained. Also true
-    /// if it was never armed; draining is harmless then.
-    pub(crate) fn doorbell_fired(&self) -> bool {
-        !self.doorbell_armed
-    }
-
     /// Takes the next operation for which a cancel request returned ENOENT. It may have finished,
     /// or be moving between queues of the kernel.
     pub(crate) fn take_failed_cancel(&mut self) -> Option<Slot> {
@@ -495,19 +527,9 @@ impl Ring {
         !self.backlog.is_empty() || !self.ring.completion().is_empty()
     }
 
-    /// Returns whether the mounts have changed, and resets that.
-    pub(crate) fn take_mounts_changed(&mut self) -> bool {
-        std::mem::take(&mut self.mounts_changed)
-    }
-
     /// Adds a timer to the polls of the ring.
     pub(crate) fn set_timer(&mut self, timer: RawFd) {
         self.timer = Some(timer);
-    }
-
-    /// Returns whether the timer has expired, and resets that.
-    pub(crate) fn take_timer_expired(&mut self) -> bool {
-        std::mem::take(&mut self.timer_expired)
     }
 }
 
