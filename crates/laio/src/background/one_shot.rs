@@ -85,15 +85,17 @@ impl OneShotThreads {
     /// retried; `EAGAIN` at the limit of unbounded calls, unless calls queue there.
     pub(crate) fn start(&mut self, lane: Lane, version: u32, job: Job) -> Result<(), Errno> {
         let queued = QueuedCall { version, lane, job };
-        let mut calls = self.shared.lock();
-        if !self.shared.has_room(&calls, lane) {
+        let shared = self.shared.clone();
+        let mut calls = shared.lock();
+        if !shared.has_room(&calls, lane, calls.queued.len()) {
             if lane == Lane::Unbounded && !self.shared.bounds.queue_at_limit {
                 return Err(Errno::AGAIN);
             }
             calls.queued.push_back(queued);
         } else {
+            let (calls, failed) = self.start_or_queue(queued, calls, &shared);
             drop(calls);
-            if let Some(errno) = self.start_or_queue(queued) {
+            if let Some(errno) = failed {
                 return Err(errno);
             }
         }
@@ -148,20 +150,25 @@ impl OneShotThreads {
         if !self.any_finished() {
             return Vec::new();
         }
-        let mut calls = self.shared.lock();
-        self.shared.any_finished.store(false, SeqCst);
+        let shared = self.shared.clone();
+        let mut calls = shared.lock();
+        shared.any_finished.store(false, SeqCst);
         let mut finished = std::mem::take(&mut calls.finished);
-        for queued in std::mem::take(&mut calls.queued) {
+        // Calls that are queued meanwhile come behind these.
+        let mut at = 0;
+        for _ in 0..calls.queued.len() {
+            let queued = calls.queued[at];
             let handle = queued.job.handle;
             if queued.version != version {
+                calls.queued.remove(at);
                 finished.push((handle, Err(Errno::AGAIN)));
-            } else if self.shared.has_room(&calls, queued.lane) {
-                drop(calls);
-                let failed = self.start_or_queue(queued);
+            } else if shared.has_room(&calls, queued.lane, at) {
+                calls.queued.remove(at);
+                let failed;
+                (calls, failed) = self.start_or_queue(queued, calls, &shared);
                 finished.extend(failed.map(|errno| (handle, Err(errno))));
-                calls = self.shared.lock();
             } else {
-                calls.queued.push_back(queued);
+                at += 1;
             }
         }
         drop(calls);
@@ -204,27 +211,37 @@ impl OneShotThreads {
     /// Starts a thread for a call. If that fails, the call is queued while another call of its lane
     /// is running or not reaped: the start is repeated when that one is reaped. Else returns the
     /// error.
-    fn start_or_queue(&mut self, call: QueuedCall) -> Option<Errno> {
-        let errno = self.spawn(call).err()?;
-        let mut calls = self.shared.lock();
+    fn start_or_queue<'a>(
+        &mut self,
+        call: QueuedCall,
+        calls: MutexGuard<'a, Calls>,
+        shared: &'a OneShotShared,
+    ) -> (MutexGuard<'a, Calls>, Option<Errno>) {
+        let started = self.spawn(call, calls);
+        let mut calls = shared.lock();
+        let Err(errno) = started else {
+            return (calls, None);
+        };
         let comes = calls.count(call.lane) > 0 || !calls.finished.is_empty();
         if !comes {
-            return Some(errno);
+            return (calls, Some(errno));
         }
         calls.queued.push_back(call);
-        None
+        (calls, None)
     }
 
-    fn spawn(&mut self, call: QueuedCall) -> Result<(), Errno> {
+    /// Starts a thread for a call, which is listed before the lock is released: it counts at once.
+    fn spawn(&mut self, call: QueuedCall, mut calls: MutexGuard<'_, Calls>) -> Result<(), Errno> {
         let QueuedCall { lane, job, .. } = call;
         self.threads.retain(|thread| !thread.is_finished());
         let signal = Signal::install(self.signal)?;
         let interruptible = Arc::new(Interruptible::default());
-        self.shared.lock().running.push(Running {
+        calls.running.push(Running {
             handle: job.handle,
             lane,
             interruptible: interruptible.clone(),
         });
+        drop(calls);
         let (shared, own) = (self.shared.clone(), interruptible.clone());
         let started = Thread::start(c"laio-one-shot", move || {
             own.adopt_thread(signal);
@@ -278,7 +295,8 @@ impl OneShotShared {
     fn move_to_unbounded(&self, call: &QueuedCall, interruptible: &Arc<Interruptible>) -> bool {
         let mut calls = self.lock();
         // A cancelled call ends at once, and no cancellation would find it in the queue.
-        let goes_on = self.has_room(&calls, Lane::Unbounded) || interruptible.is_interrupted();
+        let has_room = self.has_room(&calls, Lane::Unbounded, calls.queued.len());
+        let goes_on = has_room || interruptible.is_interrupted();
         let lane = Lane::Unbounded;
         if goes_on {
             calls.of(interruptible).lane = lane;
@@ -303,13 +321,15 @@ impl OneShotShared {
         self.doorbell.ring();
     }
 
-    /// Whether a further call of this lane may run.
-    fn has_room(&self, calls: &Calls, lane: Lane) -> bool {
+    /// Whether a further call of this lane may run now. It does not pass those of the lane among the
+    /// `first` ones in the queue.
+    fn has_room(&self, calls: &Calls, lane: Lane, first: usize) -> bool {
         let limit = match lane {
             Lane::Bounded => self.bounds.bounded,
             Lane::Unbounded => self.bounds.unbounded,
         };
-        calls.count(lane) < limit
+        let mut ahead = calls.queued.iter().take(first);
+        calls.count(lane) < limit && ahead.all(|queued| queued.lane != lane)
     }
 
     fn lock(&self) -> MutexGuard<'_, Calls> {
