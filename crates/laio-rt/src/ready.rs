@@ -6,13 +6,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Wake;
 
-/// Identifies a task of a runtime.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct TaskId(pub(crate) u64);
+/// Identifies a task of a runtime: its entry in the table of tasks, and the number of tasks that had the entry before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TaskId {
+    pub(crate) entry: u32,
+    pub(crate) generation: u32,
+}
 
 impl TaskId {
     /// The future of `block_on`, which is on the stack and not in the table of tasks.
-    pub(crate) const MAIN: TaskId = TaskId(0);
+    pub(crate) const MAIN: TaskId = TaskId {
+        entry: u32::MAX,
+        generation: 0,
+    };
 }
 
 /// The tasks that the executor polls next, in the order in which they were woken.

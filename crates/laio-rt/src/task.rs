@@ -3,7 +3,6 @@
 use crate::output::{Aborted, Fail, OutputSlot};
 use crate::ready::{ReadyQueue, TaskId, TaskWaker};
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -15,11 +14,7 @@ use std::task::{Context, Poll, Waker};
 /// task) runs.
 #[derive(Default)]
 pub(crate) struct Tasks {
-    /// `None` stands for a task that the executor has taken out to poll it. If the task is aborted meanwhile, its entry
-    /// is removed, and the task is not put back.
-    table: RefCell<HashMap<TaskId, Option<Task>>>,
-    /// The number of tasks spawned so far: identities are never used again.
-    spawned: Cell<u64>,
+    table: RefCell<Table>,
     /// Whether the runtime is being dropped, and refuses new tasks.
     closed: Cell<bool>,
 }
@@ -47,8 +42,7 @@ impl Tasks {
             let polled = future.as_mut().poll(context);
             polled.map(|output| slot.finish(Ok(output)))
         }));
-        self.spawned.set(self.spawned.get() + 1);
-        let id = TaskId(self.spawned.get());
+        let id = self.table.borrow_mut().reserve();
         let queued = TaskWaker::start(id, queue);
         let task = Task {
             future,
@@ -56,38 +50,39 @@ impl Tasks {
             queued,
             output: output.clone(),
         };
-        self.table.borrow_mut().insert(id, Some(task));
+        let put = self.table.borrow_mut().put_back(id, task);
+        debug_assert!(put.is_ok(), "the entry was reserved for the task");
         (id, output)
     }
 
     /// Polls a task, unless it has ended.
     pub(crate) fn poll(&self, id: TaskId) {
-        let entry = self.table.borrow_mut().get_mut(&id).and_then(Option::take);
-        let Some(mut task) = entry else { return };
+        let taken = self.table.borrow_mut().take(id);
+        let Some(mut task) = taken else { return };
         task.queued.unqueue();
         let polled = catch_unwind(AssertUnwindSafe(|| {
             let mut context = Context::from_waker(&task.waker);
             task.future.as_mut().poll(&mut context)
         }));
-        if matches!(polled, Ok(Poll::Pending))
-            && let Some(entry) = self.table.borrow_mut().get_mut(&id)
-        {
-            *entry = Some(task);
+        if matches!(polled, Ok(Poll::Pending)) {
+            let put_back = self.table.borrow_mut().put_back(id, task);
+            if let Err(task) = put_back {
+                // It was aborted meanwhile.
+                task.end(Aborted::on_request());
+            }
             return;
         }
-        self.table.borrow_mut().remove(&id);
+        self.table.borrow_mut().remove(id);
         match polled {
-            Ok(Poll::Ready(())) => task.drop_quietly(),
-            // It was aborted meanwhile.
-            Ok(Poll::Pending) => task.end(Aborted::on_request()),
+            Ok(_) => task.drop_quietly(),
             Err(payload) => task.end(Aborted::by_panic(payload)),
         }
     }
 
     /// Ends a task: now, or when its current poll returns.
     pub(crate) fn abort(&self, id: TaskId) {
-        let entry = self.table.borrow_mut().remove(&id);
-        if let Some(Some(task)) = entry {
+        let removed = self.table.borrow_mut().remove(id);
+        if let Some(task) = removed {
             task.end(Aborted::on_request());
         }
     }
@@ -95,15 +90,119 @@ impl Tasks {
     /// Ends all tasks, and refuses new ones.
     pub(crate) fn close(&self) {
         self.closed.set(true);
-        let tasks = self.table.take();
-        for task in tasks.into_values().flatten() {
+        let tasks = self.table.borrow_mut().remove_all();
+        for task in tasks {
             task.end(Aborted::on_request());
         }
     }
 
     /// Returns the number of tasks that have not ended.
     pub(crate) fn count(&self) -> usize {
-        self.table.borrow().len()
+        self.table.borrow().count()
+    }
+}
+
+/// Tasks by identity. An entry that has become free is used again, with the next generation, so that an identity that
+/// a waker or a handle still has finds no other task.
+#[derive(Default)]
+struct Table {
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+}
+
+struct Entry {
+    generation: u32,
+    state: EntryState,
+}
+
+enum EntryState {
+    Free,
+    /// The executor has taken the task out to poll it, or is about to put in a new one. If the task is aborted
+    /// meanwhile, the entry becomes free, and the task is not put back.
+    Taken,
+    Present(Task),
+}
+
+impl Table {
+    /// Returns the identity of a new task, whose entry is empty until [`Table::put_back`].
+    fn reserve(&mut self) -> TaskId {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(Entry {
+                generation: 0,
+                state: EntryState::Free,
+            });
+            self.entries.len() as u32 - 1
+        });
+        let entry = &mut self.entries[number as usize];
+        entry.state = EntryState::Taken;
+        TaskId {
+            entry: number,
+            generation: entry.generation,
+        }
+    }
+
+    fn find(&mut self, id: TaskId) -> Option<&mut EntryState> {
+        let entry = self.entries.get_mut(id.entry as usize)?;
+        (entry.generation == id.generation).then_some(&mut entry.state)
+    }
+
+    /// Takes a task out, to poll it. Returns `None` if it has ended or is taken.
+    fn take(&mut self, id: TaskId) -> Option<Task> {
+        let state = self.find(id)?;
+        match std::mem::replace(state, EntryState::Taken) {
+            EntryState::Present(task) => Some(task),
+            before => {
+                *state = before;
+                None
+            }
+        }
+    }
+
+    /// Puts a task into the entry that is reserved for it, or returns it if the entry was removed.
+    fn put_back(&mut self, id: TaskId, task: Task) -> Result<(), Task> {
+        match self.find(id) {
+            Some(state @ EntryState::Taken) => {
+                *state = EntryState::Present(task);
+                Ok(())
+            }
+            _ => Err(task),
+        }
+    }
+
+    /// Frees the entry of a task. Returns the task, unless it has ended or is taken.
+    fn remove(&mut self, id: TaskId) -> Option<Task> {
+        let entry = self.entries.get_mut(id.entry as usize)?;
+        if entry.generation != id.generation || matches!(entry.state, EntryState::Free) {
+            return None;
+        }
+        // An entry whose generations are used up stays free, unused.
+        if let Some(next) = entry.generation.checked_add(1) {
+            entry.generation = next;
+            self.free.push(id.entry);
+        }
+        match std::mem::replace(&mut entry.state, EntryState::Free) {
+            EntryState::Present(task) => Some(task),
+            EntryState::Free | EntryState::Taken => None,
+        }
+    }
+
+    /// Frees all entries, and returns the tasks that are not taken.
+    fn remove_all(&mut self) -> Vec<Task> {
+        let ids: Vec<TaskId> = (0..)
+            .zip(&self.entries)
+            .map(|(entry, present)| TaskId {
+                entry,
+                generation: present.generation,
+            })
+            .collect();
+        ids.into_iter().filter_map(|id| self.remove(id)).collect()
+    }
+
+    fn count(&self) -> usize {
+        self.entries
+            .iter()
+            .filter(|entry| !matches!(entry.state, EntryState::Free))
+            .count()
     }
 }
 

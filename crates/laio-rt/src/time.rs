@@ -9,7 +9,7 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 /// Waits for at least `duration`.
@@ -44,7 +44,14 @@ fn after(duration: Duration) -> Instant {
 #[must_use = "the timer starts when the future is polled"]
 pub struct Sleep {
     deadline: Instant,
-    timer: Option<(Rc<Core>, TimerId)>,
+    timer: Option<Timer>,
+}
+
+/// A timer of the executor's, which wakes the task at its deadline or earlier.
+struct Timer {
+    core: Rc<Core>,
+    id: TimerId,
+    waker: Waker,
 }
 
 impl Sleep {
@@ -53,11 +60,38 @@ impl Sleep {
         self.deadline
     }
 
+    /// Changes the time at which the sleep ends, also after it has ended.
+    ///
+    /// A later deadline costs nothing until the earlier one: the timer stays, and is started again when it has
+    /// expired. So one `Sleep` can limit many waits, one after the other, without a timer for each.
+    pub fn reset(&mut self, deadline: Instant) {
+        self.deadline = deadline;
+        if self
+            .timer
+            .as_ref()
+            .is_some_and(|timer| timer.at() > deadline)
+        {
+            self.stop();
+        }
+    }
+
     fn stop(&mut self) {
-        if let Some((core, id)) = self.timer.take() {
+        if let Some(Timer { core, id, .. }) = self.timer.take() {
             let waker = core.timers.borrow_mut().remove(id);
             drop(waker);
         }
+    }
+}
+
+impl Timer {
+    fn at(&self) -> Instant {
+        self.id.0
+    }
+
+    /// Whether the timer will wake `waker`. Timers expire at the start of a turn, so one whose time is after `now`
+    /// has not expired.
+    fn will_wake(&self, waker: &Waker, now: Instant) -> bool {
+        self.at() > now && self.waker.will_wake(waker)
     }
 }
 
@@ -65,19 +99,26 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if Instant::now() >= self.deadline {
+        let now = Instant::now();
+        if now >= self.deadline {
             self.stop();
             return Poll::Ready(());
         }
-        if let Some((core, id)) = &self.timer
-            && core.timers.borrow_mut().update(*id, context.waker())
+        let waker = context.waker();
+        if self
+            .timer
+            .as_ref()
+            .is_some_and(|timer| timer.will_wake(waker, now))
         {
             return Poll::Pending;
         }
-        let core = Core::current();
-        let waker = context.waker().clone();
-        let id = core.timers.borrow_mut().insert(self.deadline, waker);
-        self.timer = Some((core, id));
+        self.stop();
+        let (core, waker) = (Core::current(), waker.clone());
+        let id = core
+            .timers
+            .borrow_mut()
+            .insert(self.deadline, waker.clone());
+        self.timer = Some(Timer { core, id, waker });
         Poll::Pending
     }
 }

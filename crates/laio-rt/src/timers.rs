@@ -24,17 +24,6 @@ impl Timers {
         id
     }
 
-    /// Replaces the waker of a timer. Returns false if the timer has expired.
-    pub(crate) fn update(&mut self, id: TimerId, waker: &Waker) -> bool {
-        match self.timers.get_mut(&id) {
-            Some(present) => {
-                present.clone_from(waker);
-                true
-            }
-            None => false,
-        }
-    }
-
     /// Removes a timer and returns its waker, unless it has expired.
     pub(crate) fn remove(&mut self, id: TimerId) -> Option<Waker> {
         self.timers.remove(&id)

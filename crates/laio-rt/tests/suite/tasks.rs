@@ -116,6 +116,19 @@ fn aborted_tasks_are_dropped_where_they_wait() {
 }
 
 #[test]
+fn the_handle_of_an_ended_task_means_no_later_task() {
+    let runtime = Runtime::new(laio::Options::new()).unwrap();
+    runtime.block_on(async {
+        let first = spawn(async {});
+        laio_rt::yield_now().await;
+        assert!(first.is_finished());
+        let second = spawn(async { 2 });
+        first.abort();
+        assert_eq!(second.await.unwrap(), 2);
+    });
+}
+
+#[test]
 fn a_task_may_abort_itself() {
     each(all(), async |_| {
         let own = Rc::new(RefCell::new(None));

@@ -5,7 +5,10 @@ use laio_rt::net::UnixStream;
 use laio_rt::time::{self, Elapsed};
 use laio_rt::{Runtime, spawn, submit};
 use std::cell::RefCell;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -86,6 +89,40 @@ fn dropped_timers_are_gone() {
         tasks[1..].iter().for_each(|task| task.abort());
     });
     assert_eq!(runtime.timers(), 1);
+}
+
+#[test]
+fn a_sleep_that_is_reset_has_one_timer() {
+    let runtime = Runtime::new(laio::Options::new()).unwrap();
+    let mut sleep = time::sleep(Duration::from_millis(1));
+    runtime.block_on(async {
+        assert!(poll_once(&mut sleep).await.is_none() || sleep.deadline() <= Instant::now());
+        // Later, twice, without being polled between; it is still waiting when the first timer expires.
+        let end = Instant::now() + Duration::from_millis(10);
+        sleep.reset(end + Duration::from_secs(1000));
+        sleep.reset(end);
+        (&mut sleep).await;
+        assert!(Instant::now() >= end);
+        // Earlier, and after it has ended.
+        sleep.reset(end + Duration::from_secs(1000));
+        assert!(poll_once(&mut sleep).await.is_none());
+        sleep.reset(end);
+        (&mut sleep).await;
+        sleep.reset(end + Duration::from_secs(1000));
+        assert!(poll_once(&mut sleep).await.is_none());
+    });
+    assert_eq!(runtime.timers(), 1);
+    drop(sleep);
+    assert_eq!(runtime.timers(), 0);
+}
+
+/// Polls a future once. Returns its output if it was ready.
+async fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    poll_fn(|context| match Pin::new(&mut *future).poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
 }
 
 #[test]
