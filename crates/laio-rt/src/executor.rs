@@ -35,6 +35,8 @@ pub(crate) struct Core {
     woken: RefCell<Vec<Waker>>,
     /// The number of times that completions were reaped.
     pub(crate) turn: Cell<u64>,
+    /// The time of the present turn, once something has asked for it.
+    turn_time: Cell<Option<Instant>>,
 }
 
 thread_local! {
@@ -69,6 +71,7 @@ impl Core {
             running: Cell::new(false),
             woken: RefCell::default(),
             turn: Cell::new(0),
+            turn_time: Cell::new(None),
         }))
     }
 
@@ -164,13 +167,21 @@ impl Core {
         self.ready.pop()
     }
 
+    /// Returns the time of the present turn. The clock is read at most once in a turn.
+    pub(crate) fn turn_time(&self) -> Instant {
+        let time = self.turn_time.get().unwrap_or_else(Instant::now);
+        self.turn_time.set(Some(time));
+        time
+    }
+
     fn fire_timers(&self) {
         // Without a timer the clock is not read.
         if self.timers.borrow().next().is_none() {
             return;
         }
+        let now = self.turn_time();
         let mut due = std::mem::take(&mut *self.woken.borrow_mut());
-        self.timers.borrow_mut().take_due(Instant::now(), &mut due);
+        self.timers.borrow_mut().take_due(now, &mut due);
         due.drain(..).for_each(Waker::wake);
         self.woken.replace(due);
     }
@@ -183,6 +194,7 @@ impl Core {
         self.ready.set_reaping(true);
         let result = self.contexts.reap(|| self.time_to_sleep(), &mut woken);
         self.ready.set_reaping(false);
+        self.turn_time.set(None);
         woken.drain(..).for_each(Waker::wake);
         self.woken.replace(woken);
         if let Err(error) = result {

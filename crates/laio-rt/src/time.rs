@@ -32,6 +32,15 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     }
 }
 
+/// Returns the time of the executor's present turn: when it was first asked for since completions were last reaped. The
+/// clock is read at most once in a turn, so this is cheap, and late by no more than the turn has taken so far.
+///
+/// # Panics
+/// Outside of [`Runtime::block_on`](crate::Runtime::block_on).
+pub fn turn_time() -> Instant {
+    Core::current().turn_time()
+}
+
 /// Returns the time `duration` from now, or in thirty years if an `Instant` cannot represent that.
 fn after(duration: Duration) -> Instant {
     const FAR_FUTURE: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
@@ -88,10 +97,10 @@ impl Timer {
         self.id.0
     }
 
-    /// Whether the timer will wake `waker`. Timers expire at the start of a turn, so one whose time is after `now`
-    /// has not expired.
-    fn will_wake(&self, waker: &Waker, now: Instant) -> bool {
-        self.at() > now && self.waker.will_wake(waker)
+    /// Whether the timer will wake `waker`. Timers expire at the start of a turn, so one whose time is after that of
+    /// the turn has not expired.
+    fn will_wake(&self, waker: &Waker, turn_time: Instant) -> bool {
+        self.at() > turn_time && self.waker.will_wake(waker)
     }
 }
 
@@ -99,8 +108,9 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let now = Instant::now();
-        if now >= self.deadline {
+        let core = Core::current();
+        let turn_time = core.turn_time();
+        if turn_time >= self.deadline {
             self.stop();
             return Poll::Ready(());
         }
@@ -108,12 +118,12 @@ impl Future for Sleep {
         if self
             .timer
             .as_ref()
-            .is_some_and(|timer| timer.will_wake(waker, now))
+            .is_some_and(|timer| timer.will_wake(waker, turn_time))
         {
             return Poll::Pending;
         }
         self.stop();
-        let (core, waker) = (Core::current(), waker.clone());
+        let waker = waker.clone();
         let id = core
             .timers
             .borrow_mut()
@@ -162,13 +172,21 @@ pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Outp
 /// # Errors
 /// [`Elapsed`] if the deadline passes first.
 pub async fn timeout_at<F: Future>(deadline: Instant, future: F) -> Result<F::Output, Elapsed> {
+    timeout_by(&mut sleep_until(deadline), future).await
+}
+
+/// As [`timeout`], until a sleep ends. Waits that follow each other can share the sleep, which is
+/// [reset](Sleep::reset) before each: that costs no timer for each.
+///
+/// # Errors
+/// [`Elapsed`] if the sleep ends first.
+pub async fn timeout_by<F: Future>(limit: &mut Sleep, future: F) -> Result<F::Output, Elapsed> {
     let mut future = pin!(future);
-    let mut limit = sleep_until(deadline);
     poll_fn(|context| {
         if let Poll::Ready(output) = future.as_mut().poll(context) {
             return Poll::Ready(Ok(output));
         }
-        Pin::new(&mut limit).poll(context).map(|()| Err(Elapsed))
+        Pin::new(&mut *limit).poll(context).map(|()| Err(Elapsed))
     })
     .await
 }

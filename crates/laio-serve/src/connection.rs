@@ -1,5 +1,6 @@
 //! A connection: receives requests and answers them, one after the other.
 
+mod at_once;
 mod http2;
 mod proxied;
 pub(crate) mod running;
@@ -20,13 +21,14 @@ use crate::request::response::{RequestContext, Response};
 use crate::request::send_buffer::send_all;
 use crate::request::send_response::send_response;
 use crate::services::Services;
-use crate::upstream::target::{self, Route};
+use crate::upstream::target::Route;
 use laio_http::log::LogRecord;
 use laio_http::response::CONTINUE;
 use laio_http::{
     BodySkip, Framing, HttpDate, Method, Parsed, Rejection, Request, RequestPath, Status, parse,
 };
 use laio_rt::Descriptor;
+use laio_rt::time::{Sleep, sleep_until};
 use proxied::{ClientBody, answer_by_upstream};
 use running::Connections;
 use state::{ConnectionState, DrainState, Next};
@@ -42,11 +44,22 @@ pub(crate) struct Connection {
     peer: Rc<str>,
     /// Bytes received and not yet consumed.
     input: Vec<u8>,
+    /// Limits the waits for the client's bytes, one after the other.
+    receive_limit: Sleep,
     /// A request was answered, so the next receive will probably block.
     answered: bool,
     connection_state: Rc<ConnectionState>,
     /// Counts this connection for its client address.
     _address_permit: Option<AddressPermit>,
+}
+
+/// What the access log says of a response.
+#[derive(Clone, Copy)]
+struct SentResponse {
+    status: Status,
+    length: u64,
+    /// When the first bytes of the request arrived.
+    started: Instant,
 }
 
 /// The result of waiting for more bytes of a request.
@@ -71,6 +84,7 @@ impl Connection {
             stream,
             peer,
             input: Vec::new(),
+            receive_limit: sleep_until(Instant::now()),
             answered: false,
             connection_state,
             _address_permit: address_permit,
@@ -100,8 +114,12 @@ impl Connection {
                 }
                 Err(_) => break,
             }
-            // Boxed, so that idle connections do not reserve memory for this future.
-            match Box::pin(self.exchange(count)).await {
+            let next = match self.answer_at_once(count).await {
+                Some(next) => next,
+                // Boxed, so that idle connections do not reserve memory for this future.
+                None => Box::pin(self.exchange(count)).await,
+            };
+            match next {
                 Ok(Next::Request) => {}
                 Ok(Next::Multiplex) => return Box::pin(self.multiplex()).await,
                 Ok(Next::End) => {
@@ -210,19 +228,10 @@ impl Connection {
         self.connection_state.mark_not_evictable();
         observe::since(Stage::Receive, started);
         let (date, second) = services.now();
-        let mut ctx = RequestContext {
-            request: &request,
-            site: services.sites.of(request.host),
-            date: &date,
-            second,
-            keep_alive: self.may_keep_alive(&request, number),
-            varies_by_accept: false,
-        };
+        let keep_alive = self.may_keep_alive(&request, number);
+        let mut ctx = RequestContext::new(&services, &request, (&date, second), keep_alive);
         let after_head = &input[head_len..];
-        if let Ok(path) = &request.path
-            && let Some(route) = target::route(&ctx.site.routes, path)
-        {
-            let to = (route, path);
+        if let Some(to) = ctx.route() {
             return self.pass_to_upstream(ctx, to, after_head, started).await;
         }
         // Parse the received part of the body before answering, so that bad framing can be refused.
@@ -269,20 +278,31 @@ impl Connection {
         };
         // The access log gets a line whether or not sending succeeds.
         let sent = send_response(services, &self.stream, output, response.body).await;
-        services.log.write(&LogRecord {
-            remote: &self.peer,
+        let sent_response = SentResponse {
             status: response.status,
-            bytes: response.length,
-            duration_us: micros_since(started),
-            version: self
-                .stream
-                .version()
-                .unwrap_or(ctx.request.version.as_str()),
-            ..LogRecord::of(ctx.request, ctx.date)
-        });
+            length: response.length,
+            started,
+        };
+        self.log_response(ctx.request, ctx.date, sent_response);
         let output = sent?;
         services.buffer_pool.put_back(Buffers { output, name });
         Ok(())
+    }
+
+    /// Writes the line of the access log for a response, and counts it.
+    fn log_response(&self, request: &Request<'_>, date: &HttpDate, sent: SentResponse) {
+        let log = &self.services.log;
+        if !log.needs_records() {
+            return log.count(sent.status, sent.length);
+        }
+        log.write(&LogRecord {
+            remote: &self.peer,
+            status: sent.status,
+            bytes: sent.length,
+            duration_us: micros_since(sent.started),
+            version: self.stream.version().unwrap_or(request.version.as_str()),
+            ..LogRecord::of(request, date)
+        });
     }
 
     /// Forwards a request to its upstream, and sends the response.
@@ -350,7 +370,7 @@ impl Connection {
     /// Receives more of a request head. `started` is when its first bytes arrived; `None`: nothing
     /// has arrived.
     async fn receive_more(
-        &self,
+        &mut self,
         input: Vec<u8>,
         started: Option<Instant>,
     ) -> io::Result<ReceivedMore> {
@@ -359,19 +379,18 @@ impl Connection {
             return Ok(ReceivedMore::Closed);
         }
         let limits = &self.services.limits;
-        let time = match started {
-            None => limits.idle_time,
-            Some(start) => limits.head_time.saturating_sub(start.elapsed()),
+        let deadline = match started {
+            None => self.services.contexts.now() + limits.idle_time,
+            Some(start) => start + limits.head_time,
         };
+        self.receive_limit.reset(deadline);
         let (contexts, before) = (&self.services.contexts, input.len());
         let expect = match started.is_none() && self.answered {
             true => Expect::Block,
             false => Expect::Arrived,
         };
-        let received = match time.is_zero() {
-            true => Err(io::ErrorKind::TimedOut.into()),
-            false => receive(contexts, &self.stream, input, expect, time).await,
-        };
+        let limit = &mut self.receive_limit;
+        let received = receive(contexts, &self.stream, input, expect, limit).await;
         match received {
             Ok(input) if input.len() == before => Ok(ReceivedMore::Closed),
             Ok(input) => {

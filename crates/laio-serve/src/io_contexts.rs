@@ -6,6 +6,7 @@ use laio::{BackendKind, Operation};
 use laio_rt::sync::{Permit, Semaphore};
 use laio_rt::{ContextId, Runtime, Submission};
 use std::io;
+use std::time::Instant;
 
 /// How a worker makes the system calls of each step ([`IoStep`]).
 pub(crate) struct IoContexts {
@@ -28,6 +29,15 @@ impl IoContexts {
     #[inline]
     pub(crate) fn submit<O: Operation>(&self, step: IoStep, operation: O) -> Submission<O> {
         laio_rt::submit_to(self.contexts[step as usize], operation)
+    }
+
+    /// Returns the time: that of the executor's turn, which is the cheapest, unless calls block the
+    /// thread and a turn may take long.
+    pub(crate) fn now(&self) -> Instant {
+        match self.sync {
+            true => Instant::now(),
+            false => laio_rt::time::turn_time(),
+        }
     }
 
     /// Waits for a permit for a step, if its class has a limit.

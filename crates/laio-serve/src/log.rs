@@ -5,6 +5,7 @@ use crate::messages::print;
 use crate::observe::{self, Stage};
 use crate::options::{Limits, LogTarget};
 use laio::ops::Write;
+use laio_http::Status;
 use laio_http::log::{LogFormat, LogRecord, write_line};
 use laio_rt::{Descriptor, JoinHandle};
 use rustix::fs::{Mode, OFlags};
@@ -157,6 +158,17 @@ impl Log {
         let begun = observe::begin();
         self.add(record);
         observe::end(Stage::Log, begun);
+    }
+
+    /// Whether a record is used for more than counting.
+    pub(crate) fn needs_records(&self) -> bool {
+        self.queue.is_some() || observe::is_timed()
+    }
+
+    /// Counts a response of which nothing else is needed.
+    pub(crate) fn count(&self, status: Status, bytes: u64) {
+        observe::answered(status, bytes);
+        self.lines.set(self.lines.get() + 1);
     }
 
     fn add(&self, record: &LogRecord<'_>) {

@@ -235,7 +235,12 @@ impl Seen {
 
 /// Returns the current time, if stages are measured.
 pub(crate) fn begin() -> Option<Instant> {
-    (OBSERVATION.get() == Observation::Timed).then(Instant::now)
+    is_timed().then(Instant::now)
+}
+
+/// Whether the durations of stages are recorded.
+pub(crate) fn is_timed() -> bool {
+    OBSERVATION.get() == Observation::Timed
 }
 
 /// Records a stage that began at `begun`.
@@ -247,14 +252,14 @@ pub(crate) fn end(stage: Stage, begun: Option<Instant>) {
 
 /// Records a stage whose start is known in any case.
 pub(crate) fn since(stage: Stage, begun: Instant) {
-    if OBSERVATION.get() == Observation::Timed {
+    if is_timed() {
         record(stage, begun.elapsed());
     }
 }
 
 /// Records a stage whose duration is known in any case, if it is not zero.
 pub(crate) fn lasted(stage: Stage, micros: u64) {
-    if micros > 0 && OBSERVATION.get() == Observation::Timed {
+    if micros > 0 && is_timed() {
         record(stage, Duration::from_micros(micros));
     }
 }

@@ -13,7 +13,7 @@ use crate::site::auth::PasswordChecks;
 use crate::transfer_pools::Pools;
 use laio_http::{DateCache, HttpDate};
 use laio_rt::sync::Semaphore;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 /// The services of a worker. A step takes those that it needs; the fields do not know each other.
@@ -34,14 +34,26 @@ pub(crate) struct Services {
     pub(crate) cpu_pool: Arc<CpuPool>,
     pub(crate) slots: Arc<ConnectionSlots>,
     pub(crate) exhaustion_warning: ExhaustionWarning,
-    pub(crate) clock: RefCell<DateCache>,
+    pub(crate) clock: Clock,
+}
+
+/// The date of responses, and the executor's turn in which the system's clock was read for it.
+#[derive(Default)]
+pub(crate) struct Clock {
+    date: RefCell<DateCache>,
+    turn: Cell<Option<u64>>,
 }
 
 impl Services {
     /// Returns the date of a response, and its second.
     pub(crate) fn now(&self) -> (HttpDate, i64) {
-        let mut clock = self.clock.borrow_mut();
-        let date = *clock.now();
-        (date, clock.second())
+        let mut date = self.clock.date.borrow_mut();
+        let turn = Some(laio_rt::turn());
+        // With the back end sync, a turn may take long, because calls block the thread.
+        if self.clock.turn.replace(turn) != turn || self.contexts.sync {
+            date.now();
+        }
+        let second = date.second();
+        (*date.at(second), second)
     }
 }

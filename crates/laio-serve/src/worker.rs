@@ -14,7 +14,7 @@ use crate::net::listen::Share;
 use crate::net::tls::Tls;
 use crate::options::{Limits, Options};
 use crate::resource_exhaustion::ExhaustionWarning;
-use crate::services::Services;
+use crate::services::{Clock, Services};
 use crate::site::auth::PasswordChecks;
 use crate::site::{CompiledSites, Sites};
 use crate::stop::{Level, Stop};
@@ -23,7 +23,6 @@ use accept::{Acceptor, accept};
 use laio_rt::future::{Either, race};
 use laio_rt::sync::Semaphore;
 use laio_rt::{Descriptor, Runtime};
-use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -82,7 +81,7 @@ pub(crate) fn run(
             cpu_pool: shared.cpu_pool,
             slots: shared.slots,
             exhaustion_warning: ExhaustionWarning::default(),
-            clock: RefCell::default(),
+            clock: Clock::default(),
             limits,
         });
         let stop = shared.stop;

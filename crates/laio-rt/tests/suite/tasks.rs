@@ -117,10 +117,10 @@ fn aborted_tasks_are_dropped_where_they_wait() {
 
 #[test]
 fn the_handle_of_an_ended_task_means_no_later_task() {
-    let runtime = Runtime::new(laio::Options::new()).unwrap();
+    let runtime = Runtime::new(Options::new()).unwrap();
     runtime.block_on(async {
         let first = spawn(async {});
-        laio_rt::yield_now().await;
+        yield_now().await;
         assert!(first.is_finished());
         let second = spawn(async { 2 });
         first.abort();

@@ -17,6 +17,7 @@ use crate::upstream::target::Route;
 use laio_http::log::LogRecord;
 use laio_http::response::CONTINUE;
 use laio_http::{BodySkip, RequestPath};
+use laio_rt::time::sleep_until;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -148,10 +149,15 @@ impl ClientBody<'_> {
         let time = (limits.body_time + earned).saturating_sub(self.waited);
         let started = Instant::now();
         let input = std::mem::take(&mut self.input);
-        let received = match time.is_zero() {
-            true => Err(io::ErrorKind::TimedOut.into()),
-            false => receive(&services.contexts, stream, input, Expect::Arrived, time).await,
-        };
+        let mut limit = sleep_until(started + time);
+        let received = receive(
+            &services.contexts,
+            stream,
+            input,
+            Expect::Arrived,
+            &mut limit,
+        )
+        .await;
         self.waited += started.elapsed();
         match received {
             Ok(input) if input.is_empty() => Err(UpstreamError::client_gone()),

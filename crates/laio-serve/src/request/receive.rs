@@ -5,6 +5,7 @@ use crate::net::stream::{Expect, Stream};
 use crate::options::Limits;
 use crate::services::Services;
 use laio_http::BodySkip;
+use laio_rt::time::{Sleep, sleep, sleep_until};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ pub(crate) enum Skipped {
     Refused,
 }
 
-/// Appends received bytes to `input`, waiting at most `time`. If nothing was appended, the
+/// Appends received bytes to `input`, waiting until `limit` ends. If nothing was appended, the
 /// client has closed the connection. With [`Expect::Block`], `input` is empty and gets only
 /// [`Limits::IDLE_BYTES`], because many connections may be idle.
 ///
@@ -33,7 +34,7 @@ pub(crate) async fn receive(
     stream: &Stream,
     mut input: Vec<u8>,
     expect: Expect,
-    time: Duration,
+    limit: &mut Sleep,
 ) -> io::Result<Vec<u8>> {
     match expect {
         Expect::Block => {
@@ -47,8 +48,11 @@ pub(crate) async fn receive(
             }
         }
     }
+    if contexts.now() >= limit.deadline() {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
     let receiving = stream.receive(contexts, input, expect);
-    match laio_rt::time::timeout(time, receiving).await {
+    match laio_rt::time::timeout_by(limit, receiving).await {
         Ok((Ok(_), input)) => Ok(input),
         // With the back end sync, the socket's own timeout expired.
         Ok((Err(error), _)) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -69,8 +73,9 @@ pub(crate) async fn skip_body(
     mut input: Vec<u8>,
     mut skip: BodySkip,
 ) -> io::Result<(Vec<u8>, Skipped)> {
-    let limits = &services.limits;
-    let started = Instant::now();
+    let (contexts, limits) = (&services.contexts, &services.limits);
+    let deadline = Instant::now() + limits.body_time;
+    let mut limit = sleep_until(deadline);
     let mut received = 0;
     loop {
         match skip.advance(&input) {
@@ -85,12 +90,9 @@ pub(crate) async fn skip_body(
         }
         // A client that keeps the minimum rate gets as long as that rate takes.
         let earned = Duration::from_secs(received / limits.body_rate.max(1));
-        let time = (limits.body_time + earned).saturating_sub(started.elapsed());
-        if time.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
+        limit.reset(deadline + earned);
         let before = input.len();
-        input = receive(&services.contexts, stream, input, Expect::Arrived, time).await?;
+        input = receive(contexts, stream, input, Expect::Arrived, &mut limit).await?;
         if input.len() == before {
             return Ok((input, Skipped::Closed));
         }
@@ -125,14 +127,14 @@ pub(crate) async fn linger(services: &Services, stream: &Stream) {
     if stream.finish().await.is_err() {
         return;
     }
-    let deadline = Instant::now() + services.limits.linger_time;
+    let contexts = &services.contexts;
+    let mut limit = sleep(services.limits.linger_time);
     let mut read = 0;
     let mut buffer = Vec::new();
     while read < Limits::LINGER_BYTES {
         buffer.clear();
-        let time = deadline.saturating_duration_since(Instant::now());
-        match receive(&services.contexts, stream, buffer, Expect::Arrived, time).await {
-            Ok(more) if !more.is_empty() && !time.is_zero() => {
+        match receive(contexts, stream, buffer, Expect::Arrived, &mut limit).await {
+            Ok(more) if !more.is_empty() => {
                 read += more.len();
                 buffer = more;
             }

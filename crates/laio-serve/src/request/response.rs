@@ -3,9 +3,11 @@
 use super::compress::Gzip;
 use crate::files::contents::{Contents, Opened};
 use crate::server_name::SERVER_NAME;
+use crate::services::Services;
 use crate::site::Site;
+use crate::upstream::target::{self, Route};
 use laio_http::{
-    ByteRange, ContentType, HttpDate, Method, Multipart, Request, ResponseHead, Status,
+    ByteRange, ContentType, HttpDate, Method, Multipart, Request, RequestPath, ResponseHead, Status,
 };
 
 /// A response. The output buffer holds its head and perhaps a page; `body` follows that.
@@ -38,7 +40,33 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) varies_by_accept: bool,
 }
 
+impl<'a> RequestContext<'a> {
+    /// Returns the context of a request for the site of its host. `date` and `second` are those of the
+    /// response.
+    pub(crate) fn new(
+        services: &'a Services,
+        request: &'a Request<'a>,
+        (date, second): (&'a HttpDate, i64),
+        keep_alive: bool,
+    ) -> RequestContext<'a> {
+        RequestContext {
+            request,
+            site: services.sites.of(request.host),
+            date,
+            second,
+            keep_alive,
+            varies_by_accept: false,
+        }
+    }
+}
+
 impl RequestContext<'_> {
+    /// Returns the route to the upstream that answers the request, if there is one.
+    pub(crate) fn route(&self) -> Option<(&Route, &RequestPath<'_>)> {
+        let path = self.request.path.as_ref().ok()?;
+        Some((target::route(&self.site.routes, path)?, path))
+    }
+
     /// Begins a head with the fields common to all responses.
     pub(crate) fn head<'v>(&self, out: &'v mut Vec<u8>, status: Status) -> ResponseHead<'v> {
         let mut head = ResponseHead::new(out, status)

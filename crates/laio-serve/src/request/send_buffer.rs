@@ -55,15 +55,18 @@ pub(crate) async fn await_send(
     let begun = observe::begin();
     let sent = laio_rt::time::timeout(time_to_send(services, length), sent).await;
     observe::end(Stage::Send, begun);
+    let (result, mut out) = sent.map_err(|_| io::ErrorKind::TimedOut)?;
+    whole(result, length)?;
+    out.clear();
+    Ok(out)
+}
+
+/// The result of sending a whole buffer, from the number of bytes sent.
+pub(crate) fn whole(sent: io::Result<usize>, length: usize) -> io::Result<()> {
     match sent {
         // With the back end sync, the socket's own timeout ended the send.
-        Ok((Ok(count), _)) if count < length => Err(io::ErrorKind::TimedOut.into()),
-        Ok((Ok(_), mut out)) => {
-            out.clear();
-            Ok(out)
-        }
-        Ok((Err(error), _)) => Err(error),
-        Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        Ok(count) if count < length => Err(io::ErrorKind::TimedOut.into()),
+        sent => sent.map(drop),
     }
 }
 

@@ -1,0 +1,145 @@
+//! The shortest way of a request: a whole cached file, answered by one send that does not block.
+//!
+//! [`Connection::exchange`] answers every request. Its future is large, and an idle connection has none, so each
+//! request would pay for creating it. The most common requests need no future, because nothing of them blocks.
+
+use super::state::Next;
+use super::{Connection, SentResponse};
+use crate::buffers::Buffers;
+use crate::net::stream::Stream;
+use crate::observe::{self, Stage};
+use crate::options::IoStep;
+use crate::request::answer_from_cache::answer_from_cache;
+use crate::request::response::{Body, RequestContext};
+use crate::request::send_buffer::{await_send, whole};
+use crate::request::send_response::send_response;
+use laio::ops::Send;
+use laio_http::{Framing, Parsed, parse};
+use laio_rt::{Descriptor, Submission};
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+type Sending = Submission<Send<Descriptor, Vec<u8>>>;
+
+/// What became of a request that was to be answered at once.
+enum AtOnce {
+    /// It takes [`Connection::exchange`]. Nothing has changed.
+    No,
+    Answered(io::Result<()>),
+    /// The response is decided, and sending it takes longer. The request is still in the input.
+    Begun(Box<BegunResponse>),
+}
+
+/// A response of which something is left to send.
+struct BegunResponse {
+    rest: Rest,
+    sent: SentResponse,
+    /// The length of the request.
+    head_len: usize,
+    name: Vec<u8>,
+}
+
+/// What is left to send.
+enum Rest {
+    /// The socket's buffer is full.
+    Sending(Sending, usize),
+    /// The head is in the buffer.
+    Body(Vec<u8>, Body),
+}
+
+impl Connection {
+    /// Answers the request at the start of the input with a cached file, if that takes nothing that may block but
+    /// sending. Returns `None` for any other request, which [`Connection::exchange`] answers.
+    pub(super) async fn answer_at_once(&mut self, number: u32) -> Option<io::Result<Next>> {
+        match poll_fn(|context| Poll::Ready(self.try_at_once(context, number))).await {
+            AtOnce::No => None,
+            AtOnce::Answered(sent) => Some(sent.map(|()| Next::Request)),
+            AtOnce::Begun(begun) => Some(Box::pin(self.finish_response(*begun)).await),
+        }
+    }
+
+    fn try_at_once(&mut self, context: &mut Context<'_>, number: u32) -> AtOnce {
+        let services = &*self.services;
+        let Stream::Plain(socket) = &self.stream else {
+            return AtOnce::No;
+        };
+        if services.contexts.sync || services.contexts.sends_by_readiness {
+            return AtOnce::No;
+        }
+        let started = services.contexts.now();
+        let Ok(Parsed::Complete { request, head_len }) =
+            parse(&self.input, &services.limits.head())
+        else {
+            return AtOnce::No;
+        };
+        let (date, second) = services.now();
+        let keep_alive = self.may_keep_alive(&request, number);
+        let ctx = RequestContext::new(services, &request, (&date, second), keep_alive);
+        let special = !keep_alive || request.framing != Framing::None || request.expects_continue;
+        if special || ctx.route().is_some() {
+            return AtOnce::No;
+        }
+        let Buffers {
+            mut output,
+            mut name,
+        } = services.buffer_pool.take();
+        let Some(response) = answer_from_cache(services, ctx, &mut output, &mut name) else {
+            services.buffer_pool.put_back(Buffers { output, name });
+            return AtOnce::No;
+        };
+        self.connection_state.mark_not_evictable();
+        observe::since(Stage::Receive, started);
+        let sent = SentResponse {
+            status: response.status,
+            length: response.length,
+            started,
+        };
+        let begun = |rest, name| {
+            AtOnce::Begun(Box::new(BegunResponse {
+                rest,
+                sent,
+                head_len,
+                name,
+            }))
+        };
+        if !matches!(response.body, Body::Nothing) {
+            return begun(Rest::Body(output, response.body), name);
+        }
+        let length = output.len();
+        let mut sending = services
+            .contexts
+            .submit(IoStep::Send, Send::new(socket.clone(), output));
+        let Poll::Ready((result, output)) = Pin::new(&mut sending).poll(context) else {
+            return begun(Rest::Sending(sending, length), name);
+        };
+        services.buffer_pool.put_back(Buffers { output, name });
+        self.log_response(&request, &date, sent);
+        self.input.drain(..head_len);
+        self.answered = true;
+        AtOnce::Answered(whole(result, length))
+    }
+
+    async fn finish_response(&mut self, begun: BegunResponse) -> io::Result<Next> {
+        let BegunResponse {
+            rest,
+            sent,
+            head_len,
+            name,
+        } = begun;
+        let services = self.services.clone();
+        let result = match rest {
+            Rest::Sending(sending, length) => await_send(&services, length, sending).await,
+            Rest::Body(output, body) => send_response(&services, &self.stream, output, body).await,
+        };
+        if let Ok(Parsed::Complete { request, .. }) = parse(&self.input, &services.limits.head()) {
+            self.log_response(&request, &services.now().0, sent);
+        }
+        let output = result?;
+        services.buffer_pool.put_back(Buffers { output, name });
+        self.input.drain(..head_len);
+        self.answered = true;
+        Ok(Next::Request)
+    }
+}
