@@ -136,6 +136,9 @@ impl Context {
                 self.reap(Some(Duration::ZERO))?;
                 return Ok(0);
             }
+            // Before the sleep, because what is waited for may be the end of a descriptor that an
+            // abandoned operation owns.
+            self.drop_discarded();
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             let interrupted = self.reap(left)?;
             let count = self.deliver(most, deliver);
@@ -316,6 +319,7 @@ impl Context {
             if !can_help {
                 return false;
             }
+            self.drop_discarded();
             // With a notification pending, no wait would sleep.
             *notified |= self.background.doorbell().take_notification();
             if self.reap(None).is_err() {

@@ -5,6 +5,7 @@ use laio::ops::{Read, Sink, Sleep, Source, Write};
 use laio::{Context, Errno, Outcome, PollOptions, Ticket};
 use laio_testing::temp::{fill, pipe};
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 use std::time::Duration;
@@ -384,6 +385,26 @@ fn a_send_that_is_expected_to_block_is_a_send() {
         let mut received = [0; 4];
         plain(libc::SYS_read, [from.arg(), at_mut(&mut received), 4]).expect("read");
         assert_eq!(&received, b"sent");
+    });
+}
+
+/// The abandoned operation owns the descriptor whose end the other one waits for.
+#[test]
+fn an_abandoned_operation_ends_during_a_wait() {
+    for_each_pending(|way| {
+        let alive = Rc::new(());
+        let mut context = way.context();
+        let (own, other) = UnixStream::pair().expect("a pair of sockets");
+        let own = Rc::new(OwnedFd::from(own));
+        let abandoned = read(&mut context, &own, &alive);
+        let other = Rc::new(OwnedFd::from(other));
+        let ticket = read(&mut context, &other, &alive);
+        context.abandon(abandoned);
+        drop(own);
+        let completion = wait_for(&mut context, ticket.handle());
+        assert_eq!(completion.result, Ok(0), "the end of the stream");
+        assert!(context.take(ticket).is_ok());
+        assert_eq!(Rc::strong_count(&alive), 1);
     });
 }
 
