@@ -6,7 +6,8 @@
 #   benches/serve.sh [CASE...]
 #
 # Cases, described in docs/serve/speed.md (default: all):
-#   warm close    files in memory, connections kept or one for each request
+#   warm close    files in memory, connections kept or one for each request; warm also with `bare`, a loop of
+#                 epoll, recv and send of prepared bytes (benches/serve/bare.c), the limit of plain system calls
 #   idle          the same with 10,000 idle connections, and the memory of each
 #   attack        the same with 1,000 deliberately slow connections
 #   cold          each file once, after dropping the caches
@@ -17,7 +18,7 @@
 #   LAIO     the command to measure       (default: target/release/laio, which is built first)
 #   ROUNDS   rounds, of which the median  (default: 3)
 #   SECONDS_EACH  of each measurement of warm, close and idle  (default: 3)
-#   SERVERS  which servers, of: laio laio-no-cache nginx nginx-threads nginx-NUMBER-OF-WORKERS lighttpd
+#   SERVERS  which servers, of: bare laio laio-no-cache nginx nginx-threads nginx-NUMBER-OF-WORKERS lighttpd
 #   FILES    files of the cold cases      (default: 20000)
 #   ROOM     directory for files, 3 GB on a disk  (default: the directory for temporary files)
 #   RESULTS  a file for the lines of all rounds  (default: none)

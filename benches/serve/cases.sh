@@ -10,11 +10,12 @@ warm_files() {
 
 # in_memory CASE KIB...
 in_memory() {
-    local case=$1 round name size servers header="Accept: */*"
+    local case=$1 round name size servers header="Accept: */*" bare=bare
     shift
     warm_files "$@"
-    [ "$case" = close ] && header="Connection: close"
-    servers=$(installed laio nginx lighttpd)
+    [ "$case" = close ] && header="Connection: close" bare=
+    # shellcheck disable=SC2086
+    servers=$(installed $bare laio nginx lighttpd)
     for name in $servers; do start "$name" "$workdir/warm"; done
     for round in $(seq "$rounds"); do
         for size in "$@"; do for name in $servers; do of_wrk "$case-${size}K" "$name" "$size" 64 "$header"; done; done

@@ -12,6 +12,7 @@ start() {
     while (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do port=$((port + 10)); done
     ports[$name]=$port
     case $name in
+    bare) start_bare "$@" ;;
     laio*) start_laio "$@" ;;
     nginx*) start_nginx "$@" ;;
     lighttpd) start_lighttpd "$@" ;;
@@ -35,6 +36,12 @@ start_laio() {
     [ -n "$timeout" ] && own=(--header-timeout "$timeout" --body-timeout "$timeout" --write-timeout "$timeout"
         --min-write-rate 65536 --linger-timeout "$timeout")
     taskset -c 0 "$laio" serve "$root" --listen "127.0.0.1:$port" --workers 1 --log off "${own[@]}" 2>"$workdir/$name.err" &
+}
+
+# Not a web server: what plain system calls cost at least.
+start_bare() {
+    cc -O2 -o "$workdir/bare" benches/serve/bare.c
+    taskset -c 0 "$workdir/bare" "$port" "$root" &
 }
 
 start_nginx() {
@@ -94,7 +101,7 @@ sockets() { for pid in ${pids[$1]}; do find "/proc/$pid/fd" -lname 'socket:*' 2>
 installed() {
     local name
     for name in ${SERVERS:-"$@"}; do
-        command -v "$(case $name in laio*) echo "$laio" ;; nginx*) echo nginx ;; *) echo "$name" ;; esac)" >/dev/null && echo "$name"
+        command -v "$(case $name in laio*) echo "$laio" ;; bare) echo cc ;; nginx*) echo nginx ;; *) echo "$name" ;; esac)" >/dev/null && echo "$name"
     done
     return 0
 }

@@ -20,7 +20,7 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// Those of the call. `EAGAIN` also if a limit is reached (see [`BackPressure`]), `ENOSYS` or
+    /// Those of the call. `EAGAIN` also if a limit is reached (see [`BackPressure`](crate::BackPressure)), `ENOSYS` or
     /// `EOPNOTSUPP` for a call that the table refuses.
     ///
     /// # Safety

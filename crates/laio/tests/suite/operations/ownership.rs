@@ -369,7 +369,7 @@ unsafe impl laio::Operation for Claims {
 fn a_send_that_is_expected_to_block_is_a_send() {
     for_each(|way| {
         let mut context = way.context();
-        let (from, to) = std::os::unix::net::UnixStream::pair().expect("sockets");
+        let (from, to) = UnixStream::pair().expect("sockets");
         let from = OwnedFd::from(from);
         // The bytes that a receive would take.
         plain(libc::SYS_write, [from.arg(), at(b"wrong"), 4]).expect("written");
