@@ -157,9 +157,18 @@ fn after_a_hand_over_only_the_successor_listens() {
 
 #[test]
 fn the_time_outs_of_stopping_do_not_add_up() {
+    const DRAIN: Duration = Duration::from_secs(4);
+    const FLUSH: Duration = Duration::from_secs(2);
+    // On a busy machine one stop may be late. If the time-outs added up, each would be.
+    let in_time = (0..5).any(|_| time_to_stop(DRAIN) < DRAIN + FLUSH);
+    assert!(in_time, "the time-out of flushing the log came on top");
+}
+
+/// Returns how long a server takes to stop whose responses in flight and whose log do not end.
+fn time_to_stop(drain: Duration) -> Duration {
     let site = site();
-    let time = Duration::from_secs(4);
-    let flags = ["--drain-timeout", "4", "--log", "-", "--workers", "1"];
+    let seconds = drain.as_secs().to_string();
+    let flags = ["--drain-timeout", &seconds, "--log", "-", "--workers", "1"];
     let server = start(&site, "127.0.0.1:0", &flags);
     // The log is a pipe without a reader, which gets many more lines than it holds.
     let mut client = server.connect();
@@ -184,9 +193,8 @@ fn the_time_outs_of_stopping_do_not_add_up() {
     server.process.wait_for_success();
     let took = begun.elapsed();
     assert!(
-        took >= time,
+        took >= drain,
         "{took:?}: responses in flight have the whole time-out"
     );
-    // Flushing the log has a time-out of two seconds, which must not come on top.
-    assert!(took < time + Duration::from_millis(1900), "{took:?}");
+    took
 }

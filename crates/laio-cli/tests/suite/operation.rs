@@ -395,7 +395,7 @@ fn the_next_version_takes_the_sockets_only_when_it_serves() {
     let mut first = [0; 1000];
     busy.read_exact(&mut first).unwrap();
     server.signal(Signal::USR2);
-    let said = server.wait_for_line("finishing the answers in progress here");
+    let said = server.wait_for_line("finishing the responses in progress here");
     let next: u32 = said.split(' ').nth(1).unwrap().parse().unwrap();
     wait_until("the new one answers", || server.get("a", "/") == "bee");
     let mut rest = Vec::new();
@@ -428,7 +428,7 @@ fn hand_overs_lose_no_connection_and_add_no_socket() {
         let clients = [scope.spawn(asking), scope.spawn(asking)];
         for _ in 0..HAND_OVERS {
             send_signal(serving, Signal::USR2);
-            let said = server.wait_for_line("finishing the answers in progress here");
+            let said = server.wait_for_line("finishing the responses in progress here");
             serving = said.split(' ').nth(1).unwrap().parse().unwrap();
             sockets.push(listening(serving));
         }
@@ -511,7 +511,7 @@ fn all_processes_serve_the_port_that_the_kernel_chose() {
     // The encrypted address must not get the port of the other one.
     let flags = "site --log off --workers 1 --listen 127.0.0.1:0 --listen tls:127.0.0.1:0 \
                  --tls-cert cert.pem --tls-key key.pem";
-    let [alone, supervised] = ["finishing the answers in progress here", "has taken over"];
+    let [alone, supervised] = ["finishing the responses in progress here", "has taken over"];
     for (processes, taken_over) in [("", alone), ("1", supervised), ("2", supervised)] {
         laio_testing::watchdog::step(format!("processes: {processes}"));
         let mut command = dir.command(&flags.split_whitespace().collect::<Vec<_>>());
