@@ -6,7 +6,9 @@ pub(crate) mod hints;
 pub(crate) mod mounts;
 
 use crate::composition::{Composition, FastPaths};
+use crate::table::{Attempt, Class, Row};
 use crate::testing::Inject;
+use crate::transfer::uses_position;
 use crate::{Call, Errno, Options};
 use facts::Facts;
 use hints::Hints;
@@ -63,6 +65,18 @@ impl Knowledge {
     pub(crate) fn is_regular_file(&mut self, fd: RawFd) -> bool {
         let stream = self.hints.kind(fd).is_some_and(FileKind::is_stream);
         !stream && self.look_at(fd) == Ok(FileKind::Regular)
+    }
+
+    /// Whether a short transfer may be continued (see [`InFlight::regular`](crate::operations::InFlight)).
+    /// True for positioned calls; otherwise if the call reads or writes a regular file.
+    pub(crate) fn may_continue_short(&mut self, row: &Row, call: &Call) -> bool {
+        match (row.class, row.attempt) {
+            (Class::FileRead | Class::FileWrite, _) if !uses_position(row, call) => true,
+            (_, Attempt::NowaitRead | Attempt::NowaitWrite) => {
+                self.is_regular_file(call.descriptor(0))
+            }
+            _ => false,
+        }
     }
 
     /// Whether a call on an open file needs no request to a remote or FUSE file system.

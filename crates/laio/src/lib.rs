@@ -166,6 +166,7 @@ pub mod ops;
 mod options;
 mod placement;
 mod poll;
+mod proactor;
 #[cfg(feature = "process")]
 #[doc(hidden)]
 pub mod process;
@@ -191,6 +192,7 @@ pub use knowledge::mounts::{Mount, Place};
 pub use operation::Operation;
 pub use options::{BackPressure, BackendKind, Detector, Limits, Options};
 pub use poll::PollOptions;
+pub use proactor::{Batch, Proactor, ProactorStats, Submission};
 pub use stats::{AioCounts, Counts, Stats, ZeroCopyCounts};
 pub use status_word::StatusWord;
 pub use ticket::Ticket;

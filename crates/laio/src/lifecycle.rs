@@ -10,9 +10,8 @@ use crate::options::BackPressure;
 use crate::placement::{hand_over, link_of_poll};
 use crate::status_word::StatusTarget;
 use crate::step::{self, Next, total};
-use crate::table::{Attempt, Class, Row};
-use crate::transfer::uses_position;
-use crate::{Call, Errno, Outcome};
+use crate::table::Attempt;
+use crate::{Errno, Outcome};
 
 impl Context {
     /// Starts an operation for a call whose attempt did not finish it.
@@ -80,7 +79,7 @@ impl Context {
         status: Option<StatusTarget>,
     ) -> Result<Slot, Errno> {
         let Try { row, call, .. } = *this;
-        let regular = self.may_continue_short(row, call);
+        let regular = self.knowledge.may_continue_short(row, call);
         let waits = self.background.reports_readiness();
         let poll = link_of_poll(this, waits, &self.operations.order, &self.knowledge.hints);
         let links = match poll {
@@ -139,18 +138,6 @@ impl Context {
     pub(crate) fn note_new_rights(&mut self) {
         if self.background.take_new_rights() {
             self.knowledge.facts = Facts::get();
-        }
-    }
-
-    /// Whether a short transfer may be continued (see [`InFlight::regular`]). True for positioned
-    /// calls; otherwise if the call reads or writes a regular file.
-    fn may_continue_short(&mut self, row: &Row, call: &Call) -> bool {
-        match (row.class, row.attempt) {
-            (Class::FileRead | Class::FileWrite, _) if !uses_position(row, call) => true,
-            (_, Attempt::NowaitRead | Attempt::NowaitWrite) => {
-                self.knowledge.is_regular_file(call.descriptor(0))
-            }
-            _ => false,
         }
     }
 

@@ -27,6 +27,13 @@ pub unsafe trait Operation: 'static {
         false
     }
 
+    /// The identity of the file behind the descriptor in the call's first argument
+    /// ([`OpenFile::identity`](crate::ops::OpenFile)), by which a [`Proactor`](crate::Proactor)
+    /// remembers what it knows of the file; 0 if it has none.
+    fn file_identity(&self) -> u64 {
+        0
+    }
+
     /// Converts the result of the call into the output.
     fn finish(self, result: Result<usize, Errno>) -> Self::Output;
 }

@@ -199,6 +199,7 @@ pub struct Options {
     pub(crate) detector: Option<Detector>,
     pub(crate) carry_streams: bool,
     pub(crate) settled_rights: bool,
+    pub(crate) drivers: Option<usize>,
 }
 
 impl Options {
@@ -207,6 +208,9 @@ impl Options {
 
     /// The environment variable that selects the detector of `activations`: `perf` or `idle`.
     pub const ENV_DETECTOR: &'static str = "LAIO_DETECTOR";
+
+    /// The default of [`Options::drivers`].
+    pub const DRIVERS: usize = 1;
 
     /// The defaults: back end by environment or probing, limits of [`Limits::default`].
     pub fn new() -> Options {
@@ -310,6 +314,13 @@ impl Options {
     /// the promise is broken, calls are made with rights that the thread has given up.
     pub fn settled_rights(mut self, settled: bool) -> Options {
         self.settled_rights = settled;
+        self
+    }
+
+    /// Sets the number of drivers of a [`Proactor`](crate::Proactor); a context has none. The default
+    /// is [`Options::DRIVERS`].
+    pub fn drivers(mut self, drivers: usize) -> Options {
+        self.drivers = Some(drivers);
         self
     }
 

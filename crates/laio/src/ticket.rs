@@ -49,6 +49,12 @@ impl<O: Operation> Ticket<O> {
         self.handle
     }
 
+    /// Gives the right up without abandoning the operation.
+    pub(crate) fn into_handle(mut self) -> Handle {
+        self.dropped = None;
+        self.handle
+    }
+
     fn is_of(&self, context: &Context) -> bool {
         let dropped = self.dropped.as_ref();
         dropped.is_some_and(|dropped| dropped.is(&context.dropped))

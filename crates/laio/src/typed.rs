@@ -6,7 +6,7 @@
 //! its address is stable, and the call goes to the background; [`Context::take`] returns the output
 //! after [`Context::poll`] has delivered the completion.
 
-use crate::attempt::{Attempted, Try, Why};
+use crate::attempt::{Attempted, Blocked, Try, Why};
 use crate::composition::Strategy;
 use crate::context::Context;
 use crate::operation::Operation;
@@ -102,6 +102,16 @@ impl Context {
         let row = table::row(call.number);
         let attempted = self.count(row, Strategy::Try, Attempted::blocked(0, why));
         self.keep(operation, &call, attempted, user_data)
+    }
+
+    /// Submits an operation that another thread has attempted.
+    pub(crate) fn submit_attempted<O: Operation>(
+        &mut self,
+        operation: O,
+        blocked: Blocked,
+    ) -> Submitted<O> {
+        let (operation, call) = place(operation);
+        self.keep(operation, &call, Attempted::Blocked(blocked), 0)
     }
 
     /// Completes the submission of an operation at its final address, after its attempt.

@@ -1,4 +1,5 @@
-//! The state words of the back end `activations`, checked by loom in all interleavings of threads.
+//! The state words of the back end `activations` and the queue of a driver, checked by loom in all interleavings of
+//! threads.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p laio --release --test model`; without `--cfg loom` there is nothing here.
 #![cfg(loom)]
@@ -13,6 +14,9 @@ mod atomic {
 
 #[path = "../src/background/activations/state.rs"]
 mod state;
+
+#[path = "../src/proactor/queue.rs"]
+mod queue;
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -221,5 +225,43 @@ fn no_interruption_comes_late() {
         }
         announced.fetch_sub(1, SeqCst);
         carrier.join().unwrap();
+    });
+}
+
+/// Messages of two threads arrive once, in the order of each thread; and while there are any, the driver was notified
+/// after it last looked.
+#[test]
+fn a_driver_misses_no_message() {
+    loom::model(|| {
+        let queue = Arc::new(queue::Queue::new());
+        let notified = Arc::new(AtomicU32::new(0));
+        let producer = |first: u32| {
+            let (queue, notified) = (queue.clone(), notified.clone());
+            thread::spawn(move || {
+                for messages in [vec![first], vec![first + 1, first + 2]] {
+                    if queue.push(messages) {
+                        notified.store(1, SeqCst);
+                    }
+                }
+            })
+        };
+        let producers = [producer(0), producer(10)];
+        let mut found = Vec::new();
+        for _ in 0..2 {
+            notified.swap(0, SeqCst);
+            found.extend(queue.take_all());
+        }
+        producers.map(|producer| producer.join().unwrap());
+        let left = queue.take_all();
+        assert!(left.is_empty() || notified.load(SeqCst) == 1);
+        found.extend(left);
+        let of = |range: std::ops::Range<u32>| -> Vec<u32> {
+            found
+                .iter()
+                .copied()
+                .filter(|message| range.contains(message))
+                .collect()
+        };
+        assert_eq!((of(0..10), of(10..20)), (vec![0, 1, 2], vec![10, 11, 12]));
     });
 }

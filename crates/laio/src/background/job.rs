@@ -45,7 +45,7 @@ pub(crate) enum Cancelled {
 }
 
 /// Makes the call until it is complete or interrupted.
-pub(super) fn run(job: &Job, interruptible: &Interruptible) -> Result<usize, Errno> {
+pub(crate) fn run(job: &Job, interruptible: &Interruptible) -> Result<usize, Errno> {
     let mut scratch = None;
     let mut done = 0;
     loop {

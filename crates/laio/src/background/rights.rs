@@ -22,11 +22,13 @@ use super::helpers::Helpers;
 use crate::operations::InFlight;
 use crate::table::{Class, Opcode, Row};
 use crate::{Call, Errno};
-use reported::{FsRoots, ReportedRights, has_landlock, shares_fs_state_with};
+use reported::{FsRoots, has_landlock};
 use std::cell::Cell;
 use std::sync::Mutex;
 
-pub(crate) use reported::{has_filters, is_about_rights, share_fs_state};
+pub(crate) use reported::{
+    ReportedRights, has_filters, is_about_rights, share_fs_state, shares_fs_state_with,
+};
 
 /// The rights of the calling thread as the context last saw them.
 #[derive(Debug)]
@@ -96,9 +98,7 @@ impl Rights {
             return Maker::OneShotThreads;
         }
         let reported = self.known.as_ref();
-        let forbidden =
-            reported.is_some_and(ReportedRights::allows_landlock) && landlock_may_forbid(row, call);
-        if (forbidden && has_landlock()) || CALLS_IN_NAMESPACES.contains(&row.name) {
+        if reported.is_some_and(|reported| needs_own_thread(reported, row, call)) {
             return Maker::OneShotThreads;
         }
         match self.helpers_share_fs_state(pool) {
@@ -246,14 +246,21 @@ pub(crate) fn note_ring() {
     }
 }
 
+/// Whether only a thread that the calling thread starts for this call is known to have its rights:
+/// the kernel does not report what they depend on. `reported`: the calling thread's.
+pub(crate) fn needs_own_thread(reported: &ReportedRights, row: &Row, call: &Call) -> bool {
+    let forbidden = reported.allows_landlock() && landlock_may_forbid(row, call);
+    (forbidden && has_landlock()) || CALLS_IN_NAMESPACES.contains(&row.name)
+}
+
 /// Whether the permissions of the call depend on the thread's rights when it is made, rather than
 /// on those with which a descriptor was opened.
-fn depends_on_rights(row: &Row) -> bool {
+pub(crate) fn depends_on_rights(row: &Row) -> bool {
     by_name(row) || row.class == Class::Path
 }
 
 /// Whether the call looks up a name. A socket address can contain one too.
-fn by_name(row: &Row) -> bool {
+pub(crate) fn by_name(row: &Row) -> bool {
     row.file.is_some() || matches!(row.opcode, Some(Opcode::Connect | Opcode::Bind))
 }
 

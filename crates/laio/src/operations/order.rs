@@ -36,6 +36,11 @@ impl Access {
         self.0 & Access::CLOSE != 0
     }
 
+    /// Whether it reads and whether it writes; closing is both.
+    pub(crate) fn directions(self) -> [bool; 2] {
+        [Access::READ, Access::WRITE].map(|bit| self.0 & (bit | Access::CLOSE) != 0)
+    }
+
     /// Whether an operation with this access must wait for an earlier one with the other access.
     fn waits_for(self, earlier: Access) -> bool {
         self.is_closing() || earlier.is_closing() || self.overlaps(earlier)
@@ -90,6 +95,12 @@ impl Link {
     /// The same link, for a descriptor whose operations all run in order.
     pub(crate) fn ordered(self, ordered: bool) -> Link {
         Link { ordered, ..self }
+    }
+
+    /// Whether the operation has an order to keep on a descriptor.
+    #[inline]
+    pub(crate) fn is_used(&self) -> bool {
+        self.fd >= 0 && (self.access != Access::NONE || self.ordered)
     }
 
     /// Whether an operation with this link must wait for an earlier one with the other link.

@@ -1,6 +1,7 @@
 //! Reading and writing open files, and their position.
 
 use super::buffer::{bytes, spare};
+use super::open_file::identity;
 use super::outputs::{append, count};
 use super::{Sink, Source, word};
 use crate::Call;
@@ -35,6 +36,8 @@ operation! {
     }
 
     fn expects_to_block(&self) -> bool { self.expects_to_block }
+
+    fn file_identity(&self) -> u64 { identity(&self.file) }
 }
 
 operation! {
@@ -55,6 +58,8 @@ operation! {
 
     /// Bytes written (fewer than all only on an error in between), and the buffer.
     finish(self, result) -> (io::Result<usize>, B) { (count(result), self.buffer) }
+
+    fn file_identity(&self) -> u64 { identity(&self.file) }
 }
 
 operation! {
@@ -77,6 +82,7 @@ operation! {
         // SAFETY: the result is that of the call on the buffer.
         unsafe { append(self.buffer, result) }
     }
+    fn file_identity(&self) -> u64 { identity(&self.file) }
 }
 
 operation! {
@@ -98,6 +104,8 @@ operation! {
 
     /// Bytes written (fewer than all only on an error in between), and the buffer.
     finish(self, result) -> (io::Result<usize>, B) { (count(result), self.buffer) }
+
+    fn file_identity(&self) -> u64 { identity(&self.file) }
 }
 
 /// The origin of a file position.

@@ -37,6 +37,26 @@ impl Thread {
         name: &'static CStr,
         body: impl FnOnce() + Send + 'static,
     ) -> Result<Thread, Errno> {
+        Thread::start_on(Some(Limits::HELPER_STACK), name, body)
+    }
+
+    /// As [`Thread::start`], for a thread that also runs code of the program, which may need the
+    /// stack that the C library gives a thread.
+    ///
+    /// # Errors
+    /// As for [`Thread::start`].
+    pub(crate) fn start_with_program_code(
+        name: &'static CStr,
+        body: impl FnOnce() + Send + 'static,
+    ) -> Result<Thread, Errno> {
+        Thread::start_on(None, name, body)
+    }
+
+    fn start_on(
+        stack: Option<usize>,
+        name: &'static CStr,
+        body: impl FnOnce() + Send + 'static,
+    ) -> Result<Thread, Errno> {
         let finished = Arc::new(AtomicBool::new(false));
         let start = Box::new(Start {
             name,
@@ -47,10 +67,10 @@ impl Thread {
         // The thread inherits this mask.
         let _blocked = SignalsBlocked::new();
         // SAFETY: the thread takes the box.
-        let result = match unsafe { create(start, Some(Limits::HELPER_STACK)) } {
+        let result = match unsafe { create(start, stack) } {
             // The program's thread-local variables, which the C library puts on this stack, are larger.
             // SAFETY: as above; no thread has taken the box.
-            Err(Errno::INVAL) => unsafe { create(start, None) },
+            Err(Errno::INVAL) if stack.is_some() => unsafe { create(start, None) },
             result => result,
         };
         match result {

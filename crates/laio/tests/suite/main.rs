@@ -10,4 +10,5 @@ mod activations;
 mod contract;
 mod environment;
 mod operations;
+mod proactor;
 mod table;

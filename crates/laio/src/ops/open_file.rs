@@ -1,0 +1,71 @@
+//! An open file that several operations and threads share, with an identity.
+
+use std::any::Any;
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+/// A descriptor that operations on any thread share. It is closed with its last clone.
+///
+/// Its number may belong to another file later, its identity does not. A [`Proactor`](crate::Proactor)
+/// remembers by the identity what it has found out about the file, so that a read costs one system call.
+/// Of an `Arc<OwnedFd>`, which has none, it remembers nothing, and asks for the flags each time.
+#[derive(Clone, Debug)]
+pub struct OpenFile(Arc<Identified>);
+
+#[derive(Debug)]
+struct Identified {
+    descriptor: OwnedFd,
+    identity: u64,
+}
+
+impl OpenFile {
+    /// Returns the descriptor if this is the only clone.
+    ///
+    /// # Errors
+    /// Returns the file if there are others: operations in flight have one.
+    pub fn try_into_owned(self) -> Result<OwnedFd, OpenFile> {
+        let own = Arc::try_unwrap(self.0);
+        own.map(|identified| identified.descriptor)
+            .map_err(OpenFile)
+    }
+
+    /// A number that no other file of this process has, and that its clones share.
+    pub fn identity(&self) -> u64 {
+        self.0.identity
+    }
+}
+
+impl From<OwnedFd> for OpenFile {
+    fn from(descriptor: OwnedFd) -> OpenFile {
+        OpenFile(Arc::new(Identified {
+            descriptor,
+            identity: crate::proactor::new_identity(),
+        }))
+    }
+}
+
+impl From<File> for OpenFile {
+    fn from(file: File) -> OpenFile {
+        OpenFile::from(OwnedFd::from(file))
+    }
+}
+
+impl AsFd for OpenFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.descriptor.as_fd()
+    }
+}
+
+impl AsRawFd for OpenFile {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.descriptor.as_raw_fd()
+    }
+}
+
+/// The identity of a descriptor that has one, else 0.
+pub(super) fn identity(file: &impl Any) -> u64 {
+    let file: &dyn Any = file;
+    file.downcast_ref::<OpenFile>()
+        .map_or(0, OpenFile::identity)
+}

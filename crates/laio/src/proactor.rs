@@ -1,0 +1,254 @@
+//! The proactor: operations of many threads. An attempt is made on the thread that polls the future;
+//! only what would block goes to a driver.
+
+mod batch;
+mod driver;
+mod generation;
+mod local;
+mod one_shot;
+mod queue;
+mod rights;
+mod submission;
+mod task;
+
+/// The atomics on which [`queue`] is written: those of the model checker where the model includes it.
+mod atomic {
+    pub(super) use std::sync::atomic::{AtomicPtr, Ordering};
+}
+
+use crate::composition::Composition;
+use crate::operation::Operation;
+use crate::{BackendKind, Context, Errno, Options};
+use generation::Generation;
+use std::fmt;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering::*};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+pub use batch::Batch;
+pub(crate) use local::new_identity;
+pub use submission::Submission;
+
+/// Makes the operations of many threads, as futures for any runtime, or for none.
+///
+/// A [`Context`] belongs to its thread; a proactor is `Send`, `Sync` and cheap to clone. The first poll
+/// of a future attempts the call on the thread that polls: a call that does not block costs no lock, no
+/// allocation and no second thread. A call that would block goes to a *driver*, a thread with a
+/// context of its own, which wakes the task when the operation has finished. A driver starts when it is
+/// first needed.
+///
+/// ```
+/// use laio::ops::{Name, Open, OpenFile, ReadAt};
+/// use laio::{Options, Proactor};
+/// # use std::task::{Context, Poll, Waker};
+/// # fn block_on<T>(future: impl Future<Output = T>) -> T {
+/// #     let mut future = std::pin::pin!(future);
+/// #     loop {
+/// #         if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+/// #             return output;
+/// #         }
+/// #         std::thread::yield_now();
+/// #     }
+/// # }
+///
+/// let proactor = Proactor::new(Options::new())?;
+/// let open = Open::new(Name::new(c"/proc/self/comm"), libc::O_RDONLY);
+/// let file = OpenFile::from(block_on(proactor.submit(open))?);
+/// let read = ReadAt::new(file.clone(), Vec::with_capacity(64), 0);
+/// let (count, buffer) = block_on(proactor.submit(read));
+/// assert_eq!(count?, buffer.len());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// What the [contract](crate#the-contract) means here:
+///
+/// - **Order.** An operation does not overtake an earlier one of the same direction on its descriptor if
+///   its future is polled first after that of the earlier one has returned. Operations of threads with
+///   different rights on one descriptor are not ordered.
+/// - **Cancellation.** Dropping a future cancels its operation. The buffer and the descriptor live until
+///   the kernel no longer uses them.
+/// - **Limits.** A driver has the limits of its context. At [`Limits::operations`](crate::Limits::operations)
+///   operations wait for their turn; they do not fail with `EAGAIN`.
+/// - **Rights.** A call in the background has the rights of the thread that polled its future when the
+///   call went there. A thread whose rights differ from those of the drivers gets a driver, or a thread
+///   for the call, with its own rights.
+/// - **Fork.** A child has no drivers; it starts its own when it needs one. To poll a future there that
+///   was in flight at the fork panics; to drop it leaks it.
+/// - **Panics** of wakers and of destructors of abandoned buffers end no driver.
+#[derive(Clone)]
+pub struct Proactor(Arc<Shared>);
+
+/// What all clones share.
+struct Shared {
+    options: Options,
+    composition: Composition,
+    /// From [`Arc::into_raw`]; replaced in a forked child.
+    generation: AtomicPtr<Generation>,
+}
+
+impl Proactor {
+    /// Makes a proactor with the options of its drivers' contexts. The back end is chosen as in
+    /// [`Context::new`]. [`Options::back_pressure`] has no effect.
+    ///
+    /// # Errors
+    /// `EINVAL` if the environment names an unknown back end; `EOPNOTSUPP` for `activations`, which
+    /// belong to their thread; for a back end other than `lazy`, those of [`Context::new`].
+    pub fn new(options: Options) -> Result<Proactor, Errno> {
+        let kind = match options.backend {
+            Some(kind) => kind,
+            None => BackendKind::from_environment()?.unwrap_or(BackendKind::Lazy),
+        };
+        let options = options.backend(kind);
+        match kind {
+            BackendKind::Activations => return Err(Errno::OPNOTSUPP),
+            BackendKind::Lazy | BackendKind::Sync => {}
+            // Whether it works here: the first operation could not report it.
+            _ => drop(Context::new(options.clone())?),
+        }
+        Ok(Proactor(Arc::new(Shared {
+            composition: Composition::of(kind, &options),
+            options,
+            generation: AtomicPtr::new(null_mut()),
+        })))
+    }
+
+    /// The proactor of the whole process, with default options. It is made at the first use, and never
+    /// ends.
+    ///
+    /// # Errors
+    /// Those of [`Proactor::new`], each time.
+    pub fn global() -> Result<&'static Proactor, Errno> {
+        static GLOBAL: OnceLock<Result<Proactor, Errno>> = OnceLock::new();
+        let global = GLOBAL.get_or_init(|| Proactor::new(Options::new()));
+        global.as_ref().map_err(|errno| *errno)
+    }
+
+    /// Returns a future that makes an operation: the first poll attempts the call on its thread.
+    ///
+    /// Dropping the future cancels the operation.
+    pub fn submit<O: Operation + Send>(&self, operation: O) -> Submission<O> {
+        Submission::new(self.clone(), operation)
+    }
+
+    /// Returns a future that makes many operations, and is ready when all have finished, with their
+    /// outputs in the same order. Those that would block are handed over together, and wake the task
+    /// once.
+    ///
+    /// Dropping the future cancels the operations that are in flight.
+    pub fn submit_all<O: Operation + Send>(
+        &self,
+        operations: impl IntoIterator<Item = O>,
+    ) -> Batch<O> {
+        Batch::new(self.clone(), operations)
+    }
+
+    /// Cancels all operations in flight, whose futures then return `ECANCELED`, ends the drivers, and
+    /// waits for that at most `timeout`. Returns false if a driver is left, because an operation hangs
+    /// in the kernel. Later operations fail with `ECANCELED` unless their attempt finishes them.
+    ///
+    /// Without this, the drivers end when the last clone was dropped and no future is left.
+    pub fn shut_down(&self, timeout: Duration) -> bool {
+        let end = Instant::now().checked_add(timeout);
+        let generation = self.0.generation();
+        let drivers = generation.close();
+        let left = || end.map_or(timeout, |end| end.saturating_duration_since(Instant::now()));
+        drivers.iter().all(|driver| driver.wait_for_end(left()))
+    }
+
+    /// Returns the statistics of all threads so far.
+    pub fn stats(&self) -> ProactorStats {
+        self.0.generation().stats()
+    }
+
+    /// The back end of the drivers.
+    pub fn backend(&self) -> BackendKind {
+        self.0.options.backend.expect("chosen in `new`")
+    }
+}
+
+/// The statistics of a proactor since it was made, or since the process was forked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ProactorStats {
+    /// Operations finished by the attempt on the polling thread.
+    pub inline: u64,
+    /// Operations whose attempt would have blocked.
+    pub background: u64,
+    /// Operations without an attempt, or whose file system has refused it.
+    pub fallback: u64,
+    /// Operations handed to a driver or to a thread of their own.
+    pub handed_over: u64,
+    /// How many of these a thread was started for, because of the rights of their thread.
+    pub one_shots: u64,
+    /// Operations in flight whose futures were dropped.
+    pub cancelled: u64,
+}
+
+impl Shared {
+    /// What the proactor has in this process.
+    #[inline]
+    fn generation(&self) -> &Generation {
+        let pointer = self.generation.load(Acquire);
+        // SAFETY: it is freed with `self` only.
+        match unsafe { pointer.as_ref() } {
+            Some(generation) if generation.life.is_current() => generation,
+            _ => self.replace_generation(pointer),
+        }
+    }
+
+    fn generation_arc(&self) -> Arc<Generation> {
+        let generation: *const Generation = self.generation();
+        // SAFETY: it comes from `Arc::into_raw`, and `self` holds a reference.
+        unsafe {
+            Arc::increment_strong_count(generation);
+            Arc::from_raw(generation)
+        }
+    }
+
+    /// Makes what this process has; a forked child leaks that of its parent, whose locks another
+    /// thread of the parent may have held.
+    #[cold]
+    fn replace_generation(&self, before: *mut Generation) -> &Generation {
+        let drivers = self.options.drivers.unwrap_or(Options::DRIVERS);
+        let new = Arc::into_raw(Arc::new(Generation::new(drivers, &self.options))).cast_mut();
+        match self
+            .generation
+            .compare_exchange(before, new, AcqRel, Acquire)
+        {
+            // SAFETY: it is freed with `self` only.
+            Ok(_) => unsafe { &*new },
+            Err(theirs) => {
+                // SAFETY: no other thread has it.
+                drop(unsafe { Arc::from_raw(new) });
+                // SAFETY: as above. Only threads of this process get here, so theirs is current.
+                unsafe { &*theirs }
+            }
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let pointer = *self.generation.get_mut();
+        // SAFETY: it is null or comes from `Arc::into_raw`.
+        match unsafe { pointer.as_ref() } {
+            Some(generation) if generation.life.is_current() => {
+                generation.started().for_each(|driver| driver.finish());
+                // SAFETY: `self` held this reference.
+                drop(unsafe { Arc::from_raw(pointer) });
+            }
+            // A child leaks what its parent uses.
+            _ => {}
+        }
+    }
+}
+
+impl fmt::Debug for Proactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Proactor")
+            .field("backend", &self.backend())
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}

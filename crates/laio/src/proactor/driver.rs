@@ -1,0 +1,242 @@
+//! A driver: a thread with a context of its own, which finishes operations that other threads have
+//! attempted.
+
+use super::queue::Queue;
+use super::task::{AnyTask, Duty};
+use crate::attempt::{Blocked, Why};
+use crate::background::rights::{ReportedRights, has_filters};
+use crate::sys::thread::Thread;
+use crate::ticket::Ticket;
+use crate::transfer::Provisional;
+use crate::{BackPressure, Context, Errno, Handle, Notifier, Options, Outcome, PollOptions};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, mpsc};
+use std::time::Duration;
+
+/// A driver, as other threads see it.
+pub(super) struct Driver {
+    inbox: Arc<Inbox>,
+    /// The rights that the thread that started it had then, and that it has.
+    pub(super) rights: Option<ReportedRights>,
+    pub(super) filtered: bool,
+    pub(super) thread: u32,
+    pub(super) has_ring: bool,
+    pub(super) sends_without_copy: bool,
+}
+
+/// Where a driver gets its messages.
+struct Inbox {
+    queue: Queue<Message>,
+    notifier: OnceLock<Notifier>,
+    /// Whether the driver takes no more messages.
+    ended: AtomicBool,
+    end: (Mutex<bool>, Condvar),
+}
+
+enum Message {
+    Start(Duty, Rest),
+    Cancel(Arc<dyn AnyTask>),
+    /// End when nothing is in flight.
+    Finish,
+    /// Cancel what is in flight, and end.
+    Stop,
+}
+
+/// What the attempt has left to the background.
+pub(super) struct Rest {
+    pub(super) done: usize,
+    pub(super) why: Why,
+    pub(super) provisional: Option<Provisional>,
+}
+
+impl From<Blocked> for Rest {
+    fn from(blocked: Blocked) -> Rest {
+        // `in_flight` is a call on a carrier, of which a proactor has none.
+        let Blocked {
+            done,
+            why,
+            provisional,
+            ..
+        } = blocked;
+        Rest {
+            done,
+            why,
+            provisional,
+        }
+    }
+}
+
+impl Driver {
+    /// Starts a driver with the rights of the calling thread, and waits until it has its context.
+    ///
+    /// # Errors
+    /// `EAGAIN` at the limit of threads; those of [`Context::new`].
+    pub(super) fn start(options: &Options) -> Result<Arc<Driver>, Errno> {
+        let filtered = has_filters();
+        let rights = ReportedRights::of_this_thread();
+        let inbox = Arc::new(Inbox {
+            queue: Queue::new(),
+            notifier: OnceLock::new(),
+            ended: AtomicBool::new(false),
+            end: (Mutex::new(false), Condvar::new()),
+        });
+        // The driver's rights never change by themselves, and callers compare theirs with them. But
+        // the ring would take calls that filters forbid.
+        let ring = !options.no_ring && (!filtered || options.settled_rights);
+        let options = options
+            .clone()
+            .ring(ring)
+            .settled_rights(true)
+            .back_pressure(BackPressure::Wait);
+        let (report, reported) = mpsc::channel();
+        let own = inbox.clone();
+        let body = move || match Context::new(options) {
+            Ok(mut context) => {
+                let _ = own.notifier.set(context.notifier());
+                let features = (context.has_ring(), context.sends_without_copy());
+                let _ = report.send(Ok((thread_id(), features)));
+                drop(report);
+                run(&own, context);
+            }
+            Err(errno) => drop(report.send(Err(errno))),
+        };
+        Thread::start_with_program_code(c"laio-driver", body)?;
+        let (thread, (has_ring, sends_without_copy)) =
+            reported.recv().unwrap_or(Err(Errno::AGAIN))?;
+        Ok(Arc::new(Driver {
+            inbox,
+            rights,
+            filtered,
+            thread,
+            has_ring,
+            sends_without_copy,
+        }))
+    }
+
+    /// Hands operations over, which wakes the driver at most once.
+    pub(super) fn submit(&self, operations: impl IntoIterator<Item = (Duty, Rest)>) {
+        let starts = operations.into_iter();
+        self.push(starts.map(|(duty, rest)| Message::Start(duty, rest)));
+    }
+
+    /// Cancels an operation that was handed over before.
+    pub(super) fn cancel(&self, task: Arc<dyn AnyTask>) {
+        self.push([Message::Cancel(task)]);
+    }
+
+    /// Lets the driver end when nothing is in flight. No operation is handed over afterwards.
+    pub(super) fn finish(&self) {
+        self.push([Message::Finish]);
+    }
+
+    /// Makes the driver cancel what is in flight, and end.
+    pub(super) fn stop(&self) {
+        self.push([Message::Stop]);
+    }
+
+    /// Waits until the driver has ended. Returns false if `timeout` has passed before.
+    pub(super) fn wait_for_end(&self, timeout: Duration) -> bool {
+        let (ended, condition) = &self.inbox.end;
+        let ended = ended.lock().unwrap_or_else(|error| error.into_inner());
+        let waited = condition.wait_timeout_while(ended, timeout, |ended| !*ended);
+        *waited.unwrap_or_else(|error| error.into_inner()).0
+    }
+
+    fn push(&self, messages: impl IntoIterator<Item = Message>) {
+        let inbox = &self.inbox;
+        if inbox.queue.push(messages)
+            && let Some(notifier) = inbox.notifier.get()
+        {
+            notifier.notify();
+        }
+        if inbox.ended.load(SeqCst) {
+            // The driver may have looked for the last time before the messages came. Dropping an
+            // operation completes it with ECANCELED.
+            drop(inbox.queue.take_all());
+        }
+    }
+}
+
+fn thread_id() -> u32 {
+    // SAFETY: gettid takes no pointers.
+    let id = unsafe { crate::sys::raw(libc::SYS_gettid, []) };
+    id.unwrap_or(0) as u32
+}
+
+/// The loop of a driver.
+fn run(inbox: &Inbox, mut context: Context) {
+    let most = context.limits.operations.max(1) as usize;
+    let mut backlog = VecDeque::new();
+    let mut finished: Vec<Handle> = Vec::new();
+    let mut finishing = false;
+    'running: loop {
+        for message in inbox.queue.take_all() {
+            match message {
+                Message::Start(duty, rest) => backlog.push_back((duty, rest)),
+                Message::Cancel(task) => cancel(&mut context, &mut backlog, &task),
+                Message::Finish => finishing = true,
+                Message::Stop => break 'running,
+            }
+        }
+        begin(&mut context, &mut backlog, most);
+        if finishing && context.pending() == 0 && backlog.is_empty() {
+            break;
+        }
+        let polled = context.poll_with(PollOptions::default(), |completion| {
+            finished.push(completion.handle);
+        });
+        if polled.is_err() {
+            // The program has closed a descriptor of the engine's, or a filter forbids to wait. The
+            // kernel still uses the operations' memory.
+            std::thread::sleep(RETRY);
+        }
+        for handle in finished.drain(..) {
+            let ticket = Ticket::<Duty>::new(handle, &context.dropped);
+            let _ = context.take(ticket);
+        }
+    }
+    // Operations that have not begun first: those in flight may take long to cancel.
+    drop(backlog);
+    drop(context);
+    inbox.ended.store(true, SeqCst);
+    drop(inbox.queue.take_all());
+    let (ended, condition) = &inbox.end;
+    *ended.lock().unwrap_or_else(|error| error.into_inner()) = true;
+    condition.notify_all();
+}
+
+/// How long a driver that cannot wait for its context pauses before it tries again.
+const RETRY: Duration = Duration::from_millis(10);
+
+/// Starts operations of the backlog, up to the limit of the context.
+fn begin(context: &mut Context, backlog: &mut VecDeque<(Duty, Rest)>, most: usize) {
+    while context.pending() < most
+        && let Some((duty, rest)) = backlog.pop_front()
+    {
+        if duty.is_abandoned() {
+            continue;
+        }
+        let Rest {
+            done,
+            why,
+            provisional,
+        } = rest;
+        let blocked = Blocked {
+            done,
+            provisional,
+            ..Blocked::because(why)
+        };
+        let task = duty.task().clone();
+        if let Outcome::Pending(ticket) = context.submit_attempted(duty, blocked) {
+            task.core().set_handle(ticket.into_handle());
+        }
+    }
+}
+
+fn cancel(context: &mut Context, backlog: &mut VecDeque<(Duty, Rest)>, task: &Arc<dyn AnyTask>) {
+    match task.core().handle() {
+        Some(handle) => context.abandon(Ticket::<Duty>::new(handle, &context.dropped)),
+        None => backlog.retain(|(duty, _)| !duty.is_for(task)),
+    }
+}

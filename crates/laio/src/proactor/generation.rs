@@ -1,0 +1,229 @@
+//! What a proactor has in one process: its drivers, and what is in flight on each descriptor. A
+//! forked child makes its own.
+
+use super::ProactorStats;
+use super::driver::Driver;
+use super::one_shot::OneShots;
+use crate::operations::Link;
+use crate::sys::fork::Life;
+use crate::{Errno, Options};
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+pub(super) struct Generation {
+    pub(super) life: Life,
+    /// Started when the first operation is handed over.
+    drivers: Box<[OnceLock<Arc<Driver>>]>,
+    starting: Mutex<()>,
+    /// The driver for the next operation that has no order to keep.
+    next: AtomicUsize,
+    busy: Busy,
+    pub(super) one_shots: OneShots,
+    /// Whether [`Proactor::shut_down`](super::Proactor::shut_down) was called.
+    closed: AtomicBool,
+    /// Drivers that threads have started for themselves.
+    others: Mutex<Vec<Weak<Driver>>>,
+    threads: Mutex<Vec<Arc<ThreadCounts>>>,
+    pub(super) handed_over: AtomicU64,
+    pub(super) cancelled: AtomicU64,
+}
+
+/// What one thread has counted. Only that thread writes it.
+#[derive(Debug, Default)]
+pub(super) struct ThreadCounts {
+    pub(super) inline: AtomicU64,
+    pub(super) background: AtomicU64,
+    pub(super) fallback: AtomicU64,
+}
+
+impl Generation {
+    pub(super) fn new(drivers: usize, options: &Options) -> Generation {
+        Generation {
+            life: Life::current(),
+            drivers: (0..drivers.max(1)).map(|_| OnceLock::new()).collect(),
+            starting: Mutex::new(()),
+            next: AtomicUsize::new(0),
+            busy: Busy::new(),
+            one_shots: OneShots::new(options),
+            closed: AtomicBool::new(false),
+            others: Mutex::default(),
+            threads: Mutex::default(),
+            handed_over: AtomicU64::new(0),
+            cancelled: AtomicU64::new(0),
+        }
+    }
+
+    /// The driver of an operation with these links, which is the same for all operations on a
+    /// descriptor. Starts the driver if it does not run.
+    ///
+    /// # Errors
+    /// Those of [`Driver::start`].
+    pub(super) fn driver(
+        &self,
+        links: &[Link; 2],
+        options: &Options,
+    ) -> Result<&Arc<Driver>, Errno> {
+        let number = match links.iter().find(|link| link.is_used()) {
+            Some(link) => link.fd as usize,
+            None => self.next.fetch_add(1, Relaxed),
+        };
+        let place = &self.drivers[number % self.drivers.len()];
+        if let Some(driver) = place.get() {
+            return Ok(driver);
+        }
+        let _starting = self
+            .starting
+            .lock()
+            .unwrap_or_else(|error| error.into_inner());
+        if let Some(driver) = place.get() {
+            return Ok(driver);
+        }
+        if self.is_closed() {
+            return Err(Errno::CANCELED);
+        }
+        let driver = Driver::start(options)?;
+        Ok(place.get_or_init(|| driver))
+    }
+
+    /// Lists a driver that a thread has started for itself.
+    pub(super) fn add_driver(&self, driver: &Arc<Driver>) {
+        let mut others = self
+            .others
+            .lock()
+            .unwrap_or_else(|error| error.into_inner());
+        others.retain(|other| other.strong_count() > 0);
+        others.push(Arc::downgrade(driver));
+    }
+
+    /// Lists what a thread counts.
+    pub(super) fn add_thread(&self, counts: Arc<ThreadCounts>) {
+        let mut threads = self
+            .threads
+            .lock()
+            .unwrap_or_else(|error| error.into_inner());
+        threads.push(counts);
+    }
+
+    pub(super) fn stats(&self) -> ProactorStats {
+        let mut stats = ProactorStats {
+            handed_over: self.handed_over.load(Relaxed),
+            one_shots: self.one_shots.started(),
+            cancelled: self.cancelled.load(Relaxed),
+            ..ProactorStats::default()
+        };
+        let threads = self
+            .threads
+            .lock()
+            .unwrap_or_else(|error| error.into_inner());
+        for counts in threads.iter() {
+            stats.inline += counts.inline.load(Relaxed);
+            stats.background += counts.background.load(Relaxed);
+            stats.fallback += counts.fallback.load(Relaxed);
+        }
+        stats
+    }
+
+    /// The drivers that were started.
+    pub(super) fn started(&self) -> impl Iterator<Item = &Arc<Driver>> {
+        self.drivers.iter().filter_map(OnceLock::get)
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(SeqCst)
+    }
+
+    /// Lets no operation go to the background any more, and cancels those that are there. Returns the
+    /// drivers, which end.
+    pub(super) fn close(&self) -> Vec<Arc<Driver>> {
+        // With the lock, so that no driver is started afterwards that nothing ends.
+        let starting = self
+            .starting
+            .lock()
+            .unwrap_or_else(|error| error.into_inner());
+        self.closed.store(true, SeqCst);
+        drop(starting);
+        let others = self
+            .others
+            .lock()
+            .unwrap_or_else(|error| error.into_inner());
+        let others = others.iter().filter_map(Weak::upgrade);
+        let drivers: Vec<_> = self.started().cloned().chain(others).collect();
+        drivers.iter().for_each(|driver| driver.stop());
+        self.one_shots.cancel_all();
+        drivers
+    }
+
+    /// Whether anything is in flight on a descriptor.
+    #[inline]
+    pub(super) fn is_busy(&self, fd: RawFd) -> bool {
+        let [reads, writes] = self.busy.place(fd);
+        reads.load(Acquire) > 0 || writes.load(Acquire) > 0
+    }
+
+    /// Whether an operation with these links must wait for one in flight.
+    #[inline]
+    pub(super) fn must_wait(&self, links: &[Link; 2]) -> bool {
+        links.iter().any(|link| self.busy.must_wait(link))
+    }
+}
+
+/// The operations in flight, by descriptor and direction. Descriptors whose numbers differ by a
+/// multiple of [`Busy::PLACES`] share a place: then an attempt is omitted that could have been made.
+struct Busy(Box<[[AtomicU32; 2]]>);
+
+impl Busy {
+    const PLACES: usize = 1024;
+
+    fn new() -> Busy {
+        Busy((0..Busy::PLACES).map(|_| Default::default()).collect())
+    }
+
+    fn place(&self, fd: RawFd) -> &[AtomicU32; 2] {
+        &self.0[fd as usize % Busy::PLACES]
+    }
+
+    #[inline]
+    fn must_wait(&self, link: &Link) -> bool {
+        let locked = link.access.directions();
+        let busy = |(locks, count): (bool, &AtomicU32)| locks && count.load(Acquire) > 0;
+        link.is_used() && locked.into_iter().zip(self.place(link.fd)).any(busy)
+    }
+
+    fn count(&self, link: &Link, by: impl Fn(&AtomicU32)) {
+        if link.is_used() {
+            let counts = self.place(link.fd).iter();
+            let locked = link.access.directions().into_iter().zip(counts);
+            locked
+                .filter(|(locks, _)| *locks)
+                .for_each(|(_, count)| by(count));
+        }
+    }
+}
+
+/// An operation in flight counts on its descriptors as long as this lives.
+pub(super) struct Hold {
+    generation: Arc<Generation>,
+    links: [Link; 2],
+}
+
+impl Hold {
+    pub(super) fn new(generation: Arc<Generation>, links: [Link; 2]) -> Hold {
+        for link in &links {
+            generation.busy.count(link, |count| {
+                count.fetch_add(1, AcqRel);
+            });
+        }
+        Hold { generation, links }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        for link in &self.links {
+            self.generation.busy.count(link, |count| {
+                count.fetch_sub(1, AcqRel);
+            });
+        }
+    }
+}

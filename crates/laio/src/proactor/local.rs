@@ -1,0 +1,210 @@
+//! What a thread keeps of a proactor: the knowledge by which it attempts calls, so that an attempt
+//! takes no lock and writes no memory that other threads use.
+
+use super::Shared;
+use super::driver::Driver;
+use super::generation::{Generation, ThreadCounts};
+use crate::attempt::{Attempted, Blocked, Try, Why};
+use crate::composition::Strategy;
+use crate::fd_table::FdTable;
+use crate::knowledge::Knowledge;
+use crate::operations::{Link, links};
+use crate::sys::fork::Life;
+use crate::table::{self, Class, FastCall, Row};
+use crate::{Call, Errno, Options};
+use std::cell::RefCell;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+
+/// What one thread keeps of one proactor.
+pub(super) struct Local {
+    /// Identifies the proactor.
+    proactor: Weak<Shared>,
+    life: Life,
+    knowledge: Knowledge,
+    /// For each descriptor the identity of the file that the hints are about, 0 for none.
+    hinted: FdTable<u64>,
+    counts: Arc<ThreadCounts>,
+    /// The driver that this thread has started, because others have other rights.
+    own: Option<OwnDriver>,
+}
+
+struct OwnDriver(Arc<Driver>);
+
+impl Drop for OwnDriver {
+    fn drop(&mut self) {
+        self.0.finish();
+    }
+}
+
+std::thread_local! {
+    static LOCALS: RefCell<Vec<Local>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Calls `body` with what the calling thread keeps of a proactor. Returns `None` while the thread
+/// ends.
+#[inline]
+pub(super) fn with<T>(shared: &Arc<Shared>, body: impl FnOnce(&mut Local) -> T) -> Option<T> {
+    let mut body = Some(body);
+    let with = |locals: &RefCell<Vec<Local>>| {
+        let mut locals = locals.borrow_mut();
+        let found = locals.iter().position(|local| local.is_of(shared));
+        let index = found.unwrap_or_else(|| Local::add(&mut locals, shared));
+        body.take().map(|body| body(&mut locals[index]))
+    };
+    LOCALS.try_with(with).ok().flatten()
+}
+
+/// What to attempt.
+#[derive(Clone, Copy)]
+pub(super) struct Request {
+    pub(super) call: Call,
+    /// The identity of the file behind the first descriptor, if the operation owns one that has.
+    pub(super) file: u64,
+    /// The operation asks for no attempt, if the driver has what it needs instead.
+    pub(super) skip: Option<Why>,
+}
+
+impl Local {
+    #[inline]
+    fn is_of(&self, shared: &Arc<Shared>) -> bool {
+        std::ptr::eq(self.proactor.as_ptr(), Arc::as_ptr(shared)) && self.life.is_current()
+    }
+
+    #[cold]
+    fn add(locals: &mut Vec<Local>, shared: &Arc<Shared>) -> usize {
+        locals.retain(|local| local.proactor.strong_count() > 0 && local.life.is_current());
+        let counts = Arc::new(ThreadCounts::default());
+        shared.generation().add_thread(counts.clone());
+        locals.push(Local {
+            proactor: Arc::downgrade(shared),
+            life: Life::current(),
+            knowledge: Knowledge::new(&shared.composition, &shared.options),
+            hinted: FdTable::default(),
+            counts,
+            own: None,
+        });
+        locals.len() - 1
+    }
+
+    /// Makes or attempts a call on this thread.
+    ///
+    /// # Safety
+    /// As for the system call. The operation owns the memory.
+    #[inline]
+    pub(super) unsafe fn attempt(&mut self, shared: &Shared, request: &Request) -> Attempted {
+        // SAFETY: by the caller.
+        let attempted = unsafe { self.attempt_uncounted(shared, request) };
+        let counter = match &attempted {
+            Attempted::Done(_) | Attempted::OverBudget(_) => &self.counts.inline,
+            Attempted::Blocked(blocked) => match blocked.why {
+                Why::WouldBlock | Why::Ordered | Why::ExpectedToBlock | Why::ZeroCopy => {
+                    &self.counts.background
+                }
+                _ => &self.counts.fallback,
+            },
+        };
+        // Only this thread writes it.
+        counter.store(counter.load(Relaxed) + 1, Relaxed);
+        attempted
+    }
+
+    #[inline]
+    unsafe fn attempt_uncounted(&mut self, shared: &Shared, request: &Request) -> Attempted {
+        let Request { call, file, skip } = request;
+        if let Some(why) = *skip {
+            return Attempted::Blocked(Blocked::because(why));
+        }
+        let fd = call.descriptor(0);
+        if let Some(fast_call) = table::find_fast_call(call.number) {
+            self.note_file(fd, *file);
+            let positioned = matches!(fast_call, FastCall::ReadAt | FastCall::WriteAt);
+            if (positioned || !shared.generation().is_busy(fd))
+                // SAFETY: by the caller.
+                && let Some(attempted) = unsafe { self.knowledge.try_fast(fast_call, call) }
+            {
+                return attempted;
+            }
+        }
+        // SAFETY: by the caller.
+        unsafe { self.attempt_slow(shared, call, *file) }
+    }
+
+    #[inline(never)]
+    unsafe fn attempt_slow(&mut self, shared: &Shared, call: &Call, file: u64) -> Attempted {
+        let row = table::row(call.number);
+        if let Class::Refused = row.class {
+            return Attempted::Done(Err(row.refusal));
+        }
+        for (index, descriptor) in row.descriptors.iter().flatten().enumerate() {
+            let file = if index == 0 { file } else { 0 };
+            self.note_file(call.descriptor(descriptor.arg), file);
+        }
+        if shared.generation().must_wait(&self.links(row, call)) {
+            return Attempted::blocked(0, Why::Ordered);
+        }
+        let this = Try {
+            memory_is_good: true,
+            ..Try::new(call)
+        };
+        // SAFETY: by the caller.
+        unsafe {
+            match shared.composition.strategies[row.class as usize] {
+                Strategy::Plain => self.knowledge.plain(&this),
+                Strategy::Background | Strategy::Carry => Attempted::blocked(0, Why::NotTried),
+                Strategy::Try if shared.options.inject.attempts_fail => Attempted::WOULD_BLOCK,
+                Strategy::Try => self.knowledge.attempt(&this),
+            }
+        }
+    }
+
+    /// Forgets what is remembered of a descriptor, unless it is about this very file: another thread
+    /// may have closed the descriptor, and the number may now belong to another file.
+    #[inline]
+    fn note_file(&mut self, fd: RawFd, file: u64) {
+        if file != 0 && self.hinted.get(fd) == Some(&file) {
+            return;
+        }
+        self.knowledge.hints.forget(fd);
+        if let Some(hinted) = self.hinted.track(fd) {
+            *hinted = file;
+        }
+    }
+
+    /// The descriptors on which an attempt of this call has an order to keep.
+    fn links(&self, row: &Row, call: &Call) -> [Link; 2] {
+        links(row, call, false, &self.knowledge.hints)
+    }
+
+    /// The descriptors on which the operation for this call has an order to keep.
+    pub(super) fn links_in_flight(&mut self, row: &Row, call: &Call) -> [Link; 2] {
+        let regular = self.knowledge.may_continue_short(row, call);
+        links(row, call, regular, &self.knowledge.hints)
+    }
+
+    pub(super) fn own_driver(&self) -> Option<&Arc<Driver>> {
+        self.own.as_ref().map(|own| &own.0)
+    }
+
+    /// Starts a driver for this thread. It replaces the one started before, which had other rights.
+    ///
+    /// # Errors
+    /// Those of [`Driver::start`].
+    pub(super) fn start_own_driver(
+        &mut self,
+        generation: &Generation,
+        options: &Options,
+    ) -> Result<Arc<Driver>, Errno> {
+        let driver = Driver::start(options)?;
+        generation.add_driver(&driver);
+        self.own = Some(OwnDriver(driver.clone()));
+        Ok(driver)
+    }
+}
+
+/// Returns a number that no other file of the process has had.
+pub(crate) fn new_identity() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Relaxed)
+}

@@ -1,0 +1,296 @@
+//! The future of one operation.
+
+use super::batch::BatchEnd;
+use super::driver::{Driver, Rest};
+use super::generation::Hold;
+use super::local::{self, Request};
+use super::one_shot::{self, OneShot};
+use super::rights::{Maker, maker};
+use super::task::{Duty, Task};
+use super::{Proactor, Shared};
+use crate::attempt::{Attempted, Why};
+use crate::operation::Operation;
+use crate::operations::Link;
+use crate::step::total;
+use crate::table::{self, Attempt};
+use crate::{Call, Errno};
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll, Waker};
+
+/// The future of an operation; see [`Proactor::submit`].
+#[must_use = "the call is made when the future is polled"]
+pub struct Submission<O: Operation + Send> {
+    proactor: Proactor,
+    state: State<O>,
+}
+
+enum State<O: Operation + Send> {
+    New(O),
+    /// Attempted, and waiting until a thread may be started for it.
+    Waiting(O, Rest),
+    InFlight(InFlight<O>),
+    Over,
+}
+
+/// An operation that was handed over. Dropping this cancels it.
+pub(super) struct InFlight<O: Operation + Send> {
+    /// `None` when the output was taken.
+    task: Option<Arc<Task<O>>>,
+    maker: Running,
+    shared: Arc<Shared>,
+}
+
+/// Who makes the call.
+enum Running {
+    Driver(Arc<Driver>),
+    OneShot(Arc<OneShot>),
+    /// No thread could be started: the operation has failed.
+    None,
+}
+
+// The operation moves to the heap before its address is passed to the kernel.
+impl<O: Operation + Send> Unpin for Submission<O> {}
+
+impl<O: Operation + Send> Submission<O> {
+    pub(super) fn new(proactor: Proactor, operation: O) -> Submission<O> {
+        Submission {
+            proactor,
+            state: State::New(operation),
+        }
+    }
+
+    /// Whether the call was attempted or made.
+    pub fn is_started(&self) -> bool {
+        !matches!(self.state, State::New(_))
+    }
+}
+
+impl<O: Operation + Send> Future for Submission<O> {
+    type Output = O::Output;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<O::Output> {
+        let Submission { proactor, state } = self.get_mut();
+        let shared = &proactor.0;
+        let handed_over = match std::mem::replace(state, State::Over) {
+            State::New(operation) => match attempt(shared, operation) {
+                Ok(output) => return Poll::Ready(output),
+                Err((operation, rest)) => hand_over(shared, operation, rest, context.waker()),
+            },
+            State::Waiting(operation, rest) => hand_over(shared, operation, rest, context.waker()),
+            State::InFlight(mut in_flight) => match in_flight.take(Some(context.waker())) {
+                Some(output) => return Poll::Ready(output),
+                None => HandedOver::Yes(in_flight),
+            },
+            State::Over => panic!("a Submission was polled after it had completed"),
+        };
+        *state = match handed_over {
+            HandedOver::Yes(in_flight) => State::InFlight(in_flight),
+            HandedOver::Later(operation, rest) => State::Waiting(operation, rest),
+            HandedOver::Failed(output) => return Poll::Ready(output),
+        };
+        Poll::Pending
+    }
+}
+
+/// Attempts an operation on the calling thread. Returns it if it must go to the background.
+#[inline]
+pub(super) fn attempt<O: Operation + Send>(
+    shared: &Arc<Shared>,
+    mut operation: O,
+) -> Result<O::Output, (O, Rest)> {
+    let request = Request {
+        call: operation.call(),
+        file: operation.file_identity(),
+        skip: skipped(shared, &operation),
+    };
+    let attempt = |local: &mut local::Local| {
+        // SAFETY: the operation owns what the call points to, and stays where it is.
+        unsafe { local.attempt(shared, &request) }
+    };
+    // While the thread ends, it has no knowledge to attempt calls by.
+    let attempted = local::with(shared, attempt);
+    match attempted.unwrap_or(Attempted::blocked(0, Why::NotTried)) {
+        Attempted::Done(result) | Attempted::OverBudget(result) => Ok(operation.finish(result)),
+        Attempted::Blocked(blocked) => Err((operation, blocked.into())),
+    }
+}
+
+/// Why no attempt is made, if a driver has what the operation asks for instead.
+#[inline]
+fn skipped<O: Operation>(shared: &Shared, operation: &O) -> Option<Why> {
+    let (expects, zero_copy) = (operation.expects_to_block(), operation.is_zero_copy());
+    if !expects && !zero_copy {
+        return None;
+    }
+    let driver = shared.generation().started().next()?;
+    match () {
+        () if expects && driver.has_ring => Some(Why::ExpectedToBlock),
+        () if zero_copy && driver.sends_without_copy => Some(Why::ZeroCopy),
+        () => None,
+    }
+}
+
+pub(super) enum HandedOver<O: Operation + Send> {
+    Yes(InFlight<O>),
+    /// As many threads are running as there may be; the waker is woken when one has ended.
+    Later(O, Rest),
+    Failed(O::Output),
+}
+
+/// Hands an operation over that was attempted.
+fn hand_over<O: Operation + Send>(
+    shared: &Arc<Shared>,
+    operation: O,
+    rest: Rest,
+    waker: &Waker,
+) -> HandedOver<O> {
+    let placed = match place(shared, operation, rest, waker, None) {
+        Ok(placed) => placed,
+        Err(other) => return other,
+    };
+    let Placed {
+        in_flight,
+        duty,
+        rest,
+    } = placed;
+    let task = in_flight.task.as_ref().expect("it was put in just now");
+    let none = task.take(Some(waker));
+    debug_assert!(none.is_none(), "no thread has it yet");
+    HandedOver::Yes(in_flight.start(duty, rest))
+}
+
+/// An operation at its final address, for which it is decided who makes the call.
+pub(super) struct Placed<O: Operation + Send> {
+    pub(super) in_flight: InFlight<O>,
+    pub(super) duty: Duty,
+    pub(super) rest: Rest,
+}
+
+/// Decides who makes the call of an operation, and moves the operation to its final address.
+pub(super) fn place<O: Operation + Send>(
+    shared: &Arc<Shared>,
+    mut operation: O,
+    rest: Rest,
+    waker: &Waker,
+    batch: Option<Arc<BatchEnd>>,
+) -> Result<Placed<O>, HandedOver<O>> {
+    let call = operation.call();
+    let generation = shared.generation_arc();
+    if generation.is_closed() {
+        return Err(fail(operation, &call, rest, Errno::CANCELED));
+    }
+    let decide = |local: &mut local::Local| {
+        let row = table::row(call.number);
+        let links = local.links_in_flight(row, &call);
+        let made_by = maker(&generation, &shared.options, local, row, &call, &links);
+        (made_by, links)
+    };
+    let (made_by, links) = match local::with(shared, decide) {
+        Some(decided) => decided,
+        // The thread ends: only a thread that it starts has its rights for certain.
+        None => (Ok(Maker::OneShot), [Link::UNUSED; 2]),
+    };
+    let maker = match made_by {
+        Ok(maker) => maker,
+        Err(errno) => return Err(fail(operation, &call, rest, errno)),
+    };
+    if matches!(maker, Maker::OneShot) && !generation.one_shots.reserve(waker) {
+        return Err(HandedOver::Later(operation, rest));
+    }
+    generation.handed_over.fetch_add(1, Relaxed);
+    let task = Task::new(operation, batch);
+    let duty = Duty::new(task.clone(), Hold::new(generation, links));
+    Ok(Placed {
+        in_flight: InFlight {
+            task: Some(task),
+            maker: match maker {
+                Maker::Driver(driver) => Running::Driver(driver),
+                Maker::OneShot => Running::None,
+            },
+            shared: shared.clone(),
+        },
+        duty,
+        rest,
+    })
+}
+
+/// The outcome of an operation that cannot go to the background. A `close` is made: an error would leave
+/// the program in doubt whether the descriptor is still open.
+fn fail<O: Operation + Send>(operation: O, call: &Call, rest: Rest, errno: Errno) -> HandedOver<O> {
+    let result = match table::row(call.number).attempt {
+        Attempt::Close => crate::sys::close(call.descriptor(0)),
+        _ => total(rest.done, Err(errno)),
+    };
+    HandedOver::Failed(operation.finish(result))
+}
+
+impl<O: Operation + Send> InFlight<O> {
+    fn start(mut self, duty: Duty, rest: Rest) -> InFlight<O> {
+        match &self.maker {
+            Running::Driver(driver) => driver.submit([(duty, rest)]),
+            _ => self.start_one_shot(duty, rest),
+        }
+        self
+    }
+
+    /// The driver that makes the call; `None` if a thread is started for it.
+    pub(super) fn driver(&self) -> Option<&Arc<Driver>> {
+        match &self.maker {
+            Running::Driver(driver) => Some(driver),
+            _ => None,
+        }
+    }
+
+    /// Starts the thread that was reserved for the call.
+    pub(super) fn start_one_shot(&mut self, duty: Duty, rest: Rest) {
+        let generation = self.shared.generation_arc();
+        if let Some(thread) = one_shot::start(&generation, duty, rest) {
+            self.maker = Running::OneShot(thread);
+        }
+    }
+
+    /// Returns the output if the operation is over; otherwise keeps the waker for its end.
+    pub(super) fn take(&mut self, waker: Option<&Waker>) -> Option<O::Output> {
+        let output = self.task.as_ref().expect("not taken yet").take(waker);
+        if output.is_some() {
+            self.task = None;
+        }
+        output
+    }
+}
+
+impl<O: Operation + Send> Drop for InFlight<O> {
+    fn drop(&mut self) {
+        let Some(task) = self.task.take() else {
+            return;
+        };
+        if !task.is_own() {
+            // A forked child: the memory is that of the parent's operation.
+            std::mem::forget(task);
+            return;
+        }
+        if task.abandon() {
+            self.shared.generation().cancelled.fetch_add(1, Relaxed);
+            match &self.maker {
+                Running::Driver(driver) => driver.cancel(task),
+                Running::OneShot(thread) => thread.cancel(),
+                Running::None => {}
+            }
+        }
+    }
+}
+
+impl<O: Operation + Send> fmt::Debug for Submission<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.state {
+            State::New(_) => "Submission(not started)",
+            State::Waiting(..) => "Submission(waiting)",
+            State::InFlight(_) => "Submission(in flight)",
+            State::Over => "Submission(over)",
+        })
+    }
+}

@@ -1,0 +1,7 @@
+//! The proactor: operations of many threads, as futures.
+
+mod futures;
+mod processes;
+mod rights;
+mod support;
+mod threads;
