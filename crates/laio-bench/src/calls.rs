@@ -9,6 +9,7 @@ mod catalogue;
 mod report;
 mod rounds;
 mod variant;
+mod whole_file;
 pub(crate) mod workspace;
 
 pub use catalogue::Row;
@@ -22,7 +23,9 @@ use crate::statistics::Quartiles;
 use laio::BackendKind;
 use laio::Context;
 use laio::measure::{BareRing, Via};
+use laio_rt::Runtime;
 use rounds::Series;
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 use workspace::Workspace;
@@ -183,19 +186,16 @@ fn measure_one(
     {
         return Ok(Err("it needs two processors".to_owned()));
     }
-    let mut context = match variant.options(row.trusts_names()) {
-        None => None,
-        Some(options) => match Context::new(options) {
-            Ok(context) => Some(context),
-            Err(errno) => {
-                return Ok(Err(format!(
-                    "this machine does not support the back end: {errno}"
-                )));
-            }
-        },
+    let (mut context, runtime) = match measured(row, variant) {
+        Ok(measured) => measured,
+        Err(error) => {
+            return Ok(Err(format!(
+                "this machine does not support the back end: {error}"
+            )));
+        }
     };
     let doing = || format!("{} through {variant}", row.name);
-    let mut subject = row.subject(workspace, pinned.as_ref())?;
+    let mut subject = row.subject(workspace, pinned.as_ref(), runtime)?;
     let own = match &mut context {
         Some(context) => Via::Context(context),
         None => Via::Direct,
@@ -217,6 +217,15 @@ fn measure_one(
         total.inline as f64 / total.total().max(1) as f64
     });
     Ok(Ok((series, inline)))
+}
+
+/// Returns the context or the runtime that a row measures; none for `direct`.
+fn measured(row: &Row, variant: CallVariant) -> io::Result<(Option<Context>, Option<Runtime>)> {
+    Ok(match variant.options(row.trusts_names()) {
+        None => (None, None),
+        Some(options) if row.needs_runtime() => (None, Some(Runtime::new(options)?)),
+        Some(options) => (Some(Context::new(options)?), None),
+    })
 }
 
 /// Returns the result of a series, relative to the rounds of the plain call and of the ring.

@@ -25,19 +25,42 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Reads the whole contents of a file.
+/// Reads the whole contents of a file. If the file grows meanwhile, the contents may end where they ended at first.
 ///
 /// # Errors
-/// Those of opening and reading.
+/// Those of opening and reading; `OutOfMemory` if there is not enough memory for the contents.
 pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
-    let file = File::open(path).await?;
+    let opened = OpenOptions::new().read(true).open_examined(path).await?;
+    let (status, is_stored) = (opened.status().copied(), opened.is_stored());
+    let file = File::from(opened);
+    let status = match status {
+        Some(status) => status,
+        None => file.metadata().await?,
+    };
+    let size = usize::try_from(status.size()).unwrap_or(usize::MAX);
+    let mut contents = Vec::new();
+    if is_stored && status.is_file() {
+        contents.try_reserve_exact(size)?;
+        return read_until(&file, contents, size).await;
+    }
     // One byte more than the size, so that the read that sees the end needs no larger buffer.
-    let size = file.metadata().await?.size();
-    let capacity = usize::try_from(size)
-        .unwrap_or(usize::MAX)
-        .saturating_add(1);
-    let (result, contents) = file.read_to_end(Vec::with_capacity(capacity)).await;
+    contents.try_reserve_exact(size.saturating_add(1))?;
+    let (result, contents) = file.read_to_end(contents).await;
     result?;
+    Ok(contents)
+}
+
+/// Reads the first `size` bytes of a file, or all if there are fewer. The size being exact, no read has to find the
+/// end.
+async fn read_until(file: &File, mut contents: Vec<u8>, size: usize) -> io::Result<Vec<u8>> {
+    while contents.len() < size {
+        let offset = contents.len() as u64;
+        let (result, filled) = file.read_at(contents, offset).await;
+        contents = filled;
+        if result? == 0 {
+            break;
+        }
+    }
     Ok(contents)
 }
 
@@ -57,13 +80,13 @@ pub async fn write(path: impl AsRef<Path>, contents: impl Source) -> io::Result<
 /// # Errors
 /// Those of opening, reading and writing.
 pub async fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<u64> {
-    let from = File::open(from).await?;
-    let mode = from.metadata().await?.mode();
+    let (from, status) = File::open_with_metadata(from).await?;
+    let mode = status.mode();
     let options = OpenOptions::new().write(true).create(true).truncate(true);
     let to = options.mode(mode & 0o777).open(to).await?;
     let mut done = 0;
     loop {
-        let (source, target) = (from.descriptor().clone(), to.descriptor().clone());
+        let (source, target) = (from.handle().clone(), to.handle().clone());
         match submit(CopyRange::new(source, done, target, done, COPY_MAX)).await {
             Ok(0) if done > 0 => break,
             // Some file systems (procfs) return 0 although the file has contents.

@@ -31,6 +31,11 @@ impl IoContexts {
         laio_rt::submit_to(self.contexts[step as usize], operation)
     }
 
+    /// Whether one context makes the calls of both steps.
+    pub(crate) fn are_same(&self, one: IoStep, other: IoStep) -> bool {
+        self.contexts[one as usize] == self.contexts[other as usize]
+    }
+
     /// Returns the time: that of the executor's turn, which is the cheapest, unless calls block the
     /// thread and a turn may take long.
     pub(crate) fn now(&self) -> Instant {

@@ -6,6 +6,7 @@
 //! plain call.
 
 mod descriptor;
+mod opened;
 mod path;
 mod stream;
 
@@ -16,9 +17,9 @@ use crate::transfer::Provisional;
 use crate::{Call, Errno, sys};
 
 pub(crate) use descriptor::range as descriptor_range;
-pub(crate) use path::{
-    has_peer, is_file, known_how, may_be_empty_name, may_open_device, provisional,
-};
+pub use opened::Examined;
+pub(crate) use opened::{STATUS_MASK, has_peer, is_file, provisional};
+pub(crate) use path::{known_how, may_be_empty_name, may_open_device};
 
 /// A call to make inline, and what its caller knows of it.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +31,8 @@ pub(crate) struct Try<'a> {
     /// Whether the call has a status word. Only a helper can write it, so no carrier and no
     /// readiness event may serve the call.
     pub(crate) has_status: bool,
+    /// Where an `open` records the status of the file, if its operation wants it.
+    pub(crate) examined: Option<&'a Examined>,
 }
 
 impl Try<'_> {
@@ -39,6 +42,7 @@ impl Try<'_> {
             call,
             memory_is_good: false,
             has_status: false,
+            examined: None,
         }
     }
 }

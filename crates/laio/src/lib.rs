@@ -182,6 +182,8 @@ mod ticket;
 mod transfer;
 mod typed;
 
+#[doc(hidden)]
+pub use attempt::Examined;
 pub use background::activations::signals::{Handler, handle_signal, set_signal_action};
 pub use background::doorbell::Notifier;
 pub use call::{Call, Completion, Handle, Outcome};

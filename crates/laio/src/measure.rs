@@ -8,6 +8,7 @@
 //! plain call and the library's.
 
 mod answered;
+mod examined;
 mod flight;
 mod handoff;
 mod inline;
@@ -16,6 +17,7 @@ mod usage;
 mod window;
 
 pub use answered::AnsweredRead;
+pub use examined::OpenStatClose;
 pub use flight::{BareRing, CachedBatch, ColdReads, ManyPipes};
 pub use handoff::{BlockingReads, Held};
 pub use inline::Inline;
@@ -174,6 +176,7 @@ mod tests {
             Box::new(Inline::read_file(open(), 4096)),
             Box::new(Inline::write_file(open(), 4096)),
             Box::new(Inline::open_fstat_close(file.path()).unwrap()),
+            Box::new(OpenStatClose::new(file.path()).unwrap()),
             Box::new(Inline::stat(file.path()).unwrap()),
             Box::new(Inline::receive(64).unwrap()),
             Box::new(Inline::receive(4096).unwrap()),

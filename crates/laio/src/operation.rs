@@ -1,6 +1,6 @@
 //! The trait of typed operations; [`crate::Context::submit`] starts them.
 
-use crate::{Call, Errno};
+use crate::{Call, Errno, Examined};
 
 /// A system call together with everything it uses.
 ///
@@ -33,6 +33,17 @@ pub unsafe trait Operation: 'static {
     fn file_identity(&self) -> u64 {
         0
     }
+
+    /// Whether the operation opens a file and wants its status too. For [`OpenStat`](crate::ops::OpenStat).
+    #[doc(hidden)]
+    fn wants_status(&self) -> bool {
+        false
+    }
+
+    /// Takes what an attempt has learned of the file that it has opened. Called before
+    /// [`Operation::finish`], if the operation wants the status and an attempt has opened the file.
+    #[doc(hidden)]
+    fn examined(&mut self, _examined: &Examined) {}
 
     /// Converts the result of the call into the output.
     fn finish(self, result: Result<usize, Errno>) -> Self::Output;

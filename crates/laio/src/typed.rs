@@ -6,7 +6,7 @@
 //! its address is stable, and the call goes to the background; [`Context::take`] returns the output
 //! after [`Context::poll`] has delivered the completion.
 
-use crate::attempt::{Attempted, Blocked, Try, Why};
+use crate::attempt::{Attempted, Blocked, Examined, Try, Why};
 use crate::composition::Strategy;
 use crate::context::Context;
 use crate::operation::Operation;
@@ -60,8 +60,18 @@ impl Context {
             self.stats.zero_copy.ordinary += 1;
         }
         let call = operation.call();
+        let examined = Examined::default();
+        let this = Try {
+            examined: operation.wants_status().then_some(&examined),
+            ..owned(&call)
+        };
         // SAFETY: the operation owns what the call points to and stays where it is during the attempt.
-        let attempted = unsafe { self.attempt_any(&owned(&call)) };
+        let attempted = unsafe { self.attempt_any(&this) };
+        if operation.wants_status()
+            && let Attempted::Done(Ok(_)) | Attempted::OverBudget(Ok(_)) = attempted
+        {
+            operation.examined(&examined);
+        }
         if let Attempted::Done(result) = attempted {
             return Outcome::Done(operation.finish(result));
         }

@@ -2,11 +2,15 @@
 
 use super::CallVariant;
 use super::rounds::Blocks;
+use super::whole_file::WholeFile;
 use super::workspace::Workspace;
 use crate::error::{Error, While};
 use crate::pin::Pinned;
 use laio::BackendKind;
-use laio::measure::{AnsweredRead, CachedBatch, ColdReads, Inline, ManyPipes, Subject};
+use laio::measure::{
+    AnsweredRead, CachedBatch, ColdReads, Inline, ManyPipes, OpenStatClose, Subject,
+};
+use laio_rt::Runtime;
 
 /// A call, or a sequence of calls, in a given situation.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,6 +27,8 @@ enum Kind {
     Getpid,
     ReadCached(usize),
     OpenFstatClose { trust: bool },
+    OpenStatClose,
+    WholeFile,
     Stat,
     Write,
     Receive(usize),
@@ -46,6 +52,8 @@ const ROWS: &[Row] = &[
     row("pread64k", "pread of 64 KiB in the cache", Kind::ReadCached(65536)),
     row("open-fstat-close", "open, fstat and close of a file, together", Kind::OpenFstatClose { trust: false }),
     row("open-fstat-close-trusted", "open, fstat and close where no name leads to a FIFO (trust_names)", Kind::OpenFstatClose { trust: true }),
+    row("open-stat-close", "open and statx of a file as one typed operation, and close", Kind::OpenStatClose),
+    row("read-file", "laio_rt::fs::read of a file of 4 KiB; plain is std::fs::read", Kind::WholeFile),
     row("stat", "stat of a name in the cache", Kind::Stat),
     row("pwrite4k", "pwrite of 4 KiB into the cache", Kind::Write),
     row("recv", "recv of 4 KiB that wait in a local socket", Kind::Receive(4096)),
@@ -115,8 +123,8 @@ impl Row {
 
     /// Whether the row can measure this variant.
     pub(super) fn takes(&self, variant: CallVariant) -> bool {
-        // A different system-call instruction makes no difference to a call that blocks.
-        variant != CallVariant::Direct || !self.runs_on_a_ring()
+        // A different system-call instruction makes no difference to a call that blocks, nor to `std`.
+        variant != CallVariant::Direct || !(self.runs_on_a_ring() || self.needs_runtime())
     }
 
     /// Whether the measuring thread is pinned to one processor. Not if threads of the back end take part,
@@ -129,21 +137,29 @@ impl Row {
         answered || !(self.is_cold() || writes || variant.delegates())
     }
 
+    /// Whether the row measures futures, in a runtime instead of a context.
+    pub(super) fn needs_runtime(&self) -> bool {
+        self.kind == Kind::WholeFile
+    }
+
     /// Whether the row needs two processors.
     pub(super) fn is_far(&self) -> bool {
         self.kind == Kind::AnsweredRead { far: true }
     }
 
-    /// Prepares the calls. `pinned` is the processor of the measuring thread.
+    /// Prepares the calls. `pinned` is the processor of the measuring thread; `runtime` is for a row that needs one.
     pub(super) fn subject(
         &self,
         workspace: &Workspace,
         pinned: Option<&Pinned>,
+        runtime: Option<Runtime>,
     ) -> Result<Box<dyn Subject>, Error> {
         let subject: Result<Box<dyn Subject>, laio::Errno> = match self.kind {
             Kind::Getpid => Ok(Box::new(Inline::getpid())),
             Kind::ReadCached(bytes) => Ok(Box::new(Inline::read_file(workspace.file()?, bytes))),
             Kind::OpenFstatClose { .. } => boxed(Inline::open_fstat_close(workspace.path())),
+            Kind::OpenStatClose => boxed(OpenStatClose::new(workspace.path())),
+            Kind::WholeFile => Ok(Box::new(WholeFile::new(workspace.page(), runtime))),
             Kind::Stat => boxed(Inline::stat(workspace.path())),
             Kind::Write => Ok(Box::new(Inline::write_file(workspace.file()?, 4096))),
             Kind::Receive(bytes) => boxed(Inline::receive(bytes)),

@@ -19,6 +19,8 @@ pub(super) struct Workspace {
     own: TempDir,
     /// A small file that stays in the page cache.
     path: PathBuf,
+    /// One of 4 KiB.
+    page: PathBuf,
     cold: Option<Cold>,
 }
 
@@ -47,10 +49,13 @@ impl Workspace {
             .doing("cannot write a file")?;
         // Reads of a page under writeback could block.
         file.sync_all().doing("cannot write a file")?;
+        let page = own.path().join("page");
+        std::fs::write(&page, [1; 4096]).doing("cannot write a file")?;
         Ok(Workspace {
             directory,
             own,
             path,
+            page,
             cold: None,
         })
     }
@@ -62,6 +67,11 @@ impl Workspace {
     /// Returns the name of the small file.
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns the name of the file of 4 KiB.
+    pub(super) fn page(&self) -> &Path {
+        &self.page
     }
 
     /// Opens the small file.

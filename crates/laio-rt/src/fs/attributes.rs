@@ -24,7 +24,7 @@ impl File {
     /// # Errors
     /// `PermissionDenied` if another user owns the file.
     pub fn set_mode(&self, mode: u32) -> impl Future<Output = io::Result<()>> {
-        submit(SetMode::new(self.descriptor().clone(), mode))
+        submit(SetMode::new(self.handle().clone(), mode))
     }
 
     /// Sets the owner or group of the file, or both. The kernel clears the set-user-ID and set-group-ID bits.
@@ -36,7 +36,7 @@ impl File {
         user: Option<u32>,
         group: Option<u32>,
     ) -> impl Future<Output = io::Result<()>> {
-        submit(SetOwner::new(self.descriptor().clone(), user, group))
+        submit(SetOwner::new(self.handle().clone(), user, group))
     }
 
     /// Sets the times of last access and modification, each if given. [`Timestamp::NOW`] is the current time.
@@ -48,7 +48,7 @@ impl File {
         accessed: Option<Timestamp>,
         modified: Option<Timestamp>,
     ) -> impl Future<Output = io::Result<()>> {
-        submit(SetTimes::new(self.descriptor().clone(), accessed, modified))
+        submit(SetTimes::new(self.handle().clone(), accessed, modified))
     }
 
     /// Reads an extended attribute into the spare capacity of the buffer. Returns the number of bytes, and the
@@ -60,7 +60,7 @@ impl File {
         attribute: impl Into<CString>,
         buffer: B,
     ) -> impl Future<Output = (io::Result<usize>, B)> {
-        let file = self.descriptor().clone();
+        let file = self.handle().clone();
         submit(GetAttribute::new(file, attribute, buffer))
     }
 
@@ -71,7 +71,7 @@ impl File {
         attribute: impl Into<CString>,
         value: B,
     ) -> impl Future<Output = (io::Result<()>, B)> {
-        let file = self.descriptor().clone();
+        let file = self.handle().clone();
         submit(SetAttribute::new(file, attribute, value))
     }
 
@@ -81,7 +81,7 @@ impl File {
         &self,
         buffer: B,
     ) -> impl Future<Output = (io::Result<usize>, B)> {
-        submit(ListAttributes::new(self.descriptor().clone(), buffer))
+        submit(ListAttributes::new(self.handle().clone(), buffer))
     }
 
     /// Removes an extended attribute.
@@ -92,7 +92,7 @@ impl File {
         &self,
         attribute: impl Into<CString>,
     ) -> impl Future<Output = io::Result<()>> {
-        let file = self.descriptor().clone();
+        let file = self.handle().clone();
         submit(RemoveAttribute::new(file, attribute))
     }
 }

@@ -84,7 +84,7 @@ impl ReadDir {
         if buffer.capacity() == 0 {
             buffer.reserve(ops::ReadDir::<File>::ROOM);
         }
-        let directory = self.directory.descriptor().clone();
+        let directory = self.directory.handle().clone();
         submit(ops::ReadDir::with_buffer(directory, buffer)).await
     }
 
@@ -93,7 +93,7 @@ impl ReadDir {
     /// # Errors
     /// `NotFound` if the entry was removed.
     pub async fn metadata(&self, name: impl AsRef<OsStr>) -> io::Result<Metadata> {
-        let directory = self.directory.descriptor().clone();
+        let directory = self.directory.handle().clone();
         let name = Name::from_path_at(directory, Path::new(name.as_ref()))?;
         submit(StatPath::new(name).no_follow()).await
     }

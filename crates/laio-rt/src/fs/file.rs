@@ -6,9 +6,11 @@ use crate::pipe;
 use crate::submission::submit;
 use crate::write::write_all;
 use laio::ops::{
-    Advice, Advise, Allocate, Fsync, Read, ReadAt, Reflink, Seek, Sink, Source, Splice, StatFile,
-    Truncate, Whence, Write, WriteAt,
+    Advice, Advise, Allocate, Fsync, Opened, Read, ReadAt, Reflink, Seek, Sink, Source, Splice,
+    StatFile, Truncate, Whence, Write, WriteAt,
 };
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use std::cell::Cell;
 use std::future::Future;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -31,7 +33,12 @@ use std::path::Path;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct File(Descriptor);
+pub struct File {
+    handle: Descriptor,
+    /// Whether the descriptor is in non-blocking mode without the program having asked for it. The operations of a
+    /// file do not notice; the mode is put back before the program gets the descriptor.
+    has_surplus_mode: Cell<bool>,
+}
 
 impl File {
     /// Opens a file for reading.
@@ -40,6 +47,16 @@ impl File {
     /// See [`OpenOptions::open`].
     pub async fn open(path: impl AsRef<Path>) -> io::Result<File> {
         OpenOptions::new().read(true).open(path).await
+    }
+
+    /// Opens a file for reading, and returns its metadata, with fewer system calls than [`File::open`] and
+    /// [`File::metadata`].
+    ///
+    /// # Errors
+    /// See [`OpenOptions::open`].
+    pub async fn open_with_metadata(path: impl AsRef<Path>) -> io::Result<(File, Metadata)> {
+        let options = OpenOptions::new().read(true);
+        options.open_with_metadata(path).await
     }
 
     /// Opens a file for writing. Creates it, or truncates it if it exists.
@@ -63,7 +80,7 @@ impl File {
         buffer: B,
         offset: u64,
     ) -> impl Future<Output = (io::Result<usize>, B)> {
-        submit(ReadAt::new(self.0.clone(), buffer, offset))
+        submit(ReadAt::new(self.handle.clone(), buffer, offset))
     }
 
     /// Writes all of the buffer at byte `offset`.
@@ -76,14 +93,14 @@ impl File {
         write_all(buffer, move |part| {
             // The rest of the buffer ends at the same offset as the whole buffer.
             let offset = end.wrapping_sub(part.bytes().len() as u64);
-            WriteAt::new(self.0.clone(), part, offset)
+            WriteAt::new(self.handle.clone(), part, offset)
         })
     }
 
     /// Reads at the file position, and advances it, into the spare capacity of the buffer. Returns the number of
     /// bytes (0 at the end of the file), and the buffer with the bytes appended.
     pub fn read<B: Sink>(&self, buffer: B) -> impl Future<Output = (io::Result<usize>, B)> {
-        submit(Read::new(self.0.clone(), buffer))
+        submit(Read::new(self.handle.clone(), buffer))
     }
 
     /// Reads from the file position to the end. Returns the number of bytes, and the buffer with the bytes
@@ -106,7 +123,7 @@ impl File {
 
     /// Writes all of the buffer at the file position, and advances it.
     pub fn write_all<B: Source>(&self, buffer: B) -> impl Future<Output = (io::Result<()>, B)> {
-        write_all(buffer, |part| Write::new(self.0.clone(), part))
+        write_all(buffer, |part| Write::new(self.handle.clone(), part))
     }
 
     /// Returns the file's metadata.
@@ -114,7 +131,7 @@ impl File {
     /// # Errors
     /// Those of the file system.
     pub fn metadata(&self) -> impl Future<Output = io::Result<Metadata>> {
-        submit(StatFile::new(self.0.clone()))
+        submit(StatFile::new(self.handle.clone()))
     }
 
     /// Waits until contents and metadata have reached the device.
@@ -122,7 +139,7 @@ impl File {
     /// # Errors
     /// Those of `fsync`. An error may come from an earlier write, and is reported once.
     pub fn sync_all(&self) -> impl Future<Output = io::Result<()>> {
-        submit(Fsync::new(self.0.clone()))
+        submit(Fsync::new(self.handle.clone()))
     }
 
     /// Waits until the contents have reached the device.
@@ -130,7 +147,7 @@ impl File {
     /// # Errors
     /// As for [`File::sync_all`].
     pub fn sync_data(&self) -> impl Future<Output = io::Result<()>> {
-        submit(Fsync::data(self.0.clone()))
+        submit(Fsync::data(self.handle.clone()))
     }
 
     /// Sets the length: truncates the file, or extends it by a hole.
@@ -138,7 +155,7 @@ impl File {
     /// # Errors
     /// `InvalidInput` if the file is not open for writing.
     pub fn set_len(&self, length: u64) -> impl Future<Output = io::Result<()>> {
-        submit(Truncate::new(self.0.clone(), length))
+        submit(Truncate::new(self.handle.clone(), length))
     }
 
     /// Allocates disk space for `length` bytes from byte `offset` on.
@@ -146,7 +163,7 @@ impl File {
     /// # Errors
     /// `StorageFull` if the disk is full; `EOPNOTSUPP` if the file system cannot preallocate.
     pub fn allocate(&self, offset: u64, length: u64) -> impl Future<Output = io::Result<()>> {
-        submit(Allocate::new(self.0.clone(), offset, length))
+        submit(Allocate::new(self.handle.clone(), offset, length))
     }
 
     /// Sets the file position, and returns the new one.
@@ -154,7 +171,7 @@ impl File {
     /// # Errors
     /// `ENXIO` if no data, or no hole, follows; `InvalidInput` for a position before the start of the file.
     pub fn seek(&self, whence: Whence) -> impl Future<Output = io::Result<u64>> {
-        submit(Seek::new(self.0.clone(), whence))
+        submit(Seek::new(self.handle.clone(), whence))
     }
 
     /// Announces to the kernel how the program will use `length` bytes from byte `offset` on (`posix_fadvise`). A
@@ -168,7 +185,7 @@ impl File {
         length: u64,
         advice: Advice,
     ) -> impl Future<Output = io::Result<()>> {
-        submit(Advise::new(self.0.clone(), offset, length, advice))
+        submit(Advise::new(self.handle.clone(), offset, length, advice))
     }
 
     /// Makes this file a reflink of `source`: both share all blocks.
@@ -177,7 +194,7 @@ impl File {
     /// `EOPNOTSUPP` (on some file systems `ENOTTY`) if the file system does not support it, `CrossesDevices` if
     /// the files are on different file systems.
     pub fn reflink(&self, source: &File) -> impl Future<Output = io::Result<()>> {
-        submit(Reflink::new(source.0.clone(), self.0.clone()))
+        submit(Reflink::new(source.handle.clone(), self.handle.clone()))
     }
 
     /// Moves up to `count` bytes at byte `offset` to a pipe, as many as fit, without a copy to user space.
@@ -191,7 +208,7 @@ impl File {
         pipe: &pipe::Writer,
         count: usize,
     ) -> impl Future<Output = io::Result<usize>> {
-        let splice = Splice::new(self.0.clone(), pipe.descriptor().clone(), count);
+        let splice = Splice::new(self.handle.clone(), pipe.descriptor().clone(), count);
         submit(splice.from_offset(offset))
     }
 
@@ -206,7 +223,7 @@ impl File {
         offset: u64,
         count: usize,
     ) -> impl Future<Output = io::Result<usize>> {
-        let splice = Splice::new(pipe.descriptor().clone(), self.0.clone(), count);
+        let splice = Splice::new(pipe.descriptor().clone(), self.handle.clone(), count);
         submit(splice.to_offset(offset))
     }
 
@@ -215,21 +232,44 @@ impl File {
     /// # Errors
     /// The file is closed in any case; an error comes from earlier writes.
     pub async fn close(self) -> io::Result<()> {
-        self.0.close().await
+        self.handle.close().await
     }
 
-    /// Returns the descriptor, for operations without a method here.
+    /// Returns the descriptor, for operations without a method here. Its mode is the one for which the file was
+    /// opened.
     pub fn descriptor(&self) -> &Descriptor {
-        &self.0
+        if self.has_surplus_mode.take() {
+            // Removing O_NONBLOCK from a file cannot fail.
+            let flags = fcntl_getfl(&self.handle).unwrap_or(OFlags::empty());
+            let _ = fcntl_setfl(&self.handle, flags & !OFlags::NONBLOCK);
+        }
+        &self.handle
+    }
+
+    /// Returns the descriptor in the mode that it has, for operations that do not return it to the program.
+    pub(crate) fn handle(&self) -> &Descriptor {
+        &self.handle
     }
 }
 
 /// The capacity in bytes that `read_to_end` adds to a full buffer.
 const READ_TO_END_MIN: usize = 16 << 10;
 
+impl From<Opened> for File {
+    fn from(opened: Opened) -> File {
+        File {
+            has_surplus_mode: Cell::new(opened.has_surplus_mode()),
+            handle: opened.into_own_descriptor().into(),
+        }
+    }
+}
+
 impl From<OwnedFd> for File {
     fn from(descriptor: OwnedFd) -> File {
-        File(descriptor.into())
+        File {
+            handle: descriptor.into(),
+            has_surplus_mode: Cell::new(false),
+        }
     }
 }
 
@@ -241,6 +281,6 @@ impl From<std::fs::File> for File {
 
 impl AsFd for File {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.descriptor().as_fd()
     }
 }

@@ -1,10 +1,10 @@
 //! Options for opening a file.
 
-use super::File;
+use super::{File, Metadata};
 use crate::Descriptor;
 use crate::submission::submit;
 use laio::Errno;
-use laio::ops::{Name, Open};
+use laio::ops::{Name, Open, OpenStat, Opened};
 use rustix::fs::OFlags;
 use std::io;
 use std::path::Path;
@@ -124,7 +124,7 @@ impl OpenOptions {
 
     /// Resolves relative paths in this directory.
     pub fn at(mut self, directory: &File) -> Self {
-        self.at = Some(directory.descriptor().clone());
+        self.at = Some(directory.handle().clone());
         self
     }
 
@@ -148,26 +148,48 @@ impl OpenOptions {
     /// `NotFound`, `PermissionDenied` and others of `open`; `InvalidInput` for choices that exclude each
     /// other.
     pub async fn open(self, path: impl AsRef<Path>) -> io::Result<File> {
+        Ok(self.open_examined(path).await?.into())
+    }
+
+    /// Opens a file, and returns its metadata, with fewer system calls than [`OpenOptions::open`] and
+    /// [`File::metadata`].
+    ///
+    /// # Errors
+    /// Those of [`OpenOptions::open`] and [`File::metadata`].
+    pub async fn open_with_metadata(self, path: impl AsRef<Path>) -> io::Result<(File, Metadata)> {
+        let opened = self.open_examined(path).await?;
+        let status = opened.status().copied();
+        let file = File::from(opened);
+        match status {
+            Some(status) => Ok((file, status)),
+            None => {
+                let status = file.metadata().await?;
+                Ok((file, status))
+            }
+        }
+    }
+
+    /// Opens a file, and returns what the attempt has learned of it.
+    pub(super) async fn open_examined(self, path: impl AsRef<Path>) -> io::Result<Opened> {
         let flags = self.open_flags()?;
-        let name = Name::from_path_in(self.at.clone(), path)?;
+        let mut name = Some(Name::from_path_in(self.at.clone(), path)?);
         let mut races = 0;
         loop {
-            let mut open = Open::new(name.clone(), flags).resolve(self.resolve);
+            let may_race = self.beneath && races < Self::RACES_MAX;
+            let name = if may_race { name.clone() } else { name.take() };
+            let name = name.expect("taken for the last try");
+            let mut open = Open::new(name, flags).resolve(self.resolve);
             if let Some(mode) = self.mode {
                 open = open.mode(mode);
             }
             if self.beneath {
                 open = open.beneath();
             }
-            match submit(open).await {
-                Err(error) if self.is_race(&error) && races < Self::RACES_MAX => races += 1,
-                result => return Ok(result?.into()),
+            match submit(OpenStat::from(open)).await {
+                Err(error) if may_race && is_race(&error) => races += 1,
+                result => return result,
             }
         }
-    }
-
-    fn is_race(&self, error: &io::Error) -> bool {
-        self.beneath && error.raw_os_error() == Some(Errno::AGAIN.raw())
     }
 
     fn open_flags(&self) -> io::Result<i32> {
@@ -186,4 +208,9 @@ impl OpenOptions {
         flags.set(OFlags::EXCL, self.create_new);
         Ok(flags.bits() as i32 | self.flags)
     }
+}
+
+/// Whether another process renamed a directory of the path at the same time.
+fn is_race(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::AGAIN.raw())
 }

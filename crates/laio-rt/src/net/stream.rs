@@ -128,7 +128,7 @@ impl<K> Stream<K> {
         let mut done = 0;
         while done < count {
             let most = (count - done).min(SEND_FILE_MAX) as usize;
-            let (socket, file) = (self.socket.clone(), file.descriptor().clone());
+            let (socket, file) = (self.socket.clone(), file.handle().clone());
             match submit(SendFile::new(socket, file, Some(offset + done), most)).await {
                 Ok(0) => break,
                 Ok(sent) => done += sent as u64,

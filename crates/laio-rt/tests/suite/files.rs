@@ -26,6 +26,58 @@ fn contents_come_back() {
 }
 
 #[test]
+fn whole_files_are_read_whatever_their_size_says() {
+    each(all(), async |_| {
+        // The status says 0, or the size of a page.
+        for path in [
+            "/proc/self/cmdline",
+            "/sys/kernel/mm/transparent_hugepage/enabled",
+        ] {
+            if let Ok(expected) = std::fs::read(path) {
+                assert_eq!(fs::read(path).await.unwrap(), expected, "{path}");
+            }
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let error = fs::read(directory.path()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::IsADirectory);
+    });
+}
+
+/// The attempt may leave a file in non-blocking mode; the program never sees that.
+#[test]
+fn the_program_gets_the_mode_that_it_asked_for() {
+    use rustix::fs::{OFlags, fcntl_getfl};
+    each(all(), async |_| {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        fs::write(&path, "contents").await.unwrap();
+        let (file, status) = File::open_with_metadata(&path).await.unwrap();
+        assert_eq!((status.size(), status.is_file()), (8, true));
+        let same = file.metadata().await.unwrap();
+        assert_eq!(
+            (same.inode(), same.device()),
+            (status.inode(), status.device())
+        );
+        assert_eq!(file.read_at(Vec::with_capacity(8), 0).await.1, b"contents");
+        let plain = |file: &std::fs::File| fcntl_getfl(file).unwrap();
+        let expected = plain(&std::fs::File::open(&path).unwrap());
+        assert_eq!(fcntl_getfl(&file).unwrap(), expected);
+        assert_eq!(fcntl_getfl(file.descriptor()).unwrap(), expected);
+
+        let options = File::options().read(true).write(true).append(true);
+        let file = options.clone().open(&path).await.unwrap();
+        let flags = fcntl_getfl(file.descriptor()).unwrap();
+        assert!(flags.contains(OFlags::APPEND) && !flags.contains(OFlags::NONBLOCK));
+        let file = options.custom_flags(OFlags::NONBLOCK.bits() as i32);
+        let file = file.open(&path).await.unwrap();
+        assert!(
+            fcntl_getfl(&file).unwrap().contains(OFlags::NONBLOCK),
+            "asked for"
+        );
+    });
+}
+
+#[test]
 fn files_are_read_and_written_anywhere() {
     each(all(), async |_| {
         let directory = tempfile::tempdir().unwrap();

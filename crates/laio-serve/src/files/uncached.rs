@@ -5,7 +5,8 @@ use crate::io_contexts::IoContexts;
 use crate::observe::{self, Stage};
 use crate::options::{IoStep, Limits};
 use crate::site::Site;
-use laio::ops::{Name, Open, StatFile};
+use laio::Operation;
+use laio::ops::{FileStatus, Name, Open, OpenStat, StatFile};
 use laio_rt::Descriptor;
 use rustix::fs::OFlags;
 use std::ffi::CString;
@@ -26,9 +27,20 @@ pub(crate) async fn open_uncached(
     name: &[u8],
 ) -> io::Result<FileKind> {
     let begun = observe::begin();
-    let file = open_below(contexts, site, name, FLAGS, site.resolve).await;
+    if !contexts.are_same(IoStep::Open, IoStep::Stat) {
+        let file = open_below(contexts, site, name, FLAGS, site.resolve).await;
+        observe::end(Stage::Open, begun);
+        return examine(contexts, Descriptor::from(file?)).await;
+    }
+    let open = retried(contexts, site, name, FLAGS, site.resolve, OpenStat::from).await;
     observe::end(Stage::Open, begun);
-    examine(contexts, Descriptor::from(file?)).await
+    let opened = open?;
+    let (status, is_stored) = (opened.status().copied(), opened.is_stored());
+    let file = Descriptor::from(opened.into_own_descriptor());
+    match status {
+        Some(status) => kind(contexts, file, status, is_stored),
+        None => examine(contexts, file).await,
+    }
 }
 
 /// Determines the kind of an opened file.
@@ -38,7 +50,17 @@ pub(crate) async fn examine(contexts: &IoContexts, file: Descriptor) -> io::Resu
         .submit(IoStep::Stat, StatFile::new(file.clone()))
         .await;
     observe::end(Stage::Stat, begun);
-    let status = status?;
+    kind(contexts, file, status?, false)
+}
+
+/// Determines the kind of a file from its status. `ignores_mode`: O_NONBLOCK has no effect on the
+/// file.
+fn kind(
+    contexts: &IoContexts,
+    file: Descriptor,
+    status: FileStatus,
+    ignores_mode: bool,
+) -> io::Result<FileKind> {
     if status.is_dir() {
         return Ok(FileKind::Directory(file));
     }
@@ -47,7 +69,9 @@ pub(crate) async fn examine(contexts: &IoContexts, file: Descriptor) -> io::Resu
     }
     // Reads of the file itself may block: that happens in the background. Not every file system
     // supports `O_DIRECT`.
-    if !contexts.reads_directly || rustix::fs::fcntl_setfl(&file, OFlags::DIRECT).is_err() {
+    let is_direct =
+        contexts.reads_directly && rustix::fs::fcntl_setfl(&file, OFlags::DIRECT).is_ok();
+    if !is_direct && !ignores_mode {
         rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
     }
     let contents = Contents::File(file);
@@ -67,13 +91,25 @@ pub(crate) async fn open_below(
     flags: OFlags,
     resolve: u64,
 ) -> io::Result<OwnedFd> {
+    retried(contexts, site, name, flags, resolve, |open| open).await
+}
+
+/// Opens a name with the operation that `operation` makes of an open, again after a race.
+async fn retried<O: Operation<Output = io::Result<T>>, T>(
+    contexts: &IoContexts,
+    site: &Site,
+    name: &[u8],
+    flags: OFlags,
+    resolve: u64,
+    operation: impl Fn(Open<Descriptor>) -> O,
+) -> io::Result<T> {
     let name = if name.is_empty() { b"." } else { name };
     let mut races = 0;
     loop {
         // Resolving the target has rejected names that contain NUL.
         let name = Name::at(site.root.clone(), CString::new(name)?);
         let open = Open::new(name, flags.bits() as i32).resolve(resolve);
-        match contexts.submit(IoStep::Open, open).await {
+        match contexts.submit(IoStep::Open, operation(open)).await {
             // A directory of the path was renamed concurrently (see openat2), so that the kernel
             // could not verify that the name stays below the root.
             Err(error) if is_race(&error) && races < Limits::OPEN_RACES => races += 1,

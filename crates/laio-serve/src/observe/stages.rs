@@ -14,7 +14,7 @@ pub enum Stage {
     Resolve,
     /// Opening the file.
     Open,
-    /// Reading the file's metadata.
+    /// Reading the file's metadata, if opening the file has not read it too.
     Stat,
     /// Reading a chunk of the file.
     Read,

@@ -7,13 +7,13 @@
 //! descriptor, which opens nothing, to see what it names. So are names below `/dev`: a device may
 //! allow a single open, and may notice each open and close.
 
-use super::{Attempted, Blocked, Try, Why};
+use super::opened::Examined;
+use super::{Attempted, Try, Why};
 use crate::background::rights::reported::{accesses_as_it_opens, has_filters};
 use crate::knowledge::Knowledge;
 use crate::knowledge::mounts::{FileKind, Place, peek};
 use crate::sys::high_fd::HighFd;
 use crate::table::{Attempt, Name, Opcode, Row};
-use crate::transfer::Provisional;
 use crate::{Call, Errno, sys};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -36,9 +36,6 @@ const OPEN_FLAGS: i32 = libc::O_ACCMODE
     | libc::O_CLOEXEC
     | libc::O_PATH
     | libc::O_TMPFILE;
-
-/// Flags that F_SETFL sets; all others it leaves alone.
-const STATUS_FLAGS: i32 = libc::O_APPEND | libc::O_NONBLOCK | libc::O_DIRECT | libc::O_NOATIME;
 
 /// Flags of `newfstatat` and `statx`; they refuse others.
 const STAT_FLAGS: i32 = libc::AT_SYMLINK_NOFOLLOW
@@ -98,6 +95,7 @@ impl Knowledge {
             row,
             call,
             memory_is_good,
+            examined,
             ..
         } = *this;
         if !self.facts.cached_open {
@@ -116,25 +114,25 @@ impl Knowledge {
         let attempted = unsafe {
             if device {
                 self.mounts.note_lookup();
-                self.open_checked(&lookup, flags)
+                self.open_checked(&lookup, flags, examined)
             } else {
-                self.open_cached(lookup, flags)
+                self.open_cached(lookup, flags, examined)
             }
         };
         if let Attempted::Done(Ok(fd)) = attempted {
-            // The number may have belonged to a descriptor that was closed behind the context's
-            // back.
-            self.hints.forget(fd as RawFd);
-            if flags & (libc::O_DIRECT | libc::O_PATH) == 0 {
-                self.hints.set_not_direct_io(fd as RawFd, true);
-            }
+            self.note_opened(fd as RawFd, flags, examined);
         }
         attempted
     }
 
     /// # Safety
     /// As for the system call.
-    unsafe fn open_cached(&mut self, lookup: Lookup, flags: i32) -> Attempted {
+    unsafe fn open_cached(
+        &mut self,
+        lookup: Lookup,
+        flags: i32,
+        examined: Option<&Examined>,
+    ) -> Attempted {
         self.mounts.note_lookup();
         // O_PATH opens nothing, whatever it resolves to.
         let care = self.mounts.any_remote() && flags & libc::O_PATH == 0;
@@ -142,16 +140,16 @@ impl Knowledge {
         if care {
             if !self.mounts.starts_locally(within.directory) {
                 // SAFETY: by the caller.
-                return unsafe { self.open_checked(&within, flags) };
+                return unsafe { self.open_checked(&within, flags, examined) };
             }
             // A name that starts on a local file system and never leaves it is safe.
             within.how.resolve |= libc::RESOLVE_NO_XDEV;
         }
         // SAFETY: by the caller.
-        match unsafe { self.open_here(&within, flags) } {
+        match unsafe { self.open_here(&within, flags, examined) } {
             Attempted::Done(Err(Errno::XDEV)) if care => {
                 // SAFETY: by the caller.
-                unsafe { self.open_checked(&lookup, flags) }
+                unsafe { self.open_checked(&lookup, flags, examined) }
             }
             attempted => attempted,
         }
@@ -161,16 +159,28 @@ impl Knowledge {
     ///
     /// # Safety
     /// As for the system call.
-    unsafe fn open_here(&mut self, lookup: &Lookup, flags: i32) -> Attempted {
+    unsafe fn open_here(
+        &mut self,
+        lookup: &Lookup,
+        flags: i32,
+        examined: Option<&Examined>,
+    ) -> Attempted {
         // Neither directories nor files that the caller opens in non-blocking mode wait.
         let unguarded = libc::O_PATH | libc::O_DIRECTORY | libc::O_NONBLOCK;
         if self.trust_names || flags & unguarded != 0 {
             // SAFETY: by the caller.
-            return opened(unsafe { lookup.open(flags) });
+            let fd = unsafe { lookup.open(flags) };
+            // What an O_PATH descriptor names may be remote.
+            if let Ok(fd) = fd
+                && (flags & libc::O_PATH == 0 || !self.mounts.any_remote())
+            {
+                self.examine(fd, examined);
+            }
+            return opened(fd);
         }
         // SAFETY: by the caller.
         match unsafe { lookup.open(flags | libc::O_NONBLOCK) } {
-            Ok(fd) => back_to_blocking(fd, flags),
+            Ok(fd) => self.settle(fd, flags, examined),
             // A FIFO without a reader, opened for writing.
             Err(Errno::NXIO) => Attempted::WOULD_BLOCK,
             Err(errno) => opened(Err(errno)),
@@ -181,7 +191,12 @@ impl Knowledge {
     ///
     /// # Safety
     /// As for the system call.
-    unsafe fn open_checked(&mut self, lookup: &Lookup, flags: i32) -> Attempted {
+    unsafe fn open_checked(
+        &mut self,
+        lookup: &Lookup,
+        flags: i32,
+        examined: Option<&Examined>,
+    ) -> Attempted {
         let kept = flags & (libc::O_NOFOLLOW | libc::O_DIRECTORY);
         // SAFETY: by the caller.
         let found = match unsafe { lookup.open(libc::O_PATH | libc::O_CLOEXEC | kept) } {
@@ -205,8 +220,11 @@ impl Knowledge {
         ];
         // SAFETY: the name lives through the call.
         match unsafe { sys::raw(libc::SYS_openat, args) } {
-            Ok(fd) if flags & libc::O_NONBLOCK != 0 => Attempted::Done(Ok(fd)),
-            Ok(fd) => back_to_blocking(fd as RawFd, flags),
+            Ok(fd) if flags & libc::O_NONBLOCK != 0 => {
+                self.examine(fd as RawFd, examined);
+                Attempted::Done(Ok(fd))
+            }
+            Ok(fd) => self.settle(fd as RawFd, flags, examined),
             Err(Errno::AGAIN) => Attempted::WOULD_BLOCK,
             // Also where there is no /proc.
             Err(_) => Attempted::blocked(0, Why::Unsupported),
@@ -346,29 +364,6 @@ impl Knowledge {
     }
 }
 
-/// Puts a descriptor that was opened in non-blocking mode back into the caller's mode if it is
-/// a file or directory. Anything else is opened by a helper, where the open may wait, and with
-/// the descriptor number that it would have without this attempt.
-fn back_to_blocking(fd: RawFd, flags: i32) -> Attempted {
-    if is_file(fd) || has_peer(fd, flags) {
-        let flags = (flags & STATUS_FLAGS & !libc::O_NONBLOCK) as usize;
-        // SAFETY: F_SETFL takes no pointers.
-        let set = unsafe {
-            sys::raw(
-                libc::SYS_fcntl,
-                [fd as usize, libc::F_SETFL as usize, flags],
-            )
-        };
-        if set.is_ok() {
-            return Attempted::Done(Ok(fd as usize));
-        }
-    }
-    Attempted::Blocked(Blocked {
-        provisional: Some(provisional(fd)),
-        ..Blocked::because(Why::WouldBlock)
-    })
-}
-
 /// Converts the result of a cached lookup into that of the call. Without seccomp filters a refusal is
 /// what the plain call would return.
 fn opened(result: Result<RawFd, Errno>) -> Attempted {
@@ -497,72 +492,3 @@ pub(crate) fn may_be_empty_name(row: &Row, call: &Call) -> bool {
 
 /// The smallest page size.
 const PAGE_MIN: usize = 4096;
-
-/// Wraps a FIFO or device that an attempt has opened. The program does not know of it, so no child
-/// may inherit it.
-pub(crate) fn provisional(fd: RawFd) -> Provisional {
-    // SAFETY: the descriptor was opened just now and has no other owner.
-    let opened = unsafe { OwnedFd::from_raw_fd(fd) };
-    if !is_fifo(fd) {
-        return Provisional::Device;
-    }
-    let _ = rustix::io::fcntl_setfd(&opened, rustix::io::FdFlags::CLOEXEC);
-    Provisional::Fifo(HighFd::from(opened))
-}
-
-fn is_fifo(fd: RawFd) -> bool {
-    peek(fd).is_ok_and(|status| u32::from(status.stx_mode) & libc::S_IFMT == libc::S_IFIFO)
-}
-
-/// Whether the descriptor is a file, directory or link, rather than a FIFO or device.
-pub(crate) fn is_file(fd: RawFd) -> bool {
-    let mut size = 0u64;
-    // FIOQSIZE works for these only; it is the cheapest such check.
-    let args = [fd as usize, FIOQSIZE, (&raw mut size) as usize];
-    // SAFETY: the kernel writes eight bytes to `size`.
-    unsafe { sys::raw(libc::SYS_ioctl, args) }.is_ok()
-}
-
-/// Whether the descriptor is a FIFO, opened in non-blocking mode, that has a peer, so that the
-/// plain call would not have waited. The descriptor then serves as the call's result. Opening the
-/// FIFO again instead could wait for ever: the peer's open succeeded because of this descriptor,
-/// and the peer may be gone by then.
-pub(crate) fn has_peer(fd: RawFd, flags: i32) -> bool {
-    if !is_fifo(fd) {
-        return false;
-    }
-    if flags & libc::O_ACCMODE != libc::O_RDONLY {
-        // Without a reader the open would have failed.
-        return true;
-    }
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let Some(borrowed) = sys::borrow(fd) else {
-        return false;
-    };
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    let mut events = [PollFd::new(&borrowed, PollFlags::IN)];
-    if poll(&mut events, Some(&now)).is_ok_and(|ready| ready > 0) {
-        // There is data, or a writer has opened and closed it.
-        return true;
-    }
-    // For an empty FIFO, tee() fails if there is a writer and returns 0 if there is none.
-    let Ok((_reader, writer)) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC) else {
-        return false;
-    };
-    let args = [
-        fd as usize,
-        writer.as_raw_fd() as usize,
-        1,
-        libc::SPLICE_F_NONBLOCK as usize,
-    ];
-    // SAFETY: tee takes no pointers.
-    let copied = unsafe { sys::raw(libc::SYS_tee, args) };
-    copied != Ok(0)
-}
-
-/// `_IOR('f', 128, size_t)`-like by history: the number in `<asm-generic/ioctls.h>`, which x86-64 and
-/// aarch64 share.
-const FIOQSIZE: usize = 0x5460;

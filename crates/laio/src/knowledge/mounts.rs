@@ -77,6 +77,19 @@ impl Mount {
         }
     }
 
+    /// Whether O_NONBLOCK has no effect on its files, and their sizes are the numbers of bytes in
+    /// them. A list of types that are known to be so: the non-blocking mode does have an effect on some
+    /// regular files of the kernel (`/proc/kmsg`), and io_uring makes reads of an O_NONBLOCK file on
+    /// the submitting thread even where the file system cannot do that without waiting (no
+    /// FMODE_NOWAIT).
+    pub(crate) fn ignores_nonblocking(&self) -> bool {
+        let fstype = &self.fstype[..];
+        matches!(
+            fstype,
+            "ext4" | "xfs" | "btrfs" | "f2fs" | "tmpfs" | "ramfs"
+        )
+    }
+
     /// Records that the file system does not support this kind of attempt.
     pub(crate) fn set_refuses(&mut self, kind: NowaitKind) {
         match kind {
@@ -239,15 +252,20 @@ impl Mounts {
     /// The mount of a file, from the attributes that [`peek`] returned.
     pub(crate) fn find(&mut self, status: &Statx) -> Option<MountIndex> {
         let device = rustix::fs::makedev(status.stx_dev_major, status.stx_dev_minor);
+        self.find_device(device, status.stx_mnt_id)
+    }
+
+    /// The mount of a file: the device of its file system, and the ID that the kernel gives it.
+    ///
+    /// The ID is more reliable: btrfs gives its subvolumes devices that the table does not list. The
+    /// kernel reports it since Linux 5.8; before, it is 0.
+    pub(crate) fn find_device(&mut self, device: u64, mount_id: u64) -> Option<MountIndex> {
         if let Some(&index) = self.by_device.get(&device) {
             return Some(index);
         }
         if self.known.len() == Mounts::KNOWN_MAX {
             return None;
         }
-        // The mount ID is more reliable: btrfs gives its subvolumes devices that the table does not
-        // list. The kernel reports it since Linux 5.8.
-        let mount_id = status.stx_mnt_id;
         let lines = self.read_table();
         let line = lines
             .iter()
@@ -318,7 +336,11 @@ impl FileKind {
     }
 
     pub(crate) fn of(status: &Statx) -> FileKind {
-        match u32::from(status.stx_mode) & libc::S_IFMT {
+        FileKind::of_mode(status.stx_mode)
+    }
+
+    pub(crate) fn of_mode(mode: u16) -> FileKind {
+        match u32::from(mode) & libc::S_IFMT {
             libc::S_IFREG | libc::S_IFBLK => FileKind::Regular,
             libc::S_IFDIR => FileKind::Directory,
             libc::S_IFSOCK => FileKind::Socket,

@@ -59,6 +59,10 @@ impl<F> Open<F> {
         self.resolve(libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS)
     }
 
+    pub(super) fn flags(&self) -> i32 {
+        self.how.flags as i32
+    }
+
     /// Restricts how the name is resolved: `RESOLVE_*` bits of `openat2` (Linux 5.6).
     pub fn resolve(mut self, bits: u64) -> Self {
         self.how.resolve |= bits;

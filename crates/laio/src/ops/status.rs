@@ -1,6 +1,7 @@
 //! The status of a file: kind, size, times, identity.
 
 use super::{Name, pointer, word};
+use crate::attempt::STATUS_MASK;
 use crate::{Call, Errno};
 use std::fmt;
 use std::io;
@@ -79,6 +80,10 @@ pub struct FileStatus {
 }
 
 impl FileStatus {
+    pub(super) fn new(statx: libc::statx) -> FileStatus {
+        FileStatus { statx }
+    }
+
     /// Returns the kind of the file.
     pub fn file_type(&self) -> FileType {
         FileType::of_mode(self.mode())
@@ -201,7 +206,7 @@ impl fmt::Debug for FileStatus {
     }
 }
 
-const MASK: usize = (libc::STATX_BASIC_STATS | libc::STATX_BTIME | libc::STATX_MNT_ID) as usize;
+const MASK: usize = STATUS_MASK as usize;
 
 fn empty() -> libc::statx {
     // SAFETY: plain data, for which all zeros is a valid value.
@@ -211,7 +216,7 @@ fn empty() -> libc::statx {
 /// Returns the status that a call has written to `statx`.
 fn status(result: Result<usize, Errno>, statx: libc::statx) -> io::Result<FileStatus> {
     result?;
-    Ok(FileStatus { statx })
+    Ok(FileStatus::new(statx))
 }
 
 operation! {

@@ -14,6 +14,7 @@ mod completeness;
 mod copying;
 mod interruptions;
 mod limits;
+mod opening;
 mod ordering;
 mod ownership;
 mod placement;
