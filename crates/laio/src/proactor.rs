@@ -1,6 +1,7 @@
 //! The proactor: operations of many threads. An attempt is made on the thread that polls the future;
 //! only what would block goes to a driver.
 
+mod attempts;
 mod batch;
 mod driver;
 mod generation;

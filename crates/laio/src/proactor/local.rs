@@ -183,6 +183,11 @@ impl Local {
         links(row, call, regular, &self.knowledge.hints)
     }
 
+    /// Whether a call on an open file sends no request to a remote file system.
+    pub(super) fn is_local(&mut self, fd: RawFd) -> bool {
+        self.knowledge.is_local(fd)
+    }
+
     pub(super) fn own_driver(&self) -> Option<&Arc<Driver>> {
         self.own.as_ref().map(|own| &own.0)
     }

@@ -62,6 +62,13 @@ impl<O: Operation + Send> Submission<O> {
         }
     }
 
+    /// Lets an operation that was started finish without the future: its output is dropped then.
+    pub fn detach(mut self) {
+        if let State::InFlight(in_flight) = &mut self.state {
+            in_flight.detach();
+        }
+    }
+
     /// Whether the call was attempted or made.
     pub fn is_started(&self) -> bool {
         !matches!(self.state, State::New(_))
@@ -250,6 +257,15 @@ impl<O: Operation + Send> InFlight<O> {
         let generation = self.shared.generation_arc();
         if let Some(thread) = one_shot::start(&generation, duty, rest) {
             self.maker = Running::OneShot(thread);
+        }
+    }
+
+    /// Gives the output up without cancelling the operation.
+    fn detach(&mut self) {
+        match self.task.take() {
+            Some(task) if task.is_own() => drop(task.abandon()),
+            // A forked child: the memory is that of the parent's operation.
+            task => std::mem::forget(task),
         }
     }
 

@@ -341,3 +341,39 @@ fn futures_outlive_the_last_clone() {
         assert_eq!(block_on(read).1, b"x", "{name}");
     }
 }
+
+#[test]
+fn a_detached_write_is_finished() {
+    let _watched = watch("a_detached_write_is_finished");
+    for (name, proactor) in all_lazy() {
+        let (from, to) = pipe();
+        let text = pattern(300_000, 6);
+        let mut write = proactor.submit(Write::new(to, text.clone()));
+        assert!(poll_once(&mut write).is_pending(), "{name}");
+        write.detach();
+        let mut found = Vec::new();
+        // The end comes when the operation has closed its descriptor.
+        std::io::Read::read_to_end(&mut std::fs::File::from(from), &mut found).unwrap();
+        assert!(found == text, "{name}");
+    }
+}
+
+#[test]
+fn attempts_alone_hand_nothing_over() {
+    let file = file_with(scratch().path().parent().unwrap(), b"0123456789");
+    for (name, proactor) in all_lazy() {
+        let (from, to) = pipe();
+        let (from, to) = (OpenFile::from(from), OpenFile::from(to));
+        let mut buffer = [0; 4];
+        assert!(proactor.try_read(&from, &mut buffer).is_none(), "{name}");
+        let written = proactor.try_write(&to, b"ab");
+        if let Some(written) = written {
+            assert!(written.unwrap() <= 2, "{name}");
+        }
+        let file = OpenFile::from(file.reopen().unwrap());
+        if let Some(count) = proactor.try_read_at(&file, &mut buffer, 8) {
+            assert_eq!(&buffer[..count.unwrap()], b"89", "{name}");
+        }
+        assert_eq!(proactor.stats().handed_over, 0, "{name}");
+    }
+}
