@@ -15,7 +15,7 @@ pub struct OpenFile(Arc<Identified>);
 
 #[derive(Debug)]
 struct Identified {
-    descriptor: OwnedFd,
+    file: File,
     identity: u64,
 }
 
@@ -26,8 +26,13 @@ impl OpenFile {
     /// Returns the file if there are others: operations in flight have one.
     pub fn try_into_owned(self) -> Result<OwnedFd, OpenFile> {
         let own = Arc::try_unwrap(self.0);
-        own.map(|identified| identified.descriptor)
+        own.map(|identified| identified.file.into())
             .map_err(OpenFile)
+    }
+
+    /// The file, for calls of the standard library, which may block.
+    pub fn as_std(&self) -> &File {
+        &self.0.file
     }
 
     /// A number that no other file of this process has, and that its clones share.
@@ -38,28 +43,28 @@ impl OpenFile {
 
 impl From<OwnedFd> for OpenFile {
     fn from(descriptor: OwnedFd) -> OpenFile {
-        OpenFile(Arc::new(Identified {
-            descriptor,
-            identity: crate::proactor::new_identity(),
-        }))
+        OpenFile::from(File::from(descriptor))
     }
 }
 
 impl From<File> for OpenFile {
     fn from(file: File) -> OpenFile {
-        OpenFile::from(OwnedFd::from(file))
+        OpenFile(Arc::new(Identified {
+            file,
+            identity: crate::proactor::new_identity(),
+        }))
     }
 }
 
 impl AsFd for OpenFile {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.descriptor.as_fd()
+        self.0.file.as_fd()
     }
 }
 
 impl AsRawFd for OpenFile {
     fn as_raw_fd(&self) -> RawFd {
-        self.0.descriptor.as_raw_fd()
+        self.0.file.as_raw_fd()
     }
 }
 

@@ -1,0 +1,73 @@
+//! Metadata by name: `std::fs::Metadata`, which only the standard library can make, of an open file.
+
+use crate::{blocking, proactor, run};
+use laio::ops::{Name, Open, OpenFile};
+use std::fs::Metadata;
+use std::io;
+use std::path::Path;
+
+/// Returns the metadata of a file, following symbolic links.
+///
+/// # Errors
+/// `NotFound` if there is no such file.
+pub async fn metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
+    of_name(path.as_ref(), 0).await
+}
+
+/// Returns the metadata of a file, without following a symbolic link.
+///
+/// # Errors
+/// `NotFound` if there is no such file.
+pub async fn symlink_metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
+    of_name(path.as_ref(), O_NOFOLLOW).await
+}
+
+/// Returns whether the path exists: `Err` if that cannot be determined, for example because a directory
+/// may not be searched.
+///
+/// # Errors
+/// Those of [`metadata`], except `NotFound`.
+pub async fn try_exists(path: impl AsRef<Path>) -> io::Result<bool> {
+    match metadata(path).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+// As in <asm-generic/fcntl.h>, on x86-64; `O_PATH` opens nothing but the name.
+const O_PATH: i32 = 0o10_000_000;
+const O_NOFOLLOW: i32 = if cfg!(target_arch = "aarch64") {
+    0o100_000
+} else {
+    0o400_000
+};
+
+/// The attempt of `stat` itself consists of the same three calls: open the name, ask, close.
+async fn of_name(path: &Path, flags: i32) -> io::Result<Metadata> {
+    let open = Open::new(Name::from_path(path)?, O_PATH | flags);
+    match run(open).await {
+        Ok(file) => of_open(OpenFile::from(file)).await,
+        // No descriptor is left, and `stat` needs none.
+        Err(error) if matches!(error.raw_os_error(), Some(EMFILE | ENFILE)) => {
+            let (path, follow) = (path.to_owned(), flags == 0);
+            blocking(move || match follow {
+                true => std::fs::metadata(path),
+                false => std::fs::symlink_metadata(path),
+            })
+            .await
+        }
+        Err(error) => Err(error),
+    }
+}
+
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
+
+/// The metadata of an open file. On a local file system, they are in the kernel's memory.
+pub(super) async fn of_open(file: OpenFile) -> io::Result<Metadata> {
+    match proactor()?.is_local(&file) {
+        true => file.as_std().metadata(),
+        false => blocking(move || file.as_std().metadata()).await,
+    }
+}
