@@ -12,8 +12,14 @@ pub struct Headers<'b> {
     /// The bytes that positions refer to.
     head: &'b [u8],
     count: usize,
-    spans: [Span; Limits::HEADERS_MAX],
+    /// The positions, if there are at most [`FEW`].
+    few: [Span; FEW],
+    /// The positions, if there are more.
+    many: Box<[Span]>,
 }
+
+/// The number of fields whose positions need no allocation. Browsers send 10 to 20 fields.
+const FEW: usize = 24;
 
 /// The position of a field in the head.
 #[derive(Clone, Copy, Default)]
@@ -51,7 +57,11 @@ impl<'b> Headers<'b> {
     pub fn iter(&self) -> impl Iterator<Item = (&'b [u8], &'b [u8])> {
         let head = self.head;
         let slice = |start: u16, len: u16| &head[usize::from(start)..][..usize::from(len)];
-        self.spans[..self.count].iter().map(move |span| {
+        let spans = match self.count {
+            ..=FEW => &self.few[..self.count],
+            _ => &self.many,
+        };
+        spans.iter().map(move |span| {
             (
                 slice(span.name_start, span.name_len),
                 slice(span.value_start, span.value_len),
@@ -71,26 +81,64 @@ impl<'b> Headers<'b> {
         self.count == 0
     }
 
-    /// Converts the fields found by the parser. They are slices of `head`, whose length fits 16
-    /// bits.
-    pub(crate) fn of(head: &'b [u8], fields: &[httparse::Header<'b>]) -> Self {
-        debug_assert!(head.len() <= usize::from(u16::MAX) && fields.len() <= Limits::HEADERS_MAX);
-        let offset = |part: &[u8]| (part.as_ptr() as usize - head.as_ptr() as usize) as u16;
-        let mut spans = [Span::default(); Limits::HEADERS_MAX];
-        for (span, field) in spans.iter_mut().zip(fields) {
-            *span = Span {
-                name_start: offset(field.name.as_bytes()),
-                name_len: field.name.len() as u16,
-                value_start: offset(field.value),
-                value_len: field.value.len() as u16,
-            };
-        }
-        Headers {
+    /// Parses the fields of a head, which begin at `from`. Returns them, and the length of the head; `None`: the head
+    /// is incomplete. The length of `head` fits 16 bits.
+    pub(crate) fn parse(
+        head: &'b [u8],
+        from: usize,
+        limits: &Limits,
+    ) -> Result<Option<(Headers<'b>, usize)>, httparse::Error> {
+        let most = limits.headers_in_force();
+        // Clearing the larger array costs more than parsing a short head.
+        match parse_into(
+            &mut [httparse::EMPTY_HEADER; FEW][..most.min(FEW)],
             head,
-            count: fields.len(),
-            spans,
+            from,
+        ) {
+            Err(httparse::Error::TooManyHeaders) if most > FEW => {
+                let mut fields = [httparse::EMPTY_HEADER; Limits::HEADERS_MAX];
+                parse_into(&mut fields[..most], head, from)
+            }
+            parsed => parsed,
         }
     }
+
+    /// Converts the fields found by the parser, which are slices of `head`.
+    fn of(head: &'b [u8], fields: &[httparse::Header<'b>]) -> Self {
+        debug_assert!(head.len() <= usize::from(u16::MAX));
+        let offset = |part: &[u8]| (part.as_ptr() as usize - head.as_ptr() as usize) as u16;
+        let span = |field: &httparse::Header<'b>| Span {
+            name_start: offset(field.name.as_bytes()),
+            name_len: field.name.len() as u16,
+            value_start: offset(field.value),
+            value_len: field.value.len() as u16,
+        };
+        let mut headers = Headers {
+            head,
+            count: fields.len(),
+            few: [Span::default(); FEW],
+            many: Box::default(),
+        };
+        match fields.len() {
+            ..=FEW => {
+                let few = headers.few.iter_mut().zip(fields);
+                few.for_each(|(place, field)| *place = span(field));
+            }
+            _ => headers.many = fields.iter().map(span).collect(),
+        }
+        headers
+    }
+}
+
+fn parse_into<'b>(
+    fields: &mut [httparse::Header<'b>],
+    head: &'b [u8],
+    from: usize,
+) -> Result<Option<(Headers<'b>, usize)>, httparse::Error> {
+    Ok(match httparse::parse_headers(&head[from..], fields)? {
+        httparse::Status::Partial => None,
+        httparse::Status::Complete((len, fields)) => Some((Headers::of(head, fields), from + len)),
+    })
 }
 
 impl fmt::Debug for Headers<'_> {
@@ -107,10 +155,34 @@ mod tests {
     use super::*;
 
     fn headers(head: &[u8]) -> Headers<'_> {
-        let mut fields = [httparse::EMPTY_HEADER; Limits::HEADERS_MAX];
-        match httparse::parse_headers(head, &mut fields) {
-            Ok(httparse::Status::Complete((_, found))) => Headers::of(head, found),
-            other => panic!("{other:?}"),
+        let parsed = Headers::parse(head, 0, &Limits::DEFAULT);
+        parsed.expect("valid").expect("complete").0
+    }
+
+    #[test]
+    fn few_and_many_fields_are_found() {
+        for count in [1, FEW - 1, FEW, FEW + 1, Limits::HEADERS_MAX] {
+            let fields: String = (0..count).map(|it| format!("F{it}: {it}\r\n")).collect();
+            let head = format!("{fields}\r\n");
+            let headers = headers(head.as_bytes());
+            assert_eq!(headers.len(), count);
+            for number in 0..count {
+                let value = headers.get(&format!("f{number}"));
+                assert_eq!(value, Some(number.to_string().as_bytes()), "of {count}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_limit_counts_below_and_above_few() {
+        let head = "A: b\r\n".repeat(FEW + 2) + "\r\n";
+        for most in [1, FEW, FEW + 1] {
+            let limits = Limits {
+                headers: most,
+                ..Limits::DEFAULT
+            };
+            let parsed = Headers::parse(head.as_bytes(), 0, &limits);
+            assert!(matches!(parsed, Err(httparse::Error::TooManyHeaders)));
         }
     }
 

@@ -106,15 +106,11 @@ fn parse_within<'b>(head: &'b [u8], limits: &Limits) -> Result<Parsed<'b>, Rejec
     let Some(line) = request_line(head, limits)? else {
         return Ok(Parsed::Partial);
     };
-    let mut fields = [httparse::EMPTY_HEADER; Limits::HEADERS_MAX];
-    let fields = &mut fields[..limits.headers_in_force()];
-    let block = &head[line.len..];
-    match httparse::parse_headers(block, fields) {
-        Ok(httparse::Status::Partial) => Ok(Parsed::Partial),
-        Ok(httparse::Status::Complete((len, fields))) => {
-            let head_len = line.len + len;
+    match Headers::parse(head, line.len, limits) {
+        Ok(None) => Ok(Parsed::Partial),
+        Ok(Some((headers, head_len))) => {
             refuse_bare_line_feed(&head[..head_len])?;
-            let request = judge(line, Headers::of(head, fields))?;
+            let request = judge(line, headers)?;
             Ok(Parsed::Complete { request, head_len })
         }
         Err(httparse::Error::TooManyHeaders) => Err(Rejection::TooManyHeaders),

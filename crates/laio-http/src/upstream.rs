@@ -220,16 +220,10 @@ fn fields<'b>(
     from: usize,
     limits: &Limits,
 ) -> Result<Option<(Headers<'b>, usize)>, BadResponse> {
-    let mut fields = [httparse::EMPTY_HEADER; Limits::HEADERS_MAX];
-    let fields = &mut fields[..limits.headers_in_force()];
-    match httparse::parse_headers(&head[from..], fields) {
-        Ok(httparse::Status::Partial) => Ok(None),
-        Ok(httparse::Status::Complete((len, fields))) => {
-            Ok(Some((Headers::of(head, fields), from + len)))
-        }
-        Err(httparse::Error::TooManyHeaders) => Err(BadResponse::TooManyHeaders),
-        Err(_) => Err(BadResponse::Header),
-    }
+    Headers::parse(head, from, limits).map_err(|error| match error {
+        httparse::Error::TooManyHeaders => BadResponse::TooManyHeaders,
+        _ => BadResponse::Header,
+    })
 }
 
 fn incomplete<T>(head: &[u8], limits: &Limits) -> Result<Option<T>, BadResponse> {

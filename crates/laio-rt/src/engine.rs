@@ -46,6 +46,12 @@ impl Engine {
         self.context.abandon(ticket);
     }
 
+    /// Cancels an operation, which completes soon after.
+    pub(crate) fn cancel(&mut self, handle: Handle) {
+        // It may have finished.
+        let _ = self.context.cancel(handle);
+    }
+
     /// Starts an operation that wakes `waker` when it completes.
     pub(crate) fn start<O: Operation>(&mut self, operation: O, waker: &Waker) -> Submitted<O> {
         let submitted = self.context.submit(operation);

@@ -1,8 +1,9 @@
 //! Waiting for two futures at a time.
 
+use pin_project_lite::pin_project;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
 
 /// The output of the first of two futures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,13 +24,39 @@ pub enum Either<A, B> {
 /// assert_eq!(first, Either::Right(7));
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub async fn race<A: Future, B: Future>(left: A, right: B) -> Either<A::Output, B::Output> {
-    let (mut left, mut right) = (pin!(left), pin!(right));
-    poll_fn(|context| {
-        if let Poll::Ready(output) = left.as_mut().poll(context) {
+pub fn race<A: Future, B: Future>(left: A, right: B) -> Race<A, B> {
+    Race { left, right }
+}
+
+pin_project! {
+    /// The future of [`race`]. It contains each of the two once; an `async fn` would contain its arguments twice.
+    #[derive(Debug)]
+    #[must_use = "a future does nothing unless it is awaited"]
+    pub struct Race<A, B> {
+        #[pin]
+        left: A,
+        #[pin]
+        right: B,
+    }
+}
+
+impl<A: Future, B: Future> Future for Race<A, B> {
+    type Output = Either<A::Output, B::Output>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(output) = this.left.poll(context) {
             return Poll::Ready(Either::Left(output));
         }
-        right.as_mut().poll(context).map(Either::Right)
+        this.right.poll(context).map(Either::Right)
+    }
+}
+
+/// Polls a future once. Returns its output if it is ready.
+pub async fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    poll_fn(|context| match Pin::new(&mut *future).poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Poll::Ready(None),
     })
     .await
 }

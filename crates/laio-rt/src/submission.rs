@@ -109,6 +109,16 @@ impl<O: Operation> Submission<O> {
         !matches!(self.state, State::New(_))
     }
 
+    /// Cancels the operation, if it is in flight. The future completes with what the operation has done, or with
+    /// `ECANCELED`: unlike a drop, this loses no bytes that have just arrived.
+    pub fn cancel(&mut self) {
+        if let State::Pending { ticket, core } = &self.state {
+            let handle = ticket.handle();
+            core.contexts
+                .with_engine(self.context, move |engine| engine.cancel(handle));
+        }
+    }
+
     fn start(&mut self, operation: O, context: &mut Context<'_>) -> Poll<O::Output> {
         let core = Core::current();
         if !core.spend_budget() {

@@ -5,9 +5,10 @@
 
 use crate::executor::Core;
 use crate::timers::TimerId;
+use pin_project_lite::pin_project;
 use std::fmt;
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::future::Future;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -154,25 +155,22 @@ impl fmt::Debug for Sleep {
 ///
 /// # Errors
 /// [`Elapsed`] if the time elapses first.
-pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Output, Elapsed> {
-    let mut future = pin!(future);
-    let mut limit = None;
-    poll_fn(|context| {
-        if let Poll::Ready(output) = future.as_mut().poll(context) {
-            return Poll::Ready(Ok(output));
-        }
-        let limit = limit.get_or_insert_with(|| sleep(duration));
-        Pin::new(limit).poll(context).map(|()| Err(Elapsed))
-    })
-    .await
+pub fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
+    Timeout {
+        future,
+        limit: Limit::After(duration),
+    }
 }
 
 /// As [`timeout`], with an absolute deadline.
 ///
 /// # Errors
 /// [`Elapsed`] if the deadline passes first.
-pub async fn timeout_at<F: Future>(deadline: Instant, future: F) -> Result<F::Output, Elapsed> {
-    timeout_by(&mut sleep_until(deadline), future).await
+pub fn timeout_at<F: Future>(deadline: Instant, future: F) -> Timeout<F> {
+    Timeout {
+        future,
+        limit: Limit::Started(sleep_until(deadline)),
+    }
 }
 
 /// As [`timeout`], until a sleep ends. Waits that follow each other can share the sleep, which is
@@ -180,15 +178,70 @@ pub async fn timeout_at<F: Future>(deadline: Instant, future: F) -> Result<F::Ou
 ///
 /// # Errors
 /// [`Elapsed`] if the sleep ends first.
-pub async fn timeout_by<F: Future>(limit: &mut Sleep, future: F) -> Result<F::Output, Elapsed> {
-    let mut future = pin!(future);
-    poll_fn(|context| {
-        if let Poll::Ready(output) = future.as_mut().poll(context) {
+pub fn timeout_by<F: Future>(limit: &mut Sleep, future: F) -> TimeoutBy<'_, F> {
+    TimeoutBy { future, limit }
+}
+
+pin_project! {
+    /// The future of [`timeout`] and [`timeout_at`].
+    #[derive(Debug)]
+    #[must_use = "a future does nothing unless it is awaited"]
+    pub struct Timeout<F> {
+        #[pin]
+        future: F,
+        limit: Limit,
+    }
+}
+
+/// When a wait ends.
+#[derive(Debug)]
+enum Limit {
+    /// This long after the first poll.
+    After(Duration),
+    Started(Sleep),
+}
+
+impl<F: Future> Future for Timeout<F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(output) = this.future.poll(context) {
             return Poll::Ready(Ok(output));
         }
-        Pin::new(&mut *limit).poll(context).map(|()| Err(Elapsed))
-    })
-    .await
+        if let Limit::After(duration) = *this.limit {
+            *this.limit = Limit::Started(sleep(duration));
+        }
+        match this.limit {
+            Limit::Started(sleep) => Pin::new(sleep).poll(context).map(|()| Err(Elapsed)),
+            Limit::After(_) => unreachable!("it was started above"),
+        }
+    }
+}
+
+pin_project! {
+    /// The future of [`timeout_by`].
+    #[derive(Debug)]
+    #[must_use = "a future does nothing unless it is awaited"]
+    pub struct TimeoutBy<'s, F> {
+        #[pin]
+        future: F,
+        limit: &'s mut Sleep,
+    }
+}
+
+impl<F: Future> Future for TimeoutBy<'_, F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(output) = this.future.poll(context) {
+            return Poll::Ready(Ok(output));
+        }
+        Pin::new(&mut **this.limit)
+            .poll(context)
+            .map(|()| Err(Elapsed))
+    }
 }
 
 /// The error of [`timeout`] and [`timeout_at`].

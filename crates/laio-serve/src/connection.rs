@@ -62,6 +62,15 @@ struct SentResponse {
     started: Instant,
 }
 
+/// How serving HTTP/1.1 has ended.
+enum Served {
+    Over,
+    /// The client continues in HTTP/2.
+    Multiplex,
+    /// The client has sent plain HTTP to a TLS port.
+    PlainHttp,
+}
+
 /// The result of waiting for more bytes of a request.
 enum ReceivedMore {
     Bytes(Vec<u8>),
@@ -98,12 +107,26 @@ impl Connection {
 
     /// Serves until the client closes, violates the protocol or reaches a limit. An I/O error ends
     /// the connection, because no response can be sent.
-    pub(crate) async fn serve(mut self) {
+    // Not an `async fn`, which would contain the connection twice.
+    pub(crate) fn serve(self) -> impl Future<Output = ()> {
+        let mut connection = self;
+        async move {
+            // Boxed, because HTTP/1.1 connections do not need this memory.
+            match connection.serve_requests().await {
+                Served::Over => {}
+                Served::Multiplex => Box::pin(connection.multiplex()).await,
+                Served::PlainHttp => Box::pin(connection.refuse_plain_http()).await,
+            }
+        }
+    }
+
+    /// Serves HTTP/1.1.
+    async fn serve_requests(&mut self) -> Served {
         match handshake(&self.services.limits, &self.stream).await {
             Ok(false) => {}
-            Ok(true) => return Box::pin(self.multiplex()).await,
-            Err(error) if is_plain_http(&error) => return self.refuse_plain_http().await,
-            Err(_) => return,
+            Ok(true) => return Served::Multiplex,
+            Err(error) if is_plain_http(&error) => return Served::PlainHttp,
+            Err(_) => return Served::Over,
         }
         for count in 1.. {
             match self.wait_for_request().await {
@@ -121,7 +144,7 @@ impl Connection {
             };
             match next {
                 Ok(Next::Request) => {}
-                Ok(Next::Multiplex) => return Box::pin(self.multiplex()).await,
+                Ok(Next::Multiplex) => return Served::Multiplex,
                 Ok(Next::End) => {
                     send_close_notify(&self.services.limits, &self.stream).await;
                     break;
@@ -129,7 +152,7 @@ impl Connection {
                 Err(_) => break,
                 Ok(Next::Linger) => {
                     self.connection_state.mark_evictable();
-                    linger(&self.services, &self.stream).await;
+                    Box::pin(linger(&self.services, &self.stream)).await;
                     break;
                 }
             }
@@ -139,6 +162,7 @@ impl Connection {
                 laio_rt::yield_now().await;
             }
         }
+        Served::Over
     }
 
     /// Waits until a request begins. Returns false if the connection should end first: the client
@@ -165,7 +189,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Continues in HTTP/2. Callers box it, because HTTP/1.1 connections do not need this memory.
+    /// Continues in HTTP/2.
     async fn multiplex(self) {
         let Connection {
             services,

@@ -75,6 +75,36 @@ fn readiness_is_waited_for() {
 }
 
 #[test]
+fn a_cancelled_operation_completes() {
+    each(waiting(), async |_| {
+        let (one, other) = UnixStream::pair().unwrap();
+        let receive =
+            || submit(Recv::new(other.descriptor().clone(), Vec::with_capacity(8)).expect_block());
+        let mut receiving = receive();
+        assert!(future::poll_once(&mut receiving).await.is_none());
+        receiving.cancel();
+        let (result, buffer) = receiving.await;
+        let cancelled = Some(Errno::CANCELED.raw());
+        assert_eq!(result.unwrap_err().raw_os_error(), cancelled);
+        assert_eq!(buffer.capacity(), 8);
+        // Whether or not the cancellation comes first, no byte is lost.
+        let mut receiving = receive();
+        assert!(future::poll_once(&mut receiving).await.is_none());
+        one.write_all("x").await.0.unwrap();
+        receiving.cancel();
+        let (result, buffer) = receiving.await;
+        let (_, buffer) = match result {
+            Ok(_) => (Ok(1), buffer),
+            Err(_) => receive().await,
+        };
+        assert_eq!(buffer, b"x");
+        // Neither is the cancellation of what was not started, or is over, an error.
+        let mut unstarted = receive();
+        unstarted.cancel();
+    });
+}
+
+#[test]
 fn receiving_all_that_was_asked_for() {
     each(waiting(), async |_| {
         let (one, other) = UnixStream::pair().unwrap();

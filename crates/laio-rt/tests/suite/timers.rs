@@ -1,14 +1,12 @@
 //! Timers.
 
 use crate::common::{all, each, waiting};
+use laio_rt::future::poll_once;
 use laio_rt::net::UnixStream;
 use laio_rt::time::{self, Elapsed};
 use laio_rt::{Runtime, spawn, submit};
 use std::cell::RefCell;
-use std::future::poll_fn;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -114,15 +112,6 @@ fn a_sleep_that_is_reset_has_one_timer() {
     assert_eq!(runtime.timers(), 1);
     drop(sleep);
     assert_eq!(runtime.timers(), 0);
-}
-
-/// Polls a future once. Returns its output if it was ready.
-async fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
-    poll_fn(|context| match Pin::new(&mut *future).poll(context) {
-        Poll::Ready(output) => Poll::Ready(Some(output)),
-        Poll::Pending => Poll::Ready(None),
-    })
-    .await
 }
 
 #[test]

@@ -115,10 +115,7 @@ impl Stream {
     ) -> (io::Result<usize>, Vec<u8>) {
         let result = match self {
             Stream::Plain(socket) => {
-                let receive = match expect {
-                    Expect::Arrived => Recv::new(socket.clone(), input),
-                    Expect::Block => Recv::new(socket.clone(), input).expect_block(),
-                };
+                let receive = receive_operation(socket, input, expect);
                 let turn = laio_rt::turn();
                 let received = contexts.submit(IoStep::Receive, receive).await;
                 arrivals::note(turn);
@@ -165,6 +162,19 @@ impl Stream {
             }
             Stream::Http2(_) => Ok(()),
         }
+    }
+}
+
+/// Returns the operation that appends bytes from a plain socket to `input`.
+pub(crate) fn receive_operation(
+    socket: &Descriptor,
+    input: Vec<u8>,
+    expect: Expect,
+) -> Recv<Descriptor, Vec<u8>> {
+    let receive = Recv::new(socket.clone(), input);
+    match expect {
+        Expect::Arrived => receive,
+        Expect::Block => receive.expect_block(),
     }
 }
 

@@ -150,8 +150,11 @@ impl Limits {
     /// Bytes of the largest buffer kept: a chunk of a file, and the head before it. Allocating one
     /// again costs a page fault for each page.
     pub const POOLED_BUFFER_BYTES: usize = Limits::CHUNK + 8 * 1024;
-    /// Bytes of buffer space of an idle connection.
+    /// Bytes of buffer space of a connection that waits for its next request.
     pub const IDLE_BYTES: usize = 1024;
+    /// How long such a connection keeps its buffer. Then it waits for readiness, which takes one call
+    /// more when the request arrives.
+    pub const IDLE_BUFFER_TIME: Duration = Duration::from_secs(1);
     /// Two ranges closer than this many bytes are sent as one, because another part costs about as
     /// much.
     pub const RANGE_GAP: u64 = 80;

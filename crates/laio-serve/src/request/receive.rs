@@ -1,11 +1,15 @@
 //! Receives heads, discards bodies; begins and ends connections.
 
 use crate::io_contexts::IoContexts;
-use crate::net::stream::{Expect, Stream};
-use crate::options::Limits;
+use crate::net::arrivals;
+use crate::net::stream::{Expect, Stream, receive_operation};
+use crate::options::{IoStep, Limits};
 use crate::services::Services;
+use laio::Errno;
+use laio::ops::Readiness;
 use laio_http::BodySkip;
-use laio_rt::time::{Sleep, sleep, sleep_until};
+use laio_rt::Descriptor;
+use laio_rt::time::{Elapsed, Sleep, sleep, sleep_until, timeout_by};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -32,10 +36,95 @@ pub(crate) enum Skipped {
 pub(crate) async fn receive(
     contexts: &IoContexts,
     stream: &Stream,
-    mut input: Vec<u8>,
+    input: Vec<u8>,
     expect: Expect,
     limit: &mut Sleep,
 ) -> io::Result<Vec<u8>> {
+    let now = contexts.now();
+    if now >= limit.deadline() {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    let received = match stream {
+        Stream::Plain(socket) => match expect {
+            Expect::Block if !contexts.sync => {
+                receive_when_idle(contexts, socket, input, limit, now).await
+            }
+            _ => receive_plain(contexts, socket, input, expect, limit).await,
+        },
+        // Boxed, so that plain connections do not reserve memory for this future.
+        _ => {
+            let input = with_space(input, expect);
+            timeout_by(limit, Box::pin(stream.receive(contexts, input, expect))).await
+        }
+    };
+    match received {
+        Ok((Ok(_), input)) => Ok(input),
+        // With the back end sync, the socket's own timeout expired.
+        Ok((Err(error), _)) if error.kind() == io::ErrorKind::WouldBlock => {
+            Err(io::ErrorKind::TimedOut.into())
+        }
+        Ok((Err(error), _)) => Err(error),
+        Err(_) => Err(io::ErrorKind::TimedOut.into()),
+    }
+}
+
+type Received = Result<(io::Result<usize>, Vec<u8>), Elapsed>;
+
+async fn receive_plain(
+    contexts: &IoContexts,
+    socket: &Descriptor,
+    input: Vec<u8>,
+    expect: Expect,
+    limit: &mut Sleep,
+) -> Received {
+    let receive = receive_operation(socket, with_space(input, expect), expect);
+    let turn = laio_rt::turn();
+    let received = timeout_by(limit, contexts.submit(IoStep::Receive, receive)).await;
+    arrivals::note(turn);
+    received
+}
+
+/// Receives from a connection that is probably idle. After [`Limits::IDLE_BUFFER_TIME`] it keeps no
+/// buffer: it waits until the socket is readable, and receives then.
+async fn receive_when_idle(
+    contexts: &IoContexts,
+    socket: &Descriptor,
+    input: Vec<u8>,
+    limit: &mut Sleep,
+    now: Instant,
+) -> Received {
+    let deadline = limit.deadline();
+    limit.reset(deadline.min(now + Limits::IDLE_BUFFER_TIME));
+    let receive = receive_operation(socket, with_space(input, Expect::Block), Expect::Block);
+    let turn = laio_rt::turn();
+    let mut receiving = contexts.submit(IoStep::Receive, receive);
+    let received = timeout_by(limit, &mut receiving).await;
+    arrivals::note(turn);
+    if received.is_ok() || limit.deadline() == deadline {
+        return received;
+    }
+    // Dropping the operation instead could lose bytes that arrive at this moment.
+    receiving.cancel();
+    let (result, input) = receiving.await;
+    arrivals::note(laio_rt::turn());
+    if !result.as_ref().is_err_and(is_cancelled) {
+        return Ok((result, input));
+    }
+    drop(input);
+    limit.reset(deadline);
+    let readable = contexts.submit(IoStep::Receive, Readiness::readable(socket.clone()));
+    if let Err(error) = timeout_by(limit, readable).await? {
+        return Ok((Err(error), Vec::new()));
+    }
+    receive_plain(contexts, socket, Vec::new(), Expect::Arrived, limit).await
+}
+
+fn is_cancelled(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::CANCELED.raw())
+}
+
+/// Returns the buffer with space for one receive.
+fn with_space(mut input: Vec<u8>, expect: Expect) -> Vec<u8> {
     match expect {
         Expect::Block => {
             if !(Limits::IDLE_BYTES / 2..=Limits::IDLE_BYTES).contains(&input.capacity()) {
@@ -48,19 +137,7 @@ pub(crate) async fn receive(
             }
         }
     }
-    if contexts.now() >= limit.deadline() {
-        return Err(io::ErrorKind::TimedOut.into());
-    }
-    let receiving = stream.receive(contexts, input, expect);
-    match laio_rt::time::timeout_by(limit, receiving).await {
-        Ok((Ok(_), input)) => Ok(input),
-        // With the back end sync, the socket's own timeout expired.
-        Ok((Err(error), _)) if error.kind() == io::ErrorKind::WouldBlock => {
-            Err(io::ErrorKind::TimedOut.into())
-        }
-        Ok((Err(error), _)) => Err(error),
-        Err(_) => Err(io::ErrorKind::TimedOut.into()),
-    }
+    input
 }
 
 /// Discards the rest of a request body, in `input` and from the socket, up to the next request.
@@ -106,7 +183,9 @@ pub(crate) async fn skip_body(
 pub(crate) async fn handshake(limits: &Limits, stream: &Stream) -> io::Result<bool> {
     match stream {
         Stream::Tls(_) => {
-            let begun = laio_rt::time::timeout(limits.head_time, stream.handshake()).await;
+            // Boxed, so that plain connections do not reserve memory for this future.
+            let handshake = Box::pin(stream.handshake());
+            let begun = laio_rt::time::timeout(limits.head_time, handshake).await;
             begun.map_err(|_| io::ErrorKind::TimedOut)?
         }
         _ => Ok(false),
@@ -116,7 +195,7 @@ pub(crate) async fn handshake(limits: &Limits, stream: &Stream) -> io::Result<bo
 /// Sends the TLS close notification; nothing on a plain connection.
 pub(crate) async fn send_close_notify(limits: &Limits, stream: &Stream) {
     if let Stream::Tls(_) = stream {
-        let _ = laio_rt::time::timeout(limits.linger_time, stream.finish()).await;
+        let _ = laio_rt::time::timeout(limits.linger_time, Box::pin(stream.finish())).await;
     }
 }
 

@@ -304,6 +304,35 @@ fn stopping_finishes_the_answer_and_closes_idle_connections() {
 
 /// Each limit in turn, with the others too large to be reached on a busy machine.
 #[test]
+fn connections_are_served_after_they_gave_back_their_buffers() {
+    let site = site();
+    for backend in BACKENDS {
+        let server = Running::with(site.path(), backend, |options| {
+            options.limits.idle_time = Duration::from_secs(3600);
+        });
+        let mut clients: Vec<_> = (0..8).map(|_| server.connect()).collect();
+        for client in &mut clients {
+            assert_eq!(client.get("/ten.txt").status, 200, "{backend}");
+        }
+        for round in 0..2 {
+            // Some requests come shortly before the buffers are given back, and some after.
+            let (before, step) = (
+                Limits::IDLE_BUFFER_TIME * 9 / 10,
+                Limits::IDLE_BUFFER_TIME / 40,
+            );
+            std::thread::sleep(before);
+            for client in &mut clients {
+                std::thread::sleep(step);
+                client.send("GET /ten.txt HT");
+                client.send("TP/1.1\r\nHost: a\r\n\r\n");
+                let answer = client.answer(false);
+                assert_eq!(answer.status, 200, "{backend}, round {round}");
+            }
+        }
+    }
+}
+
+#[test]
 fn limits_end_what_takes_too_long() {
     const SOON: Duration = Duration::from_millis(200);
     let site = site();
