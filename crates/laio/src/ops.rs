@@ -38,6 +38,7 @@ mod copying;
 mod directory;
 mod extended;
 mod file;
+mod load;
 mod name;
 mod node;
 mod open;
@@ -61,6 +62,7 @@ pub use extended::{
     ATTRIBUTE_MAX, GetAttribute, ListAttributes, RemoveAttribute, SetAttribute, attribute_names,
 };
 pub use file::{Read, ReadAt, Seek, Whence, Write, WriteAt};
+pub use load::Load;
 pub use name::{Link, Mkdir, Name, ReadLink, Rename, Symlink, Unlink};
 pub use node::{MakeNode, Node};
 pub use open::Open;

@@ -2,9 +2,9 @@
 
 use super::attributes::{errno, run};
 use crate::harness::*;
-use laio::ops::{Advice, Advise, ReadAt, Reflink, Seek, Splice, Whence};
+use laio::ops::{Advice, Advise, Load, ReadAt, Reflink, Seek, Splice, Whence};
 use laio::{Context, Outcome};
-use laio_testing::temp::{drain, fill, pattern, pipe, scratch};
+use laio_testing::temp::{drain, fill, make_cold, pattern, pipe, resident_pages, scratch};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -105,6 +105,44 @@ fn reads_expected_to_block() {
         assert_eq!(fails(directory.into()), libc::EISDIR);
         let to_write = File::options().write(true).open(place.path().join("file"));
         assert_eq!(fails(to_write.expect("it is there").into()), libc::EBADF);
+    });
+}
+
+/// A load brings exactly what it counts into the page cache.
+#[test]
+fn loads() {
+    for_each(|way| {
+        let mut context = way.context();
+        let place = scratch();
+        let size = if way.is_short() { 5_000 } else { 300_000 };
+        let file = file(place.path(), "file", &pattern(size, 1));
+        for (offset, length, expected) in [
+            (0, size, size),
+            (0, 2 * size, size),
+            (4096, 100, 100),
+            (size as u64 - 10, 100, 10),
+            (size as u64, 8, 0),
+            (1 << 40, 8, 0),
+            (0, 0, 0),
+        ] {
+            for cold in [true, false] {
+                // On a file system in memory the pages are there.
+                let _ = cold.then(|| make_cold(&file));
+                let load = Load::new(file.clone(), offset, length);
+                let loaded = run(&mut context, load).expect("bytes");
+                assert_eq!(loaded, expected, "{length} from {offset}");
+                let pages = loaded.div_ceil(4096);
+                assert!(resident_pages(&file) >= pages, "{length} from {offset}");
+            }
+        }
+        let load = Load::new(file, u64::MAX, 8);
+        assert_eq!(errno(run(&mut context, load)), libc::EINVAL);
+        let (reader, _writer) = pipe();
+        let load = Load::new(reader, 0, 8);
+        assert_eq!(errno(run(&mut context, load)), libc::ESPIPE);
+        let directory = File::open(place.path()).expect("it is there");
+        let load = Load::new(directory, 0, 8);
+        assert_eq!(errno(run(&mut context, load)), libc::EISDIR);
     });
 }
 
