@@ -19,7 +19,7 @@ use crate::request::pages;
 use crate::request::receive::{Skipped, handshake, linger, receive, send_close_notify, skip_body};
 use crate::request::response::{RequestContext, Response};
 use crate::request::send_buffer::send_all;
-use crate::request::send_response::send_response;
+use crate::request::send_response::{Followed, send_response};
 use crate::services::Services;
 use crate::upstream::target::Route;
 use laio_http::log::LogRecord;
@@ -301,7 +301,8 @@ impl Connection {
             None => answer(services, ctx, &mut output, &mut name).await,
         };
         // The access log gets a line whether or not sending succeeds.
-        let sent = send_response(services, &self.stream, output, response.body).await;
+        let followed = Followed::after(ctx.request);
+        let sent = send_response(services, &self.stream, output, response.body, followed).await;
         let sent_response = SentResponse {
             status: response.status,
             length: response.length,
@@ -409,9 +410,9 @@ impl Connection {
         };
         self.receive_limit.reset(deadline);
         let (contexts, before) = (&self.services.contexts, input.len());
-        let expect = match started.is_none() && self.answered {
-            true => Expect::Block,
-            false => Expect::Arrived,
+        let expect = match started {
+            None if self.answered || receives_in_batches() => Expect::Block,
+            _ => Expect::Arrived,
         };
         let limit = &mut self.receive_limit;
         let received = receive(contexts, &self.stream, input, expect, limit).await;
@@ -485,6 +486,13 @@ impl Connection {
         send_all(&self.services, &self.stream, output).await?;
         Ok(Next::Linger)
     }
+}
+
+/// Whether the ring receives for many connections with one system call. Then a new connection does not
+/// attempt to receive its first request by itself: that would cost a call for each connection, and a
+/// check for changed files, which otherwise covers all requests that arrive together.
+fn receives_in_batches() -> bool {
+    laio_rt::with_context(|context| context.info().has_ring())
 }
 
 /// Parses the received part of a body, which is discarded. Returns its parser and its length.

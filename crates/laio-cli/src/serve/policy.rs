@@ -18,12 +18,13 @@ pub(super) struct PolicyArguments {
     /// differs from --backend
     #[arg(long, value_name = "OPERATION=BACKEND,...")]
     policy: Vec<Policies>,
-    /// How file data is sent to the client: buffer, sendfile, shm-sendfile, splice, or zerocopy,
-    /// which needs io_uring (Linux 6.0).
+    /// How file data is sent to the client: page-cache, buffer, sendfile, shm-sendfile, splice, or
+    /// zerocopy, which needs io_uring (Linux 6.0).
     ///
-    /// `buffer`, the default, reads into memory and sends from there; `shm-sendfile` reads into shared
-    /// memory and sends from there with sendfile(2); `splice` sends through a pipe; `zerocopy` sends
-    /// from memory with `IORING_OP_SEND_ZC`.
+    /// `page-cache`, the default, reads into the page cache and sends from there with sendfile(2);
+    /// `buffer` reads into memory and sends from there; `shm-sendfile` reads into shared memory and sends
+    /// from there with sendfile(2); `splice` sends through a pipe; `zerocopy` sends from memory with
+    /// `IORING_OP_SEND_ZC`.
     #[arg(long, value_name = "NAME")]
     transfer: Option<Transfer>,
     /// Bytes of a file read, or sent, at a time.

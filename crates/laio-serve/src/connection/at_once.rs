@@ -12,7 +12,7 @@ use crate::options::IoStep;
 use crate::request::answer_from_cache::answer_from_cache;
 use crate::request::response::{Body, RequestContext};
 use crate::request::send_buffer::{await_send, whole};
-use crate::request::send_response::send_response;
+use crate::request::send_response::{Followed, send_response};
 use laio::ops::Send;
 use laio_http::{Framing, Parsed, parse};
 use laio_rt::{Descriptor, Submission};
@@ -27,7 +27,7 @@ type Sending = Submission<Send<Descriptor, Vec<u8>>>;
 enum AtOnce {
     /// It takes [`Connection::exchange`]. Nothing has changed.
     No,
-    Answered(io::Result<()>),
+    Answered(io::Result<Next>),
     /// The response is decided, and sending it takes longer. The request is still in the input.
     Begun(Box<BegunResponse>),
 }
@@ -38,6 +38,8 @@ struct BegunResponse {
     sent: SentResponse,
     /// The length of the request.
     head_len: usize,
+    keep_alive: bool,
+    followed: Followed,
     name: Vec<u8>,
 }
 
@@ -55,7 +57,7 @@ impl Connection {
     pub(super) async fn answer_at_once(&mut self, number: u32) -> Option<io::Result<Next>> {
         match poll_fn(|context| Poll::Ready(self.try_at_once(context, number))).await {
             AtOnce::No => None,
-            AtOnce::Answered(sent) => Some(sent.map(|()| Next::Request)),
+            AtOnce::Answered(next) => Some(next),
             AtOnce::Begun(begun) => Some(Box::pin(self.finish_response(*begun)).await),
         }
     }
@@ -77,7 +79,7 @@ impl Connection {
         let (date, second) = services.now();
         let keep_alive = self.may_keep_alive(&request, number);
         let ctx = RequestContext::new(services, &request, (&date, second), keep_alive);
-        let special = !keep_alive || request.framing != Framing::None || request.expects_continue;
+        let special = request.framing != Framing::None || request.expects_continue;
         if special || ctx.route().is_some() {
             return AtOnce::No;
         }
@@ -96,11 +98,14 @@ impl Connection {
             length: response.length,
             started,
         };
+        let followed = Followed::after(&request);
         let begun = |rest, name| {
             AtOnce::Begun(Box::new(BegunResponse {
                 rest,
                 sent,
                 head_len,
+                keep_alive,
+                followed,
                 name,
             }))
         };
@@ -108,17 +113,27 @@ impl Connection {
             return begun(Rest::Body(output, response.body), name);
         }
         let length = output.len();
-        let mut sending = services
-            .contexts
-            .submit(IoStep::Send, Send::new(socket.clone(), output));
+        let flags = followed.flags();
+        let send = Send::new(socket.clone(), output).flags(flags.bits() as i32);
+        let mut sending = services.contexts.submit(IoStep::Send, send);
         let Poll::Ready((result, output)) = Pin::new(&mut sending).poll(context) else {
             return begun(Rest::Sending(sending, length), name);
         };
         services.buffer_pool.put_back(Buffers { output, name });
         self.log_response(&request, &date, sent);
+        let next = self.after_request(head_len, keep_alive);
+        AtOnce::Answered(whole(result, length).map(|()| next))
+    }
+
+    /// Removes an answered request from the input.
+    fn after_request(&mut self, head_len: usize, keep_alive: bool) -> Next {
         self.input.drain(..head_len);
         self.answered = true;
-        AtOnce::Answered(whole(result, length))
+        match keep_alive {
+            true => Next::Request,
+            false if self.input.is_empty() => Next::End,
+            false => Next::Linger,
+        }
     }
 
     async fn finish_response(&mut self, begun: BegunResponse) -> io::Result<Next> {
@@ -126,20 +141,22 @@ impl Connection {
             rest,
             sent,
             head_len,
+            keep_alive,
+            followed,
             name,
         } = begun;
         let services = self.services.clone();
         let result = match rest {
             Rest::Sending(sending, length) => await_send(&services, length, sending).await,
-            Rest::Body(output, body) => send_response(&services, &self.stream, output, body).await,
+            Rest::Body(output, body) => {
+                send_response(&services, &self.stream, output, body, followed).await
+            }
         };
         if let Ok(Parsed::Complete { request, .. }) = parse(&self.input, &services.limits.head()) {
             self.log_response(&request, &services.now().0, sent);
         }
         let output = result?;
         services.buffer_pool.put_back(Buffers { output, name });
-        self.input.drain(..head_len);
-        self.answered = true;
-        Ok(Next::Request)
+        Ok(self.after_request(head_len, keep_alive))
     }
 }

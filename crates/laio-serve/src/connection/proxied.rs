@@ -10,7 +10,7 @@ use crate::proxy::{ProxyRequest, Source};
 use crate::request::receive::receive;
 use crate::request::response::RequestContext;
 use crate::request::send_buffer::send_all;
-use crate::request::send_response::send_response;
+use crate::request::send_response::{Followed, send_response};
 use crate::services::Services;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::target::Route;
@@ -62,7 +62,10 @@ pub(super) async fn answer_by_upstream(
             length = relayed.content();
             sent
         }
-        None => send_response(services, stream, output, response.body).await,
+        None => {
+            let followed = Followed::ByRequest;
+            send_response(services, stream, output, response.body, followed).await
+        }
     };
     if let (Some(tunnel), Ok(_)) = (tunnel, &sent) {
         length = tunnel

@@ -73,7 +73,8 @@ async fn cache_file(
     if let Contents::File(file) = &opened.contents
         && size > cache.limits().file_bytes as u64
     {
-        opened.contents = Contents::Open(Rc::new(OpenFile::new(file.clone(), size)));
+        opened.contents =
+            Contents::Open(Rc::new(OpenFile::new(file.clone(), size, contexts.now())));
     } else {
         let Some(contents) = whole(contexts, limits, &opened).await? else {
             return Ok(None);

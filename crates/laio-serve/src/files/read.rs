@@ -4,7 +4,7 @@ use super::contents::{Contents, shorter};
 use crate::io_contexts::IoContexts;
 use crate::observe::{self, Stage};
 use crate::options::{IoStep, Limits};
-use laio::ops::{Limit, ReadAt, Sink};
+use laio::ops::{Limit, Load, ReadAt, Sink};
 use laio_rt::Descriptor;
 use rustix::fs::OFlags;
 use std::io;
@@ -73,5 +73,28 @@ pub(crate) async fn read_into<B: Sink>(
             }
             Err(error) => return Err(error),
         }
+    }
+}
+
+/// Reads at most `most` bytes of a file into the page cache. Returns how many it holds now.
+///
+/// # Errors
+/// Like [`read`].
+pub(crate) async fn load(
+    contexts: &IoContexts,
+    limits: &Limits,
+    file: &Descriptor,
+    offset: u64,
+    most: usize,
+) -> io::Result<usize> {
+    let begun = observe::begin();
+    let permit = contexts.permit(IoStep::FileRead).await;
+    let load = contexts.submit(IoStep::FileRead, Load::new(file.clone(), offset, most));
+    let loaded = laio_rt::time::timeout(limits.read_time, load).await;
+    drop(permit);
+    observe::end(Stage::Read, begun);
+    match loaded.map_err(|_| io::ErrorKind::TimedOut)?? {
+        0 => Err(shorter()),
+        count => Ok(count),
     }
 }

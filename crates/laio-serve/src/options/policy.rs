@@ -129,8 +129,11 @@ impl fmt::Display for Policies {
 /// How file data is sent to the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Transfer {
-    /// Read into a buffer and send it.
+    /// Read into the page cache, and send from there with `sendfile`; short pieces, and files of
+    /// which the page cache may not keep what was read, through a buffer.
     #[default]
+    PageCache,
+    /// Read into a buffer and send it.
     Buffer,
     /// Send with `sendfile`.
     Sendfile,
@@ -145,7 +148,8 @@ pub enum Transfer {
 
 impl Transfer {
     /// All transfers.
-    pub const ALL: [Transfer; 5] = [
+    pub const ALL: [Transfer; 6] = [
+        Transfer::PageCache,
         Transfer::Buffer,
         Transfer::Sendfile,
         Transfer::ShmSendfile,
@@ -156,6 +160,7 @@ impl Transfer {
     /// The name used by options.
     pub const fn name(self) -> &'static str {
         match self {
+            Transfer::PageCache => "page-cache",
             Transfer::Buffer => "buffer",
             Transfer::Sendfile => "sendfile",
             Transfer::ShmSendfile => "shm-sendfile",

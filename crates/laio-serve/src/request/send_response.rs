@@ -1,17 +1,46 @@
 //! Sends a response.
 
 use super::compress::next_chunk;
-use super::resident::send_resident;
+use super::page_cache::send_from_page_cache;
 use super::response::Body;
-use super::send_buffer::send_all;
+use super::send_buffer::{send_all, send_more};
 use super::transfer::{Corked, corks, send_by_kernel, transfer_descriptors};
 use crate::files::contents::Contents;
 use crate::files::read::read;
 use crate::net::stream::Stream;
 use crate::options::Limits;
 use crate::services::Services;
-use laio_http::{ByteRange, Multipart};
+use laio_http::{ByteRange, Multipart, Request};
+use rustix::net::SendFlags;
 use std::io;
+
+/// What follows a response on its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Followed {
+    ByRequest,
+    /// The connection ends at once, as the client has asked. The last bytes wait in the socket
+    /// (`MSG_MORE`) for the close, which sends them in one packet with its FIN, so that the client wakes
+    /// up once. If the server decided to end the connection, another request might arrive before the
+    /// close, which then would reset the connection and discard what waits.
+    ByEnd,
+}
+
+impl Followed {
+    pub(crate) fn after(request: &Request<'_>) -> Followed {
+        match request.keep_alive {
+            true => Followed::ByRequest,
+            false => Followed::ByEnd,
+        }
+    }
+
+    /// Returns the flags of the response's last send.
+    pub(crate) fn flags(self) -> SendFlags {
+        match self {
+            Followed::ByRequest => SendFlags::empty(),
+            Followed::ByEnd => SendFlags::MORE,
+        }
+    }
+}
 
 /// Sends `out` and then the body, and returns the emptied buffer. The head is sent together
 /// with the first bytes of the file.
@@ -24,15 +53,16 @@ pub(crate) async fn send_response(
     stream: &Stream,
     out: Vec<u8>,
     body: Body,
+    followed: Followed,
 ) -> io::Result<Vec<u8>> {
     let with_file = matches!(body, Body::File(..) | Body::Parts(..));
     let corks = with_file && corks(services);
     let _corked = stream.plain().filter(|_| corks).and_then(Corked::new);
     match body {
-        Body::Nothing => send_all(services, stream, out).await,
+        Body::Nothing => send_last(services, stream, out, followed).await,
         Body::File(contents, range) => {
             let out = send_range(services, stream, out, &contents, range).await?;
-            send_all(services, stream, out).await
+            send_last(services, stream, out, followed).await
         }
         Body::Parts(contents, parts) => send_parts(services, stream, out, &contents, &parts).await,
         Body::Gzip(mut gzip) => {
@@ -45,6 +75,20 @@ pub(crate) async fn send_response(
                 }
             }
         }
+    }
+}
+
+/// Sends the last bytes of a response, if they were not sent with the body.
+async fn send_last(
+    services: &Services,
+    stream: &Stream,
+    out: Vec<u8>,
+    followed: Followed,
+) -> io::Result<Vec<u8>> {
+    match followed {
+        _ if out.is_empty() => Ok(out),
+        Followed::ByRequest => send_all(services, stream, out).await,
+        Followed::ByEnd => send_more(services, stream, out).await,
     }
 }
 
@@ -69,7 +113,8 @@ async fn send_range(
             start: offset,
             end: range.end,
         };
-        let (buffer, mut count) = send_resident(services, stream, out, contents, left).await?;
+        let (buffer, mut count) =
+            send_from_page_cache(services, stream, out, contents, left).await?;
         out = buffer;
         if count == 0 {
             let chunk = (services.chunk as u64 - offset % services.chunk as u64).min(left.len());
@@ -88,7 +133,7 @@ async fn send_range(
             )
             .await?;
             count = (out.len() - before) as u64;
-            contents.was_read(offset, offset + count);
+            contents.was_read(offset, offset + count, services.contexts.now());
             if count < left.len() {
                 out = send_all(services, stream, out).await?;
             }

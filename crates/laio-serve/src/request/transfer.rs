@@ -37,7 +37,7 @@ pub(super) fn transfer_descriptors<'a>(
     contents: &'a Contents,
 ) -> Option<(&'a Descriptor, &'a Descriptor)> {
     match (services.io.transfer, contents) {
-        (Transfer::Buffer, _) | (_, Contents::Memory(_)) => None,
+        (Transfer::PageCache | Transfer::Buffer, _) | (_, Contents::Memory(_)) => None,
         (_, Contents::File(file)) => Some((stream.plain()?, file)),
         (_, Contents::Open(open)) => Some((stream.plain()?, &open.file)),
     }
@@ -59,7 +59,8 @@ pub(super) async fn send_by_kernel(
         send_zero_copy(services, socket, file, range).await?;
         return Ok(out);
     }
-    let _mode = (!services.contexts.sync).then(|| NonBlocking::new(socket));
+    // If it fails, calls block a helper.
+    let _mode = (!services.contexts.sync).then(|| NonBlocking::new(socket).ok());
     let transfer = KernelTransfer {
         services,
         socket,
@@ -220,13 +221,13 @@ impl KernelTransfer<'_> {
 }
 
 /// A socket in non-blocking mode, until dropped.
-struct NonBlocking<'a>(&'a Descriptor);
+pub(super) struct NonBlocking<'a>(&'a Descriptor);
 
 impl NonBlocking<'_> {
-    fn new(socket: &Descriptor) -> NonBlocking<'_> {
-        // No other flag is set. If it fails, calls block a helper.
-        let _ = rustix::fs::fcntl_setfl(socket, OFlags::NONBLOCK);
-        NonBlocking(socket)
+    pub(super) fn new(socket: &Descriptor) -> io::Result<NonBlocking<'_>> {
+        // No other flag is set.
+        rustix::fs::fcntl_setfl(socket, OFlags::NONBLOCK)?;
+        Ok(NonBlocking(socket))
     }
 }
 

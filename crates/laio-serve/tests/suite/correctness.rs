@@ -551,3 +551,44 @@ fn silent_connections_are_evicted_after_the_time_for_a_head() {
     assert_eq!(client.answer(false).status, 200);
     drop(silent);
 }
+
+/// The client asks for the end, the server decides on it (the limit of requests), or unread bytes follow the
+/// request; for files that are sent at once, in pieces, and from each place that a file can be in.
+#[test]
+fn the_last_response_of_a_connection_arrives_whole() {
+    let dir = site();
+    let sizes = [1_000, 100_000, 3_000_000];
+    let contents = sizes.map(|size| b"0123456".iter().copied().cycle().take(size).collect());
+    let contents: [Vec<u8>; 3] = contents;
+    for (size, contents) in sizes.iter().zip(&contents) {
+        fs::write(dir.path().join(size.to_string()), contents).unwrap();
+    }
+    for (backend, requests) in BACKENDS.into_iter().flat_map(|one| [(one, 1), (one, 100)]) {
+        let server = Running::with(dir.path(), backend, |options| {
+            options.workers = Some(1);
+            options.limits.requests = requests;
+        });
+        for (size, contents) in sizes.iter().zip(&contents) {
+            let head = format!("GET /{size} HTTP/1.1\r\nHost: a\r\n");
+            let cases = [
+                format!("{head}Connection: close\r\n\r\n"),
+                format!("{head}Connection: close\r\n\r\nmore"),
+                format!("GET /{size} HTTP/1.0\r\n\r\n"),
+            ];
+            // Not cached, then cached.
+            for (case, again) in cases.iter().flat_map(|case| (0..3).map(move |n| (case, n))) {
+                let mut client = server.connect();
+                client.send(case);
+                let what = format!("{backend}, {requests}, request {again}: {case}");
+                assert!(client.answer(false).body == *contents, "{what}");
+                assert!(client.is_closed(), "{what}");
+            }
+            if requests == 1 {
+                let mut client = server.connect();
+                assert!(client.get(&format!("/{size}")).body == *contents);
+                assert!(client.is_closed(), "{backend}, {size}");
+            }
+        }
+        server.stop();
+    }
+}

@@ -233,6 +233,7 @@ fn slow_clients_keep_no_helper_whatever_the_transfer() {
     let root = site();
     huge(root.path());
     for transfer in [
+        Transfer::PageCache,
         Transfer::Buffer,
         Transfer::Sendfile,
         Transfer::ShmSendfile,

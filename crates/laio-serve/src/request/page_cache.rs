@@ -1,0 +1,164 @@
+//! Files sent with `sendfile` from the page cache, without a copy.
+//!
+//! No flag prevents `sendfile` from blocking on a disk. So it is used only for chunks that were read
+//! within [`OpenFile::AGE_MAX`]: by an earlier request for the same cached file, or by this request,
+//! which reads them without keeping the bytes.
+
+use super::send_buffer::{send_deadline, send_more};
+use super::transfer::NonBlocking;
+use crate::files::contents::{Contents, OpenFile, shorter};
+use crate::files::read::load;
+use crate::net::stream::Stream;
+use crate::observe::{self, Stage};
+use crate::options::{Limits, Transfer};
+use crate::services::Services;
+use laio_http::ByteRange;
+use laio_rt::Descriptor;
+use rustix::io::Errno;
+use std::io;
+use std::time::Instant;
+
+/// Sends `out` and the first part of a range from the page cache. Returns the emptied buffer and the
+/// number of bytes sent. Sends nothing if the part must go through a buffer, because it is short or the
+/// page cache cannot be relied on.
+pub(crate) async fn send_from_page_cache(
+    services: &Services,
+    stream: &Stream,
+    out: Vec<u8>,
+    contents: &Contents,
+    range: ByteRange,
+) -> io::Result<(Vec<u8>, u64)> {
+    // Direct reads do not fill the page cache.
+    let elsewhere = services.contexts.sync || services.contexts.reads_directly;
+    if services.io.transfer != Transfer::PageCache || elsewhere {
+        return Ok((out, 0));
+    }
+    let Some(socket) = stream.plain() else {
+        return Ok((out, 0));
+    };
+    let (file, open) = match contents {
+        Contents::Memory(_) => return Ok((out, 0)),
+        Contents::File(file) => (file, None),
+        Contents::Open(open) => (&open.file, Some(&**open)),
+    };
+    let mut part = CachedPart { open, loaded: None };
+    let now = services.contexts.now();
+    if part.end(range, range.start, now) - range.start < Limits::SENDFILE_FROM {
+        let chunk = services.chunk as u64 - range.start % services.chunk as u64;
+        let chunk = chunk.min(range.len());
+        if chunk < Limits::SENDFILE_FROM || !keeps_what_was_read(file) {
+            return Ok((out, 0));
+        }
+        let (contexts, limits) = (&services.contexts, &services.limits);
+        let count = load(contexts, limits, file, range.start, chunk as usize).await?;
+        let (end, now) = (range.start + count as u64, contexts.now());
+        contents.was_read(range.start, end, now);
+        part.loaded = Some((end, now));
+    }
+    send_part(services, stream, socket, file, out, &part, range).await
+}
+
+/// The part of a file that the page cache holds.
+struct CachedPart<'a> {
+    open: Option<&'a OpenFile>,
+    /// The end of what this request has read, and when.
+    loaded: Option<(u64, Instant)>,
+}
+
+impl CachedPart<'_> {
+    /// Returns the end of what may be sent with one call from `start`, which is `start` if nothing may
+    /// be sent.
+    fn end(&self, range: ByteRange, start: u64, now: Instant) -> u64 {
+        let most = range.end.min(start + Limits::SENDFILE_BYTES_BEFORE_YIELD);
+        let recorded = self
+            .open
+            .map_or(start, |open| open.resident(start, most, now));
+        match self.loaded {
+            Some((end, at)) if now.saturating_duration_since(at) < OpenFile::AGE_MAX => {
+                recorded.max(end.min(most))
+            }
+            _ => recorded,
+        }
+        .max(start)
+    }
+}
+
+async fn send_part(
+    services: &Services,
+    stream: &Stream,
+    socket: &Descriptor,
+    file: &Descriptor,
+    mut out: Vec<u8>,
+    part: &CachedPart<'_>,
+    range: ByteRange,
+) -> io::Result<(Vec<u8>, u64)> {
+    if !out.is_empty() {
+        out = send_more(services, stream, out).await?;
+    }
+    let begun = observe::begin();
+    // Operations need the socket in blocking mode. Until this function ends, nothing else is in flight
+    // on it.
+    let _mode = NonBlocking::new(socket)?;
+    let (mut offset, mut given_way_at) = (range.start, range.start);
+    let deadline = send_deadline(services);
+    loop {
+        // After a wait, the reads may be too long ago.
+        let end = part.end(range, offset, services.contexts.now());
+        if offset == end {
+            break;
+        }
+        let most = (end - offset) as usize;
+        match sendfile(socket, file, &mut offset, most) {
+            Ok(0) => return Err(shorter()),
+            Ok(count) => deadline.add_sent(count as u64),
+            Err(Errno::AGAIN) => {
+                deadline.wait_until_writable(services, socket).await?;
+                given_way_at = offset;
+            }
+            Err(errno) => return Err(errno.into()),
+        }
+        if offset - given_way_at >= Limits::SENDFILE_BYTES_BEFORE_YIELD && offset < range.end {
+            given_way_at = offset;
+            laio_rt::give_way().await;
+        }
+    }
+    observe::end(Stage::Send, begun);
+    Ok((out, offset - range.start))
+}
+
+/// Sends at most `count` bytes, if the socket buffer has space.
+fn sendfile(
+    socket: &Descriptor,
+    file: &Descriptor,
+    offset: &mut u64,
+    count: usize,
+) -> Result<usize, Errno> {
+    loop {
+        match rustix::fs::sendfile(socket, file, Some(offset), count) {
+            Err(Errno::INTR) => {}
+            sent => return sent,
+        }
+    }
+}
+
+/// Whether the file is on one of the file system types whose page cache keeps what was read, and whose
+/// `sendfile` takes no lock of the file. (XFS takes one, which a writer may hold while it waits; the
+/// files below an overlay may be on any type; tmpfs has no non-blocking read.)
+fn keeps_what_was_read(file: &Descriptor) -> bool {
+    laio_rt::with_context(|context| {
+        context.mount_of(file).is_some_and(|mount| {
+            matches!(
+                &mount.fstype[..],
+                "ext2"
+                    | "ext3"
+                    | "ext4"
+                    | "btrfs"
+                    | "f2fs"
+                    | "bcachefs"
+                    | "squashfs"
+                    | "erofs"
+                    | "iso9660"
+            )
+        })
+    })
+}
