@@ -221,11 +221,16 @@ fn measure_one(
 
 /// Returns the context or the runtime that a row measures; none for `direct`.
 fn measured(row: &Row, variant: CallVariant) -> io::Result<(Option<Context>, Option<Runtime>)> {
-    Ok(match variant.options(row.trusts_names()) {
-        None => (None, None),
-        Some(options) if row.needs_runtime() => (None, Some(Runtime::new(options)?)),
-        Some(options) => (Some(Context::new(options)?), None),
-    })
+    Ok(
+        match variant
+            .options(row.trusts_names())
+            .map(|options| options.trust_writes(row.trusts_writes()))
+        {
+            None => (None, None),
+            Some(options) if row.needs_runtime() => (None, Some(Runtime::new(options)?)),
+            Some(options) => (Some(Context::new(options)?), None),
+        },
+    )
 }
 
 /// Returns the result of a series, relative to the rounds of the plain call and of the ring.

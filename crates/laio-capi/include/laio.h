@@ -133,7 +133,9 @@ struct laio_options {
 	                             0: $LAIO_DETECTOR, else the first that works */
 	uint32_t waiting_helpers; /* maximum of additional helpers for calls that may wait without a bound; default
 	                             1,024; beyond it such a call fails with EAGAIN. Never less than `helpers` */
-	uint32_t reserved;        /* 0 */
+	uint32_t spin_us;         /* microseconds that a helper without work, and laio_poll() waiting for a helper,
+	                             look for it before they sleep, if recent waits were short; default 50,
+	                             UINT32_MAX: they sleep at once */
 };
 
 #define LAIO_OPTIONS_INIT { (uint32_t)sizeof(struct laio_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
@@ -151,6 +153,9 @@ struct laio_options {
 /* The program promises that no name it opens is a FIFO or a device whose open(2) blocks: an open then costs one
    system call instead of three. If the promise is broken, the open blocks the caller. */
 #define LAIO_TRUST_NAMES 0x4u
+/* Buffered writes to files of ext4 are made inline while the kernel's dirty pages are far from its limits; by default
+   a helper makes each. The program accepts that such a write may block the caller, see laio_init(3). */
+#define LAIO_TRUST_WRITES 0x80u
 /* "activations" also makes calls on streams itself: a kernel thread for each that blocks, as in liblaio. */
 #define LAIO_PURE 0x8u
 /* "linux-aio" also submits requests on which io_submit blocks (buffered I/O, writes that extend a file), and so
@@ -395,10 +400,12 @@ struct laio_stats {
 	struct laio_aio_counts aio;
 	uint64_t handoffs;        /* hand-offs of "activations", in all contexts of the thread */
 	uint64_t false_wakeups;   /* wakeups of a spare when the call had returned, or its thread was runnable */
+	uint64_t spins;           /* waits in laio_poll() that ended before it slept (spin_us) */
+	uint64_t helper_wakeups;  /* starts and wakeups of helpers */
 };
 
 #define LAIO_STATS_INIT { (uint32_t)sizeof(struct laio_stats), 0, { 0, 0, 0, 0 }, 0, 0, 0, 0, 0, 0, 0, 0, \
-	{ 0, 0, 0, 0, 0, 0, 0 }, 0, 0 }
+	{ 0, 0, 0, 0, 0, 0, 0 }, 0, 0, 0, 0 }
 
 /*
  * Writes the counters, in the fields that `size` covers and the library knows. Returns 0.
@@ -424,7 +431,7 @@ struct laio_info {
 	uint32_t carriers;         /* the limit in force */
 	uint32_t carrier_threads;  /* the number of kernel threads of "activations" now, without the thread itself */
 	uint32_t waiting_helpers;  /* the limit in force */
-	uint32_t reserved;         /* 0 */
+	uint32_t spin_us;          /* the limit in force */
 };
 
 #define LAIO_INFO_INIT { (uint32_t)sizeof(struct laio_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }

@@ -78,6 +78,10 @@ pub struct laio_stats {
     pub handoffs: u64,
     /// Times a spare was woken without a blocked call.
     pub false_wakeups: u64,
+    /// Waits that ended before they became a sleep.
+    pub spins: u64,
+    /// Starts and wakeups of helpers.
+    pub helper_wakeups: u64,
 }
 
 /// The properties of a context.
@@ -111,12 +115,12 @@ pub struct laio_info {
     pub carrier_threads: u32,
     /// Limit of further helpers, for calls that may wait.
     pub waiting_helpers: u32,
-    /// 0.
-    pub reserved: u32,
+    /// Microseconds of looking for a result or for work before a sleep.
+    pub spin_us: u32,
 }
 
 const _: () = assert!(size_of::<laio_counts>() == 32);
-const _: () = assert!(size_of::<laio_stats>() == 176 && align_of::<laio_stats>() == 8);
+const _: () = assert!(size_of::<laio_stats>() == 192 && align_of::<laio_stats>() == 8);
 const _: () = assert!(size_of::<laio_info>() == 64 && align_of::<laio_info>() == 8);
 
 // SAFETY: begins with its size; numbers only.
@@ -189,6 +193,8 @@ pub unsafe extern "C" fn laio_stats(context: *mut laio_context, stats: *mut laio
             aio: counted.aio.into(),
             handoffs: counted.handoffs,
             false_wakeups: counted.false_wakeups,
+            spins: counted.spins,
+            helper_wakeups: counted.helper_wakeups,
         };
         // SAFETY: by the caller.
         unsafe { sized::write(stats, &filled) }
@@ -250,7 +256,10 @@ pub unsafe extern "C" fn laio_info(context: *mut laio_context, info: *mut laio_i
             carriers: limits.carriers,
             carrier_threads: about.carriers() as u32,
             waiting_helpers: limits.waiting_helpers,
-            reserved: 0,
+            spin_us: match limits.spin_us {
+                0 => u32::MAX,
+                spin_us => spin_us,
+            },
         };
         // SAFETY: by the caller.
         unsafe { sized::write(info, &filled) }

@@ -35,8 +35,8 @@ pub struct laio_options {
     pub detector: u32,
     /// Limit of further helpers, for calls that may wait.
     pub waiting_helpers: u32,
-    /// 0.
-    pub reserved: u32,
+    /// Microseconds of looking for a result or for work before a sleep.
+    pub spin_us: u32,
 }
 
 const _: () = assert!(size_of::<laio_options>() == 56 && align_of::<laio_options>() == 8);
@@ -50,6 +50,7 @@ const WAIT_AT_LIMIT: u32 = 0x1;
 const WITHOUT_RING: u32 = 0x2;
 const TRUST_NAMES: u32 = 0x4;
 const PURE: u32 = 0x8;
+const TRUST_WRITES: u32 = 0x80;
 const AIO_BLOCKING: u32 = 0x20;
 const SETTLED_RIGHTS: u32 = 0x40;
 const DETECTOR_PERF: u32 = 0x1;
@@ -61,6 +62,7 @@ const INJECT_ATTEMPTS_FAIL: u32 = 0x800;
 const FLAGS: u32 = WAIT_AT_LIMIT
     | WITHOUT_RING
     | TRUST_NAMES
+    | TRUST_WRITES
     | PURE
     | AIO_BLOCKING
     | SETTLED_RIGHTS
@@ -83,10 +85,6 @@ pub(crate) unsafe fn read(options: *const laio_options) -> Result<Options, Errno
     // SAFETY: by the caller.
     let given = unsafe { sized::read(options)? };
     let has = |flag| given.flags & flag != 0;
-    if given.reserved != 0 {
-        // A field of a later version.
-        return Err(Errno::TOOBIG);
-    }
     if given.flags & !FLAGS != 0 || given.ring_entries > Limits::RING_ENTRIES_MAX {
         return Err(Errno::INVAL);
     }
@@ -104,6 +102,10 @@ pub(crate) unsafe fn read(options: *const laio_options) -> Result<Options, Errno
                 u32::MAX => 0,
                 budget => or(budget, limits.inline_budget),
             },
+            spin_us: match given.spin_us {
+                u32::MAX => 0,
+                spin_us => or(spin_us, limits.spin_us),
+            },
         })
         .back_pressure(if has(WAIT_AT_LIMIT) {
             BackPressure::Wait
@@ -112,6 +114,7 @@ pub(crate) unsafe fn read(options: *const laio_options) -> Result<Options, Errno
         })
         .ring(!has(WITHOUT_RING))
         .trust_names(has(TRUST_NAMES))
+        .trust_writes(has(TRUST_WRITES))
         .carry_streams(has(PURE))
         .allow_blocking_aio(has(AIO_BLOCKING))
         .settled_rights(has(SETTLED_RIGHTS))

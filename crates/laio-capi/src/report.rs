@@ -46,8 +46,8 @@ fn write_report(page: &mut String, context: &Context) -> std::fmt::Result {
     )?;
     writeln!(
         page,
-        "waited        {} sleeps, {} submissions to the ring",
-        stats.sleeps, stats.submissions
+        "waited        {} sleeps, {} spins, {} wakeups of helpers, {} submissions to the ring",
+        stats.sleeps, stats.spins, stats.helper_wakeups, stats.submissions
     )?;
     if let Some(detector) = info.detector() {
         writeln!(

@@ -192,7 +192,7 @@ fn layouts() -> Vec<Layout> {
             carriers,
             detector,
             waiting_helpers,
-            reserved,
+            spin_us,
         }),
         // These structs of the engine have private fields; the programs in tests/c check them.
         Layout {
@@ -244,6 +244,8 @@ fn layouts() -> Vec<Layout> {
             aio,
             handoffs,
             false_wakeups,
+            spins,
+            helper_wakeups,
         }),
         layout!(laio_info {
             size,
@@ -259,7 +261,7 @@ fn layouts() -> Vec<Layout> {
             carriers,
             carrier_threads,
             waiting_helpers,
-            reserved,
+            spin_us,
         }),
     ]
 }

@@ -10,6 +10,7 @@ mod helpers;
 pub(crate) mod job;
 pub(crate) mod lane;
 pub(crate) mod one_shot;
+mod patience;
 pub(crate) mod reactor;
 pub(crate) mod rights;
 pub(crate) mod ring;
@@ -20,12 +21,14 @@ use crate::composition::{Composition, RingUse};
 use crate::operations::{Operations, Part, Slot, State};
 use crate::step::{self, Next, total};
 use crate::sys::high_fd::HighFd;
-use crate::table::Row;
+use crate::table::{Attempt, Row};
 use crate::{Call, Errno, Limits, Options, Stats};
 use activations::Activations;
 use aio::Aio;
 use doorbell::Doorbell;
+use helpers::Helpers;
 use job::Cancelled;
+use patience::Patience;
 use reactor::{Event, Reactor};
 use ring::Ring;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -51,6 +54,10 @@ pub(crate) struct Background {
     /// The injected bound of one step; 0 for none.
     short: usize,
     events: Vec<Event>,
+    /// How long to look for results of helpers before a sleep; `None` before the first look.
+    patience: Option<Patience>,
+    /// How often results of threads were reaped since the reactor was last asked.
+    reaped_without_reactor: u32,
 }
 
 /// What the context waits on: a ring or epoll.
@@ -64,11 +71,17 @@ enum Waiter {
     Reactor(Reactor),
 }
 
+/// How often results of threads may be reaped before the reactor is asked too: its events must not wait for
+/// the end of these results.
+const REAPS_WITHOUT_REACTOR: u32 = 16;
+
 /// What a wait has found besides steps of operations.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Noticed {
     /// A signal or the kernel itself interrupted the wait (`EINTR`).
     pub(crate) interrupted: bool,
+    /// The result of a helper was found without a sleep.
+    pub(crate) spun: bool,
     /// The mount table was looked at.
     pub(crate) watched_mounts: bool,
     pub(crate) mounts_changed: bool,
@@ -123,6 +136,8 @@ impl Background {
             notifiable: false,
             short: options.inject.short_transfer,
             events: Vec::new(),
+            patience: None,
+            reaped_without_reactor: 0,
         })
     }
 
@@ -170,7 +185,15 @@ impl Background {
                 None => false,
             },
             (Part::Helper, _) => {
-                self.threads.start(handle, operation, self.short)?;
+                // The attempt would have been made if the file system had one.
+                let is_brief =
+                    why == Why::KnownUnsupported && operation.row.attempt == Attempt::NowaitWrite;
+                self.threads
+                    .start(handle, operation, self.short, is_brief)?;
+                if self.exposed {
+                    // The program may sleep elsewhere.
+                    self.threads.wake_for_shared();
+                }
                 true
             }
             (Part::Carrier, _) => unreachable!("a carrier has its call before the operation is"),
@@ -248,8 +271,13 @@ impl Background {
         }
     }
 
-    /// Submits the queued entries of the ring.
-    pub(crate) fn submit_to_ring(&mut self) -> Result<(), Errno> {
+    /// Submits the queued entries of the ring, and wakes helpers for jobs that share one.
+    pub(crate) fn submit(&mut self) -> Result<(), Errno> {
+        self.threads.wake_for_shared();
+        self.submit_to_ring()
+    }
+
+    fn submit_to_ring(&mut self) -> Result<(), Errno> {
         match &mut self.waiter {
             Waiter::Ring(ring) if ring.unsubmitted() > 0 => ring.submit(),
             _ => Ok(()),
@@ -275,8 +303,19 @@ impl Background {
         steps: &mut Steps,
     ) -> Result<Noticed, Errno> {
         let mut timeout = timeout;
-        let may_sleep = timeout != Some(Duration::ZERO);
-        let rings = self.needs_doorbell();
+        let awaits_threads = self.threads.outstanding() > 0;
+        let mut may_sleep = timeout != Some(Duration::ZERO);
+        let spun = may_sleep && awaits_threads && self.spin(timeout)?;
+        if spun {
+            timeout = Some(Duration::ZERO);
+            may_sleep = false;
+        }
+        if awaits_threads && self.threads.help_shared() {
+            timeout = Some(timeout.map_or(Helpers::SHARED_AT_MOST, |time| {
+                time.min(Helpers::SHARED_AT_MOST)
+            }));
+        }
+        let rings = !spun && self.needs_doorbell();
         if may_sleep {
             if rings {
                 self.doorbell.check()?;
@@ -299,10 +338,37 @@ impl Background {
             self.doorbell.disarm();
         }
         self.reap_threads(operations, steps);
-        waited
+        waited.map(|noticed| Noticed { spun, ..noticed })
     }
 
-    /// Reaps the steps of threads and AIO that have finished, without a system call for others.
+    /// Looks for the result of a helper before a sleep, and for what else would end it. Returns
+    /// whether there is something.
+    fn spin(&mut self, timeout: Option<Duration>) -> Result<bool, Errno> {
+        let spin_us = self.threads.spin_us();
+        let patience = self.patience.get_or_insert_with(|| Patience::new(spin_us));
+        patience.note_wait(self.threads.expected_wait());
+        if !patience.expects_soon() {
+            return Ok(false);
+        }
+        match &mut self.waiter {
+            Waiter::Ring(ring) if ring.unsubmitted() > 0 => ring.submit()?,
+            Waiter::Ring(_) => {}
+            // Only a system call would show its events.
+            Waiter::Reactor(reactor) if reactor.is_awaiting() => return Ok(false),
+            Waiter::Reactor(_) => {}
+        }
+        let (waiter, threads, doorbell) = (&mut self.waiter, &self.threads, &self.doorbell);
+        let found = patience.spin(timeout.unwrap_or(Duration::MAX), || {
+            let other = match waiter {
+                Waiter::Ring(ring) => ring.has_completions() || ring.needs_enter(),
+                Waiter::Reactor(_) => false,
+            };
+            other || threads.any_finished() || doorbell.is_notified()
+        });
+        Ok(found)
+    }
+
+    /// Reaps the steps of threads and AIO that have finished, usually without a system call for others.
     pub(crate) fn reap_finished(
         &mut self,
         operations: &mut Operations,
@@ -310,7 +376,20 @@ impl Background {
     ) -> Result<Noticed, Errno> {
         self.reap_threads(operations, steps);
         self.reap_aio(false, operations, steps)?;
-        Ok(Noticed::default())
+        self.reaped_without_reactor += 1;
+        match &mut self.waiter {
+            Waiter::Ring(ring) => ring.wait(
+                Some(Duration::ZERO),
+                None,
+                operations,
+                &mut self.threads,
+                steps,
+            ),
+            Waiter::Reactor(_) if self.reaped_without_reactor > REAPS_WITHOUT_REACTOR => {
+                self.wait_on_reactor(Some(Duration::ZERO), operations, steps)
+            }
+            Waiter::Reactor(_) => Ok(Noticed::default()),
+        }
     }
 
     fn wait_on_reactor(
@@ -322,6 +401,7 @@ impl Background {
         let Waiter::Reactor(reactor) = &mut self.waiter else {
             unreachable!("asked of a reactor")
         };
+        self.reaped_without_reactor = 0;
         let mut noticed = Noticed {
             interrupted: reactor.wait(timeout, &mut self.events)?,
             watched_mounts: true,
@@ -509,6 +589,7 @@ impl Background {
         if let Some(aio) = &self.aio {
             stats.aio = aio.counts;
         }
+        stats.helper_wakeups = self.threads.wakeups();
         if let Some(carriers) = &self.carriers {
             (stats.handoffs, stats.false_wakeups) = carriers.counts();
         }

@@ -1,6 +1,7 @@
 //! What a context knows: of the kernel, of file systems and of descriptors. [`crate::attempt`] and
 //! [`crate::carry`] decide by it.
 
+pub(crate) mod dirty;
 pub(crate) mod facts;
 pub(crate) mod hints;
 pub(crate) mod mounts;
@@ -10,6 +11,7 @@ use crate::table::{Attempt, Class, Row};
 use crate::testing::Inject;
 use crate::transfer::uses_position;
 use crate::{Call, Errno, Options};
+use dirty::DirtyRoom;
 use facts::Facts;
 use hints::Hints;
 use mounts::{FileKind, Mounts, Place};
@@ -24,6 +26,8 @@ pub(crate) struct Knowledge {
     pub(crate) inject: Inject,
     /// See [`Options::trust_names`].
     pub(crate) trust_names: bool,
+    /// Where buffered writes are made inline, [`Options::trust_writes`].
+    pub(crate) dirty_room: Option<DirtyRoom>,
     /// See [`Options::settled_rights`].
     pub(crate) settled_rights: bool,
     /// Whether plain calls may block the caller: in the `sync` back end, or if forced by
@@ -41,6 +45,7 @@ impl Knowledge {
             fast_paths: FastPaths::new(&composition.strategies, facts.nowait, options.inject),
             inject: options.inject,
             trust_names: options.trust_names,
+            dirty_room: options.trust_writes.then(DirtyRoom::default),
             settled_rights: options.settled_rights,
             blocks_inline: composition.blocks_inline || options.inject.force_inline,
         }

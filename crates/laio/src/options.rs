@@ -136,6 +136,11 @@ pub struct Limits {
     /// next such call is delivered through `poll`, so that a program whose calls all finish inline
     /// still gets to its completions. 0 turns the budget off.
     pub inline_budget: u32,
+    /// Microseconds that a helper without work, and a context that waits for a helper, look for it
+    /// before they sleep. They do so only while recent waits were short, where the thread may use
+    /// more than one processor, and in vain for at most a twentieth of the time. 0: they sleep at
+    /// once.
+    pub spin_us: u32,
 }
 
 impl Limits {
@@ -148,6 +153,8 @@ impl Limits {
     pub const LENT: Duration = Duration::from_secs(1);
     /// The maximum of [`Limits::ring_entries`]; larger values are reduced to it.
     pub const RING_ENTRIES_MAX: u32 = 4096;
+    /// The maximum of [`Limits::spin_us`]; larger values are reduced to it.
+    pub const SPIN_US_MAX: u32 = 10_000;
     /// The number of operations that are submitted together. With fewer, entering the kernel costs
     /// more; with more, a disk is idle while the program makes its calls.
     pub const BATCH: u32 = 8;
@@ -175,6 +182,8 @@ impl Default for Limits {
             carriers: 256,
             ring_entries: 128,
             inline_budget: 256,
+            // About as long as it takes to wake an idle processor of a virtual machine.
+            spin_us: 50,
         }
     }
 }
@@ -195,6 +204,7 @@ pub struct Options {
     pub(crate) no_ring: bool,
     pub(crate) allow_blocking_aio: bool,
     pub(crate) trust_names: bool,
+    pub(crate) trust_writes: bool,
     pub(crate) cancel_signal: Option<i32>,
     pub(crate) detector: Option<Detector>,
     pub(crate) carry_streams: bool,
@@ -245,6 +255,13 @@ impl Options {
     /// Bounds the further helper threads, for calls that may wait without a bound.
     pub fn waiting_helpers(mut self, helpers: u32) -> Options {
         self.limits.waiting_helpers = helpers;
+        self
+    }
+
+    /// Sets how long a helper without work, and a context that waits for a helper, look for it
+    /// before they sleep, in microseconds; 0: they sleep at once. See [`Limits::spin_us`].
+    pub fn spin_us(mut self, spin_us: u32) -> Options {
+        self.limits.spin_us = spin_us;
         self
     }
 
@@ -301,6 +318,19 @@ impl Options {
     /// that `open` blocks the caller.
     pub fn trust_names(mut self, trust: bool) -> Options {
         self.trust_names = trust;
+        self
+    }
+
+    /// Makes buffered writes to files of ext4 (and of ext2 and ext3, by the same driver) inline while the kernel's
+    /// dirty pages are far from the limits at which it makes writers wait. These file systems have no non-blocking
+    /// write, so without this option a helper makes each.
+    ///
+    /// The program accepts that such a write **may block the caller** nevertheless: for a commit of the journal, for
+    /// a page that is being written or must be read first, for memory that must be reclaimed, for space on an almost
+    /// full disk. `docs/decisions/065-trusted-writes.md` says how long that took. Writes with `O_DIRECT`, `O_SYNC`,
+    /// `O_DSYNC` or flags, and those of more than 256 KiB, go to helpers.
+    pub fn trust_writes(mut self, trust: bool) -> Options {
+        self.trust_writes = trust;
         self
     }
 

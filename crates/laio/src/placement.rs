@@ -68,6 +68,9 @@ pub(crate) enum Reason {
     InvalidOffset,
     /// The ring does not advance the file position in all cases.
     FilePosition,
+    /// The ring would pass the buffered write on to a worker, because the file system has no
+    /// non-blocking form of it: that worker sleeps between two calls, a helper looks for the next.
+    BriefWrite,
     /// For a remote or FUSE file the ring may report more bytes than were read.
     RemoteFile,
     /// Its arguments ask for more than the non-blocking forms do.
@@ -94,6 +97,7 @@ pub(crate) struct Case {
     pub(crate) has_timeout_or_mode: bool,
     pub(crate) has_invalid_offset: bool,
     pub(crate) moves_file_position: bool,
+    pub(crate) is_brief_write: bool,
     pub(crate) is_remote_file: bool,
     /// See [`crate::transfer::only_plain`].
     pub(crate) only_plain: bool,
@@ -137,6 +141,7 @@ fn needs_helper(case: &Case) -> Option<Reason> {
         (case.has_timeout_or_mode, Reason::TimeoutOrMode),
         (case.has_invalid_offset, Reason::InvalidOffset),
         (case.moves_file_position, Reason::FilePosition),
+        (case.is_brief_write, Reason::BriefWrite),
         (case.is_remote_file, Reason::RemoteFile),
         (case.only_plain, Reason::Arguments),
     ];
@@ -179,6 +184,7 @@ impl Case {
             has_timeout_or_mode: false,
             has_invalid_offset: false,
             moves_file_position: false,
+            is_brief_write: false,
             is_remote_file: false,
             only_plain: false,
             waits_in_submission: false,
@@ -230,6 +236,9 @@ impl Case {
             // submission (O_DIRECT, FUSE), nor when the rest of it fails (the disk is full, a
             // buffer is bad).
             moves_file_position: regular && uses_position(row, call),
+            is_brief_write: parts.ring
+                && why == Why::KnownUnsupported
+                && row.attempt == Attempt::NowaitWrite,
             // Seen on Linux 6.18: at the end of a FUSE file the ring counts the bytes before it
             // twice. And a FUSE file counts as ready, because it has a poll operation, so a read
             // waits inside io_uring_enter.
@@ -358,6 +367,7 @@ mod tests {
         has_timeout_or_mode: false,
         has_invalid_offset: false,
         moves_file_position: false,
+        is_brief_write: false,
         is_remote_file: false,
         only_plain: false,
         waits_in_submission: false,
@@ -451,13 +461,14 @@ mod tests {
     #[test]
     fn what_only_a_plain_call_does_goes_to_a_helper() {
         type Field = fn(&mut Case) -> &mut bool;
-        let table: [(Field, Reason); 8] = [
+        let table: [(Field, Reason); 9] = [
             (|case| &mut case.has_status_word, Reason::StatusWord),
             (|case| &mut case.may_open_device, Reason::Device),
             (|case| &mut case.began_hung_up, Reason::HungUpTerminal),
             (|case| &mut case.has_timeout_or_mode, Reason::TimeoutOrMode),
             (|case| &mut case.has_invalid_offset, Reason::InvalidOffset),
             (|case| &mut case.moves_file_position, Reason::FilePosition),
+            (|case| &mut case.is_brief_write, Reason::BriefWrite),
             (|case| &mut case.is_remote_file, Reason::RemoteFile),
             (|case| &mut case.only_plain, Reason::Arguments),
         ];

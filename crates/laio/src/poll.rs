@@ -202,7 +202,7 @@ impl Context {
     pub fn flush(&mut self) -> Result<(), Errno> {
         self.notice_fork();
         self.submit_to_aio();
-        self.background.submit_to_ring()
+        self.background.submit()
     }
 
     /// A descriptor that is readable whenever [`Context::poll`] would deliver something, for use in
@@ -339,16 +339,21 @@ impl Context {
         if self.operations.ready.len() > before {
             timeout = Some(Duration::ZERO);
         }
-        self.stats.sleeps += u64::from(timeout != Some(Duration::ZERO));
-        self.reap_with(|background, operations, steps| background.wait(timeout, operations, steps))
+        let sleeps = timeout != Some(Duration::ZERO);
+        let noticed = self.reap_with(|background, operations, steps| {
+            background.wait(timeout, operations, steps)
+        })?;
+        self.stats.sleeps += u64::from(sleeps && !noticed.spun);
+        self.stats.spins += u64::from(noticed.spun);
+        Ok(noticed.interrupted)
     }
 
     /// Reaps the steps that have finished with one of the background's verbs, and continues
-    /// their operations. Returns whether a wait was interrupted (`EINTR`).
+    /// their operations.
     fn reap_with(
         &mut self,
         verb: impl FnOnce(&mut Background, &mut Operations, &mut Steps) -> Result<Noticed, Errno>,
-    ) -> Result<bool, Errno> {
+    ) -> Result<Noticed, Errno> {
         let mut steps = std::mem::take(&mut self.steps);
         let noticed = verb(&mut self.background, &mut self.operations, &mut steps);
         self.note_new_rights();
@@ -362,7 +367,7 @@ impl Context {
         }
         self.submit_to_aio();
         self.unblock_queued();
-        Ok(noticed?.interrupted)
+        noticed
     }
 
     /// Makes sure that further events make the pollable descriptor readable by themselves, if it was
@@ -408,6 +413,47 @@ impl Context {
         }
         if noticed.timer_expired {
             self.operations.deadlines.silence_timer();
+        }
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use crate::{BackendKind, Call, Context, Options, Outcome};
+    use std::io::{Write, pipe};
+    use std::os::fd::AsRawFd;
+
+    /// Results of helpers that are there at every poll do not keep the events of streams away.
+    #[test]
+    fn events_arrive_although_helpers_always_have_results() {
+        for ring in [true, false] {
+            let options = Options::new().backend(BackendKind::Lazy).ring(ring);
+            let mut context = Context::new(options).unwrap();
+            let (reader, mut writer) = pipe().unwrap();
+            let mut byte = [0u8; 1];
+            let args = [reader.as_raw_fd() as usize, byte.as_mut_ptr() as usize, 1];
+            // SAFETY: the byte outlives the operation, which ends below.
+            let read = unsafe { context.call_with(Call::new(libc::SYS_read, args), 1) };
+            assert!(matches!(read, Outcome::Pending(_)));
+            writer.write_all(b"x").unwrap();
+            let mut completions = Vec::new();
+            let mut polls = 0;
+            while !completions
+                .iter()
+                .any(|one: &crate::Completion| one.user_data == 1)
+            {
+                polls += 1;
+                assert!(polls < 100, "ring: {ring}");
+                // A helper checks the semaphores, and fails.
+                let call = Call::new(libc::SYS_semop, [usize::MAX, 0, 0]);
+                // SAFETY: there are no semaphores.
+                let outcome = unsafe { context.call(call) };
+                assert!(matches!(outcome, Outcome::Pending(_)));
+                while !context.background.any_finished() {
+                    std::thread::yield_now();
+                }
+                context.poll(&mut completions, None).unwrap();
+            }
         }
     }
 }

@@ -79,6 +79,11 @@ pub struct Stats {
     pub over_budget: u64,
     /// Times the context slept in `poll`.
     pub sleeps: u64,
+    /// Times a result arrived while the context looked for it before it slept
+    /// ([`crate::Limits::spin_us`]).
+    pub spins: u64,
+    /// Times a helper was started or woken for a call.
+    pub helper_wakeups: u64,
     /// Submissions to the ring, each carrying one or more operations.
     pub submissions: u64,
     /// The highest number of operations in flight or not yet delivered.
@@ -105,6 +110,8 @@ impl Stats {
             limited: 0,
             over_budget: 0,
             sleeps: 0,
+            spins: 0,
+            helper_wakeups: 0,
             submissions: 0,
             operations_max: 0,
             aio: AioCounts::default(),

@@ -30,7 +30,8 @@ enum Kind {
     OpenStatClose,
     WholeFile,
     Stat,
-    Write,
+    Write { trust: bool },
+    WriteBatch,
     Receive(usize),
     Send(usize),
     WritePipe(usize),
@@ -55,7 +56,9 @@ const ROWS: &[Row] = &[
     row("open-stat-close", "open and statx of a file as one typed operation, and close", Kind::OpenStatClose),
     row("read-file", "laio_rt::fs::read of a file of 4 KiB; plain is std::fs::read", Kind::WholeFile),
     row("stat", "stat of a name in the cache", Kind::Stat),
-    row("pwrite4k", "pwrite of 4 KiB into the cache", Kind::Write),
+    row("pwrite4k", "pwrite of 4 KiB into the cache", Kind::Write { trust: false }),
+    row("pwrite4k-trusted", "the same, inline while few pages are dirty (trust_writes)", Kind::Write { trust: true }),
+    row("pwrite4k-batch", "64 pwrites of 4 KiB into the cache started together, each", Kind::WriteBatch),
     row("recv", "recv of 4 KiB that wait in a local socket", Kind::Receive(4096)),
     row("recv-64", "recv of 64 bytes that wait in a local socket", Kind::Receive(64)),
     row("send", "send of 4 KiB to a local socket with free space", Kind::Send(4096)),
@@ -113,6 +116,11 @@ impl Row {
         self.kind == Kind::OpenFstatClose { trust: true }
     }
 
+    /// Whether the row sets `trust_writes`.
+    pub(super) fn trusts_writes(&self) -> bool {
+        self.kind == Kind::Write { trust: true }
+    }
+
     /// Whether a bare ring can run the row too.
     pub(super) fn runs_on_a_ring(&self) -> bool {
         matches!(
@@ -133,7 +141,8 @@ impl Row {
     pub(super) fn stays(&self, variant: CallVariant) -> bool {
         let answered = matches!(self.kind, Kind::AnsweredRead { .. });
         // If the file system has no non-blocking write, a helper writes.
-        let writes = self.kind == Kind::Write && variant != CallVariant::Backend(BackendKind::Sync);
+        let may_delegate = matches!(self.kind, Kind::Write { .. } | Kind::WriteBatch);
+        let writes = may_delegate && variant != CallVariant::Backend(BackendKind::Sync);
         answered || !(self.is_cold() || writes || variant.delegates())
     }
 
@@ -161,11 +170,12 @@ impl Row {
             Kind::OpenStatClose => boxed(OpenStatClose::new(workspace.path())),
             Kind::WholeFile => Ok(Box::new(WholeFile::new(workspace.page(), runtime))),
             Kind::Stat => boxed(Inline::stat(workspace.path())),
-            Kind::Write => Ok(Box::new(Inline::write_file(workspace.file()?, 4096))),
+            Kind::Write { .. } => Ok(Box::new(Inline::write_file(workspace.file()?, 4096))),
             Kind::Receive(bytes) => boxed(Inline::receive(bytes)),
             Kind::Send(bytes) => boxed(Inline::send(bytes)),
             Kind::WritePipe(bytes) => boxed(Inline::write_pipe(bytes)),
             Kind::Batch => boxed(CachedBatch::new(workspace.file()?, BATCH)),
+            Kind::WriteBatch => boxed(CachedBatch::of_writes(workspace.file()?, BATCH)),
             Kind::AnsweredRead { far: true } => {
                 boxed(AnsweredRead::far(pinned.and_then(Pinned::other_processor)))
             }
@@ -181,7 +191,7 @@ impl Row {
     /// Returns how many calls make a block.
     pub(super) fn blocks(&self) -> Blocks {
         match self.kind {
-            Kind::Batch => Blocks::Timed { multiple_of: BATCH },
+            Kind::Batch | Kind::WriteBatch => Blocks::Timed { multiple_of: BATCH },
             Kind::ManyPipes => Blocks::Timed { multiple_of: PIPES },
             // Enough calls that filling and draining the queue does not matter; few with one in flight, where
             // each call takes long.

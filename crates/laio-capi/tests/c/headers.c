@@ -41,7 +41,7 @@ ASSERT_OFFSET(laio_options, short_transfer, 36, 32);
 ASSERT_OFFSET(laio_options, carriers, 40, 36);
 ASSERT_OFFSET(laio_options, detector, 44, 40);
 ASSERT_OFFSET(laio_options, waiting_helpers, 48, 44);
-ASSERT_OFFSET(laio_options, reserved, 52, 48);
+ASSERT_OFFSET(laio_options, spin_us, 52, 48);
 
 ASSERT(sizeof(struct laio_status) == (sizeof(long) == 8 ? 16 : 12));
 ASSERT_OFFSET(laio_status, laio_state, 0, 0);
@@ -63,7 +63,7 @@ ASSERT(offsetof(struct laio_counts, background) == 8);
 ASSERT(offsetof(struct laio_counts, fallback) == 16);
 ASSERT(offsetof(struct laio_counts, latched) == 24);
 
-ASSERT(sizeof(struct laio_stats) == 176);
+ASSERT(sizeof(struct laio_stats) == 192);
 ASSERT(offsetof(struct laio_stats, size) == 0);
 ASSERT(offsetof(struct laio_stats, operations_max) == 4);
 ASSERT(offsetof(struct laio_stats, calls) == 8);
@@ -78,6 +78,8 @@ ASSERT(offsetof(struct laio_stats, submissions) == 96);
 ASSERT(offsetof(struct laio_stats, aio) == 104);
 ASSERT(offsetof(struct laio_stats, handoffs) == 160);
 ASSERT(offsetof(struct laio_stats, false_wakeups) == 168);
+ASSERT(offsetof(struct laio_stats, spins) == 176);
+ASSERT(offsetof(struct laio_stats, helper_wakeups) == 184);
 ASSERT(sizeof(struct laio_aio_counts) == 56);
 
 ASSERT_OFFSET(laio_info, size, 0, 0);
@@ -93,6 +95,7 @@ ASSERT(sizeof(long) != 8 || offsetof(struct laio_info, memory) == 40);
 ASSERT(sizeof(long) != 8 || offsetof(struct laio_info, carriers) == 48);
 ASSERT(sizeof(long) != 8 || offsetof(struct laio_info, carrier_threads) == 52);
 ASSERT(sizeof(long) != 8 || offsetof(struct laio_info, waiting_helpers) == 56);
+ASSERT(sizeof(long) != 8 || offsetof(struct laio_info, spin_us) == 60);
 ASSERT(sizeof(long) != 8 || sizeof(struct laio_info) == 64);
 
 /* The initialisers match their structs, also where the number is not a constant. */
@@ -106,7 +109,7 @@ static int initialisers(long number)
 	return options.size == sizeof(options) && options.flags == 0 && options.backend == 0 &&
 	       options.detector == 0 && call.size == sizeof(call) && call.number == number &&
 	       call.args[5] == 0 && call.user == 0 && call.timeout == 0 && call.status == 0 &&
-	       stats.size == sizeof(stats) && stats.false_wakeups == 0 && info.size == sizeof(info) &&
+	       stats.size == sizeof(stats) && stats.helper_wakeups == 0 && info.size == sizeof(info) &&
 	       info.carrier_threads == 0;
 }
 

@@ -82,7 +82,7 @@ static void sizes(void)
 
 static void flags(void)
 {
-	static const uint32_t known = LAIO_WAIT_AT_LIMIT | LAIO_WITHOUT_RING | LAIO_TRUST_NAMES | LAIO_PURE |
+	static const uint32_t known = LAIO_WAIT_AT_LIMIT | LAIO_WITHOUT_RING | LAIO_TRUST_NAMES | LAIO_TRUST_WRITES | LAIO_PURE |
 				      LAIO_AIO_BLOCKING | LAIO_SETTLED_RIGHTS |
 				      LAIO_INJECT_INLINE | LAIO_INJECT_BACKGROUND |
 				      LAIO_INJECT_FALSE_EOF | LAIO_INJECT_ATTEMPTS_FAIL;
@@ -192,6 +192,7 @@ static void limits(void)
 	CHECK_IS(info.ring_entries, 128);
 	CHECK_IS(info.inline_budget, 256);
 	CHECK_IS(info.carriers, 256);
+	CHECK_IS(info.spin_us, 50);
 	CHECK_IS(laio_finish(), 0);
 
 	options.operations = 1;
@@ -207,6 +208,7 @@ static void limits(void)
 	options.ring_entries = 256;
 	options.inline_budget = UINT32_MAX;
 	options.carriers = 19;
+	options.spin_us = UINT32_MAX;
 	context = laio_context_new(&options);
 	CHECK(context != NULL);
 	CHECK_IS(laio_info(context, &info), 0);
@@ -215,6 +217,7 @@ static void limits(void)
 	CHECK_IS(info.ring_entries, 256);
 	CHECK_IS(info.inline_budget, UINT32_MAX);
 	CHECK_IS(info.carriers, 19);
+	CHECK_IS(info.spin_us, UINT32_MAX);
 	CHECK_IS(laio_context_free(context), 0);
 
 	memset(&options, 0, sizeof(options));

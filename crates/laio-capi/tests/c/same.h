@@ -233,7 +233,7 @@ static inline void same_in_every_way(void (*tests)(void))
 {
 	static const uint32_t flags[] = {
 		0, LAIO_INJECT_BACKGROUND, LAIO_INJECT_INLINE, LAIO_INJECT_FALSE_EOF,
-		LAIO_INJECT_ATTEMPTS_FAIL, LAIO_WITHOUT_RING, LAIO_TRUST_NAMES,
+		LAIO_INJECT_ATTEMPTS_FAIL, LAIO_WITHOUT_RING, LAIO_TRUST_NAMES, LAIO_TRUST_WRITES,
 	};
 	struct laio_options options = LAIO_OPTIONS_INIT;
 	int i;

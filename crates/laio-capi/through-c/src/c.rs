@@ -48,7 +48,7 @@ pub(crate) struct laio_options {
     pub(crate) carriers: u32,
     pub(crate) detector: u32,
     pub(crate) waiting_helpers: u32,
-    pub(crate) reserved: u32,
+    pub(crate) spin_us: u32,
 }
 
 #[repr(C)]
@@ -101,6 +101,8 @@ pub(crate) struct laio_stats {
     pub(crate) aio: laio_aio_counts,
     pub(crate) handoffs: u64,
     pub(crate) false_wakeups: u64,
+    pub(crate) spins: u64,
+    pub(crate) helper_wakeups: u64,
 }
 
 #[repr(C)]
@@ -118,7 +120,7 @@ pub(crate) struct laio_info {
     pub(crate) carriers: u32,
     pub(crate) carrier_threads: u32,
     pub(crate) waiting_helpers: u32,
-    pub(crate) reserved: u32,
+    pub(crate) spin_us: u32,
 }
 
 unsafe extern "C" {

@@ -76,6 +76,10 @@ impl Context {
                 u32::MAX => 0,
                 budget => budget,
             },
+            spin_us: match info.spin_us {
+                u32::MAX => 0,
+                spin_us => spin_us,
+            },
         };
         Ok(context)
     }
@@ -279,7 +283,7 @@ impl Context {
             carriers: 0,
             carrier_threads: 0,
             waiting_helpers: 0,
-            reserved: 0,
+            spin_us: 0,
         };
         // SAFETY: the struct is of the size that it says.
         succeeded(unsafe { laio_info(self.named(), &mut info) }).expect("what it is made of");

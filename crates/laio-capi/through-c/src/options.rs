@@ -30,7 +30,7 @@ impl Options {
             carriers: 0,
             detector: 0,
             waiting_helpers: 0,
-            reserved: 0,
+            spin_us: 0,
         })
     }
 
@@ -56,6 +56,10 @@ impl Options {
             // 0 stands for the default in C.
             0 => u32::MAX,
             budget => budget,
+        };
+        self.0.spin_us = match limits.spin_us {
+            0 => u32::MAX,
+            spin_us => spin_us,
         };
         self
     }

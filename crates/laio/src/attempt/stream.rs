@@ -3,11 +3,12 @@
 use super::{Attempted, Why};
 use crate::knowledge::Knowledge;
 use crate::knowledge::mounts::{FileKind, NowaitKind, Place};
+use crate::sys::memory::can_read;
 use crate::table::{self, Attempt, FastCall, Row, Transfer, Use};
 use crate::transfer::{
     RW_COUNT_MAX, continues, only_plain, remaining, shortened, uses_position, wanted,
 };
-use crate::{Call, Errno, sys};
+use crate::{Call, Errno, Limits, sys};
 use std::os::fd::RawFd;
 
 impl Knowledge {
@@ -121,7 +122,7 @@ impl Knowledge {
             && self.hints.kind(fd) == Some(FileKind::Regular)
         {
             // SAFETY: by the caller.
-            return unsafe { self.known_unsupported(call, fd) };
+            return unsafe { self.known_unsupported(row, call, kind) };
         }
         if self.is_direct(fd) {
             return Attempted::blocked(0, Why::NotTried);
@@ -263,7 +264,7 @@ impl Knowledge {
                     self.mounts.get_mut(mount).set_refuses(kind);
                     // SAFETY: the kernel has refused the attempt before it read any pointer; the
                     // plain call is what the caller asked for.
-                    return match unsafe { self.known_unsupported(call, fd) } {
+                    return match unsafe { self.known_unsupported(row, call, kind) } {
                         Attempted::Blocked(_) => {
                             // This attempt was made, so it does not count as latched.
                             let counts = &mut self.mounts.get_mut(mount).counts;
@@ -304,7 +305,8 @@ impl Knowledge {
     ///
     /// # Safety
     /// As for the system call.
-    unsafe fn known_unsupported(&mut self, call: &Call, fd: RawFd) -> Attempted {
+    unsafe fn known_unsupported(&mut self, row: &Row, call: &Call, kind: NowaitKind) -> Attempted {
+        let fd = call.descriptor(0);
         let hinted = self.hints.mount(fd);
         let in_memory = |this: &Knowledge, mount| this.mounts.get(mount).place == Place::Memory;
         if hinted.is_some_and(|mount| in_memory(self, mount)) {
@@ -318,11 +320,57 @@ impl Knowledge {
                 return Attempted::Done(unsafe { sys::syscall(call) });
             }
         }
+        if kind == NowaitKind::Writes && self.trusts_write(row, call) {
+            if let Some(mount) = self.hints.mount(fd) {
+                self.mounts.get_mut(mount).counts.inline += 1;
+            }
+            // SAFETY: by the caller.
+            return Attempted::Done(unsafe { sys::syscall(call) });
+        }
         if let Some(mount) = self.hints.mount(fd) {
             self.mounts.get_mut(mount).counts.latched += 1;
             self.mounts.get_mut(mount).counts.fallback += 1;
         }
         Attempted::blocked(0, Why::KnownUnsupported)
+    }
+
+    /// Whether a write is made inline although it may wait (see [`crate::Options::trust_writes`]).
+    fn trusts_write(&mut self, row: &Row, call: &Call) -> bool {
+        let fd = call.descriptor(0);
+        let Some(room) = &mut self.dirty_room else {
+            return false;
+        };
+        let length = match row.transfer {
+            Transfer::Buffer { length, .. } => call.args[length as usize],
+            Transfer::Vector {
+                flags: Some(flags), ..
+            } if call.args[flags as usize] != 0 => return false,
+            _ if !has_readable_vectors(row, call) => return false,
+            // SAFETY: the vectors can be read.
+            _ => unsafe { wanted(row, call) }.unwrap_or(usize::MAX),
+        };
+        if !room.take(length) {
+            return false;
+        }
+        // The hint may be stale: the number may now belong to a pipe, or to a remote file.
+        let positioned = !uses_position(row, call);
+        let is_file =
+            (positioned && !self.mounts.any_remote()) || self.look_at(fd) == Ok(FileKind::Regular);
+        let in_cache = |mount| self.mounts.get(mount).writes_into_the_cache();
+        is_file && self.hints.mount(fd).is_some_and(in_cache) && self.writes_to_cache(fd)
+    }
+
+    /// Whether writes end in the page cache: the file bypasses it neither by `O_DIRECT` nor by
+    /// `O_SYNC` or `O_DSYNC`.
+    fn writes_to_cache(&mut self, fd: RawFd) -> bool {
+        if self.hints.writes_to_cache(fd) {
+            return true;
+        }
+        let waits = sys::has_status_flag(fd, libc::O_DIRECT | libc::O_SYNC);
+        if !waits {
+            self.hints.set_writes_to_cache(fd);
+        }
+        !waits
     }
 
     /// # Safety
@@ -424,6 +472,16 @@ unsafe fn nowait_step(row: &Row, step: &Call, kind: NowaitKind) -> Result<usize,
     unsafe { sys::raw(kind.number(), [args[0], address, count, offset, 0, flags]) }
 }
 
+/// Whether the engine may read the array of vectors.
+fn has_readable_vectors(row: &Row, call: &Call) -> bool {
+    let Transfer::Vector { vector, count, .. } = row.transfer else {
+        return false;
+    };
+    let count = call.args[count as usize];
+    count <= Limits::IOV_MAX
+        && can_read(call.args[vector as usize], count * size_of::<libc::iovec>())
+}
+
 /// Returns the errno that the descriptor causes in a call that transfers one buffer, found by
 /// transferring no bytes. The plain call checks the descriptor before the memory.
 fn descriptor_error(row: &Row, call: &Call, kind: NowaitKind) -> Option<Errno> {
@@ -458,4 +516,94 @@ fn can_be_tried(row: &Row, call: &Call) -> bool {
         offset >= 0 || (own_position && offset == -1)
     });
     !unwilling && positioned
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use crate::knowledge::dirty::DirtyRoom;
+    use crate::knowledge::mounts::Place;
+    use crate::{BackendKind, Call, Context, Options, Outcome};
+    use rustix::fs::OFlags;
+    use std::os::fd::{AsRawFd, OwnedFd};
+
+    /// A context that takes the file system of the file for an ext4 with enough room.
+    fn trusting(file: &OwnedFd) -> Context {
+        let options = Options::new().backend(BackendKind::Lazy).trust_writes(true);
+        let mut context = Context::new(options).unwrap();
+        context.knowledge.dirty_room = Some(DirtyRoom::ENDLESS);
+        let (_, mount) = context.knowledge.mounts.of(file.as_raw_fd()).unwrap();
+        let mount = context.knowledge.mounts.get_mut(mount.expect("a mount"));
+        (mount.fstype, mount.place) = ("ext4".to_owned(), Place::Local);
+        mount.writes_latched = true;
+        context
+    }
+
+    fn file(flags: OFlags) -> (OwnedFd, tempfile::TempDir) {
+        let directory = tempfile::tempdir().unwrap();
+        let flags = flags | OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC;
+        let name = directory.path().join("file");
+        let file = rustix::fs::open(name, flags, rustix::fs::Mode::RWXU).unwrap();
+        (file, directory)
+    }
+
+    /// Whether a call is made inline. It writes all that it was given.
+    fn is_inline(
+        context: &mut Context,
+        number: libc::c_long,
+        args: [usize; 4],
+        bytes: usize,
+    ) -> bool {
+        // SAFETY: the buffer outlives the operation, which ends here.
+        let (result, inline) = match unsafe { context.call(Call::new(number, args)) } {
+            Outcome::Done(result) => (result, true),
+            Outcome::Pending(_) => {
+                let mut found = Vec::new();
+                context.poll(&mut found, None).unwrap();
+                (found[0].result, false)
+            }
+        };
+        assert_eq!(result, Ok(bytes));
+        inline
+    }
+
+    #[test]
+    fn trusted_writes_are_inline_while_there_is_room() {
+        let buffer = vec![1u8; DirtyRoom::WRITE_MAX + 1];
+        let vector = libc::iovec {
+            iov_base: buffer.as_ptr() as *mut _,
+            iov_len: 3,
+        };
+        let (address, vectors) = (buffer.as_ptr() as usize, (&raw const vector) as usize);
+        let (file, _directory) = file(OFlags::empty());
+        let mut context = trusting(&file);
+        let fd = file.as_raw_fd() as usize;
+        let write = |length| [fd, address, length, 0];
+        for (number, args, bytes, expected) in [
+            (libc::SYS_pwrite64, write(100), 100, true),
+            (libc::SYS_write, write(100), 100, true),
+            (libc::SYS_writev, [fd, vectors, 1, 0], 3, true),
+            (libc::SYS_pwrite64, write(buffer.len()), buffer.len(), false),
+        ] {
+            let inline = is_inline(&mut context, number, args, bytes);
+            assert_eq!(inline, expected, "{number} {bytes}");
+        }
+        context.knowledge.dirty_room = Some(DirtyRoom::FULL);
+        assert!(!is_inline(
+            &mut context,
+            libc::SYS_pwrite64,
+            write(100),
+            100
+        ));
+    }
+
+    #[test]
+    fn writes_that_wait_for_the_disk_are_not_trusted() {
+        let byte = [1u8];
+        for flags in [OFlags::SYNC, OFlags::DSYNC] {
+            let (file, _directory) = file(flags);
+            let mut context = trusting(&file);
+            let args = [file.as_raw_fd() as usize, byte.as_ptr() as usize, 1, 0];
+            assert!(!is_inline(&mut context, libc::SYS_pwrite64, args, 1));
+        }
+    }
 }

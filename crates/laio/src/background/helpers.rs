@@ -4,16 +4,24 @@
 //! credentials, namespaces and filters; when those change, new helpers replace them. Helpers block
 //! all signals except the one that interrupts a cancelled call. [`super::lane`] limits how many
 //! helpers each kind of call may use.
+//!
+//! A helper without a job looks for the next one before it sleeps ([`super::patience`]); one helper
+//! of a pool at a time does so. Brief jobs ([`Job::is_brief`]) that are queued together share a
+//! helper, because waking another one takes longer than the calls.
+
+mod pool;
 
 use super::doorbell::Doorbell;
 use super::job::{Cancelled, Job, run};
 use super::lane::{self, Lane, Lanes};
+use super::patience::has_processors;
 use crate::sys::interrupt::{Interruptible, Signal};
 use crate::sys::thread::Thread;
 use crate::{Errno, Handle, Limits};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use pool::{Announcement, Helper, Pool, Spinner};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The pool of one context.
 #[derive(Debug)]
@@ -23,6 +31,19 @@ pub(crate) struct Helpers {
     signal: Option<i32>,
     /// Jobs started and not yet reaped.
     outstanding: usize,
+    /// See [`Limits::spin_us`]; 0 on a single processor.
+    spin_us: u32,
+    /// How often a helper was started or woken.
+    wakeups: u64,
+    /// Whether brief jobs were queued for a helper that has others before them.
+    shares_helper: bool,
+    /// [`Pool::begun`] when [`Helpers::help_shared`] last found it changed, and when that was;
+    /// `None` before the first look.
+    progress: Option<(u64, Instant)>,
+    /// When a result was last reaped or a job queued: since then helpers could be idle.
+    active_at: Instant,
+    /// See [`Pool::gap`].
+    gap: Duration,
     /// This is a child's copy: see [`Helpers::forget_in_child`].
     inherited: bool,
 }
@@ -31,30 +52,16 @@ pub(crate) struct Helpers {
 struct HelperShared {
     pool: Mutex<Pool>,
     work: Condvar,
+    /// Changes with everything that a spinning helper looks for.
+    posted: AtomicU32,
+    /// How long the call took whose result came last.
+    last_call_ns: AtomicU64,
     finished: Mutex<Vec<(Handle, Result<usize, Errno>)>>,
     any_finished: AtomicBool,
     /// Whether a helper's call turned out to wait, so that more helpers are needed for the queued
     /// jobs.
     short_of_helpers: AtomicBool,
     doorbell: Arc<Doorbell>,
-}
-
-#[derive(Debug)]
-struct Pool {
-    /// The queued jobs. Renewing the pool increments their generation; a helper serves only the jobs
-    /// of its own generation.
-    lanes: Lanes,
-    helpers: Vec<Helper>,
-    /// The number of idle helpers of the current generation.
-    idle: usize,
-    closing: bool,
-}
-
-#[derive(Debug)]
-struct Helper {
-    generation: u32,
-    current: Option<Handle>,
-    interruptible: Arc<Interruptible>,
 }
 
 impl Helpers {
@@ -67,13 +74,13 @@ impl Helpers {
     ) -> Helpers {
         Helpers {
             shared: Arc::new(HelperShared {
-                pool: Mutex::new(Pool {
-                    lanes: Lanes::new(limits, queue_at_limit),
-                    helpers: Vec::new(),
-                    idle: 0,
-                    closing: false,
-                }),
+                pool: Mutex::new(Pool::new(
+                    Lanes::new(limits, queue_at_limit),
+                    limits.spin_us,
+                )),
                 work: Condvar::new(),
+                posted: AtomicU32::new(0),
+                last_call_ns: AtomicU64::new(u64::MAX),
                 finished: Mutex::default(),
                 any_finished: AtomicBool::new(false),
                 short_of_helpers: AtomicBool::new(false),
@@ -82,9 +89,19 @@ impl Helpers {
             threads: Vec::new(),
             signal,
             outstanding: 0,
+            // Whether there are other processors is asked before the first helper needs it.
+            spin_us: limits.spin_us,
+            wakeups: 0,
+            shares_helper: false,
+            progress: None,
+            active_at: Instant::now(),
+            gap: Duration::MAX,
             inherited: false,
         }
     }
+
+    /// How long brief jobs may share a helper that makes no progress.
+    pub(crate) const SHARED_AT_MOST: Duration = Duration::from_millis(1);
 
     /// Queues a job.
     ///
@@ -92,17 +109,98 @@ impl Helpers {
     /// The error of starting a thread, if there is none to do the job; `EAGAIN` at the limit of
     /// unbounded calls, unless calls queue there.
     pub(crate) fn start(&mut self, lane: Lane, job: Job) -> Result<(), Errno> {
-        let handle = job.handle;
+        let (handle, is_brief) = (job.handle, job.is_brief);
+        if !is_brief {
+            // Else it would wait for the helper of the brief jobs before it.
+            self.wake_for_shared();
+        }
         let mut pool = self.shared.lock();
         let at_once = pool.lanes.add(lane, job)?;
-        if pool.present() < pool.lanes.needed() {
-            drop(pool);
-            self.spawn_for(lane, handle)?;
-        } else if at_once && pool.idle > 0 {
-            self.shared.work.notify_one();
+        let now = Instant::now();
+        self.gap = now.saturating_duration_since(self.active_at);
+        pool.gap = self.gap;
+        self.active_at = now;
+        self.shared.posted.fetch_add(1, Relaxed);
+        match pool.announce(at_once, is_brief) {
+            Announcement::Seen => {}
+            Announcement::Shared => {
+                if !self.shares_helper {
+                    self.progress = None;
+                }
+                self.shares_helper = true;
+            }
+            Announcement::Wake => {
+                pool.notified += 1;
+                self.wakeups += 1;
+                self.shared.work.notify_one();
+            }
+            Announcement::Start => {
+                drop(pool);
+                self.spawn_for(lane, handle)?;
+            }
         }
         self.outstanding += 1;
         Ok(())
+    }
+
+    /// Wakes helpers for the brief jobs that share one, if that has begun none for
+    /// [`Helpers::SHARED_AT_MOST`]. Returns whether to look again after [`Helpers::SHARED_AT_MOST`].
+    pub(crate) fn help_shared(&mut self) -> bool {
+        if !self.shares_helper {
+            return false;
+        }
+        let pool = self.shared.lock();
+        let begun = pool.begun;
+        let any_queued = pool.lanes.startable() > 0;
+        drop(pool);
+        match self.progress {
+            _ if !any_queued => self.shares_helper = false,
+            Some((before, since)) if begun == before => {
+                if since.elapsed() >= Helpers::SHARED_AT_MOST {
+                    self.wake_for_shared();
+                }
+            }
+            _ => self.progress = Some((begun, Instant::now())),
+        }
+        self.shares_helper
+    }
+
+    /// Wakes or starts helpers for all jobs that can begin.
+    pub(crate) fn wake_for_shared(&mut self) {
+        if !std::mem::take(&mut self.shares_helper) {
+            return;
+        }
+        let mut pool = self.shared.lock();
+        let coming = pool.notified + usize::from(pool.spinner == Spinner::Taken);
+        let more = pool.lanes.startable().saturating_sub(coming);
+        let woken = more.min(pool.idle - pool.notified);
+        pool.notified += woken;
+        drop(pool);
+        self.wakeups += woken as u64;
+        for _ in 0..woken {
+            self.shared.work.notify_one();
+        }
+        self.reinforce();
+    }
+
+    /// How long a context waits for the next result if no thread sleeps: as long as the last call took, or for ever
+    /// if the last job came so late that the helper sleeps.
+    pub(crate) fn expected_wait(&self) -> Duration {
+        let last_call = Duration::from_nanos(self.shared.last_call_ns.load(Relaxed));
+        last_call.max(self.gap)
+    }
+
+    /// How long a thread of this context may spin.
+    pub(crate) fn spin_us(&self) -> u32 {
+        match self.threads.is_empty() {
+            true => 0,
+            false => self.spin_us,
+        }
+    }
+
+    /// How often a helper was started or woken.
+    pub(crate) fn wakeups(&self) -> u64 {
+        self.wakeups
     }
 
     /// The number of jobs whose results have not been reaped.
@@ -127,6 +225,7 @@ impl Helpers {
         }
         let finished = std::mem::take(&mut *self.shared.finished.lock().unwrap());
         self.outstanding -= finished.len();
+        self.active_at = Instant::now();
         finished
     }
 
@@ -153,8 +252,8 @@ impl Helpers {
     /// need threads that inherit the new ones. Jobs queued before keep the old ones.
     pub(crate) fn renew(&mut self) {
         let mut pool = self.shared.lock();
-        pool.lanes.renew();
-        pool.idle = 0;
+        pool.renew();
+        self.shared.posted.fetch_add(1, Relaxed);
         self.shared.work.notify_all();
     }
 
@@ -209,6 +308,9 @@ impl Helpers {
     }
 
     fn spawn(&mut self) -> Result<(), Errno> {
+        if self.threads.is_empty() && self.spin_us > 0 && !has_processors() {
+            self.spin_us = 0;
+        }
         self.threads.retain(|thread| !thread.is_finished());
         let interruptible = Arc::new(Interruptible::default());
         let mut pool = self.shared.lock();
@@ -222,6 +324,7 @@ impl Helpers {
         match self.spawn_thread(generation, interruptible.clone()) {
             Ok(thread) => {
                 self.threads.push(thread);
+                self.wakeups += 1;
                 Ok(())
             }
             Err(errno) => {
@@ -238,9 +341,10 @@ impl Helpers {
     ) -> Result<Thread, Errno> {
         let signal = Signal::install(self.signal)?;
         let shared = self.shared.clone();
+        let spin_us = self.spin_us;
         Thread::start(c"laio-helper", move || {
             interruptible.adopt_thread(signal);
-            shared.serve(&interruptible, generation);
+            shared.serve(&interruptible, generation, spin_us);
             interruptible.release_thread();
         })
     }
@@ -252,6 +356,7 @@ impl Drop for Helpers {
             return;
         }
         self.shared.lock().closing = true;
+        self.shared.posted.fetch_add(1, Relaxed);
         self.shared.work.notify_all();
         for thread in self.threads.drain(..) {
             thread.join();
@@ -269,8 +374,9 @@ impl HelperShared {
     }
 
     /// The main loop of a helper.
-    fn serve(&self, interruptible: &Arc<Interruptible>, generation: u32) {
-        while let Some((mut lane, job)) = self.next_job(interruptible, generation) {
+    fn serve(&self, interruptible: &Arc<Interruptible>, generation: u32, spin_us: u32) {
+        while let Some((mut lane, job)) = self.next_job(interruptible, generation, spin_us) {
+            let begin = Instant::now();
             let waits = lane == Lane::Bounded && lane::opens_blocking_file(&job, interruptible);
             let moved = match waits {
                 true => self.move_to_unbounded(&job, generation, interruptible),
@@ -285,9 +391,10 @@ impl HelperShared {
                 lane = Lane::Unbounded;
             }
             job.publish_status(result);
+            let taken = begin.elapsed().as_nanos() as u64;
+            self.last_call_ns.store(taken, Relaxed);
             let mut pool = self.lock();
-            pool.lanes.done(lane, generation);
-            pool.helper(interruptible).current = None;
+            pool.done(interruptible, &job, lane, generation);
             // Under the lock, so that a late cancellation of this job cannot interrupt the next one.
             interruptible.rearm();
             drop(pool);
@@ -317,7 +424,8 @@ impl HelperShared {
             return Ok(false);
         }
         let short = pool.present() < pool.lanes.needed();
-        if !short && pool.idle > 0 {
+        if !short && pool.idle > pool.notified {
+            pool.notified += 1;
             self.work.notify_one();
         }
         drop(pool);
@@ -331,17 +439,30 @@ impl HelperShared {
 
     /// Waits for a job of this generation. Returns `None` once the helper is no longer needed and has
     /// left the pool.
-    fn next_job(&self, interruptible: &Arc<Interruptible>, generation: u32) -> Option<(Lane, Job)> {
+    fn next_job(
+        &self,
+        interruptible: &Arc<Interruptible>,
+        generation: u32,
+        spin_us: u32,
+    ) -> Option<(Lane, Job)> {
         let mut pool = self.lock();
         let mut timed_out = false;
+        let mut has_spun = false;
         loop {
             if let Some((lane, job)) = pool.lanes.take(generation) {
-                pool.helper(interruptible).current = Some(job.handle);
+                pool.begin(interruptible, &job, generation);
                 return Some((lane, job));
             }
             if pool.closing || pool.lanes.generation() != generation || timed_out {
                 pool.leave(interruptible);
                 return None;
+            }
+            // Jobs that were cancelled meanwhile may have been announced.
+            pool.brief_announced = 0;
+            if !has_spun && pool.expects_job(spin_us) {
+                has_spun = true;
+                pool = self.spin(pool, generation);
+                continue;
             }
             pool.idle += 1;
             let idle_time = Duration::from_millis(Limits::HELPER_IDLE_MS);
@@ -352,30 +473,138 @@ impl HelperShared {
             // A new generation begins with no idle helper.
             if pool.lanes.generation() == generation {
                 pool.idle -= 1;
+                pool.notified = pool.notified.saturating_sub(1);
             }
         }
     }
+
+    /// Looks for a job without sleeping, and without the lock.
+    fn spin<'a>(&'a self, mut pool: MutexGuard<'a, Pool>, generation: u32) -> MutexGuard<'a, Pool> {
+        let mut patience = pool.patience.take().expect("no other helper spins");
+        pool.spinner = Spinner::Free;
+        let before = self.posted.load(Relaxed);
+        drop(pool);
+        patience.spin(Duration::MAX, || self.posted.load(Relaxed) != before);
+        let mut pool = self.lock();
+        pool.patience = Some(patience);
+        if pool.lanes.generation() == generation {
+            pool.spinner = Spinner::Absent;
+        }
+        pool
+    }
 }
 
-impl Pool {
-    /// The number of helpers that serve new jobs.
-    fn present(&self) -> usize {
-        self.helpers
-            .iter()
-            .filter(|helper| helper.generation == self.lanes.generation())
-            .count()
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+    use crate::{Call, table};
+    use std::io::{PipeReader, PipeWriter, Write, pipe};
+    use std::os::fd::AsRawFd;
+
+    /// The number of jobs that are queued together.
+    const JOBS: u64 = 8;
+
+    fn helpers() -> Helpers {
+        let doorbell = Arc::new(Doorbell::new().unwrap());
+        Helpers::new(doorbell, &Limits::default(), false, None)
     }
 
-    fn helper(&mut self, interruptible: &Arc<Interruptible>) -> &mut Helper {
-        let found = self
-            .helpers
-            .iter_mut()
-            .find(|helper| Arc::ptr_eq(&helper.interruptible, interruptible));
-        found.expect("a helper is in the pool while it serves")
+    fn start(helpers: &mut Helpers, number: u64, call: Call, is_brief: bool) {
+        let job = Job {
+            handle: Handle::from_raw(number).expect("not 0"),
+            row: table::row(call.number),
+            call,
+            regular: false,
+            status: None,
+            short: 0,
+            may_lose_terminal: false,
+            is_brief,
+        };
+        helpers.start(Lane::Bounded, job).unwrap();
     }
 
-    fn leave(&mut self, interruptible: &Arc<Interruptible>) {
-        self.helpers
-            .retain(|helper| !Arc::ptr_eq(&helper.interruptible, interruptible));
+    /// A read that ends when something is written.
+    fn blocked(byte: &mut [u8; 1]) -> (Call, PipeReader, PipeWriter) {
+        let (reader, writer) = pipe().unwrap();
+        let args = [reader.as_raw_fd() as usize, byte.as_mut_ptr() as usize, 1];
+        (Call::new(libc::SYS_read, args), reader, writer)
+    }
+
+    fn finish(helpers: &mut Helpers, mut writer: PipeWriter) {
+        writer.write_all(b"x").unwrap();
+        while helpers.outstanding() > 0 {
+            helpers.reap();
+            std::thread::yield_now();
+        }
+    }
+
+    /// Starts brief jobs together. The first of them waits.
+    fn start_together(helpers: &mut Helpers, first: Call) {
+        start(helpers, 1, first, true);
+        for number in 2..=JOBS {
+            start(helpers, number, Call::new(libc::SYS_getppid, []), true);
+        }
+    }
+
+    #[test]
+    fn brief_jobs_share_a_helper_until_it_makes_no_progress() {
+        let (mut helpers, mut byte) = (helpers(), [0]);
+        let (call, _reader, writer) = blocked(&mut byte);
+        start_together(&mut helpers, call);
+        assert_eq!(helpers.wakeups(), 1);
+        // The helper is about to begin the first job, or has begun it.
+        assert!(helpers.help_shared());
+        while helpers.help_shared() {
+            std::thread::yield_now();
+        }
+        while helpers.outstanding() > 1 {
+            helpers.reap();
+            std::thread::yield_now();
+        }
+        finish(&mut helpers, writer);
+    }
+
+    #[test]
+    fn a_job_that_may_wait_gets_a_helper_and_so_do_those_before_it() {
+        let (mut helpers, mut bytes) = (helpers(), [[0], [0]]);
+        let [first, last] = &mut bytes;
+        let (first, _one, one) = blocked(first);
+        let (last, _other, other) = blocked(last);
+        start_together(&mut helpers, first);
+        start(&mut helpers, JOBS + 1, last, false);
+        assert!(helpers.wakeups() > 1);
+        drop(one);
+        finish(&mut helpers, other);
+    }
+
+    #[test]
+    fn jobs_that_are_not_brief_get_a_helper_each() {
+        let mut bytes = [[0]; JOBS as usize];
+        let mut helpers = helpers();
+        let mut writers = Vec::new();
+        for (number, byte) in (1..).zip(&mut bytes) {
+            let (call, reader, writer) = blocked(byte);
+            start(&mut helpers, number, call, false);
+            writers.push((reader, writer));
+        }
+        assert_eq!(helpers.wakeups(), JOBS);
+        let (_reader, last) = writers.pop().expect("a pipe");
+        writers.clear();
+        finish(&mut helpers, last);
+    }
+
+    #[test]
+    fn without_a_limit_no_helper_spins() {
+        let limits = Limits {
+            spin_us: 0,
+            ..Limits::default()
+        };
+        let doorbell = Arc::new(Doorbell::new().unwrap());
+        let mut helpers = Helpers::new(doorbell, &limits, false, None);
+        start(&mut helpers, 1, Call::new(libc::SYS_getppid, []), true);
+        assert_eq!(helpers.spin_us(), 0);
+        while helpers.outstanding() > 0 {
+            helpers.reap();
+        }
     }
 }

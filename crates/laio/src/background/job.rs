@@ -21,6 +21,9 @@ pub(crate) struct Job {
     pub(crate) short: usize,
     /// Whether it is the read of a stream that was no hung-up terminal when the read was started.
     pub(crate) may_lose_terminal: bool,
+    /// Whether it rarely waits: a buffered write that is here only because its file system has no
+    /// non-blocking form of it. Such jobs share a helper.
+    pub(crate) is_brief: bool,
 }
 
 impl Job {

@@ -254,6 +254,17 @@ impl Lanes {
         self.earlier.len() < before
     }
 
+    /// The number of queued jobs that a helper can begin at once.
+    pub(crate) fn startable(&self) -> usize {
+        let startable = |track: &Track| track.needed() - track.running.min(track.limit);
+        startable(&self.bounded) + startable(&self.unbounded)
+    }
+
+    /// The number of running bounded jobs.
+    pub(crate) fn running_bounded(&self) -> usize {
+        self.bounded.running
+    }
+
     /// The number of helpers of the current generation that the jobs need: never more than the two
     /// limits together.
     pub(crate) fn needed(&self) -> usize {

@@ -376,6 +376,7 @@ mod tests {
             status: None,
             short: 0,
             may_lose_terminal: false,
+            is_brief: false,
         }
     }
 

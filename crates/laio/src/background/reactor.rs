@@ -175,6 +175,11 @@ impl Reactor {
         }
     }
 
+    /// Whether an operation waits for an event.
+    pub(crate) fn is_awaiting(&self) -> bool {
+        self.waiting_count > 0
+    }
+
     /// Bytes of memory held.
     pub(crate) fn memory(&self) -> usize {
         self.waiting.capacity() * size_of::<[u32; 2]>()

@@ -283,6 +283,7 @@ impl Ring {
             watched_mounts: true,
             mounts_changed: std::mem::take(&mut self.mounts_changed),
             timer_expired: std::mem::take(&mut self.timer_expired),
+            ..Noticed::default()
         })
     }
 
@@ -406,7 +407,7 @@ impl Ring {
 
     /// Whether the kernel holds CQEs back until the next enter.
     #[inline]
-    fn needs_enter(&mut self) -> bool {
+    pub(crate) fn needs_enter(&mut self) -> bool {
         let queue = self.ring.submission();
         queue.taskrun() || queue.cq_overflow()
     }

@@ -12,6 +12,7 @@ use crate::step::may_lose_terminal;
 use crate::table::Row;
 use crate::{BackPressure, Errno, Handle, Options};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The threads of one context.
 #[derive(Debug)]
@@ -39,12 +40,13 @@ impl Threads {
     }
 
     /// Makes a thread make the rest of an operation. `short`: the injected bound of one step, which
-    /// the thread applies itself.
+    /// the thread applies itself. `is_brief`: see [`Job::is_brief`].
     pub(crate) fn start(
         &mut self,
         handle: Handle,
         operation: &mut InFlight,
         short: usize,
+        is_brief: bool,
     ) -> Result<(), Errno> {
         let call = operation.rest();
         let (pool, row) = (&mut self.pool, operation.row);
@@ -60,6 +62,7 @@ impl Threads {
             status: operation.status.map(|status| (status, operation.done)),
             short,
             may_lose_terminal: may_lose_terminal(operation),
+            is_brief,
         };
         match maker {
             Maker::Helper => self.pool.start(lane, job),
@@ -96,6 +99,33 @@ impl Threads {
     /// The number of live threads.
     pub(crate) fn count(&self) -> usize {
         self.pool.threads() + self.one_shot.threads()
+    }
+
+    /// How long a thread may spin, see [`Limits::spin_us`](crate::Limits::spin_us); 0 before the
+    /// first helper is started.
+    pub(crate) fn spin_us(&self) -> u32 {
+        self.pool.spin_us()
+    }
+
+    /// How long a context waits for the next result of a helper if no thread sleeps.
+    pub(crate) fn expected_wait(&self) -> Duration {
+        self.pool.expected_wait()
+    }
+
+    /// Wakes helpers for jobs that share a helper which makes no progress. Returns whether to look
+    /// again after [`Helpers::SHARED_AT_MOST`].
+    pub(crate) fn help_shared(&mut self) -> bool {
+        self.pool.help_shared()
+    }
+
+    /// Wakes helpers for all jobs that share one.
+    pub(crate) fn wake_for_shared(&mut self) {
+        self.pool.wake_for_shared();
+    }
+
+    /// How often a helper was started or woken.
+    pub(crate) fn wakeups(&self) -> u64 {
+        self.pool.wakeups()
     }
 
     /// In a forked child: forgets the threads, which are the parent's.

@@ -22,6 +22,7 @@ struct Hint {
     kind: Option<FileKind>,
     mount: Option<MountIndex>,
     not_direct_io: bool,
+    writes_to_cache: bool,
     ordered: bool,
 }
 
@@ -57,6 +58,21 @@ impl Hints {
     pub(crate) fn set_not_direct_io(&mut self, fd: RawFd, not_direct_io: bool) {
         if let Some(hint) = self.entries.track(fd) {
             hint.not_direct_io = not_direct_io;
+            hint.writes_to_cache &= not_direct_io;
+        }
+    }
+
+    /// Whether writes are known to end in the page cache (no `O_DIRECT`, `O_SYNC` or `O_DSYNC`).
+    pub(crate) fn writes_to_cache(&self, fd: RawFd) -> bool {
+        self.entries
+            .get(fd)
+            .is_some_and(|hint| hint.writes_to_cache)
+    }
+
+    /// Sets the hint that writes end in the page cache.
+    pub(crate) fn set_writes_to_cache(&mut self, fd: RawFd) {
+        if let Some(hint) = self.entries.track(fd) {
+            hint.writes_to_cache = true;
         }
     }
 

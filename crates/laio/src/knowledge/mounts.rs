@@ -90,6 +90,12 @@ impl Mount {
         )
     }
 
+    /// Whether its buffered writes wait only where the kernel's limits of dirty pages are near, or
+    /// rarely. Others collect garbage, reserve space or have limits of their own inside a write.
+    pub(crate) fn writes_into_the_cache(&self) -> bool {
+        matches!(self.fstype.as_str(), "ext2" | "ext3" | "ext4")
+    }
+
     /// Records that the file system does not support this kind of attempt.
     pub(crate) fn set_refuses(&mut self, kind: NowaitKind) {
         match kind {

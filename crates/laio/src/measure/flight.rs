@@ -279,12 +279,13 @@ impl Order {
     }
 }
 
-/// Sets of cached reads of 4 KiB, each set started together and waited for together.
+/// Sets of cached reads or writes of 4 KiB, each set started together and waited for together.
 #[derive(Debug)]
 pub struct CachedBatch {
     file: OwnedFd,
     size: usize,
     buffers: usize,
+    number: libc::c_long,
 }
 
 impl CachedBatch {
@@ -293,6 +294,18 @@ impl CachedBatch {
     /// # Errors
     /// None yet; `EINVAL` for an empty set.
     pub fn new(file: OwnedFd, size: usize) -> Result<CachedBatch, Errno> {
+        CachedBatch::of(libc::SYS_pread64, file, size)
+    }
+
+    /// The same with writes.
+    ///
+    /// # Errors
+    /// As for [`CachedBatch::new`].
+    pub fn of_writes(file: OwnedFd, size: usize) -> Result<CachedBatch, Errno> {
+        CachedBatch::of(libc::SYS_pwrite64, file, size)
+    }
+
+    fn of(number: libc::c_long, file: OwnedFd, size: usize) -> Result<CachedBatch, Errno> {
         if size == 0 {
             return Err(Errno::INVAL);
         }
@@ -301,13 +314,14 @@ impl CachedBatch {
             file,
             size,
             buffers,
+            number,
         })
     }
 
     fn call(&self, index: usize) -> Call {
         let at = index * BYTES;
         let args = [word(&self.file), self.buffers + at, BYTES, at];
-        Call::new(libc::SYS_pread64, args)
+        Call::new(self.number, args)
     }
 }
 

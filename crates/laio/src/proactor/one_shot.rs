@@ -162,6 +162,7 @@ fn make(own: &OneShot, call: &Call, rest: &Rest) -> Result<usize, Errno> {
         status: None,
         short: 0,
         may_lose_terminal: false,
+        is_brief: false,
     };
     run(&job, &own.interruptible)
 }

@@ -111,6 +111,7 @@ fn invalid_limits_are_replaced() {
                 carriers: 0,
                 ring_entries: 0,
                 inline_budget: 0,
+                spin_us: 0,
             },
             Limits {
                 operations: u32::MAX,
@@ -119,6 +120,7 @@ fn invalid_limits_are_replaced() {
                 carriers: 1,
                 ring_entries: u32::MAX,
                 inline_budget: u32::MAX,
+                spin_us: u32::MAX,
             },
         ] {
             let mut context = way.with(|options| options.limits(limits));

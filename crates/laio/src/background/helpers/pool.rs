@@ -1,0 +1,164 @@
+//! The jobs and helpers of a pool, under its lock: which helper takes which job, and which must be
+//! woken for it.
+
+use crate::Handle;
+use crate::background::job::Job;
+use crate::background::lane::{Lane, Lanes};
+use crate::background::patience::Patience;
+use crate::sys::interrupt::Interruptible;
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Debug)]
+pub(super) struct Pool {
+    /// The queued jobs. Renewing the pool increments their generation; a helper serves only the jobs
+    /// of its own generation.
+    pub(super) lanes: Lanes,
+    pub(super) helpers: Vec<Helper>,
+    /// The number of idle helpers of the current generation, which sleep.
+    pub(super) idle: usize,
+    /// How many of these were notified of a job.
+    pub(super) notified: usize,
+    /// The helper of the current generation that spins, if one does.
+    pub(super) spinner: Spinner,
+    /// That of the helpers together; `None` while one of them spins.
+    pub(super) patience: Option<Patience>,
+    /// The number of queued brief jobs for which a helper was woken or started, or will stop spinning.
+    pub(super) brief_announced: usize,
+    /// The number of brief jobs that helpers of the current generation have begun.
+    pub(super) brief_running: usize,
+    /// The number of jobs begun.
+    pub(super) begun: u64,
+    /// How long the context had nothing for helpers, or did not look, before it queued the last job.
+    pub(super) gap: Duration,
+    pub(super) closing: bool,
+}
+
+/// Whether a helper looks for a job without sleeping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Spinner {
+    Absent,
+    Free,
+    /// A job was queued for it.
+    Taken,
+}
+
+/// How a queued job gets to a helper.
+pub(super) enum Announcement {
+    /// A helper that does not sleep takes it next.
+    Seen,
+    /// The helper of earlier brief jobs takes it after them.
+    Shared,
+    /// An idle helper must be woken.
+    Wake,
+    /// A helper must be started.
+    Start,
+}
+
+#[derive(Debug)]
+pub(super) struct Helper {
+    pub(super) generation: u32,
+    pub(super) current: Option<Handle>,
+    pub(super) interruptible: Arc<Interruptible>,
+}
+
+impl Pool {
+    pub(super) fn new(lanes: Lanes, spin_us: u32) -> Pool {
+        Pool {
+            lanes,
+            helpers: Vec::new(),
+            idle: 0,
+            notified: 0,
+            spinner: Spinner::Absent,
+            patience: Some(Patience::new(spin_us)),
+            brief_announced: 0,
+            brief_running: 0,
+            begun: 0,
+            gap: Duration::MAX,
+            closing: false,
+        }
+    }
+
+    /// Begins a new generation: queued jobs stay with the helpers of the old one.
+    pub(super) fn renew(&mut self) {
+        self.lanes.renew();
+        (self.idle, self.notified) = (0, 0);
+        (self.brief_announced, self.brief_running) = (0, 0);
+        self.spinner = Spinner::Absent;
+    }
+
+    /// A helper of this generation is done with a job.
+    pub(super) fn done(
+        &mut self,
+        interruptible: &Arc<Interruptible>,
+        job: &Job,
+        lane: Lane,
+        generation: u32,
+    ) {
+        self.lanes.done(lane, generation);
+        if job.is_brief && self.lanes.generation() == generation {
+            self.brief_running -= 1;
+        }
+        self.helper(interruptible).current = None;
+    }
+
+    /// Decides how a job that was just queued gets to a helper. `at_once`: one can begin it.
+    pub(super) fn announce(&mut self, at_once: bool, is_brief: bool) -> Announcement {
+        if is_brief && self.brief_announced + self.brief_running > 0 {
+            return Announcement::Shared;
+        }
+        self.brief_announced += usize::from(is_brief);
+        if at_once && self.spinner == Spinner::Free {
+            self.spinner = Spinner::Taken;
+            Announcement::Seen
+        } else if self.present() < self.lanes.needed() {
+            Announcement::Start
+        } else if at_once && self.idle > self.notified {
+            Announcement::Wake
+        } else {
+            Announcement::Seen
+        }
+    }
+
+    /// Whether a helper should look for the next job: soon there may be one, no other helper looks,
+    /// and none needs the processor for a call that ends by itself. `spin_us`: 0 if it never should.
+    pub(super) fn expects_job(&mut self, spin_us: u32) -> bool {
+        let gap = self.gap;
+        let is_alone = self.spinner == Spinner::Absent && self.lanes.running_bounded() == 0;
+        self.patience.as_mut().is_some_and(|patience| {
+            patience.note_wait(gap);
+            spin_us > 0 && is_alone && patience.expects_soon()
+        })
+    }
+
+    /// A helper begins a job.
+    pub(super) fn begin(&mut self, interruptible: &Arc<Interruptible>, job: &Job, generation: u32) {
+        self.helper(interruptible).current = Some(job.handle);
+        self.begun += 1;
+        if job.is_brief && self.lanes.generation() == generation {
+            self.brief_announced = self.brief_announced.saturating_sub(1);
+            self.brief_running += 1;
+        }
+    }
+
+    /// The number of helpers that serve new jobs.
+    pub(super) fn present(&self) -> usize {
+        self.helpers
+            .iter()
+            .filter(|helper| helper.generation == self.lanes.generation())
+            .count()
+    }
+
+    pub(super) fn helper(&mut self, interruptible: &Arc<Interruptible>) -> &mut Helper {
+        let found = self
+            .helpers
+            .iter_mut()
+            .find(|helper| Arc::ptr_eq(&helper.interruptible, interruptible));
+        found.expect("a helper is in the pool while it serves")
+    }
+
+    pub(super) fn leave(&mut self, interruptible: &Arc<Interruptible>) {
+        self.helpers
+            .retain(|helper| !Arc::ptr_eq(&helper.interruptible, interruptible));
+    }
+}
