@@ -18,7 +18,7 @@ pub use open_options::OpenOptions;
 pub use read_dir::{DirEntry, ReadDir, read_dir};
 
 use crate::{blocking, run, submit};
-use laio::ops::{Limit, Link, Mkdir, Name, Open, OpenFile, Read, ReadLink, Rename, SetMode};
+use laio::ops::{Link, Mkdir, Name, OpenFile, OpenStat, Read, ReadLink, Rename, SetMode};
 use laio::ops::{StatFile, Symlink, Unlink};
 use std::ffi::CString;
 use std::fs::Permissions;
@@ -27,50 +27,38 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Reads the entire contents of a file into a bytes vector.
+/// Reads the entire contents of a file into a bytes vector. If the file grows meanwhile, the contents may
+/// end where they ended at first.
 ///
 /// # Errors
-/// Those of opening and reading.
+/// Those of opening and reading; `OutOfMemory` if there is not enough memory for the contents.
 pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
-    let file = open(Name::from_path(path)?).await?;
-    let (count, mut contents) = submit(Read::new(file.clone(), Vec::with_capacity(FIRST))).await?;
-    if count? < FIRST {
-        // A read of a file is complete unless the file ends; one of a stream may be short.
-        let (count, rest) = submit(Read::new(file.clone(), Vec::with_capacity(1))).await?;
-        if count? == 0 {
-            return Ok(contents);
-        }
-        contents.extend(rest);
-    }
-    let size = run(StatFile::new(file.clone())).await?.size();
-    let left = size.saturating_sub(contents.len() as u64);
-    // One byte more than the size, so that the read that sees the end needs no larger buffer.
-    contents.reserve_exact(
-        usize::try_from(left)
-            .unwrap_or(usize::MAX)
-            .saturating_add(1),
-    );
+    let opened = run(OpenStat::new(Name::from_path(path)?, OPEN_TO_READ)).await?;
+    let (status, is_stored) = (opened.status().copied(), opened.is_stored());
+    let file = OpenFile::from(opened.into_own_descriptor());
+    let status = match status {
+        Some(status) => status,
+        None => run(StatFile::new(file.clone())).await?,
+    };
+    let size = usize::try_from(status.size()).unwrap_or(usize::MAX);
+    // Where the size may be wrong (procfs, remote file systems), a further read finds the end.
+    let exact = is_stored && status.is_file();
+    let mut contents = Vec::new();
+    contents.try_reserve_exact(size.saturating_add(usize::from(!exact)))?;
     loop {
-        let spare = contents.capacity() - contents.len();
-        let read = Read::new(file.clone(), Limit::new(contents, spare));
-        let (count, filled) = submit(read).await?;
-        contents = filled.into_inner();
-        if count? == 0 {
+        let (count, filled) = submit(Read::new(file.clone(), contents)).await?;
+        contents = filled;
+        if count? == 0 || (exact && contents.len() >= size) {
             return Ok(contents);
         }
         if contents.len() == contents.capacity() {
-            contents.reserve(FIRST);
+            contents.try_reserve(MORE)?;
         }
     }
 }
 
-/// Bytes that [`read`] reads before it asks for the size of the file.
-const FIRST: usize = 16 * 1024;
-
-async fn open(name: Name) -> io::Result<OpenFile> {
-    let opened = run(Open::new(name, OPEN_TO_READ)).await?;
-    Ok(OpenFile::from(opened))
-}
+/// Bytes that [`read()`] reads at a time beyond the size of the file.
+const MORE: usize = 16 * 1024;
 
 /// `O_RDONLY`.
 const OPEN_TO_READ: i32 = 0;

@@ -2,7 +2,7 @@
 
 use crate::{blocking, proactor, run};
 use laio::ops::{Name, Open, OpenFile};
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::io;
 use std::path::Path;
 
@@ -47,7 +47,8 @@ const O_NOFOLLOW: i32 = if cfg!(target_arch = "aarch64") {
 async fn of_name(path: &Path, flags: i32) -> io::Result<Metadata> {
     let open = Open::new(Name::from_path(path)?, O_PATH | flags);
     match run(open).await {
-        Ok(file) => of_open(OpenFile::from(file)).await,
+        Ok(file) if proactor()?.is_local(&file) => File::from(file).metadata(),
+        Ok(file) => blocking(move || File::from(file).metadata()).await,
         // No descriptor is left, and `stat` needs none.
         Err(error) if matches!(error.raw_os_error(), Some(EMFILE | ENFILE)) => {
             let (path, follow) = (path.to_owned(), flags == 0);

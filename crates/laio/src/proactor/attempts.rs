@@ -68,6 +68,7 @@ unsafe fn attempt(shared: &Arc<Shared>, call: Call, file: &OpenFile) -> Option<i
         call,
         file: file.identity(),
         skip: None,
+        examined: None,
     };
     // SAFETY: by the caller.
     let attempted = local::with(shared, |local| unsafe { local.attempt(shared, &request) });

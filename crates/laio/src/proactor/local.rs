@@ -4,7 +4,7 @@
 use super::Shared;
 use super::driver::Driver;
 use super::generation::{Generation, ThreadCounts};
-use crate::attempt::{Attempted, Blocked, Try, Why};
+use crate::attempt::{Attempted, Blocked, Examined, Try, Why};
 use crate::composition::Strategy;
 use crate::fd_table::FdTable;
 use crate::knowledge::Knowledge;
@@ -57,13 +57,14 @@ pub(super) fn with<T>(shared: &Arc<Shared>, body: impl FnOnce(&mut Local) -> T) 
 }
 
 /// What to attempt.
-#[derive(Clone, Copy)]
-pub(super) struct Request {
+pub(super) struct Request<'a> {
     pub(super) call: Call,
     /// The identity of the file behind the first descriptor, if the operation owns one that has.
     pub(super) file: u64,
     /// The operation asks for no attempt, if the driver has what it needs instead.
     pub(super) skip: Option<Why>,
+    /// Where an `open` records the status of the file, if the operation wants it.
+    pub(super) examined: Option<&'a Examined>,
 }
 
 impl Local {
@@ -93,7 +94,7 @@ impl Local {
     /// # Safety
     /// As for the system call. The operation owns the memory.
     #[inline]
-    pub(super) unsafe fn attempt(&mut self, shared: &Shared, request: &Request) -> Attempted {
+    pub(super) unsafe fn attempt(&mut self, shared: &Shared, request: &Request<'_>) -> Attempted {
         // SAFETY: by the caller.
         let attempted = unsafe { self.attempt_uncounted(shared, request) };
         let counter = match &attempted {
@@ -111,9 +112,9 @@ impl Local {
     }
 
     #[inline]
-    unsafe fn attempt_uncounted(&mut self, shared: &Shared, request: &Request) -> Attempted {
-        let Request { call, file, skip } = request;
-        if let Some(why) = *skip {
+    unsafe fn attempt_uncounted(&mut self, shared: &Shared, request: &Request<'_>) -> Attempted {
+        let Request { call, file, .. } = request;
+        if let Some(why) = request.skip {
             return Attempted::Blocked(Blocked::because(why));
         }
         let fd = call.descriptor(0);
@@ -128,17 +129,20 @@ impl Local {
             }
         }
         // SAFETY: by the caller.
-        unsafe { self.attempt_slow(shared, call, *file) }
+        unsafe { self.attempt_slow(shared, request) }
     }
 
+    /// # Safety
+    /// As for [`Local::attempt`].
     #[inline(never)]
-    unsafe fn attempt_slow(&mut self, shared: &Shared, call: &Call, file: u64) -> Attempted {
+    unsafe fn attempt_slow(&mut self, shared: &Shared, request: &Request<'_>) -> Attempted {
+        let Request { call, file, .. } = request;
         let row = table::row(call.number);
         if let Class::Refused = row.class {
             return Attempted::Done(Err(row.refusal));
         }
         for (index, descriptor) in row.descriptors.iter().flatten().enumerate() {
-            let file = if index == 0 { file } else { 0 };
+            let file = if index == 0 { *file } else { 0 };
             self.note_file(call.descriptor(descriptor.arg), file);
         }
         if shared.generation().must_wait(&self.links(row, call)) {
@@ -146,6 +150,7 @@ impl Local {
         }
         let this = Try {
             memory_is_good: true,
+            examined: request.examined,
             ..Try::new(call)
         };
         // SAFETY: by the caller.

@@ -8,7 +8,7 @@ use super::one_shot::{self, OneShot};
 use super::rights::{Maker, maker};
 use super::task::{Duty, Task};
 use super::{Proactor, Shared};
-use crate::attempt::{Attempted, Why};
+use crate::attempt::{Attempted, Examined, Why};
 use crate::operation::Operation;
 use crate::operations::Link;
 use crate::step::total;
@@ -109,10 +109,12 @@ pub(super) fn attempt<O: Operation + Send>(
     shared: &Arc<Shared>,
     mut operation: O,
 ) -> Result<O::Output, (O, Rest)> {
+    let examined = operation.wants_status().then(Examined::default);
     let request = Request {
         call: operation.call(),
         file: operation.file_identity(),
         skip: skipped(shared, &operation),
+        examined: examined.as_ref(),
     };
     let attempt = |local: &mut local::Local| {
         // SAFETY: the operation owns what the call points to, and stays where it is.
@@ -121,7 +123,12 @@ pub(super) fn attempt<O: Operation + Send>(
     // While the thread ends, it has no knowledge to attempt calls by.
     let attempted = local::with(shared, attempt);
     match attempted.unwrap_or(Attempted::blocked(0, Why::NotTried)) {
-        Attempted::Done(result) | Attempted::OverBudget(result) => Ok(operation.finish(result)),
+        Attempted::Done(result) | Attempted::OverBudget(result) => {
+            if let (Some(examined), Ok(_)) = (&examined, result) {
+                operation.examined(examined);
+            }
+            Ok(operation.finish(result))
+        }
         Attempted::Blocked(blocked) => Err((operation, blocked.into())),
     }
 }
