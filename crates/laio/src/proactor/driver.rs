@@ -214,9 +214,6 @@ fn begin(context: &mut Context, backlog: &mut VecDeque<(Duty, Rest)>, most: usiz
     while context.pending() < most
         && let Some((duty, rest)) = backlog.pop_front()
     {
-        if duty.is_abandoned() {
-            continue;
-        }
         let Rest {
             done,
             why,

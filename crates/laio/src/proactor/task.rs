@@ -192,11 +192,6 @@ impl Duty {
         self.task().core()
     }
 
-    /// Whether the future was dropped.
-    pub(super) fn is_abandoned(&self) -> bool {
-        matches!(*self.core().lock(), TaskState::Abandoned)
-    }
-
     /// Whether this is the duty for that task.
     pub(super) fn is_for(&self, other: &Arc<dyn AnyTask>) -> bool {
         std::ptr::addr_eq(Arc::as_ptr(self.task()), Arc::as_ptr(other))
