@@ -251,7 +251,9 @@ fn a_driver_misses_no_message() {
             notified.swap(0, SeqCst);
             found.extend(queue.take_all());
         }
-        producers.map(|producer| producer.join().unwrap());
+        for producer in producers {
+            producer.join().unwrap();
+        }
         let left = queue.take_all();
         assert!(left.is_empty() || notified.load(SeqCst) == 1);
         found.extend(left);

@@ -16,9 +16,11 @@ mod changes;
 mod meanwhile;
 #[path = "rights/operations.rs"]
 mod operations;
+#[path = "rights/proactor.rs"]
+mod proactor;
 
 use changes::Change;
-use operations::Place;
+use operations::{Make, Place};
 
 /// The point in time at which the rights change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -284,14 +286,18 @@ fn scenario(way: &Way, change: &Change, when: When) -> i32 {
     let Some(mut context) = early.or_else(|| made(Context::new(way.options()))) else {
         return DOES_NOT_APPLY;
     };
-    compare(&place, &mut context, "changed");
+    compare(&place, "changed", &mut |number, args| {
+        call(&mut context, number, args)
+    });
     if let Some(back) = change.back {
         let gained = match when {
             When::Settled => back(&place, &mut |number, args| call(&mut context, number, args)),
             _ => back(&place, &mut |number, args| plainly(number, args)),
         };
         gained.expect("a way back");
-        compare(&place, &mut context, "back");
+        compare(&place, "back", &mut |number, args| {
+            call(&mut context, number, args)
+        });
     }
     drop(context);
     0
@@ -299,14 +305,12 @@ fn scenario(way: &Way, change: &Change, when: When) -> i32 {
 
 /// Asserts that laio's results equal those of the plain calls; more than once, since the first call may change which
 /// helper makes the next one.
-fn compare(place: &Place, context: &mut Context, stage: &str) {
+fn compare(place: &Place, stage: &str, laio: Make<'_>) {
     for round in 0..2 {
         let plain = place.outcomes(&format!("plain-{stage}-{round}"), &mut |number, args| {
             plainly(number, args)
         });
-        let laio = place.outcomes(&format!("laio-{stage}-{round}"), &mut |number, args| {
-            call(context, number, args)
-        });
+        let laio = place.outcomes(&format!("laio-{stage}-{round}"), laio);
         let differing: Vec<_> = plain.iter().zip(&laio).filter(|(a, b)| a != b).collect();
         assert!(
             differing.is_empty(),

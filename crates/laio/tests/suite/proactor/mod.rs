@@ -3,5 +3,5 @@
 mod futures;
 mod processes;
 mod rights;
-mod support;
+pub(crate) mod support;
 mod threads;

@@ -62,7 +62,7 @@ impl Wake for Unpark {
 }
 
 /// Waits for a future on this thread.
-pub(super) fn block_on<F: Future>(future: F) -> F::Output {
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let begin = Instant::now();
