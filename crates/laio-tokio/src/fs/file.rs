@@ -51,7 +51,7 @@ enum Busy {
     Reading(Submission<Read<OpenFile, Vec<u8>>>),
     Writing(Submission<Write<OpenFile, Vec<u8>>>, usize),
     Seeking(Submission<Seek<OpenFile>>),
-    /// A seek that was done at once, and of which `poll_complete` has not told the result.
+    /// A seek that was done at once, and whose result `poll_complete` has not returned yet.
     Sought(io::Result<u64>),
 }
 
