@@ -151,6 +151,10 @@ impl Context {
         let fast_call = table::find_fast_call(this.call.number);
         // SAFETY: by the caller.
         match fast_call.and_then(|fast_call| unsafe { self.try_fast(fast_call, this.call) }) {
+            Some(Attempted::Done(result)) if !self.over_budget() => {
+                self.stats.calls[this.row.index as usize].inline += 1;
+                Attempted::Done(result)
+            }
             Some(attempted) => self.count(this.row, Strategy::Try, attempted),
             // SAFETY: by the caller.
             None => unsafe { self.attempt_by_strategy(this) },
