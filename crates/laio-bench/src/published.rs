@@ -12,6 +12,7 @@ mod run;
 mod servers;
 mod share;
 mod table;
+mod tokio_fs;
 
 use crate::error::Error;
 use crate::record::{Cache, Record};

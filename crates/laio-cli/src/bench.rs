@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Flash(published::Arguments),
     /// Measure asynchronous bodies, chunks, and stat (lighttpd 1.5)
     Lighttpd(published::Arguments),
+    /// Measure files in a tokio program: laio-tokio, tokio::fs, and plain calls in the task
+    Tokio(published::Arguments),
     /// Run all of these, or some, and write one page with tables, plots and conclusions
     Report(report::Arguments),
     /// Measure recursive copies: laio cp through every back end, GNU cp, and other tools
@@ -55,6 +57,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Clients(arguments) => published::run("clients", &arguments),
         Command::Flash(arguments) => published::run("flash", &arguments),
         Command::Lighttpd(arguments) => published::run("lighttpd", &arguments),
+        Command::Tokio(arguments) => published::run("tokio", &arguments),
         Command::Report(arguments) => report::run(&arguments),
     }
 }

@@ -4,6 +4,7 @@
 //! `{workload}`, `{cache}` and `{at}` stand for the parts of a case.
 
 mod servers;
+mod tokio;
 
 use super::claim::{
     Claim, Holds::*, Why, all_named, case, geometric_mean, medians, named, peak, relative,
@@ -14,7 +15,7 @@ use super::figure::{
 use super::reasons::{self, RATE, SWITCHES};
 use super::run::Run;
 use super::servers::{clients, flash, lighttpd};
-use super::{Comparison, copies, files, getpid, rmw, share};
+use super::{Comparison, copies, files, getpid, rmw, share, tokio_fs};
 use crate::error::Error;
 use crate::plot::Scale;
 use crate::record::Cache::{Cold, Warm};
@@ -37,6 +38,8 @@ pub(super) const COMPARISONS: &[Comparison] = &[
         view: copies::view,
         ..comparison("cp", "recursive copies (Parikh and Surendran, table 1)", (3, 5), copies::run, CP)
     },
+    comparison("tokio", "files in a tokio program: laio-tokio, tokio::fs, and plain calls in the task (aims)", (5, 15), tokio_fs::run,
+        tokio::TOKIO_FS),
 ];
 
 const fn comparison(

@@ -83,6 +83,31 @@ fn servers_are_started_loaded_and_stopped() {
 }
 
 #[test]
+fn files_in_tokio_programs_are_compared() {
+    let scratch = tempfile::tempdir().unwrap();
+    let output = bench(
+        "tokio --cache warm --scale 0.001 --rounds 1 --dir . --json tokio.json --svg plots",
+        scratch.path(),
+    );
+    succeeded(&output);
+    let page = text(&output.stdout);
+    for part in [
+        "times as long as std",
+        "laio-tokio multi-thread",
+        "metadata",
+    ] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+    assert!(scratch.path().join("plots/tokio-warm.svg").exists());
+    let cells = cells(&scratch.path().join("tokio.json"));
+    // Seven kinds of calls, in five ways.
+    assert_eq!(cells.len(), 35);
+    for cell in cells {
+        assert_eq!(cell["verified"], true, "{cell}");
+    }
+}
+
+#[test]
 fn wrong_names_are_reported() {
     let scratch = tempfile::tempdir().unwrap();
     let output = bench("report --set nothing", scratch.path());
