@@ -2,6 +2,7 @@
 
 pub(crate) mod cache;
 pub(crate) mod contents;
+pub(crate) mod file_system;
 pub(crate) mod fill;
 pub(crate) mod read;
 pub(crate) mod resolve;

@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// Those of opening and reading; `OutOfMemory` if there is not enough memory for the contents.
 pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
-    let opened = run(OpenStat::new(Name::from_path(path)?, OPEN_TO_READ)).await?;
+    let opened = run(OpenStat::new(Name::from_path(path)?, libc::O_RDONLY)).await?;
     let (status, is_stored) = (opened.status().copied(), opened.is_stored());
     let file = OpenFile::from(opened.into_own_descriptor());
     let status = match status {
@@ -59,9 +59,6 @@ pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
 
 /// Bytes that [`read()`] reads at a time beyond the size of the file.
 const MORE: usize = 16 * 1024;
-
-/// `O_RDONLY`.
-const OPEN_TO_READ: i32 = 0;
 
 /// Reads the entire contents of a file into a string.
 ///

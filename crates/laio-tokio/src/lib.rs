@@ -66,9 +66,14 @@ async fn blocking<T: Send + 'static>(
 /// Makes an operation, and counts it for tokio's cooperative budget: a task whose operations all finish
 /// at once still lets others run.
 async fn submit<O: Operation + Send>(operation: O) -> io::Result<O::Output> {
-    let submission = proactor()?.submit(operation);
+    Ok(submit_to(proactor()?, operation).await)
+}
+
+/// As [`submit`], where the proactor is at hand.
+async fn submit_to<O: Operation + Send>(proactor: &Proactor, operation: O) -> O::Output {
+    let submission = proactor.submit(operation);
     tokio::task::coop::consume_budget().await;
-    Ok(submission.await)
+    submission.await
 }
 
 /// As [`submit`], for an operation that returns nothing but a result.

@@ -2,6 +2,7 @@
 
 use super::cache::{Cache, Refill};
 use super::contents::{Contents, FileKind, OpenFile, Opened};
+use super::file_system::is_on_one_of;
 use super::read::read;
 use super::uncached::{FLAGS, examine, open_below};
 use crate::io_contexts::IoContexts;
@@ -115,25 +116,11 @@ fn directories(name: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// which reports them by inotify, except those that [`Cache::MAX_AGE`](crate::Cache::MAX_AGE) names. On network and FUSE
 /// file systems, other clients can change a file without an event.
 fn reports_changes(file: &Descriptor) -> bool {
-    laio_rt::with_context(|context| {
-        context.mount_of(file).is_some_and(|mount| {
-            matches!(
-                &mount.fstype[..],
-                "ext2"
-                    | "ext3"
-                    | "ext4"
-                    | "xfs"
-                    | "btrfs"
-                    | "f2fs"
-                    | "bcachefs"
-                    | "tmpfs"
-                    | "overlay"
-                    | "squashfs"
-                    | "erofs"
-                    | "iso9660"
-            )
-        })
-    })
+    const TYPES: [&str; 12] = [
+        "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "bcachefs", "tmpfs", "overlay", "squashfs",
+        "erofs", "iso9660",
+    ];
+    is_on_one_of(&TYPES, file)
 }
 
 #[cfg(test)]

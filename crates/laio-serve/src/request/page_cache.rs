@@ -7,6 +7,7 @@
 use super::send_buffer::{send_deadline, send_more};
 use super::transfer::NonBlocking;
 use crate::files::contents::{Contents, OpenFile, shorter};
+use crate::files::file_system::is_on_one_of;
 use crate::files::read::load;
 use crate::net::stream::Stream;
 use crate::observe::{self, Stage};
@@ -145,20 +146,8 @@ fn sendfile(
 /// `sendfile` takes no lock of the file. (XFS takes one, which a writer may hold while it waits; the
 /// files below an overlay may be on any type; tmpfs has no non-blocking read.)
 fn keeps_what_was_read(file: &Descriptor) -> bool {
-    laio_rt::with_context(|context| {
-        context.mount_of(file).is_some_and(|mount| {
-            matches!(
-                &mount.fstype[..],
-                "ext2"
-                    | "ext3"
-                    | "ext4"
-                    | "btrfs"
-                    | "f2fs"
-                    | "bcachefs"
-                    | "squashfs"
-                    | "erofs"
-                    | "iso9660"
-            )
-        })
-    })
+    const TYPES: [&str; 9] = [
+        "ext2", "ext3", "ext4", "btrfs", "f2fs", "bcachefs", "squashfs", "erofs", "iso9660",
+    ];
+    is_on_one_of(&TYPES, file)
 }

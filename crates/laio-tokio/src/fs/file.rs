@@ -314,10 +314,7 @@ impl Inner {
                 })
             }
             Busy::Seeking(seek) => Over::Sought(ready!(Pin::new(seek).poll(context))),
-            Busy::Sought(_) => match std::mem::replace(&mut self.busy, Busy::Idle) {
-                Busy::Sought(result) => Over::Sought(result),
-                _ => return Poll::Ready(None),
-            },
+            Busy::Sought(result) => Over::Sought(std::mem::replace(result, Ok(0))),
         };
         self.busy = Busy::Idle;
         Poll::Ready(Some(over))
@@ -430,15 +427,22 @@ impl File {
         Poll::Ready(Ok(()))
     }
 
-    /// Writes `bytes`, of which there are `length`, or begins to.
+    /// Writes the first bytes of `slices`, or begins to.
     fn write_some<'a>(
         &mut self,
         context: &mut Context<'_>,
         mut slices: impl Iterator<Item = &'a [u8]> + Clone,
     ) -> Poll<io::Result<usize>> {
         let budget = ready!(tokio::task::coop::poll_proceed(context));
-        let (open, most) = (self.open.clone(), self.max_buf_size);
-        let inner = self.inner();
+        let File {
+            open,
+            state,
+            max_buf_size: most,
+        } = self;
+        let most = *most;
+        let inner = state
+            .get_mut()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
         ready!(File::poll_ready_to_write(inner, context))?;
         budget.made_progress();
         let proactor = proactor()?;
@@ -458,7 +462,7 @@ impl File {
         let Some(first) = attempt else {
             return Poll::Ready(Ok(0));
         };
-        if let Some(result) = proactor.try_write(&open, &first[..first.len().min(most)]) {
+        if let Some(result) = proactor.try_write(open, &first[..first.len().min(most)]) {
             return Poll::Ready(result);
         }
         let total: usize = slices.clone().map(<[u8]>::len).sum();
@@ -470,7 +474,7 @@ impl File {
             let left = length - memory.len();
             memory.extend_from_slice(&slice[..slice.len().min(left)]);
         }
-        let mut write = proactor.submit(Write::new(open, memory));
+        let mut write = proactor.submit(Write::new(open.clone(), memory));
         // Starts it. If it is over, the next call notices.
         let polled = Pin::new(&mut write).poll(&mut Context::from_waker(Waker::noop()));
         match polled {

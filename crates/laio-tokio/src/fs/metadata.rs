@@ -2,6 +2,7 @@
 
 use crate::{blocking, proactor, run};
 use laio::ops::{Name, Open, OpenFile};
+use libc::{EMFILE, ENFILE, O_NOFOLLOW, O_PATH};
 use std::fs::{File, Metadata};
 use std::io;
 use std::path::Path;
@@ -35,14 +36,6 @@ pub async fn try_exists(path: impl AsRef<Path>) -> io::Result<bool> {
     }
 }
 
-// As in <asm-generic/fcntl.h>, on x86-64; `O_PATH` opens nothing but the name.
-const O_PATH: i32 = 0o10_000_000;
-const O_NOFOLLOW: i32 = if cfg!(target_arch = "aarch64") {
-    0o100_000
-} else {
-    0o400_000
-};
-
 /// The attempt of `stat` itself consists of the same three calls: open the name, ask, close.
 async fn of_name(path: &Path, flags: i32) -> io::Result<Metadata> {
     let open = Open::new(Name::from_path(path)?, O_PATH | flags);
@@ -61,9 +54,6 @@ async fn of_name(path: &Path, flags: i32) -> io::Result<Metadata> {
         Err(error) => Err(error),
     }
 }
-
-const ENFILE: i32 = 23;
-const EMFILE: i32 = 24;
 
 /// The metadata of an open file. On a local file system, they are in the kernel's memory.
 pub(super) async fn of_open(file: OpenFile) -> io::Result<Metadata> {

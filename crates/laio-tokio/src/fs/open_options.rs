@@ -3,6 +3,7 @@
 use super::File;
 use crate::{blocking, run};
 use laio::ops::{Name, Open, OpenFile};
+use libc::{O_ACCMODE, O_APPEND, O_CREAT, O_EXCL, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY};
 use std::fs::OpenOptions as StdOpenOptions;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -28,16 +29,6 @@ impl Default for OpenOptions {
         OpenOptions::new()
     }
 }
-
-// As in <asm-generic/fcntl.h>, which x86-64 and aarch64 share for these.
-const O_RDONLY: i32 = 0;
-const O_WRONLY: i32 = 1;
-const O_RDWR: i32 = 2;
-const O_ACCMODE: i32 = 3;
-const O_CREAT: i32 = 0o100;
-const O_EXCL: i32 = 0o200;
-const O_TRUNC: i32 = 0o1000;
-const O_APPEND: i32 = 0o2000;
 
 const REQUIRES_WRITE: &str = "creating or truncating a file requires write or append access";
 

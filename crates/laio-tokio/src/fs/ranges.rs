@@ -2,7 +2,7 @@
 //! `tokio::fs` has not.
 
 use super::File;
-use crate::{proactor, submit};
+use crate::{proactor, submit_to};
 use laio::ops::{Limit, ReadAt, Sink, Source, WriteAt};
 use std::io;
 use std::ops::Range;
@@ -16,11 +16,11 @@ impl File {
     /// uses it.
     pub async fn read_at<B: Sink + Send>(&self, buffer: B, offset: u64) -> (io::Result<usize>, B) {
         match proactor() {
-            Ok(_) => {}
-            Err(error) => return (Err(error), buffer),
+            Ok(proactor) => {
+                submit_to(proactor, ReadAt::new(self.open.clone(), buffer, offset)).await
+            }
+            Err(error) => (Err(error), buffer),
         }
-        let read = submit(ReadAt::new(self.open.clone(), buffer, offset)).await;
-        read.expect("the proactor was found just now")
     }
 
     /// Writes all of a buffer at byte `offset`, and returns it with the number of bytes: fewer than all
@@ -31,11 +31,11 @@ impl File {
         offset: u64,
     ) -> (io::Result<usize>, B) {
         match proactor() {
-            Ok(_) => {}
-            Err(error) => return (Err(error), buffer),
+            Ok(proactor) => {
+                submit_to(proactor, WriteAt::new(self.open.clone(), buffer, offset)).await
+            }
+            Err(error) => (Err(error), buffer),
         }
-        let write = submit(WriteAt::new(self.open.clone(), buffer, offset)).await;
-        write.expect("the proactor was found just now")
     }
 
     /// Reads ranges of the file, in any order, and returns their bytes in the order of `ranges`: fewer than

@@ -21,19 +21,13 @@ use std::task::{Context, Poll, ready};
 /// `NotFound` if there is no such directory; `NotADirectory` if it is something else.
 pub async fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
     let path = path.as_ref();
-    let directory = run(Open::new(Name::from_path(path)?, O_DIRECTORY)).await?;
+    let directory = run(Open::new(Name::from_path(path)?, libc::O_DIRECTORY)).await?;
     Ok(ReadDir {
         root: path.into(),
         state: State::Idle(OpenFile::from(directory)),
         entries: VecDeque::new(),
     })
 }
-
-const O_DIRECTORY: i32 = if cfg!(target_arch = "aarch64") {
-    0o40_000
-} else {
-    0o200_000
-};
 
 /// Reads the entries in a directory, without `.` and `..`.
 #[must_use = "streams do nothing unless polled"]
@@ -168,15 +162,15 @@ fn known(file_type: ops::FileType) -> Option<FileType> {
     static DIRECTORY: OnceLock<Option<FileType>> = OnceLock::new();
     static LINK: OnceLock<Option<FileType>> = OnceLock::new();
     static REGULAR: OnceLock<Option<FileType>> = OnceLock::new();
-    let (example, known, path) = match file_type {
-        ops::FileType::Directory => (ops::FileType::Directory, &DIRECTORY, "/"),
-        ops::FileType::Symlink => (ops::FileType::Symlink, &LINK, "/proc/self"),
-        ops::FileType::Regular => (ops::FileType::Regular, &REGULAR, "/proc/self/status"),
+    let (known, path) = match file_type {
+        ops::FileType::Directory => (&DIRECTORY, "/"),
+        ops::FileType::Symlink => (&LINK, "/proc/self"),
+        ops::FileType::Regular => (&REGULAR, "/proc/self/status"),
         _ => return None,
     };
     // These are in the kernel's memory.
     let found = *known.get_or_init(|| Some(std::fs::symlink_metadata(path).ok()?.file_type()));
-    found.filter(|found| match example {
+    found.filter(|found| match file_type {
         ops::FileType::Directory => found.is_dir(),
         ops::FileType::Symlink => found.is_symlink(),
         _ => found.is_file(),
