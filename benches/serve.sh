@@ -8,7 +8,9 @@
 # Cases, described in docs/serve/speed.md (default: all):
 #   warm close    files in memory, connections kept or one for each request; warm also with `bare`, a loop of
 #                 epoll, recv and send of prepared bytes (benches/serve/bare.c), the limit of plain system calls
-#   idle          the same with 10,000 idle connections, and the memory of each
+#   tls           1 KiB and 1 MiB over TLS, connections kept; a connection for each request, with new sessions and
+#                 resumed ones
+#   idle          warm with 10,000 idle connections, and the memory of each
 #   attack        the same with 1,000 deliberately slow connections
 #   cold          each file once, after dropping the caches
 #   slow          the same, from a disk whose reads take 2 ms
@@ -17,13 +19,13 @@
 # Environment variables:
 #   LAIO     the command to measure       (default: target/release/laio, which is built first)
 #   ROUNDS   rounds, of which the median  (default: 3)
-#   SECONDS_EACH  of each measurement of warm, close and idle  (default: 3)
+#   SECONDS_EACH  of each measurement of warm, close, tls and idle  (default: 3)
 #   SERVERS  which servers, of: bare laio laio-no-cache nginx nginx-threads nginx-NUMBER-OF-WORKERS lighttpd
 #   FILES    files of the cold cases      (default: 20000)
 #   ROOM     directory for files, 3 GB on a disk  (default: the directory for temporary files)
 #   RESULTS  a file for the lines of all rounds  (default: none)
 #
-# Needs wrk for warm, close and idle; nginx and lighttpd take part if installed. Cold, slow and limited need
+# Needs wrk for warm, close, tls and idle, and openssl for tls; nginx and lighttpd take part if installed. Cold, slow and limited need
 # root: they mount file systems (slow and limited one of FUSE) and drop caches.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -32,7 +34,7 @@ laio=${LAIO:-target/release/laio}
 rounds=${ROUNDS:-3}
 seconds=${SECONDS_EACH:-3}
 files=${FILES:-20000}
-cases=${*:-warm close idle attack cold slow limited}
+cases=${*:-warm close tls idle attack cold slow limited}
 tick=$(getconf CLK_TCK)
 ulimit -n 65536 2>/dev/null || ulimit -n "$(ulimit -Hn)"
 
@@ -64,7 +66,7 @@ for case in $cases; do
     case $case in
     warm) in_memory warm 1 10 100 1024 10240 ;;
     close) in_memory close 1 ;;
-    idle | attack | cold | slow | limited) "$case" ;;
+    tls | idle | attack | cold | slow | limited) "$case" ;;
     *) echo "no case is called $case" >&2; exit 2 ;;
     esac
     report

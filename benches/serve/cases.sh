@@ -23,6 +23,33 @@ in_memory() {
     stop
 }
 
+# Kept connections as in `warm`, and a new connection for each request: with a full handshake, or one that resumes
+# the session of an earlier connection.
+tls() {
+    local round name size servers
+    warm_files 1 1024
+    printf '# laio trace 1\n-\t200\t1024\t/1\n' >"$workdir/one.trace"
+    certificate
+    scheme=https
+    servers=$(installed laio nginx)
+    for name in $servers; do start "$name" "$workdir/warm"; done
+    for name in $servers; do negotiated "$name"; done
+    for round in $(seq "$rounds"); do
+        for size in 1 1024; do for name in $servers; do of_wrk "tls-${size}K" "$name" "$size" 64; done; done
+        for name in $servers; do of_load tls-new "$name" --trace "$workdir/one.trace" --clients 64 --close --insecure --seconds "$seconds"; done
+        for name in $servers; do of_load tls-resumed "$name" --trace "$workdir/one.trace" --clients 64 --close --insecure --resume --seconds "$seconds"; done
+    done
+    stop
+    scheme=http
+}
+
+# negotiated SERVER: prints what a client like wrk and a server agree on
+negotiated() {
+    openssl s_client -connect "127.0.0.1:${ports[$1]}" </dev/null 2>/dev/null |
+        awk -v name="$1" '/^New, / { gsub(/,/, ""); version = $2; cipher = $NF } /^Server Temp Key/ { key = $4 }
+            /^Peer signature type/ { signature = $NF } END { sub(/,/, "", key); print name ": " version, cipher, key, signature }'
+}
+
 # hold NAME SECONDS KIND=COUNT...: opens connections of misbehaving clients, in the process `$holder`
 hold() {
     local name=$1 time=$2 _

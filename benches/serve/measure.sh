@@ -7,7 +7,7 @@ of_wrk() {
     local label=$1 name=$2 path=$3 connections=$4 header=${5:-"Accept: */*"} before after
     before=$(computed "$name")
     taskset -c 1 wrk -t1 -c"$connections" -d"${seconds}s" --timeout 30s --latency -H "$header" \
-        "http://127.0.0.1:${ports[$name]}/$path" >"$workdir/wrk.out"
+        "$scheme://127.0.0.1:${ports[$name]}/$path" >"$workdir/wrk.out"
     after=$(computed "$name")
     awk -v label="$label" -v name="$name" -v ticks=$((after - before)) -v tick="$tick" '
         function ms(text) { return text ~ /us$/ ? text / 1000 : text ~ /ms$/ ? text + 0 : text * 1000 }
@@ -25,7 +25,7 @@ of_load() {
     shift 2
     before=$(computed "$name") disk=$(read_so_far)
     # Failed requests are shown in the table.
-    taskset -c 1 "$laio" load "http://127.0.0.1:${ports[$name]}/" --no-verify --json "$workdir/load.json" "$@" >/dev/null \
+    taskset -c 1 "$laio" load "$scheme://127.0.0.1:${ports[$name]}/" --no-verify --json "$workdir/load.json" "$@" >/dev/null \
         2>"$workdir/load.err" || [ -s "$workdir/load.json" ] || { cat "$workdir/load.err" >&2; exit 1; }
     after=$(computed "$name") disk=$(($(read_so_far) - disk))
     awk -v labels="$label" -v name="$name" -v ticks=$((after - before)) -v tick="$tick" -v disk="$disk" '

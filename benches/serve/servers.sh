@@ -2,6 +2,8 @@
 # Starts the servers on processor 0, measures and stops them.
 
 started=()
+# https while servers encrypt, with the certificate of `certificate`
+scheme=http
 # name -> process ids, of which the first is signalled to stop; and port
 declare -A pids=() ports=()
 
@@ -35,7 +37,9 @@ start_laio() {
     # The time-out for 128 KiB is not lower than the time at the minimum rate.
     [ -n "$timeout" ] && own=(--header-timeout "$timeout" --body-timeout "$timeout" --write-timeout "$timeout"
         --min-write-rate 65536 --linger-timeout "$timeout")
-    taskset -c 0 "$laio" serve "$root" --listen "127.0.0.1:$port" --workers 1 --log off "${own[@]}" 2>"$workdir/$name.err" &
+    local address=127.0.0.1:$port
+    [ $scheme = http ] || { address=tls:$address; own+=(--tls-cert "$workdir/cert.pem" --tls-key "$workdir/key.pem"); }
+    taskset -c 0 "$laio" serve "$root" --listen "$address" --workers 1 --log off "${own[@]}" 2>"$workdir/$name.err" &
 }
 
 # Not a web server: what plain system calls cost at least.
@@ -45,23 +49,33 @@ start_bare() {
 }
 
 start_nginx() {
-    local aio='' times=''
+    local aio='' times='' encrypted='' ssl=''
     case $name in
     nginx-threads) aio="aio threads;" ;;
     nginx-[0-9]*) workers=${name#nginx-} ;;
     esac
     [ -n "$timeout" ] &&
         times="client_header_timeout $timeout; client_body_timeout $timeout; send_timeout $timeout; lingering_timeout $timeout;"
+    [ $scheme = http ] || {
+        ssl=ssl
+        encrypted="ssl_certificate $workdir/cert.pem; ssl_certificate_key $workdir/key.pem; ssl_protocols TLSv1.3;"
+    }
     cat >"$workdir/$name.conf" <<END
 worker_processes $workers; daemon off; pid $workdir/$name.pid; error_log $workdir/$name.err; worker_rlimit_nofile $(ulimit -n); user root;
 events { worker_connections 16000; }
 http {
     access_log off; sendfile on; tcp_nopush on; $aio $times default_type application/octet-stream;
     open_file_cache max=100000 inactive=60s; keepalive_requests 1000000000; keepalive_timeout 300;
-    server { listen 127.0.0.1:$port backlog=4096; root $root; }
+    server { listen 127.0.0.1:$port $ssl backlog=4096; root $root; $encrypted }
 }
 END
     taskset -c 0 nginx -c "$workdir/$name.conf" -p "$workdir" 2>/dev/null &
+}
+
+# Creates the certificate of the encrypted cases: ECDSA with P-256.
+certificate() {
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost \
+        -addext 'subjectAltName=DNS:localhost,IP:127.0.0.1' -keyout "$workdir/key.pem" -out "$workdir/cert.pem" 2>/dev/null
 }
 
 start_lighttpd() {

@@ -3,7 +3,8 @@
 use super::state::Next;
 use crate::buffers::Buffers;
 use crate::log::micros_since;
-use crate::net::stream::{Expect, Stream};
+use crate::net::socket::Expect;
+use crate::net::stream::Stream;
 use crate::proxy::forward::{Forwarded, forward};
 use crate::proxy::relay::relay;
 use crate::proxy::{ProxyRequest, Source};

@@ -8,6 +8,14 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+/// Whether the bytes of a receive have probably arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expect {
+    Arrived,
+    /// No attempt is made first (`expect_block`).
+    Block,
+}
+
 /// A socket with at most one receive and one send in flight.
 pub(crate) struct Socket {
     socket: Descriptor,
@@ -37,10 +45,14 @@ impl Socket {
     }
 
     /// Receives the next bytes; an empty buffer at the end.
-    pub(crate) fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>> {
+    pub(crate) fn poll_receive(
+        &mut self,
+        context: &mut Context<'_>,
+        expect: Expect,
+    ) -> Poll<io::Result<Vec<u8>>> {
         let start = || {
             let buffer = Vec::with_capacity(Socket::BUFFER);
-            laio_rt::submit(Recv::new(self.socket.clone(), buffer))
+            laio_rt::submit(receive_operation(&self.socket, buffer, expect))
         };
         let receiving = self.receiving.get_or_insert_with(start);
         let (result, buffer) = ready!(Pin::new(receiving).poll(context));
@@ -75,6 +87,19 @@ impl Socket {
     /// Shuts down the sending side.
     pub(crate) fn finish(&self) -> io::Result<()> {
         Ok(rustix::net::shutdown(&self.socket, Shutdown::Write)?)
+    }
+}
+
+/// Returns the operation that appends bytes from a plain socket to `input`.
+pub(crate) fn receive_operation(
+    socket: &Descriptor,
+    input: Vec<u8>,
+    expect: Expect,
+) -> Recv<Descriptor, Vec<u8>> {
+    let receive = Recv::new(socket.clone(), input);
+    match expect {
+        Expect::Arrived => receive,
+        Expect::Block => receive.expect_block(),
     }
 }
 

@@ -1,12 +1,12 @@
 //! A client connection as a byte stream in both directions, over TCP, TLS or an HTTP/2 stream.
 
 use super::arrivals;
-use super::socket::has_ended;
+use super::socket::{Expect, has_ended, receive_operation};
 use crate::io_contexts::IoContexts;
 use crate::net::http2_exchange::Exchange;
 use crate::net::tls::session::Session;
 use crate::options::IoStep;
-use laio::ops::{Recv, Send};
+use laio::ops::Send;
 use laio_rt::Descriptor;
 use rustix::net::{SendFlags, Shutdown};
 use std::cell::RefCell;
@@ -14,15 +14,7 @@ use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::task::ready;
-
-/// Whether the bytes of a receive have probably arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Expect {
-    Arrived,
-    /// No attempt is made first (`expect_block`).
-    Block,
-}
+use std::task::{Poll, ready};
 
 /// The byte stream of a connection. On a plain socket each method makes the system call directly.
 pub(crate) enum Stream {
@@ -123,7 +115,9 @@ impl Stream {
             }
             Stream::Tls(session) => {
                 let receive = |context: &mut std::task::Context<'_>| {
-                    session.borrow_mut().poll_receive(context, &mut input)
+                    session
+                        .borrow_mut()
+                        .poll_receive(context, &mut input, expect)
                 };
                 poll_fn(receive).await
             }
@@ -135,8 +129,8 @@ impl Stream {
         (result, input)
     }
 
-    /// Sends all of `out`. Returns fewer bytes if the send was interrupted. TLS and HTTP/2 ignore
-    /// the flags.
+    /// Sends all of `out`. Returns fewer bytes if the send was interrupted. With `MSG_MORE`, the last
+    /// bytes may wait for the next send, or for [`Stream::finish`]. HTTP/2 ignores the flags.
     pub(crate) async fn send(
         &self,
         contexts: &IoContexts,
@@ -148,7 +142,10 @@ impl Stream {
                 let send = Send::new(socket.clone(), out).flags(flags.bits() as i32);
                 contexts.submit(IoStep::Send, send).await
             }
-            Stream::Tls(session) => (encrypt(session, &out).await, out),
+            Stream::Tls(session) => {
+                let waits = flags.contains(SendFlags::MORE);
+                (encrypt(session, &out, waits).await, out)
+            }
             Stream::Http2(exchange) => exchange.send(out).await,
         }
     }
@@ -165,27 +162,26 @@ impl Stream {
     }
 }
 
-/// Returns the operation that appends bytes from a plain socket to `input`.
-pub(crate) fn receive_operation(
-    socket: &Descriptor,
-    input: Vec<u8>,
-    expect: Expect,
-) -> Recv<Descriptor, Vec<u8>> {
-    let receive = Recv::new(socket.clone(), input);
-    match expect {
-        Expect::Arrived => receive,
-        Expect::Block => receive.expect_block(),
-    }
-}
-
-pub(crate) async fn encrypt(session: &RefCell<Session>, out: &[u8]) -> io::Result<usize> {
+/// Encrypts and sends all of `out`. If more follows at once, the last bytes wait for it, so that one
+/// system call sends both.
+pub(crate) async fn encrypt(
+    session: &RefCell<Session>,
+    out: &[u8],
+    more_follows: bool,
+) -> io::Result<usize> {
     let mut done = 0;
-    poll_fn(|context| {
+    poll_fn(|context| -> Poll<io::Result<()>> {
         let mut session = session.borrow_mut();
-        while done < out.len() {
-            done += ready!(session.poll_write(context, &out[done..]))?;
+        loop {
+            done += ready!(session.poll_encrypt(context, &out[done..]))?;
+            if done == out.len() && more_follows {
+                return Poll::Ready(Ok(()));
+            }
+            let sent = session.poll_send(context)?;
+            if done == out.len() {
+                return sent.map(Ok);
+            }
         }
-        session.poll_send(context)
     })
     .await?;
     Ok(done)

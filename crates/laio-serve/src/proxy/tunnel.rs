@@ -3,7 +3,8 @@
 
 use super::lease::Lease;
 use crate::io_contexts::IoContexts;
-use crate::net::stream::{Expect, Stream};
+use crate::net::socket::Expect;
+use crate::net::stream::Stream;
 use crate::options::UpstreamLimits;
 use crate::request::send_buffer::send_all;
 use crate::services::Services;

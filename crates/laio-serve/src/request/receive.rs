@@ -2,7 +2,8 @@
 
 use crate::io_contexts::IoContexts;
 use crate::net::arrivals;
-use crate::net::stream::{Expect, Stream, receive_operation};
+use crate::net::socket::{Expect, receive_operation};
+use crate::net::stream::Stream;
 use crate::options::{IoStep, Limits};
 use crate::services::Services;
 use laio::Errno;

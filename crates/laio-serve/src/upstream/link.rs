@@ -3,7 +3,7 @@
 use super::encryption::Encryption;
 use super::error::UpstreamError;
 use super::resolver::ResolvedAddress;
-use crate::net::socket::is_quiet;
+use crate::net::socket::{Expect, is_quiet};
 use crate::net::stream::encrypt;
 use crate::net::tls::session::Session;
 use crate::options::UpstreamLimits;
@@ -111,7 +111,11 @@ impl Link {
             Transport::Plain(socket) => socket.clone(),
             Transport::Tls(session) => {
                 let input = &mut self.input;
-                let receive = poll_fn(|context| session.borrow_mut().poll_receive(context, input));
+                let receive = poll_fn(|context| {
+                    session
+                        .borrow_mut()
+                        .poll_receive(context, input, Expect::Arrived)
+                });
                 return match laio_rt::time::timeout(time, receive).await {
                     Ok(received) => received.map_err(late),
                     Err(_) => Err(io::ErrorKind::TimedOut.into()),
@@ -146,7 +150,7 @@ pub(crate) async fn send(
     let sent = async {
         match transport {
             Transport::Plain(socket) => laio_rt::submit(Send::new(socket.clone(), out)).await,
-            Transport::Tls(session) => (encrypt(session, &out).await, out),
+            Transport::Tls(session) => (encrypt(session, &out, false).await, out),
         }
     };
     match laio_rt::time::timeout(time, sent).await {

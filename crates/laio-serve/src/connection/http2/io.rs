@@ -2,7 +2,7 @@
 //! many frames.
 
 use super::windows::Windows;
-use crate::net::socket::Socket;
+use crate::net::socket::{Expect, Socket};
 use crate::net::stream::Stream;
 use crate::net::tls::session::Session;
 use crate::options::Http2;
@@ -80,9 +80,11 @@ impl Transport {
         input: &mut Vec<u8>,
     ) -> Poll<io::Result<()>> {
         match self {
-            Transport::Plain(socket) => *input = ready!(socket.poll_receive(context))?,
+            Transport::Plain(socket) => {
+                *input = ready!(socket.poll_receive(context, Expect::Arrived))?
+            }
             Transport::Tls(session) => {
-                ready!(session.poll_receive(context, input))?;
+                ready!(session.poll_receive(context, input, Expect::Arrived))?;
             }
         }
         Poll::Ready(Ok(()))

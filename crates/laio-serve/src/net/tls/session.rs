@@ -1,10 +1,11 @@
 //! A TLS session over a socket. rustls transforms the bytes, the engine sends and receives them.
 
-use crate::net::socket::Socket;
+use crate::net::socket::{Expect, Socket};
 use crate::options::Limits;
 use laio_rt::Descriptor;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
+use rustls::{ClientConfig, ClientConnection, Connection, ProtocolVersion};
+use rustls::{ServerConfig, ServerConnection};
 use std::error::Error;
 use std::fmt;
 use std::io::{self, BufRead, Write};
@@ -73,13 +74,21 @@ impl Session {
         }
     }
 
-    /// Performs the TLS handshake.
+    /// Performs the TLS handshake. In TLS 1.3 the client waits for nothing after its last message, so
+    /// the session tickets are sent with the first response, by the same system call.
     pub(crate) fn poll_handshake(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.connection.is_handshaking() {
             ready!(self.poll_send(context))?;
-            if self.connection.is_handshaking() && ready!(self.poll_records(context))? == 0 {
+            // The peer computes for longer than an attempt to receive takes.
+            if self.connection.is_handshaking()
+                && ready!(self.poll_records(context, Expect::Block))? == 0
+            {
                 return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
             }
+        }
+        let by_client = matches!(self.connection, Connection::Server(_));
+        if by_client && self.connection.protocol_version() == Some(ProtocolVersion::TLSv1_3) {
+            return Poll::Ready(Ok(()));
         }
         self.poll_send(context)
     }
@@ -105,8 +114,10 @@ impl Session {
         &mut self,
         context: &mut Context<'_>,
         input: &mut Vec<u8>,
+        expect: Expect,
     ) -> Poll<io::Result<usize>> {
         let by_client = matches!(self.connection, Connection::Server(_));
+        let mut received = false;
         loop {
             match self.connection.reader().fill_buf() {
                 Ok(bytes) => {
@@ -121,19 +132,26 @@ impl Session {
                 }
                 Err(error) => return Poll::Ready(Err(error)),
             }
-            ready!(self.poll_records(context))?;
-            // rustls may have a protocol message to send. Receiving does not wait for it.
-            if let Poll::Ready(Err(error)) = self.poll_send(context) {
+            // rustls may have a protocol message to send: after a request it goes with the response,
+            // else now. Receiving does not wait for it.
+            if received && let Poll::Ready(Err(error)) = self.poll_send(context) {
                 return Poll::Ready(Err(error));
             }
+            let expect = if received { Expect::Arrived } else { expect };
+            ready!(self.poll_records(context, expect))?;
+            received = true;
         }
     }
 
     /// Receives records and passes them to rustls, a buffer at a time, because rustls buffers the
     /// plaintext.
-    fn poll_records(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn poll_records(
+        &mut self,
+        context: &mut Context<'_>,
+        expect: Expect,
+    ) -> Poll<io::Result<usize>> {
         if self.used == self.records.len() {
-            self.records = ready!(self.socket.poll_receive(context))?;
+            self.records = ready!(self.socket.poll_receive(context, expect))?;
             self.used = 0;
         }
         // An HTTP method begins with a letter, a TLS record with a type from 20 to 24.
@@ -153,18 +171,28 @@ impl Session {
         Poll::Ready(Ok(count))
     }
 
-    /// Encrypts some of `bytes`, when there is buffer space.
+    /// Encrypts some of `bytes`, when there is buffer space, and starts sending them.
     pub(crate) fn poll_write(
         &mut self,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        ready!(self.poll_send(context))?;
-        let count = self.connection.writer().write(bytes)?;
+        let count = ready!(self.poll_encrypt(context, bytes))?;
         if let Poll::Ready(Err(error)) = self.poll_send(context) {
             return Poll::Ready(Err(error));
         }
         Poll::Ready(Ok(count))
+    }
+
+    /// Encrypts some of `bytes`: none if the buffer is full, and [`Session::poll_send`] must come
+    /// first.
+    pub(crate) fn poll_encrypt(
+        &mut self,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        ready!(self.socket.poll_sent(context))?;
+        Poll::Ready(self.connection.writer().write(bytes))
     }
 
     /// Waits until all records are sent.
