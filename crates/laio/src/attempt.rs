@@ -91,6 +91,8 @@ pub(crate) enum Why {
     Unsupported,
     /// The file system is known not to support the attempt.
     KnownUnsupported,
+    /// No attempt was made: calls of this kind on this descriptor have blocked nearly every time.
+    UsuallyBlocks,
     /// The call must wait for an earlier operation on the descriptor.
     Ordered,
     /// The call was not made on a carrier, because no spare is left to continue the program, and the

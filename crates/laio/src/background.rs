@@ -114,9 +114,14 @@ impl Background {
         let aio = Aio::new(
             composition.aio,
             &options.limits,
-            options.allow_blocking_aio,
+            options.allow_blocking_aio && !composition.carriers,
             &doorbell,
-        )?;
+        );
+        let aio = match aio {
+            // A carrier or helper makes the calls.
+            Err(_) if composition.carriers => None,
+            aio => aio?,
+        };
         if let (Some(ready_fd), Waiter::Reactor(reactor)) =
             (aio.as_ref().and_then(Aio::descriptor), &mut waiter)
         {

@@ -185,9 +185,11 @@ impl Context {
             Attempted::Done(_) => counts.inline += 1,
             Attempted::OverBudget(_) => unreachable!("only `count` makes OverBudget"),
             Attempted::Blocked(blocked) => match blocked.why {
-                Why::WouldBlock | Why::Ordered | Why::ExpectedToBlock | Why::ZeroCopy => {
-                    counts.background += 1;
-                }
+                Why::WouldBlock
+                | Why::Ordered
+                | Why::ExpectedToBlock
+                | Why::UsuallyBlocks
+                | Why::ZeroCopy => counts.background += 1,
                 Why::NotTried | Why::Unsupported | Why::NoCarrier => counts.fallback += 1,
                 Why::KnownUnsupported => {
                     counts.fallback += 1;

@@ -46,6 +46,7 @@ pub(crate) unsafe fn carried(
     let result = match outcome {
         CarryOutcome::Returned(result) => result,
         CarryOutcome::InFlight(flight) => {
+            knowledge.note_tried(row, call, true);
             return Attempted::Blocked(Blocked {
                 in_flight: Some(flight),
                 ..Blocked::because(Why::WouldBlock)

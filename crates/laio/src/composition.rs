@@ -48,7 +48,8 @@ impl Composition {
             readiness: has_epoll || kind == Uring,
             aio: match kind {
                 PosixAio => Some(AioLibrary::Posix),
-                LinuxAio => Some(AioLibrary::Linux),
+                // Activations use it where the kernel has it, for direct I/O that is expected to block.
+                LinuxAio | Activations => Some(AioLibrary::Linux),
                 _ => None,
             },
             carriers: kind == Activations,

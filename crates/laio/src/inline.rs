@@ -7,7 +7,7 @@ use crate::composition::Strategy;
 use crate::context::Context;
 use crate::operations::links;
 use crate::placement::link_of_poll;
-use crate::table::{self, Attempt, Class, Row};
+use crate::table::{self, Attempt, Class, Descriptor, Row};
 use crate::{Call, Errno, sys};
 use std::os::fd::RawFd;
 
@@ -44,6 +44,11 @@ impl Context {
                 (Strategy::Try, Attempt::NowaitRead | Attempt::NowaitWrite)
                     if self.background.carriers().is_some()
                         && self.knowledge.is_known_file(call) =>
+                {
+                    self.carry(this)
+                }
+                (Strategy::Try, Attempt::Never)
+                    if self.background.carriers().is_some() && waits_for_no_peer(row, call) =>
                 {
                     self.carry(this)
                 }
@@ -134,16 +139,30 @@ impl Context {
         result
     }
 
-    /// Makes the call itself on a carrier, if one is free.
+    /// Makes the call itself on a carrier, if one is free and the call is not expected to block.
     ///
     /// # Safety
     /// As for the system call. The operation of a call that is still in flight keeps what the call
     /// points to.
     unsafe fn carry(&mut self, this: &Try<'_>) -> Attempted {
         let full = self.operations.is_full();
+        let Try { row, call, .. } = *this;
+        if !full && !this.has_status && self.knowledge.skips(row, call) {
+            return Attempted::blocked(0, Why::UsuallyBlocks);
+        }
         let activations = self.background.carriers_mut().filter(|_| !full);
+        let before = self
+            .knowledge
+            .has_blocked(row, call)
+            .then(sys::voluntary_switches);
         // SAFETY: by the caller.
-        unsafe { carry(&mut self.knowledge, activations, this) }
+        let attempted = unsafe { carry(&mut self.knowledge, activations, this) };
+        if let (Some(before), Attempted::Done(_)) = (before, &attempted) {
+            // A call that slept blocks the program even if it returns before a hand-off.
+            let slept = sys::voluntary_switches() != before;
+            self.knowledge.note_tried(row, call, slept);
+        }
+        attempted
     }
 
     /// Makes a call on a carrier while nothing is in flight, so that there is no order, budget or
@@ -155,7 +174,10 @@ impl Context {
     pub(crate) unsafe fn carry_fast(&mut self, call: &Call) -> Option<Attempted> {
         let activations = self.background.carriers_mut()?;
         let row = table::row(call.number);
-        if self.strategies[row.class as usize] != Strategy::Carry || self.operations.live() > 0 {
+        if self.strategies[row.class as usize] != Strategy::Carry
+            || self.operations.live() > 0
+            || self.knowledge.has_blocked(row, call)
+        {
             return None;
         }
         // SAFETY: by the caller.
@@ -171,6 +193,18 @@ impl Context {
             }
         }
     }
+}
+
+/// Whether a call on streams does not wait for their peers, because they are in non-blocking mode: a
+/// `sendfile` then waits for the file only.
+fn waits_for_no_peer(row: &Row, call: &Call) -> bool {
+    // A descriptor with an offset of its own is a file.
+    let is_stream = |used: &&Descriptor| {
+        let offset = used.offset_pointer.map_or(0, |arg| call.args[arg as usize]);
+        offset == 0
+    };
+    let mut streams = row.descriptors.iter().flatten().filter(is_stream);
+    row.class == Class::Stream && streams.all(|used| sys::is_nonblocking(call.descriptor(used.arg)))
 }
 
 /// Whether a `dup2` or `dup3` has valid arguments, so that it closes the descriptor it replaces.

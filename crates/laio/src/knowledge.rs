@@ -3,6 +3,7 @@
 
 pub(crate) mod dirty;
 pub(crate) mod facts;
+pub(crate) mod habits;
 pub(crate) mod hints;
 pub(crate) mod mounts;
 
@@ -13,6 +14,7 @@ use crate::transfer::uses_position;
 use crate::{Call, Errno, Options};
 use dirty::DirtyRoom;
 use facts::Facts;
+use habits::{Habit, Kind};
 use hints::Hints;
 use mounts::{FileKind, Mounts, Place};
 use std::os::fd::RawFd;
@@ -55,6 +57,37 @@ impl Knowledge {
     /// program still does not block.
     pub(crate) fn is_known_file(&self, call: &Call) -> bool {
         self.hints.kind(call.descriptor(0)) == Some(FileKind::Regular)
+    }
+
+    /// Whether calls of this kind have blocked lately on this descriptor.
+    #[inline]
+    pub(crate) fn has_blocked(&self, row: &Row, call: &Call) -> bool {
+        Kind::of(row).is_some_and(|kind| !self.hints.habit(call.descriptor(0), kind).is_empty())
+    }
+
+    /// Whether a call on a file is expected to block, because calls of its kind on its descriptor
+    /// have blocked nearly every time. If so, it counts as one that was not tried.
+    pub(crate) fn skips(&mut self, row: &Row, call: &Call) -> bool {
+        let Some(kind) = Kind::of(row) else {
+            return false;
+        };
+        let fd = call.descriptor(0);
+        let expected = self.hints.habit(fd, kind).is_expected()
+            && (row.class != Class::Stream || self.is_known_file(call));
+        if expected {
+            self.hints.change_habit(fd, kind, Habit::skipped);
+        }
+        expected
+    }
+
+    /// Records whether a call on a file that was tried has blocked.
+    #[cold]
+    pub(crate) fn note_tried(&mut self, row: &Row, call: &Call, blocked: bool) {
+        if let Some(kind) = Kind::of(row) {
+            let fd = call.descriptor(0);
+            self.hints
+                .change_habit(fd, kind, |habit| habit.tried(blocked));
+        }
     }
 
     /// The kind of file behind a descriptor: from the cached hint, else by one `statx`.

@@ -6,6 +6,7 @@
 //! The order of [`crate::Context::set_ordered`] is no hint, but the program's wish. It is kept
 //! here because it ends with the hints: when the descriptor is closed, and with [`crate::Context::forget`].
 
+use super::habits::{Habit, Kind};
 use super::mounts::{FileKind, MountIndex};
 use crate::fd_table::FdTable;
 use std::os::fd::RawFd;
@@ -24,6 +25,7 @@ struct Hint {
     not_direct_io: bool,
     writes_to_cache: bool,
     ordered: bool,
+    habits: [Habit; Kind::COUNT],
 }
 
 impl Hints {
@@ -73,6 +75,20 @@ impl Hints {
     pub(crate) fn set_writes_to_cache(&mut self, fd: RawFd) {
         if let Some(hint) = self.entries.track(fd) {
             hint.writes_to_cache = true;
+        }
+    }
+
+    /// How calls of a kind on the descriptor have ended.
+    #[inline]
+    pub(crate) fn habit(&self, fd: RawFd, kind: Kind) -> Habit {
+        let hint = self.entries.get(fd);
+        hint.map_or(Habit::default(), |hint| hint.habits[kind as usize])
+    }
+
+    /// Changes how calls of a kind on the descriptor have ended.
+    pub(crate) fn change_habit(&mut self, fd: RawFd, kind: Kind, change: impl FnOnce(&mut Habit)) {
+        if let Some(hint) = self.entries.track(fd) {
+            change(&mut hint.habits[kind as usize]);
         }
     }
 

@@ -100,9 +100,11 @@ impl Local {
         let counter = match &attempted {
             Attempted::Done(_) | Attempted::OverBudget(_) => &self.counts.inline,
             Attempted::Blocked(blocked) => match blocked.why {
-                Why::WouldBlock | Why::Ordered | Why::ExpectedToBlock | Why::ZeroCopy => {
-                    &self.counts.background
-                }
+                Why::WouldBlock
+                | Why::Ordered
+                | Why::ExpectedToBlock
+                | Why::UsuallyBlocks
+                | Why::ZeroCopy => &self.counts.background,
                 _ => &self.counts.fallback,
             },
         };

@@ -104,6 +104,16 @@ pub(crate) fn is_nonblocking(fd: RawFd) -> bool {
     has_status_flag(fd, libc::O_NONBLOCK)
 }
 
+/// How often the calling kernel thread has gone to sleep.
+pub(crate) fn voluntary_switches() -> i64 {
+    // SAFETY: plain data, for which all zeros is a valid value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    let args = [libc::RUSAGE_THREAD as usize, (&raw mut usage) as usize];
+    // SAFETY: the kernel writes this struct.
+    let _ = unsafe { raw(libc::SYS_getrusage, args) };
+    usage.ru_nvcsw
+}
+
 /// Whether an open file has one of the flags that `F_GETFL` returns.
 pub(crate) fn has_status_flag(fd: RawFd, flag: i32) -> bool {
     // SAFETY: F_GETFL takes no pointers.

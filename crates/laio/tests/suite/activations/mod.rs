@@ -4,6 +4,7 @@
 mod forbidden;
 mod identity;
 mod library;
+mod placement;
 mod signals;
 mod stress;
 pub(crate) mod support;

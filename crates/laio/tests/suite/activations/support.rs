@@ -10,19 +10,23 @@ pub(crate) fn for_each_detector(body: impl Fn(Context)) {
         let options = Options::new().backend(BackendKind::Activations);
         match Context::new(options.carry_streams(true).detector(detector)) {
             Ok(context) => body(context),
-            Err(errno) => lacks(detector, errno),
+            Err(errno) => lacks_detector(detector, errno),
         }
     }
 }
 
-/// Reports that a detector is missing. A child process may lack it because of its own filter, which is not a skip: most
-/// tests run in the parent process too.
-fn lacks(detector: Detector, errno: laio::Errno) {
-    let reason = format!("the detector {detector}: {errno}");
+/// Reports that a detector is missing.
+fn lacks_detector(detector: Detector, errno: laio::Errno) {
     let need = match detector {
         Detector::Perf => "perf",
         _ => "activations",
     };
+    lacks(need, format!("the detector {detector}: {errno}"));
+}
+
+/// Reports what is missing here. A child process may lack it because of its own filter, which is not a skip: most
+/// tests run in the parent process too.
+pub(crate) fn lacks(need: &'static str, reason: String) {
     match laio_testing::child::is_child() {
         true => println!("not available in this process: {reason}"),
         false => laio_testing::skip(need, reason),
