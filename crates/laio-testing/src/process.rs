@@ -4,6 +4,7 @@
 //! so give such a test a program of its own, or a child process.
 
 use std::fs;
+use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
@@ -115,6 +116,18 @@ fn status_field(field: &str) -> usize {
         .find_map(|line| line.strip_prefix(field))
         .and_then(|rest| rest.split_whitespace().next()?.parse().ok())
         .unwrap_or_else(|| panic!("no {field} in /proc/self/status"))
+}
+
+/// Makes a file the standard stream of this number, 0, 1 or 2, of the process.
+///
+/// # Panics
+///
+/// For another number.
+pub fn replace_stream(number: i32, file: impl AsFd) {
+    assert!((0..=2).contains(&number), "{number} is no standard stream");
+    // SAFETY: the number is that of a standard stream, which the standard library never owns.
+    let result = unsafe { libc::dup2(file.as_fd().as_raw_fd(), number) };
+    assert_eq!(result, number, "{}", std::io::Error::last_os_error());
 }
 
 #[cfg(test)]

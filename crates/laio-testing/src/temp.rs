@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -244,6 +244,24 @@ pub fn holds(pipe: impl AsFd, bytes: usize) -> Result<(), Skip> {
             format!("a pipe holds {size} bytes, and {bytes} are needed: see fs.pipe-max-size"),
         )),
     }
+}
+
+/// Returns a pair of terminal ends: master and slave.
+///
+/// # Errors
+///
+/// If there are no pseudo-terminals.
+pub fn terminal() -> Result<(OwnedFd, OwnedFd), Skip> {
+    watchdog::enter();
+    let (mut master, mut slave) = (-1, -1);
+    let none = std::ptr::null_mut();
+    // SAFETY: both are filled in; the other pointers are null.
+    if unsafe { libc::openpty(&mut master, &mut slave, none, none.cast(), none.cast()) } != 0 {
+        let error = io::Error::last_os_error();
+        return Err(Skip::because("terminals", format!("no terminal: {error}")));
+    }
+    // SAFETY: they are open, and nothing else has them.
+    Ok(unsafe { (OwnedFd::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) })
 }
 
 /// Returns a connected pair of local stream sockets.
