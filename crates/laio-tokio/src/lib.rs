@@ -15,6 +15,10 @@
 //! # }
 //! ```
 //!
+//! [`mod@io`] has the standard streams, pipes and terminals. Two features, off by default, are for programs that
+//! embed more: `serve-dir` answers requests of tower and axum with files (`ServeDir`), `object-store` is a
+//! store for the crate `object_store` (`LocalStore`).
+//!
 //! `docs/tokio.md` lists every function and how it is made, and what differs. The futures work on
 //! current-thread and multi-thread runtimes, and are `Send`. A few functions use tokio's own pool
 //! ([`tokio::task::spawn_blocking`]) and panic outside of a runtime; the list names them.
@@ -22,9 +26,19 @@
 #![forbid(unsafe_code)]
 
 pub mod fs;
+pub mod io;
+#[cfg(feature = "object-store")]
+mod object_store;
+#[cfg(feature = "serve-dir")]
+pub mod serve_dir;
+mod waiting;
+
+#[cfg(feature = "object-store")]
+pub use object_store::LocalStore;
+#[cfg(feature = "serve-dir")]
+pub use serve_dir::{Coding, ServeDir};
 
 use laio::{Operation, Options, Proactor};
-use std::io;
 use std::sync::OnceLock;
 
 static PROACTOR: OnceLock<Proactor> = OnceLock::new();
@@ -42,7 +56,7 @@ pub fn install(proactor: Proactor) -> Result<(), Proactor> {
 ///
 /// # Errors
 /// Those of [`Proactor::new`].
-pub fn proactor() -> io::Result<&'static Proactor> {
+pub fn proactor() -> std::io::Result<&'static Proactor> {
     if let Some(proactor) = PROACTOR.get() {
         return Ok(proactor);
     }
@@ -55,17 +69,17 @@ pub fn proactor() -> io::Result<&'static Proactor> {
 
 /// Calls a function that may block on a thread of tokio's pool.
 async fn blocking<T: Send + 'static>(
-    body: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
+    body: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+) -> std::io::Result<T> {
     match tokio::task::spawn_blocking(body).await {
         Ok(result) => result,
-        Err(_) => Err(io::Error::other("background task failed")),
+        Err(_) => Err(std::io::Error::other("background task failed")),
     }
 }
 
 /// Makes an operation, and counts it for tokio's cooperative budget: a task whose operations all finish
 /// at once still lets others run.
-async fn submit<O: Operation + Send>(operation: O) -> io::Result<O::Output> {
+async fn submit<O: Operation + Send>(operation: O) -> std::io::Result<O::Output> {
     Ok(submit_to(proactor()?, operation).await)
 }
 
@@ -77,9 +91,9 @@ async fn submit_to<O: Operation + Send>(proactor: &Proactor, operation: O) -> O:
 }
 
 /// As [`submit`], for an operation that returns nothing but a result.
-async fn run<T, O>(operation: O) -> io::Result<T>
+async fn run<T, O>(operation: O) -> std::io::Result<T>
 where
-    O: Operation<Output = io::Result<T>> + Send,
+    O: Operation<Output = std::io::Result<T>> + Send,
 {
     submit(operation).await?
 }

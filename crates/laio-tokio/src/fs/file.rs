@@ -5,6 +5,7 @@
 
 use super::metadata;
 use super::{FileTimes, OpenOptions};
+use crate::waiting::Waiting;
 use crate::{blocking, proactor, run};
 use laio::Submission;
 use laio::ops::{Fsync, OpenFile, Read, Seek, SetMode, Truncate, Whence, Write};
@@ -17,7 +18,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Context, Poll, Wake, Waker, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::SystemTime;
 use tokio::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 
@@ -60,18 +61,6 @@ enum Over {
     Read(io::Result<usize>),
     Written(io::Result<()>),
     Sought(io::Result<u64>),
-}
-
-/// The tasks that wait for the operation in flight: methods that borrow the file may wait at the same
-/// time, and an operation wakes one waker.
-#[derive(Default)]
-struct Waiting(Mutex<Vec<Waker>>);
-
-impl Wake for Waiting {
-    fn wake(self: Arc<Waiting>) {
-        let waiting = std::mem::take(&mut *lock(&self.0));
-        waiting.into_iter().for_each(Waker::wake);
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -120,7 +109,7 @@ impl File {
         File::from_open(OpenFile::from(std))
     }
 
-    pub(super) fn from_open(open: OpenFile) -> File {
+    pub(crate) fn from_open(open: OpenFile) -> File {
         File {
             open,
             state: Mutex::new(Inner {
@@ -270,16 +259,16 @@ impl File {
     async fn complete_inflight(&self) {
         poll_fn(|context| {
             let mut inner = lock(&self.state);
-            lock(&inner.waiting.0).push(context.waker().clone());
+            // Methods that borrow the file may wait at the same time.
+            inner.waiting.add(context.waker());
             let waker = Waker::from(inner.waiting.clone());
             let flushed = ready!(inner.poll_flush(&mut Context::from_waker(&waker)));
             if let Err(error) = flushed {
                 inner.last_write_err = Some(error.kind());
             }
-            // Others may wait for the same operation.
             let waiting = inner.waiting.clone();
             drop(inner);
-            waiting.wake();
+            waiting.wake_others(context.waker());
             Poll::Ready(())
         })
         .await;

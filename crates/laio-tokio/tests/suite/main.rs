@@ -1,6 +1,12 @@
 //! The crate's tests, in one program. The oracle is `tokio::fs`: the same program runs with both.
 
+mod dropped;
+mod lifecycle;
 mod names;
+mod object_store;
+mod oracle;
 mod ranges;
+mod serve_dir;
+mod standard;
 mod streams;
 mod support;

@@ -11,17 +11,21 @@ pub(crate) type Seen = Vec<String>;
 pub(crate) fn on_each_runtime<F: Future<Output = ()> + Send + 'static>(
     mut body: impl FnMut() -> F,
 ) {
+    let [current, several] = each_runtime();
+    current.block_on(body());
+    several.block_on(async { tokio::spawn(body()).await.unwrap() });
+}
+
+/// A runtime of each kind.
+pub(crate) fn each_runtime() -> [tokio::runtime::Runtime; 2] {
     let current = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .build()
-        .unwrap();
-    current.block_on(body());
+        .build();
     let several = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(3)
         .enable_all()
-        .build()
-        .unwrap();
-    several.block_on(async { tokio::spawn(body()).await.unwrap() });
+        .build();
+    [current.unwrap(), several.unwrap()]
 }
 
 /// Writes a result so that both crates must give the same.

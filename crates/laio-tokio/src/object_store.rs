@@ -1,0 +1,216 @@
+//! The local file system as a store of the crate `object_store`.
+
+use crate::fs::{File, read_pieces};
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use object_store::{
+    Attributes, CopyOptions, Error, Extensions, GetOptions, GetResult, GetResultPayload,
+    ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions,
+    PutPayload, PutResult, RenameOptions, Result,
+};
+use std::fmt;
+use std::fs::Metadata;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+/// A local directory as an [`ObjectStore`], in place of [`LocalFileSystem`].
+///
+/// [`LocalFileSystem`] gets and reads ranges on tokio's pool of blocking threads. Here the file is opened
+/// and read by the thread that polls, as far as that does not block; all ranges of
+/// [`get_ranges`](ObjectStore::get_ranges) that would block go to the background at once and wake the task
+/// once. What creates, removes or lists is [`LocalFileSystem`]'s own: none of it can be attempted.
+///
+/// Objects, their entity tags and errors are those of [`LocalFileSystem`], so both may be used on the same
+/// directory.
+///
+/// ```
+/// use object_store::{ObjectStoreExt, path::Path};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let directory = tempfile::tempdir()?;
+/// # let directory = directory.path();
+/// let store = laio_tokio::LocalStore::new_with_prefix(directory)?;
+/// store.put(&Path::from("a/b"), "0123456789".into()).await?;
+/// assert_eq!(store.get_range(&Path::from("a/b"), 2..5).await?, "234");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct LocalStore(LocalFileSystem);
+
+impl LocalStore {
+    /// The whole file system, as [`LocalFileSystem::new`].
+    #[must_use]
+    pub fn new() -> LocalStore {
+        LocalStore::default()
+    }
+
+    /// A directory, as [`LocalFileSystem::new_with_prefix`].
+    ///
+    /// # Errors
+    /// If there is no such directory.
+    pub fn new_with_prefix(prefix: impl AsRef<std::path::Path>) -> Result<LocalStore> {
+        LocalFileSystem::new_with_prefix(prefix).map(LocalStore)
+    }
+
+    /// Opens the file of an object.
+    async fn open(&self, location: &Path) -> Result<(File, PathBuf)> {
+        let path = self.0.path_to_filesystem(location)?;
+        match File::open(&path).await {
+            Ok(file) => Ok((file, path)),
+            Err(error) => Err(failed(&path, error)),
+        }
+    }
+}
+
+impl From<LocalFileSystem> for LocalStore {
+    /// Keeps the options, such as [`LocalFileSystem::with_fsync`].
+    fn from(store: LocalFileSystem) -> LocalStore {
+        LocalStore(store)
+    }
+}
+
+impl fmt::Display for LocalStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "laio:{}", self.0)
+    }
+}
+
+#[async_trait]
+impl ObjectStore for LocalStore {
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let (file, path) = self.open(location).await?;
+        let metadata = file
+            .metadata()
+            .await
+            .map_err(|error| failed(&path, error))?;
+        if metadata.is_dir() {
+            let error = io::Error::new(io::ErrorKind::NotFound, "is directory");
+            return Err(failed(&path, error));
+        }
+        let meta = meta(location.clone(), &metadata);
+        options.check_preconditions(&meta)?;
+        let range = match &options.range {
+            Some(range) => range.as_range(meta.size).map_err(generic)?,
+            None => 0..meta.size,
+        };
+        let content = match options.head {
+            true => range.start..range.start,
+            false => range.clone(),
+        };
+        let pieces = read_pieces(file, content);
+        let pieces = pieces.map(move |piece| match piece {
+            Ok(bytes) => Ok(Bytes::from(bytes)),
+            Err(error) => Err(failed(&path, error)),
+        });
+        Ok(GetResult {
+            payload: GetResultPayload::Stream(pieces.boxed()),
+            meta,
+            range,
+            attributes: Attributes::default(),
+            extensions: Extensions::default(),
+        })
+    }
+
+    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let (file, path) = self.open(location).await?;
+        let found = file.read_ranges(ranges).await;
+        let found = found.map_err(|error| failed(&path, error))?;
+        for (range, bytes) in ranges.iter().zip(&found) {
+            if (bytes.len() as u64) < range.end - range.start {
+                let text = format!("{}: the object ends before {}", path.display(), range.end);
+                return Err(generic(io::Error::new(io::ErrorKind::UnexpectedEof, text)));
+            }
+        }
+        Ok(found.into_iter().map(Bytes::from).collect())
+    }
+
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        opts: PutOptions,
+    ) -> Result<PutResult> {
+        self.0.put_opts(location, payload, opts).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        opts: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        self.0.put_multipart_opts(location, opts).await
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
+        self.0.delete_stream(locations)
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.0.list(prefix)
+    }
+
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.0.list_with_offset(prefix, offset)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.0.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.0.copy_opts(from, to, options).await
+    }
+
+    async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
+        self.0.rename_opts(from, to, options).await
+    }
+}
+
+/// An error of opening or reading the file of an object.
+fn failed(path: &std::path::Path, error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::NotFound => Error::NotFound {
+            path: path.display().to_string(),
+            source: error.into(),
+        },
+        kind => generic(io::Error::new(kind, format!("{}: {error}", path.display()))),
+    }
+}
+
+fn generic(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::Generic {
+        store: "LocalStore",
+        source: Box::new(error),
+    }
+}
+
+fn meta(location: Path, metadata: &Metadata) -> ObjectMeta {
+    // Linux has this time for every file.
+    let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+    let since = modified.duration_since(SystemTime::UNIX_EPOCH);
+    let (inode, size) = (metadata.ino(), metadata.len());
+    let micros = since.unwrap_or_default().as_micros();
+    ObjectMeta {
+        location,
+        last_modified: modified.into(),
+        size,
+        // That of `LocalFileSystem`, whose writes return it.
+        e_tag: Some(format!("\"{inode:x}-{micros:x}-{size:x}\"")),
+        version: None,
+    }
+}

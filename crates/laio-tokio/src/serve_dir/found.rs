@@ -1,0 +1,79 @@
+//! Opening the file of a name below the root.
+
+use super::{Config, Symlinks};
+use crate::submit;
+use laio::ops::{FileStatus, Name, Open, OpenFile, OpenStat, StatFile};
+use libc::{O_NOCTTY, O_NONBLOCK, RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS};
+use rustix::fs::{OFlags, fcntl_setfl};
+use std::ffi::CString;
+use std::io;
+
+/// What a name leads to.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is taken apart at once; a box would be an allocation for each file"
+)]
+pub(super) enum Found {
+    File(Opened),
+    Directory,
+    /// A device, FIFO or socket.
+    Special,
+}
+
+/// An open file to answer with.
+pub(super) struct Opened {
+    pub(super) file: OpenFile,
+    pub(super) status: FileStatus,
+}
+
+impl Opened {
+    pub(super) fn modified(&self) -> (i64, u32) {
+        let modified = self.status.modified();
+        (modified.seconds, modified.nanoseconds)
+    }
+}
+
+/// How often a name is opened again after a race with a rename.
+const RACES: u32 = 16;
+
+/// Opens a name relative to the root.
+///
+/// # Errors
+/// Those of `openat2` and `statx`.
+pub(super) async fn open(config: &Config, name: &[u8]) -> io::Result<Found> {
+    let resolve = match config.symlinks {
+        Symlinks::Within => RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
+        Symlinks::Refuse => RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS,
+        Symlinks::Follow => 0,
+    };
+    let name = if name.is_empty() { b"." } else { name };
+    let mut races = 0;
+    let opened = loop {
+        let name = Name::at(config.root.clone(), CString::new(name)?);
+        // Opening a FIFO does not wait for a writer.
+        let open = Open::new(name, O_NONBLOCK | O_NOCTTY).resolve(resolve);
+        match submit(OpenStat::from(open)).await? {
+            // A directory of the path was renamed meanwhile, so that the kernel could not verify that
+            // the name stays below the root.
+            Err(error) if error.raw_os_error() == Some(libc::EAGAIN) && races < RACES => races += 1,
+            result => break result?,
+        }
+    };
+    let (status, ignores_mode) = (opened.status().copied(), opened.is_stored());
+    let file = OpenFile::from(opened.into_own_descriptor());
+    let status = match status {
+        Some(status) => status,
+        None => submit(StatFile::new(file.clone())).await??,
+    };
+    if status.is_dir() {
+        return Ok(Found::Directory);
+    }
+    if !status.is_file() {
+        return Ok(Found::Special);
+    }
+    if !ignores_mode {
+        // A read of the file itself may block: that happens in the background.
+        fcntl_setfl(&file, OFlags::empty())?;
+    }
+    Ok(Found::File(Opened { file, status }))
+}

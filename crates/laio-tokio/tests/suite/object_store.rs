@@ -1,0 +1,133 @@
+//! `LocalStore`: the tests that the crate `object_store` has for its stores, and a comparison with its own
+//! local store.
+
+use crate::support::{directory, on_each_runtime};
+use futures_util::TryStreamExt;
+use laio_testing::random::Random;
+use laio_tokio::LocalStore;
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use object_store::{Error, GetOptions, GetRange, ObjectStore, ObjectStoreExt, integration};
+
+#[test]
+fn it_passes_the_tests_of_object_store() {
+    on_each_runtime(|| async {
+        let (_kept, at) = directory();
+        let store = LocalStore::new_with_prefix(&at).unwrap();
+        integration::put_get_delete_list(&store).await;
+        integration::list_with_offset_exclusivity(&store).await;
+        integration::get_opts(&store).await;
+        integration::list_uses_directories_correctly(&store).await;
+        integration::list_with_delimiter(&store).await;
+        integration::rename_and_copy(&store).await;
+        integration::copy_if_not_exists(&store).await;
+        integration::copy_rename_nonexistent_object(&store).await;
+        integration::stream_get(&store).await;
+        integration::put_opts(&store, false).await;
+    });
+}
+
+/// The same reads of the same directory through both stores.
+#[test]
+fn reads_are_those_of_the_local_store() {
+    on_each_runtime(|| async {
+        let (_kept, at) = directory();
+        let expected = LocalFileSystem::new_with_prefix(&at).unwrap();
+        let found = LocalStore::from(expected.clone());
+        for (name, length) in [("empty", 0), ("small", 100), ("dir/large", 5_000_000)] {
+            let text = laio_testing::temp::pattern(length, 9);
+            found.put(&Path::from(name), text.into()).await.unwrap();
+        }
+        let mut random = Random::for_test();
+        for step in 0..150 {
+            let name = Path::from(*random.pick(&["empty", "small", "dir/large", "dir", "none"]));
+            let options = some_options(&mut random, &expected, &name).await;
+            let one = read(&expected, &name, options.clone()).await;
+            let other = read(&found, &name, options.clone()).await;
+            assert_eq!(one, other, "step {step}: {name} {options:?}");
+
+            let ranges: Vec<_> = (0..random.below(20))
+                .map(|_| {
+                    (
+                        random.below(6_000_000) as u64,
+                        random.between(1..100_000) as u64,
+                    )
+                })
+                .map(|(start, length)| start..start + length)
+                .collect();
+            let one = expected.get_ranges(&name, &ranges).await;
+            let other = found.get_ranges(&name, &ranges).await;
+            match (one, other) {
+                (Ok(one), Ok(other)) => assert!(one == other, "step {step}: {name} {ranges:?}"),
+                (one, other) => assert_eq!(
+                    one.map_err(kind).is_ok(),
+                    other.map_err(kind).is_ok(),
+                    "step {step}: {name} {ranges:?}"
+                ),
+            }
+        }
+    });
+}
+
+async fn some_options(random: &mut Random, store: &LocalFileSystem, name: &Path) -> GetOptions {
+    let (start, length) = (
+        random.below(5_500_000) as u64,
+        random.below(3_000_000) as u64,
+    );
+    let range = match random.below(6) {
+        0 => Some(GetRange::Offset(start)),
+        1 => Some(GetRange::Suffix(length)),
+        2 => Some(GetRange::Bounded(0..length.max(1))),
+        3 => Some(GetRange::Bounded(start..start + length)),
+        _ => None,
+    };
+    let meta = store.head(name).await.ok();
+    let tag = || match &meta {
+        Some(meta) => meta.e_tag.clone(),
+        None => Some("\"x\"".to_owned()),
+    };
+    let mut options = GetOptions::new().with_range(range);
+    match random.below(8) {
+        0 => options.if_match = tag(),
+        1 => options.if_none_match = tag(),
+        2 => options.if_match = Some("\"y\"".to_owned()),
+        3 => options.if_none_match = Some("\"y\", \"z\"".to_owned()),
+        4 => options.if_modified_since = meta.as_ref().map(|meta| meta.last_modified),
+        5 => options.if_unmodified_since = meta.as_ref().map(|meta| meta.last_modified),
+        6 => options.head = true,
+        _ => {}
+    }
+    options
+}
+
+/// What a read shows, without the texts of errors.
+async fn read(store: &dyn ObjectStore, name: &Path, options: GetOptions) -> String {
+    let head = options.head;
+    let found = match store.get_opts(name, options).await {
+        Ok(found) => found,
+        Err(error) => return kind(error),
+    };
+    let shown = format!("{:?} {:?} {:?}", found.meta, found.range, found.attributes);
+    if head {
+        return shown;
+    }
+    let length = found.range.end - found.range.start;
+    let bytes: Vec<_> = found.into_stream().try_collect().await.unwrap();
+    let bytes = bytes.concat();
+    assert_eq!(bytes.len() as u64, length);
+    let sum = bytes.iter().fold(7u64, |sum, byte| {
+        sum.wrapping_mul(31).wrapping_add(u64::from(*byte))
+    });
+    format!("{shown} {sum}")
+}
+
+fn kind(error: Error) -> String {
+    match error {
+        Error::NotFound { path, .. } => format!("not found: {path}"),
+        Error::Precondition { path, .. } => format!("precondition: {path}"),
+        Error::NotModified { path, .. } => format!("not modified: {path}"),
+        Error::AlreadyExists { path, .. } => format!("exists: {path}"),
+        Error::Generic { .. } => "generic".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
