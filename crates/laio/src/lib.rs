@@ -145,6 +145,7 @@
 mod attempt;
 mod background;
 mod blocking;
+mod borrowed;
 mod call;
 mod calls;
 mod cancel;
@@ -186,6 +187,7 @@ mod typed;
 pub use attempt::Examined;
 pub use background::activations::signals::{Handler, handle_signal, set_signal_action};
 pub use background::doorbell::Notifier;
+pub use borrowed::TryRead;
 pub use call::{Call, Completion, Handle, Outcome};
 pub use context::Context;
 pub use errno::Errno;

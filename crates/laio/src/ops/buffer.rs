@@ -70,6 +70,37 @@ unsafe impl Sink for Vec<u8> {
     }
 }
 
+/// The bytes of any owner, for example of a string object of another language.
+///
+/// ```
+/// use laio::ops::{Owned, Source};
+/// let shared: std::sync::Arc<str> = "hello".into();
+/// assert_eq!(Owned::new(shared).bytes(), b"hello");
+/// ```
+#[derive(Debug)]
+pub struct Owned<T>(Box<T>);
+
+impl<T: AsRef<[u8]> + 'static> Owned<T> {
+    /// Takes the owner of the bytes.
+    pub fn new(owner: T) -> Owned<T> {
+        Owned(Box::new(owner))
+    }
+
+    /// Returns the owner.
+    pub fn into_inner(self) -> T {
+        *self.0
+    }
+}
+
+// SAFETY: the owner has a stable address on the heap and is only ever borrowed as shared, which leaves
+// the slice that it returns valid; `T` promises no more than that, so bytes that it lets others change
+// (in cells) may be written in either state.
+unsafe impl<T: AsRef<[u8]> + 'static> Source for Owned<T> {
+    fn bytes(&self) -> &[u8] {
+        (*self.0).as_ref()
+    }
+}
+
 /// A part of a source: some of the bytes of a buffer that is larger, or shared.
 ///
 /// ```

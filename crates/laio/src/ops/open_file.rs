@@ -1,5 +1,6 @@
 //! An open file that several operations and threads share, with an identity.
 
+use crate::Errno;
 use std::any::Any;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -13,6 +14,9 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct OpenFile(Arc<Identified>);
 
+/// The lowest number of a duplicate: 0 to 2 are the standard streams.
+const LOWEST: RawFd = 3;
+
 #[derive(Debug)]
 struct Identified {
     file: File,
@@ -20,6 +24,17 @@ struct Identified {
 }
 
 impl OpenFile {
+    /// Returns a duplicate of a descriptor of which only the number is known, for example from another
+    /// language.
+    ///
+    /// # Errors
+    /// `EBADF` if it is not open; `EMFILE` if no descriptor is left.
+    pub fn duplicate(number: RawFd) -> Result<OpenFile, Errno> {
+        let descriptor = crate::sys::borrow(number).ok_or(Errno::BADF)?;
+        let duplicate = rustix::io::fcntl_dupfd_cloexec(descriptor, LOWEST)?;
+        Ok(OpenFile::from(duplicate))
+    }
+
     /// Returns the descriptor if this is the only clone.
     ///
     /// # Errors

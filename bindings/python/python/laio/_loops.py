@@ -1,0 +1,91 @@
+"""Waiting in the event loop that runs: asyncio (so also uvloop) or trio (so also anyio on both)."""
+
+import asyncio
+import sys
+import types
+import weakref
+from functools import partial
+
+from . import _laio
+
+# The loops that watch the descriptor of their thread, with its number.
+_watching = weakref.WeakKeyDictionary()
+
+
+def wait(descriptor):
+    """Returns an iterator for the coroutine to pass on, and the function that ends it.
+
+    A call has gone to the background, and finishes when ``descriptor`` becomes readable.
+    """
+    loop = asyncio._get_running_loop()
+    if loop is not None:
+        return _wait_in_asyncio(loop, descriptor)
+    if _trio_runs():
+        return _wait_in_trio(descriptor)
+    raise RuntimeError("this call of laio would block, and no event loop runs in this thread")
+
+
+def let_others_run():
+    """Returns an iterator for the coroutine to pass on, which lets the event loop run once."""
+    if asyncio._get_running_loop() is None and _trio_runs():
+        return sys.modules["trio"].lowlevel.checkpoint().__await__()
+    return _yield_once()
+
+
+@types.coroutine
+def _yield_once():
+    yield
+
+
+def _wait_in_asyncio(loop, descriptor):
+    first = _watching.get(loop) != descriptor
+    if first:
+        loop.add_reader(descriptor, _laio.collect)
+        _watching[loop] = descriptor
+    future = loop.create_future()
+    # One submission for all the calls that coroutines start in this turn of the loop.
+    _laio.flush_later(loop.call_soon, first)
+    return iter(future), partial(_end, future)
+
+
+def _end(future):
+    if not future.done():
+        future.set_result(None)
+
+
+def _trio_runs():
+    trio = sys.modules.get("trio")
+    return trio is not None and trio.lowlevel.in_trio_run()
+
+
+def _wait_in_trio(descriptor):
+    import trio
+
+    token = trio.lowlevel.current_trio_token()
+    if _watching.get(token) != descriptor:
+        trio.lowlevel.spawn_system_task(_watch, descriptor)
+        _watching[token] = descriptor
+    task = trio.lowlevel.current_task()
+    waits = True
+
+    def end():
+        nonlocal waits
+        if waits:
+            waits = False
+            trio.lowlevel.reschedule(task)
+
+    def abort(raise_cancel):
+        nonlocal waits
+        waits = False
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    _laio.flush()
+    return trio.lowlevel.wait_task_rescheduled(abort).__await__(), end
+
+
+async def _watch(descriptor):
+    import trio
+
+    while True:
+        await trio.lowlevel.wait_readable(descriptor)
+        _laio.collect()

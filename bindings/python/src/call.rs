@@ -1,0 +1,306 @@
+//! The awaitable of a call that did not finish at once.
+
+use crate::engine;
+use pyo3::exceptions::{PyBaseException, PyRuntimeError, PyStopIteration, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyTuple;
+use std::sync::Mutex;
+use std::thread::ThreadId;
+
+/// What a coroutine of the package awaits: a call in the background, or a turn of the event loop.
+///
+/// It is a generator: `send`, `throw` and `close` are those of Python's generators.
+#[pyclass(module = "laio")]
+pub(crate) struct Call {
+    /// Never contended: Python gives out one `&mut` at a time.
+    state: Mutex<State>,
+}
+
+enum State {
+    /// The call is over; the event loop runs once before its value is returned.
+    Yielding {
+        others: Option<Py<PyAny>>,
+        value: Py<PyAny>,
+    },
+    Waiting(Background),
+    Over,
+}
+
+/// A call in the background.
+struct Background {
+    /// Its key in the engine of its thread.
+    key: u64,
+    thread: ThreadId,
+    /// The iterator of the event loop's future. `None` until the coroutine waits.
+    future: Option<Py<PyAny>>,
+}
+
+/// What a coroutine does next: pass something to the event loop, or return.
+enum Next {
+    Yield(Py<PyAny>),
+    Return(Py<PyAny>),
+}
+
+impl Call {
+    /// A call that is over, in a thread whose event loop is due to run.
+    pub(crate) fn yielding(value: Py<PyAny>) -> Call {
+        let others = None;
+        Call::new(State::Yielding { others, value })
+    }
+
+    /// A call that this thread's engine knows by `key`.
+    pub(crate) fn waiting(key: u64) -> Call {
+        Call::new(State::Waiting(Background {
+            key,
+            thread: std::thread::current().id(),
+            future: None,
+        }))
+    }
+
+    fn new(state: State) -> Call {
+        let state = Mutex::new(state);
+        Call { state }
+    }
+
+    fn replace(&mut self, new: State) -> State {
+        let state = match self.state.get_mut() {
+            Ok(state) => state,
+            Err(poisoned) => poisoned.into_inner(),
+        };
+        std::mem::replace(state, new)
+    }
+
+    fn advance(&mut self, value: &Bound<'_, PyAny>) -> PyResult<Next> {
+        let py = value.py();
+        match self.replace(State::Over) {
+            State::Yielding {
+                others,
+                value: result,
+            } => {
+                let others = match others {
+                    Some(others) => others,
+                    None => engine::yield_to_loop(py)?,
+                };
+                let Some(yielded) = send(others.bind(py), value)? else {
+                    return Ok(Next::Return(result));
+                };
+                self.replace(State::Yielding {
+                    others: Some(others),
+                    value: result,
+                });
+                Ok(Next::Yield(yielded))
+            }
+            State::Waiting(background) => {
+                background.check_thread()?;
+                let key = background.key;
+                self.wait(background, value).inspect_err(|_| cancel(key))
+            }
+            State::Over => Err(PyRuntimeError::new_err(
+                "cannot reuse already awaited coroutine",
+            )),
+        }
+    }
+
+    /// Passes the event loop's future on, until the call is over.
+    fn wait(&mut self, background: Background, value: &Bound<'_, PyAny>) -> PyResult<Next> {
+        let py = value.py();
+        let Background { key, future, .. } = background;
+        let future = match future {
+            Some(future) => future,
+            None => {
+                let (future, wake) = engine::wait_in_loop(py)?;
+                engine::with(|engine| {
+                    engine.set_wake(key, wake);
+                    Ok(())
+                })?;
+                future
+            }
+        };
+        match send(future.bind(py), value)? {
+            Some(yielded) => {
+                let future = Some(future);
+                self.replace(State::Waiting(Background {
+                    future,
+                    ..background
+                }));
+                Ok(Next::Yield(yielded))
+            }
+            None => {
+                let result = engine::with(|engine| Ok(engine.take(key)))?;
+                let lost = || PyRuntimeError::new_err("the event loop resumed an unfinished call");
+                result.ok_or_else(lost)?.map(Next::Return)
+            }
+        }
+    }
+
+    /// Throws into the event loop's future, which mostly raises the exception again.
+    fn throw_in_background(
+        &mut self,
+        py: Python<'_>,
+        background: Background,
+        error: PyErr,
+    ) -> PyResult<Next> {
+        let key = background.key;
+        let Some(future) = &background.future else {
+            return Err(error);
+        };
+        match future.call_method1(py, "throw", (error,)) {
+            Ok(yielded) => {
+                self.replace(State::Waiting(background));
+                Ok(Next::Yield(yielded))
+            }
+            Err(error) if error.is_instance_of::<PyStopIteration>(py) => {
+                match engine::with(|engine| Ok(engine.take(key)))? {
+                    Some(result) => result.map(Next::Return),
+                    None => Err(error),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[pymethods]
+impl Call {
+    fn __await__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.send(py.None().bind(py))
+    }
+
+    fn send(&mut self, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        self.advance(value)
+            .and_then(|next| next.into_python(value.py()))
+    }
+
+    #[pyo3(signature = (kind, value=None, traceback=None))]
+    fn throw(
+        &mut self,
+        py: Python<'_>,
+        kind: Bound<'_, PyAny>,
+        value: Option<Bound<'_, PyAny>>,
+        traceback: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let _ = traceback;
+        let error = exception(kind, value)?;
+        match self.replace(State::Over) {
+            State::Over | State::Yielding { others: None, .. } => Err(error),
+            State::Yielding {
+                others: Some(others),
+                ..
+            } => others.call_method1(py, "throw", (error,)),
+            State::Waiting(background) => {
+                background.check_thread()?;
+                let key = background.key;
+                let next = self.throw_in_background(py, background, error);
+                next.inspect_err(|_| cancel(key))?.into_python(py)
+            }
+        }
+    }
+
+    fn close(&mut self, py: Python<'_>) -> PyResult<()> {
+        let inner = match self.replace(State::Over) {
+            State::Waiting(background) => {
+                background.check_thread()?;
+                cancel(background.key);
+                background.future
+            }
+            State::Yielding { others, .. } => others,
+            State::Over => None,
+        };
+        match inner {
+            Some(inner) if inner.bind(py).hasattr("close")? => {
+                inner.call_method0(py, "close").map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        if let State::Waiting(background) = self.replace(State::Over)
+            && background.check_thread().is_ok()
+        {
+            cancel(background.key);
+        }
+    }
+}
+
+impl Background {
+    fn check_thread(&self) -> PyResult<()> {
+        if self.thread == std::thread::current().id() {
+            return Ok(());
+        }
+        Err(PyRuntimeError::new_err(
+            "a call of laio continues only in the thread that has started it",
+        ))
+    }
+}
+
+impl Next {
+    fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match self {
+            Next::Yield(yielded) => Ok(yielded),
+            Next::Return(value) => Err(stop_iteration(py, value)),
+        }
+    }
+}
+
+/// Cancels a call in the background. Fails only in a finalizer that runs during another call of laio;
+/// the call then goes on, and nothing takes its result.
+fn cancel(key: u64) {
+    let _ = engine::with(|engine| engine.cancel(key));
+}
+
+/// Sends a value to an iterator. Returns what it yields; `None` when it has returned.
+fn send(iterator: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
+    let py = iterator.py();
+    let sent = if value.is_none() {
+        static NEXT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        NEXT.import(py, "builtins", "next")?.call1((iterator,))
+    } else {
+        iterator.call_method1("send", (value,))
+    };
+    match sent {
+        Ok(yielded) => Ok(Some(yielded.unbind())),
+        Err(error) if error.is_instance_of::<PyStopIteration>(py) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The exception by which a coroutine returns a value.
+fn stop_iteration(py: Python<'_>, value: Py<PyAny>) -> PyErr {
+    let bound = value.bind(py);
+    // Python takes a tuple for the arguments of the exception, and an exception for itself.
+    if bound.is_instance_of::<PyTuple>() || bound.is_instance_of::<PyBaseException>() {
+        PyStopIteration::new_err((value,))
+    } else {
+        PyStopIteration::new_err(value)
+    }
+}
+
+/// The exception that the arguments of `throw` describe.
+fn exception(kind: Bound<'_, PyAny>, value: Option<Bound<'_, PyAny>>) -> PyResult<PyErr> {
+    if kind.is_instance_of::<PyBaseException>() {
+        return Ok(PyErr::from_value(kind));
+    }
+    let made = match value {
+        Some(value) if value.is_instance_of::<PyBaseException>() => value,
+        Some(value) => kind.call1((value,))?,
+        None => kind.call0()?,
+    };
+    if !made.is_instance_of::<PyBaseException>() {
+        return Err(PyTypeError::new_err(
+            "exceptions must derive from BaseException",
+        ));
+    }
+    Ok(PyErr::from_value(made))
+}

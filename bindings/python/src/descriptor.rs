@@ -1,0 +1,265 @@
+//! An open file, without buffers: the coroutines of the calls on it.
+
+use crate::data::Data;
+use crate::engine::{self, Engine, Step};
+use crate::error;
+use crate::path::PathArgument;
+use crate::reading::{self, Place, READ_MAX};
+use crate::status::stat_result;
+use laio::ops::{
+    Advice, Advise, Allocate, Close, Fsync, OpenFile, SendFile, StatFile, Truncate, Write, WriteAt,
+};
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyMemoryView;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Mutex;
+
+/// A file descriptor, which is closed with the object.
+#[pyclass(module = "laio", frozen)]
+pub(crate) struct Descriptor {
+    /// `None` when it was closed.
+    file: Mutex<Option<OpenFile>>,
+    /// What the program has opened, for messages.
+    name: Py<PyAny>,
+}
+
+impl Descriptor {
+    pub(crate) fn new(file: OpenFile, name: Py<PyAny>) -> Descriptor {
+        Descriptor {
+            file: Mutex::new(Some(file)),
+            name,
+        }
+    }
+
+    fn take(&self) -> Option<OpenFile> {
+        match self.file.lock() {
+            Ok(mut file) => file.take(),
+            Err(poisoned) => poisoned.into_inner().take(),
+        }
+    }
+
+    pub(crate) fn file(&self) -> PyResult<OpenFile> {
+        let file = match self.file.lock() {
+            Ok(file) => file.clone(),
+            Err(poisoned) => poisoned.into_inner().clone(),
+        };
+        file.ok_or_else(|| PyValueError::new_err("I/O operation on closed file."))
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        if let Some(file) = self.take() {
+            // Fails only in a finalizer that runs during a call of laio. See `Context::forget`.
+            let _ = engine::with(|engine| {
+                engine.forget(&file);
+                Ok(())
+            });
+        }
+    }
+}
+
+#[pymethods]
+impl Descriptor {
+    /// Takes over nothing: works on a duplicate of a descriptor by number.
+    #[staticmethod]
+    fn duplicate(number: RawFd, name: Py<PyAny>) -> PyResult<Descriptor> {
+        let file = OpenFile::duplicate(number).map_err(|errno| error::of(errno.into()))?;
+        Ok(Descriptor::new(file, name))
+    }
+
+    fn fileno(&self) -> PyResult<RawFd> {
+        Ok(self.file()?.as_raw_fd())
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.file().is_err()
+    }
+
+    #[getter]
+    fn name(&self, py: Python<'_>) -> Py<PyAny> {
+        self.name.clone_ref(py)
+    }
+
+    /// Reads at most `length` bytes at `offset`.
+    fn pread(&self, py: Python<'_>, length: usize, offset: u64) -> PyResult<Py<PyAny>> {
+        let file = self.file()?;
+        engine::make(py, move |py, engine| {
+            let length = length.min(READ_MAX);
+            reading::into_bytes(py, engine, file, length, Place::At(offset))
+        })
+    }
+
+    /// Reads at `offset` into an object with the buffer protocol. Returns the number of bytes.
+    fn pread_into(
+        &self,
+        py: Python<'_>,
+        buffer: Bound<'_, PyAny>,
+        offset: u64,
+    ) -> PyResult<Py<PyAny>> {
+        self.read_to(py, &buffer, Place::At(offset))
+    }
+
+    /// Reads at most `length` bytes from a stream, or where the file stands.
+    fn read(&self, py: Python<'_>, length: usize) -> PyResult<Py<PyAny>> {
+        let file = self.file()?;
+        engine::make(py, move |py, engine| {
+            let length = length.min(READ_MAX);
+            reading::into_bytes(py, engine, file, length, Place::Next)
+        })
+    }
+
+    /// Reads from a stream into an object with the buffer protocol. Returns the number of bytes.
+    fn read_into(&self, py: Python<'_>, buffer: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        self.read_to(py, &buffer, Place::Next)
+    }
+
+    /// Writes at `offset`. Returns the number of bytes: fewer than all only after an error in between.
+    fn pwrite(&self, py: Python<'_>, data: Data, offset: u64) -> PyResult<Py<PyAny>> {
+        let file = self.file()?;
+        engine::make(py, move |py, engine| {
+            let write = WriteAt::new(file, data.into_source(), offset);
+            engine.run(py, write, |py, _, (result, _)| value(py, result))
+        })
+    }
+
+    /// Writes to a stream, where the file stands, or at its end (`O_APPEND`).
+    fn write(&self, py: Python<'_>, data: Data) -> PyResult<Py<PyAny>> {
+        let file = self.file()?;
+        engine::make(py, move |py, engine| {
+            let write = Write::new(file, data.into_source());
+            engine.run(py, write, |py, _, (result, _)| value(py, result))
+        })
+    }
+
+    /// The status, as `os.fstat`.
+    fn stat(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let file = self.file()?;
+        engine::make(py, move |py, engine| {
+            engine.run(py, StatFile::new(file), |py, _, status| {
+                let status = status.map_err(error::of)?;
+                stat_result(py, &status).map(Step::Done)
+            })
+        })
+    }
+
+    fn truncate(&self, py: Python<'_>, length: u64) -> PyResult<Py<PyAny>> {
+        let file = self.file()?;
+        engine::make(py, move |py, engine| {
+            engine.run(py, Truncate::new(file, length), nothing)
+        })
+    }
+
+    fn fsync(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let file = self.file()?;
+        engine::make(py, move |py, engine| {
+            engine.run(py, Fsync::new(file), nothing)
+        })
+    }
+
+    fn fdatasync(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let file = self.file()?;
+        engine::make(py, move |py, engine| {
+            engine.run(py, Fsync::data(file), nothing)
+        })
+    }
+
+    fn allocate(&self, py: Python<'_>, offset: u64, length: u64) -> PyResult<Py<PyAny>> {
+        let file = self.file()?;
+        engine::make(py, move |py, engine| {
+            engine.run(py, Allocate::new(file, offset, length), nothing)
+        })
+    }
+
+    /// Asks the kernel to read a part of the file ahead.
+    fn will_need(&self, py: Python<'_>, offset: u64, length: u64) -> PyResult<Py<PyAny>> {
+        let file = self.file()?;
+        engine::make(py, move |py, engine| {
+            let advise = Advise::new(file, offset, length, Advice::WillNeed);
+            engine.run(py, advise, nothing)
+        })
+    }
+
+    /// Sends at most `count` bytes from `offset` to the socket, pipe or file with the number `to`.
+    /// Returns the number of bytes.
+    fn sendfile(
+        &self,
+        py: Python<'_>,
+        to: RawFd,
+        offset: u64,
+        count: usize,
+    ) -> PyResult<Py<PyAny>> {
+        let file = self.file()?;
+        let to = OpenFile::duplicate(to).map_err(|errno| error::of(errno.into()))?;
+        engine::make(py, move |py, engine| {
+            let send = SendFile::new(to, file, Some(offset), count.min(READ_MAX));
+            engine.run(py, send, |py, _, result| value(py, result))
+        })
+    }
+
+    /// Closes the descriptor. Later calls fail; operations in the background end first.
+    fn close(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let file = self.take();
+        engine::make(py, move |py, engine| {
+            let Some(file) = file else {
+                return Ok(Step::Done(py.None()));
+            };
+            engine.forget(&file);
+            match file.try_into_owned() {
+                Ok(descriptor) => engine.run(py, Close::new(descriptor), nothing),
+                Err(_shared) => Ok(Step::Done(py.None())),
+            }
+        })
+    }
+}
+
+impl Descriptor {
+    fn read_to(
+        &self,
+        py: Python<'_>,
+
+        buffer: &Bound<'_, PyAny>,
+        place: Place,
+    ) -> PyResult<Py<PyAny>> {
+        let file = self.file()?;
+        let view = PyBuffer::<u8>::get(buffer)?;
+        if view.readonly() || !view.is_c_contiguous() {
+            return Err(PyTypeError::new_err(
+                "a read-write bytes-like object is required",
+            ));
+        }
+        let memory = PyMemoryView::from(buffer)?.unbind();
+        engine::make(py, move |py, engine| {
+            reading::into_buffer(py, engine, file, memory, place)
+        })
+    }
+}
+
+/// The step after an operation that returns nothing.
+pub(crate) fn nothing(
+    py: Python<'_>,
+    _: &mut Engine,
+    result: std::io::Result<()>,
+) -> PyResult<Step> {
+    result.map_err(error::of)?;
+    Ok(Step::Done(py.None()))
+}
+
+/// The step after an operation that returns nothing, about one file.
+pub(crate) fn nothing_about(
+    path: PathArgument,
+) -> impl FnOnce(Python<'_>, &mut Engine, std::io::Result<()>) -> PyResult<Step> {
+    move |py, _, result| {
+        result.map_err(|error| error::about(py, error, &path.object))?;
+        Ok(Step::Done(py.None()))
+    }
+}
+
+/// The step after an operation that returns a number.
+fn value(py: Python<'_>, result: std::io::Result<usize>) -> PyResult<Step> {
+    let count = result.map_err(error::of)?;
+    Ok(Step::Done(count.into_pyobject(py)?.into_any().unbind()))
+}

@@ -1,0 +1,391 @@
+//! The engine of a thread: its context, and the calls that wait in the background.
+
+use crate::call::Call;
+use crate::error;
+use laio::ops::OpenFile;
+use laio::{Context, Handle, Operation, Options, Outcome, PollOptions, Ticket};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+/// A coroutine lets the event loop run after this many calls without waiting, if [`TURN`] has passed.
+const CALLS_PER_CHECK: u32 = 32;
+/// How long coroutines may go on without the event loop.
+const TURN: Duration = Duration::from_millis(1);
+/// The largest read that is made into the engine's own buffer, in bytes.
+pub(crate) const SCRATCH: usize = 64 * 1024;
+
+thread_local! {
+    static ENGINE: RefCell<Option<Engine>> = const { RefCell::new(None) };
+}
+
+/// What a thread has: one context, which the event loop of the thread watches.
+pub(crate) struct Engine {
+    pub(crate) context: Context,
+    /// Memory for small reads. Empty until the first of them.
+    pub(crate) scratch: Vec<u8>,
+    waiting: HashMap<u64, Waiting>,
+    next_key: u64,
+    calls: u32,
+    turn_began: Instant,
+    /// Whether the event loop will flush in its next turn.
+    flush_is_due: bool,
+}
+
+/// What is next for a call.
+pub(crate) enum Step {
+    Done(Py<PyAny>),
+    InFlight(Box<dyn InFlight>),
+}
+
+/// An operation in the background, and what follows it.
+pub(crate) trait InFlight {
+    fn handle(&self) -> Handle;
+    /// Takes the operation's output and continues. Called once its completion was delivered.
+    fn resume(self: Box<Self>, py: Python<'_>, engine: &mut Engine) -> PyResult<Step>;
+    /// Cancels the operation. The kernel may use its memory for some time yet.
+    fn abandon(self: Box<Self>, context: &mut Context);
+}
+
+/// A call in the background, from the point of view of its coroutine.
+enum Waiting {
+    InFlight {
+        next: Box<dyn InFlight>,
+        /// What makes the event loop resume the coroutine. `None` until the coroutine waits.
+        wake: Option<Py<PyAny>>,
+    },
+    Finished(PyResult<Py<PyAny>>),
+}
+
+/// Calls `body` with the engine of this thread, which the first use makes.
+pub(crate) fn with<R>(body: impl FnOnce(&mut Engine) -> PyResult<R>) -> PyResult<R> {
+    ENGINE.with(|engine| {
+        let Ok(mut engine) = engine.try_borrow_mut() else {
+            return Err(PyRuntimeError::new_err(
+                "laio was called by a finalizer that ran during a call of laio",
+            ));
+        };
+        match &mut *engine {
+            Some(engine) => body(engine),
+            none => body(none.insert(Engine::new()?)),
+        }
+    })
+}
+
+impl Engine {
+    fn new() -> PyResult<Engine> {
+        Ok(Engine {
+            context: Context::new(Options::new()).map_err(|errno| error::of(errno.into()))?,
+            scratch: Vec::new(),
+            waiting: HashMap::new(),
+            next_key: 0,
+            calls: 0,
+            turn_began: Instant::now(),
+            flush_is_due: false,
+        })
+    }
+
+    /// Starts an operation. `next` gets its output, at once or when it has finished.
+    pub(crate) fn run<O, N>(&mut self, py: Python<'_>, operation: O, next: N) -> PyResult<Step>
+    where
+        O: Operation,
+        N: FnOnce(Python<'_>, &mut Engine, O::Output) -> PyResult<Step> + 'static,
+    {
+        match self.context.submit(operation) {
+            Outcome::Done(output) => next(py, self, output),
+            Outcome::Pending(ticket) => Ok(Step::InFlight(Box::new(Continued { ticket, next }))),
+        }
+    }
+
+    /// Whether the event loop should run before the next call: calls that do not block would keep it
+    /// from its other tasks.
+    pub(crate) fn is_turn_over(&mut self) -> bool {
+        self.calls += 1;
+        if self.calls < CALLS_PER_CHECK {
+            return false;
+        }
+        self.calls = 0;
+        if self.turn_began.elapsed() < TURN {
+            return false;
+        }
+        self.begin_turn();
+        true
+    }
+
+    fn begin_turn(&mut self) {
+        self.calls = 0;
+        self.turn_began = Instant::now();
+    }
+
+    /// Keeps a call that went to the background, and returns its key.
+    pub(crate) fn keep(&mut self, next: Box<dyn InFlight>) -> PyResult<u64> {
+        let key = self.next_key;
+        self.next_key += 1;
+        self.put(key, next, None)?;
+        Ok(key)
+    }
+
+    fn put(&mut self, key: u64, next: Box<dyn InFlight>, wake: Option<Py<PyAny>>) -> PyResult<()> {
+        let set = self.context.set_user_data(next.handle(), key);
+        set.map_err(|errno| error::of(errno.into()))?;
+        self.waiting.insert(key, Waiting::InFlight { next, wake });
+        Ok(())
+    }
+
+    /// Sets what makes the event loop resume the coroutine of a call.
+    pub(crate) fn set_wake(&mut self, key: u64, new: Py<PyAny>) {
+        if let Some(Waiting::InFlight { wake, .. }) = self.waiting.get_mut(&key) {
+            *wake = Some(new);
+        }
+    }
+
+    /// Takes the result of a call that has finished.
+    pub(crate) fn take(&mut self, key: u64) -> Option<PyResult<Py<PyAny>>> {
+        match self.waiting.remove(&key)? {
+            Waiting::Finished(result) => Some(result),
+            waiting => {
+                self.waiting.insert(key, waiting);
+                None
+            }
+        }
+    }
+
+    /// Cancels a call.
+    pub(crate) fn cancel(&mut self, key: u64) -> PyResult<()> {
+        if let Some(Waiting::InFlight { next, .. }) = self.waiting.remove(&key) {
+            next.abandon(&mut self.context);
+            let flushed = self.context.flush();
+            flushed.map_err(|errno| error::of(errno.into()))?;
+        }
+        Ok(())
+    }
+
+    /// Continues the calls whose operations have finished. Returns what wakes the coroutines of those
+    /// that are over.
+    fn collect(&mut self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
+        self.begin_turn();
+        self.flush_is_due = false;
+        let options = PollOptions {
+            timeout: Some(Duration::ZERO),
+            ..PollOptions::default()
+        };
+        let mut keys = Vec::new();
+        let polled = self
+            .context
+            .poll_with(options, |completion| keys.push(completion.user_data));
+        polled.map_err(|errno| error::of(errno.into()))?;
+        let mut wakes = Vec::new();
+        for key in keys {
+            let Some(Waiting::InFlight { next, wake }) = self.waiting.remove(&key) else {
+                continue;
+            };
+            let result = match next.resume(py, self) {
+                Ok(Step::InFlight(next)) => {
+                    self.put(key, next, wake)?;
+                    continue;
+                }
+                Ok(Step::Done(value)) => Ok(value),
+                Err(error) => Err(error),
+            };
+            self.waiting.insert(key, Waiting::Finished(result));
+            wakes.extend(wake);
+        }
+        Ok(wakes)
+    }
+
+    /// Forgets what is known of a descriptor's number, which may be used for another file from now on.
+    pub(crate) fn forget(&mut self, file: &OpenFile) {
+        self.context.forget(file.as_raw_fd());
+    }
+}
+
+/// An operation in the background, and the function that takes its output.
+struct Continued<O: Operation, N> {
+    ticket: Ticket<O>,
+    next: N,
+}
+
+impl<O, N> InFlight for Continued<O, N>
+where
+    O: Operation,
+    N: FnOnce(Python<'_>, &mut Engine, O::Output) -> PyResult<Step>,
+{
+    fn handle(&self) -> Handle {
+        self.ticket.handle()
+    }
+
+    fn resume(self: Box<Self>, py: Python<'_>, engine: &mut Engine) -> PyResult<Step> {
+        let Continued { ticket, next } = *self;
+        let output = engine.context.take(ticket);
+        let output =
+            output.map_err(|_| PyRuntimeError::new_err("the operation has not finished"))?;
+        next(py, engine, output)
+    }
+
+    fn abandon(self: Box<Self>, context: &mut Context) {
+        context.abandon(self.ticket);
+    }
+}
+
+impl Step {
+    /// Applies a function to the value, when it is there.
+    pub(crate) fn map<F>(self, py: Python<'_>, function: F) -> PyResult<Step>
+    where
+        F: FnOnce(Python<'_>, Py<PyAny>) -> PyResult<Py<PyAny>> + 'static,
+    {
+        match self {
+            Step::Done(value) => function(py, value).map(Step::Done),
+            Step::InFlight(inner) => Ok(Step::InFlight(Box::new(Mapped { inner, function }))),
+        }
+    }
+}
+
+/// An operation in the background, and a function for the value that follows from it.
+struct Mapped<F> {
+    inner: Box<dyn InFlight>,
+    function: F,
+}
+
+impl<F> InFlight for Mapped<F>
+where
+    F: FnOnce(Python<'_>, Py<PyAny>) -> PyResult<Py<PyAny>> + 'static,
+{
+    fn handle(&self) -> Handle {
+        self.inner.handle()
+    }
+
+    fn resume(self: Box<Self>, py: Python<'_>, engine: &mut Engine) -> PyResult<Step> {
+        self.inner.resume(py, engine)?.map(py, self.function)
+    }
+
+    fn abandon(self: Box<Self>, context: &mut Context) {
+        self.inner.abandon(context);
+    }
+}
+
+/// Makes a call. Returns its value if it does not block and the event loop is not due to run, else a
+/// [`Call`] that the coroutine awaits.
+pub(crate) fn make(
+    py: Python<'_>,
+    start: impl FnOnce(Python<'_>, &mut Engine) -> PyResult<Step>,
+) -> PyResult<Py<PyAny>> {
+    let call = with(|engine| match start(py, engine)? {
+        Step::Done(value) if !engine.is_turn_over() => Ok(Err(value)),
+        Step::Done(value) => Ok(Ok(Call::yielding(value))),
+        Step::InFlight(next) => Ok(Ok(Call::waiting(engine.keep(next)?))),
+    })?;
+    match call {
+        Ok(call) => Ok(Py::new(py, call)?.into_any()),
+        Err(value) => Ok(value),
+    }
+}
+
+/// Makes the running event loop wait for a call: returns an iterator for the coroutine to pass on, and
+/// the function that ends it.
+pub(crate) fn wait_in_loop(py: Python<'_>) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
+    static WAIT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let descriptor = with(|engine| {
+        let descriptor = engine.context.descriptor();
+        let descriptor = descriptor.map_err(|errno| error::of(errno.into()))?;
+        Ok(descriptor.as_raw_fd())
+    })?;
+    let wait = WAIT.import(py, "laio._loops", "wait")?;
+    wait.call1((descriptor,))?.extract()
+}
+
+/// Returns an iterator for the coroutine to pass on, which lets the event loop run once.
+pub(crate) fn yield_to_loop(py: Python<'_>) -> PyResult<Py<PyAny>> {
+    static YIELD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let pass = YIELD.import(py, "laio._loops", "let_others_run")?;
+    Ok(pass.call0()?.unbind())
+}
+
+/// Submits what was started, and continues the calls that have finished: the event loop calls this when
+/// the descriptor is readable.
+#[pyfunction]
+fn collect(py: Python<'_>) -> PyResult<()> {
+    let wakes = with(|engine| engine.collect(py))?;
+    // After the engine is free again, because these are calls of Python.
+    for wake in wakes {
+        if let Err(error) = wake.call0(py) {
+            error.write_unraisable(py, Some(wake.bind(py)));
+        }
+    }
+    Ok(())
+}
+
+/// Submits what was started to the kernel.
+#[pyfunction]
+fn flush() -> PyResult<()> {
+    with(|engine| {
+        let flushed = engine.context.flush();
+        flushed.map_err(|errno| error::of(errno.into()))
+    })
+}
+
+/// Makes the event loop call [`collect`] once in its next turn: `call_soon` is the loop's. `first`: whether
+/// the loop does so for the first time; an earlier loop may have ended before it did.
+#[pyfunction]
+fn flush_later(py: Python<'_>, call_soon: Bound<'_, PyAny>, first: bool) -> PyResult<()> {
+    static COLLECT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    if with(|engine| Ok(std::mem::replace(&mut engine.flush_is_due, true)))? && !first {
+        return Ok(());
+    }
+    let collect = COLLECT.import(py, "laio._laio", "collect")?;
+    call_soon.call1((collect,)).map(drop)
+}
+
+/// The number of calls of this thread in the background.
+#[pyfunction]
+fn pending() -> PyResult<usize> {
+    with(|engine| Ok(engine.context.pending()))
+}
+
+/// The back end of this thread's context, and whether it has a ring.
+#[pyfunction]
+fn backend() -> PyResult<(String, bool)> {
+    with(|engine| {
+        let info = engine.context.info();
+        Ok((info.backend().name().to_owned(), info.has_ring()))
+    })
+}
+
+/// Ends the engine of this thread: calls in the background are cancelled, and their coroutines never
+/// continue. Waits at most `timeout` seconds; returns False if a call hangs in the kernel.
+#[pyfunction]
+fn shut_down(timeout: f64) -> PyResult<bool> {
+    let engine = ENGINE.with(|engine| engine.try_borrow_mut().ok().and_then(|mut e| e.take()));
+    let Some(Engine {
+        context, waiting, ..
+    }) = engine
+    else {
+        return Ok(true);
+    };
+    drop(waiting);
+    let timeout = Duration::try_from_secs_f64(timeout).unwrap_or(Duration::ZERO);
+    Ok(context.shutdown_timeout(timeout))
+}
+
+/// Forgets the calls of the parent. To be called in a forked child.
+#[pyfunction]
+fn after_fork() {
+    ENGINE.with(|engine| {
+        if let Ok(mut engine) = engine.try_borrow_mut() {
+            *engine = None;
+        }
+    });
+}
+
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(collect, module)?)?;
+    module.add_function(wrap_pyfunction!(flush, module)?)?;
+    module.add_function(wrap_pyfunction!(flush_later, module)?)?;
+    module.add_function(wrap_pyfunction!(pending, module)?)?;
+    module.add_function(wrap_pyfunction!(backend, module)?)?;
+    module.add_function(wrap_pyfunction!(shut_down, module)?)?;
+    module.add_function(wrap_pyfunction!(after_fork, module)?)
+}

@@ -1,0 +1,33 @@
+//! The extension module of laio for Python: coroutines that make system calls.
+//!
+//! A coroutine makes its call when it is awaited first. A call that does not block is then over, and the
+//! event loop is not involved. Otherwise the coroutine waits for a future of the loop; the loop watches
+//! the descriptor of this thread's [`laio::Context`] (`laio/_loops.py`).
+
+#![forbid(unsafe_code)]
+
+mod call;
+mod data;
+mod descriptor;
+mod directory;
+mod engine;
+mod error;
+mod names;
+mod path;
+mod reading;
+mod status;
+mod whole;
+
+use pyo3::prelude::*;
+
+/// The functions and classes on which the Python package is built.
+#[pymodule(gil_used = false)]
+fn _laio(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<call::Call>()?;
+    module.add_class::<descriptor::Descriptor>()?;
+    engine::add_to(module)?;
+    names::add_to(module)?;
+    whole::add_to(module)?;
+    directory::add_to(module)?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))
+}

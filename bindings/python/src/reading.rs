@@ -1,0 +1,170 @@
+//! Reading into memory of Python.
+
+use crate::engine::{Engine, SCRATCH, Step};
+use crate::error;
+use laio::TryRead;
+use laio::ops::{OpenFile, Read, ReadAt, Readiness};
+use pyo3::buffer::PyBuffer;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyMemoryView, PySlice};
+
+/// The kernel reads at most this much at once, in bytes.
+pub(crate) const READ_MAX: usize = 0x7fff_f000;
+
+/// Where to read: at a position, or where the stream or the file stands.
+#[derive(Clone, Copy)]
+pub(crate) enum Place {
+    At(u64),
+    Next,
+}
+
+impl Place {
+    fn after(self, count: usize) -> Place {
+        match self {
+            Place::At(position) => Place::At(position + count as u64),
+            Place::Next => Place::Next,
+        }
+    }
+}
+
+/// Reads at most `length` bytes into a `bytes` object.
+pub(crate) fn into_bytes(
+    py: Python<'_>,
+    engine: &mut Engine,
+    file: OpenFile,
+    length: usize,
+    place: Place,
+) -> PyResult<Step> {
+    if length > SCRATCH {
+        return into_large_bytes(py, engine, file, length, place);
+    }
+    if engine.scratch.is_empty() {
+        engine.scratch = vec![0; SCRATCH];
+    }
+    let Engine {
+        context, scratch, ..
+    } = engine;
+    match try_read(context, &file, &mut scratch[..length], place) {
+        TryRead::Done(Ok(count)) => done(PyBytes::new(py, &scratch[..count])),
+        TryRead::Done(Err(errno)) => Err(error::of(errno.into())),
+        TryRead::WouldBlock { done } => {
+            let head = scratch[..done].to_vec();
+            in_background(py, engine, file, head, length, place)
+        }
+    }
+}
+
+/// Reads into an object of the largest length, which is copied only if the file is shorter.
+fn into_large_bytes(
+    py: Python<'_>,
+    engine: &mut Engine,
+    file: OpenFile,
+    length: usize,
+    place: Place,
+) -> PyResult<Step> {
+    let mut tried = TryRead::WouldBlock { done: 0 };
+    let bytes = PyBytes::new_with(py, length, |memory| {
+        tried = try_read(&mut engine.context, &file, memory, place);
+        Ok(())
+    })?;
+    match tried {
+        TryRead::Done(Ok(count)) if count == length => done(bytes),
+        TryRead::Done(Ok(count)) => done(PyBytes::new(py, &bytes.as_bytes()[..count])),
+        TryRead::Done(Err(errno)) => Err(error::of(errno.into())),
+        TryRead::WouldBlock { done } => {
+            let head = bytes.as_bytes()[..done].to_vec();
+            in_background(py, engine, file, head, length, place)
+        }
+    }
+}
+
+/// Reads what is left after `head`.
+fn in_background(
+    py: Python<'_>,
+    engine: &mut Engine,
+    file: OpenFile,
+    mut head: Vec<u8>,
+    length: usize,
+    place: Place,
+) -> PyResult<Step> {
+    match place.after(head.len()) {
+        Place::At(position) => {
+            head.reserve_exact(length - head.len());
+            let before = head.len();
+            let read = ReadAt::new(file, head, position);
+            engine.run(py, read, move |py, _, (result, bytes)| match result {
+                Err(_) if before > 0 => done(PyBytes::new(py, &bytes[..before])),
+                Err(error) => Err(error::of(error)),
+                Ok(_) => done(PyBytes::new(py, &bytes)),
+            })
+        }
+        Place::Next if !head.is_empty() => done(PyBytes::new(py, &head)),
+        // Waiting for the data, rather than reading it, loses none if the coroutine is cancelled.
+        Place::Next => {
+            let readable = Readiness::readable(file.clone());
+            engine.run(py, readable, move |py, engine, events| {
+                events.map_err(error::of)?;
+                let mut bytes = vec![0; length];
+                match engine.context.try_read(&file, &mut bytes) {
+                    TryRead::Done(Ok(count)) | TryRead::WouldBlock { done: count @ 1.. } => {
+                        done(PyBytes::new(py, &bytes[..count]))
+                    }
+                    TryRead::Done(Err(errno)) => Err(error::of(errno.into())),
+                    TryRead::WouldBlock { .. } => whole_read(py, engine, file, length),
+                }
+            })
+        }
+    }
+}
+
+/// Reads from a descriptor that is always ready, for example a device, or whose data another reader took.
+fn whole_read(
+    py: Python<'_>,
+    engine: &mut Engine,
+    file: OpenFile,
+    length: usize,
+) -> PyResult<Step> {
+    let read = Read::new(file, Vec::with_capacity(length));
+    engine.run(py, read, |py, _, (result, bytes)| match result {
+        Ok(_) => done(PyBytes::new(py, &bytes)),
+        Err(error) => Err(error::of(error)),
+    })
+}
+
+/// Reads into memory that a Python object lends (its buffer protocol). The result is the number of bytes.
+///
+/// The bytes are copied: the memory belongs to the program, which may use it in other threads.
+pub(crate) fn into_buffer(
+    py: Python<'_>,
+    engine: &mut Engine,
+    file: OpenFile,
+    memory: Py<PyMemoryView>,
+    place: Place,
+) -> PyResult<Step> {
+    let length = memory.bind(py).len()?;
+    let bytes = into_bytes(py, engine, file, length.min(READ_MAX), place)?;
+    bytes.map(py, move |py, bytes| {
+        let bytes = bytes.bind(py).cast::<PyBytes>()?.as_bytes();
+        let part = memory
+            .bind(py)
+            .get_item(PySlice::new(py, 0, bytes.len() as isize, 1))?;
+        PyBuffer::<u8>::get(&part)?.copy_from_slice(py, bytes)?;
+        Ok(bytes.len().into_pyobject(py)?.into_any().unbind())
+    })
+}
+
+fn try_read(
+    context: &mut laio::Context,
+    file: &OpenFile,
+    memory: &mut [u8],
+    place: Place,
+) -> TryRead {
+    match place {
+        Place::At(position) => context.try_read_at(file, memory, position),
+        Place::Next => context.try_read(file, memory),
+    }
+}
+
+fn done(bytes: Bound<'_, PyBytes>) -> PyResult<Step> {
+    Ok(Step::Done(bytes.into_any().unbind()))
+}
