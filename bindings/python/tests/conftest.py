@@ -1,0 +1,35 @@
+"""Runs each test that takes `run` on asyncio, on uvloop and on trio."""
+
+import asyncio
+
+import pytest
+
+
+def _run_in_asyncio(function, *args):
+    return asyncio.run(function(*args))
+
+
+def _run_in_uvloop(function, *args):
+    uvloop = pytest.importorskip("uvloop")
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(function(*args))
+
+
+def _run_in_trio(function, *args):
+    trio = pytest.importorskip("trio")
+    return trio.run(function, *args)
+
+
+_RUNNERS = {"asyncio": _run_in_asyncio, "uvloop": _run_in_uvloop, "trio": _run_in_trio}
+
+
+@pytest.fixture(params=_RUNNERS, scope="session")
+def run(request):
+    """A function that calls a coroutine function with arguments, in an event loop of its own."""
+    return _RUNNERS[request.param]
+
+
+@pytest.fixture(params=["asyncio", "uvloop"], scope="session")
+def run_asyncio(request):
+    """As `run`, for what works in asyncio only."""
+    return _RUNNERS[request.param]
