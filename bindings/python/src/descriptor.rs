@@ -7,7 +7,8 @@ use crate::path::PathArgument;
 use crate::reading::{self, Place, READ_MAX};
 use crate::status::stat_result;
 use laio::ops::{
-    Advice, Advise, Allocate, Close, Fsync, OpenFile, SendFile, StatFile, Truncate, Write, WriteAt,
+    Advice, Advise, Allocate, Close, FileStatus, Fsync, OpenFile, SendFile, StatFile, Truncate,
+    Write, WriteAt,
 };
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -23,13 +24,53 @@ pub(crate) struct Descriptor {
     file: Mutex<Option<OpenFile>>,
     /// What the program has opened, for messages.
     name: Py<PyAny>,
+    /// What it was when it was opened.
+    found: Found,
+}
+
+/// What is known of a file from the time when it was opened.
+#[derive(Clone, Copy)]
+pub(crate) struct Found {
+    /// As in `st_mode`.
+    file_type: u32,
+    /// In bytes.
+    size: u64,
+}
+
+impl From<&FileStatus> for Found {
+    fn from(status: &FileStatus) -> Found {
+        Found {
+            file_type: status.mode() & libc::S_IFMT,
+            size: status.size(),
+        }
+    }
 }
 
 impl Descriptor {
-    pub(crate) fn new(file: OpenFile, name: Py<PyAny>) -> Descriptor {
+    /// The step after a file was opened: its status follows, if it is not known yet.
+    pub(crate) fn opened(
+        py: Python<'_>,
+        engine: &mut Engine,
+        file: OpenFile,
+        name: Py<PyAny>,
+        status: Option<&FileStatus>,
+    ) -> PyResult<Step> {
+        if let Some(status) = status {
+            let descriptor = Descriptor::new(file, name, status.into());
+            return Ok(Step::Done(Py::new(py, descriptor)?.into_any()));
+        }
+        engine.run(py, StatFile::new(file.clone()), |py, _, status| {
+            let status = status.map_err(|error| error::about(py, error, &name))?;
+            let descriptor = Descriptor::new(file, name, Found::from(&status));
+            Ok(Step::Done(Py::new(py, descriptor)?.into_any()))
+        })
+    }
+
+    fn new(file: OpenFile, name: Py<PyAny>, found: Found) -> Descriptor {
         Descriptor {
             file: Mutex::new(Some(file)),
             name,
+            found,
         }
     }
 
@@ -63,11 +104,25 @@ impl Drop for Descriptor {
 
 #[pymethods]
 impl Descriptor {
-    /// Takes over nothing: works on a duplicate of a descriptor by number.
+    /// A duplicate of a descriptor of which only the number is known.
     #[staticmethod]
-    fn duplicate(number: RawFd, name: Py<PyAny>) -> PyResult<Descriptor> {
+    fn duplicate(py: Python<'_>, number: RawFd, name: Py<PyAny>) -> PyResult<Py<PyAny>> {
         let file = OpenFile::duplicate(number).map_err(|errno| error::of(errno.into()))?;
-        Ok(Descriptor::new(file, name))
+        engine::make(py, move |py, engine| {
+            Descriptor::opened(py, engine, file, name, None)
+        })
+    }
+
+    /// What kind of file it is, as in `st_mode`.
+    #[getter]
+    fn file_type(&self) -> u32 {
+        self.found.file_type
+    }
+
+    /// The size in bytes when the file was opened.
+    #[getter]
+    fn size_at_open(&self) -> u64 {
+        self.found.size
     }
 
     fn fileno(&self) -> PyResult<RawFd> {
@@ -82,6 +137,16 @@ impl Descriptor {
     #[getter]
     fn name(&self, py: Python<'_>) -> Py<PyAny> {
         self.name.clone_ref(py)
+    }
+
+    /// Makes this thread's calls on the file complete in the order in which they were made, also those of
+    /// cancelled coroutines.
+    fn set_ordered(&self) -> PyResult<()> {
+        let file = self.file()?;
+        engine::with(|engine| {
+            let set = engine.context.set_ordered(file.as_raw_fd(), true);
+            set.map_err(|errno| error::of(errno.into()))
+        })
     }
 
     /// Reads at most `length` bytes at `offset`.

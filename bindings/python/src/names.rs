@@ -6,8 +6,8 @@ use crate::error;
 use crate::path::{PathArgument, directory};
 use crate::status::stat_result;
 use laio::ops::{
-    Access, Link, Mkdir, Open, OpenFile, ReadLink, Rename, SetMode, SetOwner, SetTimes, StatPath,
-    Symlink, Timestamp, Unlink,
+    Access, Link, Mkdir, Open, OpenFile, OpenStat, ReadLink, Rename, SetMode, SetOwner, SetTimes,
+    StatPath, Symlink, Timestamp, Unlink,
 };
 use pyo3::prelude::*;
 use std::os::fd::RawFd;
@@ -26,10 +26,12 @@ fn open(
     let directory = directory(dir_fd)?;
     engine::make(py, move |py, engine| {
         let open = Open::new(path.name(directory), flags | libc::O_CLOEXEC).mode(mode);
-        engine.run(py, open, move |py, _, file| {
-            let file = file.map_err(|error| error::about(py, error, &path.object))?;
-            let descriptor = Descriptor::new(OpenFile::from(file), path.object);
-            Ok(Step::Done(Py::new(py, descriptor)?.into_any()))
+        engine.run(py, OpenStat::from(open), move |py, engine, opened| {
+            let opened = opened.map_err(|error| error::about(py, error, &path.object))?;
+            let status = opened.status().copied();
+            let file = opened.into_descriptor().map_err(error::of)?;
+            let file = OpenFile::from(file);
+            Descriptor::opened(py, engine, file, path.object, status.as_ref())
         })
     })
 }

@@ -1,1 +1,15 @@
-from . import _laio
+"""Files for asyncio, uvloop and trio, as coroutines.
+
+A call that does not block returns from ``await`` without leaving the coroutine: no thread, no future, no
+turn of the event loop. Only a call that would block goes to the background, by io_uring where that is
+allowed, else by a thread.
+"""
+
+from . import _laio, _lifecycle
+from ._binary import DEFAULT_BUFFER_SIZE, BinaryFile
+from ._laio import __version__
+from ._open import open
+from ._raw import RawFile
+from ._text import TextFile
+
+__all__ = ["DEFAULT_BUFFER_SIZE", "BinaryFile", "RawFile", "TextFile", "__version__", "open"]

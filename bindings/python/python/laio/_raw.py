@@ -1,0 +1,275 @@
+"""Unbuffered binary files: a coroutine for each system call."""
+
+from __future__ import annotations
+
+import io
+import os
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from . import _laio
+from ._laio import Call
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from ._types import Buffer
+
+# A larger read or write is made in pieces, between which the event loop runs. In bytes.
+PIECE = 1024 * 1024
+
+
+class RawFile:
+    """A file without buffers, as ``io.FileIO``.
+
+    A regular file has its position here, not in the kernel: programs that share the descriptor do not
+    see it. If a coroutine is cancelled, the position has not moved.
+    """
+
+    _descriptor: _laio.Descriptor | None
+    _position: int
+
+    def __init__(
+        self,
+        descriptor: _laio.Descriptor,
+        name: Any,
+        mode: str,
+        readable: bool,
+        writable: bool,
+        appending: bool,
+        seekable: bool,
+    ) -> None:
+        self._descriptor = descriptor
+        self.name = name
+        self.mode = mode
+        self._readable = readable
+        self._writable = writable
+        self._appending = appending
+        self._seekable = seekable
+        self._position = 0
+
+    def _open(self) -> _laio.Descriptor:
+        if self._descriptor is None:
+            raise ValueError("I/O operation on closed file.")
+        return self._descriptor
+
+    def _check_readable(self) -> _laio.Descriptor:
+        descriptor = self._open()
+        if not self._readable:
+            raise io.UnsupportedOperation("not readable")
+        return descriptor
+
+    def _check_writable(self) -> _laio.Descriptor:
+        descriptor = self._open()
+        if not self._writable:
+            raise io.UnsupportedOperation("not writable")
+        return descriptor
+
+    @property
+    def closed(self) -> bool:
+        return self._descriptor is None
+
+    def fileno(self) -> int:
+        return self._open().fileno()
+
+    def isatty(self) -> bool:
+        return os.isatty(self.fileno())
+
+    def readable(self) -> bool:
+        self._open()
+        return self._readable
+
+    def writable(self) -> bool:
+        self._open()
+        return self._writable
+
+    def seekable(self) -> bool:
+        self._open()
+        return self._seekable
+
+    async def read(self, size: int | None = -1, /) -> bytes:
+        """Reads at most ``size`` bytes by one call; all up to the end if it is negative or None."""
+        if size is None or size < 0:
+            return await self.readall()
+        descriptor = self._check_readable()
+        if not self._seekable:
+            result = descriptor.read(size)
+            return await result if type(result) is Call else result
+        result = descriptor.pread(min(size, PIECE), self._position)
+        if type(result) is Call:
+            result = await result
+        self._position += len(result)
+        return result
+
+    async def readall(self) -> bytes:
+        """Reads up to the end."""
+        descriptor = self._check_readable()
+        if self._seekable:
+            pieces, self._position = await read_to_end(descriptor, self._position)
+            return pieces
+        pieces = []
+        while piece := await self.read(PIECE):
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    async def readinto(self, buffer: Buffer, /) -> int:
+        """Reads by one call into a writable buffer. Returns the number of bytes; 0 at the end."""
+        descriptor = self._check_readable()
+        view = memoryview(buffer).cast("B")
+        if not self._seekable:
+            result = descriptor.read_into(view)
+            return await result if type(result) is Call else result
+        result = descriptor.pread_into(view[:PIECE], self._position)
+        if type(result) is Call:
+            result = await result
+        self._position += result
+        return result
+
+    async def write(self, data: Buffer, /) -> int:
+        """Writes all of the bytes. Returns their number."""
+        descriptor = self._check_writable()
+        return await self._write(descriptor, data)
+
+    async def _write(self, descriptor: _laio.Descriptor, data: Buffer) -> int:
+        if self._appending or not self._seekable:
+            result = descriptor.write(data)
+            count = await result if type(result) is Call else result
+            if self._seekable:
+                self._position = await self._size()
+            return count
+        result = descriptor.pwrite(data, self._position)
+        count = await result if type(result) is Call else result
+        self._position += count
+        return count
+
+    async def _size(self) -> int:
+        result = self._open().stat()
+        status = await result if type(result) is Call else result
+        return status.st_size
+
+    async def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Moves the position, in bytes. Returns the new one."""
+        self._open()
+        if not self._seekable:
+            raise OSError(29, os.strerror(29))
+        if whence == os.SEEK_SET:
+            new = offset
+        elif whence == os.SEEK_CUR:
+            new = self._position + offset
+        elif whence == os.SEEK_END:
+            new = await self._size() + offset
+        else:
+            raise ValueError(f"invalid whence ({whence}, should be 0, 1 or 2)")
+        if new < 0:
+            raise OSError(22, os.strerror(22))
+        self._position = new
+        return new
+
+    async def tell(self) -> int:
+        """The position in bytes."""
+        return await self.seek(0, os.SEEK_CUR)
+
+    async def truncate(self, size: int | None = None, /) -> int:
+        """Sets the length of the file; by default to the position, which stays. Returns it."""
+        descriptor = self._check_writable()
+        if size is None:
+            size = await self.tell()
+        if size < 0:
+            raise OSError(22, os.strerror(22))
+        result = descriptor.truncate(size)
+        if type(result) is Call:
+            await result
+        return size
+
+    async def pread(self, size: int, offset: int, /) -> bytes:
+        """Reads at most ``size`` bytes at ``offset``. The position stays."""
+        result = self._check_readable().pread(size, offset)
+        return await result if type(result) is Call else result
+
+    async def preadinto(self, buffer: Buffer, offset: int, /) -> int:
+        """Reads at ``offset`` into a writable buffer. Returns the number of bytes."""
+        result = self._check_readable().pread_into(buffer, offset)
+        return await result if type(result) is Call else result
+
+    async def pwrite(self, data: Buffer, offset: int, /) -> int:
+        """Writes all of the bytes at ``offset``. The position stays."""
+        result = self._check_writable().pwrite(data, offset)
+        return await result if type(result) is Call else result
+
+    async def sendfile(self, to: int | Any, offset: int = 0, count: int | None = None) -> int:
+        """Sends ``count`` bytes, by default all, from ``offset`` to a socket, pipe or file.
+
+        ``to``: a descriptor's number, or an object with ``fileno()``. Returns the number of bytes sent,
+        which is smaller only at the end of the file.
+        """
+        descriptor = self._check_readable()
+        number = to if isinstance(to, int) else to.fileno()
+        sent = 0
+        while count is None or sent < count:
+            most = PIECE if count is None else min(PIECE, count - sent)
+            result = descriptor.sendfile(number, offset + sent, most)
+            piece = await result if type(result) is Call else result
+            if piece == 0:
+                break
+            sent += piece
+        return sent
+
+    async def stat(self) -> os.stat_result:
+        """The status of the file."""
+        result = self._open().stat()
+        return await result if type(result) is Call else result
+
+    async def sync(self, *, data_only: bool = False) -> None:
+        """Waits until the contents have reached the device (``fsync``, or ``fdatasync``)."""
+        descriptor = self._open()
+        result = descriptor.fdatasync() if data_only else descriptor.fsync()
+        if type(result) is Call:
+            await result
+
+    async def flush(self) -> None:
+        """Does nothing but to check that the file is open."""
+        self._open()
+
+    async def close(self) -> None:
+        """Closes the file. More than once is harmless."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            result = descriptor.close()
+            if type(result) is Call:
+                await result
+
+    async def __aenter__(self) -> Self:
+        self._open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "open"
+        return f"<laio.{type(self).__name__} name={self.name!r} mode={self.mode!r} {state}>"
+
+
+async def read_to_end(descriptor: _laio.Descriptor, position: int) -> tuple[bytes, int]:
+    """Reads a regular file from ``position`` on. Returns the bytes and the position after them."""
+    # One more byte shows that nothing follows. Files of /proc say that they are empty.
+    size = descriptor.size_at_open
+    expected = max(size - position + 1, 4096)
+    pieces: list[bytes] = []
+    while True:
+        length = min(expected, PIECE)
+        result = descriptor.pread(length, position)
+        piece = await result if type(result) is Call else result
+        position += len(piece)
+        if not piece or size and len(piece) < length:
+            if not pieces:
+                return piece, position
+            pieces.append(piece)
+            return b"".join(pieces), position
+        pieces.append(piece)
+        expected = max(expected - len(piece), PIECE)
