@@ -43,7 +43,7 @@ def plain(value):
     """A value in which the inode and the change time of a file do not count."""
     if isinstance(value, os.stat_result):
         return "stat", stat.filemode(value.st_mode), value.st_size, value.st_nlink
-    if inspect.isgenerator(value):
+    if inspect.isgenerator(value) or isinstance(value, map):
         return list(value)
     return value
 

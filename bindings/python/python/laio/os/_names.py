@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import operator
 import os
@@ -157,12 +158,22 @@ async def chmod(
     dir_fd: int | None = None,
     follow_symlinks: bool = True,
 ) -> None:
-    """Sets the permissions of a file: a name, or the number of a descriptor."""
+    """Sets the permissions of a file: a name, or the number of a descriptor.
+
+    Raises `NotImplementedError` for a symbolic link if ``follow_symlinks`` is false.
+    """
     if isinstance(path, int):
         _refuse("chmod", dir_fd=dir_fd, follow_symlinks=follow_symlinks)
         return await by_descriptor(_laio.chmod, path, mode)
-    result = _laio.chmod(path, mode, dir_fd, follow_symlinks)
-    return result if type(result) is not Call else await result
+    try:
+        result = _laio.chmod(path, mode, dir_fd, follow_symlinks)
+        return result if type(result) is not Call else await result
+    except OSError as error:
+        if follow_symlinks or error.errno != errno.EOPNOTSUPP:
+            raise
+        # Links have no permissions on Linux; the exception is that of `os`.
+        message = "chmod: follow_symlinks unavailable on this platform"
+        raise NotImplementedError(message) from None
 
 
 async def chown(

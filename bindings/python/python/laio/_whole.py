@@ -1,0 +1,45 @@
+"""Text of whole files."""
+
+from __future__ import annotations
+
+import io
+import locale
+import sys
+
+# Encodings in which the pieces of a text are the text of the pieces, so that no decoder needs a state.
+_PLAIN = frozenset({"utf-8", "utf8", "UTF-8", "ascii", "latin-1", "iso-8859-1"})
+
+
+def decode(
+    data: bytes, encoding: str | None, errors: str | None, newline: str | None
+) -> str:
+    """The text of bytes, as a file opened with these arguments reads it."""
+    if encoding is None and not newline:
+        encoding = _default()
+    if encoding in _PLAIN and not newline:
+        text = data.decode(encoding, errors or "strict")
+        if newline is None and "\r" in text:
+            text = text.replace("\r\n", "\n").replace("\r", "\n")
+        return text
+    with io.TextIOWrapper(io.BytesIO(data), encoding, errors, newline) as file:
+        return file.read()
+
+
+def encode(
+    text: str, encoding: str | None, errors: str | None, newline: str | None
+) -> bytes:
+    """The bytes of a text, as a file opened with these arguments writes it."""
+    if encoding is None:
+        encoding = _default()
+    if encoding in _PLAIN and newline in (None, "", "\n"):
+        return text.encode(encoding, errors or "strict")
+    with io.BytesIO() as data:
+        file = io.TextIOWrapper(data, encoding, errors, newline)
+        file.write(text)
+        file.flush()
+        return data.getvalue()
+
+
+def _default() -> str:
+    """The encoding of a file that is opened without one."""
+    return "utf-8" if sys.flags.utf8_mode else locale.getencoding()
