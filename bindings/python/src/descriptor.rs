@@ -7,8 +7,8 @@ use crate::path::PathArgument;
 use crate::reading::{self, Place, READ_MAX};
 use crate::status::stat_result;
 use laio::ops::{
-    Advice, Advise, Allocate, Close, FileStatus, Fsync, OpenFile, SendFile, StatFile, Truncate,
-    Write, WriteAt,
+    Advice, Advise, Allocate, Close, CopyRange, FileStatus, Fsync, OpenFile, SendFile, StatFile,
+    Truncate, Write, WriteAt,
 };
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -262,6 +262,23 @@ impl Descriptor {
         engine::make(py, move |py, engine| {
             let send = SendFile::new(to, file, Some(offset), count.min(READ_MAX));
             engine.run(py, send, |py, _, result| value(py, result))
+        })
+    }
+
+    /// Copies at most `count` bytes to another file inside the kernel (`copy_file_range`). Returns the
+    /// number of bytes: 0 at the end of the file.
+    fn copy_range(
+        &self,
+        py: Python<'_>,
+        to: &Descriptor,
+        offset: u64,
+        to_offset: u64,
+        count: usize,
+    ) -> PyResult<Py<PyAny>> {
+        let (file, to) = (self.file()?, to.file()?);
+        engine::make(py, move |py, engine| {
+            let copy = CopyRange::new(file, offset, to, to_offset, count.min(READ_MAX));
+            engine.run(py, copy, |py, _, result| value(py, result))
         })
     }
 

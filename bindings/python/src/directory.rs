@@ -2,11 +2,12 @@
 
 use crate::engine::{self, Engine, Step};
 use crate::error;
-use crate::path::PathArgument;
+use crate::path::{self, PathArgument};
 use laio::ops::{Close, FileType, Open, OpenFile, ReadDir};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::io;
+use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 
 /// An entry: the name of the type of the path, the type as in `st_mode` (0 if it is not known), the inode.
@@ -14,12 +15,18 @@ type Found = (Vec<u8>, u32, u64);
 
 /// Reads all entries of a directory: a list of (name, type, inode).
 #[pyfunction]
-fn read_directory(py: Python<'_>, path: PathArgument) -> PyResult<Py<PyAny>> {
+#[pyo3(signature = (path, dir_fd=None))]
+fn read_directory(
+    py: Python<'_>,
+    path: PathArgument,
+    dir_fd: Option<RawFd>,
+) -> PyResult<Py<PyAny>> {
+    let parent = path::directory(dir_fd)?;
     engine::make(py, move |py, engine| {
         let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
         engine.run(
             py,
-            Open::new(path.name(None), flags),
+            Open::new(path.name(parent), flags),
             move |py, engine, file| {
                 let file = file.map_err(|error| error::about(py, error, &path.object))?;
                 read_more(py, engine, OpenFile::from(file), path, Vec::new())

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod attributes;
 mod call;
 mod data;
 mod descriptor;
@@ -27,6 +28,7 @@ fn _laio(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<descriptor::Descriptor>()?;
     engine::add_to(module)?;
     names::add_to(module)?;
+    attributes::add_to(module)?;
     whole::add_to(module)?;
     directory::add_to(module)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))

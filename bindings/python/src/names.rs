@@ -168,18 +168,26 @@ fn readlink(py: Python<'_>, path: PathArgument, dir_fd: Option<RawFd>) -> PyResu
     })
 }
 
-/// Whether the process may access a file, with its real user and group. As `os.access`.
+/// Whether the process may access a file, with its real or its effective user and group. As `os.access`.
 #[pyfunction]
-#[pyo3(signature = (path, mode, dir_fd=None))]
+#[pyo3(signature = (path, mode, dir_fd=None, effective_ids=false, follow_symlinks=true))]
 fn access(
     py: Python<'_>,
     path: PathArgument,
     mode: u32,
     dir_fd: Option<RawFd>,
+    effective_ids: bool,
+    follow_symlinks: bool,
 ) -> PyResult<Py<PyAny>> {
     let directory = directory(dir_fd)?;
     engine::make(py, move |py, engine| {
-        let access = Access::new(path.name(directory), mode);
+        let mut access = Access::new(path.name(directory), mode);
+        if effective_ids {
+            access = access.effective();
+        }
+        if !follow_symlinks {
+            access = access.no_follow();
+        }
         engine.run(py, access, |py, _, result| {
             let may = result.is_ok().into_pyobject(py)?.to_owned();
             Ok(Step::Done(may.into_any().unbind()))

@@ -38,6 +38,7 @@ mod copying;
 mod directory;
 mod extended;
 mod file;
+mod file_system;
 mod load;
 mod name;
 mod node;
@@ -62,6 +63,7 @@ pub use extended::{
     ATTRIBUTE_MAX, GetAttribute, ListAttributes, RemoveAttribute, SetAttribute, attribute_names,
 };
 pub use file::{Read, ReadAt, Seek, Whence, Write, WriteAt};
+pub use file_system::{FileSystemStatus, StatFileSystem};
 pub use load::Load;
 pub use name::{Link, Mkdir, Name, ReadLink, Rename, Symlink, Unlink};
 pub use node::{MakeNode, Node};

@@ -225,13 +225,18 @@ class BinaryFile(RawFile):
             count = await self._write(descriptor, bytes(unwritten))
             del unwritten[:count]
 
+    async def tell(self) -> int:
+        """The position in bytes."""
+        if not self._seekable:
+            return await super().tell()
+        self._open()
+        return self._position - self._ahead_length() + len(self._unwritten or b"")
+
     async def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
         """Moves the position, in bytes. Returns the new one."""
         if self._unwritten:
             await self.flush()
         if self._ahead and self._seekable:
-            if whence == os.SEEK_CUR and offset == 0:
-                return self._position - self._ahead_length()
             self._drop_ahead()
         return await super().seek(offset, whence)
 
@@ -246,7 +251,7 @@ class BinaryFile(RawFile):
     async def pread(self, size: int, offset: int, /) -> bytes:
         if self._unwritten:
             await self.flush()
-        result = self._check_readable().pread(size, offset)
+        result = self._pread(size, offset)
         return await result if type(result) is Call else result
 
     async def preadinto(self, buffer: Buffer, offset: int, /) -> int:

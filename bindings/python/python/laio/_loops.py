@@ -49,7 +49,8 @@ def _wait_in_asyncio(loop, descriptor):
 
 
 def _end(future):
-    if not future.done():
+    # The coroutine may be cancelled, or its loop closed, while its call goes on.
+    if not future.done() and not future.get_loop().is_closed():
         future.set_result(None)
 
 

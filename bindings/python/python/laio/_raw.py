@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import warnings
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -47,11 +48,17 @@ class RawFile:
         self._appending = appending
         self._seekable = seekable
         self._position = 0
+        # Without a look at the mode for each call. A closed descriptor refuses by itself.
+        self._pread = descriptor.pread if readable else self._refuse_to_read
 
     def _open(self) -> _laio.Descriptor:
         if self._descriptor is None:
             raise ValueError("I/O operation on closed file.")
         return self._descriptor
+
+    def _refuse_to_read(self, size: int, offset: int, /) -> bytes:
+        self._check_readable()
+        raise AssertionError("it is not readable")
 
     def _check_readable(self) -> _laio.Descriptor:
         descriptor = self._open()
@@ -183,7 +190,7 @@ class RawFile:
 
     async def pread(self, size: int, offset: int, /) -> bytes:
         """Reads at most ``size`` bytes at ``offset``. The position stays."""
-        result = self._check_readable().pread(size, offset)
+        result = self._pread(size, offset)
         return await result if type(result) is Call else result
 
     async def preadinto(self, buffer: Buffer, offset: int, /) -> int:
@@ -249,6 +256,10 @@ class RawFile:
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_descriptor", None) is not None:
+            warnings.warn(f"unclosed file {self!r}", ResourceWarning, stacklevel=2, source=self)
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "open"

@@ -47,13 +47,13 @@ class TextFile:
         self.buffer = buffer
         self.encoding = encoding
         self.errors = errors or "strict"
-        codecs.lookup_error(self.errors)
         self.line_buffering = line_buffering
         self._newline = newline
         self._translates = newline is None
         self._write_newline = None if newline in (None, "", "\n") else newline
         self._decoder = self._new_decoder() if buffer.readable() else None
         self._encoder: Any = None
+        self._encodes_start = buffer._position == 0
         # Decoded and not taken: `_text` from `_taken` on. It begins at byte `_start` with the decoder in
         # state `_state`, from the bytes `_input`.
         self._text = ""
@@ -219,18 +219,13 @@ class TextFile:
             text = text.replace("\n", self._write_newline)
         if self._encoder is None:
             self._encoder = codecs.getincrementalencoder(self.encoding)(self.errors)
-            if self.buffer._seekable:
-                end = await self._end() if self.buffer._appending else await self.buffer.tell()
-                if end:
-                    # No mark of the byte order but at the start.
-                    self._encoder.setstate(0)
+            if not self._encodes_start:
+                # No mark of the byte order but at the start.
+                self._encoder.setstate(0)
         await self.buffer.write(self._encoder.encode(text))
         if ends_line or self.buffer._size_of_buffer == 0:
             await self.flush()
         return length
-
-    async def _end(self) -> int:
-        return await self.buffer._size()
 
     async def _return_what_was_read(self) -> None:
         """Lets the bytes after the text that was taken be read again, before a write or a seek."""
@@ -319,11 +314,8 @@ class TextFile:
         self._forget_text()
         if self._decoder is not None:
             self._decoder.reset()
-        if self._encoder is not None:
-            if position:
-                self._encoder.setstate(0)
-            else:
-                self._encoder.reset()
+        self._encodes_start = position == 0
+        self._encoder = None
 
     def _forget_text(self) -> None:
         self._text = ""

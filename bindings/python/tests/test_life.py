@@ -1,0 +1,278 @@
+"""Waiting, cancellation, ends of loops and threads, forks."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import laio
+from laio import _laio
+
+
+class Pipe:
+    """A pipe of which laio reads."""
+
+    def __init__(self) -> None:
+        self.number, self.write_end = os.pipe()
+
+    async def open(self) -> laio.BinaryFile:
+        return await laio.open(self.number, "rb")
+
+    def write(self, data: bytes) -> None:
+        os.write(self.write_end, data)
+
+    def close(self) -> None:
+        os.close(self.write_end)
+
+
+def test_other_tasks_run_while_a_read_waits() -> None:
+    async def program() -> None:
+        pipe = Pipe()
+        file = await pipe.open()
+        read = asyncio.create_task(file.read1(100))
+        await asyncio.sleep(0)
+        assert not read.done()
+        pipe.write(b"data")
+        assert await read == b"data"
+        pipe.close()
+
+    asyncio.run(program())
+
+
+def test_a_cancelled_read_loses_nothing() -> None:
+    async def program() -> None:
+        pipe = Pipe()
+        file = await pipe.open()
+        for _ in range(50):
+            read = asyncio.create_task(file.read1(100))
+            await asyncio.sleep(0)
+            read.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await read
+        pipe.write(b"all of it")
+        assert await file.read1(100) == b"all of it"
+        pipe.close()
+        await file.close()
+
+    asyncio.run(program())
+
+
+def test_cancelled_in_trio() -> None:
+    trio = pytest.importorskip("trio")
+
+    async def program() -> None:
+        pipe = Pipe()
+        file = await pipe.open()
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await file.read1(100)
+        assert scope.cancelled_caught
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(file.read1, 100)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+        pipe.write(b"still there")
+        assert await file.read1(100) == b"still there"
+        pipe.close()
+
+    import trio.testing
+
+    trio.run(program)
+
+
+def test_calls_that_never_wait_let_others_run(run_asyncio: Any, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x")
+
+    async def program() -> None:
+        stopped = False
+
+        async def other() -> None:
+            nonlocal stopped
+            stopped = True
+
+        task = asyncio.create_task(other())
+        async with laio.open(path, "rb") as file:
+            # Without a turn of the loop this would go on for ever.
+            while not stopped:
+                await file.pread(1, 0)
+        await task
+
+    run_asyncio(program)
+
+
+def test_ten_thousand_cancelled_calls_leave_nothing() -> None:
+    async def program() -> None:
+        pipe = Pipe()
+        file = await pipe.open()
+        for _ in range(100):
+            reads = [asyncio.create_task(file.read1(10)) for _ in range(100)]
+            await asyncio.sleep(0)
+            for read in reads:
+                read.cancel()
+            await asyncio.gather(*reads, return_exceptions=True)
+        pipe.close()
+        assert await file.read1(10) == b""
+        await file.close()
+        while _laio.pending():
+            await asyncio.sleep(0)
+
+    before = len(os.listdir("/proc/self/fd"))
+    asyncio.run(program())
+    gc.collect()
+    # The engine's own descriptors stay with the thread.
+    assert len(os.listdir("/proc/self/fd")) <= before + 8
+
+
+def test_a_loop_may_end_before_its_calls() -> None:
+    pipe = Pipe()
+
+    async def abandon() -> None:
+        file = await pipe.open()
+        read = file.read1(10)
+        task = asyncio.get_running_loop().create_task(read)
+        await asyncio.sleep(0)
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(abandon())
+    loop.close()
+    gc.collect()
+
+    async def again() -> None:
+        other = Pipe()
+        file = await other.open()
+        read = asyncio.create_task(file.read1(10))
+        await asyncio.sleep(0)
+        other.write(b"works")
+        assert await read == b"works"
+        other.close()
+
+    for _ in range(3):
+        asyncio.run(again())
+    pipe.close()
+
+
+def test_each_thread_has_its_own_engine() -> None:
+    results: list[bytes] = []
+
+    async def program(index: int) -> None:
+        pipe = Pipe()
+        file = await pipe.open()
+        read = asyncio.create_task(file.read1(10))
+        await asyncio.sleep(0)
+        pipe.write(b"%d" % index)
+        results.append(await read)
+        pipe.close()
+        await file.close()
+
+    threads = [threading.Thread(target=lambda i=i: asyncio.run(program(i))) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == [b"%d" % index for index in range(8)]
+
+
+def test_a_call_that_would_block_needs_a_loop() -> None:
+    pipe = Pipe()
+    file = laio.open(pipe.number, "rb")
+    with pytest.raises(StopIteration) as opened:
+        file.send(None)
+    read = opened.value.value.read1(10)
+    with pytest.raises(RuntimeError, match="no event loop"):
+        read.send(None)
+    pipe.close()
+
+
+def test_a_forked_child_begins_anew() -> None:
+    async def program() -> None:
+        pipe = Pipe()
+        file = await pipe.open()
+        read = asyncio.create_task(file.read1(10))
+        await asyncio.sleep(0)
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                status = in_child()
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        pipe.write(b"parent")
+        assert await read == b"parent"
+        pipe.close()
+
+    def in_child() -> int:
+        signal.alarm(60)
+        asyncio.events._set_running_loop(None)
+        results: list[bytes] = []
+
+        async def child_program() -> None:
+            pipe = Pipe()
+            file = await pipe.open()
+            read = asyncio.create_task(file.read1(10))
+            await asyncio.sleep(0)
+            pipe.write(b"child")
+            results.append(await read)
+
+        asyncio.run(child_program())
+        return 0 if results == [b"child"] else 1
+
+    asyncio.run(program())
+
+
+def in_python(program: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-X", "dev", "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+
+
+def test_a_process_may_end_with_calls_in_flight() -> None:
+    done = in_python(
+        "import asyncio, os, laio\n"
+        "async def main():\n"
+        "    file = await laio.open(os.pipe()[0], 'rb')\n"
+        "    task = asyncio.create_task(file.read1(10))\n"
+        "    await asyncio.sleep(0)\n"
+        "    print('reached')\n"
+        "    raise SystemExit(7)\n"
+        "asyncio.run(main())\n"
+    )
+    assert (done.returncode, done.stdout) == (7, "reached\n"), done.stderr
+
+
+def test_a_keyboard_interrupt_reaches_the_program() -> None:
+    done = in_python(
+        "import asyncio, os, signal, laio\n"
+        "async def main():\n"
+        "    file = await laio.open(os.pipe()[0], 'rb')\n"
+        "    asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGINT)\n"
+        "    await file.read1(10)\n"
+        "try:\n"
+        "    asyncio.run(main())\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted')\n"
+    )
+    assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
+
+
+def test_an_unclosed_file_warns(run_asyncio: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+
+    async def program() -> None:
+        file = await laio.open(tmp_path / "file", "rb")
+        assert await file.read() == b"x"
+        del file
+
+    with pytest.warns(ResourceWarning, match="unclosed file"):
+        run_asyncio(program)
+        gc.collect()
