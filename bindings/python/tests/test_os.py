@@ -435,11 +435,25 @@ def test_sendfile(tmp_path, run):
         assert run(laio.os.sendfile, left, file, 10, 100) == 0
 
 
-def test_what_needs_the_effective_user_is_refused(run):
-    with pytest.raises(NotImplementedError):
-        run(lambda: laio.os.access("/", os.R_OK, effective_ids=True))
-    with pytest.raises(NotImplementedError):
-        run(lambda: laio.os.access("/", os.R_OK, follow_symlinks=False))
+def test_access_with_options(both):
+    for name in ("file", "dangling", "gone", "link", "full"):
+        for mode in (os.F_OK, os.R_OK, os.X_OK):
+            both("access", name, mode, effective_ids=True)
+            both("access", name, mode, follow_symlinks=False)
+
+
+def test_statvfs(run, tmp_path):
+    def steady(status):
+        return status.f_bsize, status.f_frsize, status.f_blocks, status.f_files, status.f_namemax
+
+    expected = os.statvfs(tmp_path)
+    assert steady(run(laio.os.statvfs, tmp_path)) == steady(expected)
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    try:
+        assert steady(run(laio.os.statvfs, descriptor)) == steady(expected)
+    finally:
+        os.close(descriptor)
+    assert run(async_outcome, laio.os.statvfs, "gone") == outcome(os.statvfs, "gone")
 
 
 def test_a_path_object_names_a_file(tmp_path, run):

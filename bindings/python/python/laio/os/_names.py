@@ -47,18 +47,13 @@ async def access(
     effective_ids: bool = False,
     follow_symlinks: bool = True,
 ) -> bool:
-    """Whether the process may use a file, with its real user and group.
+    """Whether the process may use a file, with its real (or effective) user and group.
 
-    ``mode`` is `F_OK`, or several of `R_OK`, `W_OK` and `X_OK`. Raises `NotImplementedError` for
-    ``effective_ids`` and for ``follow_symlinks=False``.
+    ``mode`` is `F_OK`, or several of `R_OK`, `W_OK` and `X_OK`.
     """
-    if effective_ids:
-        raise NotImplementedError("access: effective_ids unavailable")
-    if not follow_symlinks:
-        raise NotImplementedError("access: follow_symlinks unavailable")
     if isinstance(path, int):
         raise TypeError("access: path should be string, bytes or os.PathLike, not int")
-    result = _laio.access(path, mode, dir_fd)
+    result = _laio.access(path, mode, dir_fd, effective_ids, follow_symlinks)
     return result if type(result) is not Call else await result
 
 
@@ -216,6 +211,14 @@ async def utime(
         _refuse("utime", dir_fd=dir_fd, follow_symlinks=follow_symlinks)
         return await by_descriptor(_laio.utime, path, accessed, modified)
     result = _laio.utime(path, accessed, modified, dir_fd, follow_symlinks)
+    return result if type(result) is not Call else await result
+
+
+async def statvfs(path: FileDescriptorOrPath) -> os.statvfs_result:
+    """Returns the status of a file system, by a file in it."""
+    if isinstance(path, int):
+        return await by_descriptor(_laio.statvfs, path)
+    result = _laio.statvfs(path)
     return result if type(result) is not Call else await result
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, AnyStr, Generic, overload
 
 from .. import _laio
 from .._laio import Call
-from ._descriptors import by_descriptor
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -194,8 +193,12 @@ async def entries_of(path: Any) -> list[DirEntry[Any]]:
 
 async def _read(path: Any) -> list[tuple[Any, int, int]]:
     if isinstance(path, int):
-        call: Any = _laio.read_directory
-        found: list[tuple[Any, int, int]] = await by_descriptor(call, path, has_number=False)
-        return found
+        try:
+            result = _laio.read_directory(".", path)
+            return result if type(result) is not Call else await result
+        except OSError as error:
+            # As in `os`, there is no name.
+            error.filename = None
+            raise
     result = _laio.read_directory("." if path is None else path)
     return result if type(result) is not Call else await result
