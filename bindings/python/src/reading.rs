@@ -11,6 +11,10 @@ use pyo3::types::{PyBytes, PyMemoryView, PySlice};
 /// The kernel reads at most this much at once, in bytes.
 pub(crate) const READ_MAX: usize = 0x7fff_f000;
 
+/// The lengths of reads that are made into the engine's own memory and copied, in bytes: those of buffers,
+/// which mostly get less. To clear an object of this length would cost more than to copy what is there.
+const COPIED: std::ops::RangeInclusive<usize> = 8 * 1024 + 1..=SCRATCH;
+
 /// Where to read: at a position, or where the stream or the file stands.
 #[derive(Clone, Copy)]
 pub(crate) enum Place {
@@ -35,8 +39,8 @@ pub(crate) fn into_bytes(
     length: usize,
     place: Place,
 ) -> PyResult<Step> {
-    if length > SCRATCH {
-        return into_large_bytes(py, engine, file, length, place);
+    if !COPIED.contains(&length) {
+        return in_place(py, engine, file, length, place);
     }
     if engine.scratch.is_empty() {
         engine.scratch = vec![0; SCRATCH];
@@ -55,7 +59,7 @@ pub(crate) fn into_bytes(
 }
 
 /// Reads into an object of the largest length, which is copied only if the file is shorter.
-fn into_large_bytes(
+fn in_place(
     py: Python<'_>,
     engine: &mut Engine,
     file: OpenFile,
