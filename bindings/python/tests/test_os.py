@@ -433,6 +433,9 @@ def test_sendfile(tmp_path, run):
         assert run(laio.os.sendfile, left, file, 8, 100) == 2
         assert right.recv(100) == b"89"
         assert run(laio.os.sendfile, left, file, 10, 100) == 0
+        assert run(laio.os.sendfile, left, file, None, 4) == 4
+        assert run(laio.os.sendfile, left, file, None, 4) == 4
+        assert right.recv(100) == b"01234567"
 
 
 def test_access_with_options(both):

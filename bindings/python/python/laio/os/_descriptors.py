@@ -34,16 +34,22 @@ async def fdatasync(fd: FileDescriptorLike) -> None:
 
 
 async def sendfile(
-    out_fd: FileDescriptorLike, in_fd: FileDescriptorLike, offset: int, count: int
+    out_fd: FileDescriptorLike, in_fd: FileDescriptorLike, offset: int | None, count: int
 ) -> int:
     """Sends at most ``count`` bytes of a file, from ``offset`` on, to a socket, pipe or file.
+
+    If ``offset`` is `None`, begins where the file stands, and moves that.
 
     Returns the number of bytes. Waits when the socket is full, where `os.sendfile` raises
     `BlockingIOError` for a socket that does not block.
     """
     source = _laio.Descriptor.duplicate(number(in_fd), in_fd)
-    result = source.sendfile(number(out_fd), offset, count)
-    return result if type(result) is not Call else await result
+    start = os.lseek(number(in_fd), 0, os.SEEK_CUR) if offset is None else offset
+    result = source.sendfile(number(out_fd), start, count)
+    sent = result if type(result) is not Call else await result
+    if offset is None:
+        os.lseek(number(in_fd), start + sent, os.SEEK_SET)
+    return sent
 
 
 def number(fd: FileDescriptorLike) -> int:
