@@ -5,11 +5,23 @@ turn of the event loop. Only a call that would block goes to the background, by 
 allowed, else by a thread.
 """
 
-from . import _laio, _lifecycle
+from . import _lifecycle as _lifecycle
+from . import os, shutil
 from ._binary import DEFAULT_BUFFER_SIZE, BinaryFile
 from ._laio import __version__
 from ._open import open
+from ._path import Path
 from ._raw import RawFile
 from ._text import TextFile
 
-__all__ = ["DEFAULT_BUFFER_SIZE", "BinaryFile", "RawFile", "TextFile", "__version__", "open"]
+__all__ = [
+    "DEFAULT_BUFFER_SIZE",
+    "BinaryFile",
+    "Path",
+    "RawFile",
+    "TextFile",
+    "__version__",
+    "open",
+    "os",
+    "shutil",
+]

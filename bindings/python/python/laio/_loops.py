@@ -1,18 +1,22 @@
 """Waiting in the event loop that runs: asyncio (so also uvloop) or trio (so also anyio on both)."""
 
+from __future__ import annotations
+
 import asyncio
 import sys
 import types
 import weakref
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
+from typing import Any
 
 from . import _laio
 
 # The loops that watch the descriptor of their thread, with its number.
-_watching = weakref.WeakKeyDictionary()
+_watching: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
 
-def wait(descriptor):
+def wait(descriptor: int) -> tuple[Iterator[Any], Callable[[], None]]:
     """Returns an iterator for the coroutine to pass on, and the function that ends it.
 
     A call has gone to the background, and finishes when ``descriptor`` becomes readable.
@@ -25,19 +29,21 @@ def wait(descriptor):
     raise RuntimeError("this call of laio would block, and no event loop runs in this thread")
 
 
-def let_others_run():
+def let_others_run() -> Iterator[Any]:
     """Returns an iterator for the coroutine to pass on, which lets the event loop run once."""
     if asyncio._get_running_loop() is None and _trio_runs():
-        return sys.modules["trio"].lowlevel.checkpoint().__await__()
+        return iter(sys.modules["trio"].lowlevel.checkpoint().__await__())
     return _yield_once()
 
 
 @types.coroutine
-def _yield_once():
+def _yield_once() -> Generator[None, None, None]:
     yield
 
 
-def _wait_in_asyncio(loop, descriptor):
+def _wait_in_asyncio(
+    loop: asyncio.AbstractEventLoop, descriptor: int
+) -> tuple[Iterator[Any], Callable[[], None]]:
     first = _watching.get(loop) != descriptor
     if first:
         loop.add_reader(descriptor, _laio.collect)
@@ -48,18 +54,18 @@ def _wait_in_asyncio(loop, descriptor):
     return iter(future), partial(_end, future)
 
 
-def _end(future):
+def _end(future: asyncio.Future[None]) -> None:
     # The coroutine may be cancelled, or its loop closed, while its call goes on.
     if not future.done() and not future.get_loop().is_closed():
         future.set_result(None)
 
 
-def _trio_runs():
+def _trio_runs() -> bool:
     trio = sys.modules.get("trio")
-    return trio is not None and trio.lowlevel.in_trio_run()
+    return trio is not None and bool(trio.lowlevel.in_trio_run())
 
 
-def _wait_in_trio(descriptor):
+def _wait_in_trio(descriptor: int) -> tuple[Iterator[Any], Callable[[], None]]:
     import trio
 
     token = trio.lowlevel.current_trio_token()
@@ -69,13 +75,13 @@ def _wait_in_trio(descriptor):
     task = trio.lowlevel.current_task()
     waits = True
 
-    def end():
+    def end() -> None:
         nonlocal waits
         if waits:
             waits = False
             trio.lowlevel.reschedule(task)
 
-    def abort(raise_cancel):
+    def abort(raise_cancel: Callable[[], Any]) -> Any:
         nonlocal waits
         waits = False
         return trio.lowlevel.Abort.SUCCEEDED
@@ -84,7 +90,7 @@ def _wait_in_trio(descriptor):
     return trio.lowlevel.wait_task_rescheduled(abort).__await__(), end
 
 
-async def _watch(descriptor):
+async def _watch(descriptor: int) -> None:
     import trio
 
     while True:

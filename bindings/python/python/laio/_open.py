@@ -19,7 +19,7 @@ from ._text import TextFile
 if TYPE_CHECKING:
     from ._types import FileDescriptorOrPath, Opener
 
-File = TypeVar("File", RawFile, BinaryFile, TextFile)
+File = TypeVar("File", bound="RawFile | TextFile")
 
 
 class Opening(Coroutine[Any, Any, File], Generic[File]):
@@ -87,7 +87,7 @@ def open(
 def open(
     file: FileDescriptorOrPath,
     mode: Literal["rb", "wb", "xb", "ab", "r+b", "rb+", "w+b", "wb+", "x+b", "xb+", "a+b", "ab+"],
-    buffering: int = -1,
+    buffering: Literal[-1, 1] = -1,
     encoding: None = None,
     errors: None = None,
     newline: None = None,

@@ -112,9 +112,9 @@ class RawFile:
         """Reads up to the end."""
         descriptor = self._check_readable()
         if self._seekable:
-            pieces, self._position = await read_to_end(descriptor, self._position)
-            return pieces
-        pieces = []
+            whole, self._position = await read_to_end(descriptor, self._position)
+            return whole
+        pieces: list[bytes] = []
         while piece := await self.read(PIECE):
             pieces.append(piece)
         return b"".join(pieces)

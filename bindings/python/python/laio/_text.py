@@ -51,7 +51,7 @@ class TextFile:
         self._newline = newline
         self._translates = newline is None
         self._write_newline = None if newline in (None, "", "\n") else newline
-        self._decoder = self._new_decoder() if buffer.readable() else None
+        self._decoder: Any = self._new_decoder() if buffer.readable() else None
         self._encoder: Any = None
         self._encodes_start = buffer._position == 0
         # Decoded and not taken: `_text` from `_taken` on. It begins at byte `_start` with the decoder in
@@ -132,7 +132,7 @@ class TextFile:
         decoder = self._check_readable()
         if size is None or size < 0:
             data = await self.buffer.readall()
-            text = self._text[self._taken :] + decoder.decode(data, True)
+            text: str = self._text[self._taken :] + decoder.decode(data, True)
             self._forget_text()
             return text
         while len(self._text) - self._taken < size:

@@ -9,6 +9,7 @@ StrPath = str | os.PathLike[str]
 BytesPath = bytes | os.PathLike[bytes]
 StrOrBytesPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 FileDescriptorOrPath = int | StrOrBytesPath
-Opener = Callable[[str, int], int]
+# Gets what `os.fspath` returns, and flags of `os.open`.
+Opener = Callable[[Any, int], int]
 # Objects with the buffer protocol, which Python 3.10 and 3.11 have no type for.
 Buffer = bytes | bytearray | memoryview | Any

@@ -10,6 +10,25 @@ use std::os::fd::{AsFd, OwnedFd};
 
 operation! {
     /// The status of the file system that a file is on: its size, and what is free of it.
+    ///
+    /// ```
+    /// use laio::ops::{Name, StatFileSystem};
+    /// use laio::{Context, Options, Outcome};
+    ///
+    /// let mut context = Context::new(Options::new())?;
+    /// let stat = StatFileSystem::named(Name::new(c"/"));
+    /// let status = match context.submit(stat) {
+    ///     Outcome::Done(status) => status?,
+    ///     Outcome::Pending(ticket) => {
+    ///         context.poll(&mut Vec::new(), None)?;
+    ///         context.take(ticket).unwrap()?
+    ///     }
+    /// };
+    /// let plain = rustix::fs::statvfs(c"/")?;
+    /// assert_eq!(status.blocks(), plain.f_blocks);
+    /// assert_eq!(status.fragment_size(), plain.f_frsize);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub struct StatFileSystem<F: AsFd = OwnedFd> {
         of: Of<F>,
         status: StatFs,

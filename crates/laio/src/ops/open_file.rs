@@ -27,6 +27,17 @@ impl OpenFile {
     /// Returns a duplicate of a descriptor of which only the number is known, for example from another
     /// language.
     ///
+    /// ```
+    /// use laio::ops::OpenFile;
+    /// use std::os::fd::AsRawFd;
+    ///
+    /// let file = std::fs::File::open("/dev/null")?;
+    /// let duplicate = OpenFile::duplicate(file.as_raw_fd())?;
+    /// assert_ne!(duplicate.as_raw_fd(), file.as_raw_fd());
+    /// assert!(OpenFile::duplicate(-1).is_err());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// `EBADF` if it is not open; `EMFILE` if no descriptor is left.
     pub fn duplicate(number: RawFd) -> Result<OpenFile, Errno> {
