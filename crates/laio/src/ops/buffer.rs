@@ -74,8 +74,8 @@ unsafe impl Sink for Vec<u8> {
 ///
 /// ```
 /// use laio::ops::{Owned, Source};
-/// let shared: std::sync::Arc<str> = "hello".into();
-/// assert_eq!(Owned::new(shared).bytes(), b"hello");
+/// let text: std::borrow::Cow<'static, [u8]> = b"hello".into();
+/// assert_eq!(Owned::new(text).bytes(), b"hello");
 /// ```
 #[derive(Debug)]
 pub struct Owned<T>(Box<T>);
