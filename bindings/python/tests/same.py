@@ -31,7 +31,7 @@ async def async_outcome(function, *args, **kwargs):
 
 def raised(error):
     """An exception, as a tuple that can be compared."""
-    if isinstance(error, OSError):
+    if isinstance(error, OSError) and not isinstance(error, ValueError):
         details = (error.errno, plain(error.filename), plain(error.filename2))
         if error.errno is None:
             details = str(error)

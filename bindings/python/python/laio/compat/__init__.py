@@ -1,0 +1,1 @@
+"""Modules with the names and behaviours of other packages, so that a program changes its imports only."""
