@@ -16,7 +16,7 @@ def result(value):
     if value[0] == "raises" and issubclass(value[1], OSError) and len(value) > 2:
         details = value[2]
         # Names in exceptions: relative to a descriptor in one, joined in the other.
-        return value[:2] + (details[0] if isinstance(details, tuple) else details,)
+        return value[:2] + (details[0] if isinstance(details, tuple) else None,)
     return value
 
 

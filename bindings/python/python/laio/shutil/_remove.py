@@ -42,8 +42,10 @@ async def rmtree(
     try:
         await removal.run(os.fsdecode(path), dir_fd)
     finally:
-        # Closes the directories, also if the task was cancelled.
-        removal.open.clear()
+        # After an exception or a cancellation. The traceback would keep the directories open, and a
+        # cancelled task cannot wait for these calls.
+        for directory in removal.open:
+            directory.descriptor.close()
 
 
 def _ignore(function: object, path: str, error: BaseException) -> None:

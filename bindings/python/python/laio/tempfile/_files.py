@@ -144,8 +144,8 @@ class NamedFile:
             try:
                 await _calls.unlink(self.name)
             except FileNotFoundError:
-                if self._delete_on_close:
-                    raise
+                # The program has removed or renamed it.
+                pass
 
     def __aiter__(self) -> Self:
         return self
