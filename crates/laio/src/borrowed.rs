@@ -19,7 +19,8 @@ pub enum TryRead {
 
 impl Context {
     /// Reads at a position of a file, in bytes, into `buffer`, if that does not block: as
-    /// [`ReadAt`](crate::ops::ReadAt), but nothing is left in flight.
+    /// [`ReadAt`](crate::ops::ReadAt), but nothing is left in flight. With the back end `sync`, which
+    /// attempts nothing, it is the read itself.
     ///
     /// ```
     /// use laio::{Context, Options, TryRead};
