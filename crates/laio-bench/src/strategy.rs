@@ -12,14 +12,17 @@ pub(crate) enum Strategy {
     Backend(CallVariant),
     /// `lazy` with `trust_names`.
     Trusting,
+    /// Two threads with a context of `lazy` each.
+    TwoThreads,
 }
 
 /// The name of the reference of all ratios.
 pub(crate) const PLAIN: &str = "plain threads";
 pub(crate) const TRUSTING: &str = "lazy-trusting";
+const TWO_THREADS: &str = "lazy-2-threads";
 
 impl Strategy {
-    pub(crate) const ALL: [Strategy; 10] = [
+    pub(crate) const ALL: [Strategy; 11] = [
         Strategy::Plain,
         Strategy::Backend(CallVariant::Backend(BackendKind::Threads)),
         Strategy::Backend(CallVariant::Backend(BackendKind::Hybrid)),
@@ -29,6 +32,7 @@ impl Strategy {
         Strategy::Backend(CallVariant::LazyEpoll),
         Strategy::Backend(CallVariant::Backend(BackendKind::Lazy)),
         Strategy::Trusting,
+        Strategy::TwoThreads,
         Strategy::Backend(CallVariant::Backend(BackendKind::Activations)),
     ];
 
@@ -37,6 +41,15 @@ impl Strategy {
             Strategy::Plain => PLAIN,
             Strategy::Backend(variant) => variant.name(),
             Strategy::Trusting => TRUSTING,
+            Strategy::TwoThreads => TWO_THREADS,
+        }
+    }
+
+    /// The number of threads that have a context.
+    pub(crate) fn threads(self) -> usize {
+        match self {
+            Strategy::TwoThreads => 2,
+            _ => 1,
         }
     }
 
@@ -45,6 +58,9 @@ impl Strategy {
         let options = match self {
             Strategy::Plain => return None,
             Strategy::Backend(variant) => variant.options(false)?,
+            Strategy::TwoThreads => Options::new()
+                .backend(BackendKind::Lazy)
+                .settled_rights(true),
             Strategy::Trusting => Options::new()
                 .backend(BackendKind::Lazy)
                 .trust_names(true)

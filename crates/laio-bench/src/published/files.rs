@@ -1,8 +1,8 @@
 //! `laio bench open-stat` and `open-stat-read`: tables 3 and 4 of the thesis.
 //!
 //! The requests of a trace are executed in order: open the file, stat it, and in the second variant read all
-//! of it. Either threads execute one request after the other with plain calls, or one thread with a back end
-//! has as many requests in flight.
+//! of it. Either threads execute one request after the other with plain calls, or one thread with a back end, or
+//! two, have as many requests in flight.
 
 mod work;
 
@@ -25,7 +25,7 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<(), Error> {
     let (settings, name) = (run.settings, run.record.benchmark.clone());
     let trace = Preset::Rice.trace(1, settings.scale(0.02));
     let set = run.make("trace", &trace)?;
-    let work = Work::of(&trace, &set, name == "open-stat-read");
+    let work = Work::of(&trace, &set, name == "open-stat-read").together();
     let strategies: Vec<_> = Strategy::ALL
         .into_iter()
         .filter(|strategy| *strategy == Strategy::Plain || settings.takes(strategy.name()))
@@ -65,7 +65,7 @@ fn turn(work: &Work, strategy: Strategy, cache: Cache, in_flight: usize) -> Outc
     for _ in 0..passes {
         let done = match strategy.options(in_flight) {
             None => work.plainly(in_flight),
-            Some(options) => work.through(options, in_flight),
+            Some(options) => work.through_threads(strategy.threads(), &options, in_flight),
         };
         let done = done.map_err(|error| error.to_string())?;
         if done.bytes != work.bytes() {

@@ -76,8 +76,9 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<(), Error> {
     for application in [Application::A, Application::B] {
         let mut who: Vec<Subject> = Strategy::ALL
             .into_iter()
-            // This workload opens no names.
-            .filter(|strategy| *strategy != Strategy::Trusting && settings.takes(strategy.name()))
+            // This workload opens no names, and has threads of its own.
+            .filter(|strategy| !matches!(strategy, Strategy::Trusting | Strategy::TwoThreads))
+            .filter(|strategy| settings.takes(strategy.name()))
             .map(Subject::Strategy)
             .collect();
         match application {
