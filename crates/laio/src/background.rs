@@ -261,12 +261,9 @@ impl Background {
     /// Whether a full batch of steps waits to be submitted.
     #[inline]
     pub(crate) fn has_batch(&self) -> bool {
-        let in_ring = match &self.waiter {
-            Waiter::Ring(ring) => ring.unsubmitted(),
-            Waiter::Reactor(_) => 0,
-        };
+        let in_ring = matches!(&self.waiter, Waiter::Ring(ring) if ring.has_batch());
         let in_aio = self.aio.as_ref().map_or(0, |aio| aio.prepared());
-        in_ring.max(in_aio) >= Limits::BATCH
+        in_ring || in_aio >= Limits::BATCH
     }
 
     /// Submits the prepared requests of AIO, as many as the library takes.

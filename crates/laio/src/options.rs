@@ -158,6 +158,8 @@ impl Limits {
     /// The number of operations that are submitted together. With fewer, entering the kernel costs
     /// more; with more, a disk is idle while the program makes its calls.
     pub const BATCH: u32 = 8;
+    /// To how many steps a batch grows while each batch is complete as soon as it is submitted.
+    pub const BATCH_MAX: u32 = 64;
     /// The number of Linux AIO requests that a context has in flight; further operations wait until
     /// one is free. As many are reserved (`fs.aio-max-nr`) when the first is needed, or fewer if no
     /// more are left.

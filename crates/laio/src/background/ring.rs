@@ -13,7 +13,7 @@ use crate::knowledge::facts;
 use crate::operations::{InFlight, Operations, Part, Slot, State};
 use crate::step::{self, Next, total};
 use crate::table::{Attempt, Opcode};
-use crate::{Errno, Handle, Options, Stats, ZeroCopyCounts};
+use crate::{Errno, Handle, Limits, Options, Stats, ZeroCopyCounts};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use setup::{Counted, GETEVENTS, Opcodes, set_up};
 use std::mem::ManuallyDrop;
@@ -28,7 +28,8 @@ struct Cqe {
     /// The handle of an operation; see [`crate::Handle::to_raw`].
     handle: u64,
     result: i32,
-    kind: CqeKind,
+    /// As the kernel has written them, so that a CQE is copied as a whole.
+    flags: u32,
 }
 
 /// Which of its operation's CQEs this is. Only zero-copy sends have more than one.
@@ -42,9 +43,10 @@ enum CqeKind {
     Notification,
 }
 
-impl CqeKind {
-    fn of(flags: u32) -> CqeKind {
-        match (cqueue::notif(flags), cqueue::more(flags)) {
+impl Cqe {
+    #[inline]
+    fn kind(&self) -> CqeKind {
+        match (cqueue::notif(self.flags), cqueue::more(self.flags)) {
             (true, _) => CqeKind::Notification,
             (false, true) => CqeKind::Result,
             (false, false) => CqeKind::Only,
@@ -58,6 +60,8 @@ pub(crate) struct Ring {
     opcodes: Opcodes,
     /// Entries pushed and not yet submitted.
     unsubmitted: u32,
+    /// See [`Ring::has_batch`].
+    batch: u32,
     /// Entries of operations in the kernel or the queue whose completion has not been reaped.
     outstanding: u32,
     /// CQEs taken from the completion queue and not yet returned by [`Ring::take_cqes`], which
@@ -110,6 +114,7 @@ impl Ring {
             ring: ManuallyDrop::new(ring),
             opcodes,
             unsubmitted: 0,
+            batch: Limits::BATCH,
             outstanding: 0,
             backlog: Vec::new(),
             doorbell_armed: false,
@@ -203,6 +208,23 @@ impl Ring {
     #[inline]
     pub(crate) fn unsubmitted(&self) -> u32 {
         self.unsubmitted
+    }
+
+    /// Whether so many entries are queued that they are submitted at once: a device should not wait
+    /// for the rest of what the program starts. Batches grow while each is complete when it has been
+    /// submitted, because then no device waits.
+    #[inline]
+    pub(crate) fn has_batch(&self) -> bool {
+        self.unsubmitted >= self.batch
+    }
+
+    /// Chooses the size of the next batch, after a submission.
+    fn adapt_batch(&mut self) {
+        let complete = self.backlog.len() + self.ring.completion().len();
+        self.batch = match complete >= self.outstanding as usize {
+            true => (self.batch * 2).min(Limits::BATCH_MAX),
+            false => Limits::BATCH,
+        };
     }
 
     /// Submits the queued entries, without waiting.
@@ -300,7 +322,7 @@ impl Ring {
             let handle = Handle::from_raw(cqe.handle).expect("the ring's entries carry handles");
             let slot = operations.live_slot(handle);
             let operation = &mut operations[slot];
-            if cqe.kind != CqeKind::Only && self.is_notification(operation, &cqe) {
+            if cqe.kind() != CqeKind::Only && self.is_notification(operation, &cqe) {
                 if operation.state == State::AwaitingNotif && operation.awaiting_notif == 0 {
                     steps.push((slot, Next::Finished(operation.result)));
                 }
@@ -388,10 +410,12 @@ impl Ring {
                 .submitter()
                 .enter(self.unsubmitted, want, flags, Some(&arguments))
         };
-        if self.unsubmitted > 0 {
-            self.submissions += 1;
-        }
+        let submitted = self.unsubmitted > 0;
         self.unsubmitted = self.ring.submission().len() as u32;
+        if submitted {
+            self.submissions += 1;
+            self.adapt_batch();
+        }
         match result.map_err(Errno::from) {
             Ok(_) | Err(Errno::TIME) => Ok(false),
             Err(Errno::INTR) => Ok(true),
@@ -450,7 +474,7 @@ impl Ring {
     /// Counts the two CQEs of a zero-copy send. Returns whether this one is the notification: the
     /// kernel no longer uses the memory.
     fn is_notification(&mut self, operation: &mut InFlight, cqe: &Cqe) -> bool {
-        if cqe.kind == CqeKind::Result {
+        if cqe.kind() == CqeKind::Result {
             operation.awaiting_notif += 1;
             return false;
         }
@@ -487,13 +511,13 @@ impl Ring {
         for completion in &mut completions {
             let handle = completion.user_data();
             if handle as u32 != 0 {
-                let kind = CqeKind::of(completion.flags());
-                self.outstanding -= u32::from(kind != CqeKind::Result);
-                self.backlog.push(Cqe {
+                let cqe = Cqe {
                     handle,
                     result: completion.result(),
-                    kind,
-                });
+                    flags: completion.flags(),
+                };
+                self.outstanding -= u32::from(cqe.kind() != CqeKind::Result);
+                self.backlog.push(cqe);
                 continue;
             }
             self.lost_descriptor |= handle < CANCEL && completion.result() == -libc::EBADF;

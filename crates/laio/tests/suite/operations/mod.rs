@@ -8,6 +8,7 @@ mod parked;
 
 mod aio;
 mod attributes;
+mod batches;
 mod borrowed;
 mod cancelling;
 mod closing;
