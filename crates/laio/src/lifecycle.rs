@@ -216,7 +216,7 @@ impl Context {
     /// Hands the queued operations over that no longer wait for an earlier one.
     pub(crate) fn unblock_queued(&mut self) {
         while let Some(fd) = self.operations.next_unblocked() {
-            for slot in self.operations.on(fd) {
+            for slot in self.operations.startable_on(fd) {
                 if self.operations.may_start(slot) {
                     self.operations.leave_queue(slot);
                     self.proceed(slot, Next::Again(Why::Ordered));

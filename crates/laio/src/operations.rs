@@ -85,6 +85,11 @@ impl Operations {
         self.order.operations(&self.slots, fd)
     }
 
+    /// The operations on a descriptor that may start as far as this descriptor is concerned, oldest first.
+    pub(crate) fn startable_on(&self, fd: RawFd) -> Vec<Slot> {
+        self.order.startable(&self.slots, fd)
+    }
+
     /// The next descriptor on which queued operations may start.
     pub(crate) fn next_unblocked(&mut self) -> Option<RawFd> {
         self.unblocked.pop()
@@ -241,7 +246,7 @@ mod tests {
         let mut started = Vec::new();
         while let Some(fd) = operations.next_unblocked() {
             let may_start = |&slot: &Slot| operations.may_start(slot);
-            started.extend(operations.on(fd).into_iter().filter(may_start));
+            started.extend(operations.startable_on(fd).into_iter().filter(may_start));
         }
         started.sort_unstable();
         started.dedup();

@@ -117,6 +117,8 @@ struct Entry {
     readers: u32,
     writers: u32,
     closers: u16,
+    /// The number of operations that wait only for those which close the descriptor.
+    bystanders: u32,
     /// The number of operations that wait for an earlier one on this descriptor.
     queued: u32,
 }
@@ -221,7 +223,7 @@ impl Order {
             } else {
                 slots.link_mut(last).next = reference;
             }
-            entry.count(new.access, 1);
+            entry.count(&new, 1);
             let link = &mut slots[slot].links[which];
             link.previous = last;
             link.next = 0;
@@ -244,7 +246,7 @@ impl Order {
                 continue;
             }
             let entry = self.entry(link.fd);
-            entry.count(link.access, -1);
+            entry.count(&link, -1);
             match link.previous {
                 0 => entry.first = link.next,
                 previous => slots.link_mut(previous).next = link.next,
@@ -286,6 +288,37 @@ impl Order {
                 .map(|close| close.slot),
         );
         linked
+    }
+
+    /// The operations on a descriptor before which no earlier one on it stands, oldest first; then each `close_range`
+    /// that names it. Looks no further than operations can be that may start, so that a long queue costs no more than a
+    /// short one.
+    pub(crate) fn startable(&self, slots: &Slots, fd: RawFd) -> Vec<Slot> {
+        let mut startable = Vec::new();
+        let entry = self.entries.get(fd).copied().unwrap_or_default();
+        let mut reference = entry.first;
+        let (mut before, mut passed) = (Access::NONE, Entry::default());
+        while reference != 0 {
+            let link = slots.link(reference);
+            let is_first = reference == entry.first;
+            if is_first || !(link.ordered || link.access.waits_for(before)) {
+                startable.push((reference - 1) / 2);
+            }
+            before = before.union(link.access);
+            passed.count(link, 1);
+            let reads = before.0 & Access::READ != 0 || passed.readers == entry.readers;
+            let writes = before.0 & Access::WRITE != 0 || passed.writers == entry.writers;
+            let others = passed.bystanders == entry.bystanders;
+            if before.is_closing() || (reads && writes && others) {
+                // Whatever stands behind waits for one of these.
+                break;
+            }
+            reference = link.next;
+        }
+        let closes = self.range_closes.iter();
+        let closes = closes.filter(|close| close.fds.contains(&fd));
+        startable.extend(closes.map(|close| close.slot));
+        startable
     }
 
     /// Whether an operation that waits still has an earlier one before it.
@@ -336,7 +369,11 @@ impl Order {
 }
 
 impl Entry {
-    fn count(&mut self, access: Access, by: i32) {
+    fn count(&mut self, link: &Link, by: i32) {
+        let access = link.access;
+        if access == Access::NONE && !link.ordered {
+            self.bystanders = self.bystanders.wrapping_add_signed(by);
+        }
         if access.0 & Access::READ != 0 {
             self.readers = self.readers.wrapping_add_signed(by);
         }

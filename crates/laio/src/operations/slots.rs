@@ -446,6 +446,41 @@ mod tests {
     }
 
     #[test]
+    fn what_may_start_is_found_without_passing_the_whole_queue() {
+        let mut operations = Slots::new(16);
+        let mut descriptors = Order::default();
+        let mut link = |access| {
+            let slot = insert(&mut operations, 0, access);
+            descriptors.link(&mut operations, slot);
+            slot
+        };
+        let [first, second, third] = [Access::READING; 3].map(&mut link);
+        let [write, next_write] = [Access::WRITING; 2].map(&mut link);
+        let bystander = link(Access::NONE);
+        assert_eq!(
+            descriptors.startable(&operations, 0),
+            [first, write, bystander]
+        );
+        descriptors.unlink(&mut operations, bystander);
+        descriptors.unlink(&mut operations, first);
+        assert_eq!(descriptors.startable(&operations, 0), [second, write]);
+        descriptors.unlink(&mut operations, write);
+        assert_eq!(descriptors.startable(&operations, 0), [second, next_write]);
+        let close = insert(&mut operations, 0, Access::CLOSING);
+        descriptors.link(&mut operations, close);
+        let late = insert(&mut operations, 0, Access::NONE);
+        descriptors.link(&mut operations, late);
+        for slot in [second, third, next_write] {
+            assert!(!descriptors.startable(&operations, 0).contains(&close));
+            descriptors.unlink(&mut operations, slot);
+        }
+        assert_eq!(descriptors.startable(&operations, 0), [close]);
+        descriptors.unlink(&mut operations, close);
+        assert_eq!(descriptors.startable(&operations, 0), [late]);
+        assert!(descriptors.startable(&operations, 1).is_empty());
+    }
+
+    #[test]
     fn wild_descriptors_are_not_tracked() {
         let mut operations = Slots::new(4);
         let mut descriptors = Order::default();
