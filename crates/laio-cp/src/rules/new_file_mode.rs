@@ -3,6 +3,7 @@
 //! ACL's mask, which may allow more than the ACL grants the group.
 
 use crate::io::Io;
+use crate::options::Options;
 use crate::outcome::Failure;
 use crate::rules::attributes::{self, ACL_ACCESS, FileRef};
 use crate::session::{Phase, Session};
@@ -18,7 +19,7 @@ use std::path::Path;
 /// The permissions of a file that is not complete.
 pub(crate) const OWNER_BITS: u32 = 0o700;
 /// The permission bits of a mode.
-const PERMISSION_BITS: u32 = 0o777;
+pub(crate) const PERMISSION_BITS: u32 = 0o777;
 /// The permissions of group and others.
 const OTHERS_BITS: u32 = 0o077;
 /// The permissions that a directory needs while it is filled.
@@ -33,6 +34,15 @@ pub(crate) struct NewFile<'a> {
     pub(crate) through_link: bool,
     /// The status of the file that it replaces, if that is a regular file.
     pub(crate) replaced: Option<&'a Metadata>,
+}
+
+/// Whether a new regular file gets the source's permissions, after umask or default ACL, and nothing
+/// else: neither owner nor attributes are set later. Then the kernel gives it the final mode at
+/// creation, as in GNU cp, and `fchmod` would change nothing.
+pub(crate) fn is_final_at_creation(options: &Options) -> bool {
+    let preserve = options.preserve;
+    let sets = preserve.mode || preserve.ownership || preserve.attributes || preserve.context;
+    !(sets || preserve.default_mode)
 }
 
 /// The final mode of a regular file if the mode is not preserved: that of the replaced file, or the

@@ -310,7 +310,8 @@ async fn open_existing(
 /// The mode of a file while its regions are copied.
 pub(crate) const REGION_MODE: u32 = 0o600;
 
-/// Creates the destination, accessible by its owner only.
+/// Creates the destination, accessible by its owner only; or with its final permissions, if this copy
+/// sets none.
 async fn create(
     io: &Io,
     session: &Session,
@@ -321,9 +322,14 @@ async fn create(
 ) -> Result<OpenTarget, Failure> {
     let process = &session.process;
     let mut current = CurrentAttributes::new(process, &entry.directory, None);
-    // `setxattr` needs write permission.
-    let extra = if names.is_empty() { 0 } else { 0o200 };
-    let mode = (source.mode() & new_file_mode::OWNER_BITS) | extra;
+    let mode = match new_file_mode::is_final_at_creation(&session.options) && !atomic {
+        true => source.mode() & new_file_mode::PERMISSION_BITS,
+        // `setxattr` needs write permission.
+        false => {
+            let extra = if names.is_empty() { 0 } else { 0o200 };
+            (source.mode() & new_file_mode::OWNER_BITS) | extra
+        }
+    };
     let open_with = async |flags: i32, name: &OsStr| {
         let flags = flags | access_mode(&session.options) | libc::O_NOFOLLOW | libc::O_NOCTTY;
         io.call_target(Open::new(entry.sibling(name), flags).mode(mode))
