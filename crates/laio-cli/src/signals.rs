@@ -1,6 +1,7 @@
 //! Signals that a command catches. A signal that is ignored when the process starts (`nohup`, a shell's
 //! background job) stays ignored, in every command.
 
+use rustix::fs::{Mode, OFlags};
 use signal_hook::iterator::Signals;
 use std::io;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ pub(crate) enum Second {
 /// Catches signals. Those in `ending` end the command, and a second one of them the process. Must be called
 /// before other threads start, which inherit the signal mask.
 pub(crate) fn catch(ending: &[i32], second: Second, others: &[i32]) -> io::Result<Signals> {
+    make_room_for_descriptors();
     let impatient = Arc::new(AtomicBool::new(false));
     let ending = heeded(ending);
     for &signal in &ending {
@@ -39,6 +41,20 @@ pub(crate) fn catch(ending: &[i32], second: Second, others: &[i32]) -> io::Resul
     }
     Signals::new(ending.into_iter().chain(heeded(others)))
 }
+
+/// Enlarges the process's table of descriptors to the numbers of the engine's own, while the process has one
+/// thread: with several, the kernel waits for all processors before it replaces the table (`synchronize_rcu`),
+/// some 10 ms. With a lower limit of descriptors, or none free, the table stays as it is.
+fn make_room_for_descriptors() {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let Ok(any) = rustix::fs::open("/", flags, Mode::empty()) else {
+        return;
+    };
+    let _ = rustix::io::fcntl_dupfd_cloexec(&any, ENGINE_DESCRIPTORS);
+}
+
+/// The first number of the engine's own descriptors.
+const ENGINE_DESCRIPTORS: i32 = 512;
 
 /// Returns those of these signals that the process does not ignore.
 pub(crate) fn heeded(signals: &[i32]) -> Vec<i32> {
