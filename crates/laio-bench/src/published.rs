@@ -6,6 +6,7 @@ mod copies;
 pub(crate) mod figure;
 mod files;
 mod getpid;
+mod growth;
 mod reasons;
 mod rmw;
 mod run;
@@ -39,6 +40,8 @@ pub struct Settings {
     pub caches: Vec<Cache>,
     /// The numbers of calls in flight, or of clients; empty for the published numbers.
     pub at: Vec<usize>,
+    /// Only these workloads; empty for all. Only for comparisons that say so.
+    pub workloads: Vec<String>,
     /// The directory for files; `None` chooses one that is not in memory.
     pub directory: Option<PathBuf>,
 }
@@ -63,6 +66,11 @@ pub(crate) type Progress<'a> = &'a mut dyn FnMut(&str);
 impl Comparison {
     /// All comparisons, in the order of the publications.
     pub const ALL: &[Comparison] = table::COMPARISONS;
+
+    /// The axes of `growth`, which are its workloads.
+    pub fn axes() -> impl Iterator<Item = &'static str> {
+        growth::axes()
+    }
 
     /// Returns the comparison with this name.
     pub fn named(name: &str) -> Option<&'static Comparison> {

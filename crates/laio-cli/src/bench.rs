@@ -3,6 +3,7 @@
 mod activations;
 mod calls;
 mod cp;
+mod growth;
 mod order;
 mod published;
 mod report;
@@ -37,6 +38,8 @@ pub(crate) enum Command {
     Lighttpd(published::Arguments),
     /// Measure files in a tokio program: laio-tokio, tokio::fs, and plain calls in the task
     Tokio(published::Arguments),
+    /// Measure what each request, entry, file and operation costs as their number grows
+    Growth(growth::Arguments),
     /// Run all of these, or some, and write one page with tables, plots and conclusions
     Report(report::Arguments),
     /// Measure recursive copies: laio cp through every back end, GNU cp, and other tools
@@ -58,6 +61,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Flash(arguments) => published::run("flash", &arguments),
         Command::Lighttpd(arguments) => published::run("lighttpd", &arguments),
         Command::Tokio(arguments) => published::run("tokio", &arguments),
+        Command::Growth(arguments) => growth::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
     }
 }

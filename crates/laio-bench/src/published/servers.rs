@@ -11,7 +11,7 @@ pub(super) mod lighttpd;
 mod loads;
 mod process;
 mod schedulers;
-mod serving;
+pub(super) mod serving;
 
 use super::run::Run;
 use serving::Server;
@@ -20,7 +20,7 @@ use serving::Server;
 pub(super) const USUAL: &str = "laio serve";
 
 /// Returns the servers that take part, and adds a note for each one that is not installed.
-fn usable(run: &mut Run<'_>, mut servers: Vec<Server>) -> Vec<Server> {
+pub(super) fn usable(run: &mut Run<'_>, mut servers: Vec<Server>) -> Vec<Server> {
     servers.retain(|server| run.settings.takes(&server.name));
     servers.retain(|server| {
         let is_there = server.is_there();

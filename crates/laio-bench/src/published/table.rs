@@ -3,6 +3,7 @@
 //! A case is a workload with a cache state and a position on an axis (calls in flight, clients). In templates
 //! `{workload}`, `{cache}` and `{at}` stand for the parts of a case.
 
+mod growth;
 mod servers;
 mod tokio;
 
@@ -15,7 +16,7 @@ use super::figure::{
 use super::reasons::{self, RATE, SWITCHES};
 use super::run::Run;
 use super::servers::{clients, flash, lighttpd};
-use super::{Comparison, copies, files, getpid, rmw, share, tokio_fs};
+use super::{Comparison, copies, files, getpid, growth as growing, rmw, share, tokio_fs};
 use crate::error::Error;
 use crate::plot::Scale;
 use crate::record::Cache::{Cold, Warm};
@@ -40,6 +41,8 @@ pub(super) const COMPARISONS: &[Comparison] = &[
     },
     comparison("tokio", "files in a tokio program: laio-tokio, tokio::fs, and plain calls in the task (aims)", (5, 15), tokio_fs::run,
         tokio::TOKIO_FS),
+    comparison("growth", "what each request, entry, file and operation costs as their number grows (aims)", (1, 3), growing::run,
+        growth::GROWTH),
 ];
 
 const fn comparison(

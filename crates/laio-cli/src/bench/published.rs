@@ -57,10 +57,10 @@ pub(super) struct Wanted {
 
 fn count(text: &str) -> Result<usize, String> {
     let count: usize = text.parse().map_err(|_| "not a number")?;
-    (1..=10_000)
+    (1..=1_000_000)
         .contains(&count)
         .then_some(count)
-        .ok_or_else(|| "from 1 to 10000".to_owned())
+        .ok_or_else(|| "from 1 to 1000000".to_owned())
 }
 
 /// Returns the cache states that an argument selects; none for all.
@@ -88,20 +88,25 @@ impl Wanted {
             subjects: self.subjects.clone(),
             caches: caches(self.cache.as_deref()),
             at: self.at.clone(),
+            workloads: Vec::new(),
             directory: self.dir.clone(),
         })
     }
 }
 
 pub(super) fn run(name: &str, arguments: &Arguments) -> Result<(), Failure> {
+    measure(name, &arguments.wanted.settings()?, &arguments.results)
+}
+
+/// Runs a comparison, and shows its results.
+pub(super) fn measure(name: &str, settings: &Settings, results: &Results) -> Result<(), Failure> {
     let comparison = Comparison::named(name).expect("each command has its comparison");
     let stop = interrupt::listen()?;
-    let settings = arguments.wanted.settings()?;
     let mut line = StatusLine::new();
-    let record = comparison.run(&settings, &stop, &mut |text| line.show(text));
+    let record = comparison.run(settings, &stop, &mut |text| line.show(text));
     line.clear();
     let record = record?;
-    arguments.results.show(comparison, &record)?;
+    results.show(comparison, &record)?;
     match record.cells.iter().any(|cell| cell.verified) {
         true => Ok(()),
         false => Err("nothing could be measured; the text above says why".into()),

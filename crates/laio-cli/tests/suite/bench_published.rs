@@ -8,7 +8,10 @@ use std::process::{Command, Output};
 fn bench(arguments: &str, directory: &Path) -> Output {
     laio_testing::watchdog::step(arguments);
     let mut command = Command::new(env!("CARGO_BIN_EXE_laio"));
-    command.arg("bench").args(arguments.split_whitespace());
+    // A no-break space is part of a word.
+    let words = arguments.split([' ', '\n']).filter(|word| !word.is_empty());
+    command.arg("bench");
+    command.args(words.map(|word| word.replace('\u{a0}', " ")));
     let output = command
         .current_dir(directory)
         .env_remove("LAIO_BACKEND")
@@ -105,6 +108,31 @@ fn files_in_tokio_programs_are_compared() {
     for cell in cells {
         assert_eq!(cell["verified"], true, "{cell}");
     }
+}
+
+#[test]
+fn growth_is_measured_by_decades() {
+    let scratch = tempfile::tempdir().unwrap();
+    let output = bench(
+        "growth --axis operations\u{a0}in\u{a0}flight files\u{a0}copied --at 1 10 --rounds 1 --quick \
+         --contestant lazy lazy-epoll laio\u{a0}cp\u{a0}-r --dir . --json growth.json --svg plots",
+        scratch.path(),
+    );
+    succeeded(&output);
+    for axis in ["operations-in-flight", "files-copied"] {
+        let file = format!("plots/growth-{axis}.svg");
+        assert!(scratch.path().join(&file).exists(), "{file}");
+    }
+    let cells = cells(&scratch.path().join("growth.json"));
+    // Two numbers, of two back ends and a copy.
+    assert_eq!(cells.len(), 6);
+    for cell in cells {
+        assert_eq!(cell["verified"], true, "{cell}");
+    }
+    assert_eq!(
+        bench("growth --axis nothing", scratch.path()).status.code(),
+        Some(2)
+    );
 }
 
 #[test]

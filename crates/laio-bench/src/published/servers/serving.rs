@@ -14,8 +14,8 @@ use tempfile::TempDir;
 
 /// A server that can be started.
 #[derive(Clone, Debug)]
-pub(super) struct Server {
-    pub(super) name: String,
+pub(in crate::published) struct Server {
+    pub(in crate::published) name: String,
     kind: Kind,
 }
 
@@ -31,7 +31,7 @@ enum Kind {
 
 impl Server {
     /// Returns `laio serve` with one worker.
-    pub(super) fn laio(name: &str, arguments: &[&str]) -> Server {
+    pub(in crate::published) fn laio(name: &str, arguments: &[&str]) -> Server {
         let arguments = arguments.iter().map(|word| (*word).to_owned());
         Server {
             name: name.to_owned(),
@@ -63,13 +63,13 @@ impl Server {
     }
 
     /// Returns the same server with another name.
-    pub(super) fn called(mut self, name: &str) -> Server {
+    pub(in crate::published) fn called(mut self, name: &str) -> Server {
         name.clone_into(&mut self.name);
         self
     }
 
     /// Returns other servers, configured as in today's distributions.
-    pub(super) fn peers() -> [Server; 2] {
+    pub(in crate::published) fn peers() -> [Server; 2] {
         [
             Server {
                 name: "nginx".to_owned(),
@@ -98,7 +98,7 @@ impl Server {
     }
 
     /// Starts it, and waits until it responds.
-    pub(super) fn start(&self, laio: &Path, root: &Path) -> Result<Serving, String> {
+    pub(in crate::published) fn start(&self, laio: &Path, root: &Path) -> Result<Serving, String> {
         let message = |error: io::Error| format!("cannot start {}: {error}", self.name);
         let scratch = tempfile::tempdir().map_err(message)?;
         let said = tempfile::tempfile().map_err(message)?;
@@ -183,10 +183,10 @@ fn lighttpd(scratch: &Path, root: &Path) -> io::Result<(Command, Option<SocketAd
 
 /// A running server, stopped when dropped.
 #[derive(Debug)]
-pub(super) struct Serving {
+pub(in crate::published) struct Serving {
     child: Child,
     said: File,
-    pub(super) address: SocketAddr,
+    pub(in crate::published) address: SocketAddr,
     _accelerator: Option<Accelerator>,
     _scratch: TempDir,
 }
@@ -233,7 +233,7 @@ impl Serving {
     }
 
     /// Returns the usage of its threads; that of ended threads is only contained in the processor time.
-    pub(super) fn usage(&self) -> Usage {
+    pub(in crate::published) fn usage(&self) -> Usage {
         usage(self.child.id())
     }
 }
