@@ -6,7 +6,7 @@ allowed, else by a thread.
 """
 
 from . import _lifecycle as _lifecycle
-from . import os, shutil
+from . import os, shutil, tempfile
 from ._binary import DEFAULT_BUFFER_SIZE, BinaryFile
 from ._laio import __version__
 from ._open import open
@@ -24,4 +24,5 @@ __all__ = [
     "open",
     "os",
     "shutil",
+    "tempfile",
 ]

@@ -33,7 +33,7 @@ def let_others_run() -> Iterator[Any]:
     """Returns an iterator for the coroutine to pass on, which lets the event loop run once."""
     if asyncio._get_running_loop() is None and _trio_runs():
         return iter(sys.modules["trio"].lowlevel.checkpoint().__await__())
-    return _yield_once()
+    return iter(_yield_once())
 
 
 @types.coroutine
