@@ -119,7 +119,13 @@ impl Knowledge {
 
     /// Whether a call on an open file needs no request to a remote or FUSE file system.
     pub(crate) fn is_local(&mut self, fd: RawFd) -> bool {
-        if !self.mounts.any_remote() {
+        self.is_local_unless(fd, false)
+    }
+
+    /// As [`Knowledge::is_local`]. `suspect`: whether to examine the descriptor even if no remote file
+    /// system was mounted when the table of mounts was read last.
+    pub(crate) fn is_local_unless(&mut self, fd: RawFd, suspect: bool) -> bool {
+        if !self.mounts.any_remote() && !suspect {
             return true;
         }
         // The hint may be stale, and a wrong guess would block, so the descriptor is examined.

@@ -219,6 +219,12 @@ impl Case {
         let began_hung_up =
             stream && !tried && reads_bytes(row, call) && sys::terminal::is_hung_up(fd);
         let has_status_word = operation.status.is_some();
+        // FUSE refuses the attempt, and may have been mounted since the table of mounts was read.
+        let suspect = match why {
+            Why::Unsupported => true,
+            Why::KnownUnsupported => row.attempt == Attempt::NowaitRead,
+            _ => false,
+        };
         let case = Case {
             is_poll: operation.polled().is_some(),
             is_retriable: usual.is_retriable
@@ -244,8 +250,8 @@ impl Case {
             // waits inside io_uring_enter.
             is_remote_file: match row.class {
                 Class::Path => false,
-                Class::FileRead | Class::FileWrite => !knowledge.is_local(fd),
-                _ => regular && !knowledge.is_local(fd),
+                Class::FileRead | Class::FileWrite => !knowledge.is_local_unless(fd, suspect),
+                _ => regular && !knowledge.is_local_unless(fd, suspect),
             },
             only_plain: only_plain(row, call),
             // For `open` the kernel trusts the dcache, also for a remote or FUSE file system.

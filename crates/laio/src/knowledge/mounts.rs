@@ -120,16 +120,16 @@ pub(crate) struct Mounts {
     by_device: HashMap<u64, MountIndex>,
     /// The mount of the root directory, once it was examined.
     root: Option<MountIndex>,
-    /// Name lookups since the table was last known to be current.
-    lookups: u32,
+    /// When the table was last known to be current, in milliseconds of the coarse clock.
+    current_at: i64,
     /// Times the table was read because it had changed.
     changes: u64,
 }
 
 impl Mounts {
-    /// Name lookups without a `poll` before the table is checked for a change: a program that never
-    /// polls must notice a new file system too.
-    const LOOKUPS_UNCHECKED: u32 = 1024;
+    /// How long the table is trusted without a `poll`, in milliseconds: a program that never polls must
+    /// notice a new file system too.
+    const TRUSTED: i64 = 10;
 
     /// The number of file systems that one context distinguishes. Later ones count as remote.
     const KNOWN_MAX: usize = 4096;
@@ -141,7 +141,7 @@ impl Mounts {
             known: Vec::new(),
             by_device: HashMap::new(),
             root: None,
-            lookups: 0,
+            current_at: 0,
             changes: 0,
         };
         mounts.refresh();
@@ -171,24 +171,24 @@ impl Mounts {
             && self.find(&status).is_some_and(|index| local(self, index))
     }
 
-    /// Counts a name lookup, and periodically checks that the table is current.
+    /// Checks, before a name is looked up, that the table is current, unless that was known a moment ago.
     #[inline]
     pub(crate) fn note_lookup(&mut self) {
-        self.lookups += 1;
-        if self.lookups > Mounts::LOOKUPS_UNCHECKED {
+        let now = coarse_milliseconds();
+        if now - self.current_at > Mounts::TRUSTED {
+            self.current_at = now;
             self.check();
         }
     }
 
-    /// Records that a poll of the mount table is armed, so the count of lookups starts again.
+    /// Records that a poll of the mount table is armed, and has not reported a change.
     pub(crate) fn note_watched(&mut self) {
-        self.lookups = 0;
+        self.current_at = coarse_milliseconds();
     }
 
     #[cold]
     fn check(&mut self) {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
-        self.lookups = 0;
         let Some(table) = &self.table else { return };
         let mut changed = [PollFd::new(table, PollFlags::PRI)];
         let now = Timespec {
@@ -304,6 +304,14 @@ impl Mounts {
             _ => Vec::new(),
         }
     }
+}
+
+/// The time of a clock that costs no system call and advances every few milliseconds.
+#[inline]
+fn coarse_milliseconds() -> i64 {
+    use rustix::time::{ClockId, clock_gettime};
+    let now = clock_gettime(ClockId::MonotonicCoarse);
+    now.tv_sec * 1000 + now.tv_nsec / 1_000_000
 }
 
 fn open_table() -> Option<HighFd> {

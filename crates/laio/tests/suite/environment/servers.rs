@@ -10,7 +10,7 @@ use laio_testing::fault_fs::{Fault, Kind, Released};
 use laio_testing::{FaultFs, child, or_skip, test_name};
 use std::ffi::CString;
 use std::fs::File;
-use std::os::fd::{IntoRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -532,5 +532,28 @@ fn through_links() {
         rescue.was_not_needed();
         server.release();
         drop(fd);
+    });
+}
+
+/// A context notices mounts when it polls. Until then the attempt, which FUSE refuses, shows that the file is
+/// not an ordinary one. (`uring` attempts nothing.)
+#[test]
+fn reading_from_a_server_mounted_after_the_context() {
+    for_each_pending_backend(|way| {
+        if !way.is_lazy() {
+            return;
+        }
+        let mut context = way.context();
+        let Some(server) = Server::mount(false) else {
+            return;
+        };
+        let file = server.open(false);
+        let mut buffer = [0; 8];
+        let read = Call::new(
+            libc::SYS_pread64,
+            [file.as_raw_fd() as usize, at_mut(&mut buffer), 8, 0],
+        );
+        let result = server.hangs_and_ends(&mut context, Kind::Read, read);
+        assert_eq!((result, &buffer[..]), (Ok(8), &CONTENTS[..8]));
     });
 }

@@ -1,6 +1,7 @@
 //! The proactor: operations of many threads, as futures.
 
 mod futures;
+mod mounts;
 mod processes;
 mod rights;
 pub(crate) mod support;
