@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 /// A coroutine lets the event loop run after this many calls without waiting, if [`TURN`] has passed.
 const CALLS_PER_CHECK: u32 = 32;
+/// Bytes that are copied in the time of a call, about.
+const BYTES_PER_CALL: usize = 32 * 1024;
 /// How long coroutines may go on without the event loop.
 const TURN: Duration = Duration::from_millis(1);
 /// The largest read that is made into the engine's own buffer, in bytes.
@@ -104,7 +106,7 @@ impl Engine {
     /// Whether the event loop should run before the next call: calls that do not block would keep it
     /// from its other tasks.
     pub(crate) fn is_turn_over(&mut self) -> bool {
-        self.calls += 1;
+        self.calls = self.calls.saturating_add(1);
         if self.calls < CALLS_PER_CHECK {
             return false;
         }
@@ -114,6 +116,12 @@ impl Engine {
         }
         self.begin_turn();
         true
+    }
+
+    /// Counts a large read as the many calls in whose time its bytes are copied.
+    pub(crate) fn note_bytes(&mut self, bytes: usize) {
+        let calls = u32::try_from(bytes / BYTES_PER_CALL).unwrap_or(u32::MAX);
+        self.calls = self.calls.saturating_add(calls);
     }
 
     fn begin_turn(&mut self) {

@@ -66,6 +66,7 @@ fn in_place(
     length: usize,
     place: Place,
 ) -> PyResult<Step> {
+    engine.note_bytes(length);
     let mut tried = TryRead::WouldBlock { done: 0 };
     let bytes = PyBytes::new_with(py, length, |memory| {
         tried = try_read(&mut engine.context, &file, memory, place);

@@ -1,6 +1,7 @@
 //! Whole files: reading one in as few calls as its size allows, writing one.
 
 use crate::data::Data;
+use crate::descriptor::Descriptor;
 use crate::engine::{self, Engine, SCRATCH, Step};
 use crate::error;
 use crate::path::PathArgument;
@@ -13,7 +14,11 @@ use std::io;
 /// How much is read at once from a file whose size is not known, in bytes.
 const PIECE: usize = 256 * 1024;
 
-/// Reads a whole file.
+/// Files from this size on are read piece by piece, in bytes: to copy them at once would keep the event
+/// loop, and other threads of Python, from their work.
+const LARGE: usize = 1024 * 1024;
+
+/// Reads a whole file. Returns its bytes; of a large file the open [`Descriptor`].
 #[pyfunction]
 fn read_file(py: Python<'_>, path: PathArgument) -> PyResult<Py<PyAny>> {
     engine::make(py, move |py, engine| {
@@ -33,6 +38,11 @@ fn read_opened(
 ) -> PyResult<Step> {
     let size = opened.status().filter(|_| opened.is_stored());
     let size = size.and_then(|status| usize::try_from(status.size()).ok());
+    if size.is_some_and(|size| size >= LARGE) {
+        let status = opened.status().copied();
+        let file = OpenFile::from(opened.into_descriptor().map_err(error::of)?);
+        return Descriptor::opened(py, engine, file, path.object, status.as_ref());
+    }
     let whole = Whole {
         file: OpenFile::from(opened.into_own_descriptor()),
         path,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import io
 import os
@@ -301,3 +302,42 @@ def test_an_opener_opens(run: Any, tmp_path: Path) -> None:
         assert made == [(str(tmp_path / "file"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC)]
 
     run(program)
+
+
+@pytest.mark.parametrize("size", [0, 1, 4096, 65_535, 65_536, 1024 * 1024 - 1, 1024 * 1024, 5_000_001])
+def test_whole_files_of_each_size(run: Any, tmp_path: Path, size: int) -> None:
+    path = tmp_path / "file"
+    contents = (bytes(range(256)) * (size // 256 + 1))[:size]
+    path.write_bytes(contents)
+
+    async def program() -> None:
+        assert await laio.Path(path).read_bytes() == contents
+        async with laio.open(path, "rb") as file:
+            assert await file.read() == contents
+        assert await laio.Path("/proc/self/status").read_text() != ""
+
+    run(program)
+
+
+def test_a_large_read_lets_others_run(run_asyncio: Any, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with open(path, "wb") as sparse:
+        sparse.truncate(200 * 1024 * 1024)
+
+    async def program() -> None:
+        turns = 0
+        reads = True
+
+        async def other() -> None:
+            nonlocal turns
+            while reads:
+                turns += 1
+                await asyncio.sleep(0)
+
+        task = asyncio.create_task(other())
+        assert len(await laio.Path(path).read_bytes()) == 200 * 1024 * 1024
+        reads = False
+        await task
+        assert turns > 1
+
+    run_asyncio(program)

@@ -158,8 +158,7 @@ class Path(pathlib.PurePosixPath):
 
     async def read_bytes(self) -> bytes:
         """Returns the content of the file."""
-        result = _laio.read_file(str(self))
-        return result if type(result) is not Call else await result
+        return await _whole.read(str(self))
 
     async def read_text(
         self,
@@ -168,8 +167,7 @@ class Path(pathlib.PurePosixPath):
         newline: str | None = None,
     ) -> str:
         """Returns the content of the file as text."""
-        result = _laio.read_file(str(self))
-        data = result if type(result) is not Call else await result
+        data = await _whole.read(str(self))
         return _whole.decode(data, encoding, errors, newline)
 
     async def write_bytes(self, data: ReadableBuffer) -> int:

@@ -1,13 +1,38 @@
-"""Text of whole files."""
+"""Whole files, and their text."""
 
 from __future__ import annotations
 
 import io
 import locale
 import sys
+from typing import TYPE_CHECKING
+
+from . import _laio
+from ._laio import Call, Descriptor
+from ._raw import read_to_end
+
+if TYPE_CHECKING:
+    from ._types import StrOrBytesPath
 
 # Encodings in which the pieces of a text are the text of the pieces, so that no decoder needs a state.
 _PLAIN = frozenset({"utf-8", "utf8", "UTF-8", "ascii", "latin-1", "iso-8859-1"})
+
+
+async def read(path: StrOrBytesPath) -> bytes:
+    """Reads a whole file; a large one piece by piece."""
+    result = _laio.read_file(path)
+    if type(result) is Call:
+        result = await result
+    if type(result) is bytes:
+        return result
+    assert type(result) is Descriptor
+    try:
+        data, _ = await read_to_end(result, 0)
+    finally:
+        closed = result.close()
+        if type(closed) is Call:
+            await closed
+    return data
 
 
 def decode(

@@ -1,6 +1,6 @@
 """Temporary files and directories, with the names and parameters of the module `tempfile`.
 
-What a function returns is to be awaited, or used in ``async with``:
+Await what a function returns, or use it in ``async with``:
 
     async with laio.tempfile.NamedTemporaryFile("w") as file:
         await file.write("text")

@@ -132,7 +132,7 @@ class NamedFile:
         return f"<NamedFile {self.name!r}>"
 
     async def close(self) -> None:
-        """Closes the file, and removes it if it is to be removed then."""
+        """Closes the file, and removes it unless `delete` or `delete_on_close` is false."""
         try:
             await self.file.close()
         finally:
