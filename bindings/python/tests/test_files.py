@@ -268,6 +268,22 @@ def test_unbuffered_files_make_each_call(run: Any, tmp_path: Path) -> None:
             assert await file.read(7) == b"written"
             assert await file.readall() == b" at once"
             assert await file.read(1) == b""
+        lines = [b"a\n", b"\n", b"x" * 10_000 + b"\n", b"the end"]
+        path.write_bytes(b"".join(lines))
+        async with laio.open(path, "rb", 0) as file:
+            assert await file.readline() == lines[0]
+            assert await file.tell() == 2
+            assert await file.readlines() == lines[1:]
+            await file.seek(3)
+            assert await file.readline(5) == b"xxxxx"
+            await file.seek(0)
+            assert [line async for line in file] == lines
+        read_end, write_end = os.pipe()
+        os.write(write_end, b"one\ntwo")
+        os.close(write_end)
+        async with laio.open(read_end, "rb", 0) as file:
+            assert await file.readline() == b"one\n"
+            assert await file.read(10) == b"two"
 
     run(program)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ._laio import Call
@@ -173,27 +172,6 @@ class BinaryFile(RawFile):
         self._taken = end
         return line
 
-    async def readlines(self, hint: int | None = -1, /) -> list[bytes]:
-        """Reads lines up to the end, or until they have ``hint`` bytes together."""
-        lines = []
-        total = 0
-        while line := await self.readline():
-            lines.append(line)
-            total += len(line)
-            if hint is not None and 0 < hint <= total:
-                break
-        return lines
-
-    def __aiter__(self) -> BinaryFile:
-        self._open()
-        return self
-
-    async def __anext__(self) -> bytes:
-        line = await self.readline()
-        if not line:
-            raise StopAsyncIteration
-        return line
-
     async def write(self, data: Buffer, /) -> int:
         """Writes all of the bytes. Returns their number."""
         descriptor = self._check_writable()
@@ -211,11 +189,6 @@ class BinaryFile(RawFile):
         if len(unwritten) >= self._size_of_buffer:
             await self.flush()
         return len(view)
-
-    async def writelines(self, lines: Iterable[Buffer], /) -> None:
-        """Writes each of the bytes objects."""
-        for line in lines:
-            await self.write(line)
 
     async def flush(self) -> None:
         """Passes what was written to the kernel."""

@@ -5,22 +5,22 @@ from __future__ import annotations
 import io
 import os
 import warnings
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import _laio
 from ._laio import Call
+from ._stream import Stream
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from ._types import Buffer
 
 # A larger read or write is made in pieces, between which the event loop runs. In bytes.
 PIECE = 1024 * 1024
+# How far a line of an unbuffered file is looked for at once, in bytes.
+LINE = 4096
 
 
-class RawFile:
+class RawFile(Stream[bytes]):
     """A file without buffers, as ``io.FileIO``.
 
     A regular file has its position here, not in the kernel: programs that share the descriptor do not
@@ -50,6 +50,9 @@ class RawFile:
         self._position = 0
         # Without a look at the mode for each call. A closed descriptor refuses by itself.
         self._pread = descriptor.pread if readable else self._refuse_to_read
+
+    def _check_open(self) -> None:
+        self._open()
 
     def _open(self) -> _laio.Descriptor:
         if self._descriptor is None:
@@ -118,6 +121,31 @@ class RawFile:
         while piece := await self.read(PIECE):
             pieces.append(piece)
         return b"".join(pieces)
+
+    async def readline(self, size: int | None = -1, /) -> bytes:
+        """Reads up to and with the next newline, at most ``size`` bytes if it is not negative.
+
+        From a stream it reads each byte by a call of its own, because a call may not read more.
+        """
+        descriptor = self._check_readable()
+        most = -1 if size is None else size
+        line = bytearray()
+        while most < 0 or len(line) < most:
+            if not self._seekable:
+                piece = await self.read(1)
+                line += piece
+                if piece in (b"", b"\n"):
+                    break
+                continue
+            length = LINE if most < 0 else min(LINE, most - len(line))
+            result = descriptor.pread(length, self._position)
+            piece = await result if type(result) is Call else result
+            end = piece.find(b"\n") + 1 or len(piece)
+            line += piece[:end]
+            self._position += end
+            if not piece or line.endswith(b"\n"):
+                break
+        return bytes(line)
 
     async def readinto(self, buffer: Buffer, /) -> int:
         """Reads by one call into a writable buffer. Returns the number of bytes; 0 at the end."""
@@ -244,18 +272,6 @@ class RawFile:
             result = descriptor.close()
             if type(result) is Call:
                 await result
-
-    async def __aenter__(self) -> Self:
-        self._open()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     def __del__(self) -> None:
         if getattr(self, "_descriptor", None) is not None:

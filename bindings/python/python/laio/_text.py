@@ -6,14 +6,10 @@ import codecs
 import io
 import locale
 import os
-from collections.abc import Iterable
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ._binary import BinaryFile
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
+from ._stream import Stream
 
 # How many bytes are decoded at once.
 CHUNK = 64 * 1024
@@ -24,7 +20,7 @@ _STATE_BITS = 64
 _SKIP_BITS = 32
 
 
-class TextFile:
+class TextFile(Stream[str]):
     """A text file, as ``io.TextIOWrapper``, around a :class:`BinaryFile`."""
 
     def __init__(
@@ -99,6 +95,9 @@ class TextFile:
 
     def seekable(self) -> bool:
         return self.buffer.seekable()
+
+    def _check_open(self) -> None:
+        self.buffer._open()
 
     def _check_readable(self) -> Any:
         if self._decoder is None:
@@ -178,21 +177,6 @@ class TextFile:
         # The decoder never ends with half of "\r\n".
         return carriage + 2 if self._text.startswith("\n", carriage + 1) else carriage + 1
 
-    async def readlines(self, hint: int | None = -1, /) -> list[str]:
-        """Reads lines up to the end, or until they have ``hint`` characters together."""
-        lines = []
-        total = 0
-        while line := await self.readline():
-            lines.append(line)
-            total += len(line)
-            if hint is not None and 0 < hint <= total:
-                break
-        return lines
-
-    def __aiter__(self) -> TextFile:
-        self.buffer._open()
-        return self
-
     async def __anext__(self) -> str:
         # The fast case of `readline`: the line is in memory.
         if self._newline is None:
@@ -234,11 +218,6 @@ class TextFile:
         self._forget_text()
         if self._decoder is not None:
             self._decoder.reset()
-
-    async def writelines(self, lines: Iterable[str], /) -> None:
-        """Writes each of the texts."""
-        for line in lines:
-            await self.write(line)
 
     async def flush(self) -> None:
         """Passes what was written to the kernel."""
@@ -333,18 +312,6 @@ class TextFile:
     async def close(self) -> None:
         """Passes what was written to the kernel, and closes the file, also if that fails."""
         await self.buffer.close()
-
-    async def __aenter__(self) -> Self:
-        self.buffer._open()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     def __repr__(self) -> str:
         return f"<laio.TextFile name={self.name!r} mode={self.mode!r} encoding={self.encoding!r}>"
