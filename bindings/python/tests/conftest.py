@@ -1,8 +1,14 @@
 """Runs each test that takes `run` on asyncio, on uvloop and on trio."""
 
 import asyncio
+import os
 
 import pytest
+from hypothesis import settings
+
+# The same random programs each time, unless LAIO_EXAMPLES asks for a number of others.
+settings.register_profile("fixed", derandomize="LAIO_EXAMPLES" not in os.environ, deadline=None)
+settings.load_profile("fixed")
 
 
 def _run_in_asyncio(function, *args):

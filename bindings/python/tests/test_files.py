@@ -117,6 +117,9 @@ def test_binary_files_do_what_io_does(run: Any, tmp_path: Path, mode, buffering,
             if step[0] == "read1" and "+" in mode:
                 # `io` does not write first what waits in the buffer.
                 continue
+            if step[0] == "tell" and "a" in mode:
+                # Before, the position depends on how much `io` has written by itself.
+                assert await attempt(ours.flush) == await attempt(plain.flush)
             expected = await binary_step(plain, step)
             assert await binary_step(ours, step) == expected, step
         plain.close()
