@@ -94,7 +94,8 @@ impl Call {
             State::Waiting(background) => {
                 background.check_thread()?;
                 let key = background.key;
-                self.wait(background, value).inspect_err(|_| cancel(key))
+                self.wait(background, value)
+                    .inspect_err(|_| engine::cancel(key))
             }
             State::Over => Err(PyRuntimeError::new_err(
                 "cannot reuse already awaited coroutine",
@@ -200,7 +201,7 @@ impl Call {
                 background.check_thread()?;
                 let key = background.key;
                 let next = self.throw_in_background(py, background, error);
-                next.inspect_err(|_| cancel(key))?.into_python(py)
+                next.inspect_err(|_| engine::cancel(key))?.into_python(py)
             }
         }
     }
@@ -209,7 +210,7 @@ impl Call {
         let inner = match self.replace(State::Over) {
             State::Waiting(background) => {
                 background.check_thread()?;
-                cancel(background.key);
+                engine::cancel(background.key);
                 background.future
             }
             State::Yielding { others, .. } => others,
@@ -229,7 +230,7 @@ impl Drop for Call {
         if let State::Waiting(background) = self.replace(State::Over)
             && background.check_thread().is_ok()
         {
-            cancel(background.key);
+            engine::cancel(background.key);
         }
     }
 }
@@ -252,12 +253,6 @@ impl Next {
             Next::Return(value) => Err(stop_iteration(py, value)),
         }
     }
-}
-
-/// Cancels a call in the background. Fails only in a finalizer that runs during another call of laio;
-/// the call then goes on, and nothing takes its result.
-fn cancel(key: u64) {
-    let _ = engine::with(|engine| engine.cancel(key));
 }
 
 /// Sends a value to an iterator. Returns what it yields; `None` when it has returned.

@@ -93,11 +93,7 @@ impl Descriptor {
 impl Drop for Descriptor {
     fn drop(&mut self) {
         if let Some(file) = self.take() {
-            // Fails only in a finalizer that runs during a call of laio. See `Context::forget`.
-            let _ = engine::with(|engine| {
-                engine.forget(&file);
-                Ok(())
-            });
+            engine::forget(&file);
         }
     }
 }

@@ -78,6 +78,29 @@ pub(crate) fn with<R>(body: impl FnOnce(&mut Engine) -> PyResult<R>) -> PyResult
     })
 }
 
+/// Forgets what this thread's engine knows of a file's number, which may be used for another file from
+/// now on. Omitting it costs time only: see [`Context::forget`].
+pub(crate) fn forget(file: &OpenFile) {
+    if_there(|engine| engine.forget(file));
+}
+
+/// Cancels a call in the background. If a finalizer does so during another call of laio, the call goes on,
+/// and nothing takes its result.
+pub(crate) fn cancel(key: u64) {
+    if_there(|engine| engine.cancel(key));
+}
+
+/// Calls `body` with the engine of this thread, unless there is none, or none any more, or it is in use.
+fn if_there(body: impl FnOnce(&mut Engine)) {
+    let _ = ENGINE.try_with(|engine| {
+        if let Ok(mut engine) = engine.try_borrow_mut()
+            && let Some(engine) = &mut *engine
+        {
+            body(engine);
+        }
+    });
+}
+
 impl Engine {
     fn new() -> PyResult<Engine> {
         Ok(Engine {
@@ -163,13 +186,12 @@ impl Engine {
     }
 
     /// Cancels a call.
-    pub(crate) fn cancel(&mut self, key: u64) -> PyResult<()> {
+    fn cancel(&mut self, key: u64) {
         if let Some(Waiting::InFlight { next, .. }) = self.waiting.remove(&key) {
             next.abandon(&mut self.context);
-            let flushed = self.context.flush();
-            flushed.map_err(|errno| error::of(errno.into()))?;
+            // If this fails, the next `collect` submits the cancellation.
+            let _ = self.context.flush();
         }
-        Ok(())
     }
 
     /// Continues the calls whose operations have finished. Returns what wakes the coroutines of those

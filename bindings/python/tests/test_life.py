@@ -251,6 +251,18 @@ def test_a_process_may_end_with_calls_in_flight() -> None:
     assert (done.returncode, done.stdout) == (7, "reached\n"), done.stderr
 
 
+def test_a_process_may_end_with_open_files() -> None:
+    done = in_python(
+        "import asyncio, warnings, laio\n"
+        "warnings.simplefilter('ignore')\n"
+        "async def main():\n"
+        "    return await laio.open('/proc/self/status')\n"
+        "file = asyncio.run(main())\n"
+        "print('reached')\n"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "reached\n", "")
+
+
 def test_a_keyboard_interrupt_reaches_the_program() -> None:
     done = in_python(
         "import asyncio, os, signal, laio\n"
