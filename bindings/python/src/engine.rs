@@ -28,8 +28,8 @@ thread_local! {
 /// What a thread has: one context, which the event loop of the thread watches.
 pub(crate) struct Engine {
     pub(crate) context: Context,
-    /// Memory for small reads. Empty until the first of them.
-    pub(crate) scratch: Vec<u8>,
+    /// See [`Engine::scratch`].
+    scratch: Vec<u8>,
     waiting: HashMap<u64, Waiting>,
     next_key: u64,
     calls: u32,
@@ -139,6 +139,12 @@ impl Engine {
         }
         self.begin_turn();
         true
+    }
+
+    /// The context, and memory for small reads, which the first of them allocates.
+    pub(crate) fn scratch(&mut self) -> (&mut Context, &mut [u8]) {
+        self.scratch.resize(SCRATCH, 0);
+        (&mut self.context, &mut self.scratch)
     }
 
     /// Counts a large read as the many calls in whose time its bytes are copied.

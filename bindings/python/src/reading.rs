@@ -42,12 +42,7 @@ pub(crate) fn into_bytes(
     if !COPIED.contains(&length) {
         return in_place(py, engine, file, length, place);
     }
-    if engine.scratch.is_empty() {
-        engine.scratch = vec![0; SCRATCH];
-    }
-    let Engine {
-        context, scratch, ..
-    } = engine;
+    let (context, scratch) = engine.scratch();
     match try_read(context, &file, &mut scratch[..length], place) {
         TryRead::Done(Ok(count)) => done(PyBytes::new(py, &scratch[..count])),
         TryRead::Done(Err(errno)) => Err(error::of(errno.into())),

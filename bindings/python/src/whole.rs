@@ -70,12 +70,7 @@ struct Whole {
 
 impl Whole {
     fn read_small(self, py: Python<'_>, engine: &mut Engine, length: usize) -> PyResult<Step> {
-        if engine.scratch.is_empty() {
-            engine.scratch = vec![0; SCRATCH];
-        }
-        let Engine {
-            context, scratch, ..
-        } = engine;
+        let (context, scratch) = engine.scratch();
         match context.try_read_at(&self.file, &mut scratch[..length], 0) {
             TryRead::Done(Ok(count)) if count < length => {
                 let bytes = PyBytes::new(py, &scratch[..count]);

@@ -162,8 +162,8 @@ def test_what_is_forgotten_is_removed(run, directory):
         warnings.simplefilter("always")
         run(forget)
         gc.collect()
-    told = [w for w in caught if "Implicitly cleaning up" in str(w.message)]
-    assert len(told) == 2
+    warned = [w for w in caught if "Implicitly cleaning up" in str(w.message)]
+    assert len(warned) == 2
     assert os.listdir(directory) == []
 
 

@@ -1,6 +1,7 @@
 //! Signals that a command catches. A signal that is ignored when the process starts (`nohup`, a shell's
 //! background job) stays ignored, in every command.
 
+use laio::Limits;
 use rustix::fs::{Mode, OFlags};
 use signal_hook::iterator::Signals;
 use std::io;
@@ -50,11 +51,8 @@ fn make_room_for_descriptors() {
     let Ok(any) = rustix::fs::open("/", flags, Mode::empty()) else {
         return;
     };
-    let _ = rustix::io::fcntl_dupfd_cloexec(&any, ENGINE_DESCRIPTORS);
+    let _ = rustix::io::fcntl_dupfd_cloexec(&any, Limits::OWN_DESCRIPTORS);
 }
-
-/// The first number of the engine's own descriptors.
-const ENGINE_DESCRIPTORS: i32 = 512;
 
 /// Returns those of these signals that the process does not ignore.
 pub(crate) fn heeded(signals: &[i32]) -> Vec<i32> {

@@ -24,7 +24,7 @@ impl Context {
     ///
     /// ```
     /// use laio::{Context, Options, TryRead};
-    ///     ///
+    ///
     /// let mut context = Context::new(Options::new())?;
     /// let mut file = tempfile::tempfile()?;
     /// std::io::Write::write_all(&mut file, b"cached")?;

@@ -155,6 +155,9 @@ impl Limits {
     pub const RING_ENTRIES_MAX: u32 = 4096;
     /// The maximum of [`Limits::spin_us`]; larger values are reduced to it.
     pub const SPIN_US_MAX: u32 = 10_000;
+    /// The lowest number of the engine's own descriptors, which stay out of the program's way. Lower
+    /// where the process's limit of descriptors is lower.
+    pub const OWN_DESCRIPTORS: i32 = 512;
     /// The number of operations that are submitted together. With fewer, entering the kernel costs
     /// more; with more, a disk is idle while the program makes its calls.
     pub const BATCH: u32 = 8;

@@ -291,8 +291,8 @@ impl Order {
     }
 
     /// The operations on a descriptor before which no earlier one on it stands, oldest first; then each `close_range`
-    /// that names it. Looks no further than operations can be that may start, so that a long queue costs no more than a
-    /// short one.
+    /// that names it. Stops where all operations behind have to wait, so that a long queue costs no more than a short
+    /// one.
     pub(crate) fn startable(&self, slots: &Slots, fd: RawFd) -> Vec<Slot> {
         let mut startable = Vec::new();
         let entry = self.entries.get(fd).copied().unwrap_or_default();
@@ -310,7 +310,7 @@ impl Order {
             let writes = before.0 & Access::WRITE != 0 || passed.writers == entry.writers;
             let others = passed.bystanders == entry.bystanders;
             if before.is_closing() || (reads && writes && others) {
-                // Whatever stands behind waits for one of these.
+                // Each operation behind waits for one of these.
                 break;
             }
             reference = link.next;

@@ -5,12 +5,13 @@
 //! descriptors to high numbers.
 
 use super::{borrow, close};
+use crate::Limits;
 use rustix::io::{Errno as Code, fcntl_dupfd_cloexec};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 
 /// The lowest numbers to try, highest first, as the process's limit of descriptors allows. `select`
 /// still supports them.
-const PLACES: [RawFd; 8] = [512, 256, 128, 64, 32, 16, 8, 3];
+const PLACES: [RawFd; 8] = [Limits::OWN_DESCRIPTORS, 256, 128, 64, 32, 16, 8, 3];
 
 /// A descriptor of the engine's own, closed on drop. If the program has closed it by mistake, the
 /// drop ignores that, and the next call that needs it fails with `EBADF`.
