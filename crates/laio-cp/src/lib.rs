@@ -59,3 +59,8 @@ pub use outcome::{Done, Failure, Observer, Outcome, Summary};
 pub use run::copy;
 pub use stop::Stop;
 pub use tree::temporary::PREFIX as TEMPORARY_PREFIX;
+
+/// The examples on the front page of the crate compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -123,3 +123,8 @@ pub use request_path::RequestPath;
 pub use response::ResponseHead;
 pub use status::Status;
 pub use text::push_html_escaped;
+
+/// The examples on the front page of the crate compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

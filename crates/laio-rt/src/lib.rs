@@ -111,3 +111,8 @@ pub use laio;
 pub use output::Aborted;
 pub use runtime::{Runtime, give_way, spawn, turn, with_context, with_context_of, yield_now};
 pub use submission::{Submission, now, submit, submit_to};
+
+/// The examples on the front page of the crate compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

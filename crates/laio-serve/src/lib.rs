@@ -26,6 +26,10 @@
 //! server.wait()?;
 //! # Ok::<(), std::io::Error>(())
 //! ```
+//!
+//! # Features
+//!
+//! `clap`, off by default: the structs of options are also arguments of the crate clap.
 
 mod addresses;
 mod buffers;
@@ -68,3 +72,8 @@ pub use options::{Safety, Sandbox};
 pub use server::control::Control;
 pub use server::{Server, check};
 pub use worker::Served;
+
+/// The examples on the front page of the crate compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -97,3 +97,8 @@ where
 {
     submit(operation).await?
 }
+
+/// The examples on the front page of the crate compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

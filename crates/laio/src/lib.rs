@@ -141,6 +141,12 @@
 //! 12. It works where io_uring is forbidden, where perf is, and where both are.
 //!
 //! The known differences from the plain call are listed in `docs/decisions/010-known-differences.md`.
+//!
+//! # Features
+//!
+//! None is on by default, and a program that uses the library needs none. `measure` and `process` are for this
+//! project's own programs, which may not contain unsafe code; what they add is hidden here, and may change in any
+//! release.
 
 mod attempt;
 mod background;
@@ -201,3 +207,8 @@ pub use stats::{AioCounts, Counts, Stats, ZeroCopyCounts};
 pub use status_word::StatusWord;
 pub use ticket::Ticket;
 pub use typed::Submitted;
+
+/// The examples on the front page of the crate compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
