@@ -16,16 +16,24 @@
 //! | [`advice`] | prints how to use the installed files |
 //! | [`kernels`] | runs the suites under other kernels, in virtual machines |
 //! | [`skips`] | summarizes the skips of a test run |
+//! | [`workspace`] | the packages and dependencies, as cargo describes them |
+//! | [`links`] | finds links that lead nowhere |
+//! | [`book`] | makes the book of the documentation |
+//! | [`release`] | checks that a version can be released, and releases it |
 
 pub mod advice;
+pub mod book;
 pub mod compile;
 pub mod files;
 pub mod install;
 pub mod kernels;
 pub mod library;
+pub mod links;
 pub mod program;
 pub mod programs;
+pub mod release;
 pub mod skips;
+pub mod workspace;
 
 use std::path::{Path, PathBuf};
 

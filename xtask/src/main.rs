@@ -35,6 +35,12 @@ enum Task {
     /// Write the documentation that is generated from the code: docs/system-calls.md, docs/serve/options.md and the
     /// options in man/laio.1
     Pages,
+    /// Make the book of the documentation in target/book/html, with mdBook, and check its links
+    Book,
+    /// Check that a version can be released; with --execute release it
+    ///
+    /// Without --execute nothing changes: the check prints what is missing.
+    Release(ReleaseArguments),
     /// Summarize the skips of a test run with LAIO_TEST_SKIPS=FILE, by what was missing
     Skips {
         /// The file that the tests have written; a missing file means no skips
@@ -105,6 +111,24 @@ struct InstallArguments {
 }
 
 #[derive(Args, Debug)]
+struct ReleaseArguments {
+    /// The version, such as 0.2.0
+    version: String,
+    /// Only check, which is the default
+    #[arg(long, conflicts_with_all = ["execute", "prepare"])]
+    dry_run: bool,
+    /// Write the version into the manifests, and a section for it into CHANGELOG.md; the next step is a commit
+    #[arg(long, conflicts_with = "execute")]
+    prepare: bool,
+    /// Do not compile the packages
+    #[arg(long, conflicts_with = "execute")]
+    no_verify: bool,
+    /// If all checks pass, tag the commit and publish the crates. This cannot be undone
+    #[arg(long)]
+    execute: bool,
+}
+
+#[derive(Args, Debug)]
 struct TestArguments {
     /// Run all variants: gcc and clang, C99, C17 and C++20, shared and static, sanitizers, valgrind
     #[arg(long)]
@@ -122,6 +146,8 @@ fn main() -> ExitCode {
         Task::TestC(arguments) => test_c(&arguments),
         Task::Kernels(arguments) => kernels(arguments),
         Task::Pages => pages(),
+        Task::Book => book(),
+        Task::Release(arguments) => release(arguments),
         Task::Skips { file } => skips(&file),
     };
     match done {
@@ -212,6 +238,29 @@ fn pages() -> Result<ExitCode, Failure> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn book() -> Result<ExitCode, Failure> {
+    let pages = xtask::book::build()?;
+    println!(
+        "the book is in {0}; to read it: laio serve {0}",
+        pages.display()
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+fn release(arguments: ReleaseArguments) -> Result<ExitCode, Failure> {
+    let ready = xtask::release::run_release(&xtask::release::Request {
+        version: arguments.version,
+        prepare: arguments.prepare,
+        verify: !arguments.no_verify,
+        execute: arguments.execute,
+    })?;
+    Ok(if ready {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 fn skips(file: &Path) -> Result<ExitCode, Failure> {

@@ -1,0 +1,154 @@
+//! Checks that a version can be released, and with `--execute` releases it.
+
+mod crates;
+mod text;
+
+use crate::Failure;
+use crate::programs::{cargo, run, succeeds};
+use crate::workspace::{Workspace, text as field};
+use std::process::Command;
+
+/// What to release, and how.
+#[derive(Debug)]
+pub struct Request {
+    /// The version, as in `Cargo.toml`.
+    pub version: String,
+    /// Write the version into the manifests and a section for it into the changelog, and check nothing.
+    pub prepare: bool,
+    /// Compile the packages, as their users will.
+    pub verify: bool,
+    /// Tag the commit and publish the crates, if every check passes. Without it nothing changes.
+    pub execute: bool,
+}
+
+/// Checks everything, and prints each result; returns whether all checks passed, and with `execute` the release is
+/// made.
+///
+/// # Errors
+/// If cargo or git cannot run, or publishing fails.
+pub fn run_release(request: &Request) -> Result<bool, Failure> {
+    if request.prepare {
+        return text::prepare(&request.version).map(|()| true);
+    }
+    let mut report = Report::default();
+    report.check("the tree", tree());
+    report.check("the tag", tag(&request.version));
+    report.check("the versions", text::versions(&request.version));
+    report.check("the changelog", text::changelog(&request.version));
+    let workspace = Workspace::read()?;
+    report.check("the crates", crates::metadata(&workspace));
+    report.check("their order", crates::order(&workspace));
+    report.check("the interface", interface());
+    report.check("the packages", crates::dry_run(request.verify));
+
+    if report.failures > 0 {
+        println!("\n{} of the checks failed", report.failures);
+        return Ok(false);
+    }
+    if !request.execute {
+        println!("\nall is ready: --execute makes the tag and publishes");
+        return Ok(true);
+    }
+    let tag = tag_name(&request.version);
+    let message = format!("laio {}", request.version);
+    run(git().args(["tag", "--annotate", "--message", &message, &tag]))?;
+    let mut publish = cargo();
+    publish.args(["publish", "--workspace", "--locked"]);
+    if !publish.status()?.success() {
+        return Err(format!(
+            "not all crates are published. The tag {tag} exists here only: repeat `cargo publish --workspace` after \
+             the cause is gone, which omits nothing and refuses what is published (--exclude it)"
+        )
+        .into());
+    }
+    println!("\npublished; now publish the tag: git push origin {tag}");
+    Ok(true)
+}
+
+/// The outcome of a check: what is well, or what to do about each fault.
+type Check = Result<String, Vec<String>>;
+
+#[derive(Default)]
+struct Report {
+    failures: usize,
+}
+
+impl Report {
+    fn check(&mut self, what: &str, outcome: Check) {
+        match outcome {
+            Ok(words) => println!("ok      {what}: {words}"),
+            Err(faults) => {
+                self.failures += 1;
+                println!("FAILED  {what}:");
+                for fault in faults {
+                    println!("          {fault}");
+                }
+            }
+        }
+    }
+}
+
+fn tree() -> Check {
+    let status = run(git().args(["status", "--porcelain"])).map_err(|error| fault(&error))?;
+    let changed = String::from_utf8_lossy(&status.stdout);
+    match changed.lines().count() {
+        0 => Ok("nothing is uncommitted".to_owned()),
+        count => Err(vec![format!(
+            "{count} files are uncommitted, the first is {}",
+            changed.lines().next().unwrap_or_default()
+        )]),
+    }
+}
+
+fn tag(version: &str) -> Check {
+    let tag = tag_name(version);
+    if succeeds(git().args(["rev-parse", "--verify", "--quiet", &tag])) {
+        return Err(vec![format!("{tag} exists: this version is released")]);
+    }
+    Ok(format!("{tag} is free"))
+}
+
+/// Compares the public interface with that of the last release.
+fn interface() -> Check {
+    let last = run(git().args(["describe", "--tags", "--abbrev=0", "--match", "v*"]));
+    let Ok(last) = last else {
+        return Ok("skipped: there is no earlier release to compare with".to_owned());
+    };
+    if !succeeds(cargo().args(["semver-checks", "--version"])) {
+        return Err(vec![
+            "cargo-semver-checks is not there: cargo install cargo-semver-checks --locked"
+                .to_owned(),
+        ]);
+    }
+    let last = String::from_utf8_lossy(&last.stdout).trim().to_owned();
+    let mut checks = cargo();
+    checks.args(["semver-checks", "--workspace", "--baseline-rev", &last]);
+    run(&mut checks).map_err(|error| fault(&error))?;
+    Ok(format!(
+        "compatible with {last}, as far as the version says"
+    ))
+}
+
+fn tag_name(version: &str) -> String {
+    format!("v{version}")
+}
+
+fn git() -> Command {
+    let mut git = Command::new("git");
+    git.current_dir(crate::root());
+    git
+}
+
+fn fault(error: &Failure) -> Vec<String> {
+    error.to_string().lines().map(str::to_owned).collect()
+}
+
+/// The names of the published crates, for messages.
+fn names(workspace: &Workspace) -> Vec<String> {
+    let mut names: Vec<_> = workspace
+        .published()
+        .map(|package| field(package, "name").to_owned())
+        .collect();
+    names.sort();
+    names
+}
