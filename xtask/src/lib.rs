@@ -19,6 +19,7 @@
 //! | [`workspace`] | the packages and dependencies, as cargo describes them |
 //! | [`links`] | finds links that lead nowhere |
 //! | [`book`] | makes the book of the documentation |
+//! | [`package`] | makes the packages for distributions |
 //! | [`release`] | checks that a version can be released, and releases it |
 
 pub mod advice;
@@ -29,6 +30,7 @@ pub mod install;
 pub mod kernels;
 pub mod library;
 pub mod links;
+pub mod package;
 pub mod program;
 pub mod programs;
 pub mod release;

@@ -1,12 +1,13 @@
 #![forbid(unsafe_code)]
 //! `cargo xtask`: arguments and exit codes. The library does the work.
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use xtask::install::{Directories, Parts};
 use xtask::kernels::Request;
 use xtask::library::{Kinds, build};
+use xtask::package::Kind;
 use xtask::programs::{cannot_run, cargo};
 use xtask::{Failure, VERSION, advice, install, program};
 
@@ -37,6 +38,15 @@ enum Task {
     Pages,
     /// Make the book of the documentation in target/book/html, with mdBook, and check its links
     Book,
+    /// Make packages in target/package: .deb, .rpm, a static tarball
+    ///
+    /// The same source and compiler give the same bytes. Needs cargo-deb and dpkg-deb, cargo-generate-rpm, and the
+    /// target of musl; SOURCE_DATE_EPOCH, DEBFULLNAME, DEBEMAIL and DEB_REVISION are those of other tools.
+    Package {
+        /// The kinds of packages
+        #[arg(value_enum, default_value = "all")]
+        kinds: Vec<PackageKind>,
+    },
     /// Check that a version can be released; with --execute release it
     ///
     /// Without --execute nothing changes: the check prints what is missing.
@@ -47,6 +57,14 @@ enum Task {
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PackageKind {
+    Deb,
+    Rpm,
+    Tarball,
+    All,
 }
 
 #[derive(Args, Debug)]
@@ -147,6 +165,7 @@ fn main() -> ExitCode {
         Task::Kernels(arguments) => kernels(arguments),
         Task::Pages => pages(),
         Task::Book => book(),
+        Task::Package { kinds } => package(&kinds),
         Task::Release(arguments) => release(arguments),
         Task::Skips { file } => skips(&file),
     };
@@ -246,6 +265,23 @@ fn book() -> Result<ExitCode, Failure> {
         "the book is in {0}; to read it: laio serve {0}",
         pages.display()
     );
+    Ok(ExitCode::SUCCESS)
+}
+
+fn package(chosen: &[PackageKind]) -> Result<ExitCode, Failure> {
+    let kinds = [
+        (PackageKind::Deb, Kind::Deb),
+        (PackageKind::Rpm, Kind::Rpm),
+        (PackageKind::Tarball, Kind::Tarball),
+    ];
+    let all = chosen.contains(&PackageKind::All);
+    let kinds = kinds
+        .into_iter()
+        .filter(|(word, _)| all || chosen.contains(word));
+    let kinds: Vec<_> = kinds.map(|(_, kind)| kind).collect();
+    for package in xtask::package::build(&kinds)? {
+        println!("{}", package.display());
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -117,15 +117,15 @@ fn answer(mut stream: TcpStream) -> String {
 }
 
 #[test]
-fn the_example_units_are_valid() {
+fn the_packaged_units_are_valid() {
     let dir = tempfile::tempdir().unwrap();
-    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    let packaging = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging");
     let mut units = Vec::new();
     for unit in ["laio.service", "laio.socket"] {
-        let text = std::fs::read_to_string(format!("{examples}/{unit}")).unwrap();
+        let text = std::fs::read_to_string(format!("{packaging}/{unit}")).unwrap();
         let path = dir.path().join(unit);
         // The programs of the units must exist.
-        let text = text.replace("/usr/local/bin/laio", env!("CARGO_BIN_EXE_laio"));
+        let text = text.replace("/usr/bin/laio", env!("CARGO_BIN_EXE_laio"));
         std::fs::write(&path, text).unwrap();
         units.push(path);
     }

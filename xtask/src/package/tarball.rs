@@ -1,0 +1,54 @@
+//! The tarball: the command as static program, for any distribution.
+
+use super::{Workshop, copy};
+use crate::programs::{output_of, run};
+use crate::{Failure, VERSION};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Makes the tarball, with musl: a static program with the GNU C library would need the machine's own for names of users.
+pub(super) fn build(workshop: &Workshop) -> Result<Vec<PathBuf>, Failure> {
+    let musl = workshop.host.replace("-gnu", "-musl");
+    let libraries =
+        output_of(Command::new("rustc").args(["--print", "target-libdir", "--target", &musl]))?;
+    if !Path::new(libraries.trim()).is_dir() {
+        return Err(format!("the toolchain has no {musl}: rustup target add {musl}").into());
+    }
+    let machine = musl.split('-').next().unwrap_or_default();
+    let name = format!("laio-{VERSION}-{machine}-linux-musl");
+    let stage = workshop.stage("tarball", &musl, &["--prefix", "/usr", "--no-library"])?;
+    copy(
+        "packaging/laio.service",
+        &stage.join("usr/lib/systemd/system/laio.service"),
+    )?;
+    copy(
+        "packaging/laio.socket",
+        &stage.join("usr/lib/systemd/system/laio.socket"),
+    )?;
+    copy(
+        "packaging/laio.sysusers",
+        &stage.join("usr/lib/sysusers.d/laio.conf"),
+    )?;
+    copy("packaging/serve.toml", &stage.join("etc/laio/serve.toml"))?;
+    copy(
+        "packaging/welcome/index.html",
+        &stage.join("usr/share/laio/welcome/index.html"),
+    )?;
+    let path = workshop.directory.join(format!("{name}.tar.gz"));
+    let mut pack = workshop.command("tar");
+    pack.args([
+        "--create",
+        "--sort=name",
+        "--format=ustar",
+        "--owner=0",
+        "--group=0",
+    ]);
+    pack.args(["--numeric-owner", "--mode=u+rw,go=rX"]);
+    pack.arg(format!("--mtime=@{}", workshop.epoch));
+    // -n: without the name and the time.
+    pack.arg("--use-compress-program=gzip -9n")
+        .arg("--file")
+        .arg(&path);
+    run(pack.arg("--directory").arg(&stage).arg("usr").arg("etc"))?;
+    Ok(vec![path])
+}
