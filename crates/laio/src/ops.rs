@@ -39,6 +39,7 @@ mod directory;
 mod extended;
 mod file;
 mod file_system;
+mod lent;
 mod load;
 mod name;
 mod node;
@@ -64,6 +65,7 @@ pub use extended::{
 };
 pub use file::{Read, ReadAt, Seek, Whence, Write, WriteAt};
 pub use file_system::{FileSystemStatus, StatFileSystem};
+pub use lent::Lent;
 pub use load::Load;
 pub use name::{Link, Mkdir, Name, ReadLink, Rename, Symlink, Unlink};
 pub use node::{MakeNode, Node};

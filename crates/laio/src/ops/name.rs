@@ -209,14 +209,19 @@ operation! {
     /// Gives a file a further name (a hard link).
     pub struct Link<F: AsFd = OwnedFd, G: AsFd = OwnedFd> {
         /// Gives `file` the name `name` too. If `file` is a symbolic link, the link gets the name.
-        new(file: Name<F>, name: Name<G>)
+        new(file: Name<F>, name: Name<G>);
+        flags: i32 = 0,
     }
+
+    /// If `file` is a symbolic link, gives the file to which it leads the name.
+    with follow(self) { self.flags = libc::AT_SYMLINK_FOLLOW }
 
     // SAFETY: the names are on the operation's heap.
     unsafe call(self) {
         let (from_directory, from) = self.file.words();
         let (to_directory, to) = self.name.words();
-        Call::new(libc::SYS_linkat, [from_directory, from, to_directory, to, 0])
+        let args = [from_directory, from, to_directory, to, self.flags as usize];
+        Call::new(libc::SYS_linkat, args)
     }
 
     /// `EXDEV` if the names are on different mounts, `EMLINK` if the file has too many.
