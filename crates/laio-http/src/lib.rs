@@ -96,6 +96,7 @@ pub mod date;
 pub mod encoding;
 pub mod etag;
 pub mod fastcgi;
+pub mod files;
 pub mod log;
 pub mod path;
 pub mod response;

@@ -3,13 +3,13 @@
 mod answer;
 mod body;
 mod found;
-mod page;
 
 pub use body::Body;
 pub use laio_http::Coding;
 
 use http::{Request, Response};
 use laio::ops::OpenFile;
+use laio_http::files::FileRules;
 use std::convert::Infallible;
 use std::fs::File;
 use std::future::Future;
@@ -43,9 +43,7 @@ pub struct ServeDir(Arc<Config>);
 #[derive(Clone, Debug)]
 struct Config {
     root: OpenFile,
-    index: Vec<String>,
-    precompressed: Vec<Coding>,
-    serves_dotfiles: bool,
+    rules: FileRules,
     symlinks: Symlinks,
 }
 
@@ -71,9 +69,7 @@ impl ServeDir {
         options.read(true).custom_flags(libc::O_DIRECTORY);
         Ok(ServeDir(Arc::new(Config {
             root: OpenFile::from(options.open(root)?),
-            index: vec!["index.html".to_owned()],
-            precompressed: Vec::new(),
-            serves_dotfiles: false,
+            rules: FileRules::default(),
             symlinks: Symlinks::default(),
         })))
     }
@@ -82,20 +78,20 @@ impl ServeDir {
     /// default is `index.html`.
     #[must_use]
     pub fn index<S: Into<String>>(self, names: impl IntoIterator<Item = S>) -> ServeDir {
-        self.with(|config| config.index = names.into_iter().map(Into::into).collect())
+        self.with(|config| config.rules.index = names.into_iter().map(Into::into).collect())
     }
 
     /// Answers with `NAME.br`, `NAME.zst` or `NAME.gz` instead of `NAME` if the client accepts that coding
     /// and the file is not older. Of codings that the client rates equal, the first one here wins.
     #[must_use]
     pub fn precompressed(self, codings: impl IntoIterator<Item = Coding>) -> ServeDir {
-        self.with(|config| config.precompressed = codings.into_iter().collect())
+        self.with(|config| config.rules.precompressed = codings.into_iter().collect())
     }
 
     /// Serves names that begin with a dot. By default they are 404, except `.well-known` in the root.
     #[must_use]
     pub fn dotfiles(self, serve: bool) -> ServeDir {
-        self.with(|config| config.serves_dotfiles = serve)
+        self.with(|config| config.rules.dotfiles = serve)
     }
 
     /// Sets where symbolic links may lead.
@@ -107,7 +103,7 @@ impl ServeDir {
     /// Answers a request. Errors are answers: this always returns one.
     pub async fn respond<B>(&self, request: &Request<B>) -> Response<Body> {
         let head = head(request);
-        answer::answer(&self.0, &head).await
+        answer::answer(&self.0, head).await
     }
 
     fn with(mut self, set: impl FnOnce(&mut Config)) -> ServeDir {
@@ -127,7 +123,7 @@ impl<B> tower_service::Service<Request<B>> for ServeDir {
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (config, head) = (self.0.clone(), head(&request));
-        Box::pin(async move { Ok(answer::answer(&config, &head).await) })
+        Box::pin(async move { Ok(answer::answer(&config, head).await) })
     }
 }
 

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use laio::Submission;
 use laio::ops::{Limit, OpenFile, ReadAt};
-use laio_http::{ByteRange, Multipart};
+use laio_http::files::{self, Part};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
@@ -22,57 +22,22 @@ pub struct Body {
     reading: Option<Submission<ReadAt<OpenFile, Limit<Vec<u8>>>>>,
 }
 
-enum Part {
-    Bytes(Bytes),
-    Range(ByteRange),
-}
-
 impl Body {
     /// Bytes of a file that are read at a time.
     pub const CHUNK: usize = 128 * 1024;
 
-    pub(super) fn empty() -> Body {
-        Body::new(None, VecDeque::new())
-    }
-
-    pub(super) fn of_bytes(bytes: Bytes) -> Body {
-        Body::new(None, VecDeque::from([Part::Bytes(bytes)]))
-    }
-
-    pub(super) fn of_range(file: OpenFile, range: ByteRange) -> Body {
-        Body::new(Some(file), VecDeque::from([Part::Range(range)]))
-    }
-
-    pub(super) fn of_parts(file: OpenFile, multipart: &Multipart) -> Body {
-        let mut parts = VecDeque::new();
-        for (number, range) in multipart.ranges().iter().enumerate() {
-            let mut head = Vec::new();
-            multipart.push_head(number, &mut head);
-            parts.push_back(Part::Bytes(head.into()));
-            parts.push_back(Part::Range(*range));
-        }
-        let mut end = Vec::new();
-        multipart.push_end(&mut end);
-        parts.push_back(Part::Bytes(end.into()));
-        Body::new(Some(file), parts)
-    }
-
-    fn new(file: Option<OpenFile>, parts: VecDeque<Part>) -> Body {
-        let length = |part: &Part| match part {
-            Part::Bytes(bytes) => bytes.len() as u64,
-            Part::Range(range) => range.len(),
+    pub(super) fn new(body: files::Body<OpenFile>) -> Body {
+        let (file, parts) = match body {
+            files::Body::Empty => (None, Vec::new()),
+            files::Body::Bytes(bytes) => (None, vec![Part::Bytes(bytes)]),
+            files::Body::File { file, parts } => (Some(file), parts),
         };
         Body {
             file,
-            left: parts.iter().map(length).sum(),
-            parts,
+            left: parts.iter().map(Part::len).sum(),
+            parts: parts.into(),
             reading: None,
         }
-    }
-
-    /// Bytes not yet returned.
-    pub(super) fn left(&self) -> u64 {
-        self.left
     }
 
     fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
@@ -103,7 +68,7 @@ impl Body {
                 }
                 (Some(_), _) => {
                     if let Some(Part::Bytes(bytes)) = self.parts.pop_front() {
-                        return Poll::Ready(Some(Ok(bytes)));
+                        return Poll::Ready(Some(Ok(bytes.into())));
                     }
                 }
                 (None, _) => return Poll::Ready(None),

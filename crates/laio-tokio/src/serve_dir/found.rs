@@ -2,51 +2,30 @@
 
 use super::{Config, Symlinks};
 use crate::submit;
-use laio::ops::{FileStatus, Name, Open, OpenFile, OpenStat, StatFile};
+use laio::ops::{Name, Open, OpenFile, OpenStat, StatFile};
+use laio_http::files::{Attributes, Failure, Found};
 use libc::{O_NOCTTY, O_NONBLOCK, RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS};
 use rustix::fs::{OFlags, fcntl_setfl};
 use std::ffi::CString;
 use std::io;
 
-/// What a name leads to.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it is taken apart at once; a box would be an allocation for each file"
-)]
-pub(super) enum Found {
-    File(Opened),
-    Directory,
-    /// A device, FIFO or socket.
-    Special,
-}
-
-/// An open file to answer with.
-pub(super) struct Opened {
-    pub(super) file: OpenFile,
-    pub(super) status: FileStatus,
-}
-
-impl Opened {
-    pub(super) fn modified(&self) -> (i64, u32) {
-        let modified = self.status.modified();
-        (modified.seconds, modified.nanoseconds)
-    }
-}
-
 /// How often a name is opened again after a race with a rename.
 const RACES: u32 = 16;
 
 /// Opens a name relative to the root.
-///
+pub(super) async fn open(config: &Config, name: &[u8]) -> Result<Found<OpenFile>, Failure> {
+    let found = try_open(config, name).await;
+    found.map_err(|error| Failure::of_errno(error.raw_os_error().unwrap_or(0)))
+}
+
 /// # Errors
 /// Those of `openat2` and `statx`.
-pub(super) async fn open(config: &Config, name: &[u8]) -> io::Result<Found> {
+async fn try_open(config: &Config, name: &[u8]) -> io::Result<Found<OpenFile>> {
     let resolve = match config.symlinks {
         Symlinks::Within => RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
         Symlinks::Refuse => RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS,
         Symlinks::Follow => 0,
     };
-    let name = if name.is_empty() { b"." } else { name };
     let mut races = 0;
     let opened = loop {
         let name = Name::at(config.root.clone(), CString::new(name)?);
@@ -75,5 +54,11 @@ pub(super) async fn open(config: &Config, name: &[u8]) -> io::Result<Found> {
         // A read of the file itself may block: that happens in the background.
         fcntl_setfl(&file, OFlags::empty())?;
     }
-    Ok(Found::File(Opened { file, status }))
+    let modified = status.modified();
+    let attributes = Attributes {
+        inode: status.inode(),
+        size: status.size(),
+        modified: (modified.seconds, modified.nanoseconds),
+    };
+    Ok(Found::File(file, attributes))
 }
