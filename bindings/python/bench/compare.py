@@ -267,8 +267,7 @@ if __name__ == "__main__":
     if arguments.loop == "uvloop":
         import uvloop
 
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(main(arguments))
+        uvloop.run(main(arguments))
     else:
         asyncio.run(main(arguments))
     sys.stdout.flush()

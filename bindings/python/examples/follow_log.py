@@ -15,6 +15,7 @@ PAUSE = 0.2  # seconds
 async def follow(path: str) -> None:
     async with laio.open(path, "rb") as file:
         await file.seek(0, os.SEEK_END)
+        print(f"follows {path}", flush=True)
         unfinished = b""
         while True:
             piece = await file.read1()

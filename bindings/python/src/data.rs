@@ -1,30 +1,23 @@
 //! Bytes that Python gives to write.
 
 use laio::ops::{Owned, Part, Source};
-use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyMemoryView};
 
 /// The bytes of a `bytes` object, which the kernel reads in place, or a copy of those of another object:
 /// the program may change them meanwhile.
-pub(crate) enum Data {
-    Bytes(PyBackedBytes),
-    Copy(Vec<u8>),
-}
+pub(crate) struct Data(PyBackedBytes);
 
 impl AsRef<[u8]> for Data {
     fn as_ref(&self) -> &[u8] {
-        match self {
-            Data::Bytes(bytes) => bytes,
-            Data::Copy(bytes) => bytes,
-        }
+        &self.0
     }
 }
 
 impl Data {
     pub(crate) fn len(&self) -> usize {
-        self.as_ref().len()
+        self.0.len()
     }
 
     /// A buffer of an operation.
@@ -38,9 +31,10 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Data {
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Data> {
         if object.is_instance_of::<PyBytes>() {
-            return Ok(Data::Bytes(object.extract()?));
+            return Ok(Data(object.extract()?));
         }
-        let view = PyBuffer::<u8>::get(&object)?;
-        Ok(Data::Copy(view.to_vec(object.py())?))
+        // The limited API of Python 3.10 has no buffers, but it has these.
+        let copy = PyMemoryView::from(&object)?.call_method0("tobytes")?;
+        Ok(Data(copy.extract()?))
     }
 }

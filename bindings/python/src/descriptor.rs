@@ -10,10 +10,8 @@ use laio::ops::{
     Advice, Advise, Allocate, Close, CopyRange, FileStatus, Fsync, OpenFile, SendFile, StatFile,
     Truncate, Write, WriteAt,
 };
-use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyMemoryView;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Mutex;
 
@@ -66,7 +64,7 @@ impl Descriptor {
         })
     }
 
-    fn new(file: OpenFile, name: Py<PyAny>, found: Found) -> Descriptor {
+    pub(crate) fn new(file: OpenFile, name: Py<PyAny>, found: Found) -> Descriptor {
         Descriptor {
             file: Mutex::new(Some(file)),
             name,
@@ -298,18 +296,11 @@ impl Descriptor {
     fn read_to(
         &self,
         py: Python<'_>,
-
         buffer: &Bound<'_, PyAny>,
         place: Place,
     ) -> PyResult<Py<PyAny>> {
         let file = self.file()?;
-        let view = PyBuffer::<u8>::get(buffer)?;
-        if view.readonly() || !view.is_c_contiguous() {
-            return Err(PyTypeError::new_err(
-                "a read-write bytes-like object is required",
-            ));
-        }
-        let memory = PyMemoryView::from(buffer)?.unbind();
+        let memory = reading::writable_bytes(buffer)?;
         engine::make(py, move |py, engine| {
             reading::into_buffer(py, engine, file, memory, place)
         })
@@ -337,7 +328,7 @@ pub(crate) fn nothing_about(
 }
 
 /// The step after an operation that returns a number.
-fn value(py: Python<'_>, result: std::io::Result<usize>) -> PyResult<Step> {
+pub(crate) fn value(py: Python<'_>, result: std::io::Result<usize>) -> PyResult<Step> {
     let count = result.map_err(error::of)?;
     Ok(Step::Done(count.into_pyobject(py)?.into_any().unbind()))
 }

@@ -117,17 +117,21 @@ fn rename(
 }
 
 #[pyfunction]
-#[pyo3(signature = (src, dst, src_dir_fd=None, dst_dir_fd=None))]
+#[pyo3(signature = (src, dst, src_dir_fd=None, dst_dir_fd=None, follow_symlinks=false))]
 fn link(
     py: Python<'_>,
     src: PathArgument,
     dst: PathArgument,
     src_dir_fd: Option<RawFd>,
     dst_dir_fd: Option<RawFd>,
+    follow_symlinks: bool,
 ) -> PyResult<Py<PyAny>> {
     let (from, to) = (directory(src_dir_fd)?, directory(dst_dir_fd)?);
     engine::make(py, move |py, engine| {
-        let link = Link::new(src.name(from), dst.name(to));
+        let mut link = Link::new(src.name(from), dst.name(to));
+        if follow_symlinks {
+            link = link.follow();
+        }
         engine.run(py, link, move |py, _, result| {
             result.map_err(|error| error::about_two(py, error, &src.object, &dst.object))?;
             Ok(Step::Done(py.None()))

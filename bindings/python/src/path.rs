@@ -9,6 +9,7 @@ use pyo3::types::{PyBytes, PyString};
 use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::RawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 
 /// A path as `os.fspath` returns it (`str` or `bytes`), and its bytes.
 pub(crate) struct PathArgument {
@@ -19,8 +20,11 @@ pub(crate) struct PathArgument {
 impl PathArgument {
     /// The name for a call: relative to `directory`, or to the working directory.
     pub(crate) fn name(&self, directory: Option<OpenFile>) -> Name<OpenFile> {
-        let path = OsStr::from_bytes(&self.bytes);
-        Name::from_path_in(directory, path).expect("it has no zero byte")
+        Name::from_path_in(directory, self.as_path()).expect("it has no zero byte")
+    }
+
+    pub(crate) fn as_path(&self) -> &Path {
+        Path::new(OsStr::from_bytes(&self.bytes))
     }
 
     /// A name from the kernel, of the same type as the path.

@@ -4,7 +4,7 @@ use crate::engine::{Engine, SCRATCH, Step};
 use crate::error;
 use laio::TryRead;
 use laio::ops::{OpenFile, Read, ReadAt, Readiness};
-use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMemoryView, PySlice};
 
@@ -144,13 +144,29 @@ pub(crate) fn into_buffer(
     let length = memory.bind(py).len()?;
     let bytes = into_bytes(py, engine, file, length.min(READ_MAX), place)?;
     bytes.map(py, move |py, bytes| {
-        let bytes = bytes.bind(py).cast::<PyBytes>()?.as_bytes();
-        let part = memory
-            .bind(py)
-            .get_item(PySlice::new(py, 0, bytes.len() as isize, 1))?;
-        PyBuffer::<u8>::get(&part)?.copy_from_slice(py, bytes)?;
-        Ok(bytes.len().into_pyobject(py)?.into_any().unbind())
+        let bytes = bytes.bind(py);
+        let length = bytes.len()?;
+        let part = PySlice::new(py, 0, length as isize, 1);
+        memory.bind(py).set_item(part, bytes)?;
+        Ok(length.into_pyobject(py)?.into_any().unbind())
     })
+}
+
+/// The memory that an object lends, as a view of bytes.
+pub(crate) fn writable_bytes(buffer: &Bound<'_, PyAny>) -> PyResult<Py<PyMemoryView>> {
+    let view = PyMemoryView::from(buffer)?;
+    let is = |attribute| view.getattr(attribute)?.is_truthy();
+    if is("readonly")? || !is("c_contiguous")? {
+        return Err(PyTypeError::new_err(
+            "a read-write bytes-like object is required",
+        ));
+    }
+    // An empty view cannot be cast.
+    if view.len()? == 0 {
+        return Ok(view.unbind());
+    }
+    let bytes = view.call_method1("cast", ("B",))?;
+    Ok(bytes.cast_into::<PyMemoryView>()?.unbind())
 }
 
 fn try_read(

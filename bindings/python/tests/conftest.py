@@ -17,8 +17,7 @@ def _run_in_asyncio(function, *args):
 
 def _run_in_uvloop(function, *args):
     uvloop = pytest.importorskip("uvloop")
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(function(*args))
+    return uvloop.run(function(*args))
 
 
 def _run_in_trio(function, *args):

@@ -1,8 +1,11 @@
 """`laio.os` beside `os`: each call in a directory of its own, with the same names."""
 
+import fcntl
 import os
 import socket
 import stat
+import subprocess
+import sys
 import tempfile
 
 import pytest
@@ -476,3 +479,40 @@ def test_realpath_of_temporary_directory(run):
         for name in ("b/c", "b", "a/c/d", "b//./..", "gone/../a", os.fsencode("b/c")):
             path = os.path.join(os.fsencode(root) if isinstance(name, bytes) else root, name)
             assert run(laio.os.path.realpath, path) == os.path.realpath(path)
+
+
+@pytest.mark.parametrize("call", ["fsync", "fdatasync", "truncate", "sendfile"])
+def test_locks_are_kept(tmp_path, run, call):
+    path = tmp_path / "locked"
+    path.write_bytes(b"0123456789")
+    with open(path, "r+b") as file, open(tmp_path / "other", "w+b") as other:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        arguments = {
+            "truncate": (file.fileno(), 10),
+            "sendfile": (other.fileno(), file.fileno(), 0, 10),
+        }
+        run(getattr(laio.os, call), *arguments.get(call, (file.fileno(),)))
+        if call == "sendfile":
+            run(laio.os.sendfile, file.fileno(), other.fileno(), 0, 5)
+        program = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+        done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True)
+        assert "BlockingIOError" in done.stderr
+
+
+@pytest.mark.parametrize("follow_symlinks", [True, False])
+@pytest.mark.parametrize("source", ["link", "dangling", "file", "full"])
+def test_link_with_a_directory(tmp_path, run, source, follow_symlinks):
+    fill(tmp_path)
+    directory = os.open(tmp_path, os.O_RDONLY)
+    descriptors = {"src_dir_fd": directory, "dst_dir_fd": directory}
+
+    def link(function, name):
+        return function(source, name, **descriptors, follow_symlinks=follow_symlinks)
+
+    expected = outcome(link, os.link, "plain")
+    found = run(lambda: async_outcome(link, laio.os.link, "ours"))
+    os.close(directory)
+    assert found[:2] == expected[:2]
+    if expected[0] == "returns":
+        plain, ours = os.lstat(tmp_path / "plain"), os.lstat(tmp_path / "ours")
+        assert os.path.samestat(plain, ours)

@@ -8,6 +8,11 @@ from _typeshed import ReadableBuffer, StrOrBytesPath, WriteableBuffer
 
 _T_co = TypeVar("_T_co", covariant=True)
 
+# Status, fields, the file, and parts: bytes, or begin and end in the file.
+_Response = tuple[
+    int, list[tuple[bytes, bytes]], "Descriptor | None", list[bytes | tuple[int, int]]
+]
+
 __version__: str
 
 @final
@@ -46,6 +51,18 @@ class Descriptor:
     def sendfile(self, to: int, offset: int, count: int) -> int | Call[int]: ...
     def close(self) -> None | Call[None]: ...
 
+@final
+class Files:
+    def __new__(
+        cls,
+        directory: StrOrBytesPath,
+        index: list[str],
+        precompressed: list[str],
+        dotfiles: bool,
+        symlinks: str,
+    ) -> Files: ...
+    def respond(self, head: bytes) -> _Response | Call[_Response]: ...
+
 def open(
     path: StrOrBytesPath, flags: int, mode: int = 0o666, dir_fd: int | None = None
 ) -> Descriptor | Call[Descriptor]: ...
@@ -69,6 +86,7 @@ def link(
     dst: StrOrBytesPath,
     src_dir_fd: int | None = None,
     dst_dir_fd: int | None = None,
+    follow_symlinks: bool = False,
 ) -> None | Call[None]: ...
 def symlink(
     src: StrOrBytesPath, dst: StrOrBytesPath, dir_fd: int | None = None
@@ -125,6 +143,12 @@ def remove_attribute(path: StrOrBytesPath, attribute: str) -> None | Call[None]:
 def read_file(path: StrOrBytesPath) -> bytes | Descriptor | Call[bytes | Descriptor]: ...
 def write_file(
     path: StrOrBytesPath, data: ReadableBuffer, flags: int, mode: int = 0o666
+) -> int | Call[int]: ...
+def fsync(number: int) -> None | Call[None]: ...
+def fdatasync(number: int) -> None | Call[None]: ...
+def truncate(number: int, length: int) -> None | Call[None]: ...
+def sendfile(
+    to: int, from_: int, offset: int | None, count: int
 ) -> int | Call[int]: ...
 def collect() -> None: ...
 def flush() -> None: ...

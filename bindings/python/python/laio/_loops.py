@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import types
 import weakref
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -33,12 +33,52 @@ def let_others_run() -> Iterator[Any]:
     """Returns an iterator for the coroutine to pass on, which lets the event loop run once."""
     if asyncio._get_running_loop() is None and _trio_runs():
         return iter(sys.modules["trio"].lowlevel.checkpoint().__await__())
-    return iter(_yield_once())
+    return _yield_once()
 
 
-@types.coroutine
 def _yield_once() -> Generator[None, None, None]:
     yield
+
+
+@asynccontextmanager
+async def beside(
+    function: Callable[[], Coroutine[Any, Any, object]],
+) -> AsyncIterator[Callable[[], bool]]:
+    """Runs a coroutine beside the body of ``async with``, which gets a function that says if it has ended.
+
+    What it raises is lost. At the end of the body it is cancelled.
+    """
+    if asyncio._get_running_loop() is not None:
+        task = asyncio.ensure_future(function())
+        try:
+            yield task.done
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        return
+    import trio
+
+    ended = False
+
+    async def run() -> None:
+        nonlocal ended
+        try:
+            await function()
+        except Exception:
+            pass
+        ended = True
+
+    error = None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run)
+        try:
+            yield lambda: ended
+        except Exception as raised:
+            # Raised after the nursery, which would put it into a group.
+            error = raised
+        nursery.cancel_scope.cancel()
+    if error is not None:
+        raise error
 
 
 def _wait_in_asyncio(

@@ -7,7 +7,6 @@ import os
 import stat
 from collections.abc import Coroutine, Generator
 from functools import lru_cache
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from . import _laio
@@ -47,12 +46,7 @@ class Opening(Coroutine[Any, Any, File], Generic[File]):
         self._file = await self._coroutine
         return self._file
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         if self._file is not None:
             await self._file.close()
 

@@ -16,6 +16,7 @@ from ._laio import Call
 from ._open import Opening
 from ._open import open as _open
 from .os._scandir import entries_of
+from .os._tree import Links, walk_tree
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -353,31 +354,9 @@ class Path(pathlib.PurePosixPath):
 
         Links to directories are among the other files, unless ``follow_symlinks``.
         """
-        stack: list[Any] = [self]
-        while stack:
-            directory = stack.pop()
-            if isinstance(directory, tuple):
-                yield directory
-                continue
-            try:
-                entries = await entries_of(directory)
-            except OSError as error:
-                if on_error is not None:
-                    on_error(error)
-                continue
-            directories: list[str] = []
-            others: list[str] = []
-            for entry in entries:
-                try:
-                    is_dir = await entry.is_dir(follow_symlinks=follow_symlinks)
-                except OSError:
-                    is_dir = False
-                (directories if is_dir else others).append(entry.name)
-            if top_down:
-                yield directory, directories, others
-            else:
-                stack.append((directory, directories, others))
-            stack.extend(directory / name for name in reversed(directories))
+        links: Links = "followed" if follow_symlinks else "files"
+        async for path, names, others in walk_tree(str(self), top_down, on_error, links):
+            yield type(self)(path), names, others
 
     if sys.version_info >= (3, 13):
 

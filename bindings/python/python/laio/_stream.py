@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, AnyStr, Generic
 
 if TYPE_CHECKING:
@@ -57,10 +56,5 @@ class Stream(Generic[AnyStr]):
         self._check_open()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()

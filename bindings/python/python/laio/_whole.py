@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import locale
-import sys
 from typing import TYPE_CHECKING
 
 from . import _laio
@@ -67,4 +66,4 @@ def encode(
 
 def _default() -> str:
     """The encoding of a file that is opened without one."""
-    return "utf-8" if sys.flags.utf8_mode else locale.getencoding()
+    return locale.getpreferredencoding(False)

@@ -6,8 +6,6 @@ without a thread and without a turn of the event loop. These points differ from 
 - `scandir` is an asynchronous iterator and context manager, `walk` an asynchronous generator.
 - The methods of `DirEntry` that may need a call (`is_dir`, `is_file`, `is_symlink`, `stat`) are coroutines.
 - `sendfile` waits when the socket is full, also if the socket does not block.
-- `fsync`, `fdatasync`, `sendfile`, and `truncate` of a descriptor's number, work on a duplicate of it. To
-  close the duplicate releases the locks that the process has on the file by `fcntl.lockf`.
 - The calls raise no audit events.
 """
 

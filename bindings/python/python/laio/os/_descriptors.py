@@ -23,13 +23,13 @@ async def fstat(fd: int) -> os.stat_result:
 
 async def fsync(fd: FileDescriptorLike) -> None:
     """Returns when the file's data and attributes are on its storage."""
-    result = _laio.Descriptor.duplicate(number(fd), fd).fsync()
+    result = _laio.fsync(number(fd))
     return result if type(result) is not Call else await result
 
 
 async def fdatasync(fd: FileDescriptorLike) -> None:
     """Returns when the file's data, and what is needed to read it, are on its storage."""
-    result = _laio.Descriptor.duplicate(number(fd), fd).fdatasync()
+    result = _laio.fdatasync(number(fd))
     return result if type(result) is not Call else await result
 
 
@@ -43,13 +43,8 @@ async def sendfile(
     Returns the number of bytes. Waits when the socket is full, where `os.sendfile` raises
     `BlockingIOError` for a socket that does not block.
     """
-    source = _laio.Descriptor.duplicate(number(in_fd), in_fd)
-    start = os.lseek(number(in_fd), 0, os.SEEK_CUR) if offset is None else offset
-    result = source.sendfile(number(out_fd), start, count)
-    sent = result if type(result) is not Call else await result
-    if offset is None:
-        os.lseek(number(in_fd), start + sent, os.SEEK_SET)
-    return sent
+    result = _laio.sendfile(number(out_fd), number(in_fd), offset, count)
+    return result if type(result) is not Call else await result
 
 
 def number(fd: FileDescriptorLike) -> int:

@@ -117,12 +117,11 @@ async def link(
 ) -> None:
     """Gives the file ``src`` the further name ``dst``.
 
-    As in `os` on Linux, a symbolic link itself gets the name, also if ``follow_symlinks`` is true. Only
-    with a descriptor of a directory would `os` follow it: that raises `NotImplementedError`.
+    As in `os` on Linux, a symbolic link itself gets the name, also if ``follow_symlinks`` is true, unless
+    there is a descriptor of a directory too.
     """
-    if follow_symlinks and (src_dir_fd is not None or dst_dir_fd is not None):
-        raise NotImplementedError("link: follow_symlinks unavailable with dir_fd")
-    result = _laio.link(src, dst, src_dir_fd, dst_dir_fd)
+    follow = follow_symlinks and (src_dir_fd is not None or dst_dir_fd is not None)
+    result = _laio.link(src, dst, src_dir_fd, dst_dir_fd, follow)
     return result if type(result) is not Call else await result
 
 
@@ -231,7 +230,7 @@ async def truncate(path: FileDescriptorOrPath, length: int) -> None:
             error.filename = path
         raise error
     if isinstance(path, int):
-        result = _laio.Descriptor.duplicate(path, path).truncate(length)
+        result = _laio.truncate(path, length)
         return result if type(result) is not Call else await result
     opened = _laio.open(path, os.O_WRONLY | os.O_NONBLOCK)
     file = opened if type(opened) is not Call else await opened

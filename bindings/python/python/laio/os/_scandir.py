@@ -11,8 +11,6 @@ from .. import _laio
 from .._laio import Call
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from typing_extensions import Self
 
 
@@ -63,12 +61,7 @@ class ScandirIterator(Generic[AnyStr]):
             await self._start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
 
     def __await__(self) -> Generator[Any, Any, Self]:

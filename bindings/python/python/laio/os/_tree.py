@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, Any, AnyStr
+from typing import TYPE_CHECKING, Any, AnyStr, Literal
 
 from . import path as _path
 from ._names import mkdir, rename, rmdir
@@ -80,8 +80,22 @@ async def walk(
     function (no coroutine) which gets the exception of a directory that cannot be read; without it such
     directories are left out.
     """
+    links: Links = "followed" if followlinks else "listed"
+    name: Any = os.fspath(top)
+    async for found in walk_tree(name, topdown, onerror, links):
+        yield found
+
+
+# What links to directories are: directories like others, directories that are not walked, or other files.
+Links = Literal["followed", "listed", "files"]
+
+
+async def walk_tree(
+    top: AnyStr, topdown: bool, onerror: Callable[[OSError], object] | None, links: Links
+) -> AsyncIterator[tuple[AnyStr, list[AnyStr], list[AnyStr]]]:
+    """As `walk`. `laio.Path.walk` treats links in another way."""
     # Paths to walk, and results to yield after what is below them.
-    stack: list[Any] = [os.fspath(top)]
+    stack: list[Any] = [top]
     while stack:
         directory = stack.pop()
         if isinstance(directory, tuple):
@@ -97,27 +111,27 @@ async def walk(
         others: list[AnyStr] = []
         below: list[AnyStr] = []
         for entry in entries:
-            if not await _is_dir(entry):
+            if not await _is_dir(entry, links != "files"):
                 others.append(entry.name)
                 continue
             directories.append(entry.name)
-            if not topdown and (followlinks or not await _is_symlink(entry)):
+            if not topdown and (links != "listed" or not await _is_symlink(entry)):
                 below.append(entry.path)
         if topdown:
             yield directory, directories, others
-            for name in reversed(directories):
+            for name in directories:
                 path = os.path.join(directory, name)
                 # The program may have replaced a directory by a link meanwhile.
-                if followlinks or not await _path.islink(path):
-                    stack.append(path)
+                if links != "listed" or not await _path.islink(path):
+                    below.append(path)
         else:
             stack.append((directory, directories, others))
-            stack.extend(reversed(below))
+        stack.extend(reversed(below))
 
 
-async def _is_dir(entry: Any) -> bool:
+async def _is_dir(entry: Any, follow_symlinks: bool) -> bool:
     try:
-        return bool(await entry.is_dir())
+        return bool(await entry.is_dir(follow_symlinks=follow_symlinks))
     except OSError:
         return False
 

@@ -14,8 +14,6 @@ from ..shutil import rmtree
 from ._names import mkdtemp
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from typing_extensions import Self
 
 
@@ -56,12 +54,7 @@ class TemporaryDirectory:
         await self._make()
         return self.name
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         if self._delete:
             await self.cleanup()
 

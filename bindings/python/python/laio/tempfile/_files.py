@@ -16,8 +16,6 @@ from .._open import Opening, _file, _Plan
 from ._names import create
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from typing_extensions import Self
 
 # `O_TMPFILE` is not known to the file system, or not to the kernel.
@@ -70,14 +68,9 @@ class _Opening(Opening[Any]):
 
     __slots__ = ()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         if self._file is not None:
-            await self._file.__aexit__(kind, error, traceback)
+            await self._file.__aexit__(*error)
 
 
 async def _named(
@@ -156,12 +149,7 @@ class NamedFile:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
         await self._remove()
 

@@ -8,8 +8,6 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from typing_extensions import Self
 
 _T = TypeVar("_T")
@@ -87,13 +85,8 @@ class AsyncBase:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self._left.__aexit__(kind, error, traceback)
+    async def __aexit__(self, *error: object) -> None:
+        await self._left.__aexit__(*error)
 
     def __repr__(self) -> str:
         return f"{super().__repr__()} wrapping {self._file!r}"
@@ -117,13 +110,8 @@ class AiofilesContextManager(Awaitable[_T], Generic[_T]):
     async def __aenter__(self) -> _T:
         return await self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         try:
-            await self._obj.__aexit__(kind, error, traceback)
+            await self._obj.__aexit__(*error)
         finally:
             self._obj = None
