@@ -1,6 +1,8 @@
 //! Asynchronous file and standard filesystem operations, with the names of `tokio::fs`.
 
 mod atomic;
+mod canonicalize;
+mod copy;
 mod dir_builder;
 mod file;
 mod file_times;
@@ -12,6 +14,8 @@ mod ranges;
 mod read_dir;
 
 pub use atomic::write_atomic;
+pub use canonicalize::canonicalize;
+pub use copy::copy;
 pub use dir_builder::DirBuilder;
 pub use file::File;
 pub use file_times::FileTimes;
@@ -75,23 +79,13 @@ pub async fn read_to_string(path: impl AsRef<Path>) -> io::Result<String> {
 
 /// Writes a file: creates it, or replaces its entire contents.
 ///
-/// Creating a file cannot be attempted, so this is one call of `std::fs::write` on tokio's pool.
+/// Creating a file cannot be attempted, so this is one call of `std::fs::write` on a helper.
 ///
 /// # Errors
 /// Those of opening and writing.
 pub async fn write(path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> io::Result<()> {
     let (path, contents) = (path.as_ref().to_owned(), contents.as_ref().to_owned());
-    blocking(|| std::fs::write(path, contents)).await
-}
-
-/// Copies the contents and the permissions of a file, as `std::fs::copy` does, on tokio's pool. Returns
-/// the number of bytes.
-///
-/// # Errors
-/// Those of `std::fs::copy`.
-pub async fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<u64> {
-    let (from, to) = (from.as_ref().to_owned(), to.as_ref().to_owned());
-    blocking(|| std::fs::copy(from, to)).await
+    blocking(|_| std::fs::write(path, contents)).await
 }
 
 /// Renames a file or directory. Replaces a file that has the new name.
@@ -118,14 +112,14 @@ pub async fn remove_dir(path: impl AsRef<Path>) -> io::Result<()> {
     run(Unlink::directory(Name::from_path(path)?)).await
 }
 
-/// Removes a directory after removing all its contents, as `std::fs::remove_dir_all` does, on tokio's
-/// pool.
+/// Removes a directory after removing all its contents. Follows no symbolic link, as
+/// `std::fs::remove_dir_all`, which a helper calls.
 ///
 /// # Errors
 /// Those of `std::fs::remove_dir_all`.
 pub async fn remove_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
     let path = path.as_ref().to_owned();
-    blocking(|| std::fs::remove_dir_all(path)).await
+    blocking(|_| std::fs::remove_dir_all(path)).await
 }
 
 /// Creates a directory.
@@ -142,16 +136,6 @@ pub async fn create_dir(path: impl AsRef<Path>) -> io::Result<()> {
 /// `NotADirectory` if a component of the path is not a directory.
 pub async fn create_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
     DirBuilder::new().recursive(true).create(path).await
-}
-
-/// Returns the canonical, absolute form of a path with all components normalized and symbolic links
-/// resolved, as `std::fs::canonicalize` does, on tokio's pool.
-///
-/// # Errors
-/// Those of `std::fs::canonicalize`.
-pub async fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
-    let path = path.as_ref().to_owned();
-    blocking(|| std::fs::canonicalize(path)).await
 }
 
 /// Creates a hard link to a file.

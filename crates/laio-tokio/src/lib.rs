@@ -20,8 +20,8 @@
 //! store for the crate `object_store` (`LocalStore`).
 //!
 //! `docs/tokio.md` lists every function and how it is made, and what differs. The futures work on
-//! current-thread and multi-thread runtimes, and are `Send`. A few functions use tokio's own pool
-//! ([`tokio::task::spawn_blocking`]) and panic outside of a runtime; the list names them.
+//! current-thread and multi-thread runtimes, and are `Send`. They use no thread of tokio's pool, and run
+//! outside of a runtime too.
 
 #![forbid(unsafe_code)]
 
@@ -38,7 +38,7 @@ pub use object_store::LocalStore;
 #[cfg(feature = "serve-dir")]
 pub use serve_dir::{Coding, ServeDir};
 
-use laio::{Operation, Options, Proactor};
+use laio::{Operation, Options, Proactor, Stop};
 use std::sync::OnceLock;
 
 static PROACTOR: OnceLock<Proactor> = OnceLock::new();
@@ -67,14 +67,12 @@ pub fn proactor() -> std::io::Result<&'static Proactor> {
     Ok(PROACTOR.get_or_init(|| new))
 }
 
-/// Calls a function that may block on a thread of tokio's pool.
+/// Runs a function that may block on a helper of the proactor: for many calls in sequence, of which none
+/// can be attempted.
 async fn blocking<T: Send + 'static>(
-    body: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+    body: impl FnOnce(&Stop) -> std::io::Result<T> + Send + 'static,
 ) -> std::io::Result<T> {
-    match tokio::task::spawn_blocking(body).await {
-        Ok(result) => result,
-        Err(_) => Err(std::io::Error::other("background task failed")),
-    }
+    proactor()?.blocking(body).await?
 }
 
 /// Makes an operation, and counts it for tokio's cooperative budget: a task whose operations all finish

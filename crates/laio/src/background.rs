@@ -10,7 +10,7 @@ mod helpers;
 pub(crate) mod job;
 pub(crate) mod lane;
 pub(crate) mod one_shot;
-mod patience;
+pub(crate) mod patience;
 pub(crate) mod reactor;
 pub(crate) mod rights;
 pub(crate) mod ring;

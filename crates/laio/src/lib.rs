@@ -202,7 +202,7 @@ pub use knowledge::mounts::{Mount, Place};
 pub use operation::Operation;
 pub use options::{BackPressure, BackendKind, Detector, Limits, Options};
 pub use poll::PollOptions;
-pub use proactor::{Batch, Proactor, ProactorStats, Submission};
+pub use proactor::{Batch, Blocking, Proactor, ProactorStats, Stop, Submission};
 pub use stats::{AioCounts, Counts, Stats, ZeroCopyCounts};
 pub use status_word::StatusWord;
 pub use ticket::Ticket;

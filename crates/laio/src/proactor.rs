@@ -4,17 +4,26 @@
 mod attempts;
 mod batch;
 mod driver;
+mod function;
 mod generation;
+mod helper_pool;
 mod local;
 mod one_shot;
 mod queue;
 mod rights;
 mod submission;
 mod task;
+mod work_queue;
 
-/// The atomics on which [`queue`] is written: those of the model checker where the model includes it.
+/// The atomics on which [`queue`] and [`work_queue`] are written: those of the model checker where the
+/// model includes them.
 mod atomic {
-    pub(super) use std::sync::atomic::{AtomicPtr, Ordering};
+    pub(super) use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+}
+
+/// The locks of [`work_queue`], in the same way.
+mod locks {
+    pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
 }
 
 use crate::composition::Composition;
@@ -28,6 +37,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 pub use batch::Batch;
+pub use function::{Blocking, Stop};
 pub(crate) use local::new_identity;
 pub use submission::Submission;
 
@@ -144,6 +154,37 @@ impl Proactor {
         Batch::new(self.clone(), operations)
     }
 
+    /// Returns a future that runs a function which may block, on a helper thread: for work of many calls
+    /// on files, of which none can be attempted. The first poll hands the function over.
+    ///
+    /// Dropping the future before the function has begun drops the function. Afterwards the function
+    /// finds it out by [`Stop::is_requested`]; one that takes long looks between its steps.
+    ///
+    /// Its calls have the rights of the thread that polled the future first, as those of an operation
+    /// by name. The future fails with `ECANCELED` after [`Proactor::shut_down`] and with `EAGAIN` if no
+    /// thread can be started. It panics if the function does.
+    ///
+    /// ```
+    /// # use std::task::{Context, Poll, Waker};
+    /// # let proactor = laio::Proactor::new(laio::Options::new())?;
+    /// let mut lines = proactor.blocking(|_| {
+    ///     let text = std::fs::read_to_string("/proc/self/status")?;
+    ///     Ok::<_, std::io::Error>(text.lines().count())
+    /// });
+    /// # let mut context = Context::from_waker(Waker::noop());
+    /// # let count = loop {
+    /// #     if let Poll::Ready(count) = std::pin::Pin::new(&mut lines).poll(&mut context) { break count; }
+    /// # };
+    /// # assert!(count?? > 1);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn blocking<T: Send + 'static>(
+        &self,
+        function: impl FnOnce(&Stop) -> T + Send + 'static,
+    ) -> Blocking<T> {
+        Blocking::new(self.clone(), Box::new(function))
+    }
+
     /// Cancels all operations in flight, whose futures then return `ECANCELED`, ends the drivers, and
     /// waits for that at most `timeout`. Returns false if a driver is left, because an operation hangs
     /// in the kernel. Later operations fail with `ECANCELED` unless their attempt finishes them.
@@ -178,8 +219,10 @@ pub struct ProactorStats {
     pub background: u64,
     /// Operations without an attempt, or whose file system has refused it.
     pub fallback: u64,
-    /// Operations handed to a driver or to a thread of their own.
+    /// Operations and functions handed to a driver, its helpers, or a thread of their own.
     pub handed_over: u64,
+    /// How many of these went to a helper without a wakeup of the driver, and are not functions.
+    pub direct: u64,
     /// How many of these a thread was started for, because of the rights of their thread.
     pub one_shots: u64,
     /// Operations in flight whose futures were dropped.

@@ -1,5 +1,5 @@
-//! The state words of the back end `activations` and the queue of a driver, checked by loom in all interleavings of
-//! threads.
+//! The state words of the back end `activations`, the queue of a driver and that of its helpers, checked by loom in all
+//! interleavings of threads.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p laio --release --test model`; without `--cfg loom` there is nothing here.
 #![cfg(loom)]
@@ -12,11 +12,19 @@ mod atomic {
     }
 }
 
+mod locks {
+    pub(super) use loom::sync::{Condvar, Mutex, MutexGuard};
+}
+
 #[path = "../src/background/activations/state.rs"]
 mod state;
 
 #[path = "../src/proactor/queue.rs"]
 mod queue;
+
+#[allow(dead_code, reason = "what the model does not need")]
+#[path = "../src/proactor/work_queue.rs"]
+mod work_queue;
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -26,6 +34,8 @@ use state::{
     APP, CALL, Chained, Gate, SPARE, TAKEN, announce, become_, begin, leave, push, take, take_all,
     with_state,
 };
+use std::time::Duration;
+use work_queue::{Coming, Kind, WorkQueue};
 
 /// The application, which at most one thread may run at a time: loom finds two that touch it.
 struct Application(UnsafeCell<u32>);
@@ -266,4 +276,56 @@ fn a_driver_misses_no_message() {
         };
         assert_eq!((of(0..10), of(10..20)), (vec![0, 1, 2], vec![10, 11, 12]));
     });
+}
+
+/// Work that two threads add is taken once, and no helper sleeps while there is work that it may take: loom reports that
+/// as a deadlock, because its locks know no timeouts.
+#[test]
+fn no_work_is_left_while_a_helper_sleeps() {
+    for most in [1, 2] {
+        loom::model(move || {
+            let queue = Arc::new(WorkQueue::new(most, 1));
+            let taken = Arc::new(AtomicUsize::new(0));
+            let adder = {
+                let (queue, taken) = (queue.clone(), taken.clone());
+                thread::spawn(move || {
+                    let coming = queue.add(Kind::Call, 1).expect("open");
+                    come(coming, &queue, &taken)
+                })
+            };
+            let coming = queue.add(Kind::Call, 10).expect("open");
+            let helper = come(coming, &queue, &taken);
+            let helpers = [helper, adder.join().unwrap()];
+            queue.finish();
+            for helper in helpers.into_iter().flatten() {
+                helper.join().unwrap();
+            }
+            assert!(queue.is_empty());
+            assert_eq!(taken.load(SeqCst), 11);
+        });
+    }
+}
+
+/// Starts a helper if one must be started.
+fn come(
+    coming: Coming,
+    queue: &Arc<WorkQueue<usize>>,
+    taken: &Arc<AtomicUsize>,
+) -> Option<thread::JoinHandle<()>> {
+    let (queue, taken) = (queue.clone(), taken.clone());
+    let serve = move || {
+        let mut others = Vec::new();
+        let spin = |_, look: &dyn Fn() -> bool| {
+            look();
+        };
+        while let Ok(work) = queue.next(Duration::MAX, spin) {
+            others.extend(come(work.coming, &queue, &taken));
+            taken.fetch_add(work.work, SeqCst);
+            queue.done(work.kind);
+        }
+        for other in others {
+            other.join().unwrap();
+        }
+    };
+    (coming == Coming::ToBeStarted).then(|| thread::spawn(serve))
 }

@@ -16,14 +16,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// symbolic link is replaced, not followed. The owner, ACLs and extended attributes of the file that is
 /// replaced are not kept.
 ///
-/// All of it is one task for tokio's pool. If the future is dropped, the task is finished all the same.
+/// One helper makes all calls. If the future is dropped when it has begun, it finishes all the same.
 ///
 /// # Errors
 /// Those of creating, writing, synchronizing and renaming the new file. It is removed then, except if
 /// only the synchronization of the directory has failed.
 pub async fn write_atomic(path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> io::Result<()> {
     let (path, contents) = (path.as_ref().to_owned(), contents.as_ref().to_owned());
-    blocking(move || write(&path, &contents)).await
+    blocking(move |_| write(&path, &contents)).await
 }
 
 fn write(path: &Path, contents: &[u8]) -> io::Result<()> {

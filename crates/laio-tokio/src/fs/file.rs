@@ -6,7 +6,7 @@
 use super::metadata;
 use super::{FileTimes, OpenOptions};
 use crate::waiting::Waiting;
-use crate::{blocking, proactor, run};
+use crate::{proactor, run};
 use laio::Submission;
 use laio::ops::{Fsync, OpenFile, Read, Seek, SetMode, Truncate, Whence, Write};
 use std::fmt;
@@ -222,14 +222,13 @@ impl File {
         run(SetMode::new(self.open.clone(), perm.mode())).await
     }
 
-    /// Changes the times of the file, on tokio's pool.
+    /// Changes the times of the file.
     ///
     /// # Errors
     /// `PermissionDenied` if the file belongs to another user.
     pub async fn set_times(&self, times: FileTimes) -> io::Result<()> {
         self.complete_inflight().await;
-        let file = StdFile::from(self.open.as_fd().try_clone_to_owned()?);
-        blocking(move || file.set_times(times.into_std())).await
+        run(times.set(self.open.clone())).await
     }
 
     /// Changes the time of the last modification.

@@ -1,5 +1,6 @@
 //! The times that [`super::File::set_times`] sets.
 
+use laio::ops::{OpenFile, SetTimes};
 use std::time::SystemTime;
 
 /// Times of a file to set; those that are not set stay as they are.
@@ -28,14 +29,8 @@ impl FileTimes {
         self
     }
 
-    pub(super) fn into_std(self) -> std::fs::FileTimes {
-        let mut times = std::fs::FileTimes::new();
-        if let Some(accessed) = self.accessed {
-            times = times.set_accessed(accessed);
-        }
-        if let Some(modified) = self.modified {
-            times = times.set_modified(modified);
-        }
-        times
+    pub(super) fn set(&self, file: OpenFile) -> SetTimes<OpenFile> {
+        let [accessed, modified] = [self.accessed, self.modified].map(|time| time.map(Into::into));
+        SetTimes::new(file, accessed, modified)
     }
 }

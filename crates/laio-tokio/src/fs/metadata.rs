@@ -41,11 +41,11 @@ async fn of_name(path: &Path, flags: i32) -> io::Result<Metadata> {
     let open = Open::new(Name::from_path(path)?, O_PATH | flags);
     match run(open).await {
         Ok(file) if proactor()?.is_local(&file) => File::from(file).metadata(),
-        Ok(file) => blocking(move || File::from(file).metadata()).await,
+        Ok(file) => blocking(move |_| File::from(file).metadata()).await,
         // No descriptor is left, and `stat` needs none.
         Err(error) if matches!(error.raw_os_error(), Some(EMFILE | ENFILE)) => {
             let (path, follow) = (path.to_owned(), flags == 0);
-            blocking(move || match follow {
+            blocking(move |_| match follow {
                 true => std::fs::metadata(path),
                 false => std::fs::symlink_metadata(path),
             })
@@ -59,6 +59,6 @@ async fn of_name(path: &Path, flags: i32) -> io::Result<Metadata> {
 pub(super) async fn of_open(file: OpenFile) -> io::Result<Metadata> {
     match proactor()?.is_local(&file) {
         true => file.as_std().metadata(),
-        false => blocking(move || file.as_std().metadata()).await,
+        false => blocking(move |_| file.as_std().metadata()).await,
     }
 }

@@ -104,7 +104,7 @@ impl OpenOptions {
     pub async fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
         if let Some(std) = self.std.clone() {
             let path = path.as_ref().to_owned();
-            return Ok(File::from_std(blocking(move || std.open(path)).await?));
+            return Ok(File::from_std(blocking(move |_| std.open(path)).await?));
         }
         let flags = self.flags()?;
         let open = Open::new(Name::from_path(path)?, flags).mode(self.mode);
@@ -153,7 +153,7 @@ impl OpenOptions {
 }
 
 impl From<StdOpenOptions> for OpenOptions {
-    /// These options open files on tokio's pool.
+    /// These options cannot be read, so a helper opens files with them.
     fn from(options: StdOpenOptions) -> OpenOptions {
         OpenOptions {
             std: Some(options),

@@ -188,3 +188,119 @@ fn options_open_as_those_of_tokio() {
         ));
     });
 }
+
+/// Canonical paths, of names for which the kernel's own name of the file is no answer too.
+#[test]
+fn canonical_paths() {
+    same!(|at, seen| {
+        let canonical = std::fs::canonicalize(&at).unwrap();
+        let below = |path: std::path::PathBuf| {
+            path.strip_prefix(&canonical)
+                .map(|path| path.to_owned())
+                .ok()
+        };
+        fs::create_dir_all(at.join("dir/inner")).await.unwrap();
+        fs::write(at.join("dir/file (deleted)"), "x").await.unwrap();
+        fs::symlink("dir/inner", at.join("link")).await.unwrap();
+        fs::symlink("loop", at.join("loop")).await.unwrap();
+        fs::symlink("none", at.join("dangling")).await.unwrap();
+        for name in [
+            "",
+            "dir",
+            "dir/inner/../file (deleted)",
+            "link/..",
+            "link/.",
+            "link/../none",
+            "loop",
+            "dangling",
+            "dir/file (deleted)/x",
+            "with\0zero",
+        ] {
+            let found = fs::canonicalize(at.join(name)).await.map(below);
+            seen.push(show(found.map_err(|error| match error.raw_os_error() {
+                Some(_) => error,
+                None => error.kind().into(),
+            })));
+        }
+        seen.push(show(
+            fs::canonicalize("/proc/self/fd/../fd/../../1/../../").await,
+        ));
+        seen.push(show(fs::canonicalize("").await));
+    });
+}
+
+/// A descriptor of a pipe has no path.
+#[test]
+fn a_pipe_has_no_canonical_path() {
+    same!(|_at, seen| {
+        let (from, _to) = laio_testing::temp::pipe();
+        let link = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&from));
+        seen.push(show(fs::canonicalize(link).await));
+    });
+}
+
+#[test]
+fn files_are_copied() {
+    same!(|at, seen| {
+        let name = |name: &str| at.join(name);
+        // More than one piece, and exactly so many.
+        for length in [0, 1, 8 << 20, (16 << 20) + 5] {
+            let text = laio_testing::temp::pattern(length, 4);
+            fs::write(name("from"), &text).await.unwrap();
+            let mode = std::fs::Permissions::from_mode(0o640);
+            fs::set_permissions(name("from"), mode).await.unwrap();
+            seen.push(show(fs::copy(name("from"), name("to")).await));
+            seen.push(format!("{}", fs::read(name("to")).await.unwrap() == text));
+            let status = fs::metadata(name("to")).await.unwrap();
+            seen.push(format!("{:o}", status.permissions().mode()));
+        }
+        let short = fs::copy("/proc/self/comm", name("to")).await;
+        seen.push(format!("{}", short.unwrap() > 0));
+        seen.push(show(fs::copy(&at, name("to")).await));
+        seen.push(show(fs::copy(name("from"), &at).await));
+        seen.push(show(fs::copy(name("from"), "/dev/null").await));
+        seen.push(show(fs::copy(name("from"), name("no/such")).await));
+    });
+}
+
+/// Links are removed, what they lead to stays.
+#[test]
+fn trees_are_removed() {
+    same!(|at, seen| {
+        let name = |name: &str| at.join(name);
+        fs::create_dir_all(name("tree/a/b")).await.unwrap();
+        fs::create_dir(name("kept")).await.unwrap();
+        fs::write(name("kept/file"), "x").await.unwrap();
+        fs::symlink("../../kept", name("tree/a/link"))
+            .await
+            .unwrap();
+        fs::symlink("tree", name("link")).await.unwrap();
+        seen.push(show(fs::remove_dir_all(name("kept/file")).await));
+        seen.push(show(fs::try_exists(name("kept/file")).await));
+        seen.push(show(fs::remove_dir_all(name("tree")).await));
+        seen.push(show(fs::try_exists(name("tree")).await));
+        seen.push(show(fs::read_to_string(name("kept/file")).await));
+        seen.push(show(fs::symlink_metadata(name("link")).await.map(|_| ())));
+        seen.push(show(fs::remove_dir_all(name("link")).await));
+    });
+}
+
+#[test]
+fn times_are_set() {
+    use std::time::{Duration, UNIX_EPOCH};
+    same!(|at, seen| {
+        let name = at.join("file");
+        fs::write(&name, "x").await.unwrap();
+        let file = fs::File::options().write(true).open(&name).await.unwrap();
+        for time in [
+            UNIX_EPOCH + Duration::new(1_000_000_000, 123_456_789),
+            UNIX_EPOCH,
+            UNIX_EPOCH - Duration::from_secs(10),
+            UNIX_EPOCH - Duration::new(10, 500_000_000),
+        ] {
+            seen.push(show(file.set_modified(time).await));
+            let status = fs::metadata(&name).await.unwrap();
+            seen.push(format!("{:?}", status.modified()));
+        }
+    });
+}

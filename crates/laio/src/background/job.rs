@@ -27,6 +27,21 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    /// A call for a thread that no context has.
+    pub(crate) fn new(row: &'static Row, call: Call) -> Job {
+        Job {
+            // Only a context needs it.
+            handle: Handle::from_raw(1).expect("not 0"),
+            row,
+            call,
+            regular: false,
+            status: None,
+            short: 0,
+            may_lose_terminal: false,
+            is_brief: false,
+        }
+    }
+
     /// Publishes the result to the status word, except a cancellation, which the context publishes.
     pub(super) fn publish_status(&self, result: Result<usize, Errno>) {
         match (self.status, result) {

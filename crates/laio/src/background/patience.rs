@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// The patience of a context, or of its helpers together.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(crate) struct Patience {
     /// How long one spin may last.
     limit: Duration,
     /// How long further spins may last that find nothing.
@@ -30,7 +30,7 @@ const LOOKS_PER_CLOCK: u32 = 16;
 
 impl Patience {
     /// `spin_us`: the limit; 0 for one that never spins.
-    pub(super) fn new(spin_us: u32) -> Patience {
+    pub(crate) fn new(spin_us: u32) -> Patience {
         let limit = Duration::from_micros(spin_us.min(Limits::SPIN_US_MAX).into());
         Patience {
             limit,
@@ -41,12 +41,12 @@ impl Patience {
     }
 
     /// Whether the last wait was short.
-    pub(super) fn expects_soon(&self) -> bool {
+    pub(crate) fn expects_soon(&self) -> bool {
         self.expects_soon
     }
 
     /// Looks for something, at most `most` long, if it is expected soon. Returns whether `found` returned true.
-    pub(super) fn spin(&mut self, most: Duration, mut found: impl FnMut() -> bool) -> bool {
+    pub(crate) fn spin(&mut self, most: Duration, mut found: impl FnMut() -> bool) -> bool {
         if !self.expects_soon {
             return false;
         }
@@ -65,7 +65,7 @@ impl Patience {
     }
 
     /// Records how long the last wait would have lasted without wakeups.
-    pub(super) fn note_wait(&mut self, length: Duration) {
+    pub(crate) fn note_wait(&mut self, length: Duration) {
         self.expects_soon = length <= self.limit && !self.limit.is_zero();
     }
 
@@ -89,7 +89,7 @@ impl Patience {
 
 /// Whether the calling thread may run on more than one processor, by its affinity and the quotas of its control
 /// groups. On a single one, what a spin looks for cannot happen meanwhile.
-pub(super) fn has_processors() -> bool {
+pub(crate) fn has_processors() -> bool {
     std::thread::available_parallelism().is_ok_and(|count| count.get() > 1)
 }
 

@@ -73,6 +73,26 @@ impl From<Timestamp> for SystemTime {
     }
 }
 
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Timestamp {
+        const SECOND: u32 = 1_000_000_000;
+        let (seconds, nanoseconds) = match time.duration_since(UNIX_EPOCH) {
+            Ok(after) => (after.as_secs() as i64, after.subsec_nanos()),
+            Err(error) => match (
+                error.duration().as_secs() as i64,
+                error.duration().subsec_nanos(),
+            ) {
+                (seconds, 0) => (-seconds, 0),
+                (seconds, part) => (-seconds - 1, SECOND - part),
+            },
+        };
+        Timestamp {
+            seconds,
+            nanoseconds,
+        }
+    }
+}
+
 /// The status of a file, as `statx` reports it.
 #[derive(Clone, Copy)]
 pub struct FileStatus {

@@ -100,7 +100,7 @@ impl<O: Operation + Send> Batch<O> {
                     self.end.in_flight.fetch_add(1, SeqCst);
                     self.in_flight.push((index, groups.add(placed)));
                 }
-                Err(HandedOver::Failed(output)) => self.outputs[index] = Some(output),
+                Err(HandedOver::Over(output)) => self.outputs[index] = Some(output),
                 Err(HandedOver::Later(operation, rest)) => {
                     self.waiting.push_front((index, operation, Some(rest)));
                     break;
@@ -121,13 +121,12 @@ type Group = (Arc<Driver>, Vec<(Duty, Rest)>);
 impl Groups {
     fn add<O: Operation + Send>(&mut self, placed: Placed<O>) -> InFlight<O> {
         let Placed {
-            mut in_flight,
+            in_flight,
             duty,
             rest,
         } = placed;
         let Some(driver) = in_flight.driver() else {
-            in_flight.start_one_shot(duty, rest);
-            return in_flight;
+            return in_flight.start(duty, rest);
         };
         let group = self
             .0

@@ -1,6 +1,7 @@
 //! A driver: a thread with a context of its own, which finishes operations that other threads have
 //! attempted.
 
+use super::helper_pool::HelperPool;
 use super::queue::Queue;
 use super::task::{AnyTask, Duty};
 use crate::attempt::{Blocked, Why};
@@ -12,11 +13,12 @@ use crate::{BackPressure, Context, Errno, Handle, Notifier, Options, Outcome, Po
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A driver, as other threads see it.
 pub(super) struct Driver {
     inbox: Arc<Inbox>,
+    pub(super) helpers: Arc<HelperPool>,
     /// The rights that the thread that started it had then, and that it has.
     pub(super) rights: Option<ReportedRights>,
     pub(super) filtered: bool,
@@ -26,7 +28,7 @@ pub(super) struct Driver {
 }
 
 /// Where a driver gets its messages.
-struct Inbox {
+pub(super) struct Inbox {
     queue: Queue<Message>,
     notifier: OnceLock<Notifier>,
     /// Whether the driver takes no more messages.
@@ -34,9 +36,10 @@ struct Inbox {
     end: (Mutex<bool>, Condvar),
 }
 
-enum Message {
+pub(super) enum Message {
     Start(Duty, Rest),
     Cancel(Arc<dyn AnyTask>),
+    StartHelper,
     /// End when nothing is in flight.
     Finish,
     /// Cancel what is in flight, and end.
@@ -89,15 +92,16 @@ impl Driver {
             .ring(ring)
             .settled_rights(true)
             .back_pressure(BackPressure::Wait);
+        let helpers = Arc::new(HelperPool::new(&options, inbox.clone()));
         let (report, reported) = mpsc::channel();
-        let own = inbox.clone();
+        let (own, own_helpers) = (inbox.clone(), helpers.clone());
         let body = move || match Context::new(options) {
             Ok(mut context) => {
                 let _ = own.notifier.set(context.notifier());
                 let features = (context.has_ring(), context.sends_without_copy());
                 let _ = report.send(Ok((thread_id(), features)));
                 drop(report);
-                run(&own, context);
+                run(&own, &own_helpers, context);
             }
             Err(errno) => drop(report.send(Err(errno))),
         };
@@ -106,6 +110,7 @@ impl Driver {
             reported.recv().unwrap_or(Err(Errno::AGAIN))?;
         Ok(Arc::new(Driver {
             inbox,
+            helpers,
             rights,
             filtered,
             thread,
@@ -116,44 +121,62 @@ impl Driver {
 
     /// Hands operations over, which wakes the driver at most once.
     pub(super) fn submit(&self, operations: impl IntoIterator<Item = (Duty, Rest)>) {
-        let starts = operations.into_iter();
-        self.push(starts.map(|(duty, rest)| Message::Start(duty, rest)));
+        self.helpers.pass_to_driver(operations);
     }
 
     /// Cancels an operation that was handed over before.
     pub(super) fn cancel(&self, task: Arc<dyn AnyTask>) {
-        self.push([Message::Cancel(task)]);
+        if !self.helpers.cancel(&task) {
+            self.inbox.push([Message::Cancel(task)]);
+        }
     }
 
     /// Lets the driver end when nothing is in flight. No operation is handed over afterwards.
     pub(super) fn finish(&self) {
-        self.push([Message::Finish]);
+        self.inbox.push([Message::Finish]);
     }
 
     /// Makes the driver cancel what is in flight, and end.
     pub(super) fn stop(&self) {
-        self.push([Message::Stop]);
+        self.inbox.push([Message::Stop]);
     }
 
-    /// Waits until the driver has ended. Returns false if `timeout` has passed before.
+    /// Waits until the driver and its helpers have ended. Returns false if `timeout` has passed before.
     pub(super) fn wait_for_end(&self, timeout: Duration) -> bool {
-        let (ended, condition) = &self.inbox.end;
+        let end = Instant::now().checked_add(timeout);
+        let left = || end.map_or(timeout, |end| end.saturating_duration_since(Instant::now()));
+        self.inbox.wait_for_end(timeout) && self.helpers.wait_for_end(left())
+    }
+}
+
+impl Inbox {
+    fn wait_for_end(&self, timeout: Duration) -> bool {
+        let (ended, condition) = &self.end;
         let ended = ended.lock().unwrap_or_else(|error| error.into_inner());
         let waited = condition.wait_timeout_while(ended, timeout, |ended| !*ended);
         *waited.unwrap_or_else(|error| error.into_inner()).0
     }
 
-    fn push(&self, messages: impl IntoIterator<Item = Message>) {
-        let inbox = &self.inbox;
-        if inbox.queue.push(messages)
-            && let Some(notifier) = inbox.notifier.get()
+    /// Sends messages, which wakes the driver at most once.
+    pub(super) fn push(&self, messages: impl IntoIterator<Item = Message>) {
+        self.push_unchecked(messages);
+        self.drop_if_ended();
+    }
+
+    /// As [`Inbox::push`], without code of the program; [`Inbox::drop_if_ended`] must follow.
+    pub(super) fn push_unchecked(&self, messages: impl IntoIterator<Item = Message>) {
+        if self.queue.push(messages)
+            && let Some(notifier) = self.notifier.get()
         {
             notifier.notify();
         }
-        if inbox.ended.load(SeqCst) {
-            // The driver may have looked for the last time before the messages came. Dropping an
-            // operation completes it with ECANCELED.
-            drop(inbox.queue.take_all());
+    }
+
+    /// Drops messages that came after the driver had looked for the last time. Dropping an operation
+    /// completes it with ECANCELED.
+    pub(super) fn drop_if_ended(&self) {
+        if self.ended.load(SeqCst) {
+            drop(self.queue.take_all());
         }
     }
 }
@@ -165,7 +188,7 @@ fn thread_id() -> u32 {
 }
 
 /// The loop of a driver.
-fn run(inbox: &Inbox, mut context: Context) {
+fn run(inbox: &Inbox, helpers: &Arc<HelperPool>, mut context: Context) {
     let most = context.limits.operations.max(1) as usize;
     let mut backlog = VecDeque::new();
     let mut finished: Vec<Handle> = Vec::new();
@@ -175,12 +198,17 @@ fn run(inbox: &Inbox, mut context: Context) {
             match message {
                 Message::Start(duty, rest) => backlog.push_back((duty, rest)),
                 Message::Cancel(task) => cancel(&mut context, &mut backlog, &task),
-                Message::Finish => finishing = true,
+                Message::StartHelper => helpers.start_helper(),
+                Message::Finish => {
+                    finishing = true;
+                    helpers.finish();
+                }
                 Message::Stop => break 'running,
             }
         }
         begin(&mut context, &mut backlog, most);
-        if finishing && context.pending() == 0 && backlog.is_empty() {
+        // A helper may pass operations on that waited for its call.
+        if finishing && context.pending() == 0 && backlog.is_empty() && helpers.is_empty() {
             break;
         }
         let polled = context.poll_with(PollOptions::default(), |completion| {
@@ -196,6 +224,7 @@ fn run(inbox: &Inbox, mut context: Context) {
             let _ = context.take(ticket);
         }
     }
+    helpers.stop();
     // Operations that have not begun first: those in flight may take long to cancel.
     drop(backlog);
     drop(context);

@@ -26,6 +26,7 @@ pub(super) struct Generation {
     others: Mutex<Vec<Weak<Driver>>>,
     threads: Mutex<Vec<Arc<ThreadCounts>>>,
     pub(super) handed_over: AtomicU64,
+    pub(super) direct: AtomicU64,
     pub(super) cancelled: AtomicU64,
 }
 
@@ -50,6 +51,7 @@ impl Generation {
             others: Mutex::default(),
             threads: Mutex::default(),
             handed_over: AtomicU64::new(0),
+            direct: AtomicU64::new(0),
             cancelled: AtomicU64::new(0),
         }
     }
@@ -108,6 +110,7 @@ impl Generation {
     pub(super) fn stats(&self) -> ProactorStats {
         let mut stats = ProactorStats {
             handed_over: self.handed_over.load(Relaxed),
+            direct: self.direct.load(Relaxed),
             one_shots: self.one_shots.started(),
             cancelled: self.cancelled.load(Relaxed),
             ..ProactorStats::default()
@@ -215,6 +218,10 @@ impl Hold {
             });
         }
         Hold { generation, links }
+    }
+
+    pub(super) fn links(&self) -> [Link; 2] {
+        self.links
     }
 }
 

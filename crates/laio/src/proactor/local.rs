@@ -4,7 +4,9 @@
 use super::Shared;
 use super::driver::Driver;
 use super::generation::{Generation, ThreadCounts};
+use super::helper_pool::HelperPool;
 use crate::attempt::{Attempted, Blocked, Examined, Try, Why};
+use crate::background::patience::Patience;
 use crate::composition::Strategy;
 use crate::fd_table::FdTable;
 use crate::knowledge::Knowledge;
@@ -16,6 +18,7 @@ use std::cell::RefCell;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// What one thread keeps of one proactor.
 pub(super) struct Local {
@@ -26,6 +29,8 @@ pub(super) struct Local {
     /// For each descriptor the identity of the file that the hints are about, 0 for none.
     hinted: FdTable<u64>,
     counts: Arc<ThreadCounts>,
+    /// Of this thread, which looks for the results of helpers.
+    patience: Patience,
     /// The driver that this thread has started, because others have other rights.
     own: Option<OwnDriver>,
 }
@@ -84,6 +89,7 @@ impl Local {
             knowledge: Knowledge::new(&shared.composition, &shared.options),
             hinted: FdTable::default(),
             counts,
+            patience: Patience::new(shared.options.limits.spin_us),
             own: None,
         });
         locals.len() - 1
@@ -176,6 +182,14 @@ impl Local {
         self.knowledge.hints.forget(fd);
         if let Some(hinted) = self.hinted.track(fd) {
             *hinted = file;
+        }
+    }
+
+    /// Looks for the result of a helper, if the last call of one took less time than a wakeup.
+    pub(super) fn spin(&mut self, helpers: &HelperPool, found: impl FnMut() -> bool) {
+        if helpers.spin_us > 0 {
+            self.patience.note_wait(helpers.last_call());
+            self.patience.spin(Duration::MAX, found);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Threads that make a single call each, for calling threads whose rights no driver is known to have.
 
 use super::driver::Rest;
+use super::function::Function;
 use super::generation::Generation;
 use super::task::{Duty, guarded};
 use crate::background::job::{Job, run};
@@ -8,7 +9,7 @@ use crate::operation::Operation;
 use crate::step::total;
 use crate::sys::interrupt::{Interruptible, Signal};
 use crate::sys::thread::Thread;
-use crate::{Call, Errno, Handle, Options, table, transfer};
+use crate::{Call, Errno, Options, table, transfer};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
@@ -148,23 +149,30 @@ pub(super) fn start(
     }
 }
 
+/// Starts a thread for a function, with the rights of the calling thread. The thread was reserved.
+pub(super) fn start_function(generation: &Arc<Generation>, function: Arc<dyn Function>) {
+    let (own, on_thread) = (generation.clone(), function.clone());
+    let started = Thread::start_with_program_code(c"laio-one-shot", move || {
+        guarded(|| on_thread.run());
+        own.one_shots.release();
+        drop(on_thread);
+    });
+    match started {
+        Ok(_) => drop(generation.one_shots.started.fetch_add(1, SeqCst)),
+        Err(errno) => {
+            generation.one_shots.release();
+            function.fail(errno);
+        }
+    }
+}
+
 fn make(own: &OneShot, call: &Call, rest: &Rest) -> Result<usize, Errno> {
     let row = table::row(call.number);
     let mut scratch = None;
-    let job = Job {
-        // Only a context needs it.
-        handle: Handle::from_raw(1).expect("not 0"),
-        row,
-        // SAFETY: the task keeps what the call points to alive; the kernel has accepted the pointers
-        // if bytes were moved.
-        call: unsafe { transfer::remaining(row, call, rest.done, &mut scratch) },
-        regular: false,
-        status: None,
-        short: 0,
-        may_lose_terminal: false,
-        is_brief: false,
-    };
-    run(&job, &own.interruptible)
+    // SAFETY: the task keeps what the call points to alive; the kernel has accepted the pointers if
+    // bytes were moved.
+    let step = unsafe { transfer::remaining(row, call, rest.done, &mut scratch) };
+    run(&Job::new(row, step), &own.interruptible)
 }
 
 impl OneShot {

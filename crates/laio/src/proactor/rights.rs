@@ -16,7 +16,7 @@ use crate::background::rights::{
     ReportedRights, by_name, depends_on_rights, has_filters, needs_own_thread, shares_fs_state_with,
 };
 use crate::operations::Link;
-use crate::table::Row;
+use crate::table::{self, Row};
 use crate::{Call, Errno, Options};
 use std::sync::Arc;
 
@@ -74,6 +74,20 @@ pub(super) fn maker(
         return Ok(Maker::OneShot);
     }
     Ok(Maker::Driver(local.start_own_driver(generation, options)?))
+}
+
+/// Returns which thread runs a function of the calling thread: one that may open a file by name for it.
+///
+/// # Errors
+/// Those of starting a driver.
+pub(super) fn maker_of_function(
+    generation: &Generation,
+    options: &Options,
+    local: &mut Local,
+) -> Result<Maker, Errno> {
+    let open = Call::new(libc::SYS_openat, []);
+    let row = table::row(open.number);
+    maker(generation, options, local, row, &open, &[Link::UNUSED; 2])
 }
 
 /// Whether the thread shares its root, working directory, umask and descriptors with the driver, as

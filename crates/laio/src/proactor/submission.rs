@@ -3,10 +3,11 @@
 use super::batch::BatchEnd;
 use super::driver::{Driver, Rest};
 use super::generation::Hold;
+use super::helper_pool;
 use super::local::{self, Request};
 use super::one_shot::{self, OneShot};
 use super::rights::{Maker, maker};
-use super::task::{Duty, Task};
+use super::task::{AnyTask, Duty, Task};
 use super::{Proactor, Shared};
 use crate::attempt::{Attempted, Examined, Why};
 use crate::operation::Operation;
@@ -46,6 +47,8 @@ pub(super) struct InFlight<O: Operation + Send> {
 /// Who makes the call.
 enum Running {
     Driver(Arc<Driver>),
+    /// A helper of the driver, without a wakeup of the driver.
+    Helper(Arc<Driver>),
     OneShot(Arc<OneShot>),
     /// No thread could be started: the operation has failed.
     None,
@@ -97,7 +100,7 @@ impl<O: Operation + Send> Future for Submission<O> {
         *state = match handed_over {
             HandedOver::Yes(in_flight) => State::InFlight(in_flight),
             HandedOver::Later(operation, rest) => State::Waiting(operation, rest),
-            HandedOver::Failed(output) => return Poll::Ready(output),
+            HandedOver::Over(output) => return Poll::Ready(output),
         };
         Poll::Pending
     }
@@ -152,7 +155,7 @@ pub(super) enum HandedOver<O: Operation + Send> {
     Yes(InFlight<O>),
     /// As many threads are running as there may be; the waker is woken when one has ended.
     Later(O, Rest),
-    Failed(O::Output),
+    Over(O::Output),
 }
 
 /// Hands an operation over that was attempted.
@@ -171,10 +174,22 @@ fn hand_over<O: Operation + Send>(
         duty,
         rest,
     } = placed;
-    let task = in_flight.task.as_ref().expect("it was put in just now");
-    let none = task.take(Some(waker));
-    debug_assert!(none.is_none(), "no thread has it yet");
-    HandedOver::Yes(in_flight.start(duty, rest))
+    let task = in_flight.task.clone().expect("it was put in just now");
+    let Running::Helper(driver) = &in_flight.maker else {
+        let none = task.take(Some(waker));
+        debug_assert!(none.is_none(), "no thread has it yet");
+        return HandedOver::Yes(in_flight.start(duty, rest));
+    };
+    driver.helpers.call(duty, rest);
+    let helpers = &driver.helpers;
+    local::with(shared, |local| {
+        local.spin(helpers, || task.core().is_over())
+    });
+    let mut in_flight = in_flight;
+    match in_flight.take(Some(waker)) {
+        Some(output) => HandedOver::Over(output),
+        None => HandedOver::Yes(in_flight),
+    }
 }
 
 /// An operation at its final address, for which it is decided who makes the call.
@@ -201,12 +216,15 @@ pub(super) fn place<O: Operation + Send>(
         let row = table::row(call.number);
         let links = local.links_in_flight(row, &call);
         let made_by = maker(&generation, &shared.options, local, row, &call, &links);
-        (made_by, links)
+        let direct = helper_pool::takes(&shared.options, row, &rest, &links)
+            && local.is_local(call.descriptor(0))
+            && !generation.must_wait(&links);
+        (made_by, links, direct)
     };
-    let (made_by, links) = match local::with(shared, decide) {
+    let (made_by, links, direct) = match local::with(shared, decide) {
         Some(decided) => decided,
         // The thread ends: only a thread that it starts has its rights for certain.
-        None => (Ok(Maker::OneShot), [Link::UNUSED; 2]),
+        None => (Ok(Maker::OneShot), [Link::UNUSED; 2], false),
     };
     let maker = match made_by {
         Ok(maker) => maker,
@@ -216,15 +234,20 @@ pub(super) fn place<O: Operation + Send>(
         return Err(HandedOver::Later(operation, rest));
     }
     generation.handed_over.fetch_add(1, Relaxed);
+    let maker = match maker {
+        Maker::Driver(driver) if direct => {
+            generation.direct.fetch_add(1, Relaxed);
+            Running::Helper(driver)
+        }
+        Maker::Driver(driver) => Running::Driver(driver),
+        Maker::OneShot => Running::None,
+    };
     let task = Task::new(operation, batch);
     let duty = Duty::new(task.clone(), Hold::new(generation, links));
     Ok(Placed {
         in_flight: InFlight {
             task: Some(task),
-            maker: match maker {
-                Maker::Driver(driver) => Running::Driver(driver),
-                Maker::OneShot => Running::None,
-            },
+            maker,
             shared: shared.clone(),
         },
         duty,
@@ -239,19 +262,20 @@ fn fail<O: Operation + Send>(operation: O, call: &Call, rest: Rest, errno: Errno
         Attempt::Close => crate::sys::close(call.descriptor(0)),
         _ => total(rest.done, Err(errno)),
     };
-    HandedOver::Failed(operation.finish(result))
+    HandedOver::Over(operation.finish(result))
 }
 
 impl<O: Operation + Send> InFlight<O> {
-    fn start(mut self, duty: Duty, rest: Rest) -> InFlight<O> {
+    pub(super) fn start(mut self, duty: Duty, rest: Rest) -> InFlight<O> {
         match &self.maker {
             Running::Driver(driver) => driver.submit([(duty, rest)]),
+            Running::Helper(driver) => driver.helpers.call(duty, rest),
             _ => self.start_one_shot(duty, rest),
         }
         self
     }
 
-    /// The driver that makes the call; `None` if a thread is started for it.
+    /// The driver that makes the call; `None` if another thread does.
     pub(super) fn driver(&self) -> Option<&Arc<Driver>> {
         match &self.maker {
             Running::Driver(driver) => Some(driver),
@@ -260,7 +284,7 @@ impl<O: Operation + Send> InFlight<O> {
     }
 
     /// Starts the thread that was reserved for the call.
-    pub(super) fn start_one_shot(&mut self, duty: Duty, rest: Rest) {
+    fn start_one_shot(&mut self, duty: Duty, rest: Rest) {
         let generation = self.shared.generation_arc();
         if let Some(thread) = one_shot::start(&generation, duty, rest) {
             self.maker = Running::OneShot(thread);
@@ -299,7 +323,7 @@ impl<O: Operation + Send> Drop for InFlight<O> {
         if task.abandon() {
             self.shared.generation().cancelled.fetch_add(1, Relaxed);
             match &self.maker {
-                Running::Driver(driver) => driver.cancel(task),
+                Running::Driver(driver) | Running::Helper(driver) => driver.cancel(task),
                 Running::OneShot(thread) => thread.cancel(),
                 Running::None => {}
             }

@@ -7,11 +7,12 @@
 use super::batch::BatchEnd;
 use super::generation::Hold;
 use crate::operation::Operation;
+use crate::operations::Link;
 use crate::sys::fork::Life;
 use crate::{Call, Errno, Handle};
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 
@@ -30,6 +31,8 @@ pub(super) struct TaskCore {
     /// The handle in the driver's context, 0 before the driver has started the operation. Only the
     /// driver uses it.
     handle: AtomicU64,
+    /// Whether the operation is over, for a thread that spins.
+    is_over: AtomicBool,
     /// The batch to which the task belongs, which is woken instead of a waker of its own.
     batch: Option<Arc<BatchEnd>>,
 }
@@ -63,6 +66,7 @@ impl<O: Operation + Send> Task<O> {
                 state: Mutex::new(TaskState::InFlight(None)),
                 life: Life::current(),
                 handle: AtomicU64::new(0),
+                is_over: AtomicBool::new(false),
                 batch,
             },
             operation: UnsafeCell::new(Some(operation)),
@@ -160,6 +164,11 @@ impl TaskCore {
         self.handle.store(handle.to_raw(), Relaxed);
     }
 
+    /// Whether the operation is over. The lock orders what follows.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Relaxed)
+    }
+
     fn lock(&self) -> MutexGuard<'_, TaskState> {
         self.state
             .lock()
@@ -192,6 +201,11 @@ impl Duty {
         self.task().core()
     }
 
+    /// The descriptors on which the operation has an order to keep.
+    pub(super) fn links(&self) -> [Link; 2] {
+        self.hold.as_ref().map_or([Link::UNUSED; 2], Hold::links)
+    }
+
     /// Whether this is the duty for that task.
     pub(super) fn is_for(&self, other: &Arc<dyn AnyTask>) -> bool {
         std::ptr::addr_eq(Arc::as_ptr(self.task()), Arc::as_ptr(other))
@@ -215,6 +229,7 @@ impl Duty {
                 TaskState::InFlight(waker) => {
                     let waker = waker.take();
                     *state = TaskState::Over(result);
+                    core.is_over.store(true, Relaxed);
                     drop(state);
                     let waker = match &core.batch {
                         Some(batch) => batch.count_one(),

@@ -1,6 +1,7 @@
 //! The proactor: operations of many threads, as futures.
 
 mod futures;
+mod helpers;
 mod mounts;
 mod processes;
 mod rights;

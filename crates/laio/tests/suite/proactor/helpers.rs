@@ -1,0 +1,311 @@
+//! The helpers of a driver: calls that no driver makes, and functions.
+
+use super::support::{all, all_lazy, block_on, poll_once};
+use crate::harness::{LIMIT, watch};
+use laio::ops::{Fsync, OpenFile, Read, ReadAt, Seek, Source, Whence, Write, WriteAt};
+use laio::{BackendKind, Errno, Limits, Options, Proactor};
+use laio_testing::limit::wait_until;
+use laio_testing::temp::{file_with, pattern, scratch};
+use std::fs::{self, File};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Barrier, mpsc};
+use std::time::Duration;
+
+fn lazy() -> Proactor {
+    Proactor::new(Options::new().backend(BackendKind::Lazy)).expect("a proactor")
+}
+
+fn new_file(path: &Path) -> OpenFile {
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(true);
+    OpenFile::from(options.open(path).expect("a file"))
+}
+
+/// Writes at the position of a file that are in flight together, and reads and seeks between them, happen in order,
+/// whether a helper, the driver or the polling thread makes them.
+#[test]
+fn writes_of_helpers_keep_the_order() {
+    let _watched = watch("writes_of_helpers_keep_the_order");
+    let directory = scratch();
+    for (name, proactor) in all_lazy() {
+        let path = directory.path().join("ordered");
+        let file = new_file(&path);
+        let (mut writes, mut expected) = (Vec::new(), Vec::new());
+        let mut seeks = Vec::new();
+        for number in 0..300_u32 {
+            let text = pattern(50, number.into());
+            expected.extend_from_slice(&text);
+            let mut write = proactor.submit(Write::new(file.clone(), text));
+            let polled = poll_once(&mut write);
+            writes.push((polled.is_pending().then_some(write), polled));
+            if number % 7 == 0 {
+                let mut seek = proactor.submit(Seek::new(file.clone(), Whence::Current(0)));
+                let polled = poll_once(&mut seek);
+                seeks.push((number, polled.is_pending().then_some(seek), polled));
+            }
+        }
+        for (pending, polled) in writes {
+            let (count, _) = match (pending, polled) {
+                (Some(write), _) => block_on(write),
+                (None, std::task::Poll::Ready(output)) => output,
+                _ => unreachable!(),
+            };
+            assert_eq!(count.unwrap(), 50, "{name}");
+        }
+        for (number, pending, polled) in seeks {
+            let position = match (pending, polled) {
+                (Some(seek), _) => block_on(seek),
+                (None, std::task::Poll::Ready(output)) => output,
+                _ => unreachable!(),
+            };
+            assert_eq!(position.unwrap(), (u64::from(number) + 1) * 50, "{name}");
+        }
+        assert!(fs::read(&path).unwrap() == expected, "{name}");
+    }
+}
+
+/// Positioned writes by many threads, with a read after each, and every third future dropped.
+#[test]
+fn positioned_writes_of_many_threads_arrive() {
+    let _watched = watch("positioned_writes_of_many_threads");
+    const THREADS: u64 = 4;
+    const BLOCKS: u64 = 300;
+    let directory = scratch();
+    for (name, proactor) in all_lazy() {
+        let file = new_file(&directory.path().join("positioned"));
+        let body = |thread: u64| {
+            let (proactor, file) = (proactor.clone(), file.clone());
+            move || {
+                for block in 0..BLOCKS {
+                    let offset = (block * THREADS + thread) * 100;
+                    let write = |file| WriteAt::new(file, pattern(100, offset), offset);
+                    let mut dropped = proactor.submit(write(file.clone()));
+                    let _ = poll_once(&mut dropped);
+                    if block % 3 == 0 {
+                        drop(dropped);
+                    } else if dropped.is_started() {
+                        dropped.detach();
+                    }
+                    let (count, _) = block_on(proactor.submit(write(file.clone())));
+                    assert_eq!(count.unwrap(), 100);
+                    let read = ReadAt::new(file.clone(), Vec::with_capacity(100), offset);
+                    let (count, found) = block_on(proactor.submit(read));
+                    assert_eq!((count.unwrap(), found == pattern(100, offset)), (100, true));
+                }
+            }
+        };
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| std::thread::spawn(body(thread)))
+            .collect();
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
+        block_on(proactor.submit(Fsync::new(file)))
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+}
+
+/// Bytes that count their end.
+struct Counted(Vec<u8>, Arc<AtomicUsize>);
+
+// SAFETY: the memory is that of the vector, which is not changed.
+unsafe impl Source for Counted {
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.1.fetch_add(1, SeqCst);
+    }
+}
+
+#[test]
+fn a_dropped_write_frees_its_buffer_once() {
+    let _watched = watch("a_dropped_write_frees_its_buffer_once");
+    let directory = scratch();
+    for (name, proactor) in all_lazy() {
+        let file = new_file(&directory.path().join("dropped"));
+        let ended = Arc::new(AtomicUsize::new(0));
+        for number in 0..500 {
+            let bytes = Counted(vec![number as u8; 64], ended.clone());
+            let mut write = proactor.submit(Write::new(file.clone(), bytes));
+            drop(poll_once(&mut write));
+        }
+        assert!(wait_until(LIMIT, || ended.load(SeqCst) == 500), "{name}");
+        // The descriptor is free again: nothing keeps a later operation waiting.
+        let read = Read::new(file, Vec::with_capacity(1));
+        block_on(proactor.submit(read)).0.unwrap();
+    }
+}
+
+#[test]
+fn a_write_that_cannot_be_attempted_needs_no_driver() {
+    let directory = scratch();
+    let file = new_file(&directory.path().join("direct"));
+    let proactor = lazy();
+    for block in 0..10 {
+        let write = WriteAt::new(file.clone(), pattern(4096, block), block * 4096);
+        assert_eq!(block_on(proactor.submit(write)).0.unwrap(), 4096);
+    }
+    let stats = proactor.stats();
+    // The first one finds out. Where the file system has non-blocking writes, all are inline.
+    assert!(
+        stats.direct == stats.handed_over.saturating_sub(1),
+        "{stats:?}"
+    );
+    assert_eq!(stats.inline + stats.handed_over, 10);
+}
+
+/// A thread ends with detached writes in flight, and the driver that it has started ends with it.
+#[test]
+fn a_finished_driver_makes_all_writes() {
+    let _watched = watch("a_finished_driver_makes_all_writes");
+    let directory = scratch();
+    for round in 0..20 {
+        let path = directory.path().join(format!("detached {round}"));
+        let proactor = lazy();
+        let file = new_file(&path);
+        for number in 0..100 {
+            let mut write = proactor.submit(Write::new(file.clone(), vec![number; 10]));
+            let _ = poll_once(&mut write);
+            if write.is_started() {
+                write.detach();
+            }
+        }
+        drop((proactor, file));
+        let complete = || fs::metadata(&path).unwrap().len() == 1000;
+        assert!(wait_until(LIMIT, complete));
+        let expected: Vec<u8> = (0..100).flat_map(|number| [number; 10]).collect();
+        assert!(fs::read(&path).unwrap() == expected);
+    }
+}
+
+#[test]
+fn a_function_returns_its_value() {
+    let _watched = watch("a_function_returns_its_value");
+    for (name, proactor) in all() {
+        let caller = std::thread::current().id();
+        let other = block_on(proactor.blocking(move |_| std::thread::current().id() != caller));
+        assert_eq!(other, Ok(true), "{name}");
+        let panicking = proactor.blocking(|_| panic!("on purpose"));
+        let caught = catch_unwind(AssertUnwindSafe(|| block_on(panicking)));
+        let payload = caught.map(drop).unwrap_err();
+        assert_eq!(payload.downcast_ref(), Some(&"on purpose"), "{name}");
+        assert_eq!(block_on(proactor.blocking(|_| 7)), Ok(7), "{name}");
+    }
+}
+
+/// Functions that wait for each other all begin; calls are made meanwhile.
+#[test]
+fn functions_that_wait_hold_nothing_up() {
+    let _watched = watch("functions_that_wait_hold_nothing_up");
+    const FUNCTIONS: usize = 100;
+    let directory = scratch();
+    let file = new_file(&directory.path().join("meanwhile"));
+    let proactor = lazy();
+    let barrier = Arc::new(Barrier::new(FUNCTIONS + 1));
+    let wait = |barrier: Arc<Barrier>| proactor.blocking(move |_| barrier.wait().is_leader());
+    let mut functions: Vec<_> = (0..FUNCTIONS).map(|_| wait(barrier.clone())).collect();
+    for function in &mut functions {
+        assert!(poll_once(function).is_pending());
+    }
+    for block in 0..10 {
+        let write = WriteAt::new(file.clone(), pattern(10, block), block * 10);
+        assert_eq!(block_on(proactor.submit(write)).0.unwrap(), 10);
+    }
+    barrier.wait();
+    for function in functions {
+        block_on(function).unwrap();
+    }
+}
+
+#[test]
+fn a_dropped_function_is_stopped_or_not_begun() {
+    let _watched = watch("a_dropped_function_is_stopped");
+    let limits = Limits {
+        waiting_helpers: 1,
+        ..Limits::default()
+    };
+    let options = Options::new().backend(BackendKind::Lazy).limits(limits);
+    let proactor = Proactor::new(options.settled_rights(true)).unwrap();
+    let (begun, begins) = mpsc::channel();
+    let (stopped, stops) = mpsc::channel();
+    let mut first = proactor.blocking(move |stop| {
+        begun.send(()).unwrap();
+        while !stop.is_requested() {
+            std::thread::yield_now();
+        }
+        stopped.send(()).unwrap();
+    });
+    assert!(poll_once(&mut first).is_pending());
+    begins.recv().unwrap();
+    // This one waits for the only place. What it owns is dropped with its future.
+    let owned = Arc::new(());
+    let own = owned.clone();
+    let mut second = proactor.blocking(move |_| panic!("begun with {own:?}"));
+    assert!(poll_once(&mut second).is_pending());
+    drop(second);
+    assert_eq!(Arc::strong_count(&owned), 1);
+    drop(first);
+    stops.recv().unwrap();
+    assert_eq!(block_on(proactor.blocking(|_| 1)), Ok(1));
+}
+
+#[test]
+fn a_shutdown_waits_for_functions_and_begins_none() {
+    let _watched = watch("a_shutdown_waits_for_functions");
+    let limits = Limits {
+        waiting_helpers: 1,
+        ..Limits::default()
+    };
+    let options = Options::new().backend(BackendKind::Lazy).limits(limits);
+    let proactor = Proactor::new(options.settled_rights(true)).unwrap();
+    let (begun, begins) = mpsc::channel();
+    let (go, gone) = mpsc::channel::<()>();
+    let mut first = proactor.blocking(move |_| {
+        begun.send(()).unwrap();
+        gone.recv().is_err()
+    });
+    let mut second = proactor.blocking(|_| ());
+    assert!(poll_once(&mut first).is_pending());
+    begins.recv().unwrap();
+    // The first one has the only place.
+    assert!(poll_once(&mut second).is_pending());
+    assert!(!proactor.shut_down(Duration::ZERO));
+    assert_eq!(block_on(second), Err(Errno::CANCELED));
+    assert_eq!(block_on(proactor.blocking(|_| ())), Err(Errno::CANCELED));
+    drop(go);
+    assert_eq!(block_on(first), Ok(true));
+    assert!(proactor.shut_down(LIMIT));
+}
+
+/// A function has the rights of the thread that polled its future.
+#[test]
+fn a_function_has_the_rights_of_its_thread() {
+    use laio_testing::{child, skip, test_name};
+    if !rustix::process::geteuid().is_root() {
+        return skip("root", "gives up the rights of root");
+    }
+    child::check(LIMIT, test_name!(), "", || {
+        let proactor = Proactor::new(Options::new()).unwrap();
+        let secret = file_with(scratch().path().parent().unwrap(), b"secret");
+        let path = secret.path().to_owned();
+        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        let read = |path: std::path::PathBuf| {
+            block_on(proactor.blocking(move |_| fs::read(path))).unwrap()
+        };
+        assert_eq!(read(path.clone()).unwrap(), b"secret");
+        let lesser = || {
+            // SAFETY: takes no pointers; only this thread changes.
+            unsafe { libc::syscall(libc::SYS_setresuid, 65_534, 65_534, 65_534) };
+            let refused = read(path.clone()).unwrap_err();
+            assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied);
+        };
+        std::thread::scope(|scope| scope.spawn(lesser).join().unwrap());
+        assert_eq!(read(path.clone()).unwrap(), b"secret");
+    });
+}
