@@ -10,7 +10,7 @@ use laio::ops::{
     Advice, Advise, Allocate, Close, CopyRange, FileStatus, Fsync, OpenFile, SendFile, StatFile,
     Truncate, Write, WriteAt,
 };
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Mutex;
@@ -144,10 +144,12 @@ impl Descriptor {
     }
 
     /// Reads at most `length` bytes at `offset`.
-    fn pread(&self, py: Python<'_>, length: usize, offset: u64) -> PyResult<Py<PyAny>> {
+    fn pread(&self, py: Python<'_>, length: i64, offset: i64) -> PyResult<Py<PyAny>> {
+        // PyO3 converts numbers with a sign faster.
+        let (length, offset) = (unsigned(length)?, unsigned(offset)?);
         let file = self.file()?;
         engine::make(py, move |py, engine| {
-            let length = length.min(READ_MAX);
+            let length = length.min(READ_MAX as u64) as usize;
             reading::into_bytes(py, engine, file, length, Place::At(offset))
         })
     }
@@ -305,6 +307,11 @@ impl Descriptor {
             reading::into_buffer(py, engine, file, memory, place)
         })
     }
+}
+
+fn unsigned(number: i64) -> PyResult<u64> {
+    let error = |_| PyOverflowError::new_err("can't convert negative int to unsigned");
+    u64::try_from(number).map_err(error)
 }
 
 /// The step after an operation that returns nothing.

@@ -11,10 +11,6 @@ use pyo3::types::{PyBytes, PyMemoryView, PySlice};
 /// The kernel reads at most this much at once, in bytes.
 pub(crate) const READ_MAX: usize = 0x7fff_f000;
 
-/// The lengths of reads that are made into the engine's own memory and copied, in bytes: those of buffers,
-/// which mostly get less. To clear an object of this length would cost more than to copy what is there.
-const COPIED: std::ops::RangeInclusive<usize> = 8 * 1024 + 1..=SCRATCH;
-
 /// Where to read: at a position, or where the stream or the file stands.
 #[derive(Clone, Copy)]
 pub(crate) enum Place {
@@ -39,7 +35,8 @@ pub(crate) fn into_bytes(
     length: usize,
     place: Place,
 ) -> PyResult<Step> {
-    if !COPIED.contains(&length) {
+    // To clear a new object would cost more than to copy what was read.
+    if length > SCRATCH {
         return in_place(py, engine, file, length, place);
     }
     let (context, scratch) = engine.scratch();

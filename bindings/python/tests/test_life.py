@@ -237,6 +237,42 @@ def in_python(program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
 
 
+def test_ten_thousand_cancelled_calls_keep_no_memory() -> None:
+    done = in_python(
+        "import asyncio, gc, os, tracemalloc, laio\n"
+        "def resident():\n"
+        "    with open('/proc/self/statm') as file:\n"
+        "        return int(file.read().split()[1]) * os.sysconf('SC_PAGESIZE')\n"
+        "async def cancel(file):\n"
+        "    for _ in range(100):\n"
+        "        reads = [asyncio.create_task(file.read1(10)) for _ in range(100)]\n"
+        "        await asyncio.sleep(0)\n"
+        "        for read in reads:\n"
+        "            read.cancel()\n"
+        "        await asyncio.gather(*reads, return_exceptions=True)\n"
+        "    del read, reads\n"
+        "    while laio._laio.pending():\n"
+        "        await asyncio.sleep(0)\n"
+        "    gc.collect()\n"
+        "async def main():\n"
+        "    async with laio.open(os.pipe()[0], 'rb') as file:\n"
+        # Until all buffers have their size.
+        "        await cancel(file)\n"
+        "        before = resident()\n"
+        "        await cancel(file)\n"
+        "        grown = resident() - before\n"
+        "        tracemalloc.start()\n"
+        "        await cancel(file)\n"
+        "        first, _ = tracemalloc.get_traced_memory()\n"
+        "        await cancel(file)\n"
+        "        second, _ = tracemalloc.get_traced_memory()\n"
+        # A byte for each call.
+        "        print(grown < 2_000_000, second - first < 10_000)\n"
+        "asyncio.run(main())\n"
+    )
+    assert (done.returncode, done.stdout) == (0, "True True\n"), done.stderr
+
+
 def test_a_process_may_end_with_calls_in_flight() -> None:
     done = in_python(
         "import asyncio, os, laio\n"

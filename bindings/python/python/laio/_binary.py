@@ -28,8 +28,6 @@ class BinaryFile(RawFile):
     # Bytes that were read and not taken: those of `_ahead` from `_taken` on. `_position` is after them.
     _ahead = b""
     _taken = 0
-    # Bytes that were written and have not reached the kernel. `_position` is before them.
-    _unwritten: bytearray | None = None
 
     def _ahead_length(self) -> int:
         return len(self._ahead) - self._taken
@@ -224,7 +222,8 @@ class BinaryFile(RawFile):
     async def pread(self, size: int, offset: int, /) -> bytes:
         if self._unwritten:
             await self.flush()
-        result = self._pread(size, offset)
+        pread = self._pread
+        result = pread(size, offset)
         return await result if type(result) is Call else result
 
     async def preadinto(self, buffer: Buffer, offset: int, /) -> int:

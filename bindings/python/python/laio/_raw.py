@@ -48,6 +48,9 @@ class RawFile(Stream[bytes]):
         self._appending = appending
         self._seekable = seekable
         self._position = 0
+        # Bytes that were written to the buffer, if there is one, and have not reached the kernel. `_position`
+        # is before them. Python finds attributes of the object faster than those of the class.
+        self._unwritten: bytearray | None = None
         # Without a look at the mode for each call. A closed descriptor refuses by itself.
         self._pread = descriptor.pread if readable else self._refuse_to_read
 
@@ -218,7 +221,9 @@ class RawFile(Stream[bytes]):
 
     async def pread(self, size: int, offset: int, /) -> bytes:
         """Reads at most ``size`` bytes at ``offset``. The position stays."""
-        result = self._pread(size, offset)
+        # In a variable, because Python finds an attribute faster than a method that is none of the class.
+        pread = self._pread
+        result = pread(size, offset)
         return await result if type(result) is Call else result
 
     async def preadinto(self, buffer: Buffer, offset: int, /) -> int:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._open import Opening
+from .._stream import Stream
 from ._files import TemporaryFile
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 
 def SpooledTemporaryFile(
     max_size: int = 0,
@@ -42,7 +38,7 @@ async def _ready(file: SpooledFile) -> Any:
     return file
 
 
-class SpooledFile:
+class SpooledFile(Stream[Any]):
     """A file in memory, or, after `rollover`, a file of `laio.open`."""
 
     def __init__(self, memory: Any, max_size: int, mode: str, open: Any) -> None:
@@ -52,6 +48,10 @@ class SpooledFile:
         self._mode = mode
         self._open = open
         self._rolled = False
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ValueError("I/O operation on closed file.")
 
     @property
     def closed(self) -> bool:
@@ -138,10 +138,6 @@ class SpooledFile:
         """As the method of a file of `laio.open`."""
         return await self._call("readline", -1 if size is None else size)
 
-    async def readlines(self, hint: int = -1, /) -> Any:
-        """As the method of a file of `laio.open`."""
-        return await self._call("readlines", hint)
-
     async def readinto(self, buffer: Any, /) -> int:
         """As the method of a file of `laio.open`."""
         return int(await self._call("readinto", buffer))
@@ -170,11 +166,6 @@ class SpooledFile:
         await self._check()
         return int(count)
 
-    async def writelines(self, lines: Iterable[Any], /) -> None:
-        """As the method of a file of `laio.open`. May move the file out of memory."""
-        await self._call("writelines", lines)
-        await self._check()
-
     async def close(self) -> None:
         """Closes the file, and forgets its data."""
         await self._call("close")
@@ -186,18 +177,3 @@ class SpooledFile:
     async def _call(self, name: str, *arguments: Any) -> Any:
         result = getattr(self.file, name)(*arguments)
         return await result if self._rolled else result
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Any:
-        line = await self.readline()
-        if not line:
-            raise StopAsyncIteration
-        return line
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self.close()
