@@ -2,14 +2,17 @@
 //! `[package.metadata.generate-rpm]` of `laio-cli` and `laio-capi`.
 
 use super::Workshop;
+use crate::files::failure;
+use crate::library::{file_name, soname};
 use crate::programs::run;
 use crate::{Failure, VERSION};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Makes the packages.
 pub(super) fn build(workshop: &Workshop) -> Result<Vec<PathBuf>, Failure> {
     let options = ["--prefix", "/usr", "--libdir", "lib64"];
-    workshop.stage("rpm", &workshop.host, &options)?;
+    let stage = workshop.stage("rpm", &workshop.host, &options)?;
+    without_links(&stage.join("usr/lib64"))?;
     let machine = workshop.host.split('-').next().unwrap_or_default();
     let kinds: [(&str, &[&str]); 3] = [
         ("laio", &["--package", "crates/laio-cli"]),
@@ -30,4 +33,15 @@ pub(super) fn build(workshop: &Workshop) -> Result<Vec<PathBuf>, Failure> {
         made.push(path);
     }
     Ok(made)
+}
+
+/// Replaces the links of the library: cargo-generate-rpm would pack a copy of the library for each. The library itself
+/// gets the name by which programs find it, and that by which compilers find it becomes a script of the linker.
+fn without_links(libraries: &Path) -> Result<(), Failure> {
+    let (name, link) = (soname(), libraries.join("liblaio.so"));
+    std::fs::remove_file(libraries.join(&name))?;
+    std::fs::rename(libraries.join(file_name()), libraries.join(&name))?;
+    std::fs::remove_file(&link)?;
+    std::fs::write(&link, format!("INPUT(/usr/lib64/{name})\n"))
+        .map_err(|error| failure("write", &link, &error))
 }
