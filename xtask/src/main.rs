@@ -46,6 +46,9 @@ enum Task {
         /// The kinds of packages
         #[arg(value_enum, default_value = "all")]
         kinds: Vec<PackageKind>,
+        /// Use the programs that were built the last time: for changes of the packages themselves
+        #[arg(long)]
+        no_build: bool,
     },
     /// Check that a version can be released; with --execute release it
     ///
@@ -126,6 +129,9 @@ struct InstallArguments {
     /// Without liblaio.so
     #[arg(long)]
     no_shared: bool,
+    /// Install the command as it was built the last time
+    #[arg(long)]
+    no_build: bool,
 }
 
 #[derive(Args, Debug)]
@@ -165,7 +171,7 @@ fn main() -> ExitCode {
         Task::Kernels(arguments) => kernels(arguments),
         Task::Pages => pages(),
         Task::Book => book(),
-        Task::Package { kinds } => package(&kinds),
+        Task::Package { kinds, no_build } => package(&kinds, no_build),
         Task::Release(arguments) => release(arguments),
         Task::Skips { file } => skips(&file),
     };
@@ -187,7 +193,11 @@ fn install(arguments: &InstallArguments) -> Result<ExitCode, Failure> {
     let library = (!arguments.no_library)
         .then(|| build(kinds, false))
         .transpose()?;
-    let program = (!arguments.no_program).then(program::build).transpose()?;
+    let program = match arguments.no_build {
+        true => program::built,
+        false => program::build,
+    };
+    let program = (!arguments.no_program).then(program).transpose()?;
     let parts = Parts {
         library: library.as_ref(),
         program: program.as_ref(),
@@ -268,7 +278,7 @@ fn book() -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn package(chosen: &[PackageKind]) -> Result<ExitCode, Failure> {
+fn package(chosen: &[PackageKind], reuse: bool) -> Result<ExitCode, Failure> {
     let kinds = [
         (PackageKind::Deb, Kind::Deb),
         (PackageKind::Rpm, Kind::Rpm),
@@ -279,7 +289,7 @@ fn package(chosen: &[PackageKind]) -> Result<ExitCode, Failure> {
         .into_iter()
         .filter(|(word, _)| all || chosen.contains(word));
     let kinds: Vec<_> = kinds.map(|(_, kind)| kind).collect();
-    for package in xtask::package::build(&kinds)? {
+    for package in xtask::package::build(&kinds, reuse)? {
         println!("{}", package.display());
     }
     Ok(ExitCode::SUCCESS)

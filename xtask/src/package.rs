@@ -27,12 +27,13 @@ pub enum Kind {
     Tarball,
 }
 
-/// Makes the packages of these kinds in `target/package`; returns them.
+/// Makes the packages of these kinds in `target/package`; returns them. With `reuse` the programs are those of the last
+/// time, even if the source has changed.
 ///
 /// # Errors
 /// If a tool is missing or fails.
-pub fn build(kinds: &[Kind]) -> Result<Vec<PathBuf>, Failure> {
-    let workshop = Workshop::new()?;
+pub fn build(kinds: &[Kind], reuse: bool) -> Result<Vec<PathBuf>, Failure> {
+    let workshop = Workshop::new(reuse)?;
     let mut made = Vec::new();
     for kind in kinds {
         made.extend(match kind {
@@ -55,10 +56,12 @@ struct Workshop {
     /// Options of rustc, separated as `CARGO_ENCODED_RUSTFLAGS` wants it.
     rustflags: String,
     cflags: String,
+    /// Whether the programs of the last time are used.
+    reuse: bool,
 }
 
 impl Workshop {
-    fn new() -> Result<Workshop, Failure> {
+    fn new(reuse: bool) -> Result<Workshop, Failure> {
         let about = output_of(Command::new("rustc").arg("-vV"))?;
         let fact = |name: &str| {
             let value = about.lines().find_map(|line| line.strip_prefix(name));
@@ -79,18 +82,19 @@ impl Workshop {
             ),
             (root().display().to_string(), "/usr/src/laio".to_owned()),
         ];
-        let flags = |option: &str| {
-            let flags = paths
-                .iter()
-                .map(|(from, to)| format!("{option}={from}={to}"));
-            flags.collect::<Vec<_>>()
-        };
+        let rustflags: Vec<_> = paths
+            .iter()
+            .map(|(from, to)| format!("--remap-path-prefix={from}={to}"))
+            .collect();
         Ok(Workshop {
+            reuse,
             directory: root().join("target/package"),
             epoch: epoch()?,
             host: fact("host: "),
-            rustflags: flags("--remap-path-prefix").join("\x1f"),
-            cflags: flags("-ffile-prefix-map").join(" "),
+            rustflags: rustflags.join("\x1f"),
+            cflags: [&paths[0], &paths[2]]
+                .map(|(from, to)| format!("-ffile-prefix-map={from}={to}"))
+                .join(" "),
         })
     }
 
@@ -104,6 +108,7 @@ impl Workshop {
         let mut install = self.command(&this.display().to_string());
         install.arg("install").arg("--destdir").arg(&stage);
         install.args(options);
+        install.args(self.reuse.then_some("--no-build"));
         if target != self.host {
             install.env("CARGO_BUILD_TARGET", target);
         }

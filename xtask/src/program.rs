@@ -1,7 +1,7 @@
 //! Builds the commands, and the shell completions of `laio`.
 
-use crate::Failure;
 use crate::programs::{cannot_run, cargo, line, output_of};
+use crate::{Failure, root};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -30,7 +30,21 @@ const SHELLS: [(&str, &str); 3] = [
 /// # Errors
 /// If cargo fails, or the program cannot run on this machine.
 pub fn build() -> Result<Program, Failure> {
-    let binaries = build_binaries()?;
+    with_completions(build_binaries()?)
+}
+
+/// Returns the commands that [`build`] made the last time.
+///
+/// # Errors
+/// If they are not there, or cannot run on this machine.
+pub fn built() -> Result<Program, Failure> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let mut directory = target.unwrap_or_else(|| root().join("target"));
+    directory.extend(std::env::var_os("CARGO_BUILD_TARGET"));
+    with_completions(NAMES.map(|name| directory.join("dist").join(name)).into())
+}
+
+fn with_completions(binaries: Vec<PathBuf>) -> Result<Program, Failure> {
     let completions = SHELLS.map(|(shell, directories)| {
         let text = output_of(Command::new(&binaries[0]).args(["completions", shell]))?;
         Ok((directories, text))

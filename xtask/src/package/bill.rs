@@ -234,3 +234,59 @@ fn url(key: &str) -> String {
 fn put(path: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(path, text).map_err(|error| failure("write", path, &error))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bill_names_all_that_it_refers_to_and_is_the_same_each_time() {
+        let made = || {
+            let directory = tempfile::tempdir().unwrap();
+            write(directory.path(), "x86_64-unknown-linux-gnu", "1795392000").unwrap();
+            let read = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap();
+            (read("laio.cdx.json"), read("third-party-licences.txt"))
+        };
+        let (text, licences) = made();
+        assert_eq!((text.clone(), licences.clone()), made());
+
+        let bill: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(bill["metadata"]["timestamp"], "2026-11-23T00:00:00Z");
+        let names = |list: &Value, field: &str| -> BTreeSet<String> {
+            elements(list)
+                .map(|it| super::text(it, field).to_owned())
+                .collect()
+        };
+        let components = names(&bill["components"], "bom-ref");
+        assert!(components.contains(&format!("pkg:cargo/laio@{VERSION}")));
+        // A development dependency is not part of the programs.
+        assert!(
+            !components
+                .iter()
+                .any(|name| name.starts_with("pkg:cargo/laio-testing@"))
+        );
+        assert_eq!(names(&bill["dependencies"], "ref"), components);
+        for dependency in elements(&bill["dependencies"]) {
+            for other in elements(&dependency["dependsOn"]) {
+                assert!(components.contains(other.as_str().unwrap()), "{other}");
+            }
+        }
+        // Each crate of the registry has its checksum, and its line among the licences.
+        for component in elements(&bill["components"]) {
+            let name = super::text(component, "name");
+            if !name.starts_with("laio") {
+                assert!(component["hashes"][0]["content"].is_string(), "{name}");
+                assert!(
+                    licences.contains(&format!("{name} {}", super::text(component, "version")))
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn alternatives_of_older_packages_become_expressions() {
+        let expression = |licence: &str| expression(&json!({ "license": licence }));
+        assert_eq!(expression("MIT/Apache-2.0"), "MIT OR Apache-2.0");
+        assert_eq!(expression("MIT OR Zlib"), "MIT OR Zlib");
+    }
+}

@@ -91,7 +91,7 @@ fn needed(workshop: &Workshop, library: &Path) -> Result<String, Failure> {
     std::fs::create_dir_all(directory.join("debian"))?;
     write(
         &directory.join("debian/control"),
-        "Source: laio\n\nPackage: liblaio0\n",
+        "Source: laio\n\nPackage: liblaio0\nArchitecture: any\n",
     )?;
     let mut ask = workshop.command("dpkg-shlibdeps");
     ask.current_dir(&directory).arg("-O").arg(library);
