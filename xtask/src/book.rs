@@ -110,22 +110,29 @@ fn stage(root: &Path, book: &Path) -> Result<(), Failure> {
         let mut text = read(&root.join(page))?;
         for link in links(&text) {
             let path = link.target.split('#').next().unwrap_or_default();
-            let Some(found) = resolve(page, path).filter(|found| !pages.contains(found)) else {
+            let Some(found) = resolve(page, path).filter(|_| !path.is_empty()) else {
                 continue;
             };
-            if root.join(&found).is_file() {
+            let old = format!("]({})", link.target);
+            if pages.contains(&found) {
+                text = text.replace(&old, &format!("]({})", index(&link.target)));
+            } else if found.extension().is_none_or(|it| it == "md") {
+                // A directory, or a page that is not in the book: its name is what a reader can use.
+                text = text.replace(&old, &format!("] (`{}`)", found.display()));
+            } else {
                 copy(&root.join(&found), &source.join(&found))?;
-            } else if !path.is_empty() {
-                // A directory of the repository: its name is what a reader of the book can use.
-                let shown = format!(" (`{}`)", found.display());
-                text = text.replace(&format!("]({})", link.target), &format!("]{shown}"));
             }
         }
-        write(&source.join(page), &text)?;
+        write(&source.join(index(&page.display().to_string())), &text)?;
     }
-    write(&source.join("SUMMARY.md"), &summary)?;
+    write(&source.join("SUMMARY.md"), &index(&summary))?;
     copy(&root.join("docs/book.toml"), &book.join("book.toml"))?;
     copy(&root.join("docs/book.css"), &book.join("book.css"))
+}
+
+/// The page that a browser gets for a directory has this name, and mdBook does not change the links to it.
+fn index(text: &str) -> String {
+    text.replace("README.md", "index.md")
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
