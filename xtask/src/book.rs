@@ -97,10 +97,11 @@ fn decisions(root: &Path, out: &mut String) -> Result<(), Failure> {
 
 /// Copies the pages, and the files that they link, to their places below the book.
 fn stage(root: &Path, book: &Path) -> Result<(), Failure> {
-    if book.exists() {
-        std::fs::remove_dir_all(book).map_err(|error| failure("remove", book, &error))?;
-    }
+    // The directory of the pages stays, so that a server that has it open serves the new ones.
     let source = book.join("src");
+    if source.exists() {
+        std::fs::remove_dir_all(&source).map_err(|error| failure("remove", &source, &error))?;
+    }
     let summary = summary(root)?;
     let pages: BTreeSet<PathBuf> = links(&summary)
         .into_iter()
