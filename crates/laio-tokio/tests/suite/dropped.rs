@@ -77,7 +77,7 @@ async fn drop_some(at: &Path, count: usize, random: &mut Random) {
     for _ in 0..count {
         let length = random.between(1..20_000);
         let offset = random.below(100_000) as u64;
-        match random.below(40) {
+        match random.below(45) {
             0..=9 => {
                 let mut buffer = [0; 100];
                 polled(polls(random), from.read(&mut buffer)).await;
@@ -116,6 +116,17 @@ async fn drop_some(at: &Path, count: usize, random: &mut Random) {
                 let mut entries = fs::read_dir(at).await.unwrap();
                 polled(polls(random), entries.next_entry()).await;
             }
+            37 => {
+                polled(
+                    polls(random),
+                    fs::write(at.join("written"), vec![3; length]),
+                )
+                .await
+            }
+            38 => polled(polls(random), fs::write_atomic(at.join("written"), "4")).await,
+            39 => polled(polls(random), fs::copy(&name, at.join("copy"))).await,
+            40 => polled(polls(random), fs::canonicalize(at.join("none"))).await,
+            41 => polled(polls(random), fs::remove_dir_all(at.join("none"))).await,
             _ => {
                 let mut buffer = [0; 1000];
                 polled(polls(random), file.read(&mut buffer)).await;

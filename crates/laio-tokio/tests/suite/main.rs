@@ -7,6 +7,8 @@ mod object_store;
 mod oracle;
 mod ranges;
 mod serve_dir;
+mod slow_disk;
 mod standard;
 mod streams;
 mod support;
+mod without_io_uring;

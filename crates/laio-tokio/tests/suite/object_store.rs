@@ -24,6 +24,8 @@ fn it_passes_the_tests_of_object_store() {
         integration::copy_rename_nonexistent_object(&store).await;
         integration::stream_get(&store).await;
         integration::put_opts(&store, false).await;
+        integration::multipart_race_condition(&store, true).await;
+        integration::multipart_out_of_order(&store).await;
     });
 }
 
