@@ -8,11 +8,9 @@ pub mod machine;
 pub mod packages;
 
 use crate::Failure;
-use crate::programs::{cannot_run, cargo, line};
+use crate::programs::{cargo, executables};
 use jobs::{Job, Outcome};
-use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 /// The user's options.
 #[derive(Debug)]
@@ -52,7 +50,11 @@ pub fn run(request: &Request) -> Result<bool, Failure> {
         let results = run_kernel(&directory, &programs, &jobs, request)?;
         summary.push((version, results));
     }
-    println!("\n{}", table(&summary));
+    let results = summary.iter();
+    let results: Vec<_> = results
+        .map(|(version, all)| (*version, all.as_slice()))
+        .collect();
+    println!("\n{}", table(&results));
     let passed = |results: &Vec<Outcome>| results.iter().all(|result| result.passed);
     Ok(summary.iter().all(|(_, results)| passed(results)))
 }
@@ -95,53 +97,34 @@ fn build(parts: &[String]) -> Result<Programs, Failure> {
         suites: Vec::new(),
     };
     if jobs::wants(parts, "site") || jobs::wants(parts, "copy") {
-        let made = executables(&["build", "--locked", "--package", "laio-cli", "--bins"])?;
-        let command = made.into_iter().find(|(name, _)| name == "laio");
-        let (_, command) = command.ok_or("cargo build did not make the command laio")?;
-        programs.command = Some(command);
+        let mut cargo = cargo();
+        cargo.args(["build", "--locked", "--package", "laio-cli", "--bins"]);
+        let made = executables(&mut cargo)?;
+        let command = made.into_iter().find(|program| program.target == "laio");
+        let command = command.ok_or("cargo build did not make the command laio")?;
+        programs.command = Some(command.path);
     }
     if jobs::wants(parts, "suites") {
-        programs.suites = executables(&[
+        let mut cargo = cargo();
+        cargo.args([
             "test",
             "--locked",
             "--no-run",
             "--package",
             "laio",
             "--tests",
-        ])?;
+        ]);
+        let made = executables(&mut cargo)?.into_iter();
+        programs.suites = made.map(|program| (program.target, program.path)).collect();
     }
     Ok(programs)
 }
 
-/// Runs cargo, and returns the programs that it built, by the name of the target.
-fn executables(arguments: &[&str]) -> Result<Vec<(String, PathBuf)>, Failure> {
-    let mut cargo = cargo();
-    cargo
-        .args(arguments)
-        .args(["--message-format", "json-render-diagnostics"]);
-    let output = cargo.stderr(Stdio::inherit()).output();
-    let output = output.map_err(|error| cannot_run(&cargo, &error))?;
-    if !output.status.success() {
-        return Err(format!("`{}` failed ({})", line(&cargo), output.status).into());
-    }
-    let mut made = Vec::new();
-    for message in String::from_utf8_lossy(&output.stdout).lines() {
-        let message: Value = serde_json::from_str(message)?;
-        if let (Some(path), Some(name)) = (
-            message["executable"].as_str(),
-            message["target"]["name"].as_str(),
-        ) {
-            made.push((name.to_owned(), PathBuf::from(path)));
-        }
-    }
-    Ok(made)
-}
-
 /// Returns a table of the results, with a line for each job of each kernel.
-fn table(summary: &[(&str, Vec<Outcome>)]) -> String {
+pub fn table(summary: &[(&str, &[Outcome])]) -> String {
     let mut text = format!("{:<8} {:<24} {:<8} details\n", "kernel", "job", "result");
     for (version, results) in summary {
-        for result in results {
+        for result in *results {
             let word = if result.passed { "passed" } else { "FAILED" };
             let (job, details) = (&result.job, &result.details);
             text += &format!("{version:<8} {job:<24} {word:<8} {details}\n");

@@ -15,6 +15,7 @@
 //! | [`files`] | writes files atomically |
 //! | [`advice`] | prints how to use the installed files |
 //! | [`kernels`] | runs the suites under other kernels, in virtual machines |
+//! | [`targets`] | runs the suites on other processors and C libraries |
 //! | [`skips`] | summarizes the skips of a test run |
 //! | [`workspace`] | the packages and dependencies, as cargo describes them |
 //! | [`links`] | finds links that lead nowhere |
@@ -35,6 +36,7 @@ pub mod program;
 pub mod programs;
 pub mod release;
 pub mod skips;
+pub mod targets;
 pub mod workspace;
 
 use std::path::{Path, PathBuf};

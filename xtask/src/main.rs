@@ -9,6 +9,7 @@ use xtask::kernels::Request;
 use xtask::library::{Kinds, build};
 use xtask::package::Kind;
 use xtask::programs::{cannot_run, cargo};
+use xtask::targets::boot::Machine;
 use xtask::{Failure, VERSION, advice, install, program};
 
 /// Builds and installs the command and the C library, and tests the library.
@@ -28,6 +29,10 @@ enum Task {
     Uninstall(InstallArguments),
     /// Run the C programs that test the library, for each back end
     TestC(TestArguments),
+    /// Run the suites on another processor or C library, in qemu-user where this machine cannot run them
+    ///
+    /// Installs nothing, and prints what is missing. Arguments of the test programs come after --.
+    Test(TargetArguments),
     /// Run the engine's suites, a served site and a copied tree under other kernels, in virtual machines
     ///
     /// Installs nothing, and prints which programs are missing. Without --kvm qemu emulates the processor,
@@ -68,6 +73,28 @@ enum PackageKind {
     Rpm,
     Tarball,
     All,
+}
+
+#[derive(Args, Debug)]
+struct TargetArguments {
+    /// aarch64 or musl
+    #[arg(long, value_name = "TARGET")]
+    target: String,
+    /// Only the suites of this package; may be given several times
+    #[arg(long = "package", short, value_name = "PACKAGE")]
+    packages: Vec<String>,
+    /// Boot a kernel of Debian in qemu-system, and run the suites and serve a site there (aarch64)
+    #[arg(long)]
+    boot: bool,
+    /// Download the kernel's package from Debian's archive to target/kernels
+    #[arg(long, requires = "boot")]
+    fetch: bool,
+    /// Time limit of the virtual machine in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 7200)]
+    limit: u64,
+    /// Arguments of the test programs, such as parts of the tests' names
+    #[arg(last = true)]
+    arguments: Vec<String>,
 }
 
 #[derive(Args, Debug)]
@@ -169,6 +196,7 @@ fn main() -> ExitCode {
         Task::Uninstall(arguments) => uninstall(&arguments),
         Task::TestC(arguments) => test_c(&arguments),
         Task::Kernels(arguments) => kernels(arguments),
+        Task::Test(arguments) => test(arguments),
         Task::Pages => pages(),
         Task::Book => book(),
         Task::Package { kinds, no_build } => package(&kinds, no_build),
@@ -242,6 +270,23 @@ fn kernels(arguments: KernelArguments) -> Result<ExitCode, Failure> {
         filters: arguments.filters,
         limit: arguments.limit,
         kvm: arguments.kvm,
+    })?;
+    Ok(if passed {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn test(arguments: TargetArguments) -> Result<ExitCode, Failure> {
+    let passed = xtask::targets::run(&xtask::targets::Request {
+        target: arguments.target,
+        packages: arguments.packages,
+        arguments: arguments.arguments,
+        machine: arguments.boot.then_some(Machine {
+            fetch: arguments.fetch,
+            limit: arguments.limit,
+        }),
     })?;
     Ok(if passed {
         ExitCode::SUCCESS

@@ -1,10 +1,9 @@
 //! Builds the commands, and the shell completions of `laio`.
 
-use crate::programs::{cannot_run, cargo, line, output_of};
+use crate::programs::{cargo, executables, line, output_of};
 use crate::{Failure, root};
-use serde_json::Value;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// The built files.
 #[derive(Debug)]
@@ -59,21 +58,10 @@ fn build_binaries() -> Result<Vec<PathBuf>, Failure> {
     let mut cargo = cargo();
     cargo.args(["build", "--profile", "dist", "--locked"]);
     cargo.args(["--package", "laio-cli", "--bins"]);
-    cargo.args(["--message-format", "json-render-diagnostics"]);
-    let output = cargo.stderr(Stdio::inherit()).output();
-    let output = output.map_err(|error| cannot_run(&cargo, &error))?;
-    if !output.status.success() {
-        return Err(format!("`{}` failed ({})", line(&cargo), output.status).into());
-    }
     let mut made = [None, None];
-    for message in String::from_utf8_lossy(&output.stdout).lines() {
-        let message: Value = serde_json::from_str(message)?;
-        let name = message["target"]["name"].as_str();
-        if message["reason"] == "compiler-artifact"
-            && let Some(index) = NAMES.iter().position(|known| Some(*known) == name)
-            && let Some(path) = message["executable"].as_str()
-        {
-            made[index] = Some(PathBuf::from(path));
+    for program in executables(&mut cargo)? {
+        if let Some(index) = NAMES.iter().position(|known| *known == program.target) {
+            made[index] = Some(program.path);
         }
     }
     let made: Option<Vec<_>> = made.into_iter().collect();

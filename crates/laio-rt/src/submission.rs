@@ -2,9 +2,13 @@
 
 use crate::contexts::ContextId;
 use crate::executor::Core;
+use laio::ops::{Walk, WalkStep};
 use laio::{Operation, Outcome, Ticket};
 use std::fmt;
 use std::future::Future;
+use std::io;
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, OwnedFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -38,6 +42,28 @@ pub fn submit_to<O: Operation>(context: ContextId, operation: O) -> Submission<O
     Submission {
         state: State::New(operation),
         context,
+    }
+}
+
+/// Runs a walk to its end, in one of the contexts of the runtime.
+///
+/// # Errors
+/// Those of [`Walk::step`], and of the operations.
+///
+/// # Panics
+/// As [`submit_to`].
+pub async fn walk_in<F>(context: ContextId, mut walk: Walk<F>) -> io::Result<OwnedFd>
+where
+    F: AsFd + Clone + 'static,
+{
+    loop {
+        let after = match walk.step()? {
+            WalkStep::Open(open) => walk.opened(submit_to(context, open).await),
+            WalkStep::ReadLink(read) => walk.link_read(submit_to(context, read).await),
+        };
+        if let ControlFlow::Break(opened) = after {
+            return opened;
+        }
     }
 }
 

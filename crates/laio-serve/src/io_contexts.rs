@@ -2,10 +2,13 @@
 //! for another back end or for a class of calls with a limit.
 
 use crate::options::{IoStep, Limits, Options, Transfer};
+use laio::ops::Walk;
 use laio::{BackendKind, Operation};
 use laio_rt::sync::{Permit, Semaphore};
-use laio_rt::{ContextId, Runtime, Submission};
+use laio_rt::{ContextId, Descriptor, Runtime, Submission};
+use std::cell::Cell;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 /// How a worker makes the system calls of each step ([`IoStep`]).
@@ -22,6 +25,10 @@ pub(crate) struct IoContexts {
     pub(crate) sends_by_readiness: bool,
     /// Calls block the thread, and with it all tasks of the worker.
     pub(crate) sync: bool,
+    /// `openat2` is missing: names below a root are opened by [`Walk`]s.
+    pub(crate) walks: Cell<bool>,
+    /// The call that sends a file is missing: files are read and sent.
+    pub(crate) cannot_transfer: Cell<bool>,
 }
 
 impl IoContexts {
@@ -29,6 +36,11 @@ impl IoContexts {
     #[inline]
     pub(crate) fn submit<O: Operation>(&self, step: IoStep, operation: O) -> Submission<O> {
         laio_rt::submit_to(self.contexts[step as usize], operation)
+    }
+
+    /// Runs a walk in the context of a step.
+    pub(crate) async fn walk(&self, step: IoStep, walk: Walk<Descriptor>) -> io::Result<OwnedFd> {
+        laio_rt::walk_in(self.contexts[step as usize], walk).await
     }
 
     /// Whether one context makes the calls of both steps.
@@ -189,6 +201,8 @@ impl ContextPlan {
                 .is_some_and(|spec| self.extra[spec].limit.is_some()),
             permits: permits(options, self.worker_backend),
             sync: self.worker_backend == BackendKind::Sync,
+            walks: Cell::new(false),
+            cannot_transfer: Cell::new(false),
         };
         if options.io.transfer == Transfer::ZeroCopy {
             let kind = kind(options, self.worker_backend, IoStep::Send);
@@ -330,6 +344,7 @@ fn check_zero_copy(
 fn explain(kind: BackendKind, error: &io::Error) -> io::Error {
     let hint = match kind {
         BackendKind::Uring => "; io_uring may be missing or forbidden here, see `laio info`",
+        kind if !kind.is_built() => "; it exists on x86-64 only, choose another back end",
         BackendKind::Activations => "; a kernel feature may be missing here, see `laio info`",
         _ => "",
     };

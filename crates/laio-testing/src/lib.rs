@@ -97,4 +97,4 @@ pub mod watchdog;
 pub use bombardment::Bombardment;
 pub use fault_fs::FaultFs;
 pub use random::Random;
-pub use skip::{INAPPLICABLE, MAY_SKIP, NO_SKIP, SKIPS, Skip, or_skip, skip};
+pub use skip::{INAPPLICABLE, MAY_SKIP, NO_SKIP, SKIPS, Skip, lacks, or_skip, skip};

@@ -55,6 +55,12 @@ pub const NEEDS: &[Need] = &[
         perf,
     ),
     need("fchmodat2", "Linux 6.6", fchmodat2),
+    need("openat2", "Linux 5.6, and no filter against it", openat2),
+    need(
+        "seccomp",
+        "seccomp filters, which emulators of programs lack",
+        seccomp,
+    ),
     need(
         "fuse",
         "/dev/fuse, and root or fusermount3 with fusectl mounted",
@@ -254,6 +260,22 @@ fn fchmodat2() -> bool {
     // SAFETY: an empty name changes nothing.
     let result = unsafe { libc::syscall(FCHMODAT2, -1, c"".as_ptr(), 0, 0) };
     result == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ENOSYS)
+}
+
+fn openat2() -> bool {
+    let how = [libc::O_PATH as u64, 0, libc::RESOLVE_BENEATH];
+    let (name, at, size) = (c".".as_ptr(), how.as_ptr(), size_of_val(&how));
+    // SAFETY: name and struct live through the call.
+    let file = unsafe { libc::syscall(libc::SYS_openat2, libc::AT_FDCWD, name, at, size) };
+    owned(file).is_some()
+}
+
+fn seccomp() -> bool {
+    /// `SECCOMP_GET_ACTION_AVAIL`, which installs nothing.
+    const IS_AVAILABLE: libc::c_uint = 2;
+    let action = libc::SECCOMP_RET_ERRNO;
+    // SAFETY: the kernel reads the action.
+    unsafe { libc::syscall(libc::SYS_seccomp, IS_AVAILABLE, 0, &raw const action) == 0 }
 }
 
 fn fuse() -> bool {

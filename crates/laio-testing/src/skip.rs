@@ -133,6 +133,22 @@ pub fn skip(need: &str, reason: impl Into<String>) {
     take(&Skip::because(need, reason));
 }
 
+/// Whether the machine lacks a need (one of [`needs::NEEDS`]). Records a skip if it does; the caller then
+/// returns.
+///
+/// # Panics
+///
+/// If this skip is not allowed: see [`NO_SKIP`].
+#[track_caller]
+pub fn lacks(need: &str) -> bool {
+    let known = needs::find(need).unwrap_or_else(|| panic!("`{need}` is not among the needs"));
+    let is_there = known.is_there();
+    if !is_there {
+        skip(need, format!("without {}", known.what));
+    }
+    !is_there
+}
+
 /// Unwraps a resource that a test needs, or skips and returns `None`.
 ///
 /// ```

@@ -67,7 +67,8 @@ impl Context {
     ///   `EOPNOTSUPP` on Linux before 5.11); `EBUSY` if the thread has contexts with `activations`.
     /// - `linux-aio`: the errno of `io_setup` (`ENOSYS`, `EPERM`).
     /// - `activations`: `EBUSY` if the thread has contexts with io_uring; `EOPNOTSUPP`, `EACCES`,
-    ///   `ENOENT`, `EPERM` or `ETIME` if its conditions are not met.
+    ///   `ENOENT`, `EPERM` or `ETIME` if its conditions are not met; `ENOSYS` unless
+    ///   [`BackendKind::is_built`].
     ///
     /// `lazy` works without a ring if io_uring is not available.
     pub fn new(options: Options) -> Result<Context, Errno> {

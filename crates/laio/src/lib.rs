@@ -148,6 +148,17 @@
 //! project's own programs, which may not contain unsafe code; what they add is hidden here, and may change in any
 //! release.
 
+#[cfg(not(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_pointer_width = "64",
+    target_endian = "little"
+)))]
+compile_error!(
+    "laio runs on Linux on x86-64 and little-endian aarch64, with 64-bit pointers. Other processors need assembly in \
+     crates/laio/src/sys and a column of numbers in the system-call table."
+);
+
 mod attempt;
 mod background;
 mod blocking;

@@ -60,6 +60,12 @@ impl BackendKind {
         }
     }
 
+    /// Whether the back end exists on this processor architecture: `activations` does on x86-64 only. Elsewhere
+    /// a context with it fails with `ENOSYS`.
+    pub const fn is_built(self) -> bool {
+        !matches!(self, BackendKind::Activations) || crate::sys::handoff::AVAILABLE
+    }
+
     /// Returns the back end named by the environment variable [`Options::ENV_BACKEND`]. A
     /// set-user-ID program ignores the variable.
     ///

@@ -507,13 +507,7 @@ impl Row {
 
     /// The number on the architecture this was compiled for.
     pub const fn number(&self) -> Option<u16> {
-        if cfg!(target_arch = "x86_64") {
-            self.x86_64
-        } else if cfg!(target_arch = "aarch64") {
-            self.aarch64
-        } else {
-            None
-        }
+        crate::sys::own_number(self.x86_64, self.aarch64)
     }
 }
 

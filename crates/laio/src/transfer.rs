@@ -2,6 +2,7 @@
 //! complete.
 
 use crate::knowledge::mounts::peek;
+use crate::sys::abi;
 use crate::sys::high_fd::HighFd;
 use crate::table::{Attempt, Row, Transfer, Use};
 use crate::{Call, Limits};
@@ -10,7 +11,7 @@ use crate::{Call, Limits};
 #[derive(Debug)]
 pub(crate) struct Scratch {
     pub(crate) vectors: Vec<libc::iovec>,
-    pub(crate) message: libc::msghdr,
+    pub(crate) message: abi::msghdr,
     pub(crate) time: io_uring::types::Timespec,
     /// The FIFO or device that an attempt to open has opened. The plain open may block, so a helper
     /// makes it.
@@ -57,7 +58,7 @@ pub(crate) unsafe fn wanted(row: &Row, call: &Call) -> Option<usize> {
         Transfer::Message { header } => {
             // SAFETY: by the caller.
             let vectors = unsafe {
-                let header = call.args[header as usize] as *const libc::msghdr;
+                let header = call.args[header as usize] as *const abi::msghdr;
                 let header = header.read_unaligned();
                 vectors(header.msg_iov as usize, header.msg_iovlen)
             };
@@ -114,11 +115,11 @@ pub(crate) fn receives_control(row: &Row, call: &Call) -> bool {
         return false;
     }
     let address = call.args[header as usize];
-    if !crate::sys::memory::can_read(address, size_of::<libc::msghdr>()) {
+    if !crate::sys::memory::can_read(address, size_of::<abi::msghdr>()) {
         return true;
     }
     // SAFETY: plain data that can be read, aligned or not.
-    let message = unsafe { (address as *const libc::msghdr).read_unaligned() };
+    let message = unsafe { (address as *const abi::msghdr).read_unaligned() };
     !message.msg_control.is_null()
 }
 
@@ -218,7 +219,7 @@ pub(crate) unsafe fn remaining(
             let scratch = scratch.get_or_insert_default();
             // SAFETY: by the caller.
             unsafe {
-                let header = call.args[header as usize] as *const libc::msghdr;
+                let header = call.args[header as usize] as *const abi::msghdr;
                 scratch.message = header.read_unaligned();
                 let all = vectors(scratch.message.msg_iov as usize, scratch.message.msg_iovlen);
                 skip(all, done, &mut scratch.vectors);

@@ -11,6 +11,29 @@ pub struct Job {
     script: String,
 }
 
+impl Job {
+    /// Returns a job that runs this script of the shell.
+    pub fn new(name: &str, script: String) -> Job {
+        Job {
+            name: name.to_owned(),
+            script,
+        }
+    }
+
+    /// Returns a job that runs a test program, and prints its skips.
+    pub fn suite(name: String, program: &str, arguments: &str) -> Job {
+        let program = quoted(program);
+        Job {
+            name,
+            script: format!(
+                "LAIO_TEST_LIMIT={TEST_LIMIT} LAIO_TEST_SKIPS=/tmp/skips {program} --test-threads 4 {arguments}; status=$?\n\
+                 [ -e /tmp/skips ] && sort -u /tmp/skips | sed 's/^/skipped: /'; rm -f /tmp/skips\n\
+                 (exit $status)",
+            ),
+        }
+    }
+}
+
 /// The result of a job.
 #[derive(Debug)]
 pub struct Outcome {
@@ -65,16 +88,14 @@ pub fn chosen(parts: &[String], filters: &[String], programs: &Programs) -> Vec<
         }
     }
     if wants(parts, "suites") {
+        let filters: Vec<String> = filters.iter().map(|filter| quoted(filter)).collect();
         let suites = programs.suites.iter();
-        jobs.extend(suites.map(|(name, path)| Job {
-            name: name.clone(),
-            script: format!(
-                "LAIO_TEST_LIMIT={TEST_LIMIT} LAIO_TEST_SKIPS=/tmp/skips {} --test-threads 4 {}; status=$?\n\
-                 [ -e /tmp/skips ] && sort -u /tmp/skips | sed 's/^/skipped: /'; rm -f /tmp/skips\n\
-                 (exit $status)",
-                quoted(&path.display().to_string()),
-                filters.iter().map(|filter| quoted(filter)).collect::<Vec<_>>().join(" "),
-            ),
+        jobs.extend(suites.map(|(name, path)| {
+            Job::suite(
+                name.clone(),
+                &path.display().to_string(),
+                &filters.join(" "),
+            )
         }));
     }
     jobs
@@ -127,9 +148,16 @@ pub fn script(jobs: &[Job]) -> String {
          ulimit -n 20000; ulimit -c 0; cd /tmp\n\
          exec </dev/null >/dev/ttyS1 2>&1\n",
     );
+    script += &each(jobs, "bash");
+    script
+}
+
+/// The part of the first process's script that runs each job in a shell, and then ends the machine.
+pub fn each(jobs: &[Job], shell: &str) -> String {
+    let mut script = String::new();
     for (index, job) in jobs.iter().enumerate() {
         script += &format!(
-            "echo 'laio-job {index} begins: {}'\nsetsid -w bash -c {}\necho \"laio-job {index} ended: $?\"\n",
+            "echo 'laio-job {index} begins: {}'\nsetsid -w {shell} -c {}\necho \"laio-job {index} ended: $?\"\n",
             job.name,
             quoted(&job.script)
         );
@@ -139,7 +167,7 @@ pub fn script(jobs: &[Job]) -> String {
 }
 
 /// Quotes a word for the shell.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 

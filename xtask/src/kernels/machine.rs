@@ -77,7 +77,15 @@ const PERIOD: Duration = Duration::from_millis(500);
 /// # Errors
 /// Names each missing one, and its package.
 pub fn check_programs() -> Result<(), Failure> {
-    let absent: Vec<String> = PROGRAMS
+    check_these(&PROGRAMS)
+}
+
+/// As [`check_programs`], for these programs and packages.
+///
+/// # Errors
+/// Names each missing one, and its package.
+pub fn check_these(programs: &[(&str, &str)]) -> Result<(), Failure> {
+    let absent: Vec<String> = programs
         .iter()
         .filter(|(program, _)| !is_there(program))
         .map(|(program, package)| format!("{program} (Debian: apt install {package})"))
@@ -137,15 +145,24 @@ fn modules(tree: &Path) -> Result<PathBuf, Failure> {
 }
 
 fn kernel(tree: &Path, modules: &Path) -> Result<PathBuf, Failure> {
-    let entries = fs::read_dir(tree.join("boot")).into_iter().flatten();
-    let in_boot = entries.flatten().map(|entry| entry.path());
-    let candidates = in_boot.chain([modules.join("vmlinuz")]);
+    kernel_in(&tree.join("boot")).or_else(|_| kernel_in(modules))
+}
+
+/// Returns the kernel in a directory.
+///
+/// # Errors
+/// If there is none.
+pub fn kernel_in(directory: &Path) -> Result<PathBuf, Failure> {
+    let entries = fs::read_dir(directory).into_iter().flatten();
     let is_kernel = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         name.starts_with("vmlinuz") && path.is_file()
     };
-    let mut kernels = candidates.filter(is_kernel);
-    let none = || format!("{}: the packages hold no vmlinuz", tree.display()).into();
+    let mut kernels = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(is_kernel);
+    let none = || format!("{}: the packages hold no vmlinuz", directory.display()).into();
     kernels.next().ok_or_else(none)
 }
 
@@ -386,7 +403,11 @@ fn place(path: &Path, stage: &Path) -> Result<(), Failure> {
     copy(path, &to)
 }
 
-fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
+/// Copies a file with its permissions.
+///
+/// # Errors
+/// Names both files.
+pub fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
     let copied = fs::copy(from, to).map(drop);
     copied.map_err(|error| {
         format!(
@@ -398,7 +419,11 @@ fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
     })
 }
 
-fn executable(path: &Path) -> Result<(), Failure> {
+/// Makes a file a program.
+///
+/// # Errors
+/// Names the file.
+pub fn executable(path: &Path) -> Result<(), Failure> {
     let permissions = fs::Permissions::from_mode(0o755);
     fs::set_permissions(path, permissions).map_err(|error| failure("change", path, &error))
 }
@@ -487,7 +512,10 @@ fn acceleration(boot: &Boot, kvm: bool) -> [&'static str; 4] {
 }
 
 /// Reads the output of the machine until it ends, or kills it at the limit.
-fn follow(machine: &mut Child, output: &Path, limit: Duration) -> Result<String, Failure> {
+///
+/// # Errors
+/// If the process cannot be waited for or killed.
+pub fn follow(machine: &mut Child, output: &Path, limit: Duration) -> Result<String, Failure> {
     let deadline = Instant::now() + limit;
     let mut text = String::new();
     let mut shown = 0;

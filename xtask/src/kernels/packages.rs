@@ -45,17 +45,42 @@ pub fn fetch(versions: &[&str], cache: &Path) -> Result<(), Failure> {
     let absent = |version: &&&str| packages(&cache.join(version)).is_empty();
     let wanted: Vec<&str> = versions.iter().filter(absent).copied().collect();
     for version in wanted {
-        let directory = cache.join(version);
-        let apt = Apt::new(version, &directory)?;
+        let release = KNOWN.into_iter().find(|(known, _)| *known == version);
+        let (_, release) = release.ok_or("the version was checked before")?;
+        let archive = Archive {
+            release,
+            architecture: "amd64",
+        };
+        archive.fetch(version, &[], &cache.join(version))?;
+    }
+    Ok(())
+}
+
+/// A release of Debian for one kind of processor.
+#[derive(Clone, Copy, Debug)]
+pub struct Archive {
+    /// The release.
+    pub release: &'static str,
+    /// The processor, as Debian names it.
+    pub architecture: &'static str,
+}
+
+impl Archive {
+    /// Downloads the newest kernel of a version, and other packages, without installing them.
+    ///
+    /// # Errors
+    /// If `apt-get` or `apt-cache` is missing or fails.
+    pub fn fetch(self, version: &str, others: &[&str], directory: &Path) -> Result<(), Failure> {
+        let apt = Apt::new(self, directory)?;
         println!("Linux {version}: reading the archive's list of packages");
         run(&mut apt.command("apt-get", &["--quiet", "update"]))?;
         let names = apt.kernel(version)?;
         println!("Linux {version}: downloading {}", names.join(", "));
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let names = names.iter().map(String::as_str);
         let mut download = apt.command("apt-get", &["--quiet", "download"]);
-        run(download.args(names).current_dir(&directory))?;
+        download.args(names.chain(others.iter().copied()));
+        run(download.current_dir(directory)).map(drop)
     }
-    Ok(())
 }
 
 /// Checks that all packages are downloaded.
@@ -91,12 +116,15 @@ pub fn packages(directory: &Path) -> Vec<PathBuf> {
 /// Returns `apt` with package lists and caches of its own, so that those of the machine do not change.
 struct Apt {
     directory: PathBuf,
+    architecture: &'static str,
 }
 
 impl Apt {
-    fn new(version: &str, kernel: &Path) -> Result<Apt, Failure> {
-        let release = KNOWN.into_iter().find(|(known, _)| *known == version);
-        let (_, release) = release.ok_or("the version was checked before")?;
+    fn new(archive: Archive, kernel: &Path) -> Result<Apt, Failure> {
+        let Archive {
+            release,
+            architecture,
+        } = archive;
         let directory = kernel.join("apt");
         for part in ["lists/partial", "cache/archives/partial"] {
             let path = directory.join(part);
@@ -105,7 +133,10 @@ impl Apt {
         let sources = directory.join("sources.list");
         let text = format!("deb [signed-by={KEYS}] {ARCHIVE} {release} main\n");
         std::fs::write(&sources, text).map_err(|error| failure("write", &sources, &error))?;
-        Ok(Apt { directory })
+        Ok(Apt {
+            directory,
+            architecture,
+        })
     }
 
     fn command(&self, program: &str, arguments: &[&str]) -> Command {
@@ -117,6 +148,8 @@ impl Apt {
             format!("Dir::State::Lists={}", path("lists")),
             format!("Dir::Cache={}", path("cache")),
             "Dir::State::Status=/dev/null".to_owned(),
+            format!("APT::Architecture={}", self.architecture),
+            format!("APT::Architectures::={}", self.architecture),
             // Otherwise `download` writes to a directory that belongs to root.
             "APT::Sandbox::User=root".to_owned(),
             "Acquire::Languages=none".to_owned(),
@@ -135,18 +168,20 @@ impl Apt {
             "newest" => String::new(),
             _ => format!("{version}."),
         };
-        newest(&listed, &prefix).ok_or_else(|| {
-            format!("Debian's archive lists no package linux-image-{prefix}*-amd64").into()
+        newest(&listed, &prefix, self.architecture).ok_or_else(|| {
+            let architecture = self.architecture;
+            format!("Debian's archive lists no package linux-image-{prefix}*-{architecture}").into()
         })
     }
 }
 
 /// Selects from the listed packages those of the newest kernel whose version begins with `prefix`.
-fn newest(listed: &str, prefix: &str) -> Option<Vec<String>> {
+fn newest(listed: &str, prefix: &str, architecture: &str) -> Option<Vec<String>> {
     let names: Vec<&str> = listed.lines().collect();
+    let end = format!("-{architecture}");
     let plain = |kind: &str| {
         let of_kind = names.iter().filter_map(|name| {
-            let version = name.strip_prefix(kind)?.strip_suffix("-amd64")?;
+            let version = name.strip_prefix(kind)?.strip_suffix(&*end)?;
             let plain = version.starts_with(prefix)
                 && version.starts_with(|first: char| first.is_ascii_digit())
                 && !version.ends_with("-cloud")
@@ -157,10 +192,10 @@ fn newest(listed: &str, prefix: &str) -> Option<Vec<String>> {
     };
     // In Debian 14 linux-image is an empty package; linux-binary and linux-modules contain the kernel.
     if let Some(version) = plain("linux-binary-") {
-        let name = |kind: &str| format!("linux-{kind}-{version}-amd64");
+        let name = |kind: &str| format!("linux-{kind}-{version}{end}");
         return Some(vec![name("binary"), name("modules")]);
     }
-    plain("linux-image-").map(|version| vec![format!("linux-image-{version}-amd64")])
+    plain("linux-image-").map(|version| vec![format!("linux-image-{version}{end}")])
 }
 
 /// Returns the numbers in a version, by which versions are ordered.
@@ -178,10 +213,11 @@ mod tests {
         let listed = "linux-image-6.1.0-9-amd64\nlinux-image-6.1.0-50-amd64\nlinux-image-6.1.0-51-cloud-amd64\n\
                       linux-image-6.1.0-52-rt-amd64\nlinux-image-amd64\nlinux-image-5.10.0-60-amd64\n";
         assert_eq!(
-            newest(listed, "6.1."),
+            newest(listed, "6.1.", "amd64"),
             Some(vec!["linux-image-6.1.0-50-amd64".to_owned()])
         );
-        assert_eq!(newest(listed, "6.12."), None);
+        assert_eq!(newest(listed, "6.12.", "amd64"), None);
+        assert_eq!(newest(listed, "6.1.", "arm64"), None);
     }
 
     #[test]
@@ -191,7 +227,10 @@ mod tests {
             "linux-binary-7.2.13+deb14-amd64",
             "linux-modules-7.2.13+deb14-amd64",
         ];
-        assert_eq!(newest(listed, ""), Some(both.map(str::to_owned).to_vec()));
+        assert_eq!(
+            newest(listed, "", "amd64"),
+            Some(both.map(str::to_owned).to_vec())
+        );
     }
 
     #[test]

@@ -203,9 +203,8 @@ fn activations() -> Result<Detector, Refusal> {
         Ok(detector) => Ok(detector.expect("it has one")),
         Err(errno) => {
             let meaning = match errno {
-                Errno::NOSYS => {
-                    "not implemented for this architecture, or a call is hidden by a filter"
-                }
+                _ if !BackendKind::Activations.is_built() => "laio has them on x86-64 only",
+                Errno::NOSYS => "a call is hidden by a filter",
                 Errno::OPNOTSUPP => {
                     "programs cannot set their thread pointer here (no fsgsbase), or have a shadow stack"
                 }

@@ -9,5 +9,6 @@ mod command;
 mod common;
 mod descriptors;
 mod ending;
+mod forbidden;
 mod load;
 mod operation;

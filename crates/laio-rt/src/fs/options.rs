@@ -1,12 +1,14 @@
 //! Options for opening a file.
 
 use super::{File, Metadata};
-use crate::Descriptor;
-use crate::submission::submit;
+use crate::submission::{submit, walk_in};
+use crate::{ContextId, Descriptor};
 use laio::Errno;
-use laio::ops::{Name, Open, OpenStat, Opened};
-use rustix::fs::OFlags;
+use laio::ops::{Name, Open, OpenStat, Opened, Walk};
+use rustix::fs::{OFlags, ResolveFlags};
+use std::ffi::CString;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// Options for opening a file, and the directory in which relative paths begin.
@@ -129,7 +131,7 @@ impl OpenOptions {
     }
 
     /// Resolves paths in this directory, and forbids them to leave it through `..`, an absolute path or a
-    /// symbolic link: such an open fails with `EXDEV`. Needs Linux 5.6.
+    /// symbolic link: such an open fails with `EXDEV`. Before Linux 5.6 a [`Walk`] opens the path.
     pub fn beneath(self, directory: &File) -> Self {
         let mut options = self.at(directory);
         options.beneath = true;
@@ -172,6 +174,7 @@ impl OpenOptions {
     /// Opens a file, and returns what the attempt has learned of it.
     pub(super) async fn open_examined(self, path: impl AsRef<Path>) -> io::Result<Opened> {
         let flags = self.open_flags()?;
+        let path = path.as_ref();
         let mut name = Some(Name::from_path_in(self.at.clone(), path)?);
         let mut races = 0;
         loop {
@@ -187,8 +190,28 @@ impl OpenOptions {
             }
             match submit(OpenStat::from(open)).await {
                 Err(error) if may_race && is_race(&error) => races += 1,
-                result => return result,
+                Err(error) => return self.walked(path, flags, error).await,
+                opened => return opened,
             }
+        }
+    }
+
+    /// Opens without `openat2` what failed because of its absence. Other errors stay.
+    async fn walked(self, path: &Path, flags: i32, error: io::Error) -> io::Result<Opened> {
+        let mut resolve = self.resolve;
+        if self.beneath {
+            resolve |= (ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS).bits();
+        }
+        match self.at {
+            Some(start) if Walk::replaces(&error, resolve) => {
+                let path = CString::new(path.as_os_str().as_bytes())?;
+                let mut walk = Walk::new(start, &path, flags, resolve);
+                if let Some(mode) = self.mode {
+                    walk = walk.mode(mode);
+                }
+                Ok(walk_in(ContextId::OWN, walk).await?.into())
+            }
+            _ => Err(error),
         }
     }
 

@@ -6,9 +6,9 @@ use crate::observe::{self, Stage};
 use crate::options::{IoStep, Limits};
 use crate::site::Site;
 use laio::Operation;
-use laio::ops::{FileStatus, Name, Open, OpenStat, StatFile};
+use laio::ops::{FileStatus, Name, Open, OpenStat, StatFile, Walk};
 use laio_rt::Descriptor;
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, ResolveFlags};
 use std::ffi::CString;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -94,8 +94,9 @@ pub(crate) async fn open_below(
     retried(contexts, site, name, flags, resolve, |open| open).await
 }
 
-/// Opens a name with the operation that `operation` makes of an open, again after a race.
-async fn retried<O: Operation<Output = io::Result<T>>, T>(
+/// Opens a name with the operation that `operation` makes of an open: again after a race, and by a walk where
+/// the kernel or a filter has no `openat2`.
+async fn retried<O: Operation<Output = io::Result<T>>, T: From<OwnedFd>>(
     contexts: &IoContexts,
     site: &Site,
     name: &[u8],
@@ -103,20 +104,26 @@ async fn retried<O: Operation<Output = io::Result<T>>, T>(
     resolve: u64,
     operation: impl Fn(Open<Descriptor>) -> O,
 ) -> io::Result<T> {
-    let name = if name.is_empty() { b"." } else { name };
+    let flags = flags.bits() as i32;
     let mut races = 0;
-    loop {
-        // Resolving the target has rejected names that contain NUL.
-        let name = Name::at(site.root.clone(), CString::new(name)?);
-        let open = Open::new(name, flags.bits() as i32).resolve(resolve);
+    // Resolving the target has rejected names that contain NUL.
+    let name = CString::new(if name.is_empty() { b"." } else { name })?;
+    while resolve & WALKED == 0 || !contexts.walks.get() {
+        let open = Open::new(Name::at(site.root.clone(), name.clone()), flags).resolve(resolve);
         match contexts.submit(IoStep::Open, operation(open)).await {
             // A directory of the path was renamed concurrently (see openat2), so that the kernel
             // could not verify that the name stays below the root.
             Err(error) if is_race(&error) && races < Limits::OPEN_RACES => races += 1,
+            Err(error) if Walk::replaces(&error, resolve) => contexts.walks.set(true),
             result => return result,
         }
     }
+    let walk = Walk::new(site.root.clone(), &name, flags, resolve);
+    contexts.walk(IoStep::Open, walk).await.map(T::from)
 }
+
+/// The opens that a walk can replace.
+const WALKED: u64 = ResolveFlags::BENEATH.bits();
 
 fn is_race(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::AGAIN.raw_os_error())

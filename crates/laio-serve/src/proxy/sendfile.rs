@@ -2,6 +2,8 @@
 
 use super::upstream_head::{NamedFile, UpstreamHead};
 use crate::files::contents::FileKind;
+use crate::files::uncached::open_below;
+use crate::io_contexts::IoContexts;
 use crate::messages::print;
 use crate::request::file_response;
 use crate::request::open::open;
@@ -10,7 +12,7 @@ use crate::request::response::{Body, RequestContext, Response};
 use crate::request::variant::Variant;
 use crate::services::Services;
 use crate::site::{SendfileRoot, Site};
-use laio::ops::{Name, Open, Unlink};
+use laio::ops::{Name, Unlink};
 use laio_http::Status;
 use laio_rt::Descriptor;
 use rustix::fs::OFlags;
@@ -67,7 +69,7 @@ pub(super) async fn send_named(
         }
     };
     if file.temporary
-        && let Err(error) = remove(site, name).await
+        && let Err(error) = remove(&services.contexts, site, name).await
     {
         print(format_args!(
             "cannot remove {path:?}, named by {upstream}: {error}"
@@ -86,15 +88,14 @@ pub(super) async fn send_named(
 }
 
 /// Removes an opened file before it is sent, so that it is removed even if sending fails.
-async fn remove(site: &Site, name: &[u8]) -> io::Result<()> {
+async fn remove(contexts: &IoContexts, site: &Site, name: &[u8]) -> io::Result<()> {
     let (directory, file) = match name.iter().rposition(|&byte| byte == b'/') {
         Some(slash) => (&name[..slash], &name[slash + 1..]),
         None => (&b"."[..], name),
     };
-    let flags = (OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC).bits() as i32;
-    let directory = Name::at(site.root.clone(), CString::new(directory)?);
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     // unlinkat cannot enforce that the name stays below the root, so open the directory first.
-    let directory = laio_rt::submit(Open::new(directory, flags).resolve(site.resolve)).await?;
+    let directory = open_below(contexts, site, directory, flags, site.resolve).await?;
     let name = Name::at(Descriptor::from(directory), CString::new(file)?);
     laio_rt::submit(Unlink::new(name)).await
 }

@@ -105,7 +105,11 @@ async fn send_range(
         laio_rt::give_way().await;
     }
     if let Some(ends) = transfer_descriptors(services, stream, contents) {
-        return send_by_kernel(services, stream, ends, out, range).await;
+        let (rest, is_sent) = send_by_kernel(services, stream, ends, out, range).await?;
+        if is_sent {
+            return Ok(rest);
+        }
+        out = rest;
     }
     let (mut offset, mut sent) = (range.start, 0);
     while offset < range.end {

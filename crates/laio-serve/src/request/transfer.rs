@@ -18,6 +18,7 @@ use laio::ops::{SendFile, SharedBuffer, Splice};
 use laio_http::ByteRange;
 use laio_rt::Descriptor;
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 use rustix::net::sockopt;
 use std::io;
 use zero_copy::send_zero_copy;
@@ -38,12 +39,14 @@ pub(super) fn transfer_descriptors<'a>(
 ) -> Option<(&'a Descriptor, &'a Descriptor)> {
     match (services.io.transfer, contents) {
         (Transfer::PageCache | Transfer::Buffer, _) | (_, Contents::Memory(_)) => None,
+        _ if services.contexts.cannot_transfer.get() => None,
         (_, Contents::File(file)) => Some((stream.plain()?, file)),
         (_, Contents::Open(open)) => Some((stream.plain()?, &open.file)),
     }
 }
 
-/// Sends `out` and a range of a file, and returns `out` empty.
+/// Sends `out` and a range of a file, and returns `out` empty. Also returns whether the range was sent: none of
+/// it is where the kernel or a filter does not have the call.
 ///
 /// # Errors
 /// Like [`crate::request::send_response::send_response`].
@@ -53,11 +56,11 @@ pub(super) async fn send_by_kernel(
     (socket, file): (&Descriptor, &Descriptor),
     out: Vec<u8>,
     range: ByteRange,
-) -> io::Result<Vec<u8>> {
+) -> io::Result<(Vec<u8>, bool)> {
     let out = send_head(services, stream, out).await?;
     if services.io.transfer == Transfer::ZeroCopy {
         send_zero_copy(services, socket, file, range).await?;
-        return Ok(out);
+        return Ok((out, true));
     }
     // If it fails, calls block a helper.
     let _mode = (!services.contexts.sync).then(|| NonBlocking::new(socket).ok());
@@ -73,9 +76,16 @@ pub(super) async fn send_by_kernel(
     while left > 0 {
         let most = left.min(services.chunk as u64) as usize;
         let count = match services.io.transfer {
-            Transfer::Splice => transfer.splice(&mut pipe, offset, most).await?,
-            Transfer::ShmSendfile => transfer.through_memory(&mut buffer, offset, most).await?,
-            _ => transfer.sendfile(offset, most).await?,
+            Transfer::Splice => transfer.splice(&mut pipe, offset, most).await,
+            Transfer::ShmSendfile => transfer.through_memory(&mut buffer, offset, most).await,
+            _ => transfer.sendfile(offset, most).await,
+        };
+        let count = match count {
+            Err(error) if is_missing(&error) && offset == range.start => {
+                services.contexts.cannot_transfer.set(true);
+                return Ok((out, false));
+            }
+            count => count?,
         };
         offset += count;
         left -= count;
@@ -86,7 +96,15 @@ pub(super) async fn send_by_kernel(
         }
     }
     services.transfer_pools.keep(pipe, buffer);
-    Ok(out)
+    Ok((out, true))
+}
+
+/// Whether a call failed because the kernel or a filter does not have it.
+fn is_missing(error: &io::Error) -> bool {
+    const ERRNOS: [Errno; 3] = [Errno::NOSYS, Errno::PERM, Errno::ACCESS];
+    ERRNOS
+        .map(|errno| Some(errno.raw_os_error()))
+        .contains(&error.raw_os_error())
 }
 
 /// Whether packets are held back until they are full (`TCP_CORK`). Zero-copy sends are not

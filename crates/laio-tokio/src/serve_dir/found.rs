@@ -2,12 +2,17 @@
 
 use super::{Config, Symlinks};
 use crate::submit;
-use laio::ops::{Name, Open, OpenFile, OpenStat, StatFile};
+use laio::ops::{Name, Open, OpenFile, OpenStat, StatFile, Walk, WalkStep};
 use laio_http::files::{Attributes, Failure, Found};
 use libc::{O_NOCTTY, O_NONBLOCK, RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS};
 use rustix::fs::{OFlags, fcntl_setfl};
 use std::ffi::CString;
 use std::io;
+use std::ops::ControlFlow;
+use std::os::fd::OwnedFd;
+
+/// Opening a FIFO does not wait for a writer.
+const FLAGS: i32 = O_NONBLOCK | O_NOCTTY;
 
 /// How often a name is opened again after a race with a rename.
 const RACES: u32 = 16;
@@ -28,10 +33,12 @@ async fn try_open(config: &Config, name: &[u8]) -> io::Result<Found<OpenFile>> {
     };
     let mut races = 0;
     let opened = loop {
-        let name = Name::at(config.root.clone(), CString::new(name)?);
-        // Opening a FIFO does not wait for a writer.
-        let open = Open::new(name, O_NONBLOCK | O_NOCTTY).resolve(resolve);
+        let below = Name::at(config.root.clone(), CString::new(name)?);
+        let open = Open::new(below, FLAGS).resolve(resolve);
         match submit(OpenStat::from(open)).await? {
+            Err(error) if Walk::replaces(&error, resolve) => {
+                break walked(config, name, resolve).await?.into();
+            }
             // A directory of the path was renamed meanwhile, so that the kernel could not verify that
             // the name stays below the root.
             Err(error) if error.raw_os_error() == Some(libc::EAGAIN) && races < RACES => races += 1,
@@ -61,4 +68,18 @@ async fn try_open(config: &Config, name: &[u8]) -> io::Result<Found<OpenFile>> {
         modified: (modified.seconds, modified.nanoseconds),
     };
     Ok(Found::File(file, attributes))
+}
+
+/// Opens a name relative to the root, without `openat2`.
+async fn walked(config: &Config, name: &[u8], resolve: u64) -> io::Result<OwnedFd> {
+    let mut walk = Walk::new(config.root.clone(), &CString::new(name)?, FLAGS, resolve);
+    loop {
+        let after = match walk.step()? {
+            WalkStep::Open(open) => walk.opened(submit(open).await?),
+            WalkStep::ReadLink(read) => walk.link_read(submit(read).await?),
+        };
+        if let ControlFlow::Break(opened) = after {
+            return opened;
+        }
+    }
 }

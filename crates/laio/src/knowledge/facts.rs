@@ -33,7 +33,7 @@ impl Facts {
         let (major, minor) = kernel_version();
         Facts {
             nowait: nowait_probe() == Errno::BADF,
-            cached_open: cached_open_probe() == Errno::BADF,
+            cached_open: open_probe(libc::RESOLVE_CACHED) == Errno::BADF,
             false_eof: (major, minor) == (5, 9) || (major, minor) == (5, 10),
             same_identity: same_identity(),
         }
@@ -54,12 +54,17 @@ fn nowait_probe() -> Errno {
     result.err().unwrap_or(Errno::NOSYS)
 }
 
-/// The errno of a cached open below an invalid descriptor: `EBADF` where it is usable.
-fn cached_open_probe() -> Errno {
+/// Whether `openat2` reaches the kernel (Linux 5.6 and no filter). Not remembered: a filter may be the thread's.
+pub(crate) fn resolves_beneath() -> bool {
+    open_probe(libc::RESOLVE_BENEATH) == Errno::BADF
+}
+
+/// The errno of an `openat2` below an invalid descriptor: `EBADF` where it is usable.
+fn open_probe(resolve: u64) -> Errno {
     // SAFETY: plain data, for which all zeros is a valid value.
     let mut how: libc::open_how = unsafe { std::mem::zeroed() };
     how.flags = libc::O_PATH as u64;
-    how.resolve = libc::RESOLVE_CACHED;
+    how.resolve = resolve;
     let name = c"laio";
     let args = [
         usize::MAX,
@@ -70,6 +75,18 @@ fn cached_open_probe() -> Errno {
     // SAFETY: name and struct live through the call; the directory is no descriptor.
     let result = unsafe { crate::sys::syscall(&Call::new(libc::SYS_openat2, args)) };
     result.err().unwrap_or(Errno::NOSYS)
+}
+
+/// Whether `statx` reaches the kernel (Linux 4.11 and no filter). Probed once.
+pub(crate) fn has_statx() -> bool {
+    static KNOWN: OnceLock<bool> = OnceLock::new();
+    *KNOWN.get_or_init(|| {
+        let name = c"laio".as_ptr() as usize;
+        let call = Call::new(libc::SYS_statx, [usize::MAX, name, 0, 0, 0]);
+        // SAFETY: the name lives for ever; the directory is no descriptor, so nothing is written.
+        let result = unsafe { crate::sys::syscall(&call) };
+        result == Err(Errno::BADF)
+    })
 }
 
 /// Whether the kernel has extended-attribute calls relative to a directory (`getxattrat` and the

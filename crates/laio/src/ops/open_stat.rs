@@ -65,6 +65,17 @@ impl<F> From<Open<F>> for OpenStat<F> {
     }
 }
 
+/// A file that was opened otherwise: of it nothing is known.
+impl From<OwnedFd> for Opened {
+    fn from(descriptor: OwnedFd) -> Self {
+        Opened {
+            descriptor,
+            flags: OFlags::empty(),
+            found: Found::default(),
+        }
+    }
+}
+
 /// A file that [`OpenStat`] has opened.
 #[derive(Debug)]
 pub struct Opened {

@@ -5,6 +5,7 @@ use super::buffer::{bytes, spare};
 use super::outputs::{append, count};
 use super::{Address, Sink, Source, word};
 use crate::Call;
+use crate::sys::abi;
 use std::io;
 use std::os::fd::AsFd;
 
@@ -164,7 +165,7 @@ impl<F, B> SendTo<F, B> {
 /// The header of a message with one buffer and an address.
 #[derive(Debug)]
 struct Message {
-    header: libc::msghdr,
+    header: abi::msghdr,
     vector: libc::iovec,
     address: Storage,
 }

@@ -2,6 +2,7 @@
 
 use super::{Name, pointer, word};
 use crate::attempt::STATUS_MASK;
+use crate::knowledge::facts::has_statx;
 use crate::{Call, Errno};
 use std::fmt;
 use std::io;
@@ -233,10 +234,54 @@ fn empty() -> libc::statx {
     unsafe { std::mem::zeroed() }
 }
 
-/// Returns the status that a call has written to `statx`.
+/// The call that writes the status of a file to `statx`: where that call is missing, an older one.
+fn call(directory: usize, path: usize, flags: i32, statx: &mut libc::statx) -> Call {
+    let (flags, to) = (flags as usize, pointer(statx));
+    match has_statx() {
+        true => Call::new(libc::SYS_statx, [directory, path, flags, MASK, to]),
+        false => Call::new(libc::SYS_newfstatat, [directory, path, to, flags]),
+    }
+}
+
+/// Returns the status that [`call`] has written to `statx`.
 fn status(result: Result<usize, Errno>, statx: libc::statx) -> io::Result<FileStatus> {
     result?;
-    Ok(FileStatus::new(statx))
+    Ok(FileStatus::new(match has_statx() {
+        true => statx,
+        false => of_stat(&statx),
+    }))
+}
+
+const _: () = assert!(size_of::<libc::stat>() <= size_of::<libc::statx>());
+const _: () = assert!(align_of::<libc::stat>() <= align_of::<libc::statx>());
+
+/// Converts the older struct, which the kernel has written to the beginning of this memory.
+fn of_stat(memory: &libc::statx) -> libc::statx {
+    // SAFETY: the memory is large enough and aligned, initialised, and any bits are a valid `stat`.
+    let stat = unsafe { &*(&raw const *memory).cast::<libc::stat>() };
+    let time = |seconds, nanoseconds| {
+        let mut time = empty().stx_mtime;
+        (time.tv_sec, time.tv_nsec) = (seconds, nanoseconds as u32);
+        time
+    };
+    let mut statx = empty();
+    statx.stx_mask = libc::STATX_BASIC_STATS;
+    statx.stx_blksize = stat.st_blksize as u32;
+    statx.stx_nlink = stat.st_nlink as u32;
+    statx.stx_uid = stat.st_uid;
+    statx.stx_gid = stat.st_gid;
+    statx.stx_mode = stat.st_mode as u16;
+    statx.stx_ino = stat.st_ino;
+    statx.stx_size = stat.st_size as u64;
+    statx.stx_blocks = stat.st_blocks as u64;
+    statx.stx_atime = time(stat.st_atime, stat.st_atime_nsec);
+    statx.stx_mtime = time(stat.st_mtime, stat.st_mtime_nsec);
+    statx.stx_ctime = time(stat.st_ctime, stat.st_ctime_nsec);
+    (statx.stx_dev_major, statx.stx_dev_minor) =
+        (libc::major(stat.st_dev), libc::minor(stat.st_dev));
+    (statx.stx_rdev_major, statx.stx_rdev_minor) =
+        (libc::major(stat.st_rdev), libc::minor(stat.st_rdev));
+    statx
 }
 
 operation! {
@@ -249,9 +294,8 @@ operation! {
 
     // SAFETY: the name lives for ever, and the struct to fill is part of the operation.
     unsafe call(self) {
-        let (name, statx) = (c"".as_ptr() as usize, pointer(&mut self.statx));
-        let flags = libc::AT_EMPTY_PATH as usize;
-        Call::new(libc::SYS_statx, [word(&self.file), name, flags, MASK, statx])
+        let name = c"".as_ptr() as usize;
+        call(word(&self.file), name, libc::AT_EMPTY_PATH, &mut self.statx)
     }
 
     /// The status.
@@ -273,8 +317,7 @@ operation! {
     // SAFETY: the name is on the operation's heap, and the struct to fill is part of the operation.
     unsafe call(self) {
         let (directory, path) = self.name.words();
-        let statx = pointer(&mut self.statx);
-        Call::new(libc::SYS_statx, [directory, path, self.flags as usize, MASK, statx])
+        call(directory, path, self.flags, &mut self.statx)
     }
 
     /// The status.
@@ -284,6 +327,34 @@ operation! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_older_call_says_the_same() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
+        let (mut newer, mut older) = (empty(), empty());
+        let name = c"".as_ptr();
+        // SAFETY: each call writes the struct that it is for; the memory is large enough for both.
+        unsafe {
+            let flags = libc::AT_EMPTY_PATH;
+            assert_eq!(libc::statx(fd, name, flags, STATUS_MASK, &mut newer), 0);
+            let place = (&raw mut older).cast();
+            assert_eq!(libc::fstatat(fd, name, place, flags), 0);
+        }
+        let (newer, older) = (FileStatus::new(newer), FileStatus::new(of_stat(&older)));
+        assert_eq!(format!("{newer:?}"), format!("{older:?}"));
+        let others = |status: &FileStatus| {
+            let times = (status.accessed(), status.changed());
+            let owner = (
+                status.user(),
+                status.group(),
+                status.blocks(),
+                status.block_size(),
+            );
+            (status.represented_device(), times, owner)
+        };
+        assert_eq!(others(&newer), others(&older));
+    }
 
     #[test]
     fn times_before_the_epoch() {

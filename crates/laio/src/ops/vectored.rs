@@ -3,6 +3,7 @@
 use super::outputs::count;
 use super::{Source, pointer, word};
 use crate::Call;
+use crate::sys::abi;
 use std::io;
 use std::os::fd::AsFd;
 
@@ -127,7 +128,7 @@ operation! {
         new(socket: F, sources: S);
         vectors: Vectors = Vectors::EMPTY,
         // SAFETY: plain data, for which all zeros is a valid value.
-        header: libc::msghdr = unsafe { std::mem::zeroed() },
+        header: abi::msghdr = unsafe { std::mem::zeroed() },
         flags: i32 = libc::MSG_NOSIGNAL,
     }
 

@@ -16,7 +16,7 @@ pub(crate) use arch::spawn;
 #[cfg(all(laio_sanitized, not(miri), target_arch = "x86_64"))]
 pub(crate) use sanitized::{lend, spawn};
 
-pub(crate) use arch::{AVAILABLE, call, interrupt, park, resume, set_thread_pointer};
+pub(crate) use arch::{AVAILABLE, call, check, interrupt, park, resume, set_thread_pointer};
 pub(crate) use arch::{blocked_at, processor_known_by, stack_pointer, thread_pointer};
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
@@ -54,6 +54,10 @@ pub(crate) struct Control {
 pub(crate) mod detected {
     pub(crate) const YES: u32 = 1;
     /// The RDPID instruction reports the processor.
+    #[cfg_attr(
+        any(miri, not(target_arch = "x86_64")),
+        expect(dead_code, reason = "read by the assembly")
+    )]
     pub(crate) const BY_RDPID: u32 = 2;
     /// The program itself orders the store of its state before the check for sleeping detectors.
     pub(crate) const BY_FENCE: u32 = 4;

@@ -1,6 +1,11 @@
 //! The only place with assembly, signal handlers and raw memory tricks.
 
-#[cfg_attr(miri, path = "miri.rs")]
+// On other architectures the crate's compile_error! is then the first error.
+pub(crate) mod abi;
+#[cfg_attr(
+    any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))),
+    path = "miri.rs"
+)]
 #[cfg_attr(all(not(miri), target_arch = "x86_64"), path = "x86_64.rs")]
 #[cfg_attr(all(not(miri), target_arch = "aarch64"), path = "aarch64.rs")]
 mod arch;
@@ -18,12 +23,14 @@ use crate::{Call, Errno};
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::AtomicU32;
 
-#[cfg(not(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64"
-)))]
-compile_error!("laio supports Linux on x86-64 and aarch64");
+/// Selects from a system call's numbers that of this architecture.
+pub(crate) const fn own_number(x86_64: Option<u16>, aarch64: Option<u16>) -> Option<u16> {
+    if cfg!(target_arch = "x86_64") {
+        x86_64
+    } else {
+        aarch64
+    }
+}
 
 /// Makes the call, without going through the C library's `errno`.
 ///

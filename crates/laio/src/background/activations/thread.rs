@@ -1,7 +1,6 @@
 //! The application's side: a thread of the program, whose kernel thread changes.
 
 use super::carrier::{Owned, readiness};
-use super::conditions;
 use super::detectors;
 use super::flight::{CarryOutcome, Flight, Inbox};
 use super::identity;
@@ -69,7 +68,7 @@ impl Thread {
             thread.limit.set(thread.limit.get().max(limit));
             return Ok(thread);
         }
-        conditions::check()?;
+        handoff::check()?;
         let detectors = detectors::in_order(detector)?;
         let mut refused = Errno::NOSYS;
         for detector in detectors {

@@ -10,7 +10,7 @@ use super::{Cancelled, Completed, FileStep, Started, Verb};
 use crate::knowledge::facts;
 use crate::stats::AioCounts;
 use crate::sys::high_fd::HighFd;
-use crate::sys::raw;
+use crate::sys::{abi, raw};
 use crate::transfer::{RW_COUNT_MAX, copied_vectors};
 use crate::{Errno, Handle, Limits};
 use rustix::event::{EventfdFlags, eventfd};
@@ -41,7 +41,7 @@ pub(crate) struct Linux {
 }
 
 struct Request {
-    block: libc::iocb,
+    block: abi::iocb,
     handle: Option<Handle>,
     bounce: Option<Bounce>,
     /// The destination of a bounced read.
@@ -222,7 +222,7 @@ impl Linux {
     /// Submits the prepared requests. Adds those that the kernel refuses to `refused`.
     pub(super) fn submit(&mut self, counts: &mut AioCounts, refused: &mut Vec<Handle>) {
         while let (Some(context), false) = (self.context, self.prepared.is_empty()) {
-            let blocks: Vec<*const libc::iocb> = self
+            let blocks: Vec<*const abi::iocb> = self
                 .prepared
                 .iter()
                 .map(|&index| &raw const self.requests[index as usize].block)
@@ -387,8 +387,7 @@ impl Drop for Linux {
 impl Request {
     fn empty() -> Request {
         Request {
-            // SAFETY: plain data, for which all zeros is a valid value.
-            block: unsafe { std::mem::zeroed() },
+            block: abi::iocb::default(),
             handle: None,
             bounce: None,
             vectors: Vec::new(),
@@ -451,7 +450,7 @@ impl Request {
     }
 }
 
-fn block(step: &FileStep, index: u16, completion_fd: &HighFd) -> libc::iocb {
+fn block(step: &FileStep, index: u16, completion_fd: &HighFd) -> abi::iocb {
     let mut block = Request::empty().block;
     block.aio_lio_opcode = match step.verb {
         Verb::Read => PREAD,

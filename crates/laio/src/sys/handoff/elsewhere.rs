@@ -6,6 +6,11 @@ use crate::Errno;
 
 pub(crate) const AVAILABLE: bool = false;
 
+/// Whether the application may change its kernel thread.
+pub(crate) fn check() -> Result<(), Errno> {
+    Err(Errno::NOSYS)
+}
+
 pub(crate) unsafe fn call(_: *mut Control, _: usize, _: &[usize; 6]) -> Returned {
     unreachable!("there are no carriers on this architecture")
 }

@@ -5,13 +5,44 @@
 //! stores visible in order: what was stored before the state word is visible to any thread that
 //! reads the word.
 
+#[cfg(not(laio_sanitized))]
+use super::Birth;
 use super::{Control, Returned, SleepWord, detected};
+use crate::Errno;
 use std::arch::{asm, global_asm};
 use std::mem::offset_of;
-#[cfg(not(laio_sanitized))]
-use {super::Birth, crate::Errno};
 
 pub(crate) const AVAILABLE: bool = true;
+
+/// Bit of `AT_HWCAP2`: programs may set the thread pointer themselves (Linux 5.9).
+const FSGSBASE: u64 = 1 << 1;
+const ARCH_SHSTK_STATUS: usize = 0x5005;
+
+/// Whether the application may change its kernel thread.
+///
+/// # Errors
+/// `EOPNOTSUPP` where the kernel or processor does not let programs set the thread pointer, or uses a shadow
+/// stack. Whether `/proc` shows the threads (it exists, and the process is dumpable) is checked when the first
+/// is inspected.
+pub(crate) fn check() -> Result<(), Errno> {
+    // SAFETY: getauxval takes no pointers.
+    let capabilities = unsafe { libc::getauxval(libc::AT_HWCAP2) };
+    if capabilities & FSGSBASE == 0 || has_shadow_stack() {
+        return Err(Errno::OPNOTSUPP);
+    }
+    Ok(())
+}
+
+/// Whether the thread has a shadow stack, which belongs to the kernel thread.
+fn has_shadow_stack() -> bool {
+    let mut features = 0u64;
+    // SAFETY: the kernel writes one word; a kernel that does not know the command writes none.
+    let _ = unsafe {
+        let place = (&raw mut features) as usize;
+        crate::sys::raw(libc::SYS_arch_prctl, [ARCH_SHSTK_STATUS, place])
+    };
+    features & 1 != 0
+}
 
 unsafe extern "C" {
     fn laio_handoff_call(control: *mut Control, number: usize, args: *const [usize; 6])

@@ -138,8 +138,8 @@ impl Workspace {
                 (busy, Expected::Read(stamp), libc::SYS_read, args)
             }
             3 => {
-                let args = [(&raw mut lane.poll) as usize, 1, usize::MAX, 0, 0];
-                (Busy::Event, Expected::Polled, libc::SYS_poll, args)
+                let args = [(&raw mut lane.poll) as usize, 1, 0, 0, 8];
+                (Busy::Event, Expected::Polled, libc::SYS_ppoll, args)
             }
             4 => {
                 let word = lane.word.as_ptr() as usize;

@@ -24,5 +24,6 @@ mod polling;
 mod signalling;
 mod storm;
 mod timeouts;
+mod walking;
 mod watching;
 mod zero_copy;
