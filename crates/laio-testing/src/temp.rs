@@ -328,7 +328,7 @@ pub fn fill(fd: impl AsFd) -> usize {
 /// supported by pipes and local sockets.
 fn is_on_its_way(fd: BorrowedFd<'_>) -> bool {
     /// `SIOCOUTQNSD` of `linux/sockios.h`: bytes that have not been sent yet.
-    const NOT_SENT: libc::c_ulong = 0x894B;
+    const NOT_SENT: libc::Ioctl = 0x894B;
     let count = |request| {
         let mut bytes: libc::c_int = 0;
         // SAFETY: both requests store an int.

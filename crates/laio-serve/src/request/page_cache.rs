@@ -5,7 +5,7 @@
 //! which reads them without keeping the bytes.
 
 use super::send_buffer::{send_deadline, send_more};
-use super::transfer::NonBlocking;
+use super::transfer::{NonBlocking, is_missing};
 use crate::files::contents::{Contents, OpenFile, shorter};
 use crate::files::file_system::is_on_one_of;
 use crate::files::read::load;
@@ -31,7 +31,8 @@ pub(crate) async fn send_from_page_cache(
 ) -> io::Result<(Vec<u8>, u64)> {
     // Direct reads do not fill the page cache.
     let elsewhere = services.contexts.sync || services.contexts.reads_directly;
-    if services.io.transfer != Transfer::PageCache || elsewhere {
+    let cannot = elsewhere || services.contexts.cannot_transfer.get();
+    if services.io.transfer != Transfer::PageCache || cannot {
         return Ok((out, 0));
     }
     let Some(socket) = stream.plain() else {
@@ -115,6 +116,10 @@ async fn send_part(
             Err(Errno::AGAIN) => {
                 deadline.wait_until_writable(services, socket).await?;
                 given_way_at = offset;
+            }
+            Err(errno) if offset == range.start && is_missing(&errno.into()) => {
+                services.contexts.cannot_transfer.set(true);
+                return Ok((out, 0));
             }
             Err(errno) => return Err(errno.into()),
         }

@@ -100,7 +100,7 @@ pub(super) async fn send_by_kernel(
 }
 
 /// Whether a call failed because the kernel or a filter does not have it.
-fn is_missing(error: &io::Error) -> bool {
+pub(super) fn is_missing(error: &io::Error) -> bool {
     const ERRNOS: [Errno; 3] = [Errno::NOSYS, Errno::PERM, Errno::ACCESS];
     ERRNOS
         .map(|errno| Some(errno.raw_os_error()))

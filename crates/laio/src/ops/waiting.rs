@@ -29,7 +29,7 @@ impl Sleep {
     pub fn new(duration: Duration) -> Self {
         Sleep {
             time: libc::timespec {
-                tv_sec: duration.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+                tv_sec: duration.as_secs().try_into().unwrap_or(i64::MAX),
                 tv_nsec: duration.subsec_nanos().into(),
             },
         }

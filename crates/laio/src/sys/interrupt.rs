@@ -128,7 +128,12 @@ impl Signal {
             };
             for signal in (low..=high).rev() {
                 if has_default_action(signal) {
-                    return install(signal);
+                    let installed = install(signal)?;
+                    if installed.can_be_sent() {
+                        return Ok(installed);
+                    }
+                    // SAFETY: the signal had its default action before.
+                    unsafe { libc::signal(signal, libc::SIG_DFL) };
                 }
             }
             Err(Errno::BUSY)
@@ -138,6 +143,17 @@ impl Signal {
     /// The number.
     pub(crate) fn number(self) -> i32 {
         self.0
+    }
+
+    /// Whether it can be sent: emulators of programs have fewer signals than they let a program set actions for.
+    /// Sends it to the calling thread, where the handler has nothing to do.
+    fn can_be_sent(self) -> bool {
+        // SAFETY: neither call takes pointers.
+        unsafe {
+            let thread = super::raw(libc::SYS_gettid, []).unwrap_or(0);
+            let args = [std::process::id() as usize, thread, self.0 as usize];
+            super::raw(libc::SYS_tgkill, args).is_ok()
+        }
     }
 }
 

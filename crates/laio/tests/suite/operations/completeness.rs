@@ -68,7 +68,7 @@ fn writes_are_complete_with_any_reader() {
             if socket {
                 let mut message: libc::msghdr = zeroed();
                 message.msg_iov = vector.as_ptr() as *mut _;
-                message.msg_iovlen = vector.len();
+                message.msg_iovlen = vector.len() as _;
                 let sendmsg = [to.arg(), at(&message), libc::MSG_NOSIGNAL as usize];
                 assert_eq!(call(&mut context, libc::SYS_sendmsg, sendmsg), Ok(size));
                 let send = [to.arg(), at(&bytes[..]), size, 0, 0, 0];
