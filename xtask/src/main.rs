@@ -83,6 +83,9 @@ struct TargetArguments {
     /// Only the suites of this package; may be given several times
     #[arg(long = "package", short, value_name = "PACKAGE")]
     packages: Vec<String>,
+    /// Only check that the tools are there
+    #[arg(long)]
+    check: bool,
     /// Boot a kernel of Debian in qemu-system, and run the suites and serve a site there (aarch64)
     #[arg(long)]
     boot: bool,
@@ -283,6 +286,7 @@ fn test(arguments: TargetArguments) -> Result<ExitCode, Failure> {
         target: arguments.target,
         packages: arguments.packages,
         arguments: arguments.arguments,
+        only_check: arguments.check,
         machine: arguments.boot.then_some(Machine {
             fetch: arguments.fetch,
             limit: arguments.limit,

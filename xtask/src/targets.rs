@@ -25,6 +25,8 @@ pub struct Request {
     pub packages: Vec<String>,
     /// Arguments of the test programs.
     pub arguments: Vec<String>,
+    /// Only check that the tools are there.
+    pub only_check: bool,
     /// Boot a kernel of the target, and run there.
     pub machine: Option<boot::Machine>,
 }
@@ -43,6 +45,9 @@ const EMULATED_LIMIT: &str = "3000";
 pub fn run(request: &Request) -> Result<bool, Failure> {
     let target = tools::find(&request.target)?;
     let runner = tools::check(target)?;
+    if request.only_check {
+        return Ok(true);
+    }
     let programs = build(target, request)?;
     if let Some(machine) = &request.machine {
         let results = boot::run_in(machine, target, &programs, &request.arguments)?;

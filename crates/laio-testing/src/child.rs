@@ -47,7 +47,8 @@ pub struct Ended {
 /// program is started again for this one test; there, the test comes to this line again, runs the
 /// body and exits with status 0. So code before this line runs in both processes and code after it
 /// only in the first. A test may call this several times with different marks: in a child, the calls
-/// with another mark return `None` at once.
+/// with another mark return `None` at once. Also where the machine cannot start the test program again, which is
+/// recorded as a skip.
 ///
 /// # Panics
 ///
@@ -77,6 +78,7 @@ pub fn run_with(
         }
         // A child with another mark, which has not reached its own call yet.
         Ok(ours) if ours.split(' ').next() == Some(test) => None,
+        _ if crate::lacks("own-programs") => None,
         _ => Some(start(limit, test, &wanted, variables)),
     }
 }

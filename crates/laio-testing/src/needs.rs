@@ -55,6 +55,17 @@ pub const NEEDS: &[Need] = &[
         perf,
     ),
     need("fchmodat2", "Linux 6.6", fchmodat2),
+    need(
+        "wipe-on-fork",
+        "pages that a fork replaces by zeros, which emulators of programs lack",
+        wipe_on_fork,
+    ),
+    need(
+        "own-programs",
+        "to start programs for this processor: with an emulator, its entry in binfmt_misc",
+        own_programs,
+    ),
+    need("nowait", "preadv2 and pwritev2 with RWF_NOWAIT", nowait),
     need("openat2", "Linux 5.6, and no filter against it", openat2),
     need(
         "seccomp",
@@ -260,6 +271,58 @@ fn fchmodat2() -> bool {
     // SAFETY: an empty name changes nothing.
     let result = unsafe { libc::syscall(FCHMODAT2, -1, c"".as_ptr(), 0, 0) };
     result == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ENOSYS)
+}
+
+fn wipe_on_fork() -> bool {
+    const LENGTH: usize = 1 << 16;
+    // SAFETY: the page is fresh and this function's own; the child makes one load and leaves by _exit.
+    unsafe {
+        let (access, kind) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        );
+        let page = libc::mmap(std::ptr::null_mut(), LENGTH, access, kind, -1, 0);
+        if page == libc::MAP_FAILED {
+            return false;
+        }
+        page.cast::<u8>().write(1);
+        let advised = libc::madvise(page, LENGTH, libc::MADV_WIPEONFORK) == 0;
+        let child = libc::fork();
+        if child == 0 {
+            libc::_exit(page.cast::<u8>().read_volatile().into());
+        }
+        let mut status = 1;
+        let ended = child > 0 && libc::waitpid(child, &raw mut status, 0) == child;
+        libc::munmap(page, LENGTH);
+        advised && ended && status == 0
+    }
+}
+
+fn own_programs() -> bool {
+    /// Set in the program that this starts, so that it starts no other.
+    const STARTED: &str = "LAIO_TEST_OWN_PROGRAM";
+    if std::env::var_os(STARTED).is_some() {
+        return true;
+    }
+    let Ok(program) = std::env::current_exe() else {
+        return false;
+    };
+    let mut start = Command::new(program);
+    start.arg("--list").env(STARTED, "1").stdin(Stdio::null());
+    start.stdout(Stdio::null()).stderr(Stdio::null());
+    // An error of the exec is one of the start.
+    let Ok(mut child) = start.spawn() else {
+        return false;
+    };
+    let _ = child.kill();
+    child.wait().is_ok()
+}
+
+fn nowait() -> bool {
+    const NOWAIT: libc::c_int = libc::RWF_NOWAIT;
+    // SAFETY: no vector and no descriptor: nothing is read.
+    let result = unsafe { libc::syscall(libc::SYS_preadv2, -1, 0, 0, 0, 0, NOWAIT) };
+    result == -1 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EBADF)
 }
 
 fn openat2() -> bool {

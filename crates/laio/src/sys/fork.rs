@@ -73,6 +73,9 @@ mod tests {
 
     #[test]
     fn a_child_is_another_life() {
+        if laio_testing::lacks("wipe-on-fork") {
+            return;
+        }
         let life = Life::current();
         assert!(life.is_current());
         // SAFETY: the child only reads memory and leaves by _exit.
