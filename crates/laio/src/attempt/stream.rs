@@ -568,6 +568,9 @@ mod tests {
 
     #[test]
     fn trusted_writes_are_inline_while_there_is_room() {
+        if laio_testing::lacks("nowait") {
+            return;
+        }
         let buffer = vec![1u8; DirtyRoom::WRITE_MAX + 1];
         let vector = libc::iovec {
             iov_base: buffer.as_ptr() as *mut _,
