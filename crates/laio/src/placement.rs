@@ -288,13 +288,13 @@ fn has_invalid_offset(operation: &InFlight, order: &Order, knowledge: &mut Knowl
 /// Whether the descriptor is a socket with a time-out in this direction (`SO_RCVTIMEO`,
 /// `SO_SNDTIMEO`).
 fn has_timeout(fd: RawFd, direction: Direction) -> bool {
-    use rustix::net::sockopt::{Timeout, socket_timeout};
-    let direction = match direction {
-        Direction::Read => Timeout::Recv,
-        Direction::Write => Timeout::Send,
-    };
-    let timeout = sys::borrow(fd).map(|fd| socket_timeout(fd, direction));
-    matches!(timeout, Some(Ok(Some(_))))
+    sys::has_timeout(
+        fd,
+        match direction {
+            Direction::Read => libc::SO_RCVTIMEO,
+            Direction::Write => libc::SO_SNDTIMEO,
+        },
+    )
 }
 
 /// Whether an `accept` waits for a connection, rather than fail at once.

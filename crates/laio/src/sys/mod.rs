@@ -90,6 +90,23 @@ pub(crate) fn is_stream_socket(fd: RawFd) -> bool {
     matches!(kind, Some(Ok(rustix::net::SocketType::STREAM)))
 }
 
+/// Whether the descriptor is a socket with this time-out. Not by rustix, which panics where an emulator of
+/// programs answers with an int instead of a time.
+pub(crate) fn has_timeout(fd: RawFd, option: i32) -> bool {
+    let mut time = [0u64; 2];
+    let mut length = size_of_val(&time) as libc::socklen_t;
+    let (level, option) = (libc::SOL_SOCKET as usize, option as usize);
+    let (to, length) = ((&raw mut time) as usize, (&raw mut length) as usize);
+    // SAFETY: the kernel writes at most this length, and then the length.
+    let found = unsafe {
+        raw(
+            libc::SYS_getsockopt,
+            [fd as usize, level, option, to, length],
+        )
+    };
+    found.is_ok() && time != [0, 0]
+}
+
 /// Whether the descriptor is open for reading.
 pub(crate) fn is_readable(fd: RawFd) -> bool {
     // SAFETY: F_GETFL takes no pointers.

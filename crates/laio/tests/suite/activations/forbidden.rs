@@ -75,6 +75,9 @@ fn refuses(options: Options, errnos: &[Errno]) {
 /// The default of `perf_event_paranoid` is 2; the kernels of kernel.org do not know higher values.
 #[test]
 fn any_user_may_use_it() {
+    if laio_testing::lacks("activations") {
+        return;
+    }
     child::check(LIMIT, test_name!(), "", || {
         if !is_root() {
             return;
@@ -116,6 +119,9 @@ fn without_membarrier_too() {
 /// The kernel does not report a thread's state to a process that is not dumpable and has no rights.
 #[test]
 fn without_a_detector_it_fails() {
+    if laio_testing::lacks("activations") {
+        return;
+    }
     child::check(LIMIT, test_name!(), "", || {
         if !is_root() {
             return;

@@ -143,6 +143,9 @@ fn a_missing_ring_is_reported() {
 /// Contexts are made before a filter that forbids the calls of their attempts.
 #[test]
 fn a_filter_that_is_installed_later() {
+    if laio_testing::lacks("seccomp") {
+        return;
+    }
     let calls: &[libc::c_long] = &[
         libc::SYS_preadv2,
         libc::SYS_pwritev2,
@@ -348,7 +351,7 @@ fn the_environment_names_the_back_end() {
             let Ok(context) = Context::new(Options::new()) else {
                 let of_the_kernel = [BackendKind::Uring, BackendKind::LinuxAio];
                 assert!(
-                    of_the_kernel.contains(&backend),
+                    of_the_kernel.contains(&backend) || !backend.is_built(),
                     "only these back ends may be missing"
                 );
                 return;
