@@ -2,7 +2,7 @@
 
 use crate::contexts::ContextId;
 use crate::executor::Core;
-use laio::ops::{Walk, WalkStep};
+use laio::walk::{Walk, WalkStep};
 use laio::{Operation, Outcome, Ticket};
 use std::fmt;
 use std::future::Future;

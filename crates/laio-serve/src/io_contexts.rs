@@ -2,7 +2,7 @@
 //! for another back end or for a class of calls with a limit.
 
 use crate::options::{IoStep, Limits, Options, Transfer};
-use laio::ops::Walk;
+use laio::walk::Walk;
 use laio::{BackendKind, Operation};
 use laio_rt::sync::{Permit, Semaphore};
 use laio_rt::{ContextId, Descriptor, Runtime, Submission};

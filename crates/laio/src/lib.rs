@@ -199,6 +199,7 @@ pub mod testing;
 mod ticket;
 mod transfer;
 mod typed;
+pub mod walk;
 
 #[doc(hidden)]
 pub use attempt::Examined;

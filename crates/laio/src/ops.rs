@@ -53,7 +53,6 @@ mod status;
 mod storage;
 mod vectored;
 mod waiting;
-mod walk;
 
 pub use address::Address;
 pub use attributes::{Access, SetMode, SetOwner, SetTimes};
@@ -79,7 +78,6 @@ pub use status::{FileStatus, FileType, StatFile, StatPath, Timestamp};
 pub use storage::{Advice, Advise, Allocate, Close, Fsync, Truncate};
 pub use vectored::{SendVectored, Sources, WriteVectored};
 pub use waiting::{Exit, Readiness, Sleep, WaitProcess};
-pub use walk::{Walk, WalkStep, WalkedFrom};
 
 use std::os::fd::{AsFd, AsRawFd};
 

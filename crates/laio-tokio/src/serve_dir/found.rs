@@ -2,7 +2,8 @@
 
 use super::{Config, Symlinks};
 use crate::submit;
-use laio::ops::{Name, Open, OpenFile, OpenStat, StatFile, Walk, WalkStep};
+use laio::ops::{Name, Open, OpenFile, OpenStat, StatFile};
+use laio::walk::{Walk, WalkStep};
 use laio_http::files::{Attributes, Failure, Found};
 use libc::{O_NOCTTY, O_NONBLOCK, RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS};
 use rustix::fs::{OFlags, fcntl_setfl};

@@ -3,7 +3,8 @@
 use super::attributes::run;
 use crate::harness::*;
 use laio::Context;
-use laio::ops::{Name, Open, Walk, WalkStep};
+use laio::ops::{Name, Open};
+use laio::walk::{Walk, WalkStep};
 use laio_testing::forbid::{self, Forbid};
 use laio_testing::temp::scratch;
 use laio_testing::test_name;

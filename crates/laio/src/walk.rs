@@ -1,7 +1,7 @@
 //! Opening a name one component at a time, without `openat2`.
 
-use super::{Name, Open, ReadLink};
 use crate::knowledge::facts::resolves_beneath;
+use crate::ops::{Name, Open, ReadLink};
 use libc::{O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW, O_PATH};
 use libc::{RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS};
 use std::ffi::{CStr, CString};
@@ -19,7 +19,8 @@ use std::sync::Arc;
 /// executor can run it:
 ///
 /// ```
-/// use laio::ops::{Open, Name, Walk, WalkStep};
+/// use laio::ops::{Name, Open};
+/// use laio::walk::{Walk, WalkStep};
 /// use laio::{Context, Operation, Options, Outcome};
 /// use std::ops::ControlFlow;
 /// # fn run<O: Operation>(context: &mut Context, operation: O) -> O::Output {
