@@ -229,8 +229,9 @@ impl Duty {
                 TaskState::InFlight(waker) => {
                     let waker = waker.take();
                     *state = TaskState::Over(result);
-                    core.is_over.store(true, Relaxed);
                     drop(state);
+                    // A thread that spins takes the lock next.
+                    core.is_over.store(true, Relaxed);
                     let waker = match &core.batch {
                         Some(batch) => batch.count_one(),
                         None => waker,
