@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -79,16 +78,18 @@ def test_follow_log(tmp_path: Path) -> None:
     log.write_text("before\n")
     with start(PACKAGE / "examples/follow_log.py", "log", cwd=tmp_path) as process:
         assert process.stdout is not None
-        # It says when it stands at the end of the file.
-        assert process.stdout.readline() == "follows log\n"
-        with log.open("a") as file:
-            file.write("first\nsec")
-            file.flush()
-            assert process.stdout.readline() == "first\n"
-            file.write("ond\n")
-            file.flush()
-            assert process.stdout.readline() == "second\n"
-        log.write_text("new\n")
-        assert process.stdout.readline() == "new\n"
-        process.send_signal(signal.SIGTERM)
-        assert process.wait() == -signal.SIGTERM
+        try:
+            # It says when it stands at the end of the file.
+            assert process.stdout.readline() == "follows log\n"
+            with log.open("a") as file:
+                file.write("first\nsec")
+                file.flush()
+                assert process.stdout.readline() == "first\n"
+                file.write("ond\n")
+                file.flush()
+                assert process.stdout.readline() == "second\n"
+            log.write_text("new\n")
+            assert process.stdout.readline() == "new\n"
+        finally:
+            # It does not end by itself.
+            process.kill()
