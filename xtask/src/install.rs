@@ -285,8 +285,10 @@ fn add_library(
         let path = directory.join(name);
         entries.push(Entry { path, content });
     };
-    let header = capi().join("include/laio.h");
-    add(&directories.includedir, "laio.h", Content::Copy(header));
+    for header in headers()? {
+        let from = capi().join("include").join(&header);
+        add(&directories.includedir, &header, Content::Copy(from));
+    }
     if let Some(shared) = &library.shared {
         add(
             &directories.libdir,
@@ -310,6 +312,19 @@ fn add_library(
         add_pages(entries, &directory, section, directories)?;
     }
     Ok(())
+}
+
+/// Returns the names of the headers: `laio.h`, `laio.hpp`, and those in `laio`.
+fn headers() -> Result<Vec<String>, Failure> {
+    let directory = capi().join("include/laio");
+    let cannot = |error| failure("read", &directory, &error);
+    let mut names = vec!["laio.h".to_owned(), "laio.hpp".to_owned()];
+    for entry in fs::read_dir(&directory).map_err(cannot)? {
+        let name = entry.map_err(cannot)?.file_name();
+        names.push(format!("laio/{}", name.to_string_lossy()));
+    }
+    names.sort();
+    Ok(names)
 }
 
 /// Returns the manual pages of a section.

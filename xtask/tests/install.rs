@@ -77,6 +77,9 @@ fn each_thing_is_in_its_place() {
     assert_eq!(mode(&lib), 0o755);
     for name in [
         "include/laio.h",
+        "include/laio.hpp",
+        "include/laio/task.hpp",
+        "include/laio/uv.h",
         "share/man/man3/laio_poll.3",
         "share/man/man7/laio.7",
         "share/doc/laio/LICENSE-MIT",

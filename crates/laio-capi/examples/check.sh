@@ -5,8 +5,8 @@
 #
 #     check.sh DIR [EXAMPLE]...
 #
-# DIR contains the built programs; without names it runs all of them, including those of porting/. The
-# back end is that of $LAIO_BACKEND. Exit status: 0, 1 after a failure, 77 if none of the requested programs
+# DIR contains the built programs, and $CXX_EXAMPLES, if set, further ones; without names it runs all of them, including
+# those of porting/ and loops/. The back end is that of $LAIO_BACKEND. Exit status: 0, 1 after a failure, 77 if none of the requested programs
 # can run here. Needs bash and coreutils, and uses find(1) and flock(1) if installed.
 set -u
 shopt -s globstar dotglob nullglob
@@ -16,11 +16,14 @@ if [ $# -eq 0 ] || [ ! -d "$1" ]; then
 	echo "usage: check.sh DIR [EXAMPLE]..." >&2
 	exit 1
 fi
-programs=$(cd "$1" && pwd)
+directory=$(cd "$1" && pwd)
 shift
 backend=${LAIO_BACKEND:-lazy}
 readonly WAIT=400 # twentieths of a second, for steps that take less than one second on an idle machine
 scratch=$(mktemp -d)
+programs=$scratch/programs
+mkdir "$programs"
+ln -s "$directory"/* ${CXX_EXAMPLES:+"$CXX_EXAMPLES"/*} "$programs"
 failures=0
 ran=0
 
@@ -265,16 +268,18 @@ check_epoll() {
 	rm "$scratch/input"
 }
 
-check_libuv() {
+# The example of each event loop.
+check_loop() {
 	local i lock= copies=$scratch/copies pid
-	mkdir -p "$copies"
+	rm -rf "$copies"
+	mkdir "$copies"
 	if command -v flock >/dev/null; then
 		exec {lock}<"$root/small"
 		flock "$lock"
 	fi
 	(
 		[ -n "$lock" ] && exec {lock}<&-
-		exec timeout 60 "$programs/libuv" "$root/sub/big" "$copies/big" "$root/small" "$copies/small" \
+		exec timeout 60 "$programs/$example" "$root/sub/big" "$copies/big" "$root/small" "$copies/small" \
 			"$root/empty" "$copies/empty" >"$scratch/copied" 2>"$scratch/messages"
 	) &
 	pid=$!
@@ -293,7 +298,7 @@ check_libuv() {
 	expect_same "a copy" "$copies/empty" "$root/empty"
 	[ -z "$lock" ] || [ "$backend" = sync ] || [ "$(tail -n 1 "$scratch/copied")" = "6 $copies/small" ] ||
 		wrong "the copy that waited for a lock is not the last"
-	timeout 60 "$programs/libuv" "$scratch/missing" "$copies/a" 2>/dev/null && wrong "a missing file is no error"
+	timeout 60 "$programs/$example" "$scratch/missing" "$copies/a" 2>/dev/null && wrong "a missing file is no error"
 }
 
 check_rmw() {
@@ -311,6 +316,58 @@ check_rmw() {
 	done
 }
 
+# Two clients at the same time, and one that is silent when the server ends.
+check_echo() {
+	local one two line
+	[ "$backend" = sync ] && return # there a read waits for its client alone
+	start || return
+	exec {one}<>"/dev/tcp/127.0.0.1/$port" {two}<>"/dev/tcp/127.0.0.1/$port"
+	printf 'first\n' >&"$one"
+	IFS= read -r -t 60 line <&"$one" && [ "$line" = first ] || wrong "the first client is not served"
+	head -c 200000 "$root/sub/big" >"$scratch/sent"
+	converse "a long message" "$scratch/sent" <"$scratch/sent"
+	exec {one}>&-
+	stop
+	exec {two}>&-
+}
+
+check_tree_hash() {
+	local first same other
+	stat -c %s -- "$tree"/many/* "$tree"/wide/*/lines |
+		awk '{ files++; bytes += $1 } END { printf "%d files, %d bytes", files, bytes }' >"$scratch/expected"
+	rm -rf "$scratch/hashed" "$scratch/again"
+	mkdir "$scratch/hashed"
+	cp -r "$tree/many" "$tree/wide" "$scratch/hashed"
+	cp -r "$scratch/hashed" "$scratch/again"
+	first=$(timeout 60 "$programs/tree_hash" "$scratch/hashed") || wrong "status $?"
+	same=$(timeout 60 "$programs/tree_hash" "$scratch/again")
+	[ "$first" = "$same" ] || wrong "another hash for a copy: $first, $same"
+	[ "${first#*, }" = "$(cat "$scratch/expected")" ] || wrong "$first instead of $(cat "$scratch/expected")"
+	printf x | dd of="$scratch/again/wide/7/lines" bs=1 seek=1 conv=notrunc status=none
+	other=$(timeout 60 "$programs/tree_hash" "$scratch/again")
+	[ "${other%%,*}" != "${first%%,*}" ] || wrong "the same hash after a change"
+	timeout 60 "$programs/tree_hash" "$scratch/missing" 2>/dev/null && wrong "a missing directory is no error"
+}
+
+check_wait() {
+	local i input
+	[ "$(echo hello | timeout 60 "$programs/wait")" = "read 6 bytes" ] || wrong "does not read"
+	[ "$backend" = sync ] && return # there a read makes all wait
+	mkfifo "$scratch/waited"
+	timeout 60 "$programs/wait" <"$scratch/waited" >"$scratch/counted" 2>&1 &
+	pid=$!
+	exec {input}>"$scratch/waited"
+	for ((i = 0; i < WAIT; i++)); do
+		grep -q 'waiting, 1 s' "$scratch/counted" 2>/dev/null && break
+		sleep 0.05
+	done
+	wait "$pid" && wrong "does not give up"
+	[ "$(tail -n 1 "$scratch/counted")" = "cannot read: Timer expired" ] || wrong "$(cat "$scratch/counted")"
+	[ "$i" -lt "$WAIT" ] || wrong "does not count"
+	exec {input}>&-
+	rm "$scratch/waited"
+}
+
 # io_uring may be forbidden here; every other back end works everywhere.
 forbids_ring() {
 	[ -x "$programs/walk" ] && LAIO_BACKEND=uring timeout 60 "$programs/walk" "$root" 2>&1 >/dev/null |
@@ -324,7 +381,7 @@ fi
 
 make_tree
 if [ $# -eq 0 ]; then
-	set -- server epoll libuv walk rmw laio
+	set -- server epoll libuv glib libevent asio walk rmw laio coroutines echo tree_hash wait
 	[ "$backend" = lazy ] && set -- "$@" nonblocking helpers liburing # these have no back end
 fi
 for example; do
@@ -337,11 +394,12 @@ for example; do
 		continue
 	fi
 	case $example in
-	server | nonblocking | helpers | liburing | laio)
+	server | nonblocking | helpers | liburing | laio | coroutines)
 		check_server
 		check_few_descriptors
 		;;
-	epoll | libuv | walk | rmw) "check_$example" ;;
+	libuv | glib | libevent | asio) check_loop ;;
+	epoll | walk | rmw | echo | tree_hash | wait) "check_$example" ;;
 	*) wrong "no example has this name" ;;
 	esac
 	ran=$((ran + 1))

@@ -19,8 +19,8 @@ mod tree;
 
 use execute::{Miss, execute};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
-use matrix::{BACK_ENDS, Build, MAIN, Run};
-use program::Compiled;
+use matrix::{BACK_ENDS, Build, MAIN, MAIN_CXX, Run};
+use program::{Compiled, Program};
 use std::num::NonZero;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -47,8 +47,24 @@ fn main() -> ExitCode {
     let directory = TempDir::with_prefix("laio-c-").expect("a temporary directory");
     let mut trials = Vec::new();
     for (build, runs) in matrix::matrix(is_full) {
-        tests(&mut trials, directory.path(), build, &runs);
+        tests(
+            &mut trials,
+            directory.path(),
+            program::tests(),
+            build,
+            &runs,
+        );
         examples(&mut trials, directory.path(), build);
+    }
+    for (build, runs) in matrix::cxx_matrix(is_full) {
+        let programs = program::cxx_tests();
+        tests(
+            &mut trials,
+            &directory.path().join("cxx"),
+            programs,
+            build,
+            &runs,
+        );
     }
     readme(&mut trials, directory.path());
     if !arguments.list
@@ -61,10 +77,19 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// The programs in `tests/c`.
-fn tests(trials: &mut Vec<Trial>, directory: &Path, build: Build, runs: &[Run]) {
-    for program in program::tests() {
-        let name = program.name.clone();
+/// The programs in `tests/c` or `tests/cxx`.
+fn tests(
+    trials: &mut Vec<Trial>,
+    directory: &Path,
+    programs: Vec<Program>,
+    build: Build,
+    runs: &[Run],
+) {
+    for program in programs {
+        let name = match program.is_cxx() {
+            true => format!("laio.hpp/{}", program.name),
+            false => program.name.clone(),
+        };
         let compiled = Arc::new(Compiled::new(program, build, directory));
         for &run in runs {
             let compiled = Arc::clone(&compiled);
@@ -84,7 +109,14 @@ fn examples(trials: &mut Vec<Trial>, directory: &Path, build: Build) {
         return;
     }
     let mut all = Vec::new();
-    for program in program::examples() {
+    let mut programs: Vec<_> = program::examples()
+        .into_iter()
+        .map(|it| (it, build))
+        .collect();
+    if build == MAIN {
+        programs.extend(program::cxx_examples().into_iter().map(|it| (it, MAIN_CXX)));
+    }
+    for (program, build) in programs {
         let name = format!("examples/{}/compiles/{build}", program.name);
         let compiled = Arc::new(Compiled::new(program, build, &directory.join("examples")));
         all.push(Arc::clone(&compiled));
@@ -108,7 +140,12 @@ fn examples(trials: &mut Vec<Trial>, directory: &Path, build: Build) {
                     Err(failed) => return Err(failed),
                 }
             }
+            // The directory of the programs in C, and that of those in C++.
             command.args(all.first().map(|compiled| compiled.directory()));
+            command.env(
+                "CXX_EXAMPLES",
+                all.last().map_or(Path::new(""), |it| it.directory()),
+            );
             execute(command, back_end, CHECK_LIMIT)
         }));
     }

@@ -215,6 +215,26 @@ pub const NEEDS: &[Need] = &[
         "liburing for programs in C: liburing-dev and pkg-config",
         || package("liburing"),
     ),
+    need(
+        "glib",
+        "GLib for programs in C: libglib2.0-dev and pkg-config",
+        || package("glib-2.0"),
+    ),
+    need(
+        "libevent",
+        "libevent for programs in C: libevent-dev and pkg-config",
+        || package("libevent"),
+    ),
+    need(
+        "asio",
+        "standalone Asio for programs in C++: libasio-dev",
+        || accepts("#include <asio.hpp>"),
+    ),
+    need(
+        "c++20",
+        "a C++ compiler with the coroutines of C++20",
+        || accepts("#include <coroutine>"),
+    ),
 ];
 
 const fn need(name: &'static str, what: &'static str, probe: fn() -> bool) -> Need {
@@ -538,6 +558,13 @@ fn compiles(compiler: &str, arguments: &[&str]) -> bool {
         let _ = input.write_all(b"int main(void) { return 0; }\n");
     }
     child.wait().is_ok_and(|status| status.success())
+}
+
+/// Whether a C++ compiler accepts a line of C++20.
+fn accepts(line: &str) -> bool {
+    let compile = "printf '%s\\n' \"$1\" | \"$0\" -std=c++20 -fsyntax-only -x c++ -";
+    let with = |compiler| succeeds(Command::new("sh").args(["-c", compile, compiler, line]));
+    ["g++", "clang++"].into_iter().any(with)
 }
 
 fn package(name: &str) -> bool {

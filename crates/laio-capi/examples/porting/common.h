@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * common.h - the common code of the four servers: arguments, the listening socket, and the protocol.
+ * common.h - the common code of the servers: arguments, the listening socket, and the protocol.
  *
  * A client sends lines. The response to `GET path' is the length of the file, a newline, and the file, or
  * `ERR reason' and a newline. Any other line is echoed.
  */
+#ifndef _GNU_SOURCE /* a C++ compiler defines it */
 #define _GNU_SOURCE
+#endif
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +47,7 @@ static inline enum line next_of(struct lines *lines)
 	lines->read -= lines->used;
 	memmove(lines->text, lines->text + lines->used, lines->read);
 	lines->used = 0;
-	end = memchr(lines->text, '\n', lines->read);
+	end = (char *)memchr(lines->text, '\n', lines->read);
 	if (!end)
 		return lines->read == LINE_SIZE ? LINE_TOO_LONG : LINE_MISSING;
 	lines->used = (size_t)(end + 1 - lines->text);
@@ -84,20 +86,25 @@ static inline void complain_of_accept(int error)
 /* Opens the listening socket and the directory to serve, or ends the program. */
 static inline void begin(int argc, char **argv, int socket_flags, void (*stop)(int))
 {
-	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
-	struct sigaction action = { .sa_handler = stop, .sa_flags = SA_RESETHAND };
+	static struct sockaddr_in address;
+	static struct sigaction action;
 	socklen_t length = sizeof(address);
+	const int on = 1;
 
 	if (argc != 3)
 		errx(2, "usage: %s PORT DIRECTORY\nServes the files below DIRECTORY at 127.0.0.1:PORT, or at "
 		     "any port for 0, until SIGINT or SIGTERM.", argv[0]);
+	action.sa_handler = stop;
+	action.sa_flags = (int)SA_RESETHAND;
+	address.sin_family = AF_INET;
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	address.sin_port = htons((uint16_t)atoi(argv[1]));
 	root = open(argv[2], O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root == -1)
 		err(1, "%s", argv[2]);
 	listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | socket_flags, 0);
 	if (listener == -1 ||
-	    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int)) == -1 ||
+	    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == -1 ||
 	    bind(listener, (struct sockaddr *)&address, length) == -1 || listen(listener, SOMAXCONN) == -1 ||
 	    getsockname(listener, (struct sockaddr *)&address, &length) == -1)
 		err(1, "port %s", argv[1]);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 #
-# count.sh - counts the lines of code of the four servers, and prints a table in Markdown.
+# count.sh - counts the lines of code of the five servers, and prints a table in Markdown.
 #
 #     ./count.sh                    prints the table
 #     ./count.sh --check PAGE       fails if PAGE does not contain the table as it is now
@@ -9,7 +9,7 @@
 # A line of code is a line that is neither blank nor only comment; a lone brace counts. A comment such as
 # `/* [file read] */`, alone on its line, says to which component the lines below it belong, up to the
 # next such comment. What comes before the first one (the #include lines) belongs to "connections".
-# common.h is the same in all four, and counts in each.
+# common.h is the same in all five, and counts in each.
 set -eu
 cd "$(dirname "$0")" && here=$PWD && cd "$OLDPWD"
 
@@ -42,7 +42,7 @@ table() {
 			n = split("event loop,connections,requests,name conversion,file read," \
 			          "partial-write state,helpers", parts, ",")
 			for (i = 1; i <= n; i++) known[parts[i]] = 1
-			m = split("nonblocking.c helpers.c liburing.c laio.c", files, " ")
+			m = split("nonblocking.c helpers.c liburing.c laio.c coroutines.cpp", files, " ")
 		}
 		END {
 			if (bad) exit 1
@@ -60,7 +60,7 @@ table() {
 				sum = sum " **" total[files[j]] + total["common.h"] "** |"
 			}
 			print row; print sum
-		}' common.h nonblocking.c helpers.c liburing.c laio.c)
+		}' common.h nonblocking.c helpers.c liburing.c laio.c coroutines.cpp)
 }
 
 case "${1-} $#" in

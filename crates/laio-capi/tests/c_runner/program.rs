@@ -1,4 +1,4 @@
-//! C programs, and compiling them against the installed library.
+//! Programs in C and C++, and compiling them against the installed library.
 
 use crate::execute::{Miss, skipped};
 use crate::matrix::{Build, Language, Linkage};
@@ -20,8 +20,21 @@ const SANITIZERS: [&str; 3] = [
     "-fno-sanitize=alignment",
     "-fno-sanitize-recover=undefined",
 ];
-/// Examples that use laio together with another library have the library's name.
-const LIBRARIES: [&str; 2] = ["libuv", "liburing"];
+/// GCC 12 warns of its own `std::stop_source`.
+const GCC_CXX: &str = "-Wno-maybe-uninitialized";
+/// clang 14 cannot compile a coroutine with this one.
+const CLANG_CXX: &str = "-fno-sanitize=function";
+/// Examples that use laio together with another library have a name, and the library has this one in pkg-config.
+const LIBRARIES: [(&str, &str); 4] = [
+    ("libuv", "libuv"),
+    ("liburing", "liburing"),
+    ("glib", "glib-2.0"),
+    ("libevent", "libevent"),
+];
+/// What a compiler must be able to do for `laio.hpp`.
+const COROUTINES: &str = "#include <coroutine>\n#include <stop_token>\nint main() {}\n";
+/// Standalone Asio is only headers, without a package in pkg-config.
+const ASIO: &str = "#include <asio.hpp>\nint main() {}\n";
 
 /// A program in one file.
 #[derive(Debug)]
@@ -30,26 +43,38 @@ pub(crate) struct Program {
     source: PathBuf,
 }
 
-/// The tests.
+/// The tests of `laio.h`.
 pub(crate) fn tests() -> Vec<Program> {
-    programs(&xtask::capi().join("tests/c"))
+    programs(&xtask::capi().join("tests/c"), "c")
 }
 
-/// The examples.
+/// The tests of `laio.hpp`.
+pub(crate) fn cxx_tests() -> Vec<Program> {
+    programs(&xtask::capi().join("tests/cxx"), "cpp")
+}
+
+/// The examples in C.
 pub(crate) fn examples() -> Vec<Program> {
-    let mut examples = programs(&examples_directory());
-    examples.extend(programs(&examples_directory().join("porting")));
-    examples
+    let directories = ["", "porting", "loops"];
+    let of = |directory| programs(&examples_directory().join(directory), "c");
+    directories.into_iter().flat_map(of).collect()
+}
+
+/// The examples in C++.
+pub(crate) fn cxx_examples() -> Vec<Program> {
+    let directories = ["", "porting", "loops"];
+    let of = |directory| programs(&examples_directory().join(directory), "cpp");
+    directories.into_iter().flat_map(of).collect()
 }
 
 pub(crate) fn examples_directory() -> PathBuf {
     xtask::capi().join("examples")
 }
 
-fn programs(directory: &Path) -> Vec<Program> {
+fn programs(directory: &Path, extension: &str) -> Vec<Program> {
     let files = read_dir(directory).into_iter().flatten().flatten();
     let sources = files.map(|file| file.path());
-    let sources = sources.filter(|path| path.extension().is_some_and(|it| it == "c"));
+    let sources = sources.filter(|path| path.extension().is_some_and(|it| it == extension));
     let mut programs: Vec<_> = sources
         .map(|source| Program {
             name: source
@@ -65,6 +90,11 @@ fn programs(directory: &Path) -> Vec<Program> {
 }
 
 impl Program {
+    /// Whether it is written in C++.
+    pub(crate) fn is_cxx(&self) -> bool {
+        self.source.extension().is_some_and(|it| it == "cpp")
+    }
+
     /// The program's arguments. The seed is fixed, so that a run tests the change and not another program;
     /// without a seed each run uses new programs.
     pub(crate) fn arguments(&self, is_slow: bool) -> &'static [&'static str] {
@@ -121,9 +151,13 @@ impl Compiled {
             Language::C99 => &["-std=c99"][..],
             Language::C17 => &["-std=c17"],
             Language::Cxx20 => &["-std=c++20", "-x", "c++"],
+            Language::Cxx23 => &["-std=c++23", "-x", "c++"],
         });
+        compile.args((self.build.compiler == "gcc" && self.build.is_cxx()).then_some(GCC_CXX));
         if self.build.sanitized {
             compile.args(SANITIZERS);
+            compile
+                .args((self.build.compiler == "clang" && self.build.is_cxx()).then_some(CLANG_CXX));
         }
         compile.arg("-o").arg(&self.path).arg(&self.program.source);
         if self.build.linkage == Linkage::Static {
@@ -138,17 +172,23 @@ impl Compiled {
     /// The compiler options for the other library, if the program uses one.
     fn library(&self) -> Result<Vec<String>, Miss> {
         let name = self.program.name.as_str();
-        if !LIBRARIES.contains(&name) {
-            return Ok(Vec::new());
+        if name == "asio" && !compiles(&compiler(self.build)?, ASIO) {
+            return Err(skipped(
+                name,
+                "the headers of standalone Asio are not installed",
+            ));
         }
+        let Some((_, package)) = LIBRARIES.iter().find(|(program, _)| *program == name) else {
+            return Ok(Vec::new());
+        };
         if self.build.linkage == Linkage::Static {
             let reason = format!("{name} is used as a shared library only");
             return Err(Miss::Skipped(Skip::inapplicable(reason)));
         }
         let mut ask = Command::new("pkg-config");
-        match output_of(ask.args(["--cflags", "--libs", name])) {
+        match output_of(ask.args(["--cflags", "--libs", package])) {
             Ok(flags) => Ok(flags.split_whitespace().map(str::to_owned).collect()),
-            Err(_) => Err(skipped(name, format!("pkg-config does not know {name}"))),
+            Err(_) => Err(skipped(name, format!("pkg-config does not know {package}"))),
         }
     }
 }
@@ -184,6 +224,7 @@ pub(crate) fn has_pkg_config() -> bool {
 fn compiler(build: Build) -> Result<Compiler, Miss> {
     let name = match (build.compiler, build.is_cxx()) {
         ("cc", false) => return Ok(tree()?.compiler.clone()),
+        ("cc", true) => "c++",
         ("gcc", true) => "g++",
         ("clang", true) => "clang++",
         (name, _) => name,
@@ -197,6 +238,12 @@ fn compiler(build: Build) -> Result<Compiler, Miss> {
         try_it.args(["-c", empty, name]).args(arguments);
         succeeds(&mut try_it)
     };
+    if build.is_cxx() && !compiles(&compiler, COROUTINES) {
+        return Err(skipped(
+            "c++20",
+            format!("{name} has no coroutines of C++20"),
+        ));
+    }
     if build.sanitized && !can(&SANITIZERS) {
         return Err(skipped(
             "sanitizers",
@@ -207,4 +254,15 @@ fn compiler(build: Build) -> Result<Compiler, Miss> {
         return Err(skipped("static-libc", "there is no static C library"));
     }
     Ok(compiler)
+}
+
+/// Whether a C++ program compiles.
+fn compiles(compiler: &Compiler, program: &str) -> bool {
+    let read = "printf %s \"$0\" | exec \"$@\" -std=c++20 -fsyntax-only -x c++ -";
+    let command = compiler.command();
+    let mut try_it = Command::new("sh");
+    try_it
+        .args(["-c", read, program])
+        .arg(command.get_program());
+    succeeds(try_it.args(command.get_args()))
 }
