@@ -72,11 +72,22 @@ private:
 			is_watching_ = false;
 			if (error)
 				return;
+			watch_again after{*this, *alive};
 			context_.poll(std::chrono::nanoseconds(0));
-			if (*alive && !context_.is_idle())
-				watch();
 		});
 	}
+
+	/* Also if a coroutine throws into the loop. */
+	struct watch_again {
+		asio_loop &loop;
+		const bool &is_alive;
+
+		~watch_again()
+		{
+			if (is_alive && !loop.context_.is_idle())
+				loop.watch();
+		}
+	};
 
 	laio::context &context_;
 	asio_is::posix::stream_descriptor readable_;
@@ -121,16 +132,17 @@ task<void> run_for(task<T> body, Handler handler, Executor executor, std::shared
 template <class T, class Token>
 auto async_run(asio_loop &loop, task<T> body, Token &&token)
 {
-	using signature = typename std::conditional_t<std::is_void_v<T>, std::type_identity<void(std::exception_ptr)>,
-						      std::type_identity<void(std::exception_ptr, detail::nonvoid<T>)>>::type;
+	using without_value = std::type_identity<void(std::exception_ptr)>;
+	using with_value = std::type_identity<void(std::exception_ptr, detail::nonvoid<T>)>;
+	using signature = typename std::conditional_t<std::is_void_v<T>, without_value, with_value>::type;
 	return asio_is::async_initiate<Token, signature>(
 		[&loop](auto handler, task<T> body) {
 			auto stop = std::make_shared<std::stop_source>();
 			auto slot = asio_is::get_associated_cancellation_slot(handler);
 			if (slot.is_connected())
 				slot.assign([stop](asio_is::cancellation_type) { stop->request_stop(); });
-			loop.context().spawn(
-				detail::run_for(std::move(body), std::move(handler), loop.get_executor(), std::move(stop)));
+			loop.context().spawn(detail::run_for(std::move(body), std::move(handler), loop.get_executor(),
+							     std::move(stop)));
 		},
 		token, std::move(body));
 }

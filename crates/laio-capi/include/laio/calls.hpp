@@ -204,9 +204,11 @@ inline auto mkdir(name path, mode_t mode = 0777) noexcept
 	return mkdirat(AT_FDCWD, path, mode);
 }
 
-inline auto renameat(descriptor from_directory, name from, descriptor to_directory, name to, unsigned flags = 0) noexcept
+inline auto renameat(descriptor from_directory, name from, descriptor to_directory, name to,
+		     unsigned flags = 0) noexcept
 {
-	return detail::plain<void>(SYS_renameat2, from_directory.get(), from.c_str(), to_directory.get(), to.c_str(), flags);
+	return detail::plain<void>(SYS_renameat2, from_directory.get(), from.c_str(), to_directory.get(), to.c_str(),
+				   flags);
 }
 
 inline auto rename(name from, name to) noexcept
@@ -255,8 +257,8 @@ inline auto recv(descriptor socket, buffer to, int flags = 0) noexcept
 /* Sends all of the buffer, unless an error stops it. Without SIGPIPE: a broken connection is EPIPE. */
 inline auto send(descriptor socket, const_buffer from, int flags = 0) noexcept
 {
-	return detail::plain<std::size_t>(SYS_sendto, socket.get(), from.data(), from.size(), flags | MSG_NOSIGNAL, nullptr,
-					  std::size_t(0));
+	return detail::plain<std::size_t>(SYS_sendto, socket.get(), from.data(), from.size(), flags | MSG_NOSIGNAL,
+					  nullptr, std::size_t(0));
 }
 
 inline auto recvfrom(descriptor socket, buffer to, int flags, sockaddr *address, socklen_t *length) noexcept
@@ -266,8 +268,8 @@ inline auto recvfrom(descriptor socket, buffer to, int flags, sockaddr *address,
 
 inline auto sendto(descriptor socket, const_buffer from, int flags, const sockaddr *address, socklen_t length) noexcept
 {
-	return detail::plain<std::size_t>(SYS_sendto, socket.get(), from.data(), from.size(), flags | MSG_NOSIGNAL, address,
-					  length);
+	return detail::plain<std::size_t>(SYS_sendto, socket.get(), from.data(), from.size(), flags | MSG_NOSIGNAL,
+					  address, length);
 }
 
 inline auto recvmsg(descriptor socket, msghdr *message, int flags = 0) noexcept

@@ -59,7 +59,7 @@ static inline int laio_event_await(struct laio_event *adapter, struct laio_waite
 	return 0;
 }
 
-/* Before the context ends, and not from waiter->done. */
+/* Call it before the context ends, and not from waiter->done. */
 static inline void laio_event_free(struct laio_event *adapter)
 {
 	event_free(adapter->readable);

@@ -32,7 +32,7 @@ static inline gboolean laio_glib_dispatch_(GSource *source, GSourceFunc callback
 }
 
 /* `context` is as in laio.h: NULL for the one that the thread uses. Returns a source to attach to the GMainContext of
-   this thread, or NULL with errno. It is to be destroyed before the context ends. */
+   this thread, or NULL with errno. Destroy it before the context ends. */
 static inline GSource *laio_glib_source_new(struct laio_context *context)
 {
 	static GSourceFuncs functions = { NULL, NULL, laio_glib_dispatch_, NULL, NULL, NULL };

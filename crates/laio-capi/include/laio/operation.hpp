@@ -6,7 +6,6 @@
 #define LAIO_OPERATION_HPP
 
 #include <chrono>
-#include <concepts>
 #include <coroutine>
 #include <cstdint>
 #include <stop_token>
@@ -69,7 +68,7 @@ public:
 	void await_suspend(std::coroutine_handle<Promise> coroutine)
 	{
 		const std::stop_token *token = nullptr;
-		if constexpr (requires { { coroutine.promise().laio_stop_token() } -> std::same_as<const std::stop_token *>; })
+		if constexpr (requires { coroutine.promise().laio_stop_token(); })
 			token = is_shielded_ ? nullptr : coroutine.promise().laio_stop_token();
 		wait(coroutine, token);
 	}

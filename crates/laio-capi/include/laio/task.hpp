@@ -245,7 +245,7 @@ T context::run(task<T> root, std::stop_token token)
 	while (!root.body_.done()) {
 		if (resume_ready())
 			continue;
-		if (in_flight_.empty())
+		if (laio_pending(raw_) == 0) /* also in a child after fork(2), for operations of the parent */
 			throw std::system_error(EDEADLK, std::system_category(), "laio: the task waits for no operation");
 		reap(nullptr);
 	}

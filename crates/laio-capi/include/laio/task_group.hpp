@@ -35,7 +35,8 @@ public:
 		std::suspend_always initial_suspend() const noexcept { return {}; }
 		struct final_awaiter {
 			bool await_ready() const noexcept { return false; }
-			inline std::coroutine_handle<> await_suspend(std::coroutine_handle<promise_type> ended) const noexcept;
+			inline std::coroutine_handle<>
+			await_suspend(std::coroutine_handle<promise_type> ended) const noexcept;
 			void await_resume() const noexcept {}
 		};
 		final_awaiter final_suspend() const noexcept { return {}; }

@@ -61,7 +61,7 @@ static inline int laio_uv_await(struct laio_uv *adapter, struct laio_waiter *wai
 	return 0;
 }
 
-/* To be called before the context ends; the loop must run once more, as after each uv_close(). */
+/* Call it before the context ends. The loop must run once more, as after each uv_close(). */
 static inline void laio_uv_close(struct laio_uv *adapter)
 {
 	uv_close((uv_handle_t *)&adapter->handle, NULL);

@@ -272,8 +272,11 @@ task<std::variant<detail::nonvoid<detail::await_result<As>>...>> when_any(As... 
 	}
 	std::optional<value> first;
 	[&]<std::size_t... i>(std::index_sequence<i...>) {
-		((shared.first() == i ? void(first.emplace(std::in_place_index<i>, std::move(*std::get<i>(slots)))) : void()),
-		 ...);
+		auto take = [&](auto number, auto &slot) {
+			if (shared.first() == number)
+				first.emplace(std::in_place_index<number>, std::move(*slot));
+		};
+		(take(std::integral_constant<std::size_t, i>(), std::get<i>(slots)), ...);
 	}(std::index_sequence_for<As...>());
 	co_return std::move(*first);
 }
@@ -305,8 +308,8 @@ void make_timeout(T &value)
 
 }
 
-/* Asks the awaitable to stop when the time has passed, and awaits its end. ECANCELED, as a result or as std::system_error,
-   is then ETIME; if it ends with a value all the same, that is the value. */
+/* Asks the awaitable to stop when the time has passed, and awaits its end. ECANCELED, as a result or as
+   std::system_error, is then ETIME; if it ends with a value all the same, that is the value. */
 template <class Rep, class Period, class A>
 task<detail::await_result<A>> with_timeout(std::chrono::duration<Rep, Period> duration, A awaitable)
 {

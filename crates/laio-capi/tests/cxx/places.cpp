@@ -121,6 +121,13 @@ static void forks()
 			own.put("x");
 			CHECK_IS(now.context.run(read_one(own.from.get())).value(), 1);
 			now.context.run([]() -> task<> { co_await laio::sleep_for(1ms).or_throw(); }());
+			/* What waits for the parent's operation would wait for ever. */
+			try {
+				now.context.run([](auto &group) -> task<> { co_await group->join(); }(now.group));
+				CHECK(false);
+			} catch (const std::system_error &error) {
+				CHECK_IS(error.code().value(), EDEADLK);
+			}
 			now.group.reset();
 			_exit(0);
 		},
