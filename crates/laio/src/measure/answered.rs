@@ -100,7 +100,8 @@ impl Subject for AnsweredRead {
 /// Sets processor and scheduling policy of the calling thread. If that is not allowed, some writes
 /// come too early, which the spread of the results shows.
 fn settle(processor: Option<usize>, policy: i32) {
-    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: zeros are a value of this struct, which has more fields in musl than the priority.
+    let parameters: libc::sched_param = unsafe { std::mem::zeroed() };
     // SAFETY: the parameters live through the call.
     unsafe { libc::sched_setscheduler(0, policy, &parameters) };
     if let Some(processor) = processor {
