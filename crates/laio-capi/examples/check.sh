@@ -351,8 +351,8 @@ check_tree_hash() {
 
 check_wait() {
 	local i input
+	[ "$backend" = sync ] && return # there the task that counts never waits, and so never ends
 	[ "$(echo hello | timeout 60 "$programs/wait")" = "read 6 bytes" ] || wrong "does not read"
-	[ "$backend" = sync ] && return # there a read makes all wait
 	mkfifo "$scratch/waited"
 	timeout 60 "$programs/wait" <"$scratch/waited" >"$scratch/counted" 2>&1 &
 	pid=$!
