@@ -344,7 +344,9 @@ fn check_zero_copy(
 fn explain(kind: BackendKind, error: &io::Error) -> io::Error {
     let hint = match kind {
         BackendKind::Uring => "; io_uring may be missing or forbidden here, see `laio info`",
-        kind if !kind.is_built() => "; it exists on x86-64 only, choose another back end",
+        kind if !kind.is_built() => {
+            "; it exists on x86-64 with glibc only, choose another back end"
+        }
         BackendKind::Activations => "; a kernel feature may be missing here, see `laio info`",
         _ => "",
     };

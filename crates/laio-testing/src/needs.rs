@@ -274,7 +274,9 @@ fn activations() -> bool {
     const FSGSBASE: libc::c_ulong = 1 << 1;
     // SAFETY: it only reads the auxiliary vector.
     let features = unsafe { libc::getauxval(libc::AT_HWCAP2) };
-    cfg!(target_arch = "x86_64") && features & FSGSBASE != 0 && Path::new("/proc/self").exists()
+    cfg!(all(target_arch = "x86_64", target_env = "gnu"))
+        && features & FSGSBASE != 0
+        && Path::new("/proc/self").exists()
 }
 
 fn perf() -> bool {

@@ -60,7 +60,7 @@ impl BackendKind {
         }
     }
 
-    /// Whether the back end exists on this processor architecture: `activations` does on x86-64 only. Elsewhere
+    /// Whether the back end exists on this target: `activations` does on x86-64 with glibc only. Elsewhere
     /// a context with it fails with `ENOSYS`.
     pub const fn is_built(self) -> bool {
         !matches!(self, BackendKind::Activations) || crate::sys::handoff::AVAILABLE

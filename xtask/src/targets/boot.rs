@@ -101,8 +101,9 @@ fn jobs(programs: &[Program], arguments: &[String]) -> Vec<Job> {
             jobs.push(Job::suite(program.name(), &inside, &arguments));
         } else if program.target == "laio" {
             jobs.extend(BACKENDS.map(|backend| site(&inside, backend)));
-            let refused =
-                format!("{inside} serve --backend activations /site 2>&1 | grep 'x86-64 only'");
+            let refused = format!(
+                "{inside} serve --backend activations /site 2>&1 | grep 'x86-64 with glibc only'"
+            );
             jobs.push(Job::new("activations refused", refused));
         }
     }

@@ -203,7 +203,9 @@ fn activations() -> Result<Detector, Refusal> {
         Ok(detector) => Ok(detector.expect("it has one")),
         Err(errno) => {
             let meaning = match errno {
-                _ if !BackendKind::Activations.is_built() => "laio has them on x86-64 only",
+                _ if !BackendKind::Activations.is_built() => {
+                    "laio has them on x86-64 with glibc only"
+                }
                 Errno::NOSYS => "a call is hidden by a filter",
                 Errno::OPNOTSUPP => {
                     "programs cannot set their thread pointer here (no fsgsbase), or have a shadow stack"

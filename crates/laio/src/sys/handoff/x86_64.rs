@@ -12,7 +12,8 @@ use crate::Errno;
 use std::arch::{asm, global_asm};
 use std::mem::offset_of;
 
-pub(crate) const AVAILABLE: bool = true;
+/// Not with musl: there the guard against changes of rights aborts programs that did not make any.
+pub(crate) const AVAILABLE: bool = cfg!(target_env = "gnu");
 
 /// Bit of `AT_HWCAP2`: programs may set the thread pointer themselves (Linux 5.9).
 const FSGSBASE: u64 = 1 << 1;
@@ -21,10 +22,13 @@ const ARCH_SHSTK_STATUS: usize = 0x5005;
 /// Whether the application may change its kernel thread.
 ///
 /// # Errors
-/// `EOPNOTSUPP` where the kernel or processor does not let programs set the thread pointer, or uses a shadow
+/// `ENOSYS` with another C library than glibc; `EOPNOTSUPP` where the kernel or processor does not let programs set the thread pointer, or uses a shadow
 /// stack. Whether `/proc` shows the threads (it exists, and the process is dumpable) is checked when the first
 /// is inspected.
 pub(crate) fn check() -> Result<(), Errno> {
+    if !AVAILABLE {
+        return Err(Errno::NOSYS);
+    }
     // SAFETY: getauxval takes no pointers.
     let capabilities = unsafe { libc::getauxval(libc::AT_HWCAP2) };
     if capabilities & FSGSBASE == 0 || has_shadow_stack() {
