@@ -6,6 +6,7 @@ mod latency;
 use crate::options::{Options, Writes};
 use crate::outcome::{Counters, Tally};
 use device_limits::KnownLimits;
+use laio::ops::AlignedBuffer;
 use laio::{BackendKind, Context, Operation, Outcome};
 use laio_rt::{Submission, submit};
 use latency::Latency;
@@ -26,7 +27,7 @@ pub(crate) struct Io {
     /// call is cheaper. `sync` counts as requested here, but not in `routes_data`.
     pub(crate) avoids_blocking: bool,
     buffer_size: usize,
-    buffers: RefCell<Vec<Vec<u8>>>,
+    buffers: RefCell<Vec<AlignedBuffer>>,
     /// The latency of calls on the source.
     pub(crate) latency: Latency,
     pub(crate) device_limits: KnownLimits,
@@ -141,13 +142,13 @@ impl Io {
     }
 
     /// Returns an empty buffer.
-    pub(crate) fn take_buffer(&self) -> Vec<u8> {
+    pub(crate) fn take_buffer(&self) -> AlignedBuffer {
         let kept = self.buffers.borrow_mut().pop();
-        kept.unwrap_or_else(|| Vec::with_capacity(self.buffer_size))
+        kept.unwrap_or_else(|| AlignedBuffer::with_capacity(self.buffer_size))
     }
 
     /// Keeps a buffer for reuse.
-    pub(crate) fn recycle_buffer(&self, mut buffer: Vec<u8>) {
+    pub(crate) fn recycle_buffer(&self, mut buffer: AlignedBuffer) {
         let mut buffers = self.buffers.borrow_mut();
         if buffers.len() < BUFFERS_KEPT && buffer.capacity() >= self.buffer_size {
             buffer.clear();

@@ -31,6 +31,7 @@
 mod declare;
 
 mod address;
+mod aligned;
 mod attributes;
 mod buffer;
 mod connect;
@@ -55,6 +56,7 @@ mod vectored;
 mod waiting;
 
 pub use address::Address;
+pub use aligned::AlignedBuffer;
 pub use attributes::{Access, SetMode, SetOwner, SetTimes};
 pub use buffer::{Limit, Owned, Part, Sink, Source};
 pub use connect::{Accept, Connect, Shutdown};

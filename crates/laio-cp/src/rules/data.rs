@@ -4,7 +4,7 @@
 //! A file is written from its beginning to its end, and never beyond the data that is complete:
 //! `--resume` takes the size of a partial file for its progress.
 
-use crate::options::{Method, Reflink as Wanted, Sparse};
+use crate::options::{Method, Options, Reflink as Wanted, Sparse};
 use crate::outcome::{Copied, DebugDetail, Done};
 use crate::rules::pair::{CopyError, OpenPair, has_holes};
 use crate::rules::sparse::{self, Extent};
@@ -14,7 +14,7 @@ use laio::ops::{Advice, Advise, Reflink, StatFile, Truncate};
 
 /// Files up to this size are copied by one read and one write: as many calls as `copy_file_range`
 /// needs, and the read shows whether the data is cached.
-const ONE_PIECE_MAX: u64 = 256 << 10;
+const ONE_PIECE_MAX: u64 = Options::BUFFER as u64;
 
 /// Copies the data of a file.
 pub(crate) async fn copy(pair: &OpenPair<'_>) -> Result<Copied, CopyError> {
@@ -57,8 +57,10 @@ async fn move_data(
         return Ok((Done::ReadWrite, bytes));
     }
     let size = pair.status.size();
-    if options.advise != Some(Advice::DontNeed) {
-        advise(pair);
+    let by_default = (size > ONE_PIECE_MAX).then_some(Advice::Sequential);
+    let advice = options.advise.or(by_default);
+    if let Some(advice) = advice.filter(|advice| *advice != Advice::DontNeed) {
+        advise(pair, advice);
     }
     if looks_for_holes(pair) {
         return copy_with_holes(pair, detail).await;
@@ -67,7 +69,7 @@ async fn move_data(
     let end = if size == 0 { u64::MAX } else { size };
     let copied = copy_range(pair, pair.start, end, detail).await;
     if options.advise == Some(Advice::DontNeed) {
-        advise(pair);
+        advise(pair, Advice::DontNeed);
     }
     copied
 }
@@ -296,10 +298,8 @@ async fn set_length(
     Ok((done, bytes))
 }
 
-fn advise(pair: &OpenPair<'_>) {
-    if let Some(advice) = pair.session.options.advise {
-        let advise = Advise::new(pair.source.clone(), 0, 0, advice);
-        // Advice may be ignored.
-        let _ = pair.io.call_blocking(advise);
-    }
+fn advise(pair: &OpenPair<'_>, advice: Advice) {
+    let advise = Advise::new(pair.source.clone(), 0, 0, advice);
+    // Advice may be ignored.
+    let _ = pair.io.call_blocking(advise);
 }

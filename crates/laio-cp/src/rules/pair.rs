@@ -6,7 +6,7 @@ use crate::io::device_limits::DeviceLimits;
 use crate::session::Session;
 use crate::tree::{Handle, StorageClass};
 use laio::Errno;
-use laio::ops::{Limit, Part, ReadAt, Write, WriteAt};
+use laio::ops::{AlignedBuffer, Limit, Part, ReadAt, Write, WriteAt};
 use laio_rt::fs::Metadata;
 use std::cell::RefCell;
 use std::io;
@@ -31,7 +31,7 @@ pub(crate) struct OpenPair<'a> {
     pub(crate) storage_class: StorageClass,
 }
 
-type ReadLimited = ReadAt<Handle, Limit<Vec<u8>>>;
+type ReadLimited = ReadAt<Handle, Limit<AlignedBuffer>>;
 
 /// The step of a copy that failed.
 pub(crate) enum CopyError {
@@ -52,7 +52,7 @@ impl OpenPair<'_> {
         &self,
         read: ReadLimited,
         is_first: bool,
-    ) -> (io::Result<usize>, Limit<Vec<u8>>) {
+    ) -> (io::Result<usize>, Limit<AlignedBuffer>) {
         let io = self.io;
         if self.storage_class == StorageClass::Memory {
             return io.maybe_inline(read, true).await;
@@ -68,10 +68,10 @@ impl OpenPair<'_> {
     /// Writes a range of the buffer, which begins at the offset `at` of the file.
     pub(crate) async fn write_at(
         &self,
-        mut buffer: Vec<u8>,
+        mut buffer: AlignedBuffer,
         range: Range<usize>,
         at: u64,
-    ) -> Result<Vec<u8>, CopyError> {
+    ) -> Result<AlignedBuffer, CopyError> {
         let mut done = range.start;
         while done < range.end {
             let part = Part::new(buffer, done..range.end);
@@ -95,9 +95,9 @@ impl OpenPair<'_> {
     /// Writes a range of the buffer at the file position.
     pub(crate) async fn write(
         &self,
-        mut buffer: Vec<u8>,
+        mut buffer: AlignedBuffer,
         range: Range<usize>,
-    ) -> Result<Vec<u8>, CopyError> {
+    ) -> Result<AlignedBuffer, CopyError> {
         let mut done = range.start;
         while done < range.end {
             let part = Part::new(buffer, done..range.end);

@@ -3,7 +3,7 @@
 
 use crate::rules::pair::{CopyError, OpenPair};
 use laio::Errno;
-use laio::ops::{Limit, Part, ReadAt, Truncate, WriteAt};
+use laio::ops::{AlignedBuffer, Limit, Part, ReadAt, Truncate, WriteAt};
 use rustix::fs::OFlags;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::task::Poll;
 
 /// The alignment of addresses, offsets and lengths for O_DIRECT; no device needs more.
-const ALIGNMENT: usize = 4 << 10;
+const ALIGNMENT: usize = AlignedBuffer::ALIGNMENT;
 
 /// Copies the bytes from `start` to `end`; fewer if the source was truncated.
 pub(crate) async fn copy(pair: &OpenPair<'_>, start: u64, end: u64) -> Result<u64, CopyError> {
@@ -77,8 +77,7 @@ impl Queue<'_> {
 
     /// Copies one piece after the other.
     async fn copy_pieces(&self) -> Result<(), CopyError> {
-        // The extra bytes allow an aligned start.
-        let mut buffer = Vec::with_capacity(self.piece_size() + ALIGNMENT);
+        let mut buffer = AlignedBuffer::with_capacity(self.piece_size());
         loop {
             self.pair.check_stop()?;
             let at = self.next.get();
@@ -105,13 +104,11 @@ impl Queue<'_> {
     /// Copies the bytes that one read returns.
     async fn copy_piece(
         &self,
-        mut buffer: Vec<u8>,
+        mut buffer: AlignedBuffer,
         at: u64,
         count: usize,
-    ) -> Result<(usize, Vec<u8>), CopyError> {
+    ) -> Result<(usize, AlignedBuffer), CopyError> {
         let io = self.pair.io;
-        let address = buffer.as_ptr() as usize;
-        let start = address.next_multiple_of(ALIGNMENT) - address;
         let mut direct = self.direct.get();
         let wanted = match direct {
             true => count.next_multiple_of(ALIGNMENT),
@@ -119,7 +116,6 @@ impl Queue<'_> {
         };
         let result = loop {
             buffer.clear();
-            buffer.resize(start, 0);
             let read = ReadAt::new(self.pair.source.clone(), Limit::new(buffer, wanted), at);
             let (result, filled) = io.call_backend(read).await;
             buffer = filled.into_inner();
@@ -136,14 +132,14 @@ impl Queue<'_> {
         if moved == 0 {
             return Ok((0, buffer));
         }
-        buffer.truncate(start + moved);
+        buffer.truncate(moved);
         if self.direct.get() && !moved.is_multiple_of(ALIGNMENT) {
-            buffer.resize(start + moved.next_multiple_of(ALIGNMENT), 0);
+            buffer.resize(moved.next_multiple_of(ALIGNMENT), 0);
             self.padded.set(true);
         }
-        let mut done = start;
+        let mut done = 0;
         while done < buffer.len() {
-            let offset = at + (done - start) as u64;
+            let offset = at + done as u64;
             let part = Part::new(buffer, done..);
             let write = WriteAt::new(self.pair.target.clone(), part, offset);
             let (result, part) = io.write_data(write).await;

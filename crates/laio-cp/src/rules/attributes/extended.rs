@@ -11,7 +11,8 @@ use crate::session::Session;
 use crate::tree::AttributeNames;
 use laio::Errno;
 use laio::ops::{
-    ATTRIBUTE_MAX, GetAttribute, Limit, ListAttributes, SetAttribute, attribute_names,
+    ATTRIBUTE_MAX, AlignedBuffer, GetAttribute, Limit, ListAttributes, SetAttribute,
+    attribute_names,
 };
 use std::ffi::{CStr, CString};
 use std::io;
@@ -39,7 +40,7 @@ pub(crate) fn first_difference(
 ) -> Option<String> {
     let required = session.options.preserve.attributes_required;
     let differs = |name: &&CString| match (read(io, name, from), read(io, name, to)) {
-        (Ok(value), Ok(existing)) => value != existing,
+        (Ok(value), Ok(existing)) => value[..] != existing[..],
         (Ok(_), Err(_)) => required,
         // The attribute was removed from the source meanwhile.
         (Err(_), _) => false,
@@ -167,7 +168,7 @@ pub(super) fn copy_attributes(
 }
 
 /// Reads the value of an attribute.
-pub(super) fn read(io: &Io, name: &CStr, from: &FileRef) -> io::Result<Vec<u8>> {
+pub(super) fn read(io: &Io, name: &CStr, from: &FileRef) -> io::Result<AlignedBuffer> {
     let buffer = Limit::new(io.take_buffer(), ATTRIBUTE_MAX);
     let (result, buffer) = call_on!(io, from, GetAttribute, name, buffer);
     result.map(|_| buffer.into_inner())
