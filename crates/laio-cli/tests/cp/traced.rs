@@ -46,9 +46,10 @@ pub(crate) fn stopping(
         |line, strace| {
             if line.contains("--- stopped by SIGSTOP ---") {
                 look();
-                let pid = below(strace);
                 // The process may have ended, if the line was about another thread.
-                let _ = kill_process(pid, Signal::CONT);
+                if let Some(pid) = below(strace) {
+                    let _ = kill_process(pid, Signal::CONT);
+                }
             }
         },
     )
@@ -138,8 +139,8 @@ impl Drop for Bounded {
     }
 }
 
-/// The process that strace has started and stopped.
-fn below(strace: &Child) -> Pid {
+/// The process that strace has started, if it has not ended.
+fn below(strace: &Child) -> Option<Pid> {
     let number = strace.id();
     let path = format!("/proc/{number}/task/{number}/children");
     let children = std::fs::read_to_string(&path).expect("the children of strace");
@@ -147,7 +148,7 @@ fn below(strace: &Child) -> Pid {
         .split_whitespace()
         .next()
         .and_then(|it| it.parse().ok());
-    first.and_then(Pid::from_raw).expect("strace has a child")
+    first.and_then(Pid::from_raw)
 }
 
 /// Joins calls that are split into two lines, and removes thread IDs.
