@@ -6,7 +6,7 @@
 #   benches/serve.sh [CASE...]
 #
 # Cases, described in docs/serve/speed.md (default: all):
-#   warm close    files in memory, connections kept or one for each request; warm also with `bare`, a loop of
+#   warm close    files in memory, connections kept or one for each request (1 and 10 KiB); warm also with `bare`, a loop of
 #                 epoll, recv and send of prepared bytes (benches/serve/bare.c), the limit of plain system calls
 #   tls           1 KiB and 1 MiB over TLS, connections kept; a connection for each request, with new sessions and
 #                 resumed ones
@@ -65,7 +65,7 @@ trap 'exit 130' INT TERM
 for case in $cases; do
     case $case in
     warm) in_memory warm 1 10 100 1024 10240 ;;
-    close) in_memory close 1 ;;
+    close) in_memory close 1 10 ;;
     tls | idle | attack | cold | slow | limited) "$case" ;;
     *) echo "no case is called $case" >&2; exit 2 ;;
     esac
