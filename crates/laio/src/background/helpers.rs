@@ -512,13 +512,8 @@ mod tests {
     fn start(helpers: &mut Helpers, number: u64, call: Call, is_brief: bool) {
         let job = Job {
             handle: Handle::from_raw(number).expect("not 0"),
-            row: table::row(call.number),
-            call,
-            regular: false,
-            status: None,
-            short: 0,
-            may_lose_terminal: false,
             is_brief,
+            ..Job::new(table::row(call.number), call)
         };
         helpers.start(Lane::Bounded, job).unwrap();
     }

@@ -370,13 +370,7 @@ mod tests {
     fn job(number: u64, call: Call) -> Job {
         Job {
             handle: Handle::from_raw(number).expect("not 0"),
-            row: table::row(call.number),
-            call,
-            regular: false,
-            status: None,
-            short: 0,
-            may_lose_terminal: false,
-            is_brief: false,
+            ..Job::new(table::row(call.number), call)
         }
     }
 
