@@ -122,7 +122,7 @@ impl Engine {
     {
         match self.context.submit(operation) {
             Outcome::Done(output) => next(py, self, output),
-            Outcome::Pending(ticket) => Ok(Step::InFlight(Box::new(Continued { ticket, next }))),
+            Outcome::Pending(ticket) => Ok(Step::later(ticket, next)),
         }
     }
 
@@ -268,6 +268,15 @@ where
 }
 
 impl Step {
+    /// The step of an operation that was started. `next` gets its output when it has finished.
+    pub(crate) fn later<O, N>(ticket: Ticket<O>, next: N) -> Step
+    where
+        O: Operation,
+        N: FnOnce(Python<'_>, &mut Engine, O::Output) -> PyResult<Step> + 'static,
+    {
+        Step::InFlight(Box::new(Continued { ticket, next }))
+    }
+
     /// Applies a function to the value, when it is there.
     pub(crate) fn map<F>(self, py: Python<'_>, function: F) -> PyResult<Step>
     where

@@ -4,20 +4,21 @@ use crate::descriptor::{Descriptor, Found as Kind};
 use crate::engine::{self, Engine, Step};
 use crate::error;
 use crate::path::PathArgument;
-use laio::ops::{FileStatus, Name, Open, OpenFile, OpenStat, Opened, StatFile};
+use laio::below::{BelowStep, OpenBelow};
+use laio::ops::{FileStatus, FileType, OpenFile};
+use laio::{Operation, Outcome};
 use laio_http::Coding;
 use laio_http::files::{
     Attributes, Body, Failure, FileResponse, FileRules, Found, Lookup, Part, Search,
 };
-use libc::{O_CLOEXEC, O_NOCTTY, O_NONBLOCK};
 use libc::{RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
-use rustix::fs::{OFlags, fcntl_setfl};
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -38,9 +39,6 @@ struct Source {
     file: OpenFile,
     kind: Kind,
 }
-
-/// How often a name is opened again after a race with a rename.
-const RACES: u32 = 16;
 
 #[pymethods]
 impl Files {
@@ -88,7 +86,7 @@ impl Files {
         let config = self.0.clone();
         engine::make(py, move |py, engine| {
             let lookup = Lookup::new(&config.rules, head);
-            advance(py, engine, config, lookup, 0)
+            advance(py, engine, config, lookup)
         })
     }
 }
@@ -99,82 +97,109 @@ fn advance(
     engine: &mut Engine,
     config: Arc<Config>,
     lookup: Lookup<Source>,
-    races: u32,
 ) -> PyResult<Step> {
     let search = match lookup {
         Lookup::Open(search) => search,
         Lookup::Respond(response) => return into_python(py, response).map(Step::Done),
     };
-    let name = Name::at(config.root.clone(), CString::new(search.name())?);
-    // Opening a FIFO does not wait for a writer.
-    let open = Open::new(name, O_NONBLOCK | O_NOCTTY | O_CLOEXEC).resolve(config.resolve);
-    engine.run(py, OpenStat::from(open), move |py, engine, opened| {
-        match opened {
-            // A directory of the path was renamed meanwhile, so that the kernel could not verify that the
-            // name stays below the root.
-            Err(error) if error.raw_os_error() == Some(libc::EAGAIN) && races < RACES => {
-                advance(py, engine, config, Lookup::Open(search), races + 1)
-            }
-            Err(error) => found(py, engine, config, search, Err(error)),
-            Ok(opened) => examine(py, engine, config, search, opened),
-        }
-    })
+    let below = OpenBelow::new(
+        config.root.clone(),
+        CString::new(search.name())?,
+        config.resolve,
+    );
+    let opening = Opening {
+        config,
+        search,
+        below,
+    };
+    open(py, engine, opening)
 }
 
-fn examine(
-    py: Python<'_>,
-    engine: &mut Engine,
+/// A name that is being opened.
+struct Opening {
     config: Arc<Config>,
     search: Search<Source>,
-    opened: Opened,
-) -> PyResult<Step> {
-    let (status, ignores_mode) = (opened.status().copied(), opened.is_stored());
-    let file = OpenFile::from(opened.into_own_descriptor());
-    if let Some(status) = status {
-        let source = source(file, &status, ignores_mode);
-        return found(py, engine, config, search, source);
+    below: OpenBelow<OpenFile>,
+}
+
+/// What a result leads to: a further step, or the end.
+type After = ControlFlow<io::Result<(OpenFile, FileStatus)>>;
+
+/// Makes the steps of an open one after the other; those that do not wait, in a loop, because a path has as many
+/// as its text allows.
+fn open(py: Python<'_>, engine: &mut Engine, mut opening: Opening) -> PyResult<Step> {
+    loop {
+        let made = match opening.below.step() {
+            Err(error) => Ok((opening, Break(Err(error)))),
+            Ok(BelowStep::Open(open)) => make(engine, opening, open, OpenBelow::opened),
+            Ok(BelowStep::Component(open)) => {
+                make(engine, opening, open, OpenBelow::component_opened)
+            }
+            Ok(BelowStep::ReadLink(read)) => make(engine, opening, read, OpenBelow::link_read),
+            Ok(BelowStep::Stat(stat)) => make(engine, opening, stat, OpenBelow::examined),
+        };
+        match made {
+            Ok((next, Continue(()))) => opening = next,
+            Ok((next, Break(below))) => return found(py, engine, next, below),
+            Err(in_flight) => return Ok(in_flight),
+        }
     }
-    engine.run(
-        py,
-        StatFile::new(file.clone()),
-        move |py, engine, status| {
-            let source = status.and_then(|status| source(file, &status, ignores_mode));
-            found(py, engine, config, search, source)
-        },
-    )
+}
+
+/// Makes a step of an open, and passes its result on.
+///
+/// # Errors
+/// The operation in the background, if it waits.
+fn make<O: Operation>(
+    engine: &mut Engine,
+    mut opening: Opening,
+    operation: O,
+    take: fn(&mut OpenBelow<OpenFile>, O::Output) -> After,
+) -> Result<(Opening, After), Step> {
+    match engine.context.submit(operation) {
+        Outcome::Done(output) => {
+            let after = take(&mut opening.below, output);
+            Ok((opening, after))
+        }
+        Outcome::Pending(ticket) => {
+            Err(Step::later(ticket, move |py, engine, output| {
+                match take(&mut opening.below, output) {
+                    Continue(()) => open(py, engine, opening),
+                    Break(opened) => found(py, engine, opening, opened),
+                }
+            }))
+        }
+    }
 }
 
 fn found(
     py: Python<'_>,
     engine: &mut Engine,
-    config: Arc<Config>,
-    search: Search<Source>,
-    found: io::Result<Found<Source>>,
+    opening: Opening,
+    opened: io::Result<(OpenFile, FileStatus)>,
 ) -> PyResult<Step> {
-    let found = found.map_err(|error| Failure::of_errno(error.raw_os_error().unwrap_or(0)));
+    let Opening { config, search, .. } = opening;
+    let found = match opened {
+        Ok((file, status)) => Ok(source(file, &status)),
+        Err(error) => Err(Failure::of_errno(error.raw_os_error().unwrap_or(0))),
+    };
     let lookup = search.found(&config.rules, found, unix_time());
-    advance(py, engine, config, lookup, 0)
+    advance(py, engine, config, lookup)
 }
 
-fn source(file: OpenFile, status: &FileStatus, ignores_mode: bool) -> io::Result<Found<Source>> {
-    if status.is_dir() {
-        return Ok(Found::Directory);
-    }
-    if !status.is_file() {
-        return Ok(Found::Special);
-    }
-    if !ignores_mode {
-        // A read of the file itself may block: that happens in the background.
-        fcntl_setfl(&file, OFlags::empty())?;
-    }
+fn source(file: OpenFile, status: &FileStatus) -> Found<Source> {
     let modified = status.modified();
     let attributes = Attributes {
         inode: status.inode(),
         size: status.size(),
         modified: (modified.seconds, modified.nanoseconds),
     };
-    let kind = status.into();
-    Ok(Found::File(Source { file, kind }, attributes))
+    let kind = Kind::from(status);
+    match status.file_type() {
+        FileType::Regular => Found::File(Source { file, kind }, attributes),
+        FileType::Directory => Found::Directory,
+        _ => Found::Special,
+    }
 }
 
 fn into_python(py: Python<'_>, response: FileResponse<Source>) -> PyResult<Py<PyAny>> {

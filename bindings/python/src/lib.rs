@@ -21,7 +21,9 @@ mod reading;
 mod status;
 mod whole;
 
+use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
+use std::sync::OnceLock;
 
 /// The functions and classes on which the Python package is built.
 #[pymodule(gil_used = false)]
@@ -35,5 +37,21 @@ fn _laio(module: &Bound<'_, PyModule>) -> PyResult<()> {
     attributes::add_to(module)?;
     whole::add_to(module)?;
     directory::add_to(module)?;
+    module.add_function(wrap_pyfunction!(claim_process, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))
+}
+
+/// Refuses every interpreter of the process but the first one that imports the package: objects of Python that
+/// the module keeps belong to one interpreter. Python itself refuses only interpreters with a lock of their own.
+#[pyfunction]
+fn claim_process(py: Python<'_>) -> PyResult<()> {
+    // Each interpreter has a module `sys` of its own.
+    static FIRST: OnceLock<usize> = OnceLock::new();
+    let own = py.import("sys")?.as_ptr().addr();
+    if *FIRST.get_or_init(|| own) == own {
+        return Ok(());
+    }
+    Err(PyImportError::new_err(
+        "laio does not support subinterpreters: another interpreter of this process has imported it",
+    ))
 }

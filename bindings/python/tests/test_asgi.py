@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gzip
 import os
+import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
+import forbid
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -492,3 +495,23 @@ def test_mounted_in_starlette(site: Path) -> None:
         assert (await ask(app, "GET", "/other")).status == 404
 
     asyncio.run(program())
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EPERM])
+def test_the_same_answers_without_openat2(number: int) -> None:
+    # The other tests of this file, in a process for which the calls fail. io_uring would make `openat2`
+    # behind the filter's back.
+    if forbidden := os.environ.get("LAIO_TEST_FORBIDDEN"):
+        pytest.skip(f"{forbidden} is forbidden already")
+    numbers = ",".join(map(str, forbid.OPENAT2 + forbid.IO_URING))
+    tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "asyncio", __file__]
+    done = subprocess.run(
+        [sys.executable, forbid.__file__, numbers, str(number), sys.executable, *tests],
+        env={**os.environ, "LAIO_TEST_FORBIDDEN": "openat2"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "OSError" in done.stderr and "seccomp" in done.stderr:
+        pytest.skip(done.stderr.splitlines()[-1])
+    assert done.returncode == 0, done.stdout + done.stderr

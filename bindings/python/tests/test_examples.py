@@ -36,7 +36,9 @@ def start(*command: str | Path, cwd: Path) -> subprocess.Popen[str]:
 def run(*command: str | Path, cwd: Path) -> str:
     with start(*command, cwd=cwd) as process:
         output, errors = process.communicate()
-    assert (process.returncode, errors) == (0, "")
+    # On a busy machine asyncio says that a step took long.
+    lines = [line for line in errors.splitlines() if not line.startswith("Executing <")]
+    assert (process.returncode, lines) == (0, [])
     return output
 
 

@@ -44,6 +44,7 @@ def test_other_tasks_run_while_a_read_waits() -> None:
         pipe.write(b"data")
         assert await read == b"data"
         pipe.close()
+        await file.close()
 
     asyncio.run(program())
 
@@ -83,6 +84,7 @@ def test_cancelled_in_trio() -> None:
         pipe.write(b"still there")
         assert await file.read1(100) == b"still there"
         pipe.close()
+        await file.close()
 
     import trio.testing
 
@@ -136,15 +138,16 @@ def test_ten_thousand_cancelled_calls_leave_nothing() -> None:
 def test_a_loop_may_end_before_its_calls() -> None:
     pipe = Pipe()
 
-    async def abandon() -> None:
+    async def abandon() -> laio.BinaryFile:
         file = await pipe.open()
         read = file.read1(10)
         task = asyncio.get_running_loop().create_task(read)
         await asyncio.sleep(0)
         task._log_destroy_pending = False  # type: ignore[attr-defined]
+        return file
 
     loop = asyncio.new_event_loop()
-    loop.run_until_complete(abandon())
+    abandoned = loop.run_until_complete(abandon())
     loop.close()
     gc.collect()
 
@@ -156,10 +159,12 @@ def test_a_loop_may_end_before_its_calls() -> None:
         other.write(b"works")
         assert await read == b"works"
         other.close()
+        await file.close()
 
     for _ in range(3):
         asyncio.run(again())
     pipe.close()
+    asyncio.run(abandoned.close())
 
 
 def test_each_thread_has_its_own_engine() -> None:
@@ -193,6 +198,7 @@ def test_a_call_that_would_block_needs_a_loop() -> None:
     with pytest.raises(RuntimeError, match="no event loop"):
         read.send(None)
     pipe.close()
+    asyncio.run(opened.value.value.close())
 
 
 def test_a_forked_child_begins_anew() -> None:
@@ -212,6 +218,7 @@ def test_a_forked_child_begins_anew() -> None:
         pipe.write(b"parent")
         assert await read == b"parent"
         pipe.close()
+        await file.close()
 
     def in_child() -> int:
         signal.alarm(60)
@@ -225,6 +232,7 @@ def test_a_forked_child_begins_anew() -> None:
             await asyncio.sleep(0)
             pipe.write(b"child")
             results.append(await read)
+            await file.close()
 
         asyncio.run(child_program())
         return 0 if results == [b"child"] else 1
@@ -234,7 +242,7 @@ def test_a_forked_child_begins_anew() -> None:
 
 def in_python(program: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-X", "dev", "-c", program]
-    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def test_ten_thousand_cancelled_calls_keep_no_memory() -> None:
@@ -314,6 +322,30 @@ def test_a_keyboard_interrupt_reaches_the_program() -> None:
         "    print('interrupted')\n"
     )
     assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
+
+
+def test_subinterpreters_are_refused() -> None:
+    done = in_python(
+        "import sys, laio\n"
+        "try:\n"
+        "    import _interpreters as interpreters\n"
+        "    other = interpreters.create('legacy')\n"
+        "except ImportError:\n"
+        "    import _xxsubinterpreters as interpreters\n"
+        "    shared = {'isolated': False} if sys.version_info >= (3, 12) else {}\n"
+        "    other = interpreters.create(**shared)\n"
+        "program = (\n"
+        "    f'import sys; sys.path[:] = {sys.path!r}\\n'\n"
+        "    'try:\\n'\n"
+        "    '    import laio\\n'\n"
+        "    'except ImportError as error:\\n'\n"
+        "    '    print(error, flush=True)\\n'\n"
+        ")\n"
+        "interpreters.run_string(other, program)\n"
+    )
+    if "No module named" in done.stderr:
+        pytest.skip("Python has no module for subinterpreters")
+    assert "laio does not support subinterpreters" in done.stdout, done.stderr
 
 
 def test_an_unclosed_file_warns(run_asyncio: Any, tmp_path: Path) -> None:

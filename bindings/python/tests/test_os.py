@@ -310,6 +310,64 @@ def test_walk_goes_where_the_program_says(tmp_path, run):
     assert run(walk) == [str(tmp_path), str(tmp_path / "empty")]
 
 
+@pytest.mark.parametrize("topdown", [True, False])
+@pytest.mark.parametrize("follow", [True, False])
+@pytest.mark.parametrize("top", [".", "full", b".", "gone", "dirlink", "file"])
+def test_fwalk(run, tmp_path, monkeypatch, top, topdown, follow):
+    fill(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    os.mkdir("full/forbidden", 0)
+    errors, expected_errors = [], []
+
+    def walk():
+        arguments = {"follow_symlinks": follow}
+        for *names, number in os.fwalk(top, topdown, expected_errors.append, **arguments):
+            yield (*names, sorted(os.listdir(number)), os.fstat(number).st_ino)
+
+    async def our_walk():
+        found = []
+        arguments = {"follow_symlinks": follow}
+        async for *names, number in laio.os.fwalk(top, topdown, errors.append, **arguments):
+            found.append((*names, sorted(os.listdir(number)), os.fstat(number).st_ino))
+        return found
+
+    before = len(os.listdir("/proc/self/fd"))
+    # An exception of `os.fwalk` names a descriptor's number, which is another one here.
+    expected, found = outcome(lambda: list(walk())), run(async_outcome, our_walk)
+    assert found[:2] == expected[:2]
+    assert found[0] == "returns" or found[2][0] == expected[2][0]
+    assert [repr(e) for e in errors] == [repr(e) for e in expected_errors]
+    # The engine's own descriptors may have come.
+    assert len(os.listdir("/proc/self/fd")) <= before + 8
+
+
+def test_fwalk_goes_where_the_program_says(tmp_path, run):
+    fill(tmp_path)
+
+    async def walk():
+        found = []
+        parent = os.open(tmp_path.parent, os.O_RDONLY)
+        walked = laio.os.fwalk(tmp_path.name, dir_fd=parent)
+        async for directory, directories, others, number in walked:
+            found.append(directory)
+            directories[:] = [name for name in directories if name != "full"]
+            for name in others:
+                await laio.os.unlink(name, dir_fd=number)
+        os.close(parent)
+        # Left in the middle, it closes what is open.
+        left = laio.os.fwalk(tmp_path)
+        async for _, _, _, number in left:
+            break
+        await left.aclose()
+        with pytest.raises(OSError):
+            os.fstat(number)
+        return found
+
+    name = tmp_path.name
+    assert run(walk) == [name, f"{name}/empty"]
+    assert sorted(os.listdir(tmp_path)) == ["dirlink", "empty", "full"]
+
+
 def test_names_relative_to_a_directory(both, tmp_path, run):
     for side in ("os", "laio"):
         (tmp_path / side / "base").mkdir()

@@ -127,6 +127,16 @@ def test_files_with_a_name(run, directory, mode):
     run(use)
 
 
+@pytest.mark.parametrize("name", ["TemporaryFile", "NamedTemporaryFile"])
+def test_an_unknown_encoding_leaves_no_file(run, directory, name):
+    async def use():
+        with pytest.raises(LookupError):
+            await getattr(laio.tempfile, name)("w+", encoding="unknown", dir=directory)
+
+    run(use)
+    assert os.listdir(directory) == []
+
+
 def test_a_named_file_stays_if_the_program_says_so(run):
     async def use():
         async with laio.tempfile.NamedTemporaryFile(delete=False) as file:

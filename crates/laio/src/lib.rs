@@ -161,6 +161,7 @@ compile_error!(
 
 mod attempt;
 mod background;
+pub mod below;
 mod blocking;
 mod borrowed;
 mod call;

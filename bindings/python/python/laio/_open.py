@@ -205,7 +205,7 @@ async def _open(
     if plan.buffering != 0 and plan.readable and plan.writable and not seekable:
         await _close(descriptor)
         raise io.UnsupportedOperation("File or stream is not seekable.")
-    return _file(descriptor, file, plan, seekable)
+    return await file_of(descriptor, file, plan, seekable)
 
 
 async def _close(descriptor: _laio.Descriptor) -> None:
@@ -214,7 +214,21 @@ async def _close(descriptor: _laio.Descriptor) -> None:
         await result
 
 
-def _file(descriptor: _laio.Descriptor, name: Any, plan: _Plan, seekable: bool) -> Any:
+async def file_of(descriptor: _laio.Descriptor, name: Any, plan: _Plan, seekable: bool) -> Any:
+    """Makes a file object of a descriptor, which is closed if that is not possible."""
+    opened = _binary_file(descriptor, name, plan, seekable)
+    if not plan.text:
+        return opened
+    line_buffering = plan.buffering == 1 or plan.buffering < 0 and not seekable and opened.isatty()
+    try:
+        return TextFile(opened, plan.encoding, plan.errors, plan.newline, line_buffering)
+    except BaseException:
+        # The encoding is unknown.
+        await opened.close()
+        raise
+
+
+def _binary_file(descriptor: _laio.Descriptor, name: Any, plan: _Plan, seekable: bool) -> Any:
     if plan.writable and seekable:
         # So that a write after a cancelled one is not overtaken by it.
         descriptor.set_ordered()
@@ -232,7 +246,4 @@ def _file(descriptor: _laio.Descriptor, name: Any, plan: _Plan, seekable: bool) 
         file._size_of_buffer = plan.buffering
     if plan.appending and seekable:
         file._position = descriptor.size_at_open
-    if not plan.text or not isinstance(file, BinaryFile):
-        return file
-    line_buffering = plan.buffering == 1 or plan.buffering < 0 and not seekable and file.isatty()
-    return TextFile(file, plan.encoding, plan.errors, plan.newline, line_buffering)
+    return file

@@ -3,7 +3,7 @@
 Names, parameters, results and exceptions are those of `os`. A call that does not block is made at once,
 without a thread and without a turn of the event loop. These points differ from `os`:
 
-- `scandir` is an asynchronous iterator and context manager, `walk` an asynchronous generator.
+- `scandir` is an asynchronous iterator and context manager, `walk` and `fwalk` are asynchronous generators.
 - The methods of `DirEntry` that may need a call (`is_dir`, `is_file`, `is_symlink`, `stat`) are coroutines.
 - `sendfile` waits when the socket is full, also if the socket does not block.
 - The calls raise no audit events.
@@ -13,6 +13,7 @@ from os import F_OK, R_OK, W_OK, X_OK
 
 from . import path
 from ._descriptors import fdatasync, fstat, fsync, sendfile
+from ._fwalk import fwalk
 from ._names import (
     access,
     chmod,
@@ -49,6 +50,7 @@ __all__ = [
     "fdatasync",
     "fstat",
     "fsync",
+    "fwalk",
     "lchown",
     "link",
     "listdir",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _laio
 from .. import os as _calls
 from .._laio import Call
-from .._open import Opening, _file, _Plan
+from .._open import Opening, _Plan, file_of
 from ._names import create
 
 if TYPE_CHECKING:
@@ -77,13 +77,17 @@ async def _named(
     plan: _Plan, suffix: Any, prefix: Any, dir: Any, delete: bool, delete_on_close: bool
 ) -> Any:
     descriptor, path = await create(suffix, prefix, dir)
-    file = _file(descriptor, path, plan, True)
+    try:
+        file = await file_of(descriptor, path, plan, True)
+    except BaseException:
+        await _calls.unlink(path)
+        raise
     return NamedFile(file, path, delete, delete_on_close)
 
 
 async def _unnamed(plan: _Plan, suffix: Any, prefix: Any, dir: Any) -> Any:
     descriptor = await _open_unnamed(suffix, prefix, dir)
-    return _file(descriptor, descriptor.fileno(), plan, True)
+    return await file_of(descriptor, descriptor.fileno(), plan, True)
 
 
 async def _open_unnamed(suffix: Any, prefix: Any, dir: Any) -> _laio.Descriptor:

@@ -9,6 +9,7 @@ mod parked;
 mod aio;
 mod attributes;
 mod batches;
+mod below;
 mod borrowed;
 mod cancelling;
 mod closing;
