@@ -8,7 +8,8 @@ use laio_testing::{Skip, temp};
 use libtest_mimic::Trial;
 
 use super::{
-    LIMIT, WELL, alike, names, parts, run_ours, run_successfully, same, start, tree, world,
+    LIMIT, WELL, alike, names, parts, run_ours, run_successfully, same, same_files, start, tree,
+    world,
 };
 use crate::case::case;
 use crate::failures::trial;
@@ -191,7 +192,7 @@ fn updated_links() -> Result<(), Skip> {
         run_successfully(&world, "--plan P -au s/f s/h d");
         run_successfully(&world, "--work P");
         run_successfully(&world, "--finish P");
-        same(&world, "e", "d");
+        same_files(&world, "e", "d");
     }
     Ok(())
 }
