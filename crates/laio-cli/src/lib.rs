@@ -124,6 +124,7 @@ mod tests {
             "limits",
             "http",
             "transport",
+            "https",
             "policies",
             "operation",
             "safety",

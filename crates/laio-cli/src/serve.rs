@@ -10,7 +10,6 @@ mod observe;
 mod policy;
 mod signals;
 mod supervise;
-mod upstreams;
 
 pub(crate) use arguments::Arguments;
 

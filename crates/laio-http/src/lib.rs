@@ -87,6 +87,7 @@ mod readings;
 mod rejection;
 mod request;
 mod request_path;
+mod script;
 mod status;
 mod target;
 mod text;
@@ -122,6 +123,7 @@ pub use rejection::Rejection;
 pub use request::{Parsed, Request, Version, parse};
 pub use request_path::RequestPath;
 pub use response::ResponseHead;
+pub use script::{BadExtension, ScriptNames, ScriptPath};
 pub use status::Status;
 pub use text::push_html_escaped;
 

@@ -16,21 +16,20 @@ use crate::observe::{self, Stage};
 use crate::options::Limits;
 use crate::request::answer::answer;
 use crate::request::answer_from_cache::answer_from_cache;
+use crate::request::lookup::{Answerer, LookedUp, answerer};
 use crate::request::pages;
 use crate::request::receive::{Skipped, handshake, linger, receive, send_close_notify, skip_body};
+use crate::request::redirect_to_https::{RedirectToHttps, ToHttps};
 use crate::request::response::{RequestContext, Response};
 use crate::request::send_buffer::send_all;
 use crate::request::send_response::{Followed, send_response};
 use crate::services::Services;
-use crate::upstream::target::Route;
 use laio_http::log::LogRecord;
 use laio_http::response::CONTINUE;
-use laio_http::{
-    BodySkip, Framing, HttpDate, Method, Parsed, Rejection, Request, RequestPath, Status, parse,
-};
+use laio_http::{BodySkip, Framing, HttpDate, Method, Parsed, Rejection, Request, Status, parse};
 use laio_rt::Descriptor;
 use laio_rt::time::{Sleep, sleep_until};
-use proxied::{ClientBody, answer_by_upstream};
+use proxied::{ClientBody, Destination, answer_by_upstream};
 use running::Connections;
 use state::{ConnectionState, DrainState, Next};
 use std::io;
@@ -50,6 +49,8 @@ pub(crate) struct Connection {
     /// A request was answered, so the next receive will probably block.
     answered: bool,
     connection_state: Rc<ConnectionState>,
+    /// Redirects the requests of this connection to https.
+    to_https: Option<Rc<RedirectToHttps>>,
     /// Counts this connection for its client address.
     _address_permit: Option<AddressPermit>,
 }
@@ -86,6 +87,7 @@ impl Connection {
         stream: Stream,
         peer: Rc<str>,
         connection_state: Rc<ConnectionState>,
+        to_https: Option<Rc<RedirectToHttps>>,
         address_permit: Option<AddressPermit>,
     ) -> Connection {
         Connection {
@@ -97,6 +99,7 @@ impl Connection {
             receive_limit: sleep_until(Instant::now()),
             answered: false,
             connection_state,
+            to_https,
             _address_permit: address_permit,
         }
     }
@@ -199,6 +202,7 @@ impl Connection {
             peer,
             input,
             connection_state,
+            to_https,
             _address_permit,
             ..
         } = self;
@@ -209,7 +213,15 @@ impl Connection {
             let state = ConnectionState::for_http2_stream();
             let connection = Connection {
                 input: head,
-                ..Connection::new(services, connections, stream, peer.clone(), state, None)
+                ..Connection::new(
+                    services,
+                    connections,
+                    stream,
+                    peer.clone(),
+                    state,
+                    to_https.clone(),
+                    None,
+                )
             };
             connection.answer_one()
         };
@@ -254,10 +266,27 @@ impl Connection {
         observe::since(Stage::Receive, started);
         let (date, second) = services.now();
         let keep_alive = self.may_keep_alive(&request, number);
-        let mut ctx = RequestContext::new(&services, &request, (&date, second), keep_alive);
+        let secure = self.stream.is_secure();
+        let mut ctx = RequestContext::new(&services, &request, (&date, second), keep_alive, secure);
         let after_head = &input[head_len..];
-        if let Some(to) = ctx.route() {
+        let to_https = self.to_https.as_ref().and_then(|it| it.answer(ctx));
+        if to_https.is_none()
+            && let Some((route, path)) = ctx.route()
+        {
+            let to = Destination::upstream(route, path);
             return self.pass_to_upstream(ctx, to, after_head, started).await;
+        }
+        let mut looked_up = None;
+        if to_https.is_none()
+            && let Some(application) = &ctx.site.application
+        {
+            let answerer = answerer(&services, ctx, application).await;
+            if let Some(to) = Destination::of(ctx, &answerer) {
+                return self.pass_to_upstream(ctx, to, after_head, started).await;
+            }
+            if let Answerer::Site(found) = answerer {
+                looked_up = found;
+            }
         }
         // Parse the received part of the body before answering, so that bad framing can be refused.
         let (body, body_len) = match begin_body(&services.limits, request.framing, after_head) {
@@ -267,7 +296,7 @@ impl Connection {
         let waits = request.expects_continue && after_head.is_empty();
         ctx.keep_alive &= !waits || may_continue(request.method);
         let keep_alive = ctx.keep_alive;
-        self.answer_from_site(ctx, waits && keep_alive, started)
+        self.answer_from_site(ctx, to_https, looked_up, waits && keep_alive, started)
             .await?;
         input.drain(..head_len + body_len);
         self.finish_request(keep_alive, input, body).await
@@ -286,6 +315,8 @@ impl Connection {
     async fn answer_from_site(
         &self,
         ctx: RequestContext<'_>,
+        to_https: Option<ToHttps>,
+        looked_up: Option<LookedUp>,
         send_continue: bool,
         started: Instant,
     ) -> io::Result<()> {
@@ -297,9 +328,14 @@ impl Connection {
         if send_continue {
             output.extend_from_slice(CONTINUE);
         }
-        let response = match answer_from_cache(services, ctx, &mut output, &mut name) {
+        let response = match to_https {
+            Some(to_https) => Some(to_https.write(ctx, &mut output)),
+            None if looked_up.is_some() => None,
+            None => answer_from_cache(services, ctx, &mut output, &mut name),
+        };
+        let response = match response {
             Some(response) => response,
-            None => answer(services, ctx, &mut output, &mut name).await,
+            None => answer(services, ctx, looked_up, &mut output, &mut name).await,
         };
         // The access log gets a line whether or not sending succeeds.
         let followed = Followed::after(ctx.request);
@@ -335,7 +371,7 @@ impl Connection {
     async fn pass_to_upstream(
         &mut self,
         ctx: RequestContext<'_>,
-        to: (&Route, &RequestPath<'_>),
+        to: Destination<'_>,
         after_head: &[u8],
         started: Instant,
     ) -> io::Result<Next> {
@@ -482,7 +518,9 @@ impl Connection {
     async fn refuse(&mut self, status: Status, detail: &str) -> io::Result<Next> {
         let (date, _) = self.services.now();
         let mut output = Vec::new();
-        let response = pages::malformed_request(&mut output, &date, status, detail);
+        let hsts = self.services.sites.of(None).hsts.as_deref();
+        let hsts = hsts.filter(|_| self.stream.is_secure());
+        let response = pages::malformed_request(&mut output, &date, hsts, status, detail);
         self.log_unread(&response, &date);
         send_all(&self.services, &self.stream, output).await?;
         Ok(Next::Linger)

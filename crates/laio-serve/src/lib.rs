@@ -63,11 +63,11 @@ pub use laio_http::{Coding, Status};
 pub use net::listen::Listening;
 pub use observe::{Admin, Observer, Seen, Stage, Stages, StepCounts};
 pub use options::{
-    Auth, Cache, Certificate, ClassLimits, Cors, ErrorPage, FieldRule, Host, Http2, Io, IoStep,
-    Limits, Listen, ListenAddress, LogTarget, Options, PRESETS, Policies, Preset, Redirect, Site,
-    Symlinks, Transfer,
+    Auth, Cache, Candidate, Certificate, ClassLimits, ClientAuth, Cors, ErrorPage, FieldRule, Host,
+    Hsts, HstsAge, Http2, Io, IoStep, Limits, Listen, ListenAddress, LogTarget, Options, PRESETS,
+    Policies, Preset, Redirect, RedirectPort, Site, Symlinks, Tls, TlsVersion, Transfer,
 };
-pub use options::{Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits};
+pub use options::{Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits, Upstreams};
 pub use options::{Safety, Sandbox};
 pub use server::control::Control;
 pub use server::{Server, check};

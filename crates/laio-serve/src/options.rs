@@ -1,7 +1,9 @@
 //! The options of a server.
 
 mod cache;
+mod candidate;
 mod declare;
+mod hsts;
 mod http2;
 mod limits;
 mod listen;
@@ -13,6 +15,8 @@ mod tls;
 mod upstream;
 
 pub use cache::Cache;
+pub use candidate::Candidate;
+pub use hsts::{Hsts, HstsAge};
 pub use http2::Http2;
 pub use limits::Limits;
 pub(crate) use listen::abstract_name;
@@ -21,8 +25,8 @@ pub use policy::{ClassLimits, Io, IoStep, Policies, Transfer};
 pub use preset::{PRESETS, Preset};
 pub use safety::{Safety, Sandbox};
 pub use site::{Auth, Cors, ErrorPage, FieldRule, Host, Redirect, Site, Symlinks};
-pub use tls::Certificate;
-pub use upstream::{Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits};
+pub use tls::{Certificate, ClientAuth, RedirectPort, Tls, TlsVersion};
+pub use upstream::{Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits, Upstreams};
 
 use laio::BackendKind;
 use laio_http::log::LogFormat;
@@ -40,6 +44,8 @@ pub struct Options {
     /// The certificates for TLS. The first one that matches the client's server name is used, or
     /// else the first.
     pub certificates: Vec<Certificate>,
+    /// What else TLS does, for all addresses.
+    pub tls: Tls,
     /// The limits of HTTP/2; `None` turns it off. It is always off with the back end `sync`, which
     /// does one thing at a time.
     pub http2: Option<Http2>,
@@ -145,6 +151,7 @@ impl Default for Options {
             hosts: Vec::new(),
             listen: Listen::usual(),
             certificates: Vec::new(),
+            tls: Tls::default(),
             http2: Some(Http2::default()),
             workers: None,
             backend: None,

@@ -162,7 +162,9 @@ fn shares(
         // A worker that serves one connection at a time must leave the others to idle workers.
         // Sockets with `SO_REUSEPORT` would get a fixed share each, so all workers share one
         // socket.
-        return Ok(vec![listeners[number % listeners.len()].share(false)?]);
+        return Ok(vec![
+            listeners[number % listeners.len()].share(false, listeners)?,
+        ]);
     }
     Listener::share_all(listeners, number, workers)
 }

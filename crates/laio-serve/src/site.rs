@@ -1,14 +1,17 @@
 //! The sites of a server, compiled at start: roots opened, globs compiled, users read.
 
+pub(crate) mod application;
 pub(crate) mod auth;
 pub(crate) mod cors;
 mod fields;
+pub(crate) mod hsts;
 mod redirect;
 
-use crate::options::{Options, Site as Description, Symlinks};
+use crate::options::{Host, Options, Site as Description, Symlinks, Upstream};
 use crate::upstream::resolver::NameResolver;
 use crate::upstream::spool_files;
-use crate::upstream::target::{Route, Targets};
+use crate::upstream::target::{Route, Target, Targets};
+use application::Application;
 use auth::Users;
 use cors::Cors;
 use fields::FieldRules;
@@ -43,11 +46,17 @@ pub(crate) struct Rules {
     pub(crate) fields: FieldRules,
     pub(crate) cors: Option<Cors>,
     pub(crate) users: Option<Users>,
+    /// The value of `Strict-Transport-Security`.
+    pub(crate) hsts: Option<String>,
     pub(crate) precompressed: Vec<Coding>,
     pub(crate) compress: bool,
     /// The root directory as FastCGI programs get it.
     pub(crate) directory: PathBuf,
+    /// Candidates and scripts, if the site has any.
+    pub(crate) application: Option<Application>,
     targets: Targets,
+    /// The program that executes scripts.
+    php: Option<Arc<Target>>,
     sendfile: Vec<(Vec<PathBuf>, OwnedFd, Arc<Rules>)>,
 }
 
@@ -57,6 +66,8 @@ pub(crate) struct Site {
     pub(crate) number: usize,
     pub(crate) root: Descriptor,
     pub(crate) routes: Vec<Route>,
+    /// The route to the program that executes scripts.
+    pub(crate) php: Option<Route>,
     pub(crate) sendfile: Vec<SendfileRoot>,
     rules: Arc<Rules>,
 }
@@ -73,9 +84,16 @@ impl Site {
             number,
             root: Descriptor::from(root.try_clone()?),
             routes: rules.targets.routes(),
+            php: rules.php.as_ref().map(Route::to),
             sendfile: sendfile.collect::<io::Result<_>>()?,
             rules: rules.clone(),
         })
+    }
+
+    /// Whether upstreams answer only after other candidates.
+    pub(crate) fn asks_upstreams_later(&self) -> bool {
+        let application = self.application.as_ref();
+        application.is_some_and(|application| application.asks_upstreams)
     }
 
     /// Whether files of this site may be cached.
@@ -146,19 +164,21 @@ impl CompiledSites {
             spool_files::check(directory)?;
         }
         let mut compiled = CompiledSites {
-            sites: vec![compile(&options.site)?],
+            sites: vec![compile(&options.site, &[])?],
             names: Vec::new(),
             _name_resolver: NameResolver::default(),
         };
-        for host in &options.hosts {
+        for host in options.hosts.iter().chain(&hosts_of_upstreams(options)) {
             let number = compiled.sites.len();
-            compiled.sites.push(compile(&host.site)?);
+            compiled.sites.push(compile(&host.site, &host.names)?);
             for name in &host.names {
                 compiled.names.push((HostName::new(name)?, number));
             }
         }
-        let targets = compiled.sites.iter().map(|(_, rules)| &rules.targets);
-        compiled._name_resolver = NameResolver::start(targets.flat_map(Targets::addresses))?;
+        let sites = compiled.sites.iter();
+        let targets = sites.flat_map(|(_, rules)| rules.targets.iter().chain(&rules.php));
+        let addresses = targets.filter_map(|target| target.addresses());
+        compiled._name_resolver = NameResolver::start(addresses)?;
         Ok(compiled)
     }
 
@@ -212,7 +232,32 @@ fn without_port(host: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)
 }
 
-fn compile(site: &Description) -> io::Result<(OwnedFd, Arc<Rules>)> {
+/// Returns the hosts that only upstreams name. In all else they are like the site without a name.
+fn hosts_of_upstreams(options: &Options) -> Vec<Host> {
+    let mut hosts: Vec<Host> = Vec::new();
+    for name in options
+        .site
+        .upstreams
+        .all()
+        .filter_map(|it| it.host.as_ref())
+    {
+        let mut known = options.hosts.iter().chain(&hosts);
+        if !known.any(|host| has_name(&host.names, name)) {
+            hosts.push(Host {
+                names: vec![name.clone()],
+                site: options.site.clone(),
+            });
+        }
+    }
+    hosts
+}
+
+fn has_name(names: &[String], name: &str) -> bool {
+    names.iter().any(|own| own.eq_ignore_ascii_case(name))
+}
+
+/// Compiles a site with these host names.
+fn compile(site: &Description, names: &[String]) -> io::Result<(OwnedFd, Arc<Rules>)> {
     let resolve = match site.symlinks {
         Symlinks::Within => ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
         Symlinks::Refuse => ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
@@ -229,10 +274,25 @@ fn compile(site: &Description) -> io::Result<(OwnedFd, Arc<Rules>)> {
         let status = status.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, text()))?;
         io::Result::Ok((status, name(&page.file)))
     };
+    let application = Application::of(site)?;
+    let here = |upstream: &&Upstream| match &upstream.host {
+        Some(name) => has_name(names, name),
+        None => true,
+    };
+    let upstreams: Vec<_> = site.upstreams.all().filter(here).cloned().collect();
+    let php = site
+        .upstreams
+        .php
+        .as_ref()
+        .map(Target::of_php)
+        .transpose()?;
     let rules = Rules {
         serves_dotfiles: site.dotfiles,
         resolve: resolve.bits(),
-        index: site.index.clone(),
+        index: match &application {
+            Some(application) => application.index(&site.index),
+            None => site.index.clone(),
+        },
         listing: site.listing,
         fallback: site.fallback.as_deref().map(name),
         error_pages: site
@@ -244,11 +304,15 @@ fn compile(site: &Description) -> io::Result<(OwnedFd, Arc<Rules>)> {
         fields: FieldRules::new([&*site.fields, &site.cache_control].concat())?,
         cors: cors.transpose()?,
         users,
+        hsts: hsts::value(site)?,
         precompressed: site.precompressed.clone(),
         compress: site.compress,
         directory: std::path::absolute(&site.root)?,
-        targets: Targets::new(&site.upstreams)?,
+        application,
+        targets: Targets::new(&upstreams, site.upstreams.ca.as_deref())?,
+        php: php.map(Arc::new),
         sendfile: site
+            .upstreams
             .sendfile_roots
             .iter()
             .map(|root| compile_sendfile(root, site.symlinks))
@@ -271,7 +335,7 @@ fn compile_sendfile(
         },
         ..Description::default()
     };
-    let (descriptor, rules) = compile(&site)?;
+    let (descriptor, rules) = compile(&site, &[])?;
     let paths = vec![std::path::absolute(root)?, root.canonicalize()?];
     Ok((paths, descriptor, rules))
 }

@@ -12,7 +12,8 @@ use crate::io_contexts::{ContextPlan, IoContexts};
 use crate::log::{Log, LogFile};
 use crate::net::listen::Share;
 use crate::net::tls::Tls;
-use crate::options::{Limits, Options};
+use crate::options::{Limits, Options, RedirectPort};
+use crate::request::redirect_to_https::RedirectToHttps;
 use crate::resource_exhaustion::ExhaustionWarning;
 use crate::services::{Clock, Services};
 use crate::site::auth::PasswordChecks;
@@ -50,6 +51,15 @@ pub struct Served {
     pub cache_hits: u64,
     /// Lines of the access log that could not be written.
     pub log_lines_lost: u64,
+}
+
+/// Returns what redirects the requests of an address without TLS.
+fn redirect_to_https(options: &Options, own: Option<u16>) -> Option<Rc<RedirectToHttps>> {
+    let port = match options.tls.redirect_http? {
+        RedirectPort::OfListener => own?,
+        RedirectPort::Number(port) => own.map(|_| port)?,
+    };
+    Some(Rc::new(RedirectToHttps { port }))
 }
 
 /// Runs a worker on the calling thread until the server stops it and its connections have ended.
@@ -94,7 +104,11 @@ pub(crate) fn run(
         listeners
             .iter()
             .try_for_each(|it| accept::prepare(&it.socket, services.contexts.sync))?;
-        let accept = |Share { socket, tls }| {
+        let accept = |Share {
+                          socket,
+                          tls,
+                          https_port,
+                      }| {
             laio_rt::spawn(accept(Acceptor {
                 services: services.clone(),
                 connections: connections.clone(),
@@ -105,6 +119,7 @@ pub(crate) fn run(
                     .as_ref()
                     .filter(|_| tls)
                     .map(|tls| tls.config.clone()),
+                to_https: redirect_to_https(options, https_port),
             }))
         };
         let mut accepting = AcceptTasks(listeners.into_iter().map(accept).collect());

@@ -181,6 +181,9 @@ pub const NEEDS: &[Need] = &[
     need("curl", "curl", || program("curl")),
     need("strace", "strace", || program("strace")),
     need("php-fpm", "php-fpm", || program("php-fpm")),
+    need("php-cgi", "php-cgi: the package php-cgi", || {
+        program("php-cgi")
+    }),
     need(
         "mpirun",
         "mpirun of Open MPI: the package openmpi-bin",

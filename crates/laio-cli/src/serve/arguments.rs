@@ -3,11 +3,11 @@
 
 use super::observe::ObserveArguments;
 use super::policy::PolicyArguments;
-use super::upstreams::UpstreamArguments;
 use crate::Failure;
 use laio::BackendKind;
 use laio_serve::{
     Cache, Certificate, Host, Http2, Limits, Listen, LogFormat, LogTarget, Options, Safety, Site,
+    Tls, UpstreamLimits,
 };
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -38,6 +38,8 @@ pub(crate) struct Arguments {
     /// Private key of each --tls-cert, in the same order.
     #[arg(long, value_name = "FILE", help_heading = "Encryption")]
     tls_key: Vec<PathBuf>,
+    #[command(flatten)]
+    tls: Tls,
     /// Use HTTP/1.1 only.
     #[arg(long, help_heading = "Encryption")]
     no_http2: bool,
@@ -70,7 +72,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     pub(super) observe: ObserveArguments,
     #[command(flatten)]
-    upstreams: UpstreamArguments,
+    upstream_limits: UpstreamLimits,
     #[command(flatten)]
     pub(super) operation: OperationArguments,
 }
@@ -132,13 +134,14 @@ impl Arguments {
             hosts: self.host.iter().map(named).chain(hosts.to_vec()).collect(),
             listen,
             certificates,
+            tls: self.tls.clone(),
             http2: (!self.no_http2).then(|| self.http2.clone()),
             workers: self.workers.map(NonZeroUsize::get),
             log: LogTarget::from(&*self.log),
             log_format: self.log_format,
             observer: self.observe.observer(),
             limits: Limits {
-                upstream: self.upstreams.limits.clone(),
+                upstream: self.upstream_limits.clone(),
                 ..self.limits.clone()
             },
             safety: self.operation.safety.clone(),
@@ -148,10 +151,6 @@ impl Arguments {
             true => Cache::OFF,
             false => self.cache.clone(),
         };
-        let sites = options.hosts.iter_mut().map(|host| &mut host.site);
-        for site in sites.chain([&mut options.site]) {
-            self.upstreams.add_to(site);
-        }
         self.policy.set(&mut options);
         options.backend = self.backend.or(options.backend);
         Ok(options)

@@ -172,13 +172,13 @@ fn check_reports_without_serving() {
     let (code, text) = dir.output(&["--config", "laio.toml", "--check", "absent"]);
     assert_eq!(code, Some(1));
     assert!(text.contains("cannot serve absent"), "{text}");
-    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/laio.toml");
-    let mut command = dir.command(&["--config", example, "--check"]);
-    let output = command
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
+    for example in ["laio.toml", "php.toml", "app.toml"] {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        let file = format!("{root}/examples/{example}");
+        let mut command = dir.command(&["--config", &file, "--check"]);
+        let output = command.current_dir(root).output().unwrap();
+        assert!(output.status.success(), "{example}: {output:?}");
+    }
 }
 
 #[test]

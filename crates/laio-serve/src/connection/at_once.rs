@@ -67,7 +67,8 @@ impl Connection {
         let Stream::Plain(socket) = &self.stream else {
             return AtOnce::No;
         };
-        if services.contexts.sync || services.contexts.sends_by_readiness {
+        if services.contexts.sync || services.contexts.sends_by_readiness || self.to_https.is_some()
+        {
             return AtOnce::No;
         }
         let started = services.contexts.now();
@@ -78,7 +79,7 @@ impl Connection {
         };
         let (date, second) = services.now();
         let keep_alive = self.may_keep_alive(&request, number);
-        let ctx = RequestContext::new(services, &request, (&date, second), keep_alive);
+        let ctx = RequestContext::new(services, &request, (&date, second), keep_alive, false);
         let special = request.framing != Framing::None || request.expects_continue;
         if special || ctx.route().is_some() {
             return AtOnce::No;

@@ -8,6 +8,7 @@ use crate::net::stream::Stream;
 use crate::proxy::forward::{Forwarded, forward};
 use crate::proxy::relay::relay;
 use crate::proxy::{ProxyRequest, Source};
+use crate::request::lookup::{Answerer, Script};
 use crate::request::receive::receive;
 use crate::request::response::RequestContext;
 use crate::request::send_buffer::send_all;
@@ -22,6 +23,41 @@ use laio_rt::time::sleep_until;
 use std::io;
 use std::time::{Duration, Instant};
 
+/// The upstream for a request.
+#[derive(Clone, Copy)]
+pub(super) struct Destination<'a> {
+    route: &'a Route,
+    path: &'a RequestPath<'a>,
+    /// The script that the upstream executes.
+    script: Option<&'a Script>,
+}
+
+impl<'a> Destination<'a> {
+    pub(super) fn upstream(route: &'a Route, path: &'a RequestPath<'a>) -> Destination<'a> {
+        Destination {
+            route,
+            path,
+            script: None,
+        }
+    }
+
+    /// Returns the upstream for what answers a request, if it is not the site itself.
+    pub(super) fn of(ctx: RequestContext<'a>, answerer: &'a Answerer) -> Option<Destination<'a>> {
+        match answerer {
+            Answerer::Site(_) => None,
+            Answerer::Upstream => {
+                let (route, path) = ctx.upstream()?;
+                Some(Destination::upstream(route, path))
+            }
+            Answerer::Script(script) => Some(Destination {
+                route: ctx.site.php.as_ref()?,
+                path: ctx.request.path.as_ref().ok()?,
+                script: Some(script),
+            }),
+        }
+    }
+}
+
 /// Forwards a request for a path to its upstream, and sends the response. Returns the bytes received
 /// after the request.
 ///
@@ -29,7 +65,11 @@ use std::time::{Duration, Instant};
 /// Returns the errors of sending the response.
 pub(super) async fn answer_by_upstream(
     ctx: RequestContext<'_>,
-    (route, path): (&Route, &RequestPath<'_>),
+    Destination {
+        route,
+        path,
+        script,
+    }: Destination<'_>,
     started: Instant,
     mut body: ClientBody<'_>,
 ) -> io::Result<(Vec<u8>, Next)> {
@@ -38,6 +78,7 @@ pub(super) async fn answer_by_upstream(
     let proxy_request = ProxyRequest {
         ctx,
         path,
+        script,
         peer,
         secure: stream.is_secure(),
         websocket: !stream.is_http2_stream(),

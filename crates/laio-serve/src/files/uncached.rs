@@ -54,6 +54,18 @@ pub(crate) async fn examine(contexts: &IoContexts, file: Descriptor) -> io::Resu
     kind(contexts, file, status?, false)
 }
 
+/// Whether a name is that of a regular file, which need not be readable.
+pub(crate) async fn is_regular_file(
+    contexts: &IoContexts,
+    site: &Site,
+    name: &[u8],
+) -> io::Result<bool> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let file = open_below(contexts, site, name, flags, site.resolve).await?;
+    let stat = StatFile::new(Descriptor::from(file));
+    Ok(contexts.submit(IoStep::Stat, stat).await?.is_file())
+}
+
 /// Determines the kind of a file from its status. `ignores_mode`: O_NONBLOCK has no effect on the
 /// file.
 fn kind(

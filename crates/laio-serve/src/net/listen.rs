@@ -146,15 +146,17 @@ impl Listener {
             None => true,
         };
         let taken = listeners.iter().filter(takes);
-        taken.map(|listener| listener.share(number > 0)).collect()
+        taken
+            .map(|listener| listener.share(number > 0, listeners))
+            .collect()
     }
 
     /// Returns a share for a worker: a clone of the socket or, if `own` is set, a new socket at the
-    /// same address, so that the kernel balances the load.
+    /// same address, so that the kernel balances the load. `all` are the listeners of the server.
     ///
     /// # Errors
     /// Like [`Listener::open_all`].
-    pub(crate) fn share(&self, own: bool) -> io::Result<Share> {
+    pub(crate) fn share(&self, own: bool, all: &[Listener]) -> io::Result<Share> {
         let socket = match self.listen.inet() {
             Some(address) if own && self.spreads => {
                 let only_v6 = address.is_ipv6() && sockopt::ipv6_v6only(&self.socket)?;
@@ -162,8 +164,11 @@ impl Listener {
             }
             _ => self.socket.try_clone()?,
         };
-        let tls = self.listen.tls;
-        Ok(Share { socket, tls })
+        Ok(Share {
+            socket,
+            tls: self.listen.tls,
+            https_port: https_port(&self.listen, all),
+        })
     }
 }
 
@@ -173,6 +178,8 @@ pub(crate) struct Share {
     pub(crate) socket: OwnedFd,
     /// Whether connections are encrypted.
     pub(crate) tls: bool,
+    /// For an internet address without TLS: the port of one with TLS.
+    pub(crate) https_port: Option<u16>,
 }
 
 impl Share {
@@ -184,8 +191,19 @@ impl Share {
         Ok(Share {
             socket: self.socket.try_clone()?,
             tls: self.tls,
+            https_port: self.https_port,
         })
     }
+}
+
+/// Returns the port of https for the clients of an internet address without TLS: that of the first
+/// address with TLS, preferring one with the same IP address.
+fn https_port(listen: &Listen, all: &[Listener]) -> Option<u16> {
+    let own = listen.inet().filter(|_| !listen.tls)?;
+    let all = all.iter().map(|it| &it.listen);
+    let mut encrypted = all.filter(|it| it.tls).filter_map(Listen::inet);
+    let same = encrypted.clone().find(|it| it.ip() == own.ip());
+    same.or_else(|| encrypted.next()).map(|it| it.port())
 }
 
 /// Replaces port 0 by the port that the kernel chose for the server that has passed its sockets on,

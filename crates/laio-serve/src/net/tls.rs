@@ -1,14 +1,20 @@
 //! TLS for client connections, and replacing certificates while serving.
 
 mod certificates;
+mod client_certificates;
+mod parameters;
 pub(crate) mod session;
 
 use crate::messages::print;
 use crate::options::{Limits, Options};
-use certificates::Certificates;
-use rustls::ServerConfig;
+use certificates::{Certificates, Stamp};
+use client_certificates::ClientCertificates;
+use parameters::Parameters;
 use rustls::crypto::ring;
-use rustls::server::{ProducesTickets, ServerSessionMemoryCache, StoresServerSessions};
+use rustls::server::{
+    NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache, StoresServerSessions,
+};
+use rustls::{ConfigBuilder, ServerConfig, WantsVerifier};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -18,8 +24,15 @@ use std::thread::JoinHandle;
 #[derive(Debug)]
 pub(crate) struct Tls {
     pub(crate) config: Arc<ServerConfig>,
-    certificates: Arc<Certificates>,
+    files: Arc<Files>,
     watcher: Option<Watcher>,
+}
+
+/// What is read again when files change.
+#[derive(Debug)]
+struct Files {
+    certificates: Arc<Certificates>,
+    clients: Option<Arc<ClientCertificates>>,
 }
 
 /// State that lets returning clients resume their TLS sessions, on any worker and after a reload.
@@ -57,6 +70,9 @@ impl Tls {
     ) -> io::Result<Option<Tls>> {
         let address = options.listen.iter().find(|listen| listen.tls);
         let problem = match (address, options.certificates.is_empty()) {
+            (None, _) if options.tls.redirect_http.is_some() => Some(
+                "--redirect-http needs an address with TLS: write tls: before an address".to_owned(),
+            ),
             (None, true) => return Ok(None),
             (Some(_), false) => None,
             (Some(address), true) => Some(format!("{address} needs a certificate, but none is configured")),
@@ -68,12 +84,23 @@ impl Tls {
         if let Some(text) = problem {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        let certificates = Arc::new(Certificates::read(&options.certificates)?);
-        let config = Arc::new(configure(certificates.clone(), http2, sessions)?);
-        let watcher = Some(Watcher::start(certificates.clone())?);
+        let Parameters { provider, versions } = Parameters::new(&options.tls)?;
+        let provider = Arc::new(provider);
+        let files = Arc::new(Files {
+            certificates: Arc::new(Certificates::read(&options.certificates)?),
+            clients: ClientCertificates::read(&options.tls, &provider)?,
+        });
+        let builder = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&versions)
+            .map_err(io::Error::other)?;
+        let mut config = configure(builder, &files, http2, sessions);
+        // Who lists cipher suites has chosen their order too.
+        config.ignore_client_order = !options.tls.ciphers.is_empty();
+        let config = Arc::new(config);
+        let watcher = Some(Watcher::start(files.clone())?);
         Ok(Some(Tls {
             config,
-            certificates,
+            files,
             watcher,
         }))
     }
@@ -83,7 +110,19 @@ impl Tls {
     /// # Errors
     /// Says what is wrong with them; the old ones then stay in use.
     pub(crate) fn reload(&self) -> io::Result<()> {
-        self.certificates.reload()
+        self.files.reload()
+    }
+}
+
+impl Files {
+    fn reload(&self) -> io::Result<()> {
+        self.certificates.reload()?;
+        self.clients.as_ref().map_or(Ok(()), |it| it.reload())
+    }
+
+    fn stamp(&self) -> Stamp {
+        let clients = self.clients.iter().flat_map(|it| it.files());
+        Stamp::of(self.certificates.files().chain(clients.cloned()))
     }
 }
 
@@ -97,25 +136,37 @@ impl Drop for Tls {
 }
 
 fn configure(
-    certificates: Arc<Certificates>,
+    builder: ConfigBuilder<ServerConfig, WantsVerifier>,
+    files: &Files,
     http2: bool,
     sessions: Sessions,
-) -> io::Result<ServerConfig> {
-    let provider = Arc::new(ring::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(io::Error::other)?
-        .with_no_client_auth()
-        .with_cert_resolver(certificates);
-    config.ticketer = sessions.tickets;
-    config.session_storage = sessions.remembered;
+) -> ServerConfig {
+    let certificates = files.certificates.clone();
+    let mut config = match &files.clients {
+        Some(clients) => {
+            let verifier = builder.with_client_cert_verifier(clients.clone());
+            let mut config = verifier.with_cert_resolver(certificates);
+            // A resumed session would skip the check of the client's certificate.
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+            config
+        }
+        None => {
+            let mut config = builder
+                .with_no_client_auth()
+                .with_cert_resolver(certificates);
+            config.ticketer = sessions.tickets;
+            config.session_storage = sessions.remembered;
+            config
+        }
+    };
     let protocols: &[&[u8]] = if http2 {
         &[b"h2", b"http/1.1"]
     } else {
         &[b"http/1.1"]
     };
     config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
-    Ok(config)
+    config
 }
 
 /// A thread that checks the files for changes. A separate one, because file access may block.
@@ -126,18 +177,18 @@ struct Watcher {
 }
 
 impl Watcher {
-    fn start(certificates: Arc<Certificates>) -> io::Result<Watcher> {
+    fn start(files: Arc<Files>) -> io::Result<Watcher> {
         let (end, ended) = channel();
         let thread = std::thread::Builder::new().name("laio-certs".to_owned());
-        let mut seen = certificates.stamp();
+        let mut seen = files.stamp();
         let watch = move || {
             while ended.recv_timeout(Limits::TLS_CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                let stamp = certificates.stamp();
+                let stamp = files.stamp();
                 if stamp == seen {
                     continue;
                 }
                 seen = stamp;
-                match certificates.reload() {
+                match files.reload() {
                     Ok(()) => print("using the new certificates"),
                     Err(error) => print(format_args!("keeping the old certificates: {error}")),
                 }

@@ -219,6 +219,8 @@ impl Limits {
     pub const TLS_BUFFER: usize = 64 * 1024;
     /// Sessions remembered for TLS 1.2 clients that do not support tickets.
     pub const TLS_SESSIONS: usize = 256;
+    /// Bytes of the longest OCSP response that is sent with a certificate.
+    pub const TLS_OCSP: u64 = 64 * 1024;
     /// How often certificate files are checked for changes.
     pub const TLS_CHECK_INTERVAL: Duration = Duration::from_secs(10);
     /// Bytes of the smallest file that is compressed.

@@ -1,7 +1,9 @@
 //! The configuration of a site.
 
+use super::candidate::Candidate;
 use super::declare::options;
-use super::upstream::Upstream;
+use super::hsts::Hsts;
+use super::upstream::Upstreams;
 use laio_http::{Coding, Status};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -28,6 +30,14 @@ options! {
         /// Only for clients that ask for HTML.
         #[arg(long = "fallback", value_name = "FILE", help_heading = "Files")]
         pub fallback: Option<String> = None,
+        /// Answer with the first of these that exists, for a request path: {path}, {path}/ (a directory with
+        /// an index), {path}.html, /index.php?{query}, @upstream, or =404.
+        ///
+        /// Several candidates are separated by commas. `{path}` is the path of the request and `{query}` its
+        /// query; the query stays as it is unless the candidate has one. `@upstream` is the upstream whose
+        /// prefix the path has; without it, upstreams come before files. A status must be the last one.
+        #[arg(long = "try", value_name = "CANDIDATE", value_delimiter = ',', help_heading = "Files")]
+        pub candidates: Vec<Candidate> = Vec::new(),
         /// Answer an error with this file of DIR.
         ///
         /// The status stays the same.
@@ -72,15 +82,15 @@ options! {
         /// Which pages of other origins may read the files.
         #[command(flatten)]
         pub cors: Cors = Cors::default(),
+        /// Whether browsers use only https for the host.
+        #[command(flatten)]
+        pub hsts: Hsts = Hsts::default(),
         /// The users who may read.
         #[command(flatten)]
         pub auth: Auth = Auth::default(),
-        /// Upstreams that answer below path prefixes.
-        #[field(skip)]
-        pub upstreams: Vec<Upstream> = Vec::new(),
-        /// Directories below which upstreams may name files to send (`X-Sendfile`).
-        #[field(skip)]
-        pub sendfile_roots: Vec<PathBuf> = Vec::new(),
+        /// Servers and programs that answer some requests.
+        #[command(flatten)]
+        pub upstreams: Upstreams = Upstreams::default(),
     }
 }
 

@@ -5,6 +5,7 @@ use super::declare::options;
 use super::declare::seconds;
 use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// An upstream: a server or program that answers for the paths below a prefix.
@@ -21,6 +22,8 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
+    /// The host name whose requests the upstream answers; `None` is every host of its site.
+    pub host: Option<String>,
     /// The path prefix, in whole segments; the longest matching prefix wins.
     pub prefix: String,
     /// The protocol.
@@ -65,12 +68,12 @@ pub enum UpstreamAddress {
 
 impl Upstream {
     /// Parses `PREFIX=http://HOST:PORT[/PATH]`, the same with `https`, or
-    /// `PREFIX=http+unix:SOCKET[:/PATH]`.
+    /// `PREFIX=http+unix:SOCKET[:/PATH]`. A host name may precede the prefix: `example.org/api=…`.
     ///
     /// # Errors
     /// Says what is malformed.
     pub fn http(text: &str) -> Result<Upstream, String> {
-        let (prefix, to) = split(text)?;
+        let (host, prefix, to) = split(text)?;
         let tls = to.starts_with("https://");
         let (address, path) = if let Some(rest) = to.strip_prefix("http+unix:") {
             let (socket, path) = match rest.split_once(':') {
@@ -94,6 +97,7 @@ impl Upstream {
             check_path(path)?;
         }
         Ok(Upstream {
+            host,
             prefix,
             protocol: Protocol::Http { path },
             address,
@@ -101,30 +105,42 @@ impl Upstream {
         })
     }
 
-    /// Parses `PREFIX=HOST:PORT` or `PREFIX=unix:SOCKET`.
+    /// Parses `PREFIX=HOST:PORT` or `PREFIX=unix:SOCKET`. A host name may precede the prefix.
     ///
     /// # Errors
     /// Says what is malformed.
     pub fn fastcgi(text: &str) -> Result<Upstream, String> {
-        let (prefix, to) = split(text)?;
-        let address = match to.strip_prefix("unix:") {
-            Some(socket) => unix(socket)?,
-            None => tcp(to, None)?,
-        };
+        let (host, prefix, to) = split(text)?;
         Ok(Upstream {
+            host,
             prefix,
             protocol: Protocol::FastCgi,
-            address,
+            address: to.parse()?,
             tls: None,
         })
     }
 }
 
-fn split(text: &str) -> Result<(String, &str), String> {
+/// Parses `HOST:PORT` or `unix:SOCKET`.
+impl FromStr for UpstreamAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<UpstreamAddress, String> {
+        match text.strip_prefix("unix:") {
+            Some(socket) => unix(socket),
+            None => tcp(text, None),
+        }
+    }
+}
+
+/// Splits `[HOST]PREFIX=ADDRESS`.
+fn split(text: &str) -> Result<(Option<String>, String, &str), String> {
     let wrong = || "write PREFIX=ADDRESS, such as /api=127.0.0.1:9000".to_owned();
     let (prefix, to) = text.split_once('=').ok_or_else(wrong)?;
+    let (host, prefix) = prefix.split_at(prefix.find('/').unwrap_or(0));
     check_path(prefix)?;
-    Ok((prefix.to_owned(), to))
+    let host = (!host.is_empty()).then(|| host.to_owned());
+    Ok((host, prefix.to_owned(), to))
 }
 
 fn check_path(path: &str) -> Result<(), String> {
@@ -177,6 +193,63 @@ impl fmt::Display for UpstreamAddress {
             UpstreamAddress::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
             UpstreamAddress::Tcp(host, port) => write!(f, "{host}:{port}"),
             UpstreamAddress::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+options! {
+    /// The upstreams of a site.
+    pub struct Upstreams {
+        /// Forward requests below a prefix to an HTTP server: http://HOST:PORT, https://HOST:PORT, or
+        /// http+unix:SOCKET; a path after it (:/PATH after a socket) replaces the prefix.
+        ///
+        /// With a host name before the prefix, as in `example.org/api`, only requests for that host.
+        #[arg(long = "proxy", value_name = "PREFIX=URL", value_parser = Upstream::http, help_heading = "Upstreams")]
+        pub http: Vec<Upstream> = Vec::new(),
+        /// Forward requests below a prefix to a FastCGI program: HOST:PORT or unix:SOCKET.
+        ///
+        /// A host name may precede the prefix.
+        #[arg(long = "fastcgi", value_name = "PREFIX=ADDRESS", value_parser = Upstream::fastcgi, help_heading = "Upstreams")]
+        pub fastcgi: Vec<Upstream> = Vec::new(),
+        /// Let a FastCGI program such as php-fpm, at HOST:PORT or unix:SOCKET, execute the scripts of
+        /// DIR, beside its other files.
+        ///
+        /// Scripts are the files whose names end in a `--php-extension`. `index.php` becomes the first
+        /// `--index`, unless that names a script.
+        #[arg(long = "php", value_name = "ADDRESS", help_heading = "Upstreams")]
+        pub php: Option<UpstreamAddress> = None,
+        /// Extension of the scripts that --php executes.
+        ///
+        /// Several extensions are separated by commas.
+        #[arg(long = "php-extension", value_name = "EXTENSION", default_value = "php", value_delimiter = ',', help_heading = "Upstreams")]
+        pub php_extensions: Vec<String> = vec!["php".to_owned()],
+        /// Trust https upstreams with certificates signed by those in FILE, instead of those that the
+        /// system trusts.
+        ///
+        /// FILE is a PEM file.
+        #[arg(long = "upstream-ca", value_name = "FILE", help_heading = "Upstreams")]
+        pub ca: Option<PathBuf> = None,
+        /// Send files below DIR that an upstream names (X-Sendfile, X-LIGHTTPD-send-temp-file).
+        #[arg(long = "sendfile-root", value_name = "DIR", help_heading = "Upstreams")]
+        pub sendfile_roots: Vec<PathBuf> = Vec::new(),
+    }
+}
+
+impl Upstreams {
+    /// Returns all upstreams with a prefix.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Upstream> {
+        self.http.iter().chain(&self.fastcgi)
+    }
+}
+
+impl From<Vec<Upstream>> for Upstreams {
+    fn from(upstreams: Vec<Upstream>) -> Upstreams {
+        let is_http = |upstream: &Upstream| upstream.protocol != Protocol::FastCgi;
+        let (http, fastcgi) = upstreams.into_iter().partition(is_http);
+        Upstreams {
+            http,
+            fastcgi,
+            ..Upstreams::default()
         }
     }
 }
@@ -287,6 +360,7 @@ mod tests {
             ("/x=http://[::1]:9/", (tcp("::1", 9), path(Some("/")))),
             ("/x=http+unix:/a/b", (unix("/a/b"), path(None))),
             ("/x=http+unix:/a:/p/q", (unix("/a"), path(Some("/p/q")))),
+            ("b.c/x=http://a", (tcp("a", 80), path(None))),
         ] {
             assert_eq!(http(text), Ok(expected), "{text}");
         }
@@ -309,6 +383,9 @@ mod tests {
         let fastcgi = |text: &str| Upstream::fastcgi(text).map(|to| to.address.to_string());
         assert_eq!(fastcgi("/a=[::1]:9"), Ok("[::1]:9".to_owned()));
         assert_eq!(fastcgi("/a=unix:/s"), Ok("unix:/s".to_owned()));
+        let host = |text: &str| Upstream::http(text).map(|to| (to.host, to.prefix));
+        let named = (Some("b.c".to_owned()), "/x/".to_owned());
+        assert_eq!(host("b.c/x/=http://a"), Ok(named));
         assert!(fastcgi("/a=host").is_err() && fastcgi("/a=unix:s").is_err());
     }
 }

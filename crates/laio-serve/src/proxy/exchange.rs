@@ -51,6 +51,7 @@ pub(super) async fn ask(
         deadline,
         protocol_state: ProtocolState::of(&route.target.protocol),
         name: route.target.name.clone(),
+        keeps: route.target.keeps_connections,
     };
     let mut result = attempt(proxy_request, route, source, &mut lease).await;
     let method = &proxy_request.ctx.request.method;

@@ -8,7 +8,7 @@ use laio_http::fastcgi::{PARAMS, push_begin, push_param, push_stream, push_strea
 
 /// Appends the begin record and all parameters of a request.
 pub(super) fn push_head(out: &mut Vec<u8>, proxy_request: &ProxyRequest<'_>, target: &Target) {
-    push_begin(out, true);
+    push_begin(out, target.keeps_connections);
     let mut params = Vec::new();
     describe(&mut params, proxy_request, target);
     for (name, value) in passed_fields(proxy_request) {
@@ -33,7 +33,20 @@ fn describe(params: &mut Vec<u8>, proxy_request: &ProxyRequest<'_>, target: &Tar
         .as_os_str()
         .as_encoded_bytes();
     let program = target.mount.program(proxy_request.path);
-    let info = program.path_info();
+    let (script, file, info) = match proxy_request.script {
+        Some(script) => {
+            let file = [b"/", &*script.name].concat();
+            (file.clone(), file, script.info.clone())
+        }
+        None => (program.script_name(), program.file(), program.path_info()),
+    };
+    let query = match proxy_request
+        .script
+        .and_then(|script| script.query.as_deref())
+    {
+        Some(query) => query,
+        None => request.query.unwrap_or_default(),
+    };
     let below = |path: &[u8]| [root, path].concat();
     let mut push = |name: &str, value: &[u8]| push_param(params, name.as_bytes(), value);
     push("GATEWAY_INTERFACE", b"CGI/1.1");
@@ -46,11 +59,14 @@ fn describe(params: &mut Vec<u8>, proxy_request: &ProxyRequest<'_>, target: &Tar
     push("SERVER_PROTOCOL", request.version.as_str().as_bytes());
     push("REQUEST_METHOD", request.method.as_str().as_bytes());
     push("REQUEST_URI", program.request_uri(request.query).as_bytes());
-    push("DOCUMENT_URI", &program.document_uri());
-    push("QUERY_STRING", request.query.unwrap_or_default().as_bytes());
-    push("SCRIPT_NAME", &program.script_name());
+    match proxy_request.script {
+        Some(_) => push("DOCUMENT_URI", &[&*script, &info].concat()),
+        None => push("DOCUMENT_URI", &program.document_uri()),
+    }
+    push("QUERY_STRING", query.as_bytes());
+    push("SCRIPT_NAME", &script);
     push("PATH_INFO", &info);
-    push("SCRIPT_FILENAME", &below(&program.file()));
+    push("SCRIPT_FILENAME", &below(&file));
     if !info.is_empty() {
         push("PATH_TRANSLATED", &below(&info));
     }

@@ -65,6 +65,11 @@ pub(crate) async fn forward(
     if let Some(response) = authorize(services, ends, out, resource).await {
         return Some(Forwarded::page(response, ends));
     }
+    if let Some(script) = proxy_request.script
+        && let Some(response) = authorize(services, ends, out, Resource::Name(&script.name)).await
+    {
+        return Some(Forwarded::page(response, ends));
+    }
     proxy_request.trusts_client = limits.trust_forwarded;
     proxy_request.websocket = proxy_request.websocket
         && !services.contexts.sync

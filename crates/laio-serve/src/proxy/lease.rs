@@ -22,6 +22,8 @@ pub(super) struct Lease {
     /// The name in log messages.
     pub(super) name: String,
     pub(super) permit: Permit,
+    /// Whether the connection may carry another exchange.
+    pub(super) keeps: bool,
 }
 
 /// The protocol state of a connection.
@@ -126,10 +128,11 @@ impl Lease {
             pool,
             limits,
             permit,
+            keeps,
             ..
         } = self;
         link.reused = true;
-        if over {
+        if over && keeps {
             pool.keep(link, &limits);
         }
         // Released last, so that the next waiter finds the connection in the pool.

@@ -1,6 +1,7 @@
 //! A request that is forwarded to an upstream, and its body.
 
 use crate::net::stream::Stream;
+use crate::request::lookup::Script;
 use crate::request::response::RequestContext;
 use crate::upstream::error::UpstreamError;
 use laio_http::RequestPath;
@@ -10,6 +11,8 @@ use laio_http::RequestPath;
 pub(crate) struct ProxyRequest<'a> {
     pub(crate) ctx: RequestContext<'a>,
     pub(crate) path: &'a RequestPath<'a>,
+    /// The script that a FastCGI program executes, if the site has chosen one.
+    pub(crate) script: Option<&'a Script>,
     /// The client's address, or `-` for Unix sockets.
     pub(crate) peer: &'a str,
     /// Whether the client's connection is encrypted.

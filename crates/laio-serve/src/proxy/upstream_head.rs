@@ -3,6 +3,7 @@
 use super::request::{Hops, VIA, is_one_of, push_field};
 use crate::request::response::RequestContext;
 use crate::server_name::SERVER_NAME;
+use crate::site::hsts;
 use laio_http::upstream::Response;
 use laio_http::{Framing, ResponseHead, Status, Version};
 
@@ -91,6 +92,7 @@ impl UpstreamHead {
         if !self.has("Server") {
             head = head.server(SERVER_NAME);
         }
+        head = self.add_hsts(head, ctx);
         for (name, value) in &self.fields {
             // The parser accepts token characters only.
             head = head.header(std::str::from_utf8(name).unwrap_or("X"), value);
@@ -111,6 +113,7 @@ impl UpstreamHead {
     /// Writes the head of a response that turns the connection into a tunnel.
     pub(super) fn write_upgrade(&self, ctx: RequestContext<'_>, out: &mut Vec<u8>) {
         let mut head = ResponseHead::new(out, self.status).date(ctx.date);
+        head = self.add_hsts(head, ctx);
         head = head.header("Connection", b"Upgrade");
         head = head.header("Upgrade", b"websocket");
         for (name, value) in &self.fields {
@@ -137,9 +140,11 @@ impl UpstreamHead {
         };
         let body = out.split_off(end + 2);
         let own_type = self.has("Content-Type") && file_is_whole;
+        let own_hsts = self.has(hsts::FIELD);
         let mut lines = Vec::with_capacity(out.len() + 256);
         for line in out.split_inclusive(|&byte| byte == b'\n') {
-            let replaced = own_type && starts_with(line, "Content-Type:");
+            let replaced = own_type && starts_with(line, "Content-Type:")
+                || own_hsts && starts_with(line, hsts::FIELD);
             if !replaced {
                 lines.extend_from_slice(line);
             }
@@ -153,6 +158,14 @@ impl UpstreamHead {
         push_field(&mut lines, b"Via", format!("1.1 {VIA}").as_bytes());
         *out = lines;
         out.extend_from_slice(&body);
+    }
+
+    /// Adds `Strict-Transport-Security`, unless the upstream has sent its own.
+    fn add_hsts<'v>(&self, head: ResponseHead<'v>, ctx: RequestContext<'_>) -> ResponseHead<'v> {
+        match ctx.hsts {
+            Some(value) if !self.has(hsts::FIELD) => head.header(hsts::FIELD, value.as_bytes()),
+            _ => head,
+        }
     }
 
     fn has(&self, name: &str) -> bool {

@@ -3,25 +3,26 @@
 use super::authorize::authorize;
 use super::file_response::answer_with_file;
 use super::listing::listing;
+use super::lookup::{Found, LookedUp, explain, lookup};
 use super::pages;
 use super::response::{RequestContext, Response};
 use super::variant::choose_variant;
 use crate::files::contents::FileKind;
-use crate::files::resolve::{Refusal, Resolved, enter, resolve};
+use crate::files::resolve::{Refusal, resolve};
 use crate::observe::{self, Stage};
-use crate::request::open::{open, open_file};
-use crate::resource_exhaustion;
+use crate::request::open::open_file;
 use crate::services::Services;
 use crate::site::auth::Resource;
 use crate::site::cors;
 use laio_http::{Method, Status, prefers};
-use std::io;
 
 /// Decides the response. Writes its head, and a body that does not come from a file, to `out`.
-/// `name` is a buffer for the name of the file.
+/// `name` is a buffer for the name of the file. `looked_up` is what the site has for the path, if that
+/// was looked up before.
 pub(crate) async fn answer(
     services: &Services,
     ctx: RequestContext<'_>,
+    looked_up: Option<LookedUp>,
     out: &mut Vec<u8>,
     name: &mut Vec<u8>,
 ) -> Response {
@@ -59,10 +60,11 @@ pub(crate) async fn answer(
     if let Some((status, location)) = moved {
         return pages::moved(ctx, out, status, name, &location);
     }
-    match lookup(services, ctx, name, resolved).await {
-        Ok(FileKind::File(opened)) => {
-            // The index file may need other credentials than the directory.
-            if resolved.directory
+    let asks_again = resolved.directory || site.application.is_some();
+    match lookup(services, ctx, name, resolved, looked_up).await {
+        Ok(Found::File(FileKind::File(opened))) => {
+            // The index file, or that of another candidate, may need other credentials than the path.
+            if asks_again
                 && let Some(response) = authorize(services, ctx, out, Resource::Name(name)).await
             {
                 return response;
@@ -70,49 +72,23 @@ pub(crate) async fn answer(
             let variant = choose_variant(services, ctx, name, opened).await;
             answer_with_file(services, ctx, out, name, variant).await
         }
-        Ok(FileKind::Directory(_)) if !resolved.directory => pages::to_directory(ctx, out, name),
-        Ok(FileKind::Directory(directory)) if site.listing => {
+        Ok(Found::WithoutSlash) => pages::to_directory(ctx, out, name),
+        Ok(Found::File(FileKind::Directory(directory))) => {
             listing(services, ctx, out, name, directory).await
         }
-        Ok(FileKind::Directory(_) | FileKind::Special) => not_found(services, ctx, out).await,
+        Ok(Found::Status(status)) if status != Status::NOT_FOUND => {
+            let detail = "The site has no other answer for this path.";
+            pages::error(services, ctx, out, status, detail).await
+        }
+        // Scripts and upstreams answer before the site does.
+        Ok(
+            Found::File(FileKind::Special) | Found::Status(_) | Found::Script(_) | Found::Upstream,
+        ) => not_found(services, ctx, out).await,
         Err(error) => match explain(&error) {
             (Status::NOT_FOUND, _) => not_found(services, ctx, out).await,
             (status, detail) => pages::error(services, ctx, out, status, detail).await,
         },
     }
-}
-
-/// Opens the file of a name. If the request path ends in a slash, opens the first existing index
-/// file; `name` is then its name. Without one, opens the directory itself if it may be listed.
-async fn lookup(
-    services: &Services,
-    ctx: RequestContext<'_>,
-    name: &mut Vec<u8>,
-    resolved: Resolved,
-) -> io::Result<FileKind> {
-    if !resolved.directory {
-        return open(services, ctx.site, name).await;
-    }
-    let length = name.len();
-    for index in &ctx.site.index {
-        enter(name, index.as_bytes());
-        match open(services, ctx.site, name).await {
-            // A directory of that name is not an index.
-            Ok(FileKind::Directory(_) | FileKind::Special) => {}
-            Err(error) if explain(&error).0 == Status::NOT_FOUND => {}
-            kind => return kind,
-        }
-        name.truncate(length);
-    }
-    if ctx.site.listing {
-        let kind = open(services, ctx.site, name).await?;
-        if matches!(kind, FileKind::Directory(_)) {
-            return Ok(kind);
-        }
-    }
-    // A directory without index file that may not be listed, or a file with a slash after it:
-    // not found, as in the kernel (ENOTDIR).
-    Err(rustix::io::Errno::NOENT.into())
 }
 
 /// Answers for a name that does not exist: with the fallback page of a single-page application
@@ -160,35 +136,4 @@ async fn wrong_method(
         )
     };
     pages::error(services, ctx, out, status, detail).await
-}
-
-/// Returns status and text for a file that cannot be opened. A path through a symbolic link that
-/// the site does not follow, or out of the root, looks like a missing file. A file without read
-/// permission gives 403.
-fn explain(error: &io::Error) -> (Status, &'static str) {
-    use rustix::io::Errno;
-    if error.kind() == io::ErrorKind::TimedOut {
-        return (
-            Status::SERVICE_UNAVAILABLE,
-            "The file takes too long to open; try again.",
-        );
-    }
-    match error.raw_os_error().map(Errno::from_raw_os_error) {
-        Some(
-            Errno::NOENT
-            | Errno::NOTDIR
-            | Errno::LOOP
-            | Errno::XDEV
-            | Errno::NXIO
-            | Errno::NAMETOOLONG,
-        ) => (Status::NOT_FOUND, "There is nothing under this name."),
-        Some(Errno::ACCESS | Errno::PERM) => {
-            (Status::FORBIDDEN, "The server may not read this file.")
-        }
-        _ if resource_exhaustion::is_resource_exhaustion(error) => (
-            Status::SERVICE_UNAVAILABLE,
-            "The server has reached a limit; try again.",
-        ),
-        _ => (Status::INTERNAL_SERVER_ERROR, "The file could not be read."),
-    }
 }

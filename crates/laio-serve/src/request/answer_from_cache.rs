@@ -35,6 +35,11 @@ pub(crate) fn answer_from_cache(
     if resolved.directory {
         enter(name, site.index.first()?.as_bytes());
     }
+    if let Some(application) = &site.application
+        && !application.allows_cached(name)
+    {
+        return None;
+    }
     let opened = cache.get(site.number, name)?;
     let response = ctx.with_cached_file(out, &opened)?;
     cache.count_hit();

@@ -5,7 +5,7 @@ use crate::request::open::open_file;
 use crate::server_name::SERVER_NAME;
 use crate::services::Services;
 use crate::site::auth::Users;
-use crate::site::cors;
+use crate::site::{cors, hsts};
 use laio_http::response::error_body;
 use laio_http::{ByteRange, ContentType, HttpDate, ResponseHead, Status, Version, path};
 
@@ -109,6 +109,24 @@ pub(crate) fn moved(
     ctx.with_page(head, status, ContentType::HTML, &page)
 }
 
+/// Redirects a request that arrived without TLS to https.
+pub(crate) fn to_https(ctx: RequestContext<'_>, out: &mut Vec<u8>, location: &[u8]) -> Response {
+    let status = Status::PERMANENT_REDIRECT;
+    let page = page(status, "This server uses https.");
+    let head = ctx.head(out, status).location(location);
+    ctx.with_page(head, status, ContentType::HTML, &page)
+}
+
+/// Answers a request that names no host and cannot be redirected.
+pub(crate) fn no_host(ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Response {
+    let status = Status::BAD_REQUEST;
+    let page = page(
+        status,
+        "This server uses https, and the request names no host.",
+    );
+    ctx.with_page(ctx.head(out, status), status, ContentType::HTML, &page)
+}
+
 /// Answers an OPTIONS request.
 pub(crate) fn options(ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Response {
     let head = ctx.head(out, Status::NO_CONTENT).allow(ALLOW);
@@ -124,10 +142,12 @@ pub(crate) fn options(ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Response {
 pub(crate) fn malformed_request(
     out: &mut Vec<u8>,
     date: &HttpDate,
+    hsts: Option<&str>,
     status: Status,
     detail: &str,
 ) -> Response {
-    last(out, date, status, ContentType::HTML, &page(status, detail))
+    let page = page(status, detail);
+    last(out, (date, hsts), status, ContentType::HTML, &page)
 }
 
 /// Answers a plain HTTP request on a TLS port. The text is plain, because the client may be a
@@ -137,7 +157,7 @@ pub(crate) fn plain_http_on_tls_port(out: &mut Vec<u8>, date: &HttpDate) -> Resp
                 Use https:// instead of http://.\n";
     last(
         out,
-        date,
+        (date, None),
         Status::BAD_REQUEST,
         ContentType::TEXT,
         text.as_bytes(),
@@ -147,16 +167,19 @@ pub(crate) fn plain_http_on_tls_port(out: &mut Vec<u8>, date: &HttpDate) -> Resp
 /// Writes a response after which the connection ends.
 fn last(
     out: &mut Vec<u8>,
-    date: &HttpDate,
+    (date, hsts): (&HttpDate, Option<&str>),
     status: Status,
     content_type: ContentType,
     page: &[u8],
 ) -> Response {
     let length = page.len() as u64;
-    ResponseHead::new(out, status)
+    let mut head = ResponseHead::new(out, status)
         .date(date)
-        .server(SERVER_NAME)
-        .content_type(content_type)
+        .server(SERVER_NAME);
+    if let Some(hsts) = hsts {
+        head = head.header(hsts::FIELD, hsts.as_bytes());
+    }
+    head.content_type(content_type)
         .content_length(length)
         .connection(Version::Http11, false)
         .finish()

@@ -4,7 +4,7 @@ use super::compress::Gzip;
 use crate::files::contents::{Contents, Opened};
 use crate::server_name::SERVER_NAME;
 use crate::services::Services;
-use crate::site::Site;
+use crate::site::{Site, hsts};
 use crate::upstream::target::{self, Route};
 use laio_http::{
     ByteRange, ContentType, HttpDate, Method, Multipart, Request, RequestPath, ResponseHead, Status,
@@ -36,22 +36,27 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) date: &'a HttpDate,
     pub(crate) second: i64,
     pub(crate) keep_alive: bool,
+    /// The value of `Strict-Transport-Security`, if the connection is encrypted.
+    pub(crate) hsts: Option<&'a str>,
     /// The response depends on the `Accept` field.
     pub(crate) varies_by_accept: bool,
 }
 
 impl<'a> RequestContext<'a> {
     /// Returns the context of a request for the site of its host. `date` and `second` are those of the
-    /// response.
+    /// response; `secure` says that the connection is encrypted.
     pub(crate) fn new(
         services: &'a Services,
         request: &'a Request<'a>,
         (date, second): (&'a HttpDate, i64),
         keep_alive: bool,
+        secure: bool,
     ) -> RequestContext<'a> {
+        let site = services.sites.of(request.host);
         RequestContext {
             request,
-            site: services.sites.of(request.host),
+            site,
+            hsts: site.hsts.as_deref().filter(|_| secure),
             date,
             second,
             keep_alive,
@@ -60,18 +65,32 @@ impl<'a> RequestContext<'a> {
     }
 }
 
-impl RequestContext<'_> {
-    /// Returns the route to the upstream that answers the request, if there is one.
-    pub(crate) fn route(&self) -> Option<(&Route, &RequestPath<'_>)> {
+impl<'a> RequestContext<'a> {
+    /// Returns the route to the upstream that answers the request before files are looked for, if
+    /// there is one.
+    pub(crate) fn route(&self) -> Option<(&'a Route, &'a RequestPath<'a>)> {
+        if self.site.asks_upstreams_later() {
+            return None;
+        }
+        self.upstream()
+    }
+
+    /// Returns the route to the upstream whose prefix the path has, if there is one.
+    pub(crate) fn upstream(&self) -> Option<(&'a Route, &'a RequestPath<'a>)> {
         let path = self.request.path.as_ref().ok()?;
         Some((target::route(&self.site.routes, path)?, path))
     }
+}
 
+impl RequestContext<'_> {
     /// Begins a head with the fields common to all responses.
     pub(crate) fn head<'v>(&self, out: &'v mut Vec<u8>, status: Status) -> ResponseHead<'v> {
         let mut head = ResponseHead::new(out, status)
             .date(self.date)
             .server(SERVER_NAME);
+        if let Some(hsts) = self.hsts {
+            head = head.header(hsts::FIELD, hsts.as_bytes());
+        }
         if self.varies_by_accept {
             head = head.vary("Accept");
         }

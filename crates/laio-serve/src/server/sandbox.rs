@@ -60,7 +60,7 @@ fn apply_landlock(options: &Options) -> Result<(), String> {
     // Upstreams may name files to be sent once and then removed.
     let remove = AccessFs::RemoveFile;
     let passed: Vec<PathBuf> = sites()
-        .flat_map(|site| site.sendfile_roots.iter().cloned())
+        .flat_map(|site| site.upstreams.sendfile_roots.iter().cloned())
         .collect();
     // Unnamed files for request bodies.
     let write = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::MakeReg;

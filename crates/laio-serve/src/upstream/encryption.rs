@@ -18,11 +18,12 @@ pub(super) struct Encryption {
 }
 
 impl Encryption {
-    /// Returns the configuration, or none for an unencrypted upstream.
+    /// Returns the configuration, or none for an unencrypted upstream. `ca` is trusted in place of the
+    /// system's certificates.
     ///
     /// # Errors
     /// When the trusted certificates cannot be read, or there are none.
-    pub(super) fn of(upstream: &Upstream) -> io::Result<Option<Encryption>> {
+    pub(super) fn of(upstream: &Upstream, ca: Option<&Path>) -> io::Result<Option<Encryption>> {
         let (Some(trust), UpstreamAddress::Tcp(host, _)) = (&upstream.tls, &upstream.address)
         else {
             return Ok(None);
@@ -35,7 +36,7 @@ impl Encryption {
         let mut config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(io::Error::other)?
-            .with_root_certificates(roots(trust)?)
+            .with_root_certificates(roots(trust, ca)?)
             .with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         let config = Arc::new(config);
@@ -47,15 +48,19 @@ impl Encryption {
     }
 }
 
-fn roots(trust: &Trust) -> io::Result<RootCertStore> {
+fn roots(trust: &Trust, ca: Option<&Path>) -> io::Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
-    let (certificates, source) = match trust {
-        Trust::System => {
+    let file = match trust {
+        Trust::System => ca,
+        Trust::File(path) => Some(&**path),
+    };
+    let (certificates, source) = match file {
+        None => {
             // A malformed certificate is no reason to trust none of the others.
             let found = rustls_native_certs::load_native_certs();
             (found.certs, "this system".to_owned())
         }
-        Trust::File(path) => (read(path)?, path.display().to_string()),
+        Some(path) => (read(path)?, path.display().to_string()),
     };
     roots.add_parsable_certificates(certificates);
     if roots.is_empty() {

@@ -5,9 +5,10 @@ use super::error::UpstreamError;
 use super::link::Link;
 use super::pool::Pool;
 use super::resolver::{Addresses, ResolvedAddress};
-use crate::options::{Protocol, Upstream, UpstreamLimits};
+use crate::options::{Protocol, Upstream, UpstreamAddress, UpstreamLimits};
 use laio_http::{Mount, RequestPath};
 use std::io;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +23,8 @@ pub(crate) struct Target {
     pub(crate) protocol: Protocol,
     address: ResolvedAddress,
     encryption: Option<Encryption>,
+    /// Whether a connection carries several requests.
+    pub(crate) keeps_connections: bool,
     /// The name in log messages.
     pub(crate) name: String,
 }
@@ -37,8 +40,8 @@ impl Targets {
     ///
     /// # Errors
     /// When a name cannot be looked up, or two upstreams have the same prefix.
-    pub(crate) fn new(upstreams: &[Upstream]) -> io::Result<Targets> {
-        let target = |upstream: &Upstream| Target::new(upstream).map(Arc::new);
+    pub(crate) fn new(upstreams: &[Upstream], ca: Option<&Path>) -> io::Result<Targets> {
+        let target = |upstream: &Upstream| Target::new(upstream, ca).map(Arc::new);
         let mut targets: Vec<_> = upstreams.iter().map(target).collect::<Result<_, _>>()?;
         targets.sort_by_key(|target| std::cmp::Reverse(target.mount.prefix().len()));
         if let Some(pair) = targets
@@ -53,23 +56,25 @@ impl Targets {
 
     /// Returns routes for one worker.
     pub(crate) fn routes(&self) -> Vec<Route> {
-        let route = |target: &Arc<Target>| Route {
-            target: target.clone(),
-            pool: Rc::default(),
-        };
-        self.0.iter().map(route).collect()
+        self.0.iter().map(Route::to).collect()
     }
 
-    pub(crate) fn addresses(&self) -> impl Iterator<Item = Arc<Addresses>> {
-        self.0.iter().filter_map(|target| match &target.address {
-            ResolvedAddress::Tcp(addresses) => Some(addresses.clone()),
-            ResolvedAddress::Unix(_) => None,
-        })
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Target>> {
+        self.0.iter()
+    }
+}
+
+impl Route {
+    pub(crate) fn to(target: &Arc<Target>) -> Route {
+        Route {
+            target: target.clone(),
+            pool: Rc::default(),
+        }
     }
 }
 
 impl Target {
-    fn new(upstream: &Upstream) -> io::Result<Target> {
+    fn new(upstream: &Upstream, ca: Option<&Path>) -> io::Result<Target> {
         let there = match &upstream.protocol {
             Protocol::Http { path } => path.as_deref(),
             Protocol::FastCgi => None,
@@ -86,8 +91,33 @@ impl Target {
             mount,
             protocol: upstream.protocol.clone(),
             address: ResolvedAddress::resolve(&upstream.address)?,
-            encryption: Encryption::of(upstream)?,
+            encryption: Encryption::of(upstream, ca)?,
+            keeps_connections: true,
         })
+    }
+
+    /// Returns the program that executes the scripts of a site.
+    pub(crate) fn of_php(address: &UpstreamAddress) -> io::Result<Target> {
+        let upstream = Upstream {
+            host: None,
+            prefix: "/".to_owned(),
+            protocol: Protocol::FastCgi,
+            address: address.clone(),
+            tls: None,
+        };
+        Ok(Target {
+            // A process of php-fpm serves one connection at a time, so an idle one would occupy it.
+            keeps_connections: false,
+            ..Target::new(&upstream, None)?
+        })
+    }
+
+    /// Returns the addresses that are looked up again while the server runs.
+    pub(crate) fn addresses(&self) -> Option<Arc<Addresses>> {
+        match &self.address {
+            ResolvedAddress::Tcp(addresses) => Some(addresses.clone()),
+            ResolvedAddress::Unix(_) => None,
+        }
     }
 
     /// Connects to the upstream.
@@ -117,12 +147,12 @@ mod tests {
     #[test]
     fn the_longest_prefix_wins() {
         let upstream = |text: &str| Upstream::http(text).unwrap();
-        let targets = Targets::new(&[
+        let upstreams = [
             upstream("/api=http://127.0.0.1:1"),
             upstream("/api/new/=http://127.0.0.1:2/v2/"),
             upstream("/x=http+unix:/s:/"),
-        ])
-        .unwrap();
+        ];
+        let targets = Targets::new(&upstreams, None).unwrap();
         let routes = targets.routes();
         let there = |path: &str| {
             let path = RequestPath::new(path).ok()?;
@@ -147,6 +177,6 @@ mod tests {
             upstream("/a=http://127.0.0.1"),
             upstream("/a=http://127.0.0.1"),
         ];
-        assert!(Targets::new(&twice).is_err());
+        assert!(Targets::new(&twice, None).is_err());
     }
 }

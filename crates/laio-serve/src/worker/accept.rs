@@ -9,6 +9,7 @@ use crate::net::stream::Stream;
 use crate::net::tls::session::Session;
 use crate::observe::{self, Stage};
 use crate::options::{IoStep, Limits};
+use crate::request::redirect_to_https::RedirectToHttps;
 use crate::resource_exhaustion::ExhaustionWarning;
 use crate::services::Services;
 
@@ -36,6 +37,8 @@ pub(crate) struct Acceptor {
     pub(crate) listener: Descriptor,
     /// The TLS configuration, if the connections are encrypted.
     pub(crate) tls: Option<Arc<ServerConfig>>,
+    /// Redirects the requests of unencrypted connections to https.
+    pub(crate) to_https: Option<Rc<RedirectToHttps>>,
 }
 
 /// Accepts connections until the worker stops.
@@ -151,6 +154,7 @@ async fn start(acceptor: &Acceptor, socket: OwnedFd, peer: Option<IpAddr>) {
             stream,
             Rc::from(peer),
             connection_state,
+            acceptor.to_https.clone(),
             address_permit,
         ))
     };

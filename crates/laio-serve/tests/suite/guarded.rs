@@ -113,13 +113,13 @@ fn place(with_root: bool) -> Place {
     let (proxied, program) = (Backend::answering(HELLO), Program::start());
     let (to, cgi) = (proxied.address(), program.address());
     let server = Running::with(root.path(), BackendKind::Lazy, |options| {
-        options.site.upstreams = vec![
+        options.site.upstreams.http = vec![
             Upstream::http(&format!("/app=http://{to}")).unwrap(),
             Upstream::http(&format!("/strip=http://{to}/v1")).unwrap(),
         ];
         if with_root {
             let all = Upstream::fastcgi(&format!("/={cgi}")).unwrap();
-            options.site.upstreams.push(all);
+            options.site.upstreams.fastcgi.push(all);
         }
         options.site.auth = Auth {
             users: Some(users.path().to_owned()),

@@ -17,7 +17,7 @@ fn serve(backend: BackendKind, change: impl FnOnce(&mut Options)) -> (Running, P
     let upstream = Upstream::fastcgi(&format!("/={}", program.address())).unwrap();
     let server = Running::with(root.path(), backend, |options| {
         options.workers = Some(1);
-        options.site.upstreams = vec![upstream];
+        options.site.upstreams = vec![upstream].into();
         change(options);
     });
     (server, program, root)

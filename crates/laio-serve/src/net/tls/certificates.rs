@@ -1,6 +1,6 @@
 //! The certificates: read from files, chosen by the client's server name, replaced while serving.
 
-use crate::options::Certificate;
+use crate::options::{Certificate, Limits};
 use rustls::client::verify_server_name;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
@@ -8,9 +8,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use std::fmt::Display;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
 /// The certificates of a server. The first is used for unknown names.
@@ -46,10 +46,19 @@ impl Certificates {
         Ok(())
     }
 
-    pub(crate) fn stamp(&self) -> Stamp {
+    /// Returns the files that it reads.
+    pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
         let files = self.sources.iter();
-        let files = files.flat_map(|source| [&source.chain, &source.key]);
-        let look = |path: &std::path::PathBuf| {
+        files.flat_map(|source| {
+            let staple = staple(&source.chain);
+            [source.chain.clone(), source.key.clone(), staple]
+        })
+    }
+}
+
+impl Stamp {
+    pub(crate) fn of(files: impl Iterator<Item = PathBuf>) -> Stamp {
+        let look = |path: PathBuf| {
             let metadata = std::fs::metadata(path).ok()?;
             let (inode, size) = (metadata.ino(), metadata.size());
             Some((inode, size, metadata.mtime(), metadata.mtime_nsec()))
@@ -97,13 +106,91 @@ fn read(source: &Certificate) -> io::Result<CertifiedKey> {
         .map_err(|error| explain("use the certificate", chain, &error))?;
     let private = PrivateKeyDer::from_pem_file(key)
         .map_err(|error| explain("read the private key", key, &error))?;
-    CertifiedKey::from_der(certificates, private, &ring::default_provider()).map_err(|error| {
-        let what = format!("use the private key for {}", chain.display());
-        explain(&what, key, &error)
-    })
+    let provider = ring::default_provider();
+    let mut certified =
+        CertifiedKey::from_der(certificates, private, &provider).map_err(|error| {
+            let what = format!("use the private key for {}", chain.display());
+            explain(&what, key, &error)
+        })?;
+    certified.ocsp = read_staple(&staple(chain))?;
+    Ok(certified)
+}
+
+/// Returns the name of the file with the OCSP response for a certificate.
+fn staple(chain: &Path) -> PathBuf {
+    chain.with_extension("ocsp")
+}
+
+/// Reads an OCSP response (RFC 6960) to send with the certificate, if there is one.
+fn read_staple(file: &Path) -> io::Result<Option<Vec<u8>>> {
+    let what = "read the OCSP response";
+    let mut response = Vec::new();
+    match std::fs::File::open(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened
+            .and_then(|opened| opened.take(Limits::TLS_OCSP + 1).read_to_end(&mut response))
+            .map_err(|error| explain(what, file, &error))?,
+    };
+    if response.len() as u64 > Limits::TLS_OCSP {
+        let why = format!("it is longer than {} bytes", Limits::TLS_OCSP);
+        return Err(explain(what, file, &why));
+    }
+    match response_status(&response) {
+        Some(0) => Ok(Some(response)),
+        Some(status) => {
+            let why = format!("the authority has answered with the error {status}");
+            Err(explain(what, file, &why))
+        }
+        None => {
+            let why = "it is not an OCSP response in DER, as openssl ocsp -respout writes";
+            Err(explain(what, file, &why))
+        }
+    }
+}
+
+/// Returns the status at the beginning of an OCSP response: a sequence whose first element is an
+/// enumerated value.
+fn response_status(der: &[u8]) -> Option<u8> {
+    let rest = der.strip_prefix(&[0x30])?;
+    let (&first, rest) = rest.split_first()?;
+    let (length, rest) = match first {
+        0..=0x7f => (usize::from(first), rest),
+        0x81..=0x84 => {
+            let (digits, rest) = rest.split_at_checked(usize::from(first - 0x80))?;
+            let add = |sum: usize, &digit: &u8| sum << 8 | usize::from(digit);
+            (digits.iter().fold(0, add), rest)
+        }
+        _ => return None,
+    };
+    match rest {
+        [0x0a, 1, status, ..] if rest.len() == length => Some(*status),
+        _ => None,
+    }
 }
 
 fn explain(what: &str, path: &Path, error: &dyn Display) -> io::Error {
     let text = format!("cannot {what} in {}: {error}", path.display());
     io::Error::new(io::ErrorKind::InvalidInput, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ocsp_responses_are_recognised() {
+        assert_eq!(response_status(&[0x30, 3, 0x0a, 1, 0]), Some(0));
+        assert_eq!(response_status(&[0x30, 3, 0x0a, 1, 6]), Some(6));
+        assert_eq!(response_status(&[0x30, 0x81, 3, 0x0a, 1, 0]), Some(0));
+        for broken in [
+            &b""[..],
+            b"-----BEGIN",
+            &[0x30, 4, 0x0a, 1, 0],
+            &[0x30, 2, 0x0a, 1, 0],
+            &[0x30, 0x85, 0, 0, 0, 0, 3, 0x0a, 1, 0],
+            &[0x30, 0x84, 1],
+        ] {
+            assert_eq!(response_status(broken), None, "{broken:?}");
+        }
+    }
 }

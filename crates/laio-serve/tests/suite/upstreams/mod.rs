@@ -6,6 +6,8 @@ mod encryption;
 mod failures;
 mod fastcgi;
 mod forwarding;
+mod hosts;
+mod php;
 mod queue;
 mod sendfile;
 mod tunnels;
@@ -35,7 +37,7 @@ fn serve_with(
     let root = tempfile::Builder::new().prefix("site").tempdir().unwrap();
     let server = Running::with(root.path(), backend, |options| {
         options.workers = Some(if backend == BackendKind::Sync { 4 } else { 1 });
-        options.site.upstreams = upstreams;
+        options.site.upstreams = upstreams.into();
         change(options);
     });
     (server, root)

@@ -41,7 +41,7 @@ fn files() -> Files {
     std::os::unix::fs::symlink("/etc/passwd", shared.path().join("link")).unwrap();
     let backend = named_by_the_query();
     let (server, root) = serve(vec![http("/", &backend)], |options| {
-        options.site.sendfile_roots = vec![shared.path().to_owned()];
+        options.site.upstreams.sendfile_roots = vec![shared.path().to_owned()];
     });
     Files {
         server,
@@ -154,7 +154,7 @@ fn named_files_count_for_the_limit_of_opens() {
         BackendKind::Activations,
         vec![http("/", &backend)],
         |options| {
-            options.site.sendfile_roots = vec![slow.path().to_owned()];
+            options.site.upstreams.sendfile_roots = vec![slow.path().to_owned()];
             options.io.class_limits.stat = Some(1);
         },
     );
