@@ -211,6 +211,10 @@ impl Limits {
     pub const AUTH_REMEMBERED: usize = 1024;
     /// The largest cost of a bcrypt hash: 2 to that power rounds, about a second.
     pub const AUTH_COST: u32 = 14;
+    /// KiB of memory that a hash of Argon2 may take: as in the second recommendation of RFC 9106, section 4.
+    pub const AUTH_ARGON2_KIB: u32 = 64 * 1024;
+    /// The most passes over that memory, about a second.
+    pub const AUTH_ARGON2_PASSES: u32 = 16;
     /// Bytes of the largest file of users.
     pub const AUTH_FILE: u64 = 1024 * 1024;
     /// Repetitions of an open when a directory of the path is renamed at the same moment.

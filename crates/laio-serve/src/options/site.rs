@@ -248,7 +248,7 @@ options! {
     pub struct Auth {
         /// Require names and passwords, from this file (made by `htpasswd -B`).
         ///
-        /// It has a `name:hash` line for each user, with a bcrypt hash.
+        /// It has a `name:hash` line for each user, with a hash of bcrypt or Argon2.
         #[arg(long = "auth", value_name = "FILE", help_heading = "Access")]
         pub users: Option<PathBuf> = None,
         /// Realm that browsers show.

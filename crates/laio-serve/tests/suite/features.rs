@@ -405,7 +405,10 @@ fn names_and_passwords() {
     let dir = site();
     let mut users = tempfile::NamedTempFile::new().unwrap();
     let hash = bcrypt::hash("open sesame", 4).unwrap();
-    writeln!(users, "# who may read\nann:{hash}\n").unwrap();
+    // By `printf 'open sesame' | argon2 somesalt -id -t 1 -k 8 -p 1 -e`.
+    let argon2 =
+        "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$hB+3w+XCqbeX/gTIqKvDd3rvONixo8T2Dgv6KiwCGcs";
+    writeln!(users, "# who may read\nann:{hash}\n\neve:{argon2}").unwrap();
     let auth = |paths: &[&str]| Auth {
         users: Some(users.path().to_owned()),
         realm: "the docs".to_owned(),
@@ -435,7 +438,9 @@ fn names_and_passwords() {
         for (text, status) in [
             ("ann:open sesame", 200),
             ("ann:open sesame", 200),
+            ("eve:open sesame", 200),
             ("ann:wrong", 401),
+            ("eve:wrong", 401),
             ("bob:open sesame", 401),
             ("ann:", 401),
             (":", 401),
