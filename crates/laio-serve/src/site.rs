@@ -49,7 +49,7 @@ pub(crate) struct Rules {
     /// The value of `Strict-Transport-Security`.
     pub(crate) hsts: Option<String>,
     pub(crate) precompressed: Vec<Coding>,
-    pub(crate) compress: bool,
+    pub(crate) compress: Vec<Coding>,
     /// The root directory as FastCGI programs get it.
     pub(crate) directory: PathBuf,
     /// Candidates and scripts, if the site has any.
@@ -306,7 +306,7 @@ fn compile(site: &Description, names: &[String]) -> io::Result<(OwnedFd, Arc<Rul
         users,
         hsts: hsts::value(site)?,
         precompressed: site.precompressed.clone(),
-        compress: site.compress,
+        compress: site.compress.clone(),
         directory: std::path::absolute(&site.root)?,
         application,
         targets: Targets::new(&upstreams, site.upstreams.ca.as_deref())?,

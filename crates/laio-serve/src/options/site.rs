@@ -60,9 +60,12 @@ options! {
         #[arg(long = "precompressed", value_name = "CODINGS", value_delimiter = ',', num_args = 0..=1, require_equals = true,
             default_missing_value = "br,zst,gz", help_heading = "Responses")]
         pub precompressed: Vec<Coding> = Vec::new(),
-        /// Compress text while it is sent.
-        #[arg(long = "compress", help_heading = "Responses")]
-        pub compress: bool = false,
+        /// Compress text while it is sent, in the first of these codings that the client rates highest.
+        ///
+        /// The value is a list of `zstd`, `br` and `gzip`; without one it is all three, in this order.
+        #[arg(long = "compress", value_name = "CODINGS", value_delimiter = ',', num_args = 0..=1, require_equals = true,
+            default_missing_value = "zstd,br,gzip", help_heading = "Responses")]
+        pub compress: Vec<Coding> = Vec::new(),
         /// Set a header field for files that match the glob; without a slash it matches names in every
         /// directory.
         ///

@@ -21,7 +21,7 @@ pub(crate) fn answer_from_cache(
     let simple = matches!(request.method, Method::Get | Method::Head)
         && site.users.is_none()
         && site.precompressed.is_empty()
-        && !site.compress
+        && site.compress.is_empty()
         && !ctx.has_conditions();
     if !simple {
         return None;

@@ -1,36 +1,39 @@
 //! Compression while sending: chunk by chunk, on the CPU pool, in bounded memory.
 
+mod encoder;
+
 use crate::files::contents::Contents;
 use crate::files::read::read;
 use crate::options::Limits;
 use crate::services::Services;
-use flate2::Compression;
-use flate2::write::GzEncoder;
+use encoder::Encoder;
+use laio_http::Coding;
 use laio_rt::sync::Permit;
 use std::io::{self, Write};
 
-/// A file being compressed. The number is limited, because each holds about 300 KiB.
-pub(crate) struct Gzip {
+/// A file being compressed. The number is limited, because each holds an [`Encoder`].
+pub(crate) struct Compressed {
     contents: Contents,
     offset: u64,
     left: u64,
-    encoder: Option<GzEncoder<Vec<u8>>>,
+    coding: Coding,
+    /// Made with the first chunk, on the CPU pool.
+    encoder: Option<Encoder>,
     chunk: Vec<u8>,
     _permit: Permit,
 }
 
-impl Gzip {
-    /// Level 9 takes three times as long to save one percent.
-    const LEVEL: Compression = Compression::new(5);
+impl Compressed {
     /// Bytes of the file compressed at a time.
     const CHUNK: usize = Limits::CHUNK / 2;
 
-    pub(crate) fn new(contents: Contents, size: u64, permit: Permit) -> Gzip {
-        Gzip {
+    pub(crate) fn new(contents: Contents, size: u64, coding: Coding, permit: Permit) -> Compressed {
+        Compressed {
             contents,
             offset: 0,
             left: size,
-            encoder: Some(GzEncoder::new(Vec::new(), Self::LEVEL)),
+            coding,
+            encoder: None,
             chunk: Vec::new(),
             _permit: permit,
         }
@@ -41,47 +44,49 @@ impl Gzip {
 /// bare. Returns whether it was the last.
 ///
 /// # Errors
-/// Returns the errors of reading. `UnexpectedEof` if the file has become shorter: the last
+/// Returns the errors of reading and of the encoder. `UnexpectedEof` if the file has become shorter: the last
 /// chunk is then missing, so the client notices the truncation.
 pub(crate) async fn next_chunk(
     services: &Services,
-    gzip: &mut Gzip,
+    compressed: &mut Compressed,
     out: &mut Vec<u8>,
     framed: bool,
 ) -> io::Result<bool> {
-    let mut chunk = std::mem::take(&mut gzip.chunk);
+    let mut chunk = std::mem::take(&mut compressed.chunk);
     chunk.clear();
-    let most = gzip.left.min(Gzip::CHUNK as u64) as usize;
+    let most = compressed.left.min(Compressed::CHUNK as u64) as usize;
     chunk.reserve(most);
     if most > 0 {
         chunk = read(
             &services.contexts,
             &services.limits,
-            &gzip.contents,
+            &compressed.contents,
             chunk,
             most,
-            gzip.offset,
+            compressed.offset,
         )
         .await?;
     }
-    gzip.offset += chunk.len() as u64;
-    gzip.left -= chunk.len() as u64;
-    let last = gzip.left == 0;
-    let Some(mut encoder) = gzip.encoder.take() else {
-        return Ok(true);
-    };
+    compressed.offset += chunk.len() as u64;
+    compressed.left -= chunk.len() as u64;
+    let last = compressed.left == 0;
+    let (coding, encoder) = (compressed.coding, compressed.encoder.take());
     let job = move || -> io::Result<_> {
+        let mut encoder = match encoder {
+            Some(encoder) => encoder,
+            None => Encoder::new(coding)?,
+        };
         encoder.write_all(&chunk)?;
         if last {
             return Ok((encoder.finish()?, None, chunk));
         }
-        let made = std::mem::take(encoder.get_mut());
+        let made = encoder.take_output();
         Ok((made, Some(encoder), chunk))
     };
     let over = services.cpu_pool.run(job).await;
     let (made, encoder, chunk) = over.ok_or(io::ErrorKind::Other)??;
-    gzip.encoder = encoder;
-    gzip.chunk = chunk;
+    compressed.encoder = encoder;
+    compressed.chunk = chunk;
     // An empty chunk would end the body.
     if !framed {
         out.extend_from_slice(&made);

@@ -1,6 +1,6 @@
 //! The response with a file: status, head, and the part of the file that is sent.
 
-use super::compress::Gzip;
+use super::compress::Compressed;
 use super::pages;
 use super::response::{Body, RequestContext, Response};
 use super::variant::Variant;
@@ -31,7 +31,7 @@ pub(crate) async fn answer_with_file(
     let (opened, coding, permit) = match variant {
         Variant::Plain(opened) => (opened, Coding::Identity, None),
         Variant::Precompressed(opened, coding) => (opened, coding, None),
-        Variant::Compressing(opened, permit) => (opened, Coding::Gzip, Some(permit)),
+        Variant::Compressing(opened, coding, permit) => (opened, coding, Some(permit)),
     };
     let representation = present(ctx, name, &opened, coding, permit.is_some());
     let validators = Validators {
@@ -62,7 +62,8 @@ pub(crate) async fn answer_with_file(
         ctx.finish(head.header("Transfer-Encoding", b"chunked"));
         let mut response = Response::bare(Status::OK);
         if ctx.sends_body() {
-            response.body = Body::Gzip(Box::new(Gzip::new(opened.contents, size, permit)));
+            let compressed = Compressed::new(opened.contents, size, coding, permit);
+            response.body = Body::Compressed(Box::new(compressed));
             response.length = size;
         }
         return response;
@@ -154,7 +155,7 @@ fn present<'a>(
         etag: etag.settled(modified.seconds, ctx.second),
         last_modified: date::last_modified(modified.seconds, ctx.second),
         coding,
-        varies: ctx.site.compress || !ctx.site.precompressed.is_empty(),
+        varies: !ctx.site.compress.is_empty() || !ctx.site.precompressed.is_empty(),
     }
 }
 

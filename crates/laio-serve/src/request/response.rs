@@ -1,6 +1,6 @@
 //! A request in progress, and its response: a [`Response`] is decided and not yet sent.
 
-use super::compress::Gzip;
+use super::compress::Compressed;
 use crate::files::contents::{Contents, Opened};
 use crate::server_name::SERVER_NAME;
 use crate::services::Services;
@@ -25,7 +25,7 @@ pub(crate) enum Body {
     /// Several ranges, each with a header of its own.
     Parts(Contents, Box<Multipart>),
     /// Of unknown length, sent in chunks.
-    Gzip(Box<Gzip>),
+    Compressed(Box<Compressed>),
 }
 
 /// A request, and the other inputs of its response.

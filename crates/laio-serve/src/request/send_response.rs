@@ -65,10 +65,10 @@ pub(crate) async fn send_response(
             send_last(services, stream, out, followed).await
         }
         Body::Parts(contents, parts) => send_parts(services, stream, out, &contents, &parts).await,
-        Body::Gzip(mut gzip) => {
+        Body::Compressed(mut compressed) => {
             let (mut out, framed) = (out, !stream.is_http2_stream());
             loop {
-                let last = next_chunk(services, &mut gzip, &mut out, framed).await?;
+                let last = next_chunk(services, &mut compressed, &mut out, framed).await?;
                 out = send_all(services, stream, out).await?;
                 if last {
                     return Ok(out);

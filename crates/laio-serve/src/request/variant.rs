@@ -15,7 +15,7 @@ pub(crate) enum Variant {
     /// A precompressed file.
     Precompressed(Opened, Coding),
     /// Compressed while it is sent; the permit limits how many are.
-    Compressing(Opened, Permit),
+    Compressing(Opened, Coding, Permit),
 }
 
 pub(crate) async fn choose_variant(
@@ -30,7 +30,7 @@ pub(crate) async fn choose_variant(
         return Variant::Precompressed(opened, coding);
     }
     match permit_to_compress(services, ctx, name, &plain) {
-        Some(permit) => Variant::Compressing(plain, permit),
+        Some((coding, permit)) => Variant::Compressing(plain, coding, permit),
         None => Variant::Plain(plain),
     }
 }
@@ -67,17 +67,23 @@ fn permit_to_compress(
     ctx: RequestContext<'_>,
     name: &[u8],
     plain: &Opened,
-) -> Option<Permit> {
+) -> Option<(Coding, Permit)> {
     let (request, size) = (ctx.request, plain.status.size());
     // Ranges refer to the plain file, and HTTP/1.0 needs a known length.
-    let fits = ctx.site.compress
+    let fits = !ctx.site.compress.is_empty()
         && request.version == Version::Http11
         && matches!(request.method, Method::Get | Method::Head)
         && request.headers.get("Range").is_none()
         && (Limits::COMPRESS_FROM..=services.limits.compress_bytes).contains(&size)
-        && is_compressible(ContentType::of_path(name))
-        && Coding::negotiate(&request.headers, &[Coding::Gzip]) == Coding::Gzip;
-    fits.then(|| services.compressions.try_acquire()).flatten()
+        && is_compressible(ContentType::of_path(name));
+    if !fits {
+        return None;
+    }
+    let coding = Coding::negotiate(&request.headers, &ctx.site.compress);
+    if coding == Coding::Identity {
+        return None;
+    }
+    Some((coding, services.compressions.try_acquire()?))
 }
 
 fn age(opened: &Opened) -> (i64, u32) {

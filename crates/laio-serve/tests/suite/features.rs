@@ -125,7 +125,7 @@ fn ready_compressed_files() {
 fn compression_on_the_way() {
     let dir = site();
     for backend in [BACKENDS.as_slice(), &[BackendKind::Sync]].concat() {
-        let server = serve(&dir, backend, |site| site.compress = true);
+        let server = serve(&dir, backend, |site| site.compress = vec![Coding::Gzip]);
         let mut client = server.connect();
         let gzip = "Accept-Encoding: gzip\r\n";
         let head = client.request("HEAD", "/long.txt", gzip);
@@ -173,7 +173,7 @@ fn compression_on_the_way() {
         );
     }
     let none = Running::with(dir.path(), BackendKind::Lazy, |options| {
-        options.site.compress = true;
+        options.site.compress = vec![Coding::Gzip];
         options.limits.compressions = 0;
     });
     assert!(get(&none, "/long.txt", "Accept-Encoding: gzip\r\n").text() == long());
@@ -596,4 +596,36 @@ fn nonsense_is_refused_at_the_start() {
         }];
     });
     assert!(text.contains("Content-Length"), "{text}");
+}
+
+/// With several codings, the client decides by its weights and the server between equals.
+#[test]
+fn text_is_compressed_in_the_coding_that_the_client_prefers() {
+    let dir = site();
+    let server = serve(&dir, BACKENDS[0], |site| {
+        site.compress = vec![Coding::Zstd, Coding::Brotli, Coding::Gzip];
+    });
+    let mut client = server.connect();
+    for (accept, coding) in [
+        ("gzip, br, zstd", "zstd"),
+        ("gzip, br", "br"),
+        ("gzip, zstd;q=0.9", "gzip"),
+        ("*, zstd;q=0", "br"),
+    ] {
+        let fields = format!("Accept-Encoding: {accept}\r\n");
+        let answer = client.request("GET", "/long.txt", &fields);
+        assert_eq!(answer.header("Content-Encoding"), Some(coding), "{accept}");
+        assert_eq!(answer.header("Vary"), Some("Accept-Encoding"), "{accept}");
+        assert!(answer.header("ETag").unwrap().starts_with("W/"), "{accept}");
+        let (packed, mut plain) = (read_chunks(&mut client), Vec::new());
+        match coding {
+            "zstd" => zstd::stream::copy_decode(&packed[..], &mut plain).unwrap(),
+            "br" => brotli::BrotliDecompress(&mut &packed[..], &mut plain).unwrap(),
+            _ => {
+                let mut decoder = flate2::read::GzDecoder::new(&packed[..]);
+                decoder.read_to_end(&mut plain).map(drop).unwrap();
+            }
+        }
+        assert!(plain == long().as_bytes(), "{accept}");
+    }
 }

@@ -50,7 +50,7 @@ fn large() -> Vec<u8> {
 
 fn features(options: &mut Options) {
     options.site.listing = true;
-    options.site.compress = true;
+    options.site.compress = vec![laio_http::Coding::Gzip];
     options.site.redirects = vec![Redirect {
         from: "/old".to_owned(),
         to: "/ten.txt".to_owned(),

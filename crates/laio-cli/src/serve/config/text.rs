@@ -140,6 +140,7 @@ mod tests {
             "--workers=3",
             "--listing",
             "--precompressed",
+            "--compress=br,gzip",
             "--cork",
             "--index=a,b \"c\"",
             "--header=*.css=X-A: 'b'\\",
