@@ -43,7 +43,10 @@ impl Targets {
     pub(crate) fn new(upstreams: &[Upstream], ca: Option<&Path>) -> io::Result<Targets> {
         let target = |upstream: &Upstream| Target::new(upstream, ca).map(Arc::new);
         let mut targets: Vec<_> = upstreams.iter().map(target).collect::<Result<_, _>>()?;
-        targets.sort_by_key(|target| std::cmp::Reverse(target.mount.prefix().len()));
+        targets.sort_by_cached_key(|target| {
+            let prefix = target.mount.prefix();
+            (std::cmp::Reverse(prefix.len()), prefix.to_owned())
+        });
         if let Some(pair) = targets
             .windows(2)
             .find(|pair| pair[0].mount.prefix() == pair[1].mount.prefix())
@@ -175,6 +178,7 @@ mod tests {
         }
         let twice = [
             upstream("/a=http://127.0.0.1"),
+            upstream("/b=http://127.0.0.1"),
             upstream("/a=http://127.0.0.1"),
         ];
         assert!(Targets::new(&twice, None).is_err());
