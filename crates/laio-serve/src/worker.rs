@@ -53,15 +53,6 @@ pub struct Served {
     pub log_lines_lost: u64,
 }
 
-/// Returns what redirects the requests of an address without TLS.
-fn redirect_to_https(options: &Options, own: Option<u16>) -> Option<Rc<RedirectToHttps>> {
-    let port = match options.tls.redirect_http? {
-        RedirectPort::OfListener => own?,
-        RedirectPort::Number(port) => own.map(|_| port)?,
-    };
-    Some(Rc::new(RedirectToHttps { port }))
-}
-
 /// Runs a worker on the calling thread until the server stops it and its connections have ended.
 pub(crate) fn run(
     runtime: Runtime,
@@ -137,4 +128,14 @@ pub(crate) fn run(
             log_lines_lost: services.log.lost(),
         })
     })
+}
+
+/// Returns what redirects the requests of an address without TLS. `own`: the port of https for its clients.
+fn redirect_to_https(options: &Options, own: Option<u16>) -> Option<Rc<RedirectToHttps>> {
+    let own = own?;
+    let port = match options.tls.redirect_http? {
+        RedirectPort::OfListener => own,
+        RedirectPort::Number(port) => port,
+    };
+    Some(Rc::new(RedirectToHttps { port }))
 }

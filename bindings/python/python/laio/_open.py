@@ -199,16 +199,16 @@ async def _open(
     descriptor = await result if type(result) is Call else result
     kind = descriptor.file_type
     if kind == stat.S_IFDIR:
-        await _close(descriptor)
+        await close_descriptor(descriptor)
         raise IsADirectoryError(21, os.strerror(21), file)
     seekable = kind == stat.S_IFREG or kind == stat.S_IFBLK
     if plan.buffering != 0 and plan.readable and plan.writable and not seekable:
-        await _close(descriptor)
+        await close_descriptor(descriptor)
         raise io.UnsupportedOperation("File or stream is not seekable.")
     return await file_of(descriptor, file, plan, seekable)
 
 
-async def _close(descriptor: _laio.Descriptor) -> None:
+async def close_descriptor(descriptor: _laio.Descriptor) -> None:
     result = descriptor.close()
     if type(result) is Call:
         await result

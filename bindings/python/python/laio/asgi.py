@@ -52,8 +52,8 @@ class StaticFiles:
 
     That includes conditions, ranges (also several), content types, index files, redirects of directories,
     and the same refusals of unclear paths. Names are opened below the directory's descriptor with
-    ``openat2`` (without it, one component at a time), so neither ``..`` nor a symbolic link leads out of it. The constructor opens the directory,
-    which may block; it stays the same one if it is renamed.
+    ``openat2`` (without it, one component at a time), so neither ``..`` nor a symbolic link leads out of it.
+    The constructor opens the directory, which may block; it stays the same one if it is renamed.
 
     ``index``: names of index files, of which the first that exists is the answer for its directory.
     ``precompressed``: codings (``"br"``, ``"zstd"``, ``"gzip"``) of files that exist beside others, such as

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _laio
 from .._laio import Call
+from .._open import close_descriptor
 from ._descriptors import fstat
 from ._names import lstat
 from ._scandir import DirEntry, entries_of
@@ -59,7 +60,7 @@ async def fwalk(
                 yield item
                 continue
             if isinstance(item, _laio.Descriptor):
-                await _close(item)
+                await close_descriptor(item)
                 continue
             descriptor = await _open(item, onerror, follow_symlinks)
             if descriptor is None:
@@ -84,7 +85,7 @@ async def fwalk(
     finally:
         for item in reversed(stack):
             if isinstance(item, _laio.Descriptor):
-                await _close(item)
+                await close_descriptor(item)
 
 
 async def _open(
@@ -132,12 +133,6 @@ async def _read(number: int) -> tuple[list[DirEntry[Any]], list[DirEntry[Any]]]:
             except OSError:
                 pass
     return directories, others
-
-
-async def _close(descriptor: _laio.Descriptor) -> None:
-    result = descriptor.close()
-    if type(result) is Call:
-        await result
 
 
 def _named(entry: DirEntry[Any], is_bytes: bool) -> Any:

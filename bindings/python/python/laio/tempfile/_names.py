@@ -12,6 +12,7 @@ from typing import Any
 from .. import _laio
 from .. import os as _calls
 from .._laio import Call
+from .._open import close_descriptor
 
 # The first look for the directory of temporary files makes blocking calls: here, rather than in a loop.
 try:
@@ -32,9 +33,7 @@ async def mkstemp(
     """
     descriptor, path = await create(suffix, prefix, dir)
     number = os.dup(descriptor.fileno())
-    result = descriptor.close()
-    if type(result) is Call:
-        await result
+    await close_descriptor(descriptor)
     return number, path
 
 
