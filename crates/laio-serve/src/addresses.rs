@@ -49,7 +49,7 @@ impl Drop for AddressPermit {
 
 /// Returns the unit that is counted: an IPv4 address, or an IPv6 /64, because a client usually has
 /// a whole /64.
-fn network(address: IpAddr) -> IpAddr {
+pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();

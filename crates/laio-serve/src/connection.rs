@@ -8,6 +8,7 @@ pub(crate) mod state;
 
 use crate::addresses::AddressPermit;
 use crate::buffers::Buffers;
+use crate::clients::{Client, Peer};
 use crate::log::micros_since;
 use crate::net::socket::Expect;
 use crate::net::stream::Stream;
@@ -16,10 +17,11 @@ use crate::observe::{self, Stage};
 use crate::options::Limits;
 use crate::request::answer::answer;
 use crate::request::answer_from_cache::answer_from_cache;
+use crate::request::early_answer::EarlyAnswer;
 use crate::request::lookup::{Answerer, LookedUp, answerer};
 use crate::request::pages;
 use crate::request::receive::{Skipped, handshake, linger, receive, send_close_notify, skip_body};
-use crate::request::redirect_to_https::{RedirectToHttps, ToHttps};
+use crate::request::redirect_to_https::{RedirectToHttps, came_by_https};
 use crate::request::response::{RequestContext, Response};
 use crate::request::send_buffer::send_all;
 use crate::request::send_response::{Followed, send_response};
@@ -41,7 +43,7 @@ pub(crate) struct Connection {
     services: Rc<Services>,
     connections: Rc<Connections>,
     stream: Stream,
-    peer: Rc<str>,
+    peer: Peer,
     /// Bytes received and not yet consumed.
     input: Vec<u8>,
     /// Limits the waits for the client's bytes, one after the other.
@@ -85,7 +87,7 @@ impl Connection {
         services: Rc<Services>,
         connections: Rc<Connections>,
         stream: Stream,
-        peer: Rc<str>,
+        peer: Peer,
         connection_state: Rc<ConnectionState>,
         to_https: Option<Rc<RedirectToHttps>>,
         address_permit: Option<AddressPermit>,
@@ -266,18 +268,20 @@ impl Connection {
         observe::since(Stage::Receive, started);
         let (date, second) = services.now();
         let keep_alive = self.may_keep_alive(&request, number);
-        let secure = self.stream.is_secure();
-        let mut ctx = RequestContext::new(&services, &request, (&date, second), keep_alive, secure);
+        let client = services.trusted_proxies.client(&request, &self.peer);
+        let secure = self.is_secure(&request);
+        let date = (&date, second);
+        let mut ctx = RequestContext::new(&services, &request, &client, date, keep_alive, secure);
         let after_head = &input[head_len..];
-        let to_https = self.to_https.as_ref().and_then(|it| it.answer(ctx));
-        if to_https.is_none()
+        let early = EarlyAnswer::to(ctx, self.to_https.as_deref(), services.contexts.now());
+        if early.is_none()
             && let Some((route, path)) = ctx.route()
         {
             let to = Destination::upstream(route, path);
             return self.pass_to_upstream(ctx, to, after_head, started).await;
         }
         let mut looked_up = None;
-        if to_https.is_none()
+        if early.is_none()
             && let Some(application) = &ctx.site.application
         {
             let answerer = answerer(&services, ctx, application).await;
@@ -296,10 +300,15 @@ impl Connection {
         let waits = request.expects_continue && after_head.is_empty();
         ctx.keep_alive &= !waits || may_continue(request.method);
         let keep_alive = ctx.keep_alive;
-        self.answer_from_site(ctx, to_https, looked_up, waits && keep_alive, started)
+        self.answer_from_site(ctx, early, looked_up, waits && keep_alive, started)
             .await?;
         input.drain(..head_len + body_len);
         self.finish_request(keep_alive, input, body).await
+    }
+
+    /// Whether the client uses https: with this server, or with the trusted proxy in front of it.
+    fn is_secure(&self, request: &Request<'_>) -> bool {
+        self.stream.is_secure() || (self.peer.is_trusted && came_by_https(request))
     }
 
     /// Whether the connection may stay open after a request with this number.
@@ -315,7 +324,7 @@ impl Connection {
     async fn answer_from_site(
         &self,
         ctx: RequestContext<'_>,
-        to_https: Option<ToHttps>,
+        early: Option<EarlyAnswer>,
         looked_up: Option<LookedUp>,
         send_continue: bool,
         started: Instant,
@@ -328,8 +337,8 @@ impl Connection {
         if send_continue {
             output.extend_from_slice(CONTINUE);
         }
-        let response = match to_https {
-            Some(to_https) => Some(to_https.write(ctx, &mut output)),
+        let response = match early {
+            Some(early) => Some(early.write(services, ctx, &mut output).await),
             None if looked_up.is_some() => None,
             None => answer_from_cache(services, ctx, &mut output, &mut name),
         };
@@ -339,26 +348,41 @@ impl Connection {
         };
         // The access log gets a line whether or not sending succeeds.
         let followed = Followed::after(ctx.request);
-        let sent = send_response(services, &self.stream, output, response.body, followed).await;
+        let speed = ctx.site.speeds.of(ctx.request);
+        let sent = send_response(
+            services,
+            &self.stream,
+            output,
+            response.body,
+            followed,
+            speed,
+        )
+        .await;
         let sent_response = SentResponse {
             status: response.status,
             length: response.length,
             started,
         };
-        self.log_response(ctx.request, ctx.date, sent_response);
+        self.log_response(ctx.request, ctx.client, ctx.date, sent_response);
         let output = sent?;
         services.buffer_pool.put_back(Buffers { output, name });
         Ok(())
     }
 
     /// Writes the line of the access log for a response, and counts it.
-    fn log_response(&self, request: &Request<'_>, date: &HttpDate, sent: SentResponse) {
+    fn log_response(
+        &self,
+        request: &Request<'_>,
+        client: &Client,
+        date: &HttpDate,
+        sent: SentResponse,
+    ) {
         let log = &self.services.log;
         if !log.needs_records() {
             return log.count(sent.status, sent.length);
         }
         log.write(&LogRecord {
-            remote: &self.peer,
+            remote: &client.name,
             status: sent.status,
             bytes: sent.length,
             duration_us: micros_since(sent.started),
@@ -507,7 +531,7 @@ impl Connection {
 
     fn log_unread(&self, response: &Response, date: &HttpDate) {
         self.services.log.write(&LogRecord {
-            remote: &self.peer,
+            remote: &self.peer.client.name,
             status: response.status,
             bytes: response.length,
             ..LogRecord::unread(date)

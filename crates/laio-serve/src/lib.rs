@@ -33,6 +33,7 @@
 
 mod addresses;
 mod buffers;
+mod clients;
 mod connection;
 mod cpu_pool;
 mod descriptors;
@@ -63,10 +64,12 @@ pub use laio_http::{Coding, Status};
 pub use net::listen::Listening;
 pub use observe::{Admin, Observer, Seen, Stage, Stages, StepCounts};
 pub use options::{
-    Auth, Cache, Candidate, Certificate, ClassLimits, ClientAuth, Cors, ErrorPage, FieldRule, Host,
-    Hsts, HstsAge, Http2, Io, IoStep, Limits, Listen, ListenAddress, LogTarget, Options, PRESETS,
-    Policies, Preset, Redirect, RedirectPort, Site, Symlinks, Tls, TlsVersion, Transfer,
+    Access, Auth, Cache, Candidate, Certificate, ClassLimits, ClientAuth, Clients, Cors, ErrorPage,
+    FieldRule, Host, Hsts, HstsAge, Http2, Io, IoStep, Limits, Listen, ListenAddress, LogTarget,
+    Network, Options, PRESETS, Policies, Preset, Redirect, RedirectPort, Site, Symlinks, Tls,
+    TlsVersion, Transfer,
 };
+pub use options::{NetworkRule, RateKey, RateRule, SpeedRule};
 pub use options::{Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits, Upstreams};
 pub use options::{Safety, Sandbox};
 pub use server::control::Control;

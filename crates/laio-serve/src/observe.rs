@@ -45,6 +45,10 @@ pub struct Seen {
     pub connections: u64,
     /// Idle connections that were closed so that others could be accepted.
     pub closed_for_room: u64,
+    /// Requests of clients that a site does not let in (403).
+    pub refused_by_network: u64,
+    /// Requests beyond a limit on their rate (429).
+    pub refused_by_rate: u64,
     /// Responses by the first digit of their status, from 1 to 5.
     pub responses: [u64; 5],
     /// Bytes of content sent.
@@ -219,6 +223,8 @@ impl Seen {
     fn add(&mut self, other: &Seen) {
         self.connections += other.connections;
         self.closed_for_room += other.closed_for_room;
+        self.refused_by_network += other.refused_by_network;
+        self.refused_by_rate += other.refused_by_rate;
         self.bytes += other.bytes;
         self.operations += other.operations;
         self.limited += other.limited;
@@ -279,17 +285,27 @@ pub(crate) fn publish() {
 
 /// Counts an accepted connection.
 pub(crate) fn connected() {
-    if OBSERVATION.get() != Observation::Off {
-        LOCAL.with_borrow_mut(|local| local.iter_mut().for_each(|it| it.seen.connections += 1));
-    }
+    count(|seen| seen.connections += 1);
 }
 
 /// Counts an evicted connection.
 pub(crate) fn evicted() {
+    count(|seen| seen.closed_for_room += 1);
+}
+
+/// Counts a request of a client that a site does not let in.
+pub(crate) fn refused_by_network() {
+    count(|seen| seen.refused_by_network += 1);
+}
+
+/// Counts a request of a client that has used up a limit.
+pub(crate) fn refused_by_rate() {
+    count(|seen| seen.refused_by_rate += 1);
+}
+
+fn count(add: impl Fn(&mut Seen)) {
     if OBSERVATION.get() != Observation::Off {
-        LOCAL.with_borrow_mut(|local| {
-            local.iter_mut().for_each(|it| it.seen.closed_for_room += 1);
-        });
+        LOCAL.with_borrow_mut(|local| local.iter_mut().for_each(|it| add(&mut it.seen)));
     }
 }
 

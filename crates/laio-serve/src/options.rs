@@ -1,12 +1,15 @@
 //! The options of a server.
 
+mod access;
 mod cache;
 mod candidate;
+mod clients;
 mod declare;
 mod hsts;
 mod http2;
 mod limits;
 mod listen;
+pub(crate) mod network;
 mod policy;
 mod preset;
 mod safety;
@@ -14,13 +17,16 @@ mod site;
 mod tls;
 mod upstream;
 
+pub use access::{Access, NetworkRule, RateKey, RateRule, SpeedRule};
 pub use cache::Cache;
 pub use candidate::Candidate;
+pub use clients::Clients;
 pub use hsts::{Hsts, HstsAge};
 pub use http2::Http2;
 pub use limits::Limits;
 pub(crate) use listen::abstract_name;
 pub use listen::{Listen, ListenAddress};
+pub use network::Network;
 pub use policy::{ClassLimits, Io, IoStep, Policies, Transfer};
 pub use preset::{PRESETS, Preset};
 pub use safety::{Safety, Sandbox};
@@ -68,6 +74,8 @@ pub struct Options {
     pub observer: crate::Observer,
     /// The limits in force.
     pub limits: Limits,
+    /// Proxies in front of the server.
+    pub clients: Clients,
     /// Privileges to drop, and the sandbox.
     pub safety: Safety,
 }
@@ -161,6 +169,7 @@ impl Default for Options {
             cache: Cache::default(),
             observer: crate::Observer::default(),
             limits: Limits::default(),
+            clients: Clients::default(),
             safety: Safety::default(),
         }
     }

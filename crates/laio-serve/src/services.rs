@@ -1,6 +1,7 @@
 //! What the steps of a request need from their worker.
 
 use crate::buffers::BufferPool;
+use crate::clients::TrustedProxies;
 use crate::cpu_pool::CpuPool;
 use crate::files::cache::Cache;
 use crate::idle_eviction::ConnectionSlots;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 /// The services of a worker. A step takes those that it needs; the fields do not know each other.
 pub(crate) struct Services {
     pub(crate) sites: Sites,
+    pub(crate) trusted_proxies: Arc<TrustedProxies>,
     pub(crate) limits: Limits,
     pub(crate) contexts: IoContexts,
     pub(crate) cache: Option<Cache>,

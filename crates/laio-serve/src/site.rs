@@ -4,8 +4,11 @@ pub(crate) mod application;
 pub(crate) mod auth;
 pub(crate) mod cors;
 mod fields;
+pub(crate) mod gate;
 pub(crate) mod hsts;
+pub(crate) mod rate_limit;
 mod redirect;
+pub(crate) mod speed;
 
 use crate::options::{Host, Options, Site as Description, Symlinks, Upstream};
 use crate::upstream::resolver::NameResolver;
@@ -15,10 +18,13 @@ use application::Application;
 use auth::Users;
 use cors::Cors;
 use fields::FieldRules;
+use gate::Gate;
 use laio_http::{Coding, Status};
 use laio_rt::Descriptor;
+use rate_limit::RateLimits;
 use redirect::Redirects;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
+use speed::Speeds;
 use std::io;
 use std::ops::Deref;
 use std::os::fd::OwnedFd;
@@ -45,6 +51,11 @@ pub(crate) struct Rules {
     pub(crate) redirects: Redirects,
     pub(crate) fields: FieldRules,
     pub(crate) cors: Option<Cors>,
+    /// None if every client may use the site as it likes.
+    pub(crate) gate: Option<Gate>,
+    pub(crate) rate_limits: Option<RateLimits>,
+    /// Limits on the rate of responses.
+    pub(crate) speeds: Speeds,
     pub(crate) users: Option<Users>,
     /// The value of `Strict-Transport-Security`.
     pub(crate) hsts: Option<String>,
@@ -88,6 +99,11 @@ impl Site {
             sendfile: sendfile.collect::<io::Result<_>>()?,
             rules: rules.clone(),
         })
+    }
+
+    /// Whether the client of a request matters for its answer, or how it is sent.
+    pub(crate) fn treats_clients_differently(&self) -> bool {
+        self.gate.is_some() || self.rate_limits.is_some() || !self.speeds.is_empty()
     }
 
     /// Whether upstreams answer only after other candidates.
@@ -303,6 +319,13 @@ fn compile(site: &Description, names: &[String]) -> io::Result<(OwnedFd, Arc<Rul
         redirects: Redirects::new(&site.redirects)?,
         fields: FieldRules::new([&*site.fields, &site.cache_control].concat())?,
         cors: cors.transpose()?,
+        gate: (!(site.access.allow.is_empty() && site.access.deny.is_empty()))
+            .then(|| Gate::new(&site.access))
+            .transpose()?,
+        rate_limits: (!site.access.rates.is_empty())
+            .then(|| RateLimits::new(&site.access))
+            .transpose()?,
+        speeds: Speeds::new(&site.access)?,
         users,
         hsts: hsts::value(site)?,
         precompressed: site.precompressed.clone(),

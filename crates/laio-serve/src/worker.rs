@@ -4,6 +4,7 @@ pub(crate) mod accept;
 
 use crate::addresses::Addresses;
 use crate::buffers::BufferPool;
+use crate::clients::TrustedProxies;
 use crate::connection::running::{AcceptTasks, Connections};
 use crate::cpu_pool::CpuPool;
 use crate::files::cache::Cache;
@@ -33,6 +34,7 @@ use std::sync::Arc;
 pub(crate) struct GenerationState {
     pub(crate) sites: Arc<CompiledSites>,
     pub(crate) addresses: Arc<Addresses>,
+    pub(crate) trusted_proxies: Arc<TrustedProxies>,
     pub(crate) slots: Arc<ConnectionSlots>,
     pub(crate) cpu_pool: Arc<CpuPool>,
     pub(crate) log: Option<Arc<LogFile>>,
@@ -71,6 +73,7 @@ pub(crate) fn run(
         let services = Rc::new(Services {
             cache: Cache::new(&options.cache, sites.count(), options.workers(backend)),
             sites,
+            trusted_proxies: shared.trusted_proxies,
             contexts,
             log,
             buffer_pool: BufferPool::default(),

@@ -6,8 +6,8 @@ use super::policy::PolicyArguments;
 use crate::Failure;
 use laio::BackendKind;
 use laio_serve::{
-    Cache, Certificate, Host, Http2, Limits, Listen, LogFormat, LogTarget, Options, Safety, Site,
-    Tls, UpstreamLimits,
+    Cache, Certificate, Clients, Host, Http2, Limits, Listen, LogFormat, LogTarget, Options,
+    Safety, Site, Tls, UpstreamLimits,
 };
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -71,6 +71,8 @@ pub(crate) struct Arguments {
     cache: Cache,
     #[command(flatten)]
     pub(super) observe: ObserveArguments,
+    #[command(flatten)]
+    clients: Clients,
     #[command(flatten)]
     upstream_limits: UpstreamLimits,
     #[command(flatten)]
@@ -144,6 +146,7 @@ impl Arguments {
                 upstream: self.upstream_limits.clone(),
                 ..self.limits.clone()
             },
+            clients: self.clients.clone(),
             safety: self.operation.safety.clone(),
             ..Options::default()
         };

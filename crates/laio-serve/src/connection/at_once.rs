@@ -67,8 +67,11 @@ impl Connection {
         let Stream::Plain(socket) = &self.stream else {
             return AtOnce::No;
         };
-        if services.contexts.sync || services.contexts.sends_by_readiness || self.to_https.is_some()
-        {
+        if services.contexts.sync || services.contexts.sends_by_readiness {
+            return AtOnce::No;
+        }
+        // The client must be known first, or the answer may be a redirect to https.
+        if self.peer.is_trusted || self.to_https.is_some() {
             return AtOnce::No;
         }
         let started = services.contexts.now();
@@ -79,9 +82,17 @@ impl Connection {
         };
         let (date, second) = services.now();
         let keep_alive = self.may_keep_alive(&request, number);
-        let ctx = RequestContext::new(services, &request, (&date, second), keep_alive, false);
+        let client = &self.peer.client;
+        let ctx = RequestContext::new(
+            services,
+            &request,
+            client,
+            (&date, second),
+            keep_alive,
+            false,
+        );
         let special = request.framing != Framing::None || request.expects_continue;
-        if special || ctx.route().is_some() {
+        if special || ctx.site.treats_clients_differently() || ctx.route().is_some() {
             return AtOnce::No;
         }
         let Buffers {
@@ -121,7 +132,7 @@ impl Connection {
             return begun(Rest::Sending(sending, length), name);
         };
         services.buffer_pool.put_back(Buffers { output, name });
-        self.log_response(&request, &date, sent);
+        self.log_response(&request, &self.peer.client, &date, sent);
         let next = self.after_request(head_len, keep_alive);
         AtOnce::Answered(whole(result, length).map(|()| next))
     }
@@ -150,11 +161,11 @@ impl Connection {
         let result = match rest {
             Rest::Sending(sending, length) => await_send(&services, length, sending).await,
             Rest::Body(output, body) => {
-                send_response(&services, &self.stream, output, body, followed).await
+                send_response(&services, &self.stream, output, body, followed, None).await
             }
         };
         if let Ok(Parsed::Complete { request, .. }) = parse(&self.input, &services.limits.head()) {
-            self.log_response(&request, &services.now().0, sent);
+            self.log_response(&request, &self.peer.client, &services.now().0, sent);
         }
         let output = result?;
         services.buffer_pool.put_back(Buffers { output, name });

@@ -2,6 +2,7 @@
 
 use super::state::Next;
 use crate::buffers::Buffers;
+use crate::clients::Peer;
 use crate::log::micros_since;
 use crate::net::socket::Expect;
 use crate::net::stream::Stream;
@@ -73,18 +74,16 @@ pub(super) async fn answer_by_upstream(
     started: Instant,
     mut body: ClientBody<'_>,
 ) -> io::Result<(Vec<u8>, Next)> {
-    let (services, stream, peer) = (body.services, body.stream, body.peer);
+    let (services, stream) = (body.services, body.stream);
     let Buffers { mut output, name } = services.buffer_pool.take();
     let proxy_request = ProxyRequest {
         ctx,
         path,
         script,
-        peer,
-        secure: stream.is_secure(),
+        peer: body.peer,
         websocket: !stream.is_http2_stream(),
         stream,
         spooled: None,
-        trusts_client: false,
     };
     let forwarded = forward(services, proxy_request, route, &mut body, &mut output).await;
     let (mut input, whole) = (std::mem::take(&mut body.input), body.is_done());
@@ -100,13 +99,15 @@ pub(super) async fn answer_by_upstream(
     let mut length = response.length;
     let sent = match relayed {
         Some(mut relayed) => {
-            let sent = relay(services, stream, output, &mut relayed).await;
+            let speed = ctx.site.speeds.of(ctx.request);
+            let sent = relay(services, stream, output, &mut relayed, speed).await;
             length = relayed.content();
             sent
         }
         None => {
             let followed = Followed::ByRequest;
-            send_response(services, stream, output, response.body, followed).await
+            let speed = ctx.site.speeds.of(ctx.request);
+            send_response(services, stream, output, response.body, followed, speed).await
         }
     };
     if let (Some(tunnel), Ok(_)) = (tunnel, &sent) {
@@ -115,7 +116,7 @@ pub(super) async fn answer_by_upstream(
             .await;
     }
     services.log.write(&LogRecord {
-        remote: peer,
+        remote: &ctx.client.name,
         status: response.status,
         bytes: length,
         duration_us: micros_since(started),
@@ -136,7 +137,7 @@ pub(super) async fn answer_by_upstream(
 pub(super) struct ClientBody<'a> {
     pub(super) services: &'a Services,
     pub(super) stream: &'a Stream,
-    pub(super) peer: &'a str,
+    pub(super) peer: &'a Peer,
     pub(super) input: Vec<u8>,
     pub(super) body: BodySkip,
     /// Time spent waiting for the client, without time spent waiting for the upstream.

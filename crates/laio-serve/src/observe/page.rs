@@ -134,6 +134,8 @@ pub(super) fn json(seen: &Seen, age: Duration) -> String {
         "workers": seen.workers,
         "connections": seen.connections,
         "closed_for_room": seen.closed_for_room,
+        "refused_by_network": seen.refused_by_network,
+        "refused_by_rate": seen.refused_by_rate,
         "responses": { "1xx": seen.responses[0], "2xx": seen.responses[1], "3xx": seen.responses[2],
             "4xx": seen.responses[3], "5xx": seen.responses[4] },
         "content_bytes": seen.bytes,

@@ -66,6 +66,17 @@ pub(super) fn text(seen: &Seen, age: Duration) -> String {
         "Idle connections closed so that others could be accepted.",
         &count(seen.closed_for_room),
     );
+    let refused = [
+        ("network", seen.refused_by_network),
+        ("rate", seen.refused_by_rate),
+    ];
+    let refused = refused.map(|(why, count)| (format!("{{why=\"{why}\"}}"), count as f64));
+    family(
+        "laio_refused_requests_total",
+        "counter",
+        "Requests refused by --allow and --deny (network) or by --rate (rate).",
+        &refused,
+    );
     let responses = seen.responses.iter().enumerate();
     let responses: Vec<_> = responses
         .map(|(class, &count)| (format!("{{status=\"{}xx\"}}", class + 1), count as f64))

@@ -209,6 +209,8 @@ impl Limits {
     pub const LINGER_BYTES: usize = 1024 * 1024;
     /// Correct passwords that a worker remembers.
     pub const AUTH_REMEMBERED: usize = 1024;
+    /// Entries of a field that names clients which are read, from the last: proxies in front of one another.
+    pub const PROXIES: usize = 32;
     /// The largest cost of a bcrypt hash: 2 to that power rounds, about a second.
     pub const AUTH_COST: u32 = 14;
     /// KiB of memory that a hash of Argon2 may take: as in the second recommendation of RFC 9106, section 4.

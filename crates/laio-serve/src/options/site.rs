@@ -1,5 +1,6 @@
 //! The configuration of a site.
 
+use super::access::Access;
 use super::candidate::Candidate;
 use super::declare::options;
 use super::hsts::Hsts;
@@ -88,6 +89,9 @@ options! {
         /// Whether browsers use only https for the host.
         #[command(flatten)]
         pub hsts: Hsts = Hsts::default(),
+        /// The clients that are let in, and their limits.
+        #[command(flatten)]
+        pub access: Access = Access::default(),
         /// The users who may read.
         #[command(flatten)]
         pub auth: Auth = Auth::default(),

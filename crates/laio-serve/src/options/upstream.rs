@@ -265,12 +265,6 @@ options! {
         /// 413, one beyond the free memory 503.
         #[arg(long = "upstream-spool", value_name = "DIR")]
         pub spool: Option<PathBuf> = None,
-        /// Trust X-Forwarded-* and Forwarded of clients: only if no one but other proxies can reach
-        /// this server.
-        ///
-        /// These fields are then passed on.
-        #[arg(long = "trust-forwarded")]
-        pub trust_forwarded: bool = false,
         /// Connections of a worker to an upstream; further requests wait.
         #[arg(long = "max-upstream-connections", value_name = "N")]
         pub connections: usize = 128,

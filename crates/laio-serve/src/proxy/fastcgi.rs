@@ -71,27 +71,29 @@ fn describe(params: &mut Vec<u8>, proxy_request: &ProxyRequest<'_>, target: &Tar
         push("PATH_TRANSLATED", &below(&info));
     }
     push("DOCUMENT_ROOT", root);
-    push("REMOTE_ADDR", proxy_request.peer.as_bytes());
+    push("REMOTE_ADDR", proxy_request.ctx.client.name.as_bytes());
     let [own, client] = proxy_request.stream.endpoints();
     if let Some(own) = own {
         let address = own.ip().to_canonical();
         push("SERVER_ADDR", address.to_string().as_bytes());
     }
-    if let Some(client) = client {
+    // The port of a client behind a proxy is not known.
+    if let Some(client) = client.filter(|_| *proxy_request.ctx.client == proxy_request.peer.client)
+    {
         push("REMOTE_PORT", client.port().to_string().as_bytes());
     }
-    let (name, port) = server(request.host.unwrap_or_default(), proxy_request.secure);
+    let (name, port) = server(request.host.unwrap_or_default(), proxy_request.ctx.secure);
     push("SERVER_NAME", name.as_bytes());
     push("SERVER_PORT", port.as_bytes());
     push(
         "REQUEST_SCHEME",
-        if proxy_request.secure {
+        if proxy_request.ctx.secure {
             b"https"
         } else {
             b"http"
         },
     );
-    if proxy_request.secure {
+    if proxy_request.ctx.secure {
         push("HTTPS", b"on");
     }
     if let Some(content_type) = request.headers.get("Content-Type") {

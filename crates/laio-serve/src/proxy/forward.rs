@@ -70,7 +70,6 @@ pub(crate) async fn forward(
     {
         return Some(Forwarded::page(response, ends));
     }
-    proxy_request.trusts_client = limits.trust_forwarded;
     proxy_request.websocket = proxy_request.websocket
         && !services.contexts.sync
         && request::wants_websocket(&proxy_request);

@@ -1,5 +1,6 @@
 //! A request that is forwarded to an upstream, and its body.
 
+use crate::clients::Peer;
 use crate::net::stream::Stream;
 use crate::request::lookup::Script;
 use crate::request::response::RequestContext;
@@ -13,10 +14,8 @@ pub(crate) struct ProxyRequest<'a> {
     pub(crate) path: &'a RequestPath<'a>,
     /// The script that a FastCGI program executes, if the site has chosen one.
     pub(crate) script: Option<&'a Script>,
-    /// The client's address, or `-` for Unix sockets.
-    pub(crate) peer: &'a str,
-    /// Whether the client's connection is encrypted.
-    pub(crate) secure: bool,
+    /// The peer of the connection: the client, or a proxy.
+    pub(crate) peer: &'a Peer,
     /// Whether the connection can become a tunnel. Once [`super::forward::forward`] has checked the
     /// request: whether the client asked for that too.
     pub(crate) websocket: bool,
@@ -24,8 +23,6 @@ pub(crate) struct ProxyRequest<'a> {
     pub(crate) stream: &'a Stream,
     /// The length of the body, if the body was spooled.
     pub(crate) spooled: Option<u64>,
-    /// Whether the client's forwarding fields are trusted.
-    pub(crate) trusts_client: bool,
 }
 
 /// The body of a request.

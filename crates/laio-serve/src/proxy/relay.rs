@@ -5,8 +5,10 @@ use super::lease::{Lease, ProtocolState};
 use super::upstream_head::UpstreamHead;
 use crate::messages::print;
 use crate::net::stream::Stream;
+use crate::request::pace::Pace;
 use crate::request::send_buffer::send_all;
 use crate::services::Services;
+use crate::site::speed::Speed;
 use laio_http::{BodySkip, Framing};
 use std::io;
 
@@ -162,8 +164,11 @@ pub(crate) async fn relay(
     stream: &Stream,
     mut out: Vec<u8>,
     body: &mut Relayed,
+    speed: Option<Speed>,
 ) -> io::Result<Vec<u8>> {
+    let mut pace = Pace::new(speed);
     loop {
+        let before = body.content();
         let last = match body.chunked && !stream.is_http2_stream() {
             true => chunk(body, &mut out),
             false => body.take(&mut out),
@@ -171,10 +176,11 @@ pub(crate) async fn relay(
         // Send the bytes received before an error, so that the client sees what is wrong.
         if !out.is_empty() {
             out = send_all(services, stream, out).await?;
+            pace.add(body.content() - before);
         }
         match last {
             Ok(true) => return Ok(out),
-            Ok(false) => {}
+            Ok(false) => pace.wait().await,
             Err(error) => return Err(broken(body, error)),
         }
         if let Err(error) = body.wait().await {

@@ -108,7 +108,7 @@ pub(super) fn passed_fields<'a>(
     proxy_request: &ProxyRequest<'a>,
 ) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
     let headers = &proxy_request.ctx.request.headers;
-    let (hops, trusts_client) = (Hops::of(headers), proxy_request.trusts_client);
+    let (hops, trusts_peer) = (Hops::of(headers), proxy_request.peer.is_trusted);
     headers.iter().filter(move |(name, _)| {
         let is = |names: &[&str]| is_variable_of(name, names);
         !(hops.has(name)
@@ -117,34 +117,34 @@ pub(super) fn passed_fields<'a>(
             || is(&OTHER_PATHS)
             // CGI programs would read it as the variable HTTP_PROXY (CVE-2016-5385).
             || is(&["Proxy"])
-            || (is(&FORWARDED) && !trusts_client))
+            || (is(&FORWARDED) && !trusts_peer))
     })
 }
 
 /// Returns the fields that describe the client, in addition to those of a trusted proxy.
 pub(super) fn forwarded(proxy_request: &ProxyRequest<'_>) -> Vec<(&'static str, Vec<u8>)> {
     let request = proxy_request.ctx.request;
-    let proto = if proxy_request.secure {
-        "https"
-    } else {
-        "http"
-    };
-    let known = |name: &str| proxy_request.trusts_client && request.headers.get(name).is_some();
+    let proto = |secure| if secure { "https" } else { "http" };
+    let peer = &*proxy_request.peer.client.name;
+    let known = |name: &str| proxy_request.peer.is_trusted && request.headers.get(name).is_some();
     let mut fields = Vec::new();
-    let node = match proxy_request.peer {
+    let node = match peer {
         "-" => "unknown".to_owned(),
         peer if peer.contains(':') => format!("\"[{peer}]\""),
         peer => peer.to_owned(),
     };
-    let mut forwarded = format!("for={node};proto={proto}").into_bytes();
+    // Each element is about one connection, here that of the peer.
+    let own_proto = proto(proxy_request.stream.is_secure());
+    let mut forwarded = format!("for={node};proto={own_proto}").into_bytes();
     if let Some(host) = request.host {
         let _ = write!(forwarded, ";host=\"{host}\"");
     }
     fields.push(("Forwarded", forwarded));
-    if proxy_request.peer != "-" {
-        fields.push(("X-Forwarded-For", proxy_request.peer.as_bytes().to_vec()));
+    if peer != "-" {
+        fields.push(("X-Forwarded-For", peer.as_bytes().to_vec()));
     }
     if !known("X-Forwarded-Proto") {
+        let proto = proto(proxy_request.ctx.secure);
         fields.push(("X-Forwarded-Proto", proto.as_bytes().to_vec()));
     }
     if let Some(host) = request.host.filter(|_| !known("X-Forwarded-Host")) {

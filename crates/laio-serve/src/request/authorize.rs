@@ -2,6 +2,7 @@
 
 use super::pages;
 use super::response::{RequestContext, Response};
+use crate::observe;
 use crate::services::Services;
 use crate::site::auth::{Access, Resource};
 use laio_http::Status;
@@ -13,6 +14,12 @@ pub(crate) async fn authorize(
     out: &mut Vec<u8>,
     resource: Resource<'_>,
 ) -> Option<Response> {
+    if let Some(gate) = &ctx.site.gate
+        && !gate.admits_to(ctx.client, resource)
+    {
+        observe::refused_by_network();
+        return Some(pages::forbidden(services, ctx, out).await);
+    }
     let users = ctx.site.users.as_ref()?;
     match services
         .password_checks

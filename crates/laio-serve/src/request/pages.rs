@@ -8,6 +8,7 @@ use crate::site::auth::Users;
 use crate::site::{cors, hsts};
 use laio_http::response::error_body;
 use laio_http::{ByteRange, ContentType, HttpDate, ResponseHead, Status, Version, path};
+use std::time::Duration;
 
 /// The methods that files allow.
 const ALLOW: &str = "GET, HEAD, OPTIONS";
@@ -58,6 +59,34 @@ pub(crate) async fn unauthorized(
     );
     error_with(services, ctx, out, status, detail, |head| {
         head.header("WWW-Authenticate", challenge.as_bytes())
+    })
+    .await
+}
+
+/// Answers 403 to a client that the site does not let in.
+pub(crate) async fn forbidden(
+    services: &Services,
+    ctx: RequestContext<'_>,
+    out: &mut Vec<u8>,
+) -> Response {
+    let detail = "The server does not let clients of your network in here.";
+    error(services, ctx, out, Status::FORBIDDEN, detail).await
+}
+
+/// Answers 429 to a client that may retry after this time.
+pub(crate) async fn too_many_requests(
+    services: &Services,
+    ctx: RequestContext<'_>,
+    out: &mut Vec<u8>,
+    after: Duration,
+) -> Response {
+    let seconds = after.as_millis().div_ceil(1000).max(1).to_string();
+    let (status, detail) = (
+        Status::TOO_MANY_REQUESTS,
+        "You have sent too many requests; try again later.",
+    );
+    error_with(services, ctx, out, status, detail, |head| {
+        head.header("Retry-After", seconds.as_bytes())
     })
     .await
 }

@@ -19,11 +19,11 @@ pub(crate) enum ToHttps {
 }
 
 impl RedirectToHttps {
-    /// Returns the answer to a request, or none if the site answers it: malformed paths, requests about
-    /// the whole server, and requests for which a proxy in front has used https already.
+    /// Returns the answer to a request, or none if the site answers it: malformed paths, and requests about
+    /// the whole server.
     pub(crate) fn answer(&self, ctx: RequestContext<'_>) -> Option<ToHttps> {
         let path = ctx.request.path.as_ref().ok()?;
-        if path.is_whole_server() || came_by_https(ctx.request) {
+        if path.is_whole_server() {
             return None;
         }
         let host = ctx.request.host.map(without_port);
@@ -47,7 +47,7 @@ impl ToHttps {
 }
 
 /// Whether the client uses https according to a proxy in front.
-fn came_by_https(request: &Request<'_>) -> bool {
+pub(crate) fn came_by_https(request: &Request<'_>) -> bool {
     request.headers.iter().any(|(name, value)| {
         if name.eq_ignore_ascii_case(b"x-forwarded-proto") {
             // Of several proxies, the first one has seen the client.

@@ -1,6 +1,7 @@
 //! A request in progress, and its response: a [`Response`] is decided and not yet sent.
 
 use super::compress::Compressed;
+use crate::clients::Client;
 use crate::files::contents::{Contents, Opened};
 use crate::server_name::SERVER_NAME;
 use crate::services::Services;
@@ -33,10 +34,14 @@ pub(crate) enum Body {
 pub(crate) struct RequestContext<'a> {
     pub(crate) request: &'a Request<'a>,
     pub(crate) site: &'a Site,
+    /// Who sends the request.
+    pub(crate) client: &'a Client,
     pub(crate) date: &'a HttpDate,
     pub(crate) second: i64,
     pub(crate) keep_alive: bool,
-    /// The value of `Strict-Transport-Security`, if the connection is encrypted.
+    /// Whether the client uses https.
+    pub(crate) secure: bool,
+    /// The value of `Strict-Transport-Security`, if the client uses https.
     pub(crate) hsts: Option<&'a str>,
     /// The response depends on the `Accept` field.
     pub(crate) varies_by_accept: bool,
@@ -44,10 +49,11 @@ pub(crate) struct RequestContext<'a> {
 
 impl<'a> RequestContext<'a> {
     /// Returns the context of a request for the site of its host. `date` and `second` are those of the
-    /// response; `secure` says that the connection is encrypted.
+    /// response; `secure` says that the client uses https.
     pub(crate) fn new(
         services: &'a Services,
         request: &'a Request<'a>,
+        client: &'a Client,
         (date, second): (&'a HttpDate, i64),
         keep_alive: bool,
         secure: bool,
@@ -55,11 +61,13 @@ impl<'a> RequestContext<'a> {
         let site = services.sites.of(request.host);
         RequestContext {
             request,
+            client,
             site,
             hsts: site.hsts.as_deref().filter(|_| secure),
             date,
             second,
             keep_alive,
+            secure,
             varies_by_accept: false,
         }
     }
@@ -149,7 +157,7 @@ impl RequestContext<'_> {
         let size = opened.status.size();
         let response = self.response(Status::OK, size);
         match &opened.contents {
-            Contents::Memory(bytes) => {
+            Contents::Memory(bytes) if self.site.speeds.is_empty() => {
                 if self.sends_body() {
                     out.extend_from_slice(bytes);
                 }

@@ -1,6 +1,7 @@
 //! Sends a response.
 
 use super::compress::next_chunk;
+use super::pace::Pace;
 use super::page_cache::send_from_page_cache;
 use super::response::Body;
 use super::send_buffer::{send_all, send_more};
@@ -10,6 +11,7 @@ use crate::files::read::read;
 use crate::net::stream::Stream;
 use crate::options::Limits;
 use crate::services::Services;
+use crate::site::speed::Speed;
 use laio_http::{ByteRange, Multipart, Request};
 use rustix::net::SendFlags;
 use std::io;
@@ -54,25 +56,32 @@ pub(crate) async fn send_response(
     out: Vec<u8>,
     body: Body,
     followed: Followed,
+    speed: Option<Speed>,
 ) -> io::Result<Vec<u8>> {
+    let mut pace = Pace::new(speed);
     let with_file = matches!(body, Body::File(..) | Body::Parts(..));
-    let corks = with_file && corks(services);
+    let corks = with_file && !pace.limits() && corks(services);
     let _corked = stream.plain().filter(|_| corks).and_then(Corked::new);
     match body {
         Body::Nothing => send_last(services, stream, out, followed).await,
         Body::File(contents, range) => {
-            let out = send_range(services, stream, out, &contents, range).await?;
+            let out = send_paced(services, stream, out, &contents, range, &mut pace).await?;
             send_last(services, stream, out, followed).await
         }
-        Body::Parts(contents, parts) => send_parts(services, stream, out, &contents, &parts).await,
+        Body::Parts(contents, parts) => {
+            send_parts(services, stream, out, &contents, &parts, &mut pace).await
+        }
         Body::Compressed(mut compressed) => {
             let (mut out, framed) = (out, !stream.is_http2_stream());
             loop {
                 let last = next_chunk(services, &mut compressed, &mut out, framed).await?;
+                let length = out.len() as u64;
                 out = send_all(services, stream, out).await?;
                 if last {
                     return Ok(out);
                 }
+                pace.add(length);
+                pace.wait().await;
             }
         }
     }
@@ -90,6 +99,33 @@ async fn send_last(
         Followed::ByRequest => send_all(services, stream, out).await,
         Followed::ByEnd => send_more(services, stream, out).await,
     }
+}
+
+/// Like [`send_range`], no faster than the limit allows.
+async fn send_paced(
+    services: &Services,
+    stream: &Stream,
+    mut out: Vec<u8>,
+    contents: &Contents,
+    range: ByteRange,
+    pace: &mut Pace,
+) -> io::Result<Vec<u8>> {
+    if !pace.limits() {
+        return send_range(services, stream, out, contents, range).await;
+    }
+    let mut start = range.start;
+    while start < range.end {
+        pace.wait().await;
+        let end = start + pace.piece(range.end - start);
+        let piece = ByteRange { start, end };
+        out = send_range(services, stream, out, contents, piece).await?;
+        if !out.is_empty() {
+            out = send_all(services, stream, out).await?;
+        }
+        pace.add(piece.len());
+        start = end;
+    }
+    Ok(out)
 }
 
 /// Sends `out` and a range of a file; leaves the last bytes unsent in `out`.
@@ -158,10 +194,11 @@ async fn send_parts(
     mut out: Vec<u8>,
     contents: &Contents,
     parts: &Multipart,
+    pace: &mut Pace,
 ) -> io::Result<Vec<u8>> {
     for (number, &range) in parts.ranges().iter().enumerate() {
         parts.push_head(number, &mut out);
-        out = send_range(services, stream, out, contents, range).await?;
+        out = send_paced(services, stream, out, contents, range, pace).await?;
     }
     parts.push_end(&mut out);
     send_all(services, stream, out).await

@@ -2,6 +2,7 @@
 
 use super::sandbox;
 use crate::addresses::Addresses;
+use crate::clients::TrustedProxies;
 use crate::cpu_pool::CpuPool;
 use crate::idle_eviction::ConnectionSlots;
 use crate::io_contexts::{ContextPlan, IoContexts};
@@ -96,6 +97,7 @@ impl Generation {
         let shared = GenerationState {
             sites: Arc::new(CompiledSites::new(&options)?),
             addresses: server_state.addresses,
+            trusted_proxies: Arc::new(TrustedProxies::new(&options.clients)?),
             slots: server_state.slots,
             cpu_pool: Arc::new(CpuPool::new(threads)),
             log: LogFile::open(&options.log)?,

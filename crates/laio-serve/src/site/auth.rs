@@ -169,17 +169,11 @@ impl Users {
         })
     }
 
-    /// Whether any reading of the resource's path is guarded.
     fn is_guarded(&self, resource: Resource<'_>) -> bool {
         let Some(paths) = &self.paths else {
             return true;
         };
-        match resource {
-            Resource::File(path) => paths.guards_file(path),
-            Resource::Name(name) => paths.guards_name(name),
-            Resource::Upstream(path) => paths.guards_upstream(path),
-            Resource::Program(path, mount) => paths.guards_program(path, mount),
-        }
+        is_guarded(paths, resource)
     }
 
     /// Returns the hash to check for a name, and whether it is that of a user.
@@ -189,6 +183,16 @@ impl Users {
         }
         let number = self.choice.hash_one(name) % self.decoys.len() as u64;
         (self.decoys[number as usize].clone(), false)
+    }
+}
+
+/// Whether any reading of a resource's path is guarded.
+pub(super) fn is_guarded(paths: &Guard, resource: Resource<'_>) -> bool {
+    match resource {
+        Resource::File(path) => paths.guards_file(path),
+        Resource::Name(name) => paths.guards_name(name),
+        Resource::Upstream(path) => paths.guards_upstream(path),
+        Resource::Program(path, mount) => paths.guards_program(path, mount),
     }
 }
 

@@ -134,8 +134,11 @@ async fn start(acceptor: &Acceptor, socket: OwnedFd, peer: Option<IpAddr>) {
         ..
     } = acceptor;
     let limits = &services.limits;
-    let address_permit = match peer.zip(limits.connections_per_address) {
-        Some((peer, most)) => match acceptor.addresses.acquire(peer, most) {
+    let peer = services.trusted_proxies.peer(peer);
+    // The connections of a trusted proxy are those of many clients.
+    let address = peer.client.address.filter(|_| !peer.is_trusted);
+    let address_permit = match address.zip(limits.connections_per_address) {
+        Some((address, most)) => match acceptor.addresses.acquire(address, most) {
             Some(address_permit) => Some(address_permit),
             None => return, // closes it
         },
@@ -144,7 +147,6 @@ async fn start(acceptor: &Acceptor, socket: OwnedFd, peer: Option<IpAddr>) {
     if let Some(bytes) = limits.send_buffer {
         let _ = sockopt::set_socket_send_buffer_size(&socket, bytes);
     }
-    let peer = peer.map_or_else(|| "-".to_owned(), |peer| peer.to_string());
     let connection = |socket, connection_state| {
         let stream = stream(socket, acceptor.tls.as_ref())?;
         let (services, connections) = (services.clone(), connections.clone());
@@ -152,7 +154,7 @@ async fn start(acceptor: &Acceptor, socket: OwnedFd, peer: Option<IpAddr>) {
             services,
             connections,
             stream,
-            Rc::from(peer),
+            peer,
             connection_state,
             acceptor.to_https.clone(),
             address_permit,

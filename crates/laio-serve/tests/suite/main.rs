@@ -1,5 +1,6 @@
 //! The server's tests, in one program: servers in this process, and clients that read exactly what they get.
 
+mod access;
 mod cache;
 mod common;
 mod correctness;

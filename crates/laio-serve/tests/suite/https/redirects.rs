@@ -99,7 +99,15 @@ fn what_cannot_be_redirected_is_answered() {
     }
     assert_eq!(server.connect().request("OPTIONS", "*", "").status, 204);
     assert_eq!(server.get("/%zz").status, 400);
+    // Anybody may say that https was used, and only a trusted proxy is believed.
+    let answer = server
+        .connect()
+        .request("GET", "/", "X-Forwarded-Proto: https\r\n");
+    assert_eq!(answer.status, 308);
     // A proxy in front has used https: a redirect would come back here for ever.
+    let server = start(&site, Lazy, |options| {
+        options.clients.proxies = vec!["127.0.0.1".parse().unwrap()];
+    });
     let mut client = server.connect();
     for field in [
         "X-Forwarded-Proto: https",

@@ -80,7 +80,7 @@ fn hop_by_hop_fields_are_removed_and_forwarding_fields_added() {
 fn forwarding_fields_of_a_trusted_proxy_are_kept() {
     let backend = Backend::answering(HELLO);
     let (server, _root) = serve(vec![http("/", &backend)], |options| {
-        options.limits.upstream.trust_forwarded = true;
+        options.clients.proxies = vec!["127.0.0.0/8".parse().unwrap()];
     });
     let fields = "X-Forwarded-For: 192.0.2.7\r\nX-Forwarded-Proto: https\r\n";
     server.connect().request("GET", "/", fields);

@@ -43,7 +43,7 @@ fn serve_with(
     (server, root)
 }
 
-fn http(prefix: &str, backend: &Backend) -> Upstream {
+pub(crate) fn http(prefix: &str, backend: &Backend) -> Upstream {
     Upstream::http(&format!("{prefix}=http://{}", backend.address())).unwrap()
 }
 

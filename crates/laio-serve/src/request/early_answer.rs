@@ -1,0 +1,58 @@
+//! Answers that are decided before the site or an upstream looks at the path.
+
+use super::pages;
+use super::redirect_to_https::{RedirectToHttps, ToHttps};
+use super::response::{RequestContext, Response};
+use crate::observe;
+use crate::services::Services;
+use std::time::{Duration, Instant};
+
+/// An answer that needs no file and no upstream.
+pub(crate) enum EarlyAnswer {
+    /// The site does not let the client in.
+    Forbidden,
+    /// The client has used up a limit, and may retry after this time.
+    TooManyRequests(Duration),
+    ToHttps(ToHttps),
+}
+
+impl EarlyAnswer {
+    /// Returns the early answer to a request, if it gets one. Takes a token of each limit that fits.
+    pub(crate) fn to(
+        ctx: RequestContext<'_>,
+        to_https: Option<&RedirectToHttps>,
+        now: Instant,
+    ) -> Option<EarlyAnswer> {
+        let site = ctx.site;
+        if let Some(gate) = &site.gate
+            && !gate.admits(ctx.client)
+        {
+            observe::refused_by_network();
+            return Some(EarlyAnswer::Forbidden);
+        }
+        if let Some(limits) = &site.rate_limits
+            && let Err(left) = limits.take(ctx.request, ctx.client, now)
+        {
+            observe::refused_by_rate();
+            return Some(EarlyAnswer::TooManyRequests(left));
+        }
+        let to_https = to_https.filter(|_| !ctx.secure);
+        Some(EarlyAnswer::ToHttps(to_https?.answer(ctx)?))
+    }
+
+    /// Writes the response.
+    pub(crate) async fn write(
+        self,
+        services: &Services,
+        ctx: RequestContext<'_>,
+        out: &mut Vec<u8>,
+    ) -> Response {
+        match self {
+            EarlyAnswer::Forbidden => pages::forbidden(services, ctx, out).await,
+            EarlyAnswer::TooManyRequests(left) => {
+                pages::too_many_requests(services, ctx, out, left).await
+            }
+            EarlyAnswer::ToHttps(to_https) => to_https.write(ctx, out),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Limits on the rate of responses.
+
+use crate::options::{Access, SpeedRule};
+use laio_http::{Guard, Request};
+use std::io;
+
+/// The limits of a site; the first one that fits counts.
+pub(crate) struct Speeds(Vec<(Option<Guard>, Speed)>);
+
+/// A limit on the rate of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Speed {
+    /// Bytes in each second.
+    pub(crate) rate: u64,
+    /// Bytes that are sent as fast as possible first.
+    pub(crate) after: u64,
+}
+
+impl Speeds {
+    /// # Errors
+    /// When a glob is malformed.
+    pub(crate) fn new(access: &Access) -> io::Result<Speeds> {
+        let speed = |rule: &SpeedRule| {
+            let guard = rule.glob.as_deref().map(|glob| Guard::new([glob]));
+            let guard = guard.transpose();
+            let guard = guard.map_err(|bad| io::Error::new(io::ErrorKind::InvalidInput, bad))?;
+            let (rate, after) = (rule.rate, rule.after);
+            Ok((guard, Speed { rate, after }))
+        };
+        let speeds = access.speeds.iter().map(speed);
+        Ok(Speeds(speeds.collect::<io::Result<_>>()?))
+    }
+
+    /// Whether no response has a limit.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the limit for the response to a request.
+    pub(crate) fn of(&self, request: &Request<'_>) -> Option<Speed> {
+        let path = request.path.as_ref().ok();
+        let mut speeds = self.0.iter();
+        let found = speeds.find(|(guard, _)| match guard {
+            None => true,
+            Some(guard) => path.is_some_and(|path| guard.guards_upstream(path)),
+        });
+        found.map(|&(_, speed)| speed)
+    }
+}
