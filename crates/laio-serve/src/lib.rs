@@ -61,12 +61,13 @@ pub use descriptors::raise_descriptor_limit;
 pub use laio_http::log::LogFormat;
 pub use laio_http::{Coding, Status};
 pub use net::listen::Listening;
-pub use observe::{Admin, Observer, Seen, Stage, Stages, StepCounts};
+pub use observe::{Admin, Observer, Seen, Stage, Stages, StepCounts, UpstreamCounts};
 pub use options::{
     Auth, Cache, Candidate, Certificate, ClassLimits, ClientAuth, Cors, ErrorPage, FieldRule, Host,
     Hsts, HstsAge, Http2, Io, IoStep, Limits, Listen, ListenAddress, LogTarget, Options, PRESETS,
     Policies, Preset, Redirect, RedirectPort, Site, Symlinks, Tls, TlsVersion, Transfer,
 };
+pub use options::{Balance, ForPrefix, HashKey, HealthPath};
 pub use options::{Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits, Upstreams};
 pub use options::{Safety, Sandbox};
 pub use server::control::Control;

@@ -1,5 +1,6 @@
 //! The options of a server.
 
+mod balance;
 mod cache;
 mod candidate;
 mod declare;
@@ -14,6 +15,7 @@ mod site;
 mod tls;
 mod upstream;
 
+pub use balance::{Balance, ForPrefix, HashKey, HealthPath};
 pub use cache::Cache;
 pub use candidate::Candidate;
 pub use hsts::{Hsts, HstsAge};

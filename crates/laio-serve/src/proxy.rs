@@ -3,11 +3,12 @@
 //! `forward` connects an exchange with the client's connection. `exchange` sends the request, whose
 //! head `request` and `fastcgi` build, and receives the response's head; `upstream_head` chooses the fields
 //! to pass on, `relay` passes the response's body on. `spool` stores a body whose length must be known
-//! first. `sendfile` handles responses that name a file, `tunnel` handles WebSocket connections.
+//! first. `hash_key` is what chooses an upstream by a hash. `sendfile` handles responses that name a file, `tunnel` handles WebSocket connections.
 
 mod exchange;
 mod fastcgi;
 pub(crate) mod forward;
+mod hash_key;
 mod lease;
 mod proxy_request;
 pub(crate) mod relay;

@@ -12,6 +12,7 @@ use crate::io_contexts::{ContextPlan, IoContexts};
 use crate::log::{Log, LogFile};
 use crate::net::listen::Share;
 use crate::net::tls::Tls;
+use crate::observe;
 use crate::options::{Limits, Options, RedirectPort};
 use crate::request::redirect_to_https::RedirectToHttps;
 use crate::resource_exhaustion::ExhaustionWarning;
@@ -20,6 +21,7 @@ use crate::site::auth::PasswordChecks;
 use crate::site::{CompiledSites, Sites};
 use crate::stop::{Level, Stop};
 use crate::transfer_pools::Pools;
+use crate::upstream::health_check::HealthChecks;
 use accept::{Acceptor, accept};
 use laio_rt::future::{Either, race};
 use laio_rt::sync::Semaphore;
@@ -85,6 +87,8 @@ pub(crate) fn run(
             clock: Clock::default(),
             limits,
         });
+        observe::upstreams::watch(services.sites.targets().map(|target| &target.health));
+        let _checks = HealthChecks::start(services.sites.targets(), &services.limits.upstream);
         let stop = shared.stop;
         let http2 = options.http2(backend);
         let connections = Connections::new(services.clone(), stop.clone(), most, http2);

@@ -15,7 +15,7 @@ use crate::request::send_buffer::send_all;
 use crate::request::send_response::{Followed, send_response};
 use crate::services::Services;
 use crate::upstream::error::UpstreamError;
-use crate::upstream::target::Route;
+use crate::upstream::route::Route;
 use laio_http::log::LogRecord;
 use laio_http::response::CONTINUE;
 use laio_http::{BodySkip, RequestPath};
@@ -168,7 +168,7 @@ impl Source for ClientBody<'_> {
         self.body.is_done() || !self.input.is_empty()
     }
 
-    fn is_untouched(&self) -> bool {
+    fn rewind(&mut self) -> bool {
         self.bytes == 0
     }
 

@@ -1,5 +1,6 @@
 //! Upstream servers and programs.
 
+use super::balance::{Balance, ForPrefix, HealthPath};
 use super::declare::options;
 #[cfg(feature = "clap")]
 use super::declare::seconds;
@@ -32,6 +33,8 @@ pub struct Upstream {
     pub address: UpstreamAddress,
     /// The trusted certificate authorities; `None` is no TLS.
     pub tls: Option<Trust>,
+    /// How many requests it gets, relative to the other upstreams of the prefix.
+    pub weight: u32,
 }
 
 /// The certificate authorities trusted for an upstream. Its certificate must be for the host of the
@@ -68,12 +71,14 @@ pub enum UpstreamAddress {
 
 impl Upstream {
     /// Parses `PREFIX=http://HOST:PORT[/PATH]`, the same with `https`, or
-    /// `PREFIX=http+unix:SOCKET[:/PATH]`. A host name may precede the prefix: `example.org/api=…`.
+    /// `PREFIX=http+unix:SOCKET[:/PATH]`. A host name may precede the prefix: `example.org/api=…`, and
+    /// `,weight=N` follow the address.
     ///
     /// # Errors
     /// Says what is malformed.
     pub fn http(text: &str) -> Result<Upstream, String> {
         let (host, prefix, to) = split(text)?;
+        let (to, weight) = weight(to)?;
         let tls = to.starts_with("https://");
         let (address, path) = if let Some(rest) = to.strip_prefix("http+unix:") {
             let (socket, path) = match rest.split_once(':') {
@@ -102,21 +107,25 @@ impl Upstream {
             protocol: Protocol::Http { path },
             address,
             tls: tls.then(Trust::default),
+            weight,
         })
     }
 
-    /// Parses `PREFIX=HOST:PORT` or `PREFIX=unix:SOCKET`. A host name may precede the prefix.
+    /// Parses `PREFIX=HOST:PORT` or `PREFIX=unix:SOCKET`. A host name may precede the prefix, and
+    /// `,weight=N` follow the address.
     ///
     /// # Errors
     /// Says what is malformed.
     pub fn fastcgi(text: &str) -> Result<Upstream, String> {
         let (host, prefix, to) = split(text)?;
+        let (to, weight) = weight(to)?;
         Ok(Upstream {
             host,
             prefix,
             protocol: Protocol::FastCgi,
             address: to.parse()?,
             tls: None,
+            weight,
         })
     }
 }
@@ -141,6 +150,20 @@ fn split(text: &str) -> Result<(Option<String>, String, &str), String> {
     check_path(prefix)?;
     let host = (!host.is_empty()).then(|| host.to_owned());
     Ok((host, prefix.to_owned(), to))
+}
+
+/// Splits `ADDRESS[,weight=N]`.
+fn weight(text: &str) -> Result<(&str, u32), String> {
+    let Some((to, number)) = text.rsplit_once(",weight=") else {
+        return Ok((text, 1));
+    };
+    let most = UpstreamLimits::WEIGHT;
+    match number.parse() {
+        Ok(weight) if (1..=most).contains(&weight) => Ok((to, weight)),
+        _ => Err(format!(
+            "{number:?} is no weight: write a number from 1 to {most}"
+        )),
+    }
 }
 
 fn check_path(path: &str) -> Result<(), String> {
@@ -204,13 +227,31 @@ options! {
         /// http+unix:SOCKET; a path after it (:/PATH after a socket) replaces the prefix.
         ///
         /// With a host name before the prefix, as in `example.org/api`, only requests for that host.
+        /// Several upstreams for a prefix share its requests; with `,weight=N` after the URL, an upstream
+        /// gets N times as many as one without.
         #[arg(long = "proxy", value_name = "PREFIX=URL", value_parser = Upstream::http, help_heading = "Upstreams")]
         pub http: Vec<Upstream> = Vec::new(),
         /// Forward requests below a prefix to a FastCGI program: HOST:PORT or unix:SOCKET.
         ///
-        /// A host name may precede the prefix.
+        /// A host name may precede the prefix, and `,weight=N` follow the address. Several programs for a
+        /// prefix share its requests.
         #[arg(long = "fastcgi", value_name = "PREFIX=ADDRESS", value_parser = Upstream::fastcgi, help_heading = "Upstreams")]
         pub fastcgi: Vec<Upstream> = Vec::new(),
+        /// Divide the requests among several upstreams of a prefix by least-connections (the default),
+        /// round-robin, or a hash: hash=client, hash=uri, hash=cookie:NAME, hash=header:NAME.
+        ///
+        /// With a prefix before it, as in `/api=hash=client`, only among those of that prefix. A hash sends
+        /// requests with the same key to the same upstream; a request without the cookie or field goes to the
+        /// one with the fewest requests in flight.
+        #[arg(long = "balance", value_name = "[PREFIX=]HOW", help_heading = "Upstreams")]
+        pub balance: Vec<ForPrefix<Balance>> = Vec::new(),
+        /// Check HTTP upstreams with a GET of this path: those that do not answer with 2xx or 3xx get no
+        /// requests.
+        ///
+        /// With a prefix before it, as in `/api=/health`, only those of that prefix. Two checks with the
+        /// same result decide. With the back end sync nothing is checked.
+        #[arg(long = "health-path", value_name = "[PREFIX=]PATH", help_heading = "Upstreams")]
+        pub health_paths: Vec<ForPrefix<HealthPath>> = Vec::new(),
         /// Let a FastCGI program such as php-fpm, at HOST:PORT or unix:SOCKET, execute the scripts of
         /// DIR, beside its other files.
         ///
@@ -312,6 +353,37 @@ options! {
         /// Time that an idle connection to an upstream is kept.
         #[arg(long = "upstream-idle-timeout", value_name = "SECONDS", value_parser = seconds)]
         pub idle_time: Duration = Duration::from_secs(30),
+        /// Upstreams of a prefix that a request is given to, if it fails before it can have had an effect.
+        ///
+        /// A request that could not be sent goes to another one in any case, one that got no answer only if
+        /// its method is GET, HEAD, OPTIONS, PUT or DELETE and its body is not partly sent.
+        #[arg(long = "upstream-tries", value_name = "N")]
+        pub tries: usize = 3,
+        /// Time after which a failed request is given to no other upstream.
+        #[arg(long = "upstream-retry-timeout", value_name = "SECONDS", value_parser = seconds)]
+        pub retry_time: Duration = Duration::from_secs(10),
+        /// Failed requests after which one of several upstreams of a prefix is left out.
+        #[arg(long = "upstream-failures", value_name = "N")]
+        pub failures: u32 = 3,
+        /// Time within which those requests must have failed.
+        #[arg(long = "upstream-failure-window", value_name = "SECONDS", value_parser = seconds)]
+        pub failure_window: Duration = Duration::from_secs(10),
+        /// Time for which an upstream is left out; then one request tries it.
+        ///
+        /// Each time that this request fails too, the time doubles, up to 60 seconds.
+        #[arg(long = "upstream-out-time", value_name = "SECONDS", value_parser = seconds)]
+        pub out_time: Duration = Duration::from_secs(5),
+        /// Time in which an upstream that has come back gets less than its share of requests.
+        ///
+        /// It begins with a tenth. A hash knows no such time.
+        #[arg(long = "upstream-slow-start", value_name = "SECONDS", value_parser = seconds)]
+        pub slow_start: Duration = Duration::from_secs(10),
+        /// Time between two checks with --health-path.
+        #[arg(long = "health-interval", value_name = "SECONDS", value_parser = seconds)]
+        pub health_interval: Duration = Duration::from_secs(5),
+        /// Time for the answer to a check with --health-path.
+        #[arg(long = "health-timeout", value_name = "SECONDS", value_parser = seconds)]
+        pub health_time: Duration = Duration::from_secs(2),
         /// Idle timeout of a WebSocket.
         #[arg(long = "tunnel-timeout", value_name = "SECONDS", value_parser = seconds)]
         pub tunnel_time: Duration = Duration::from_secs(300),
@@ -330,6 +402,16 @@ impl UpstreamLimits {
     /// Bytes of spooled bodies in memory, for each worker and upstream, when there is no spool
     /// directory. A longer body is 413, one beyond the free memory 503.
     pub const SPOOLED: u64 = 64 << 20;
+    /// Upstreams of a prefix.
+    pub const MEMBERS: usize = 64;
+    /// The largest weight of an upstream.
+    pub const WEIGHT: u32 = 1000;
+    /// The longest time for which an upstream is left out, unless `out_time` is longer.
+    pub const OUT_TIME_MAX: Duration = Duration::from_secs(60);
+    /// Checks in a row that must fail, or pass, before an upstream is left out, or comes back.
+    pub const CHECKS: u32 = 2;
+    /// The shortest time between two checks.
+    pub const HEALTH_INTERVAL_MIN: Duration = Duration::from_millis(10);
     /// Interim responses (1xx) skipped before a response.
     pub const INTERIM: usize = 8;
     /// Bytes of a program's error output logged for one request.
@@ -377,12 +459,24 @@ mod tests {
             "/x=http://a/?q",
             "/x y=http://a",
             "/x=http+unix:a",
+            "/x=http://a,weight=0",
+            "/x=http://a,weight=1001",
+            "/x=http://a,weight=",
         ] {
             assert!(http(bad).is_err(), "{bad}");
         }
         let fastcgi = |text: &str| Upstream::fastcgi(text).map(|to| to.address.to_string());
         assert_eq!(fastcgi("/a=[::1]:9"), Ok("[::1]:9".to_owned()));
         assert_eq!(fastcgi("/a=unix:/s"), Ok("unix:/s".to_owned()));
+        let weighted = Upstream::http("/x=http://a:9/b,c,weight=7").unwrap();
+        assert_eq!(
+            (weighted.weight, weighted.protocol),
+            (7, path(Some("/b,c")))
+        );
+        assert_eq!(
+            Upstream::fastcgi("/x=a:9,weight=2").map(|it| it.weight),
+            Ok(2)
+        );
         let host = |text: &str| Upstream::http(text).map(|to| (to.host, to.prefix));
         let named = (Some("b.c".to_owned()), "/x/".to_owned());
         assert_eq!(host("b.c/x/=http://a"), Ok(named));

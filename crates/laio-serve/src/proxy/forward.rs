@@ -16,7 +16,8 @@ use crate::services::Services;
 use crate::site::auth::Resource;
 use crate::site::cors;
 use crate::upstream::error::UpstreamError;
-use crate::upstream::target::{Route, Target};
+use crate::upstream::group::Group;
+use crate::upstream::route::Route;
 use laio_http::{Framing, Method, RequestPath, Status};
 
 /// The response for the client.
@@ -61,7 +62,7 @@ pub(crate) async fn forward(
         let response = pages::options(ends, out);
         return Some(Forwarded::page(response, ends));
     }
-    let resource = resource(&route.target, proxy_request.path);
+    let resource = resource(&route.group, proxy_request.path);
     if let Some(response) = authorize(services, ends, out, resource).await {
         return Some(Forwarded::page(response, ends));
     }
@@ -75,7 +76,7 @@ pub(crate) async fn forward(
         && !services.contexts.sync
         && request::wants_websocket(&proxy_request);
     let tunnel = match proxy_request.websocket {
-        true => route.pool.tunnel(limits),
+        true => route.limits.tunnel(limits),
         false => None,
     };
     let answered = if ctx.request.method == Method::Trace {
@@ -100,7 +101,7 @@ pub(crate) async fn forward(
             if error.status.code() >= 500 {
                 print(format_args!(
                     "{} for {}: {}: {}",
-                    route.target.name,
+                    error.upstream.as_deref().unwrap_or(route.group.name()),
                     proxy_request.path.as_str().escape_debug(),
                     error.status,
                     error.why
@@ -113,10 +114,10 @@ pub(crate) async fn forward(
 }
 
 /// Returns the resource of a path, for guards.
-fn resource<'a>(target: &'a Target, path: &'a RequestPath<'a>) -> Resource<'a> {
-    match target.protocol {
+fn resource<'a>(group: &'a Group, path: &'a RequestPath<'a>) -> Resource<'a> {
+    match group.protocol() {
         Protocol::Http { .. } => Resource::Upstream(path),
-        Protocol::FastCgi => Resource::Program(path, &target.mount),
+        Protocol::FastCgi => Resource::Program(path, group.mount()),
     }
 }
 
@@ -130,10 +131,10 @@ async fn ask(
 ) -> Result<UpstreamResponse, UpstreamError> {
     let limits = &services.limits.upstream;
     let chunked = proxy_request.ctx.request.framing == Framing::Chunked;
-    if !chunked || route.target.protocol != Protocol::FastCgi {
+    if !chunked || *route.group.protocol() != Protocol::FastCgi {
         return exchange::ask(proxy_request, route, source, limits).await;
     }
-    let mut spool = Spool::fill(source, &route.pool, limits).await?;
+    let mut spool = Spool::fill(source, &route.limits, limits).await?;
     proxy_request.spooled = Some(spool.length());
     exchange::ask(proxy_request, route, &mut spool, limits).await
 }
@@ -155,7 +156,7 @@ async fn pass_on(
         let Some(permit) = tunnel else {
             print(format_args!(
                 "{}: the upstream switched protocols although the client did not ask",
-                lease.name
+                lease.name()
             ));
             let response = pages::error(services, ctx, out, Status::BAD_GATEWAY, BAD).await;
             return Some(Forwarded::page(response, ctx));
@@ -170,7 +171,7 @@ async fn pass_on(
     }
     if let Some(file) = upstream_head.file.as_ref().filter(|_| status == Status::OK) {
         // The upstream's body is discarded. If it is empty, the connection can be reused.
-        let name = lease.name.clone();
+        let name = lease.name().to_owned();
         let _ = Relayed::new(lease, &upstream_head, whole, false).take(&mut Vec::new());
         let response = send_named(services, ctx, out, &name, &upstream_head, file).await;
         return Some(Forwarded::page(response, ctx));

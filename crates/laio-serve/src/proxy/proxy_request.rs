@@ -34,8 +34,8 @@ pub(crate) trait Source {
     async fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, UpstreamError>;
     /// Whether the next chunk is available without waiting.
     fn is_ready(&self) -> bool;
-    /// Whether the body can still be read from its beginning.
-    fn is_untouched(&self) -> bool;
+    /// Begins to read the body from its beginning again, if that is possible, and returns whether it is.
+    fn rewind(&mut self) -> bool;
     /// Whether the whole body was read.
     fn is_done(&self) -> bool;
     /// Returns a function that tests whether the client has closed its connection.

@@ -7,6 +7,7 @@ use crate::messages::print;
 use crate::net::stream::Stream;
 use crate::request::send_buffer::send_all;
 use crate::services::Services;
+use crate::upstream::error::UpstreamError;
 use laio_http::{BodySkip, Framing};
 use std::io;
 
@@ -140,9 +141,13 @@ impl Relayed {
         }
     }
 
-    /// Returns the name of the upstream, for the log.
-    fn name(&self) -> &str {
-        self.lease.as_ref().map_or("", |lease| &lease.name)
+    /// Reports that the upstream has broken the response off.
+    fn report(&self, error: &io::Error) {
+        let Some(lease) = &self.lease else { return };
+        let why = format!("the response is incomplete: {error}");
+        print(format_args!("{}: {why}", lease.name()));
+        let fault = UpstreamError::bad_gateway(why);
+        lease.member.failed(&fault, lease.deadline, &lease.limits);
     }
 }
 
@@ -184,10 +189,7 @@ pub(crate) async fn relay(
 }
 
 fn broken(body: &Relayed, error: io::Error) -> io::Error {
-    print(format_args!(
-        "{}: the response is incomplete: {error}",
-        body.name()
-    ));
+    body.report(&error);
     error
 }
 

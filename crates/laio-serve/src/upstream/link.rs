@@ -1,7 +1,7 @@
 //! A connection to an upstream.
 
 use super::encryption::Encryption;
-use super::error::UpstreamError;
+use super::error::{Progress, UpstreamError};
 use super::resolver::ResolvedAddress;
 use crate::net::socket::{Expect, is_quiet};
 use crate::net::stream::encrypt;
@@ -44,6 +44,11 @@ impl Deadline {
         Deadline(limits.whole_time.map(|time| Instant::now() + time))
     }
 
+    /// Whether no time is left.
+    pub(crate) fn is_over(self) -> bool {
+        self.0.is_some_and(|end| Instant::now() >= end)
+    }
+
     /// Returns the time for a step: its own limit, or what is left of the exchange's.
     pub(crate) fn within(self, time: Duration) -> Duration {
         self.0.map_or(time, |end| {
@@ -84,10 +89,11 @@ impl Link {
                 reused: false,
             })
         };
-        match laio_rt::time::timeout(time, connecting).await {
-            Ok(connected) => connected,
-            Err(_) => Err(UpstreamError::timed_out("connecting took too long")),
-        }
+        let connected = laio_rt::time::timeout(time, connecting).await;
+        let late = |_| Err(UpstreamError::timed_out("connecting took too long"));
+        connected
+            .unwrap_or_else(late)
+            .map_err(|error| error.at(Progress::NotConnected))
     }
 
     pub(crate) fn transport(&self) -> Transport {

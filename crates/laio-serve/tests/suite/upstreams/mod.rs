@@ -6,6 +6,7 @@ mod encryption;
 mod failures;
 mod fastcgi;
 mod forwarding;
+mod groups;
 mod hosts;
 mod php;
 mod queue;
