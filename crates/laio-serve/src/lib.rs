@@ -67,7 +67,7 @@ pub use options::{
     Hsts, HstsAge, Http2, Io, IoStep, Limits, Listen, ListenAddress, LogTarget, Options, PRESETS,
     Policies, Preset, Redirect, RedirectPort, Site, Symlinks, Tls, TlsVersion, Transfer,
 };
-pub use options::{Balance, ForPrefix, HashKey, HealthPath};
+pub use options::{Balance, ForPrefix, HashKey, HealthPath, ProxyProtocol};
 pub use options::{Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits, Upstreams};
 pub use options::{Safety, Sandbox};
 pub use server::control::Control;

@@ -15,7 +15,7 @@ mod site;
 mod tls;
 mod upstream;
 
-pub use balance::{Balance, ForPrefix, HashKey, HealthPath};
+pub use balance::{Balance, ForPrefix, HashKey, HealthPath, ProxyProtocol};
 pub use cache::Cache;
 pub use candidate::Candidate;
 pub use hsts::{Hsts, HstsAge};

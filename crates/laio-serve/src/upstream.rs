@@ -11,6 +11,7 @@ pub(crate) mod health;
 pub(crate) mod health_check;
 pub(crate) mod link;
 mod pool;
+pub(crate) mod proxy_protocol;
 pub(crate) mod resolver;
 pub(crate) mod route;
 pub(crate) mod spool_files;

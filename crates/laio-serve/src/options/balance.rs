@@ -1,4 +1,5 @@
-//! How requests are divided among the upstreams of a prefix.
+//! Settings of the upstreams of a prefix: how requests are divided among them, how they are checked, and
+//! how they learn the address of a client.
 
 use std::fmt;
 use std::str::FromStr;
@@ -66,6 +67,29 @@ impl FromStr for Balance {
 fn is_token(name: &str) -> bool {
     let good = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !name.is_empty() && name.bytes().all(good)
+}
+
+/// A version of the PROXY protocol, which tells an upstream the client's address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProxyProtocol {
+    /// A line of text.
+    V1,
+    /// Binary.
+    V2,
+}
+
+impl FromStr for ProxyProtocol {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ProxyProtocol, String> {
+        match text {
+            "v1" => Ok(ProxyProtocol::V1),
+            "v2" => Ok(ProxyProtocol::V2),
+            _ => Err(format!(
+                "{text:?} is no version of the PROXY protocol: write v1 or v2"
+            )),
+        }
+    }
 }
 
 /// The path of a request that checks whether an upstream is healthy.

@@ -1,6 +1,6 @@
 //! Upstream servers and programs.
 
-use super::balance::{Balance, ForPrefix, HealthPath};
+use super::balance::{Balance, ForPrefix, HealthPath, ProxyProtocol};
 use super::declare::options;
 #[cfg(feature = "clap")]
 use super::declare::seconds;
@@ -252,6 +252,13 @@ options! {
         /// same result decide. With the back end sync nothing is checked.
         #[arg(long = "health-path", value_name = "[PREFIX=]PATH", help_heading = "Upstreams")]
         pub health_paths: Vec<ForPrefix<HealthPath>> = Vec::new(),
+        /// Begin each connection to an HTTP upstream with a header that names the addresses of the client's
+        /// connection: v1 or v2 of the PROXY protocol.
+        ///
+        /// With a prefix before it, as in `/api=v2`, only for that prefix. Only further requests of the same
+        /// connection of a client use such a connection again. The upstream must expect the header.
+        #[arg(long = "proxy-protocol", value_name = "[PREFIX=]VERSION", help_heading = "Upstreams")]
+        pub proxy_protocol: Vec<ForPrefix<ProxyProtocol>> = Vec::new(),
         /// Let a FastCGI program such as php-fpm, at HOST:PORT or unix:SOCKET, execute the scripts of
         /// DIR, beside its other files.
         ///

@@ -102,8 +102,12 @@ async fn ask_member(
     let in_flight = member.begin();
     let (target, pool) = (&member.target, &member.pool);
     let permit = pool.permit(limits).await?;
-    let connect = || target.connect(deadline.within(limits.connect_time), limits);
-    let link = match pool.take(limits) {
+    let header = target.proxy_header(proxy_request.stream);
+    let connect = || {
+        let time = deadline.within(limits.connect_time);
+        target.connect(header.clone(), time, limits)
+    };
+    let link = match pool.take(limits, &header) {
         Some(link) => link,
         None => connect().await?,
     };

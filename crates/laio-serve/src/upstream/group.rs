@@ -2,7 +2,7 @@
 
 use super::health::Health;
 use super::route::Route;
-use super::target::Target;
+use super::target::{PrefixSettings, Target};
 use crate::options::{
     Balance, ForPrefix, HealthPath, Protocol, Upstream, UpstreamAddress, UpstreamLimits, Upstreams,
 };
@@ -42,6 +42,7 @@ impl Groups {
     ) -> io::Result<Groups> {
         check_places("--balance", &settings.balance, settings)?;
         check_places("--health-path", &settings.health_paths, settings)?;
+        check_places("--proxy-protocol", &settings.proxy_protocol, settings)?;
         let mut places: BTreeMap<Place, Vec<&Upstream>> = BTreeMap::new();
         for upstream in upstreams {
             places.entry(place(upstream)?).or_default().push(upstream);
@@ -91,17 +92,18 @@ impl Group {
         healths: &mut Healths,
     ) -> io::Result<Group> {
         check(prefix, members)?;
-        let checked = setting(&settings.health_paths, host, prefix);
-        let path = checked.filter(|_| members[0].protocol != Protocol::FastCgi);
-        if path.is_none() && checked.is_some_and(|path| path.prefix.is_some()) {
-            return Err(wrong(format!(
-                "--health-path checks HTTP upstreams, but those of {prefix} use FastCGI"
-            )));
+        let mut check = setting(&settings.health_paths, host, prefix);
+        let mut proxy_protocol = setting(&settings.proxy_protocol, host, prefix);
+        if members[0].protocol == Protocol::FastCgi {
+            only_for_http("--health-path", &mut check, prefix)?;
+            only_for_http("--proxy-protocol", &mut proxy_protocol, prefix)?;
         }
-        let path = path.map(|path| &path.value);
-        let target = |member: &&Upstream| {
-            Target::new(member, settings.ca.as_deref(), path, healths).map(Arc::new)
+        let own = PrefixSettings {
+            ca: settings.ca.as_deref(),
+            check: check.map(|check| &check.value),
+            proxy_protocol: proxy_protocol.map(|version| version.value),
         };
+        let target = |member: &&Upstream| Target::new(member, own, healths).map(Arc::new);
         Ok(Group {
             targets: members.iter().map(target).collect::<io::Result<_>>()?,
             balance: setting(&settings.balance, host, prefix)
@@ -223,6 +225,20 @@ fn check_places<T>(flag: &str, settings: &[ForPrefix<T>], all: &Upstreams) -> io
         }
     }
     Ok(())
+}
+
+/// Drops a setting that FastCGI programs do not have, or refuses it if it is for their prefix.
+fn only_for_http<T>(
+    flag: &str,
+    setting: &mut Option<&ForPrefix<T>>,
+    prefix: &str,
+) -> io::Result<()> {
+    match setting.take() {
+        Some(own) if own.prefix.is_some() => Err(wrong(format!(
+            "{flag} is for HTTP upstreams, but those of {prefix} use FastCGI"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Whether a setting applies to the upstreams of a host.

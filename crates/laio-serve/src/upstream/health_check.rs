@@ -64,7 +64,7 @@ async fn check(target: &Target, limits: &UpstreamLimits) -> Result<(), String> {
         "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {SERVER_NAME}\r\nConnection: close\r\n\r\n"
     );
     let asked = async {
-        let connected = target.connect(limits.health_time, limits).await;
+        let connected = target.connect_for_check(limits.health_time, limits).await;
         let mut link = connected.map_err(|error| error.why)?;
         let transport = link.transport();
         let failed = |error: io::Error| format!("GET {path}: {error}");

@@ -26,6 +26,8 @@ pub(crate) struct Link {
     pub(crate) input: Vec<u8>,
     /// The connection has carried an exchange before.
     pub(crate) reused: bool,
+    /// The header of the PROXY protocol with which the connection began; empty without it.
+    pub(crate) proxy_header: Vec<u8>,
 }
 
 /// The socket or TLS session of a connection, shared by its sender and its receiver.
@@ -58,10 +60,11 @@ impl Deadline {
 }
 
 impl Link {
-    /// Connects to the first address that accepts.
+    /// Connects to the first address that accepts, and sends it the header of the PROXY protocol.
     pub(super) async fn connect(
         address: &ResolvedAddress,
         encryption: Option<&Encryption>,
+        proxy_header: Vec<u8>,
         time: Duration,
         limits: &UpstreamLimits,
     ) -> Result<Link, UpstreamError> {
@@ -82,11 +85,18 @@ impl Link {
             Err(last)
         };
         let connecting = async {
-            let transport = Transport::start(connecting.await?, encryption).await?;
+            let socket = connecting.await?;
+            if !proxy_header.is_empty() {
+                let plain = Transport::Plain(socket.clone());
+                let sent = send(&plain, proxy_header.clone(), limits.between_time).await;
+                sent.map_err(|error| explain(&error))?;
+            }
+            let transport = Transport::start(socket, encryption).await?;
             Ok(Link {
                 transport,
                 input: Vec::new(),
                 reused: false,
+                proxy_header,
             })
         };
         let connected = laio_rt::time::timeout(time, connecting).await;

@@ -51,10 +51,15 @@ impl Pool {
         })
     }
 
-    /// Returns an idle connection that is still open, and on which the upstream has sent nothing.
-    pub(crate) fn take(&self, limits: &UpstreamLimits) -> Option<Link> {
+    /// Returns an idle connection that began with this header of the PROXY protocol, is still open, and on
+    /// which the upstream has sent nothing.
+    pub(crate) fn take(&self, limits: &UpstreamLimits, proxy_header: &[u8]) -> Option<Link> {
         loop {
-            let (link, since) = self.idle.borrow_mut().pop()?;
+            let mut idle = self.idle.borrow_mut();
+            let fitting = |(link, _): &(Link, Instant)| link.proxy_header == proxy_header;
+            let index = idle.iter().rposition(fitting)?;
+            let (link, since) = idle.remove(index);
+            drop(idle);
             if since.elapsed() < limits.idle_time && link.is_quiet() {
                 return Some(link);
             }
@@ -64,8 +69,16 @@ impl Pool {
     /// Puts a connection back for later requests.
     pub(crate) fn keep(self: &Rc<Self>, link: Link, limits: &UpstreamLimits) {
         let mut idle = self.idle.borrow_mut();
-        if idle.len() >= limits.idle || !link.input.is_empty() {
+        if !link.input.is_empty() {
             return;
+        }
+        if idle.len() >= limits.idle {
+            // Only one client can use the connections that begin with its addresses, so a newer one
+            // replaces the oldest.
+            if link.proxy_header.is_empty() || idle.is_empty() {
+                return;
+            }
+            idle.remove(0);
         }
         idle.push((link, Instant::now()));
         if !self.sweeping.replace(true) {

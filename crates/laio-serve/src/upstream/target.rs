@@ -5,8 +5,12 @@ use super::error::UpstreamError;
 use super::group::Healths;
 use super::health::Health;
 use super::link::Link;
+use super::proxy_protocol;
 use super::resolver::{Addresses, ResolvedAddress};
-use crate::options::{HealthPath, Protocol, Upstream, UpstreamAddress, UpstreamLimits};
+use crate::net::stream::Stream;
+use crate::options::{
+    HealthPath, Protocol, ProxyProtocol, Upstream, UpstreamAddress, UpstreamLimits,
+};
 use laio_http::Mount;
 use std::io;
 use std::path::Path;
@@ -27,6 +31,15 @@ pub(crate) struct Target {
     pub(crate) health: Arc<Health>,
     /// The path and the host of checks, if there are any.
     pub(super) check: Option<(String, String)>,
+    proxy_protocol: Option<ProxyProtocol>,
+}
+
+/// The settings of an upstream that are those of its prefix.
+#[derive(Clone, Copy, Default)]
+pub(super) struct PrefixSettings<'s> {
+    pub(super) ca: Option<&'s Path>,
+    pub(super) check: Option<&'s HealthPath>,
+    pub(super) proxy_protocol: Option<ProxyProtocol>,
 }
 
 impl Target {
@@ -36,8 +49,11 @@ impl Target {
     /// When its name cannot be looked up, or the trusted certificates cannot be read.
     pub(super) fn new(
         upstream: &Upstream,
-        ca: Option<&Path>,
-        check: Option<&HealthPath>,
+        PrefixSettings {
+            ca,
+            check,
+            proxy_protocol,
+        }: PrefixSettings<'_>,
         healths: &mut Healths,
     ) -> io::Result<Target> {
         let there = match &upstream.protocol {
@@ -66,6 +82,7 @@ impl Target {
             address: ResolvedAddress::resolve(&upstream.address)?,
             encryption: Encryption::of(upstream, ca)?,
             keeps_connections: true,
+            proxy_protocol,
         })
     }
 
@@ -82,7 +99,7 @@ impl Target {
         Ok(Target {
             // A process of php-fpm serves one connection at a time, so an idle one would occupy it.
             keeps_connections: false,
-            ..Target::new(&upstream, None, None, healths)?
+            ..Target::new(&upstream, PrefixSettings::default(), healths)?
         })
     }
 
@@ -94,15 +111,36 @@ impl Target {
         }
     }
 
+    /// Returns the header of the PROXY protocol for a client with this connection; empty without it.
+    pub(crate) fn proxy_header(&self, client: &Stream) -> Vec<u8> {
+        let header = |version| proxy_protocol::header(version, client.endpoints());
+        self.proxy_protocol.map(header).unwrap_or_default()
+    }
+
+    /// Connects to the upstream for this server itself.
+    ///
+    /// # Errors
+    /// Like [`Target::connect`].
+    pub(super) async fn connect_for_check(
+        &self,
+        time: Duration,
+        limits: &UpstreamLimits,
+    ) -> Result<Link, UpstreamError> {
+        let header = self.proxy_protocol.map(proxy_protocol::of_the_server);
+        self.connect(header.unwrap_or_default(), time, limits).await
+    }
+
     /// Connects to the upstream.
     ///
     /// # Errors
     /// Returns the last error, if no address accepts.
     pub(crate) async fn connect(
         &self,
+        proxy_header: Vec<u8>,
         time: Duration,
         limits: &UpstreamLimits,
     ) -> Result<Link, UpstreamError> {
-        Link::connect(&self.address, self.encryption.as_ref(), time, limits).await
+        let encryption = self.encryption.as_ref();
+        Link::connect(&self.address, encryption, proxy_header, time, limits).await
     }
 }

@@ -9,6 +9,7 @@ mod forwarding;
 mod groups;
 mod hosts;
 mod php;
+mod proxy_protocol;
 mod queue;
 mod sendfile;
 mod tunnels;
