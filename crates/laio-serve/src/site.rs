@@ -7,7 +7,7 @@ mod fields;
 pub(crate) mod hsts;
 mod redirect;
 
-use crate::options::{Host, Options, Site as Description, Symlinks, Upstream};
+use crate::options::{Host, Options, Protocol, Site as Description, Symlinks, Upstream};
 use crate::upstream::group::{Group, Groups, Healths};
 use crate::upstream::resolver::NameResolver;
 use crate::upstream::route::Route;
@@ -17,6 +17,7 @@ use application::Application;
 use auth::Users;
 use cors::Cors;
 use fields::FieldRules;
+use laio::BackendKind;
 use laio_http::{Coding, Status};
 use laio_rt::Descriptor;
 use redirect::Redirects;
@@ -188,6 +189,23 @@ impl CompiledSites {
         let addresses = compiled.targets().filter_map(|target| target.addresses());
         compiled._name_resolver = NameResolver::start(addresses)?;
         Ok(compiled)
+    }
+
+    /// Checks that the upstreams can be asked with a back end.
+    ///
+    /// # Errors
+    /// Names the upstream that cannot.
+    pub(crate) fn suit(self, kind: BackendKind) -> io::Result<CompiledSites> {
+        let http2 = |target: &&Arc<Target>| matches!(target.protocol, Protocol::Http2 { .. });
+        // A call for one request would block the others on its connection.
+        if kind == BackendKind::Sync
+            && let Some(target) = self.targets().find(http2)
+        {
+            let name = &target.name;
+            let text = format!("the back end sync does not support HTTP/2 to upstreams: {name}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        Ok(self)
     }
 
     /// Returns the upstreams of all sites.

@@ -9,6 +9,7 @@ pub(crate) mod group;
 pub(crate) mod group_limits;
 pub(crate) mod health;
 pub(crate) mod health_check;
+pub(crate) mod http2;
 pub(crate) mod link;
 mod pool;
 pub(crate) mod proxy_protocol;

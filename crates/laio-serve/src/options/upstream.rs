@@ -56,6 +56,11 @@ pub enum Protocol {
         /// The path that replaces the prefix; `None` leaves the path as it is.
         path: Option<String>,
     },
+    /// HTTP/2.
+    Http2 {
+        /// The path that replaces the prefix; `None` leaves the path as it is.
+        path: Option<String>,
+    },
     /// FastCGI, in the role of a responder.
     FastCgi,
 }
@@ -70,32 +75,36 @@ pub enum UpstreamAddress {
 }
 
 impl Upstream {
-    /// Parses `PREFIX=http://HOST:PORT[/PATH]`, the same with `https`, or
-    /// `PREFIX=http+unix:SOCKET[:/PATH]`. A host name may precede the prefix: `example.org/api=…`, and
-    /// `,weight=N` follow the address.
+    /// Parses `PREFIX=http://HOST:PORT[/PATH]`, the same with `https`, or with `h2c` or `h2` for HTTP/2
+    /// without and with TLS, or `PREFIX=http+unix:SOCKET[:/PATH]`, the same with `h2c+unix`. A host name may
+    /// precede the prefix: `example.org/api=…`, and `,weight=N` follow the address.
     ///
     /// # Errors
     /// Says what is malformed.
     pub fn http(text: &str) -> Result<Upstream, String> {
         let (host, prefix, to) = split(text)?;
         let (to, weight) = weight(to)?;
-        let tls = to.starts_with("https://");
-        let (address, path) = if let Some(rest) = to.strip_prefix("http+unix:") {
+        let wrong = || {
+            "write http://HOST:PORT, https://HOST:PORT, http+unix:SOCKET, or the same with h2c or h2 for HTTP/2"
+                .to_owned()
+        };
+        let (scheme, _) = to.split_once(':').ok_or_else(wrong)?;
+        let tls = matches!(scheme, "https" | "h2");
+        let (address, path) = if let "http+unix" | "h2c+unix" = scheme {
+            let rest = &to[scheme.len() + 1..];
             let (socket, path) = match rest.split_once(':') {
                 Some((socket, path)) => (socket, Some(path)),
                 None => (rest, None),
             };
             (unix(socket)?, path)
-        } else if let Some(rest) = to
-            .strip_prefix("http://")
-            .or_else(|| to.strip_prefix("https://"))
-        {
+        } else if let "http" | "https" | "h2c" | "h2" = scheme {
+            let rest = to[scheme.len()..].strip_prefix("://").ok_or_else(wrong)?;
             let slash = rest.find('/').unwrap_or(rest.len());
             let (authority, path) = rest.split_at(slash);
             let port = if tls { 443 } else { 80 };
             (tcp(authority, Some(port))?, Some(path))
         } else {
-            return Err("write http://HOST:PORT, https://HOST:PORT or http+unix:SOCKET".to_owned());
+            return Err(wrong());
         };
         let path = path.filter(|path| !path.is_empty()).map(str::to_owned);
         if let Some(path) = &path {
@@ -104,7 +113,10 @@ impl Upstream {
         Ok(Upstream {
             host,
             prefix,
-            protocol: Protocol::Http { path },
+            protocol: match scheme.starts_with("h2") {
+                true => Protocol::Http2 { path },
+                false => Protocol::Http { path },
+            },
             address,
             tls: tls.then(Trust::default),
             weight,
@@ -226,6 +238,8 @@ options! {
         /// Forward requests below a prefix to an HTTP server: http://HOST:PORT, https://HOST:PORT, or
         /// http+unix:SOCKET; a path after it (:/PATH after a socket) replaces the prefix.
         ///
+        /// In HTTP/2, as for gRPC: h2c://HOST:PORT, h2://HOST:PORT with TLS, or h2c+unix:SOCKET.
+        ///
         /// With a host name before the prefix, as in `example.org/api`, only requests for that host.
         /// Several upstreams for a prefix share its requests; with `,weight=N` after the URL, an upstream
         /// gets N times as many as one without.
@@ -322,6 +336,11 @@ options! {
         /// Connections of a worker to an upstream; further requests wait.
         #[arg(long = "max-upstream-connections", value_name = "N")]
         pub connections: usize = 128,
+        /// Requests at the same time on an HTTP/2 connection to an upstream.
+        ///
+        /// Fewer, if the upstream allows fewer.
+        #[arg(long = "max-upstream-streams", value_name = "N")]
+        pub streams: usize = 100,
         /// Idle connections that a worker keeps to an upstream.
         #[arg(long = "max-upstream-idle", value_name = "N")]
         pub idle: usize = 32,
@@ -406,6 +425,9 @@ impl UpstreamLimits {
     };
     /// Bytes of a body held in memory at a time, in either direction.
     pub const CHUNK: usize = 64 * 1024;
+    /// The flow-control window of HTTP/2 for each response; that of a connection is as large as those of
+    /// all its responses.
+    pub const HTTP2_WINDOW: u32 = 64 * 1024;
     /// Bytes of spooled bodies in memory, for each worker and upstream, when there is no spool
     /// directory. A longer body is 413, one beyond the free memory 503.
     pub const SPOOLED: u64 = 64 << 20;
@@ -440,6 +462,9 @@ mod tests {
         let path = |path: Option<&str>| Protocol::Http {
             path: path.map(str::to_owned),
         };
+        let http2 = |path: Option<&str>| Protocol::Http2 {
+            path: path.map(str::to_owned),
+        };
         let tcp = |host: &str, port| UpstreamAddress::Tcp(host.to_owned(), port);
         let unix = |socket: &str| UpstreamAddress::Unix(socket.into());
         for (text, expected) in [
@@ -450,6 +475,9 @@ mod tests {
             ("/x=http+unix:/a/b", (unix("/a/b"), path(None))),
             ("/x=http+unix:/a:/p/q", (unix("/a"), path(Some("/p/q")))),
             ("b.c/x=http://a", (tcp("a", 80), path(None))),
+            ("/x=h2c://a", (tcp("a", 80), http2(None))),
+            ("/x=h2://a/b", (tcp("a", 443), http2(Some("/b")))),
+            ("/x=h2c+unix:/a:/p", (unix("/a"), http2(Some("/p")))),
         ] {
             assert_eq!(http(text), Ok(expected), "{text}");
         }
@@ -457,6 +485,9 @@ mod tests {
             "http://a",
             "x=http://a",
             "/x=https:a",
+            "/x=h2+unix:/a",
+            "/x=h2c:a",
+            "/x=h3://a",
             "/x=https://",
             "/x=a:9",
             "/x=http://",

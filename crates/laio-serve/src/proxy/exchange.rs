@@ -1,8 +1,9 @@
 //! Sending a request to an upstream, and receiving the head of its response.
 
+use super::http2_body::Http2Body;
 use super::lease::{Lease, ProtocolState};
 use super::upstream_head::UpstreamHead;
-use super::{ProxyRequest, Source, fastcgi, hash_key, request};
+use super::{ProxyRequest, Source, Upload, fastcgi, hash_key, http2, request};
 use crate::messages::print;
 use crate::options::{Protocol, UpstreamLimits};
 use crate::upstream::error::{Progress, UpstreamError};
@@ -22,10 +23,28 @@ use std::time::Instant;
 
 /// The head of a response, and the connection for its body.
 pub(super) struct UpstreamResponse {
-    pub(super) lease: Lease,
+    pub(super) body: UpstreamBody,
     pub(super) upstream_head: UpstreamHead,
     /// Whether the whole request was sent. If not, the connection cannot be reused.
     pub(super) whole: bool,
+    /// What sends the rest of the request, if the connection can do so during the response.
+    pub(super) upload: Option<Upload>,
+}
+
+/// What the body of a response comes from.
+pub(super) enum UpstreamBody {
+    Link(Lease),
+    Http2(Http2Body),
+}
+
+impl UpstreamBody {
+    /// Returns the name of the upstream in log messages.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            UpstreamBody::Link(lease) => lease.name(),
+            UpstreamBody::Http2(body) => body.name(),
+        }
+    }
 }
 
 /// Sends a request and receives the head of the response. A request that failed before it can have had an
@@ -44,7 +63,15 @@ pub(super) async fn ask(
         let Some(member) = chosen else {
             return Err(UpstreamError::bad_gateway("there is no upstream"));
         };
-        let mut error = match ask_member(proxy_request, member, source, limits, deadline).await {
+        let answered = match member.target.protocol {
+            Protocol::Http2 { .. } => {
+                http2::ask(proxy_request, member, source, limits, deadline).await
+            }
+            Protocol::Http { .. } | Protocol::FastCgi => {
+                ask_member(proxy_request, member, source, limits, deadline).await
+            }
+        };
+        let mut error = match answered {
             Ok(response) => {
                 member.succeeded();
                 return Ok(response);
@@ -75,7 +102,7 @@ pub(super) async fn ask(
 }
 
 /// Whether a failed request can be repeated without having an effect twice.
-fn may_be_repeated(
+pub(super) fn may_be_repeated(
     proxy_request: &ProxyRequest<'_>,
     error: &UpstreamError,
     source: &mut impl Source,
@@ -101,7 +128,7 @@ async fn ask_member(
 ) -> Result<UpstreamResponse, UpstreamError> {
     let in_flight = member.begin();
     let (target, pool) = (&member.target, &member.pool);
-    let permit = pool.permit(limits).await?;
+    let permit = pool.permit(limits, 1).await?;
     let header = target.proxy_header(proxy_request.stream);
     let connect = || {
         let time = deadline.within(limits.connect_time);
@@ -132,9 +159,10 @@ async fn ask_member(
     }
     let (upstream_head, whole) = result?;
     Ok(UpstreamResponse {
-        lease,
+        body: UpstreamBody::Link(lease),
         upstream_head,
         whole,
+        upload: None,
     })
 }
 
@@ -148,7 +176,7 @@ async fn attempt(
     let (limits, deadline) = (lease.limits.clone(), lease.deadline);
     let mut out = Vec::new();
     let outgoing = match target.protocol {
-        Protocol::Http { .. } => {
+        Protocol::Http { .. } | Protocol::Http2 { .. } => {
             request::push_head(&mut out, proxy_request, target);
             match proxy_request.ctx.request.framing {
                 Framing::Chunked => Outgoing::Chunked,
@@ -165,13 +193,7 @@ async fn attempt(
     let to_head = proxy_request.ctx.request.method == Method::Head;
     let client_gone = source.watch();
     let received = Cell::new(!lease.link.input.is_empty());
-    let mut response_wait = ResponseWait {
-        client_gone,
-        limits: &limits,
-        deadline,
-        first_byte: None,
-        client_check: None,
-    };
+    let mut response_wait = ResponseWait::new(client_gone, &limits, deadline);
     let mut pump = pin!(pump(transport, out, source, outgoing, &limits, deadline));
     let mut head = pin!(read_head(lease, to_head, &received));
     let mut pumped = None;
@@ -206,7 +228,7 @@ async fn attempt(
 
 /// The conditions that end the wait for a response: the time limit, and a client that closes its
 /// connection.
-struct ResponseWait<'a, G> {
+pub(super) struct ResponseWait<'a, G> {
     client_gone: G,
     limits: &'a UpstreamLimits,
     deadline: Deadline,
@@ -214,8 +236,18 @@ struct ResponseWait<'a, G> {
     client_check: Option<Sleep>,
 }
 
-impl<G: Fn() -> bool> ResponseWait<'_, G> {
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<UpstreamError> {
+impl<'a, G: Fn() -> bool> ResponseWait<'a, G> {
+    pub(super) fn new(client_gone: G, limits: &'a UpstreamLimits, deadline: Deadline) -> Self {
+        ResponseWait {
+            client_gone,
+            limits,
+            deadline,
+            first_byte: None,
+            client_check: None,
+        }
+    }
+
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<UpstreamError> {
         let time = self.limits.first_byte_time;
         let limit = self
             .first_byte

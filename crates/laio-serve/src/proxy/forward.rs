@@ -1,11 +1,11 @@
 //! The interface between an upstream exchange and the client's connection.
 
-use super::exchange::{self, UpstreamResponse};
+use super::exchange::{self, UpstreamBody, UpstreamResponse};
 use super::relay::Relayed;
 use super::sendfile::send_named;
 use super::spool::Spool;
 use super::tunnel::Tunnel;
-use super::{ProxyRequest, Source, request};
+use super::{ProxyRequest, Source, Upload, request};
 use crate::messages::print;
 use crate::observe::{self, Stage};
 use crate::options::Protocol;
@@ -25,6 +25,8 @@ pub(crate) struct Forwarded {
     pub(crate) response: Response,
     /// The body, if it comes from the upstream.
     pub(crate) relayed: Option<Box<Relayed>>,
+    /// What sends the rest of the request during the response.
+    pub(crate) upload: Option<Upload>,
     /// The tunnel that the connection becomes.
     pub(crate) tunnel: Option<Tunnel>,
     /// Whether another request may follow.
@@ -36,6 +38,7 @@ impl Forwarded {
         Forwarded {
             response,
             relayed: None,
+            upload: None,
             tunnel: None,
             keep_alive: ctx.keep_alive,
         }
@@ -74,6 +77,7 @@ pub(crate) async fn forward(
     proxy_request.trusts_client = limits.trust_forwarded;
     proxy_request.websocket = proxy_request.websocket
         && !services.contexts.sync
+        && !matches!(route.group.protocol(), Protocol::Http2 { .. })
         && request::wants_websocket(&proxy_request);
     let tunnel = match proxy_request.websocket {
         true => route.limits.tunnel(limits),
@@ -116,7 +120,7 @@ pub(crate) async fn forward(
 /// Returns the resource of a path, for guards.
 fn resource<'a>(group: &'a Group, path: &'a RequestPath<'a>) -> Resource<'a> {
     match group.protocol() {
-        Protocol::Http { .. } => Resource::Upstream(path),
+        Protocol::Http { .. } | Protocol::Http2 { .. } => Resource::Upstream(path),
         Protocol::FastCgi => Resource::Program(path, group.mount()),
     }
 }
@@ -147,16 +151,17 @@ async fn pass_on(
     out: &mut Vec<u8>,
 ) -> Option<Forwarded> {
     let UpstreamResponse {
-        lease,
+        body,
         upstream_head,
         whole,
+        upload,
     } = answered;
     let status = upstream_head.status;
     if status == Status::SWITCHING_PROTOCOLS {
-        let Some(permit) = tunnel else {
+        let name = body.name().to_owned();
+        let (Some(permit), UpstreamBody::Link(lease)) = (tunnel, body) else {
             print(format_args!(
-                "{}: the upstream switched protocols although the client did not ask",
-                lease.name()
+                "{name}: the upstream switched protocols although the client did not ask"
             ));
             let response = pages::error(services, ctx, out, Status::BAD_GATEWAY, BAD).await;
             return Some(Forwarded::page(response, ctx));
@@ -165,24 +170,26 @@ async fn pass_on(
         return Some(Forwarded {
             response: Response::bare(status),
             relayed: None,
+            upload: None,
             tunnel: Some(Tunnel::new(lease, permit)),
             keep_alive: false,
         });
     }
     if let Some(file) = upstream_head.file.as_ref().filter(|_| status == Status::OK) {
         // The upstream's body is discarded. If it is empty, the connection can be reused.
-        let name = lease.name().to_owned();
-        let _ = Relayed::new(lease, &upstream_head, whole, false).take(&mut Vec::new());
+        let name = body.name().to_owned();
+        let _ = Relayed::new(body, &upstream_head, whole, false).take(&mut Vec::new());
         let response = send_named(services, ctx, out, &name, &upstream_head, file).await;
         return Some(Forwarded::page(response, ctx));
     }
     let chunked = ctx.sends_body() && upstream_head.is_chunked(ctx.request.version);
     let close = !chunked && ctx.sends_body() && upstream_head.ends_unannounced();
     upstream_head.write(ctx, out, chunked, close);
-    let relayed = Relayed::new(lease, &upstream_head, whole, chunked);
+    let relayed = Relayed::new(body, &upstream_head, whole, chunked);
     Some(Forwarded {
         response: Response::bare(status),
         relayed: Some(Box::new(relayed)),
+        upload,
         tunnel: None,
         keep_alive: ctx.keep_alive && !close,
     })

@@ -42,7 +42,7 @@ pub(super) struct FastCgiState {
 impl ProtocolState {
     pub(super) fn of(protocol: &Protocol) -> ProtocolState {
         match protocol {
-            Protocol::Http { .. } => ProtocolState::Http,
+            Protocol::Http { .. } | Protocol::Http2 { .. } => ProtocolState::Http,
             Protocol::FastCgi => ProtocolState::FastCgi(Box::default()),
         }
     }

@@ -5,6 +5,7 @@ use crate::request::lookup::Script;
 use crate::request::response::RequestContext;
 use crate::upstream::error::UpstreamError;
 use laio_http::RequestPath;
+use std::time::Duration;
 
 /// A request to be forwarded to an upstream.
 #[derive(Clone, Copy)]
@@ -28,8 +29,26 @@ pub(crate) struct ProxyRequest<'a> {
     pub(crate) trusts_client: bool,
 }
 
+/// How long a client may take to send a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BodyTime {
+    /// All pieces together.
+    Whole,
+    /// Each piece.
+    EachPiece,
+    /// As long as the response continues.
+    Unlimited,
+}
+
+impl BodyTime {
+    /// Longer than any response takes.
+    pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+}
+
 /// The body of a request.
 pub(crate) trait Source {
+    /// Sets how long the client may take.
+    fn set_time(&mut self, _time: BodyTime) {}
     /// Appends the next chunk of the body, waiting for it. Returns whether it was the last.
     async fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, UpstreamError>;
     /// Whether the next chunk is available without waiting.

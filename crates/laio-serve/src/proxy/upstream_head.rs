@@ -4,6 +4,8 @@ use super::request::{Hops, VIA, is_one_of, push_field};
 use crate::request::response::RequestContext;
 use crate::server_name::SERVER_NAME;
 use crate::site::hsts;
+use crate::upstream::error::UpstreamError;
+use http::response::Parts;
 use laio_http::upstream::Response;
 use laio_http::{Framing, ResponseHead, Status, Version};
 
@@ -60,21 +62,72 @@ impl UpstreamHead {
             length: None,
         };
         for (name, value) in response.headers.iter() {
-            if let Some((_, temporary)) = FILES
-                .iter()
-                .find(|(own, _)| name.eq_ignore_ascii_case(own.as_bytes()))
-            {
-                upstream_head.file = Some(NamedFile {
-                    path: value.into(),
-                    temporary: *temporary,
-                });
-            } else if name.eq_ignore_ascii_case(b"Content-Length") {
-                upstream_head.length = Some(value.into());
-            } else if !(hops.has(name) || program && name.eq_ignore_ascii_case(b"Status")) {
-                upstream_head.fields.push((name.into(), value.into()));
+            if !(hops.has(name) || program && name.eq_ignore_ascii_case(b"Status")) {
+                upstream_head.add(name, value);
             }
         }
         upstream_head
+    }
+
+    /// Selects the fields to pass on of a response in HTTP/2. `ended`: no body follows.
+    ///
+    /// # Errors
+    /// When the status or the length is none of HTTP.
+    pub(super) fn of_http2(
+        parts: &Parts,
+        ended: bool,
+        to_head: bool,
+    ) -> Result<UpstreamHead, UpstreamError> {
+        let wrong = || {
+            let text = format!("the status or the length is malformed: {}", parts.status);
+            UpstreamError::bad_gateway(text)
+        };
+        let status = Status::from_code(parts.status.as_u16()).ok_or_else(wrong)?;
+        if status.code() < 200 {
+            return Err(wrong());
+        }
+        let mut upstream_head = UpstreamHead {
+            status,
+            framing: None,
+            keep_alive: true,
+            file: None,
+            fields: Vec::new(),
+            length: None,
+        };
+        for (name, value) in &parts.headers {
+            // The names are in lower case, and the crate has refused those that concern a connection.
+            upstream_head.add(name.as_str().as_bytes(), value.as_bytes());
+        }
+        let bodiless = to_head || status.is_bodiless();
+        if ended && !bodiless && upstream_head.length.is_none() {
+            upstream_head.length = Some(b"0".as_slice().into());
+        }
+        let length = upstream_head.length.as_deref().map(|length| {
+            let text = std::str::from_utf8(length).ok();
+            text.and_then(|text| text.parse().ok()).ok_or_else(wrong)
+        });
+        upstream_head.framing = match length.transpose()? {
+            _ if bodiless => Some(Framing::None),
+            length => length.map(Framing::Length),
+        };
+        Ok(upstream_head)
+    }
+
+    /// Adds a field that is passed on, or one that the server interprets.
+    fn add(&mut self, name: &[u8], value: &[u8]) {
+        let named = FILES
+            .iter()
+            .find(|(own, _)| name.eq_ignore_ascii_case(own.as_bytes()));
+        if let Some((_, temporary)) = named {
+            self.file = Some(NamedFile {
+                path: value.into(),
+                temporary: *temporary,
+            });
+        } else if name.eq_ignore_ascii_case(b"Content-Length") {
+            self.length = Some(value.into());
+        } else {
+            self.fields.push((name.into(), value.into()));
+        }
     }
 
     /// Writes the head for the client.

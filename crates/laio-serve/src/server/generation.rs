@@ -94,7 +94,7 @@ impl Generation {
             _ => std::thread::available_parallelism().map_or(1, usize::from),
         };
         let shared = GenerationState {
-            sites: Arc::new(CompiledSites::new(&options)?),
+            sites: Arc::new(CompiledSites::new(&options)?.suit(kind)?),
             addresses: server_state.addresses,
             slots: server_state.slots,
             cpu_pool: Arc::new(CpuPool::new(threads)),

@@ -184,13 +184,13 @@ fn check(prefix: &str, members: &[&Upstream]) -> io::Result<()> {
         )));
     }
     let kind = |upstream: &Upstream| {
-        let fastcgi = upstream.protocol == Protocol::FastCgi;
-        (fastcgi, upstream.tls.is_some())
+        let protocol = std::mem::discriminant(&upstream.protocol);
+        (protocol, upstream.tls.is_some())
     };
     for (number, member) in members.iter().enumerate() {
         if kind(member) != kind(members[0]) {
             return Err(wrong(format!(
-                "the upstreams for {prefix} use different protocols: write http, https or FastCGI for all of them"
+                "the upstreams for {prefix} use different protocols: write http, https, h2c, h2 or FastCGI for all of them"
             )));
         }
         if members[..number]

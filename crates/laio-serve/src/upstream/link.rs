@@ -4,7 +4,7 @@ use super::encryption::Encryption;
 use super::error::{Progress, UpstreamError};
 use super::resolver::ResolvedAddress;
 use crate::net::socket::{Expect, is_quiet};
-use crate::net::stream::encrypt;
+use crate::net::stream::{Stream, encrypt};
 use crate::net::tls::session::Session;
 use crate::options::UpstreamLimits;
 use laio::ops::{Address, Connect, Limit, Recv, Send};
@@ -104,6 +104,22 @@ impl Link {
         connected
             .unwrap_or_else(late)
             .map_err(|error| error.at(Progress::NotConnected))
+    }
+
+    /// Returns the connection for HTTP/2.
+    ///
+    /// # Errors
+    /// When the upstream has not chosen HTTP/2 during the TLS handshake.
+    pub(super) fn into_http2(self) -> Result<Stream, UpstreamError> {
+        let other = "the upstream has not chosen HTTP/2 (ALPN)";
+        match self.transport {
+            Transport::Plain(socket) => Ok(Stream::Plain(socket)),
+            Transport::Tls(session) => {
+                let session = Rc::into_inner(session).map(RefCell::into_inner);
+                let chosen = session.filter(Session::speaks_http2).map(Stream::encrypted);
+                chosen.ok_or_else(|| UpstreamError::bad_gateway(other).at(Progress::NotConnected))
+            }
+        }
     }
 
     pub(crate) fn transport(&self) -> Transport {

@@ -29,10 +29,15 @@ impl Drop for QueuedRequest<'_> {
 
 impl Pool {
     /// Waits for a permit for a connection.
-    pub(crate) async fn permit(&self, limits: &UpstreamLimits) -> Result<Permit, UpstreamError> {
-        let permits = self
-            .permits
-            .get_or_init(|| Semaphore::new(limits.connections.max(1)));
+    ///
+    /// With HTTP/2 it is for one of the requests, `each`, that a connection carries at the same time.
+    pub(crate) async fn permit(
+        &self,
+        limits: &UpstreamLimits,
+        each: usize,
+    ) -> Result<Permit, UpstreamError> {
+        let all = limits.connections.max(1).saturating_mul(each.max(1));
+        let permits = self.permits.get_or_init(|| Semaphore::new(all));
         if let Some(permit) = permits.try_acquire() {
             return Ok(permit);
         }

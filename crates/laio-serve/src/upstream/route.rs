@@ -5,6 +5,7 @@ use super::error::UpstreamError;
 use super::group::Group;
 use super::group_limits::GroupLimits;
 use super::health;
+use super::http2::Http2Connections;
 use super::link::Deadline;
 use super::pool::Pool;
 use super::target::Target;
@@ -26,6 +27,7 @@ pub(crate) struct Route {
 pub(crate) struct Member {
     pub(crate) target: Arc<Target>,
     pub(crate) pool: Rc<Pool>,
+    pub(crate) http2: Rc<Http2Connections>,
     in_flight: Cell<usize>,
     /// Whether failures lead to another upstream.
     has_others: bool,
@@ -56,6 +58,7 @@ impl Route {
             Rc::new(Member {
                 target: target.clone(),
                 pool: Rc::default(),
+                http2: Rc::default(),
                 in_flight: Cell::new(0),
                 has_others: targets.len() > 1,
             })

@@ -57,7 +57,7 @@ impl Target {
         healths: &mut Healths,
     ) -> io::Result<Target> {
         let there = match &upstream.protocol {
-            Protocol::Http { path } => path.as_deref(),
+            Protocol::Http { path } | Protocol::Http2 { path } => path.as_deref(),
             Protocol::FastCgi => None,
         };
         let mount = Mount::new(&upstream.prefix, there)
@@ -65,6 +65,8 @@ impl Target {
         let scheme = match (&upstream.protocol, &upstream.tls) {
             (Protocol::Http { .. }, None) => "http",
             (Protocol::Http { .. }, Some(_)) => "https",
+            (Protocol::Http2 { .. }, None) => "h2c",
+            (Protocol::Http2 { .. }, Some(_)) => "h2",
             (Protocol::FastCgi, _) => "fastcgi",
         };
         let name = format!("{scheme}://{}", upstream.address);
@@ -111,23 +113,21 @@ impl Target {
         }
     }
 
+    /// Whether connections use TLS.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.encryption.is_some()
+    }
+
     /// Returns the header of the PROXY protocol for a client with this connection; empty without it.
     pub(crate) fn proxy_header(&self, client: &Stream) -> Vec<u8> {
         let header = |version| proxy_protocol::header(version, client.endpoints());
         self.proxy_protocol.map(header).unwrap_or_default()
     }
 
-    /// Connects to the upstream for this server itself.
-    ///
-    /// # Errors
-    /// Like [`Target::connect`].
-    pub(super) async fn connect_for_check(
-        &self,
-        time: Duration,
-        limits: &UpstreamLimits,
-    ) -> Result<Link, UpstreamError> {
+    /// Returns the header of the PROXY protocol for a connection of this server itself.
+    pub(super) fn own_proxy_header(&self) -> Vec<u8> {
         let header = self.proxy_protocol.map(proxy_protocol::of_the_server);
-        self.connect(header.unwrap_or_default(), time, limits).await
+        header.unwrap_or_default()
     }
 
     /// Connects to the upstream.
