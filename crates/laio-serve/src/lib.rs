@@ -61,7 +61,9 @@ pub use descriptors::raise_descriptor_limit;
 pub use laio_http::log::LogFormat;
 pub use laio_http::{Coding, Status};
 pub use net::listen::Listening;
-pub use observe::{Admin, Observer, Seen, Stage, Stages, StepCounts, UpstreamCounts};
+pub use observe::{
+    Admin, Observer, ProxyCacheCounts, Seen, Stage, Stages, StepCounts, UpstreamCounts,
+};
 pub use options::{
     Auth, Cache, Candidate, Certificate, ClassLimits, ClientAuth, Cors, ErrorPage, FieldRule, Host,
     Hsts, HstsAge, Http2, Io, IoStep, Limits, Listen, ListenAddress, LogTarget, Options, PRESETS,

@@ -13,7 +13,7 @@ pub(crate) mod upstreams;
 pub use admin::Admin;
 pub use stages::{Stage, Stages};
 pub use steps::StepCounts;
-pub use upstreams::UpstreamCounts;
+pub use upstreams::{ProxyCacheCounts, UpstreamCounts};
 
 use crate::upstream::health::Health;
 use laio::{Counts, ZeroCopyCounts};
@@ -64,6 +64,8 @@ pub struct Seen {
     pub stages: Stages,
     /// The counts of each upstream, by its name.
     pub upstreams: BTreeMap<String, UpstreamCounts>,
+    /// The counts of the cache of responses from upstreams.
+    pub proxy_cache: ProxyCacheCounts,
     /// Running workers.
     pub workers: usize,
 }
@@ -240,7 +242,7 @@ impl Seen {
             self.add_calls(name, *counts);
         }
         self.stages.add(&other.stages);
-        self.add_upstreams(&other.upstreams);
+        self.add_upstreams(other);
     }
 }
 

@@ -14,6 +14,7 @@ use crate::net::listen::Share;
 use crate::net::tls::Tls;
 use crate::observe;
 use crate::options::{Limits, Options, RedirectPort};
+use crate::proxy::cache::ResponseCache;
 use crate::request::redirect_to_https::RedirectToHttps;
 use crate::resource_exhaustion::ExhaustionWarning;
 use crate::services::{Clock, Services};
@@ -72,6 +73,7 @@ pub(crate) fn run(
         let limits = options.limits.clone();
         let services = Rc::new(Services {
             cache: Cache::new(&options.cache, sites.count(), options.workers(backend)),
+            response_cache: ResponseCache::new(&limits.upstream),
             sites,
             contexts,
             log,

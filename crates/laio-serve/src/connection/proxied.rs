@@ -5,6 +5,7 @@ use crate::buffers::Buffers;
 use crate::log::micros_since;
 use crate::net::socket::Expect;
 use crate::net::stream::Stream;
+use crate::proxy::cache::{self, Caching};
 use crate::proxy::forward::{Forwarded, forward};
 use crate::proxy::relay::relay;
 use crate::proxy::{BodyTime, ProxyRequest, Source, Upload};
@@ -89,6 +90,7 @@ pub(super) async fn answer_by_upstream(
         stream,
         spooled: None,
         trusts_client: false,
+        caching: Caching::Off,
     };
     let forwarded = forward(services, proxy_request, route, &mut body, &mut output).await;
     let Some(forwarded) = forwarded else {
@@ -99,6 +101,7 @@ pub(super) async fn answer_by_upstream(
         relayed,
         upload,
         tunnel,
+        refresh,
         keep_alive,
     } = forwarded;
     let mut length = response.length;
@@ -133,6 +136,10 @@ pub(super) async fn answer_by_upstream(
     });
     let output = sent?;
     services.buffer_pool.put_back(Buffers { output, name });
+    if let Some(fetch) = refresh {
+        // The client has its response; a further request on this connection waits.
+        cache::refresh(services, proxy_request, route, fetch).await;
+    }
     let next = match (keep_alive, whole) {
         (true, _) => Next::Request,
         (false, true) if input.is_empty() => Next::End,

@@ -167,6 +167,12 @@ pub(super) fn json(seen: &Seen, age: Duration) -> String {
         },
         "calls": calls.collect::<Map<_, _>>(),
         "upstreams": upstreams.collect::<Map<_, _>>(),
+        "proxy_cache": {
+            "hits": seen.proxy_cache.hits,
+            "stale": seen.proxy_cache.stale,
+            "revalidated": seen.proxy_cache.revalidated,
+            "misses": seen.proxy_cache.misses,
+        },
         "stages": stages.collect::<Map<_, _>>(),
     });
     format!("{status:#}\n")

@@ -160,6 +160,20 @@ fn upstreams(family: &mut impl FnMut(&str, &str, &str, &[(String, f64)]), seen: 
         "Requests in flight to an upstream.",
         &lines(|counts| counts.in_flight as f64),
     );
+    let cache = &seen.proxy_cache;
+    let results = [
+        ("hit", cache.hits),
+        ("stale", cache.stale),
+        ("revalidated", cache.revalidated),
+        ("miss", cache.misses),
+    ];
+    let results = results.map(|(name, count)| (format!("{{result=\"{name}\"}}"), count as f64));
+    family(
+        "laio_proxy_cache_requests_total",
+        "counter",
+        "Requests that the cache of responses from upstreams could answer, by what it did.",
+        &results,
+    );
     family(
         "laio_upstream_healthy",
         "gauge",

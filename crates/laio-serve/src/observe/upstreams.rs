@@ -2,7 +2,6 @@
 
 use super::{LOCAL, OBSERVATION, Observation, Seen};
 use crate::upstream::health::Health;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The counts of an upstream.
@@ -16,6 +15,45 @@ pub struct UpstreamCounts {
     pub in_flight: u64,
     /// Whether a running worker leaves it out.
     pub left_out: bool,
+}
+
+/// The counts of the cache of responses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProxyCacheCounts {
+    /// Requests answered with a fresh stored response.
+    pub hits: u64,
+    /// Requests answered with a stale one, while it is fetched again or because the upstream failed.
+    pub stale: u64,
+    /// Requests answered with a stored response that the upstream has confirmed.
+    pub revalidated: u64,
+    /// Requests answered by an upstream, although a stored response would have been allowed.
+    pub misses: u64,
+}
+
+/// What the cache of responses did for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CacheResult {
+    Hit,
+    Stale,
+    Revalidated,
+    Miss,
+}
+
+/// Counts what the cache of responses did.
+pub(crate) fn cached(result: CacheResult) {
+    if OBSERVATION.get() == Observation::Off {
+        return;
+    }
+    LOCAL.with_borrow_mut(|local| {
+        let Some(local) = local else { return };
+        let counts = &mut local.seen.proxy_cache;
+        *match result {
+            CacheResult::Hit => &mut counts.hits,
+            CacheResult::Stale => &mut counts.stale,
+            CacheResult::Revalidated => &mut counts.revalidated,
+            CacheResult::Miss => &mut counts.misses,
+        } += 1;
+    });
 }
 
 /// Makes the calling worker publish the health of its upstreams.
@@ -86,8 +124,13 @@ impl Seen {
         }
     }
 
-    pub(super) fn add_upstreams(&mut self, other: &BTreeMap<String, UpstreamCounts>) {
-        for (name, counts) in other {
+    pub(super) fn add_upstreams(&mut self, other: &Seen) {
+        let (sum, counts) = (&mut self.proxy_cache, &other.proxy_cache);
+        sum.hits += counts.hits;
+        sum.stale += counts.stale;
+        sum.revalidated += counts.revalidated;
+        sum.misses += counts.misses;
+        for (name, counts) in &other.upstreams {
             let sum = self.upstreams.entry(name.clone()).or_default();
             sum.requests += counts.requests;
             sum.failures += counts.failures;

@@ -379,6 +379,11 @@ options! {
         /// Time that an idle connection to an upstream is kept.
         #[arg(long = "upstream-idle-timeout", value_name = "SECONDS", value_parser = seconds)]
         pub idle_time: Duration = Duration::from_secs(30),
+        /// Bytes of responses from upstreams that a worker stores, and answers with; 0 stores none.
+        ///
+        /// Only responses whose Cache-Control or Expires allow a shared cache to do so are stored (RFC 9111).
+        #[arg(long = "proxy-cache", value_name = "BYTES")]
+        pub cache_bytes: usize = 0,
         /// Upstreams of a prefix that a request is given to, if it fails before it can have had an effect.
         ///
         /// A request that could not be sent goes to another one in any case, one that got no answer only if
@@ -428,6 +433,16 @@ impl UpstreamLimits {
     /// The flow-control window of HTTP/2 for each response; that of a connection is as large as those of
     /// all its responses.
     pub const HTTP2_WINDOW: u32 = 64 * 1024;
+    /// Bytes of the largest body that is stored, and at most a quarter of `cache_bytes`.
+    pub const CACHED_BODY: usize = 8 << 20;
+    /// Stored responses for a path and query, which differ in the fields that `Vary` names.
+    pub const CACHED_VARIANTS: usize = 16;
+    /// How long a request waits for another one that fetches the same response.
+    pub const COLLAPSE_TIME: Duration = Duration::from_secs(5);
+    /// How long requests do not wait for each other after a response that may not be stored.
+    pub const UNCACHEABLE_TIME: Duration = Duration::from_secs(10);
+    /// Paths that are known to have such responses; beyond this number all are forgotten.
+    pub const UNCACHEABLE_KEYS: usize = 4096;
     /// Bytes of spooled bodies in memory, for each worker and upstream, when there is no spool
     /// directory. A longer body is 413, one beyond the free memory 503.
     pub const SPOOLED: u64 = 64 << 20;

@@ -1,5 +1,6 @@
 //! The interface between an upstream exchange and the client's connection.
 
+use super::cache::{Fetch, Plan};
 use super::exchange::{self, UpstreamBody, UpstreamResponse};
 use super::relay::Relayed;
 use super::sendfile::send_named;
@@ -7,6 +8,7 @@ use super::spool::Spool;
 use super::tunnel::Tunnel;
 use super::{ProxyRequest, Source, Upload, request};
 use crate::messages::print;
+use crate::observe::upstreams::CacheResult;
 use crate::observe::{self, Stage};
 use crate::options::Protocol;
 use crate::request::authorize::authorize;
@@ -29,17 +31,20 @@ pub(crate) struct Forwarded {
     pub(crate) upload: Option<Upload>,
     /// The tunnel that the connection becomes.
     pub(crate) tunnel: Option<Tunnel>,
+    /// What the cache fetches again when the client has got its response.
+    pub(crate) refresh: Option<Fetch>,
     /// Whether another request may follow.
     pub(crate) keep_alive: bool,
 }
 
 impl Forwarded {
-    fn page(response: Response, ctx: RequestContext<'_>) -> Forwarded {
+    pub(super) fn page(response: Response, ctx: RequestContext<'_>) -> Forwarded {
         Forwarded {
             response,
             relayed: None,
             upload: None,
             tunnel: None,
+            refresh: None,
             keep_alive: ctx.keep_alive,
         }
     }
@@ -83,6 +88,23 @@ pub(crate) async fn forward(
         true => route.limits.tunnel(limits),
         false => None,
     };
+    let mut fetch = None;
+    if let Some(cache) = &services.response_cache {
+        match cache.plan(&proxy_request).await {
+            Plan::Bypass => {}
+            Plan::Answer(answer) => return Some(answer.write(ends, out)),
+            Plan::NotStored => {
+                let (status, detail) = (Status::GATEWAY_TIMEOUT, "The response is not stored.");
+                let response = pages::error(services, ends, out, status, detail).await;
+                return Some(Forwarded::page(response, ends));
+            }
+            Plan::Fetch(found) => fetch = Some(found),
+        }
+    }
+    let mut proxy_request = match &fetch {
+        Some(fetch) => fetch.request(proxy_request),
+        None => proxy_request,
+    };
     let answered = if ctx.request.method == Method::Trace {
         // TRACE would reveal fields to scripts that browsers hide from them.
         Err(UpstreamError::new(Status::METHOD_NOT_ALLOWED, "TRACE"))
@@ -99,7 +121,19 @@ pub(crate) async fn forward(
         ..ctx
     };
     match answered {
-        Ok(answered) => pass_on(services, ctx, answered, tunnel, out).await,
+        Ok(answered) => {
+            let head = &answered.upstream_head;
+            if let Some(cache) = &services.response_cache {
+                cache.invalidate(&proxy_request, head.status);
+            }
+            if let Some(fetch) = &fetch
+                && let Some(response) = fetch.settle(head, ctx, out)
+            {
+                discard(answered);
+                return Some(Forwarded::page(response, ctx));
+            }
+            pass_on(services, ctx, answered, tunnel, fetch, out).await
+        }
         Err(error) if error.client_gone => None,
         Err(error) => {
             if error.status.code() >= 500 {
@@ -111,10 +145,27 @@ pub(crate) async fn forward(
                     error.why
                 ));
             }
+            if error.status.code() >= 500
+                && let Some(fetch) = &fetch
+                && let Some(response) = fetch.instead_of_error(ctx, out, error.status)
+            {
+                return Some(Forwarded::page(response, ctx));
+            }
             let response = pages::error(services, ctx, out, error.status, error.detail()).await;
             Some(Forwarded::page(response, ctx))
         }
     }
+}
+
+/// Discards the body of a response. If it is empty, the connection can be reused.
+fn discard(answered: UpstreamResponse) {
+    let UpstreamResponse {
+        body,
+        upstream_head,
+        whole,
+        ..
+    } = answered;
+    let _ = Relayed::new(body, &upstream_head, whole, false).take(&mut Vec::new());
 }
 
 /// Returns the resource of a path, for guards.
@@ -148,6 +199,7 @@ async fn pass_on(
     ctx: RequestContext<'_>,
     answered: UpstreamResponse,
     tunnel: Option<laio_rt::sync::Permit>,
+    fetch: Option<Fetch>,
     out: &mut Vec<u8>,
 ) -> Option<Forwarded> {
     let UpstreamResponse {
@@ -172,6 +224,7 @@ async fn pass_on(
             relayed: None,
             upload: None,
             tunnel: Some(Tunnel::new(lease, permit)),
+            refresh: None,
             keep_alive: false,
         });
     }
@@ -184,13 +237,30 @@ async fn pass_on(
     }
     let chunked = ctx.sends_body() && upstream_head.is_chunked(ctx.request.version);
     let close = !chunked && ctx.sends_body() && upstream_head.ends_unannounced();
-    upstream_head.write(ctx, out, chunked, close);
-    let relayed = Relayed::new(body, &upstream_head, whole, chunked);
+    let (recorder, cache_status) = match (fetch, &services.response_cache) {
+        (Some(fetch), _) => {
+            observe::upstreams::cached(CacheResult::Miss);
+            let (recorder, status) = fetch.record(&upstream_head, ctx);
+            (recorder, Some(status))
+        }
+        (None, Some(_)) => (None, Some("fwd=bypass".to_owned())),
+        (None, None) => (None, None),
+    };
+    match cache_status {
+        Some(status) => {
+            let status = format!("laio; {status}");
+            let more = [("Cache-Status", status.as_bytes())];
+            upstream_head.write_with(ctx, out, chunked, close, &more);
+        }
+        None => upstream_head.write(ctx, out, chunked, close),
+    }
+    let relayed = Relayed::new(body, &upstream_head, whole, chunked).recorded(recorder);
     Some(Forwarded {
         response: Response::bare(status),
         relayed: Some(Box::new(relayed)),
         upload,
         tunnel: None,
+        refresh: None,
         keep_alive: ctx.keep_alive && !close,
     })
 }

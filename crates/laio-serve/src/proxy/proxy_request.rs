@@ -1,5 +1,6 @@
 //! A request that is forwarded to an upstream, and its body.
 
+use super::cache::Caching;
 use crate::net::stream::Stream;
 use crate::request::lookup::Script;
 use crate::request::response::RequestContext;
@@ -27,6 +28,8 @@ pub(crate) struct ProxyRequest<'a> {
     pub(crate) spooled: Option<u64>,
     /// Whether the client's forwarding fields are trusted.
     pub(crate) trusts_client: bool,
+    /// How the cache of responses takes part.
+    pub(crate) caching: Caching<'a>,
 }
 
 /// How long a client may take to send a body.

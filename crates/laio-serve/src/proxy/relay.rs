@@ -1,6 +1,7 @@
 //! Passing on the body of a response chunk by chunk. The next chunk is read when the client has
 //! accepted the last, so the client's speed limits the upstream.
 
+use super::cache::Recorder;
 use super::exchange::UpstreamBody;
 use super::http2_body::Http2Body;
 use super::link_body::LinkBody;
@@ -18,6 +19,8 @@ pub(crate) struct Relayed {
     /// Whether the body is sent to the client in chunks.
     chunked: bool,
     content: u64,
+    /// What stores the content.
+    recorder: Option<Recorder>,
 }
 
 enum Body {
@@ -40,7 +43,13 @@ impl Relayed {
             body,
             chunked,
             content: 0,
+            recorder: None,
         }
+    }
+
+    /// Stores the response while it is passed on.
+    pub(super) fn recorded(self, recorder: Option<Recorder>) -> Relayed {
+        Relayed { recorder, ..self }
     }
 
     /// Returns the number of content bytes so far.
@@ -56,11 +65,19 @@ impl Relayed {
             Body::Http2(body) => body.take(out),
         };
         self.content += (out.len() - before) as u64;
+        if let Some(recorder) = self.recorder.take() {
+            self.recorder = recorder.add(&out[before..]);
+        }
+        if let Ok(true) = over
+            && let Some(recorder) = self.recorder.take()
+        {
+            recorder.finish();
+        }
         over
     }
 
     /// Waits until more is received.
-    async fn wait(&mut self) -> io::Result<()> {
+    pub(super) async fn wait(&mut self) -> io::Result<()> {
         match &mut self.body {
             Body::Link(body) => body.wait().await,
             Body::Http2(body) => body.wait().await,

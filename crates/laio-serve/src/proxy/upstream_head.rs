@@ -27,10 +27,19 @@ const SET_FOR_FILES: [&str; 6] = [
     "Server",
 ];
 
+/// Fields that describe a body.
+const NOT_IN_304: [&str; 4] = [
+    "Content-Encoding",
+    "Content-Language",
+    "Content-Range",
+    "Content-Type",
+];
+
 /// The name and value of a field.
-type Field = (Box<[u8]>, Box<[u8]>);
+pub(super) type Field = (Box<[u8]>, Box<[u8]>);
 
 /// The parsed head of an upstream's response.
+#[derive(Clone)]
 pub(super) struct UpstreamHead {
     pub(super) status: Status,
     /// None if the body ends with the connection.
@@ -44,6 +53,7 @@ pub(super) struct UpstreamHead {
 }
 
 /// A file that an upstream asks the server to send.
+#[derive(Clone)]
 pub(super) struct NamedFile {
     pub(super) path: Box<[u8]>,
     pub(super) temporary: bool,
@@ -138,6 +148,18 @@ impl UpstreamHead {
         chunked: bool,
         close: bool,
     ) {
+        self.write_with(ctx, out, chunked, close, &[]);
+    }
+
+    /// Writes the head for the client, with these fields too.
+    pub(super) fn write_with(
+        &self,
+        ctx: RequestContext<'_>,
+        out: &mut Vec<u8>,
+        chunked: bool,
+        close: bool,
+        more: &[(&str, &[u8])],
+    ) {
         let mut head = ResponseHead::new(out, self.status);
         if !self.has("Date") {
             head = head.date(ctx.date);
@@ -149,6 +171,9 @@ impl UpstreamHead {
         for (name, value) in &self.fields {
             // The parser accepts token characters only.
             head = head.header(std::str::from_utf8(name).unwrap_or("X"), value);
+        }
+        for (name, value) in more {
+            head = head.header(name, value);
         }
         head = head.header("Via", format!("1.1 {VIA}").as_bytes());
         match &self.length {
@@ -218,6 +243,87 @@ impl UpstreamHead {
         match ctx.hsts {
             Some(value) if !self.has(hsts::FIELD) => head.header(hsts::FIELD, value.as_bytes()),
             _ => head,
+        }
+    }
+
+    /// Returns the fields to pass on.
+    pub(super) fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// Returns the announced length.
+    pub(super) fn announced(&self) -> Option<u64> {
+        let text = std::str::from_utf8(self.length.as_deref()?).ok()?;
+        text.parse().ok()
+    }
+
+    /// Returns the bytes of all fields.
+    pub(super) fn size(&self) -> usize {
+        let sizes = self
+            .fields
+            .iter()
+            .map(|(name, value)| name.len() + value.len());
+        sizes.sum()
+    }
+
+    /// Returns the head as it is stored: with a date, and without the age that it has already.
+    pub(super) fn for_store(&self, ctx: RequestContext<'_>) -> UpstreamHead {
+        let mut head = self.clone();
+        head.remove(b"Age");
+        head.add_date(ctx);
+        head
+    }
+
+    fn add_date(&mut self, ctx: RequestContext<'_>) {
+        if !self.has("Date") {
+            let date = ctx.date.as_bytes().as_slice();
+            self.fields.push((b"Date".as_slice().into(), date.into()));
+        }
+    }
+
+    pub(super) fn set_length(&mut self, length: usize) {
+        self.length = Some(length.to_string().into_bytes().into());
+        self.framing = Some(Framing::Length(length as u64));
+    }
+
+    /// Replaces the fields that a 304 for this response has (RFC 9111, section 3.2).
+    pub(super) fn update(&mut self, newer: &UpstreamHead, ctx: RequestContext<'_>) {
+        self.remove(b"Date");
+        for (name, _) in &newer.fields {
+            self.remove(name);
+        }
+        self.fields.extend(newer.fields.iter().cloned());
+        self.add_date(ctx);
+    }
+
+    fn remove(&mut self, name: &[u8]) {
+        self.fields
+            .retain(|(own, _)| !own.eq_ignore_ascii_case(name));
+    }
+
+    /// Returns the head that tells a client that it has this response already (RFC 9110, section 15.4.5).
+    pub(super) fn not_modified(&self) -> UpstreamHead {
+        let mut head = self.clone();
+        head.fields
+            .retain(|(name, _)| !is_one_of(name, &NOT_IN_304));
+        UpstreamHead {
+            status: Status::NOT_MODIFIED,
+            framing: Some(Framing::None),
+            length: None,
+            ..head
+        }
+    }
+
+    /// Returns a head without fields.
+    #[cfg(test)]
+    pub(super) fn bare(status: Status) -> UpstreamHead {
+        UpstreamHead {
+            status,
+            framing: None,
+            keep_alive: true,
+            file: None,
+            fields: Vec::new(),
+            length: None,
         }
     }
 

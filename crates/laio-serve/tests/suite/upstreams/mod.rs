@@ -2,6 +2,7 @@
 
 pub(crate) mod backend;
 mod bodies;
+mod cache;
 mod encryption;
 mod failures;
 mod fastcgi;
