@@ -20,7 +20,7 @@ use crate::upstream::route::Route;
 use laio_http::{ByteRange, Method, Status};
 use laio_rt::sync::Notify;
 use policy::{Directives, age_on_arrival, elements, freshness, is_known_to_client, values};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
@@ -35,6 +35,8 @@ pub(crate) struct ResponseCache {
     /// Until when responses for a key are known to be uncacheable, so that requests for them do not wait
     /// for each other.
     uncacheable: RefCell<HashMap<Key, Instant>>,
+    /// Bytes of responses that are being stored. They are limited like those that are stored.
+    recorded: Cell<usize>,
 }
 
 /// How the cache takes part in a request to an upstream.
@@ -78,6 +80,8 @@ pub(crate) struct Fetch {
     key: Key,
     /// The stored response that is not fresh.
     stale: Option<Rc<Stored>>,
+    /// Why the upstream is asked (RFC 9211, section 2.2).
+    reason: &'static str,
     /// Whether the request has an `Authorization` field.
     authorized: bool,
     _fill: Option<Fill>,
@@ -105,6 +109,7 @@ impl ResponseCache {
                 store: RefCell::new(Store::new(limits.cache_bytes)),
                 fills: RefCell::default(),
                 uncacheable: RefCell::default(),
+                recorded: Cell::new(0),
             })
         })
     }
@@ -130,9 +135,15 @@ impl ResponseCache {
         let pragma = !has("Cache-Control") && headers.get("Pragma") == Some(b"no-cache");
         let authorized = has("Authorization");
         let key = key(proxy_request, proxy_request.secure);
+        let asks_again = wanted.no_cache || pragma;
         let fetch = |stale: Option<Rc<Stored>>, fill: Option<Fill>| Fetch {
             cache: self.clone(),
             key: key.clone(),
+            reason: match &stale {
+                None => "uri-miss",
+                Some(_) if asks_again || wanted.max_age.is_some() => "request",
+                Some(_) => "stale",
+            },
             stale,
             authorized,
             _fill: fill,
@@ -142,8 +153,7 @@ impl ResponseCache {
             let stored = self.store.borrow_mut().get(&key, headers);
             let stored = stored.filter(|it| !authorized || it.freshness.for_authorized);
             if let Some(stored) = &stored
-                && !wanted.no_cache
-                && !pragma
+                && !asks_again
                 && let Some(answer) = self.usable(stored, wanted.max_age, &fetch)
             {
                 return Plan::Answer(answer);
@@ -348,7 +358,8 @@ impl Fetch {
         if answered.status == Status::NOT_MODIFIED {
             upstreams::cached(CacheResult::Revalidated);
             let fresh = self.confirm(stale, answered, ctx);
-            return Some(write(&fresh, "fwd=stale; fwd-status=304; stored", ctx, out));
+            let text = format!("fwd={}; fwd-status=304; stored", self.reason);
+            return Some(write(&fresh, &text, ctx, out));
         }
         (answered.status.code() >= 500).then(|| self.instead_of_error(ctx, out, answered.status))?
     }
@@ -404,12 +415,7 @@ impl Fetch {
         answered: &UpstreamHead,
         ctx: RequestContext<'_>,
     ) -> (Option<Recorder>, String) {
-        let reason = if self.stale.is_some() {
-            "stale"
-        } else {
-            "uri-miss"
-        };
-        let mut status = format!("fwd={reason}");
+        let mut status = format!("fwd={}", self.reason);
         if self.stale.is_some() {
             status += &format!("; fwd-status={}", answered.status.code());
         }
@@ -433,7 +439,10 @@ impl Fetch {
             age_on_arrival: age_on_arrival(answered.fields(), ctx.second),
             arrived: Instant::now(),
             vary: vary.collect(),
-            body: Vec::new(),
+            body: RecordedBody {
+                cache: self.cache.clone(),
+                bytes: Vec::new(),
+            },
             fetch: self,
         };
         status += "; stored";
@@ -460,7 +469,20 @@ pub(crate) struct Recorder {
     age_on_arrival: u64,
     arrived: Instant,
     vary: Vec<(Box<[u8]>, Vec<u8>)>,
-    body: Vec<u8>,
+    body: RecordedBody,
+}
+
+/// The content so far, which counts as recorded until it is dropped.
+struct RecordedBody {
+    cache: Rc<ResponseCache>,
+    bytes: Vec<u8>,
+}
+
+impl Drop for RecordedBody {
+    fn drop(&mut self) {
+        let recorded = &self.cache.recorded;
+        recorded.set(recorded.get() - self.bytes.len());
+    }
 }
 
 impl Recorder {
@@ -472,20 +494,26 @@ impl Recorder {
 
     /// Adds content. Returns none if it is too much.
     pub(super) fn add(mut self, content: &[u8]) -> Option<Recorder> {
-        self.body.extend_from_slice(content);
-        if self.body.len() as u64 > Recorder::most(&self.fetch.cache) {
+        let cache = &self.fetch.cache;
+        if (self.body.bytes.len() + content.len()) as u64 > Recorder::most(cache) {
             self.fetch.refuse(self.head.status);
             return None;
         }
+        let recorded = cache.recorded.get() + content.len();
+        if recorded > cache.store.borrow().limit() {
+            return None;
+        }
+        cache.recorded.set(recorded);
+        self.body.bytes.extend_from_slice(content);
         Some(self)
     }
 
     /// Stores the complete response.
     pub(super) fn finish(mut self) {
-        self.head.set_length(self.body.len());
+        self.head.set_length(self.body.bytes.len());
         let stored = Stored {
             head: self.head,
-            body: self.body.into(),
+            body: self.body.bytes.as_slice().into(),
             freshness: self.freshness,
             age_on_arrival: self.age_on_arrival,
             arrived: self.arrived,

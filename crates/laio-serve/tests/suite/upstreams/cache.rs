@@ -226,6 +226,11 @@ fn a_client_can_ask_again() {
         [ask(""), ask("Pragma: no-cache\r\n"), ask("")],
         ["1", "2", "2"]
     );
+    let answer = client.request("GET", "/", "Cache-Control: max-age=1000, no-cache\r\n");
+    let status = "laio; fwd=request; fwd-status=200; stored";
+    assert_eq!(answer.header("Cache-Status"), Some(status));
+    let again = client.request("GET", "/", "Cache-Control: max-age=1000\r\n");
+    assert_eq!(again.text(), answer.text());
 }
 
 #[test]
