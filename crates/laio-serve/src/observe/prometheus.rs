@@ -177,7 +177,7 @@ fn upstreams(family: &mut impl FnMut(&str, &str, &str, &[(String, f64)]), seen: 
     family(
         "laio_upstream_healthy",
         "gauge",
-        "Whether an upstream gets requests: 0 while it is left out.",
+        "Whether an upstream is healthy: 0 while it is left out, or fails its checks.",
         &lines(|counts| f64::from(u8::from(!counts.left_out))),
     );
 }

@@ -11,7 +11,7 @@ use std::io::Write;
 pub(super) const VIA: &str = "laio";
 
 /// Hop-by-hop fields, in addition to those that `Connection` names (RFC 9110, section 7.6.1).
-const HOP_BY_HOP: [&str; 9] = [
+pub(super) const HOP_BY_HOP: [&str; 9] = [
     "Connection",
     "Keep-Alive",
     "Proxy-Authenticate",

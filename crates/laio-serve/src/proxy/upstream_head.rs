@@ -1,10 +1,12 @@
 //! The head of an upstream's response, and the fields that are passed on.
 
-use super::request::{Hops, VIA, is_one_of, push_field};
+use super::request::{HOP_BY_HOP, Hops, VIA, is_one_of, push_field};
+use crate::options::UpstreamLimits;
 use crate::request::response::RequestContext;
 use crate::server_name::SERVER_NAME;
 use crate::site::hsts;
 use crate::upstream::error::UpstreamError;
+use http::header::CONTENT_LENGTH;
 use http::response::Parts;
 use laio_http::upstream::Response;
 use laio_http::{Framing, ResponseHead, Status, Version};
@@ -93,8 +95,13 @@ impl UpstreamHead {
             UpstreamError::bad_gateway(text)
         };
         let status = Status::from_code(parts.status.as_u16()).ok_or_else(wrong)?;
-        if status.code() < 200 {
+        let lengths = parts.headers.get_all(CONTENT_LENGTH).iter().count();
+        if status.code() < 200 || lengths > 1 {
             return Err(wrong());
+        }
+        if parts.headers.len() > UpstreamLimits::HEAD.headers {
+            let text = "there are too many header fields";
+            return Err(UpstreamError::bad_gateway(text));
         }
         let mut upstream_head = UpstreamHead {
             status,
@@ -105,8 +112,9 @@ impl UpstreamHead {
             length: None,
         };
         for (name, value) in &parts.headers {
-            // The names are in lower case, and the crate has refused those that concern a connection.
-            upstream_head.add(name.as_str().as_bytes(), value.as_bytes());
+            if !is_one_of(name.as_str().as_bytes(), &HOP_BY_HOP) {
+                upstream_head.add(name.as_str().as_bytes(), value.as_bytes());
+            }
         }
         let bodiless = to_head || status.is_bodiless();
         if ended && !bodiless && upstream_head.length.is_none() {

@@ -215,10 +215,7 @@ impl Health {
                     record.failures.clear();
                     self.out_until.store(0, Ordering::Relaxed);
                     self.back_since.store(now, Ordering::Relaxed);
-                    print(format_args!(
-                        "{} passes its checks again and gets requests",
-                        self.name
-                    ));
+                    print(format_args!("{} passes its checks again", self.name));
                 }
             }
             Err(why) => {
@@ -228,7 +225,7 @@ impl Health {
                     && !self.fails_checks.swap(true, Ordering::Relaxed)
                 {
                     print(format_args!(
-                        "{} is left out until it passes its checks: {why}",
+                        "{} fails its checks and gets no requests, unless it is the only upstream: {why}",
                         self.name
                     ));
                 }
