@@ -15,6 +15,7 @@ use crate::net::stream::Stream;
 use crate::net::tls::session::is_plain_http;
 use crate::observe::{self, Stage};
 use crate::options::Limits;
+use crate::proxy::BodyTime;
 use crate::request::answer::answer;
 use crate::request::answer_from_cache::answer_from_cache;
 use crate::request::early_answer::EarlyAnswer;
@@ -411,6 +412,7 @@ impl Connection {
             input: after_head.to_vec(),
             body,
             waited: Duration::ZERO,
+            time: BodyTime::Whole,
             bytes: 0,
             expects_continue: ctx.request.expects_continue,
         };

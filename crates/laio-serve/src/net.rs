@@ -2,6 +2,7 @@
 
 pub(crate) mod arrivals;
 pub(crate) mod http2_exchange;
+pub(crate) mod http2_io;
 pub(crate) mod listen;
 pub(crate) mod socket;
 pub(crate) mod stream;

@@ -8,11 +8,14 @@ mod page;
 mod prometheus;
 mod stages;
 mod steps;
+pub(crate) mod upstreams;
 
 pub use admin::Admin;
 pub use stages::{Stage, Stages};
 pub use steps::StepCounts;
+pub use upstreams::{ProxyCacheCounts, UpstreamCounts};
 
+use crate::upstream::health::Health;
 use laio::{Counts, ZeroCopyCounts};
 use laio_http::Status;
 use laio_rt::ContextId;
@@ -63,6 +66,10 @@ pub struct Seen {
     pub zero_copy: ZeroCopyCounts,
     /// Durations of stages, if they are measured.
     pub stages: Stages,
+    /// The counts of each upstream, by its name.
+    pub upstreams: BTreeMap<String, UpstreamCounts>,
+    /// The counts of the cache of responses from upstreams.
+    pub proxy_cache: ProxyCacheCounts,
     /// Running workers.
     pub workers: usize,
 }
@@ -116,6 +123,7 @@ impl Observer {
                 published: seen.clone(),
                 at: Instant::now(),
                 contexts,
+                healths: Vec::new(),
             });
         });
         OBSERVATION.set(if timing {
@@ -154,7 +162,9 @@ impl Drop for Observed {
             // Under both locks, so that readers count it exactly once.
             let mut workers = self.state.workers.lock().unwrap();
             let mut past = self.state.past.lock().unwrap();
-            past.add(&self.seen.lock().unwrap());
+            let mut seen = self.seen.lock().unwrap();
+            seen.end_upstreams();
+            past.add(&seen);
             workers.retain(|worker| !std::ptr::eq(worker.as_ptr(), Arc::as_ptr(&self.seen)));
         }
     }
@@ -166,6 +176,7 @@ struct Local {
     published: Arc<Mutex<Seen>>,
     at: Instant,
     contexts: Vec<ContextId>,
+    healths: Vec<Arc<Health>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -184,6 +195,7 @@ impl Local {
     fn publish(&mut self) {
         self.at = Instant::now();
         self.seen.take_stats(&self.contexts);
+        self.seen.take_healths(&self.healths);
         self.published.lock().unwrap().clone_from(&self.seen);
     }
 }
@@ -236,6 +248,7 @@ impl Seen {
             self.add_calls(name, *counts);
         }
         self.stages.add(&other.stages);
+        self.add_upstreams(other);
     }
 }
 

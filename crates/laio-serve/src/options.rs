@@ -1,6 +1,7 @@
 //! The options of a server.
 
 mod access;
+mod balance;
 mod cache;
 mod candidate;
 mod clients;
@@ -18,6 +19,7 @@ mod tls;
 mod upstream;
 
 pub use access::{Access, NetworkRule, RateKey, RateRule, SpeedRule};
+pub use balance::{Balance, ForPrefix, HashKey, HealthPath, ProxyProtocol};
 pub use cache::Cache;
 pub use candidate::Candidate;
 pub use clients::Clients;

@@ -2,13 +2,18 @@
 //!
 //! `forward` connects an exchange with the client's connection. `exchange` sends the request, whose
 //! head `request` and `fastcgi` build, and receives the response's head; `upstream_head` chooses the fields
-//! to pass on, `relay` passes the response's body on. `spool` stores a body whose length must be known
-//! first. `sendfile` handles responses that name a file, `tunnel` handles WebSocket connections.
+//! to pass on, `http2` does the same for upstreams in HTTP/2, `relay` passes the response's body on, `cache` stores responses. `spool` stores a body whose length must be known
+//! first. `hash_key` is what chooses an upstream by a hash. `sendfile` handles responses that name a file, `tunnel` handles WebSocket connections.
 
+pub(crate) mod cache;
 mod exchange;
 mod fastcgi;
 pub(crate) mod forward;
+mod hash_key;
+mod http2;
+mod http2_body;
 mod lease;
+mod link_body;
 mod proxy_request;
 pub(crate) mod relay;
 mod request;
@@ -17,4 +22,5 @@ mod spool;
 mod tunnel;
 mod upstream_head;
 
-pub(crate) use proxy_request::{ProxyRequest, Source};
+pub(crate) use http2::Upload;
+pub(crate) use proxy_request::{BodyTime, ProxyRequest, Source};

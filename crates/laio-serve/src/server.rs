@@ -114,10 +114,11 @@ impl Server {
 /// # Errors
 /// Like [`Server::start`].
 pub fn check(options: &Options) -> io::Result<()> {
-    ContextPlan::new(options, backend(options)?)?;
+    let kind = backend(options)?;
+    ContextPlan::new(options, kind)?;
     LogFile::open(&options.log)?;
     Tls::new(options, false, Sessions::new()?)?;
-    CompiledSites::new(options).map(drop)
+    CompiledSites::new(options)?.suit(kind).map(drop)
 }
 
 /// Returns the configured back end: from the options, or else from the environment.

@@ -8,6 +8,7 @@ use crate::idle_eviction::ConnectionSlots;
 use crate::io_contexts::IoContexts;
 use crate::log::Log;
 use crate::options::{Io, Limits};
+use crate::proxy::cache::ResponseCache;
 use crate::resource_exhaustion::ExhaustionWarning;
 use crate::site::Sites;
 use crate::site::auth::PasswordChecks;
@@ -15,6 +16,7 @@ use crate::transfer_pools::Pools;
 use laio_http::{DateCache, HttpDate};
 use laio_rt::sync::Semaphore;
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// The services of a worker. A step takes those that it needs; the fields do not know each other.
@@ -24,6 +26,8 @@ pub(crate) struct Services {
     pub(crate) limits: Limits,
     pub(crate) contexts: IoContexts,
     pub(crate) cache: Option<Cache>,
+    /// The stored responses of upstreams.
+    pub(crate) response_cache: Option<Rc<ResponseCache>>,
     pub(crate) log: Log,
     pub(crate) buffer_pool: BufferPool,
     /// How bodies are sent.

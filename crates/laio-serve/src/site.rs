@@ -10,15 +10,18 @@ pub(crate) mod rate_limit;
 mod redirect;
 pub(crate) mod speed;
 
-use crate::options::{Host, Options, Site as Description, Symlinks, Upstream};
+use crate::options::{Host, Options, Protocol, Site as Description, Symlinks, Upstream};
+use crate::upstream::group::{Group, Groups, Healths};
 use crate::upstream::resolver::NameResolver;
+use crate::upstream::route::Route;
 use crate::upstream::spool_files;
-use crate::upstream::target::{Route, Target, Targets};
+use crate::upstream::target::Target;
 use application::Application;
 use auth::Users;
 use cors::Cors;
 use fields::FieldRules;
 use gate::Gate;
+use laio::BackendKind;
 use laio_http::{Coding, Status};
 use laio_rt::Descriptor;
 use rate_limit::RateLimits;
@@ -65,9 +68,9 @@ pub(crate) struct Rules {
     pub(crate) directory: PathBuf,
     /// Candidates and scripts, if the site has any.
     pub(crate) application: Option<Application>,
-    targets: Targets,
+    groups: Groups,
     /// The program that executes scripts.
-    php: Option<Arc<Target>>,
+    php: Option<Arc<Group>>,
     sendfile: Vec<(Vec<PathBuf>, OwnedFd, Arc<Rules>)>,
 }
 
@@ -94,7 +97,7 @@ impl Site {
         Ok(Site {
             number,
             root: Descriptor::from(root.try_clone()?),
-            routes: rules.targets.routes(),
+            routes: rules.groups.routes(),
             php: rules.php.as_ref().map(Route::to),
             sendfile: sendfile.collect::<io::Result<_>>()?,
             rules: rules.clone(),
@@ -154,6 +157,11 @@ impl Sites {
         Ok(Sites { sites, compiled })
     }
 
+    /// Returns the upstreams of all sites.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = &Arc<Target>> {
+        self.compiled.targets()
+    }
+
     /// Returns the number of sites.
     pub(crate) fn count(&self) -> usize {
         self.sites.len()
@@ -179,23 +187,48 @@ impl CompiledSites {
         if let Some(directory) = &options.limits.upstream.spool {
             spool_files::check(directory)?;
         }
+        let mut healths = Healths::default();
         let mut compiled = CompiledSites {
-            sites: vec![compile(&options.site, &[])?],
+            sites: vec![compile(&options.site, &[], &mut healths)?],
             names: Vec::new(),
             _name_resolver: NameResolver::default(),
         };
         for host in options.hosts.iter().chain(&hosts_of_upstreams(options)) {
             let number = compiled.sites.len();
-            compiled.sites.push(compile(&host.site, &host.names)?);
+            compiled
+                .sites
+                .push(compile(&host.site, &host.names, &mut healths)?);
             for name in &host.names {
                 compiled.names.push((HostName::new(name)?, number));
             }
         }
-        let sites = compiled.sites.iter();
-        let targets = sites.flat_map(|(_, rules)| rules.targets.iter().chain(&rules.php));
-        let addresses = targets.filter_map(|target| target.addresses());
+        let addresses = compiled.targets().filter_map(|target| target.addresses());
         compiled._name_resolver = NameResolver::start(addresses)?;
         Ok(compiled)
+    }
+
+    /// Checks that the upstreams can be asked with a back end.
+    ///
+    /// # Errors
+    /// Names the upstream that cannot.
+    pub(crate) fn suit(self, kind: BackendKind) -> io::Result<CompiledSites> {
+        let http2 = |target: &&Arc<Target>| matches!(target.protocol, Protocol::Http2 { .. });
+        // A call for one request would block the others on its connection.
+        if kind == BackendKind::Sync
+            && let Some(target) = self.targets().find(http2)
+        {
+            let name = &target.name;
+            let text = format!("the back end sync does not support HTTP/2 to upstreams: {name}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        Ok(self)
+    }
+
+    /// Returns the upstreams of all sites.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = &Arc<Target>> {
+        let rules = self.sites.iter().map(|(_, rules)| rules);
+        let groups = rules.flat_map(|rules| rules.groups.iter().chain(&rules.php));
+        groups.flat_map(|group| group.targets())
     }
 
     /// Returns the site for a host. The longest matching name wins.
@@ -273,7 +306,11 @@ fn has_name(names: &[String], name: &str) -> bool {
 }
 
 /// Compiles a site with these host names.
-fn compile(site: &Description, names: &[String]) -> io::Result<(OwnedFd, Arc<Rules>)> {
+fn compile(
+    site: &Description,
+    names: &[String],
+    healths: &mut Healths,
+) -> io::Result<(OwnedFd, Arc<Rules>)> {
     let resolve = match site.symlinks {
         Symlinks::Within => ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
         Symlinks::Refuse => ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
@@ -295,13 +332,10 @@ fn compile(site: &Description, names: &[String]) -> io::Result<(OwnedFd, Arc<Rul
         Some(name) => has_name(names, name),
         None => true,
     };
-    let upstreams: Vec<_> = site.upstreams.all().filter(here).cloned().collect();
-    let php = site
-        .upstreams
-        .php
-        .as_ref()
-        .map(Target::of_php)
-        .transpose()?;
+    let upstreams: Vec<_> = site.upstreams.all().filter(here).collect();
+    let groups = Groups::new(&upstreams, &site.upstreams, healths)?;
+    let php = site.upstreams.php.as_ref();
+    let php = php.map(|address| Group::of_php(address, healths));
     let rules = Rules {
         serves_dotfiles: site.dotfiles,
         resolve: resolve.bits(),
@@ -332,13 +366,13 @@ fn compile(site: &Description, names: &[String]) -> io::Result<(OwnedFd, Arc<Rul
         compress: site.compress.clone(),
         directory: std::path::absolute(&site.root)?,
         application,
-        targets: Targets::new(&upstreams, site.upstreams.ca.as_deref())?,
-        php: php.map(Arc::new),
+        groups,
+        php: php.transpose()?.map(Arc::new),
         sendfile: site
             .upstreams
             .sendfile_roots
             .iter()
-            .map(|root| compile_sendfile(root, site.symlinks))
+            .map(|root| compile_sendfile(root, site.symlinks, healths))
             .collect::<io::Result<_>>()?,
     };
     Ok((open_root(site)?, Arc::new(rules)))
@@ -349,6 +383,7 @@ fn compile(site: &Description, names: &[String]) -> io::Result<(OwnedFd, Arc<Rul
 fn compile_sendfile(
     root: &Path,
     symlinks: Symlinks,
+    healths: &mut Healths,
 ) -> io::Result<(Vec<PathBuf>, OwnedFd, Arc<Rules>)> {
     let site = Description {
         root: root.to_owned(),
@@ -358,7 +393,7 @@ fn compile_sendfile(
         },
         ..Description::default()
     };
-    let (descriptor, rules) = compile(&site, &[])?;
+    let (descriptor, rules) = compile(&site, &[], healths)?;
     let paths = vec![std::path::absolute(root)?, root.canonicalize()?];
     Ok((paths, descriptor, rules))
 }

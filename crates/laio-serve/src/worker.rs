@@ -13,7 +13,9 @@ use crate::io_contexts::{ContextPlan, IoContexts};
 use crate::log::{Log, LogFile};
 use crate::net::listen::Share;
 use crate::net::tls::Tls;
+use crate::observe;
 use crate::options::{Limits, Options, RedirectPort};
+use crate::proxy::cache::ResponseCache;
 use crate::request::redirect_to_https::RedirectToHttps;
 use crate::resource_exhaustion::ExhaustionWarning;
 use crate::services::{Clock, Services};
@@ -21,6 +23,7 @@ use crate::site::auth::PasswordChecks;
 use crate::site::{CompiledSites, Sites};
 use crate::stop::{Level, Stop};
 use crate::transfer_pools::Pools;
+use crate::upstream::health_check::HealthChecks;
 use accept::{Acceptor, accept};
 use laio_rt::future::{Either, race};
 use laio_rt::sync::Semaphore;
@@ -72,6 +75,7 @@ pub(crate) fn run(
         let limits = options.limits.clone();
         let services = Rc::new(Services {
             cache: Cache::new(&options.cache, sites.count(), options.workers(backend)),
+            response_cache: ResponseCache::new(&limits.upstream),
             sites,
             trusted_proxies: shared.trusted_proxies,
             contexts,
@@ -88,6 +92,8 @@ pub(crate) fn run(
             clock: Clock::default(),
             limits,
         });
+        observe::upstreams::watch(services.sites.targets().map(|target| &target.health));
+        let _checks = HealthChecks::start(services.sites.targets(), &services.limits.upstream);
         let stop = shared.stop;
         let http2 = options.http2(backend);
         let connections = Connections::new(services.clone(), stop.clone(), most, http2);

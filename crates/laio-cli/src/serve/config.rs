@@ -275,9 +275,15 @@ impl Keys {
     ) {
         let mut all = Entry::new(self, name);
         for (key, value) in pairs {
-            match self.words(name, Some(key.get_ref()), value) {
-                Ok(words) => all.words.extend(words),
-                Err(what) => mistakes.push((Some(key.span().start), what)),
+            let several = match value.get_ref() {
+                DeValue::Array(array) if self.find(name).is_some_and(takes_several) => array.iter(),
+                _ => std::slice::from_ref(*value).iter(),
+            };
+            for value in several {
+                match self.words(name, Some(key.get_ref()), value) {
+                    Ok(words) => all.words.extend(words),
+                    Err(what) => mistakes.push((Some(key.span().start), what)),
+                }
             }
         }
         entries.push(all);

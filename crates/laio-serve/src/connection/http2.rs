@@ -1,13 +1,13 @@
 //! HTTP/2: several requests at the same time on one connection. The `h2` crate implements the
 //! frames. Each request is translated to HTTP/1.1 and then handled by the same code as others.
 
-mod io;
 mod request;
 mod windows;
 
 use super::running::Connections;
 use super::state::{ConnectionState, DrainState};
 use crate::net::http2_exchange::Exchange;
+use crate::net::http2_io::{Io, Stalled};
 use crate::net::stream::Stream;
 use crate::options::{Http2, Limits};
 use crate::request::receive::linger;
@@ -16,7 +16,6 @@ use bytes::Bytes;
 use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream};
 use http::Request;
-use io::{Io, Stalled};
 use laio_rt::future::{Either, race};
 use laio_rt::time;
 use laio_rt::{Descriptor, JoinHandle};
@@ -76,7 +75,8 @@ pub(super) async fn serve<F>(
         stream.is_secure(),
     );
     let (stalled, windows) = (state.stalled.clone(), state.windows.clone());
-    let Some(io) = Io::new(stream, input, stalled, windows) else {
+    let inspect = move |bytes: &[u8]| windows.borrow_mut().pass(bytes);
+    let Some(io) = Io::new(stream, input, stalled, inspect) else {
         return;
     };
     let handshake = builder(&limits, &services.limits).handshake::<_, Bytes>(io);

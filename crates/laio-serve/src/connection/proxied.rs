@@ -6,9 +6,10 @@ use crate::clients::Peer;
 use crate::log::micros_since;
 use crate::net::socket::Expect;
 use crate::net::stream::Stream;
+use crate::proxy::cache::{self, Caching};
 use crate::proxy::forward::{Forwarded, forward};
 use crate::proxy::relay::relay;
-use crate::proxy::{ProxyRequest, Source};
+use crate::proxy::{BodyTime, ProxyRequest, Source, Upload};
 use crate::request::lookup::{Answerer, Script};
 use crate::request::receive::receive;
 use crate::request::response::RequestContext;
@@ -16,12 +17,16 @@ use crate::request::send_buffer::send_all;
 use crate::request::send_response::{Followed, send_response};
 use crate::services::Services;
 use crate::upstream::error::UpstreamError;
-use crate::upstream::target::Route;
+use crate::upstream::link::Deadline;
+use crate::upstream::route::Route;
 use laio_http::log::LogRecord;
 use laio_http::response::CONTINUE;
 use laio_http::{BodySkip, RequestPath};
 use laio_rt::time::sleep_until;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 /// The upstream for a request.
@@ -84,23 +89,29 @@ pub(super) async fn answer_by_upstream(
         websocket: !stream.is_http2_stream(),
         stream,
         spooled: None,
+        caching: Caching::Off,
     };
     let forwarded = forward(services, proxy_request, route, &mut body, &mut output).await;
-    let (mut input, whole) = (std::mem::take(&mut body.input), body.is_done());
     let Some(forwarded) = forwarded else {
-        return Ok((input, Next::End));
+        return Ok((body.input, Next::End));
     };
     let Forwarded {
         response,
         relayed,
+        upload,
         tunnel,
+        refresh,
         keep_alive,
     } = forwarded;
     let mut length = response.length;
     let sent = match relayed {
         Some(mut relayed) => {
             let speed = ctx.site.speeds.of(ctx.request);
-            let sent = relay(services, stream, output, &mut relayed, speed).await;
+            let relaying = relay(services, stream, output, &mut relayed, speed);
+            let sent = match upload {
+                Some(upload) => while_uploading(relaying, upload, &mut body).await,
+                None => relaying.await,
+            };
             length = relayed.content();
             sent
         }
@@ -110,6 +121,7 @@ pub(super) async fn answer_by_upstream(
             send_response(services, stream, output, response.body, followed, speed).await
         }
     };
+    let (mut input, whole) = (std::mem::take(&mut body.input), body.is_done());
     if let (Some(tunnel), Ok(_)) = (tunnel, &sent) {
         length = tunnel
             .run(services, stream, std::mem::take(&mut input))
@@ -125,12 +137,43 @@ pub(super) async fn answer_by_upstream(
     });
     let output = sent?;
     services.buffer_pool.put_back(Buffers { output, name });
+    if let Some(fetch) = refresh {
+        // The client has its response; a further request on this connection waits.
+        cache::refresh(services, proxy_request, route, fetch).await;
+    }
     let next = match (keep_alive, whole) {
         (true, _) => Next::Request,
         (false, true) if input.is_empty() => Next::End,
         (false, _) => Next::Linger,
     };
     Ok((input, next))
+}
+
+/// Sends a response while the rest of the request is sent to the upstream, until the response has ended.
+async fn while_uploading<T>(
+    relaying: impl Future<Output = io::Result<T>>,
+    mut upload: Upload,
+    body: &mut ClientBody<'_>,
+) -> io::Result<T> {
+    let limits = &body.services.limits.upstream;
+    let deadline = Deadline::new(limits);
+    body.set_time(BodyTime::Unlimited);
+    let mut relaying = pin!(relaying);
+    let mut uploading = pin!(upload.run(body, limits, deadline));
+    let mut uploaded = false;
+    poll_fn(|context| {
+        if let Poll::Ready(sent) = relaying.as_mut().poll(context) {
+            return Poll::Ready(sent);
+        }
+        if !uploaded && let Poll::Ready(result) = uploading.as_mut().poll(context) {
+            match result {
+                Ok(()) => uploaded = true,
+                Err(error) => return Poll::Ready(Err(io::Error::other(error.why))),
+            }
+        }
+        Poll::Pending
+    })
+    .await
 }
 
 /// The body of a request, received from the client's connection.
@@ -142,12 +185,17 @@ pub(super) struct ClientBody<'a> {
     pub(super) body: BodySkip,
     /// Time spent waiting for the client, without time spent waiting for the upstream.
     pub(super) waited: Duration,
+    pub(super) time: BodyTime,
     pub(super) bytes: u64,
     /// The client waits for 100 Continue.
     pub(super) expects_continue: bool,
 }
 
 impl Source for ClientBody<'_> {
+    fn set_time(&mut self, time: BodyTime) {
+        self.time = time;
+    }
+
     async fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, UpstreamError> {
         let before = out.len();
         loop {
@@ -169,7 +217,7 @@ impl Source for ClientBody<'_> {
         self.body.is_done() || !self.input.is_empty()
     }
 
-    fn is_untouched(&self) -> bool {
+    fn rewind(&mut self) -> bool {
         self.bytes == 0
     }
 
@@ -192,7 +240,11 @@ impl ClientBody<'_> {
         let limits = &services.limits;
         // A client that keeps the minimum rate gets as long as that rate takes.
         let earned = Duration::from_secs(self.bytes / limits.body_rate.max(1));
-        let time = (limits.body_time + earned).saturating_sub(self.waited);
+        let time = match self.time {
+            BodyTime::Whole => (limits.body_time + earned).saturating_sub(self.waited),
+            BodyTime::EachPiece => limits.body_time,
+            BodyTime::Unlimited => BodyTime::LONGEST,
+        };
         let started = Instant::now();
         let input = std::mem::take(&mut self.input);
         let mut limit = sleep_until(started + time);

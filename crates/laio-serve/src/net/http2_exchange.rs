@@ -5,7 +5,7 @@ use crate::options::Limits;
 use bytes::{Buf, Bytes};
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use laio_http::upstream::parse_response;
 use laio_rt::{Descriptor, time};
 use std::cell::RefCell;
@@ -24,6 +24,8 @@ pub(crate) struct Exchange {
     /// The socket of the connection.
     socket: Descriptor,
     write_time: Duration,
+    /// The fields after the body.
+    trailers: RefCell<Option<HeaderMap>>,
 }
 
 enum ResponseState {
@@ -74,6 +76,7 @@ impl Exchange {
             secure,
             socket,
             write_time: limits.write_time,
+            trailers: RefCell::default(),
         }
     }
 
@@ -201,6 +204,14 @@ impl Exchange {
         Ok(())
     }
 
+    /// Sets the fields after the body, which [`Exchange::end`] sends.
+    pub(crate) fn set_trailers(&self, mut trailers: HeaderMap) {
+        for name in CONNECTION_SPECIFIC {
+            trailers.remove(name);
+        }
+        self.trailers.replace(Some(trailers));
+    }
+
     /// Ends the response. Resets the stream if the response is not `whole`, so that the client notices.
     pub(crate) fn end(&self, whole: bool) {
         let mut state = self.response.borrow_mut();
@@ -210,7 +221,10 @@ impl Exchange {
                 ResponseState::Aborted
             }
             ResponseState::Body(mut stream, None) if whole => {
-                let _ = stream.send_data(Bytes::new(), true);
+                let _ = match self.trailers.take() {
+                    Some(trailers) => stream.send_trailers(trailers),
+                    None => stream.send_data(Bytes::new(), true),
+                };
                 ResponseState::Sent(stream)
             }
             ResponseState::Body(mut stream, _) => {

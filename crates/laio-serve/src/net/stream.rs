@@ -150,6 +150,13 @@ impl Stream {
         }
     }
 
+    /// Sets the fields after the body of the response. Only HTTP/2 has them.
+    pub(crate) fn set_trailers(&self, trailers: http::HeaderMap) {
+        if let Stream::Http2(exchange) = self {
+            exchange.set_trailers(trailers);
+        }
+    }
+
     /// Shuts down the sending side.
     pub(crate) async fn finish(&self) -> io::Result<()> {
         match self {

@@ -2,6 +2,7 @@
 
 use super::Seen;
 use hdrhistogram::Histogram;
+use laio_http::push_html_escaped;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 use std::time::Duration;
@@ -56,6 +57,21 @@ pub(super) fn html(seen: &Seen, age: Duration) -> String {
             }
             let _ = writeln!(out, "<td>{}", shown(times.max()));
         }
+        out.push_str("</table>\n");
+    }
+    if !seen.upstreams.is_empty() {
+        out.push_str("<h2>Upstreams</h2>\n<table><tr><th>upstream<th>requests<th>failures<th>in flight<th>healthy\n");
+    }
+    for (name, counts) in &seen.upstreams {
+        let mut escaped = Vec::new();
+        push_html_escaped(&mut escaped, name.as_bytes());
+        let _ = write!(out, "<tr><td>{}", String::from_utf8_lossy(&escaped));
+        for count in [counts.requests, counts.failures, counts.in_flight] {
+            let _ = write!(out, "<td>{}", grouped(count));
+        }
+        let _ = writeln!(out, "<td>{}", if counts.left_out { "no" } else { "yes" });
+    }
+    if !seen.upstreams.is_empty() {
         out.push_str("</table>\n");
     }
     out.push_str(
@@ -126,6 +142,11 @@ pub(super) fn json(seen: &Seen, age: Duration) -> String {
         let ways = json!({ "inline": inline, "background": background, "fallback": fallback });
         ((*name).to_owned(), ways)
     });
+    let upstreams = seen.upstreams.iter().map(|(name, counts)| {
+        let of = json!({ "requests": counts.requests, "failures": counts.failures,
+            "in_flight": counts.in_flight, "healthy": !counts.left_out });
+        (name.clone(), of)
+    });
     let stages = seen.stages.iter();
     let stages = stages.map(|(stage, times)| (stage.name().to_owned(), of_times(times)));
     let status = json!({
@@ -147,6 +168,13 @@ pub(super) fn json(seen: &Seen, age: Duration) -> String {
             "ordinary": seen.zero_copy.ordinary,
         },
         "calls": calls.collect::<Map<_, _>>(),
+        "upstreams": upstreams.collect::<Map<_, _>>(),
+        "proxy_cache": {
+            "hits": seen.proxy_cache.hits,
+            "stale": seen.proxy_cache.stale,
+            "revalidated": seen.proxy_cache.revalidated,
+            "misses": seen.proxy_cache.misses,
+        },
         "stages": stages.collect::<Map<_, _>>(),
     });
     format!("{status:#}\n")

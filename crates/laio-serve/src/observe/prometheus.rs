@@ -1,6 +1,6 @@
 //! The statistics in the text format of Prometheus.
 
-use super::Seen;
+use super::{Seen, UpstreamCounts};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -133,8 +133,64 @@ pub(super) fn text(seen: &Seen, age: Duration) -> String {
         "Zero-copy sends: without a copy, copied by the kernel nevertheless, or made as ordinary sends.",
         &zero_copy,
     );
+    upstreams(&mut family, seen);
     stages(&mut out, seen);
     out
+}
+
+/// Writes the counts of each upstream.
+fn upstreams(family: &mut impl FnMut(&str, &str, &str, &[(String, f64)]), seen: &Seen) {
+    let lines = |value: fn(&UpstreamCounts) -> f64| -> Vec<_> {
+        let upstreams = seen.upstreams.iter();
+        // The file name of a Unix socket may contain what labels escape.
+        let escape = |name: &str| {
+            name.replace('\\', "\\\\")
+                .replace('"', "\\\"")
+                .replace('\n', "\\n")
+        };
+        let label = |name: &str| format!("{{upstream=\"{}\"}}", escape(name));
+        upstreams
+            .map(|(name, counts)| (label(name), value(counts)))
+            .collect()
+    };
+    family(
+        "laio_upstream_requests_total",
+        "counter",
+        "Requests given to an upstream, including repeated ones.",
+        &lines(|counts| counts.requests as f64),
+    );
+    family(
+        "laio_upstream_failures_total",
+        "counter",
+        "Requests that an upstream has failed to answer.",
+        &lines(|counts| counts.failures as f64),
+    );
+    family(
+        "laio_upstream_in_flight",
+        "gauge",
+        "Requests in flight to an upstream.",
+        &lines(|counts| counts.in_flight as f64),
+    );
+    let cache = &seen.proxy_cache;
+    let results = [
+        ("hit", cache.hits),
+        ("stale", cache.stale),
+        ("revalidated", cache.revalidated),
+        ("miss", cache.misses),
+    ];
+    let results = results.map(|(name, count)| (format!("{{result=\"{name}\"}}"), count as f64));
+    family(
+        "laio_proxy_cache_requests_total",
+        "counter",
+        "Requests that the cache of responses from upstreams could answer, by what it did.",
+        &results,
+    );
+    family(
+        "laio_upstream_healthy",
+        "gauge",
+        "Whether an upstream is healthy: 0 while it is left out, or fails its checks.",
+        &lines(|counts| f64::from(u8::from(!counts.left_out))),
+    );
 }
 
 fn stages(out: &mut String, seen: &Seen) {

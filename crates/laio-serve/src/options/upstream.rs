@@ -1,5 +1,6 @@
 //! Upstream servers and programs.
 
+use super::balance::{Balance, ForPrefix, HealthPath, ProxyProtocol};
 use super::declare::options;
 #[cfg(feature = "clap")]
 use super::declare::seconds;
@@ -32,6 +33,8 @@ pub struct Upstream {
     pub address: UpstreamAddress,
     /// The trusted certificate authorities; `None` is no TLS.
     pub tls: Option<Trust>,
+    /// How many requests it gets, relative to the other upstreams of the prefix.
+    pub weight: u32,
 }
 
 /// The certificate authorities trusted for an upstream. Its certificate must be for the host of the
@@ -53,6 +56,11 @@ pub enum Protocol {
         /// The path that replaces the prefix; `None` leaves the path as it is.
         path: Option<String>,
     },
+    /// HTTP/2.
+    Http2 {
+        /// The path that replaces the prefix; `None` leaves the path as it is.
+        path: Option<String>,
+    },
     /// FastCGI, in the role of a responder.
     FastCgi,
 }
@@ -67,30 +75,36 @@ pub enum UpstreamAddress {
 }
 
 impl Upstream {
-    /// Parses `PREFIX=http://HOST:PORT[/PATH]`, the same with `https`, or
-    /// `PREFIX=http+unix:SOCKET[:/PATH]`. A host name may precede the prefix: `example.org/api=…`.
+    /// Parses `PREFIX=http://HOST:PORT[/PATH]`, the same with `https`, or with `h2c` or `h2` for HTTP/2
+    /// without and with TLS, or `PREFIX=http+unix:SOCKET[:/PATH]`, the same with `h2c+unix`. A host name may
+    /// precede the prefix: `example.org/api=…`, and `,weight=N` follow the address.
     ///
     /// # Errors
     /// Says what is malformed.
     pub fn http(text: &str) -> Result<Upstream, String> {
         let (host, prefix, to) = split(text)?;
-        let tls = to.starts_with("https://");
-        let (address, path) = if let Some(rest) = to.strip_prefix("http+unix:") {
+        let (to, weight) = weight(to)?;
+        let wrong = || {
+            "write http://HOST:PORT, https://HOST:PORT, http+unix:SOCKET, or the same with h2c or h2 for HTTP/2"
+                .to_owned()
+        };
+        let (scheme, _) = to.split_once(':').ok_or_else(wrong)?;
+        let tls = matches!(scheme, "https" | "h2");
+        let (address, path) = if let "http+unix" | "h2c+unix" = scheme {
+            let rest = &to[scheme.len() + 1..];
             let (socket, path) = match rest.split_once(':') {
                 Some((socket, path)) => (socket, Some(path)),
                 None => (rest, None),
             };
             (unix(socket)?, path)
-        } else if let Some(rest) = to
-            .strip_prefix("http://")
-            .or_else(|| to.strip_prefix("https://"))
-        {
+        } else if let "http" | "https" | "h2c" | "h2" = scheme {
+            let rest = to[scheme.len()..].strip_prefix("://").ok_or_else(wrong)?;
             let slash = rest.find('/').unwrap_or(rest.len());
             let (authority, path) = rest.split_at(slash);
             let port = if tls { 443 } else { 80 };
             (tcp(authority, Some(port))?, Some(path))
         } else {
-            return Err("write http://HOST:PORT, https://HOST:PORT or http+unix:SOCKET".to_owned());
+            return Err(wrong());
         };
         let path = path.filter(|path| !path.is_empty()).map(str::to_owned);
         if let Some(path) = &path {
@@ -99,24 +113,31 @@ impl Upstream {
         Ok(Upstream {
             host,
             prefix,
-            protocol: Protocol::Http { path },
+            protocol: match scheme.starts_with("h2") {
+                true => Protocol::Http2 { path },
+                false => Protocol::Http { path },
+            },
             address,
             tls: tls.then(Trust::default),
+            weight,
         })
     }
 
-    /// Parses `PREFIX=HOST:PORT` or `PREFIX=unix:SOCKET`. A host name may precede the prefix.
+    /// Parses `PREFIX=HOST:PORT` or `PREFIX=unix:SOCKET`. A host name may precede the prefix, and
+    /// `,weight=N` follow the address.
     ///
     /// # Errors
     /// Says what is malformed.
     pub fn fastcgi(text: &str) -> Result<Upstream, String> {
         let (host, prefix, to) = split(text)?;
+        let (to, weight) = weight(to)?;
         Ok(Upstream {
             host,
             prefix,
             protocol: Protocol::FastCgi,
             address: to.parse()?,
             tls: None,
+            weight,
         })
     }
 }
@@ -141,6 +162,20 @@ fn split(text: &str) -> Result<(Option<String>, String, &str), String> {
     check_path(prefix)?;
     let host = (!host.is_empty()).then(|| host.to_owned());
     Ok((host, prefix.to_owned(), to))
+}
+
+/// Splits `ADDRESS[,weight=N]`.
+fn weight(text: &str) -> Result<(&str, u32), String> {
+    let Some((to, number)) = text.rsplit_once(",weight=") else {
+        return Ok((text, 1));
+    };
+    let most = UpstreamLimits::WEIGHT;
+    match number.parse() {
+        Ok(weight) if (1..=most).contains(&weight) => Ok((to, weight)),
+        _ => Err(format!(
+            "{number:?} is no weight: write a number from 1 to {most}"
+        )),
+    }
 }
 
 fn check_path(path: &str) -> Result<(), String> {
@@ -203,14 +238,41 @@ options! {
         /// Forward requests below a prefix to an HTTP server: http://HOST:PORT, https://HOST:PORT, or
         /// http+unix:SOCKET; a path after it (:/PATH after a socket) replaces the prefix.
         ///
+        /// In HTTP/2, as for gRPC: h2c://HOST:PORT, h2://HOST:PORT with TLS, or h2c+unix:SOCKET.
+        ///
         /// With a host name before the prefix, as in `example.org/api`, only requests for that host.
+        /// Several upstreams for a prefix share its requests; with `,weight=N` after the URL, an upstream
+        /// gets N times as many as one without.
         #[arg(long = "proxy", value_name = "PREFIX=URL", value_parser = Upstream::http, help_heading = "Upstreams")]
         pub http: Vec<Upstream> = Vec::new(),
         /// Forward requests below a prefix to a FastCGI program: HOST:PORT or unix:SOCKET.
         ///
-        /// A host name may precede the prefix.
+        /// A host name may precede the prefix, and `,weight=N` follow the address. Several programs for a
+        /// prefix share its requests.
         #[arg(long = "fastcgi", value_name = "PREFIX=ADDRESS", value_parser = Upstream::fastcgi, help_heading = "Upstreams")]
         pub fastcgi: Vec<Upstream> = Vec::new(),
+        /// Divide the requests among several upstreams of a prefix by least-connections (the default),
+        /// round-robin, or a hash: hash=client, hash=uri, hash=cookie:NAME, hash=header:NAME.
+        ///
+        /// With a prefix before it, as in `/api=hash=client`, only among those of that prefix. A hash sends
+        /// requests with the same key to the same upstream; a request without the cookie or field goes to the
+        /// one with the fewest requests in flight.
+        #[arg(long = "balance", value_name = "[PREFIX=]HOW", help_heading = "Upstreams")]
+        pub balance: Vec<ForPrefix<Balance>> = Vec::new(),
+        /// Check HTTP upstreams with a GET of this path: those that do not answer with 2xx or 3xx get no
+        /// requests.
+        ///
+        /// With a prefix before it, as in `/api=/health`, only those of that prefix. Two checks with the
+        /// same result decide. With the back end sync nothing is checked.
+        #[arg(long = "health-path", value_name = "[PREFIX=]PATH", help_heading = "Upstreams")]
+        pub health_paths: Vec<ForPrefix<HealthPath>> = Vec::new(),
+        /// Begin each connection to an HTTP upstream with a header that names the addresses of the client's
+        /// connection: v1 or v2 of the PROXY protocol.
+        ///
+        /// With a prefix before it, as in `/api=v2`, only for that prefix. Only further requests of the same
+        /// connection of a client use such a connection again. The upstream must expect the header.
+        #[arg(long = "proxy-protocol", value_name = "[PREFIX=]VERSION", help_heading = "Upstreams")]
+        pub proxy_protocol: Vec<ForPrefix<ProxyProtocol>> = Vec::new(),
         /// Let a FastCGI program such as php-fpm, at HOST:PORT or unix:SOCKET, execute the scripts of
         /// DIR, beside its other files.
         ///
@@ -268,6 +330,11 @@ options! {
         /// Connections of a worker to an upstream; further requests wait.
         #[arg(long = "max-upstream-connections", value_name = "N")]
         pub connections: usize = 128,
+        /// Requests at the same time on an HTTP/2 connection to an upstream.
+        ///
+        /// Fewer, if the upstream allows fewer.
+        #[arg(long = "max-upstream-streams", value_name = "N")]
+        pub streams: usize = 100,
         /// Idle connections that a worker keeps to an upstream.
         #[arg(long = "max-upstream-idle", value_name = "N")]
         pub idle: usize = 32,
@@ -306,6 +373,42 @@ options! {
         /// Time that an idle connection to an upstream is kept.
         #[arg(long = "upstream-idle-timeout", value_name = "SECONDS", value_parser = seconds)]
         pub idle_time: Duration = Duration::from_secs(30),
+        /// Bytes of responses from upstreams that a worker stores, and answers with; 0 stores none.
+        ///
+        /// Only responses whose Cache-Control or Expires allow a shared cache to do so are stored (RFC 9111).
+        #[arg(long = "proxy-cache", value_name = "BYTES")]
+        pub cache_bytes: usize = 0,
+        /// Upstreams of a prefix that a request is given to, if it fails before it can have had an effect.
+        ///
+        /// A request that could not be sent goes to another one in any case, one that got no answer only if
+        /// its method is GET, HEAD, OPTIONS, PUT or DELETE and its body is not partly sent.
+        #[arg(long = "upstream-tries", value_name = "N")]
+        pub tries: usize = 3,
+        /// Time after which a failed request is given to no other upstream.
+        #[arg(long = "upstream-retry-timeout", value_name = "SECONDS", value_parser = seconds)]
+        pub retry_time: Duration = Duration::from_secs(10),
+        /// Failed requests after which one of several upstreams of a prefix is left out.
+        #[arg(long = "upstream-failures", value_name = "N")]
+        pub failures: u32 = 3,
+        /// Time within which those requests must have failed.
+        #[arg(long = "upstream-failure-window", value_name = "SECONDS", value_parser = seconds)]
+        pub failure_window: Duration = Duration::from_secs(10),
+        /// Time for which an upstream is left out; then one request tries it.
+        ///
+        /// Each time that this request fails too, the time doubles, up to 60 seconds.
+        #[arg(long = "upstream-out-time", value_name = "SECONDS", value_parser = seconds)]
+        pub out_time: Duration = Duration::from_secs(5),
+        /// Time in which an upstream that has come back gets less than its share of requests.
+        ///
+        /// It begins with a tenth. A hash knows no such time.
+        #[arg(long = "upstream-slow-start", value_name = "SECONDS", value_parser = seconds)]
+        pub slow_start: Duration = Duration::from_secs(10),
+        /// Time between two checks with --health-path.
+        #[arg(long = "health-interval", value_name = "SECONDS", value_parser = seconds)]
+        pub health_interval: Duration = Duration::from_secs(5),
+        /// Time for the answer to a check with --health-path.
+        #[arg(long = "health-timeout", value_name = "SECONDS", value_parser = seconds)]
+        pub health_time: Duration = Duration::from_secs(2),
         /// Idle timeout of a WebSocket.
         #[arg(long = "tunnel-timeout", value_name = "SECONDS", value_parser = seconds)]
         pub tunnel_time: Duration = Duration::from_secs(300),
@@ -321,9 +424,32 @@ impl UpstreamLimits {
     };
     /// Bytes of a body held in memory at a time, in either direction.
     pub const CHUNK: usize = 64 * 1024;
+    /// The flow-control window of HTTP/2 for each response; that of a connection is as large as those of
+    /// all its responses.
+    pub const HTTP2_WINDOW: u32 = 64 * 1024;
+    /// Bytes of the largest body that is stored, and at most a quarter of `cache_bytes`.
+    pub const CACHED_BODY: usize = 8 << 20;
+    /// Stored responses for a path and query, which differ in the fields that `Vary` names.
+    pub const CACHED_VARIANTS: usize = 16;
+    /// How long a request waits for another one that fetches the same response.
+    pub const COLLAPSE_TIME: Duration = Duration::from_secs(5);
+    /// How long requests do not wait for each other after a response that may not be stored.
+    pub const UNCACHEABLE_TIME: Duration = Duration::from_secs(10);
+    /// Paths that are known to have such responses; beyond this number all are forgotten.
+    pub const UNCACHEABLE_KEYS: usize = 4096;
     /// Bytes of spooled bodies in memory, for each worker and upstream, when there is no spool
     /// directory. A longer body is 413, one beyond the free memory 503.
     pub const SPOOLED: u64 = 64 << 20;
+    /// Upstreams of a prefix.
+    pub const MEMBERS: usize = 64;
+    /// The largest weight of an upstream.
+    pub const WEIGHT: u32 = 1000;
+    /// The longest time for which an upstream is left out, unless `out_time` is longer.
+    pub const OUT_TIME_MAX: Duration = Duration::from_secs(60);
+    /// Checks in a row that must fail, or pass, before an upstream is left out, or comes back.
+    pub const CHECKS: u32 = 2;
+    /// The shortest time between two checks.
+    pub const HEALTH_INTERVAL_MIN: Duration = Duration::from_millis(10);
     /// Interim responses (1xx) skipped before a response.
     pub const INTERIM: usize = 8;
     /// Bytes of a program's error output logged for one request.
@@ -345,6 +471,9 @@ mod tests {
         let path = |path: Option<&str>| Protocol::Http {
             path: path.map(str::to_owned),
         };
+        let http2 = |path: Option<&str>| Protocol::Http2 {
+            path: path.map(str::to_owned),
+        };
         let tcp = |host: &str, port| UpstreamAddress::Tcp(host.to_owned(), port);
         let unix = |socket: &str| UpstreamAddress::Unix(socket.into());
         for (text, expected) in [
@@ -355,6 +484,9 @@ mod tests {
             ("/x=http+unix:/a/b", (unix("/a/b"), path(None))),
             ("/x=http+unix:/a:/p/q", (unix("/a"), path(Some("/p/q")))),
             ("b.c/x=http://a", (tcp("a", 80), path(None))),
+            ("/x=h2c://a", (tcp("a", 80), http2(None))),
+            ("/x=h2://a/b", (tcp("a", 443), http2(Some("/b")))),
+            ("/x=h2c+unix:/a:/p", (unix("/a"), http2(Some("/p")))),
         ] {
             assert_eq!(http(text), Ok(expected), "{text}");
         }
@@ -362,6 +494,9 @@ mod tests {
             "http://a",
             "x=http://a",
             "/x=https:a",
+            "/x=h2+unix:/a",
+            "/x=h2c:a",
+            "/x=h3://a",
             "/x=https://",
             "/x=a:9",
             "/x=http://",
@@ -371,12 +506,24 @@ mod tests {
             "/x=http://a/?q",
             "/x y=http://a",
             "/x=http+unix:a",
+            "/x=http://a,weight=0",
+            "/x=http://a,weight=1001",
+            "/x=http://a,weight=",
         ] {
             assert!(http(bad).is_err(), "{bad}");
         }
         let fastcgi = |text: &str| Upstream::fastcgi(text).map(|to| to.address.to_string());
         assert_eq!(fastcgi("/a=[::1]:9"), Ok("[::1]:9".to_owned()));
         assert_eq!(fastcgi("/a=unix:/s"), Ok("unix:/s".to_owned()));
+        let weighted = Upstream::http("/x=http://a:9/b,c,weight=7").unwrap();
+        assert_eq!(
+            (weighted.weight, weighted.protocol),
+            (7, path(Some("/b,c")))
+        );
+        assert_eq!(
+            Upstream::fastcgi("/x=a:9,weight=2").map(|it| it.weight),
+            Ok(2)
+        );
         let host = |text: &str| Upstream::http(text).map(|to| (to.host, to.prefix));
         let named = (Some("b.c".to_owned()), "/x/".to_owned());
         assert_eq!(host("b.c/x/=http://a"), Ok(named));

@@ -1,30 +1,54 @@
 //! Sending a request to an upstream, and receiving the head of its response.
 
+use super::http2_body::Http2Body;
 use super::lease::{Lease, ProtocolState};
 use super::upstream_head::UpstreamHead;
-use super::{ProxyRequest, Source, fastcgi, request};
+use super::{ProxyRequest, Source, Upload, fastcgi, hash_key, http2, request};
+use crate::messages::print;
 use crate::options::{Protocol, UpstreamLimits};
-use crate::upstream::error::UpstreamError;
+use crate::upstream::error::{Progress, UpstreamError};
 use crate::upstream::link::{Deadline, Transport, send};
-use crate::upstream::target::Route;
+use crate::upstream::route::{Member, Route, Tried};
+use crate::upstream::target::Target;
 use laio_http::fastcgi::{STDIN, push_stream, push_stream_end};
-use laio_http::{Framing, Method};
+use laio_http::{Framing, Method, Status};
 use laio_rt::time::Sleep;
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io::{self, Write};
 use std::pin::{Pin, pin};
+use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 /// The head of a response, and the connection for its body.
 pub(super) struct UpstreamResponse {
-    pub(super) lease: Lease,
+    pub(super) body: UpstreamBody,
     pub(super) upstream_head: UpstreamHead,
     /// Whether the whole request was sent. If not, the connection cannot be reused.
     pub(super) whole: bool,
+    /// What sends the rest of the request, if the connection can do so during the response.
+    pub(super) upload: Option<Upload>,
 }
 
-/// Sends a request and receives the head of the response. If a reused connection turns out to be
-/// closed, repeats an idempotent request on a new one.
+/// What the body of a response comes from.
+pub(super) enum UpstreamBody {
+    Link(Lease),
+    Http2(Http2Body),
+}
+
+impl UpstreamBody {
+    /// Returns the name of the upstream in log messages.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            UpstreamBody::Link(lease) => lease.name(),
+            UpstreamBody::Http2(body) => body.name(),
+        }
+    }
+}
+
+/// Sends a request and receives the head of the response. A request that failed before it can have had an
+/// effect goes to further upstreams of the prefix.
 pub(super) async fn ask(
     proxy_request: &ProxyRequest<'_>,
     route: &Route,
@@ -32,66 +56,135 @@ pub(super) async fn ask(
     limits: &UpstreamLimits,
 ) -> Result<UpstreamResponse, UpstreamError> {
     let deadline = Deadline::new(limits);
-    let permit = route.pool.permit(limits).await?;
-    let connect = || {
-        route
-            .target
-            .connect(deadline.within(limits.connect_time), limits)
+    let key = hash_key::of(proxy_request, route.group.balance());
+    let (begun, mut tried) = (Instant::now(), Tried::default());
+    let mut chosen = route.choose(&mut tried, key, limits);
+    loop {
+        let Some(member) = chosen else {
+            return Err(UpstreamError::bad_gateway("there is no upstream"));
+        };
+        let answered = match member.target.protocol {
+            Protocol::Http2 { .. } => {
+                http2::ask(proxy_request, member, source, limits, deadline).await
+            }
+            Protocol::Http { .. } | Protocol::FastCgi => {
+                ask_member(proxy_request, member, source, limits, deadline).await
+            }
+        };
+        let mut error = match answered {
+            Ok(response) => {
+                member.succeeded();
+                return Ok(response);
+            }
+            Err(error) => error,
+        };
+        member.failed(&error, deadline, limits);
+        error.upstream = Some(member.target.name.clone());
+        let again = tried.count() < limits.tries
+            && begun.elapsed() < limits.retry_time
+            && !deadline.is_over()
+            && may_be_repeated(proxy_request, &error, source);
+        chosen = match again {
+            true => route.choose(&mut tried, key, limits),
+            false => None,
+        };
+        let Some(next) = chosen else {
+            return Err(error);
+        };
+        print(format_args!(
+            "{} for {}: {}; the request goes to {}",
+            member.target.name,
+            proxy_request.path.as_str().escape_debug(),
+            error.why,
+            next.target.name,
+        ));
+    }
+}
+
+/// Whether a failed request can be repeated without having an effect twice.
+pub(super) fn may_be_repeated(
+    proxy_request: &ProxyRequest<'_>,
+    error: &UpstreamError,
+    source: &mut impl Source,
+) -> bool {
+    let allowed = match error.progress {
+        Progress::NotConnected => true,
+        Progress::Stale | Progress::NothingReceived => {
+            request::is_idempotent(&proxy_request.ctx.request.method)
+        }
+        Progress::Final => false,
     };
-    let kept = route.pool.take(limits);
-    let link = match kept {
+    allowed && !error.client_gone && source.rewind()
+}
+
+/// Sends a request to one upstream. If a reused connection turns out to be closed, repeats an idempotent
+/// request on a new one.
+async fn ask_member(
+    proxy_request: &ProxyRequest<'_>,
+    member: &Rc<Member>,
+    source: &mut impl Source,
+    limits: &UpstreamLimits,
+    deadline: Deadline,
+) -> Result<UpstreamResponse, UpstreamError> {
+    let in_flight = member.begin();
+    let (target, pool) = (&member.target, &member.pool);
+    let permit = pool.permit(limits, 1).await?;
+    let header = target.proxy_header(proxy_request.stream);
+    let connect = || {
+        let time = deadline.within(limits.connect_time);
+        target.connect(header.clone(), time, limits)
+    };
+    let link = match pool.take(limits, &header) {
         Some(link) => link,
         None => connect().await?,
     };
     let mut lease = Lease {
         link,
         permit,
-        pool: route.pool.clone(),
+        in_flight,
+        member: member.clone(),
         limits: limits.clone(),
         deadline,
-        protocol_state: ProtocolState::of(&route.target.protocol),
-        name: route.target.name.clone(),
-        keeps: route.target.keeps_connections,
+        protocol_state: ProtocolState::of(&target.protocol),
     };
-    let mut result = attempt(proxy_request, route, source, &mut lease).await;
-    let method = &proxy_request.ctx.request.method;
+    let mut result = attempt(proxy_request, target, source, &mut lease).await;
     if let Err(error) = &result
-        && error.stale
-        && request::is_idempotent(method)
-        && source.is_untouched()
+        && error.progress == Progress::Stale
+        && may_be_repeated(proxy_request, error, source)
     {
-        route.pool.forget();
+        pool.forget();
         lease.link = connect().await?;
-        lease.protocol_state = ProtocolState::of(&route.target.protocol);
-        result = attempt(proxy_request, route, source, &mut lease).await;
+        lease.protocol_state = ProtocolState::of(&target.protocol);
+        result = attempt(proxy_request, target, source, &mut lease).await;
     }
     let (upstream_head, whole) = result?;
     Ok(UpstreamResponse {
-        lease,
+        body: UpstreamBody::Link(lease),
         upstream_head,
         whole,
+        upload: None,
     })
 }
 
 /// Sends the body while waiting for the response, because an upstream may refuse a request early.
 async fn attempt(
     proxy_request: &ProxyRequest<'_>,
-    route: &Route,
+    target: &Target,
     source: &mut impl Source,
     lease: &mut Lease,
 ) -> Result<(UpstreamHead, bool), UpstreamError> {
     let (limits, deadline) = (lease.limits.clone(), lease.deadline);
     let mut out = Vec::new();
-    let outgoing = match route.target.protocol {
-        Protocol::Http { .. } => {
-            request::push_head(&mut out, proxy_request, &route.target);
+    let outgoing = match target.protocol {
+        Protocol::Http { .. } | Protocol::Http2 { .. } => {
+            request::push_head(&mut out, proxy_request, target);
             match proxy_request.ctx.request.framing {
                 Framing::Chunked => Outgoing::Chunked,
                 Framing::None | Framing::Length(_) => Outgoing::Plain,
             }
         }
         Protocol::FastCgi => {
-            fastcgi::push_head(&mut out, proxy_request, &route.target);
+            fastcgi::push_head(&mut out, proxy_request, target);
             Outgoing::FastCgi
         }
     };
@@ -99,17 +192,12 @@ async fn attempt(
     let reused = lease.link.reused;
     let to_head = proxy_request.ctx.request.method == Method::Head;
     let client_gone = source.watch();
-    let mut response_wait = ResponseWait {
-        client_gone,
-        limits: &limits,
-        deadline,
-        first_byte: None,
-        client_check: None,
-    };
+    let received = Cell::new(!lease.link.input.is_empty());
+    let mut response_wait = ResponseWait::new(client_gone, &limits, deadline);
     let mut pump = pin!(pump(transport, out, source, outgoing, &limits, deadline));
-    let mut head = pin!(read_head(lease, to_head));
+    let mut head = pin!(read_head(lease, to_head, &received));
     let mut pumped = None;
-    poll_fn(|context| {
+    let answered = poll_fn(|context| {
         if pumped.is_none()
             && let Poll::Ready(result) = pump.as_mut().poll(context)
         {
@@ -120,13 +208,7 @@ async fn attempt(
         }
         if let Poll::Ready(result) = head.as_mut().poll(context) {
             let whole = pumped == Some(true);
-            return Poll::Ready(match result {
-                Ok(upstream_head) => Ok((upstream_head, whole)),
-                Err(mut error) => {
-                    error.stale &= reused;
-                    Err(error)
-                }
-            });
+            return Poll::Ready(result.map(|upstream_head| (upstream_head, whole)));
         }
         // The time limit for the response begins when the request is sent.
         match pumped.is_some() {
@@ -134,12 +216,19 @@ async fn attempt(
             false => Poll::Pending,
         }
     })
-    .await
+    .await;
+    answered.map_err(|error| match error.progress {
+        Progress::NothingReceived if received.get() => error.at(Progress::Final),
+        Progress::NothingReceived if reused && error.status == Status::BAD_GATEWAY => {
+            error.at(Progress::Stale)
+        }
+        progress => error.at(progress),
+    })
 }
 
 /// The conditions that end the wait for a response: the time limit, and a client that closes its
 /// connection.
-struct ResponseWait<'a, G> {
+pub(super) struct ResponseWait<'a, G> {
     client_gone: G,
     limits: &'a UpstreamLimits,
     deadline: Deadline,
@@ -147,16 +236,25 @@ struct ResponseWait<'a, G> {
     client_check: Option<Sleep>,
 }
 
-impl<G: Fn() -> bool> ResponseWait<'_, G> {
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<UpstreamError> {
+impl<'a, G: Fn() -> bool> ResponseWait<'a, G> {
+    pub(super) fn new(client_gone: G, limits: &'a UpstreamLimits, deadline: Deadline) -> Self {
+        ResponseWait {
+            client_gone,
+            limits,
+            deadline,
+            first_byte: None,
+            client_check: None,
+        }
+    }
+
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<UpstreamError> {
         let time = self.limits.first_byte_time;
         let limit = self
             .first_byte
             .get_or_insert_with(|| laio_rt::time::sleep(self.deadline.within(time)));
         if Pin::new(limit).poll(context).is_ready() {
-            return Poll::Ready(UpstreamError::timed_out(
-                "the upstream did not answer in time",
-            ));
+            let late = UpstreamError::timed_out("the upstream did not answer in time");
+            return Poll::Ready(late.at(Progress::NothingReceived));
         }
         loop {
             let pause = UpstreamLimits::CLIENT_CHECK_INTERVAL;
@@ -231,9 +329,9 @@ async fn pump(
         match send(&transport, out, time).await {
             Ok(emptied) => out = emptied,
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                return Err(UpstreamError::timed_out(
-                    "the upstream did not accept the request in time",
-                ));
+                let late =
+                    UpstreamError::timed_out("the upstream did not accept the request in time");
+                return Err(late.at(Progress::NothingReceived));
             }
             Err(_) => return Ok(false),
         }
@@ -243,10 +341,13 @@ async fn pump(
     }
 }
 
-/// Receives the head of the response, skipping interim responses.
-async fn read_head(lease: &mut Lease, to_head: bool) -> Result<UpstreamHead, UpstreamError> {
+/// Receives the head of the response, skipping interim responses. Sets `received` with the first byte.
+async fn read_head(
+    lease: &mut Lease,
+    to_head: bool,
+    received: &Cell<bool>,
+) -> Result<UpstreamHead, UpstreamError> {
     let mut interim = 0;
-    let mut anything = !lease.link.input.is_empty();
     loop {
         if let Some(upstream_head) = lease.head(to_head)? {
             let code = upstream_head.status.code();
@@ -262,31 +363,26 @@ async fn read_head(lease: &mut Lease, to_head: bool) -> Result<UpstreamHead, Ups
             continue;
         }
         // Limits the time between two chunks of a head; `ResponseWait` limits the time for the first one.
-        let time = match anything {
+        let time = match received.get() {
             true => lease.limits.between_time,
             false => lease.limits.first_byte_time.saturating_mul(2),
         };
         let time = lease.deadline.within(time.max(lease.limits.between_time));
-        match lease.link.receive(time).await {
+        let error = match lease.link.receive(time).await {
             Ok(0) => {
-                let mut error = UpstreamError::bad_gateway(
-                    "the upstream closed the connection before it answered",
-                );
-                error.stale = !anything;
-                return Err(error);
+                UpstreamError::bad_gateway("the upstream closed the connection before it answered")
             }
-            Ok(_) => anything = true,
+            Ok(_) => {
+                received.set(true);
+                continue;
+            }
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                return Err(UpstreamError::timed_out(
-                    "the upstream did not answer in time",
-                ));
+                UpstreamError::timed_out("the upstream did not answer in time")
             }
             Err(error) => {
-                let mut error =
-                    UpstreamError::bad_gateway(format_args!("cannot read the response: {error}"));
-                error.stale = !anything;
-                return Err(error);
+                UpstreamError::bad_gateway(format_args!("cannot read the response: {error}"))
             }
-        }
+        };
+        return Err(error.at(Progress::NothingReceived));
     }
 }

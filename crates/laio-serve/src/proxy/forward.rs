@@ -1,12 +1,14 @@
 //! The interface between an upstream exchange and the client's connection.
 
-use super::exchange::{self, UpstreamResponse};
+use super::cache::{Fetch, Plan};
+use super::exchange::{self, UpstreamBody, UpstreamResponse};
 use super::relay::Relayed;
 use super::sendfile::send_named;
 use super::spool::Spool;
 use super::tunnel::Tunnel;
-use super::{ProxyRequest, Source, request};
+use super::{ProxyRequest, Source, Upload, request};
 use crate::messages::print;
+use crate::observe::upstreams::CacheResult;
 use crate::observe::{self, Stage};
 use crate::options::Protocol;
 use crate::request::authorize::authorize;
@@ -16,7 +18,8 @@ use crate::services::Services;
 use crate::site::auth::Resource;
 use crate::site::cors;
 use crate::upstream::error::UpstreamError;
-use crate::upstream::target::{Route, Target};
+use crate::upstream::group::Group;
+use crate::upstream::route::Route;
 use laio_http::{Framing, Method, RequestPath, Status};
 
 /// The response for the client.
@@ -24,18 +27,24 @@ pub(crate) struct Forwarded {
     pub(crate) response: Response,
     /// The body, if it comes from the upstream.
     pub(crate) relayed: Option<Box<Relayed>>,
+    /// What sends the rest of the request during the response.
+    pub(crate) upload: Option<Upload>,
     /// The tunnel that the connection becomes.
     pub(crate) tunnel: Option<Tunnel>,
+    /// What the cache fetches again when the client has got its response.
+    pub(crate) refresh: Option<Fetch>,
     /// Whether another request may follow.
     pub(crate) keep_alive: bool,
 }
 
 impl Forwarded {
-    fn page(response: Response, ctx: RequestContext<'_>) -> Forwarded {
+    pub(super) fn page(response: Response, ctx: RequestContext<'_>) -> Forwarded {
         Forwarded {
             response,
             relayed: None,
+            upload: None,
             tunnel: None,
+            refresh: None,
             keep_alive: ctx.keep_alive,
         }
     }
@@ -61,7 +70,7 @@ pub(crate) async fn forward(
         let response = pages::options(ends, out);
         return Some(Forwarded::page(response, ends));
     }
-    let resource = resource(&route.target, proxy_request.path);
+    let resource = resource(&route.group, proxy_request.path);
     if let Some(response) = authorize(services, ends, out, resource).await {
         return Some(Forwarded::page(response, ends));
     }
@@ -72,10 +81,28 @@ pub(crate) async fn forward(
     }
     proxy_request.websocket = proxy_request.websocket
         && !services.contexts.sync
+        && !matches!(route.group.protocol(), Protocol::Http2 { .. })
         && request::wants_websocket(&proxy_request);
     let tunnel = match proxy_request.websocket {
-        true => route.pool.tunnel(limits),
+        true => route.limits.tunnel(limits),
         false => None,
+    };
+    let mut fetch = None;
+    if let Some(cache) = &services.response_cache {
+        match cache.plan(&proxy_request).await {
+            Plan::Bypass => {}
+            Plan::Answer(answer) => return Some(answer.write(ends, out)),
+            Plan::NotStored => {
+                let (status, detail) = (Status::GATEWAY_TIMEOUT, "The response is not stored.");
+                let response = pages::error(services, ends, out, status, detail).await;
+                return Some(Forwarded::page(response, ends));
+            }
+            Plan::Fetch(found) => fetch = Some(found),
+        }
+    }
+    let mut proxy_request = match &fetch {
+        Some(fetch) => fetch.request(proxy_request),
+        None => proxy_request,
     };
     let answered = if ctx.request.method == Method::Trace {
         // TRACE would reveal fields to scripts that browsers hide from them.
@@ -93,17 +120,35 @@ pub(crate) async fn forward(
         ..ctx
     };
     match answered {
-        Ok(answered) => pass_on(services, ctx, answered, tunnel, out).await,
+        Ok(answered) => {
+            let head = &answered.upstream_head;
+            if let Some(cache) = &services.response_cache {
+                cache.invalidate(&proxy_request, head.status);
+            }
+            if let Some(fetch) = &fetch
+                && let Some(response) = fetch.settle(head, ctx, out)
+            {
+                discard(answered);
+                return Some(Forwarded::page(response, ctx));
+            }
+            pass_on(services, ctx, answered, tunnel, fetch, out).await
+        }
         Err(error) if error.client_gone => None,
         Err(error) => {
             if error.status.code() >= 500 {
                 print(format_args!(
                     "{} for {}: {}: {}",
-                    route.target.name,
+                    error.upstream.as_deref().unwrap_or(route.group.name()),
                     proxy_request.path.as_str().escape_debug(),
                     error.status,
                     error.why
                 ));
+            }
+            if error.status.code() >= 500
+                && let Some(fetch) = &fetch
+                && let Some(response) = fetch.instead_of_error(ctx, out, error.status)
+            {
+                return Some(Forwarded::page(response, ctx));
             }
             let response = pages::error(services, ctx, out, error.status, error.detail()).await;
             Some(Forwarded::page(response, ctx))
@@ -111,11 +156,22 @@ pub(crate) async fn forward(
     }
 }
 
+/// Discards the body of a response. If it is empty, the connection can be reused.
+fn discard(answered: UpstreamResponse) {
+    let UpstreamResponse {
+        body,
+        upstream_head,
+        whole,
+        ..
+    } = answered;
+    let _ = Relayed::new(body, &upstream_head, whole, false).take(&mut Vec::new());
+}
+
 /// Returns the resource of a path, for guards.
-fn resource<'a>(target: &'a Target, path: &'a RequestPath<'a>) -> Resource<'a> {
-    match target.protocol {
-        Protocol::Http { .. } => Resource::Upstream(path),
-        Protocol::FastCgi => Resource::Program(path, &target.mount),
+fn resource<'a>(group: &'a Group, path: &'a RequestPath<'a>) -> Resource<'a> {
+    match group.protocol() {
+        Protocol::Http { .. } | Protocol::Http2 { .. } => Resource::Upstream(path),
+        Protocol::FastCgi => Resource::Program(path, group.mount()),
     }
 }
 
@@ -129,10 +185,10 @@ async fn ask(
 ) -> Result<UpstreamResponse, UpstreamError> {
     let limits = &services.limits.upstream;
     let chunked = proxy_request.ctx.request.framing == Framing::Chunked;
-    if !chunked || route.target.protocol != Protocol::FastCgi {
+    if !chunked || *route.group.protocol() != Protocol::FastCgi {
         return exchange::ask(proxy_request, route, source, limits).await;
     }
-    let mut spool = Spool::fill(source, &route.pool, limits).await?;
+    let mut spool = Spool::fill(source, &route.limits, limits).await?;
     proxy_request.spooled = Some(spool.length());
     exchange::ask(proxy_request, route, &mut spool, limits).await
 }
@@ -142,19 +198,21 @@ async fn pass_on(
     ctx: RequestContext<'_>,
     answered: UpstreamResponse,
     tunnel: Option<laio_rt::sync::Permit>,
+    fetch: Option<Fetch>,
     out: &mut Vec<u8>,
 ) -> Option<Forwarded> {
     let UpstreamResponse {
-        lease,
+        body,
         upstream_head,
         whole,
+        upload,
     } = answered;
     let status = upstream_head.status;
     if status == Status::SWITCHING_PROTOCOLS {
-        let Some(permit) = tunnel else {
+        let name = body.name().to_owned();
+        let (Some(permit), UpstreamBody::Link(lease)) = (tunnel, body) else {
             print(format_args!(
-                "{}: the upstream switched protocols although the client did not ask",
-                lease.name
+                "{name}: the upstream switched protocols although the client did not ask"
             ));
             let response = pages::error(services, ctx, out, Status::BAD_GATEWAY, BAD).await;
             return Some(Forwarded::page(response, ctx));
@@ -163,25 +221,45 @@ async fn pass_on(
         return Some(Forwarded {
             response: Response::bare(status),
             relayed: None,
+            upload: None,
             tunnel: Some(Tunnel::new(lease, permit)),
+            refresh: None,
             keep_alive: false,
         });
     }
     if let Some(file) = upstream_head.file.as_ref().filter(|_| status == Status::OK) {
         // The upstream's body is discarded. If it is empty, the connection can be reused.
-        let name = lease.name.clone();
-        let _ = Relayed::new(lease, &upstream_head, whole, false).take(&mut Vec::new());
+        let name = body.name().to_owned();
+        let _ = Relayed::new(body, &upstream_head, whole, false).take(&mut Vec::new());
         let response = send_named(services, ctx, out, &name, &upstream_head, file).await;
         return Some(Forwarded::page(response, ctx));
     }
     let chunked = ctx.sends_body() && upstream_head.is_chunked(ctx.request.version);
     let close = !chunked && ctx.sends_body() && upstream_head.ends_unannounced();
-    upstream_head.write(ctx, out, chunked, close);
-    let relayed = Relayed::new(lease, &upstream_head, whole, chunked);
+    let (recorder, cache_status) = match (fetch, &services.response_cache) {
+        (Some(fetch), _) => {
+            observe::upstreams::cached(CacheResult::Miss);
+            let (recorder, status) = fetch.record(&upstream_head, ctx);
+            (recorder, Some(status))
+        }
+        (None, Some(_)) => (None, Some("fwd=bypass".to_owned())),
+        (None, None) => (None, None),
+    };
+    match cache_status {
+        Some(status) => {
+            let status = format!("laio; {status}");
+            let more = [("Cache-Status", status.as_bytes())];
+            upstream_head.write_with(ctx, out, chunked, close, &more);
+        }
+        None => upstream_head.write(ctx, out, chunked, close),
+    }
+    let relayed = Relayed::new(body, &upstream_head, whole, chunked).recorded(recorder);
     Some(Forwarded {
         response: Response::bare(status),
         relayed: Some(Box::new(relayed)),
+        upload,
         tunnel: None,
+        refresh: None,
         keep_alive: ctx.keep_alive && !close,
     })
 }

@@ -5,7 +5,7 @@ use crate::messages::print;
 use crate::options::{Protocol, UpstreamLimits};
 use crate::upstream::error::UpstreamError;
 use crate::upstream::link::{Deadline, Link};
-use crate::upstream::pool::Pool;
+use crate::upstream::route::{InFlight, Member};
 use laio_http::fastcgi::{Event, Records};
 use laio_http::upstream::{parse_cgi, parse_response};
 use laio_rt::sync::Permit;
@@ -15,15 +15,12 @@ use std::rc::Rc;
 /// A connection in use, with its permit from the pool.
 pub(super) struct Lease {
     pub(super) link: Link,
-    pub(super) pool: Rc<Pool>,
+    pub(super) member: Rc<Member>,
     pub(super) limits: UpstreamLimits,
     pub(super) deadline: Deadline,
     pub(super) protocol_state: ProtocolState,
-    /// The name in log messages.
-    pub(super) name: String,
     pub(super) permit: Permit,
-    /// Whether the connection may carry another exchange.
-    pub(super) keeps: bool,
+    pub(super) in_flight: InFlight,
 }
 
 /// The protocol state of a connection.
@@ -45,13 +42,18 @@ pub(super) struct FastCgiState {
 impl ProtocolState {
     pub(super) fn of(protocol: &Protocol) -> ProtocolState {
         match protocol {
-            Protocol::Http { .. } => ProtocolState::Http,
+            Protocol::Http { .. } | Protocol::Http2 { .. } => ProtocolState::Http,
             Protocol::FastCgi => ProtocolState::FastCgi(Box::default()),
         }
     }
 }
 
 impl Lease {
+    /// Returns the name of the upstream in log messages.
+    pub(super) fn name(&self) -> &str {
+        &self.member.target.name
+    }
+
     /// Parses the head, if it is complete, and leaves what follows it in the buffer.
     pub(super) fn head(&mut self, to_head: bool) -> Result<Option<UpstreamHead>, UpstreamError> {
         if let ProtocolState::FastCgi(_) = self.protocol_state {
@@ -110,7 +112,7 @@ impl Lease {
             let text = String::from_utf8_lossy(&text);
             print(format_args!(
                 "{}, error output: {}",
-                self.name,
+                self.member.target.name,
                 text.trim_end().escape_debug()
             ));
         }
@@ -125,15 +127,14 @@ impl Lease {
         };
         let Lease {
             mut link,
-            pool,
+            member,
             limits,
             permit,
-            keeps,
             ..
         } = self;
         link.reused = true;
-        if over && keeps {
-            pool.keep(link, &limits);
+        if over && member.target.keeps_connections {
+            member.pool.keep(link, &limits);
         }
         // Released last, so that the next waiter finds the connection in the pool.
         drop(permit);

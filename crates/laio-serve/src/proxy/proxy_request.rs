@@ -1,11 +1,13 @@
 //! A request that is forwarded to an upstream, and its body.
 
+use super::cache::Caching;
 use crate::clients::Peer;
 use crate::net::stream::Stream;
 use crate::request::lookup::Script;
 use crate::request::response::RequestContext;
 use crate::upstream::error::UpstreamError;
 use laio_http::RequestPath;
+use std::time::Duration;
 
 /// A request to be forwarded to an upstream.
 #[derive(Clone, Copy)]
@@ -23,16 +25,36 @@ pub(crate) struct ProxyRequest<'a> {
     pub(crate) stream: &'a Stream,
     /// The length of the body, if the body was spooled.
     pub(crate) spooled: Option<u64>,
+    /// How the cache of responses takes part.
+    pub(crate) caching: Caching<'a>,
+}
+
+/// How long a client may take to send a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BodyTime {
+    /// All pieces together.
+    Whole,
+    /// Each piece.
+    EachPiece,
+    /// As long as the response continues.
+    Unlimited,
+}
+
+impl BodyTime {
+    /// Longer than any response takes.
+    pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 }
 
 /// The body of a request.
 pub(crate) trait Source {
+    /// Sets how long the client may take.
+    fn set_time(&mut self, _time: BodyTime) {}
     /// Appends the next chunk of the body, waiting for it. Returns whether it was the last.
     async fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, UpstreamError>;
     /// Whether the next chunk is available without waiting.
     fn is_ready(&self) -> bool;
-    /// Whether the body can still be read from its beginning.
-    fn is_untouched(&self) -> bool;
+    /// Begins to read the body from its beginning again, if that is possible, and returns whether it is.
+    fn rewind(&mut self) -> bool;
     /// Whether the whole body was read.
     fn is_done(&self) -> bool;
     /// Returns a function that tests whether the client has closed its connection.

@@ -1,7 +1,10 @@
 //! Passing on the body of a response chunk by chunk. The next chunk is read when the client has
 //! accepted the last, so the client's speed limits the upstream.
 
-use super::lease::{Lease, ProtocolState};
+use super::cache::Recorder;
+use super::exchange::UpstreamBody;
+use super::http2_body::Http2Body;
+use super::link_body::LinkBody;
 use super::upstream_head::UpstreamHead;
 use crate::messages::print;
 use crate::net::stream::Stream;
@@ -9,56 +12,46 @@ use crate::request::pace::Pace;
 use crate::request::send_buffer::send_all;
 use crate::services::Services;
 use crate::site::speed::Speed;
-use laio_http::{BodySkip, Framing};
+use crate::upstream::error::UpstreamError;
 use std::io;
 
 /// The body of a response in transit.
 pub(crate) struct Relayed {
-    /// The connection, until the body has ended.
-    lease: Option<Lease>,
-    ending: Ending,
-    /// Whether the connection can be reused after the body.
-    keep: bool,
+    body: Body,
     /// Whether the body is sent to the client in chunks.
     chunked: bool,
     content: u64,
+    /// What stores the content.
+    recorder: Option<Recorder>,
 }
 
-/// How the end of the body is detected.
-enum Ending {
-    Framing(BodySkip),
-    Connection,
-    /// The end of the program's output, or the length that the program announced.
-    Program(Option<u64>),
-    Over,
+enum Body {
+    Link(LinkBody),
+    Http2(Http2Body),
 }
 
 impl Relayed {
     pub(super) fn new(
-        lease: Lease,
+        body: UpstreamBody,
         upstream_head: &UpstreamHead,
         whole: bool,
         chunked: bool,
     ) -> Relayed {
-        let ending = match (&lease.protocol_state, upstream_head.framing) {
-            (ProtocolState::FastCgi(_), Some(Framing::Length(length))) => {
-                Ending::Program(Some(length))
-            }
-            (ProtocolState::FastCgi(_), Some(Framing::None)) => Ending::Program(Some(0)),
-            (ProtocolState::FastCgi(_), _) => Ending::Program(None),
-            (ProtocolState::Http, None) => Ending::Connection,
-            (ProtocolState::Http, Some(framing)) => match BodySkip::new(framing, u64::MAX) {
-                Ok(body) => Ending::Framing(body),
-                Err(_) => Ending::Connection,
-            },
+        let body = match body {
+            UpstreamBody::Link(lease) => Body::Link(LinkBody::new(lease, upstream_head, whole)),
+            UpstreamBody::Http2(body) => Body::Http2(body),
         };
         Relayed {
-            lease: Some(lease),
-            ending,
-            keep: whole && upstream_head.keep_alive,
+            body,
             chunked,
             content: 0,
+            recorder: None,
         }
+    }
+
+    /// Stores the response while it is passed on.
+    pub(super) fn recorded(self, recorder: Option<Recorder>) -> Relayed {
+        Relayed { recorder, ..self }
     }
 
     /// Returns the number of content bytes so far.
@@ -68,88 +61,55 @@ impl Relayed {
 
     /// Appends the received content. Returns whether it was the last.
     pub(super) fn take(&mut self, out: &mut Vec<u8>) -> io::Result<bool> {
-        let Some(lease) = &mut self.lease else {
-            return Ok(true);
-        };
         let before = out.len();
-        let over = match &mut self.ending {
-            Ending::Over => true,
-            Ending::Connection => {
-                out.append(&mut lease.link.input);
-                false
-            }
-            Ending::Framing(body) => {
-                let input = &mut lease.link.input;
-                let used = body.advance_with(input, |chunk| out.extend_from_slice(chunk));
-                let used = used.map_err(|_| bad("the chunked coding is malformed"))?;
-                input.drain(..used);
-                body.is_done()
-            }
-            Ending::Program(left) => {
-                lease.parse_records()?;
-                let ProtocolState::FastCgi(fastcgi_state) = &mut lease.protocol_state else {
-                    return Err(bad("the upstream does not use FastCGI"));
-                };
-                let most = left
-                    .unwrap_or(u64::MAX)
-                    .min(fastcgi_state.output.len() as u64);
-                out.extend(fastcgi_state.output.drain(..most as usize)); // at most its length
-                if let Some(left) = left {
-                    *left -= most;
-                }
-                match (fastcgi_state.records.is_done(), &left) {
-                    (_, Some(0)) => true,
-                    (true, Some(_)) => {
-                        return Err(bad("the output is shorter than its Content-Length"));
-                    }
-                    (done, None) => done,
-                    (false, Some(_)) => false,
-                }
-            }
+        let over = match &mut self.body {
+            Body::Link(body) => body.take(out),
+            Body::Http2(body) => body.take(out),
         };
         self.content += (out.len() - before) as u64;
-        if over {
-            self.end();
+        if let Some(recorder) = self.recorder.take() {
+            self.recorder = recorder.add(&out[before..]);
         }
-        Ok(over)
+        if let Ok(true) = over
+            && let Some(recorder) = self.recorder.take()
+        {
+            recorder.finish();
+        }
+        over
     }
 
     /// Waits until more is received.
     pub(super) async fn wait(&mut self) -> io::Result<()> {
-        let Some(lease) = &mut self.lease else {
-            return Ok(());
-        };
-        let time = lease.deadline.within(lease.limits.between_time);
-        match lease.link.receive(time).await {
-            Ok(0) if matches!(self.ending, Ending::Connection) => {
-                self.ending = Ending::Over;
-                self.keep = false;
-                Ok(())
-            }
-            Ok(0) => Err(bad(
-                "the upstream closed the connection before the end of the response",
-            )),
-            Ok(_) => Ok(()),
-            Err(error) => Err(error),
+        match &mut self.body {
+            Body::Link(body) => body.wait().await,
+            Body::Http2(body) => body.wait().await,
         }
     }
 
-    fn end(&mut self) {
-        if let Some(lease) = self.lease.take()
-            && self.keep
+    /// Passes the fields after the body on to a client that can get them.
+    fn pass_trailers(&mut self, stream: &Stream) {
+        if let Body::Http2(body) = &mut self.body
+            && let Some(trailers) = body.take_trailers()
         {
-            lease.finish();
+            stream.set_trailers(trailers);
         }
     }
 
-    /// Returns the name of the upstream, for the log.
-    fn name(&self) -> &str {
-        self.lease.as_ref().map_or("", |lease| &lease.name)
+    /// Reports that the upstream has broken the response off.
+    fn report(&self, error: &io::Error) {
+        let fault = UpstreamError::bad_gateway(format_args!("the response is incomplete: {error}"));
+        let name = match &self.body {
+            Body::Link(body) => {
+                body.failed(&fault);
+                body.name().unwrap_or_default()
+            }
+            Body::Http2(body) => {
+                body.failed(&fault);
+                body.name()
+            }
+        };
+        print(format_args!("{name}: {}", fault.why));
     }
-}
-
-fn bad(why: &'static str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
 /// Placeholder for a chunk size, which is filled in later.
@@ -179,7 +139,10 @@ pub(crate) async fn relay(
             pace.add(body.content() - before);
         }
         match last {
-            Ok(true) => return Ok(out),
+            Ok(true) => {
+                body.pass_trailers(stream);
+                return Ok(out);
+            }
             Ok(false) => pace.wait().await,
             Err(error) => return Err(broken(body, error)),
         }
@@ -190,10 +153,7 @@ pub(crate) async fn relay(
 }
 
 fn broken(body: &Relayed, error: io::Error) -> io::Error {
-    print(format_args!(
-        "{}: the response is incomplete: {error}",
-        body.name()
-    ));
+    body.report(&error);
     error
 }
 

@@ -2,6 +2,7 @@
 //! and with fields that describe the client (RFC 9110, section 7.6; RFC 7239).
 
 use super::ProxyRequest;
+use super::cache::Caching;
 use crate::upstream::target::Target;
 use laio_http::{Framing, Headers, Method, Version};
 use std::io::Write;
@@ -10,7 +11,7 @@ use std::io::Write;
 pub(super) const VIA: &str = "laio";
 
 /// Hop-by-hop fields, in addition to those that `Connection` names (RFC 9110, section 7.6.1).
-const HOP_BY_HOP: [&str; 9] = [
+pub(super) const HOP_BY_HOP: [&str; 9] = [
     "Connection",
     "Keep-Alive",
     "Proxy-Authenticate",
@@ -34,6 +35,9 @@ const FORWARDED: [&str; 6] = [
     "X-Forwarded-Proto",
     "X-Real-IP",
 ];
+
+/// Fields that ask for a response only if the client does not have it.
+const CONDITIONS: [&str; 2] = ["If-Modified-Since", "If-None-Match"];
 
 /// Fields that make some upstreams use another path than that of the request line. They are removed
 /// even from trusted proxies, which may pass on a client's fields, because only the path of the
@@ -109,6 +113,7 @@ pub(super) fn passed_fields<'a>(
 ) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
     let headers = &proxy_request.ctx.request.headers;
     let (hops, trusts_peer) = (Hops::of(headers), proxy_request.peer.is_trusted);
+    let cached = !matches!(proxy_request.caching, Caching::Off);
     headers.iter().filter(move |(name, _)| {
         let is = |names: &[&str]| is_variable_of(name, names);
         !(hops.has(name)
@@ -117,11 +122,13 @@ pub(super) fn passed_fields<'a>(
             || is(&OTHER_PATHS)
             // CGI programs would read it as the variable HTTP_PROXY (CVE-2016-5385).
             || is(&["Proxy"])
-            || (is(&FORWARDED) && !trusts_peer))
+            || (is(&FORWARDED) && !trusts_peer)
+            || (cached && is_one_of(name, &CONDITIONS)))
     })
 }
 
-/// Returns the fields that describe the client, in addition to those of a trusted proxy.
+/// Returns the fields that describe the client, in addition to those of a trusted proxy, and those of the
+/// cache.
 pub(super) fn forwarded(proxy_request: &ProxyRequest<'_>) -> Vec<(&'static str, Vec<u8>)> {
     let request = proxy_request.ctx.request;
     let proto = |secure| if secure { "https" } else { "http" };
@@ -149,6 +156,13 @@ pub(super) fn forwarded(proxy_request: &ProxyRequest<'_>) -> Vec<(&'static str, 
     }
     if let Some(host) = request.host.filter(|_| !known("X-Forwarded-Host")) {
         fields.push(("X-Forwarded-Host", host.as_bytes().to_vec()));
+    }
+    if let Caching::Revalidate { etag, modified } = proxy_request.caching {
+        let own = [("If-None-Match", etag), ("If-Modified-Since", modified)];
+        let own = own
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?.to_vec())));
+        fields.extend(own);
     }
     fields
 }

@@ -4,7 +4,7 @@
 use super::proxy_request::Source;
 use crate::options::UpstreamLimits;
 use crate::upstream::error::UpstreamError;
-use crate::upstream::pool::{Pool, SpoolMemory};
+use crate::upstream::group_limits::{GroupLimits, SpoolMemory};
 use crate::upstream::spool_files::create;
 use laio::ops::{Limit, ReadAt, WriteAt};
 use laio_http::Rejection;
@@ -33,7 +33,7 @@ impl Spool {
     /// Receives a whole body: into memory while it is short, then into an unnamed file.
     pub(super) async fn fill(
         source: &mut impl Source,
-        pool: &Rc<Pool>,
+        group: &Rc<GroupLimits>,
         limits: &UpstreamLimits,
     ) -> Result<Spool, UpstreamError> {
         let mut spool = Spool {
@@ -43,7 +43,7 @@ impl Spool {
             taken: 0,
             client_gone: source.watch().into(),
             time: limits.between_time,
-            reserved: limits.spool.is_none().then(|| SpoolMemory::new(pool)),
+            reserved: limits.spool.is_none().then(|| SpoolMemory::new(group)),
         };
         loop {
             let last = source.next(&mut spool.memory).await?;
@@ -154,8 +154,9 @@ impl Source for Spool {
         true
     }
 
-    fn is_untouched(&self) -> bool {
-        self.taken == 0
+    fn rewind(&mut self) -> bool {
+        self.taken = 0;
+        true
     }
 
     fn is_done(&self) -> bool {

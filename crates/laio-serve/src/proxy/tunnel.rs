@@ -9,6 +9,7 @@ use crate::options::UpstreamLimits;
 use crate::request::send_buffer::send_all;
 use crate::services::Services;
 use crate::upstream::link::{Link, Transport, send};
+use crate::upstream::route::InFlight;
 use laio_rt::future::{join, race};
 use laio_rt::sync::Permit;
 use std::cell::Cell;
@@ -19,6 +20,7 @@ pub(crate) struct Tunnel {
     link: Link,
     limits: UpstreamLimits,
     _permit: Permit,
+    _in_flight: InFlight,
 }
 
 impl Tunnel {
@@ -28,6 +30,7 @@ impl Tunnel {
             link: lease.link,
             limits: lease.limits,
             _permit: permit,
+            _in_flight: lease.in_flight,
         }
     }
 

@@ -1,9 +1,13 @@
 //! The head of an upstream's response, and the fields that are passed on.
 
-use super::request::{Hops, VIA, is_one_of, push_field};
+use super::request::{HOP_BY_HOP, Hops, VIA, is_one_of, push_field};
+use crate::options::UpstreamLimits;
 use crate::request::response::RequestContext;
 use crate::server_name::SERVER_NAME;
 use crate::site::hsts;
+use crate::upstream::error::UpstreamError;
+use http::header::CONTENT_LENGTH;
+use http::response::Parts;
 use laio_http::upstream::Response;
 use laio_http::{Framing, ResponseHead, Status, Version};
 
@@ -25,10 +29,19 @@ const SET_FOR_FILES: [&str; 6] = [
     "Server",
 ];
 
+/// Fields that describe a body.
+const NOT_IN_304: [&str; 4] = [
+    "Content-Encoding",
+    "Content-Language",
+    "Content-Range",
+    "Content-Type",
+];
+
 /// The name and value of a field.
-type Field = (Box<[u8]>, Box<[u8]>);
+pub(super) type Field = (Box<[u8]>, Box<[u8]>);
 
 /// The parsed head of an upstream's response.
+#[derive(Clone)]
 pub(super) struct UpstreamHead {
     pub(super) status: Status,
     /// None if the body ends with the connection.
@@ -42,6 +55,7 @@ pub(super) struct UpstreamHead {
 }
 
 /// A file that an upstream asks the server to send.
+#[derive(Clone)]
 pub(super) struct NamedFile {
     pub(super) path: Box<[u8]>,
     pub(super) temporary: bool,
@@ -60,21 +74,78 @@ impl UpstreamHead {
             length: None,
         };
         for (name, value) in response.headers.iter() {
-            if let Some((_, temporary)) = FILES
-                .iter()
-                .find(|(own, _)| name.eq_ignore_ascii_case(own.as_bytes()))
-            {
-                upstream_head.file = Some(NamedFile {
-                    path: value.into(),
-                    temporary: *temporary,
-                });
-            } else if name.eq_ignore_ascii_case(b"Content-Length") {
-                upstream_head.length = Some(value.into());
-            } else if !(hops.has(name) || program && name.eq_ignore_ascii_case(b"Status")) {
-                upstream_head.fields.push((name.into(), value.into()));
+            if !(hops.has(name) || program && name.eq_ignore_ascii_case(b"Status")) {
+                upstream_head.add(name, value);
             }
         }
         upstream_head
+    }
+
+    /// Selects the fields to pass on of a response in HTTP/2. `ended`: no body follows.
+    ///
+    /// # Errors
+    /// When the status or the length is none of HTTP.
+    pub(super) fn of_http2(
+        parts: &Parts,
+        ended: bool,
+        to_head: bool,
+    ) -> Result<UpstreamHead, UpstreamError> {
+        let wrong = || {
+            let text = format!("the status or the length is malformed: {}", parts.status);
+            UpstreamError::bad_gateway(text)
+        };
+        let status = Status::from_code(parts.status.as_u16()).ok_or_else(wrong)?;
+        let lengths = parts.headers.get_all(CONTENT_LENGTH).iter().count();
+        if status.code() < 200 || lengths > 1 {
+            return Err(wrong());
+        }
+        if parts.headers.len() > UpstreamLimits::HEAD.headers {
+            let text = "there are too many header fields";
+            return Err(UpstreamError::bad_gateway(text));
+        }
+        let mut upstream_head = UpstreamHead {
+            status,
+            framing: None,
+            keep_alive: true,
+            file: None,
+            fields: Vec::new(),
+            length: None,
+        };
+        for (name, value) in &parts.headers {
+            if !is_one_of(name.as_str().as_bytes(), &HOP_BY_HOP) {
+                upstream_head.add(name.as_str().as_bytes(), value.as_bytes());
+            }
+        }
+        let bodiless = to_head || status.is_bodiless();
+        if ended && !bodiless && upstream_head.length.is_none() {
+            upstream_head.length = Some(b"0".as_slice().into());
+        }
+        let length = upstream_head.length.as_deref().map(|length| {
+            let text = std::str::from_utf8(length).ok();
+            text.and_then(|text| text.parse().ok()).ok_or_else(wrong)
+        });
+        upstream_head.framing = match length.transpose()? {
+            _ if bodiless => Some(Framing::None),
+            length => length.map(Framing::Length),
+        };
+        Ok(upstream_head)
+    }
+
+    /// Adds a field that is passed on, or one that the server interprets.
+    fn add(&mut self, name: &[u8], value: &[u8]) {
+        let named = FILES
+            .iter()
+            .find(|(own, _)| name.eq_ignore_ascii_case(own.as_bytes()));
+        if let Some((_, temporary)) = named {
+            self.file = Some(NamedFile {
+                path: value.into(),
+                temporary: *temporary,
+            });
+        } else if name.eq_ignore_ascii_case(b"Content-Length") {
+            self.length = Some(value.into());
+        } else {
+            self.fields.push((name.into(), value.into()));
+        }
     }
 
     /// Writes the head for the client.
@@ -84,6 +155,18 @@ impl UpstreamHead {
         out: &mut Vec<u8>,
         chunked: bool,
         close: bool,
+    ) {
+        self.write_with(ctx, out, chunked, close, &[]);
+    }
+
+    /// Writes the head for the client, with these fields too.
+    pub(super) fn write_with(
+        &self,
+        ctx: RequestContext<'_>,
+        out: &mut Vec<u8>,
+        chunked: bool,
+        close: bool,
+        more: &[(&str, &[u8])],
     ) {
         let mut head = ResponseHead::new(out, self.status);
         if !self.has("Date") {
@@ -96,6 +179,9 @@ impl UpstreamHead {
         for (name, value) in &self.fields {
             // The parser accepts token characters only.
             head = head.header(std::str::from_utf8(name).unwrap_or("X"), value);
+        }
+        for (name, value) in more {
+            head = head.header(name, value);
         }
         head = head.header("Via", format!("1.1 {VIA}").as_bytes());
         match &self.length {
@@ -165,6 +251,87 @@ impl UpstreamHead {
         match ctx.hsts {
             Some(value) if !self.has(hsts::FIELD) => head.header(hsts::FIELD, value.as_bytes()),
             _ => head,
+        }
+    }
+
+    /// Returns the fields to pass on.
+    pub(super) fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// Returns the announced length.
+    pub(super) fn announced(&self) -> Option<u64> {
+        let text = std::str::from_utf8(self.length.as_deref()?).ok()?;
+        text.parse().ok()
+    }
+
+    /// Returns the bytes of all fields.
+    pub(super) fn size(&self) -> usize {
+        let sizes = self
+            .fields
+            .iter()
+            .map(|(name, value)| name.len() + value.len());
+        sizes.sum()
+    }
+
+    /// Returns the head as it is stored: with a date, and without the age that it has already.
+    pub(super) fn for_store(&self, ctx: RequestContext<'_>) -> UpstreamHead {
+        let mut head = self.clone();
+        head.remove(b"Age");
+        head.add_date(ctx);
+        head
+    }
+
+    fn add_date(&mut self, ctx: RequestContext<'_>) {
+        if !self.has("Date") {
+            let date = ctx.date.as_bytes().as_slice();
+            self.fields.push((b"Date".as_slice().into(), date.into()));
+        }
+    }
+
+    pub(super) fn set_length(&mut self, length: usize) {
+        self.length = Some(length.to_string().into_bytes().into());
+        self.framing = Some(Framing::Length(length as u64));
+    }
+
+    /// Replaces the fields that a 304 for this response has (RFC 9111, section 3.2).
+    pub(super) fn update(&mut self, newer: &UpstreamHead, ctx: RequestContext<'_>) {
+        self.remove(b"Date");
+        for (name, _) in &newer.fields {
+            self.remove(name);
+        }
+        self.fields.extend(newer.fields.iter().cloned());
+        self.add_date(ctx);
+    }
+
+    fn remove(&mut self, name: &[u8]) {
+        self.fields
+            .retain(|(own, _)| !own.eq_ignore_ascii_case(name));
+    }
+
+    /// Returns the head that tells a client that it has this response already (RFC 9110, section 15.4.5).
+    pub(super) fn not_modified(&self) -> UpstreamHead {
+        let mut head = self.clone();
+        head.fields
+            .retain(|(name, _)| !is_one_of(name, &NOT_IN_304));
+        UpstreamHead {
+            status: Status::NOT_MODIFIED,
+            framing: Some(Framing::None),
+            length: None,
+            ..head
+        }
+    }
+
+    /// Returns a head without fields.
+    #[cfg(test)]
+    pub(super) fn bare(status: Status) -> UpstreamHead {
+        UpstreamHead {
+            status,
+            framing: None,
+            keep_alive: true,
+            file: None,
+            fields: Vec::new(),
+            length: None,
         }
     }
 

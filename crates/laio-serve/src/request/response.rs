@@ -6,7 +6,8 @@ use crate::files::contents::{Contents, Opened};
 use crate::server_name::SERVER_NAME;
 use crate::services::Services;
 use crate::site::{Site, hsts};
-use crate::upstream::target::{self, Route};
+use crate::upstream::group;
+use crate::upstream::route::Route;
 use laio_http::{
     ByteRange, ContentType, HttpDate, Method, Multipart, Request, RequestPath, ResponseHead, Status,
 };
@@ -86,7 +87,7 @@ impl<'a> RequestContext<'a> {
     /// Returns the route to the upstream whose prefix the path has, if there is one.
     pub(crate) fn upstream(&self) -> Option<(&'a Route, &'a RequestPath<'a>)> {
         let path = self.request.path.as_ref().ok()?;
-        Some((target::route(&self.site.routes, path)?, path))
+        Some((group::route(&self.site.routes, path)?, path))
     }
 }
 

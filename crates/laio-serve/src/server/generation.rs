@@ -95,7 +95,7 @@ impl Generation {
             _ => std::thread::available_parallelism().map_or(1, usize::from),
         };
         let shared = GenerationState {
-            sites: Arc::new(CompiledSites::new(&options)?),
+            sites: Arc::new(CompiledSites::new(&options)?.suit(kind)?),
             addresses: server_state.addresses,
             trusted_proxies: Arc::new(TrustedProxies::new(&options.clients)?),
             slots: server_state.slots,

@@ -1,7 +1,7 @@
 //! The TLS configuration for an upstream: trusted certificates, and the expected name.
 
 use crate::net::tls::session::Session;
-use crate::options::{Trust, Upstream, UpstreamAddress};
+use crate::options::{Protocol, Trust, Upstream, UpstreamAddress};
 use laio_rt::Descriptor;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
@@ -38,7 +38,10 @@ impl Encryption {
             .map_err(io::Error::other)?
             .with_root_certificates(roots(trust, ca)?)
             .with_no_client_auth();
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = match upstream.protocol {
+            Protocol::Http2 { .. } => vec![b"h2".to_vec()],
+            Protocol::Http { .. } | Protocol::FastCgi => vec![b"http/1.1".to_vec()],
+        };
         let config = Arc::new(config);
         Ok(Some(Encryption { config, name }))
     }

@@ -8,10 +8,26 @@ use std::fmt;
 pub(crate) struct UpstreamError {
     pub(crate) status: Status,
     pub(crate) why: String,
-    /// A reused connection was closed before any byte of the response; the request may be retried.
-    pub(crate) stale: bool,
+    /// How far the exchange was.
+    pub(crate) progress: Progress,
     /// The client has closed its connection.
     pub(crate) client_gone: bool,
+    /// The name of the upstream, if one was chosen.
+    pub(crate) upstream: Option<String>,
+}
+
+/// How far an exchange was when it failed, which decides whether the request may be repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// The upstream has got nothing.
+    NotConnected,
+    /// A reused connection was closed before any byte of the response: the upstream had probably closed
+    /// it before the request.
+    Stale,
+    /// No byte of the response has arrived.
+    NothingReceived,
+    /// The response has begun, or another upstream would not help.
+    Final,
 }
 
 impl UpstreamError {
@@ -19,8 +35,9 @@ impl UpstreamError {
         UpstreamError {
             status,
             why: why.to_string(),
-            stale: false,
+            progress: Progress::Final,
             client_gone: false,
+            upstream: None,
         }
     }
 
@@ -53,6 +70,17 @@ impl UpstreamError {
             Status::REQUEST_TIMEOUT,
             "the client sent the body too slowly",
         )
+    }
+
+    pub(crate) fn at(self, progress: Progress) -> UpstreamError {
+        UpstreamError { progress, ..self }
+    }
+
+    /// Whether the upstream has caused the error, rather than the client or a limit of this server.
+    pub(crate) fn is_of_upstream(&self) -> bool {
+        !self.client_gone
+            && self.progress != Progress::Stale
+            && matches!(self.status, Status::BAD_GATEWAY | Status::GATEWAY_TIMEOUT)
     }
 
     /// Returns the text for the client. The reason goes to the log only.

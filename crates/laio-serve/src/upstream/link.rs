@@ -1,10 +1,10 @@
 //! A connection to an upstream.
 
 use super::encryption::Encryption;
-use super::error::UpstreamError;
+use super::error::{Progress, UpstreamError};
 use super::resolver::ResolvedAddress;
 use crate::net::socket::{Expect, is_quiet};
-use crate::net::stream::encrypt;
+use crate::net::stream::{Stream, encrypt};
 use crate::net::tls::session::Session;
 use crate::options::UpstreamLimits;
 use laio::ops::{Address, Connect, Limit, Recv, Send};
@@ -26,6 +26,8 @@ pub(crate) struct Link {
     pub(crate) input: Vec<u8>,
     /// The connection has carried an exchange before.
     pub(crate) reused: bool,
+    /// The header of the PROXY protocol with which the connection began; empty without it.
+    pub(crate) proxy_header: Vec<u8>,
 }
 
 /// The socket or TLS session of a connection, shared by its sender and its receiver.
@@ -44,6 +46,11 @@ impl Deadline {
         Deadline(limits.whole_time.map(|time| Instant::now() + time))
     }
 
+    /// Whether no time is left.
+    pub(crate) fn is_over(self) -> bool {
+        self.0.is_some_and(|end| Instant::now() >= end)
+    }
+
     /// Returns the time for a step: its own limit, or what is left of the exchange's.
     pub(crate) fn within(self, time: Duration) -> Duration {
         self.0.map_or(time, |end| {
@@ -53,10 +60,11 @@ impl Deadline {
 }
 
 impl Link {
-    /// Connects to the first address that accepts.
+    /// Connects to the first address that accepts, and sends it the header of the PROXY protocol.
     pub(super) async fn connect(
         address: &ResolvedAddress,
         encryption: Option<&Encryption>,
+        proxy_header: Vec<u8>,
         time: Duration,
         limits: &UpstreamLimits,
     ) -> Result<Link, UpstreamError> {
@@ -77,16 +85,40 @@ impl Link {
             Err(last)
         };
         let connecting = async {
-            let transport = Transport::start(connecting.await?, encryption).await?;
+            let socket = connecting.await?;
+            if !proxy_header.is_empty() {
+                let plain = Transport::Plain(socket.clone());
+                let sent = send(&plain, proxy_header.clone(), limits.between_time).await;
+                sent.map_err(|error| explain(&error))?;
+            }
+            let transport = Transport::start(socket, encryption).await?;
             Ok(Link {
                 transport,
                 input: Vec::new(),
                 reused: false,
+                proxy_header,
             })
         };
-        match laio_rt::time::timeout(time, connecting).await {
-            Ok(connected) => connected,
-            Err(_) => Err(UpstreamError::timed_out("connecting took too long")),
+        let connected = laio_rt::time::timeout(time, connecting).await;
+        let late = |_| Err(UpstreamError::timed_out("connecting took too long"));
+        connected
+            .unwrap_or_else(late)
+            .map_err(|error| error.at(Progress::NotConnected))
+    }
+
+    /// Returns the connection for HTTP/2.
+    ///
+    /// # Errors
+    /// When the upstream has not chosen HTTP/2 during the TLS handshake.
+    pub(super) fn into_http2(self) -> Result<Stream, UpstreamError> {
+        let other = "the upstream has not chosen HTTP/2 (ALPN)";
+        match self.transport {
+            Transport::Plain(socket) => Ok(Stream::Plain(socket)),
+            Transport::Tls(session) => {
+                let session = Rc::into_inner(session).map(RefCell::into_inner);
+                let chosen = session.filter(Session::speaks_http2).map(Stream::encrypted);
+                chosen.ok_or_else(|| UpstreamError::bad_gateway(other).at(Progress::NotConnected))
+            }
         }
     }
 

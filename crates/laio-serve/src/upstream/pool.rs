@@ -1,7 +1,7 @@
 //! The connections of a worker to an upstream: a limited number at a time, some kept idle for
 //! later, and a limited number of waiting requests.
 
-use super::error::UpstreamError;
+use super::error::{Progress, UpstreamError};
 use super::link::Link;
 use crate::options::UpstreamLimits;
 use laio_rt::sync::{Permit, Semaphore};
@@ -15,42 +15,7 @@ pub(crate) struct Pool {
     idle: RefCell<Vec<(Link, Instant)>>,
     sweeping: Cell<bool>,
     permits: OnceCell<Semaphore>,
-    tunnels: OnceCell<Semaphore>,
     waiting: Cell<usize>,
-    /// Bytes of request bodies spooled in memory.
-    spooled: Cell<u64>,
-}
-
-/// A share of the memory for spooled bodies, released on drop.
-pub(crate) struct SpoolMemory {
-    pool: Rc<Pool>,
-    bytes: u64,
-}
-
-impl SpoolMemory {
-    pub(crate) fn new(pool: &Rc<Pool>) -> SpoolMemory {
-        SpoolMemory {
-            pool: pool.clone(),
-            bytes: 0,
-        }
-    }
-
-    /// Reserves memory. Returns false, and reserves none, if the limit would be exceeded.
-    pub(crate) fn take(&mut self, bytes: u64) -> bool {
-        let all = self.pool.spooled.get() + bytes;
-        let fits = all <= UpstreamLimits::SPOOLED;
-        if fits {
-            self.pool.spooled.set(all);
-            self.bytes += bytes;
-        }
-        fits
-    }
-}
-
-impl Drop for SpoolMemory {
-    fn drop(&mut self) {
-        self.pool.spooled.set(self.pool.spooled.get() - self.bytes);
-    }
 }
 
 /// Counts a waiting request until dropped.
@@ -64,10 +29,15 @@ impl Drop for QueuedRequest<'_> {
 
 impl Pool {
     /// Waits for a permit for a connection.
-    pub(crate) async fn permit(&self, limits: &UpstreamLimits) -> Result<Permit, UpstreamError> {
-        let permits = self
-            .permits
-            .get_or_init(|| Semaphore::new(limits.connections.max(1)));
+    ///
+    /// With HTTP/2 it is for one of the requests, `each`, that a connection carries at the same time.
+    pub(crate) async fn permit(
+        &self,
+        limits: &UpstreamLimits,
+        each: usize,
+    ) -> Result<Permit, UpstreamError> {
+        let all = limits.connections.max(1).saturating_mul(each.max(1));
+        let permits = self.permits.get_or_init(|| Semaphore::new(all));
         if let Some(permit) = permits.try_acquire() {
             return Ok(permit);
         }
@@ -76,24 +46,25 @@ impl Pool {
                 "{} requests are already waiting for a connection",
                 limits.queue
             );
-            return Err(UpstreamError::busy(text));
+            return Err(UpstreamError::busy(text).at(Progress::NotConnected));
         }
         self.waiting.set(self.waiting.get() + 1);
         let _queued = QueuedRequest(&self.waiting);
         let permit = laio_rt::time::timeout(limits.queue_time, permits.acquire()).await;
-        permit.map_err(|_| UpstreamError::busy("no connection became free in time"))
+        permit.map_err(|_| {
+            UpstreamError::busy("no connection became free in time").at(Progress::NotConnected)
+        })
     }
 
-    /// Returns a permit for a tunnel, if the limit allows.
-    pub(crate) fn tunnel(&self, limits: &UpstreamLimits) -> Option<Permit> {
-        let tunnels = self.tunnels.get_or_init(|| Semaphore::new(limits.tunnels));
-        tunnels.try_acquire()
-    }
-
-    /// Returns an idle connection that is still open, and on which the upstream has sent nothing.
-    pub(crate) fn take(&self, limits: &UpstreamLimits) -> Option<Link> {
+    /// Returns an idle connection that began with this header of the PROXY protocol, is still open, and on
+    /// which the upstream has sent nothing.
+    pub(crate) fn take(&self, limits: &UpstreamLimits, proxy_header: &[u8]) -> Option<Link> {
         loop {
-            let (link, since) = self.idle.borrow_mut().pop()?;
+            let mut idle = self.idle.borrow_mut();
+            let fitting = |(link, _): &(Link, Instant)| link.proxy_header == proxy_header;
+            let index = idle.iter().rposition(fitting)?;
+            let (link, since) = idle.remove(index);
+            drop(idle);
             if since.elapsed() < limits.idle_time && link.is_quiet() {
                 return Some(link);
             }
@@ -103,8 +74,16 @@ impl Pool {
     /// Puts a connection back for later requests.
     pub(crate) fn keep(self: &Rc<Self>, link: Link, limits: &UpstreamLimits) {
         let mut idle = self.idle.borrow_mut();
-        if idle.len() >= limits.idle || !link.input.is_empty() {
+        if !link.input.is_empty() {
             return;
+        }
+        if idle.len() >= limits.idle {
+            // Only one client can use the connections that begin with its addresses, so a newer one
+            // replaces the oldest.
+            if link.proxy_header.is_empty() || idle.is_empty() {
+                return;
+            }
+            idle.remove(0);
         }
         idle.push((link, Instant::now()));
         if !self.sweeping.replace(true) {
@@ -139,21 +118,5 @@ async fn sweep(pool: Weak<Pool>, time: std::time::Duration) {
         if over {
             return;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_for_bodies_is_shared_and_given_back() {
-        let pool = Rc::<Pool>::default();
-        let (mut one, mut other) = (SpoolMemory::new(&pool), SpoolMemory::new(&pool));
-        assert!(one.take(UpstreamLimits::SPOOLED - 1) && !other.take(2) && other.take(1));
-        drop(one);
-        assert!(other.take(UpstreamLimits::SPOOLED - 1) && !other.take(1));
-        drop(other);
-        assert_eq!(pool.spooled.get(), 0);
     }
 }

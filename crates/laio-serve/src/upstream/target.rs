@@ -1,21 +1,21 @@
-//! Choosing the upstream for a path.
+//! One upstream, as configured.
 
 use super::encryption::Encryption;
 use super::error::UpstreamError;
+use super::group::Healths;
+use super::health::Health;
 use super::link::Link;
-use super::pool::Pool;
+use super::proxy_protocol;
 use super::resolver::{Addresses, ResolvedAddress};
-use crate::options::{Protocol, Upstream, UpstreamAddress, UpstreamLimits};
-use laio_http::{Mount, RequestPath};
+use crate::net::stream::Stream;
+use crate::options::{
+    HealthPath, Protocol, ProxyProtocol, Upstream, UpstreamAddress, UpstreamLimits,
+};
+use laio_http::Mount;
 use std::io;
 use std::path::Path;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The upstreams of a site, shared by all workers, the longest prefixes first.
-#[derive(Default)]
-pub(crate) struct Targets(Vec<Arc<Target>>);
 
 /// An upstream.
 pub(crate) struct Target {
@@ -27,59 +27,37 @@ pub(crate) struct Target {
     pub(crate) keeps_connections: bool,
     /// The name in log messages.
     pub(crate) name: String,
+    pub(crate) weight: u32,
+    pub(crate) health: Arc<Health>,
+    /// The path and the host of checks, if there are any.
+    pub(super) check: Option<(String, String)>,
+    proxy_protocol: Option<ProxyProtocol>,
 }
 
-/// An upstream in one worker, with its connection pool.
-pub(crate) struct Route {
-    pub(crate) target: Arc<Target>,
-    pub(crate) pool: Rc<Pool>,
-}
-
-impl Targets {
-    /// Compiles the upstreams.
-    ///
-    /// # Errors
-    /// When a name cannot be looked up, or two upstreams have the same prefix.
-    pub(crate) fn new(upstreams: &[Upstream], ca: Option<&Path>) -> io::Result<Targets> {
-        let target = |upstream: &Upstream| Target::new(upstream, ca).map(Arc::new);
-        let mut targets: Vec<_> = upstreams.iter().map(target).collect::<Result<_, _>>()?;
-        targets.sort_by_cached_key(|target| {
-            let prefix = target.mount.prefix();
-            (std::cmp::Reverse(prefix.len()), prefix.to_owned())
-        });
-        if let Some(pair) = targets
-            .windows(2)
-            .find(|pair| pair[0].mount.prefix() == pair[1].mount.prefix())
-        {
-            let text = format!("there are two upstreams for {}", pair[0].mount.prefix());
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-        }
-        Ok(Targets(targets))
-    }
-
-    /// Returns routes for one worker.
-    pub(crate) fn routes(&self) -> Vec<Route> {
-        self.0.iter().map(Route::to).collect()
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Target>> {
-        self.0.iter()
-    }
-}
-
-impl Route {
-    pub(crate) fn to(target: &Arc<Target>) -> Route {
-        Route {
-            target: target.clone(),
-            pool: Rc::default(),
-        }
-    }
+/// The settings of an upstream that are those of its prefix.
+#[derive(Clone, Copy, Default)]
+pub(super) struct PrefixSettings<'s> {
+    pub(super) ca: Option<&'s Path>,
+    pub(super) check: Option<&'s HealthPath>,
+    pub(super) proxy_protocol: Option<ProxyProtocol>,
 }
 
 impl Target {
-    fn new(upstream: &Upstream, ca: Option<&Path>) -> io::Result<Target> {
+    /// Compiles an upstream.
+    ///
+    /// # Errors
+    /// When its name cannot be looked up, or the trusted certificates cannot be read.
+    pub(super) fn new(
+        upstream: &Upstream,
+        PrefixSettings {
+            ca,
+            check,
+            proxy_protocol,
+        }: PrefixSettings<'_>,
+        healths: &mut Healths,
+    ) -> io::Result<Target> {
         let there = match &upstream.protocol {
-            Protocol::Http { path } => path.as_deref(),
+            Protocol::Http { path } | Protocol::Http2 { path } => path.as_deref(),
             Protocol::FastCgi => None,
         };
         let mount = Mount::new(&upstream.prefix, there)
@@ -87,31 +65,43 @@ impl Target {
         let scheme = match (&upstream.protocol, &upstream.tls) {
             (Protocol::Http { .. }, None) => "http",
             (Protocol::Http { .. }, Some(_)) => "https",
+            (Protocol::Http2 { .. }, None) => "h2c",
+            (Protocol::Http2 { .. }, Some(_)) => "h2",
             (Protocol::FastCgi, _) => "fastcgi",
         };
+        let name = format!("{scheme}://{}", upstream.address);
+        let host = match &upstream.address {
+            UpstreamAddress::Tcp(..) => upstream.address.to_string(),
+            UpstreamAddress::Unix(_) => "localhost".to_owned(),
+        };
         Ok(Target {
-            name: format!("{scheme}://{}", upstream.address),
+            health: healths.of(&name, check),
+            check: check.map(|path| (path.0.clone(), host)),
+            name,
+            weight: upstream.weight,
             mount,
             protocol: upstream.protocol.clone(),
             address: ResolvedAddress::resolve(&upstream.address)?,
             encryption: Encryption::of(upstream, ca)?,
             keeps_connections: true,
+            proxy_protocol,
         })
     }
 
     /// Returns the program that executes the scripts of a site.
-    pub(crate) fn of_php(address: &UpstreamAddress) -> io::Result<Target> {
+    pub(super) fn of_php(address: &UpstreamAddress, healths: &mut Healths) -> io::Result<Target> {
         let upstream = Upstream {
             host: None,
             prefix: "/".to_owned(),
             protocol: Protocol::FastCgi,
             address: address.clone(),
             tls: None,
+            weight: 1,
         };
         Ok(Target {
             // A process of php-fpm serves one connection at a time, so an idle one would occupy it.
             keeps_connections: false,
-            ..Target::new(&upstream, None)?
+            ..Target::new(&upstream, PrefixSettings::default(), healths)?
         })
     }
 
@@ -123,64 +113,34 @@ impl Target {
         }
     }
 
+    /// Whether connections use TLS.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.encryption.is_some()
+    }
+
+    /// Returns the header of the PROXY protocol for a client with this connection; empty without it.
+    pub(crate) fn proxy_header(&self, client: &Stream) -> Vec<u8> {
+        let header = |version| proxy_protocol::header(version, client.endpoints());
+        self.proxy_protocol.map(header).unwrap_or_default()
+    }
+
+    /// Returns the header of the PROXY protocol for a connection of this server itself.
+    pub(super) fn own_proxy_header(&self) -> Vec<u8> {
+        let header = self.proxy_protocol.map(proxy_protocol::of_the_server);
+        header.unwrap_or_default()
+    }
+
     /// Connects to the upstream.
     ///
     /// # Errors
     /// Returns the last error, if no address accepts.
     pub(crate) async fn connect(
         &self,
+        proxy_header: Vec<u8>,
         time: Duration,
         limits: &UpstreamLimits,
     ) -> Result<Link, UpstreamError> {
-        Link::connect(&self.address, self.encryption.as_ref(), time, limits).await
-    }
-}
-
-/// Returns the route for a path.
-pub(crate) fn route<'r>(routes: &'r [Route], path: &RequestPath<'_>) -> Option<&'r Route> {
-    routes
-        .iter()
-        .find(|route| route.target.mount.rest(path).is_some())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_longest_prefix_wins() {
-        let upstream = |text: &str| Upstream::http(text).unwrap();
-        let upstreams = [
-            upstream("/api=http://127.0.0.1:1"),
-            upstream("/api/new/=http://127.0.0.1:2/v2/"),
-            upstream("/x=http+unix:/s:/"),
-        ];
-        let targets = Targets::new(&upstreams, None).unwrap();
-        let routes = targets.routes();
-        let there = |path: &str| {
-            let path = RequestPath::new(path).ok()?;
-            let route = route(&routes, &path)?;
-            let to = route.target.mount.upstream_path(&path).into_owned();
-            Some((route.target.name.clone(), to))
-        };
-        let at = |name: &str, path: &str| Some((format!("http://{name}"), path.to_owned()));
-        assert_eq!(there("/api"), at("127.0.0.1:1", "/api"));
-        assert_eq!(there("/api/%61"), at("127.0.0.1:1", "/api/a"));
-        assert_eq!(there("//api"), at("127.0.0.1:1", "/api"));
-        assert_eq!(there("/api/new"), at("127.0.0.1:1", "/api/new"));
-        assert_eq!(there("/api/new/"), at("127.0.0.1:2", "/v2/"));
-        assert_eq!(there("/api/new/a/b"), at("127.0.0.1:2", "/v2/a/b"));
-        assert_eq!(there("/x"), at("unix:/s", "/"));
-        assert_eq!(there("/x/"), at("unix:/s", "/"));
-        assert_eq!(there("/x/y"), at("unix:/s", "/y"));
-        for other in ["/apix", "/", "/api/../y", "/x%2F", "*", "/%zz"] {
-            assert_eq!(there(other), None, "{other}");
-        }
-        let twice = [
-            upstream("/a=http://127.0.0.1"),
-            upstream("/b=http://127.0.0.1"),
-            upstream("/a=http://127.0.0.1"),
-        ];
-        assert!(Targets::new(&twice, None).is_err());
+        let encryption = self.encryption.as_ref();
+        Link::connect(&self.address, encryption, proxy_header, time, limits).await
     }
 }

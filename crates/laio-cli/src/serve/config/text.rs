@@ -195,6 +195,22 @@ mod tests {
     }
 
     #[test]
+    fn several_upstreams_of_a_prefix_are_an_array() {
+        let file = "proxy = { '/a' = ['http://b:1', 'http://c:2,weight=3'], '/d' = 'http://e' }\n\
+                    balance = { '/a' = 'hash=cookie:id' }\nhealth-path = '/up'";
+        let text = configuration(file).unwrap();
+        assert_eq!(configuration(&text).unwrap(), text);
+        let list = r#"["/a=http://b:1", "/a=http://c:2,weight=3", "/d=http://e"]"#;
+        assert!(text.contains(&format!("proxy = {list}\n")), "{text}");
+        let settings = read(file, &[]).unwrap();
+        let upstreams = &settings.options().unwrap().site.upstreams;
+        let weights: Vec<_> = upstreams.http.iter().map(|it| it.weight).collect();
+        assert_eq!(weights, [1, 3, 1]);
+        let mistakes = configuration("proxy = { '/a' = ['http://b:1', 'c'] }").unwrap_err();
+        assert!(mistakes.to_string().contains(":1: "), "{mistakes}");
+    }
+
+    #[test]
     fn a_name_that_is_not_utf_8_cannot_be_written() {
         let flags = [OsString::from_vec(vec![0xff])];
         let mistakes = load(&flags).unwrap().text().unwrap_err();

@@ -193,3 +193,28 @@ fn output_beyond_the_length_is_dropped() {
     assert_eq!(client.get("/").text(), "hello");
     assert_eq!(client.get("/").text(), "hello");
 }
+
+#[test]
+fn a_spooled_body_is_sent_again_to_another_program() {
+    // The first program reads the whole body, and closes without an answer.
+    let dead = Backend::start(|peer| drop(read(peer)));
+    let alive = program(|(_, body)| output(&format!("A: b\n\n{}", body.len())));
+    let upstreams = vec![fcgi("/", &dead), fcgi("/", &alive)];
+    let (server, _root) = serve(upstreams, |options| {
+        options.site.upstreams.balance = vec!["round-robin".parse().unwrap()];
+        options.limits.upstream.failures = u32::MAX;
+    });
+    // In memory, and in a file.
+    for length in [1_000, 300_000] {
+        let chunk = "x".repeat(length);
+        let request = format!(
+            "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n{length:x}\r\n{chunk}\r\n0\r\n\r\n"
+        );
+        for _ in 0..2 {
+            let answer = exchange(&server, &request);
+            assert_eq!(status(&answer), "200", "{answer}");
+            assert!(forwarding::unchunked(body(&answer)) == length.to_string());
+        }
+    }
+    assert!(dead.connections() >= 2);
+}

@@ -2,12 +2,16 @@
 
 pub(crate) mod backend;
 mod bodies;
+mod cache;
 mod encryption;
 mod failures;
 mod fastcgi;
 mod forwarding;
+mod groups;
 mod hosts;
+mod http2;
 mod php;
+mod proxy_protocol;
 mod queue;
 mod sendfile;
 mod tunnels;

@@ -1,12 +1,11 @@
 //! The byte stream that the `h2` crate reads and writes. Output is buffered, so that one call sends
 //! many frames.
 
-use super::windows::Windows;
 use crate::net::socket::{Expect, Socket};
 use crate::net::stream::Stream;
 use crate::net::tls::session::Session;
 use crate::options::Http2;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -14,10 +13,13 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Since when the client has not read what was sent.
-pub(super) type Stalled = Rc<Cell<Option<Instant>>>;
+/// Since when the peer has not read what was sent.
+pub(crate) type Stalled = Rc<Cell<Option<Instant>>>;
 
-pub(super) struct Io {
+/// Gets the received bytes before the `h2` crate does.
+type Inspect = Box<dyn FnMut(&[u8])>;
+
+pub(crate) struct Io {
     transport: Transport,
     /// Received bytes, consumed up to `used`.
     input: Vec<u8>,
@@ -25,7 +27,7 @@ pub(super) struct Io {
     /// Written by `h2` and not yet sent.
     output: Vec<u8>,
     stalled: Stalled,
-    windows: Rc<RefCell<Windows>>,
+    inspect: Inspect,
 }
 
 enum Transport {
@@ -36,11 +38,11 @@ enum Transport {
 impl Io {
     /// Wraps a connection; `input` was received before. Returns none if the stream is itself an
     /// HTTP/2 stream.
-    pub(super) fn new(
+    pub(crate) fn new(
         stream: Stream,
         input: Vec<u8>,
         stalled: Stalled,
-        windows: Rc<RefCell<Windows>>,
+        inspect: impl FnMut(&[u8]) + 'static,
     ) -> Option<Io> {
         let transport = match stream {
             Stream::Plain(socket) => Transport::Plain(Socket::new(socket)),
@@ -53,7 +55,7 @@ impl Io {
             used: 0,
             output: Vec::new(),
             stalled,
-            windows,
+            inspect: Box::new(inspect),
         })
     }
 
@@ -126,7 +128,7 @@ impl AsyncRead for Io {
             transport,
             input,
             used,
-            windows,
+            inspect,
             ..
         } = &mut *self;
         if *used == input.len() {
@@ -136,7 +138,7 @@ impl AsyncRead for Io {
         }
         let count = buffer.remaining().min(input.len() - *used);
         let bytes = &input[*used..][..count];
-        windows.borrow_mut().pass(bytes);
+        inspect(bytes);
         buffer.put_slice(bytes);
         *used += count;
         Poll::Ready(Ok(()))

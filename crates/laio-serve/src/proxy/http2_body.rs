@@ -1,0 +1,117 @@
+//! The body of a response in HTTP/2, and its trailers.
+
+use crate::options::UpstreamLimits;
+use crate::upstream::error::UpstreamError;
+use crate::upstream::http2::Http2Place;
+use crate::upstream::link::Deadline;
+use crate::upstream::route::{InFlight, Member};
+use bytes::Bytes;
+use h2::RecvStream;
+use http::HeaderMap;
+use laio_rt::sync::Permit;
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker, ready};
+
+pub(super) struct Http2Body {
+    /// The stream, until the body has ended.
+    stream: Option<RecvStream>,
+    /// Received and not yet taken.
+    next: Option<Bytes>,
+    trailers: Option<HeaderMap>,
+    member: Rc<Member>,
+    limits: UpstreamLimits,
+    deadline: Deadline,
+    _held: (Http2Place, Permit, InFlight),
+}
+
+impl Http2Body {
+    pub(super) fn new(
+        stream: RecvStream,
+        ended: bool,
+        member: Rc<Member>,
+        limits: UpstreamLimits,
+        deadline: Deadline,
+        held: (Http2Place, Permit, InFlight),
+    ) -> Http2Body {
+        Http2Body {
+            stream: Some(stream).filter(|_| !ended),
+            next: None,
+            trailers: None,
+            member,
+            limits,
+            deadline,
+            _held: held,
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.member.target.name
+    }
+
+    /// Appends what has arrived, up to a limit. Returns whether it was the last.
+    pub(super) fn take(&mut self, out: &mut Vec<u8>) -> io::Result<bool> {
+        let before = out.len();
+        let mut context = Context::from_waker(Waker::noop());
+        loop {
+            if let Some(bytes) = self.next.take() {
+                out.extend_from_slice(&bytes);
+                if let Some(stream) = &mut self.stream {
+                    let released = stream.flow_control().release_capacity(bytes.len());
+                    released.map_err(io::Error::other)?;
+                }
+            }
+            if self.stream.is_none() {
+                return Ok(true);
+            }
+            if out.len() - before >= UpstreamLimits::CHUNK {
+                return Ok(false);
+            }
+            // `wait` leaves a waker, if nothing has arrived.
+            match self.poll_next(&mut context) {
+                Poll::Ready(arrived) => arrived?,
+                Poll::Pending => return Ok(false),
+            }
+        }
+    }
+
+    /// Waits until more has arrived.
+    pub(super) async fn wait(&mut self) -> io::Result<()> {
+        let time = self.deadline.within(self.limits.between_time);
+        let arrived = laio_rt::time::timeout(time, poll_fn(|context| self.poll_next(context)));
+        arrived
+            .await
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    /// Receives the next bytes, or the end and the trailers.
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(stream) = &mut self.stream else {
+            return Poll::Ready(Ok(()));
+        };
+        if self.next.is_some() {
+            return Poll::Ready(Ok(()));
+        }
+        match ready!(stream.poll_data(context)) {
+            Some(Ok(bytes)) => self.next = Some(bytes),
+            Some(Err(error)) => return Poll::Ready(Err(io::Error::other(error))),
+            None => {
+                let trailers = ready!(stream.poll_trailers(context));
+                self.trailers = trailers.map_err(io::Error::other)?;
+                self.stream = None;
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Returns the fields after the body.
+    pub(super) fn take_trailers(&mut self) -> Option<HeaderMap> {
+        self.trailers.take()
+    }
+
+    /// Notes that the upstream has broken the response off.
+    pub(super) fn failed(&self, error: &UpstreamError) {
+        self.member.failed(error, self.deadline, &self.limits);
+    }
+}

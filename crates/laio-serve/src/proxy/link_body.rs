@@ -1,0 +1,137 @@
+//! The body of a response on a connection that carries one exchange at a time.
+
+use super::lease::{Lease, ProtocolState};
+use super::upstream_head::UpstreamHead;
+use crate::upstream::error::UpstreamError;
+use laio_http::{BodySkip, Framing};
+use std::io;
+
+/// The body of a response in HTTP/1.1 or FastCGI.
+pub(super) struct LinkBody {
+    /// The connection, until the body has ended.
+    lease: Option<Lease>,
+    ending: Ending,
+    /// Whether the connection can be reused after the body.
+    keep: bool,
+}
+
+/// How the end of the body is detected.
+enum Ending {
+    Framing(BodySkip),
+    Connection,
+    /// The end of the program's output, or the length that the program announced.
+    Program(Option<u64>),
+    Over,
+}
+
+impl LinkBody {
+    pub(super) fn new(lease: Lease, upstream_head: &UpstreamHead, whole: bool) -> LinkBody {
+        let ending = match (&lease.protocol_state, upstream_head.framing) {
+            (ProtocolState::FastCgi(_), Some(Framing::Length(length))) => {
+                Ending::Program(Some(length))
+            }
+            (ProtocolState::FastCgi(_), Some(Framing::None)) => Ending::Program(Some(0)),
+            (ProtocolState::FastCgi(_), _) => Ending::Program(None),
+            (ProtocolState::Http, None) => Ending::Connection,
+            (ProtocolState::Http, Some(framing)) => match BodySkip::new(framing, u64::MAX) {
+                Ok(body) => Ending::Framing(body),
+                Err(_) => Ending::Connection,
+            },
+        };
+        LinkBody {
+            lease: Some(lease),
+            ending,
+            keep: whole && upstream_head.keep_alive,
+        }
+    }
+
+    /// Appends the received content. Returns whether it was the last.
+    pub(super) fn take(&mut self, out: &mut Vec<u8>) -> io::Result<bool> {
+        let Some(lease) = &mut self.lease else {
+            return Ok(true);
+        };
+        let over = match &mut self.ending {
+            Ending::Over => true,
+            Ending::Connection => {
+                out.append(&mut lease.link.input);
+                false
+            }
+            Ending::Framing(body) => {
+                let input = &mut lease.link.input;
+                let used = body.advance_with(input, |chunk| out.extend_from_slice(chunk));
+                let used = used.map_err(|_| bad("the chunked coding is malformed"))?;
+                input.drain(..used);
+                body.is_done()
+            }
+            Ending::Program(left) => {
+                lease.parse_records()?;
+                let ProtocolState::FastCgi(fastcgi_state) = &mut lease.protocol_state else {
+                    return Err(bad("the upstream does not use FastCGI"));
+                };
+                let most = left
+                    .unwrap_or(u64::MAX)
+                    .min(fastcgi_state.output.len() as u64);
+                out.extend(fastcgi_state.output.drain(..most as usize)); // at most its length
+                if let Some(left) = left {
+                    *left -= most;
+                }
+                match (fastcgi_state.records.is_done(), &left) {
+                    (_, Some(0)) => true,
+                    (true, Some(_)) => {
+                        return Err(bad("the output is shorter than its Content-Length"));
+                    }
+                    (done, None) => done,
+                    (false, Some(_)) => false,
+                }
+            }
+        };
+        if over {
+            self.end();
+        }
+        Ok(over)
+    }
+
+    /// Waits until more is received.
+    pub(super) async fn wait(&mut self) -> io::Result<()> {
+        let Some(lease) = &mut self.lease else {
+            return Ok(());
+        };
+        let time = lease.deadline.within(lease.limits.between_time);
+        match lease.link.receive(time).await {
+            Ok(0) if matches!(self.ending, Ending::Connection) => {
+                self.ending = Ending::Over;
+                self.keep = false;
+                Ok(())
+            }
+            Ok(0) => Err(bad(
+                "the upstream closed the connection before the end of the response",
+            )),
+            Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(lease) = self.lease.take()
+            && self.keep
+        {
+            lease.finish();
+        }
+    }
+
+    /// Returns the name of the upstream, if the body has not ended.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.lease.as_ref().map(Lease::name)
+    }
+
+    /// Notes that the upstream has broken the response off.
+    pub(super) fn failed(&self, error: &UpstreamError) {
+        if let Some(lease) = &self.lease {
+            lease.member.failed(error, lease.deadline, &lease.limits);
+        }
+    }
+}
+
+fn bad(why: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}

@@ -1,0 +1,405 @@
+//! Stored responses of upstreams.
+
+use super::*;
+use crate::common::until;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Starts a server with a cache.
+fn cached(backend: &Backend) -> (Running, tempfile::TempDir) {
+    serve(vec![http("/", backend)], |options| {
+        options.limits.upstream.cache_bytes = 1 << 20;
+    })
+}
+
+/// Returns an upstream that answers each request with these fields and a number.
+fn numbered(fields: &'static str) -> Backend {
+    let count = AtomicUsize::new(0);
+    Backend::start(move |peer| {
+        while peer.request().is_some() {
+            let number = count.fetch_add(1, Ordering::SeqCst).to_string();
+            let length = number.len();
+            peer.send(format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n{fields}\r\n{number}"
+            ));
+        }
+    })
+}
+
+#[test]
+fn a_fresh_response_is_used_again() {
+    let backend =
+        numbered("Cache-Control: max-age=1000\r\nETag: \"e\"\r\nContent-Type: text/x\r\n");
+    let (server, _root) = cached(&backend);
+    let mut client = server.connect();
+    let first = client.get("/a?b");
+    assert_eq!((first.text(), first.header("Age")), ("0", None));
+    assert_eq!(
+        first.header("Cache-Status"),
+        Some("laio; fwd=uri-miss; stored")
+    );
+    let second = client.get("/a?b");
+    assert_eq!(second.text(), "0");
+    assert!(second.header("Age").is_some() && second.header("Date").is_some());
+    assert!(
+        second
+            .header("Cache-Status")
+            .unwrap()
+            .starts_with("laio; hit; ttl=")
+    );
+    assert_eq!(second.header("Content-Type"), Some("text/x"));
+    client.send("HEAD /a?b HTTP/1.1\r\nHost: test\r\n\r\n");
+    let head = client.answer(true);
+    assert_eq!(
+        (head.status, head.header("Content-Length")),
+        (200, Some("1"))
+    );
+    for condition in ["If-None-Match: \"x\", W/\"e\"", "If-None-Match: *"] {
+        let answer = client.request("GET", "/a?b", &format!("{condition}\r\n"));
+        assert_eq!(
+            (answer.status, answer.header("ETag")),
+            (304, Some("\"e\"")),
+            "{condition}"
+        );
+        assert_eq!(answer.header("Content-Type"), None);
+    }
+    assert_eq!(
+        client
+            .request("GET", "/a?b", "If-None-Match: \"x\"\r\n")
+            .text(),
+        "0"
+    );
+    // Another path, query or host is something else.
+    for (target, host) in [("/a", "test"), ("/a?c", "test"), ("/a?b", "other")] {
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        assert_ne!(client.answer(false).text(), "0");
+    }
+    assert_eq!(backend.heads().len(), 4);
+}
+
+#[test]
+fn what_is_not_stored() {
+    for fields in [
+        "",
+        "Cache-Control: max-age=1000, no-store\r\n",
+        "Cache-Control: max-age=1000, private\r\n",
+        "Cache-Control: max-age=1000\r\nSet-Cookie: a=b\r\n",
+        "Cache-Control: max-age=1000\r\nVary: *\r\n",
+        "Cache-Control: max-age=0\r\n",
+    ] {
+        let backend = numbered(fields);
+        let (server, _root) = cached(&backend);
+        let mut client = server.connect();
+        for number in 0..3 {
+            let answer = client.get("/");
+            assert_eq!(answer.text(), number.to_string(), "{fields}");
+            assert_eq!(answer.header("Cache-Status"), Some("laio; fwd=uri-miss"));
+        }
+    }
+    // Neither are answers to other requests.
+    let backend = numbered("Cache-Control: max-age=1000\r\n");
+    let (server, _root) = cached(&backend);
+    let mut client = server.connect();
+    for (method, fields) in [
+        ("POST", "Content-Length: 0\r\n"),
+        ("GET", "Range: bytes=0-1\r\n"),
+        ("GET", "Cache-Control: no-store\r\n"),
+    ] {
+        let answers = [0, 1].map(|_| client.request(method, "/", fields).text().to_owned());
+        assert_ne!(answers[0], answers[1], "{method} {fields}");
+    }
+    let answer = client.request("GET", "/x", "Cache-Control: only-if-cached\r\n");
+    assert_eq!(answer.status, 504);
+}
+
+#[test]
+fn a_broken_response_is_not_stored() {
+    let backend = Backend::start(|peer| {
+        peer.request();
+        peer.send(
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=1000\r\nContent-Length: 9\r\n\r\nhello",
+        );
+    });
+    let (server, _root) = cached(&backend);
+    for _ in 0..2 {
+        assert_eq!(body(&exchange(&server, get("/"))), "hello");
+    }
+    assert_eq!(backend.heads().len(), 2);
+}
+
+#[test]
+fn each_variant_is_stored() {
+    let backend = numbered("Cache-Control: max-age=1000\r\nVary: Accept-Language, X-A\r\n");
+    let (server, _root) = cached(&backend);
+    let mut client = server.connect();
+    for _ in 0..2 {
+        for (fields, expected) in [
+            ("", "0"),
+            ("Accept-Language: de\r\n", "1"),
+            ("Accept-Language: en\r\n", "2"),
+            ("Accept-Language: en\r\nX-A: b\r\n", "3"),
+        ] {
+            assert_eq!(
+                client.request("GET", "/", fields).text(),
+                expected,
+                "{fields}"
+            );
+        }
+    }
+}
+
+#[test]
+fn passwords_need_a_public_response() {
+    let authorized = "Authorization: Basic YTpi\r\n";
+    let backend = numbered("Cache-Control: max-age=1000\r\n");
+    let (server, _root) = cached(&backend);
+    let mut client = server.connect();
+    let mut ask = |fields: &str| client.request("GET", "/", fields).text().to_owned();
+    assert_eq!([ask(authorized), ask(authorized)], ["0", "1"]);
+    assert_eq!([ask(""), ask(""), ask(authorized)], ["2", "2", "3"]);
+    let backend = numbered("Cache-Control: public, max-age=1000\r\n");
+    let (server, _root) = cached(&backend);
+    let mut client = server.connect();
+    let mut ask = |fields: &str| client.request("GET", "/", fields).text().to_owned();
+    assert_eq!([ask(authorized), ask(authorized), ask("")], ["0", "0", "0"]);
+}
+
+#[test]
+fn a_stale_response_is_confirmed_or_replaced() {
+    let changed = Arc::new(AtomicBool::new(false));
+    let flag = changed.clone();
+    let backend = Backend::start(move |peer| {
+        while let Some(head) = peer.request() {
+            let new = flag.load(Ordering::SeqCst);
+            let tag = if new { "\"new\"" } else { "\"old\"" };
+            let fields = format!("Cache-Control: max-age=0\r\nETag: {tag}\r\n");
+            match head.contains(&format!("If-None-Match: {tag}\r\n")) {
+                true => peer.send(format!(
+                    "HTTP/1.1 304 Not Modified\r\n{fields}X-Again: 1\r\n\r\n"
+                )),
+                false => peer.send(format!(
+                    "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n{fields}\r\n{tag}"
+                )),
+            }
+        }
+    });
+    let (server, _root) = cached(&backend);
+    let mut client = server.connect();
+    assert_eq!(client.get("/").text(), "\"old\"");
+    for _ in 0..2 {
+        // The client's own condition does not reach the upstream.
+        let answer = client.request("GET", "/", "If-None-Match: \"x\"\r\n");
+        assert_eq!((answer.status, answer.text()), (200, "\"old\""));
+        assert_eq!(answer.header("X-Again"), Some("1"));
+        let status = "laio; fwd=stale; fwd-status=304; stored";
+        assert_eq!(answer.header("Cache-Status"), Some(status));
+    }
+    assert_eq!(
+        client
+            .request("GET", "/", "If-None-Match: \"old\"\r\n")
+            .status,
+        304
+    );
+    changed.store(true, Ordering::SeqCst);
+    let answer = client.get("/");
+    assert_eq!(answer.text(), "\"new\"");
+    assert_eq!(
+        client
+            .request("GET", "/", "If-None-Match: \"new\"\r\n")
+            .status,
+        304
+    );
+    assert_eq!(backend.connections(), 1);
+}
+
+#[test]
+fn a_client_can_ask_again() {
+    let backend = numbered("Cache-Control: max-age=1000\r\n");
+    let (server, _root) = cached(&backend);
+    let mut client = server.connect();
+    let mut ask = |fields: &str| client.request("GET", "/", fields).text().to_owned();
+    assert_eq!(
+        [ask(""), ask(""), ask("Cache-Control: no-cache\r\n")],
+        ["0", "0", "1"]
+    );
+    assert_eq!(
+        [ask(""), ask("Pragma: no-cache\r\n"), ask("")],
+        ["1", "2", "2"]
+    );
+    let answer = client.request("GET", "/", "Cache-Control: max-age=1000, no-cache\r\n");
+    let status = "laio; fwd=request; fwd-status=200; stored";
+    assert_eq!(answer.header("Cache-Status"), Some(status));
+    let again = client.request("GET", "/", "Cache-Control: max-age=1000\r\n");
+    assert_eq!(again.text(), answer.text());
+}
+
+#[test]
+fn a_stale_response_is_used_while_it_is_fetched() {
+    let backend =
+        numbered("Cache-Control: max-age=0, stale-while-revalidate=1000\r\nETag: \"e\"\r\n");
+    let (server, _root) = cached(&backend);
+    let mut client = server.connect();
+    assert_eq!(client.get("/").text(), "0");
+    for expected in ["0", "1", "2"] {
+        let answer = client.get("/");
+        assert_eq!(answer.text(), expected);
+        assert!(
+            answer
+                .header("Cache-Status")
+                .unwrap()
+                .starts_with("laio; hit; ttl=-")
+        );
+    }
+    // A client that closes after its response does not end the fetch.
+    for _ in 0..2 {
+        assert_eq!(body(&exchange(&server, get("/"))), "4");
+    }
+    until("it is fetched", || backend.heads().len() == 6);
+}
+
+#[test]
+fn a_stale_response_is_used_if_the_upstream_fails() {
+    let state = Arc::new(AtomicUsize::new(0));
+    let flag = state.clone();
+    let backend = Backend::start(move |peer| {
+        while peer.request().is_some() {
+            let fields = "Cache-Control: max-age=0, stale-if-error=1000\r\nETag: \"e\"\r\n";
+            match flag.load(Ordering::SeqCst) {
+                0 => peer.send(format!(
+                    "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n{fields}\r\nok"
+                )),
+                1 => peer.send("HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy"),
+                _ => return,
+            }
+        }
+    });
+    let (server, _root) = cached(&backend);
+    let mut client = server.connect();
+    assert_eq!(client.get("/").text(), "ok");
+    for failure in [1, 2] {
+        state.store(failure, Ordering::SeqCst);
+        for _ in 0..2 {
+            let answer = client.get("/");
+            assert_eq!((answer.status, answer.text()), (200, "ok"));
+            let status = answer.header("Cache-Status").unwrap();
+            assert!(
+                status.starts_with("laio; fwd=stale; fwd-status=50"),
+                "{status}"
+            );
+        }
+        assert_ne!(client.get("/other").status, 200);
+    }
+}
+
+#[test]
+fn a_successful_change_drops_what_is_stored() {
+    let backend = numbered("Cache-Control: max-age=1000\r\n");
+    let (server, _root) = cached(&backend);
+    let mut client = server.connect();
+    assert_eq!(client.get("/").text(), "0");
+    assert_eq!(
+        client.request("POST", "/", "Content-Length: 0\r\n").text(),
+        "1"
+    );
+    assert_eq!(client.get("/").text(), "2");
+    assert_eq!(client.get("/").text(), "2");
+}
+
+#[test]
+fn requests_for_the_same_wait_for_one_of_them() {
+    let open = Arc::new(AtomicBool::new(false));
+    let flag = open.clone();
+    let backend = Backend::start(move |peer| {
+        while let Some(head) = peer.request() {
+            let fields = match head.contains("/stored") {
+                true => "Cache-Control: max-age=1000\r\n",
+                false => "",
+            };
+            while head.contains("slow") && !flag.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            peer.send(format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n{fields}\r\nok"
+            ));
+        }
+    });
+    let (server, _root) = cached(&backend);
+    let mut clients: Vec<_> = (0..8).map(|_| server.connect()).collect();
+    let mut all = |target: &str, wanted: usize| {
+        let before = backend.heads().len();
+        for client in &mut clients {
+            client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        }
+        until("they have arrived", || {
+            backend.heads().len() - before == wanted
+        });
+        open.store(true, Ordering::SeqCst);
+        for client in &mut clients {
+            assert_eq!(client.answer(false).text(), "ok");
+        }
+        open.store(false, Ordering::SeqCst);
+        assert_eq!(backend.heads().len() - before, wanted, "{target}");
+    };
+    all("/stored/slow", 1);
+    // After a response that is not stored, requests do not wait for each other.
+    open.store(true, Ordering::SeqCst);
+    let mut client = server.connect();
+    client.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.answer(false).status, 200);
+    open.store(false, Ordering::SeqCst);
+    all("/slow", 8);
+}
+
+#[test]
+fn memory_is_bounded() {
+    let backend = Backend::start(|peer| {
+        while let Some(head) = peer.request() {
+            let size = if head.contains("/large") {
+                40_000
+            } else {
+                10_000
+            };
+            let fields = "Cache-Control: max-age=1000\r\nTransfer-Encoding: chunked\r\n";
+            let body = "x".repeat(size);
+            peer.send(format!(
+                "HTTP/1.1 200 OK\r\n{fields}\r\n{size:x}\r\n{body}\r\n0\r\n\r\n"
+            ));
+        }
+    });
+    let (server, _root) = serve(vec![http("/", &backend)], |options| {
+        options.limits.upstream.cache_bytes = 100_000;
+    });
+    let asked = |target: &str| {
+        let before = backend.heads().len();
+        assert_eq!(status(&exchange(&server, get(target))), "200");
+        backend.heads().len() - before
+    };
+    // More than a quarter of the cache is too much.
+    assert_eq!([asked("/large"), asked("/large")], [1, 1]);
+    assert_eq!([asked("/0"), asked("/0")], [1, 0]);
+    for number in 1..20 {
+        assert_eq!(asked(&format!("/{number}")), 1);
+    }
+    assert_eq!([asked("/0"), asked("/19")], [1, 0]);
+    // A stored response has a length, whatever the upstream's had.
+    let answer = exchange(&server, get("/19"));
+    assert!(answer.contains("\r\nContent-Length: 10000\r\n") && body(&answer).len() == 10_000);
+}
+
+#[test]
+fn large_responses_are_sent_from_memory() {
+    let backend = Backend::start(|peer| {
+        while peer.request().is_some() {
+            let body = "0123456789".repeat(20_000);
+            peer.send(format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: 200000\r\nCache-Control: max-age=1000\r\n\r\n{body}"
+            ));
+        }
+    });
+    let (server, _root) = cached(&backend);
+    for _ in 0..3 {
+        let answer = exchange(&server, get("/"));
+        assert!(body(&answer) == "0123456789".repeat(20_000));
+    }
+    assert_eq!(backend.heads().len(), 1);
+}

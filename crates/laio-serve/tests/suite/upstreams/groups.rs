@@ -1,0 +1,420 @@
+//! Several upstreams for a prefix.
+
+use super::*;
+use crate::common::{LONG, until};
+use laio_serve::Observer;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// Returns an upstream at an address that refuses connections, and what keeps it so.
+fn refusing(prefix: &str) -> (Upstream, impl Drop) {
+    use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
+    let taken = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&taken, &std::net::SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address: std::net::SocketAddr = getsockname(&taken).unwrap().try_into().unwrap();
+    let upstream = Upstream::http(&format!("{prefix}=http://{address}")).unwrap();
+    (upstream, taken)
+}
+
+/// Returns an upstream that closes each connection after the head of a request.
+fn closing() -> Backend {
+    Backend::start(|peer| drop(peer.request()))
+}
+
+/// Judges nothing, unless a test changes it.
+fn patient(options: &mut Options) {
+    options.limits.upstream.failures = u32::MAX;
+    options.limits.upstream.retry_time = LONG;
+}
+
+#[test]
+fn requests_are_divided_by_weight() {
+    let (one, other) = (Backend::answering(OK), Backend::answering(OK));
+    let mut upstreams = vec![http("/", &one), http("/", &other)];
+    upstreams[1].weight = 3;
+    for balance in ["round-robin", "least-connections"] {
+        let before = [one.heads().len(), other.heads().len()];
+        let (server, _root) = serve(upstreams.clone(), |options| {
+            options.site.upstreams.balance = vec![balance.parse().unwrap()];
+        });
+        let mut client = server.connect();
+        for _ in 0..20 {
+            assert_eq!(client.get("/").text(), "ok");
+        }
+        let counts = [
+            one.heads().len() - before[0],
+            other.heads().len() - before[1],
+        ];
+        assert_eq!(counts, [5, 15], "{balance}");
+    }
+}
+
+#[test]
+fn a_request_in_flight_counts() {
+    // The first request stays unanswered until all others were answered by the other upstream.
+    let open = Arc::new(AtomicBool::new(false));
+    let backend = || {
+        let open = open.clone();
+        Backend::start(move |peer| {
+            while let Some(head) = peer.request() {
+                while head.contains("/slow") && !open.load(Ordering::SeqCst) {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                peer.send(OK);
+            }
+        })
+    };
+    let backends = [backend(), backend()];
+    let upstreams = backends.iter().map(|backend| http("/", backend)).collect();
+    let (server, _root) = serve(upstreams, |_| {});
+    let mut slow = server.connect();
+    slow.send(get("/slow"));
+    let asked = |index: usize| backends[index].heads().len();
+    until("the slow request has arrived", || asked(0) + asked(1) == 1);
+    let busy = if asked(0) == 1 { 0 } else { 1 };
+    let mut client = server.connect();
+    for _ in 0..6 {
+        assert_eq!(client.get("/").text(), "ok");
+    }
+    assert_eq!((asked(busy), asked(1 - busy)), (1, 6));
+    open.store(true, Ordering::SeqCst);
+    assert_eq!(slow.answer(false).text(), "ok");
+}
+
+#[test]
+fn what_was_not_sent_goes_to_the_next_upstream() {
+    let backend = Backend::start(|peer| {
+        while let Some(head) = peer.request() {
+            if head.contains("Content-Length: 3") {
+                assert_eq!(peer.read(3), b"abc");
+            }
+            peer.send(OK);
+        }
+    });
+    let (refused, _taken) = refusing("/");
+    let (server, _root) = serve(vec![refused, http("/", &backend)], patient);
+    let mut client = server.connect();
+    for method in ["GET", "POST", "PATCH", "GET", "POST", "DELETE"] {
+        let fields = match method {
+            "GET" | "DELETE" => "\r\n",
+            _ => "Content-Length: 3\r\n\r\nabc",
+        };
+        client.send(format!("{method} / HTTP/1.1\r\nHost: a\r\n{fields}"));
+        assert_eq!(client.answer(false).status, 200, "{method}");
+    }
+    assert_eq!(backend.heads().len(), 6);
+}
+
+#[test]
+fn only_what_can_have_had_no_effect_is_repeated() {
+    let (bad, good) = (closing(), Backend::answering(OK));
+    let (server, _root) = serve(vec![http("/", &bad), http("/", &good)], |options| {
+        patient(options);
+        options.site.upstreams.balance = vec!["round-robin".parse().unwrap()];
+    });
+    let mut client = server.connect();
+    for method in ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"] {
+        let before = bad.heads().len();
+        for _ in 0..2 {
+            let answer = client.request(method, "/", "Content-Length: 0\r\n");
+            assert_eq!(answer.status, 200, "{method}");
+        }
+        assert!(bad.heads().len() > before, "{method}");
+    }
+    // A POST, or a body that was partly sent, may have had its effect.
+    for request in [
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n",
+        "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc",
+    ] {
+        let statuses = [0, 1].map(|_| {
+            let mut client = server.connect();
+            client.send(request);
+            client.answer(false).status
+        });
+        assert!(
+            statuses.contains(&502) && statuses.contains(&200),
+            "{statuses:?}"
+        );
+    }
+}
+
+#[test]
+fn an_answer_that_has_begun_is_not_repeated() {
+    let half = Backend::start(|peer| {
+        peer.request();
+        peer.send("HTTP/1.1 200");
+    });
+    let good = Backend::answering(OK);
+    let (server, _root) = serve(vec![http("/", &half), http("/", &good)], |options| {
+        patient(options);
+        options.site.upstreams.balance = vec!["round-robin".parse().unwrap()];
+    });
+    let mut client = server.connect();
+    let statuses = [0, 1].map(|_| client.get("/").status);
+    assert!(
+        statuses.contains(&502) && statuses.contains(&200),
+        "{statuses:?}"
+    );
+}
+
+#[test]
+fn a_request_is_tried_a_limited_number_of_times() {
+    let backends = [closing(), closing(), closing()];
+    let upstreams: Vec<_> = backends.iter().map(|backend| http("/", backend)).collect();
+    for tries in [1, 2, 9] {
+        let asked = || backends.iter().map(|it| it.heads().len()).sum::<usize>();
+        let before = asked();
+        let (server, _root) = serve(upstreams.clone(), |options| {
+            patient(options);
+            options.limits.upstream.tries = tries;
+        });
+        assert_eq!(server.get("/").status, 502);
+        assert_eq!(asked() - before, tries.min(3));
+    }
+}
+
+#[test]
+fn an_upstream_that_fails_is_left_out() {
+    let (bad, good) = (closing(), Backend::answering(OK));
+    let observer = Observer::new(false);
+    let seen = observer.clone();
+    let (server, _root) = serve(vec![http("/", &bad), http("/", &good)], |options| {
+        patient(options);
+        options.limits.upstream.failures = 2;
+        options.limits.upstream.failure_window = LONG;
+        options.limits.upstream.out_time = LONG;
+        options.observer = observer;
+    });
+    let mut client = server.connect();
+    for _ in 0..20 {
+        assert_eq!(client.get("/").text(), "ok");
+    }
+    assert_eq!((bad.heads().len(), good.heads().len()), (2, 20));
+    let name = format!("http://{}", bad.address());
+    until("the counts are published", || {
+        let seen = seen.seen();
+        let counts = seen.upstreams[&name];
+        (counts.requests, counts.failures, counts.left_out) == (2, 2, true)
+    });
+    drop(client);
+    server.stop();
+    let counts = seen.seen().upstreams[&format!("http://{}", good.address())];
+    assert_eq!(
+        (counts.requests, counts.failures, counts.in_flight),
+        (20, 0, 0)
+    );
+}
+
+#[test]
+fn an_upstream_that_answers_again_comes_back() {
+    let broken = Arc::new(AtomicBool::new(true));
+    let flag = broken.clone();
+    let bad = Backend::start(move |peer| {
+        while peer.request().is_some() && !flag.load(Ordering::SeqCst) {
+            peer.send(OK);
+        }
+    });
+    let good = Backend::answering(OK);
+    let (server, _root) = serve(vec![http("/", &bad), http("/", &good)], |options| {
+        patient(options);
+        options.limits.upstream.failures = 1;
+        options.limits.upstream.out_time = Duration::from_millis(20);
+        options.limits.upstream.slow_start = Duration::from_millis(20);
+    });
+    let mut client = server.connect();
+    until("a trial has failed", || {
+        assert_eq!(client.get("/").text(), "ok");
+        bad.heads().len() >= 2
+    });
+    broken.store(false, Ordering::SeqCst);
+    let before = bad.heads().len();
+    until("it gets its share", || {
+        assert_eq!(client.get("/").text(), "ok");
+        bad.heads().len() >= before + 10
+    });
+}
+
+#[test]
+fn when_all_are_left_out_all_are_tried() {
+    let broken = Arc::new(AtomicBool::new(true));
+    let backend = || {
+        let flag = broken.clone();
+        Backend::start(move |peer| {
+            while peer.request().is_some() && !flag.load(Ordering::SeqCst) {
+                peer.send(OK);
+            }
+        })
+    };
+    let backends = [backend(), backend()];
+    let upstreams = backends.iter().map(|backend| http("/", backend)).collect();
+    let (server, _root) = serve(upstreams, |options| {
+        patient(options);
+        options.limits.upstream.failures = 1;
+        options.limits.upstream.out_time = LONG;
+    });
+    let mut client = server.connect();
+    for _ in 0..3 {
+        assert_eq!(client.get("/").status, 502);
+    }
+    broken.store(false, Ordering::SeqCst);
+    for _ in 0..3 {
+        assert_eq!(client.get("/").text(), "ok");
+    }
+}
+
+#[test]
+fn a_hash_keeps_a_key_with_its_upstream() {
+    let backends = ["a", "b", "c"].map(|name| {
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{name}");
+        Backend::answering(answer.leak())
+    });
+    let upstreams: Vec<_> = backends.iter().map(|backend| http("/", backend)).collect();
+    let with = |balance: &str| {
+        serve(upstreams.clone(), |options| {
+            options.site.upstreams.balance = vec![balance.parse().unwrap()];
+        })
+    };
+    for (balance, target, field) in [
+        ("hash=cookie:id", "/", "Cookie: x=y; id="),
+        ("hash=header:X-Id", "/", "X-Id: "),
+        ("hash=uri", "/?", "X: "),
+    ] {
+        let (server, _root) = with(balance);
+        let (again, _root) = with(balance);
+        let mut clients = [server.connect(), again.connect()];
+        let mut seen = std::collections::HashSet::new();
+        for number in 0..30 {
+            let target = match target {
+                "/?" => format!("/?{number}"),
+                other => other.to_owned(),
+            };
+            let fields = format!("{field}{number}\r\n");
+            let mut ask = |index: usize| {
+                let answer = clients[index].request("GET", &target, &fields);
+                answer.text().to_owned()
+            };
+            let first = ask(0);
+            // Another server chooses the same.
+            assert_eq!([ask(0), ask(1)], [&*first, &*first], "{balance}");
+            seen.insert(first);
+        }
+        assert_eq!(seen.len(), 3, "{balance}");
+        let without: std::collections::HashSet<_> = (0..6)
+            .map(|_| clients[0].get("/").text().to_owned())
+            .collect();
+        assert_eq!(
+            without.len(),
+            if balance == "hash=uri" { 1 } else { 3 },
+            "{balance}"
+        );
+    }
+    let (server, _root) = with("hash=client");
+    let answers: std::collections::HashSet<_> =
+        (0..6).map(|_| server.get("/").text().to_owned()).collect();
+    assert_eq!(answers.len(), 1);
+}
+
+#[test]
+fn checks_decide_who_gets_requests() {
+    let sick = Arc::new(AtomicBool::new(true));
+    let flag = sick.clone();
+    let checked = Backend::start(move |peer| {
+        while let Some(head) = peer.request() {
+            let answer = match head.starts_with("GET /up?a=b HTTP/1.1\r\n") {
+                true if flag.load(Ordering::SeqCst) => {
+                    "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"
+                }
+                true => "HTTP/1.1 204 No Content\r\n\r\n",
+                false => "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nchecked",
+            };
+            peer.send(answer);
+        }
+    });
+    let other = Backend::answering(OK);
+    let (server, _root) = serve(vec![http("/a", &checked), http("/a", &other)], |options| {
+        patient(options);
+        options.site.upstreams.health_paths = vec!["/a=/up?a=b".parse().unwrap()];
+        options.limits.upstream.health_interval = Duration::from_millis(10);
+        options.limits.upstream.health_time = LONG;
+        options.limits.upstream.slow_start = Duration::ZERO;
+    });
+    let mut client = server.connect();
+    let mut answers = || {
+        let mut answers = [0; 6].map(|_| client.get("/a").text().to_owned());
+        answers.sort();
+        answers
+    };
+    until("it is left out", || answers().iter().all(|it| it == "ok"));
+    sick.store(false, Ordering::SeqCst);
+    until("it comes back", || answers()[0] == "checked");
+    assert!(
+        checked
+            .heads()
+            .iter()
+            .any(|head| head.contains(&format!("Host: {}\r\n", checked.address())))
+    );
+}
+
+#[test]
+fn a_full_queue_leads_to_another_upstream() {
+    let open = Arc::new(AtomicBool::new(false));
+    let flag = open.clone();
+    let slow = Backend::start(move |peer| {
+        while peer.request().is_some() {
+            while !flag.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            peer.send(OK);
+        }
+    });
+    let fast = Backend::answering(OK);
+    let (server, _root) = serve(vec![http("/", &slow), http("/", &fast)], |options| {
+        patient(options);
+        options.site.upstreams.balance = vec!["round-robin".parse().unwrap()];
+        options.limits.upstream.connections = 1;
+        options.limits.upstream.queue = 0;
+        options.limits.upstream.failures = 1;
+    });
+    let mut first = server.connect();
+    first.send("GET /1 HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut second = server.connect();
+    // One of these two requests is the one that waits.
+    second.send("GET /2 HTTP/1.1\r\nHost: a\r\n\r\n");
+    until("both were sent", || {
+        slow.heads().len() + fast.heads().len() == 2
+    });
+    let mut client = server.connect();
+    for _ in 0..4 {
+        assert_eq!(
+            client.request("POST", "/", "Content-Length: 0\r\n").text(),
+            "ok"
+        );
+    }
+    assert_eq!(slow.heads().len(), 1);
+    open.store(true, Ordering::SeqCst);
+    for waiting in [&mut first, &mut second] {
+        assert_eq!(waiting.answer(false).text(), "ok");
+    }
+}
+
+#[test]
+fn groups_that_cannot_be() {
+    let root = tempfile::tempdir().unwrap();
+    let error = |upstreams: &[&str], balance: &str| {
+        let upstreams: Vec<_> = upstreams
+            .iter()
+            .map(|it| Upstream::http(it).unwrap())
+            .collect();
+        let started = Running::try_with(root.path(), BackendKind::Lazy, |options| {
+            options.site.upstreams = upstreams.into();
+            options.site.upstreams.balance = vec![balance.parse().unwrap()];
+        });
+        started.map(drop).unwrap_err().to_string()
+    };
+    let (one, two) = ("/a=http://127.0.0.1:1", "/a=http://127.0.0.1:2");
+    assert!(error(&[one, two, one], "hash=uri").contains("twice for /a"));
+    assert!(error(&[one, two], "/b=hash=uri").contains("--balance is for /b"));
+    assert!(error(&[one, "/a=https://127.0.0.1:2"], "hash=uri").contains("different protocols"));
+}

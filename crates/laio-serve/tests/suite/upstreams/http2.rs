@@ -1,0 +1,615 @@
+//! Upstreams in HTTP/2, with a server of another library.
+
+use super::*;
+use crate::common::certs::make;
+use crate::common::{BACKENDS, until};
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream, SendStream};
+use http::{HeaderMap, Request, Response};
+use laio_serve::Trust;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// A server that lives as long as the process.
+struct Server2 {
+    address: SocketAddr,
+    seen: Arc<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    connections: AtomicUsize,
+    heads: Mutex<Vec<Request<()>>>,
+    /// Requests that were reset by the server under test.
+    resets: AtomicUsize,
+}
+
+type Answer = Pin<Box<dyn Future<Output = Result<(), h2::Error>> + Send>>;
+
+/// How the server treats connections.
+#[derive(Clone, Copy)]
+struct Manner {
+    /// Requests at the same time, as announced.
+    streams: u32,
+    /// Requests after which a connection ends gracefully.
+    requests: usize,
+}
+
+const USUAL: Manner = Manner {
+    streams: 1000,
+    requests: usize::MAX,
+};
+
+impl Server2 {
+    fn start(
+        handle: impl Fn(Request<RecvStream>, SendResponse<Bytes>) -> Answer + Send + Sync + 'static,
+    ) -> Server2 {
+        Server2::with(USUAL, None, handle)
+    }
+
+    fn with(
+        manner: Manner,
+        tls: Option<tokio_rustls::TlsAcceptor>,
+        handle: impl Fn(Request<RecvStream>, SendResponse<Bytes>) -> Answer + Send + Sync + 'static,
+    ) -> Server2 {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        let seen = Arc::<Seen>::default();
+        let (counted, handle) = (seen.clone(), Arc::new(handle));
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            runtime.block_on(async {
+                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+                loop {
+                    let (socket, _) = listener.accept().await.unwrap();
+                    seen.connections.fetch_add(1, Ordering::SeqCst);
+                    let (seen, handle, tls) = (seen.clone(), handle.clone(), tls.clone());
+                    tokio::spawn(async move {
+                        let handle = move |request: Request<RecvStream>, respond| {
+                            let (head, body) = request.into_parts();
+                            let own = Request::from_parts(head.clone(), ());
+                            seen.heads.lock().unwrap().push(own);
+                            let answered = handle(Request::from_parts(head, body), respond);
+                            let seen = seen.clone();
+                            tokio::spawn(async move {
+                                let result = answered.await;
+                                if result.is_err_and(|it| it.reason() == Some(Reason::CANCEL)) {
+                                    seen.resets.fetch_add(1, Ordering::SeqCst);
+                                }
+                            });
+                        };
+                        match tls {
+                            Some(tls) => {
+                                if let Ok(stream) = tls.accept(socket).await {
+                                    serve_connection(stream, manner, handle).await;
+                                }
+                            }
+                            None => serve_connection(socket, manner, handle).await,
+                        }
+                    });
+                }
+            });
+        });
+        Server2 {
+            address,
+            seen: counted,
+        }
+    }
+
+    fn connections(&self) -> usize {
+        self.seen.connections.load(Ordering::SeqCst)
+    }
+
+    fn requests(&self) -> usize {
+        self.seen.heads.lock().unwrap().len()
+    }
+
+    fn upstream(&self, prefix: &str) -> Upstream {
+        Upstream::http(&format!("{prefix}=h2c://{}", self.address)).unwrap()
+    }
+}
+
+async fn serve_connection(
+    stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+    manner: Manner,
+    handle: impl Fn(Request<RecvStream>, SendResponse<Bytes>),
+) {
+    let mut builder = h2::server::Builder::new();
+    builder.max_concurrent_streams(manner.streams);
+    let Ok(mut connection) = builder.handshake(stream).await else {
+        return;
+    };
+    let mut count = 0;
+    while let Some(Ok((request, respond))) = connection.accept().await {
+        handle(request, respond);
+        count += 1;
+        if count == manner.requests {
+            connection.graceful_shutdown();
+        }
+    }
+}
+
+/// Sends all of a body within its windows.
+async fn send(stream: &mut SendStream<Bytes>, mut bytes: Bytes) -> Result<(), h2::Error> {
+    while !bytes.is_empty() {
+        stream.reserve_capacity(bytes.len());
+        let granted = std::future::poll_fn(|context| stream.poll_capacity(context)).await;
+        let granted = granted.ok_or(h2::Error::from(Reason::CANCEL))??;
+        stream.send_data(bytes.split_to(granted.min(bytes.len())), false)?;
+    }
+    Ok(())
+}
+
+async fn read(body: &mut RecvStream) -> Result<Vec<u8>, h2::Error> {
+    let mut all = Vec::new();
+    while let Some(bytes) = body.data().await {
+        let bytes = bytes?;
+        body.flow_control().release_capacity(bytes.len())?;
+        all.extend_from_slice(&bytes);
+    }
+    Ok(all)
+}
+
+fn ok() -> Response<()> {
+    Response::new(())
+}
+
+/// Answers with the body of the request, piece by piece, and with trailers as gRPC has them.
+fn echo(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) -> Answer {
+    Box::pin(async move {
+        let mut body = request.into_body();
+        let mut stream = respond.send_response(ok(), false)?;
+        while let Some(bytes) = body.data().await {
+            let bytes = bytes?;
+            body.flow_control().release_capacity(bytes.len())?;
+            send(&mut stream, bytes).await?;
+        }
+        let mut trailers = HeaderMap::new();
+        trailers.insert("grpc-status", "0".parse().unwrap());
+        stream.send_trailers(trailers)
+    })
+}
+
+/// Answers with the body of the request when all of it has arrived.
+fn repeat(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) -> Answer {
+    Box::pin(async move {
+        let body = read(&mut request.into_body()).await?;
+        let mut stream = respond.send_response(ok(), false)?;
+        send(&mut stream, Bytes::from(body)).await?;
+        stream.send_data(Bytes::new(), true)
+    })
+}
+
+/// Answers with a text and its length.
+fn say(text: &'static str) -> impl Fn(Request<RecvStream>, SendResponse<Bytes>) -> Answer {
+    move |request, mut respond| {
+        Box::pin(async move {
+            read(&mut request.into_body()).await?;
+            let response = Response::builder().header("content-length", text.len());
+            let mut stream = respond.send_response(response.body(()).unwrap(), false)?;
+            stream.send_data(Bytes::from(text), true)
+        })
+    }
+}
+
+#[test]
+fn requests_of_clients_in_http_1() {
+    let large: String = (0..100_000).map(|number| format!("{number} ")).collect();
+    for kind in BACKENDS {
+        let backend = Server2::start(repeat);
+        let upstream = Upstream::http(&format!("/a=h2c://{}/b", backend.address)).unwrap();
+        let (server, _root) = serve_with(kind, vec![upstream], |options| options.workers = Some(1));
+        let head = "POST /a/c?d=e HTTP/1.1\r\nHost: site.example:9\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\nTE: gzip\r\nX-Own: v\r\n";
+        let length = format!("{head}Content-Length: {}\r\n\r\n{large}", large.len());
+        let chunked = format!(
+            "{head}Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{large}\r\n0\r\n\r\n",
+            large.len()
+        );
+        for request in [length, chunked] {
+            let answer = exchange(&server, request);
+            assert_eq!(status(&answer), "200", "{kind}");
+            assert!(forwarding::unchunked(body(&answer)) == large, "{kind}");
+            assert!(answer.contains("\r\nVia: 1.1 laio\r\n"), "{kind}");
+        }
+        assert_eq!(backend.connections(), 1, "{kind}");
+        let heads = backend.seen.heads.lock().unwrap();
+        let [first, second] = &heads[..] else {
+            panic!("{heads:?}")
+        };
+        assert_eq!(first.uri(), "http://site.example:9/b/c?d=e");
+        let field = |head: &Request<()>, name: &str| {
+            let value = head.headers().get(name);
+            value.map(|value| value.to_str().unwrap().to_owned())
+        };
+        assert_eq!(field(first, "x-own").as_deref(), Some("v"));
+        assert_eq!(
+            field(first, "x-forwarded-for").as_deref(),
+            Some("127.0.0.1")
+        );
+        assert_eq!(
+            field(first, "content-length"),
+            Some(large.len().to_string())
+        );
+        assert_eq!(field(second, "content-length"), None);
+        for name in ["connection", "x-hop", "te", "transfer-encoding", "host"] {
+            assert_eq!(field(first, name), None, "{name}");
+        }
+    }
+}
+
+#[test]
+fn answers_without_a_body() {
+    let backend = Server2::start(|request, mut respond| {
+        Box::pin(async move {
+            let status = request.uri().path()[1..].parse::<u16>().unwrap();
+            let response = Response::builder().status(status).header("x-a", "b");
+            respond.send_response(response.body(()).unwrap(), true)?;
+            Ok(())
+        })
+    });
+    let (server, _root) = serve(vec![backend.upstream("/")], |_| {});
+    let mut client = server.connect();
+    for target in ["/200", "/204", "/304", "/404", "/503"] {
+        let answer = client.get(target);
+        assert_eq!(answer.status.to_string(), target[1..]);
+        assert_eq!(answer.header("x-a"), Some("b"));
+        let length = answer.header("Content-Length");
+        assert_eq!(
+            length.is_some(),
+            !["/204", "/304"].contains(&target),
+            "{target}"
+        );
+    }
+    client.send("HEAD /200 HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.answer(true).status, 200);
+    assert_eq!(client.get("/200").status, 200);
+    assert_eq!(backend.connections(), 1);
+}
+
+#[test]
+fn requests_share_connections_up_to_a_limit() {
+    let open = Arc::new(AtomicBool::new(false));
+    for (limit, announced, expected) in [(100, 1000, 1), (4, 1000, 3), (100, 6, 2)] {
+        open.store(false, Ordering::SeqCst);
+        let flag = open.clone();
+        let manner = Manner {
+            streams: announced,
+            ..USUAL
+        };
+        let backend = Server2::with(manner, None, move |_, mut respond| {
+            let flag = flag.clone();
+            Box::pin(async move {
+                while !flag.load(Ordering::SeqCst) {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+                respond.send_response(ok(), true).map(drop)
+            })
+        });
+        let (server, _root) = serve(vec![backend.upstream("/")], |options| {
+            options.limits.upstream.streams = limit;
+        });
+        // The settings of the upstream have arrived with the first answer.
+        open.store(true, Ordering::SeqCst);
+        assert_eq!(server.get("/").status, 200);
+        open.store(false, Ordering::SeqCst);
+        let mut clients: Vec<_> = (0..12).map(|_| server.connect()).collect();
+        clients
+            .iter_mut()
+            .for_each(|client| client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
+        until("all requests have arrived", || backend.requests() == 13);
+        open.store(true, Ordering::SeqCst);
+        for client in &mut clients {
+            assert_eq!(client.answer(false).status, 200);
+        }
+        assert_eq!(backend.connections(), expected, "{limit} {announced}");
+    }
+}
+
+/// Runs a client of HTTP/2.
+fn with_client<F: Future<Output = ()>>(
+    server: &Running,
+    test: impl FnOnce(h2::client::SendRequest<Bytes>) -> F,
+) {
+    let address = server.places()[0].inet().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let socket = tokio::net::TcpStream::connect(address).await.unwrap();
+        let (requests, connection) = h2::client::handshake(socket).await.unwrap();
+        tokio::spawn(connection);
+        let limit = Duration::from_secs(120);
+        tokio::time::timeout(limit, test(requests))
+            .await
+            .expect("it takes for ever");
+    });
+}
+
+fn call(path: &str) -> Request<()> {
+    Request::post(format!("http://a{path}"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(())
+        .unwrap()
+}
+
+#[test]
+fn trailers_reach_clients_in_http_2() {
+    let backend = Server2::start(|request, mut respond| {
+        // A response of gRPC that is only an error has no body and no trailers.
+        if request.uri().path() == "/error" {
+            return Box::pin(async move {
+                let response = Response::builder().header("grpc-status", "5").body(());
+                respond.send_response(response.unwrap(), true).map(drop)
+            });
+        }
+        echo(request, respond)
+    });
+    let (server, _root) = serve(vec![backend.upstream("/")], |_| {});
+    with_client(&server, |requests| async move {
+        let mut ready = requests.clone().ready().await.unwrap();
+        let (response, mut stream) = ready.send_request(call("/x"), false).unwrap();
+        stream.send_data(Bytes::from("message"), true).unwrap();
+        let mut body = response.await.unwrap().into_body();
+        assert_eq!(read(&mut body).await.unwrap(), b"message");
+        let trailers = body.trailers().await.unwrap().unwrap();
+        assert_eq!(trailers["grpc-status"], "0");
+        let mut ready = requests.ready().await.unwrap();
+        let (response, _) = ready.send_request(call("/error"), true).unwrap();
+        let response = response.await.unwrap();
+        assert_eq!(response.headers()["grpc-status"], "5");
+        assert!(response.body().is_end_stream());
+    });
+    let heads = backend.seen.heads.lock().unwrap();
+    assert!(heads.iter().all(|head| head.headers()["te"] == "trailers"));
+    drop(heads);
+    // A client in HTTP/1.1 gets the same without the trailers.
+    let answer = exchange(
+        &server,
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi",
+    );
+    assert!(answer.ends_with("2\r\nhi\r\n0\r\n\r\n"), "{answer}");
+}
+
+#[test]
+fn messages_go_both_ways_at_the_same_time() {
+    let backend = Server2::start(echo);
+    let (server, _root) = serve(vec![backend.upstream("/")], |_| {});
+    with_client(&server, |requests| async move {
+        let mut ready = requests.ready().await.unwrap();
+        let (response, mut stream) = ready.send_request(call("/"), false).unwrap();
+        let mut body = response.await.unwrap().into_body();
+        for number in 0..5 {
+            let message = format!("message {number}");
+            stream
+                .send_data(Bytes::from(message.clone()), false)
+                .unwrap();
+            let mut echoed = Vec::new();
+            while echoed.len() < message.len() {
+                let bytes = body.data().await.unwrap().unwrap();
+                body.flow_control().release_capacity(bytes.len()).unwrap();
+                echoed.extend_from_slice(&bytes);
+            }
+            assert_eq!(echoed, message.as_bytes());
+        }
+        stream.send_data(Bytes::new(), true).unwrap();
+        assert!(body.data().await.is_none());
+        assert_eq!(body.trailers().await.unwrap().unwrap()["grpc-status"], "0");
+    });
+}
+
+#[test]
+fn a_request_that_the_client_resets_is_reset_at_the_upstream() {
+    let backend = Server2::start(echo);
+    let (server, _root) = serve(vec![backend.upstream("/")], |_| {});
+    with_client(&server, |requests| async move {
+        let mut ready = requests.ready().await.unwrap();
+        let (response, mut stream) = ready.send_request(call("/"), false).unwrap();
+        response.await.unwrap();
+        stream.send_reset(Reason::CANCEL);
+        tokio::task::yield_now().await;
+        let resets = backend.seen.clone();
+        while resets.resets.load(Ordering::SeqCst) == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+}
+
+#[test]
+fn what_the_upstream_has_not_looked_at_is_repeated() {
+    // Each connection announces its end with the first request, and answers that.
+    let manner = Manner {
+        requests: 1,
+        ..USUAL
+    };
+    let backend = Server2::with(manner, None, say("ok"));
+    let (server, _root) = serve(vec![backend.upstream("/")], |_| {});
+    let mut client = server.connect();
+    for _ in 0..5 {
+        assert_eq!(
+            client.request("POST", "/", "Content-Length: 0\r\n").text(),
+            "ok"
+        );
+    }
+    assert_eq!(backend.connections(), 5);
+    // A refused stream goes to another upstream.
+    let refusing = Server2::start(|_, mut respond| {
+        respond.send_reset(Reason::REFUSED_STREAM);
+        Box::pin(async { Ok(()) })
+    });
+    let willing = Server2::start(say("ok"));
+    let upstreams = vec![refusing.upstream("/"), willing.upstream("/")];
+    let (server, _root) = serve(upstreams, |_| {});
+    let mut client = server.connect();
+    for _ in 0..4 {
+        assert_eq!(
+            client.request("POST", "/", "Content-Length: 0\r\n").text(),
+            "ok"
+        );
+    }
+    assert!(refusing.requests() > 0);
+    let (server, _root) = serve(vec![refusing.upstream("/")], |_| {});
+    assert_eq!(server.get("/").status, 503);
+}
+
+#[test]
+fn a_broken_answer_is_not_taken_for_complete() {
+    let backend = Server2::start(|request, mut respond| {
+        Box::pin(async move {
+            if request.uri().path() == "/nothing" {
+                respond.send_reset(Reason::INTERNAL_ERROR);
+                return Ok(());
+            }
+            let mut stream = respond.send_response(ok(), false)?;
+            send(&mut stream, Bytes::from("begun")).await?;
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            stream.send_reset(Reason::INTERNAL_ERROR);
+            Ok(())
+        })
+    });
+    let (server, _root) = serve(vec![backend.upstream("/")], |_| {});
+    let answer = exchange(&server, get("/"));
+    assert!(
+        status(&answer) == "200" && !answer.ends_with("0\r\n\r\n"),
+        "{answer}"
+    );
+    assert_eq!(status(&exchange(&server, get("/nothing"))), "502");
+}
+
+#[test]
+fn a_client_that_does_not_read_delays_no_other() {
+    let sent = Arc::new(AtomicUsize::new(0));
+    let count = sent.clone();
+    let backend = Server2::start(move |request, mut respond| {
+        if request.uri().path() != "/large" {
+            return say("ok")(request, respond);
+        }
+        let count = count.clone();
+        Box::pin(async move {
+            let mut stream = respond.send_response(ok(), false)?;
+            loop {
+                send(&mut stream, Bytes::from(vec![b'x'; 10_000])).await?;
+                count.fetch_add(10_000, Ordering::SeqCst);
+            }
+        })
+    });
+    let (server, _root) = serve(vec![backend.upstream("/")], |_| {});
+    let mut stuck: Vec<_> = (0..5).map(|_| connect(&server)).collect();
+    for client in &mut stuck {
+        client.write_all(get("/large").as_bytes()).unwrap();
+    }
+    // Until all windows are full.
+    let mut last = 0;
+    until("the upstream is stopped", || {
+        std::thread::sleep(Duration::from_millis(100));
+        let now = sent.load(Ordering::SeqCst);
+        let stopped = now > 0 && now == last;
+        last = now;
+        stopped
+    });
+    let mut client = server.connect();
+    for _ in 0..5 {
+        assert_eq!(client.get("/").text(), "ok");
+    }
+    assert_eq!(backend.connections(), 1);
+}
+
+#[test]
+fn upstreams_that_speak_no_http_2() {
+    let backend = Backend::answering("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+    let upstream = Upstream::http(&format!("/=h2c://{}", backend.address())).unwrap();
+    let (server, _root) = serve(vec![upstream], |_| {});
+    assert_eq!(server.get("/").status, 502);
+    let root = tempfile::tempdir().unwrap();
+    let started = Running::try_with(root.path(), BackendKind::Sync, |options| {
+        options.site.upstreams = vec![Upstream::http("/=h2c://127.0.0.1:1").unwrap()].into();
+    });
+    let error = started.map(drop).unwrap_err().to_string();
+    assert!(error.contains("sync"), "{error}");
+}
+
+/// Returns an upstream with TLS that is trusted if it shows this certificate.
+fn encrypted(address: SocketAddr, trusted: &Path) -> Upstream {
+    let mut upstream = Upstream::http(&format!("/=h2://localhost:{}", address.port())).unwrap();
+    upstream.tls = Some(Trust::File(trusted.to_owned()));
+    upstream
+}
+
+#[test]
+fn over_tls_the_upstream_must_choose_http_2() {
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    let keys = tempfile::tempdir().unwrap();
+    let made = make(keys.path(), "localhost");
+    for (offers, expected) in [(&["h2", "http/1.1"][..], 200), (&[], 502)] {
+        let key = PrivateKeyDer::from_pem_file(&made.files.key).unwrap();
+        let chain = vec![CertificateDer::from_pem_file(&made.files.chain).unwrap()];
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .unwrap();
+        config.alpn_protocols = offers.iter().map(|name| name.as_bytes().to_vec()).collect();
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+        let backend = Server2::with(USUAL, Some(acceptor), say("ok"));
+        let upstream = encrypted(backend.address, &made.files.chain);
+        let (server, _root) = serve(vec![upstream], |_| {});
+        let mut client = server.connect();
+        for _ in 0..3 {
+            assert_eq!(client.get("/").status, expected);
+        }
+        if expected == 200 {
+            assert_eq!(backend.connections(), 1);
+            let heads = backend.seen.heads.lock().unwrap();
+            assert_eq!(heads[0].uri().scheme_str(), Some("https"));
+        }
+    }
+}
+
+#[test]
+fn checks_use_http_2_too() {
+    let sick = Arc::new(AtomicBool::new(true));
+    let flag = sick.clone();
+    let checked = Server2::start(move |request, mut respond| {
+        if request.uri().path() == "/up" {
+            let status = if flag.load(Ordering::SeqCst) {
+                500
+            } else {
+                204
+            };
+            return Box::pin(async move {
+                let response = Response::builder().status(status).body(()).unwrap();
+                respond.send_response(response, true).map(drop)
+            });
+        }
+        say("checked")(request, respond)
+    });
+    let other = Server2::start(say("ok"));
+    let upstreams = vec![checked.upstream("/"), other.upstream("/")];
+    let (server, _root) = serve(upstreams, |options| {
+        options.site.upstreams.health_paths = vec!["/up".parse().unwrap()];
+        options.limits.upstream.health_interval = Duration::from_millis(10);
+        options.limits.upstream.slow_start = Duration::ZERO;
+    });
+    let mut client = server.connect();
+    let mut answers = || {
+        let mut answers = [0; 6].map(|_| client.get("/").text().to_owned());
+        answers.sort();
+        answers
+    };
+    until("it is left out", || answers()[0] == "ok");
+    sick.store(false, Ordering::SeqCst);
+    until("it comes back", || answers()[0] == "checked");
+}
