@@ -2,6 +2,7 @@
 
 mod at_once;
 mod http2;
+pub(crate) mod http3;
 mod proxied;
 pub(crate) mod running;
 pub(crate) mod state;
@@ -210,7 +211,7 @@ impl Connection {
         // A request of HTTP/2 is answered like one on a connection of its own.
         let answer = move |stream, head| {
             let (services, connections) = (own_services.clone(), own_connections.clone());
-            let state = ConnectionState::for_http2_stream();
+            let state = ConnectionState::for_stream();
             let connection = Connection {
                 input: head,
                 ..Connection::new(
@@ -405,7 +406,7 @@ impl Connection {
         body: BodySkip,
     ) -> io::Result<Next> {
         self.answered = true;
-        if self.stream.is_http2_stream() {
+        if self.stream.is_multiplexed() {
             return Ok(Next::End);
         }
         if !keep_alive {

@@ -64,8 +64,8 @@ pub use net::listen::Listening;
 pub use observe::{Admin, Observer, Seen, Stage, Stages, StepCounts};
 pub use options::{
     Auth, Cache, Candidate, Certificate, ClassLimits, ClientAuth, Cors, ErrorPage, FieldRule, Host,
-    Hsts, HstsAge, Http2, Io, IoStep, Limits, Listen, ListenAddress, LogTarget, Options, PRESETS,
-    Policies, Preset, Redirect, RedirectPort, Site, Symlinks, Tls, TlsVersion, Transfer,
+    Hsts, HstsAge, Http2, Http3, Io, IoStep, Limits, Listen, ListenAddress, LogTarget, Options,
+    PRESETS, Policies, Preset, Redirect, RedirectPort, Site, Symlinks, Tls, TlsVersion, Transfer,
 };
 pub use options::{Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits, Upstreams};
 pub use options::{Safety, Sandbox};

@@ -11,7 +11,7 @@ use crate::log::LogFile;
 use crate::messages::print;
 use crate::net::listen::{Listener, Listening, Share};
 use crate::net::tls::{Sessions, Tls};
-use crate::options::{Listen, Options};
+use crate::options::{Listen, ListenAddress, Options};
 use crate::site::CompiledSites;
 use crate::worker::Served;
 use control::{Control, Service};
@@ -42,7 +42,8 @@ impl Server {
         let kind = backend(&options)?;
         let descriptors = raise_descriptor_limit();
         ContextPlan::new(&options, kind)?;
-        let listeners = Listener::open_all(&options.listen)?;
+        check_http3(&options, kind)?;
+        let listeners = Listener::open_all(&options)?;
         let workers = workers(&options, kind, listeners.len());
         let sockets = Listening::with(listeners, |listeners, number| {
             (number < workers).then(|| shares(listeners, kind, number, workers))
@@ -114,10 +115,32 @@ impl Server {
 /// # Errors
 /// Like [`Server::start`].
 pub fn check(options: &Options) -> io::Result<()> {
-    ContextPlan::new(options, backend(options)?)?;
+    let kind = backend(options)?;
+    ContextPlan::new(options, kind)?;
+    check_http3(options, kind)?;
     LogFile::open(&options.log)?;
     Tls::new(options, false, Sessions::new()?)?;
     CompiledSites::new(options).map(drop)
+}
+
+/// Checks whether HTTP/3 is possible, if it is on.
+fn check_http3(options: &Options, kind: BackendKind) -> io::Result<()> {
+    if options.http3.is_none() {
+        return Ok(());
+    }
+    let text = if kind == BackendKind::Sync {
+        "--http3 cannot be combined with the back end sync, which serves one connection at a time in each worker; \
+         choose another back end, such as lazy"
+    } else if !options
+        .listen
+        .iter()
+        .any(|listen| listen.tls && !matches!(listen.address, ListenAddress::Unix { .. }))
+    {
+        "--http3 needs an internet address with TLS: add a certificate, and write tls: before an address"
+    } else {
+        return Ok(());
+    };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 
 /// Returns the configured back end: from the options, or else from the environment.

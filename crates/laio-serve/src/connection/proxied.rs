@@ -81,7 +81,7 @@ pub(super) async fn answer_by_upstream(
         script,
         peer,
         secure: stream.is_secure(),
-        websocket: !stream.is_http2_stream(),
+        websocket: !stream.is_multiplexed(),
         stream,
         spooled: None,
         trusts_client: false,

@@ -3,7 +3,7 @@
 use super::state::{ConnectionState, DrainState};
 use crate::net::socket::is_quiet;
 use crate::observe;
-use crate::options::{Http2, IoStep, Limits};
+use crate::options::{Http2, Http3, IoStep, Limits};
 use crate::services::Services;
 use crate::stop::{Interruptible, Level, Stop};
 use laio::ops::Readiness;
@@ -28,6 +28,8 @@ pub(crate) struct Connections {
     most: usize,
     /// The limits of HTTP/2; none if it is disabled.
     pub(super) http2: Option<Http2>,
+    /// The limits of HTTP/3; none if it is disabled.
+    pub(crate) http3: Option<Http3>,
     draining: Cell<bool>,
     /// Connections between two requests are closed, and so are connections that finish a request.
     closes_idle: Cell<bool>,
@@ -54,13 +56,14 @@ impl Connections {
         services: Rc<Services>,
         stop: Arc<Stop>,
         most: usize,
-        http2: Option<Http2>,
+        (http2, http3): (Option<Http2>, Option<Http3>),
     ) -> Rc<Connections> {
         Rc::new(Connections {
             services,
             stop,
             most,
             http2,
+            http3,
             draining: Cell::new(false),
             closes_idle: Cell::new(false),
             drain_started: Notify::new(),
@@ -91,6 +94,14 @@ impl Connections {
     pub(crate) async fn wait_until_draining(&self) {
         while !self.is_draining() {
             self.drain_started.notified().await;
+        }
+    }
+
+    /// Waits until other workers have the sockets of this one.
+    pub(crate) async fn wait_for_hand_over(&self) {
+        self.stop.reached(Level::HandingOver).await;
+        if self.stop.level() > Level::HandingOver {
+            std::future::pending().await
         }
     }
 
@@ -137,9 +148,14 @@ impl Connections {
         self.running.borrow_mut().insert(number, running);
     }
 
+    /// Whether the worker has as many connections as it may have.
+    pub(crate) fn is_full(&self) -> bool {
+        self.running.borrow().len() >= self.most
+    }
+
     /// Waits until the worker may accept another connection.
     pub(crate) async fn wait_for_slot(&self, listener: &Descriptor) {
-        if self.running.borrow().len() >= self.most {
+        if self.is_full() {
             race(
                 self.wait_for_fewer_than(self.most),
                 self.evict_while_clients_wait(listener),
@@ -309,7 +325,7 @@ impl AcceptTasks {
         .await
     }
 
-    fn abort(&self) {
+    pub(crate) fn abort(&self) {
         self.0.iter().for_each(JoinHandle::abort);
     }
 }

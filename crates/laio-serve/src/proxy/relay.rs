@@ -164,7 +164,7 @@ pub(crate) async fn relay(
     body: &mut Relayed,
 ) -> io::Result<Vec<u8>> {
     loop {
-        let last = match body.chunked && !stream.is_http2_stream() {
+        let last = match body.chunked && !stream.is_multiplexed() {
             true => chunk(body, &mut out),
             false => body.take(&mut out),
         };

@@ -66,7 +66,7 @@ pub(crate) async fn send_response(
         }
         Body::Parts(contents, parts) => send_parts(services, stream, out, &contents, &parts).await,
         Body::Compressed(mut compressed) => {
-            let (mut out, framed) = (out, !stream.is_http2_stream());
+            let (mut out, framed) = (out, !stream.is_multiplexed());
             loop {
                 let last = next_chunk(services, &mut compressed, &mut out, framed).await?;
                 out = send_all(services, stream, out).await?;

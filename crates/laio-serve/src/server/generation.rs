@@ -8,6 +8,7 @@ use crate::io_contexts::{ContextPlan, IoContexts};
 use crate::log::LogFile;
 use crate::messages::print;
 use crate::net::listen::Share;
+use crate::net::quic::routes::Routes;
 use crate::net::tls::{Sessions, Tls};
 use crate::options::Options;
 use crate::site::CompiledSites;
@@ -41,6 +42,8 @@ pub(crate) struct ServerState {
     pub(crate) addresses: Arc<Addresses>,
     pub(crate) slots: Arc<ConnectionSlots>,
     pub(crate) sessions: Sessions,
+    /// The QUIC endpoints of all generations.
+    pub(crate) routes: Arc<Routes>,
 }
 
 impl ServerState {
@@ -53,6 +56,7 @@ impl ServerState {
             addresses: Arc::default(),
             slots: Arc::default(),
             sessions: Sessions::new()?,
+            routes: Arc::default(),
         })
     }
 }
@@ -97,6 +101,7 @@ impl Generation {
             sites: Arc::new(CompiledSites::new(&options)?),
             addresses: server_state.addresses,
             slots: server_state.slots,
+            routes: server_state.routes,
             cpu_pool: Arc::new(CpuPool::new(threads)),
             log: LogFile::open(&options.log)?,
             stop: Arc::default(),
