@@ -18,7 +18,7 @@ use crate::options::Limits;
 use crate::request::answer::answer;
 use crate::request::answer_from_cache::answer_from_cache;
 use crate::request::lookup::{Answerer, LookedUp, answerer};
-use crate::request::pages;
+use crate::request::pages::{self, SecureFields};
 use crate::request::receive::{Skipped, handshake, linger, receive, send_close_notify, skip_body};
 use crate::request::redirect_to_https::{RedirectToHttps, ToHttps};
 use crate::request::response::{RequestContext, Response};
@@ -52,6 +52,8 @@ pub(crate) struct Connection {
     connection_state: Rc<ConnectionState>,
     /// Redirects the requests of this connection to https.
     to_https: Option<Rc<RedirectToHttps>>,
+    /// The value of `Alt-Svc`.
+    alt_svc: Option<Rc<str>>,
     /// Counts this connection for its client address.
     _address_permit: Option<AddressPermit>,
 }
@@ -101,8 +103,14 @@ impl Connection {
             answered: false,
             connection_state,
             to_https,
+            alt_svc: None,
             _address_permit: address_permit,
         }
+    }
+
+    /// Lets the responses announce HTTP/3.
+    pub(crate) fn with_alt_svc(self, alt_svc: Option<Rc<str>>) -> Connection {
+        Connection { alt_svc, ..self }
     }
 
     /// Returns the socket of the connection.
@@ -204,6 +212,7 @@ impl Connection {
             input,
             connection_state,
             to_https,
+            alt_svc,
             _address_permit,
             ..
         } = self;
@@ -214,6 +223,7 @@ impl Connection {
             let state = ConnectionState::for_stream();
             let connection = Connection {
                 input: head,
+                alt_svc: alt_svc.clone(),
                 ..Connection::new(
                     services,
                     connections,
@@ -269,6 +279,8 @@ impl Connection {
         let keep_alive = self.may_keep_alive(&request, number);
         let secure = self.stream.is_secure();
         let mut ctx = RequestContext::new(&services, &request, (&date, second), keep_alive, secure);
+        let alt_svc = self.alt_svc.clone();
+        ctx.alt_svc = alt_svc.as_deref();
         let after_head = &input[head_len..];
         let to_https = self.to_https.as_ref().and_then(|it| it.answer(ctx));
         if to_https.is_none()
@@ -520,8 +532,11 @@ impl Connection {
         let (date, _) = self.services.now();
         let mut output = Vec::new();
         let hsts = self.services.sites.of(None).hsts.as_deref();
-        let hsts = hsts.filter(|_| self.stream.is_secure());
-        let response = pages::malformed_request(&mut output, &date, hsts, status, detail);
+        let fields = SecureFields {
+            hsts: hsts.filter(|_| self.stream.is_secure()),
+            alt_svc: self.alt_svc.as_deref(),
+        };
+        let response = pages::malformed_request(&mut output, &date, fields, status, detail);
         self.log_unread(&response, &date);
         send_all(&self.services, &self.stream, output).await?;
         Ok(Next::Linger)

@@ -19,7 +19,7 @@ use crate::request::redirect_to_https::RedirectToHttps;
 use crate::resource_exhaustion::ExhaustionWarning;
 use crate::services::{Clock, Services};
 use crate::site::auth::PasswordChecks;
-use crate::site::{CompiledSites, Sites};
+use crate::site::{CompiledSites, Sites, alt_svc};
 use crate::stop::{Level, Stop};
 use crate::transfer_pools::Pools;
 use accept::{Acceptor, accept};
@@ -118,6 +118,7 @@ pub(crate) fn run(
                           socket,
                           tls,
                           https_port,
+                          quic_port,
                           ..
                       }| {
             laio_rt::spawn(accept(Acceptor {
@@ -131,6 +132,11 @@ pub(crate) fn run(
                     .filter(|_| tls)
                     .map(|tls| tls.config.clone()),
                 to_https: redirect_to_https(options, https_port),
+                alt_svc: options
+                    .http3
+                    .as_ref()
+                    .zip(quic_port)
+                    .map(|(http3, port)| alt_svc::value(http3, port).into()),
             }))
         };
         let mut accepting = AcceptTasks(listeners.into_iter().map(accept).collect());

@@ -73,6 +73,7 @@ pub(crate) async fn serve(
         unidirectional: Unidirectional::default(),
         accepted: 0,
         pinged: Instant::now(),
+        received: (0, Instant::now()),
         timer: sleep_until(Instant::now()),
     };
     connection.serve().await;
@@ -90,8 +91,20 @@ struct Http3Connection {
     accepted: u64,
     /// When the client was last asked whether it is still there, or the last request began.
     pinged: Instant,
+    /// The number of datagrams received, and when the last one was noticed.
+    received: (u64, Instant),
     /// Ends when a time limit is reached.
     timer: Sleep,
+}
+
+/// What a connection waits for.
+enum Wait {
+    /// The end of the handshake.
+    Handshake,
+    Request,
+    Response,
+    /// The client's acknowledgement of the last response, before the connection closes.
+    Acknowledgement,
 }
 
 /// The control stream of the server.
@@ -270,22 +283,38 @@ impl Http3Connection {
     /// Enforces the time limits of the connection.
     fn watch(&mut self, context: &mut Context<'_>) {
         let (quic, limits) = (&self.client.quic, &self.client.services.limits);
-        let (handshakes, busy) = (quic.is_handshaking(), self.is_busy());
-        self.timer.reset(match busy {
-            _ if handshakes => self.state.last_ended.get() + limits.head_time,
-            true => self.pinged + Http3::PING_INTERVAL,
-            false => self.state.last_ended.get() + limits.idle_time,
-        });
+        let received = quic.received();
+        if self.received.0 != received {
+            self.received = (received, Instant::now());
+        }
+        let ends = self.goes_away() && self.state.tasks.borrow().is_empty();
+        let (due, wait) = if quic.is_handshaking() {
+            (
+                self.state.last_ended.get() + limits.head_time,
+                Wait::Handshake,
+            )
+        } else if ends {
+            (self.received.1 + Http3::LAST_TIME, Wait::Acknowledgement)
+        } else if self.is_busy() {
+            (self.pinged + Http3::PING_INTERVAL, Wait::Response)
+        } else {
+            (
+                self.state.last_ended.get() + limits.idle_time,
+                Wait::Request,
+            )
+        };
+        self.timer.reset(due);
         if Pin::new(&mut self.timer).poll(context).is_pending() {
             return;
         }
-        if handshakes {
-            quic.close(code::NO_ERROR, "the handshake took too long");
-        } else if busy {
-            quic.ping();
-            self.pinged = Instant::now();
-        } else {
-            self.go_away();
+        match wait {
+            Wait::Handshake => quic.close(code::NO_ERROR, "the handshake took too long"),
+            Wait::Acknowledgement => quic.close(code::NO_ERROR, ""),
+            Wait::Response => {
+                quic.ping();
+                self.pinged = Instant::now();
+            }
+            Wait::Request => self.go_away(),
         }
         context.waker().wake_by_ref();
     }
@@ -345,7 +374,7 @@ async fn answer(client: &Rc<Client>, state: &Http3State, id: StreamId) {
             (head.finish(has_body), to_head, chunked)
         }
         // A head of HTTP/1.1 that is as large gets the response, and a line in the access log.
-        Head::TooLarge => (vec![b'x'; limits.head_bytes + 1], false, true),
+        Head::TooLarge => (too_large(limits.head_bytes), false, true),
     };
     let exchange = Exchange::new(quic.clone(), id, request, (to_head, chunked), limits);
     let exchange = Rc::new(exchange);
@@ -363,6 +392,13 @@ async fn answer(client: &Rc<Client>, state: &Http3State, id: StreamId) {
             quic.stop(id, code::NO_ERROR);
         }
     }
+}
+
+/// Returns the start of a head that has more than `most` bytes.
+fn too_large(most: usize) -> Vec<u8> {
+    let mut head = b"GET / HTTP/1.1\r\nx: ".to_vec();
+    head.resize(head.len() + most, b'x');
+    head
 }
 
 /// Whether the client has ended the request with its head, as far as it is known now.

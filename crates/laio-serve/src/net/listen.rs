@@ -9,6 +9,9 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+/// How many ports that the kernel chooses are tried for TCP and UDP.
+const PORT_TRIES: u32 = 8;
+
 /// The bound sockets of a server, before workers serve them.
 #[derive(Debug)]
 pub struct Listening {
@@ -108,11 +111,24 @@ impl Listener {
     /// # Errors
     /// Names the address that cannot be bound, and the reason.
     pub(crate) fn open_all(options: &Options) -> io::Result<Vec<Listener>> {
-        let mut listeners = Listener::open_streams(&options.listen)?;
-        if options.http3.is_some() {
-            open_quic(&options.listen, &mut listeners)?;
+        if options.http3.is_none() {
+            return Listener::open_streams(&options.listen);
         }
-        Ok(listeners)
+        let is_chosen = |listen: &Listen| listen.inet().is_some_and(|it| it.port() == 0);
+        let mut tries = PORT_TRIES;
+        loop {
+            let mut listeners = Listener::open_streams(&options.listen)?;
+            tries -= 1;
+            match open_quic(&options.listen, &mut listeners) {
+                Ok(()) => return Ok(listeners),
+                // The kernel chose a port that is free for TCP alone.
+                Err(error)
+                    if error.kind() == io::ErrorKind::AddrInUse
+                        && tries > 0
+                        && options.listen.iter().any(is_chosen) => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     fn open_streams(addresses: &[Listen]) -> io::Result<Vec<Listener>> {

@@ -70,6 +70,9 @@ impl Http3 {
     pub const RETRY_TIME: Duration = Duration::from_secs(15);
     /// How often a client that waits for a response is asked whether it is still there.
     pub const PING_INTERVAL: Duration = Duration::from_secs(10);
+    /// Time without any packet from the client after which a connection that ends does not wait for the
+    /// acknowledgement of its last response any more.
+    pub const LAST_TIME: Duration = Duration::from_secs(2);
     /// Seconds for which a client remembers that the server has HTTP/3 (`Alt-Svc`).
     pub const ALT_SVC_AGE: u32 = 24 * 60 * 60;
 }

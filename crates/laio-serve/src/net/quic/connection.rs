@@ -26,6 +26,8 @@ pub(crate) struct QuicConnection {
     endpoint: Rc<Endpoint>,
     handle: ConnectionHandle,
     state: RefCell<State>,
+    /// The number of datagrams received.
+    received: Cell<u64>,
     /// The waker of the task that polls the connection.
     driver: Cell<Option<Waker>>,
 }
@@ -84,6 +86,7 @@ impl QuicConnection {
                 timer: sleep_until(Instant::now()),
                 send_buffer: Http3::SEND_BUFFER,
             }),
+            received: Cell::new(0),
             driver: Cell::new(None),
         })
     }
@@ -119,6 +122,7 @@ impl QuicConnection {
     }
 
     pub(super) fn handle_event(&self, event: ConnectionEvent) {
+        self.received.set(self.received.get() + 1);
         self.state.borrow_mut().protocol.handle_event(event);
         self.wake();
     }
@@ -329,6 +333,11 @@ impl QuicConnection {
     pub(crate) fn sending_streams(&self) -> usize {
         let mut state = self.state.borrow_mut();
         state.protocol.streams().send_streams()
+    }
+
+    /// Returns the number of datagrams received.
+    pub(crate) fn received(&self) -> u64 {
+        self.received.get()
     }
 
     /// Lets the client show that it is still there.
