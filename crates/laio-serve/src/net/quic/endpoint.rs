@@ -100,6 +100,7 @@ impl Endpoint {
                     Err(_) => laio_rt::time::sleep(ERROR_PAUSE).await,
                 }
             }
+            self.handle_all(self.route.passed_now(), incoming);
             laio_rt::yield_now().await;
         }
     }

@@ -105,6 +105,11 @@ impl Route {
         .await
     }
 
+    /// Returns the datagrams that others have received for this one until now.
+    pub(super) fn passed_now(&self) -> VecDeque<Datagram> {
+        std::mem::take(&mut self.mailbox.0.lock().unwrap().datagrams)
+    }
+
     pub(super) fn are_left(&self) -> bool {
         self.routes.are_left()
     }
