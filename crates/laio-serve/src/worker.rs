@@ -107,6 +107,7 @@ pub(crate) fn run(
             services: services.clone(),
             connections: connections.clone(),
             addresses: shared.addresses.clone(),
+            slots: Arc::default(),
         };
         let receiving = quic.into_iter().zip(std::iter::repeat(quic_config));
         let receiving = receiving.filter_map(|(share, config)| Some((share.socket, config?)));

@@ -128,6 +128,7 @@ struct Http3State {
 impl Http3Connection {
     async fn serve(mut self) {
         let client = self.client.clone();
+        self.connection_state.set_closes_itself(true);
         let mut draining = pin!(client.connections.wait_until_draining());
         let mut drains = false;
         poll_fn(|context| {
@@ -149,7 +150,10 @@ impl Http3Connection {
             self.connection_state.set_drain_state(DrainState::Between);
             return Poll::Pending;
         }
-        if drains && quic.is_left() {
+        if self.connection_state.is_evicted() {
+            self.client.connections.note_eviction();
+            quic.close(code::NO_ERROR, "the server is full");
+        } else if drains && quic.is_left() {
             quic.close(code::NO_ERROR, "the server is replaced");
         } else if !quic.is_handshaking()
             && let Err(failure) = self.advance(context, drains)
@@ -157,7 +161,11 @@ impl Http3Connection {
             self.fail(failure);
         }
         self.watch(context);
-        self.connection_state.set_drain_state(self.drain_state());
+        let drain_state = self.drain_state();
+        self.connection_state.set_drain_state(drain_state);
+        if drain_state == DrainState::InRequest {
+            self.connection_state.mark_not_evictable();
+        }
         Poll::Pending
     }
 

@@ -1,6 +1,7 @@
 //! The running connections of a worker.
 
 use super::state::{ConnectionState, DrainState};
+use crate::idle_eviction::ConnectionSlots;
 use crate::net::socket::is_quiet;
 use crate::observe;
 use crate::options::{Http2, Http3, IoStep, Limits};
@@ -149,7 +150,7 @@ impl Connections {
     }
 
     /// Whether the worker has as many connections as it may have.
-    pub(crate) fn is_full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.running.borrow().len() >= self.most
     }
 
@@ -179,22 +180,27 @@ impl Connections {
             .submit(IoStep::Accept, readable)
             .await;
         loop {
-            self.evict_longest_idle();
+            if !self.services.slots.is_evicting() {
+                self.evict_longest_idle();
+            }
             laio_rt::time::sleep(Limits::EVICTION_PAUSE).await;
         }
     }
 
-    fn evict_longest_idle(&self) {
-        if self.services.slots.is_evicting() {
-            return;
-        }
+    /// Evicts the connection that has been idle longest. Returns false if none is idle.
+    fn evict_longest_idle(&self) -> bool {
         let all = self.running.borrow();
         let idle = all.values().filter_map(|running| {
             let slot = running.connection_state.slot.as_ref()?;
             let between = running.connection_state.drain_state.get() == DrainState::Between;
             (between || slot.has_idled(self.services.limits.head_time)).then_some(slot)
         });
-        self.services.slots.evict_longest_idle_of(idle);
+        ConnectionSlots::evict_longest_idle_of(idle)
+    }
+
+    /// Whether the worker may have another connection, for which it evicts an idle one if it has to.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.is_full() || self.evict_longest_idle()
     }
 
     /// Counts the eviction of a connection, and warns.

@@ -22,8 +22,8 @@ pub(crate) enum DrainState {
 /// The state of a connection for draining and eviction, shared between its task and the worker.
 pub(crate) struct ConnectionState {
     pub(super) drain_state: Cell<DrainState>,
-    /// None with the back end sync, where a worker serves one connection at a time, for HTTP/2
-    /// streams, whose connection has the slot, and for QUIC connections, which have no descriptor.
+    /// None with the back end sync, where a worker serves one connection at a time, and for streams
+    /// of HTTP/2 and HTTP/3, whose connection has the slot.
     pub(super) slot: Option<ConnectionSlot>,
     /// The connection closes itself when it is evicted.
     closes_itself: Cell<bool>,

@@ -4,6 +4,7 @@ use crate::addresses::Addresses;
 use crate::connection::http3;
 use crate::connection::running::Connections;
 use crate::connection::state::ConnectionState;
+use crate::idle_eviction::ConnectionSlots;
 use crate::net::quic::endpoint::Endpoint;
 use crate::net::quic::routes::Routes;
 use crate::observe;
@@ -21,7 +22,12 @@ pub(super) struct Receiver {
     pub(super) services: Rc<Services>,
     pub(super) connections: Rc<Connections>,
     pub(super) addresses: Arc<Addresses>,
+    /// The slots of QUIC connections, which have no descriptors.
+    pub(super) slots: Arc<ConnectionSlots>,
 }
+
+/// The number of the descriptor of a QUIC connection, for its slot.
+const NO_DESCRIPTOR: i32 = 0;
 
 impl Receiver {
     /// Starts to receive from a socket. The task does not end, because the connections need it until
@@ -54,7 +60,7 @@ impl Receiver {
         let Some(http3) = &connections.http3 else {
             return endpoint.ignore(incoming);
         };
-        if connections.is_draining() || connections.is_full() {
+        if connections.is_draining() {
             return endpoint.refuse(incoming);
         }
         let handshakes = endpoint.handshakes();
@@ -72,11 +78,14 @@ impl Receiver {
             },
             None => None,
         };
+        if !connections.has_room() {
+            return endpoint.refuse(incoming);
+        }
         let Some(quic) = endpoint.accept(incoming) else {
             return;
         };
         observe::connected();
-        let connection_state = ConnectionState::new(None);
+        let connection_state = ConnectionState::new(Some(self.slots.admit(NO_DESCRIPTOR)));
         let (services, state) = (self.services.clone(), connection_state.clone());
         let own_connections = connections.clone();
         connections.spawn(connection_state, None, move || {

@@ -101,6 +101,35 @@ fn connections_are_limited() {
 }
 
 #[test]
+fn a_full_worker_closes_an_idle_connection() {
+    let fixture = Fixture::with(Lazy, |options| {
+        options.workers = Some(1);
+        options.limits.connections = 2;
+    });
+    run(async {
+        let idle = Client::connect(&fixture).await;
+        assert_eq!(idle.get("/ten.txt").await, b"0123456789");
+        let busy = Client::connect(&fixture).await;
+        let mut stream = busy.begin(request("GET", "/large.bin", &[])).await;
+        stream.finish().await.unwrap();
+        stream.recv_response().await.unwrap();
+        let new = loop {
+            // The first one is busy until its client has acknowledged the response.
+            if let Ok((endpoint, connection)) = dial(&fixture, fixture.address()).await {
+                break Client::on(endpoint, connection).await;
+            }
+        };
+        let end = idle.connection.closed().await;
+        assert!(
+            matches!(&end, ConnectionError::ApplicationClosed(_)),
+            "{end}"
+        );
+        assert_eq!(new.get("/ten.txt").await, b"0123456789");
+        assert!(busy.connection.close_reason().is_none());
+    });
+}
+
+#[test]
 fn a_connection_ends_after_its_last_request() {
     let fixture = Fixture::with(Lazy, |options| options.limits.requests = 3);
     run(async {
