@@ -61,7 +61,7 @@ pub use descriptors::raise_descriptor_limit;
 pub use laio_http::log::LogFormat;
 pub use laio_http::{Coding, Status};
 pub use net::listen::Listening;
-pub use observe::{Admin, Observer, Seen, Stage, Stages, StepCounts};
+pub use observe::{Admin, Observer, QuicCounts, Seen, Stage, Stages, StepCounts};
 pub use options::{
     Auth, Cache, Candidate, Certificate, ClassLimits, ClientAuth, Cors, ErrorPage, FieldRule, Host,
     Hsts, HstsAge, Http2, Http3, Io, IoStep, Limits, Listen, ListenAddress, LogTarget, Options,

@@ -45,6 +45,8 @@ pub struct Seen {
     pub connections: u64,
     /// Idle connections that were closed so that others could be accepted.
     pub closed_for_room: u64,
+    /// What became of QUIC connections and packets.
+    pub quic: QuicCounts,
     /// Responses by the first digit of their status, from 1 to 5.
     pub responses: [u64; 5],
     /// Bytes of content sent.
@@ -61,6 +63,19 @@ pub struct Seen {
     pub stages: Stages,
     /// Running workers.
     pub workers: usize,
+}
+
+/// The counts of QUIC, which HTTP/3 uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuicCounts {
+    /// Connections accepted, which [`Seen::connections`] counts too.
+    pub connections: u64,
+    /// Connections refused or ignored because of a limit.
+    pub refused: u64,
+    /// Clients that had to show that they receive at their address (Retry).
+    pub retries: u64,
+    /// Packets that arrived at another worker than that of their connection, which passed them on.
+    pub passed: u64,
 }
 
 impl Observer {
@@ -219,6 +234,10 @@ impl Seen {
     fn add(&mut self, other: &Seen) {
         self.connections += other.connections;
         self.closed_for_room += other.closed_for_room;
+        self.quic.connections += other.quic.connections;
+        self.quic.refused += other.quic.refused;
+        self.quic.retries += other.quic.retries;
+        self.quic.passed += other.quic.passed;
         self.bytes += other.bytes;
         self.operations += other.operations;
         self.limited += other.limited;
@@ -290,6 +309,13 @@ pub(crate) fn evicted() {
         LOCAL.with_borrow_mut(|local| {
             local.iter_mut().for_each(|it| it.seen.closed_for_room += 1);
         });
+    }
+}
+
+/// Counts something of QUIC.
+pub(crate) fn count_quic(count: impl Fn(&mut QuicCounts)) {
+    if OBSERVATION.get() != Observation::Off {
+        LOCAL.with_borrow_mut(|local| local.iter_mut().for_each(|it| count(&mut it.seen.quic)));
     }
 }
 

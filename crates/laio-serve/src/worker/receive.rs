@@ -63,28 +63,36 @@ impl Receiver {
         if connections.is_draining() {
             return endpoint.refuse(incoming);
         }
+        let refused = || observe::count_quic(|quic| quic.refused += 1);
         let handshakes = endpoint.handshakes();
         if handshakes >= http3.handshakes {
+            refused();
             return endpoint.ignore(incoming);
         }
         if handshakes >= http3.retry_from && !incoming.remote_address_validated() {
+            observe::count_quic(|quic| quic.retries += 1);
             return endpoint.retry(incoming);
         }
         let peer = incoming.remote_address().ip();
         let address_permit = match limits.connections_per_address {
             Some(most) => match self.addresses.acquire(peer, most) {
                 Some(address_permit) => Some(address_permit),
-                None => return endpoint.refuse(incoming),
+                None => {
+                    refused();
+                    return endpoint.refuse(incoming);
+                }
             },
             None => None,
         };
         if !connections.has_room() {
+            refused();
             return endpoint.refuse(incoming);
         }
         let Some(quic) = endpoint.accept(incoming) else {
             return;
         };
         observe::connected();
+        observe::count_quic(|quic| quic.connections += 1);
         let connection_state = ConnectionState::new(Some(self.slots.admit(NO_DESCRIPTOR)));
         let (services, state) = (self.services.clone(), connection_state.clone());
         let own_connections = connections.clone();

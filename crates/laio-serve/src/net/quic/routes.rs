@@ -1,6 +1,7 @@
 //! Which endpoint has a connection, so that a packet that arrives at another one reaches it.
 
 use super::connection_id::{ConnectionIdKey, EndpointNumber, Generator, destination};
+use crate::observe;
 use crate::options::Http3;
 use bytes::BytesMut;
 use quinn_proto::{EcnCodepoint, EndpointConfig};
@@ -85,6 +86,7 @@ impl Route {
         let mailbox = self.routes.endpoints.read().unwrap().get(&number).cloned();
         match mailbox {
             Some(mailbox) => {
+                observe::count_quic(|quic| quic.passed += 1);
                 mailbox.put(datagram);
                 None
             }
