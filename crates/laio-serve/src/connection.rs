@@ -2,6 +2,7 @@
 
 mod at_once;
 mod http2;
+pub(crate) mod http3;
 mod proxied;
 pub(crate) mod running;
 pub(crate) mod state;
@@ -20,7 +21,7 @@ use crate::request::answer::answer;
 use crate::request::answer_from_cache::answer_from_cache;
 use crate::request::early_answer::EarlyAnswer;
 use crate::request::lookup::{Answerer, LookedUp, answerer};
-use crate::request::pages;
+use crate::request::pages::{self, SecureFields};
 use crate::request::receive::{Skipped, handshake, linger, receive, send_close_notify, skip_body};
 use crate::request::redirect_to_https::{RedirectToHttps, came_by_https};
 use crate::request::response::{RequestContext, Response};
@@ -54,6 +55,8 @@ pub(crate) struct Connection {
     connection_state: Rc<ConnectionState>,
     /// Redirects the requests of this connection to https.
     to_https: Option<Rc<RedirectToHttps>>,
+    /// The value of `Alt-Svc`.
+    alt_svc: Option<Rc<str>>,
     /// Counts this connection for its client address.
     _address_permit: Option<AddressPermit>,
 }
@@ -103,8 +106,14 @@ impl Connection {
             answered: false,
             connection_state,
             to_https,
+            alt_svc: None,
             _address_permit: address_permit,
         }
+    }
+
+    /// Lets the responses announce HTTP/3.
+    pub(crate) fn with_alt_svc(self, alt_svc: Option<Rc<str>>) -> Connection {
+        Connection { alt_svc, ..self }
     }
 
     /// Returns the socket of the connection.
@@ -206,6 +215,7 @@ impl Connection {
             input,
             connection_state,
             to_https,
+            alt_svc,
             _address_permit,
             ..
         } = self;
@@ -213,9 +223,10 @@ impl Connection {
         // A request of HTTP/2 is answered like one on a connection of its own.
         let answer = move |stream, head| {
             let (services, connections) = (own_services.clone(), own_connections.clone());
-            let state = ConnectionState::for_http2_stream();
+            let state = ConnectionState::for_stream();
             let connection = Connection {
                 input: head,
+                alt_svc: alt_svc.clone(),
                 ..Connection::new(
                     services,
                     connections,
@@ -273,6 +284,8 @@ impl Connection {
         let secure = self.is_secure(&request);
         let date = (&date, second);
         let mut ctx = RequestContext::new(&services, &request, &client, date, keep_alive, secure);
+        let alt_svc = self.alt_svc.clone();
+        ctx.alt_svc = alt_svc.as_deref();
         let after_head = &input[head_len..];
         let early = EarlyAnswer::to(ctx, self.to_https.as_deref(), services.contexts.now());
         if early.is_none()
@@ -431,7 +444,7 @@ impl Connection {
         body: BodySkip,
     ) -> io::Result<Next> {
         self.answered = true;
-        if self.stream.is_http2_stream() {
+        if self.stream.is_multiplexed() {
             return Ok(Next::End);
         }
         if !keep_alive {
@@ -545,8 +558,11 @@ impl Connection {
         let (date, _) = self.services.now();
         let mut output = Vec::new();
         let hsts = self.services.sites.of(None).hsts.as_deref();
-        let hsts = hsts.filter(|_| self.stream.is_secure());
-        let response = pages::malformed_request(&mut output, &date, hsts, status, detail);
+        let fields = SecureFields {
+            hsts: hsts.filter(|_| self.stream.is_secure()),
+            alt_svc: self.alt_svc.as_deref(),
+        };
+        let response = pages::malformed_request(&mut output, &date, fields, status, detail);
         self.log_unread(&response, &date);
         send_all(&self.services, &self.stream, output).await?;
         Ok(Next::Linger)

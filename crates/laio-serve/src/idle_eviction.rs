@@ -121,15 +121,16 @@ impl ConnectionSlots {
         evict_longest_idle(&mut self.state.lock().unwrap())
     }
 
-    /// Like [`Self::evict_longest_idle`], among the given slots.
+    /// Like [`Self::evict_longest_idle`], among the given slots, which may be of several servers.
     pub(crate) fn evict_longest_idle_of<'s>(
-        &self,
         among: impl Iterator<Item = &'s ConnectionSlot>,
     ) -> bool {
-        let waiting =
-            among.map(|slot| (slot.idle_state.since.load(Ordering::Relaxed), slot.number));
-        let first = waiting.filter(|&(since, _)| since != BUSY).min();
-        first.is_some_and(|(since, number)| evict(&mut self.state.lock().unwrap(), since, number))
+        let waiting = among.map(|slot| (slot.idle_state.since.load(Ordering::Relaxed), slot));
+        let waiting = waiting.filter(|&(since, _)| since != BUSY);
+        let first = waiting.min_by_key(|&(since, slot)| (since, slot.number));
+        first.is_some_and(|(since, slot)| {
+            evict(&mut slot.slots.state.lock().unwrap(), since, slot.number)
+        })
     }
 
     /// Evicts an idle connection if `error` is EMFILE. Returns false if the caller should not try

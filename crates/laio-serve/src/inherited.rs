@@ -3,14 +3,16 @@
 use listenfd::ListenFd;
 use std::collections::HashSet;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::{LazyLock, Mutex};
 
 /// An inherited socket, and its name if it has one.
 struct Inherited {
     name: String,
-    /// An error if it is not a listening stream socket.
+    /// An error if it is neither a listening stream socket nor a UDP socket.
     socket: io::Result<OwnedFd>,
+    is_datagram: bool,
 }
 
 /// The sockets stay open until [`release`], so that a second server in the same process finds them
@@ -20,9 +22,16 @@ static INHERITED: LazyLock<Mutex<Vec<Inherited>>> = LazyLock::new(|| {
     let mut passed = ListenFd::from_env();
     let names = names.split(':').chain(std::iter::repeat(""));
     let count = passed.len();
-    let take = |(index, name): (usize, &str)| Inherited {
-        name: name.to_owned(),
-        socket: take(&mut passed, index),
+    let take = |(index, name): (usize, &str)| {
+        let datagram = passed.take_udp_socket(index).ok().flatten();
+        Inherited {
+            name: name.to_owned(),
+            is_datagram: datagram.is_some(),
+            socket: match datagram {
+                Some(udp) => Ok(udp.into()),
+                None => take(&mut passed, index),
+            },
+        }
     };
     let mut all: Vec<Inherited> = (0..count).zip(names).map(take).collect();
     // A server passes on the sockets of each worker, which may be the same one several times.
@@ -53,12 +62,29 @@ pub(crate) fn is_successor() -> bool {
     from_server() && std::env::var_os("LAIO_SUPERVISED").is_none()
 }
 
-/// Returns the sockets with a name, or all.
+/// Returns the UDP sockets that are bound to an address.
+///
+/// # Errors
+/// When no descriptors are left.
+pub(crate) fn datagram_sockets(address: SocketAddr) -> io::Result<Vec<OwnedFd>> {
+    let inherited = INHERITED.lock().unwrap();
+    let mut sockets = Vec::new();
+    for socket in inherited.iter().filter(|socket| socket.is_datagram) {
+        let socket = socket.share()?;
+        if SocketAddr::try_from(rustix::net::getsockname(&socket)?) == Ok(address) {
+            sockets.push(socket);
+        }
+    }
+    Ok(sockets)
+}
+
+/// Returns the stream sockets with a name, or all.
 ///
 /// # Errors
 /// When there are none, or one of them is not a listening stream socket.
 pub(crate) fn sockets(name: Option<&str>) -> io::Result<Vec<OwnedFd>> {
-    let wanted = |socket: &&Inherited| name.is_none_or(|name| name == socket.name);
+    let wanted =
+        |socket: &&Inherited| !socket.is_datagram && name.is_none_or(|name| name == socket.name);
     let inherited = INHERITED.lock().unwrap();
     let sockets = inherited.iter().filter(wanted).map(Inherited::share);
     let sockets = sockets.collect::<io::Result<Vec<_>>>()?;

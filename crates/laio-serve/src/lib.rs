@@ -63,13 +63,13 @@ pub use laio_http::log::LogFormat;
 pub use laio_http::{Coding, Status};
 pub use net::listen::Listening;
 pub use observe::{
-    Admin, Observer, ProxyCacheCounts, Seen, Stage, Stages, StepCounts, UpstreamCounts,
+    Admin, Observer, ProxyCacheCounts, QuicCounts, Seen, Stage, Stages, StepCounts, UpstreamCounts,
 };
 pub use options::{
     Access, Auth, Cache, Candidate, Certificate, ClassLimits, ClientAuth, Clients, Cors, ErrorPage,
-    FieldRule, Host, Hsts, HstsAge, Http2, Io, IoStep, Limits, Listen, ListenAddress, LogTarget,
-    Network, Options, PRESETS, Policies, Preset, Redirect, RedirectPort, Site, Symlinks, Tls,
-    TlsVersion, Transfer,
+    FieldRule, Host, Hsts, HstsAge, Http2, Http3, Io, IoStep, Limits, Listen, ListenAddress,
+    LogTarget, Network, Options, PRESETS, Policies, Preset, Redirect, RedirectPort, Site, Symlinks,
+    Tls, TlsVersion, Transfer,
 };
 pub use options::{Balance, ForPrefix, HashKey, HealthPath, ProxyProtocol};
 pub use options::{NetworkRule, RateKey, RateRule, SpeedRule};

@@ -52,6 +52,8 @@ pub struct Seen {
     pub refused_by_network: u64,
     /// Requests beyond a limit on their rate (429).
     pub refused_by_rate: u64,
+    /// What became of QUIC connections and packets.
+    pub quic: QuicCounts,
     /// Responses by the first digit of their status, from 1 to 5.
     pub responses: [u64; 5],
     /// Bytes of content sent.
@@ -72,6 +74,19 @@ pub struct Seen {
     pub proxy_cache: ProxyCacheCounts,
     /// Running workers.
     pub workers: usize,
+}
+
+/// The counts of QUIC, which HTTP/3 uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuicCounts {
+    /// Connections accepted, which [`Seen::connections`] counts too.
+    pub connections: u64,
+    /// Connections refused or ignored because of a limit.
+    pub refused: u64,
+    /// Clients that had to show that they receive at their address (Retry).
+    pub retries: u64,
+    /// Packets that arrived at another worker than that of their connection, which passed them on.
+    pub passed: u64,
 }
 
 impl Observer {
@@ -237,6 +252,10 @@ impl Seen {
         self.closed_for_room += other.closed_for_room;
         self.refused_by_network += other.refused_by_network;
         self.refused_by_rate += other.refused_by_rate;
+        self.quic.connections += other.quic.connections;
+        self.quic.refused += other.quic.refused;
+        self.quic.retries += other.quic.retries;
+        self.quic.passed += other.quic.passed;
         self.bytes += other.bytes;
         self.operations += other.operations;
         self.limited += other.limited;
@@ -319,6 +338,13 @@ pub(crate) fn refused_by_rate() {
 fn count(add: impl Fn(&mut Seen)) {
     if OBSERVATION.get() != Observation::Off {
         LOCAL.with_borrow_mut(|local| local.iter_mut().for_each(|it| add(&mut it.seen)));
+    }
+}
+
+/// Counts something of QUIC.
+pub(crate) fn count_quic(count: impl Fn(&mut QuicCounts)) {
+    if OBSERVATION.get() != Observation::Off {
+        LOCAL.with_borrow_mut(|local| local.iter_mut().for_each(|it| count(&mut it.seen.quic)));
     }
 }
 

@@ -8,6 +8,7 @@ mod clients;
 mod declare;
 mod hsts;
 mod http2;
+mod http3;
 mod limits;
 mod listen;
 pub(crate) mod network;
@@ -25,6 +26,7 @@ pub use candidate::Candidate;
 pub use clients::Clients;
 pub use hsts::{Hsts, HstsAge};
 pub use http2::Http2;
+pub use http3::Http3;
 pub use limits::Limits;
 pub(crate) use listen::abstract_name;
 pub use listen::{Listen, ListenAddress};
@@ -57,6 +59,9 @@ pub struct Options {
     /// The limits of HTTP/2; `None` turns it off. It is always off with the back end `sync`, which
     /// does one thing at a time.
     pub http2: Option<Http2>,
+    /// The limits of HTTP/3; `None` turns it off. It needs an address with TLS, and a back end other
+    /// than `sync`.
+    pub http3: Option<Http3>,
     /// Worker threads, each with an engine context, an executor and listening sockets of its own.
     /// `None` is one for each processor, or [`Limits::WORKERS_SYNC`] with the back end `sync`,
     /// where each worker serves one connection at a time.
@@ -116,6 +121,7 @@ impl Options {
         keep(self.listen != present.listen, "listen");
         keep(self.workers != present.workers, "workers");
         keep(self.backend != present.backend, "backend");
+        keep(self.http3.is_some() != present.http3.is_some(), "http3");
         let (asked, present_safety) = (&self.safety, &present.safety);
         keep(
             (&asked.user, &asked.group) != (&present_safety.user, &present_safety.group),
@@ -126,6 +132,9 @@ impl Options {
         self.listen.clone_from(&present.listen);
         self.workers = present.workers;
         self.backend = present.backend;
+        if self.http3.is_some() != present.http3.is_some() {
+            self.http3.clone_from(&present.http3);
+        }
         kept
     }
 
@@ -163,6 +172,7 @@ impl Default for Options {
             certificates: Vec::new(),
             tls: Tls::default(),
             http2: Some(Http2::default()),
+            http3: None,
             workers: None,
             backend: None,
             io: Io::default(),

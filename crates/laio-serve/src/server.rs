@@ -5,13 +5,14 @@ mod generation;
 mod privileges;
 mod sandbox;
 
+use crate::clients::TrustedProxies;
 use crate::descriptors::raise_descriptor_limit;
 use crate::io_contexts::ContextPlan;
 use crate::log::LogFile;
 use crate::messages::print;
 use crate::net::listen::{Listener, Listening, Share};
 use crate::net::tls::{Sessions, Tls};
-use crate::options::{Listen, Options};
+use crate::options::{Listen, ListenAddress, Options};
 use crate::site::CompiledSites;
 use crate::worker::Served;
 use control::{Control, Service};
@@ -42,7 +43,8 @@ impl Server {
         let kind = backend(&options)?;
         let descriptors = raise_descriptor_limit();
         ContextPlan::new(&options, kind)?;
-        let listeners = Listener::open_all(&options.listen)?;
+        check_http3(&options, kind)?;
+        let listeners = Listener::open_all(&options)?;
         let workers = workers(&options, kind, listeners.len());
         let sockets = Listening::with(listeners, |listeners, number| {
             (number < workers).then(|| shares(listeners, kind, number, workers))
@@ -116,9 +118,31 @@ impl Server {
 pub fn check(options: &Options) -> io::Result<()> {
     let kind = backend(options)?;
     ContextPlan::new(options, kind)?;
+    check_http3(options, kind)?;
+    TrustedProxies::new(&options.clients)?;
     LogFile::open(&options.log)?;
     Tls::new(options, false, Sessions::new()?)?;
     CompiledSites::new(options)?.suit(kind).map(drop)
+}
+
+/// Checks whether HTTP/3 is possible, if it is on.
+fn check_http3(options: &Options, kind: BackendKind) -> io::Result<()> {
+    if options.http3.is_none() {
+        return Ok(());
+    }
+    let text = if kind == BackendKind::Sync {
+        "--http3 cannot be combined with the back end sync, which serves one connection at a time in each worker; \
+         choose another back end, such as lazy"
+    } else if !options
+        .listen
+        .iter()
+        .any(|listen| listen.tls && !matches!(listen.address, ListenAddress::Unix { .. }))
+    {
+        "--http3 needs an internet address with TLS: add a certificate, and write tls: before an address"
+    } else {
+        return Ok(());
+    };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 
 /// Returns the configured back end: from the options, or else from the environment.

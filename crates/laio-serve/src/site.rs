@@ -1,5 +1,6 @@
 //! The sites of a server, compiled at start: roots opened, globs compiled, users read.
 
+pub(crate) mod alt_svc;
 pub(crate) mod application;
 pub(crate) mod auth;
 pub(crate) mod cors;

@@ -1,6 +1,7 @@
 //! A worker: one thread with an engine context, an executor and listening sockets.
 
 pub(crate) mod accept;
+mod receive;
 
 use crate::addresses::Addresses;
 use crate::buffers::BufferPool;
@@ -11,7 +12,8 @@ use crate::files::cache::Cache;
 use crate::idle_eviction::ConnectionSlots;
 use crate::io_contexts::{ContextPlan, IoContexts};
 use crate::log::{Log, LogFile};
-use crate::net::listen::Share;
+use crate::net::listen::{Kind, Share};
+use crate::net::quic::routes::Routes;
 use crate::net::tls::Tls;
 use crate::observe;
 use crate::options::{Limits, Options, RedirectPort};
@@ -20,7 +22,7 @@ use crate::request::redirect_to_https::RedirectToHttps;
 use crate::resource_exhaustion::ExhaustionWarning;
 use crate::services::{Clock, Services};
 use crate::site::auth::PasswordChecks;
-use crate::site::{CompiledSites, Sites};
+use crate::site::{CompiledSites, Sites, alt_svc};
 use crate::stop::{Level, Stop};
 use crate::transfer_pools::Pools;
 use crate::upstream::health_check::HealthChecks;
@@ -28,6 +30,7 @@ use accept::{Acceptor, accept};
 use laio_rt::future::{Either, race};
 use laio_rt::sync::Semaphore;
 use laio_rt::{Descriptor, Runtime};
+use receive::Receiver;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -39,6 +42,7 @@ pub(crate) struct GenerationState {
     pub(crate) addresses: Arc<Addresses>,
     pub(crate) trusted_proxies: Arc<TrustedProxies>,
     pub(crate) slots: Arc<ConnectionSlots>,
+    pub(crate) routes: Arc<Routes>,
     pub(crate) cpu_pool: Arc<CpuPool>,
     pub(crate) log: Option<Arc<LogFile>>,
     pub(crate) stop: Arc<Stop>,
@@ -95,8 +99,11 @@ pub(crate) fn run(
         observe::upstreams::watch(services.sites.targets().map(|target| &target.health));
         let _checks = HealthChecks::start(services.sites.targets(), &services.limits.upstream);
         let stop = shared.stop;
-        let http2 = options.http2(backend);
-        let connections = Connections::new(services.clone(), stop.clone(), most, http2);
+        let protocols = (options.http2(backend), options.http3.clone());
+        let connections = Connections::new(services.clone(), stop.clone(), most, protocols);
+        let (listeners, quic): (Vec<_>, Vec<_>) = listeners
+            .into_iter()
+            .partition(|it| it.kind == Kind::Stream);
         let interruptible = listeners
             .iter()
             .map(|it| connections.interruptible(&it.socket));
@@ -104,10 +111,25 @@ pub(crate) fn run(
         listeners
             .iter()
             .try_for_each(|it| accept::prepare(&it.socket, services.contexts.sync))?;
+        let quic_config = shared.tls.as_ref().and_then(|tls| tls.quic.clone());
+        let receiver = Receiver {
+            services: services.clone(),
+            connections: connections.clone(),
+            addresses: shared.addresses.clone(),
+            slots: Arc::default(),
+        };
+        let receiving = quic.into_iter().zip(std::iter::repeat(quic_config));
+        let receiving = receiving.filter_map(|(share, config)| Some((share.socket, config?)));
+        let receiving = receiving
+            .map(|(socket, config)| receiver.start(socket, config, &shared.routes))
+            .collect::<io::Result<_>>()?;
+        let mut receiving = AcceptTasks(receiving);
         let accept = |Share {
                           socket,
                           tls,
                           https_port,
+                          quic_port,
+                          ..
                       }| {
             laio_rt::spawn(accept(Acceptor {
                 services: services.clone(),
@@ -120,15 +142,29 @@ pub(crate) fn run(
                     .filter(|_| tls)
                     .map(|tls| tls.config.clone()),
                 to_https: redirect_to_https(options, https_port),
+                alt_svc: options
+                    .http3
+                    .as_ref()
+                    .zip(quic_port)
+                    .map(|(http3, port)| alt_svc::value(http3, port).into()),
             }))
         };
         let mut accepting = AcceptTasks(listeners.into_iter().map(accept).collect());
         let hand_over = stop.reached(Level::HandingOver);
-        if let Either::Left(Err(aborted)) = race(accepting.ended(), hand_over).await {
+        let ended = async {
+            match receiving.0.is_empty() {
+                true => accepting.ended().await,
+                false => match race(accepting.ended(), receiving.ended()).await {
+                    Either::Left(ended) | Either::Right(ended) => ended,
+                },
+            }
+        };
+        if let Either::Left(Err(aborted)) = race(ended, hand_over).await {
             let text = format!("the worker accepts no more connections: {aborted}");
             return Err(io::Error::other(text));
         }
         let deadline = connections.drain(accepting).await;
+        receiving.abort();
         services.log.finish(deadline).await;
         Ok(Served {
             connections: connections.accepted(),

@@ -6,7 +6,7 @@ use super::policy::PolicyArguments;
 use crate::Failure;
 use laio::BackendKind;
 use laio_serve::{
-    Cache, Certificate, Clients, Host, Http2, Limits, Listen, LogFormat, LogTarget, Options,
+    Cache, Certificate, Clients, Host, Http2, Http3, Limits, Listen, LogFormat, LogTarget, Options,
     Safety, Site, Tls, UpstreamLimits,
 };
 use std::num::NonZeroUsize;
@@ -43,6 +43,11 @@ pub(crate) struct Arguments {
     /// Use HTTP/1.1 only.
     #[arg(long, help_heading = "Encryption")]
     no_http2: bool,
+    /// Serve HTTP/3 too, on the UDP port of each address with TLS.
+    ///
+    /// Responses over TCP announce it (`Alt-Svc`), and browsers use it from then on.
+    #[arg(long, help_heading = "Encryption")]
+    http3: bool,
     /// Worker threads [default: one for each processor; with --backend sync 64, each for one connection]
     #[arg(long, value_name = "N")]
     workers: Option<NonZeroUsize>,
@@ -58,6 +63,8 @@ pub(crate) struct Arguments {
     log_format: LogFormat,
     #[command(flatten)]
     http2: Http2,
+    #[command(flatten)]
+    http3_limits: Http3,
     #[command(flatten)]
     limits: Limits,
     #[command(flatten)]
@@ -138,6 +145,7 @@ impl Arguments {
             certificates,
             tls: self.tls.clone(),
             http2: (!self.no_http2).then(|| self.http2.clone()),
+            http3: self.http3.then(|| self.http3_limits.clone()),
             workers: self.workers.map(NonZeroUsize::get),
             log: LogTarget::from(&*self.log),
             log_format: self.log_format,

@@ -86,7 +86,7 @@ pub(super) async fn answer_by_upstream(
         path,
         script,
         peer: body.peer,
-        websocket: !stream.is_http2_stream(),
+        websocket: !stream.is_multiplexed(),
         stream,
         spooled: None,
         caching: Caching::Off,

@@ -1,9 +1,10 @@
 //! The running connections of a worker.
 
 use super::state::{ConnectionState, DrainState};
+use crate::idle_eviction::ConnectionSlots;
 use crate::net::socket::is_quiet;
 use crate::observe;
-use crate::options::{Http2, IoStep, Limits};
+use crate::options::{Http2, Http3, IoStep, Limits};
 use crate::services::Services;
 use crate::stop::{Interruptible, Level, Stop};
 use laio::ops::Readiness;
@@ -28,6 +29,8 @@ pub(crate) struct Connections {
     most: usize,
     /// The limits of HTTP/2; none if it is disabled.
     pub(super) http2: Option<Http2>,
+    /// The limits of HTTP/3; none if it is disabled.
+    pub(crate) http3: Option<Http3>,
     draining: Cell<bool>,
     /// Connections between two requests are closed, and so are connections that finish a request.
     closes_idle: Cell<bool>,
@@ -54,13 +57,14 @@ impl Connections {
         services: Rc<Services>,
         stop: Arc<Stop>,
         most: usize,
-        http2: Option<Http2>,
+        (http2, http3): (Option<Http2>, Option<Http3>),
     ) -> Rc<Connections> {
         Rc::new(Connections {
             services,
             stop,
             most,
             http2,
+            http3,
             draining: Cell::new(false),
             closes_idle: Cell::new(false),
             drain_started: Notify::new(),
@@ -91,6 +95,14 @@ impl Connections {
     pub(crate) async fn wait_until_draining(&self) {
         while !self.is_draining() {
             self.drain_started.notified().await;
+        }
+    }
+
+    /// Waits until other workers have the sockets of this one.
+    pub(crate) async fn wait_for_hand_over(&self) {
+        self.stop.reached(Level::HandingOver).await;
+        if self.stop.level() > Level::HandingOver {
+            std::future::pending().await
         }
     }
 
@@ -137,9 +149,14 @@ impl Connections {
         self.running.borrow_mut().insert(number, running);
     }
 
+    /// Whether the worker has as many connections as it may have.
+    fn is_full(&self) -> bool {
+        self.running.borrow().len() >= self.most
+    }
+
     /// Waits until the worker may accept another connection.
     pub(crate) async fn wait_for_slot(&self, listener: &Descriptor) {
-        if self.running.borrow().len() >= self.most {
+        if self.is_full() {
             race(
                 self.wait_for_fewer_than(self.most),
                 self.evict_while_clients_wait(listener),
@@ -163,22 +180,27 @@ impl Connections {
             .submit(IoStep::Accept, readable)
             .await;
         loop {
-            self.evict_longest_idle();
+            if !self.services.slots.is_evicting() {
+                self.evict_longest_idle();
+            }
             laio_rt::time::sleep(Limits::EVICTION_PAUSE).await;
         }
     }
 
-    fn evict_longest_idle(&self) {
-        if self.services.slots.is_evicting() {
-            return;
-        }
+    /// Evicts the connection that has been idle longest. Returns false if none is idle.
+    fn evict_longest_idle(&self) -> bool {
         let all = self.running.borrow();
         let idle = all.values().filter_map(|running| {
             let slot = running.connection_state.slot.as_ref()?;
             let between = running.connection_state.drain_state.get() == DrainState::Between;
             (between || slot.has_idled(self.services.limits.head_time)).then_some(slot)
         });
-        self.services.slots.evict_longest_idle_of(idle);
+        ConnectionSlots::evict_longest_idle_of(idle)
+    }
+
+    /// Whether the worker may have another connection, for which it evicts an idle one if it has to.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.is_full() || self.evict_longest_idle()
     }
 
     /// Counts the eviction of a connection, and warns.
@@ -309,7 +331,7 @@ impl AcceptTasks {
         .await
     }
 
-    fn abort(&self) {
+    pub(crate) fn abort(&self) {
         self.0.iter().for_each(JoinHandle::abort);
     }
 }

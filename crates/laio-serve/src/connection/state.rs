@@ -22,8 +22,8 @@ pub(crate) enum DrainState {
 /// The state of a connection for draining and eviction, shared between its task and the worker.
 pub(crate) struct ConnectionState {
     pub(super) drain_state: Cell<DrainState>,
-    /// None with the back end sync, where a worker serves one connection at a time, and for HTTP/2
-    /// streams, whose connection has the slot.
+    /// None with the back end sync, where a worker serves one connection at a time, and for streams
+    /// of HTTP/2 and HTTP/3, whose connection has the slot.
     pub(super) slot: Option<ConnectionSlot>,
     /// The connection closes itself when it is evicted.
     closes_itself: Cell<bool>,
@@ -41,8 +41,8 @@ impl ConnectionState {
         })
     }
 
-    /// Returns the state of an HTTP/2 request, which has no connection of its own.
-    pub(crate) fn for_http2_stream() -> Rc<ConnectionState> {
+    /// Returns the state of a request of HTTP/2 or HTTP/3, which has no connection of its own.
+    pub(crate) fn for_stream() -> Rc<ConnectionState> {
         let connection_state = ConnectionState::new(None);
         connection_state.set_drain_state(DrainState::InRequest);
         connection_state

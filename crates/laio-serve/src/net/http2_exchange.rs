@@ -46,9 +46,9 @@ struct RequestBody {
     ended: bool,
 }
 
-/// Fields that HTTP/2 forbids because they concern an HTTP/1.1 connection (RFC 9113, section
-/// 8.2.2).
-const CONNECTION_SPECIFIC: [&str; 5] = [
+/// Fields that HTTP/2 and HTTP/3 forbid because they concern an HTTP/1.1 connection (RFC 9113,
+/// section 8.2.2).
+pub(super) const CONNECTION_SPECIFIC: [&str; 5] = [
     "connection",
     "keep-alive",
     "proxy-connection",

@@ -36,8 +36,8 @@ enum Transport {
 }
 
 impl Io {
-    /// Wraps a connection; `input` was received before. Returns none if the stream is itself an
-    /// HTTP/2 stream.
+    /// Wraps a connection; `input` was received before. Returns none if the stream is itself one
+    /// of several.
     pub(crate) fn new(
         stream: Stream,
         input: Vec<u8>,
@@ -47,7 +47,7 @@ impl Io {
         let transport = match stream {
             Stream::Plain(socket) => Transport::Plain(Socket::new(socket)),
             Stream::Tls(session) => Transport::Tls(Box::new(session.into_inner())),
-            Stream::Http2(_) => return None,
+            Stream::Http2(_) | Stream::Http3(_) => return None,
         };
         Some(Io {
             transport,

@@ -9,6 +9,9 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+/// How many ports that the kernel chooses are tried for TCP and UDP.
+const PORT_TRIES: u32 = 8;
+
 /// The bound sockets of a server, before workers serve them.
 #[derive(Debug)]
 pub struct Listening {
@@ -25,7 +28,7 @@ impl Listening {
     /// # Errors
     /// Names the address that cannot be bound, and the reason.
     pub fn open(options: &Options, workers: usize) -> io::Result<Listening> {
-        Listening::with(Listener::open_all(&options.listen)?, |listeners, number| {
+        Listening::with(Listener::open_all(options)?, |listeners, number| {
             (number < workers).then(|| Listener::share_all(listeners, number, workers))
         })
     }
@@ -38,7 +41,7 @@ impl Listening {
         let shares = (0..).map_while(|number| share(&listeners, number));
         Ok(Listening {
             shares: shares.collect::<io::Result<_>>()?,
-            addresses: listeners.iter().map(|it| it.listen.clone()).collect(),
+            addresses: streams(&listeners).map(|it| it.listen.clone()).collect(),
             listeners,
         })
     }
@@ -82,6 +85,7 @@ impl Listening {
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: OwnedFd,
+    kind: Kind,
     /// The configured address, with the port that the kernel chose.
     listen: Listen,
     /// Workers may bind sockets of their own to the address (`SO_REUSEPORT`).
@@ -92,12 +96,42 @@ pub(crate) struct Listener {
     file: Option<SocketFile>,
 }
 
+/// What clients use a socket for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Connections: TCP, or Unix.
+    Stream,
+    /// QUIC, over UDP.
+    Quic,
+}
+
 impl Listener {
-    /// Binds and listens on all addresses.
+    /// Binds and listens on all addresses, and for HTTP/3 on the same addresses with UDP.
     ///
     /// # Errors
     /// Names the address that cannot be bound, and the reason.
-    pub(crate) fn open_all(addresses: &[Listen]) -> io::Result<Vec<Listener>> {
+    pub(crate) fn open_all(options: &Options) -> io::Result<Vec<Listener>> {
+        if options.http3.is_none() {
+            return Listener::open_streams(&options.listen);
+        }
+        let is_chosen = |listen: &Listen| listen.inet().is_some_and(|it| it.port() == 0);
+        let mut tries = PORT_TRIES;
+        loop {
+            let mut listeners = Listener::open_streams(&options.listen)?;
+            tries -= 1;
+            match open_quic(&options.listen, &mut listeners) {
+                Ok(()) => return Ok(listeners),
+                // The kernel chose a port that is free for TCP alone.
+                Err(error)
+                    if error.kind() == io::ErrorKind::AddrInUse
+                        && tries > 0
+                        && options.listen.iter().any(is_chosen) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn open_streams(addresses: &[Listen]) -> io::Result<Vec<Listener>> {
         if addresses.is_empty() {
             let text = "there is no address to listen on";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
@@ -160,26 +194,40 @@ impl Listener {
         let socket = match self.listen.inet() {
             Some(address) if own && self.spreads => {
                 let only_v6 = address.is_ipv6() && sockopt::ipv6_v6only(&self.socket)?;
-                inet(address, only_v6).map_err(|error| explain(&error, &self.listen))?
+                inet(address, only_v6, self.kind).map_err(|error| explain(&error, &self.listen))?
             }
             _ => self.socket.try_clone()?,
         };
+        let own_port = self.listen.inet().map(|address| address.port());
+        let is_quic = |other: &Listener| {
+            other.kind == Kind::Quic && other.listen.address == self.listen.address
+        };
         Ok(Share {
             socket,
+            kind: self.kind,
             tls: self.listen.tls,
             https_port: https_port(&self.listen, all),
+            quic_port: own_port.filter(|_| all.iter().any(is_quic)),
         })
     }
+}
+
+/// Returns the listeners for connections.
+fn streams(listeners: &[Listener]) -> impl Iterator<Item = &Listener> {
+    listeners.iter().filter(|it| it.kind == Kind::Stream)
 }
 
 /// A worker's share of a listener.
 #[derive(Debug)]
 pub(crate) struct Share {
     pub(crate) socket: OwnedFd,
+    pub(crate) kind: Kind,
     /// Whether connections are encrypted.
     pub(crate) tls: bool,
     /// For an internet address without TLS: the port of one with TLS.
     pub(crate) https_port: Option<u16>,
+    /// The port, if the server has HTTP/3 there.
+    pub(crate) quic_port: Option<u16>,
 }
 
 impl Share {
@@ -190,8 +238,10 @@ impl Share {
     pub(crate) fn try_clone(&self) -> io::Result<Share> {
         Ok(Share {
             socket: self.socket.try_clone()?,
+            kind: self.kind,
             tls: self.tls,
             https_port: self.https_port,
+            quic_port: self.quic_port,
         })
     }
 }
@@ -250,6 +300,7 @@ fn take_inherited(listen: &Listen, listeners: &mut Vec<Listener>) -> io::Result<
         }
         listeners.push(Listener {
             socket,
+            kind: Kind::Stream,
             listen: listen.clone(),
             spreads: false,
             passed: None,
@@ -263,13 +314,54 @@ fn take_inherited(listen: &Listen, listeners: &mut Vec<Listener>) -> io::Result<
     Ok(count > 0)
 }
 
+/// Binds a UDP socket to each internet address with TLS, or takes over those that the previous server
+/// has passed on.
+fn open_quic(asked: &[Listen], listeners: &mut Vec<Listener>) -> io::Result<()> {
+    let mut bound: Vec<_> = streams(listeners)
+        .filter(|it| it.listen.tls)
+        .filter_map(|it| Some((it.listen.clone(), it.listen.inet()?)))
+        .collect();
+    // Several inherited sockets may have the same address, one after the other.
+    bound.dedup_by_key(|(_, address)| *address);
+    let explain =
+        |address: SocketAddr| move |error| explain(&error, &format_args!("{address} with UDP"));
+    let mut inherited = Vec::new();
+    for &(_, address) in &bound {
+        let sockets = inherited::datagram_sockets(address).map_err(explain(address))?;
+        if sockets.is_empty() {
+            // As for TCP: the workers' sockets would share the port with another server.
+            std::net::UdpSocket::bind(address).map_err(explain(address))?;
+        }
+        inherited.push(sockets);
+    }
+    for ((listen, address), mut sockets) in bound.into_iter().zip(inherited) {
+        let spreads = sockets.is_empty();
+        if spreads {
+            let socket = inet(address, leaves_v4(address, asked), Kind::Quic);
+            sockets.push(socket.map_err(explain(address))?);
+        }
+        let count = sockets.len();
+        let listener = |(which, socket)| Listener {
+            socket,
+            kind: Kind::Quic,
+            listen: listen.clone(),
+            spreads,
+            passed: (!spreads).then_some((which, count)),
+            file: None,
+        };
+        listeners.extend(sockets.into_iter().enumerate().map(listener));
+    }
+    Ok(())
+}
+
 fn open(listen: &Listen, all: &[Listen], listeners: &mut Vec<Listener>) -> io::Result<()> {
     match &listen.address {
         ListenAddress::Inet(address) => {
-            let socket = inet(*address, leaves_v4(*address, all))?;
+            let socket = inet(*address, leaves_v4(*address, all), Kind::Stream)?;
             let address = rustix::net::getsockname(&socket)?.try_into()?;
             listeners.push(Listener {
                 socket,
+                kind: Kind::Stream,
                 listen: Listen {
                     address: ListenAddress::Inet(address),
                     tls: listen.tls,
@@ -283,6 +375,7 @@ fn open(listen: &Listen, all: &[Listen], listeners: &mut Vec<Listener>) -> io::R
             let (socket, file) = unix(path, *mode)?;
             listeners.push(Listener {
                 socket,
+                kind: Kind::Stream,
                 listen: listen.clone(),
                 spreads: false,
                 passed: None,
@@ -295,6 +388,7 @@ fn open(listen: &Listen, all: &[Listen], listeners: &mut Vec<Listener>) -> io::R
                 let tls = listen.tls;
                 listeners.push(Listener {
                     socket,
+                    kind: Kind::Stream,
                     listen: Listen { address, tls },
                     spreads: false,
                     passed: None,
@@ -318,19 +412,27 @@ fn leaves_v4(address: SocketAddr, all: &[Listen]) -> bool {
     address.is_ipv6() && all.iter().filter_map(Listen::inet).any(takes)
 }
 
-fn inet(address: SocketAddr, only_v6: bool) -> io::Result<OwnedFd> {
+fn inet(address: SocketAddr, only_v6: bool, kind: Kind) -> io::Result<OwnedFd> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
     };
-    let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    sockopt::set_socket_reuseaddr(&socket, true)?;
+    let socket_type = match kind {
+        Kind::Stream => SocketType::STREAM,
+        Kind::Quic => SocketType::DGRAM,
+    };
+    let socket = rustix::net::socket_with(family, socket_type, SocketFlags::CLOEXEC, None)?;
+    if kind == Kind::Stream {
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+    }
     sockopt::set_socket_reuseport(&socket, true)?;
     if only_v6 {
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
     rustix::net::bind(&socket, &address)?;
-    rustix::net::listen(&socket, Limits::BACKLOG)?;
+    if kind == Kind::Stream {
+        rustix::net::listen(&socket, Limits::BACKLOG)?;
+    }
     Ok(socket)
 }
 

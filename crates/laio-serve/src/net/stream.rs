@@ -1,9 +1,11 @@
-//! A client connection as a byte stream in both directions, over TCP, TLS or an HTTP/2 stream.
+//! A client connection as a byte stream in both directions, over TCP, TLS, or a stream of HTTP/2 or
+//! HTTP/3.
 
 use super::arrivals;
 use super::socket::{Expect, has_ended, receive_operation};
 use crate::io_contexts::IoContexts;
 use crate::net::http2_exchange::Exchange;
+use crate::net::http3_exchange;
 use crate::net::tls::session::Session;
 use crate::options::IoStep;
 use laio::ops::Send;
@@ -22,6 +24,8 @@ pub(crate) enum Stream {
     Tls(Box<RefCell<Session>>),
     /// One request of an HTTP/2 connection and its response. The bytes are those of the bodies.
     Http2(Rc<Exchange>),
+    /// The same for HTTP/3.
+    Http3(Rc<http3_exchange::Exchange>),
 }
 
 impl Stream {
@@ -34,7 +38,7 @@ impl Stream {
     pub(crate) fn plain(&self) -> Option<&Descriptor> {
         match self {
             Stream::Plain(socket) => Some(socket),
-            Stream::Tls(_) | Stream::Http2(_) => None,
+            Stream::Tls(_) | Stream::Http2(_) | Stream::Http3(_) => None,
         }
     }
 
@@ -42,13 +46,13 @@ impl Stream {
     pub(crate) fn is_secure(&self) -> bool {
         match self {
             Stream::Plain(_) => false,
-            Stream::Tls(_) => true,
+            Stream::Tls(_) | Stream::Http3(_) => true,
             Stream::Http2(exchange) => exchange.is_secure(),
         }
     }
 
     /// Returns a function that tests whether the client has closed the connection or its sending
-    /// side. Always false for HTTP/2, where a reset stream ends its response by itself.
+    /// side. Always false for HTTP/2 and HTTP/3, where a reset stream ends its response by itself.
     pub(crate) fn watch(&self) -> Box<dyn Fn() -> bool> {
         match self.socket() {
             Some(socket) => Box::new(move || has_ended(&socket)),
@@ -56,12 +60,12 @@ impl Stream {
         }
     }
 
-    /// Returns the underlying socket, or none for HTTP/2 streams.
+    /// Returns the underlying socket, or none for streams of HTTP/2 and HTTP/3.
     pub(crate) fn socket(&self) -> Option<Descriptor> {
         match self {
             Stream::Plain(socket) => Some(socket.clone()),
             Stream::Tls(session) => Some(session.borrow().socket().clone()),
-            Stream::Http2(_) => None,
+            Stream::Http2(_) | Stream::Http3(_) => None,
         }
     }
 
@@ -69,6 +73,7 @@ impl Stream {
     pub(crate) fn endpoints(&self) -> [Option<SocketAddr>; 2] {
         let socket = match self {
             Stream::Http2(exchange) => Some(exchange.socket().clone()),
+            Stream::Http3(exchange) => return exchange.endpoints().map(Some),
             _ => self.socket(),
         };
         let Some(socket) = socket else {
@@ -80,13 +85,22 @@ impl Stream {
     }
 
     /// Whether the stream delimits its one response by itself, so that no chunked coding is needed.
-    pub(crate) fn is_http2_stream(&self) -> bool {
+    pub(crate) fn is_multiplexed(&self) -> bool {
+        matches!(self, Stream::Http2(_) | Stream::Http3(_))
+    }
+
+    /// Whether the client gets the trailers of a response.
+    pub(crate) fn passes_trailers(&self) -> bool {
         matches!(self, Stream::Http2(_))
     }
 
     /// Returns the HTTP version if the request line does not contain it.
     pub(crate) fn version(&self) -> Option<&'static str> {
-        matches!(self, Stream::Http2(_)).then_some("HTTP/2.0")
+        match self {
+            Stream::Plain(_) | Stream::Tls(_) => None,
+            Stream::Http2(_) => Some("HTTP/2.0"),
+            Stream::Http3(_) => Some("HTTP/3.0"),
+        }
     }
 
     /// Performs the TLS handshake on an encrypted stream. Returns whether the client chose HTTP/2.
@@ -122,15 +136,17 @@ impl Stream {
                 poll_fn(receive).await
             }
             Stream::Http2(exchange) => exchange.receive(&mut input).await,
+            Stream::Http3(exchange) => exchange.receive(&mut input).await,
         };
-        // TLS and HTTP/2 do not report the executor turn in which the bytes arrived: assume this
+        // TLS, HTTP/2 and HTTP/3 do not report the executor turn in which the bytes arrived: assume this
         // one.
         arrivals::note(laio_rt::turn());
         (result, input)
     }
 
     /// Sends all of `out`. Returns fewer bytes if the send was interrupted. With `MSG_MORE`, the last
-    /// bytes may wait for the next send, or for [`Stream::finish`]. HTTP/2 ignores the flags.
+    /// bytes may wait for the next send, or for [`Stream::finish`]. HTTP/2 and HTTP/3 ignore the
+    /// flags.
     pub(crate) async fn send(
         &self,
         contexts: &IoContexts,
@@ -147,6 +163,7 @@ impl Stream {
                 (encrypt(session, &out, waits).await, out)
             }
             Stream::Http2(exchange) => exchange.send(out).await,
+            Stream::Http3(exchange) => exchange.send(out).await,
         }
     }
 
@@ -164,7 +181,7 @@ impl Stream {
             Stream::Tls(session) => {
                 poll_fn(|context| session.borrow_mut().poll_finish(context)).await
             }
-            Stream::Http2(_) => Ok(()),
+            Stream::Http2(_) | Stream::Http3(_) => Ok(()),
         }
     }
 }

@@ -6,6 +6,7 @@ mod parameters;
 pub(crate) mod session;
 
 use crate::messages::print;
+use crate::net::quic;
 use crate::options::{Limits, Options};
 use certificates::{Certificates, Stamp};
 use client_certificates::ClientCertificates;
@@ -24,6 +25,8 @@ use std::thread::JoinHandle;
 #[derive(Debug)]
 pub(crate) struct Tls {
     pub(crate) config: Arc<ServerConfig>,
+    /// The configuration of QUIC connections, if the server has HTTP/3.
+    pub(crate) quic: Option<Arc<quinn_proto::ServerConfig>>,
     files: Arc<Files>,
     watcher: Option<Watcher>,
 }
@@ -96,10 +99,14 @@ impl Tls {
         let mut config = configure(builder, &files, http2, sessions);
         // Who lists cipher suites has chosen their order too.
         config.ignore_client_order = !options.tls.ciphers.is_empty();
+        let quic = options.http3.as_ref();
+        let quic = quic.map(|http3| quic::config::server(&config, http3, &options.limits));
+        let quic = quic.transpose()?;
         let config = Arc::new(config);
         let watcher = Some(Watcher::start(files.clone())?);
         Ok(Some(Tls {
             config,
+            quic,
             files,
             watcher,
         }))

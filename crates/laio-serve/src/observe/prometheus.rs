@@ -77,6 +77,31 @@ pub(super) fn text(seen: &Seen, age: Duration) -> String {
         "Requests refused by --allow and --deny (network) or by --rate (rate).",
         &refused,
     );
+    let quic = &seen.quic;
+    for (name, help, value) in [
+        (
+            "laio_quic_connections_total",
+            "Connections accepted over QUIC (HTTP/3), which laio_connections_total counts too.",
+            quic.connections,
+        ),
+        (
+            "laio_quic_refused_total",
+            "QUIC connections refused or ignored because of a limit.",
+            quic.refused,
+        ),
+        (
+            "laio_quic_retries_total",
+            "QUIC clients that had to show that they receive at their address.",
+            quic.retries,
+        ),
+        (
+            "laio_quic_passed_datagrams_total",
+            "QUIC packets that arrived at another worker than that of their connection.",
+            quic.passed,
+        ),
+    ] {
+        family(name, "counter", help, &count(value));
+    }
     let responses = seen.responses.iter().enumerate();
     let responses: Vec<_> = responses
         .map(|(class, &count)| (format!("{{status=\"{}xx\"}}", class + 1), count as f64))

@@ -33,7 +33,7 @@ pub(super) async fn ask(
     let in_flight = member.begin();
     let permit = member.pool.permit(limits, limits.streams).await?;
     let proxy_header = member.target.proxy_header(proxy_request.stream);
-    if proxy_request.stream.is_http2_stream() {
+    if proxy_request.stream.is_multiplexed() {
         // A client may send the messages of a stream one by one.
         source.set_time(BodyTime::EachPiece);
     }
@@ -71,7 +71,7 @@ pub(super) async fn ask(
     let to_head = proxy_request.ctx.request.method == Method::Head;
     let upstream_head = UpstreamHead::of_http2(&parts, stream.is_end_stream(), to_head)?;
     let ended = upstream_head.framing == Some(Framing::None) || stream.is_end_stream();
-    let upload = upload.filter(|_| proxy_request.stream.is_http2_stream());
+    let upload = upload.filter(|_| proxy_request.stream.is_multiplexed());
     let body = Http2Body::new(
         stream,
         ended,
@@ -201,7 +201,7 @@ fn head(proxy_request: &ProxyRequest<'_>, target: &Target) -> Result<Request<()>
             length.to_string().as_bytes(),
         );
     }
-    if proxy_request.stream.is_http2_stream() {
+    if proxy_request.stream.passes_trailers() {
         // Trailers are passed on to such a client. Servers of gRPC insist on the field.
         push(TE.as_str().as_bytes(), b"trailers");
     }

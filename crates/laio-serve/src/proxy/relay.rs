@@ -129,7 +129,7 @@ pub(crate) async fn relay(
     let mut pace = Pace::new(speed);
     loop {
         let before = body.content();
-        let last = match body.chunked && !stream.is_http2_stream() {
+        let last = match body.chunked && !stream.is_multiplexed() {
             true => chunk(body, &mut out),
             false => body.take(&mut out),
         };

@@ -4,7 +4,7 @@ use super::request::{HOP_BY_HOP, Hops, VIA, is_one_of, push_field};
 use crate::options::UpstreamLimits;
 use crate::request::response::RequestContext;
 use crate::server_name::SERVER_NAME;
-use crate::site::hsts;
+use crate::site::{alt_svc, hsts};
 use crate::upstream::error::UpstreamError;
 use http::header::CONTENT_LENGTH;
 use http::response::Parts;
@@ -175,7 +175,7 @@ impl UpstreamHead {
         if !self.has("Server") {
             head = head.server(SERVER_NAME);
         }
-        head = self.add_hsts(head, ctx);
+        head = self.add_secure_fields(head, ctx);
         for (name, value) in &self.fields {
             // The parser accepts token characters only.
             head = head.header(std::str::from_utf8(name).unwrap_or("X"), value);
@@ -199,7 +199,7 @@ impl UpstreamHead {
     /// Writes the head of a response that turns the connection into a tunnel.
     pub(super) fn write_upgrade(&self, ctx: RequestContext<'_>, out: &mut Vec<u8>) {
         let mut head = ResponseHead::new(out, self.status).date(ctx.date);
-        head = self.add_hsts(head, ctx);
+        head = self.add_secure_fields(head, ctx);
         head = head.header("Connection", b"Upgrade");
         head = head.header("Upgrade", b"websocket");
         for (name, value) in &self.fields {
@@ -226,11 +226,13 @@ impl UpstreamHead {
         };
         let body = out.split_off(end + 2);
         let own_type = self.has("Content-Type") && file_is_whole;
-        let own_hsts = self.has(hsts::FIELD);
+        let own = [hsts::FIELD, alt_svc::FIELD].map(|name| (name, self.has(name)));
         let mut lines = Vec::with_capacity(out.len() + 256);
         for line in out.split_inclusive(|&byte| byte == b'\n') {
             let replaced = own_type && starts_with(line, "Content-Type:")
-                || own_hsts && starts_with(line, hsts::FIELD);
+                || own
+                    .iter()
+                    .any(|&(name, has)| has && starts_with(line, name));
             if !replaced {
                 lines.extend_from_slice(line);
             }
@@ -246,12 +248,18 @@ impl UpstreamHead {
         out.extend_from_slice(&body);
     }
 
-    /// Adds `Strict-Transport-Security`, unless the upstream has sent its own.
-    fn add_hsts<'v>(&self, head: ResponseHead<'v>, ctx: RequestContext<'_>) -> ResponseHead<'v> {
-        match ctx.hsts {
-            Some(value) if !self.has(hsts::FIELD) => head.header(hsts::FIELD, value.as_bytes()),
-            _ => head,
+    /// Adds `Strict-Transport-Security` and `Alt-Svc`, unless the upstream has sent its own.
+    fn add_secure_fields<'v>(
+        &self,
+        mut head: ResponseHead<'v>,
+        ctx: RequestContext<'_>,
+    ) -> ResponseHead<'v> {
+        for (name, value) in [(hsts::FIELD, ctx.hsts), (alt_svc::FIELD, ctx.alt_svc)] {
+            if let Some(value) = value.filter(|_| !self.has(name)) {
+                head = head.header(name, value.as_bytes());
+            }
         }
+        head
     }
 
     /// Returns the fields to pass on.

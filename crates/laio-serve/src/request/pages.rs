@@ -5,7 +5,7 @@ use crate::request::open::open_file;
 use crate::server_name::SERVER_NAME;
 use crate::services::Services;
 use crate::site::auth::Users;
-use crate::site::{cors, hsts};
+use crate::site::{alt_svc, cors, hsts};
 use laio_http::response::error_body;
 use laio_http::{ByteRange, ContentType, HttpDate, ResponseHead, Status, Version, path};
 use std::time::Duration;
@@ -167,16 +167,23 @@ pub(crate) fn options(ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Response {
     Response::bare(Status::NO_CONTENT)
 }
 
+/// The values of fields that only responses over TLS have.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct SecureFields<'v> {
+    pub(crate) hsts: Option<&'v str>,
+    pub(crate) alt_svc: Option<&'v str>,
+}
+
 /// Answers input that is not a valid request; the connection ends afterwards.
 pub(crate) fn malformed_request(
     out: &mut Vec<u8>,
     date: &HttpDate,
-    hsts: Option<&str>,
+    fields: SecureFields<'_>,
     status: Status,
     detail: &str,
 ) -> Response {
     let page = page(status, detail);
-    last(out, (date, hsts), status, ContentType::HTML, &page)
+    last(out, (date, fields), status, ContentType::HTML, &page)
 }
 
 /// Answers a plain HTTP request on a TLS port. The text is plain, because the client may be a
@@ -186,7 +193,7 @@ pub(crate) fn plain_http_on_tls_port(out: &mut Vec<u8>, date: &HttpDate) -> Resp
                 Use https:// instead of http://.\n";
     last(
         out,
-        (date, None),
+        (date, SecureFields::default()),
         Status::BAD_REQUEST,
         ContentType::TEXT,
         text.as_bytes(),
@@ -196,7 +203,7 @@ pub(crate) fn plain_http_on_tls_port(out: &mut Vec<u8>, date: &HttpDate) -> Resp
 /// Writes a response after which the connection ends.
 fn last(
     out: &mut Vec<u8>,
-    (date, hsts): (&HttpDate, Option<&str>),
+    (date, SecureFields { hsts, alt_svc }): (&HttpDate, SecureFields<'_>),
     status: Status,
     content_type: ContentType,
     page: &[u8],
@@ -207,6 +214,9 @@ fn last(
         .server(SERVER_NAME);
     if let Some(hsts) = hsts {
         head = head.header(hsts::FIELD, hsts.as_bytes());
+    }
+    if let Some(alt_svc) = alt_svc {
+        head = head.header(alt_svc::FIELD, alt_svc.as_bytes());
     }
     head.content_type(content_type)
         .content_length(length)

@@ -5,7 +5,7 @@ use crate::clients::Client;
 use crate::files::contents::{Contents, Opened};
 use crate::server_name::SERVER_NAME;
 use crate::services::Services;
-use crate::site::{Site, hsts};
+use crate::site::{Site, alt_svc, hsts};
 use crate::upstream::group;
 use crate::upstream::route::Route;
 use laio_http::{
@@ -44,6 +44,8 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) secure: bool,
     /// The value of `Strict-Transport-Security`, if the client uses https.
     pub(crate) hsts: Option<&'a str>,
+    /// The value of `Alt-Svc`, if the server has HTTP/3 at the address of the connection.
+    pub(crate) alt_svc: Option<&'a str>,
     /// The response depends on the `Accept` field.
     pub(crate) varies_by_accept: bool,
 }
@@ -65,6 +67,7 @@ impl<'a> RequestContext<'a> {
             client,
             site,
             hsts: site.hsts.as_deref().filter(|_| secure),
+            alt_svc: None,
             date,
             second,
             keep_alive,
@@ -99,6 +102,9 @@ impl RequestContext<'_> {
             .server(SERVER_NAME);
         if let Some(hsts) = self.hsts {
             head = head.header(hsts::FIELD, hsts.as_bytes());
+        }
+        if let Some(alt_svc) = self.alt_svc {
+            head = head.header(alt_svc::FIELD, alt_svc.as_bytes());
         }
         if self.varies_by_accept {
             head = head.vary("Accept");

@@ -72,7 +72,7 @@ pub(crate) async fn send_response(
             send_parts(services, stream, out, &contents, &parts, &mut pace).await
         }
         Body::Compressed(mut compressed) => {
-            let (mut out, framed) = (out, !stream.is_http2_stream());
+            let (mut out, framed) = (out, !stream.is_multiplexed());
             loop {
                 let last = next_chunk(services, &mut compressed, &mut out, framed).await?;
                 let length = out.len() as u64;

@@ -185,6 +185,7 @@ impl Service {
             Command::Stop => self.wind_down(Level::Stopping),
             Command::HandOver => {
                 self.sockets.leave();
+                self.server_state.routes.leave();
                 self.wind_down(Level::HandingOver);
             }
             Command::Reload(options, reply) => {

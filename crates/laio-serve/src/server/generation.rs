@@ -9,6 +9,7 @@ use crate::io_contexts::{ContextPlan, IoContexts};
 use crate::log::LogFile;
 use crate::messages::print;
 use crate::net::listen::Share;
+use crate::net::quic::routes::Routes;
 use crate::net::tls::{Sessions, Tls};
 use crate::options::Options;
 use crate::site::CompiledSites;
@@ -42,6 +43,8 @@ pub(crate) struct ServerState {
     pub(crate) addresses: Arc<Addresses>,
     pub(crate) slots: Arc<ConnectionSlots>,
     pub(crate) sessions: Sessions,
+    /// The QUIC endpoints of all generations.
+    pub(crate) routes: Arc<Routes>,
 }
 
 impl ServerState {
@@ -54,6 +57,7 @@ impl ServerState {
             addresses: Arc::default(),
             slots: Arc::default(),
             sessions: Sessions::new()?,
+            routes: Arc::default(),
         })
     }
 }
@@ -99,6 +103,7 @@ impl Generation {
             addresses: server_state.addresses,
             trusted_proxies: Arc::new(TrustedProxies::new(&options.clients)?),
             slots: server_state.slots,
+            routes: server_state.routes,
             cpu_pool: Arc::new(CpuPool::new(threads)),
             log: LogFile::open(&options.log)?,
             stop: Arc::default(),

@@ -39,6 +39,8 @@ pub(crate) struct Acceptor {
     pub(crate) tls: Option<Arc<ServerConfig>>,
     /// Redirects the requests of unencrypted connections to https.
     pub(crate) to_https: Option<Rc<RedirectToHttps>>,
+    /// The value of `Alt-Svc` in the responses.
+    pub(crate) alt_svc: Option<Rc<str>>,
 }
 
 /// Accepts connections until the worker stops.
@@ -150,15 +152,18 @@ async fn start(acceptor: &Acceptor, socket: OwnedFd, peer: Option<IpAddr>) {
     let connection = |socket, connection_state| {
         let stream = stream(socket, acceptor.tls.as_ref())?;
         let (services, connections) = (services.clone(), connections.clone());
-        io::Result::Ok(Connection::new(
-            services,
-            connections,
-            stream,
-            peer,
-            connection_state,
-            acceptor.to_https.clone(),
-            address_permit,
-        ))
+        io::Result::Ok(
+            Connection::new(
+                services,
+                connections,
+                stream,
+                peer,
+                connection_state,
+                acceptor.to_https.clone(),
+                address_permit,
+            )
+            .with_alt_svc(acceptor.alt_svc.clone()),
+        )
     };
     if !services.contexts.sync {
         let connection_state = ConnectionState::new(Some(services.slots.admit(socket.as_raw_fd())));

@@ -7,6 +7,7 @@ mod correctness;
 mod features;
 mod guarded;
 mod http2;
+mod http3;
 mod https;
 mod listening;
 mod observing;

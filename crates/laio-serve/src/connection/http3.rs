@@ -1,0 +1,439 @@
+//! HTTP/3: the requests of a QUIC connection, several at the same time. Each is translated to
+//! HTTP/1.1 and then handled by the same code as others.
+
+use super::Connection;
+use super::running::Connections;
+use super::state::{ConnectionState, DrainState};
+use crate::addresses::AddressPermit;
+use crate::clients::Peer;
+use crate::net::http3::frames::{kind, put_head, put_integer};
+use crate::net::http3::request::{Head, RequestStream};
+use crate::net::http3::unidirectional::Unidirectional;
+use crate::net::http3::{Failure, code};
+use crate::net::http3_exchange::Exchange;
+use crate::net::quic::connection::QuicConnection;
+use crate::net::quic::{Dir, StreamId};
+use crate::net::stream::Stream;
+use crate::options::Http3;
+use crate::services::Services;
+use bytes::Bytes;
+use laio_rt::JoinHandle;
+use laio_rt::future::{Either, race};
+use laio_rt::time::{self, Sleep, sleep_until};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+/// The type of the control stream, and the setting that limits the size of a head.
+const CONTROL_STREAM: u64 = 0x0;
+const MAX_FIELD_SECTION_SIZE: u64 = 0x6;
+
+/// What the requests of a connection need.
+struct Client {
+    services: Rc<Services>,
+    connections: Rc<Connections>,
+    quic: Rc<QuicConnection>,
+    peer: Peer,
+    /// Counts this connection for its client address.
+    _address_permit: Option<AddressPermit>,
+}
+
+/// Serves a connection until the client closes it, violates the protocol or reaches a limit.
+pub(crate) async fn serve(
+    services: Rc<Services>,
+    connections: Rc<Connections>,
+    quic: Rc<QuicConnection>,
+    connection_state: Rc<ConnectionState>,
+    address_permit: Option<AddressPermit>,
+) {
+    let Some(limits) = connections.http3.clone() else {
+        return;
+    };
+    let peer = services.trusted_proxies.peer(Some(quic.remote().ip()));
+    let client = Client {
+        services,
+        connections,
+        peer,
+        quic,
+        _address_permit: address_permit,
+    };
+    let connection = Http3Connection {
+        client: Rc::new(client),
+        limits,
+        state: Rc::new(Http3State {
+            tasks: RefCell::default(),
+            resets: Cell::new(0),
+            last_ended: Cell::new(Instant::now()),
+            waker: Cell::new(None),
+        }),
+        connection_state,
+        control: None,
+        unidirectional: Unidirectional::default(),
+        accepted: 0,
+        pinged: Instant::now(),
+        received: (0, Instant::now()),
+        timer: sleep_until(Instant::now()),
+    };
+    connection.serve().await;
+}
+
+/// An HTTP/3 connection.
+struct Http3Connection {
+    client: Rc<Client>,
+    limits: Http3,
+    state: Rc<Http3State>,
+    connection_state: Rc<ConnectionState>,
+    control: Option<Control>,
+    unidirectional: Unidirectional,
+    /// The number of requests so far.
+    accepted: u64,
+    /// When the client was last asked whether it is still there, or the last request began.
+    pinged: Instant,
+    /// The number of datagrams received, and when the last one was noticed.
+    received: (u64, Instant),
+    /// Ends when a time limit is reached.
+    timer: Sleep,
+}
+
+/// What a connection waits for.
+enum Wait {
+    /// The end of the handshake.
+    Handshake,
+    Request,
+    Response,
+    /// The client's acknowledgement of the last response, before the connection closes.
+    Acknowledgement,
+}
+
+/// The control stream of the server.
+struct Control {
+    id: StreamId,
+    unsent: Bytes,
+    /// GOAWAY is sent: the connection takes no more requests, and ends after its last response.
+    goes_away: bool,
+}
+
+/// State shared by the connection and the tasks of its requests.
+struct Http3State {
+    tasks: RefCell<HashMap<StreamId, JoinHandle<()>>>,
+    /// The number of requests that the client has given up.
+    resets: Cell<u32>,
+    /// When the last request ended, or the connection began.
+    last_ended: Cell<Instant>,
+    waker: Cell<Option<Waker>>,
+}
+
+impl Http3Connection {
+    async fn serve(mut self) {
+        let client = self.client.clone();
+        self.connection_state.set_closes_itself(true);
+        let mut draining = pin!(client.connections.wait_until_draining());
+        let mut drains = false;
+        poll_fn(|context| {
+            drains = drains || draining.as_mut().poll(context).is_ready();
+            self.poll(context, drains)
+        })
+        .await;
+    }
+
+    /// Does everything that can be done now. Ready when nothing of the connection is left.
+    fn poll(&mut self, context: &mut Context<'_>, drains: bool) -> Poll<()> {
+        let quic = self.client.quic.clone();
+        self.state.waker.set(Some(context.waker().clone()));
+        if quic.poll(context).is_ready() {
+            return Poll::Ready(());
+        }
+        if quic.is_lost() {
+            // QUIC answers late packets for a while. No request depends on that.
+            self.connection_state.set_drain_state(DrainState::Between);
+            return Poll::Pending;
+        }
+        if self.connection_state.is_evicted() {
+            self.client.connections.note_eviction();
+            quic.close(code::NO_ERROR, "the server is full");
+        } else if drains && quic.is_left() {
+            quic.close(code::NO_ERROR, "the server is replaced");
+        } else if !quic.is_handshaking()
+            && let Err(failure) = self.advance(context, drains)
+        {
+            self.fail(failure);
+        }
+        self.watch(context);
+        let drain_state = self.drain_state();
+        self.connection_state.set_drain_state(drain_state);
+        if drain_state == DrainState::InRequest {
+            self.connection_state.mark_not_evictable();
+        }
+        Poll::Pending
+    }
+
+    /// Sends control frames, reads those of the client, and accepts requests.
+    fn advance(&mut self, context: &mut Context<'_>, drains: bool) -> Result<(), Failure> {
+        let quic = self.client.quic.clone();
+        self.open_control()?;
+        while let Some(id) = quic.accept(Dir::Uni) {
+            self.unidirectional.add(id);
+        }
+        self.unidirectional.read(context, &quic)?;
+        if self.state.resets.get() > self.limits.resets {
+            let reason = "too many requests were reset";
+            return Err(Failure::Connection(code::EXCESSIVE_LOAD, reason));
+        }
+        let ends = self.accepted >= self.client.services.limits.requests.into();
+        if drains || ends {
+            self.go_away();
+        }
+        // A request that the client has reset no longer counts for the protocol, but its task is
+        // still running.
+        while self.state.tasks.borrow().len() < self.limits.streams as usize
+            && let Some(id) = quic.accept(Dir::Bi)
+        {
+            if self.goes_away() {
+                quic.reset(id, code::REQUEST_REJECTED);
+                quic.stop(id, code::REQUEST_REJECTED);
+                continue;
+            }
+            self.accepted += 1;
+            self.pinged = Instant::now();
+            self.start(id);
+        }
+        self.send_control(context);
+        if self.goes_away() && !self.is_busy() {
+            quic.close(code::NO_ERROR, "");
+        }
+        Ok(())
+    }
+
+    fn fail(&self, failure: Failure) {
+        if let Failure::Connection(code, reason) = failure {
+            self.client.quic.close(code, reason);
+        }
+    }
+
+    /// Opens the control stream.
+    fn open_control(&mut self) -> Result<(), Failure> {
+        if self.control.is_some() {
+            return Ok(());
+        }
+        let mut settings = Vec::new();
+        put_integer(MAX_FIELD_SECTION_SIZE, &mut settings);
+        let most = self.client.services.limits.head_bytes as u64;
+        put_integer(most.min((1 << 62) - 1), &mut settings);
+        let mut output = Vec::new();
+        put_integer(CONTROL_STREAM, &mut output);
+        put_head(kind::SETTINGS, settings.len(), &mut output);
+        output.extend_from_slice(&settings);
+        let id = self.client.quic.open().ok_or_else(|| {
+            let reason = "the client allows no control stream";
+            Failure::Connection(code::STREAM_CREATION_ERROR, reason)
+        })?;
+        self.control = Some(Control {
+            id,
+            unsent: output.into(),
+            goes_away: false,
+        });
+        Ok(())
+    }
+
+    fn send_control(&mut self, context: &mut Context<'_>) {
+        let Some(control) = &mut self.control else {
+            return;
+        };
+        while !control.unsent.is_empty() {
+            let quic = &self.client.quic;
+            let written = quic.poll_write(context, control.id, &mut control.unsent);
+            match written {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(_)) => {
+                    let reason = "the client wants no control stream";
+                    return quic.close(code::CLOSED_CRITICAL_STREAM, reason);
+                }
+                Poll::Pending => return,
+            }
+        }
+    }
+
+    /// Tells the client once that the server takes no more requests.
+    fn go_away(&mut self) {
+        let Some(control) = self.control.as_mut().filter(|it| !it.goes_away) else {
+            return;
+        };
+        control.goes_away = true;
+        // The number of the first stream that is not accepted: each fourth one is of a request.
+        let mut payload = Vec::new();
+        put_integer(4 * self.accepted, &mut payload);
+        let mut output = control.unsent.to_vec();
+        put_head(kind::GOAWAY, payload.len(), &mut output);
+        output.extend_from_slice(&payload);
+        control.unsent = output.into();
+    }
+
+    fn goes_away(&self) -> bool {
+        self.control.as_ref().is_some_and(|it| it.goes_away)
+    }
+
+    /// Whether requests are in progress, or responses not acknowledged.
+    fn is_busy(&self) -> bool {
+        let own = usize::from(self.control.is_some());
+        !self.state.tasks.borrow().is_empty() || self.client.quic.sending_streams() > own
+    }
+
+    fn drain_state(&self) -> DrainState {
+        match self.is_busy() {
+            true => DrainState::InRequest,
+            false if self.accepted > 0 => DrainState::Between,
+            false => DrainState::New,
+        }
+    }
+
+    /// Enforces the time limits of the connection.
+    fn watch(&mut self, context: &mut Context<'_>) {
+        let (quic, limits) = (&self.client.quic, &self.client.services.limits);
+        let received = quic.received();
+        if self.received.0 != received {
+            self.received = (received, Instant::now());
+        }
+        let ends = self.goes_away() && self.state.tasks.borrow().is_empty();
+        let (due, wait) = if quic.is_handshaking() {
+            (
+                self.state.last_ended.get() + limits.head_time,
+                Wait::Handshake,
+            )
+        } else if ends {
+            (self.received.1 + Http3::LAST_TIME, Wait::Acknowledgement)
+        } else if self.is_busy() {
+            (self.pinged + Http3::PING_INTERVAL, Wait::Response)
+        } else {
+            (
+                self.state.last_ended.get() + limits.idle_time,
+                Wait::Request,
+            )
+        };
+        self.timer.reset(due);
+        if Pin::new(&mut self.timer).poll(context).is_pending() {
+            return;
+        }
+        match wait {
+            Wait::Handshake => quic.close(code::NO_ERROR, "the handshake took too long"),
+            Wait::Acknowledgement => quic.close(code::NO_ERROR, ""),
+            Wait::Response => {
+                quic.ping();
+                self.pinged = Instant::now();
+            }
+            Wait::Request => self.go_away(),
+        }
+        context.waker().wake_by_ref();
+    }
+
+    /// Answers a request in a new task.
+    fn start(&self, id: StreamId) {
+        let (client, state) = (self.client.clone(), self.state.clone());
+        let task = laio_rt::spawn(async move {
+            answer(&client, &state, id).await;
+            client.quic.forget(id);
+            state.ended(id);
+        });
+        self.state.tasks.borrow_mut().insert(id, task);
+    }
+}
+
+impl Http3State {
+    fn ended(&self, id: StreamId) {
+        self.tasks.borrow_mut().remove(&id);
+        self.last_ended.set(Instant::now());
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl Drop for Http3Connection {
+    fn drop(&mut self) {
+        let tasks = self.state.tasks.take();
+        tasks.values().for_each(JoinHandle::abort);
+    }
+}
+
+/// Answers the request of a stream.
+async fn answer(client: &Rc<Client>, state: &Http3State, id: StreamId) {
+    let (quic, limits) = (&client.quic, &client.services.limits);
+    let abort = |own: u32, of_client: u32| {
+        quic.reset(id, own);
+        quic.stop(id, of_client);
+    };
+    let mut request = RequestStream::new(id, limits.head_bytes);
+    let reading = poll_fn(|context| request.poll_head(context, quic));
+    let head = match time::timeout(limits.head_time, reading).await {
+        Ok(Ok(head)) => head,
+        Ok(Err(Failure::Gone)) => {
+            state.resets.set(state.resets.get() + 1);
+            return abort(code::REQUEST_CANCELLED, code::NO_ERROR);
+        }
+        Ok(Err(Failure::Stream(code))) => return abort(code, code),
+        Ok(Err(Failure::Connection(code, reason))) => return quic.close(code, reason),
+        Err(_) => return abort(code::REQUEST_INCOMPLETE, code::NO_ERROR),
+    };
+    let (head, to_head, chunked) = match head {
+        Head::Text(head) => {
+            let has_body = !request_has_ended(&mut request, quic).await;
+            let (to_head, chunked) = (head.to_head, head.length.is_none());
+            (head.finish(has_body), to_head, chunked)
+        }
+        // A head of HTTP/1.1 that is as large gets the response, and a line in the access log.
+        Head::TooLarge => (too_large(limits.head_bytes), false, true),
+    };
+    let exchange = Exchange::new(quic.clone(), id, request, (to_head, chunked), limits);
+    let exchange = Rc::new(exchange);
+    let stream = Stream::Http3(exchange.clone());
+    let answered = race(exchange.given_up(), client.answer(stream, head)).await;
+    match answered {
+        Either::Left(()) => {
+            state.resets.set(state.resets.get() + 1);
+            abort(code::REQUEST_CANCELLED, code::REQUEST_CANCELLED);
+        }
+        Either::Right(whole) => {
+            exchange.end(whole);
+            let draining = client.connections.wait_until_draining();
+            race(exchange.read_rest(limits), draining).await;
+            quic.stop(id, code::NO_ERROR);
+        }
+    }
+}
+
+/// Returns the start of a head that has more than `most` bytes.
+fn too_large(most: usize) -> Vec<u8> {
+    let mut head = b"GET / HTTP/1.1\r\nx: ".to_vec();
+    head.resize(head.len() + most, b'x');
+    head
+}
+
+/// Whether the client has ended the request with its head, as far as it is known now.
+async fn request_has_ended(request: &mut RequestStream, quic: &QuicConnection) -> bool {
+    poll_fn(|context| Poll::Ready(request.poll_is_over(context, quic))).await
+}
+
+impl Client {
+    /// Answers a request like one on a connection of its own. Returns whether the response was sent
+    /// completely.
+    async fn answer(&self, stream: Stream, head: Vec<u8>) -> bool {
+        let (services, connections) = (self.services.clone(), self.connections.clone());
+        let state = ConnectionState::for_stream();
+        let connection = Connection {
+            input: head,
+            ..Connection::new(
+                services,
+                connections,
+                stream,
+                self.peer.clone(),
+                state,
+                None,
+                None,
+            )
+        };
+        connection.answer_one().await
+    }
+}

@@ -1,0 +1,40 @@
+//! The messages of HTTP/3 (RFC 9114): frames and heads on QUIC streams.
+
+pub(crate) mod frames;
+mod huffman;
+pub(crate) mod qpack;
+pub(crate) mod request;
+mod static_table;
+pub(crate) mod unidirectional;
+
+/// Error codes (RFC 9114, section 8.1, and RFC 9204, section 6).
+pub(crate) mod code {
+    pub(crate) const NO_ERROR: u32 = 0x100;
+    pub(crate) const INTERNAL_ERROR: u32 = 0x102;
+    pub(crate) const STREAM_CREATION_ERROR: u32 = 0x103;
+    pub(crate) const CLOSED_CRITICAL_STREAM: u32 = 0x104;
+    pub(crate) const FRAME_UNEXPECTED: u32 = 0x105;
+    pub(crate) const FRAME_ERROR: u32 = 0x106;
+    pub(crate) const EXCESSIVE_LOAD: u32 = 0x107;
+    pub(crate) const ID_ERROR: u32 = 0x108;
+    pub(crate) const SETTINGS_ERROR: u32 = 0x109;
+    pub(crate) const MISSING_SETTINGS: u32 = 0x10a;
+    pub(crate) const REQUEST_REJECTED: u32 = 0x10b;
+    pub(crate) const REQUEST_CANCELLED: u32 = 0x10c;
+    pub(crate) const REQUEST_INCOMPLETE: u32 = 0x10d;
+    pub(crate) const MESSAGE_ERROR: u32 = 0x10e;
+    pub(crate) const QPACK_DECOMPRESSION_FAILED: u32 = 0x200;
+    pub(crate) const QPACK_ENCODER_STREAM_ERROR: u32 = 0x201;
+    pub(crate) const QPACK_DECODER_STREAM_ERROR: u32 = 0x202;
+}
+
+/// Why a stream cannot be read any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The client has given it up, or the connection is lost.
+    Gone,
+    /// The client has violated the protocol on this stream alone.
+    Stream(u32),
+    /// The client has violated the protocol: the connection ends with this code and reason.
+    Connection(u32, &'static str),
+}

@@ -1,0 +1,265 @@
+//! An HTTP/3 request and its response as a byte stream in HTTP/1.1: reading returns the request body,
+//! writing takes the response.
+
+use crate::net::http2_exchange::CONNECTION_SPECIFIC;
+use crate::net::http3::frames::{kind, put_head};
+use crate::net::http3::request::RequestStream;
+use crate::net::http3::{Failure, code, qpack};
+use crate::net::quic::StreamId;
+use crate::net::quic::connection::{QuicConnection, StreamEnd};
+use crate::options::Limits;
+use bytes::{Buf, Bytes};
+use laio_http::Framing;
+use laio_http::upstream::parse_response;
+use laio_rt::time;
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+pub(crate) struct Exchange {
+    quic: Rc<QuicConnection>,
+    id: StreamId,
+    request: RefCell<RequestStream>,
+    /// The body is presented in chunks, because its length is unknown.
+    chunked: bool,
+    request_ended: Cell<bool>,
+    response: Cell<ResponseState>,
+    /// Whether the request is HEAD, so that the response has no body.
+    to_head: bool,
+    write_time: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ResponseState {
+    /// The head is not sent yet.
+    Due,
+    /// The body is being sent: the remaining length, or none if it is unknown.
+    Body(Option<u64>),
+    /// The response is sent; the rest of the request may still arrive.
+    Sent,
+    /// The response was aborted.
+    Aborted,
+}
+
+impl Exchange {
+    /// `request` has read the head, whose body has no known length if `chunked` is set.
+    pub(crate) fn new(
+        quic: Rc<QuicConnection>,
+        id: StreamId,
+        request: RequestStream,
+        (to_head, chunked): (bool, bool),
+        limits: &Limits,
+    ) -> Exchange {
+        Exchange {
+            quic,
+            id,
+            request: RefCell::new(request),
+            chunked,
+            request_ended: Cell::new(false),
+            response: Cell::new(ResponseState::Due),
+            to_head,
+            write_time: limits.write_time,
+        }
+    }
+
+    /// Returns the own address and that of the client.
+    pub(crate) fn endpoints(&self) -> [SocketAddr; 2] {
+        [self.quic.local(), self.quic.remote()]
+    }
+
+    /// Appends received bytes of the request body. After the response, returns the end without
+    /// waiting for the rest.
+    pub(crate) async fn receive(&self, input: &mut Vec<u8>) -> io::Result<usize> {
+        let response_ended = matches!(
+            self.response.get(),
+            ResponseState::Sent | ResponseState::Aborted
+        );
+        if response_ended || self.request_ended.get() {
+            return Ok(0);
+        }
+        let before = input.len();
+        let next = poll_fn(|context| self.request.borrow_mut().poll_data(context, &self.quic));
+        match next.await {
+            Ok(Some(bytes)) => {
+                if self.chunked {
+                    input.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
+                }
+                input.extend_from_slice(&bytes);
+                if self.chunked {
+                    input.extend_from_slice(b"\r\n");
+                }
+            }
+            Ok(None) => {
+                self.request_ended.set(true);
+                if self.chunked {
+                    input.extend_from_slice(b"0\r\n\r\n");
+                }
+            }
+            Err(failure) => return Err(self.fail(failure)),
+        }
+        Ok(input.len() - before)
+    }
+
+    /// Reports a violation of the protocol to the client.
+    fn fail(&self, failure: Failure) -> io::Error {
+        match failure {
+            Failure::Gone => return io::ErrorKind::ConnectionReset.into(),
+            Failure::Stream(code) => {
+                self.quic.reset(self.id, code);
+                self.quic.stop(self.id, code);
+                self.response.set(ResponseState::Aborted);
+            }
+            Failure::Connection(code, reason) => self.quic.close(code, reason),
+        }
+        io::ErrorKind::InvalidData.into()
+    }
+
+    /// Sends all of `out`, which begins with the head of the response if that is not sent yet.
+    /// Returns an empty buffer.
+    pub(crate) async fn send(&self, out: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
+        let length = out.len();
+        let sent = self.send_all(Bytes::from(out)).await;
+        (sent.map(|()| length), Vec::new())
+    }
+
+    async fn send_all(&self, mut out: Bytes) -> io::Result<()> {
+        while !out.is_empty() && self.response.get() == ResponseState::Due {
+            self.send_head(&mut out).await?;
+        }
+        match out.is_empty() {
+            true => Ok(()),
+            false => self.send_data(out).await,
+        }
+    }
+
+    /// Parses the head in `out`, and sends it as a HEADERS frame.
+    async fn send_head(&self, out: &mut Bytes) -> io::Result<()> {
+        let limits = laio_http::Limits {
+            head_bytes: usize::MAX,
+            headers: usize::MAX,
+            ..laio_http::Limits::DEFAULT
+        };
+        let parsed = parse_response(out, &limits, self.to_head).map_err(io::Error::other)?;
+        let (head, length) = parsed.ok_or(io::ErrorKind::InvalidData)?;
+        let status = head.status.code();
+        let mut section = Vec::with_capacity(length);
+        qpack::begin(&mut section);
+        qpack::encode(b":status", status.to_string().as_bytes(), &mut section);
+        for (name, value) in head.headers.iter() {
+            let name = name.to_ascii_lowercase();
+            if !CONNECTION_SPECIFIC.iter().any(|own| own.as_bytes() == name) {
+                qpack::encode(&name, value, &mut section);
+            }
+        }
+        let due = match head.framing {
+            Some(Framing::None) => Some(0),
+            Some(Framing::Length(length)) => Some(length),
+            _ => None,
+        };
+        out.advance(length);
+        let mut frame = Vec::with_capacity(section.len() + 16);
+        put_head(kind::HEADERS, section.len(), &mut frame);
+        frame.extend_from_slice(&section);
+        self.write(frame.into()).await?;
+        if status >= 200 {
+            self.response.set(ResponseState::Body(due));
+            self.finish_if_whole();
+        }
+        Ok(())
+    }
+
+    /// Sends a part of the body as a DATA frame.
+    async fn send_data(&self, data: Bytes) -> io::Result<()> {
+        let ResponseState::Body(due) = self.response.get() else {
+            let text = "the body is longer than its head announced";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        };
+        let length = data.len() as u64;
+        let left = due.map(|due| due.checked_sub(length).ok_or(io::ErrorKind::InvalidData));
+        let left = left.transpose()?;
+        let mut head = Vec::with_capacity(16);
+        put_head(kind::DATA, data.len(), &mut head);
+        self.write(head.into()).await?;
+        self.write(data).await?;
+        self.response.set(ResponseState::Body(left));
+        self.finish_if_whole();
+        Ok(())
+    }
+
+    fn finish_if_whole(&self) {
+        if self.response.get() == ResponseState::Body(Some(0)) {
+            self.quic.finish(self.id);
+            self.response.set(ResponseState::Sent);
+        }
+    }
+
+    /// Writes all bytes to the stream. Fails if the client takes none of them for too long.
+    async fn write(&self, mut bytes: Bytes) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let written = poll_fn(|context| self.quic.poll_write(context, self.id, &mut bytes));
+            let written = time::timeout(self.write_time, written).await;
+            written
+                .map_err(|_| io::ErrorKind::TimedOut)?
+                .map_err(|end| match end {
+                    StreamEnd::Reset => io::ErrorKind::BrokenPipe,
+                    StreamEnd::Lost => io::ErrorKind::ConnectionAborted,
+                })?;
+        }
+        Ok(())
+    }
+
+    /// Ends the response. Resets the stream if the response is not `whole`, so that the client notices.
+    pub(crate) fn end(&self, whole: bool) {
+        match self.response.get() {
+            ResponseState::Body(None) if whole => {
+                self.quic.finish(self.id);
+                self.response.set(ResponseState::Sent);
+            }
+            ResponseState::Due | ResponseState::Body(_) => {
+                self.quic.reset(self.id, code::INTERNAL_ERROR);
+                self.response.set(ResponseState::Aborted);
+            }
+            ResponseState::Sent | ResponseState::Aborted => {}
+        }
+    }
+
+    /// Reads the rest of a request after its response, within the limits of a discarded body, and then
+    /// tells the client to send nothing more.
+    pub(crate) async fn read_rest(&self, limits: &Limits) {
+        if self.response.get() == ResponseState::Sent {
+            let mut read = 0;
+            let rest = poll_fn(|context| {
+                let mut request = self.request.borrow_mut();
+                loop {
+                    match request.poll_data(context, &self.quic) {
+                        Poll::Ready(Ok(Some(bytes))) if read <= limits.body_bytes => {
+                            read += bytes.len() as u64;
+                        }
+                        Poll::Ready(Ok(_)) => return Poll::Ready(Ok(())),
+                        Poll::Ready(Err(failure)) => return Poll::Ready(Err(failure)),
+                        Poll::Pending => return Poll::Pending,
+                    }
+                }
+            });
+            if let Ok(Err(failure)) = time::timeout(limits.body_time, rest).await {
+                self.fail(failure);
+            }
+        }
+        self.quic.stop(self.id, code::NO_ERROR);
+    }
+
+    /// Waits until the client gives the request up.
+    pub(crate) async fn given_up(&self) {
+        poll_fn(|context| match self.response.get() {
+            ResponseState::Due | ResponseState::Body(_) => {
+                self.quic.poll_given_up(context, self.id)
+            }
+            ResponseState::Sent | ResponseState::Aborted => Poll::Pending,
+        })
+        .await;
+    }
+}

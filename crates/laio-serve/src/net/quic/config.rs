@@ -1,0 +1,70 @@
+//! The configuration of QUIC connections.
+
+use crate::options::{Http3, Limits};
+use quinn_proto::crypto::rustls::{NoInitialCipherSuite, QuicServerConfig};
+use quinn_proto::{ServerConfig, TransportConfig, VarInt};
+use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
+use rustls::quic::{ServerConnection, Version};
+use std::io;
+use std::sync::Arc;
+
+/// The name of HTTP/3 in TLS (ALPN).
+const PROTOCOL: &[u8] = b"h3";
+
+/// Returns the configuration for connections that use this TLS configuration.
+///
+/// # Errors
+/// When TLS 1.3 is turned off, which QUIC needs.
+pub(crate) fn server(
+    tls: &rustls::ServerConfig,
+    http3: &Http3,
+    limits: &Limits,
+) -> io::Result<Arc<ServerConfig>> {
+    let refuse = |text: &str| io::Error::new(io::ErrorKind::InvalidInput, text);
+    let mut tls = tls.clone();
+    tls.alpn_protocols = vec![PROTOCOL.to_vec()];
+    // A request of 0-RTT can be repeated by whoever records it (RFC 8470).
+    tls.max_early_data_size = 0;
+    let tls = Arc::new(tls);
+    // The protocol would fail for each connection.
+    if ServerConnection::new(tls.clone(), Version::V1, Vec::new()).is_err() {
+        return Err(refuse(
+            "--http3 needs TLS 1.3: add 1.3 to --tls-versions, and one of its cipher suites to --tls-ciphers",
+        ));
+    }
+    // The first packets of all connections use this suite, even if --tls-ciphers excludes it for the
+    // others.
+    let initial = TLS13_AES_128_GCM_SHA256.tls13();
+    let initial = initial.and_then(|suite| suite.quic_suite());
+    let initial = initial.ok_or_else(|| refuse("the library rustls has no cipher for QUIC"))?;
+    let tls = QuicServerConfig::with_initial(tls, initial);
+    let tls = tls.map_err(|error: NoInitialCipherSuite| refuse(&error.to_string()))?;
+    let mut config = ServerConfig::with_crypto(Arc::new(tls));
+    config.transport_config(Arc::new(transport(http3, limits)));
+    config.retry_token_lifetime(Http3::RETRY_TIME);
+    config.max_incoming(http3.handshakes.max(1));
+    config.incoming_buffer_size(Http3::INCOMING_BYTES);
+    config.incoming_buffer_size_total(Http3::ALL_INCOMING_BYTES);
+    Ok(Arc::new(config))
+}
+
+fn transport(http3: &Http3, limits: &Limits) -> TransportConfig {
+    let mut transport = TransportConfig::default();
+    transport
+        .max_concurrent_bidi_streams(http3.streams.into())
+        .max_concurrent_uni_streams(Http3::UNIDIRECTIONAL_STREAMS.into())
+        .stream_receive_window(Http3::WINDOW.into())
+        .receive_window(Http3::CONNECTION_WINDOW.into())
+        .send_window(Http3::SEND_BUFFER)
+        // The connection itself ends when it is idle; this ends one whose client is gone.
+        .max_idle_timeout(Some(idle_time(limits).into()))
+        // HTTP/3 has no datagrams here.
+        .datagram_receive_buffer_size(None);
+    transport
+}
+
+/// Returns the milliseconds after which a connection without any packet ends.
+fn idle_time(limits: &Limits) -> VarInt {
+    let most = limits.idle_time.max(limits.write_time).as_millis();
+    VarInt::from_u32(most.clamp(1, u32::MAX.into()) as u32)
+}

@@ -1,0 +1,159 @@
+//! Connection IDs that name the endpoint of their connection.
+//!
+//! The kernel distributes packets over the sockets of the workers by the addresses of the packet. When
+//! a client has another address (another network, or a NAT has forgotten it), the packets of its
+//! connection may arrive at another worker, which learns from the connection ID whose they are.
+//!
+//! The number of the endpoint is encrypted, so that two connection IDs do not show that they belong
+//! to one connection (RFC 9000, section 9.5).
+
+use quinn_proto::{ConnectionId, ConnectionIdGenerator, InvalidCid};
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+/// The number of an endpoint, unique in a process.
+pub(super) type EndpointNumber = u32;
+
+/// The length of a connection ID: a nonce, the encrypted number of the endpoint, and a checksum.
+pub(super) const LENGTH: usize = 12;
+
+/// The key of the connection IDs of a server.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ConnectionIdKey(RandomState);
+
+impl ConnectionIdKey {
+    fn seal(&self, number: EndpointNumber, nonce: u32) -> [u8; LENGTH] {
+        let mut id = [0; LENGTH];
+        let parts = [
+            nonce,
+            number ^ self.mask(nonce),
+            self.checksum(nonce, number),
+        ];
+        for (four, part) in id.chunks_mut(4).zip(parts) {
+            four.copy_from_slice(&part.to_le_bytes());
+        }
+        id
+    }
+
+    /// Returns the endpoint of a connection ID, or none if this server has not made it.
+    pub(super) fn open(&self, id: &[u8]) -> Option<EndpointNumber> {
+        let id: &[u8; LENGTH] = id.try_into().ok()?;
+        let part = |at: usize| u32::from_le_bytes([id[at], id[at + 1], id[at + 2], id[at + 3]]);
+        let nonce = part(0);
+        let number = part(4) ^ self.mask(nonce);
+        (part(8) == self.checksum(nonce, number)).then_some(number)
+    }
+
+    fn mask(&self, nonce: u32) -> u32 {
+        self.0.hash_one(nonce) as u32
+    }
+
+    fn checksum(&self, nonce: u32, number: EndpointNumber) -> u32 {
+        self.0.hash_one((nonce, number)) as u32
+    }
+}
+
+/// Makes the connection IDs of an endpoint.
+pub(super) struct Generator {
+    key: ConnectionIdKey,
+    number: EndpointNumber,
+    /// A secret of this endpoint, from which the nonces follow.
+    nonces: RandomState,
+    made: u64,
+}
+
+impl Generator {
+    pub(super) fn new(key: ConnectionIdKey, number: EndpointNumber) -> Generator {
+        Generator {
+            key,
+            number,
+            nonces: RandomState::new(),
+            made: 0,
+        }
+    }
+}
+
+impl ConnectionIdGenerator for Generator {
+    fn generate_cid(&mut self) -> ConnectionId {
+        self.made += 1;
+        let nonce = self.nonces.hash_one(self.made) as u32;
+        ConnectionId::new(&self.key.seal(self.number, nonce))
+    }
+
+    /// Also accepts the connection IDs of other endpoints: one that has ended cannot answer for
+    /// itself, so another one sends its stateless reset.
+    fn validate(&self, id: &ConnectionId) -> Result<(), InvalidCid> {
+        self.key.open(id).map(drop).ok_or(InvalidCid)
+    }
+
+    fn cid_len(&self) -> usize {
+        LENGTH
+    }
+
+    fn cid_lifetime(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// Returns the destination of a packet that belongs to a connection which the server has accepted:
+/// one with a short header, or of the second half of the handshake. The client chooses the
+/// destination of the others, which always arrive at the endpoint that accepts the connection.
+pub(super) fn destination(datagram: &[u8]) -> Option<&[u8]> {
+    const LONG_HEADER: u8 = 0x80;
+    const TYPE: u8 = 0x30;
+    const HANDSHAKE: u8 = 0x20;
+    let first = *datagram.first()?;
+    if first & LONG_HEADER == 0 {
+        return datagram.get(1..1 + LENGTH);
+    }
+    // After the first byte: the version, and the length of the destination.
+    let length = usize::from(*datagram.get(5)?);
+    let destination = datagram.get(6..6 + length)?;
+    (first & TYPE == HANDSHAKE && length == LENGTH).then_some(destination)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn a_connection_id_names_its_endpoint() {
+        let key = ConnectionIdKey::default();
+        let mut generator = Generator::new(key.clone(), 7);
+        let ids: HashSet<_> = (0..1000).map(|_| generator.generate_cid()).collect();
+        assert_eq!(ids.len(), 1000);
+        assert!(ids.iter().all(|id| key.open(id) == Some(7)));
+        let other = Generator::new(ConnectionIdKey::default(), 7);
+        assert!(ids.iter().all(|id| other.validate(id).is_err()));
+    }
+
+    #[test]
+    fn a_changed_connection_id_is_refused() {
+        let key = ConnectionIdKey::default();
+        let id = Generator::new(key.clone(), 3).generate_cid();
+        for bit in 0..LENGTH * 8 {
+            let mut changed = id.to_vec();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(key.open(&changed), None);
+        }
+        assert_eq!(key.open(&id[..LENGTH - 1]), None);
+    }
+
+    #[test]
+    fn destinations_of_packets() {
+        let id: Vec<u8> = (1..=LENGTH as u8).collect();
+        let short = [&[0x40], &id[..], b"rest"].concat();
+        assert_eq!(destination(&short), Some(&id[..]));
+        let long = |kind: u8, id: &[u8]| [&[kind, 0, 0, 0, 1, id.len() as u8], id, b"r"].concat();
+        assert_eq!(destination(&long(0xe0, &id)), Some(&id[..]));
+        // Initial and 0-RTT, whose destination the client chooses, and another length.
+        assert_eq!(destination(&long(0xc0, &id)), None);
+        assert_eq!(destination(&long(0xd0, &id)), None);
+        assert_eq!(destination(&long(0xe0, &id[1..])), None);
+        for length in 0..short.len() {
+            let _ = destination(&short[..length]);
+            let _ = destination(&long(0xe0, &id)[..length]);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The limits of HTTP/3.
+
+use super::declare::options;
+use std::time::Duration;
+
+options! {
+    /// The named limits of HTTP/3 and QUIC. Fields are configurable; constants are not.
+    #[command(next_help_heading = "Limits")]
+    pub struct Http3 {
+        /// Requests answered at the same time on an HTTP/3 connection.
+        ///
+        /// QUIC announces the limit to the client, which may open another stream when one has ended.
+        #[arg(long = "max-http3-streams", value_name = "N")]
+        pub streams: u32 = 100,
+        /// Requests that the client of an HTTP/3 connection may reset before the connection ends.
+        #[arg(long = "max-http3-resets", value_name = "N")]
+        pub resets: u32 = 200,
+        /// QUIC handshakes in progress in one worker; further ones are ignored.
+        #[arg(long = "max-http3-handshakes", value_name = "N")]
+        pub handshakes: usize = 1000,
+        /// QUIC handshakes in progress in one worker from which on a client must show that it receives
+        /// at its address (Retry), which takes another round trip; 0 asks always.
+        #[arg(long = "http3-retry-from", value_name = "N")]
+        pub retry_from: usize = 100,
+        /// Port for HTTP/3 in the field `Alt-Svc` [default: that of the address]
+        ///
+        /// For a server whose clients reach it at another port than the one it listens on.
+        #[arg(long = "alt-svc-port", value_name = "PORT", help_heading = "Encryption")]
+        pub alt_svc_port: Option<u16> = None,
+    }
+}
+
+impl Http3 {
+    /// The flow-control window in bytes for each request body.
+    pub const WINDOW: u32 = 128 * 1024;
+    /// The flow-control window in bytes for all request bodies of a connection.
+    pub const CONNECTION_WINDOW: u32 = 256 * 1024;
+    /// Bytes of responses of a connection that wait for the client's acknowledgement, at least. It is
+    /// twice the congestion window.
+    pub const SEND_BUFFER: u64 = 128 * 1024;
+    /// The same, at most.
+    pub const SEND_BUFFER_MAX: u64 = 4 << 20;
+    /// Streams in one direction that the client may have open at the same time: its control stream,
+    /// two for QPACK, and some of types that the server does not know.
+    pub const UNIDIRECTIONAL_STREAMS: u32 = 8;
+    /// Bytes of a frame on a control stream.
+    pub const CONTROL_FRAME: u64 = 4096;
+    /// Bytes of the frames of one request whose types the server does not know.
+    pub const UNKNOWN_FRAMES: u64 = 64 * 1024;
+    /// Datagrams that wait for an endpoint because another one has received them.
+    pub const PASSED_DATAGRAMS: usize = 1024;
+    /// Buffers of one receive.
+    pub const RECEIVE_BATCH: usize = 8;
+    /// Bytes of such a buffer: the kernel joins datagrams up to 64 KiB.
+    pub const RECEIVE_BUFFER: usize = 64 * 1024;
+    /// Receives before other tasks run.
+    pub const RECEIVES_BEFORE_YIELD: usize = 4;
+    /// Datagrams that one call sends.
+    pub const SEND_BATCH: usize = 16;
+    /// Calls that send for one connection before other tasks run.
+    pub const SENDS_BEFORE_YIELD: usize = 8;
+    /// Bytes of the kernel's buffers of a socket, which all connections of a worker share. The kernel
+    /// allows up to `net.core.rmem_max` and `net.core.wmem_max`.
+    pub const SOCKET_BUFFER: usize = 2 << 20;
+    /// Bytes of packets that arrive while a connection is being accepted.
+    pub const INCOMING_BYTES: u64 = 64 * 1024;
+    /// The same for all connections of an endpoint.
+    pub const ALL_INCOMING_BYTES: u64 = 4 << 20;
+    /// How long the token of a Retry is valid.
+    pub const RETRY_TIME: Duration = Duration::from_secs(15);
+    /// How often a client that waits for a response is asked whether it is still there.
+    pub const PING_INTERVAL: Duration = Duration::from_secs(10);
+    /// Time without any packet from the client after which a connection that ends does not wait for the
+    /// acknowledgement of its last response any more.
+    pub const LAST_TIME: Duration = Duration::from_secs(2);
+    /// Seconds for which a client remembers that the server has HTTP/3 (`Alt-Svc`).
+    pub const ALT_SVC_AGE: u32 = 24 * 60 * 60;
+}

@@ -1,0 +1,103 @@
+//! Receiving the packets of QUIC connections, and accepting those that are new.
+
+use crate::addresses::Addresses;
+use crate::connection::http3;
+use crate::connection::running::Connections;
+use crate::connection::state::ConnectionState;
+use crate::idle_eviction::ConnectionSlots;
+use crate::net::quic::endpoint::Endpoint;
+use crate::net::quic::routes::Routes;
+use crate::observe;
+use crate::services::Services;
+use laio_rt::JoinHandle;
+use quinn_proto::{Incoming, ServerConfig};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What the QUIC connections of a worker need.
+#[derive(Clone)]
+pub(super) struct Receiver {
+    pub(super) services: Rc<Services>,
+    pub(super) connections: Rc<Connections>,
+    pub(super) addresses: Arc<Addresses>,
+    /// The slots of QUIC connections, which have no descriptors.
+    pub(super) slots: Arc<ConnectionSlots>,
+}
+
+/// The number of the descriptor of a QUIC connection, for its slot.
+const NO_DESCRIPTOR: i32 = 0;
+
+impl Receiver {
+    /// Starts to receive from a socket. The task does not end, because the connections need it until
+    /// the worker ends.
+    ///
+    /// # Errors
+    /// Those of socket options that every kernel has.
+    pub(super) fn start(
+        &self,
+        socket: OwnedFd,
+        config: Arc<ServerConfig>,
+        routes: &Arc<Routes>,
+    ) -> io::Result<JoinHandle<()>> {
+        let endpoint = Endpoint::new(socket, config, routes)?;
+        let receiver = self.clone();
+        Ok(laio_rt::spawn(async move {
+            let contexts = &receiver.services.contexts;
+            let others_receive = receiver.connections.wait_for_hand_over();
+            endpoint
+                .receive(contexts, others_receive, |endpoint, incoming| {
+                    receiver.accept(endpoint, incoming);
+                })
+                .await;
+        }))
+    }
+
+    /// Accepts a connection, unless a limit is reached.
+    fn accept(&self, endpoint: &Rc<Endpoint>, incoming: Incoming) {
+        let (limits, connections) = (&self.services.limits, &self.connections);
+        let Some(http3) = &connections.http3 else {
+            return endpoint.ignore(incoming);
+        };
+        if connections.is_draining() {
+            return endpoint.refuse(incoming);
+        }
+        let refused = || observe::count_quic(|quic| quic.refused += 1);
+        let handshakes = endpoint.handshakes();
+        if handshakes >= http3.handshakes {
+            refused();
+            return endpoint.ignore(incoming);
+        }
+        if handshakes >= http3.retry_from && !incoming.remote_address_validated() {
+            observe::count_quic(|quic| quic.retries += 1);
+            return endpoint.retry(incoming);
+        }
+        let peer = incoming.remote_address().ip();
+        let address_permit = match limits.connections_per_address {
+            Some(most) => match self.addresses.acquire(peer, most) {
+                Some(address_permit) => Some(address_permit),
+                None => {
+                    refused();
+                    return endpoint.refuse(incoming);
+                }
+            },
+            None => None,
+        };
+        if !connections.has_room() {
+            refused();
+            return endpoint.refuse(incoming);
+        }
+        let Some(quic) = endpoint.accept(incoming) else {
+            return;
+        };
+        observe::connected();
+        observe::count_quic(|quic| quic.connections += 1);
+        let connection_state = ConnectionState::new(Some(self.slots.admit(NO_DESCRIPTOR)));
+        let (services, state) = (self.services.clone(), connection_state.clone());
+        let own_connections = connections.clone();
+        connections.spawn(connection_state, None, move || {
+            http3::serve(services, own_connections, quic, state, address_permit)
+        });
+    }
+}

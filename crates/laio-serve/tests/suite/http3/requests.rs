@@ -1,0 +1,363 @@
+//! Requests and their responses.
+
+use super::client::{Client, all, read, request};
+use super::{Fixture, large, run};
+use crate::common::certs::{connect, trusting};
+use bytes::Bytes;
+use laio::BackendKind::{self, Activations, Hybrid, Lazy, Threads, Uring};
+use laio_serve::{Coding, LogTarget, Options, Redirect, Status, Upstream};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+const ASYNCHRONOUS: [BackendKind; 5] = [Lazy, Hybrid, Uring, Threads, Activations];
+
+fn features(options: &mut Options) {
+    options.listen.push("127.0.0.1:0".parse().unwrap());
+    options.listen.reverse();
+    options.site.listing = true;
+    options.site.compress = vec![Coding::Gzip];
+    options.site.redirects = vec![Redirect {
+        from: "/old".to_owned(),
+        to: "/ten.txt".to_owned(),
+        status: Status::PERMANENT_REDIRECT,
+    }];
+}
+
+#[test]
+fn answers_are_those_of_http_1() {
+    type Asked<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
+    let requests: &[Asked<'_>] = &[
+        ("GET", "/", &[]),
+        ("HEAD", "/ten.txt", &[]),
+        ("GET", "/empty.txt", &[]),
+        ("GET", "/large.bin", &[]),
+        ("GET", "/large.bin", &[("Range", "bytes=100000-1900000")]),
+        ("GET", "/ten.txt", &[("Range", "bytes=2-4")]),
+        ("GET", "/ten.txt", &[("Range", "bytes=20-")]),
+        (
+            "GET",
+            "/ten.txt",
+            &[("If-Modified-Since", "Fri, 01 Jan 2100 00:00:00 GMT")],
+        ),
+        ("GET", "/ten.txt", &[("If-None-Match", "*")]),
+        ("GET", "/ten.txt", &[("If-Match", "\"x\"")]),
+        ("GET", "/docs", &[]),
+        ("GET", "/docs/", &[]),
+        ("GET", "/docs/", &[("Accept", "application/json")]),
+        ("GET", "/old", &[]),
+        ("GET", "/nothing?x=y", &[]),
+        ("GET", "/%00", &[]),
+        ("OPTIONS", "/", &[]),
+        ("PUT", "/ten.txt", &[]),
+        ("BREW", "/ten.txt", &[]),
+        ("GET", "/ten.txt", &[("Expect", "a miracle")]),
+    ];
+    for backend in ASYNCHRONOUS {
+        let fixture = Fixture::with(backend, features);
+        run(async {
+            let client = Client::connect(&fixture).await;
+            for &(method, path, fields) in requests {
+                println!("{backend} {method} {path} {fields:?}");
+                let (status, head, body) = client.ask(request(method, path, fields)).await;
+                let line = |(name, value): &(&str, &str)| format!("{name}: {value}\r\n");
+                let lines: String = fields.iter().map(line).collect();
+                let other = fixture.server.connect().request(method, path, &lines);
+                assert_eq!(status.as_u16(), other.status);
+                assert!(body == other.body, "the bodies differ");
+                let lines = other.head.lines().skip(1);
+                let known = lines.filter_map(|line| Some(line.split_once(": ")?.0));
+                let known = known.map(str::to_ascii_lowercase);
+                let mut known: Vec<_> = known.filter(|name| name != "connection").collect();
+                let mut own: Vec<_> = head.keys().map(|name| name.to_string()).collect();
+                own.sort();
+                known.sort();
+                assert_eq!(own, known);
+                for name in own.iter().filter(|name| *name != "date") {
+                    assert_eq!(head[name].to_str().ok(), other.header(name), "{name}");
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn several_ranges_and_compression() {
+    let fixture = Fixture::with(Lazy, features);
+    run(async {
+        let client = Client::connect(&fixture).await;
+        let ranges = [("Range", "bytes=0-1,1000000-1000001")];
+        let (status, head, body) = client.ask(request("GET", "/large.bin", &ranges)).await;
+        assert_eq!(status, 206);
+        let kind = head["content-type"].to_str().unwrap();
+        assert!(kind.starts_with("multipart/byteranges"));
+        assert_eq!(head["content-length"], body.len().to_string());
+        let takes = [("Accept-Encoding", "gzip")];
+        let (_, head, body) = client.ask(request("GET", "/text.txt", &takes)).await;
+        assert_eq!(head["content-encoding"], "gzip");
+        assert!(!head.contains_key("transfer-encoding"));
+        let mut text = String::new();
+        let mut unpacked = flate2::read::GzDecoder::new(&body[..]);
+        unpacked.read_to_string(&mut text).unwrap();
+        assert!(text == "laio ".repeat(100_000));
+    });
+}
+
+#[test]
+fn many_streams_at_once_and_an_unread_one_does_not_delay_the_others() {
+    let fixture = Fixture::start(Lazy);
+    run(async {
+        let client = Client::connect(&fixture).await;
+        let mut unread = client.begin(request("GET", "/large.bin", &[])).await;
+        unread.finish().await.unwrap();
+        // More than may be open at the same time: the client waits for others to end.
+        for body in all((0..300).map(|_| client.get("/ten.txt"))).await {
+            assert_eq!(body, b"0123456789");
+        }
+        let other = Client::connect(&fixture).await;
+        let large = large();
+        for body in all((0..20).map(|_| other.get("/large.bin"))).await {
+            assert!(body == large, "it is changed");
+        }
+        assert!(read(&mut unread).await.unwrap().2 == large);
+    });
+}
+
+#[test]
+fn an_unread_answer_is_reset_and_the_connection_continues() {
+    let fixture = Fixture::with(Lazy, |options| {
+        options.limits.write_time = Duration::from_millis(300);
+    });
+    run(async {
+        let endpoint = super::client::endpoint();
+        let mut config = super::client::config(&fixture.made);
+        let mut transport = quinn::TransportConfig::default();
+        transport.stream_receive_window(64_000u32.into());
+        config.transport_config(Arc::new(transport));
+        let address = fixture.address();
+        let connecting = endpoint.connect_with(config, address, "localhost");
+        let connection = connecting.unwrap().await.unwrap();
+        let client = Client::on(endpoint, connection).await;
+        let mut stream = client.begin(request("GET", "/large.bin", &[])).await;
+        stream.finish().await.unwrap();
+        stream.recv_response().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        let error = loop {
+            match stream.recv_data().await {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("it ended as if it were whole"),
+                Err(error) => break error,
+            }
+        };
+        assert!(error.to_string().contains("H3_INTERNAL_ERROR"), "{error}");
+        assert_eq!(client.get("/ten.txt").await, b"0123456789");
+    });
+}
+
+/// Accepts connections, and answers each request with its body.
+fn echo() -> std::net::SocketAddr {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let serve = |mut socket: TcpStream| -> std::io::Result<()> {
+        let mut input = Vec::new();
+        let end = loop {
+            let mut piece = [0; 4096];
+            let count = socket.read(&mut piece)?;
+            input.extend_from_slice(&piece[..count]);
+            if let Some(end) = input.windows(4).position(|four| four == b"\r\n\r\n") {
+                break end + 4;
+            }
+            if count == 0 {
+                return Ok(());
+            }
+        };
+        let head = String::from_utf8_lossy(&input[..end]).to_ascii_lowercase();
+        let mut body = input.split_off(end);
+        match head.split_once("content-length: ") {
+            Some((_, length)) => {
+                let length: usize = length.lines().next().unwrap().parse().unwrap();
+                let have = body.len();
+                body.resize(length, 0);
+                socket.read_exact(&mut body[have..])?;
+            }
+            None if head.contains("chunked") => {
+                while !body.ends_with(b"0\r\n\r\n") {
+                    let mut piece = [0; 4096];
+                    let count = socket.read(&mut piece)?;
+                    body.extend_from_slice(&piece[..count]);
+                }
+                let answer =
+                    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n";
+                socket.write_all(answer.as_bytes())?;
+                return socket.write_all(&body);
+            }
+            None => {}
+        }
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            body.len()
+        );
+        socket.write_all(answer.as_bytes())?;
+        socket.write_all(&body)
+    };
+    std::thread::spawn(move || {
+        for socket in listener.incoming().flatten() {
+            std::thread::spawn(move || serve(socket));
+        }
+    });
+    address
+}
+
+#[test]
+fn bodies_reach_an_upstream_and_come_back() {
+    let upstream = echo();
+    for backend in [Lazy, Threads] {
+        let fixture = Fixture::with(backend, |options| {
+            let text = format!("/api=http://{upstream}");
+            options.site.upstreams.http = vec![Upstream::http(&text).unwrap()];
+        });
+        run(async {
+            let client = Client::connect(&fixture).await;
+            let large = large();
+            for has_length in [true, false] {
+                for body in [&b""[..], b"small", &large] {
+                    let length = body.len().to_string();
+                    let fields = [("content-length", &length[..])];
+                    let fields = if has_length { &fields[..] } else { &[] };
+                    let post = request("POST", "/api/x", fields);
+                    let (mut sending, mut receiving) = client.begin(post).await.split();
+                    let send = async {
+                        for piece in body.chunks(10_000) {
+                            sending
+                                .send_data(Bytes::copy_from_slice(piece))
+                                .await
+                                .unwrap();
+                        }
+                        sending.finish().await.unwrap();
+                    };
+                    let receive = async {
+                        let head = receiving.recv_response().await.unwrap();
+                        let mut back = Vec::new();
+                        while let Some(mut bytes) = receiving.recv_data().await.unwrap() {
+                            use bytes::Buf;
+                            back.extend_from_slice(&bytes.copy_to_bytes(bytes.remaining()));
+                        }
+                        (head.status(), back)
+                    };
+                    let ((), (status, back)) = laio_rt::future::join(send, receive).await;
+                    assert_eq!(status, 200);
+                    assert!(back == body, "{} {}", back.len(), body.len());
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn a_body_that_differs_from_its_length_is_malformed() {
+    let fixture = Fixture::start(Lazy);
+    run(async {
+        let client = Client::connect(&fixture).await;
+        for body in ["short", "much too long for it"] {
+            let post = request("POST", "/ten.txt", &[("content-length", "10")]);
+            let mut stream = client.begin(post).await;
+            let sent = stream.send_data(Bytes::from_static(body.as_bytes())).await;
+            let _ = sent.and(stream.finish().await);
+            // The response to a method that is not allowed may be faster.
+            if let Err(error) = read(&mut stream).await {
+                assert!(error.to_string().contains("H3_MESSAGE_ERROR"), "{error}");
+            }
+        }
+        assert_eq!(client.get("/ten.txt").await, b"0123456789");
+    });
+}
+
+#[test]
+fn heads_are_bounded_by_bytes_and_by_fields() {
+    let fixture = Fixture::with(Lazy, |options| {
+        options.limits.headers = 10;
+        options.limits.head_bytes = 2000;
+        options.limits.target_bytes = 100;
+    });
+    run(async {
+        // The client of h3 respects the limit that the server announces, so it must not know it yet.
+        let (endpoint, connection) = super::client::dial(&fixture, fixture.address())
+            .await
+            .unwrap();
+        let client = Client::on(endpoint, connection).await;
+        let names: Vec<_> = (0..20).map(|number| format!("x-{number}")).collect();
+        let many: Vec<_> = names.iter().map(|name| (&**name, "a")).collect();
+        let large = "a".repeat(1990);
+        let path = format!("/{}", "a".repeat(200));
+        let large = [("large", &large[..])];
+        let asked = [
+            (request("GET", "/ten.txt", &large), 431),
+            (request("GET", "/ten.txt", &many), 431),
+            (request("GET", &path, &[]), 414),
+            (request("GET", "/ten.txt", &[]), 200),
+        ];
+        for (request, expected) in asked {
+            match client.try_ask(request).await {
+                Ok((status, _, _)) => assert_eq!(status, expected),
+                Err(h3::error::StreamError::HeaderTooBig { .. }) => assert_eq!(expected, 431),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    });
+}
+
+#[test]
+fn responses_over_tcp_announce_it() {
+    for (port, age) in [(None, ""), (Some(443), "")] {
+        let fixture = Fixture::with(Lazy, |options| {
+            options.listen.push("127.0.0.1:0".parse().unwrap());
+            options.http3.as_mut().unwrap().alt_svc_port = port;
+        });
+        let own = fixture.address().port();
+        let expected = format!("h3=\":{}\"; ma=86400{age}", port.unwrap_or(own));
+        let config = Arc::new(trusting(&[&fixture.made], &["http/1.1"]));
+        for request in [
+            "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+            "GET /nothing HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+            "nonsense\r\n\r\n",
+        ] {
+            let mut stream = connect(fixture.address(), &config, "localhost");
+            stream.write_all(request.as_bytes()).unwrap();
+            let mut answer = String::new();
+            let _ = stream.read_to_string(&mut answer);
+            let field = format!("\r\nAlt-Svc: {expected}\r\n");
+            assert!(answer.contains(&field), "{answer}");
+        }
+        let plain = fixture.server.places().iter().find(|it| !it.tls).unwrap();
+        let mut stream = TcpStream::connect(plain.inet().unwrap()).unwrap();
+        let request = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(!answer.contains("Alt-Svc"));
+        run(async {
+            let client = Client::connect(&fixture).await;
+            let (_, head, _) = client.ask(request_of("/")).await;
+            assert!(!head.contains_key("alt-svc"));
+        });
+    }
+}
+
+fn request_of(path: &str) -> http::Request<()> {
+    request("GET", path, &[])
+}
+
+#[test]
+fn the_access_log_names_the_version() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    let fixture = Fixture::with(Lazy, |options| options.log = LogTarget::File(log.clone()));
+    run(async {
+        let client = Client::connect(&fixture).await;
+        client.get("/ten.txt").await;
+    });
+    assert_eq!(fixture.server.stop().requests, 1);
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(log.starts_with("127.0.0.1 ") && log.contains("\"GET /ten.txt HTTP/3.0\" 200 10 "));
+}
