@@ -2,6 +2,7 @@
 
 mod arguments;
 mod config;
+mod explain;
 mod handover;
 #[cfg(test)]
 mod manual;
@@ -40,6 +41,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         laio_serve::check(&settings.options()?)?;
         print_message("ok");
         return Ok(());
+    }
+    if operation.explain.is_asked() {
+        return crate::print(&operation.explain.explained(&settings.options()?)?);
     }
     match operation.processes {
         Some(processes) if !handover::is_supervised() => supervise::run(&settings, processes.get()),

@@ -24,6 +24,7 @@ use crate::request::response::{RequestContext, Response};
 use crate::request::send_buffer::send_all;
 use crate::request::send_response::{Followed, send_response};
 use crate::services::Services;
+use crate::trace;
 use laio_http::log::LogRecord;
 use laio_http::response::CONTINUE;
 use laio_http::{BodySkip, Framing, HttpDate, Method, Parsed, Rejection, Request, Status, parse};
@@ -268,6 +269,7 @@ impl Connection {
         let keep_alive = self.may_keep_alive(&request, number);
         let secure = self.stream.is_secure();
         let mut ctx = RequestContext::new(&services, &request, (&date, second), keep_alive, secure);
+        trace::note("site", || ctx.site.described(request.host));
         let after_head = &input[head_len..];
         let to_https = self.to_https.as_ref().and_then(|it| it.answer(ctx));
         if to_https.is_none()
@@ -516,6 +518,7 @@ impl Connection {
 
     /// Answers input that is not a valid request, and ends the connection.
     async fn refuse(&mut self, status: Status, detail: &str) -> io::Result<Next> {
+        trace::note("response", || format!("{status}: {detail}"));
         let (date, _) = self.services.now();
         let mut output = Vec::new();
         let hsts = self.services.sites.of(None).hsts.as_deref();

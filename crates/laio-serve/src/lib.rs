@@ -36,6 +36,7 @@ mod buffers;
 mod connection;
 mod cpu_pool;
 mod descriptors;
+mod explain;
 mod files;
 mod idle_eviction;
 mod inherited;
@@ -53,11 +54,13 @@ mod server_name;
 mod services;
 mod site;
 mod stop;
+mod trace;
 mod transfer_pools;
 mod upstream;
 mod worker;
 
 pub use descriptors::raise_descriptor_limit;
+pub use explain::{Answer, Explanation, Question, explain};
 pub use laio_http::log::LogFormat;
 pub use laio_http::{Coding, Status};
 pub use net::listen::Listening;
@@ -71,6 +74,7 @@ pub use options::{Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits, Up
 pub use options::{Safety, Sandbox};
 pub use server::control::Control;
 pub use server::{Server, check};
+pub use trace::Step;
 pub use worker::Served;
 
 /// The examples on the front page of the crate compile.

@@ -35,6 +35,8 @@ pub(crate) struct CompiledSites {
 
 /// The compiled configuration of a site.
 pub(crate) struct Rules {
+    /// The host names; none for the site of all other names.
+    names: Vec<String>,
     pub(crate) serves_dotfiles: bool,
     /// `openat2` flags for resolving names below the root.
     pub(crate) resolve: u64,
@@ -94,6 +96,24 @@ impl Site {
     pub(crate) fn asks_upstreams_later(&self) -> bool {
         let application = self.application.as_ref();
         application.is_some_and(|application| application.asks_upstreams)
+    }
+
+    /// Whether symbolic links are not followed.
+    pub(crate) fn refuses_links(&self) -> bool {
+        self.resolve & ResolveFlags::NO_SYMLINKS.bits() != 0
+    }
+
+    /// Returns why this is the site for a host, and its root.
+    pub(crate) fn described(&self, host: Option<&str>) -> String {
+        let root = self.directory.display();
+        let host = host.unwrap_or_default();
+        match &self.names[..] {
+            [] => format!("{host:?} is no name of a host: the main site answers, from {root}"),
+            names => format!(
+                "{host:?} is a name of the host {}, from {root}",
+                names.join(" ")
+            ),
+        }
     }
 
     /// Whether files of this site may be cached.
@@ -287,6 +307,7 @@ fn compile(site: &Description, names: &[String]) -> io::Result<(OwnedFd, Arc<Rul
         .map(Target::of_php)
         .transpose()?;
     let rules = Rules {
+        names: names.to_vec(),
         serves_dotfiles: site.dotfiles,
         resolve: resolve.bits(),
         index: match &application {

@@ -1,6 +1,7 @@
 //! The arguments of `laio serve`: the flags that the options of the server declare, and those that
 //! only the command has.
 
+use super::explain::ExplainArguments;
 use super::observe::ObserveArguments;
 use super::policy::PolicyArguments;
 use crate::Failure;
@@ -92,6 +93,8 @@ pub(super) struct OperationArguments {
     /// Print all settings in force, including defaults, as a file for --config, and do not serve.
     #[arg(long, conflicts_with = "check")]
     pub(super) print_config: bool,
+    #[command(flatten)]
+    pub(super) explain: ExplainArguments,
     /// Serve in this many processes, which are restarted if they fail [default: in this one]
     #[arg(long, value_name = "N")]
     pub(super) processes: Option<NonZeroUsize>,

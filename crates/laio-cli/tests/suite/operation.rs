@@ -616,3 +616,52 @@ fn it_drops_privileges_and_its_workers_are_sandboxed() {
     assert!(workers > 0);
     server.stop();
 }
+
+#[test]
+fn an_answer_is_explained_instead_of_served() {
+    let dir = ServerDir::new();
+    dir.configure("root = \"DIR/site\"\nredirect = [\"/old=/new\"]\n");
+    let explained = |flags: &[&str]| {
+        let mut command = dir.command(&["--config", "laio.toml"]);
+        let output = command.args(flags).output().unwrap();
+        let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+        (output.status.code(), out, err)
+    };
+    let (status, out, _) = explained(&["--explain", "/b"]);
+    assert_eq!(status, Some(0), "{out}");
+    assert!(
+        out.contains("b is a directory") && out.contains("\nLocation: /b/\n"),
+        "{out}"
+    );
+    let (status, out, _) = explained(&[
+        "--explain",
+        "http://example.org/",
+        "--explain-method",
+        "HEAD",
+        "--explain-header",
+        "If-None-Match: *",
+        "--explain-json",
+    ]);
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(status, Some(0));
+    assert_eq!(json["response"]["status"], 304);
+    assert_eq!(json["request"]["method"], "HEAD");
+    for wrong in [
+        &["--explain", "example.org"][..],
+        &["--explain", "/", "--explain-method", "A B"],
+        &["--explain", "/", "--explain-header", "x"],
+        &["--explain-json"],
+        &["--explain", "/", "--check"],
+    ] {
+        let (status, _, err) = explained(wrong);
+        assert_eq!(status, Some(2), "{wrong:?}: {err}");
+    }
+    let (status, _, err) = explained(&["--explain", "/", "absent"]);
+    assert_eq!(status, Some(1), "{err}");
+    dir.configure("root = \"DIR/site\"\nexplain = \"/\"\n");
+    assert!(
+        explained(&["--check"])
+            .2
+            .contains("explain is a flag, not a key")
+    );
+}

@@ -6,6 +6,7 @@ use crate::io_contexts::IoContexts;
 use crate::net::http2_exchange::Exchange;
 use crate::net::tls::session::Session;
 use crate::options::IoStep;
+use crate::trace;
 use laio::ops::Send;
 use laio_rt::Descriptor;
 use rustix::net::{SendFlags, Shutdown};
@@ -38,10 +39,10 @@ impl Stream {
         }
     }
 
-    /// Whether the connection is encrypted.
+    /// Whether the connection is encrypted, or its request is explained as if it were.
     pub(crate) fn is_secure(&self) -> bool {
         match self {
-            Stream::Plain(_) => false,
+            Stream::Plain(_) => trace::is_secure(),
             Stream::Tls(_) => true,
             Stream::Http2(exchange) => exchange.is_secure(),
         }

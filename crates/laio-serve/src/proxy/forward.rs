@@ -15,6 +15,7 @@ use crate::request::response::{RequestContext, Response};
 use crate::services::Services;
 use crate::site::auth::Resource;
 use crate::site::cors;
+use crate::trace;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::target::{Route, Target};
 use laio_http::{Framing, Method, RequestPath, Status};
@@ -70,6 +71,10 @@ pub(crate) async fn forward(
     {
         return Some(Forwarded::page(response, ends));
     }
+    if trace::is_on() {
+        trace::note("upstream", || described(&proxy_request, route));
+        return None;
+    }
     proxy_request.trusts_client = limits.trust_forwarded;
     proxy_request.websocket = proxy_request.websocket
         && !services.contexts.sync
@@ -109,6 +114,23 @@ pub(crate) async fn forward(
             let response = pages::error(services, ctx, out, error.status, error.detail()).await;
             Some(Forwarded::page(response, ctx))
         }
+    }
+}
+
+/// Returns who answers a request, and why.
+fn described(proxy_request: &ProxyRequest<'_>, route: &Route) -> String {
+    let (target, path) = (&route.target, proxy_request.path);
+    let name = &target.name;
+    if let Some(script) = proxy_request.script {
+        return format!("{name} executes the script {}", trace::shown(&script.name));
+    }
+    let prefix = target.mount.prefix();
+    match target.protocol {
+        Protocol::Http { .. } => format!(
+            "the path is below the prefix {prefix} of {name}, which is asked for {}",
+            target.mount.upstream_path(path)
+        ),
+        Protocol::FastCgi => format!("the path is below the prefix {prefix} of {name}"),
     }
 }
 

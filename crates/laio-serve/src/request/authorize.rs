@@ -4,6 +4,7 @@ use super::pages;
 use super::response::{RequestContext, Response};
 use crate::services::Services;
 use crate::site::auth::{Access, Resource};
+use crate::trace;
 use laio_http::Status;
 
 /// Returns the error response if the client may not access `resource`, else none.
@@ -14,11 +15,23 @@ pub(crate) async fn authorize(
     resource: Resource<'_>,
 ) -> Option<Response> {
     let users = ctx.site.users.as_ref()?;
-    match services
+    let access = services
         .password_checks
         .check(users, ctx.request, resource)
-        .await
-    {
+        .await;
+    trace::note("access", || {
+        let why = match access {
+            Access::Granted if users.is_guarded(resource) => "the name and the password are right",
+            Access::Granted => "no --auth-path covers it, so it needs no password",
+            Access::Denied if ctx.request.headers.get("Authorization").is_some() => {
+                "--auth guards it, and the name or the password is wrong"
+            }
+            Access::Denied => "--auth guards it, and the request has no name and password",
+            Access::Busy => "too many passwords are being checked",
+        };
+        format!("{}: {why}", resource.shown())
+    });
+    match access {
         Access::Granted => None,
         Access::Denied => Some(pages::unauthorized(services, ctx, out, users).await),
         Access::Busy => {

@@ -3,6 +3,7 @@
 mod cache;
 mod common;
 mod correctness;
+mod explained;
 mod features;
 mod guarded;
 mod http2;
