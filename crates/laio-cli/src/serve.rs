@@ -4,6 +4,7 @@ mod arguments;
 mod config;
 mod explain;
 mod handover;
+mod import;
 #[cfg(test)]
 mod manual;
 mod notify;
@@ -28,6 +29,9 @@ use std::sync::OnceLock;
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     if arguments.lists_presets() {
         return crate::print(&policy::presets());
+    }
+    if let Some(file) = &arguments.operation.import {
+        return import::run(file);
     }
     handover::take_sockets()?;
     let settings = load()?;

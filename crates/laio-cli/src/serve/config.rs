@@ -60,7 +60,7 @@ impl Settings {
 }
 
 /// Flags that are not keys, because they name the file or do something other than serve.
-const NO_KEYS: [&str; 9] = [
+const NO_KEYS: [&str; 10] = [
     "config",
     "check",
     "explain",
@@ -68,6 +68,7 @@ const NO_KEYS: [&str; 9] = [
     "explain-json",
     "explain-method",
     "help",
+    "import",
     "list-presets",
     "print-config",
 ];
