@@ -6,10 +6,12 @@ mod lexer;
 mod location;
 mod parser;
 mod patterns;
+mod redirects;
 mod remarks;
 mod site;
 mod table;
 mod translate;
+mod upstreams;
 mod values;
 
 use super::config::configuration;

@@ -7,13 +7,13 @@ use super::patterns::{self, Paths};
 use super::site::{Server, needs_empty_root};
 use super::table::Table;
 use super::translate::{EMPTY_ROOT, LIMITS, Shared};
-use super::values::{candidate, target};
-use laio_serve::{Status, Upstream, UpstreamAddress};
+use super::values::candidate;
+use laio_serve::Status;
 use std::cmp::Reverse;
 
 /// The paths of a location.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Pattern {
+pub(super) enum Pattern {
     Exact(String),
     Prefix(String),
     Regex(Paths),
@@ -50,20 +50,20 @@ fn pattern(location: &Directive) -> (Pattern, &str) {
 }
 
 /// Where a redirect belongs among others, of which the first match wins: its class, and the length of its path.
-type Rank = (u8, Reverse<usize>);
+pub(super) type Rank = (u8, Reverse<usize>);
 
-struct Site<'s, 'd> {
-    shared: &'s mut Shared<'d>,
-    server: &'s Server<'d>,
-    table: Table,
+pub(super) struct Site<'s, 'd> {
+    pub(super) shared: &'s mut Shared<'d>,
+    pub(super) server: &'s Server<'d>,
+    pub(super) table: Table,
     root: String,
     /// The fields of the whole site.
     fields: Fields,
     /// The fields of locations, with their globs. Of several that fit, the last one counts.
     inner: Vec<(Rank, Vec<String>, Fields)>,
-    redirects: Vec<(Rank, String)>,
+    pub(super) redirects: Vec<(Rank, String)>,
     /// An upstream answers all paths that no other one does.
-    proxies_all: bool,
+    pub(super) proxies_all: bool,
 }
 
 /// Returns the keys of a server's site.
@@ -106,7 +106,7 @@ impl<'d> Site<'_, 'd> {
         }
     }
 
-    fn lost(&mut self, directive: &Directive, why: impl std::fmt::Display) {
+    pub(super) fn lost(&mut self, directive: &Directive, why: impl std::fmt::Display) {
         self.shared.remarks.lost(directive, why);
     }
 
@@ -397,7 +397,7 @@ impl<'d> Site<'_, 'd> {
     }
 
     /// Keeps scripts from being sent as text, where the configuration does not say what executes them.
-    fn hide_scripts(&mut self) {
+    pub(super) fn hide_scripts(&mut self) {
         if !self.table.has("php") {
             self.table.set("php", "unix:/run/php/php-fpm.sock");
         }
@@ -468,300 +468,6 @@ impl<'d> Site<'_, 'd> {
     fn guards_all(&self) -> bool {
         let whole = self.in_force("auth_basic");
         whole.last().is_some_and(|it| it.word() != "off")
-    }
-
-    /// A `return` or `rewrite` of a location.
-    fn redirect(&mut self, directive: &Directive, pattern: &Pattern, text: &str, class: u8) {
-        let words: Vec<&str> = directive.words.iter().map(String::as_str).collect();
-        let (from, status, to, capture) = match (&*directive.name, &words[..]) {
-            ("return", [to]) if to.contains(['/', '$']) => {
-                (of_pattern(pattern, text), "302", *to, false)
-            }
-            ("return", [status @ ("301" | "302" | "307" | "308"), to]) => {
-                (of_pattern(pattern, text), *status, *to, true)
-            }
-            ("return", [status, ..]) if status.starts_with('4') => {
-                return self.refuse(directive, pattern, status);
-            }
-            ("rewrite", [regex, to, flag @ ("permanent" | "redirect")]) => {
-                let status = if *flag == "permanent" { "301" } else { "302" };
-                (of_regex(regex), status, *to, true)
-            }
-            ("rewrite", [regex, to, ..]) if to.starts_with("http") => {
-                (of_regex(regex), "302", *to, true)
-            }
-            ("rewrite", _) => {
-                return self.lost(
-                    directive,
-                    "laio does not rewrite paths: use --try, or a redirect",
-                );
-            }
-            _ => return self.lost(directive, "laio returns files, redirects and errors"),
-        };
-        let Some(from) = from else {
-            return self.lost(
-                directive,
-                "--redirect knows paths, and a * at the end of one",
-            );
-        };
-        let name = match &self.server.names[..] {
-            [name] if !name.starts_with('*') => Some(name.as_str()),
-            names => names
-                .first()
-                .map(String::as_str)
-                .filter(|_| directive.words.iter().any(|it| it.contains("$server_name"))),
-        };
-        let https = self.server.has_tls();
-        match target(to, name, https, capture) {
-            Err(why) => self.lost(directive, why),
-            Ok((to, has_rest)) => {
-                let whole = words.iter().any(|it| it.contains("uri"));
-                let to = match (has_rest, pattern, to.strip_suffix("/*")) {
-                    // The target has the whole path, not only what follows the prefix.
-                    (true, Pattern::Prefix(prefix), Some(start))
-                        if whole && directive.name == "return" =>
-                    {
-                        format!("{start}{prefix}*")
-                    }
-                    (true, Pattern::Exact(path), Some(start)) if whole => format!("{start}{path}"),
-                    (true, ..) if !from.ends_with('*') || (whole && from != "/*") => {
-                        return self.lost(
-                            directive,
-                            "--redirect replaces a path, or the rest after a prefix",
-                        );
-                    }
-                    _ => to,
-                };
-                if from.contains('=') || from.contains(' ') {
-                    return self.lost(
-                        directive,
-                        "the path of a --redirect has neither = nor a space",
-                    );
-                }
-                let rank = match class {
-                    0 => (0, Reverse(0)),
-                    _ => rank(pattern, from.len()),
-                };
-                self.redirects.push((rank, format!("{from}={to}={status}")));
-            }
-        }
-    }
-
-    /// An error for paths.
-    fn refuse(&mut self, directive: &Directive, pattern: &Pattern, status: &str) {
-        let known = status.parse().ok().and_then(Status::from_code);
-        let known = known.is_some_and(|status| status.is_error());
-        if *pattern != Pattern::Prefix("/".to_owned()) {
-            return self.lost(
-                directive,
-                "laio would answer for these paths: move their files out of the root",
-            );
-        }
-        // 444 closes the connection.
-        if !known {
-            self.shared.remarks.differs(directive, "laio answers 404");
-        }
-        let status = if known { status } else { "404" };
-        self.table.set("try", vec![format!("={status}")]);
-    }
-
-    fn proxy(&mut self, directive: &Directive, location: &Directive, pattern: &Pattern) {
-        let url = match self.upstream_url(directive) {
-            Ok(url) => url,
-            Err(why) => return self.lost(directive, why),
-        };
-        let prefix = match pattern {
-            Pattern::Prefix(prefix) => prefix.clone(),
-            Pattern::Exact(path) => {
-                self.shared
-                    .remarks
-                    .differs(location, "the upstream gets the paths below this one too");
-                path.clone()
-            }
-            _ => return self.lost(location, "--proxy knows prefixes of paths"),
-        };
-        self.proxies_all |= prefix == "/";
-        let value = format!("{prefix}={url}");
-        match Upstream::http(&value) {
-            Ok(_) => self.table.add("proxy", value),
-            Err(why) => self.lost(directive, why),
-        }
-        let names_host = |it: &&Directive| it.word().eq_ignore_ascii_case("Host");
-        let own = location
-            .inner()
-            .iter()
-            .filter(|it| it.name == "proxy_set_header");
-        let (own, outer) = (
-            own.collect::<Vec<_>>(),
-            self.shared.in_force(self.server, "proxy_set_header"),
-        );
-        let includes = location
-            .inner()
-            .iter()
-            .any(|it| it.word().ends_with("proxy_params"));
-        let fields = if own.is_empty() { outer } else { own };
-        if !includes && !fields.iter().any(names_host) {
-            self.shared
-                .remarks
-                .differs(directive, "the upstream gets the Host of the client");
-        }
-    }
-
-    /// Returns the URL of `proxy_pass` as `--proxy` takes it.
-    fn upstream_url(&mut self, directive: &Directive) -> Result<String, String> {
-        let url = directive.word();
-        if url.contains('$') {
-            return Err("--proxy names one upstream, without variables".to_owned());
-        }
-        if let Some(rest) = url.strip_prefix("http://unix:") {
-            return Ok(format!("http+unix:{rest}"));
-        }
-        let Some((scheme, rest)) = url.split_once("://") else {
-            return Err("that is no URL".to_owned());
-        };
-        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        let host = match self.first_server(host)? {
-            Some(address) => address,
-            None => host.to_owned(),
-        };
-        match host.strip_prefix("unix:") {
-            Some(socket) if path.is_empty() => Ok(format!("http+unix:{socket}")),
-            Some(socket) => Ok(format!("http+unix:{socket}:{path}")),
-            None => Ok(format!("{scheme}://{host}{path}")),
-        }
-    }
-
-    /// Returns the address of the first server of an `upstream` block, if there is one of this name.
-    fn first_server(&mut self, name: &str) -> Result<Option<String>, String> {
-        let Some(block) = self.shared.upstreams.get(name).copied() else {
-            return Ok(None);
-        };
-        let is_server = |it: &&Directive| it.name == "server";
-        let down = |it: &&Directive| it.words.iter().any(|word| word == "down");
-        let servers: Vec<_> = block
-            .inner()
-            .iter()
-            .filter(is_server)
-            .filter(|it| !down(it))
-            .collect();
-        let Some((first, others)) = servers.split_first() else {
-            return Err(format!("the upstream {name} has no server"));
-        };
-        for other in others {
-            self.lost(other, "laio passes requests on to the first server of an upstream; put a balancer between, or see `laio serve --help` for several upstreams");
-        }
-        for inner in block.inner() {
-            let single = others.is_empty()
-                && matches!(&*inner.name, "least_conn" | "ip_hash" | "random" | "hash");
-            match &*inner.name {
-                "server" | "keepalive" | "keepalive_timeout" | "keepalive_requests"
-                | "keepalive_time" | "zone" => {}
-                _ if single => {}
-                _ => self.shared.without_translation(inner),
-            }
-        }
-        Ok(Some(first.word().to_owned()))
-    }
-
-    fn fastcgi(&mut self, directive: &Directive, location: &Directive, pattern: &Pattern) {
-        let address = directive.word();
-        let address = match self.first_server(address) {
-            Ok(Some(own)) => own,
-            Ok(None) => address.to_owned(),
-            Err(why) => return self.lost(directive, why),
-        };
-        if let Err(why) = address.parse::<UpstreamAddress>() {
-            if matches!(pattern, Pattern::Regex(Paths::Scripts(_))) {
-                self.hide_scripts();
-            }
-            return self.lost(directive, why);
-        }
-        let scripts = match pattern {
-            Pattern::Regex(Paths::Scripts(extensions)) => Some(extensions.clone()),
-            Pattern::Exact(path) if path.ends_with(".php") => Some(vec!["php".to_owned()]),
-            _ => None,
-        };
-        match (scripts, pattern) {
-            (Some(extensions), _) => {
-                let other = self
-                    .table
-                    .get("php")
-                    .and_then(toml::Value::as_str)
-                    .filter(|own| *own != address);
-                if other.is_some() {
-                    return self.lost(directive, "one program executes all scripts of a site");
-                }
-                self.table.set("php", address);
-                if extensions != ["php"] {
-                    self.table.set("php-extension", extensions);
-                }
-            }
-            (None, Pattern::Prefix(prefix)) => {
-                self.proxies_all |= prefix == "/";
-                self.table.add("fastcgi", format!("{prefix}={address}"));
-            }
-            (None, _) => self.lost(
-                location,
-                "--fastcgi knows prefixes of paths, --php extensions of files",
-            ),
-        }
-    }
-
-    /// A variable of a FastCGI program.
-    fn parameter(&mut self, directive: &Directive) {
-        const STANDARD: [&str; 23] = [
-            "CONTENT_LENGTH",
-            "CONTENT_TYPE",
-            "DOCUMENT_ROOT",
-            "DOCUMENT_URI",
-            "GATEWAY_INTERFACE",
-            "HTTPS",
-            "HTTP_HOST",
-            "HTTP_PROXY",
-            "PATH_INFO",
-            "PATH_TRANSLATED",
-            "QUERY_STRING",
-            "REDIRECT_STATUS",
-            "REMOTE_ADDR",
-            "REMOTE_PORT",
-            "REQUEST_METHOD",
-            "REQUEST_SCHEME",
-            "REQUEST_URI",
-            "SCRIPT_FILENAME",
-            "SCRIPT_NAME",
-            "SERVER_ADDR",
-            "SERVER_NAME",
-            "SERVER_PORT",
-            "SERVER_PROTOCOL",
-        ];
-        if !STANDARD.contains(&directive.word()) && directive.word() != "SERVER_SOFTWARE" {
-            self.lost(directive, "a program gets the variables of CGI; set others where it starts (env[NAME] of php-fpm)");
-        }
-    }
-
-    /// A field of requests to an upstream.
-    fn forwarded(&mut self, directive: &Directive) {
-        let name = directive.word().to_ascii_lowercase();
-        let value = directive.words.get(1).map_or("", String::as_str);
-        match (&*name, value) {
-            ("host", "$host" | "$http_host" | "$server_name") => {}
-            (
-                "upgrade" | "connection" | "x-forwarded-for" | "x-forwarded-proto"
-                | "x-forwarded-host" | "x-forwarded-port" | "x-forwarded-server" | "forwarded"
-                | "proxy",
-                _,
-            ) => {}
-            ("x-real-ip", _) => {
-                self.shared.remarks.differs(
-                    directive,
-                    "the address of the client is in X-Forwarded-For and Forwarded",
-                );
-            }
-            _ => self.lost(
-                directive,
-                "an upstream gets the fields of the client, and X-Forwarded-For, -Proto and -Host",
-            ),
-        }
     }
 
     /// Whether other candidates than the path itself may answer.
@@ -913,7 +619,7 @@ fn globs(pattern: &Pattern) -> Vec<String> {
 }
 
 /// Returns the rank of a location: nginx asks exact paths first, then regular expressions, then the longest prefix.
-fn rank(pattern: &Pattern, length: usize) -> Rank {
+pub(super) fn rank(pattern: &Pattern, length: usize) -> Rank {
     match pattern {
         Pattern::Exact(_) => (1, Reverse(0)),
         Pattern::Prefix(prefix) => (3, Reverse(prefix.len().max(length))),
@@ -925,63 +631,4 @@ fn rank(pattern: &Pattern, length: usize) -> Rank {
 fn is_below(alias: &str, root: &str, path: &str) -> bool {
     let usual = format!("{}{path}", root.trim_end_matches('/'));
     path.starts_with('/') && usual.trim_end_matches('/') == alias.trim_end_matches('/')
-}
-
-/// Returns the paths of a location as `--redirect` takes them.
-fn of_pattern(pattern: &Pattern, text: &str) -> Option<String> {
-    match pattern {
-        Pattern::Exact(path) => Some(path.clone()),
-        Pattern::Prefix(prefix) => Some(format!("{prefix}*")),
-        _ => of_regex(text),
-    }
-}
-
-/// Returns the paths of a regular expression as `--redirect` takes them: a path, or one with a * at its end.
-fn of_regex(regex: &str) -> Option<String> {
-    if regex == "^" {
-        return Some("/*".to_owned());
-    }
-    let rest = regex.strip_prefix('^')?;
-    let open = ["(.*)$", "(.*)", "(.+)$", "(.+)", ".*$", ".*"]
-        .iter()
-        .find_map(|end| rest.strip_suffix(end));
-    let (literal, any) = match (open, rest.strip_suffix('$')) {
-        (Some(start), _) => (start, true),
-        (None, Some(whole)) => (whole.strip_suffix("/?").unwrap_or(whole), false),
-        (None, None) => (rest, true),
-    };
-    let literal = match literal.is_empty() && any {
-        true => "/".to_owned(),
-        false => literal
-            .replace("\\.", ".")
-            .replace("\\-", "-")
-            .replace("\\/", "/"),
-    };
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/-_.~,".contains(c);
-    // A dot without a backslash means any character, and is meant as a dot.
-    let good = literal.starts_with('/') && literal.chars().all(plain);
-    good.then(|| if any { format!("{literal}*") } else { literal })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_of_redirects() {
-        for (regex, expected) in [
-            ("^", Some("/*")),
-            ("^/old$", Some("/old")),
-            ("^/old/?$", Some("/old")),
-            ("^/old/(.*)$", Some("/old/*")),
-            (r"^/a\.html$", Some("/a.html")),
-            ("^(.*)$", Some("/*")),
-            ("^/a", Some("/a*")),
-            ("/a", None),
-            ("^/(a|b)$", None),
-            (r"^/\d+$", None),
-        ] {
-            assert_eq!(of_regex(regex).as_deref(), expected, "{regex}");
-        }
-    }
 }

@@ -195,7 +195,7 @@ fn random_bytes() {
         (state % below as u64) as usize
     };
     let mut read = 0;
-    for round in 0..20_000 {
+    for round in 0..6_000 {
         let mut bytes = Vec::new();
         if round % 4 == 0 {
             bytes.extend((0..random(60)).map(|_| random(256) as u8));
@@ -238,7 +238,7 @@ fn random_bytes() {
             configuration(&toml).unwrap_or_else(|wrong| panic!("{text}\n{wrong}\n{toml}"));
         }
     }
-    assert!(read > 2000, "{read} of the texts were well-formed");
+    assert!(read > 600, "{read} of the texts were well-formed");
 }
 
 #[test]
