@@ -341,20 +341,27 @@ impl Connection {
         };
         // The access log gets a line whether or not sending succeeds.
         let followed = Followed::after(ctx.request);
+        let head = services.log.head_of(&output);
         let sent = send_response(services, &self.stream, output, response.body, followed).await;
         let sent_response = SentResponse {
             status: response.status,
             length: response.length,
             started,
         };
-        self.log_response(ctx.request, ctx.date, sent_response);
+        self.log_response(ctx.request, ctx.date, sent_response, head.as_deref());
         let output = sent?;
         services.buffer_pool.put_back(Buffers { output, name });
         Ok(())
     }
 
     /// Writes the line of the access log for a response, and counts it.
-    fn log_response(&self, request: &Request<'_>, date: &HttpDate, sent: SentResponse) {
+    fn log_response(
+        &self,
+        request: &Request<'_>,
+        date: &HttpDate,
+        sent: SentResponse,
+        head: Option<&[u8]>,
+    ) {
         let log = &self.services.log;
         if !log.needs_records() {
             return log.count(sent.status, sent.length);
@@ -365,6 +372,8 @@ impl Connection {
             bytes: sent.length,
             duration_us: micros_since(sent.started),
             version: self.stream.version().unwrap_or(request.version.as_str()),
+            response_head: head,
+            tls: self.stream.tls().filter(|_| log.needs_tls()),
             ..LogRecord::of(request, date)
         });
     }
@@ -499,7 +508,7 @@ impl Connection {
         let (date, _) = self.services.now();
         let mut output = Vec::new();
         let response = pages::plain_http_on_tls_port(&mut output, &date);
-        self.log_unread(&response, &date);
+        self.log_unread(&response, &date, &output);
         let clear = Stream::Plain(socket);
         let sent = send_all(&self.services, &clear, output).await;
         if sent.is_ok() {
@@ -507,11 +516,14 @@ impl Connection {
         }
     }
 
-    fn log_unread(&self, response: &Response, date: &HttpDate) {
-        self.services.log.write(&LogRecord {
+    fn log_unread(&self, response: &Response, date: &HttpDate, output: &[u8]) {
+        let log = &self.services.log;
+        log.write(&LogRecord {
             remote: &self.peer,
             status: response.status,
             bytes: response.length,
+            response_head: log.head_of(output).as_deref(),
+            tls: self.stream.tls().filter(|_| log.needs_tls()),
             ..LogRecord::unread(date)
         });
     }
@@ -524,7 +536,7 @@ impl Connection {
         let hsts = self.services.sites.of(None).hsts.as_deref();
         let hsts = hsts.filter(|_| self.stream.is_secure());
         let response = pages::malformed_request(&mut output, &date, hsts, status, detail);
-        self.log_unread(&response, &date);
+        self.log_unread(&response, &date, &output);
         send_all(&self.services, &self.stream, output).await?;
         Ok(Next::Linger)
     }

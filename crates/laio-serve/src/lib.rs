@@ -61,17 +61,18 @@ mod worker;
 
 pub use descriptors::raise_descriptor_limit;
 pub use explain::{Answer, Explanation, Question, explain};
-pub use laio_http::log::LogFormat;
+pub use laio_http::log::{LogField, LogFormat};
 pub use laio_http::{Coding, Status};
 pub use net::listen::Listening;
 pub use observe::{Admin, Observer, Seen, Stage, Stages, StepCounts};
 pub use options::{
     Auth, Cache, Candidate, Certificate, ClassLimits, ClientAuth, Cors, ErrorPage, FieldRule, Host,
-    Hsts, HstsAge, Http2, Io, IoStep, Limits, Listen, ListenAddress, LogTarget, Options, PRESETS,
-    Policies, Preset, Redirect, RedirectPort, Site, Symlinks, Tls, TlsVersion, Transfer,
+    Hsts, HstsAge, Http2, Io, IoStep, Limits, Listen, ListenAddress, LogOptions, LogTarget,
+    Options, PRESETS, Policies, Preset, Redirect, RedirectPort, Site, Symlinks, Tls, TlsVersion,
+    Transfer,
 };
 pub use options::{Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits, Upstreams};
-pub use options::{Safety, Sandbox};
+pub use options::{Safety, Sandbox, SyslogAddress};
 pub use server::control::Control;
 pub use server::{Server, check};
 pub use trace::Step;

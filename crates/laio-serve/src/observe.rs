@@ -45,6 +45,8 @@ pub struct Seen {
     pub connections: u64,
     /// Idle connections that were closed so that others could be accepted.
     pub closed_for_room: u64,
+    /// Lines of the access log that were dropped.
+    pub log_lines_lost: u64,
     /// Responses by the first digit of their status, from 1 to 5.
     pub responses: [u64; 5],
     /// Bytes of content sent.
@@ -219,6 +221,7 @@ impl Seen {
     fn add(&mut self, other: &Seen) {
         self.connections += other.connections;
         self.closed_for_room += other.closed_for_room;
+        self.log_lines_lost += other.log_lines_lost;
         self.bytes += other.bytes;
         self.operations += other.operations;
         self.limited += other.limited;
@@ -289,6 +292,17 @@ pub(crate) fn evicted() {
     if OBSERVATION.get() != Observation::Off {
         LOCAL.with_borrow_mut(|local| {
             local.iter_mut().for_each(|it| it.seen.closed_for_room += 1);
+        });
+    }
+}
+
+/// Counts dropped lines of the access log.
+pub(crate) fn log_lines_lost(lines: u64) {
+    if OBSERVATION.get() != Observation::Off {
+        LOCAL.with_borrow_mut(|local| {
+            local
+                .iter_mut()
+                .for_each(|it| it.seen.log_lines_lost += lines);
         });
     }
 }

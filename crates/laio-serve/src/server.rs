@@ -7,7 +7,7 @@ mod sandbox;
 
 use crate::descriptors::raise_descriptor_limit;
 use crate::io_contexts::ContextPlan;
-use crate::log::LogFile;
+use crate::log::SharedLog;
 use crate::messages::print;
 use crate::net::listen::{Listener, Listening, Share};
 use crate::net::tls::{Sessions, Tls};
@@ -115,7 +115,7 @@ impl Server {
 /// Like [`Server::start`].
 pub fn check(options: &Options) -> io::Result<()> {
     ContextPlan::new(options, backend(options)?)?;
-    LogFile::open(&options.log)?;
+    SharedLog::open(options)?;
     Tls::new(options, false, Sessions::new()?)?;
     CompiledSites::new(options).map(drop)
 }

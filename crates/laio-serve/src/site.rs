@@ -7,6 +7,8 @@ mod fields;
 pub(crate) mod hsts;
 mod redirect;
 
+pub(crate) use fields::globs;
+
 use crate::options::{Host, Options, Site as Description, Symlinks, Upstream};
 use crate::upstream::resolver::NameResolver;
 use crate::upstream::spool_files;

@@ -7,8 +7,8 @@ use super::policy::PolicyArguments;
 use crate::Failure;
 use laio::BackendKind;
 use laio_serve::{
-    Cache, Certificate, Host, Http2, Limits, Listen, LogFormat, LogTarget, Options, Safety, Site,
-    Tls, UpstreamLimits,
+    Cache, Certificate, Host, Http2, Limits, Listen, LogFormat, LogOptions, LogTarget, Options,
+    Safety, Site, Tls, UpstreamLimits,
 };
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -51,12 +51,17 @@ pub(crate) struct Arguments {
     /// linux-aio, uring or lazy [default: LAIO_BACKEND, else lazy]
     #[arg(long, value_name = "NAME")]
     backend: Option<BackendKind>,
-    /// Where the access log goes: a file, - for standard output, or off.
-    #[arg(long, value_name = "FILE", default_value = "-")]
-    log: String,
-    /// Format of the access log: common, combined or json.
+    /// Where the access log goes: a file, - for standard output, syslog, journald, or off.
+    ///
+    /// `syslog` is the socket /dev/log; `syslog:/PATH`, `syslog:udp://HOST[:PORT]` and `syslog:tcp://HOST[:PORT]` are
+    /// others, in the format of RFC 5424. `journald:/PATH` is another socket of the journal.
+    #[arg(long, value_name = "WHERE", default_value = "-")]
+    log: LogTarget,
+    /// Format of the access log: common, combined, json or logfmt.
     #[arg(long, value_name = "FORMAT", default_value = "combined")]
     log_format: LogFormat,
+    #[command(flatten)]
+    log_options: LogOptions,
     #[command(flatten)]
     http2: Http2,
     #[command(flatten)]
@@ -144,8 +149,9 @@ impl Arguments {
             tls: self.tls.clone(),
             http2: (!self.no_http2).then(|| self.http2.clone()),
             workers: self.workers.map(NonZeroUsize::get),
-            log: LogTarget::from(&*self.log),
+            log: self.log.clone(),
             log_format: self.log_format,
+            log_options: self.log_options.clone(),
             observer: self.observe.observer(),
             limits: Limits {
                 upstream: self.upstream_limits.clone(),

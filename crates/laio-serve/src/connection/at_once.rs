@@ -67,7 +67,10 @@ impl Connection {
         let Stream::Plain(socket) = &self.stream else {
             return AtOnce::No;
         };
-        if services.contexts.sync || services.contexts.sends_by_readiness || self.to_https.is_some()
+        if services.contexts.sync
+            || services.contexts.sends_by_readiness
+            || self.to_https.is_some()
+            || services.log.needs_heads()
         {
             return AtOnce::No;
         }
@@ -121,7 +124,7 @@ impl Connection {
             return begun(Rest::Sending(sending, length), name);
         };
         services.buffer_pool.put_back(Buffers { output, name });
-        self.log_response(&request, &date, sent);
+        self.log_response(&request, &date, sent, None);
         let next = self.after_request(head_len, keep_alive);
         AtOnce::Answered(whole(result, length).map(|()| next))
     }
@@ -154,7 +157,7 @@ impl Connection {
             }
         };
         if let Ok(Parsed::Complete { request, .. }) = parse(&self.input, &services.limits.head()) {
-            self.log_response(&request, &services.now().0, sent);
+            self.log_response(&request, &services.now().0, sent, None);
         }
         let output = result?;
         services.buffer_pool.put_back(Buffers { output, name });

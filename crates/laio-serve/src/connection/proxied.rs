@@ -98,6 +98,7 @@ pub(super) async fn answer_by_upstream(
         keep_alive,
     } = forwarded;
     let mut length = response.length;
+    let head = services.log.head_of(&output);
     let sent = match relayed {
         Some(mut relayed) => {
             let sent = relay(services, stream, output, &mut relayed).await;
@@ -120,6 +121,9 @@ pub(super) async fn answer_by_upstream(
         bytes: length,
         duration_us: micros_since(started),
         version: stream.version().unwrap_or(ctx.request.version.as_str()),
+        response_head: head.as_deref(),
+        tls: stream.tls().filter(|_| services.log.needs_tls()),
+        upstream: Some(&route.target.name),
         ..LogRecord::of(ctx.request, ctx.date)
     });
     let output = sent?;

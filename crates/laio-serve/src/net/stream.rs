@@ -4,7 +4,7 @@ use super::arrivals;
 use super::socket::{Expect, has_ended, receive_operation};
 use crate::io_contexts::IoContexts;
 use crate::net::http2_exchange::Exchange;
-use crate::net::tls::session::Session;
+use crate::net::tls::session::{Session, TlsParameters};
 use crate::options::IoStep;
 use crate::trace;
 use laio::ops::Send;
@@ -44,7 +44,16 @@ impl Stream {
         match self {
             Stream::Plain(_) => trace::is_secure(),
             Stream::Tls(_) => true,
-            Stream::Http2(exchange) => exchange.is_secure(),
+            Stream::Http2(exchange) => exchange.tls().is_some(),
+        }
+    }
+
+    /// Returns the version and the cipher suite of TLS, if the connection is encrypted.
+    pub(crate) fn tls(&self) -> Option<TlsParameters> {
+        match self {
+            Stream::Plain(_) => None,
+            Stream::Tls(session) => Some(session.borrow().parameters()),
+            Stream::Http2(exchange) => exchange.tls(),
         }
     }
 

@@ -38,6 +38,7 @@ pub(super) fn html(seen: &Seen, age: Duration) -> String {
         ("client errors (4xx)", grouped(seen.responses[3])),
         ("server errors (5xx)", grouped(seen.responses[4])),
         ("content", size(seen.bytes)),
+        ("log lines, dropped", grouped(seen.log_lines_lost)),
         ("background operations", grouped(seen.operations)),
     ] {
         let _ = write!(out, "<div><dt>{name}</dt><dd>{value}</dd></div>");
@@ -134,6 +135,7 @@ pub(super) fn json(seen: &Seen, age: Duration) -> String {
         "workers": seen.workers,
         "connections": seen.connections,
         "closed_for_room": seen.closed_for_room,
+        "log_lines_lost": seen.log_lines_lost,
         "responses": { "1xx": seen.responses[0], "2xx": seen.responses[1], "3xx": seen.responses[2],
             "4xx": seen.responses[3], "5xx": seen.responses[4] },
         "content_bytes": seen.bytes,

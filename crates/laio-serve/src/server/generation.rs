@@ -5,7 +5,7 @@ use crate::addresses::Addresses;
 use crate::cpu_pool::CpuPool;
 use crate::idle_eviction::ConnectionSlots;
 use crate::io_contexts::{ContextPlan, IoContexts};
-use crate::log::LogFile;
+use crate::log::SharedLog;
 use crate::messages::print;
 use crate::net::listen::Share;
 use crate::net::tls::{Sessions, Tls};
@@ -98,7 +98,7 @@ impl Generation {
             addresses: server_state.addresses,
             slots: server_state.slots,
             cpu_pool: Arc::new(CpuPool::new(threads)),
-            log: LogFile::open(&options.log)?,
+            log: SharedLog::open(&options)?,
             stop: Arc::default(),
             tls: Tls::new(
                 &options,

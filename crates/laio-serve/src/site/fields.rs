@@ -87,7 +87,7 @@ impl FieldRules {
 
 /// Compiles globs of paths below the root. A glob with a slash matches whole paths, one without
 /// matches names in every directory.
-fn globs<'a>(globs: impl Iterator<Item = &'a str>) -> io::Result<GlobSet> {
+pub(crate) fn globs<'a>(globs: impl Iterator<Item = &'a str>) -> io::Result<GlobSet> {
     let mut set = GlobSetBuilder::new();
     for text in globs {
         let pattern = match text.strip_prefix('/') {

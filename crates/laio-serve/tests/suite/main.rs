@@ -9,6 +9,7 @@ mod guarded;
 mod http2;
 mod https;
 mod listening;
+mod logging;
 mod observing;
 mod policies;
 mod protocol;

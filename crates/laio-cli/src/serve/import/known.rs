@@ -174,7 +174,7 @@ const ADVICE: &[(&str, &str)] = &[
     ),
     (
         "log_format",
-        "laio writes the formats common, combined and json",
+        "laio writes the formats common, combined, json and logfmt, with --log-fields",
     ),
     ("mail", "laio speaks HTTP only"),
     ("map", "laio has no variables; let the upstream decide"),

@@ -414,10 +414,23 @@ impl<'d> Site<'_, 'd> {
         if directive.name != "access_log" {
             return;
         }
-        let _ = globs;
-        self.shared
-            .remarks
-            .differs(directive, "the log has these requests too");
+        let whole = self.shared.in_force(self.server, "access_log");
+        if whole.last().is_some_and(|it| it.words == directive.words) {
+            return;
+        }
+        if directive.word() != "off" {
+            return self.lost(directive, "laio has one log for all paths");
+        }
+        // Those of a host would be paths of the others too.
+        if globs == ["**"] {
+            return self
+                .shared
+                .remarks
+                .differs(directive, "the log has these requests too");
+        }
+        for glob in globs {
+            self.shared.global.add("log-skip", glob.clone());
+        }
     }
 
     /// Requires passwords for paths, or for all of them.

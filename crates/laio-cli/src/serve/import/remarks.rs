@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 #[derive(Debug, Default)]
 pub(super) struct Remarks {
     lines: Vec<Remark>,
+    /// Remarks about keys, not about lines.
+    keys: Vec<String>,
     /// The names of directives that need no equivalent.
     needless: BTreeSet<String>,
     /// Whether something was left out.
@@ -28,6 +30,13 @@ impl Remarks {
             &directive.place,
             format!("left out: {}: {why}", directive.shown()),
         );
+    }
+
+    /// Says that a key was left out, whose directive is not known.
+    pub(super) fn lost_key(&mut self, key: &str, why: &str) {
+        self.lost = true;
+        self.keys
+            .push(format!("left out: no value for {key}: {why}\n"));
     }
 
     /// Says how a directive differs from its translation.
@@ -68,6 +77,7 @@ impl Remarks {
             .collect();
         // One included file may be part of several servers.
         lines.dedup();
+        lines.append(&mut self.keys);
         if !self.needless.is_empty() {
             let names: Vec<_> = self.needless.into_iter().collect();
             lines.push(format!(

@@ -168,7 +168,11 @@ pub(super) fn all<'d>(shared: &mut Shared<'d>, servers: &[Server<'d>]) -> String
     let default = kept.iter().position(|it| it.is_default()).unwrap_or(0);
     let Some(main) = kept.get(default) else {
         shared.global.set("root", EMPTY_ROOT);
-        return format!("{HEAD}\n{}", shared.global.text());
+        let mut global = std::mem::take(&mut shared.global);
+        for (key, why) in global.leave_malformed_out() {
+            shared.remarks.lost_key(key, &why);
+        }
+        return format!("{HEAD}\n{}", global.text());
     };
     let mut tables: Vec<Table> = kept.iter().map(|it| location::table(shared, it)).collect();
     let mut hosts = hosts(shared, &kept, default);
@@ -253,9 +257,8 @@ impl Written<'_> {
         let main = [(*directive, &mut self.global), (*directive, main)];
         for (directive, table) in main.into_iter().chain(hosts) {
             for (key, why) in table.leave_malformed_out() {
-                shared
-                    .remarks
-                    .lost(directive, format_args!("no value for {key}: {why}"));
+                let why = format!("no value for {key}: {why}");
+                shared.remarks.lost(directive, why);
             }
         }
     }

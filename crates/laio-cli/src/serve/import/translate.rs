@@ -255,13 +255,16 @@ impl<'d> Shared<'d> {
             return;
         };
         let target = directive.word();
-        if target.contains('$') || target.starts_with("syslog:") {
-            return self.remarks.lost(
-                directive,
-                "write --log with a file, or a target of `laio serve --help`",
-            );
+        if target.contains('$') {
+            return self
+                .remarks
+                .lost(directive, "--log names one file, without variables");
         }
-        let target = if target == "/dev/stdout" { "-" } else { target };
+        let target = match (target, target.strip_prefix("syslog:")) {
+            ("/dev/stdout", _) => "-".to_owned(),
+            (_, Some(parameters)) => self.syslog(directive, parameters),
+            (file, None) => file.to_owned(),
+        };
         self.global.set("log", target);
         let format = directive
             .words
@@ -292,6 +295,26 @@ impl<'d> Shared<'d> {
                     .lost(directive, format_args!("there is no log_format {name}")),
             },
         }
+    }
+
+    /// Returns the target for the parameters of a syslog.
+    fn syslog(&mut self, directive: &Directive, parameters: &str) -> String {
+        let mut target = "syslog".to_owned();
+        for parameter in parameters.split(',') {
+            match parameter.split_once('=') {
+                Some(("server", address)) => {
+                    target = match address.strip_prefix("unix:") {
+                        Some(path) => format!("syslog:{path}"),
+                        None => format!("syslog:udp://{address}"),
+                    };
+                }
+                _ => {
+                    let how = "laio sends messages of RFC 5424, as laio with the facility local7";
+                    self.remarks.differs(directive, how);
+                }
+            }
+        }
+        target
     }
 
     /// Returns the directive that sets something for the whole server. Of several values the first one is used,
