@@ -31,7 +31,10 @@ const NEEDLESS: &[&str] = &[
     "fastcgi_index",
     "fastcgi_intercept_errors",
     "fastcgi_keep_conn",
+    "fastcgi_max_temp_file_size",
     "fastcgi_read_timeout",
+    "fastcgi_request_buffering",
+    "fastcgi_temp_path",
     "fastcgi_send_timeout",
     "fastcgi_split_path_info",
     "fastcgi_temp_file_write_size",
@@ -77,7 +80,10 @@ const NEEDLESS: &[&str] = &[
     "proxy_ssl_session_reuse",
     "proxy_ssl_verify",
     "proxy_ssl_verify_depth",
+    "proxy_headers_hash_bucket_size",
+    "proxy_headers_hash_max_size",
     "proxy_temp_file_write_size",
+    "proxy_temp_path",
     "read_ahead",
     "recursive_error_pages",
     "reset_timedout_connection",
@@ -118,6 +124,7 @@ const NEEDLESS: &[&str] = &[
 
 /// What to do about directives without an equivalent.
 const ADVICE: &[(&str, &str)] = &[
+    ("fastcgi_hide_header", "let the program leave the field out"),
     (
         "allow",
         "laio would answer everyone: use a firewall, or see `laio serve --help` for rules of client addresses",

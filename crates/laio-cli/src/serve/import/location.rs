@@ -62,6 +62,8 @@ pub(super) struct Site<'s, 'd> {
     /// The fields of locations, with their globs. Of several that fit, the last one counts.
     inner: Vec<(Rank, Vec<String>, Fields)>,
     pub(super) redirects: Vec<(Rank, String)>,
+    /// Locations that answer, with their paths.
+    answering: Vec<(String, &'d Directive)>,
     /// An upstream answers all paths that no other one does.
     pub(super) proxies_all: bool,
 }
@@ -76,6 +78,7 @@ pub(super) fn table<'d>(shared: &mut Shared<'d>, server: &Server<'d>) -> Table {
         fields: Fields::default(),
         inner: Vec::new(),
         redirects: Vec::new(),
+        answering: Vec::new(),
         proxies_all: false,
     };
     site.files();
@@ -282,6 +285,14 @@ impl<'d> Site<'_, 'd> {
                        example, without which the scripts would be sent as text)";
             return self.lost(location, why);
         }
+        if let Pattern::Exact(path) | Pattern::Prefix(path) = &pattern
+            && !location
+                .inner()
+                .iter()
+                .any(|it| matches!(&*it.name, "return" | "rewrite"))
+        {
+            self.answering.push((path.clone(), location));
+        }
         let is_error_page = matches!(&pattern, Pattern::Exact(path) if self.is_error_page(path));
         let only_logs = location
             .inner()
@@ -333,14 +344,17 @@ impl<'d> Site<'_, 'd> {
                     "laio would answer for these paths: keep the files out of the root, and let the upstream name \
                      them in X-Sendfile (--sendfile-root)",
                 ),
-                "try_files" if slash || matches!(pattern, Pattern::Regex(Paths::Scripts(_))) => {}
+                "try_files" if slash || answers("fastcgi_pass") => {}
                 "try_files" if directive.words.last().is_some_and(|it| it == "=404") => {
                     if self.has_candidates() {
                         self.lost(directive, "--try holds for the whole site");
                     }
                 }
                 "try_files" => self.lost(directive, "--try holds for the whole site"),
-                "location" if slash => self.location(directive),
+                // The paths of these are whole.
+                "location" if slash || matches!(self::pattern(directive).0, Pattern::Exact(_) | Pattern::Prefix(_)) => {
+                    self.location(directive);
+                }
                 "location" => self.lost(directive, "write it beside the outer location"),
                 "fastcgi_param" => self.parameter(directive),
                 "internal" if is_error_page => {}
@@ -570,6 +584,18 @@ impl<'d> Site<'_, 'd> {
             fields.write(globs, &self.fields, &mut self.table);
         }
         self.redirects.sort_by_key(|(rank, _)| *rank);
+        for (_, redirect) in &self.redirects {
+            let Some((prefix, _)) = redirect.split_once("*=") else {
+                continue;
+            };
+            // In nginx the longer prefix answers.
+            for (path, location) in &self.answering {
+                if path.len() > prefix.len() && path.starts_with(prefix) {
+                    let why = format!("the redirect of {prefix}* holds for these paths too");
+                    self.shared.remarks.lost(location, why);
+                }
+            }
+        }
         for (_, redirect) in &self.redirects {
             self.table.add("redirect", redirect.clone());
         }

@@ -34,7 +34,7 @@ pub(super) fn paths(regex: &str) -> Option<Paths> {
         .strip_prefix("(.+")
         .and_then(|it| it.strip_suffix(")(/.+)$"))
         .map_or(rest.to_owned(), |it| format!("{it}(/|$)"));
-    let (rest, of_scripts) = match rest
+    let (rest, or_below) = match rest
         .strip_suffix("(/|$)")
         .or_else(|| rest.strip_suffix("(?:$|/)"))
         .or_else(|| rest.strip_suffix("($|/)"))
@@ -55,7 +55,7 @@ pub(super) fn paths(regex: &str) -> Option<Paths> {
     let extensions: Option<Vec<_>> = texts.iter().map(|text| extension(text)).collect();
     if let Some(extensions) = extensions
         && to_end
-        && (of_scripts
+        && (or_below
             || extensions
                 .iter()
                 .all(|it| it.starts_with("php") || it == "phtml"))
@@ -64,9 +64,14 @@ pub(super) fn paths(regex: &str) -> Option<Paths> {
     }
     let mut globs = Vec::new();
     for text in texts {
-        globs.extend(of_text(&text, from_start, to_end)?);
+        let own = of_text(&text, from_start, to_end)?;
+        // What follows a slash counts too.
+        if or_below && !text.ends_with(".php") {
+            globs.extend(own.iter().map(|glob| format!("{glob}/**")));
+        }
+        globs.extend(own);
     }
-    (!of_scripts).then_some(Paths::Globs(globs))
+    (from_start || !or_below).then_some(Paths::Globs(globs))
 }
 
 /// Returns the globs of a prefix of paths, which need not end at a slash.
@@ -238,6 +243,8 @@ mod tests {
             (r"^/a/.*", globs(&["/a/**"])),
             (r"^/a$", globs(&["/a"])),
             (r"^/a", globs(&["/a*", "/a*/**"])),
+            (r"^/index\.php(/|$)", globs(&["/index.php"])),
+            (r"^/(?:a|b)(?:$|/)", globs(&["/a/**", "/a", "/b/**", "/b"])),
             (r"/\.", Some(Paths::Hidden)),
             (r"/\.ht", Some(Paths::Hidden)),
             (r"/\.(?!well-known).*", Some(Paths::Hidden)),

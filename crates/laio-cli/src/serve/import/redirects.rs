@@ -81,6 +81,16 @@ impl Site<'_, '_> {
                         "the path of a --redirect has neither = nor a space",
                     );
                 }
+                // Another location answers the target in nginx.
+                if from
+                    .strip_suffix('*')
+                    .is_some_and(|prefix| to.starts_with(prefix))
+                {
+                    return self.lost(
+                        directive,
+                        "the redirect would lead to itself: its target matches the path",
+                    );
+                }
                 let rank = match class {
                     0 => (0, Reverse(0)),
                     _ => rank(pattern, from.len()),

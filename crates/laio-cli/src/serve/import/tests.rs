@@ -74,6 +74,10 @@ fn nothing_is_left_out_in_silence() {
         ("auth_basic x;", "auth_basic x"),
         ("try_files $uri @nowhere;", "try_files"),
         ("try_files $uri /x.php;", "try_files"),
+        (
+            "location /a { return 301 /b; } location /a/b { expires 1d; }",
+            "location /a/b",
+        ),
         ("location / { proxy_pass nonsense; }", "proxy_pass nonsense"),
         (
             "location / { fastcgi_pass nonsense; }",

@@ -125,6 +125,11 @@ impl Site<'_, '_> {
         let scripts = match pattern {
             Pattern::Regex(Paths::Scripts(extensions)) => Some(extensions.clone()),
             Pattern::Exact(path) if path.ends_with(".php") => Some(vec!["php".to_owned()]),
+            Pattern::Regex(Paths::Globs(globs)) if globs.iter().all(|it| it.ends_with(".php")) => {
+                let how = "laio executes every script of the site, not only these";
+                self.shared.remarks.differs(location, how);
+                Some(vec!["php".to_owned()])
+            }
             _ => None,
         };
         match (scripts, pattern) {
