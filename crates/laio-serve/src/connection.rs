@@ -269,7 +269,7 @@ impl Connection {
         let keep_alive = self.may_keep_alive(&request, number);
         let secure = self.stream.is_secure();
         let mut ctx = RequestContext::new(&services, &request, (&date, second), keep_alive, secure);
-        trace::note("site", || ctx.site.described(request.host));
+        ctx.note_site();
         let after_head = &input[head_len..];
         let to_https = self.to_https.as_ref().and_then(|it| it.answer(ctx));
         if to_https.is_none()

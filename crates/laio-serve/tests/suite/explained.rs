@@ -302,6 +302,12 @@ fn with_and_without_tls() {
     let explained = explained.unwrap();
     assert_eq!(comparable(&head_of(&explained)), comparable(&answered.head));
     assert_eq!(answered.status, 308);
+    let mut steps = explained.steps.iter();
+    let hsts = steps.find(|step| step.kind == "hsts").unwrap();
+    assert_eq!(
+        hsts.text,
+        "--hsts sets Strict-Transport-Security only over TLS"
+    );
 }
 
 /// Nobody connects to an upstream to explain a request for it; access to it is decided as ever.
@@ -362,6 +368,16 @@ fn reasons() {
             "http://b.compress.example/",
             "X: y",
             "is a name of the host *.compress.example",
+        ),
+        (
+            "/",
+            "Origin: https://app.example",
+            "--cors lets pages of https://app.example read",
+        ),
+        (
+            "/",
+            "Origin: https://x.example",
+            "--cors does not name https://x.example",
         ),
         (
             "/out",
