@@ -417,5 +417,8 @@ mod tests {
                 .contains("sites/c:2: there is no block")
         );
         assert!(read(dir.path()).unwrap_err().contains("not a regular file"));
+        write("long", &"# x\n".repeat(FILE_BYTES as usize / 4 + 1));
+        let error = read(&dir.path().join("long")).unwrap_err();
+        assert!(error.contains("is longer than"), "{error}");
     }
 }
