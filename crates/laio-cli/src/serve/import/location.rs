@@ -49,8 +49,11 @@ fn pattern(location: &Directive) -> (Pattern, &str) {
     (pattern, text)
 }
 
-/// Where a redirect belongs among others, of which the first match wins: its class, and the length of its path.
-pub(super) type Rank = (u8, Reverse<usize>);
+/// How early nginx asks a location: its class, the length of its prefix, and its place among all.
+pub(super) type Rank = (u8, Reverse<usize>, usize);
+
+/// The rank of what is not in a location.
+pub(super) const OUTSIDE: Rank = (0, Reverse(0), 0);
 
 pub(super) struct Site<'s, 'd> {
     pub(super) shared: &'s mut Shared<'d>,
@@ -62,6 +65,8 @@ pub(super) struct Site<'s, 'd> {
     /// The fields of locations, with their globs. Of several that fit, the last one counts.
     inner: Vec<(Rank, Vec<String>, Fields)>,
     pub(super) redirects: Vec<(Rank, String)>,
+    /// The number of locations so far.
+    places: usize,
     /// Locations that answer, with their paths.
     answering: Vec<(String, &'d Directive)>,
     /// An upstream answers all paths that no other one does.
@@ -78,6 +83,7 @@ pub(super) fn table<'d>(shared: &mut Shared<'d>, server: &Server<'d>) -> Table {
         fields: Fields::default(),
         inner: Vec::new(),
         redirects: Vec::new(),
+        places: 0,
         answering: Vec::new(),
         proxies_all: false,
     };
@@ -232,7 +238,8 @@ impl<'d> Site<'_, 'd> {
         for directive in self.server.own.clone() {
             match &*directive.name {
                 "return" | "rewrite" => {
-                    self.redirect(directive, &Pattern::Prefix("/".to_owned()), "/", 0);
+                    let all = Pattern::Prefix("/".to_owned());
+                    self.redirect(directive, &all, "/", OUTSIDE);
                 }
                 // The redirect to https.
                 "if" if directive.inner().iter().all(|it| {
@@ -270,6 +277,8 @@ impl<'d> Site<'_, 'd> {
             return self.hidden(location);
         }
         let slash = is_slash(location);
+        self.places += 1;
+        let rank = rank(location, &pattern, self.places);
         let mut fields = match slash {
             true => self.fields.clone(),
             false => Fields::default(),
@@ -317,7 +326,7 @@ impl<'d> Site<'_, 'd> {
             match &*directive.name {
                 "proxy_pass" => self.proxy(directive, location, &pattern),
                 "fastcgi_pass" => self.fastcgi(directive, location, &pattern),
-                "return" | "rewrite" => self.redirect(directive, &pattern, text, 1),
+                "return" | "rewrite" => self.redirect(directive, &pattern, text, rank),
                 "add_header" | "expires" if passes => self.lost(
                     directive,
                     "laio sets fields of files; let the upstream set those of its responses",
@@ -366,7 +375,6 @@ impl<'d> Site<'_, 'd> {
                 _ => self.shared.without_translation(directive),
             }
         }
-        let rank = rank(&pattern, 1);
         match slash {
             true => self.fields = fields,
             false if fields.is_empty() => {}
@@ -657,12 +665,18 @@ fn globs(pattern: &Pattern) -> Vec<String> {
     }
 }
 
-/// Returns the rank of a location: nginx asks exact paths first, then regular expressions, then the longest prefix.
-pub(super) fn rank(pattern: &Pattern, length: usize) -> Rank {
+/// Returns the rank of a location: nginx asks exact paths first, then the longest prefix if it has `^~`,
+/// then the first regular expression, then the longest prefix.
+fn rank(location: &Directive, pattern: &Pattern, place: usize) -> Rank {
+    let is_final = location
+        .words
+        .first()
+        .is_some_and(|word| word.starts_with("^~"));
     match pattern {
-        Pattern::Exact(_) => (1, Reverse(0)),
-        Pattern::Prefix(prefix) => (3, Reverse(prefix.len().max(length))),
-        _ => (2, Reverse(0)),
+        Pattern::Exact(_) => (1, Reverse(0), place),
+        Pattern::Prefix(prefix) if is_final => (2, Reverse(prefix.len()), place),
+        Pattern::Prefix(prefix) => (4, Reverse(prefix.len()), place),
+        _ => (3, Reverse(0), place),
     }
 }
 

@@ -1,10 +1,9 @@
 //! `return` and `rewrite`: redirects and errors.
 
-use super::location::{Pattern, Site, rank};
+use super::location::{Pattern, Rank, Site};
 use super::parser::Directive;
 use super::values::target;
 use laio_serve::Status;
-use std::cmp::Reverse;
 
 impl Site<'_, '_> {
     /// A `return` or `rewrite` of a location.
@@ -13,7 +12,7 @@ impl Site<'_, '_> {
         directive: &Directive,
         pattern: &Pattern,
         text: &str,
-        class: u8,
+        rank: Rank,
     ) {
         let words: Vec<&str> = directive.words.iter().map(String::as_str).collect();
         let (from, status, to, capture) = match (&*directive.name, &words[..]) {
@@ -91,10 +90,6 @@ impl Site<'_, '_> {
                         "the redirect would lead to itself: its target matches the path",
                     );
                 }
-                let rank = match class {
-                    0 => (0, Reverse(0)),
-                    _ => rank(pattern, from.len()),
-                };
                 self.redirects.push((rank, format!("{from}={to}={status}")));
             }
         }

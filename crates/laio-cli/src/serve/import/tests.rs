@@ -245,6 +245,35 @@ fn random_bytes() {
     assert!(read > 600, "{read} of the texts were well-formed");
 }
 
+/// Of several locations that fit a path, the one counts that nginx would choose.
+#[test]
+fn the_order_of_locations() {
+    let tree = parse(
+        "server { root /srv; location /a/ { expires 1s; } location ~ \\.js$ { expires 2s; } location ~ \\.(js|css)$ \
+         { expires 3s; } location ^~ /a/b/ { expires 4s; } location = /a/b/c.js { expires 5s; } location /a/b { \
+         return 301 /z; } location /a { return 301 /y; } location = /a/x { return 302 /x; } }",
+    );
+    let (toml, _) = translate(&tree.unwrap());
+    // The last rule for a field wins, and the first redirect.
+    let places: Vec<_> = [
+        "/a/**=max-age=1",
+        "*.css=max-age=3",
+        "*.js=max-age=2",
+        "/a/b/**=max-age=4",
+        "/a/b/c.js=max-age=5",
+        "/a/x=/x=302",
+        "/a/b*=/z=301",
+        "/a*=/y=301",
+    ]
+    .iter()
+    .map(|rule| {
+        toml.find(rule)
+            .unwrap_or_else(|| panic!("{rule} is not in {toml}"))
+    })
+    .collect();
+    assert!(places.is_sorted(), "{toml}");
+}
+
 #[test]
 fn files_that_are_included() {
     let dir = tempfile::tempdir().unwrap();
