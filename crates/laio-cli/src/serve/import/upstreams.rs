@@ -1,6 +1,6 @@
 //! `proxy_pass` and `fastcgi_pass`: the upstreams of a site, and what they get.
 
-use super::location::{Pattern, Site};
+use super::location::{OUTSIDE, Pattern, Site};
 use super::parser::Directive;
 use super::patterns::Paths;
 use laio_serve::{Upstream, UpstreamAddress};
@@ -22,6 +22,7 @@ impl Site<'_, '_> {
             _ => return self.lost(location, "--proxy knows prefixes of paths"),
         };
         self.proxies_all |= prefix == "/";
+        self.redirect_to_slash(&prefix);
         let value = format!("{prefix}={url}");
         match Upstream::http(&value) {
             Ok(_) => self.table.add("proxy", value),
@@ -45,6 +46,19 @@ impl Site<'_, '_> {
             self.shared
                 .remarks
                 .differs(directive, "the upstream gets the Host of the client");
+        }
+    }
+
+    /// Redirects the path of a prefix without the slash at its end to the prefix, unless another location has that
+    /// path.
+    fn redirect_to_slash(&mut self, prefix: &str) {
+        let path = prefix.strip_suffix('/').filter(|path| !path.is_empty());
+        let Some(path) = path else { return };
+        let has = |it: &&Directive| it.words.last().is_some_and(|word| word == path);
+        let known = self.server.locations.iter().any(has);
+        if !known && !path.contains(['=', '*', ' ']) {
+            let redirect = format!("{path}={prefix}=301");
+            self.redirects.push((OUTSIDE, redirect));
         }
     }
 
@@ -149,6 +163,7 @@ impl Site<'_, '_> {
             }
             (None, Pattern::Prefix(prefix)) => {
                 self.proxies_all |= prefix == "/";
+                self.redirect_to_slash(prefix);
                 self.table.add("fastcgi", format!("{prefix}={address}"));
             }
             (None, _) => self.lost(
