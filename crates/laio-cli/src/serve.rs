@@ -2,7 +2,9 @@
 
 mod arguments;
 mod config;
+mod explain;
 mod handover;
+mod import;
 #[cfg(test)]
 mod manual;
 mod notify;
@@ -28,6 +30,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     if arguments.lists_presets() {
         return crate::print(&policy::presets());
     }
+    if let Some(file) = &arguments.operation.import {
+        return import::run(file);
+    }
     handover::take_sockets()?;
     let settings = load()?;
     let operation = &settings.arguments.operation;
@@ -40,6 +45,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         laio_serve::check(&settings.options()?)?;
         print_message("ok");
         return Ok(());
+    }
+    if operation.explain.is_asked() {
+        return crate::print(&operation.explain.explained(&settings.options()?)?);
     }
     match operation.processes {
         Some(processes) if !handover::is_supervised() => supervise::run(&settings, processes.get()),

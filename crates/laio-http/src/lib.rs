@@ -113,7 +113,7 @@ pub use framing::Framing;
 pub use guard::{BadPattern, Guard};
 pub use headers::Headers;
 pub use limits::Limits;
-pub use log::{LogFormat, LogRecord};
+pub use log::{LogField, LogFormat, LogRecord};
 pub use method::Method;
 pub use mime::ContentType;
 pub use mount::{Mount, Program};

@@ -1,7 +1,11 @@
 //! Formatting of access log lines.
 
+mod fields;
+
+pub use fields::{LogField, LogValue, push_plain, write_fields};
+
 use crate::text::{push_char, push_decimal};
-use crate::{HttpDate, Request, Status};
+use crate::{Headers, HttpDate, Request, Status};
 use std::str::FromStr;
 
 /// Appends one line, including its line feed.
@@ -39,6 +43,7 @@ pub fn write_line(format: LogFormat, record: &LogRecord<'_>, out: &mut Vec<u8>) 
             }
         }
         LogFormat::Json => write_json(record, out),
+        LogFormat::Logfmt => write_fields(format, &LogField::usual(), record, out),
     }
     out.push(b'\n');
 }
@@ -53,6 +58,8 @@ pub enum LogFormat {
     Combined,
     /// One JSON object per line.
     Json,
+    /// `name=value` pairs, separated by spaces; values with other than visible ASCII characters are quoted.
+    Logfmt,
 }
 
 impl FromStr for LogFormat {
@@ -63,7 +70,8 @@ impl FromStr for LogFormat {
             "common" => Ok(LogFormat::Common),
             "combined" => Ok(LogFormat::Combined),
             "json" => Ok(LogFormat::Json),
-            _ => Err("the formats are common, combined and json"),
+            "logfmt" => Ok(LogFormat::Logfmt),
+            _ => Err("the formats are common, combined, json and logfmt"),
         }
     }
 }
@@ -91,19 +99,31 @@ pub struct LogRecord<'a> {
     pub referer: Option<&'a [u8]>,
     /// The `User-Agent` field.
     pub user_agent: Option<&'a [u8]>,
+    /// The host of the request.
+    pub host: Option<&'a str>,
+    /// The fields of the request.
+    pub headers: Option<&'a Headers<'a>>,
+    /// The head of the response, if a line may contain its fields.
+    pub response_head: Option<&'a [u8]>,
+    /// The version and the cipher suite of TLS, if the connection is encrypted.
+    pub tls: Option<(&'a str, &'a str)>,
+    /// The upstream that has answered.
+    pub upstream: Option<&'a str>,
 }
 
 impl<'a> LogRecord<'a> {
     /// Returns a record with the properties of the request; status and sizes are those of an empty
     /// response.
     #[must_use]
-    pub fn of(request: &Request<'a>, date: &'a HttpDate) -> Self {
+    pub fn of(request: &'a Request<'a>, date: &'a HttpDate) -> Self {
         LogRecord {
             method: request.method.as_str(),
             target: request.target.as_bytes(),
             version: request.version.as_str(),
             referer: request.headers.get("Referer"),
             user_agent: request.headers.get("User-Agent"),
+            host: request.host,
+            headers: Some(&request.headers),
             ..LogRecord::unread(date)
         }
     }
@@ -122,6 +142,11 @@ impl<'a> LogRecord<'a> {
             duration_us: 0,
             referer: None,
             user_agent: None,
+            host: None,
+            headers: None,
+            response_head: None,
+            tls: None,
+            upstream: None,
         }
     }
 }

@@ -28,6 +28,7 @@ use crate::request::response::{RequestContext, Response};
 use crate::request::send_buffer::send_all;
 use crate::request::send_response::{Followed, send_response};
 use crate::services::Services;
+use crate::trace;
 use laio_http::log::LogRecord;
 use laio_http::response::CONTINUE;
 use laio_http::{BodySkip, Framing, HttpDate, Method, Parsed, Rejection, Request, Status, parse};
@@ -286,6 +287,7 @@ impl Connection {
         let mut ctx = RequestContext::new(&services, &request, &client, date, keep_alive, secure);
         let alt_svc = self.alt_svc.clone();
         ctx.alt_svc = alt_svc.as_deref();
+        ctx.note_site();
         let after_head = &input[head_len..];
         let early = EarlyAnswer::to(ctx, self.to_https.as_deref(), services.contexts.now());
         if early.is_none()
@@ -362,6 +364,7 @@ impl Connection {
         };
         // The access log gets a line whether or not sending succeeds.
         let followed = Followed::after(ctx.request);
+        let head = services.log.head_of(&output);
         let speed = ctx.site.speeds.of(ctx.request);
         let sent = send_response(
             services,
@@ -377,7 +380,13 @@ impl Connection {
             length: response.length,
             started,
         };
-        self.log_response(ctx.request, ctx.client, ctx.date, sent_response);
+        self.log_response(
+            ctx.request,
+            ctx.client,
+            ctx.date,
+            sent_response,
+            head.as_deref(),
+        );
         let output = sent?;
         services.buffer_pool.put_back(Buffers { output, name });
         Ok(())
@@ -390,6 +399,7 @@ impl Connection {
         client: &Client,
         date: &HttpDate,
         sent: SentResponse,
+        head: Option<&[u8]>,
     ) {
         let log = &self.services.log;
         if !log.needs_records() {
@@ -401,6 +411,8 @@ impl Connection {
             bytes: sent.length,
             duration_us: micros_since(sent.started),
             version: self.stream.version().unwrap_or(request.version.as_str()),
+            response_head: head,
+            tls: self.stream.tls().filter(|_| log.needs_tls()),
             ..LogRecord::of(request, date)
         });
     }
@@ -536,7 +548,7 @@ impl Connection {
         let (date, _) = self.services.now();
         let mut output = Vec::new();
         let response = pages::plain_http_on_tls_port(&mut output, &date);
-        self.log_unread(&response, &date);
+        self.log_unread(&response, &date, &output);
         let clear = Stream::Plain(socket);
         let sent = send_all(&self.services, &clear, output).await;
         if sent.is_ok() {
@@ -544,17 +556,21 @@ impl Connection {
         }
     }
 
-    fn log_unread(&self, response: &Response, date: &HttpDate) {
-        self.services.log.write(&LogRecord {
+    fn log_unread(&self, response: &Response, date: &HttpDate, output: &[u8]) {
+        let log = &self.services.log;
+        log.write(&LogRecord {
             remote: &self.peer.client.name,
             status: response.status,
             bytes: response.length,
+            response_head: log.head_of(output).as_deref(),
+            tls: self.stream.tls().filter(|_| log.needs_tls()),
             ..LogRecord::unread(date)
         });
     }
 
     /// Answers input that is not a valid request, and ends the connection.
     async fn refuse(&mut self, status: Status, detail: &str) -> io::Result<Next> {
+        trace::note("response", || format!("{status}: {detail}"));
         let (date, _) = self.services.now();
         let mut output = Vec::new();
         let hsts = self.services.sites.of(None).hsts.as_deref();
@@ -563,7 +579,7 @@ impl Connection {
             alt_svc: self.alt_svc.as_deref(),
         };
         let response = pages::malformed_request(&mut output, &date, fields, status, detail);
-        self.log_unread(&response, &date);
+        self.log_unread(&response, &date, &output);
         send_all(&self.services, &self.stream, output).await?;
         Ok(Next::Linger)
     }

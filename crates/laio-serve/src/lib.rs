@@ -37,6 +37,7 @@ mod clients;
 mod connection;
 mod cpu_pool;
 mod descriptors;
+mod explain;
 mod files;
 mod idle_eviction;
 mod inherited;
@@ -54,12 +55,14 @@ mod server_name;
 mod services;
 mod site;
 mod stop;
+mod trace;
 mod transfer_pools;
 mod upstream;
 mod worker;
 
 pub use descriptors::raise_descriptor_limit;
-pub use laio_http::log::LogFormat;
+pub use explain::{Answer, Explanation, Question, explain};
+pub use laio_http::log::{LogField, LogFormat};
 pub use laio_http::{Coding, Status};
 pub use net::listen::Listening;
 pub use observe::{
@@ -68,15 +71,16 @@ pub use observe::{
 pub use options::{
     Access, Auth, Cache, Candidate, Certificate, ClassLimits, ClientAuth, Clients, Cors, ErrorPage,
     FieldRule, Host, Hsts, HstsAge, Http2, Http3, Io, IoStep, Limits, Listen, ListenAddress,
-    LogTarget, Network, Options, PRESETS, Policies, Preset, Redirect, RedirectPort, Site, Symlinks,
-    Tls, TlsVersion, Transfer,
+    LogOptions, LogTarget, Network, Options, PRESETS, Policies, Preset, Redirect, RedirectPort,
+    Site, Symlinks, Tls, TlsVersion, Transfer,
 };
 pub use options::{Balance, ForPrefix, HashKey, HealthPath, ProxyProtocol};
 pub use options::{NetworkRule, RateKey, RateRule, SpeedRule};
 pub use options::{Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits, Upstreams};
-pub use options::{Safety, Sandbox};
+pub use options::{Safety, Sandbox, SyslogAddress};
 pub use server::control::Control;
 pub use server::{Server, check};
+pub use trace::Step;
 pub use worker::Served;
 
 /// The examples on the front page of the crate compile.

@@ -1,152 +1,159 @@
-//! The access log. Writing never delays a request: lines are buffered in memory up to a limit, and
-//! a task of the worker writes them. Lines that cannot be written are counted and dropped.
+//! The access log. Writing never delays a request: lines are buffered in memory up to a limit, and a task of the
+//! worker (`file`) or a thread (`socket`) writes them. Lines that cannot be written are counted and dropped.
+
+mod file;
+mod journald;
+mod socket;
+mod syslog;
 
 use crate::messages::print;
 use crate::observe::{self, Stage};
-use crate::options::{Limits, LogTarget};
-use laio::ops::Write;
+use crate::options::{Limits, LogTarget, Options};
+use crate::site::globs;
+use file::{FileLog, LogFile};
+use globset::GlobSet;
 use laio_http::Status;
-use laio_http::log::{LogFormat, LogRecord, write_line};
-use laio_rt::{Descriptor, JoinHandle};
-use rustix::fs::{Mode, OFlags};
+use laio_http::log::{LogField, LogFormat, LogRecord, write_fields, write_line};
+use socket::{LogSocket, Peer};
 use std::cell::{Cell, RefCell};
+use std::ffi::OsStr;
 use std::fmt;
-use std::future::poll_fn;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::task::{Poll, Waker};
+use std::num::NonZeroU32;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// The access log of one worker.
 pub(crate) struct Log {
-    format: LogFormat,
-    queue: Option<Rc<LogQueue>>,
-    writer: RefCell<Option<JoinHandle<()>>>,
+    shared: Option<Arc<SharedLog>>,
+    file: Option<FileLog>,
+    /// Lines of a socket that are lost.
+    lost: Cell<u64>,
+    /// A record for a socket.
+    scratch: RefCell<Vec<u8>>,
+    /// Successful responses since the last one that was logged.
+    unsampled: Cell<u32>,
     lines: Cell<u64>,
 }
 
-/// The destination of the lines of all workers.
+/// What the logs of all workers of a generation share.
 #[derive(Debug)]
-pub(crate) struct LogFile {
-    target: LogTarget,
-    file: Mutex<OwnedFd>,
-    /// The number of times that the file was reopened.
-    opened: AtomicU64,
+pub(crate) struct SharedLog {
+    target: Target,
+    format: LogFormat,
+    fields: Vec<LogField>,
+    sample: Option<NonZeroU32>,
+    /// The paths that are not logged.
+    skip: Option<GlobSet>,
+    /// Lines contain fields of responses.
+    needs_heads: bool,
+    /// Lines contain properties of TLS.
+    needs_tls: bool,
 }
 
-struct LogQueue {
-    file: Arc<LogFile>,
-    pending: RefCell<Vec<u8>>,
-    finished: Cell<bool>,
-    writer: RefCell<Option<Waker>>,
-    dropped: DroppedLines,
+#[derive(Debug)]
+enum Target {
+    File(Arc<LogFile>),
+    Syslog(LogSocket),
+    Journald(LogSocket),
 }
 
-/// The number of dropped lines, and when a warning about them was last printed.
-#[derive(Default)]
-struct DroppedLines {
-    /// Dropped since the last message with a count.
-    lost: Cell<u64>,
-    /// Dropped since the worker started.
-    all: Cell<u64>,
-    warned: Cell<Option<Instant>>,
-}
-
-impl LogFile {
+impl SharedLog {
     /// Opens the log. Returns none if logging is off.
     ///
     /// # Errors
-    /// Names the file that cannot be opened.
-    pub(crate) fn open(target: &LogTarget) -> io::Result<Option<Arc<LogFile>>> {
-        if *target == LogTarget::Off {
-            return Ok(None);
+    /// Names what cannot be opened, or the option that makes no sense.
+    pub(crate) fn open(options: &Options) -> io::Result<Option<Arc<SharedLog>>> {
+        let (format, rules) = (options.log_format, &options.log_options);
+        let invalid = |text: &str| io::Error::new(io::ErrorKind::InvalidInput, text);
+        let is_journal = matches!(options.log, LogTarget::Journald(_));
+        let fixed = matches!(format, LogFormat::Common | LogFormat::Combined);
+        if fixed && !is_journal && !rules.fields.is_empty() {
+            return Err(invalid(
+                "--log-fields needs --log-format json or logfmt: the fields of the other formats are fixed",
+            ));
         }
-        Ok(Some(Arc::new(LogFile {
-            target: target.clone(),
-            file: Mutex::new(open(target)?),
-            opened: AtomicU64::new(0),
+        let skip = match rules.skip.is_empty() {
+            true => None,
+            false => Some(globs(rules.skip.iter().map(String::as_str))?),
+        };
+        let target = match &options.log {
+            LogTarget::Off => return Ok(None),
+            LogTarget::Syslog(address) => {
+                Target::Syslog(LogSocket::open(Peer::Syslog(address.clone()))?)
+            }
+            LogTarget::Journald(path) => {
+                Target::Journald(LogSocket::open(Peer::Journald(path.clone()))?)
+            }
+            file => Target::File(Arc::new(LogFile::open(file)?)),
+        };
+        let mut fields = rules.fields.clone();
+        if is_journal && fields.is_empty() {
+            fields = LogField::usual();
+        }
+        Ok(Some(Arc::new(SharedLog {
+            target,
+            format,
+            needs_heads: fields.iter().any(LogField::is_of_response),
+            needs_tls: fields.iter().any(LogField::is_of_tls),
+            fields,
+            sample: rules.sample,
+            skip,
         })))
     }
 
-    /// Opens the file again by its name, after it was moved away. Each writer switches to it with
-    /// its next line.
+    /// Opens a file again by its name, after it was moved away, or connects again.
     ///
     /// # Errors
     /// Returns the errors of opening; the present file then stays open.
     pub(crate) fn reopen(&self) -> io::Result<()> {
-        let file = open(&self.target)?;
-        *self.file.lock().unwrap() = file;
-        self.opened.fetch_add(1, Ordering::Release);
-        Ok(())
-    }
-
-    /// Returns a new descriptor of the file, and the number of reopenings.
-    fn descriptor(&self) -> io::Result<(OwnedFd, u64)> {
-        let file = self.file.lock().unwrap();
-        let number = self.opened.load(Ordering::Acquire);
-        Ok((file.try_clone()?, number))
-    }
-}
-
-impl fmt::Display for LogFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.target {
-            LogTarget::File(path) => path.display().fmt(f),
-            _ => f.write_str("on standard output"),
+            Target::File(file) => file.reopen(),
+            Target::Syslog(socket) | Target::Journald(socket) => {
+                socket.reconnect();
+                Ok(())
+            }
         }
     }
-}
 
-fn open(target: &LogTarget) -> io::Result<OwnedFd> {
-    let LogTarget::File(path) = target else {
-        return io::stdout().as_fd().try_clone_to_owned();
-    };
-    // Non-blocking, so that opening a FIFO without a reader fails (ENXIO) instead of blocking.
-    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
-    let mode = Mode::from_raw_mode(0o644);
-    let opened =
-        rustix::fs::open(path, flags | OFlags::NONBLOCK | OFlags::NOCTTY, mode).and_then(|file| {
-            rustix::fs::fcntl_setfl(&file, OFlags::APPEND)?;
-            Ok(file)
-        });
-    opened.map_err(|errno| {
-        let hint = match errno {
-            rustix::io::Errno::NXIO => "; it is a FIFO without a reader",
-            _ => "",
-        };
-        let error = io::Error::from(errno);
-        let text = format!("cannot open the log {}: {error}{hint}", path.display());
-        io::Error::new(error.kind(), text)
-    })
+    /// Appends the line of a record, without its line feed.
+    fn push_line(&self, record: &LogRecord<'_>, out: &mut Vec<u8>) {
+        let fixed = matches!(self.format, LogFormat::Common | LogFormat::Combined);
+        if self.fields.is_empty() || fixed {
+            write_line(self.format, record, out);
+            out.pop();
+        } else {
+            write_fields(self.format, &self.fields, record, out);
+        }
+    }
+
+    /// Whether the paths of this target are not logged.
+    fn skips(&self, target: &[u8]) -> bool {
+        let Some(skip) = &self.skip else { return false };
+        let path = target.split(|&byte| byte == b'?').next().unwrap_or(target);
+        let relative = path.strip_prefix(b"/").unwrap_or(path);
+        skip.is_match(Path::new(OsStr::from_bytes(relative)))
+    }
 }
 
 impl Log {
-    /// Starts the log writer of a worker.
+    /// Starts the log of a worker.
     ///
     /// # Errors
     /// When no descriptors are left.
-    pub(crate) fn start(file: Option<Arc<LogFile>>, format: LogFormat) -> io::Result<Log> {
-        let queue = file.map(|file| {
-            Rc::new(LogQueue {
-                file,
-                pending: RefCell::default(),
-                finished: Cell::default(),
-                writer: RefCell::default(),
-                dropped: DroppedLines::default(),
-            })
-        });
-        let start = |queue: &Rc<LogQueue>| {
-            let writer = Writer::new(queue.clone())?;
-            io::Result::Ok(laio_rt::spawn(writer.run()))
+    pub(crate) fn start(shared: Option<Arc<SharedLog>>) -> io::Result<Log> {
+        let file = match shared.as_ref().map(|shared| &shared.target) {
+            Some(Target::File(file)) => Some(FileLog::start(file.clone())?),
+            _ => None,
         };
-        let writer = queue.as_ref().map(start).transpose()?;
         Ok(Log {
-            format,
-            queue,
-            writer: RefCell::new(writer),
+            shared,
+            file,
+            lost: Cell::default(),
+            scratch: RefCell::default(),
+            unsampled: Cell::default(),
             lines: Cell::new(0),
         })
     }
@@ -162,7 +169,36 @@ impl Log {
 
     /// Whether a record is used for more than counting.
     pub(crate) fn needs_records(&self) -> bool {
-        self.queue.is_some() || observe::is_timed()
+        self.shared.is_some() || observe::is_timed()
+    }
+
+    /// Whether a record needs the head of its response.
+    pub(crate) fn needs_heads(&self) -> bool {
+        self.shared
+            .as_ref()
+            .is_some_and(|shared| shared.needs_heads)
+    }
+
+    /// Whether a record needs the version and the cipher suite of TLS.
+    pub(crate) fn needs_tls(&self) -> bool {
+        self.shared.as_ref().is_some_and(|shared| shared.needs_tls)
+    }
+
+    /// Returns the head of the final response in `output`, if a record needs it.
+    pub(crate) fn head_of(&self, output: &[u8]) -> Option<Vec<u8>> {
+        if !self.needs_heads() {
+            return None;
+        }
+        let end_of = |bytes: &[u8]| {
+            let end = bytes.windows(4).position(|it| it == b"\r\n\r\n");
+            end.map_or(bytes.len(), |end| end + 4)
+        };
+        let begins = match output.starts_with(b"HTTP/1.1 100 ") {
+            true => end_of(output),
+            false => 0,
+        };
+        let rest = &output[begins..];
+        Some(rest[..end_of(rest)].to_vec())
     }
 
     /// Counts a response of which nothing else is needed.
@@ -173,15 +209,55 @@ impl Log {
 
     fn add(&self, record: &LogRecord<'_>) {
         self.lines.set(self.lines.get() + 1);
-        let Some(queue) = &self.queue else { return };
-        let mut pending = queue.pending.borrow_mut();
-        if pending.len() > Limits::LOG_BYTES {
-            queue.drop_lines(1, &"it cannot be written as fast as lines arrive");
+        let Some(shared) = &self.shared else { return };
+        if shared.skips(record.target) || self.is_left_out(shared, record.status) {
             return;
         }
-        write_line(self.format, record, &mut pending);
-        drop(pending);
-        queue.wake();
+        match (&shared.target, &self.file) {
+            (Target::File(_), Some(file)) => file.add(|out| {
+                shared.push_line(record, out);
+                out.push(b'\n');
+            }),
+            (Target::File(_), None) => {}
+            (Target::Syslog(socket), _) => self.push(socket, |out, sender| {
+                syslog::push_message(record, sender, out);
+                shared.push_line(record, out);
+            }),
+            (Target::Journald(socket), _) => self.push(socket, |out, _| {
+                journald::push_entry(record, &shared.fields, out, |out| {
+                    shared.push_line(record, out)
+                });
+            }),
+        }
+    }
+
+    /// Whether a successful response is one of those that `--log-sample` leaves out.
+    fn is_left_out(&self, shared: &SharedLog, status: Status) -> bool {
+        let Some(sample) = shared.sample else {
+            return false;
+        };
+        if status.code() >= 400 {
+            return false;
+        }
+        let number = self.unsampled.get();
+        self.unsampled.set((number + 1) % sample);
+        number != 0
+    }
+
+    /// Adds the record that `write` appends to the queue of a socket.
+    fn push(&self, socket: &LogSocket, write: impl FnOnce(&mut Vec<u8>, &str)) {
+        let mut record = self.scratch.borrow_mut();
+        record.clear();
+        write(&mut record, socket.sender());
+        let dropped = u64::from(!socket.push(&record));
+        self.count_lost(dropped + socket.take_lost());
+    }
+
+    fn count_lost(&self, lines: u64) {
+        if lines > 0 {
+            self.lost.set(self.lost.get() + lines);
+            observe::log_lines_lost(lines);
+        }
     }
 
     /// Returns the number of requests, logged or not.
@@ -191,167 +267,68 @@ impl Log {
 
     /// Returns the number of dropped lines.
     pub(crate) fn lost(&self) -> u64 {
-        self.queue
-            .as_ref()
-            .map_or(0, |queue| queue.dropped.all.get())
+        self.lost.get() + self.file.as_ref().map_or(0, FileLog::lost)
     }
 
     /// Writes the remaining lines, within a time limit and before the deadline.
     pub(crate) async fn finish(&self, deadline: Option<Instant>) {
-        let Some(queue) = &self.queue else { return };
-        queue.finished.set(true);
-        queue.wake();
-        let writer = self.writer.take();
-        if let Some(mut writer) = writer
-            && laio_rt::time::timeout(
-                Limits::final_time(deadline, Limits::LOG_FLUSH_TIME),
-                &mut writer,
-            )
-            .await
-            .is_err()
-        {
-            writer.abort();
-            queue.drop_lines(
-                count_lines(&queue.pending.borrow()),
-                &"the server ended before all lines were written",
-            );
+        if let Some(file) = &self.file {
+            file.finish(deadline).await;
         }
-        queue.print_dropped();
+        if let Some(shared) = &self.shared
+            && let Target::Syslog(socket) | Target::Journald(socket) = &shared.target
+        {
+            socket.finish(deadline).await;
+            self.count_lost(socket.take_lost());
+        }
     }
 }
 
-impl LogQueue {
-    fn wake(&self) {
-        if let Some(waker) = self.writer.take() {
-            waker.wake();
-        }
+/// The number of dropped lines, and when a warning about them was last printed.
+#[derive(Default)]
+struct Dropped {
+    /// Dropped since the last message with a count.
+    lost: Cell<u64>,
+    /// Dropped since the worker started.
+    all: Cell<u64>,
+    warned: Cell<Option<Instant>>,
+}
+
+impl Dropped {
+    fn all(&self) -> u64 {
+        self.all.get()
     }
 
     /// Counts dropped lines, and warns unless a warning is in force.
-    fn drop_lines(&self, lines: u64, why: &dyn fmt::Display) {
-        let dropped = &self.dropped;
-        dropped.lost.set(dropped.lost.get() + lines);
-        dropped.all.set(dropped.all.get() + lines);
-        if dropped.warned.get().is_none() {
-            dropped.warned.set(Some(Instant::now()));
-            let file = &self.file;
+    fn count(&self, lines: u64, log: &dyn fmt::Display, why: &dyn fmt::Display) {
+        self.lost.set(self.lost.get() + lines);
+        self.all.set(self.all.get() + lines);
+        observe::log_lines_lost(lines);
+        if self.warned.get().is_none() {
+            self.warned.set(Some(Instant::now()));
             print(format_args!(
-                "the access log {file}: {why}; dropping lines until it can be written"
+                "the access log {log}: {why}; dropping lines until it can be written"
             ));
         }
     }
 
     /// Ends a warning after a successful write, at limited rate.
-    fn recovered(&self) {
-        let warned = self.dropped.warned.get();
+    fn recovered(&self, log: &dyn fmt::Display) {
+        let warned = self.warned.get();
         if warned.is_some_and(|warned| warned.elapsed() >= Limits::LOG_WARN_INTERVAL) {
-            self.dropped.warned.set(None);
-            self.print_dropped();
+            self.warned.set(None);
+            self.print(log);
         }
     }
 
-    fn print_dropped(&self) {
-        let (lost, file) = (self.dropped.lost.take(), &self.file);
+    fn print(&self, log: &dyn fmt::Display) {
+        let lost = self.lost.take();
         if lost > 0 {
             print(format_args!(
-                "the access log {file}: {lost} lines were dropped"
+                "the access log {log}: {lost} lines were dropped"
             ));
         }
     }
-}
-
-/// Writes the buffered lines until the log is finished.
-struct Writer {
-    queue: Rc<LogQueue>,
-    file: Descriptor,
-    opened: u64,
-    /// The last write ended in the middle of a line.
-    torn: bool,
-}
-
-impl Writer {
-    fn new(queue: Rc<LogQueue>) -> io::Result<Writer> {
-        let (file, opened) = queue.file.descriptor()?;
-        Ok(Writer {
-            queue,
-            file: file.into(),
-            opened,
-            torn: false,
-        })
-    }
-
-    async fn run(mut self) {
-        let mut buffer = Vec::new();
-        while self.queue.clone().wait_for_lines().await {
-            self.renew();
-            if self.torn {
-                buffer.push(b'\n');
-                buffer.append(&mut self.queue.pending.borrow_mut());
-            } else {
-                std::mem::swap(&mut buffer, &mut *self.queue.pending.borrow_mut());
-            }
-            buffer = self.write(buffer).await;
-            buffer.clear();
-        }
-    }
-
-    /// Switches to the reopened file.
-    fn renew(&mut self) {
-        let queue = &self.queue.file;
-        if queue.opened.load(Ordering::Acquire) == self.opened {
-            return;
-        }
-        // Without a free descriptor, keep writing to the old file.
-        if let Ok((file, opened)) = queue.descriptor() {
-            self.file = file.into();
-            self.opened = opened;
-            self.torn = false;
-        }
-    }
-
-    async fn write(&mut self, mut buffer: Vec<u8>) -> Vec<u8> {
-        while !buffer.is_empty() {
-            let (result, written) = laio_rt::submit(Write::new(self.file.clone(), buffer)).await;
-            buffer = written;
-            match result {
-                Ok(count) if count > 0 => {
-                    self.torn = buffer[count - 1] != b'\n';
-                    // A write to a full disk may be short; the next one returns the error.
-                    buffer.drain(..count);
-                }
-                Ok(_) => return self.give_up(buffer, &"a write returned 0"),
-                Err(error) => return self.give_up(buffer, &error),
-            }
-        }
-        self.queue.recovered();
-        buffer
-    }
-
-    fn give_up(&self, buffer: Vec<u8>, why: &dyn fmt::Display) -> Vec<u8> {
-        // The rest of a torn line was counted when it was lost.
-        let lines = count_lines(&buffer).saturating_sub(u64::from(buffer.first() == Some(&b'\n')));
-        self.queue.drop_lines(lines, why);
-        buffer
-    }
-}
-
-impl LogQueue {
-    /// Waits for lines. Returns false if the log is finished and empty.
-    async fn wait_for_lines(self: Rc<Self>) -> bool {
-        poll_fn(|context| {
-            if !self.pending.borrow().is_empty() || self.finished.get() {
-                return Poll::Ready(());
-            }
-            *self.writer.borrow_mut() = Some(context.waker().clone());
-            Poll::Pending
-        })
-        .await;
-        !self.pending.borrow().is_empty()
-    }
-}
-
-fn count_lines(text: &[u8]) -> u64 {
-    text.iter().filter(|&&byte| byte == b'\n').count() as u64
 }
 
 /// Returns the time since `start` as a log line contains it.

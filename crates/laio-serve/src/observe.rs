@@ -54,6 +54,8 @@ pub struct Seen {
     pub refused_by_rate: u64,
     /// What became of QUIC connections and packets.
     pub quic: QuicCounts,
+    /// Lines of the access log that were dropped.
+    pub log_lines_lost: u64,
     /// Responses by the first digit of their status, from 1 to 5.
     pub responses: [u64; 5],
     /// Bytes of content sent.
@@ -256,6 +258,7 @@ impl Seen {
         self.quic.refused += other.quic.refused;
         self.quic.retries += other.quic.retries;
         self.quic.passed += other.quic.passed;
+        self.log_lines_lost += other.log_lines_lost;
         self.bytes += other.bytes;
         self.operations += other.operations;
         self.limited += other.limited;
@@ -345,6 +348,17 @@ fn count(add: impl Fn(&mut Seen)) {
 pub(crate) fn count_quic(count: impl Fn(&mut QuicCounts)) {
     if OBSERVATION.get() != Observation::Off {
         LOCAL.with_borrow_mut(|local| local.iter_mut().for_each(|it| count(&mut it.seen.quic)));
+    }
+}
+
+/// Counts dropped lines of the access log.
+pub(crate) fn log_lines_lost(lines: u64) {
+    if OBSERVATION.get() != Observation::Off {
+        LOCAL.with_borrow_mut(|local| {
+            local
+                .iter_mut()
+                .for_each(|it| it.seen.log_lines_lost += lines);
+        });
     }
 }
 

@@ -11,6 +11,7 @@ mod http2;
 mod http3;
 mod limits;
 mod listen;
+mod log;
 pub(crate) mod network;
 mod policy;
 mod preset;
@@ -30,6 +31,7 @@ pub use http3::Http3;
 pub use limits::Limits;
 pub(crate) use listen::abstract_name;
 pub use listen::{Listen, ListenAddress};
+pub use log::{LogOptions, LogTarget, SyslogAddress};
 pub use network::Network;
 pub use policy::{ClassLimits, Io, IoStep, Policies, Transfer};
 pub use preset::{PRESETS, Preset};
@@ -40,7 +42,6 @@ pub use upstream::{Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits, U
 
 use laio::BackendKind;
 use laio_http::log::LogFormat;
-use std::path::PathBuf;
 
 /// The options of a server.
 #[derive(Clone, Debug)]
@@ -75,6 +76,8 @@ pub struct Options {
     pub log: LogTarget,
     /// The format of an access log line.
     pub log_format: LogFormat,
+    /// What the access log says, and of which requests.
+    pub log_options: LogOptions,
     /// The file cache of each worker.
     pub cache: Cache,
     /// Collects the statistics of the server.
@@ -85,27 +88,6 @@ pub struct Options {
     pub clients: Clients,
     /// Privileges to drop, and the sandbox.
     pub safety: Safety,
-}
-
-/// The destination of the access log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LogTarget {
-    /// No log.
-    Off,
-    /// Standard output.
-    Stdout,
-    /// A file, created if necessary and appended to.
-    File(PathBuf),
-}
-
-impl From<&str> for LogTarget {
-    fn from(text: &str) -> LogTarget {
-        match text {
-            "-" => LogTarget::Stdout,
-            "off" => LogTarget::Off,
-            file => LogTarget::File(file.into()),
-        }
-    }
 }
 
 impl Options {
@@ -178,6 +160,7 @@ impl Default for Options {
             io: Io::default(),
             log: LogTarget::Stdout,
             log_format: LogFormat::Combined,
+            log_options: LogOptions::default(),
             cache: Cache::default(),
             observer: crate::Observer::default(),
             limits: Limits::default(),

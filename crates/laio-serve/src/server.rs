@@ -8,7 +8,7 @@ mod sandbox;
 use crate::clients::TrustedProxies;
 use crate::descriptors::raise_descriptor_limit;
 use crate::io_contexts::ContextPlan;
-use crate::log::LogFile;
+use crate::log::SharedLog;
 use crate::messages::print;
 use crate::net::listen::{Listener, Listening, Share};
 use crate::net::tls::{Sessions, Tls};
@@ -120,7 +120,7 @@ pub fn check(options: &Options) -> io::Result<()> {
     ContextPlan::new(options, kind)?;
     check_http3(options, kind)?;
     TrustedProxies::new(&options.clients)?;
-    LogFile::open(&options.log)?;
+    SharedLog::open(options)?;
     Tls::new(options, false, Sessions::new()?)?;
     CompiledSites::new(options)?.suit(kind).map(drop)
 }

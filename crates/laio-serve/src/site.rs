@@ -11,6 +11,8 @@ pub(crate) mod rate_limit;
 mod redirect;
 pub(crate) mod speed;
 
+pub(crate) use fields::globs;
+
 use crate::options::{Host, Options, Protocol, Site as Description, Symlinks, Upstream};
 use crate::upstream::group::{Group, Groups, Healths};
 use crate::upstream::resolver::NameResolver;
@@ -45,6 +47,8 @@ pub(crate) struct CompiledSites {
 
 /// The compiled configuration of a site.
 pub(crate) struct Rules {
+    /// The host names; none for the site of all other names.
+    names: Vec<String>,
     pub(crate) serves_dotfiles: bool,
     /// `openat2` flags for resolving names below the root.
     pub(crate) resolve: u64,
@@ -114,6 +118,24 @@ impl Site {
     pub(crate) fn asks_upstreams_later(&self) -> bool {
         let application = self.application.as_ref();
         application.is_some_and(|application| application.asks_upstreams)
+    }
+
+    /// Whether symbolic links are not followed.
+    pub(crate) fn refuses_links(&self) -> bool {
+        self.resolve & ResolveFlags::NO_SYMLINKS.bits() != 0
+    }
+
+    /// Returns why this is the site for a host, and its root.
+    pub(crate) fn described(&self, host: Option<&str>) -> String {
+        let root = self.directory.display();
+        let host = host.unwrap_or_default();
+        match &self.names[..] {
+            [] => format!("{host:?} is no name of a host: the main site answers, from {root}"),
+            names => format!(
+                "{host:?} is a name of the host {}, from {root}",
+                names.join(" ")
+            ),
+        }
     }
 
     /// Whether files of this site may be cached.
@@ -338,6 +360,7 @@ fn compile(
     let php = site.upstreams.php.as_ref();
     let php = php.map(|address| Group::of_php(address, healths));
     let rules = Rules {
+        names: names.to_vec(),
         serves_dotfiles: site.dotfiles,
         resolve: resolve.bits(),
         index: match &application {

@@ -11,7 +11,7 @@ use crate::cpu_pool::CpuPool;
 use crate::files::cache::Cache;
 use crate::idle_eviction::ConnectionSlots;
 use crate::io_contexts::{ContextPlan, IoContexts};
-use crate::log::{Log, LogFile};
+use crate::log::{Log, SharedLog};
 use crate::net::listen::{Kind, Share};
 use crate::net::quic::routes::Routes;
 use crate::net::tls::Tls;
@@ -44,7 +44,7 @@ pub(crate) struct GenerationState {
     pub(crate) slots: Arc<ConnectionSlots>,
     pub(crate) routes: Arc<Routes>,
     pub(crate) cpu_pool: Arc<CpuPool>,
-    pub(crate) log: Option<Arc<LogFile>>,
+    pub(crate) log: Option<Arc<SharedLog>>,
     pub(crate) stop: Arc<Stop>,
     pub(crate) tls: Option<Arc<Tls>>,
 }
@@ -72,7 +72,7 @@ pub(crate) fn run(
 ) -> io::Result<Served> {
     runtime.block_on(async {
         let _observed = options.observer.observe_thread(contexts.all());
-        let log = Log::start(shared.log.clone(), options.log_format)?;
+        let log = Log::start(shared.log.clone())?;
         let backend = laio_rt::with_context(|context| context.info().backend());
         let most = ContextPlan::new(options, backend)?.connections(options);
         let sites = Sites::new(shared.sites)?;

@@ -1,13 +1,14 @@
 //! The arguments of `laio serve`: the flags that the options of the server declare, and those that
 //! only the command has.
 
+use super::explain::ExplainArguments;
 use super::observe::ObserveArguments;
 use super::policy::PolicyArguments;
 use crate::Failure;
 use laio::BackendKind;
 use laio_serve::{
-    Cache, Certificate, Clients, Host, Http2, Http3, Limits, Listen, LogFormat, LogTarget, Options,
-    Safety, Site, Tls, UpstreamLimits,
+    Cache, Certificate, Clients, Host, Http2, Http3, Limits, Listen, LogFormat, LogOptions,
+    LogTarget, Options, Safety, Site, Tls, UpstreamLimits,
 };
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -55,12 +56,17 @@ pub(crate) struct Arguments {
     /// linux-aio, uring or lazy [default: LAIO_BACKEND, else lazy]
     #[arg(long, value_name = "NAME")]
     backend: Option<BackendKind>,
-    /// Where the access log goes: a file, - for standard output, or off.
-    #[arg(long, value_name = "FILE", default_value = "-")]
-    log: String,
-    /// Format of the access log: common, combined or json.
+    /// Where the access log goes: a file, - for standard output, syslog, journald, or off.
+    ///
+    /// `syslog` is the socket /dev/log; `syslog:/PATH`, `syslog:udp://HOST[:PORT]` and `syslog:tcp://HOST[:PORT]` are
+    /// others, in the format of RFC 5424. `journald:/PATH` is another socket of the journal.
+    #[arg(long, value_name = "WHERE", default_value = "-")]
+    log: LogTarget,
+    /// Format of the access log: common, combined, json or logfmt.
     #[arg(long, value_name = "FORMAT", default_value = "combined")]
     log_format: LogFormat,
+    #[command(flatten)]
+    log_options: LogOptions,
     #[command(flatten)]
     http2: Http2,
     #[command(flatten)]
@@ -101,6 +107,12 @@ pub(super) struct OperationArguments {
     /// Print all settings in force, including defaults, as a file for --config, and do not serve.
     #[arg(long, conflicts_with = "check")]
     pub(super) print_config: bool,
+    #[command(flatten)]
+    pub(super) explain: ExplainArguments,
+    /// Print the configuration file for what an nginx.conf says, instead of serving, and on standard error what
+    /// it cannot say; exit status 1 if something was left out.
+    #[arg(long, value_name = "NGINX.CONF", conflicts_with_all = ["check", "print_config", "explain", "config"])]
+    pub(super) import: Option<PathBuf>,
     /// Serve in this many processes, which are restarted if they fail [default: in this one]
     #[arg(long, value_name = "N")]
     pub(super) processes: Option<NonZeroUsize>,
@@ -147,8 +159,9 @@ impl Arguments {
             http2: (!self.no_http2).then(|| self.http2.clone()),
             http3: self.http3.then(|| self.http3_limits.clone()),
             workers: self.workers.map(NonZeroUsize::get),
-            log: LogTarget::from(&*self.log),
+            log: self.log.clone(),
             log_format: self.log_format,
+            log_options: self.log_options.clone(),
             observer: self.observe.observer(),
             limits: Limits {
                 upstream: self.upstream_limits.clone(),

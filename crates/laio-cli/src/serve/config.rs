@@ -19,6 +19,13 @@ use toml::de::{DeTable, DeValue};
 #[derive(Debug)]
 pub struct Mistakes(Vec<String>);
 
+impl Mistakes {
+    /// Returns the one error of a command line.
+    pub(super) fn of(error: &dyn fmt::Display) -> Mistakes {
+        Mistakes(vec![error.to_string()])
+    }
+}
+
 impl fmt::Display for Mistakes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.join("\n"))
@@ -53,7 +60,18 @@ impl Settings {
 }
 
 /// Flags that are not keys, because they name the file or do something other than serve.
-const NO_KEYS: [&str; 5] = ["config", "check", "help", "list-presets", "print-config"];
+const NO_KEYS: [&str; 10] = [
+    "config",
+    "check",
+    "explain",
+    "explain-header",
+    "explain-json",
+    "explain-method",
+    "help",
+    "import",
+    "list-presets",
+    "print-config",
+];
 
 /// Parses the flags after `laio serve`, and the configuration file that they name.
 ///

@@ -616,3 +616,94 @@ fn it_drops_privileges_and_its_workers_are_sandboxed() {
     assert!(workers > 0);
     server.stop();
 }
+
+#[test]
+fn an_answer_is_explained_instead_of_served() {
+    let dir = ServerDir::new();
+    dir.configure("root = \"DIR/site\"\nredirect = [\"/old=/new\"]\n");
+    let explained = |flags: &[&str]| {
+        let mut command = dir.command(&["--config", "laio.toml"]);
+        let output = command.args(flags).output().unwrap();
+        let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+        (output.status.code(), out, err)
+    };
+    let (status, out, _) = explained(&["--explain", "/b"]);
+    assert_eq!(status, Some(0), "{out}");
+    assert!(
+        out.contains("b is a directory") && out.contains("\nLocation: /b/\n"),
+        "{out}"
+    );
+    let (status, out, _) = explained(&[
+        "--explain",
+        "http://example.org/",
+        "--explain-method",
+        "HEAD",
+        "--explain-header",
+        "If-None-Match: *",
+        "--explain-json",
+    ]);
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(status, Some(0));
+    assert_eq!(json["response"]["status"], 304);
+    assert_eq!(json["request"]["method"], "HEAD");
+    for wrong in [
+        &["--explain", "example.org"][..],
+        &["--explain", "/", "--explain-method", "A B"],
+        &["--explain", "/", "--explain-header", "x"],
+        &["--explain-json"],
+        &["--explain", "/", "--check"],
+    ] {
+        let (status, _, err) = explained(wrong);
+        assert_eq!(status, Some(2), "{wrong:?}: {err}");
+    }
+    let (status, _, err) = explained(&["--explain", "/", "absent"]);
+    assert_eq!(status, Some(1), "{err}");
+    dir.configure("root = \"DIR/site\"\nexplain = \"/\"\n");
+    assert!(
+        explained(&["--check"])
+            .2
+            .contains("explain is a flag, not a key")
+    );
+}
+
+#[test]
+fn a_configuration_of_nginx_is_imported() {
+    let dir = ServerDir::new();
+    let imported = |text: &str| {
+        let text = text.replace("DIR", dir.0.path().to_str().unwrap());
+        fs::write(dir.path("nginx.conf"), text).unwrap();
+        let output = dir.command(&["--import", "nginx.conf"]).output().unwrap();
+        let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+        (output.status.code(), out, err)
+    };
+    let (status, out, err) = imported(
+        "server { listen 127.0.0.1:80; root DIR/site; location = /old { return 301 /b/; } expires 1h; }",
+    );
+    assert_eq!((status, &*err), (Some(0), ""), "{out}");
+    fs::write(dir.path("laio.toml"), &out).unwrap();
+    assert_eq!(
+        dir.output(&["--config", "laio.toml", "--check"]),
+        (Some(0), "ok\n".to_owned())
+    );
+    let server = dir.start(&["--config", "laio.toml"]);
+    let answer = |target: &str| get(UnixStream::connect(&server.socket).unwrap(), target).unwrap();
+    assert!(answer("/old").contains("\r\nLocation: /b/\r\n"));
+    assert!(answer("/b/").contains("\r\nCache-Control: max-age=3600\r\n"));
+    let (status, out, err) = imported("server {\n  root DIR/site;\n  lua_code_cache on;\n}");
+    assert_eq!(status, Some(1), "{out}");
+    assert!(out.contains("/site\"\n"), "{out}");
+    assert!(
+        err.starts_with("nginx.conf:3: left out: lua_code_cache on: laio runs no code"),
+        "{err}"
+    );
+    let (status, out, err) = imported("server {\n  root DIR/site\n}");
+    assert_eq!((status, &*out), (Some(1), ""));
+    assert_eq!(err, "laio: nginx.conf:2: root does not end with a ;\n");
+    let (status, err) = dir.output(&["--import", "absent.conf"]);
+    assert_eq!(status, Some(1));
+    assert!(
+        err.starts_with("laio: cannot read absent.conf: No such file"),
+        "{err}"
+    );
+    assert_eq!(dir.output(&["--import", "x", "--check"]).0, Some(2));
+}

@@ -108,9 +108,36 @@ fn serve(bytes: &[u8], random: &mut Random) -> bool {
 
     let mut out = Vec::new();
     let record = LogRecord::of(&request, &HttpDate::EPOCH);
-    for format in [LogFormat::Common, LogFormat::Combined, LogFormat::Json] {
+    let fields: Vec<LogField> = [
+        "path",
+        "query",
+        "host",
+        "req:Cookie",
+        "req:Accept",
+        "resp:X",
+    ]
+    .iter()
+    .map(|name| name.parse().unwrap())
+    .collect();
+    let record = LogRecord {
+        response_head: Some(bytes),
+        ..record
+    };
+    for (format, chosen) in [
+        (LogFormat::Common, false),
+        (LogFormat::Combined, false),
+        (LogFormat::Json, false),
+        (LogFormat::Logfmt, false),
+        (LogFormat::Json, true),
+        (LogFormat::Logfmt, true),
+    ] {
         out.clear();
-        log::write_line(format, &record, &mut out);
+        if chosen {
+            log::write_fields(format, &fields, &record, &mut out);
+            out.push(b'\n');
+        } else {
+            log::write_line(format, &record, &mut out);
+        }
         let line = str::from_utf8(&out).unwrap();
         assert_eq!(
             line.find(|c: char| c.is_ascii_control()),

@@ -67,7 +67,10 @@ impl Connection {
         let Stream::Plain(socket) = &self.stream else {
             return AtOnce::No;
         };
-        if services.contexts.sync || services.contexts.sends_by_readiness {
+        if services.contexts.sync
+            || services.contexts.sends_by_readiness
+            || services.log.needs_heads()
+        {
             return AtOnce::No;
         }
         // The client must be known first, or the answer may be a redirect to https.
@@ -132,7 +135,7 @@ impl Connection {
             return begun(Rest::Sending(sending, length), name);
         };
         services.buffer_pool.put_back(Buffers { output, name });
-        self.log_response(&request, &self.peer.client, &date, sent);
+        self.log_response(&request, &self.peer.client, &date, sent, None);
         let next = self.after_request(head_len, keep_alive);
         AtOnce::Answered(whole(result, length).map(|()| next))
     }
@@ -165,7 +168,8 @@ impl Connection {
             }
         };
         if let Ok(Parsed::Complete { request, .. }) = parse(&self.input, &services.limits.head()) {
-            self.log_response(&request, &self.peer.client, &services.now().0, sent);
+            let client = &self.peer.client;
+            self.log_response(&request, client, &services.now().0, sent, None);
         }
         let output = result?;
         services.buffer_pool.put_back(Buffers { output, name });

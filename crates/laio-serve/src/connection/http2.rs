@@ -9,6 +9,7 @@ use super::state::{ConnectionState, DrainState};
 use crate::net::http2_exchange::Exchange;
 use crate::net::http2_io::{Io, Stalled};
 use crate::net::stream::Stream;
+use crate::net::tls::session::TlsParameters;
 use crate::options::{Http2, Limits};
 use crate::request::receive::linger;
 use crate::services::Services;
@@ -70,9 +71,9 @@ pub(super) async fn serve<F>(
     let Some(socket) = stream.socket() else {
         return;
     };
-    let (state, secure) = (
+    let (state, tls) = (
         Rc::new(Http2State::new(connection_state.clone())),
-        stream.is_secure(),
+        stream.tls(),
     );
     let (stalled, windows) = (state.stalled.clone(), state.windows.clone());
     let inspect = move |bytes: &[u8]| windows.borrow_mut().pass(bytes);
@@ -90,7 +91,7 @@ pub(super) async fn serve<F>(
         connection,
         state,
         answer: Rc::new(answer),
-        secure,
+        tls,
         socket: socket.clone(),
     };
     connection_state.set_closes_itself(true);
@@ -124,7 +125,7 @@ struct Http2Connection<A> {
     connection: h2::server::Connection<Io, Bytes>,
     state: Rc<Http2State>,
     answer: Rc<A>,
-    secure: bool,
+    tls: Option<TlsParameters>,
     socket: Descriptor,
 }
 
@@ -259,7 +260,7 @@ where
         let exchange = Rc::new(Exchange::new(
             request,
             respond,
-            self.secure,
+            self.tls,
             self.socket.clone(),
             &self.services.limits,
         ));

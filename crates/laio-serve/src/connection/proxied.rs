@@ -104,6 +104,8 @@ pub(super) async fn answer_by_upstream(
         keep_alive,
     } = forwarded;
     let mut length = response.length;
+    let member = relayed.as_ref().map(|relayed| relayed.member().clone());
+    let head = services.log.head_of(&output);
     let sent = match relayed {
         Some(mut relayed) => {
             let speed = ctx.site.speeds.of(ctx.request);
@@ -133,6 +135,12 @@ pub(super) async fn answer_by_upstream(
         bytes: length,
         duration_us: micros_since(started),
         version: stream.version().unwrap_or(ctx.request.version.as_str()),
+        response_head: head.as_deref(),
+        tls: stream.tls().filter(|_| services.log.needs_tls()),
+        upstream: Some(match &member {
+            Some(member) => &member.target.name,
+            None => route.group.name(),
+        }),
         ..LogRecord::of(ctx.request, ctx.date)
     });
     let output = sent?;

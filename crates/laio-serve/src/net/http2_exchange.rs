@@ -1,6 +1,7 @@
 //! An HTTP/2 request and its response as a byte stream in HTTP/1.1: reading returns the request body,
 //! writing takes the response.
 
+use crate::net::tls::session::TlsParameters;
 use crate::options::Limits;
 use bytes::{Buf, Bytes};
 use h2::server::SendResponse;
@@ -19,8 +20,8 @@ pub(crate) struct Exchange {
     body: RefCell<RequestBody>,
     /// Whether the request is HEAD, so that the response has no body.
     to_head: bool,
-    /// Whether the connection is encrypted.
-    secure: bool,
+    /// The version and the cipher suite of TLS, if the connection is encrypted.
+    tls: Option<TlsParameters>,
     /// The socket of the connection.
     socket: Descriptor,
     write_time: Duration,
@@ -60,7 +61,7 @@ impl Exchange {
     pub(crate) fn new(
         request: Request<RecvStream>,
         respond: SendResponse<Bytes>,
-        secure: bool,
+        tls: Option<TlsParameters>,
         socket: Descriptor,
         limits: &Limits,
     ) -> Exchange {
@@ -73,15 +74,16 @@ impl Exchange {
                 chunked,
                 ended: false,
             }),
-            secure,
+            tls,
             socket,
             write_time: limits.write_time,
             trailers: RefCell::default(),
         }
     }
 
-    pub(crate) fn is_secure(&self) -> bool {
-        self.secure
+    /// Returns the version and the cipher suite of TLS, if the connection is encrypted.
+    pub(crate) fn tls(&self) -> Option<TlsParameters> {
+        self.tls
     }
 
     /// Returns the socket of the connection.

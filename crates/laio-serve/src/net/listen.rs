@@ -206,7 +206,7 @@ impl Listener {
             socket,
             kind: self.kind,
             tls: self.listen.tls,
-            https_port: https_port(&self.listen, all),
+            https_port: https_port(&self.listen, all.iter().map(|it| &it.listen)),
             quic_port: own_port.filter(|_| all.iter().any(is_quic)),
         })
     }
@@ -248,9 +248,11 @@ impl Share {
 
 /// Returns the port of https for the clients of an internet address without TLS: that of the first
 /// address with TLS, preferring one with the same IP address.
-fn https_port(listen: &Listen, all: &[Listener]) -> Option<u16> {
+pub(crate) fn https_port<'l>(
+    listen: &Listen,
+    all: impl Iterator<Item = &'l Listen> + Clone,
+) -> Option<u16> {
     let own = listen.inet().filter(|_| !listen.tls)?;
-    let all = all.iter().map(|it| &it.listen);
     let mut encrypted = all.filter(|it| it.tls).filter_map(Listen::inet);
     let same = encrypted.clone().find(|it| it.ip() == own.ip());
     same.or_else(|| encrypted.next()).map(|it| it.port())

@@ -6,8 +6,9 @@ use super::socket::{Expect, has_ended, receive_operation};
 use crate::io_contexts::IoContexts;
 use crate::net::http2_exchange::Exchange;
 use crate::net::http3_exchange;
-use crate::net::tls::session::Session;
+use crate::net::tls::session::{Session, TlsParameters};
 use crate::options::IoStep;
+use crate::trace;
 use laio::ops::Send;
 use laio_rt::Descriptor;
 use rustix::net::{SendFlags, Shutdown};
@@ -42,12 +43,23 @@ impl Stream {
         }
     }
 
-    /// Whether the connection is encrypted.
+    /// Whether the connection is encrypted, or its request is explained as if it were.
     pub(crate) fn is_secure(&self) -> bool {
         match self {
-            Stream::Plain(_) => false,
+            Stream::Plain(_) => trace::is_secure(),
             Stream::Tls(_) | Stream::Http3(_) => true,
-            Stream::Http2(exchange) => exchange.is_secure(),
+            Stream::Http2(exchange) => exchange.tls().is_some(),
+        }
+    }
+
+    /// Returns the version and the cipher suite of TLS, if the connection is encrypted. The cipher suite of
+    /// QUIC is not known.
+    pub(crate) fn tls(&self) -> Option<TlsParameters> {
+        match self {
+            Stream::Plain(_) => None,
+            Stream::Tls(session) => Some(session.borrow().parameters()),
+            Stream::Http2(exchange) => exchange.tls(),
+            Stream::Http3(_) => Some(("TLSv1.3", "")),
         }
     }
 

@@ -39,6 +39,7 @@ pub(super) fn html(seen: &Seen, age: Duration) -> String {
         ("client errors (4xx)", grouped(seen.responses[3])),
         ("server errors (5xx)", grouped(seen.responses[4])),
         ("content", size(seen.bytes)),
+        ("log lines, dropped", grouped(seen.log_lines_lost)),
         ("background operations", grouped(seen.operations)),
     ] {
         let _ = write!(out, "<div><dt>{name}</dt><dd>{value}</dd></div>");
@@ -157,6 +158,7 @@ pub(super) fn json(seen: &Seen, age: Duration) -> String {
         "closed_for_room": seen.closed_for_room,
         "refused_by_network": seen.refused_by_network,
         "refused_by_rate": seen.refused_by_rate,
+        "log_lines_lost": seen.log_lines_lost,
         "responses": { "1xx": seen.responses[0], "2xx": seen.responses[1], "3xx": seen.responses[2],
             "4xx": seen.responses[3], "5xx": seen.responses[4] },
         "content_bytes": seen.bytes,

@@ -102,6 +102,12 @@ pub(super) fn text(seen: &Seen, age: Duration) -> String {
     ] {
         family(name, "counter", help, &count(value));
     }
+    family(
+        "laio_log_lines_lost_total",
+        "counter",
+        "Lines of the access log that were dropped.",
+        &count(seen.log_lines_lost),
+    );
     let responses = seen.responses.iter().enumerate();
     let responses: Vec<_> = responses
         .map(|(class, &count)| (format!("{{status=\"{}xx\"}}", class + 1), count as f64))

@@ -160,6 +160,15 @@ impl Limits {
     pub const RANGE_GAP: u64 = 80;
     /// Bytes of access log buffered while the log is slow; further lines are counted and dropped.
     pub const LOG_BYTES: usize = 1024 * 1024;
+    /// Bytes of access log that wait for a syslog or a journal, over all workers; further lines are counted and
+    /// dropped. As much again may be on its way.
+    pub const LOG_SOCKET_BYTES: usize = 4 * 1024 * 1024;
+    /// Time for a syslog or a journal to take a line, before a warning.
+    pub const LOG_SEND_TIME: Duration = Duration::from_secs(1);
+    /// Time to connect to a syslog.
+    pub const LOG_CONNECT_TIME: Duration = Duration::from_secs(5);
+    /// Time between two attempts to connect to a syslog or a journal.
+    pub const LOG_RECONNECT_INTERVAL: Duration = Duration::from_secs(1);
     /// Minimum time between messages about dropped lines of the access log.
     pub const LOG_WARN_INTERVAL: Duration = Duration::from_secs(10);
     /// Minimum time between warnings about exhausted descriptors or memory.

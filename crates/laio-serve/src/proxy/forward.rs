@@ -17,6 +17,7 @@ use crate::request::response::{RequestContext, Response};
 use crate::services::Services;
 use crate::site::auth::Resource;
 use crate::site::cors;
+use crate::trace;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::group::Group;
 use crate::upstream::route::Route;
@@ -78,6 +79,10 @@ pub(crate) async fn forward(
         && let Some(response) = authorize(services, ends, out, Resource::Name(&script.name)).await
     {
         return Some(Forwarded::page(response, ends));
+    }
+    if trace::is_on() {
+        trace::note("upstream", || described(&proxy_request, route));
+        return None;
     }
     proxy_request.websocket = proxy_request.websocket
         && !services.contexts.sync
@@ -165,6 +170,23 @@ fn discard(answered: UpstreamResponse) {
         ..
     } = answered;
     let _ = Relayed::new(body, &upstream_head, whole, false).take(&mut Vec::new());
+}
+
+/// Returns who answers a request, and why.
+fn described(proxy_request: &ProxyRequest<'_>, route: &Route) -> String {
+    let (group, path) = (&route.group, proxy_request.path);
+    let name = group.name();
+    if let Some(script) = proxy_request.script {
+        return format!("{name} executes the script {}", trace::shown(&script.name));
+    }
+    let prefix = group.mount().prefix();
+    match group.protocol() {
+        Protocol::Http { .. } | Protocol::Http2 { .. } => format!(
+            "the path is below the prefix {prefix} of {name}, which is asked for {}",
+            group.mount().upstream_path(path)
+        ),
+        Protocol::FastCgi => format!("the path is below the prefix {prefix} of {name}"),
+    }
 }
 
 /// Returns the resource of a path, for guards.

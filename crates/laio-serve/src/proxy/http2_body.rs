@@ -46,6 +46,10 @@ impl Http2Body {
         }
     }
 
+    pub(super) fn member(&self) -> &Rc<Member> {
+        &self.member
+    }
+
     pub(super) fn name(&self) -> &str {
         &self.member.target.name
     }

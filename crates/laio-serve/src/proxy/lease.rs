@@ -50,6 +50,10 @@ impl ProtocolState {
 
 impl Lease {
     /// Returns the name of the upstream in log messages.
+    pub(super) fn member(&self) -> &Rc<Member> {
+        &self.member
+    }
+
     pub(super) fn name(&self) -> &str {
         &self.member.target.name
     }

@@ -13,11 +13,14 @@ use crate::request::send_buffer::send_all;
 use crate::services::Services;
 use crate::site::speed::Speed;
 use crate::upstream::error::UpstreamError;
+use crate::upstream::route::Member;
 use std::io;
+use std::rc::Rc;
 
 /// The body of a response in transit.
 pub(crate) struct Relayed {
     body: Body,
+    member: Rc<Member>,
     /// Whether the body is sent to the client in chunks.
     chunked: bool,
     content: u64,
@@ -37,12 +40,18 @@ impl Relayed {
         whole: bool,
         chunked: bool,
     ) -> Relayed {
+        let member = match &body {
+            UpstreamBody::Link(lease) => lease.member(),
+            UpstreamBody::Http2(body) => body.member(),
+        };
+        let member = member.clone();
         let body = match body {
             UpstreamBody::Link(lease) => Body::Link(LinkBody::new(lease, upstream_head, whole)),
             UpstreamBody::Http2(body) => Body::Http2(body),
         };
         Relayed {
             body,
+            member,
             chunked,
             content: 0,
             recorder: None,
@@ -52,6 +61,11 @@ impl Relayed {
     /// Stores the response while it is passed on.
     pub(super) fn recorded(self, recorder: Option<Recorder>) -> Relayed {
         Relayed { recorder, ..self }
+    }
+
+    /// Returns the upstream that answers.
+    pub(crate) fn member(&self) -> &Rc<Member> {
+        &self.member
     }
 
     /// Returns the number of content bytes so far.

@@ -8,12 +8,13 @@ use super::pages;
 use super::response::{RequestContext, Response};
 use super::variant::choose_variant;
 use crate::files::contents::FileKind;
-use crate::files::resolve::{Refusal, resolve};
+use crate::files::resolve::{Refusal, Resolved, resolve};
 use crate::observe::{self, Stage};
 use crate::request::open::open_file;
 use crate::services::Services;
 use crate::site::auth::Resource;
 use crate::site::cors;
+use crate::trace;
 use laio_http::{Method, Status, prefers};
 
 /// Decides the response. Writes its head, and a body that does not come from a file, to `out`.
@@ -49,6 +50,15 @@ pub(crate) async fn answer(
     let begun = observe::begin();
     let resolved = resolve(site, path, name);
     observe::end(Stage::Resolve, begun);
+    trace::note("path", || match &resolved {
+        Ok(Resolved { directory: true }) => format!("names the directory {}", trace::shown(name)),
+        Ok(Resolved { directory: false }) => format!("names {}", trace::shown(name)),
+        Err(Refusal::NotFound) => {
+            "contains a name that begins with a dot, which is served only with --dotfiles"
+                .to_owned()
+        }
+        Err(Refusal::Rejected(rejection)) => format!("is refused: {rejection}"),
+    });
     let resolved = match resolved {
         Ok(resolved) => resolved,
         Err(refusal) => return refuse(services, ctx, out, refusal).await,
@@ -58,6 +68,13 @@ pub(crate) async fn answer(
     }
     let moved = site.redirects.of(name, resolved.directory, request.query);
     if let Some((status, location)) = moved {
+        trace::note("redirect", || {
+            format!(
+                "a --redirect rule leads to {}, with {}",
+                trace::shown(&location),
+                status.code()
+            )
+        });
         return pages::moved(ctx, out, status, name, &location);
     }
     let asks_again = resolved.directory || site.application.is_some();
@@ -72,8 +89,14 @@ pub(crate) async fn answer(
             let variant = choose_variant(services, ctx, name, opened).await;
             answer_with_file(services, ctx, out, name, variant).await
         }
-        Ok(Found::WithoutSlash) => pages::to_directory(ctx, out, name),
+        Ok(Found::WithoutSlash) => {
+            trace::note("redirect", || {
+                "a directory: relative links need the slash at the end of its path".to_owned()
+            });
+            pages::to_directory(ctx, out, name)
+        }
         Ok(Found::File(FileKind::Directory(directory))) => {
+            trace::note("response", || "--listing lists the directory".to_owned());
             listing(services, ctx, out, name, directory).await
         }
         Ok(Found::Status(status)) if status != Status::NOT_FOUND => {
@@ -98,6 +121,18 @@ async fn not_found(services: &Services, ctx: RequestContext<'_>, out: &mut Vec<u
         varies_by_accept: ctx.site.fallback.is_some(),
         ..ctx
     };
+    if let Some(fallback) = &ctx.site.fallback {
+        trace::note("try", || {
+            match prefers(&ctx.request.headers, "text/html", "*/*") {
+                true => format!(
+                    "nothing was found, and the client asks for HTML: --fallback {}",
+                    trace::shown(fallback)
+                ),
+                false => "--fallback is only for clients that ask for HTML (Accept: text/html)"
+                    .to_owned(),
+            }
+        });
+    }
     if let Some(fallback) = &ctx.site.fallback
         // A missing script or picture must not be answered with a page.
         && prefers(&ctx.request.headers, "text/html", "*/*")

@@ -5,6 +5,7 @@ use super::response::{RequestContext, Response};
 use crate::observe;
 use crate::services::Services;
 use crate::site::auth::{Access, Resource};
+use crate::trace;
 use laio_http::Status;
 
 /// Returns the error response if the client may not access `resource`, else none.
@@ -18,14 +19,31 @@ pub(crate) async fn authorize(
         && !gate.admits_to(ctx.client, resource)
     {
         observe::refused_by_network();
+        trace::note("access", || {
+            let client = &ctx.client.name;
+            let path = resource.shown();
+            format!("{path}: --allow and --deny of a glob do not let {client} in")
+        });
         return Some(pages::forbidden(services, ctx, out).await);
     }
     let users = ctx.site.users.as_ref()?;
-    match services
+    let access = services
         .password_checks
         .check(users, ctx.request, resource)
-        .await
-    {
+        .await;
+    trace::note("access", || {
+        let why = match access {
+            Access::Granted if users.is_guarded(resource) => "the name and the password are right",
+            Access::Granted => "no --auth-path covers it, so it needs no password",
+            Access::Denied if ctx.request.headers.get("Authorization").is_some() => {
+                "--auth guards it, and the name or the password is wrong"
+            }
+            Access::Denied => "--auth guards it, and the request has no name and password",
+            Access::Busy => "too many passwords are being checked",
+        };
+        format!("{}: {why}", resource.shown())
+    });
+    match access {
         Access::Granted => None,
         Access::Denied => Some(pages::unauthorized(services, ctx, out, users).await),
         Access::Busy => {

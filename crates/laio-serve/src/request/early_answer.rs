@@ -5,6 +5,7 @@ use super::redirect_to_https::{RedirectToHttps, ToHttps};
 use super::response::{RequestContext, Response};
 use crate::observe;
 use crate::services::Services;
+use crate::trace;
 use std::time::{Duration, Instant};
 
 /// An answer that needs no file and no upstream.
@@ -24,11 +25,16 @@ impl EarlyAnswer {
         now: Instant,
     ) -> Option<EarlyAnswer> {
         let site = ctx.site;
-        if let Some(gate) = &site.gate
-            && !gate.admits(ctx.client)
-        {
-            observe::refused_by_network();
-            return Some(EarlyAnswer::Forbidden);
+        if let Some(gate) = &site.gate {
+            let admitted = gate.admits(ctx.client);
+            trace::note("access", || {
+                let verb = if admitted { "let" } else { "do not let" };
+                format!("--allow and --deny {verb} {} in", ctx.client.name)
+            });
+            if !admitted {
+                observe::refused_by_network();
+                return Some(EarlyAnswer::Forbidden);
+            }
         }
         if let Some(limits) = &site.rate_limits
             && let Err(left) = limits.take(ctx.request, ctx.client, now)

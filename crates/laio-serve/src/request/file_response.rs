@@ -7,6 +7,7 @@ use super::variant::Variant;
 use crate::files::contents::Opened;
 use crate::options::Limits;
 use crate::services::Services;
+use crate::trace;
 use laio_http::{
     ByteRange, Coding, ContentType, ETag, HttpDate, Multipart, Outcome, RangeLimits, Ranges,
     Request, ResponseHead, Status, Validators, conditional, date,
@@ -42,10 +43,18 @@ pub(crate) async fn answer_with_file(
     let size = opened.status.size();
     let range = match conditional::evaluate(ctx.request, &validators) {
         Outcome::NotModified => {
+            note_response(
+                ctx,
+                "304: the client has the present version (If-None-Match or If-Modified-Since)",
+            );
             ctx.finish(representation.head(ctx, out, Status::NOT_MODIFIED));
             return Response::bare(Status::NOT_MODIFIED);
         }
         Outcome::PreconditionFailed => {
+            note_response(
+                ctx,
+                "412: the file does not match If-Match or If-Unmodified-Since",
+            );
             let detail = "The file does not match the conditions of the request.";
             return pages::error(services, ctx, out, Status::PRECONDITION_FAILED, detail).await;
         }
@@ -56,6 +65,15 @@ pub(crate) async fn answer_with_file(
             range_applies: false,
         } => Ranges::None,
     };
+    trace::note("response", || match (&permit, &range) {
+        (Some(_), _) => "200: the file, compressed, in chunks".to_owned(),
+        (None, Ranges::None) => format!("200: the file, {size} bytes"),
+        (None, Ranges::Single(range)) => {
+            format!("206: bytes {} to {} of {size}", range.start, range.end - 1)
+        }
+        (None, Ranges::Multiple(_)) => "206: several ranges of bytes".to_owned(),
+        (None, Ranges::Unsatisfiable) => "416: the file has no such bytes".to_owned(),
+    });
     if let Some(permit) = permit {
         let head = representation.head(ctx, out, Status::OK);
         let head = head.content_type(ContentType::of_path(name));
@@ -80,6 +98,13 @@ pub(crate) async fn answer_with_file(
             several_ranges(ctx, out, &representation, opened, parts)
         }
     }
+}
+
+fn note_response(ctx: RequestContext<'_>, text: &str) {
+    let path = ctx.request.path.as_ref().map_or("", |path| path.as_str());
+    trace::note("response", || {
+        format!("{text}, for {}", path.escape_debug())
+    });
 }
 
 fn ranges(services: &Services, request: &Request<'_>, size: u64) -> Ranges {

@@ -9,6 +9,7 @@ use crate::options::Candidate;
 use crate::resource_exhaustion;
 use crate::services::Services;
 use crate::site::application::{Application, expand, expand_query};
+use crate::trace;
 use laio_http::{Rejection, RequestPath, Status};
 use std::io;
 
@@ -130,6 +131,15 @@ async fn first_candidate(
     name: &mut Vec<u8>,
 ) -> io::Result<Found> {
     for candidate in &application.candidates {
+        trace::note("try", || match candidate {
+            Candidate::File {
+                path,
+                query: Some(query),
+            } => format!("the candidate {path}?{query}"),
+            Candidate::File { path, query: None } => format!("the candidate {path}"),
+            Candidate::Upstream => "the candidate @upstream".to_owned(),
+            Candidate::Status(status) => format!("the candidate ={}", status.code()),
+        });
         let (template, query) = match candidate {
             Candidate::Status(status) => return Ok(Found::Status(*status)),
             Candidate::Upstream => match ctx.upstream() {
@@ -199,6 +209,19 @@ async fn index(
     {
         return Ok(Some(Found::File(kind)));
     }
+    trace::note("file", || {
+        let names = ctx.site.index.join(", ");
+        match ctx.site.listing {
+            true => format!(
+                "{} has no index file ({names}), and is no directory",
+                trace::shown(name)
+            ),
+            false => format!(
+                "{} has no index file ({names}), and --listing is off",
+                trace::shown(name)
+            ),
+        }
+    });
     // A directory without index file that may not be listed, or a file with a slash after it:
     // not found, as in the kernel (ENOTDIR).
     Ok(None)
@@ -218,9 +241,19 @@ async fn file(
             query: None,
         };
         let exists = is_script(services, ctx, name).await?;
+        trace::note("file", || {
+            let exists = if exists { "exists" } else { "does not exist" };
+            format!("the script {} {exists}", trace::shown(name))
+        });
         return Ok(exists.then_some(Found::Script(script)));
     }
     if application.hides(name) {
+        trace::note("file", || {
+            format!(
+                "{} may be the text of a script, which is never sent",
+                trace::shown(name)
+            )
+        });
         return Ok(None);
     }
     existing(open(services, ctx.site, name).await)

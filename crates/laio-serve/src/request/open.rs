@@ -8,6 +8,8 @@ use crate::options::{IoStep, Limits};
 use crate::resource_exhaustion;
 use crate::services::Services;
 use crate::site::Site;
+use crate::trace;
+use laio_http::HttpDate;
 use std::io;
 
 /// Opens a name relative to the root of a site; an empty name is the root. Neither `..` nor,
@@ -52,7 +54,7 @@ async fn try_open(services: &Services, site: &Site, name: &[u8]) -> io::Result<F
         }
         open_uncached(contexts, site, name).await
     };
-    match laio_rt::time::timeout(limits.open_time, opening).await {
+    let found = match laio_rt::time::timeout(limits.open_time, opening).await {
         Ok(found) => found.inspect_err(|error| {
             if resource_exhaustion::is_resource_exhaustion(error) {
                 services
@@ -61,7 +63,37 @@ async fn try_open(services: &Services, site: &Site, name: &[u8]) -> io::Result<F
             }
         }),
         Err(_) => Err(io::ErrorKind::TimedOut.into()),
-    }
+    };
+    trace::note("file", || described(site, name, &found));
+    found
+}
+
+/// Returns what was found under a name.
+fn described(site: &Site, name: &[u8], found: &io::Result<FileKind>) -> String {
+    use rustix::io::Errno;
+    let what = match found {
+        Ok(FileKind::File(opened)) => {
+            let (size, modified) = (opened.status.size(), opened.status.modified());
+            let date = HttpDate::from_unix(modified.seconds);
+            let date = date.as_ref().map(|date| date.as_str().to_owned());
+            format!("exists: {size} bytes, last changed {}", date.unwrap_or_default())
+        }
+        Ok(FileKind::Directory(_)) => "is a directory".to_owned(),
+        Ok(FileKind::Special) => "is a device, FIFO or socket, which is not served".to_owned(),
+        Err(error) => match error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::NOENT) => "does not exist".to_owned(),
+            Some(Errno::NOTDIR) => "does not exist: a part of its path is not a directory".to_owned(),
+            Some(Errno::LOOP) if site.refuses_links() => {
+                "is behind a symbolic link, which --symlinks refuse does not follow".to_owned()
+            }
+            Some(Errno::XDEV) => {
+                "is behind a symbolic link that leads out of the root, which --symlinks within does not follow".to_owned()
+            }
+            Some(Errno::ACCESS | Errno::PERM) => "may not be read by the user of the server".to_owned(),
+            _ => format!("cannot be opened: {error}"),
+        },
+    };
+    format!("{} {what}", trace::shown(name))
 }
 
 /// Opens a file of the site's configuration, such as an error page. Returns none if it cannot

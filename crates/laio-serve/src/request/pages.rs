@@ -6,6 +6,7 @@ use crate::server_name::SERVER_NAME;
 use crate::services::Services;
 use crate::site::auth::Users;
 use crate::site::{alt_svc, cors, hsts};
+use crate::trace;
 use laio_http::response::error_body;
 use laio_http::{ByteRange, ContentType, HttpDate, ResponseHead, Status, Version, path};
 use std::time::Duration;
@@ -103,6 +104,12 @@ async fn error_with(
     if let Some((_, name)) = own
         && let Some(opened) = open_file(services, ctx.site, name).await
     {
+        trace::note("response", || {
+            format!(
+                "{status}: {detail} --error-page answers with {}",
+                trace::shown(name)
+            )
+        });
         let size = opened.status.size();
         let head = more(ctx.head(out, status));
         let range = ByteRange {
@@ -112,6 +119,7 @@ async fn error_with(
         let head = head.content_type(ContentType::of_path(name));
         return ctx.with_body(head, status, size, Body::File(opened.contents, range));
     }
+    trace::note("response", || format!("{status}: {detail}"));
     let page = page(status, detail);
     let head = more(ctx.head(out, status));
     ctx.with_page(head, status, ContentType::HTML, &page)
@@ -132,6 +140,9 @@ pub(crate) fn moved(
     name: &[u8],
     location: &[u8],
 ) -> Response {
+    trace::note("response", || {
+        format!("{status}: the path is at another address")
+    });
     let page = page(status, "This is at another address now.");
     let head = ctx.head(out, status).location(location);
     let head = ctx.site.fields.add(head, name);
@@ -158,6 +169,7 @@ pub(crate) fn no_host(ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Response {
 
 /// Answers an OPTIONS request.
 pub(crate) fn options(ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Response {
+    trace::note("response", || format!("204: the methods are {ALLOW}"));
     let head = ctx.head(out, Status::NO_CONTENT).allow(ALLOW);
     let head = match &ctx.site.cors {
         Some(cors) if cors::is_preflight(ctx.request) => cors.add_permission(head),

@@ -2,6 +2,7 @@
 
 use super::pages;
 use super::response::{RequestContext, Response};
+use crate::trace;
 use laio_http::Request;
 
 /// Redirects the requests of an address without TLS.
@@ -26,6 +27,9 @@ impl RedirectToHttps {
         if path.is_whole_server() {
             return None;
         }
+        trace::note("redirect", || {
+            "the request arrived without TLS: --redirect-http answers".to_owned()
+        });
         let host = ctx.request.host.map(without_port);
         Some(match host.filter(|host| !host.is_empty()) {
             Some(host) => {

@@ -6,6 +6,7 @@ use crate::files::contents::{Contents, Opened};
 use crate::server_name::SERVER_NAME;
 use crate::services::Services;
 use crate::site::{Site, alt_svc, hsts};
+use crate::trace;
 use crate::upstream::group;
 use crate::upstream::route::Route;
 use laio_http::{
@@ -95,6 +96,20 @@ impl<'a> RequestContext<'a> {
 }
 
 impl RequestContext<'_> {
+    /// Notes which site answers, and which fields all its responses have.
+    pub(crate) fn note_site(&self) {
+        trace::note("site", || self.site.described(self.request.host));
+        if let Some(value) = &self.site.hsts {
+            trace::note("hsts", || match self.hsts {
+                Some(_) => format!("--hsts sets {}: {value}", hsts::FIELD),
+                None => format!("--hsts sets {} only over TLS", hsts::FIELD),
+            });
+        }
+        if let Some(cors) = &self.site.cors {
+            trace::note("cors", || cors.described(self.request));
+        }
+    }
+
     /// Begins a head with the fields common to all responses.
     pub(crate) fn head<'v>(&self, out: &'v mut Vec<u8>, status: Status) -> ResponseHead<'v> {
         let mut head = ResponseHead::new(out, status)

@@ -6,6 +6,7 @@ use crate::options::Limits;
 use crate::request::open::open_file;
 use crate::request::response::RequestContext;
 use crate::services::Services;
+use crate::trace;
 use laio_http::{Coding, ContentType, Method, Version};
 use laio_rt::sync::Permit;
 
@@ -29,7 +30,12 @@ pub(crate) async fn choose_variant(
     {
         return Variant::Precompressed(opened, coding);
     }
-    match permit_to_compress(services, ctx, name, &plain) {
+    let permitted = permit_to_compress(services, ctx, name, &plain);
+    trace::note("form", || match &permitted {
+        Some((coding, _)) => format!("compressed with {} while it is sent", coding.name()),
+        None => why_plain(services, ctx, name, &plain),
+    });
+    match permitted {
         Some((coding, permit)) => Variant::Compressing(plain, coding, permit),
         None => Variant::Plain(plain),
     }
@@ -55,11 +61,27 @@ async fn sidecar(
         sidecar_name.extend_from_slice(name);
         sidecar_name.extend_from_slice(coding.suffix().as_bytes());
         if let Some(opened) = open_file(services, ctx.site, &sidecar_name).await
-            && age(&opened) >= age(plain)
+            && is_current(&opened, plain, &sidecar_name)
         {
             return Some((opened, coding));
         }
     }
+}
+
+/// Whether a precompressed file is not older than the plain one.
+fn is_current(opened: &Opened, plain: &Opened, name: &[u8]) -> bool {
+    let current = age(opened) >= age(plain);
+    trace::note("form", || match current {
+        true => format!(
+            "{} is sent instead: the client accepts it",
+            trace::shown(name)
+        ),
+        false => format!(
+            "{} is older than the file itself, and ignored",
+            trace::shown(name)
+        ),
+    });
+    current
 }
 
 fn permit_to_compress(
@@ -84,6 +106,29 @@ fn permit_to_compress(
         return None;
     }
     Some((coding, services.compressions.try_acquire()?))
+}
+
+/// Returns why a file is sent as it is.
+fn why_plain(services: &Services, ctx: RequestContext<'_>, name: &[u8], plain: &Opened) -> String {
+    let (request, size) = (ctx.request, plain.status.size());
+    let why = if ctx.site.compress.is_empty() && ctx.site.precompressed.is_empty() {
+        "neither --precompressed nor --compress is set"
+    } else if request.headers.get("Accept-Encoding").is_none() {
+        "the request has no Accept-Encoding"
+    } else if ctx.site.compress.is_empty() {
+        "there is no precompressed file that the client accepts, and --compress is not set"
+    } else if request.headers.get("Range").is_some() {
+        "ranges refer to the plain file"
+    } else if size < Limits::COMPRESS_FROM {
+        "the file is too short to be compressed"
+    } else if size > services.limits.compress_bytes {
+        "the file is longer than --max-compress-bytes"
+    } else if !is_compressible(ContentType::of_path(name)) {
+        "files of this type do not become shorter"
+    } else {
+        "the client accepts no coding of --compress"
+    };
+    format!("sent as it is: {why}")
 }
 
 fn age(opened: &Opened) -> (i64, u32) {

@@ -6,7 +6,7 @@ use crate::clients::TrustedProxies;
 use crate::cpu_pool::CpuPool;
 use crate::idle_eviction::ConnectionSlots;
 use crate::io_contexts::{ContextPlan, IoContexts};
-use crate::log::LogFile;
+use crate::log::SharedLog;
 use crate::messages::print;
 use crate::net::listen::Share;
 use crate::net::quic::routes::Routes;
@@ -105,7 +105,7 @@ impl Generation {
             slots: server_state.slots,
             routes: server_state.routes,
             cpu_pool: Arc::new(CpuPool::new(threads)),
-            log: LogFile::open(&options.log)?,
+            log: SharedLog::open(&options)?,
             stop: Arc::default(),
             tls: Tls::new(
                 &options,

@@ -28,6 +28,20 @@ pub(crate) enum Resource<'a> {
     Program(&'a RequestPath<'a>, &'a Mount),
 }
 
+impl Resource<'_> {
+    /// Returns the resource as text.
+    pub(crate) fn shown(&self) -> String {
+        match self {
+            Resource::File(path) | Resource::Upstream(path) | Resource::Program(path, _) => {
+                path.as_str().escape_debug().to_string()
+            }
+            Resource::Name(name) => {
+                format!("the file {}", String::from_utf8_lossy(name).escape_debug())
+            }
+        }
+    }
+}
+
 /// The result of checking access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
@@ -169,7 +183,8 @@ impl Users {
         })
     }
 
-    fn is_guarded(&self, resource: Resource<'_>) -> bool {
+    /// Whether any reading of the resource's path is guarded.
+    pub(crate) fn is_guarded(&self, resource: Resource<'_>) -> bool {
         let Some(paths) = &self.paths else {
             return true;
         };

@@ -52,13 +52,31 @@ impl Cors {
         }
         // A cache must not send a response for one origin to another.
         let head = head.vary("Origin");
-        let known = |origin: &&[u8]| self.origins.iter().any(|own| own.as_bytes() == *origin);
-        match origin.filter(known) {
+        match origin.filter(|origin| self.knows(origin)) {
             Some(origin) => head
                 .header("Access-Control-Allow-Origin", origin)
                 .header("Access-Control-Expose-Headers", EXPOSED_FIELDS.as_bytes()),
             None => head,
         }
+    }
+
+    /// Returns whether pages of the request's origin may read the response.
+    pub(crate) fn described(&self, request: &Request<'_>) -> String {
+        match request.headers.only("Origin") {
+            _ if self.any => "--cors lets pages of every origin read".to_owned(),
+            None => "the request has no Origin, which --cors would compare".to_owned(),
+            Some(origin) => {
+                let shown = String::from_utf8_lossy(origin).escape_debug().to_string();
+                match self.knows(origin) {
+                    true => format!("--cors lets pages of {shown} read"),
+                    false => format!("--cors does not name {shown}, whose pages may not read"),
+                }
+            }
+        }
+    }
+
+    fn knows(&self, origin: &[u8]) -> bool {
+        self.origins.iter().any(|own| own.as_bytes() == origin)
     }
 
     /// Adds the fields that answer a preflight request.

@@ -1,6 +1,7 @@
 //! Header fields by file name.
 
 use crate::options::FieldRule;
+use crate::trace;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use laio_http::ResponseHead;
 use std::ffi::OsStr;
@@ -67,7 +68,16 @@ impl FieldRules {
             let rule = &self.rules[number];
             let later = &fitting[index + 1..];
             let same = |&other: &usize| self.rules[other].name.eq_ignore_ascii_case(&rule.name);
-            if !rule.value.is_empty() && !later.iter().any(same) {
+            let wins = !later.iter().any(same);
+            trace::note("fields", || {
+                let FieldRule { glob, name, value } = rule;
+                match (wins, value.is_empty()) {
+                    (true, true) => format!("the rule for {glob} removes {name}"),
+                    (true, false) => format!("the rule for {glob} sets {name}: {value}"),
+                    (false, _) => format!("a later rule replaces {name} of the rule for {glob}"),
+                }
+            });
+            if !rule.value.is_empty() && wins {
                 head = head.header(&rule.name, rule.value.as_bytes());
             }
         }
@@ -77,7 +87,7 @@ impl FieldRules {
 
 /// Compiles globs of paths below the root. A glob with a slash matches whole paths, one without
 /// matches names in every directory.
-fn globs<'a>(globs: impl Iterator<Item = &'a str>) -> io::Result<GlobSet> {
+pub(crate) fn globs<'a>(globs: impl Iterator<Item = &'a str>) -> io::Result<GlobSet> {
     let mut set = GlobSetBuilder::new();
     for text in globs {
         let pattern = match text.strip_prefix('/') {

@@ -55,7 +55,15 @@ impl Settings {
         for (name, matches) in &self.given_flags.hosts {
             let _ = writeln!(text, "\n[host.{}]", quoted(name));
             for arg in site.listed() {
-                text += &line(arg, matches)?;
+                let own = line(arg, matches)?;
+                text += &own;
+                // An empty list keeps the values of the main site from the host.
+                if own.is_empty()
+                    && takes_several(arg)
+                    && !values(arg, &self.given_flags.main)?.is_empty()
+                {
+                    let _ = writeln!(text, "{} = []", key(arg));
+                }
             }
         }
         Ok(text.trim_start().to_owned())
@@ -208,6 +216,17 @@ mod tests {
         assert_eq!(weights, [1, 3, 1]);
         let mistakes = configuration("proxy = { '/a' = ['http://b:1', 'c'] }").unwrap_err();
         assert!(mistakes.to_string().contains(":1: "), "{mistakes}");
+    }
+
+    #[test]
+    fn a_host_without_the_values_of_the_main_site() {
+        let file = "redirect = ['/a=/b']\ntry = ['=404']\n[host.a]\nredirect = []\ntry = []";
+        let text = configuration(file).unwrap();
+        assert_eq!(configuration(&text).unwrap(), text);
+        let (first, second) = (read(file, &[]).unwrap(), read(&text, &[]).unwrap());
+        assert_eq!(options_of(&first), options_of(&second));
+        let host = &second.options().unwrap().hosts[0].site;
+        assert!(host.redirects.is_empty() && host.candidates.is_empty());
     }
 
     #[test]

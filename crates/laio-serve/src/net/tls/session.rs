@@ -23,6 +23,9 @@ pub(crate) struct Session {
     fresh: bool,
 }
 
+/// The version of TLS and the name of the cipher suite.
+pub(crate) type TlsParameters = (&'static str, &'static str);
+
 /// The error for a client that sends plain HTTP instead of a TLS record.
 #[derive(Debug)]
 struct PlainHttp;
@@ -72,6 +75,24 @@ impl Session {
             used: 0,
             fresh: true,
         }
+    }
+
+    /// Returns the version and the cipher suite. Both are empty before the handshake.
+    pub(crate) fn parameters(&self) -> TlsParameters {
+        let version = match self.connection.protocol_version() {
+            Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
+            Some(ProtocolVersion::TLSv1_3) => "TLSv1.3",
+            _ => "",
+        };
+        let suite = self.connection.negotiated_cipher_suite();
+        // The names of the registry of IANA; those of rustls differ for TLS 1.3.
+        let suite = match suite.and_then(|suite| suite.suite().as_str()) {
+            Some("TLS13_AES_128_GCM_SHA256") => "TLS_AES_128_GCM_SHA256",
+            Some("TLS13_AES_256_GCM_SHA384") => "TLS_AES_256_GCM_SHA384",
+            Some("TLS13_CHACHA20_POLY1305_SHA256") => "TLS_CHACHA20_POLY1305_SHA256",
+            suite => suite.unwrap_or_default(),
+        };
+        (version, suite)
     }
 
     /// Performs the TLS handshake. In TLS 1.3 the client waits for nothing after its last message, so

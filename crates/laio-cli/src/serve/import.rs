@@ -1,0 +1,49 @@
+//! `laio serve --import`: a configuration file from one of nginx.
+
+mod fields;
+mod known;
+mod lexer;
+mod location;
+mod parser;
+mod patterns;
+mod redirects;
+mod remarks;
+mod site;
+mod table;
+mod translate;
+mod upstreams;
+mod values;
+
+use super::config::configuration;
+use crate::Failure;
+use std::io::Write;
+use std::path::Path;
+
+/// Prints the configuration file on standard output, and what is to be said about it on standard error.
+///
+/// # Errors
+/// When the file cannot be read, and when something was left out.
+pub(super) fn run(file: &Path) -> Result<(), Failure> {
+    let tree = parser::read(file)?;
+    let (text, remarks) = translate::translate(&tree);
+    // A mistake of this program; the text is of use nevertheless.
+    let wrong = configuration(&text).err();
+    crate::print(&text)?;
+    let lost = remarks.is_lost();
+    let _ = std::io::stderr().write_all(remarks.text().as_bytes());
+    if let Some(mistakes) = wrong {
+        return Err(format!(
+            "the imported configuration is malformed, which is a mistake of laio: {mistakes}"
+        )
+        .into());
+    }
+    match lost {
+        true => {
+            Err("something was left out: see above, and change the configuration by hand".into())
+        }
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;
