@@ -24,6 +24,7 @@ use crate::services::{Clock, Services};
 use crate::site::auth::PasswordChecks;
 use crate::site::{CompiledSites, Sites, alt_svc};
 use crate::stop::{Level, Stop};
+use crate::trace;
 use crate::transfer_pools::Pools;
 use crate::upstream::health_check::HealthChecks;
 use accept::{Acceptor, accept};
@@ -97,7 +98,9 @@ pub(crate) fn run(
             limits,
         });
         observe::upstreams::watch(services.sites.targets().map(|target| &target.health));
-        let _checks = HealthChecks::start(services.sites.targets(), &services.limits.upstream);
+        // A worker that explains a request asks no upstream.
+        let checked = services.sites.targets().filter(|_| !trace::is_on());
+        let _checks = HealthChecks::start(checked, &services.limits.upstream);
         let stop = shared.stop;
         let protocols = (options.http2(backend), options.http3.clone());
         let connections = Connections::new(services.clone(), stop.clone(), most, protocols);
