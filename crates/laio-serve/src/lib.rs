@@ -31,6 +31,7 @@
 //!
 //! `clap`, off by default: the structs of options are also arguments of the crate clap.
 
+mod acme;
 mod addresses;
 mod buffers;
 mod clients;
@@ -62,13 +63,14 @@ pub use descriptors::raise_descriptor_limit;
 pub use laio_http::log::LogFormat;
 pub use laio_http::{Coding, Status};
 pub use net::listen::Listening;
-pub use observe::{Admin, Observer, Seen, Stage, Stages, StepCounts};
+pub use observe::{Admin, Observer, Seen, SeenCertificate, Stage, Stages, StepCounts};
 pub use options::{
     Access, Auth, Cache, Candidate, Certificate, ClassLimits, ClientAuth, Clients, Cors, ErrorPage,
     FieldRule, Host, Hsts, HstsAge, Http2, Io, IoStep, Limits, Listen, ListenAddress, LogTarget,
     Network, Options, PRESETS, Policies, Preset, Redirect, RedirectPort, Site, Symlinks, Tls,
     TlsVersion, Transfer,
 };
+pub use options::{Acme, AcmeChallenge, DirectoryUrl, HttpsName};
 pub use options::{NetworkRule, RateKey, RateRule, SpeedRule};
 pub use options::{Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits, Upstreams};
 pub use options::{Safety, Sandbox};

@@ -4,12 +4,14 @@
 //! ends; readers get the sum. Without an observer, a worker only checks a thread-local flag.
 
 mod admin;
+mod certificates;
 mod page;
 mod prometheus;
 mod stages;
 mod steps;
 
 pub use admin::Admin;
+pub use certificates::SeenCertificate;
 pub use stages::{Stage, Stages};
 pub use steps::StepCounts;
 
@@ -36,6 +38,7 @@ struct ObserverState {
     workers: Mutex<Vec<Weak<Mutex<Seen>>>>,
     /// The sum of workers that have ended.
     past: Mutex<Seen>,
+    certificates: Mutex<BTreeMap<String, SeenCertificate>>,
 }
 
 /// The statistics of a server.
@@ -65,6 +68,8 @@ pub struct Seen {
     pub stages: Stages,
     /// Running workers.
     pub workers: usize,
+    /// The certificates that the server gets by itself, by name.
+    pub certificates: BTreeMap<String, SeenCertificate>,
 }
 
 impl Observer {
@@ -75,6 +80,7 @@ impl Observer {
             since: Instant::now(),
             workers: Mutex::default(),
             past: Mutex::default(),
+            certificates: Mutex::default(),
         })))
     }
 
@@ -97,6 +103,8 @@ impl Observer {
         let mut workers = state.workers.lock().unwrap();
         workers.retain(|worker| worker.strong_count() > 0);
         let mut sum = state.past.lock().unwrap().clone();
+        sum.certificates
+            .clone_from(&state.certificates.lock().unwrap());
         for worker in workers.iter().filter_map(Weak::upgrade) {
             sum.add(&worker.lock().unwrap());
             sum.workers += 1;

@@ -5,6 +5,7 @@ mod generation;
 mod privileges;
 mod sandbox;
 
+use crate::acme;
 use crate::descriptors::raise_descriptor_limit;
 use crate::io_contexts::ContextPlan;
 use crate::log::LogFile;
@@ -49,6 +50,7 @@ impl Server {
         })?;
         let addresses = sockets.addresses().to_vec();
         // Before other threads exist, and after privileged calls.
+        acme::create_state(&options, privileges::owner(&options.safety)?)?;
         privileges::drop_to(&options.safety)?;
         if privileges::is_root() && options.safety.user.is_none() {
             print(
@@ -116,7 +118,8 @@ impl Server {
 pub fn check(options: &Options) -> io::Result<()> {
     ContextPlan::new(options, backend(options)?)?;
     LogFile::open(&options.log)?;
-    Tls::new(options, false, Sessions::new()?)?;
+    Tls::new(options, false, Sessions::new()?, None)?;
+    acme::check_options(options)?;
     CompiledSites::new(options).map(drop)
 }
 

@@ -1,17 +1,23 @@
-//! Redirects requests that arrive without TLS to https.
+//! Redirects requests that arrive without TLS to https, and answers an authority that checks a name.
 
 use super::pages;
 use super::response::{RequestContext, Response};
-use laio_http::Request;
+use crate::acme::published::Published;
+use laio_http::{Method, Request};
+use std::sync::Arc;
 
 /// Redirects the requests of an address without TLS.
 pub(crate) struct RedirectToHttps {
-    /// The port of https.
-    pub(crate) port: u16,
+    /// The port of https, if they are redirected.
+    pub(crate) port: Option<u16>,
+    /// Answers to the challenges of an authority.
+    pub(crate) published: Option<Arc<Published>>,
 }
 
 /// The answer to a request that arrived without TLS.
 pub(crate) enum ToHttps {
+    /// The answer to a challenge.
+    Challenge(String),
     /// A redirect to this URL.
     Redirect(Vec<u8>),
     /// The request names no host, so there is no URL.
@@ -23,14 +29,19 @@ impl RedirectToHttps {
     /// the whole server.
     pub(crate) fn answer(&self, ctx: RequestContext<'_>) -> Option<ToHttps> {
         let path = ctx.request.path.as_ref().ok()?;
+        if let Some(published) = &self.published
+            && matches!(ctx.request.method, Method::Get | Method::Head)
+            && let Some(answer) = published.http_answer(path.as_str())
+        {
+            return Some(ToHttps::Challenge(answer));
+        }
+        let port = self.port?;
         if path.is_whole_server() {
             return None;
         }
         let host = ctx.request.host.map(without_port);
         Some(match host.filter(|host| !host.is_empty()) {
-            Some(host) => {
-                ToHttps::Redirect(location(host, self.port, path.as_str(), ctx.request.query))
-            }
+            Some(host) => ToHttps::Redirect(location(host, port, path.as_str(), ctx.request.query)),
             None => ToHttps::NoHost,
         })
     }
@@ -40,6 +51,7 @@ impl ToHttps {
     /// Writes the response.
     pub(crate) fn write(self, ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Response {
         match self {
+            ToHttps::Challenge(answer) => pages::challenge(ctx, out, &answer),
             ToHttps::Redirect(location) => pages::to_https(ctx, out, &location),
             ToHttps::NoHost => pages::no_host(ctx, out),
         }

@@ -1,6 +1,7 @@
 //! A generation of workers: those started together with the same options.
 
 use super::sandbox;
+use crate::acme::Acme;
 use crate::addresses::Addresses;
 use crate::clients::TrustedProxies;
 use crate::cpu_pool::CpuPool;
@@ -42,18 +43,20 @@ pub(crate) struct ServerState {
     pub(crate) addresses: Arc<Addresses>,
     pub(crate) slots: Arc<ConnectionSlots>,
     pub(crate) sessions: Sessions,
+    pub(crate) acme: Option<Arc<Acme>>,
 }
 
 impl ServerState {
     /// Creates the state of the first generation.
     ///
     /// # Errors
-    /// Like [`Sessions::new`].
-    pub(crate) fn new() -> io::Result<ServerState> {
+    /// Like [`Sessions::new`] and [`Acme::start`].
+    pub(crate) fn new(options: &Options) -> io::Result<ServerState> {
         Ok(ServerState {
             addresses: Arc::default(),
             slots: Arc::default(),
             sessions: Sessions::new()?,
+            acme: Acme::start(options)?.map(Arc::new),
         })
     }
 }
@@ -106,6 +109,7 @@ impl Generation {
                 &options,
                 options.http2(kind).is_some(),
                 server_state.sessions,
+                server_state.acme.map(|acme| acme.published.clone()),
             )?
             .map(Arc::new),
         };

@@ -1,0 +1,318 @@
+//! The thread that gets certificates and renews them. A thread of its own, because its calls block.
+
+use super::certificate::{self, IssuedCertificate};
+use super::order::{Authority, OrderContext};
+use super::published::{Answer, Published};
+use super::schedule;
+use super::state_directory::{FileStamp, StateDirectory};
+use crate::messages::print;
+use crate::observe::Observer;
+use crate::options::Limits;
+use laio_http::HttpDate;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// The names of a server and their certificates.
+pub(super) struct Renewal {
+    pub(super) names: Vec<HeldName>,
+    pub(super) state: StateDirectory,
+    /// None if there are only local names.
+    pub(super) authority: Option<Authority>,
+    pub(super) published: Arc<Published>,
+    pub(super) observer: Observer,
+    /// The version of the shared answers to challenges.
+    pub(super) challenges: FileStamp,
+}
+
+/// A name, its certificate, and when the next one is due.
+pub(super) struct HeldName {
+    pub(super) name: String,
+    /// The server signs its certificate itself.
+    pub(super) local: bool,
+    certificate: Option<IssuedCertificate>,
+    /// The version of the file of the certificate.
+    stamp: FileStamp,
+    /// Chosen for each certificate: where in the possible time it is renewed.
+    fraction: f64,
+    /// The times that the authority suggests, and when to ask it again.
+    window: Option<(SystemTime, SystemTime)>,
+    ask_window: Option<Instant>,
+    failures: u32,
+    /// No other try before.
+    retry: Option<Instant>,
+}
+
+impl HeldName {
+    pub(super) fn new(name: &str, local: bool) -> HeldName {
+        HeldName {
+            name: name.to_owned(),
+            local,
+            certificate: None,
+            stamp: None,
+            fraction: 0.0,
+            window: None,
+            ask_window: None,
+            failures: 0,
+            retry: None,
+        }
+    }
+
+    pub(super) fn certificate(&self) -> Option<&IssuedCertificate> {
+        self.certificate.as_ref()
+    }
+
+    fn renewal_time(&self) -> Option<SystemTime> {
+        let certificate = self.certificate.as_ref()?;
+        Some(schedule::renewal(
+            certificate.validity,
+            self.window,
+            self.fraction,
+        ))
+    }
+
+    fn is_due(&self, now: SystemTime) -> bool {
+        self.renewal_time().is_none_or(|due| due <= now)
+    }
+}
+
+impl Renewal {
+    /// Reads the certificates that are on disk, and makes those of local names.
+    pub(super) fn prepare(&mut self) {
+        for index in 0..self.names.len() {
+            self.look(index);
+            if self.names[index].local && self.names[index].is_due(SystemTime::now()) {
+                self.sign(index);
+            }
+        }
+    }
+
+    /// Gets and renews certificates until the sender of `wake` is dropped. A message means: try again now.
+    pub(super) fn run(mut self, wake: &Receiver<()>) {
+        loop {
+            match wake.recv_timeout(Limits::ACME_LOOK_INTERVAL) {
+                Ok(()) => self.names.iter_mut().for_each(|held| held.retry = None),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if self
+                .authority
+                .as_ref()
+                .is_some_and(|it| it.client.has_ended())
+            {
+                return;
+            }
+            self.take_shared_challenges();
+            for index in 0..self.names.len() {
+                self.look(index);
+                self.ask_window(index);
+                let held = &self.names[index];
+                let waits = held.retry.is_some_and(|at| Instant::now() < at);
+                if waits || !held.is_due(SystemTime::now()) {
+                    continue;
+                }
+                match held.local {
+                    true => self.sign(index),
+                    false => self.order(index),
+                }
+            }
+        }
+    }
+
+    /// Answers the challenges of orders of other servers.
+    fn take_shared_challenges(&mut self) {
+        let stamp = self.state.challenges_stamp();
+        if stamp == self.challenges {
+            return;
+        }
+        self.challenges = stamp;
+        let shared = self.state.shared_challenges().into_iter();
+        let answers: Vec<_> = shared
+            .filter_map(|(name, contents)| Answer::from_file(&name, contents))
+            .collect();
+        if let Err(error) = self.published.set_answers(&answers) {
+            print(format_args!("cannot answer a challenge: {error}"));
+        }
+    }
+
+    /// Uses the certificate on disk if it is another one than before: at the start, or when another server has got it.
+    fn look(&mut self, index: usize) {
+        let held = &self.names[index];
+        let file = self.file(held);
+        let stamp = self.state.stamp(&file);
+        if stamp == held.stamp {
+            return;
+        }
+        self.names[index].stamp = stamp;
+        let contents = match self.state.read(&file) {
+            Ok(Some(contents)) => contents,
+            Ok(None) => return,
+            Err(error) => return print(error),
+        };
+        let name = self.names[index].name.clone();
+        match IssuedCertificate::from_pem(&contents, &name) {
+            Ok(certificate) if certificate.validity.until <= SystemTime::now() => {}
+            Ok(certificate) => self.take(index, certificate),
+            Err(why) => print(format_args!(
+                "cannot use {}: {why}",
+                self.state.path().join(file).display()
+            )),
+        }
+    }
+
+    /// Uses a certificate from now on.
+    fn take(&mut self, index: usize, certificate: IssuedCertificate) {
+        let held = &mut self.names[index];
+        self.published
+            .set_certificate(&held.name, certificate.key.clone());
+        if index == 0 {
+            self.published
+                .set_other_certificate(certificate.key.clone());
+        }
+        self.observer
+            .certificate_expires(&held.name, certificate.validity.until);
+        held.certificate = Some(certificate);
+        held.fraction = schedule::random_fraction();
+        (held.window, held.failures, held.retry) = (None, 0, None);
+        held.ask_window = (!held.local).then(Instant::now);
+    }
+
+    /// Asks the authority when to renew.
+    fn ask_window(&mut self, index: usize) {
+        let held = &mut self.names[index];
+        if held.ask_window.is_none_or(|at| Instant::now() < at) {
+            return;
+        }
+        let identifier = held.certificate.as_ref().and_then(|it| it.identifier());
+        let Some((authority, identifier)) = self.authority.as_ref().zip(identifier) else {
+            held.ask_window = None;
+            return;
+        };
+        let pause = match authority.renewal_window(&self.state, &identifier) {
+            Ok((window, again)) => {
+                held.window = Some(window);
+                again
+            }
+            // The lifetime decides as long as the authority suggests nothing.
+            Err(_) => Limits::ACME_WINDOW_PAUSE.1,
+        };
+        let (least, most) = Limits::ACME_WINDOW_PAUSE;
+        held.ask_window = Some(Instant::now() + pause.clamp(least, most));
+    }
+
+    /// Makes a certificate for a local name.
+    fn sign(&mut self, index: usize) {
+        let name = self.names[index].name.clone();
+        let file = self.file(&self.names[index]);
+        let made = certificate::self_signed(std::slice::from_ref(&name), SystemTime::now())
+            .map_err(|error| error.to_string())
+            .and_then(|pem| Ok((IssuedCertificate::from_pem(pem.as_bytes(), &name)?, pem)));
+        let (certificate, pem) = match made {
+            Ok(made) => made,
+            Err(why) => return self.failed(index, &why, None),
+        };
+        self.take(index, certificate);
+        // Kept, so that what a browser or a program trusts does not change with each start.
+        match self.state.write(&file, pem.as_bytes()) {
+            Ok(()) => self.names[index].stamp = self.state.stamp(&file),
+            Err(error) => print(format_args!(
+                "the certificate changes at the next start: {error}"
+            )),
+        }
+    }
+
+    /// Gets a certificate from the authority, unless another server does.
+    fn order(&mut self, index: usize) {
+        let Some(authority) = &self.authority else {
+            return;
+        };
+        let lock = match self.state.try_lock() {
+            Ok(Some(lock)) => lock,
+            // The certificate is looked for on disk again soon.
+            Ok(None) => return,
+            Err(error) => return self.failed(index, &error.to_string(), None),
+        };
+        let name = self.names[index].name.clone();
+        let file = authority.certificate_file(&name);
+        // Another server may have got it just before.
+        if self.state.stamp(&file) != self.names[index].stamp {
+            return self.look(index);
+        }
+        print(format_args!(
+            "getting a certificate for {name} from {}",
+            authority.directory()
+        ));
+        let replaced = self.names[index].certificate.as_ref();
+        let context = OrderContext {
+            state: &self.state,
+            published: &self.published,
+            lock: &lock,
+        };
+        let obtained = authority.obtain(&context, &name, replaced.and_then(|it| it.identifier()));
+        self.challenges = self.state.challenges_stamp();
+        match obtained {
+            Ok((pem, certificate)) => {
+                let written = self.state.write(&file, &pem);
+                let recorded = written.and_then(|()| authority.forget_order(&self.state, &name));
+                self.names[index].stamp = self.state.stamp(&file);
+                let until = certificate.validity.until;
+                self.take(index, certificate);
+                self.observer.certificate_ordered(&name);
+                print(format_args!(
+                    "got a certificate for {name}, valid until {}",
+                    date(until)
+                ));
+                if let Err(error) = recorded {
+                    print(format_args!(
+                        "the certificate is lost at the next start: {error}"
+                    ));
+                }
+            }
+            Err(_) if authority.client.has_ended() => {}
+            Err(failure) => self.failed(index, &failure.text, failure.retry_after),
+        }
+    }
+
+    fn failed(&mut self, index: usize, why: &str, retry_after: Option<Duration>) {
+        let first = self
+            .authority
+            .as_ref()
+            .map_or(Limits::ACME_LOOK_INTERVAL, |it| it.options.retry);
+        let held = &mut self.names[index];
+        held.failures = held.failures.saturating_add(1);
+        let pause = schedule::pause(held.failures, first, retry_after);
+        held.retry = Some(Instant::now() + pause);
+        self.observer.certificate_failed(&held.name);
+        let present = match &held.certificate {
+            Some(certificate) => format!(
+                "; the present one is valid until {}",
+                date(certificate.validity.until)
+            ),
+            None => String::new(),
+        };
+        print(format_args!(
+            "cannot get a certificate for {}: {why}; trying again in {} seconds{present}",
+            held.name,
+            pause.as_secs()
+        ));
+    }
+
+    /// Returns the name of the file with the certificate of a name.
+    fn file(&self, held: &HeldName) -> String {
+        match &self.authority {
+            Some(authority) if !held.local => authority.certificate_file(&held.name),
+            _ => format!("self-signed/{}.pem", held.name),
+        }
+    }
+}
+
+/// Returns a time as text.
+pub(super) fn date(time: SystemTime) -> String {
+    let seconds = time
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    let date = i64::try_from(seconds.as_secs())
+        .ok()
+        .and_then(HttpDate::from_unix);
+    date.map_or_else(|| "a far day".to_owned(), |date| date.to_string())
+}
