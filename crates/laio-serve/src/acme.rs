@@ -9,12 +9,12 @@ mod schedule;
 mod state_directory;
 
 use crate::messages::print;
-use crate::options::{Acme as AcmeOptions, AcmeChallenge, ClientAuth, Limits, Options};
+use crate::options::{Acme as AcmeOptions, AcmeChallenge, ClientAuth, HttpsName, Limits, Options};
 use certificate::IssuedCertificate;
 use directory_client::DirectoryClient;
 use order::Authority;
 use published::Published;
-use renewal::{HeldName, Renewal};
+use renewal::{HeldCertificate, Renewal};
 use state_directory::StateDirectory;
 use std::io;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl Acme {
         let state = StateDirectory::open(&state_directory::path(options)?)?;
         let published = Arc::<Published>::default();
         let mut renewal = Renewal {
-            names: held_names(&options.acme),
+            held: held(&options.acme),
             challenges: state.challenges_stamp(),
             state,
             authority,
@@ -149,23 +149,32 @@ pub(crate) fn create_state(options: &Options, owner: Option<(u32, u32)>) -> io::
     }
 }
 
-fn held_names(options: &AcmeOptions) -> Vec<HeldName> {
-    let mut names = Vec::<HeldName>::new();
+/// Returns the certificates to have: one for each name, so that a name that does not lead here keeps no other from
+/// having its own; and one for all local names, because clients that connect to an address send no name.
+fn held(options: &AcmeOptions) -> Vec<HeldCertificate> {
+    let mut names: Vec<&HttpsName> = Vec::new();
     for name in &options.names {
-        if names.iter().all(|held| held.name != name.as_str()) {
-            names.push(HeldName::new(name.as_str(), options.is_local(name)));
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
-    names
+    let (local, ordered): (Vec<_>, Vec<_>) =
+        names.into_iter().partition(|name| options.is_local(name));
+    let local: Vec<_> = local.iter().map(|name| name.as_str().to_owned()).collect();
+    let local = (!local.is_empty()).then(|| HeldCertificate::new(local, true));
+    let ordered = ordered
+        .iter()
+        .map(|name| HeldCertificate::new(vec![name.as_str().to_owned()], false));
+    local.into_iter().chain(ordered).collect()
 }
 
 /// Says which certificates no client trusts.
 fn announce(renewal: &Renewal) {
-    for held in renewal.names.iter().filter(|held| held.local) {
+    for held in renewal.held.iter().filter(|held| held.local) {
         if let Some(certificate) = held.certificate() {
             print(format_args!(
                 "no authority has signed the certificate of {}, so clients warn; its SHA-256 fingerprint is {}",
-                held.name,
+                held.name(),
                 certificate.fingerprint()
             ));
         }
@@ -176,16 +185,16 @@ fn announce(renewal: &Renewal) {
 /// client can decide; without a certificate it would see an error that nobody understands.
 fn publish_placeholder(renewal: &Renewal) -> io::Result<()> {
     let missing = renewal
-        .names
+        .held
         .iter()
         .filter(|held| held.certificate().is_none());
-    let missing: Vec<_> = missing.map(|held| held.name.clone()).collect();
-    let Some(first) = missing.first() else {
+    let missing: Vec<_> = missing.flat_map(|held| held.names.clone()).collect();
+    if missing.is_empty() {
         return Ok(());
-    };
+    }
     let certificate = certificate::self_signed(&missing, SystemTime::now())
         .map_err(|error| error.to_string())
-        .and_then(|pem| IssuedCertificate::from_pem(pem.as_bytes(), first))
+        .and_then(|pem| IssuedCertificate::from_pem(pem.as_bytes(), &missing))
         .map_err(io::Error::other)?;
     for name in &missing {
         renewal

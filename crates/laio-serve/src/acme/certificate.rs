@@ -31,21 +31,24 @@ pub(crate) struct Validity {
 }
 
 impl IssuedCertificate {
-    /// Reads a private key and a chain, and checks that they fit each other and the name.
+    /// Reads a private key and a chain, and checks that they fit each other and the names.
     ///
     /// # Errors
     /// Says what is wrong.
-    pub(crate) fn from_pem(pem: &[u8], name: &str) -> Result<IssuedCertificate, String> {
+    pub(crate) fn from_pem(pem: &[u8], names: &[String]) -> Result<IssuedCertificate, String> {
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
         let chain = chain.map_err(|error| format!("the chain is malformed: {error}"))?;
         let key = PrivateKeyDer::from_pem_slice(pem)
             .map_err(|error| format!("the private key is malformed: {error}"))?;
         let first = chain.first().ok_or("it contains no certificate")?;
         let validity = validity(first)?;
-        let server_name = ServerName::try_from(name).map_err(|error| error.to_string())?;
-        ParsedCertificate::try_from(first)
-            .and_then(|parsed| verify_server_name(&parsed, &server_name))
-            .map_err(|error| format!("the certificate is not for {name}: {error}"))?;
+        for name in names {
+            let server_name =
+                ServerName::try_from(name.as_str()).map_err(|error| error.to_string())?;
+            ParsedCertificate::try_from(first)
+                .and_then(|parsed| verify_server_name(&parsed, &server_name))
+                .map_err(|error| format!("the certificate is not for {name}: {error}"))?;
+        }
         let key = CertifiedKey::from_der(chain, key, &ring::default_provider())
             .map_err(|error| format!("the key does not fit the certificate: {error}"))?;
         Ok(IssuedCertificate {
@@ -117,8 +120,10 @@ pub(crate) fn for_challenge(name: &str, digest: &[u8]) -> Result<CertifiedKey, S
     };
     let (certificate, key) = make().map_err(|error| error.to_string())?;
     let key = PrivateKeyDer::try_from(key.serialize_der()).map_err(str::to_owned)?;
-    let chain = vec![certificate.der().clone()];
-    CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|error| error.to_string())
+    let key = ring::default_provider().key_provider.load_private_key(key);
+    let key = key.map_err(|error| error.to_string())?;
+    // Not `from_der`, which refuses critical extensions that it does not know, as that of the challenge.
+    Ok(CertifiedKey::new(vec![certificate.der().clone()], key))
 }
 
 /// Returns the contents of a file with a key and its chain.
@@ -135,12 +140,10 @@ mod tests {
         let now = SystemTime::now();
         let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
         let pem = self_signed(&names, now).unwrap();
-        for name in &names {
-            let made = IssuedCertificate::from_pem(pem.as_bytes(), name).unwrap();
-            assert!(made.validity.from < now && made.validity.until > now);
-            assert_eq!(made.fingerprint().len(), 95);
-            assert!(made.identifier().is_none(), "there is no authority");
-        }
+        let made = IssuedCertificate::from_pem(pem.as_bytes(), &names).unwrap();
+        assert!(made.validity.from < now && made.validity.until > now);
+        assert_eq!(made.fingerprint().len(), 95);
+        assert!(made.identifier().is_none(), "there is no authority");
     }
 
     #[test]
@@ -157,7 +160,8 @@ mod tests {
             (key.unwrap(), "a.org", "no certificate"),
             (&pem[..pem.len() - 40], "a.org", "malformed"),
         ] {
-            let error = IssuedCertificate::from_pem(text.as_bytes(), name).unwrap_err();
+            let error =
+                IssuedCertificate::from_pem(text.as_bytes(), &[name.to_owned()]).unwrap_err();
             assert!(error.contains(word), "{error}");
         }
     }

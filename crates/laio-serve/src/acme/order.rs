@@ -12,8 +12,9 @@ use crate::options::{Acme, AcmeChallenge, Limits};
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use instant_acme::{
-    Account, AccountCredentials, AuthorizationStatus, CertificateIdentifier, ChallengeType, Error,
-    ExternalAccountKey, Identifier, LetsEncrypt, NewAccount, NewOrder, Order, OrderStatus, Problem,
+    Account, AccountCredentials, AuthorizationStatus, CertificateIdentifier, ChallengeStatus,
+    ChallengeType, Error, ExternalAccountKey, Identifier, LetsEncrypt, NewAccount, NewOrder, Order,
+    OrderStatus, Problem,
 };
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 use serde::{Deserialize, Serialize};
@@ -73,15 +74,24 @@ impl Authority {
         replaces: Option<CertificateIdentifier<'static>>,
     ) -> Result<(Vec<u8>, IssuedCertificate), OrderFailure> {
         let mut result = self.try_obtain(context, name, replaces.clone());
-        if let Err(StepError::Acme(Error::Api(problem))) = &result
-            && is(problem, "accountDoesNotExist")
-        {
-            print("the authority does not know the account (any more): creating another one");
-            let forgotten = context.state.remove(&self.account_file());
-            result = forgotten
-                .and_then(|()| context.state.remove(&self.order_file(name)))
-                .map_err(StepError::from)
-                .and_then(|()| self.try_obtain(context, name, replaces));
+        for _ in 0..Limits::ACME_REPETITIONS {
+            let problem = match &result {
+                Err(StepError::Acme(Error::Api(problem))) => problem,
+                _ => break,
+            };
+            if is(problem, "accountDoesNotExist") {
+                print("the authority does not know the account (any more): creating another one");
+                let forgotten = context.state.remove(&self.account_file());
+                let forgotten = forgotten.and_then(|()| self.forget_order(context.state, name));
+                if let Err(error) = forgotten {
+                    result = Err(error.into());
+                    break;
+                }
+            } else if !is(problem, "badNonce") {
+                break;
+            }
+            // The order is on disk, so this goes on with it.
+            result = self.try_obtain(context, name, replaces.clone());
         }
         let unpublished = context.published.set_answers(&[]);
         context.state.clear_challenges(context.lock);
@@ -185,7 +195,7 @@ impl Authority {
         }
         let chain = chain?.ok_or_else(|| own("the authority has issued no certificate"))?;
         let pem = certificate::with_key(&key.serialize_pem(), &chain).into_bytes();
-        match IssuedCertificate::from_pem(&pem, name) {
+        match IssuedCertificate::from_pem(&pem, &[name.to_owned()]) {
             Ok(certificate) => Ok((pem, certificate)),
             Err(why) => {
                 context.state.remove(&self.order_file(name))?;
@@ -350,6 +360,8 @@ impl Authority {
             let mut authorization = authorization?;
             if authorization.status == AuthorizationStatus::Pending
                 && let Some(mut challenge) = authorization.challenge(kind.clone())
+                // A killed server may have asked before.
+                && challenge.status == ChallengeStatus::Pending
             {
                 complete(challenge.set_ready())?;
             }

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// The names of a server and their certificates.
+/// The certificates of a server.
 pub(super) struct Renewal {
-    pub(super) names: Vec<HeldName>,
+    pub(super) held: Vec<HeldCertificate>,
     pub(super) state: StateDirectory,
     /// None if there are only local names.
     pub(super) authority: Option<Authority>,
@@ -25,10 +25,11 @@ pub(super) struct Renewal {
     pub(super) challenges: FileStamp,
 }
 
-/// A name, its certificate, and when the next one is due.
-pub(super) struct HeldName {
-    pub(super) name: String,
-    /// The server signs its certificate itself.
+/// A certificate, and when the next one is due.
+pub(super) struct HeldCertificate {
+    /// One name of which an authority is asked, or all local names.
+    pub(super) names: Vec<String>,
+    /// The server signs it itself.
     pub(super) local: bool,
     certificate: Option<IssuedCertificate>,
     /// The version of the file of the certificate.
@@ -43,10 +44,10 @@ pub(super) struct HeldName {
     retry: Option<Instant>,
 }
 
-impl HeldName {
-    pub(super) fn new(name: &str, local: bool) -> HeldName {
-        HeldName {
-            name: name.to_owned(),
+impl HeldCertificate {
+    pub(super) fn new(names: Vec<String>, local: bool) -> HeldCertificate {
+        HeldCertificate {
+            names,
             local,
             certificate: None,
             stamp: None,
@@ -60,6 +61,11 @@ impl HeldName {
 
     pub(super) fn certificate(&self) -> Option<&IssuedCertificate> {
         self.certificate.as_ref()
+    }
+
+    /// Returns the names as text.
+    pub(super) fn name(&self) -> String {
+        self.names.join(", ")
     }
 
     fn renewal_time(&self) -> Option<SystemTime> {
@@ -79,9 +85,9 @@ impl HeldName {
 impl Renewal {
     /// Reads the certificates that are on disk, and makes those of local names.
     pub(super) fn prepare(&mut self) {
-        for index in 0..self.names.len() {
+        for index in 0..self.held.len() {
             self.look(index);
-            if self.names[index].local && self.names[index].is_due(SystemTime::now()) {
+            if self.held[index].local && self.held[index].is_due(SystemTime::now()) {
                 self.sign(index);
             }
         }
@@ -91,7 +97,7 @@ impl Renewal {
     pub(super) fn run(mut self, wake: &Receiver<()>) {
         loop {
             match wake.recv_timeout(Limits::ACME_LOOK_INTERVAL) {
-                Ok(()) => self.names.iter_mut().for_each(|held| held.retry = None),
+                Ok(()) => self.held.iter_mut().for_each(|held| held.retry = None),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -103,10 +109,10 @@ impl Renewal {
                 return;
             }
             self.take_shared_challenges();
-            for index in 0..self.names.len() {
+            for index in 0..self.held.len() {
                 self.look(index);
                 self.ask_window(index);
-                let held = &self.names[index];
+                let held = &self.held[index];
                 let waits = held.retry.is_some_and(|at| Instant::now() < at);
                 if waits || !held.is_due(SystemTime::now()) {
                     continue;
@@ -137,20 +143,19 @@ impl Renewal {
 
     /// Uses the certificate on disk if it is another one than before: at the start, or when another server has got it.
     fn look(&mut self, index: usize) {
-        let held = &self.names[index];
+        let held = &self.held[index];
         let file = self.file(held);
         let stamp = self.state.stamp(&file);
         if stamp == held.stamp {
             return;
         }
-        self.names[index].stamp = stamp;
+        self.held[index].stamp = stamp;
         let contents = match self.state.read(&file) {
             Ok(Some(contents)) => contents,
             Ok(None) => return,
             Err(error) => return print(error),
         };
-        let name = self.names[index].name.clone();
-        match IssuedCertificate::from_pem(&contents, &name) {
+        match IssuedCertificate::from_pem(&contents, &self.held[index].names) {
             Ok(certificate) if certificate.validity.until <= SystemTime::now() => {}
             Ok(certificate) => self.take(index, certificate),
             Err(why) => print(format_args!(
@@ -162,15 +167,17 @@ impl Renewal {
 
     /// Uses a certificate from now on.
     fn take(&mut self, index: usize, certificate: IssuedCertificate) {
-        let held = &mut self.names[index];
-        self.published
-            .set_certificate(&held.name, certificate.key.clone());
+        let held = &mut self.held[index];
+        for name in &held.names {
+            let key = certificate.key.clone();
+            self.published.set_certificate(name, key);
+            let until = certificate.validity.until;
+            self.observer.certificate_expires(name, until);
+        }
         if index == 0 {
             self.published
                 .set_other_certificate(certificate.key.clone());
         }
-        self.observer
-            .certificate_expires(&held.name, certificate.validity.until);
         held.certificate = Some(certificate);
         held.fraction = schedule::random_fraction();
         (held.window, held.failures, held.retry) = (None, 0, None);
@@ -179,7 +186,7 @@ impl Renewal {
 
     /// Asks the authority when to renew.
     fn ask_window(&mut self, index: usize) {
-        let held = &mut self.names[index];
+        let held = &mut self.held[index];
         if held.ask_window.is_none_or(|at| Instant::now() < at) {
             return;
         }
@@ -202,11 +209,11 @@ impl Renewal {
 
     /// Makes a certificate for a local name.
     fn sign(&mut self, index: usize) {
-        let name = self.names[index].name.clone();
-        let file = self.file(&self.names[index]);
-        let made = certificate::self_signed(std::slice::from_ref(&name), SystemTime::now())
+        let names = &self.held[index].names;
+        let file = self.file(&self.held[index]);
+        let made = certificate::self_signed(names, SystemTime::now())
             .map_err(|error| error.to_string())
-            .and_then(|pem| Ok((IssuedCertificate::from_pem(pem.as_bytes(), &name)?, pem)));
+            .and_then(|pem| Ok((IssuedCertificate::from_pem(pem.as_bytes(), names)?, pem)));
         let (certificate, pem) = match made {
             Ok(made) => made,
             Err(why) => return self.failed(index, &why, None),
@@ -214,7 +221,7 @@ impl Renewal {
         self.take(index, certificate);
         // Kept, so that what a browser or a program trusts does not change with each start.
         match self.state.write(&file, pem.as_bytes()) {
-            Ok(()) => self.names[index].stamp = self.state.stamp(&file),
+            Ok(()) => self.held[index].stamp = self.state.stamp(&file),
             Err(error) => print(format_args!(
                 "the certificate changes at the next start: {error}"
             )),
@@ -232,31 +239,37 @@ impl Renewal {
             Ok(None) => return,
             Err(error) => return self.failed(index, &error.to_string(), None),
         };
-        let name = self.names[index].name.clone();
+        let name = self.held[index].name();
         let file = authority.certificate_file(&name);
         // Another server may have got it just before.
-        if self.state.stamp(&file) != self.names[index].stamp {
+        if self.state.stamp(&file) != self.held[index].stamp {
             return self.look(index);
         }
         print(format_args!(
             "getting a certificate for {name} from {}",
             authority.directory()
         ));
-        let replaced = self.names[index].certificate.as_ref();
+        let replaced = self.held[index].certificate.as_ref();
         let context = OrderContext {
             state: &self.state,
             published: &self.published,
             lock: &lock,
         };
+        let first_pause = authority.options.retry;
         let obtained = authority.obtain(&context, &name, replaced.and_then(|it| it.identifier()));
         self.challenges = self.state.challenges_stamp();
         match obtained {
             Ok((pem, certificate)) => {
                 let written = self.state.write(&file, &pem);
                 let recorded = written.and_then(|()| authority.forget_order(&self.state, &name));
-                self.names[index].stamp = self.state.stamp(&file);
-                let until = certificate.validity.until;
+                self.held[index].stamp = self.state.stamp(&file);
+                let validity = certificate.validity;
+                let until = validity.until;
+                let lifetime = until.duration_since(validity.from).unwrap_or_default();
                 self.take(index, certificate);
+                // A wrong clock, or a suggestion of the authority, may make the new one due at once.
+                let pause = first_pause.max(lifetime / Limits::ACME_ORDERS_OF_LIFETIME);
+                self.held[index].retry = Some(Instant::now() + pause);
                 self.observer.certificate_ordered(&name);
                 print(format_args!(
                     "got a certificate for {name}, valid until {}",
@@ -278,11 +291,13 @@ impl Renewal {
             .authority
             .as_ref()
             .map_or(Limits::ACME_LOOK_INTERVAL, |it| it.options.retry);
-        let held = &mut self.names[index];
+        let held = &mut self.held[index];
         held.failures = held.failures.saturating_add(1);
         let pause = schedule::pause(held.failures, first, retry_after);
         held.retry = Some(Instant::now() + pause);
-        self.observer.certificate_failed(&held.name);
+        held.names
+            .iter()
+            .for_each(|name| self.observer.certificate_failed(name));
         let present = match &held.certificate {
             Some(certificate) => format!(
                 "; the present one is valid until {}",
@@ -292,16 +307,21 @@ impl Renewal {
         };
         print(format_args!(
             "cannot get a certificate for {}: {why}; trying again in {} seconds{present}",
-            held.name,
+            held.name(),
             pause.as_secs()
         ));
     }
 
     /// Returns the name of the file with the certificate of a name.
-    fn file(&self, held: &HeldName) -> String {
+    fn file(&self, held: &HeldCertificate) -> String {
         match &self.authority {
-            Some(authority) if !held.local => authority.certificate_file(&held.name),
-            _ => format!("self-signed/{}.pem", held.name),
+            Some(authority) if !held.local => authority.certificate_file(&held.name()),
+            _ => {
+                // Servers with other local names have another file, as far as names of files are long enough.
+                let mut names = held.names.join("+");
+                names.truncate(200);
+                format!("self-signed/{names}.pem")
+            }
         }
     }
 }

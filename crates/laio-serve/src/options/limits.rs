@@ -255,6 +255,12 @@ impl Limits {
     pub const ACME_SHARE_TIME: Duration = Duration::from_millis(2500);
     /// The part of its lifetime by which a certificate may be renewed earlier than after two thirds.
     pub const ACME_JITTER: f64 = 0.05;
+    /// Orders of a certificate during the lifetime of one, at most: a wrong clock, or what the authority suggests, may make
+    /// each new one due at once.
+    pub const ACME_ORDERS_OF_LIFETIME: u32 = 100;
+    /// Repetitions of an order, from the step that failed, when the authority has forgotten the account or refuses nonces
+    /// (the numbers against replayed requests) several times.
+    pub const ACME_REPETITIONS: u32 = 4;
     /// The longest pause after failed orders.
     pub const ACME_PAUSE_MAX: Duration = Duration::from_secs(12 * 3600);
     /// The longest `Retry-After` of an authority that is respected: the limits of Let's Encrypt are for a week.
