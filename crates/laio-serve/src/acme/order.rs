@@ -73,6 +73,7 @@ impl Authority {
         name: &str,
         replaces: Option<CertificateIdentifier<'static>>,
     ) -> Result<(Vec<u8>, IssuedCertificate), OrderFailure> {
+        context.state.remove_temporary(&self.folder(), context.lock);
         let mut result = self.try_obtain(context, name, replaces.clone());
         for _ in 0..Limits::ACME_REPETITIONS {
             let problem = match &result {

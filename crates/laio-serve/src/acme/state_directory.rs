@@ -4,7 +4,7 @@
 //! ones. A certificate and its key are one file, because two could not be replaced at the same moment.
 
 use crate::options::{Limits, Options};
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -205,6 +205,21 @@ impl StateDirectory {
         self.stamp(CHALLENGES)
     }
 
+    /// Removes the temporary files that killed servers have left in a folder. Only for the server that has the right to
+    /// order, because all others write to it only then.
+    pub(super) fn remove_temporary(&self, folder: &str, _lock: &OrderLock) {
+        for entry in fs::read_dir(self.path.join(folder))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            if entry.file_name().as_encoded_bytes().starts_with(b".") {
+                // It is only in the way of tidiness.
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+
     /// Removes all answers to challenges, and what a killed server has left of one. Only for the server that has the
     /// right to order.
     pub(super) fn clear_challenges(&self, _lock: &OrderLock) {
@@ -225,8 +240,18 @@ pub(super) fn create_for(path: &Path, owner: Option<(u32, u32)>) -> io::Result<(
     let Some((user, group)) = owner.filter(|_| !path.exists()) else {
         return Ok(());
     };
-    let made = create(path).and_then(|()| std::os::unix::fs::chown(path, Some(user), Some(group)));
-    made.map_err(|error| explain("create", path, &error))
+    let make = || {
+        // The user must be able to reach the directory.
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        DirBuilder::new().mode(0o700).create(path)?;
+        // No link that somebody has put there meanwhile.
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let directory = rustix::fs::open(path, flags, Mode::empty())?;
+        std::os::unix::fs::fchown(&directory, Some(user), Some(group))
+    };
+    make().map_err(|error| explain("create", path, &error))
 }
 
 /// Returns the configured directory, or else the usual one.
@@ -352,6 +377,11 @@ mod tests {
         assert_eq!(state.read("x.pem").unwrap().unwrap(), b"whole");
         state.write("x.pem", b"new").unwrap();
         assert_eq!(state.read("x.pem").unwrap().unwrap(), b"new");
+        state.write("ca/x.pem", b"whole").unwrap();
+        fs::write(place.path().join("ca/.x.pem.1"), "half").unwrap();
+        state.remove_temporary("ca", &state.try_lock().unwrap().unwrap());
+        assert!(!place.path().join("ca/.x.pem.1").exists());
+        assert_eq!(state.read("ca/x.pem").unwrap().unwrap(), b"whole");
     }
 
     #[test]

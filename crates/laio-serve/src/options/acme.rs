@@ -36,7 +36,7 @@ options! {
         #[arg(long = "acme-state", value_name = "DIR", requires = "Acme.names", help_heading = "Encryption")]
         pub state: Option<PathBuf> = None,
         /// How the authority checks that a name is this server's: http-01 at port 80, or tls-alpn-01 at port 443.
-        #[arg(long = "acme-challenge", value_name = "KIND", default_value = "http-01", requires = "Acme.names", help_heading = "Encryption")]
+        #[arg(long = "acme-challenge", value_name = "KIND", default_value = "http-01", help_heading = "Encryption")]
         pub challenge: AcmeChallenge = AcmeChallenge::Http01,
         /// File with the key identifier and the key (base64url) of an account that exists at the authority, which
         /// some authorities need to create an ACME account (external account binding)

@@ -18,8 +18,8 @@ pub struct Certificate {
 options! {
     /// Options of TLS that hold for all addresses.
     pub struct Tls {
-        /// Redirect requests without TLS to https, at the port of the first TLS address or at this one; off with
-        /// --https, which redirects them too.
+        /// Redirect requests without TLS to https, at the port of the first TLS address or at this one; off
+        /// redirects none [default with --https: auto]
         ///
         /// With 308, at every address without TLS that is not a Unix socket. A request is answered as usual if a proxy
         /// says that its client used https (`X-Forwarded-Proto`, `Forwarded`), because a redirect would lead the
