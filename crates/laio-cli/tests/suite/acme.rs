@@ -128,6 +128,40 @@ fn certificates_by_http_and_their_renewal() {
 }
 
 #[test]
+fn the_authority_suggests_when_to_renew() {
+    let place = Place::new();
+    let Some(authority) = Authority::start(place.path(), &Setup::default()) else {
+        return;
+    };
+    let flags = ["--https=a.net", "--acme-retry=1", &plain(authority.http())];
+    let server = place.start(&authority, &flags);
+    server.wait_for_line("getting a certificate for a.net");
+    let mut order = Vec::new();
+    wait_until("an order is on disk", || {
+        let folders = fs::read_dir(place.path().join("state")).unwrap();
+        let mut orders = folders.map(|it| it.unwrap().path().join("a.net.order.json"));
+        orders.any(|path| fs::read(path).map(|contents| order = contents).is_ok())
+    });
+    server.wait_for_line("got a certificate for a.net");
+    server.signal(Signal::TERM);
+    server.wait_for_success();
+    // As if the server had been killed before it removed the order.
+    fs::write(place.folder().join("a.net.order.json"), order).unwrap();
+    let file = place.folder().join("a.net.pem");
+    let first = fs::read_to_string(&file).unwrap();
+    let begin = first.find("-----BEGIN CERTIFICATE").unwrap();
+    let end = begin + first[begin..].find("-----END CERTIFICATE-----\n").unwrap();
+    authority.suggest_renewal(&format!(
+        "{}-----END CERTIFICATE-----\n",
+        &first[begin..end]
+    ));
+    let server = place.start(&authority, &flags);
+    server.wait_for_line("got a certificate for a.net");
+    assert_ne!(fs::read_to_string(&file).unwrap(), first);
+    assert_eq!(authority.orders(), 2);
+}
+
+#[test]
 fn certificates_by_tls_alone() {
     let place = Place::new();
     let setup = Setup {

@@ -59,10 +59,12 @@ enum StepError {
     Acme(Error),
     /// Of this server.
     Own(String),
+    /// The order that was on disk has led to the present certificate: the server was killed before it removed the order.
+    PresentCertificate,
 }
 
 impl Authority {
-    /// Gets a certificate for a name. `replaces`: the one that it has. Returns the key and the chain in PEM, and the
+    /// Gets a certificate for a name. `present`: the one that it has. Returns the key and the chain in PEM, and the
     /// certificate read from them.
     ///
     /// # Errors
@@ -71,28 +73,29 @@ impl Authority {
         &self,
         context: &OrderContext<'_>,
         name: &str,
-        replaces: Option<CertificateIdentifier<'static>>,
+        present: Option<&IssuedCertificate>,
     ) -> Result<(Vec<u8>, IssuedCertificate), OrderFailure> {
         context.state.remove_temporary(&self.folder(), context.lock);
-        let mut result = self.try_obtain(context, name, replaces.clone());
+        let mut result = self.try_obtain(context, name, present);
         for _ in 0..Limits::ACME_REPETITIONS {
-            let problem = match &result {
-                Err(StepError::Acme(Error::Api(problem))) => problem,
+            let again = match &result {
+                Err(StepError::PresentCertificate) => self.forget_order(context.state, name),
+                Err(StepError::Acme(Error::Api(problem))) if is(problem, "accountDoesNotExist") => {
+                    print(
+                        "the authority does not know the account (any more): creating another one",
+                    );
+                    let forgotten = context.state.remove(&self.account_file());
+                    forgotten.and_then(|()| self.forget_order(context.state, name))
+                }
+                // The order is on disk, so this goes on with it.
+                Err(StepError::Acme(Error::Api(problem))) if is(problem, "badNonce") => Ok(()),
                 _ => break,
             };
-            if is(problem, "accountDoesNotExist") {
-                print("the authority does not know the account (any more): creating another one");
-                let forgotten = context.state.remove(&self.account_file());
-                let forgotten = forgotten.and_then(|()| self.forget_order(context.state, name));
-                if let Err(error) = forgotten {
-                    result = Err(error.into());
-                    break;
-                }
-            } else if !is(problem, "badNonce") {
+            if let Err(error) = again {
+                result = Err(error.into());
                 break;
             }
-            // The order is on disk, so this goes on with it.
-            result = self.try_obtain(context, name, replaces.clone());
+            result = self.try_obtain(context, name, present);
         }
         let unpublished = context.published.set_answers(&[]);
         context.state.clear_challenges(context.lock);
@@ -165,7 +168,7 @@ impl Authority {
         &self,
         context: &OrderContext<'_>,
         name: &str,
-        replaces: Option<CertificateIdentifier<'static>>,
+        present: Option<&IssuedCertificate>,
     ) -> Result<(Vec<u8>, IssuedCertificate), StepError> {
         let account = match self.saved_account(context.state)? {
             Some(account) => account,
@@ -173,7 +176,10 @@ impl Authority {
         };
         let (mut order, key) = match self.saved_order(context.state, &account, name)? {
             Some(found) => found,
-            None => self.new_order(context.state, &account, name, replaces)?,
+            None => {
+                let replaces = present.and_then(IssuedCertificate::identifier);
+                self.new_order(context.state, &account, name, replaces)?
+            }
         };
         let deadline = Instant::now() + Limits::ACME_ORDER_TIME;
         if order.state().status == OrderStatus::Pending {
@@ -197,6 +203,9 @@ impl Authority {
         let chain = chain?.ok_or_else(|| own("the authority has issued no certificate"))?;
         let pem = certificate::with_key(&key.serialize_pem(), &chain).into_bytes();
         match IssuedCertificate::from_pem(&pem, &[name.to_owned()]) {
+            Ok(certificate) if present.is_some_and(|it| it.key.cert == certificate.key.cert) => {
+                Err(StepError::PresentCertificate)
+            }
             Ok(certificate) => Ok((pem, certificate)),
             Err(why) => {
                 context.state.remove(&self.order_file(name))?;
@@ -499,6 +508,9 @@ impl StepError {
             }
             StepError::Acme(error) => error.to_string(),
             StepError::Own(text) => text.clone(),
+            StepError::PresentCertificate => {
+                "the authority issues the present one again".to_owned()
+            }
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct Renewal {
     pub(super) published: Arc<Published>,
     pub(super) observer: Observer,
     /// The version of the shared answers to challenges.
-    pub(super) challenges: FileStamp,
+    pub(super) challenges: Option<FileStamp>,
 }
 
 /// A certificate, and when the next one is due.
@@ -33,7 +33,7 @@ pub(super) struct HeldCertificate {
     pub(super) local: bool,
     certificate: Option<IssuedCertificate>,
     /// The version of the file of the certificate.
-    stamp: FileStamp,
+    stamp: Option<FileStamp>,
     /// Chosen for each certificate: where in the possible time it is renewed.
     fraction: f64,
     /// The times that the authority suggests, and when to ask it again.
@@ -111,7 +111,6 @@ impl Renewal {
             self.take_shared_challenges();
             for index in 0..self.held.len() {
                 self.look(index);
-                self.ask_window(index);
                 let held = &self.held[index];
                 let waits = held.retry.is_some_and(|at| Instant::now() < at);
                 if waits || !held.is_due(SystemTime::now()) {
@@ -122,6 +121,12 @@ impl Renewal {
                     false => self.order(index),
                 }
             }
+            // One at a time, because an authority that does not answer would delay the orders of others.
+            let asks =
+                |held: &HeldCertificate| held.ask_window.is_some_and(|at| at <= Instant::now());
+            if let Some(index) = self.held.iter().position(asks) {
+                self.ask_window(index);
+            }
         }
     }
 
@@ -131,7 +136,8 @@ impl Renewal {
         if stamp == self.challenges {
             return;
         }
-        self.challenges = stamp;
+        // Another change may follow in the same tick of the file system's clock.
+        self.challenges = stamp.filter(|stamp| stamp.is_older_than(Limits::ACME_LOOK_INTERVAL));
         let shared = self.state.shared_challenges().into_iter();
         let answers: Vec<_> = shared
             .filter_map(|(name, contents)| Answer::from_file(&name, contents))
@@ -187,9 +193,6 @@ impl Renewal {
     /// Asks the authority when to renew.
     fn ask_window(&mut self, index: usize) {
         let held = &mut self.held[index];
-        if held.ask_window.is_none_or(|at| Instant::now() < at) {
-            return;
-        }
         let identifier = held.certificate.as_ref().and_then(|it| it.identifier());
         let Some((authority, identifier)) = self.authority.as_ref().zip(identifier) else {
             held.ask_window = None;
@@ -256,7 +259,7 @@ impl Renewal {
             lock: &lock,
         };
         let first_pause = authority.options.retry;
-        let obtained = authority.obtain(&context, &name, replaced.and_then(|it| it.identifier()));
+        let obtained = authority.obtain(&context, &name, replaced);
         self.challenges = self.state.challenges_stamp();
         match obtained {
             Ok((pem, certificate)) => {

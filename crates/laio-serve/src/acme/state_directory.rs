@@ -10,6 +10,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 /// Locked by the server that orders a certificate.
 const ORDER_LOCK: &str = "order.lock";
@@ -33,7 +34,19 @@ pub(super) struct OrderLock {
 }
 
 /// The version of a file, compared to detect changes.
-pub(super) type FileStamp = Option<(u64, i64, i64)>;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileStamp {
+    inode: u64,
+    modified: Option<SystemTime>,
+}
+
+impl FileStamp {
+    /// Whether the file was last changed before this time.
+    pub(super) fn is_older_than(&self, time: Duration) -> bool {
+        let age = self.modified.and_then(|modified| modified.elapsed().ok());
+        age.is_some_and(|age| age > time)
+    }
+}
 
 impl StateDirectory {
     /// Opens the directory, and creates it if it is missing.
@@ -98,9 +111,12 @@ impl StateDirectory {
     }
 
     /// Returns the version of a file.
-    pub(super) fn stamp(&self, name: &str) -> FileStamp {
+    pub(super) fn stamp(&self, name: &str) -> Option<FileStamp> {
         let metadata = fs::metadata(self.path.join(name)).ok()?;
-        Some((metadata.ino(), metadata.mtime(), metadata.mtime_nsec()))
+        Some(FileStamp {
+            inode: metadata.ino(),
+            modified: metadata.modified().ok(),
+        })
     }
 
     /// Writes a file of mode 0600: under a temporary name, then to the disk, then under its name.
@@ -201,7 +217,7 @@ impl StateDirectory {
     }
 
     /// Returns the version of the set of shared answers.
-    pub(super) fn challenges_stamp(&self) -> FileStamp {
+    pub(super) fn challenges_stamp(&self) -> Option<FileStamp> {
         self.stamp(CHALLENGES)
     }
 

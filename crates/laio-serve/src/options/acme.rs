@@ -26,7 +26,7 @@ options! {
         /// Trust the certificates in this PEM file for --acme-directory, and not those of the system.
         #[arg(long = "acme-ca", value_name = "FILE", requires = "Acme.names", help_heading = "Encryption")]
         pub ca: Option<PathBuf> = None,
-        /// Mail address that the authority may write to, may be repeated.
+        /// Mail address that the authority may write to, may be repeated; used when the account is created.
         #[arg(long = "acme-contact", value_name = "ADDRESS", requires = "Acme.names", help_heading = "Encryption")]
         pub contacts: Vec<String> = Vec::new(),
         /// Directory for the account, keys and certificates [default: acme in $STATE_DIRECTORY; else for root

@@ -267,7 +267,7 @@ impl Limits {
     pub const ACME_RETRY_AFTER_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
     /// The shortest and the longest pause before an authority is asked again when to renew a certificate.
     pub const ACME_WINDOW_PAUSE: (Duration, Duration) =
-        (Duration::from_secs(60), Duration::from_secs(24 * 3600));
+        (Duration::from_secs(60), Duration::from_secs(6 * 3600));
     /// Bytes of the smallest file that is compressed.
     pub const COMPRESS_FROM: u64 = 1024;
 

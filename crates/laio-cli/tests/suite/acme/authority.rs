@@ -145,14 +145,32 @@ impl Authority {
 
     /// Returns the root certificate with which the authority signs, until it is stopped.
     pub(super) fn root(&self) -> CertificateDer<'static> {
+        let answer = self.manage("GET", "/roots/0", "");
+        CertificateDer::from_pem_slice(&answer).unwrap()
+    }
+
+    /// Lets the authority suggest to renew a certificate now.
+    pub(super) fn suggest_renewal(&self, certificate: &str) {
+        let window = r#"{"suggestedWindow": {"start": "2020-01-01T00:00:00Z", "end": "2020-01-02T00:00:00Z"}}"#;
+        let body = serde_json::json!({"Certificate": certificate, "ARIResponse": window});
+        let answer = self.manage("POST", "/set-renewal-info/", &body.to_string());
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
+    }
+
+    /// Makes a request that is only for tests.
+    fn manage(&self, method: &str, path: &str, body: &str) -> Vec<u8> {
         let own = CertificateDer::from_pem_file(self.dir.join("cert.pem")).unwrap();
         let management = SocketAddr::from(([127, 0, 0, 1], self.ports[1]));
         let mut stream = connect(management, &own, "localhost");
-        let request = b"GET /roots/0 HTTP/1.0\r\nHost: localhost\r\n\r\n";
-        stream.write_all(request).unwrap();
+        let length = body.len();
+        let request = format!(
+            "{method} {path} HTTP/1.0\r\nHost: localhost\r\nUser-Agent: laio\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
-        CertificateDer::from_pem_slice(&answer).unwrap()
+        answer
     }
 
     /// Returns how many orders it has accepted.
