@@ -17,9 +17,10 @@ use published::Published;
 use renewal::{HeldCertificate, Renewal};
 use state_directory::StateDirectory;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::SystemTime;
 
 /// The thread that gets certificates and renews them, which ends when this is dropped.
@@ -58,8 +59,14 @@ impl Acme {
         let (wake, woken) = channel();
         let thread = std::thread::Builder::new().name("laio-acme".to_owned());
         thread.spawn(move || {
-            if woken.recv().is_ok() {
-                renewal.run(&woken);
+            if woken.recv().is_err() {
+                return;
+            }
+            while catch_unwind(AssertUnwindSafe(|| renewal.run(&woken))).is_err() {
+                print("getting certificates has failed by a mistake in the server; beginning again in a minute");
+                if woken.recv_timeout(Limits::ACME_PANIC_PAUSE) == Err(RecvTimeoutError::Disconnected) {
+                    return;
+                }
             }
         })?;
         Ok(Some(Acme {

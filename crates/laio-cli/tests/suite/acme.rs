@@ -375,7 +375,21 @@ fn names_of_this_machine_need_no_authority() {
     let [http, tls] = free_ports();
     let [http, tls] = [http, tls].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
     let encrypted = format!("--listen=tls:{tls}");
-    let flags = ["--https=localhost,127.0.0.1", &encrypted, &plain(http)];
+    // A certificate in files is used for its names.
+    let other = rcgen::generate_simple_self_signed(["b.net".to_owned()]).unwrap();
+    fs::write(place.path().join("cert.pem"), other.cert.pem()).unwrap();
+    fs::write(
+        place.path().join("key.pem"),
+        other.signing_key.serialize_pem(),
+    )
+    .unwrap();
+    let flags = [
+        "--https=localhost,127.0.0.1",
+        &encrypted,
+        &plain(http),
+        "--tls-cert=cert.pem",
+        "--tls-key=key.pem",
+    ];
     let mut before = String::new();
     for _ in 0..2 {
         wait_until_free([http, tls]);
@@ -394,6 +408,7 @@ fn names_of_this_machine_need_no_authority() {
         for name in ["localhost", "127.0.0.1"] {
             page(tls, &certificate, name).unwrap();
         }
+        page(tls, other.cert.der(), "b.net").unwrap();
         before = fingerprint;
     }
 }

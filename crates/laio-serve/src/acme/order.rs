@@ -138,6 +138,11 @@ impl Authority {
         state.remove(&self.order_file(name))
     }
 
+    /// Returns the name of the file that tells other servers not to order for a while.
+    pub(super) fn failure_file(&self, name: &str) -> String {
+        format!("{}/{name}.failed.json", self.folder())
+    }
+
     pub(super) fn directory(&self) -> &str {
         let url = self.options.directory.as_ref();
         url.map_or(LetsEncrypt::Production.url(), |url| url.as_str())

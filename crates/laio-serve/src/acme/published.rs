@@ -3,6 +3,7 @@
 use super::certificate;
 use rustls::sign::CertifiedKey;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, RwLock};
 
 /// The path of HTTP-01 challenges, before the token (RFC 8555, section 8.3).
@@ -21,7 +22,9 @@ pub(crate) struct Published {
 #[derive(Debug, Default)]
 struct Certificates {
     by_name: HashMap<String, Arc<CertifiedKey>>,
-    /// The certificate for other names, and for names without one.
+    /// The certificate for clients that connect to an address, which send no name.
+    address: Option<Arc<CertifiedKey>>,
+    /// The certificate for all other clients.
     other: Option<Arc<CertifiedKey>>,
 }
 
@@ -52,7 +55,12 @@ impl Published {
         found.cloned()
     }
 
-    /// Returns the certificate for all other names.
+    /// Returns the certificate for a client that has sent no name, if it contains addresses.
+    pub(crate) fn address_certificate(&self) -> Option<Arc<CertifiedKey>> {
+        self.certificates.read().unwrap().address.clone()
+    }
+
+    /// Returns the certificate for all other clients.
     pub(crate) fn other_certificate(&self) -> Option<Arc<CertifiedKey>> {
         self.certificates.read().unwrap().other.clone()
     }
@@ -72,6 +80,9 @@ impl Published {
     /// Uses a certificate for the handshakes that begin from now on.
     pub(super) fn set_certificate(&self, name: &str, key: Arc<CertifiedKey>) {
         let mut certificates = self.certificates.write().unwrap();
+        if name.parse::<IpAddr>().is_ok() {
+            certificates.address = Some(key.clone());
+        }
         certificates.by_name.insert(name.to_owned(), key);
     }
 

@@ -9,6 +9,7 @@ use crate::messages::print;
 use crate::observe::Observer;
 use crate::options::Limits;
 use laio_http::HttpDate;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
@@ -94,10 +95,10 @@ impl Renewal {
     }
 
     /// Gets and renews certificates until the sender of `wake` is dropped. A message means: try again now.
-    pub(super) fn run(mut self, wake: &Receiver<()>) {
+    pub(super) fn run(&mut self, wake: &Receiver<()>) {
         loop {
             match wake.recv_timeout(Limits::ACME_LOOK_INTERVAL) {
-                Ok(()) => self.held.iter_mut().for_each(|held| held.retry = None),
+                Ok(()) => self.forget_failures(),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -242,6 +243,15 @@ impl Renewal {
             Ok(None) => return,
             Err(error) => return self.failed(index, &error.to_string(), None),
         };
+        if let Some(failure) = self.shared_failure(index) {
+            let held = &mut self.held[index];
+            let left = failure
+                .until
+                .saturating_sub(unix_seconds(SystemTime::now()));
+            held.failures = failure.failures;
+            held.retry = Some(Instant::now() + Duration::from_secs(left));
+            return;
+        }
         let name = self.held[index].name();
         let file = authority.certificate_file(&name);
         // Another server may have got it just before.
@@ -265,6 +275,7 @@ impl Renewal {
             Ok((pem, certificate)) => {
                 let written = self.state.write(&file, &pem);
                 let recorded = written.and_then(|()| authority.forget_order(&self.state, &name));
+                let _ = self.state.remove(&authority.failure_file(&name));
                 self.held[index].stamp = self.state.stamp(&file);
                 let validity = certificate.validity;
                 let until = validity.until;
@@ -285,7 +296,55 @@ impl Renewal {
                 }
             }
             Err(_) if authority.client.has_ended() => {}
-            Err(failure) => self.failed(index, &failure.text, failure.retry_after),
+            Err(failure) => {
+                self.failed(index, &failure.text, failure.retry_after);
+                self.share_failure(index);
+            }
+        }
+    }
+
+    /// Returns the last failed order of a name, if another server has made it and the next one is not due. A server
+    /// that is alone orders at its start whatever was before.
+    fn shared_failure(&self, index: usize) -> Option<SharedFailure> {
+        let file = self
+            .authority
+            .as_ref()?
+            .failure_file(&self.held[index].name());
+        let contents = self.state.read(&file).ok()??;
+        let failure: SharedFailure = serde_json::from_slice(&contents).ok()?;
+        let waits = failure.until > unix_seconds(SystemTime::now());
+        (waits && !self.state.is_alone()).then_some(failure)
+    }
+
+    /// Tells other servers of a failed order, because authorities limit how many fail for a name.
+    fn share_failure(&self, index: usize) {
+        let held = &self.held[index];
+        let (Some(authority), Some(retry)) = (&self.authority, held.retry) else {
+            return;
+        };
+        let pause = retry.saturating_duration_since(Instant::now());
+        let failure = SharedFailure {
+            failures: held.failures,
+            until: unix_seconds(SystemTime::now() + pause),
+        };
+        if !self.state.is_alone()
+            && let Ok(contents) = serde_json::to_vec(&failure)
+            && let Err(error) = self
+                .state
+                .write(&authority.failure_file(&held.name()), &contents)
+        {
+            print(error);
+        }
+    }
+
+    /// Makes all orders due that have failed.
+    fn forget_failures(&mut self) {
+        for held in &mut self.held {
+            held.retry = None;
+            if let Some(authority) = &self.authority {
+                // Without the file other servers know of no failure.
+                let _ = self.state.remove(&authority.failure_file(&held.name()));
+            }
         }
     }
 
@@ -329,12 +388,22 @@ impl Renewal {
     }
 }
 
+/// A failed order, as it is on disk.
+#[derive(Debug, Deserialize, Serialize)]
+struct SharedFailure {
+    failures: u32,
+    /// No other order before, in seconds since 1970.
+    until: u64,
+}
+
+fn unix_seconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
 /// Returns a time as text.
 pub(super) fn date(time: SystemTime) -> String {
-    let seconds = time
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
-    let date = i64::try_from(seconds.as_secs())
+    let date = i64::try_from(unix_seconds(time))
         .ok()
         .and_then(HttpDate::from_unix);
     date.map_or_else(|| "a far day".to_owned(), |date| date.to_string())

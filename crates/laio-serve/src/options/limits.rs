@@ -261,6 +261,8 @@ impl Limits {
     /// Repetitions of an order, from the step that failed, when the authority has forgotten the account or refuses nonces
     /// (the numbers against replayed requests) several times.
     pub const ACME_REPETITIONS: u32 = 4;
+    /// Pause after the thread that gets certificates has panicked.
+    pub const ACME_PANIC_PAUSE: Duration = Duration::from_secs(60);
     /// The longest pause after failed orders.
     pub const ACME_PAUSE_MAX: Duration = Duration::from_secs(12 * 3600);
     /// The longest `Retry-After` of an authority that is respected: the limits of Let's Encrypt are for a week.

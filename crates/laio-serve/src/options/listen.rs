@@ -58,11 +58,22 @@ impl Listen {
         usual
     }
 
-    /// Like [`Listen::usual`], for names that the server gets certificates for: the ports 443 and 80 of all interfaces,
-    /// or if `local` is set 8443 and 8080 of the loopback interface.
+    /// Like [`Listen::usual`], for names that the server gets certificates for: the inherited sockets with the names
+    /// `https` and `http`; or the ports 443 and 80 of all interfaces; or if `local` is set, 8443 and 8080 of the
+    /// loopback interface.
     pub fn usual_https(local: bool) -> Vec<Listen> {
-        if crate::inherited::any() {
-            return Listen::usual_tls();
+        // Those of a server that passes its sockets on are found by their addresses.
+        if crate::inherited::any() && !crate::inherited::from_server() {
+            let named = [("https", true), ("http", false)].map(|(name, tls)| {
+                let address = ListenAddress::Inherited(Some(name.to_owned()));
+                crate::inherited::has(name).then_some(Listen { address, tls })
+            });
+            let named: Vec<_> = named.into_iter().flatten().collect();
+            return if named.is_empty() {
+                Listen::usual_tls()
+            } else {
+                named
+            };
         }
         let (ip, https, http) = match local {
             true => (IpAddr::V4(Ipv4Addr::LOCALHOST), 8443, 8080),

@@ -88,7 +88,10 @@ impl ResolvesServerCert for Certificates {
         let name = name.and_then(|name| ServerName::try_from(name).ok());
         let fits = |key: &&Arc<CertifiedKey>| name.as_ref().is_some_and(|name| fits(key, name));
         let found = present.iter().find(fits).cloned();
-        let found = found.or_else(|| published?.certificate(own_name?));
+        let found = found.or_else(|| match own_name {
+            Some(name) => published?.certificate(name),
+            None => published?.address_certificate(),
+        });
         let found = found.or_else(|| present.first().cloned());
         found.or_else(|| published?.other_certificate())
     }
