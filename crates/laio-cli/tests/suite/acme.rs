@@ -133,7 +133,13 @@ fn the_authority_suggests_when_to_renew() {
     let Some(authority) = Authority::start(place.path(), &Setup::default()) else {
         return;
     };
-    let flags = ["--https=a.net", "--acme-retry=1", &plain(authority.http())];
+    // Whoever may not use the site, the authority may check the name.
+    let flags = [
+        "--https=a.net",
+        "--acme-retry=1",
+        "--deny=127.0.0.0/8",
+        &plain(authority.http()),
+    ];
     let server = place.start(&authority, &flags);
     server.wait_for_line("getting a certificate for a.net");
     let mut order = Vec::new();

@@ -16,8 +16,6 @@ pub(crate) struct RedirectToHttps {
 
 /// The answer to a request that arrived without TLS.
 pub(crate) enum ToHttps {
-    /// The answer to a challenge.
-    Challenge(String),
     /// A redirect to this URL.
     Redirect(Vec<u8>),
     /// The request names no host, so there is no URL.
@@ -25,16 +23,18 @@ pub(crate) enum ToHttps {
 }
 
 impl RedirectToHttps {
+    /// Returns the answer for an authority that checks a name.
+    pub(crate) fn challenge(&self, request: &Request<'_>) -> Option<String> {
+        let published = self.published.as_ref()?;
+        let path = request.path.as_ref().ok()?;
+        let reads = matches!(request.method, Method::Get | Method::Head);
+        published.http_answer(path.as_str()).filter(|_| reads)
+    }
+
     /// Returns the answer to a request, or none if the site answers it: malformed paths, and requests about
     /// the whole server.
     pub(crate) fn answer(&self, ctx: RequestContext<'_>) -> Option<ToHttps> {
         let path = ctx.request.path.as_ref().ok()?;
-        if let Some(published) = &self.published
-            && matches!(ctx.request.method, Method::Get | Method::Head)
-            && let Some(answer) = published.http_answer(path.as_str())
-        {
-            return Some(ToHttps::Challenge(answer));
-        }
         let port = self.port?;
         if path.is_whole_server() {
             return None;
@@ -51,7 +51,6 @@ impl ToHttps {
     /// Writes the response.
     pub(crate) fn write(self, ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Response {
         match self {
-            ToHttps::Challenge(answer) => pages::challenge(ctx, out, &answer),
             ToHttps::Redirect(location) => pages::to_https(ctx, out, &location),
             ToHttps::NoHost => pages::no_host(ctx, out),
         }
