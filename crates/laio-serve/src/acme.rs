@@ -175,8 +175,26 @@ fn held(options: &AcmeOptions) -> Vec<HeldCertificate> {
     local.into_iter().chain(ordered).collect()
 }
 
-/// Says which certificates no client trusts.
+/// Says which certificates there are, and which of them no client trusts.
 fn announce(renewal: &Renewal) {
+    let ordered = || renewal.held.iter().filter(|held| !held.local);
+    let present = ordered().filter_map(|held| Some((held.name(), held.certificate()?)));
+    let present: Vec<_> = present.collect();
+    let until = present
+        .iter()
+        .map(|(_, certificate)| certificate.validity.until);
+    if let Some(until) = until.min() {
+        let names: Vec<_> = present.iter().map(|(name, _)| &**name).collect();
+        let (plural, first) = match names.len() {
+            1 => ("", "valid"),
+            _ => ("s", "the first of them valid"),
+        };
+        print(format_args!(
+            "using the certificate{plural} on disk for {}, {first} until {}",
+            names.join(", "),
+            renewal::date(until)
+        ));
+    }
     for held in renewal.held.iter().filter(|held| held.local) {
         if let Some(certificate) = held.certificate() {
             print(format_args!(

@@ -10,9 +10,10 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -217,7 +218,7 @@ fn the_authority_is_away_and_comes_back() {
     // A server that starts without the authority has the certificate.
     authority.stop();
     let server = place.start(&authority, &flags);
-    server.wait_for_line("Ctrl-C stops");
+    server.wait_for_line("using the certificate on disk for a.net");
     page(authority.tls(), &root, "a.net").unwrap();
     // The authority has lost its accounts.
     fs::remove_file(place.folder().join("a.net.pem")).unwrap();
@@ -417,6 +418,32 @@ fn names_of_this_machine_need_no_authority() {
         page(tls, other.cert.der(), "b.net").unwrap();
         before = fingerprint;
     }
+}
+
+#[test]
+fn sockets_of_systemd_are_found_by_their_names() {
+    /// Moves standard output and input to the descriptors 3 and 4.
+    const SCRIPT: &str = r#"LISTEN_FDS=2 LISTEN_PID=$$ exec "$@" 3>&1 4<&0 </dev/null >/dev/null"#;
+    let place = Place::new();
+    let [encrypted, plain] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let [tls, http] = [&encrypted, &plain].map(|it| it.local_addr().unwrap());
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", SCRIPT, "sh", env!("CARGO_BIN_EXE_laio"), "serve"])
+        .args(["site", "--log=off", "--https=localhost"])
+        .current_dir(place.path())
+        .env("STATE_DIRECTORY", place.path())
+        .env("LISTEN_FDNAMES", "https:http")
+        .stdout(Stdio::from(OwnedFd::from(encrypted)))
+        .stdin(Stdio::from(OwnedFd::from(plain)));
+    let server = ServerProcess::spawn(&mut command);
+    server.wait_for_line("no authority has signed");
+    let file = place.path().join("acme/self-signed/localhost.pem");
+    let certificate = CertificateDer::from_pem_file(file).unwrap();
+    page(tls, &certificate, "localhost").unwrap();
+    let redirect = get(TcpStream::connect(http).unwrap(), "/").unwrap();
+    let location = format!("Location: https://a:{}/", tls.port());
+    assert!(redirect.contains(&location), "{redirect}");
 }
 
 #[test]

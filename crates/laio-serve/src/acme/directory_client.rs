@@ -76,9 +76,16 @@ impl DirectoryClient {
             Method::POST => self.agent.run(request),
             _ => self.agent.run(request.map(|_| ())),
         };
-        let (parts, mut body) = sent.map_err(failed)?.into_parts();
+        let (mut parts, mut body) = sent.map_err(failed)?.into_parts();
         let header = parts.headers.get(RETRY_AFTER);
-        *self.retry_after.lock().unwrap() = header.and_then(|value| pause(value.as_bytes()));
+        let asked = header.and_then(|value| pause(value.as_bytes()));
+        let asked = asked.map(|asked| asked.min(Limits::ACME_RETRY_AFTER_MAX));
+        *self.retry_after.lock().unwrap() = asked;
+        // instant-acme would add a time of any length to the present one.
+        match asked {
+            Some(asked) => parts.headers.insert(RETRY_AFTER, asked.as_secs().into()),
+            None => parts.headers.remove(RETRY_AFTER),
+        };
         let limited = body.with_config().limit(Limits::ACME_RESPONSE);
         let body = limited.read_to_vec().map_err(failed)?;
         let kind = parts

@@ -103,7 +103,7 @@ impl Authority {
             .map_err(StepError::Own)
             .and(result)
             .map_err(|error| OrderFailure {
-                text: error.to_text(),
+                text: one_line(&error.to_text()),
                 retry_after: self.client.retry_after(),
             })
     }
@@ -497,6 +497,13 @@ fn may_pass(problem: &Problem) -> bool {
         .any(|kind| is(problem, kind))
 }
 
+/// Returns the text of an error, which may be of the authority, without line breaks and without what is too long.
+fn one_line(text: &str) -> String {
+    let characters = text.chars().take(Limits::ACME_MESSAGE);
+    let plain = |it: char| if it.is_control() { ' ' } else { it };
+    characters.map(plain).collect()
+}
+
 fn own(text: impl Into<String>) -> StepError {
     StepError::Own(text.into())
 }
@@ -566,6 +573,13 @@ mod tests {
         for bad in ["", "../x", "a/b", "a.b", "a b", &"a".repeat(129)] {
             assert!(checked_token(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn messages_of_an_authority_are_one_line() {
+        assert_eq!(one_line("a\nlaio: b\x1b[1m"), "a laio: b [1m");
+        let long = "ä".repeat(2 * Limits::ACME_MESSAGE);
+        assert_eq!(one_line(&long).chars().count(), Limits::ACME_MESSAGE);
     }
 
     #[test]

@@ -235,6 +235,8 @@ impl Limits {
     pub const ACME_FILE: u64 = 256 * 1024;
     /// Bytes of a response of an authority.
     pub const ACME_RESPONSE: u64 = 256 * 1024;
+    /// Characters of an error of an authority in a message.
+    pub const ACME_MESSAGE: usize = 1000;
     /// Challenges that are answered at a time.
     pub const ACME_CHALLENGES: usize = 64;
     /// Time to connect to an authority.
