@@ -46,6 +46,11 @@ pub(crate) fn any() -> bool {
     !INHERITED.lock().unwrap().is_empty()
 }
 
+/// Whether a socket with this name was inherited.
+pub(crate) fn has(name: &str) -> bool {
+    INHERITED.lock().unwrap().iter().any(|it| it.name == name)
+}
+
 /// Closes the inherited sockets when the server no longer listens. Other processes' descriptors of
 /// them stay open.
 pub(crate) fn release() {

@@ -31,6 +31,7 @@
 //!
 //! `clap`, off by default: the structs of options are also arguments of the crate clap.
 
+mod acme;
 mod addresses;
 mod buffers;
 mod clients;
@@ -66,7 +67,8 @@ pub use laio_http::log::{LogField, LogFormat};
 pub use laio_http::{Coding, Status};
 pub use net::listen::Listening;
 pub use observe::{
-    Admin, Observer, ProxyCacheCounts, QuicCounts, Seen, Stage, Stages, StepCounts, UpstreamCounts,
+    Admin, Observer, ProxyCacheCounts, QuicCounts, Seen, SeenCertificate, Stage, Stages,
+    StepCounts, UpstreamCounts,
 };
 pub use options::{
     Access, Auth, Cache, Candidate, Certificate, ClassLimits, ClientAuth, Clients, Cors, ErrorPage,
@@ -74,6 +76,7 @@ pub use options::{
     LogOptions, LogTarget, Network, Options, PRESETS, Policies, Preset, Redirect, RedirectPort,
     Site, Symlinks, Tls, TlsVersion, Transfer,
 };
+pub use options::{Acme, AcmeChallenge, DirectoryUrl, HttpsName};
 pub use options::{Balance, ForPrefix, HashKey, HealthPath, ProxyProtocol};
 pub use options::{NetworkRule, RateKey, RateRule, SpeedRule};
 pub use options::{Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits, Upstreams};

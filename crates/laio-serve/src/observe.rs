@@ -4,6 +4,7 @@
 //! ends; readers get the sum. Without an observer, a worker only checks a thread-local flag.
 
 mod admin;
+mod certificates;
 mod page;
 mod prometheus;
 mod stages;
@@ -11,6 +12,7 @@ mod steps;
 pub(crate) mod upstreams;
 
 pub use admin::Admin;
+pub use certificates::SeenCertificate;
 pub use stages::{Stage, Stages};
 pub use steps::StepCounts;
 pub use upstreams::{ProxyCacheCounts, UpstreamCounts};
@@ -39,6 +41,7 @@ struct ObserverState {
     workers: Mutex<Vec<Weak<Mutex<Seen>>>>,
     /// The sum of workers that have ended.
     past: Mutex<Seen>,
+    certificates: Mutex<BTreeMap<String, SeenCertificate>>,
 }
 
 /// The statistics of a server.
@@ -76,6 +79,8 @@ pub struct Seen {
     pub proxy_cache: ProxyCacheCounts,
     /// Running workers.
     pub workers: usize,
+    /// The certificates that the server gets by itself, by name.
+    pub certificates: BTreeMap<String, SeenCertificate>,
 }
 
 /// The counts of QUIC, which HTTP/3 uses.
@@ -99,6 +104,7 @@ impl Observer {
             since: Instant::now(),
             workers: Mutex::default(),
             past: Mutex::default(),
+            certificates: Mutex::default(),
         })))
     }
 
@@ -121,6 +127,8 @@ impl Observer {
         let mut workers = state.workers.lock().unwrap();
         workers.retain(|worker| worker.strong_count() > 0);
         let mut sum = state.past.lock().unwrap().clone();
+        sum.certificates
+            .clone_from(&state.certificates.lock().unwrap());
         for worker in workers.iter().filter_map(Weak::upgrade) {
             sum.add(&worker.lock().unwrap());
             sum.workers += 1;

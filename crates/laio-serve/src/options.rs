@@ -1,6 +1,7 @@
 //! The options of a server.
 
 mod access;
+mod acme;
 mod balance;
 mod cache;
 mod candidate;
@@ -21,6 +22,7 @@ mod tls;
 mod upstream;
 
 pub use access::{Access, NetworkRule, RateKey, RateRule, SpeedRule};
+pub use acme::{Acme, AcmeChallenge, DirectoryUrl, HttpsName};
 pub use balance::{Balance, ForPrefix, HashKey, HealthPath, ProxyProtocol};
 pub use cache::Cache;
 pub use candidate::Candidate;
@@ -55,6 +57,8 @@ pub struct Options {
     /// The certificates for TLS. The first one that matches the client's server name is used, or
     /// else the first.
     pub certificates: Vec<Certificate>,
+    /// Certificates that the server gets by itself, for names without one of [`Options::certificates`].
+    pub acme: Acme,
     /// What else TLS does, for all addresses.
     pub tls: Tls,
     /// The limits of HTTP/2; `None` turns it off. It is always off with the back end `sync`, which
@@ -104,6 +108,7 @@ impl Options {
         keep(self.workers != present.workers, "workers");
         keep(self.backend != present.backend, "backend");
         keep(self.http3.is_some() != present.http3.is_some(), "http3");
+        keep(self.acme != present.acme, "https and acme-*");
         let (asked, present_safety) = (&self.safety, &present.safety);
         keep(
             (&asked.user, &asked.group) != (&present_safety.user, &present_safety.group),
@@ -113,6 +118,7 @@ impl Options {
         self.safety.group.clone_from(&present_safety.group);
         self.listen.clone_from(&present.listen);
         self.workers = present.workers;
+        self.acme.clone_from(&present.acme);
         self.backend = present.backend;
         if self.http3.is_some() != present.http3.is_some() {
             self.http3.clone_from(&present.http3);
@@ -135,6 +141,14 @@ impl Options {
         self.http2.clone().filter(|_| kind != BackendKind::Sync)
     }
 
+    /// Returns whether and to which port requests without TLS are redirected: with `--https` they are, unless that is
+    /// turned off.
+    pub(crate) fn redirect_http(&self) -> Option<RedirectPort> {
+        let usual = self.acme.is_on().then_some(RedirectPort::OfListener);
+        let port = self.tls.redirect_http.or(usual);
+        port.filter(|&port| port != RedirectPort::Off)
+    }
+
     /// Returns the number of workers with a back end.
     pub(crate) fn workers(&self, kind: BackendKind) -> usize {
         let default = || match kind {
@@ -152,6 +166,7 @@ impl Default for Options {
             hosts: Vec::new(),
             listen: Listen::usual(),
             certificates: Vec::new(),
+            acme: Acme::default(),
             tls: Tls::default(),
             http2: Some(Http2::default()),
             http3: None,

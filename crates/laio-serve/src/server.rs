@@ -5,6 +5,7 @@ mod generation;
 mod privileges;
 mod sandbox;
 
+use crate::acme;
 use crate::clients::TrustedProxies;
 use crate::descriptors::raise_descriptor_limit;
 use crate::io_contexts::ContextPlan;
@@ -51,6 +52,7 @@ impl Server {
         })?;
         let addresses = sockets.addresses().to_vec();
         // Before other threads exist, and after privileged calls.
+        acme::create_state(&options, privileges::owner(&options.safety)?)?;
         privileges::drop_to(&options.safety)?;
         if privileges::is_root() && options.safety.user.is_none() {
             print(
@@ -121,7 +123,8 @@ pub fn check(options: &Options) -> io::Result<()> {
     check_http3(options, kind)?;
     TrustedProxies::new(&options.clients)?;
     SharedLog::open(options)?;
-    Tls::new(options, false, Sessions::new()?)?;
+    Tls::new(options, false, Sessions::new()?, None)?;
+    acme::check_options(options)?;
     CompiledSites::new(options)?.suit(kind).map(drop)
 }
 

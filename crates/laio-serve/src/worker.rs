@@ -3,6 +3,7 @@
 pub(crate) mod accept;
 mod receive;
 
+use crate::acme::published::Published;
 use crate::addresses::Addresses;
 use crate::buffers::BufferPool;
 use crate::clients::TrustedProxies;
@@ -134,6 +135,7 @@ pub(crate) fn run(
                           quic_port,
                           ..
                       }| {
+            let published = shared.tls.as_ref().and_then(|tls| tls.published.clone());
             laio_rt::spawn(accept(Acceptor {
                 services: services.clone(),
                 connections: connections.clone(),
@@ -144,7 +146,7 @@ pub(crate) fn run(
                     .as_ref()
                     .filter(|_| tls)
                     .map(|tls| tls.config.clone()),
-                to_https: redirect_to_https(options, https_port),
+                to_https: redirect_to_https(options, https_port, published.filter(|_| !tls)),
                 alt_svc: options
                     .http3
                     .as_ref()
@@ -178,12 +180,19 @@ pub(crate) fn run(
     })
 }
 
-/// Returns what redirects the requests of an address without TLS. `own`: the port of https for its clients.
-fn redirect_to_https(options: &Options, own: Option<u16>) -> Option<Rc<RedirectToHttps>> {
-    let own = own?;
-    let port = match options.tls.redirect_http? {
-        RedirectPort::OfListener => own,
-        RedirectPort::Number(port) => port,
-    };
-    Some(Rc::new(RedirectToHttps { port }))
+/// Returns what redirects the requests of an address without TLS, and answers those of an authority. `own`: the port of
+/// https for its clients.
+fn redirect_to_https(
+    options: &Options,
+    own: Option<u16>,
+    published: Option<Arc<Published>>,
+) -> Option<Rc<RedirectToHttps>> {
+    let port = own.zip(options.redirect_http());
+    let port = port.and_then(|(own, port)| match port {
+        RedirectPort::OfListener => Some(own),
+        RedirectPort::Number(port) => Some(port),
+        RedirectPort::Off => None,
+    });
+    let needed = port.is_some() || published.is_some();
+    needed.then(|| Rc::new(RedirectToHttps { port, published }))
 }

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::temp;
@@ -179,6 +179,11 @@ pub const NEEDS: &[Need] = &[
     need("zsh", "zsh", || program("zsh")),
     need("fish", "fish", || program("fish")),
     need("curl", "curl", || program("curl")),
+    need(
+        "pebble",
+        "Pebble, an ACME server: .ci/install-pebble",
+        || pebble().is_some(),
+    ),
     need("strace", "strace", || program("strace")),
     need("php-fpm", "php-fpm", || program("php-fpm")),
     need("php-cgi", "php-cgi: the package php-cgi", || {
@@ -247,6 +252,18 @@ const fn need(name: &'static str, what: &'static str, probe: fn() -> bool) -> Ne
 /// Returns the need with this name.
 pub fn find(name: &str) -> Option<&'static Need> {
     NEEDS.iter().find(|need| need.name == name)
+}
+
+/// Returns the path of Pebble: where `.ci/install-pebble` has put it, or in `PATH`.
+pub fn pebble() -> Option<PathBuf> {
+    let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let directories = std::env::split_paths(&path);
+    let mut programs = [installed]
+        .into_iter()
+        .chain(directories)
+        .map(|directory| directory.join("pebble"));
+    programs.find(|program| program.is_file())
 }
 
 fn io_uring() -> bool {

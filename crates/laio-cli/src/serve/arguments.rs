@@ -7,7 +7,7 @@ use super::policy::PolicyArguments;
 use crate::Failure;
 use laio::BackendKind;
 use laio_serve::{
-    Cache, Certificate, Clients, Host, Http2, Http3, Limits, Listen, LogFormat, LogOptions,
+    Acme, Cache, Certificate, Clients, Host, Http2, Http3, Limits, Listen, LogFormat, LogOptions,
     LogTarget, Options, Safety, Site, Tls, UpstreamLimits,
 };
 use std::num::NonZeroUsize;
@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     /// Address to listen on, may be repeated: ADDRESS:PORT, where the kernel chooses port 0;
     /// unix:PATH[,mode=660]; or systemd[:NAME] for inherited sockets. The prefix tls: encrypts
     /// connections [default: systemd if there are such sockets, else 127.0.0.1:8080; with a
-    /// certificate tls:127.0.0.1:8443]
+    /// certificate tls:127.0.0.1:8443; with --https see there]
     ///
     /// The banner on standard error shows the port that the kernel has chosen; all `--processes` serve
     /// it, and a server that takes over after SIGUSR2 too. The mode is the octal
@@ -39,6 +39,8 @@ pub(crate) struct Arguments {
     /// Private key of each --tls-cert, in the same order.
     #[arg(long, value_name = "FILE", help_heading = "Encryption")]
     tls_key: Vec<PathBuf>,
+    #[command(flatten)]
+    acme: Acme,
     #[command(flatten)]
     tls: Tls,
     /// Use HTTP/1.1 only.
@@ -139,6 +141,7 @@ impl Arguments {
             .map(|(chain, key)| Certificate { chain, key })
             .collect();
         let listen = match (&*self.listen, &*certificates) {
+            ([], _) if self.acme.is_on() => Listen::usual_https(self.acme.is_local_only()),
             ([], []) => Listen::usual(),
             ([], _) => Listen::usual_tls(),
             (listen, _) => listen.to_vec(),
@@ -155,6 +158,7 @@ impl Arguments {
             hosts: self.host.iter().map(named).chain(hosts.to_vec()).collect(),
             listen,
             certificates,
+            acme: self.acme.clone(),
             tls: self.tls.clone(),
             http2: (!self.no_http2).then(|| self.http2.clone()),
             http3: self.http3.then(|| self.http3_limits.clone()),

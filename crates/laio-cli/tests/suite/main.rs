@@ -1,6 +1,7 @@
 //! The command's tests, in one program: they start `laio` as a user does. The tests of `cp` are a separate
 //! program.
 
+mod acme;
 mod activation;
 mod announced_sizes;
 mod bench_cp;

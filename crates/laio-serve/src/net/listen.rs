@@ -529,5 +529,15 @@ fn address_of(socket: impl AsFd) -> io::Result<ListenAddress> {
 }
 
 fn explain(error: &io::Error, address: &dyn std::fmt::Display) -> io::Error {
-    io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
+    let address = address.to_string();
+    let hint = match error.kind() {
+        io::ErrorKind::PermissionDenied if !address.contains("unix:") => {
+            "; a port below 1024 needs root, CAP_NET_BIND_SERVICE, or a socket of systemd"
+        }
+        _ => "",
+    };
+    io::Error::new(
+        error.kind(),
+        format!("cannot listen on {address}: {error}{hint}"),
+    )
 }

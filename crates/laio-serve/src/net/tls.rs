@@ -5,9 +5,10 @@ mod client_certificates;
 mod parameters;
 pub(crate) mod session;
 
+use crate::acme::published::{ACME_TLS, Published};
 use crate::messages::print;
 use crate::net::quic;
-use crate::options::{Limits, Options};
+use crate::options::{AcmeChallenge, Limits, Options};
 use certificates::{Certificates, Stamp};
 use client_certificates::ClientCertificates;
 use parameters::Parameters;
@@ -27,6 +28,8 @@ pub(crate) struct Tls {
     pub(crate) config: Arc<ServerConfig>,
     /// The configuration of QUIC connections, if the server has HTTP/3.
     pub(crate) quic: Option<Arc<quinn_proto::ServerConfig>>,
+    /// Certificates that the server gets by itself.
+    pub(crate) published: Option<Arc<Published>>,
     files: Arc<Files>,
     watcher: Option<Watcher>,
 }
@@ -70,10 +73,15 @@ impl Tls {
         options: &Options,
         http2: bool,
         sessions: Sessions,
+        published: Option<Arc<Published>>,
     ) -> io::Result<Option<Tls>> {
         let address = options.listen.iter().find(|listen| listen.tls);
-        let problem = match (address, options.certificates.is_empty()) {
-            (None, _) if options.tls.redirect_http.is_some() => Some(
+        let without = options.certificates.is_empty() && !options.acme.is_on();
+        let problem = match (address, without) {
+            (None, _) if options.acme.is_on() => Some(
+                "--https needs an address with TLS: write tls: before an address of --listen".to_owned(),
+            ),
+            (None, _) if options.redirect_http().is_some() => Some(
                 "--redirect-http needs an address with TLS: write tls: before an address".to_owned(),
             ),
             (None, true) => return Ok(None),
@@ -90,7 +98,10 @@ impl Tls {
         let Parameters { provider, versions } = Parameters::new(&options.tls)?;
         let provider = Arc::new(provider);
         let files = Arc::new(Files {
-            certificates: Arc::new(Certificates::read(&options.certificates)?),
+            certificates: Arc::new(Certificates::read(
+                &options.certificates,
+                published.clone(),
+            )?),
             clients: ClientCertificates::read(&options.tls, &provider)?,
         });
         let builder = ServerConfig::builder_with_provider(provider)
@@ -102,11 +113,16 @@ impl Tls {
         let quic = options.http3.as_ref();
         let quic = quic.map(|http3| quic::config::server(&config, http3, &options.limits));
         let quic = quic.transpose()?;
+        if options.acme.is_on() && options.acme.challenge == AcmeChallenge::TlsAlpn01 {
+            // Only an authority that checks a name offers it, and nothing else.
+            config.alpn_protocols.push(ACME_TLS.to_vec());
+        }
         let config = Arc::new(config);
         let watcher = Some(Watcher::start(files.clone())?);
         Ok(Some(Tls {
             config,
             quic,
+            published,
             files,
             watcher,
         }))

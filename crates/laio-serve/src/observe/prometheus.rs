@@ -1,8 +1,8 @@
 //! The statistics in the text format of Prometheus.
 
-use super::{Seen, UpstreamCounts};
+use super::{Seen, SeenCertificate, UpstreamCounts};
 use std::fmt::Write;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Upper bounds of the buckets, in nanoseconds: 1, 2.5 and 5 of each power of ten.
 const BOUNDS: [u64; 24] = [
@@ -165,6 +165,7 @@ pub(super) fn text(seen: &Seen, age: Duration) -> String {
         &zero_copy,
     );
     upstreams(&mut family, seen);
+    certificates(&mut out, seen);
     stages(&mut out, seen);
     out
 }
@@ -221,6 +222,46 @@ fn upstreams(family: &mut impl FnMut(&str, &str, &str, &[(String, f64)]), seen: 
         "gauge",
         "Whether an upstream is healthy: 0 while it is left out, or fails its checks.",
         &lines(|counts| f64::from(u8::from(!counts.left_out))),
+    );
+}
+
+fn certificates(out: &mut String, seen: &Seen) {
+    if seen.certificates.is_empty() {
+        return;
+    }
+    let mut family =
+        |name: &str, kind: &str, help: &str, value: &dyn Fn(&SeenCertificate) -> Option<f64>| {
+            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+            for (host, certificate) in &seen.certificates {
+                if let Some(value) = value(certificate) {
+                    let _ = writeln!(out, "{name}{{name=\"{host}\"}} {value}");
+                }
+            }
+        };
+    let now = SystemTime::now();
+    let left = |seen: &SeenCertificate| {
+        Some(match seen.expires?.duration_since(now) {
+            Ok(left) => left.as_secs_f64(),
+            Err(past) => -past.duration().as_secs_f64(),
+        })
+    };
+    family(
+        "laio_certificate_expires_in_seconds",
+        "gauge",
+        "Seconds until the certificate of a name of --https expires.",
+        &left,
+    );
+    family(
+        "laio_certificates_issued_total",
+        "counter",
+        "Certificates that an authority has issued.",
+        &|seen| Some(seen.orders as f64),
+    );
+    family(
+        "laio_certificate_failures_total",
+        "counter",
+        "Failed attempts to get a certificate.",
+        &|seen| Some(seen.failures as f64),
     );
 }
 

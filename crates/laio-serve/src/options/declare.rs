@@ -57,11 +57,12 @@ pub(super) trait Shown {
 #[cfg(feature = "clap")]
 mod shown {
     use super::{OsStr, Resettable, Shown};
-    use crate::options::{ClientAuth, Sandbox, Symlinks};
+    use crate::options::{AcmeChallenge, ClientAuth, Sandbox, Symlinks};
     use std::path::PathBuf;
     use std::time::Duration;
 
     impl Shown for bool {}
+    impl Shown for AcmeChallenge {}
     impl Shown for ClientAuth {}
     impl Shown for Symlinks {}
     impl Shown for Sandbox {}

@@ -238,6 +238,49 @@ impl Limits {
     pub const TLS_OCSP: u64 = 64 * 1024;
     /// How often certificate files are checked for changes.
     pub const TLS_CHECK_INTERVAL: Duration = Duration::from_secs(10);
+    /// Names of `--https`.
+    pub const ACME_NAMES: usize = 100;
+    /// Bytes of a file in the directory of `--acme-state`.
+    pub const ACME_FILE: u64 = 256 * 1024;
+    /// Bytes of a response of an authority.
+    pub const ACME_RESPONSE: u64 = 256 * 1024;
+    /// Characters of an error of an authority in a message.
+    pub const ACME_MESSAGE: usize = 1000;
+    /// Challenges that are answered at a time.
+    pub const ACME_CHALLENGES: usize = 64;
+    /// Time to connect to an authority.
+    pub const ACME_CONNECT_TIME: Duration = Duration::from_secs(10);
+    /// Time for a request to an authority, and its response.
+    pub const ACME_REQUEST_TIME: Duration = Duration::from_secs(30);
+    /// Time for an authority to check a name and issue a certificate.
+    pub const ACME_ORDER_TIME: Duration = Duration::from_secs(300);
+    /// The first pause before an authority is asked for the status of an order; each is twice as long as the one
+    /// before.
+    pub const ACME_POLL_FIRST: Duration = Duration::from_millis(250);
+    /// The longest of these pauses, whatever the authority asks for.
+    pub const ACME_POLL_MAX: Duration = Duration::from_secs(30);
+    /// How often the certificates are compared with their times of renewal, and with the files, which other servers
+    /// change too.
+    pub const ACME_LOOK_INTERVAL: Duration = Duration::from_secs(1);
+    /// Time for other servers with the same sockets to see the answer to a challenge.
+    pub const ACME_SHARE_TIME: Duration = Duration::from_millis(2500);
+    /// The part of its lifetime by which a certificate may be renewed earlier than after two thirds.
+    pub const ACME_JITTER: f64 = 0.05;
+    /// Orders of a certificate during the lifetime of one, at most: a wrong clock, or what the authority suggests, may make
+    /// each new one due at once.
+    pub const ACME_ORDERS_OF_LIFETIME: u32 = 100;
+    /// Repetitions of an order, from the step that failed, when the authority has forgotten the account or refuses nonces
+    /// (the numbers against replayed requests) several times.
+    pub const ACME_REPETITIONS: u32 = 4;
+    /// Pause after the thread that gets certificates has panicked.
+    pub const ACME_PANIC_PAUSE: Duration = Duration::from_secs(60);
+    /// The longest pause after failed orders.
+    pub const ACME_PAUSE_MAX: Duration = Duration::from_secs(12 * 3600);
+    /// The longest `Retry-After` of an authority that is respected: the limits of Let's Encrypt are for a week.
+    pub const ACME_RETRY_AFTER_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+    /// The shortest and the longest pause before an authority is asked again when to renew a certificate.
+    pub const ACME_WINDOW_PAUSE: (Duration, Duration) =
+        (Duration::from_secs(60), Duration::from_secs(6 * 3600));
     /// Bytes of the smallest file that is compressed.
     pub const COMPRESS_FROM: u64 = 1024;
 

@@ -2,7 +2,7 @@
 //! `systemd`, `systemd:NAME`; the prefix `tls:` encrypts the connections.
 
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -56,6 +56,35 @@ impl Listen {
             }
         }
         usual
+    }
+
+    /// Like [`Listen::usual`], for names that the server gets certificates for: the inherited sockets with the names
+    /// `https` and `http`; or the ports 443 and 80 of all interfaces; or if `local` is set, 8443 and 8080 of the
+    /// loopback interface.
+    pub fn usual_https(local: bool) -> Vec<Listen> {
+        // Those of a server that passes its sockets on are found by their addresses.
+        if crate::inherited::any() && !crate::inherited::from_server() {
+            let named = [("https", true), ("http", false)].map(|(name, tls)| {
+                let address = ListenAddress::Inherited(Some(name.to_owned()));
+                crate::inherited::has(name).then_some(Listen { address, tls })
+            });
+            let named: Vec<_> = named.into_iter().flatten().collect();
+            return if named.is_empty() {
+                Listen::usual_tls()
+            } else {
+                named
+            };
+        }
+        let (ip, https, http) = match local {
+            true => (IpAddr::V4(Ipv4Addr::LOCALHOST), 8443, 8080),
+            // A machine may have no IPv6.
+            false if !has_ipv6() => (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 443, 80),
+            false => (IpAddr::V6(Ipv6Addr::UNSPECIFIED), 443, 80),
+        };
+        let [mut encrypted, plain] =
+            [https, http].map(|port| Listen::from(SocketAddr::from((ip, port))));
+        encrypted.tls = true;
+        vec![encrypted, plain]
     }
 
     /// Returns the internet address, if it is one.
@@ -144,6 +173,10 @@ impl fmt::Display for Listen {
             ListenAddress::Inherited(Some(name)) => write!(f, "systemd:{name}"),
         }
     }
+}
+
+fn has_ipv6() -> bool {
+    UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).is_ok()
 }
 
 /// Returns the name of an abstract socket, if the path is one.

@@ -18,7 +18,8 @@ pub struct Certificate {
 options! {
     /// Options of TLS that hold for all addresses.
     pub struct Tls {
-        /// Redirect requests without TLS to https, at the port of the first TLS address or at this one.
+        /// Redirect requests without TLS to https, at the port of the first TLS address or at this one; off
+        /// redirects none [default with --https: auto]
         ///
         /// With 308, at every address without TLS that is not a Unix socket. A request is answered as usual if a proxy
         /// says that its client used https (`X-Forwarded-Proto`, `Forwarded`), because a redirect would lead the
@@ -112,6 +113,8 @@ pub enum RedirectPort {
     OfListener,
     /// This port, where another machine forwards it to the server.
     Number(u16),
+    /// No redirect.
+    Off,
 }
 
 impl FromStr for RedirectPort {
@@ -120,8 +123,9 @@ impl FromStr for RedirectPort {
     fn from_str(text: &str) -> Result<RedirectPort, Self::Err> {
         match (text, text.parse()) {
             ("auto", _) => Ok(RedirectPort::OfListener),
+            ("off", _) => Ok(RedirectPort::Off),
             (_, Ok(port)) if port > 0 => Ok(RedirectPort::Number(port)),
-            _ => Err("it is a port, or auto for that of the first TLS address"),
+            _ => Err("it is a port, auto for that of the first TLS address, or off"),
         }
     }
 }
@@ -131,6 +135,7 @@ impl fmt::Display for RedirectPort {
         match self {
             RedirectPort::OfListener => f.write_str("auto"),
             RedirectPort::Number(port) => port.fmt(f),
+            RedirectPort::Off => f.write_str("off"),
         }
     }
 }

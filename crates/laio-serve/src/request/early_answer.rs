@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// An answer that needs no file and no upstream.
 pub(crate) enum EarlyAnswer {
+    /// For an authority that checks a name.
+    Challenge(String),
     /// The site does not let the client in.
     Forbidden,
     /// The client has used up a limit, and may retry after this time.
@@ -24,6 +26,10 @@ impl EarlyAnswer {
         to_https: Option<&RedirectToHttps>,
         now: Instant,
     ) -> Option<EarlyAnswer> {
+        // An authority comes from addresses that it does not tell, and as often as it wants.
+        if let Some(answer) = to_https.and_then(|it| it.challenge(ctx.request)) {
+            return Some(EarlyAnswer::Challenge(answer));
+        }
         let site = ctx.site;
         if let Some(gate) = &site.gate {
             let admitted = gate.admits(ctx.client);
@@ -54,6 +60,7 @@ impl EarlyAnswer {
         out: &mut Vec<u8>,
     ) -> Response {
         match self {
+            EarlyAnswer::Challenge(answer) => pages::challenge(ctx, out, &answer),
             EarlyAnswer::Forbidden => pages::forbidden(services, ctx, out).await,
             EarlyAnswer::TooManyRequests(left) => {
                 pages::too_many_requests(services, ctx, out, left).await

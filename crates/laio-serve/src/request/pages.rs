@@ -157,6 +157,12 @@ pub(crate) fn to_https(ctx: RequestContext<'_>, out: &mut Vec<u8>, location: &[u
     ctx.with_page(head, status, ContentType::HTML, &page)
 }
 
+/// Answers an authority that checks a name (RFC 8555, section 8.3).
+pub(crate) fn challenge(ctx: RequestContext<'_>, out: &mut Vec<u8>, answer: &str) -> Response {
+    let head = ctx.head(out, Status::OK).cache_control("no-store");
+    ctx.with_page(head, Status::OK, ContentType::TEXT, answer.as_bytes())
+}
+
 /// Answers a request that names no host and cannot be redirected.
 pub(crate) fn no_host(ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Response {
     let status = Status::BAD_REQUEST;

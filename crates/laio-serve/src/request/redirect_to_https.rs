@@ -1,14 +1,18 @@
-//! Redirects requests that arrive without TLS to https.
+//! Redirects requests that arrive without TLS to https, and answers an authority that checks a name.
 
 use super::pages;
 use super::response::{RequestContext, Response};
+use crate::acme::published::Published;
 use crate::trace;
-use laio_http::Request;
+use laio_http::{Method, Request};
+use std::sync::Arc;
 
 /// Redirects the requests of an address without TLS.
 pub(crate) struct RedirectToHttps {
-    /// The port of https.
-    pub(crate) port: u16,
+    /// The port of https, if they are redirected.
+    pub(crate) port: Option<u16>,
+    /// Answers to the challenges of an authority.
+    pub(crate) published: Option<Arc<Published>>,
 }
 
 /// The answer to a request that arrived without TLS.
@@ -20,10 +24,19 @@ pub(crate) enum ToHttps {
 }
 
 impl RedirectToHttps {
+    /// Returns the answer for an authority that checks a name.
+    pub(crate) fn challenge(&self, request: &Request<'_>) -> Option<String> {
+        let published = self.published.as_ref()?;
+        let path = request.path.as_ref().ok()?;
+        let reads = matches!(request.method, Method::Get | Method::Head);
+        published.http_answer(path.as_str()).filter(|_| reads)
+    }
+
     /// Returns the answer to a request, or none if the site answers it: malformed paths, and requests about
     /// the whole server.
     pub(crate) fn answer(&self, ctx: RequestContext<'_>) -> Option<ToHttps> {
         let path = ctx.request.path.as_ref().ok()?;
+        let port = self.port?;
         if path.is_whole_server() {
             return None;
         }
@@ -32,9 +45,7 @@ impl RedirectToHttps {
         });
         let host = ctx.request.host.map(without_port);
         Some(match host.filter(|host| !host.is_empty()) {
-            Some(host) => {
-                ToHttps::Redirect(location(host, self.port, path.as_str(), ctx.request.query))
-            }
+            Some(host) => ToHttps::Redirect(location(host, port, path.as_str(), ctx.request.query)),
             None => ToHttps::NoHost,
         })
     }

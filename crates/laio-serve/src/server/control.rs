@@ -119,7 +119,7 @@ impl Service {
         mut sockets: Listening,
     ) -> io::Result<Service> {
         let (sender, commands) = channel();
-        let server_state = ServerState::new()?;
+        let server_state = ServerState::new(&options)?;
         let present = Generation::start(
             0,
             options,
@@ -130,6 +130,10 @@ impl Service {
         )?;
         sockets.adopt();
         server_state.slots.measure_capacity();
+        // From now on workers answer the challenges.
+        if let Some(acme) = &server_state.acme {
+            acme.wake();
+        }
         Ok(Service {
             kind,
             sockets,
@@ -222,6 +226,9 @@ impl Service {
     fn wind_down(&mut self, level: Level) {
         self.level = self.level.max(level);
         self.restarts.clear();
+        if let Some(acme) = &self.server_state.acme {
+            acme.end();
+        }
         if level == Level::Stopping && self.deadline.is_none() {
             self.deadline = Some(Instant::now() + self.present.options.limits.drain_time);
         }
@@ -253,6 +260,9 @@ impl Service {
             on_end(&self.sender),
         )?;
         let old = std::mem::replace(&mut self.present, new);
+        if let Some(acme) = &self.server_state.acme {
+            acme.wake();
+        }
         self.server_state.slots.measure_capacity();
         old.shared.stop.raise(Level::HandingOver);
         self.restarts.clear();

@@ -1,6 +1,7 @@
 //! A generation of workers: those started together with the same options.
 
 use super::sandbox;
+use crate::acme::Acme;
 use crate::addresses::Addresses;
 use crate::clients::TrustedProxies;
 use crate::cpu_pool::CpuPool;
@@ -45,19 +46,21 @@ pub(crate) struct ServerState {
     pub(crate) sessions: Sessions,
     /// The QUIC endpoints of all generations.
     pub(crate) routes: Arc<Routes>,
+    pub(crate) acme: Option<Arc<Acme>>,
 }
 
 impl ServerState {
     /// Creates the state of the first generation.
     ///
     /// # Errors
-    /// Like [`Sessions::new`].
-    pub(crate) fn new() -> io::Result<ServerState> {
+    /// Like [`Sessions::new`] and [`Acme::start`].
+    pub(crate) fn new(options: &Options) -> io::Result<ServerState> {
         Ok(ServerState {
             addresses: Arc::default(),
             slots: Arc::default(),
             sessions: Sessions::new()?,
             routes: Arc::default(),
+            acme: Acme::start(options)?.map(Arc::new),
         })
     }
 }
@@ -111,6 +114,7 @@ impl Generation {
                 &options,
                 options.http2(kind).is_some(),
                 server_state.sessions,
+                server_state.acme.map(|acme| acme.published.clone()),
             )?
             .map(Arc::new),
         };

@@ -14,12 +14,7 @@ pub(crate) fn drop_to(safety: &Safety) -> io::Result<()> {
     if safety.user.is_none() && safety.group.is_none() {
         return Ok(());
     }
-    let user = safety.user.as_deref().map(find_user).transpose()?;
-    let group = match (&safety.group, &user) {
-        (Some(group), _) => Some(find_group(group)?),
-        (None, Some(user)) => Some(user.gid),
-        (None, None) => None,
-    };
+    let (user, group) = find(safety)?;
     let become_them = || -> nix::Result<()> {
         if let Some(group) = group {
             let groups = match &user {
@@ -46,6 +41,26 @@ pub(crate) fn drop_to(safety: &Safety) -> io::Result<()> {
     })?;
     rustix::thread::set_no_new_privs(true)?;
     Ok(())
+}
+
+/// Returns the user and the group that files of the server will belong to, if it switches to another user.
+///
+/// # Errors
+/// Names the user or group that is unknown.
+pub(crate) fn owner(safety: &Safety) -> io::Result<Option<(u32, u32)>> {
+    let (user, group) = find(safety)?;
+    let ids = user.zip(group);
+    Ok(ids.map(|(user, group)| (user.uid.as_raw(), group.as_raw())))
+}
+
+fn find(safety: &Safety) -> io::Result<(Option<UserIds>, Option<Gid>)> {
+    let user = safety.user.as_deref().map(find_user).transpose()?;
+    let group = match (&safety.group, &user) {
+        (Some(group), _) => Some(find_group(group)?),
+        (None, Some(user)) => Some(user.gid),
+        (None, None) => None,
+    };
+    Ok((user, group))
 }
 
 /// Whether the process runs as root.

@@ -1,5 +1,6 @@
 //! The certificates: read from files, chosen by the client's server name, replaced while serving.
 
+use crate::acme::published::{ACME_TLS, Published};
 use crate::options::{Certificate, Limits};
 use rustls::client::verify_server_name;
 use rustls::crypto::ring;
@@ -18,6 +19,8 @@ use std::sync::{Arc, RwLock};
 pub(crate) struct Certificates {
     sources: Vec<Certificate>,
     present: RwLock<Vec<Arc<CertifiedKey>>>,
+    /// For names without a certificate in a file.
+    published: Option<Arc<Published>>,
 }
 
 /// Inode, size and modification time of each file, compared to detect changes.
@@ -29,8 +32,12 @@ impl Certificates {
     ///
     /// # Errors
     /// Names the malformed file, and the reason.
-    pub(crate) fn read(sources: &[Certificate]) -> io::Result<Certificates> {
+    pub(crate) fn read(
+        sources: &[Certificate],
+        published: Option<Arc<Published>>,
+    ) -> io::Result<Certificates> {
         Ok(Certificates {
+            published,
             sources: sources.to_vec(),
             present: RwLock::new(read_all(sources)?),
         })
@@ -69,11 +76,24 @@ impl Stamp {
 
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let own_name = hello.server_name();
+        let published = self.published.as_ref();
+        if let Some(published) = published
+            && hello.alpn().is_some_and(|offered| offered.eq([ACME_TLS]))
+        {
+            return published.tls_answer(own_name?);
+        }
         let present = self.present.read().unwrap();
-        let name = hello.server_name().map(str::to_owned);
+        let name = own_name.map(str::to_owned);
         let name = name.and_then(|name| ServerName::try_from(name).ok());
         let fits = |key: &&Arc<CertifiedKey>| name.as_ref().is_some_and(|name| fits(key, name));
-        present.iter().find(fits).or(present.first()).cloned()
+        let found = present.iter().find(fits).cloned();
+        let found = found.or_else(|| match own_name {
+            Some(name) => published?.certificate(name),
+            None => published?.address_certificate(),
+        });
+        let found = found.or_else(|| present.first().cloned());
+        found.or_else(|| published?.other_certificate())
     }
 }
 

@@ -1,5 +1,6 @@
 //! A TLS session over a socket. rustls transforms the bytes, the engine sends and receives them.
 
+use crate::acme::published::ACME_TLS;
 use crate::net::socket::{Expect, Socket};
 use crate::options::Limits;
 use laio_rt::Descriptor;
@@ -108,6 +109,10 @@ impl Session {
             }
         }
         let by_client = matches!(self.connection, Connection::Server(_));
+        if self.connection.alpn_protocol() == Some(ACME_TLS) {
+            // The authority has seen the certificate; no data may follow (RFC 8737).
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
         if by_client && self.connection.protocol_version() == Some(ProtocolVersion::TLSv1_3) {
             return Poll::Ready(Ok(()));
         }

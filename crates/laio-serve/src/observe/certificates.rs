@@ -1,0 +1,39 @@
+//! Statistics of the certificates that the server gets by itself.
+
+use super::Observer;
+use std::time::SystemTime;
+
+/// What is known of a certificate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SeenCertificate {
+    /// When the present one expires; none if there is none.
+    pub expires: Option<SystemTime>,
+    /// Certificates that an authority has issued.
+    pub orders: u64,
+    /// Attempts to get one that have failed.
+    pub failures: u64,
+}
+
+impl Observer {
+    /// Records when the certificate of a name expires.
+    pub(crate) fn certificate_expires(&self, name: &str, until: SystemTime) {
+        self.change_certificate(name, |seen| seen.expires = Some(until));
+    }
+
+    /// Counts a certificate that an authority has issued.
+    pub(crate) fn certificate_ordered(&self, name: &str) {
+        self.change_certificate(name, |seen| seen.orders += 1);
+    }
+
+    /// Counts an attempt that has failed.
+    pub(crate) fn certificate_failed(&self, name: &str) {
+        self.change_certificate(name, |seen| seen.failures += 1);
+    }
+
+    fn change_certificate(&self, name: &str, change: impl FnOnce(&mut SeenCertificate)) {
+        if let Some(state) = &self.0 {
+            let mut certificates = state.certificates.lock().unwrap();
+            change(certificates.entry(name.to_owned()).or_default());
+        }
+    }
+}
