@@ -1,7 +1,7 @@
 //! Several upstreams for a prefix.
 
 use super::*;
-use crate::common::{LONG, until};
+use crate::common::{BACKENDS, LONG, until};
 use laio_serve::Observer;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -94,17 +94,24 @@ fn what_was_not_sent_goes_to_the_next_upstream() {
         }
     });
     let (refused, _taken) = refusing("/");
-    let (server, _root) = serve(vec![refused, http("/", &backend)], patient);
-    let mut client = server.connect();
-    for method in ["GET", "POST", "PATCH", "GET", "POST", "DELETE"] {
-        let fields = match method {
-            "GET" | "DELETE" => "\r\n",
-            _ => "Content-Length: 3\r\n\r\nabc",
-        };
-        client.send(format!("{method} / HTTP/1.1\r\nHost: a\r\n{fields}"));
-        assert_eq!(client.answer(false).status, 200, "{method}");
+    for kind in BACKENDS.into_iter().chain([BackendKind::Sync]) {
+        let before = backend.heads().len();
+        let upstreams = vec![refused.clone(), http("/", &backend)];
+        let (server, _root) = serve_with(kind, upstreams, |options| {
+            options.workers = Some(1);
+            patient(options);
+        });
+        let mut client = server.connect();
+        for method in ["GET", "POST", "PATCH", "GET", "POST", "DELETE"] {
+            let fields = match method {
+                "GET" | "DELETE" => "\r\n",
+                _ => "Content-Length: 3\r\n\r\nabc",
+            };
+            client.send(format!("{method} / HTTP/1.1\r\nHost: a\r\n{fields}"));
+            assert_eq!(client.answer(false).status, 200, "{kind} {method}");
+        }
+        assert_eq!(backend.heads().len() - before, 6);
     }
-    assert_eq!(backend.heads().len(), 6);
 }
 
 #[test]
