@@ -32,7 +32,7 @@ pub(super) async fn ask(
 ) -> Result<UpstreamResponse, UpstreamError> {
     let in_flight = member.begin();
     let permit = member.pool.permit(limits, limits.streams).await?;
-    let proxy_header = member.target.proxy_header(proxy_request.stream);
+    let proxy_header = member.target.proxy_header(|| proxy_request.ends());
     if proxy_request.stream.is_multiplexed() {
         // A client may send the messages of a stream one by one.
         source.set_time(BodyTime::EachPiece);
