@@ -425,3 +425,44 @@ fn groups_that_cannot_be() {
     assert!(error(&[one, two], "/b=hash=uri").contains("--balance is for /b"));
     assert!(error(&[one, "/a=https://127.0.0.1:2"], "hash=uri").contains("different protocols"));
 }
+
+#[test]
+fn websockets_count_as_requests_in_flight() {
+    let backend = || {
+        Backend::start(|peer| {
+            while let Some(head) = peer.request() {
+                if head.contains("Upgrade: websocket\r\n") {
+                    peer.send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nhi");
+                    peer.is_closed();
+                    return;
+                }
+                peer.send(OK);
+            }
+        })
+    };
+    let backends = [backend(), backend()];
+    let (refused, _taken) = refusing("/");
+    let members = backends.iter().map(|backend| http("/", backend));
+    let upstreams = [refused].into_iter().chain(members).collect();
+    let (server, _root) = serve(upstreams, |options| {
+        patient(options);
+        // The one that refuses is out after its first request.
+        options.limits.upstream.failures = 1;
+        options.limits.upstream.out_time = LONG;
+    });
+    let mut sockets: Vec<_> = (0..4).map(|_| server.connect()).collect();
+    for socket in &mut sockets {
+        socket
+            .send("GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+        assert_eq!(socket.answer(true).status, 101);
+    }
+    assert_eq!(backends.each_ref().map(|it| it.heads().len()), [2, 2]);
+    // When those of one have ended, it gets what follows.
+    let asked = |index: usize| backends[index].heads().len();
+    drop(sockets);
+    let mut client = server.connect();
+    until("both get requests again", || {
+        assert_eq!(client.get("/").text(), "ok");
+        asked(0) > 3 && asked(1) > 3
+    });
+}
