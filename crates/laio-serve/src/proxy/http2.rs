@@ -201,7 +201,7 @@ fn head(proxy_request: &ProxyRequest<'_>, target: &Target) -> Result<Request<()>
             length.to_string().as_bytes(),
         );
     }
-    if proxy_request.stream.passes_trailers() {
+    if proxy_request.stream.is_multiplexed() {
         // Trailers are passed on to such a client. Servers of gRPC insist on the field.
         push(TE.as_str().as_bytes(), b"trailers");
     }
