@@ -14,7 +14,7 @@ pub(crate) mod speed;
 pub(crate) use fields::globs;
 
 use crate::options::{Host, Options, Protocol, Site as Description, Symlinks, Upstream};
-use crate::upstream::group::{Group, Groups, Healths};
+use crate::upstream::group::{Group, Groups, Healths, check_prefixes};
 use crate::upstream::resolver::NameResolver;
 use crate::upstream::route::Route;
 use crate::upstream::spool_files;
@@ -210,6 +210,13 @@ impl CompiledSites {
         if let Some(directory) = &options.limits.upstream.spool {
             spool_files::check(directory)?;
         }
+        let hosts = options.hosts.iter().map(|host| &host.site);
+        let upstreams: Vec<_> = [&options.site]
+            .into_iter()
+            .chain(hosts)
+            .map(|it| &it.upstreams)
+            .collect();
+        check_prefixes(&upstreams)?;
         let mut healths = Healths::default();
         let mut compiled = CompiledSites {
             sites: vec![compile(&options.site, &[], &mut healths)?],

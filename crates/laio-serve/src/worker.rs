@@ -99,8 +99,9 @@ pub(crate) fn run(
             limits,
         });
         observe::upstreams::watch(services.sites.targets().map(|target| &target.health));
-        // A worker that explains a request asks no upstream.
-        let checked = services.sites.targets().filter(|_| !trace::is_on());
+        // A worker that explains a request asks no upstream; with the back end sync a check would block it.
+        let checks = !trace::is_on() && !services.contexts.sync;
+        let checked = services.sites.targets().filter(|_| checks);
         let _checks = HealthChecks::start(checked, &services.limits.upstream);
         let stop = shared.stop;
         let protocols = (options.http2(backend), options.http3.clone());

@@ -9,6 +9,7 @@ use crate::net::quic::StreamId;
 use crate::net::quic::connection::{QuicConnection, StreamEnd};
 use crate::options::Limits;
 use bytes::{Buf, Bytes};
+use http::HeaderMap;
 use laio_http::Framing;
 use laio_http::upstream::parse_response;
 use laio_rt::time;
@@ -161,15 +162,35 @@ impl Exchange {
             _ => None,
         };
         out.advance(length);
-        let mut frame = Vec::with_capacity(section.len() + 16);
-        put_head(kind::HEADERS, section.len(), &mut frame);
-        frame.extend_from_slice(&section);
-        self.write(frame.into()).await?;
+        self.write_section(&section).await?;
         if status >= 200 {
             self.response.set(ResponseState::Body(due));
             self.finish_if_whole();
         }
         Ok(())
+    }
+
+    /// Sends the fields after the body of a response of unknown length.
+    pub(crate) async fn send_trailers(&self, trailers: &HeaderMap) -> io::Result<()> {
+        if self.response.get() != ResponseState::Body(None) {
+            return Ok(());
+        }
+        let mut section = Vec::new();
+        qpack::begin(&mut section);
+        for (name, value) in trailers {
+            if !CONNECTION_SPECIFIC.contains(&name.as_str()) {
+                qpack::encode(name.as_str().as_bytes(), value.as_bytes(), &mut section);
+            }
+        }
+        self.write_section(&section).await
+    }
+
+    /// Sends encoded fields as a HEADERS frame.
+    async fn write_section(&self, section: &[u8]) -> io::Result<()> {
+        let mut frame = Vec::with_capacity(section.len() + 16);
+        put_head(kind::HEADERS, section.len(), &mut frame);
+        frame.extend_from_slice(section);
+        self.write(frame.into()).await
     }
 
     /// Sends a part of the body as a DATA frame.

@@ -9,6 +9,7 @@ use crate::net::http3_exchange;
 use crate::net::tls::session::{Session, TlsParameters};
 use crate::options::IoStep;
 use crate::trace;
+use http::HeaderMap;
 use laio::ops::Send;
 use laio_rt::Descriptor;
 use rustix::net::{SendFlags, Shutdown};
@@ -101,11 +102,6 @@ impl Stream {
         matches!(self, Stream::Http2(_) | Stream::Http3(_))
     }
 
-    /// Whether the client gets the trailers of a response.
-    pub(crate) fn passes_trailers(&self) -> bool {
-        matches!(self, Stream::Http2(_))
-    }
-
     /// Returns the HTTP version if the request line does not contain it.
     pub(crate) fn version(&self) -> Option<&'static str> {
         match self {
@@ -179,10 +175,16 @@ impl Stream {
         }
     }
 
-    /// Sets the fields after the body of the response. Only HTTP/2 has them.
-    pub(crate) fn set_trailers(&self, trailers: http::HeaderMap) {
-        if let Stream::Http2(exchange) = self {
-            exchange.set_trailers(trailers);
+    /// Sends the fields after the body of a response of unknown length, or keeps them for its end. Only
+    /// HTTP/2 and HTTP/3 have them here.
+    pub(crate) async fn send_trailers(&self, trailers: HeaderMap) -> io::Result<()> {
+        match self {
+            Stream::Plain(_) | Stream::Tls(_) => Ok(()),
+            Stream::Http2(exchange) => {
+                exchange.set_trailers(trailers);
+                Ok(())
+            }
+            Stream::Http3(exchange) => exchange.send_trailers(&trailers).await,
         }
     }
 

@@ -281,6 +281,15 @@ fn key(proxy_request: &ProxyRequest<'_>, secure: bool) -> Key {
             key.push(b' ');
             key.extend(joined(&request.headers, name.as_bytes()));
         }
+        // The other parts of this field are about the client.
+        let forwarded = joined(&request.headers, b"Forwarded").to_ascii_lowercase();
+        let pairs = elements(&forwarded).flat_map(|element| element.split(|&byte| byte == b';'));
+        for pair in pairs.map(<[u8]>::trim_ascii) {
+            if pair.starts_with(b"host=") || pair.starts_with(b"proto=") {
+                key.push(b' ');
+                key.extend(pair);
+            }
+        }
     }
     key.into()
 }

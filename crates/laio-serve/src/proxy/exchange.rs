@@ -129,7 +129,7 @@ async fn ask_member(
     let in_flight = member.begin();
     let (target, pool) = (&member.target, &member.pool);
     let permit = pool.permit(limits, 1).await?;
-    let header = target.proxy_header(proxy_request.stream);
+    let header = target.proxy_header(|| proxy_request.ends());
     let connect = || {
         let time = deadline.within(limits.connect_time);
         target.connect(header.clone(), time, limits)

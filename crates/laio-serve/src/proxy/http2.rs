@@ -32,7 +32,7 @@ pub(super) async fn ask(
 ) -> Result<UpstreamResponse, UpstreamError> {
     let in_flight = member.begin();
     let permit = member.pool.permit(limits, limits.streams).await?;
-    let proxy_header = member.target.proxy_header(proxy_request.stream);
+    let proxy_header = member.target.proxy_header(|| proxy_request.ends());
     if proxy_request.stream.is_multiplexed() {
         // A client may send the messages of a stream one by one.
         source.set_time(BodyTime::EachPiece);
@@ -201,7 +201,7 @@ fn head(proxy_request: &ProxyRequest<'_>, target: &Target) -> Result<Request<()>
             length.to_string().as_bytes(),
         );
     }
-    if proxy_request.stream.passes_trailers() {
+    if proxy_request.stream.is_multiplexed() {
         // Trailers are passed on to such a client. Servers of gRPC insist on the field.
         push(TE.as_str().as_bytes(), b"trailers");
     }

@@ -7,6 +7,7 @@ use crate::request::lookup::Script;
 use crate::request::response::RequestContext;
 use crate::upstream::error::UpstreamError;
 use laio_http::RequestPath;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// A request to be forwarded to an upstream.
@@ -27,6 +28,18 @@ pub(crate) struct ProxyRequest<'a> {
     pub(crate) spooled: Option<u64>,
     /// How the cache of responses takes part.
     pub(crate) caching: Caching<'a>,
+}
+
+impl ProxyRequest<'_> {
+    /// Returns the server's address and the client's, where there are any. The port of a client behind a
+    /// trusted proxy is not known, and 0.
+    pub(super) fn ends(&self) -> [Option<SocketAddr>; 2] {
+        let [own, peer] = self.stream.endpoints();
+        let client = self.ctx.client;
+        let behind_proxy = *client != self.peer.client;
+        let address = client.address.filter(|_| behind_proxy);
+        [own, address.map(|ip| SocketAddr::new(ip, 0)).or(peer)]
+    }
 }
 
 /// How long a client may take to send a body.

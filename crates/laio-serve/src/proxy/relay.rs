@@ -101,11 +101,13 @@ impl Relayed {
     }
 
     /// Passes the fields after the body on to a client that can get them.
-    fn pass_trailers(&mut self, stream: &Stream) {
-        if let Body::Http2(body) = &mut self.body
-            && let Some(trailers) = body.take_trailers()
-        {
-            stream.set_trailers(trailers);
+    async fn pass_trailers(&mut self, stream: &Stream) -> io::Result<()> {
+        match &mut self.body {
+            Body::Http2(body) => match body.take_trailers() {
+                Some(trailers) => stream.send_trailers(trailers).await,
+                None => Ok(()),
+            },
+            Body::Link(_) => Ok(()),
         }
     }
 
@@ -154,7 +156,7 @@ pub(crate) async fn relay(
         }
         match last {
             Ok(true) => {
-                body.pass_trailers(stream);
+                body.pass_trailers(stream).await?;
                 return Ok(out);
             }
             Ok(false) => pace.wait().await,

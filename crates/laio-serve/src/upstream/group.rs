@@ -33,16 +33,12 @@ impl Groups {
     /// Compiles the upstreams of a site, which are a part of those in `settings`.
     ///
     /// # Errors
-    /// When a name cannot be looked up, the upstreams of a prefix cannot form a group, or a setting is for
-    /// a prefix that no upstream has.
+    /// When a name cannot be looked up, or the upstreams of a prefix cannot form a group.
     pub(crate) fn new(
         upstreams: &[&Upstream],
         settings: &Upstreams,
         healths: &mut Healths,
     ) -> io::Result<Groups> {
-        check_places("--balance", &settings.balance, settings)?;
-        check_places("--health-path", &settings.health_paths, settings)?;
-        check_places("--proxy-protocol", &settings.proxy_protocol, settings)?;
         let mut places: BTreeMap<Place, Vec<&Upstream>> = BTreeMap::new();
         for upstream in upstreams {
             places.entry(place(upstream)?).or_default().push(upstream);
@@ -206,19 +202,32 @@ fn check(prefix: &str, members: &[&Upstream]) -> io::Result<()> {
     Ok(())
 }
 
-/// Checks that the prefixes of settings are those of upstreams.
-fn check_places<T>(flag: &str, settings: &[ForPrefix<T>], all: &Upstreams) -> io::Result<()> {
+/// Checks that the prefixes of settings are those of upstreams, of any site, because a host inherits the
+/// settings of the others.
+///
+/// # Errors
+/// Names the flag and the prefix.
+pub(crate) fn check_prefixes(sites: &[&Upstreams]) -> io::Result<()> {
+    let mut places = Vec::new();
+    for upstream in sites.iter().flat_map(|site| site.all()) {
+        places.push(place(upstream)?);
+    }
+    for site in sites {
+        check_places("--balance", &site.balance, &places)?;
+        check_places("--health-path", &site.health_paths, &places)?;
+        check_places("--proxy-protocol", &site.proxy_protocol, &places)?;
+    }
+    Ok(())
+}
+
+fn check_places<T>(flag: &str, settings: &[ForPrefix<T>], places: &[Place]) -> io::Result<()> {
     for setting in settings {
         let Some(prefix) = &setting.prefix else {
             continue;
         };
         let prefix = canonical(prefix)?;
-        let mut known = false;
-        for upstream in all.all() {
-            let (host, own) = place(upstream)?;
-            known |= own == prefix && is_for(setting, host.as_deref());
-        }
-        if !known {
+        let is_here = |(host, own): &Place| *own == prefix && is_for(setting, host.as_deref());
+        if !places.iter().any(is_here) {
             return Err(wrong(format!(
                 "{flag} is for {prefix}, but no upstream has this prefix"
             )));
@@ -368,11 +377,13 @@ mod tests {
 
     #[test]
     fn settings_for_prefixes_that_are_not_there() {
+        let upstreams = Upstreams::from(vec![upstream("b.c/a=http://127.0.0.1:1")]);
         let misplaced = |text: &str| {
-            groups(&[upstream("b.c/a=http://127.0.0.1:1")], |settings| {
-                settings.balance = vec![text.parse().unwrap()];
-            })
-            .is_err()
+            let inherits = Upstreams {
+                balance: vec![text.parse().unwrap()],
+                ..Upstreams::default()
+            };
+            check_prefixes(&[&upstreams, &inherits]).is_err()
         };
         assert!(misplaced("/b=round-robin") && misplaced("c.d/a=round-robin"));
         assert!(!misplaced("/a=round-robin") && !misplaced("B.c/a=round-robin"));

@@ -7,12 +7,12 @@ use super::health::Health;
 use super::link::Link;
 use super::proxy_protocol;
 use super::resolver::{Addresses, ResolvedAddress};
-use crate::net::stream::Stream;
 use crate::options::{
     HealthPath, Protocol, ProxyProtocol, Upstream, UpstreamAddress, UpstreamLimits,
 };
 use laio_http::Mount;
 use std::io;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,9 +118,10 @@ impl Target {
         self.encryption.is_some()
     }
 
-    /// Returns the header of the PROXY protocol for a client with this connection; empty without it.
-    pub(crate) fn proxy_header(&self, client: &Stream) -> Vec<u8> {
-        let header = |version| proxy_protocol::header(version, client.endpoints());
+    /// Returns the header of the PROXY protocol for a client with a connection between these addresses, the
+    /// server's first; empty without it.
+    pub(crate) fn proxy_header(&self, ends: impl FnOnce() -> [Option<SocketAddr>; 2]) -> Vec<u8> {
+        let header = |version| proxy_protocol::header(version, ends());
         self.proxy_protocol.map(header).unwrap_or_default()
     }
 

@@ -3,7 +3,7 @@
 use super::client::{Client, all, read, request};
 use super::{Fixture, large, run};
 use crate::common::certs::{connect, trusting};
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use laio::BackendKind::{self, Activations, Hybrid, Lazy, Threads, Uring};
 use laio_serve::{Coding, LogTarget, Options, Redirect, Status, Upstream};
 use std::io::{Read, Write};
@@ -360,4 +360,35 @@ fn the_access_log_names_the_version() {
     assert_eq!(fixture.server.stop().requests, 1);
     let log = std::fs::read_to_string(log).unwrap();
     assert!(log.starts_with("127.0.0.1 ") && log.contains("\"GET /ten.txt HTTP/3.0\" 200 10 "));
+}
+
+#[test]
+fn trailers_of_upstreams_and_messages_both_ways() {
+    use crate::upstreams::http2::{Server2, echo};
+    let backend = Server2::start(echo);
+    let fixture = Fixture::with(Lazy, |options| {
+        options.site.upstreams = vec![backend.upstream("/")].into();
+    });
+    run(async {
+        let client = Client::connect(&fixture).await;
+        let mut stream = client.begin(request("POST", "/", &[])).await;
+        assert_eq!(stream.recv_response().await.unwrap().status(), 200);
+        for number in 0..3 {
+            let message = format!("message {number}");
+            stream
+                .send_data(Bytes::from(message.clone()))
+                .await
+                .unwrap();
+            let mut echoed = Vec::new();
+            while echoed.len() < message.len() {
+                let mut bytes = stream.recv_data().await.unwrap().unwrap();
+                echoed.extend_from_slice(&bytes.copy_to_bytes(bytes.remaining()));
+            }
+            assert_eq!(echoed, message.as_bytes());
+        }
+        stream.finish().await.unwrap();
+        assert!(stream.recv_data().await.unwrap().is_none());
+        let trailers = stream.recv_trailers().await.unwrap().unwrap();
+        assert_eq!(trailers["grpc-status"], "0");
+    });
 }

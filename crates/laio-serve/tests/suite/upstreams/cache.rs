@@ -1,7 +1,7 @@
 //! Stored responses of upstreams.
 
 use super::*;
-use crate::common::until;
+use crate::common::{BACKENDS, until};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -396,10 +396,41 @@ fn large_responses_are_sent_from_memory() {
             ));
         }
     });
-    let (server, _root) = cached(&backend);
-    for _ in 0..3 {
-        let answer = exchange(&server, get("/"));
-        assert!(body(&answer) == "0123456789".repeat(20_000));
+    for kind in BACKENDS.into_iter().chain([BackendKind::Sync]) {
+        let before = backend.heads().len();
+        let (server, _root) = serve_with(kind, vec![http("/", &backend)], |options| {
+            options.workers = Some(1);
+            options.limits.upstream.cache_bytes = 1 << 20;
+        });
+        for _ in 0..3 {
+            let answer = exchange(&server, get("/"));
+            assert!(body(&answer) == "0123456789".repeat(20_000), "{kind}");
+        }
+        assert_eq!(backend.heads().len() - before, 1, "{kind}");
     }
-    assert_eq!(backend.heads().len(), 1);
+}
+
+#[test]
+fn what_a_trusted_proxy_says_is_part_of_the_key() {
+    let backend = numbered("Cache-Control: max-age=1000\r\n");
+    let (server, _root) = serve(vec![http("/", &backend)], |options| {
+        options.limits.upstream.cache_bytes = 1 << 20;
+        options.clients.proxies = vec!["127.0.0.0/8".parse().unwrap()];
+    });
+    let mut client = server.connect();
+    for _ in 0..2 {
+        for (fields, expected) in [
+            ("X-Forwarded-For: 192.0.2.1\r\n", "0"),
+            (
+                "X-Forwarded-For: 192.0.2.2\r\nForwarded: for=192.0.2.2\r\n",
+                "0",
+            ),
+            ("X-Forwarded-Proto: https\r\n", "1"),
+            ("X-Forwarded-Host: evil.example\r\n", "2"),
+            ("Forwarded: for=192.0.2.1; Host=evil.example\r\n", "3"),
+        ] {
+            let answer = client.request("GET", "/", fields);
+            assert_eq!(answer.text(), expected, "{fields}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Several upstreams for a prefix.
 
 use super::*;
-use crate::common::{LONG, until};
+use crate::common::{BACKENDS, LONG, until};
 use laio_serve::Observer;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -94,17 +94,24 @@ fn what_was_not_sent_goes_to_the_next_upstream() {
         }
     });
     let (refused, _taken) = refusing("/");
-    let (server, _root) = serve(vec![refused, http("/", &backend)], patient);
-    let mut client = server.connect();
-    for method in ["GET", "POST", "PATCH", "GET", "POST", "DELETE"] {
-        let fields = match method {
-            "GET" | "DELETE" => "\r\n",
-            _ => "Content-Length: 3\r\n\r\nabc",
-        };
-        client.send(format!("{method} / HTTP/1.1\r\nHost: a\r\n{fields}"));
-        assert_eq!(client.answer(false).status, 200, "{method}");
+    for kind in BACKENDS.into_iter().chain([BackendKind::Sync]) {
+        let before = backend.heads().len();
+        let upstreams = vec![refused.clone(), http("/", &backend)];
+        let (server, _root) = serve_with(kind, upstreams, |options| {
+            options.workers = Some(1);
+            patient(options);
+        });
+        let mut client = server.connect();
+        for method in ["GET", "POST", "PATCH", "GET", "POST", "DELETE"] {
+            let fields = match method {
+                "GET" | "DELETE" => "\r\n",
+                _ => "Content-Length: 3\r\n\r\nabc",
+            };
+            client.send(format!("{method} / HTTP/1.1\r\nHost: a\r\n{fields}"));
+            assert_eq!(client.answer(false).status, 200, "{kind} {method}");
+        }
+        assert_eq!(backend.heads().len() - before, 6);
     }
-    assert_eq!(backend.heads().len(), 6);
 }
 
 #[test]
@@ -417,4 +424,45 @@ fn groups_that_cannot_be() {
     assert!(error(&[one, two, one], "hash=uri").contains("twice for /a"));
     assert!(error(&[one, two], "/b=hash=uri").contains("--balance is for /b"));
     assert!(error(&[one, "/a=https://127.0.0.1:2"], "hash=uri").contains("different protocols"));
+}
+
+#[test]
+fn websockets_count_as_requests_in_flight() {
+    let backend = || {
+        Backend::start(|peer| {
+            while let Some(head) = peer.request() {
+                if head.contains("Upgrade: websocket\r\n") {
+                    peer.send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nhi");
+                    peer.is_closed();
+                    return;
+                }
+                peer.send(OK);
+            }
+        })
+    };
+    let backends = [backend(), backend()];
+    let (refused, _taken) = refusing("/");
+    let members = backends.iter().map(|backend| http("/", backend));
+    let upstreams = [refused].into_iter().chain(members).collect();
+    let (server, _root) = serve(upstreams, |options| {
+        patient(options);
+        // The one that refuses is out after its first request.
+        options.limits.upstream.failures = 1;
+        options.limits.upstream.out_time = LONG;
+    });
+    let mut sockets: Vec<_> = (0..4).map(|_| server.connect()).collect();
+    for socket in &mut sockets {
+        socket
+            .send("GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+        assert_eq!(socket.answer(true).status, 101);
+    }
+    assert_eq!(backends.each_ref().map(|it| it.heads().len()), [2, 2]);
+    // When those of one have ended, it gets what follows.
+    let asked = |index: usize| backends[index].heads().len();
+    drop(sockets);
+    let mut client = server.connect();
+    until("both get requests again", || {
+        assert_eq!(client.get("/").text(), "ok");
+        asked(0) > 3 && asked(1) > 3
+    });
 }

@@ -93,3 +93,30 @@ fn idle_connections_of_other_clients_make_room() {
     assert_eq!(clients[0].get("/").text(), "ok");
     assert_eq!(backend.connections(), 3);
 }
+
+#[test]
+fn a_client_behind_a_trusted_proxy() {
+    let backend = Backend::start(|peer| {
+        let line = peer.line();
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{line}",
+            line.len()
+        );
+        while peer.request().is_some() {
+            peer.send(&answer);
+        }
+    });
+    let (server, _root) = serve(vec![http("/", &backend)], |options| {
+        options.site.upstreams.proxy_protocol = vec!["v1".parse().unwrap()];
+        options.clients.proxies = vec!["127.0.0.0/8".parse().unwrap()];
+    });
+    let mut client = server.connect();
+    let own = client.0.get_ref().peer_addr().unwrap().port();
+    for address in ["192.0.2.1", "192.0.2.2", "192.0.2.1"] {
+        let field = format!("X-Forwarded-For: {address}\r\n");
+        let answer = client.request("GET", "/", &field);
+        let expected = format!("PROXY TCP4 {address} 127.0.0.1 0 {own}");
+        assert_eq!(answer.text(), expected);
+    }
+    assert_eq!(backend.connections(), 2);
+}
