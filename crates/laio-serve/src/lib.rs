@@ -57,6 +57,7 @@ mod site;
 mod stop;
 mod trace;
 mod transfer_pools;
+mod uploads;
 mod upstream;
 mod worker;
 
@@ -78,6 +79,7 @@ pub use options::{Balance, ForPrefix, HashKey, HealthPath, ProxyProtocol};
 pub use options::{NetworkRule, RateKey, RateRule, SpeedRule};
 pub use options::{Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits, Upstreams};
 pub use options::{Safety, Sandbox, SyslogAddress};
+pub use options::{UploadSync, Uploaders, Uploads};
 pub use server::control::Control;
 pub use server::{Server, check};
 pub use trace::Step;

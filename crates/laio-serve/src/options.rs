@@ -18,6 +18,7 @@ mod preset;
 mod safety;
 mod site;
 mod tls;
+mod upload;
 mod upstream;
 
 pub use access::{Access, NetworkRule, RateKey, RateRule, SpeedRule};
@@ -38,6 +39,7 @@ pub use preset::{PRESETS, Preset};
 pub use safety::{Safety, Sandbox};
 pub use site::{Auth, Cors, ErrorPage, FieldRule, Host, Redirect, Site, Symlinks};
 pub use tls::{Certificate, ClientAuth, RedirectPort, Tls, TlsVersion};
+pub use upload::{UploadSync, Uploaders, Uploads};
 pub use upstream::{Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits, Upstreams};
 
 use laio::BackendKind;

@@ -4,6 +4,7 @@
 pub(crate) mod answer;
 pub(crate) mod answer_from_cache;
 pub(crate) mod authorize;
+pub(crate) mod body;
 mod compress;
 pub(crate) mod early_answer;
 pub(crate) mod file_response;

@@ -13,7 +13,8 @@ pub(crate) mod speed;
 
 pub(crate) use fields::globs;
 
-use crate::options::{Host, Options, Protocol, Site as Description, Symlinks, Upstream};
+use crate::options::{Host, Options, Protocol, Site as Description, Symlinks, Uploaders, Upstream};
+use crate::uploads::UploadRules;
 use crate::upstream::group::{Group, Groups, Healths};
 use crate::upstream::resolver::NameResolver;
 use crate::upstream::route::Route;
@@ -69,6 +70,10 @@ pub(crate) struct Rules {
     pub(crate) hsts: Option<String>,
     pub(crate) precompressed: Vec<Coding>,
     pub(crate) compress: Vec<Coding>,
+    /// How the files may be changed, if they may.
+    pub(crate) uploads: Option<UploadRules>,
+    /// The device and the inode of the root.
+    pub(crate) identity: (u64, u64),
     /// The root directory as FastCGI programs get it.
     pub(crate) directory: PathBuf,
     /// Candidates and scripts, if the site has any.
@@ -359,6 +364,8 @@ fn compile(
     let groups = Groups::new(&upstreams, &site.upstreams, healths)?;
     let php = site.upstreams.php.as_ref();
     let php = php.map(|address| Group::of_php(address, healths));
+    let root = open_root(site)?;
+    let status = rustix::fs::fstat(&root)?;
     let rules = Rules {
         names: names.to_vec(),
         serves_dotfiles: site.dotfiles,
@@ -388,6 +395,8 @@ fn compile(
         hsts: hsts::value(site)?,
         precompressed: site.precompressed.clone(),
         compress: site.compress.clone(),
+        uploads: upload_rules(site)?,
+        identity: (status.st_dev, status.st_ino),
         directory: std::path::absolute(&site.root)?,
         application,
         groups,
@@ -399,7 +408,37 @@ fn compile(
             .map(|root| compile_sendfile(root, site.symlinks, healths))
             .collect::<io::Result<_>>()?,
     };
-    Ok((open_root(site)?, Arc::new(rules)))
+    Ok((root, Arc::new(rules)))
+}
+
+/// Compiles who may change files.
+fn upload_rules(site: &Description) -> io::Result<Option<UploadRules>> {
+    let refuse = |text: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    let uploads = &site.uploads;
+    let Some(who) = uploads.who else {
+        return Ok(None);
+    };
+    if who == Uploaders::Users && site.auth.users.is_none() {
+        return refuse(
+            "--upload needs --auth FILE with the users who may change files; --upload=anyone lets everyone who can \
+             connect change every file of DIR",
+        );
+    }
+    let mut upstreams = site.upstreams.all();
+    let executes = site.upstreams.php.is_some()
+        || upstreams.any(|upstream| upstream.protocol == Protocol::FastCgi);
+    if executes {
+        return refuse(
+            "--upload cannot be combined with --php or --fastcgi, because a program could execute uploaded files; \
+             use another host or another server for uploads",
+        );
+    }
+    Ok(Some(UploadRules {
+        who,
+        bytes: uploads.bytes,
+        keep_free: uploads.keep_free,
+        sync: uploads.sync,
+    }))
 }
 
 /// Compiles a directory whose files upstreams may name in `X-Sendfile`. Symbolic links never lead

@@ -26,6 +26,7 @@ use crate::site::{CompiledSites, Sites, alt_svc};
 use crate::stop::{Level, Stop};
 use crate::trace;
 use crate::transfer_pools::Pools;
+use crate::uploads::NamesInChange;
 use crate::upstream::health_check::HealthChecks;
 use accept::{Acceptor, accept};
 use laio_rt::future::{Either, race};
@@ -46,6 +47,7 @@ pub(crate) struct GenerationState {
     pub(crate) routes: Arc<Routes>,
     pub(crate) cpu_pool: Arc<CpuPool>,
     pub(crate) log: Option<Arc<SharedLog>>,
+    pub(crate) names_in_change: Arc<NamesInChange>,
     pub(crate) stop: Arc<Stop>,
     pub(crate) tls: Option<Arc<Tls>>,
 }
@@ -91,6 +93,8 @@ pub(crate) fn run(
             transfer_pools: Pools::default(),
             password_checks: PasswordChecks::new(limits.auth_checks, shared.cpu_pool.clone()),
             compressions: Semaphore::new(limits.compressions),
+            changes: Semaphore::new(limits.changes),
+            names_in_change: shared.names_in_change,
             cpu_pool: shared.cpu_pool,
             slots: shared.slots,
             exhaustion_warning: ExhaustionWarning::default(),

@@ -47,6 +47,11 @@ options! {
         /// upstreams.
         #[arg(long = "max-body-bytes", value_name = "BYTES")]
         pub body_bytes: u64 = laio_http::BodySkip::BYTES_MAX,
+        /// Uploads, and other changes of files, that a worker makes at a time; more is 503.
+        ///
+        /// Each holds a descriptor and 128 KiB of memory or more.
+        #[arg(long = "max-uploads", value_name = "N")]
+        pub changes: usize = 64,
         /// Ranges of one request, at most 16; for more, the whole file is sent.
         ///
         /// 0 turns ranges off.

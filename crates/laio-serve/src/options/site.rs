@@ -4,6 +4,7 @@ use super::access::Access;
 use super::candidate::Candidate;
 use super::declare::options;
 use super::hsts::Hsts;
+use super::upload::Uploads;
 use super::upstream::Upstreams;
 use laio_http::{Coding, Status};
 use std::path::PathBuf;
@@ -95,6 +96,9 @@ options! {
         /// The users who may read.
         #[command(flatten)]
         pub auth: Auth = Auth::default(),
+        /// Who may change the files.
+        #[command(flatten)]
+        pub uploads: Uploads = Uploads::default(),
         /// Servers and programs that answer some requests.
         #[command(flatten)]
         pub upstreams: Upstreams = Upstreams::default(),

@@ -163,7 +163,10 @@ async fn wrong_method(
     method: Method<'_>,
 ) -> Response {
     let (status, detail) = if method.is_known() {
-        (Status::METHOD_NOT_ALLOWED, "This server only reads files.")
+        (
+            Status::METHOD_NOT_ALLOWED,
+            "Files do not allow this method.",
+        )
     } else {
         (
             Status::NOT_IMPLEMENTED,

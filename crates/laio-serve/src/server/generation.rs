@@ -14,6 +14,7 @@ use crate::net::tls::{Sessions, Tls};
 use crate::options::Options;
 use crate::site::CompiledSites;
 use crate::stop::Level;
+use crate::uploads::NamesInChange;
 use crate::worker::{self, GenerationState, Served};
 use laio::BackendKind;
 use laio_rt::Runtime;
@@ -45,6 +46,7 @@ pub(crate) struct ServerState {
     pub(crate) sessions: Sessions,
     /// The QUIC endpoints of all generations.
     pub(crate) routes: Arc<Routes>,
+    pub(crate) names_in_change: Arc<NamesInChange>,
 }
 
 impl ServerState {
@@ -58,6 +60,7 @@ impl ServerState {
             slots: Arc::default(),
             sessions: Sessions::new()?,
             routes: Arc::default(),
+            names_in_change: Arc::default(),
         })
     }
 }
@@ -106,6 +109,7 @@ impl Generation {
             routes: server_state.routes,
             cpu_pool: Arc::new(CpuPool::new(threads)),
             log: SharedLog::open(&options)?,
+            names_in_change: server_state.names_in_change,
             stop: Arc::default(),
             tls: Tls::new(
                 &options,

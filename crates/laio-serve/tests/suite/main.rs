@@ -20,5 +20,6 @@ mod spooled;
 mod stall;
 mod sync;
 mod tls;
+mod uploads;
 mod upstreams;
 mod zero_copy;
