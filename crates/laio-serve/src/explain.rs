@@ -89,6 +89,7 @@ pub fn explain(options: &Options, question: &Question) -> io::Result<Explanation
         slots: Arc::default(),
         cpu_pool: Arc::new(crate::cpu_pool::CpuPool::new(1)),
         names_in_change: Arc::default(),
+        locks: Arc::default(),
         log: None,
         stop: stop.clone(),
         tls: None,

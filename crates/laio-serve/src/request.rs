@@ -8,7 +8,7 @@ pub(crate) mod body;
 mod compress;
 pub(crate) mod early_answer;
 pub(crate) mod file_response;
-mod listing;
+pub(crate) mod listing;
 pub(crate) mod lookup;
 pub(crate) mod open;
 pub(crate) mod pace;

@@ -72,6 +72,8 @@ pub(crate) struct Rules {
     pub(crate) compress: Vec<Coding>,
     /// How the files may be changed, if they may.
     pub(crate) uploads: Option<UploadRules>,
+    /// Whether clients may mount the site.
+    pub(crate) webdav: bool,
     /// The device and the inode of the root.
     pub(crate) identity: (u64, u64),
     /// The root directory as FastCGI programs get it.
@@ -396,6 +398,7 @@ fn compile(
         precompressed: site.precompressed.clone(),
         compress: site.compress.clone(),
         uploads: upload_rules(site)?,
+        webdav: site.uploads.webdav,
         identity: (status.st_dev, status.st_ino),
         directory: std::path::absolute(&site.root)?,
         application,

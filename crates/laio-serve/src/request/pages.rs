@@ -13,9 +13,23 @@ use std::time::Duration;
 
 /// Returns the methods that the files of a site allow.
 fn allow(site: &Site) -> &'static str {
-    match site.uploads.is_some() {
-        true => "GET, HEAD, OPTIONS, PUT, DELETE, MKCOL",
-        false => "GET, HEAD, OPTIONS",
+    match (site.uploads.is_some(), site.webdav) {
+        (false, false) => "GET, HEAD, OPTIONS",
+        (false, true) => "GET, HEAD, OPTIONS, PROPFIND",
+        (true, false) => "GET, HEAD, OPTIONS, PUT, DELETE, MKCOL",
+        (true, true) => {
+            "GET, HEAD, OPTIONS, PUT, DELETE, MKCOL, COPY, MOVE, LOCK, UNLOCK, PROPFIND, PROPPATCH"
+        }
+    }
+}
+
+/// Returns the classes of WebDAV that the files of a site have. Class 2 means locks, which some clients need in order
+/// to write.
+fn webdav_classes(site: &Site) -> Option<&'static [u8]> {
+    match (site.uploads.is_some(), site.webdav) {
+        (_, false) => None,
+        (false, true) => Some(b"1"),
+        (true, true) => Some(b"1, 2"),
     }
 }
 
@@ -177,6 +191,11 @@ pub(crate) fn options(ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Response {
     let methods = allow(ctx.site);
     trace::note("response", || format!("204: the methods are {methods}"));
     let head = ctx.head(out, Status::NO_CONTENT).allow(methods);
+    let head = match webdav_classes(ctx.site) {
+        // Windows looks for the second field.
+        Some(classes) => head.header("DAV", classes).header("MS-Author-Via", b"DAV"),
+        None => head,
+    };
     let head = match &ctx.site.cors {
         Some(cors) if cors::is_preflight(ctx.request) => cors.add_permission(head),
         _ => head,

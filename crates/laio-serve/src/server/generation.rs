@@ -14,7 +14,7 @@ use crate::net::tls::{Sessions, Tls};
 use crate::options::Options;
 use crate::site::CompiledSites;
 use crate::stop::Level;
-use crate::uploads::NamesInChange;
+use crate::uploads::{Locks, NamesInChange};
 use crate::worker::{self, GenerationState, Served};
 use laio::BackendKind;
 use laio_rt::Runtime;
@@ -47,6 +47,7 @@ pub(crate) struct ServerState {
     /// The QUIC endpoints of all generations.
     pub(crate) routes: Arc<Routes>,
     pub(crate) names_in_change: Arc<NamesInChange>,
+    pub(crate) locks: Arc<Locks>,
 }
 
 impl ServerState {
@@ -61,6 +62,7 @@ impl ServerState {
             sessions: Sessions::new()?,
             routes: Arc::default(),
             names_in_change: Arc::default(),
+            locks: Arc::default(),
         })
     }
 }
@@ -110,6 +112,7 @@ impl Generation {
             cpu_pool: Arc::new(CpuPool::new(threads)),
             log: SharedLog::open(&options)?,
             names_in_change: server_state.names_in_change,
+            locks: server_state.locks,
             stop: Arc::default(),
             tls: Tls::new(
                 &options,

@@ -224,6 +224,12 @@ fn entry(line: &str) -> Result<(&str, PasswordHash), String> {
     }
 }
 
+/// Returns the name of the user that a request gives.
+pub(crate) fn user_of(request: &Request<'_>) -> Option<Vec<u8>> {
+    let value = request.headers.only("Authorization")?;
+    Some(credentials(value)?.name)
+}
+
 struct Credentials {
     name: Vec<u8>,
     password: Vec<u8>,

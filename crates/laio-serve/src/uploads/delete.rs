@@ -1,10 +1,10 @@
-//! Deleting a file or an empty directory (DELETE).
+//! Deleting a file or a directory (DELETE).
 
 use super::disk::Disk;
 use super::problem::Problem;
 use super::target::Target;
 use super::temporary::sync_directory;
-use super::{Done, UploadRules, conditions};
+use super::{Done, UploadRules, conditions, trees, webdav};
 use crate::request::response::RequestContext;
 use laio::ops::Unlink;
 
@@ -20,11 +20,18 @@ pub(super) async fn delete(
     let _entered = names.enter(ctx.site.identity, &target.name, limit).await?;
     let present = target.status(disk).await?.ok_or(Problem::NOT_FOUND)?;
     conditions::check(ctx, Some(&present))?;
-    let unlink = match present.is_dir() {
-        true => Unlink::directory(target.at()),
-        false => Unlink::new(target.at()),
-    };
-    disk.names(unlink).await?;
+    if !present.is_dir() {
+        disk.names(Unlink::new(target.at())).await?;
+    } else if !ctx.site.webdav {
+        disk.names(Unlink::directory(target.at())).await?;
+    } else {
+        // With all that is in it, as WebDAV demands.
+        let failures = trees::remove(disk, &target.directory, target.leaf()).await?;
+        if !failures.is_empty() {
+            return Ok(webdav::failures(&target.name, &failures));
+        }
+    }
+    disk.services.locks.forget(ctx.site.identity, &target.name);
     sync_directory(disk, &target.directory, rules.sync).await?;
     Ok(Done::Changed(None))
 }

@@ -12,6 +12,8 @@ use std::io;
 pub(super) struct Problem {
     pub(super) status: Status,
     pub(super) detail: Cow<'static, str>,
+    /// The element that tells programs what was not fulfilled (RFC 4918, section 16).
+    pub(super) precondition: Option<&'static str>,
 }
 
 impl Problem {
@@ -74,10 +76,32 @@ impl Problem {
         "The server is storing too many files at the moment; try again.",
     );
 
+    pub(super) const LOCKED: Problem = Problem {
+        status: Status::LOCKED,
+        detail: Cow::Borrowed("Another client has locked this, or what is in it."),
+        precondition: Some("lock-token-submitted"),
+    };
+    pub(super) const INFINITE_DEPTH: Problem = Problem {
+        status: Status::FORBIDDEN,
+        detail: Cow::Borrowed("The server lists one directory at a time: ask with Depth 0 or 1."),
+        precondition: Some("propfind-finite-depth"),
+    };
+    pub(super) const DEPTH: Problem = Problem::new(
+        Status::BAD_REQUEST,
+        "The method does not have this value of Depth.",
+    );
+    pub(super) const OTHER_SERVER: Problem =
+        Problem::new(Status::BAD_GATEWAY, "The destination is on another server.");
+    pub(super) const NO_DESTINATION: Problem = Problem::new(
+        Status::BAD_REQUEST,
+        "The Destination field is missing or malformed.",
+    );
+
     pub(super) const fn new(status: Status, detail: &'static str) -> Problem {
         Problem {
             status,
             detail: Cow::Borrowed(detail),
+            precondition: None,
         }
     }
 
@@ -141,6 +165,7 @@ impl From<io::Error> for Problem {
             _ => Problem {
                 status: Status::INTERNAL_SERVER_ERROR,
                 detail: format!("The change failed: {error}.").into(),
+                precondition: None,
             },
         }
     }

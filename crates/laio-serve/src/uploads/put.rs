@@ -5,7 +5,8 @@ use super::disk::Disk;
 use super::problem::Problem;
 use super::target::Target;
 use super::temporary::{Published, Temporary, sync_directory};
-use super::{CHUNK, Done, UploadRules};
+use super::webdav::{self, Submitted};
+use super::{CHUNK, Change, Done, UploadRules};
 use crate::observe;
 use crate::request::body::ClientBody;
 use crate::request::response::RequestContext;
@@ -22,6 +23,7 @@ pub(super) async fn put(
     ctx: RequestContext<'_>,
     rules: &UploadRules,
     target: &Target,
+    submitted: &Submitted,
     body: &mut ClientBody<'_>,
 ) -> Result<Done, Problem> {
     let headers = &ctx.request.headers;
@@ -63,8 +65,9 @@ pub(super) async fn put(
     let limit = disk.services.limits.open_time;
     let names = &disk.services.names_in_change;
     let _entered = names.enter(ctx.site.identity, &target.name, limit).await?;
-    // Another request may have changed the file since the first look.
+    // Another request may have changed or locked the file since the first look.
     conditions::check(ctx, replaceable(target.status(disk).await?)?.as_ref())?;
+    webdav::check_locks(disk, ctx, Change::Put, &target.name, submitted).await?;
     let only_create = only_creates(ctx);
     let published = file.publish(disk, target, only_create).await;
     let published = published.map_err(|error| match error.raw_os_error() {

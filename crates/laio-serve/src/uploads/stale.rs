@@ -23,14 +23,14 @@ pub(crate) fn remove_stale(roots: Vec<OwnedFd>) {
     // Without the thread the files stay until the next start.
     let _ = thread.spawn(move || {
         for root in roots {
-            remove_below(root, before.as_secs() as i64, DEPTH_MAX);
+            remove_below(root, before.as_secs() as i64, DEPTH_MAX, false);
         }
     });
 }
 
-/// Removes temporary files and directories that were last modified before a time, in seconds since 1970. Follows no
-/// links. What cannot be read or removed stays.
-fn remove_below(directory: OwnedFd, before: i64, depth: usize) {
+/// Removes temporary files and directories that were last modified before a time, in seconds since 1970; `all`:
+/// everything, because the directory is one of them. Follows no links. What cannot be read or removed stays.
+fn remove_below(directory: OwnedFd, before: i64, depth: usize, all: bool) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = |name: &std::ffi::CStr| rustix::fs::openat(&directory, name, flags, Mode::empty());
     let Ok(entries) = open(c".").and_then(Dir::new) else {
@@ -44,7 +44,7 @@ fn remove_below(directory: OwnedFd, before: i64, depth: usize) {
         let temporary = is_temporary(name.to_bytes());
         let kind = entry.file_type();
         let looks = matches!(kind, FileType::Directory | FileType::Unknown);
-        if !temporary && !looks {
+        if !temporary && !looks && !all {
             continue;
         }
         let Ok(status) = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) else {
@@ -53,10 +53,18 @@ fn remove_below(directory: OwnedFd, before: i64, depth: usize) {
         match FileType::from_raw_mode(status.st_mode) {
             FileType::Directory if depth > 0 => {
                 if let Ok(inner) = open(name) {
-                    remove_below(inner, before, depth - 1);
+                    let stale = temporary && status.st_mtime < before;
+                    remove_below(inner, before, depth - 1, all || stale);
+                    if all || stale {
+                        let _ = rustix::fs::unlinkat(&directory, name, AtFlags::REMOVEDIR);
+                    }
                 }
             }
-            FileType::RegularFile if temporary && (status.st_mtime as i64) < before => {
+            FileType::Directory => {}
+            _ if all => {
+                let _ = rustix::fs::unlinkat(&directory, name, AtFlags::empty());
+            }
+            FileType::RegularFile if temporary && status.st_mtime < before => {
                 let _ = rustix::fs::unlinkat(&directory, name, AtFlags::empty());
             }
             _ => {}

@@ -9,7 +9,7 @@ use laio::ops::{FileStatus, Name, StatPath};
 use laio_rt::Descriptor;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 
 /// A name in an open directory. The directory stays below the root by the rules of reading; the name itself is
@@ -49,6 +49,20 @@ impl Target {
             leaf,
             name: name.to_vec(),
         })
+    }
+
+    /// Returns another name in the same directory.
+    pub(super) fn beside(&self, leaf: CString) -> Target {
+        Target {
+            directory: self.directory.clone(),
+            leaf,
+            name: self.name.clone(),
+        }
+    }
+
+    /// Returns the name in its directory.
+    pub(super) fn leaf(&self) -> &CStr {
+        &self.leaf
     }
 
     /// Returns the name.

@@ -22,4 +22,5 @@ mod sync;
 mod tls;
 mod uploads;
 mod upstreams;
+mod webdav;
 mod zero_copy;
