@@ -1,6 +1,7 @@
 //! The options of a server.
 
 mod access;
+mod archive;
 mod balance;
 mod cache;
 mod candidate;
@@ -22,6 +23,7 @@ mod upload;
 mod upstream;
 
 pub use access::{Access, NetworkRule, RateKey, RateRule, SpeedRule};
+pub use archive::{Archives, Zip};
 pub use balance::{Balance, ForPrefix, HashKey, HealthPath, ProxyProtocol};
 pub use cache::Cache;
 pub use candidate::Candidate;

@@ -3,6 +3,7 @@
 
 pub(crate) mod answer;
 pub(crate) mod answer_from_cache;
+pub(crate) mod archive;
 pub(crate) mod authorize;
 pub(crate) mod body;
 mod compress;

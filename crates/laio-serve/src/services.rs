@@ -38,6 +38,8 @@ pub(crate) struct Services {
     pub(crate) transfer_pools: Pools,
     pub(crate) password_checks: PasswordChecks,
     pub(crate) compressions: Semaphore,
+    /// Limits the zip files sent at the same time.
+    pub(crate) archives: Semaphore,
     /// Limits the changes of files at the same time.
     pub(crate) changes: Semaphore,
     pub(crate) names_in_change: Arc<NamesInChange>,

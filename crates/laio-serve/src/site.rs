@@ -13,7 +13,9 @@ pub(crate) mod speed;
 
 pub(crate) use fields::globs;
 
-use crate::options::{Host, Options, Protocol, Site as Description, Symlinks, Uploaders, Upstream};
+use crate::options::{
+    Host, Options, Protocol, Site as Description, Symlinks, Uploaders, Upstream, Zip,
+};
 use crate::uploads::UploadRules;
 use crate::upstream::group::{Group, Groups, Healths};
 use crate::upstream::resolver::NameResolver;
@@ -70,6 +72,8 @@ pub(crate) struct Rules {
     pub(crate) hsts: Option<String>,
     pub(crate) precompressed: Vec<Coding>,
     pub(crate) compress: Vec<Coding>,
+    /// How directories are packed, if they are.
+    pub(crate) zip: Option<Zip>,
     /// How the files may be changed, if they may.
     pub(crate) uploads: Option<UploadRules>,
     /// Whether clients may mount the site.
@@ -190,6 +194,11 @@ impl Sites {
     /// Returns the upstreams of all sites.
     pub(crate) fn targets(&self) -> impl Iterator<Item = &Arc<Target>> {
         self.compiled.targets()
+    }
+
+    /// Returns a site by its number.
+    pub(crate) fn get(&self, number: usize) -> Option<&Site> {
+        self.sites.get(number)
     }
 
     /// Returns the number of sites.
@@ -397,6 +406,7 @@ fn compile(
         hsts: hsts::value(site)?,
         precompressed: site.precompressed.clone(),
         compress: site.compress.clone(),
+        zip: site.archives.zip,
         uploads: upload_rules(site)?,
         webdav: site.uploads.webdav,
         identity: (status.st_dev, status.st_ino),

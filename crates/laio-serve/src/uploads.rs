@@ -18,6 +18,7 @@ mod webdav;
 
 pub(crate) use names_in_change::NamesInChange;
 pub(crate) use stale::remove_stale;
+pub(crate) use temporary::is_temporary;
 pub(crate) use webdav::Locks;
 
 use crate::files::resolve::resolve;
@@ -182,7 +183,7 @@ async fn check(
     let path = ctx.request.path.as_ref().map_err(|it| Problem::of(*it))?;
     let who = ctx.site.uploads.as_ref().map(|rules| rules.who);
     let asked = match who.filter(|_| change != Change::Propfind) {
-        Some(Uploaders::Users) => authorize(services, ctx, out, Resource::Change).await,
+        Some(Uploaders::Users) => authorize(services, ctx, out, Resource::Every).await,
         // Reading may need a password nevertheless.
         _ => authorize(services, ctx, out, Resource::File(path)).await,
     };
@@ -200,7 +201,7 @@ async fn check(
         crate::files::resolve::Refusal::NotFound => Problem::HIDDEN,
         crate::files::resolve::Refusal::Rejected(rejection) => Problem::of(rejection),
     })?;
-    if temporary::is_temporary(name) {
+    if is_temporary(name) {
         return Err(Problem::HIDDEN);
     }
     if resolved.directory && change == Change::Put {

@@ -94,6 +94,7 @@ pub(crate) fn run(
             transfer_pools: Pools::default(),
             password_checks: PasswordChecks::new(limits.auth_checks, shared.cpu_pool.clone()),
             compressions: Semaphore::new(limits.compressions),
+            archives: Semaphore::new(limits.zips),
             changes: Semaphore::new(limits.changes),
             names_in_change: shared.names_in_change,
             locks: shared.locks,

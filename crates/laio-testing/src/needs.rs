@@ -181,6 +181,7 @@ pub const NEEDS: &[Need] = &[
     need("curl", "curl", || program("curl")),
     need("strace", "strace", || program("strace")),
     need("php-fpm", "php-fpm", || program("php-fpm")),
+    need("python3", "Python, as python3", || program("python3")),
     need("php-cgi", "php-cgi: the package php-cgi", || {
         program("php-cgi")
     }),

@@ -68,6 +68,17 @@ options! {
         /// If there are more, the listing says that it is incomplete.
         #[arg(long = "max-listing", value_name = "N")]
         pub listing_entries: usize = 10_000,
+        /// Files and directories in a zip file; a directory with more is 403.
+        ///
+        /// Each takes about 100 bytes of memory while the zip file is sent.
+        #[arg(long = "max-zip-entries", value_name = "N")]
+        pub zip_entries: usize = 20_000,
+        /// Bytes of all files in a zip file; a directory with more is 403.
+        #[arg(long = "max-zip-bytes", value_name = "BYTES")]
+        pub zip_bytes: u64 = 16 << 30,
+        /// Zip files that a worker sends at a time; more is 503.
+        #[arg(long = "max-zips", value_name = "N")]
+        pub zips: usize = 8,
         /// Passwords that a worker checks at a time; more is 503.
         ///
         /// Those that wait count too.
@@ -243,6 +254,8 @@ impl Limits {
     pub const TLS_OCSP: u64 = 64 * 1024;
     /// How often certificate files are checked for changes.
     pub const TLS_CHECK_INTERVAL: Duration = Duration::from_secs(10);
+    /// Directories inside each other in a zip file.
+    pub const ZIP_DEPTH: usize = 64;
     /// Bytes of the smallest file that is compressed.
     pub const COMPRESS_FROM: u64 = 1024;
 

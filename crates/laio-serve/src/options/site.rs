@@ -1,6 +1,7 @@
 //! The configuration of a site.
 
 use super::access::Access;
+use super::archive::Archives;
 use super::candidate::Candidate;
 use super::declare::options;
 use super::hsts::Hsts;
@@ -27,6 +28,9 @@ options! {
         /// and omitted if they are not served.
         #[arg(long = "listing", help_heading = "Files")]
         pub listing: bool = false,
+        /// Directories as archives.
+        #[command(flatten)]
+        pub archives: Archives = Archives::default(),
         /// Answer with this file, and 200, for missing pages (single-page applications).
         ///
         /// Only for clients that ask for HTML.

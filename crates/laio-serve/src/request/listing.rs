@@ -122,7 +122,7 @@ impl Listing {
             json::write(self, &mut page);
             ContentType::JSON
         } else {
-            html::write(self, name, &mut page);
+            html::write(self, name, ctx.site.zip.is_some(), &mut page);
             ContentType::HTML
         };
         let head = ctx.head(out, Status::OK);
