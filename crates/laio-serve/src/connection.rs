@@ -292,6 +292,12 @@ impl Connection {
         let after_head = &input[head_len..];
         let early = EarlyAnswer::to(ctx, self.to_https.as_deref(), services.contexts.now());
         if early.is_none()
+            && let Some(hints) = &ctx.site.early_hints
+            && let Some(head) = hints.head(ctx, &self.stream)
+        {
+            self.stream.send_interim(head).await?;
+        }
+        if early.is_none()
             && let Some((route, path)) = ctx.route()
         {
             let to = Destination::upstream(route, path);

@@ -75,7 +75,7 @@ pub use options::{
     LogOptions, LogTarget, Network, Options, PRESETS, Policies, Preset, Redirect, RedirectPort,
     Site, Symlinks, Tls, TlsVersion, Transfer,
 };
-pub use options::{Archives, Zip};
+pub use options::{Archives, EarlyHint, Zip};
 pub use options::{Balance, ForPrefix, HashKey, HealthPath, ProxyProtocol};
 pub use options::{NetworkRule, RateKey, RateRule, SpeedRule};
 pub use options::{Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits, Upstreams};

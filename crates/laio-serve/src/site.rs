@@ -4,6 +4,7 @@ pub(crate) mod alt_svc;
 pub(crate) mod application;
 pub(crate) mod auth;
 pub(crate) mod cors;
+mod early_hints;
 mod fields;
 pub(crate) mod gate;
 pub(crate) mod hsts;
@@ -25,6 +26,7 @@ use crate::upstream::target::Target;
 use application::Application;
 use auth::Users;
 use cors::Cors;
+use early_hints::EarlyHints;
 use fields::FieldRules;
 use gate::Gate;
 use laio::BackendKind;
@@ -61,6 +63,7 @@ pub(crate) struct Rules {
     pub(crate) error_pages: Vec<(Status, Vec<u8>)>,
     pub(crate) redirects: Redirects,
     pub(crate) fields: FieldRules,
+    pub(crate) early_hints: Option<EarlyHints>,
     pub(crate) cors: Option<Cors>,
     /// None if every client may use the site as it likes.
     pub(crate) gate: Option<Gate>,
@@ -394,6 +397,7 @@ fn compile(
             .collect::<Result<_, _>>()?,
         redirects: Redirects::new(&site.redirects)?,
         fields: FieldRules::new([&*site.fields, &site.cache_control].concat())?,
+        early_hints: EarlyHints::new(&site.early_hints)?,
         cors: cors.transpose()?,
         gate: (!(site.access.allow.is_empty() && site.access.deny.is_empty()))
             .then(|| Gate::new(&site.access))

@@ -186,6 +186,14 @@ impl Stream {
         }
     }
 
+    /// Sends an interim response (1xx) of an HTTP/2 request; on other streams nothing.
+    pub(crate) async fn send_interim(&self, head: Vec<u8>) -> io::Result<()> {
+        match self {
+            Stream::Http2(exchange) => exchange.send(head).await.0.map(drop),
+            _ => Ok(()),
+        }
+    }
+
     /// Shuts down the sending side.
     pub(crate) async fn finish(&self) -> io::Result<()> {
         match self {

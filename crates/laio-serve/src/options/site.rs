@@ -83,6 +83,13 @@ options! {
         /// These rules come after those of `--header`.
         #[arg(long = "cache-control", value_name = "GLOB=DIRECTIVES", value_parser = FieldRule::cache_control, help_heading = "Responses")]
         pub cache_control: Vec<FieldRule> = Vec::new(),
+        /// Tell clients a link before the response (103 Early Hints), for paths that match the glob:
+        /// '*.html=</style.css>; rel=preload; as=style'.
+        ///
+        /// Over HTTP/2 only, for GET, and to browsers only for pages. A directory has the path of its first
+        /// `--index`. All fitting links are sent. The response has no such field of itself: `--header` sets it.
+        #[arg(long = "early-hints", value_name = "GLOB=LINK", help_heading = "Responses")]
+        pub early_hints: Vec<EarlyHint> = Vec::new(),
         /// Redirect a path, with 301 or another status; a * at the end of FROM replaces the * in TO.
         ///
         /// The other statuses are 302, 307 and 308. The first match wins.
@@ -162,6 +169,28 @@ impl FromStr for ErrorPage {
         Ok(ErrorPage {
             status: status.parse().map_err(not_a_status)?,
             file: file.to_owned(),
+        })
+    }
+}
+
+/// A link that clients get before a response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EarlyHint {
+    /// A glob (`/app/**`, `*.html`); without a slash it matches names in every directory.
+    pub glob: String,
+    /// The value of `Link`.
+    pub link: String,
+}
+
+/// Parses `GLOB=LINK`.
+impl FromStr for EarlyHint {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<EarlyHint, Self::Err> {
+        let (glob, link) = pair(text)?;
+        Ok(EarlyHint {
+            glob: glob.to_owned(),
+            link: link.trim().to_owned(),
         })
     }
 }

@@ -73,7 +73,7 @@ pub(crate) async fn send_response(
             send_parts(services, stream, out, &contents, &parts, &mut pace).await
         }
         Body::Archive(site, mut archive) => {
-            let (mut out, framed) = (out, !stream.is_http2_stream());
+            let (mut out, framed) = (out, !stream.is_multiplexed());
             let site = services.sites.get(site).ok_or(io::ErrorKind::NotFound)?;
             loop {
                 let last = next_piece(services, site, &mut archive, &mut out, framed).await?;
