@@ -87,6 +87,11 @@ impl Change {
         ctx.upstream().is_none().then_some(change)
     }
 
+    /// Whether the name of the request need not exist.
+    fn creates(self) -> bool {
+        matches!(self, Change::Put | Change::MakeDirectory | Change::Lock)
+    }
+
     /// Returns the limit of the body, with its framing.
     pub(crate) fn body_limit(self, ctx: RequestContext<'_>, limits: &Limits) -> u64 {
         match (self, &ctx.site.uploads) {
@@ -150,7 +155,13 @@ pub(crate) async fn answer_change(
             });
             return None;
         }
-        Ok(None) => make(ctx, change, body, name).await,
+        Ok(None) => match make(ctx, change, body, name).await {
+            // The directory was deleted at this moment.
+            Err(problem) if change.creates() && problem.status == Status::NOT_FOUND => {
+                Err(Problem::NO_PARENT)
+            }
+            done => done,
+        },
         Ok(Some(response)) => {
             body.discard_received();
             return Some((response, reusable.keep_alive));

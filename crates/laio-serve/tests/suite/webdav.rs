@@ -499,17 +499,23 @@ fn properties_that_are_set() {
 
 #[test]
 fn in_the_sandbox() {
-    let dir = site();
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
-        open(options);
-        options.safety.landlock = Sandbox::Auto;
-        options.safety.seccomp = Sandbox::Auto;
-    });
-    assert_eq!(once(&server, "COPY", "/d", &to("/c")), 201);
-    assert_eq!(once(&server, "MOVE", "/c", &to("/d/e/c")), 201);
-    assert_eq!(once(&server, "COPY", "/d/e", &to("/d/e2")), 201);
-    assert_eq!(once(&server, "MOVE", "/d/e2", &to("/d/e")), 204);
-    assert_eq!(once(&server, "DELETE", "/d", ""), 204);
+    for backend in [BackendKind::Lazy, BackendKind::Hybrid, BackendKind::Sync] {
+        let dir = site();
+        let server = Running::with(dir.path(), backend, |options| {
+            open(options);
+            options.safety.landlock = Sandbox::Auto;
+            options.safety.seccomp = Sandbox::Auto;
+        });
+        assert_eq!(once(&server, "COPY", "/d", &to("/c")), 201, "{backend}");
+        assert_eq!(once(&server, "MOVE", "/c", &to("/d/e/c")), 201, "{backend}");
+        assert_eq!(once(&server, "COPY", "/d/e", &to("/d/e2")), 201);
+        assert_eq!(
+            once(&server, "MOVE", "/d/e2", &to("/d/e")),
+            204,
+            "{backend}"
+        );
+        assert_eq!(once(&server, "DELETE", "/d", ""), 204, "{backend}");
+    }
 }
 
 #[test]

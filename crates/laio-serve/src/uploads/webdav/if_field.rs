@@ -32,8 +32,8 @@ pub(super) enum State {
     Tag(String),
 }
 
-/// Conditions of one field.
-const CONDITIONS_MAX: usize = 64;
+/// Conditions of one field. davfs2 sends the tokens of all its locks.
+const CONDITIONS_MAX: usize = 512;
 
 impl IfField {
     /// Parses the value of the field.
