@@ -54,7 +54,13 @@ pub(crate) async fn archive(
     };
     // HTTP/1.0 has no chunks, so it needs the length.
     let deflates = how == Zip::Deflate && ctx.request.version == Version::Http11;
-    let archive = Archive::new(name, members, deflates, permit);
+    let mut archive = Archive::new(name, members, deflates, permit);
+    if ctx.sends_body()
+        && let Err(error) = archive.begin(services, ctx.site).await
+    {
+        let (status, detail) = explain(&error);
+        return Some(pages::error(services, ctx, out, status, detail).await);
+    }
     let head = ctx.head(out, Status::OK);
     let head = head
         .header("Content-Type", b"application/zip")
@@ -119,7 +125,7 @@ fn explain(error: &io::Error) -> (Status, &'static str) {
     match super::lookup::explain(error) {
         (Status::FORBIDDEN, _) => (
             Status::FORBIDDEN,
-            "The server may not read a directory in this one.",
+            "The server may not read some of what is in the directory.",
         ),
         // Something disappeared while the server was looking.
         (Status::NOT_FOUND, _) => (

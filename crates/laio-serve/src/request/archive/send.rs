@@ -26,6 +26,8 @@ pub(crate) struct Archive {
     next: usize,
     file: Option<OpenMember>,
     deflates: bool,
+    /// The first bytes, made before the response begins, and whether they are also the last.
+    first: Option<(Vec<u8>, bool)>,
     /// Bytes of the archive so far.
     offset: u64,
     length: u64,
@@ -54,9 +56,21 @@ impl Archive {
             next: 0,
             file: None,
             deflates,
+            first: None,
             offset: 0,
             _permit: permit,
         }
+    }
+
+    /// Makes the first bytes, so that a file that cannot be read at once is an error.
+    ///
+    /// # Errors
+    /// Like [`next_piece`].
+    pub(super) async fn begin(&mut self, services: &Services, site: &Site) -> io::Result<()> {
+        let mut first = Vec::new();
+        let last = push_piece(services, site, self, &mut first).await?;
+        self.first = Some((first, last));
+        Ok(())
     }
 
     /// Returns the length of the archive, if nothing is compressed.
@@ -78,7 +92,14 @@ pub(crate) async fn next_piece(
     framed: bool,
 ) -> io::Result<bool> {
     let mut piece = Vec::new();
-    let last = match push_piece(services, site, archive, &mut piece).await {
+    let made = match archive.first.take() {
+        Some((first, last)) => {
+            piece = first;
+            Ok(last)
+        }
+        None => push_piece(services, site, archive, &mut piece).await,
+    };
+    let last = match made {
         Ok(last) => last,
         Err(error) => {
             let member = archive.members.get(archive.next);
