@@ -441,6 +441,12 @@ fn upload_rules(site: &Description) -> io::Result<Option<UploadRules>> {
              connect change every file of DIR",
         );
     }
+    if who == Uploaders::Anyone && site.auth.users.is_some() {
+        return refuse(
+            "--upload=anyone cannot be combined with --auth, because anyone could copy or move what a password guards; \
+             use --upload for the users of --auth, or another host for everyone",
+        );
+    }
     let mut upstreams = site.upstreams.all();
     let executes = site.upstreams.php.is_some()
         || upstreams.any(|upstream| upstream.protocol == Protocol::FastCgi);

@@ -195,7 +195,6 @@ async fn check(
     let who = ctx.site.uploads.as_ref().map(|rules| rules.who);
     let asked = match who.filter(|_| change != Change::Propfind) {
         Some(Uploaders::Users) => authorize(services, ctx, out, Resource::Every).await,
-        // Reading may need a password nevertheless.
         _ => authorize(services, ctx, out, Resource::File(path)).await,
     };
     if asked.is_some() {

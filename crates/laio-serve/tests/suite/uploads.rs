@@ -369,6 +369,16 @@ fn options_that_contradict() {
         "needs --auth",
     );
     refused(
+        &|options| options.site.auth.users = Some("/dev/null".into()),
+        "/dev/null",
+    );
+    let mut users = tempfile::NamedTempFile::new().unwrap();
+    writeln!(users, "ann:{}", bcrypt::hash("open sesame", 4).unwrap()).unwrap();
+    refused(
+        &|options| options.site.auth.users = Some(users.path().to_owned()),
+        "cannot be combined with --auth",
+    );
+    refused(
         &|options| options.site.upstreams.php = Some("127.0.0.1:9000".parse().unwrap()),
         "--php",
     );
