@@ -186,10 +186,11 @@ impl Stream {
         }
     }
 
-    /// Sends an interim response (1xx) of an HTTP/2 request; on other streams nothing.
+    /// Sends an interim response (1xx) of HTTP/2 or HTTP/3; on other streams nothing.
     pub(crate) async fn send_interim(&self, head: Vec<u8>) -> io::Result<()> {
         match self {
             Stream::Http2(exchange) => exchange.send(head).await.0.map(drop),
+            Stream::Http3(exchange) => exchange.send(head).await.0.map(drop),
             _ => Ok(()),
         }
     }

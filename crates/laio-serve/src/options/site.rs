@@ -86,7 +86,7 @@ options! {
         /// Tell clients a link before the response (103 Early Hints), for paths that match the glob:
         /// '*.html=</style.css>; rel=preload; as=style'.
         ///
-        /// Over HTTP/2 only, for GET, and to browsers only for pages. A directory has the path of its first
+        /// Over HTTP/2 and HTTP/3 only, for GET, and to browsers only for pages. A directory has the path of its first
         /// `--index`. All fitting links are sent. The response has no such field of itself: `--header` sets it.
         #[arg(long = "early-hints", value_name = "GLOB=LINK", help_heading = "Responses")]
         pub early_hints: Vec<EarlyHint> = Vec::new(),

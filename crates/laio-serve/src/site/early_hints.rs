@@ -70,7 +70,7 @@ impl EarlyHints {
     }
 }
 
-/// Whether the client of a request gets hints: over HTTP/2, because some clients of HTTP/1.1 take an interim response
+/// Whether the client of a request gets hints: over HTTP/2 and HTTP/3, because some clients of HTTP/1.1 take an interim response
 /// for the final one (RFC 8297, section 3), and browsers ignore hints there; and for pages, because browsers ignore the
 /// hints of what a page loads.
 fn takes_hints(ctx: RequestContext<'_>, stream: &Stream) -> bool {
