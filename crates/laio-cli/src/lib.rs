@@ -129,6 +129,8 @@ mod tests {
             "operation",
             "safety",
             "import",
+            "uploads",
+            "webdav",
         ];
         let pages: String = pages
             .iter()

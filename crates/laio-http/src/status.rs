@@ -81,9 +81,12 @@ macro_rules! statuses {
 statuses! {
     100 CONTINUE "Continue";
     101 SWITCHING_PROTOCOLS "Switching Protocols";
+    103 EARLY_HINTS "Early Hints";
     200 OK "OK";
+    201 CREATED "Created";
     204 NO_CONTENT "No Content";
     206 PARTIAL_CONTENT "Partial Content";
+    207 MULTI_STATUS "Multi-Status";
     301 MOVED_PERMANENTLY "Moved Permanently";
     302 FOUND "Found";
     304 NOT_MODIFIED "Not Modified";
@@ -96,13 +99,18 @@ statuses! {
     405 METHOD_NOT_ALLOWED "Method Not Allowed";
     406 NOT_ACCEPTABLE "Not Acceptable";
     408 REQUEST_TIMEOUT "Request Timeout";
+    409 CONFLICT "Conflict";
     410 GONE "Gone";
     412 PRECONDITION_FAILED "Precondition Failed";
     413 CONTENT_TOO_LARGE "Content Too Large";
     414 URI_TOO_LONG "URI Too Long";
+    415 UNSUPPORTED_MEDIA_TYPE "Unsupported Media Type";
     416 RANGE_NOT_SATISFIABLE "Range Not Satisfiable";
     417 EXPECTATION_FAILED "Expectation Failed";
     421 MISDIRECTED_REQUEST "Misdirected Request";
+    422 UNPROCESSABLE_CONTENT "Unprocessable Content";
+    423 LOCKED "Locked";
+    424 FAILED_DEPENDENCY "Failed Dependency";
     429 TOO_MANY_REQUESTS "Too Many Requests";
     431 REQUEST_HEADER_FIELDS_TOO_LARGE "Request Header Fields Too Large";
     500 INTERNAL_SERVER_ERROR "Internal Server Error";
@@ -150,7 +158,7 @@ mod tests {
             .filter(|s| s.is_bodiless())
             .map(|s| s.code())
             .collect();
-        assert_eq!(bodiless, [100, 101, 204, 304]);
+        assert_eq!(bodiless, [100, 101, 103, 204, 304]);
         assert!(Status::BAD_REQUEST.is_error() && !Status::NOT_MODIFIED.is_error());
     }
 }

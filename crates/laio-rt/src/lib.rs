@@ -110,7 +110,7 @@ pub use join::JoinHandle;
 pub use laio;
 pub use output::Aborted;
 pub use runtime::{Runtime, give_way, spawn, turn, with_context, with_context_of, yield_now};
-pub use submission::{Submission, now, submit, submit_to, walk_in};
+pub use submission::{Submission, detach, now, submit, submit_to, walk_in};
 
 /// The examples on the front page of the crate compile.
 #[cfg(doctest)]

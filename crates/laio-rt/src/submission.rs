@@ -45,6 +45,22 @@ pub fn submit_to<O: Operation>(context: ContextId, operation: O) -> Submission<O
     }
 }
 
+/// Makes an operation whose result nobody needs, such as removing a temporary file when a task is dropped, in a task of
+/// its own. Without a runtime, the operation is dropped instead.
+///
+/// ```
+/// use laio::ops::{Name, Unlink};
+/// let runtime = laio_rt::Runtime::new(laio::Options::new())?;
+/// runtime.block_on(async { laio_rt::detach(Unlink::new(Name::new(c"/nonexistent"))) });
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn detach<O: Operation>(operation: O) {
+    if let Some(core) = Core::try_current() {
+        core.spawn(async move { drop(submit(operation).await) })
+            .detach();
+    }
+}
+
 /// Runs a walk to its end, in one of the contexts of the runtime.
 ///
 /// # Errors

@@ -16,9 +16,9 @@ use crate::net::stream::Stream;
 use crate::net::tls::session::is_plain_http;
 use crate::observe::{self, Stage};
 use crate::options::Limits;
-use crate::proxy::BodyTime;
 use crate::request::answer::answer;
 use crate::request::answer_from_cache::answer_from_cache;
+use crate::request::body::{BodyTime, ClientBody};
 use crate::request::early_answer::EarlyAnswer;
 use crate::request::lookup::{Answerer, LookedUp, answerer};
 use crate::request::pages::{self, SecureFields};
@@ -29,12 +29,13 @@ use crate::request::send_buffer::send_all;
 use crate::request::send_response::{Followed, send_response};
 use crate::services::Services;
 use crate::trace;
+use crate::uploads::{Change, answer_change};
 use laio_http::log::LogRecord;
 use laio_http::response::CONTINUE;
 use laio_http::{BodySkip, Framing, HttpDate, Method, Parsed, Rejection, Request, Status, parse};
 use laio_rt::Descriptor;
 use laio_rt::time::{Sleep, sleep_until};
-use proxied::{ClientBody, Destination, answer_by_upstream};
+use proxied::{Destination, answer_by_upstream};
 use running::Connections;
 use state::{ConnectionState, DrainState, Next};
 use std::io;
@@ -291,6 +292,12 @@ impl Connection {
         let after_head = &input[head_len..];
         let early = EarlyAnswer::to(ctx, self.to_https.as_deref(), services.contexts.now());
         if early.is_none()
+            && let Some(hints) = &ctx.site.early_hints
+            && let Some(head) = hints.head(ctx, &self.stream)
+        {
+            self.stream.send_interim(head).await?;
+        }
+        if early.is_none()
             && let Some((route, path)) = ctx.route()
         {
             let to = Destination::upstream(route, path);
@@ -307,6 +314,11 @@ impl Connection {
             if let Answerer::Site(found) = answerer {
                 looked_up = found;
             }
+        }
+        if early.is_none()
+            && let Some(change) = Change::of(ctx)
+        {
+            return Box::pin(self.change_files(ctx, change, after_head, started)).await;
         }
         // Parse the received part of the body before answering, so that bad framing can be refused.
         let (body, body_len) = match begin_body(&services.limits, request.framing, after_head) {
@@ -440,11 +452,69 @@ impl Connection {
             time: BodyTime::Whole,
             bytes: 0,
             expects_continue: ctx.request.expects_continue,
+            room: 0,
         };
         let (input, next) = answer_by_upstream(ctx, to, started, body).await?;
         self.answered = true;
         self.input = input;
         Ok(next)
+    }
+
+    /// Makes a change of files, and sends the response.
+    async fn change_files(
+        &mut self,
+        ctx: RequestContext<'_>,
+        change: Change,
+        after_head: &[u8],
+        started: Instant,
+    ) -> io::Result<Next> {
+        let services = self.services.clone();
+        let (framing, limits) = (ctx.request.framing, &services.limits);
+        let body = match BodySkip::new(framing, change.body_limit(ctx, limits)) {
+            Ok(body) => body,
+            Err(rejection) => return self.refuse(rejection.status(), rejection.detail()).await,
+        };
+        let mut body = ClientBody {
+            services: &services,
+            stream: &self.stream,
+            peer: &self.peer,
+            input: after_head.to_vec(),
+            body,
+            waited: Duration::ZERO,
+            time: BodyTime::Whole,
+            bytes: 0,
+            expects_continue: ctx.request.expects_continue && after_head.is_empty(),
+            room: change.receive_room(framing),
+        };
+        let Buffers {
+            mut output,
+            mut name,
+        } = services.buffer_pool.take();
+        let answered = answer_change(ctx, change, &mut body, &mut output, &mut name).await;
+        let Some((response, keep_alive)) = answered else {
+            return Ok(Next::End);
+        };
+        let (input, body) = (body.input, body.body);
+        let followed = Followed::ByRequest;
+        let head = services.log.head_of(&output);
+        let (stream, speed) = (&self.stream, ctx.site.speeds.of(ctx.request));
+        let body_sent = response.body;
+        let sent = send_response(&services, stream, output, body_sent, followed, speed).await;
+        let sent_response = SentResponse {
+            status: response.status,
+            length: response.length,
+            started,
+        };
+        self.log_response(
+            ctx.request,
+            ctx.client,
+            ctx.date,
+            sent_response,
+            head.as_deref(),
+        );
+        let output = sent?;
+        services.buffer_pool.put_back(Buffers { output, name });
+        self.finish_request(keep_alive, input, body).await
     }
 
     /// Makes the connection ready for the next request, which begins after the rest of this one's

@@ -29,7 +29,8 @@ use std::time::Duration;
 pub struct Explanation {
     /// The decisions, in their order.
     pub steps: Vec<Step>,
-    /// The response; none if an upstream would be asked, whose name the last step contains.
+    /// The response; none if an upstream would be asked, whose name the last step contains, or if files would be
+    /// changed.
     pub answer: Option<Answer>,
 }
 
@@ -87,6 +88,8 @@ pub fn explain(options: &Options, question: &Question) -> io::Result<Explanation
         routes: Arc::default(),
         slots: Arc::default(),
         cpu_pool: Arc::new(crate::cpu_pool::CpuPool::new(1)),
+        names_in_change: Arc::default(),
+        locks: Arc::default(),
         log: None,
         stop: stop.clone(),
         tls: None,
@@ -117,7 +120,8 @@ pub fn explain(options: &Options, question: &Question) -> io::Result<Explanation
         .map_err(|_| io::Error::other("the client of the explained request has panicked"))?;
     served?;
     let answer = answer?;
-    if answer.is_none() && steps.last().is_none_or(|step| step.kind != "upstream") {
+    let unanswered = |step: &Step| ["upstream", "change"].contains(&step.kind);
+    if answer.is_none() && !steps.last().is_some_and(unanswered) {
         let text = "the server closed the connection without an answer";
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
     }

@@ -58,6 +58,7 @@ mod site;
 mod stop;
 mod trace;
 mod transfer_pools;
+mod uploads;
 mod upstream;
 mod worker;
 
@@ -77,10 +78,12 @@ pub use options::{
     Site, Symlinks, Tls, TlsVersion, Transfer,
 };
 pub use options::{Acme, AcmeChallenge, DirectoryUrl, HttpsName};
+pub use options::{Archives, EarlyHint, Zip};
 pub use options::{Balance, ForPrefix, HashKey, HealthPath, ProxyProtocol};
 pub use options::{NetworkRule, RateKey, RateRule, SpeedRule};
 pub use options::{Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits, Upstreams};
 pub use options::{Safety, Sandbox, SyslogAddress};
+pub use options::{UploadSync, Uploaders, Uploads};
 pub use server::control::Control;
 pub use server::{Server, check};
 pub use trace::Step;

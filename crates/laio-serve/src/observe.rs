@@ -63,6 +63,10 @@ pub struct Seen {
     pub responses: [u64; 5],
     /// Bytes of content sent.
     pub bytes: u64,
+    /// Files stored.
+    pub files_stored: u64,
+    /// Bytes of the files stored.
+    pub bytes_stored: u64,
     /// System calls by name: inline, background and fallback.
     pub calls: BTreeMap<&'static str, Counts>,
     /// Operations started in the background.
@@ -268,6 +272,8 @@ impl Seen {
         self.quic.passed += other.quic.passed;
         self.log_lines_lost += other.log_lines_lost;
         self.bytes += other.bytes;
+        self.files_stored += other.files_stored;
+        self.bytes_stored += other.bytes_stored;
         self.operations += other.operations;
         self.limited += other.limited;
         self.add_zero_copy(other.zero_copy);
@@ -366,6 +372,18 @@ pub(crate) fn log_lines_lost(lines: u64) {
             local
                 .iter_mut()
                 .for_each(|it| it.seen.log_lines_lost += lines);
+        });
+    }
+}
+
+/// Counts an uploaded file.
+pub(crate) fn stored(bytes: u64) {
+    if OBSERVATION.get() != Observation::Off {
+        LOCAL.with_borrow_mut(|local| {
+            local.iter_mut().for_each(|it| {
+                it.seen.files_stored += 1;
+                it.seen.bytes_stored += bytes;
+            });
         });
     }
 }

@@ -2,6 +2,7 @@
 
 mod access;
 mod acme;
+mod archive;
 mod balance;
 mod cache;
 mod candidate;
@@ -19,10 +20,12 @@ mod preset;
 mod safety;
 mod site;
 mod tls;
+mod upload;
 mod upstream;
 
 pub use access::{Access, NetworkRule, RateKey, RateRule, SpeedRule};
 pub use acme::{Acme, AcmeChallenge, DirectoryUrl, HttpsName};
+pub use archive::{Archives, Zip};
 pub use balance::{Balance, ForPrefix, HashKey, HealthPath, ProxyProtocol};
 pub use cache::Cache;
 pub use candidate::Candidate;
@@ -38,8 +41,9 @@ pub use network::Network;
 pub use policy::{ClassLimits, Io, IoStep, Policies, Transfer};
 pub use preset::{PRESETS, Preset};
 pub use safety::{Safety, Sandbox};
-pub use site::{Auth, Cors, ErrorPage, FieldRule, Host, Redirect, Site, Symlinks};
+pub use site::{Auth, Cors, EarlyHint, ErrorPage, FieldRule, Host, Redirect, Site, Symlinks};
 pub use tls::{Certificate, ClientAuth, RedirectPort, Tls, TlsVersion};
+pub use upload::{UploadSync, Uploaders, Uploads};
 pub use upstream::{Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits, Upstreams};
 
 use laio::BackendKind;

@@ -3,11 +3,13 @@
 
 pub(crate) mod answer;
 pub(crate) mod answer_from_cache;
+pub(crate) mod archive;
 pub(crate) mod authorize;
+pub(crate) mod body;
 mod compress;
 pub(crate) mod early_answer;
 pub(crate) mod file_response;
-mod listing;
+pub(crate) mod listing;
 pub(crate) mod lookup;
 pub(crate) mod open;
 pub(crate) mod pace;

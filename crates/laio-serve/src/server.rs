@@ -15,11 +15,14 @@ use crate::net::listen::{Listener, Listening, Share};
 use crate::net::tls::{Sessions, Tls};
 use crate::options::{Listen, ListenAddress, Options};
 use crate::site::CompiledSites;
+use crate::uploads;
 use crate::worker::Served;
 use control::{Control, Service};
 use laio::BackendKind;
+use rustix::fs::{Mode, OFlags};
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::thread::JoinHandle;
 
 /// A running server.
@@ -59,7 +62,9 @@ impl Server {
                 "the server runs as root, which it does not need; use --user NAME to run as another user",
             );
         }
+        let uploaded = upload_roots(&options);
         let service = Service::start(options, kind, sockets)?;
+        uploads::remove_stale(uploaded);
         let (backend, control) = (service.backend().to_owned(), service.control());
         let thread = std::thread::Builder::new().name("laio-control".to_owned());
         Ok(Server {
@@ -146,6 +151,16 @@ fn check_http3(options: &Options, kind: BackendKind) -> io::Result<()> {
         return Ok(());
     };
     Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+}
+
+/// Opens the roots in which files may be uploaded.
+fn upload_roots(options: &Options) -> Vec<OwnedFd> {
+    let hosts = options.hosts.iter().map(|host| &host.site);
+    let sites = hosts.chain([&options.site]);
+    let uploaded = sites.filter(|site| site.uploads.who.is_some());
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = uploaded.map(|site| rustix::fs::open(&site.root, flags, Mode::empty()));
+    opened.filter_map(Result::ok).collect()
 }
 
 /// Returns the configured back end: from the options, or else from the environment.

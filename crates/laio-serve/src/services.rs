@@ -13,6 +13,7 @@ use crate::resource_exhaustion::ExhaustionWarning;
 use crate::site::Sites;
 use crate::site::auth::PasswordChecks;
 use crate::transfer_pools::Pools;
+use crate::uploads::{Locks, NamesInChange};
 use laio_http::{DateCache, HttpDate};
 use laio_rt::sync::Semaphore;
 use std::cell::{Cell, RefCell};
@@ -37,6 +38,12 @@ pub(crate) struct Services {
     pub(crate) transfer_pools: Pools,
     pub(crate) password_checks: PasswordChecks,
     pub(crate) compressions: Semaphore,
+    /// Limits the zip files sent at the same time.
+    pub(crate) archives: Semaphore,
+    /// Limits the changes of files at the same time.
+    pub(crate) changes: Semaphore,
+    pub(crate) names_in_change: Arc<NamesInChange>,
+    pub(crate) locks: Arc<Locks>,
     pub(crate) cpu_pool: Arc<CpuPool>,
     pub(crate) slots: Arc<ConnectionSlots>,
     pub(crate) exhaustion_warning: ExhaustionWarning,

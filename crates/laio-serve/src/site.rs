@@ -4,6 +4,7 @@ pub(crate) mod alt_svc;
 pub(crate) mod application;
 pub(crate) mod auth;
 pub(crate) mod cors;
+mod early_hints;
 mod fields;
 pub(crate) mod gate;
 pub(crate) mod hsts;
@@ -13,7 +14,10 @@ pub(crate) mod speed;
 
 pub(crate) use fields::globs;
 
-use crate::options::{Host, Options, Protocol, Site as Description, Symlinks, Upstream};
+use crate::options::{
+    Host, Options, Protocol, Site as Description, Symlinks, Uploaders, Upstream, Zip,
+};
+use crate::uploads::UploadRules;
 use crate::upstream::group::{Group, Groups, Healths, check_prefixes};
 use crate::upstream::resolver::NameResolver;
 use crate::upstream::route::Route;
@@ -22,6 +26,7 @@ use crate::upstream::target::Target;
 use application::Application;
 use auth::Users;
 use cors::Cors;
+use early_hints::EarlyHints;
 use fields::FieldRules;
 use gate::Gate;
 use laio::BackendKind;
@@ -58,6 +63,7 @@ pub(crate) struct Rules {
     pub(crate) error_pages: Vec<(Status, Vec<u8>)>,
     pub(crate) redirects: Redirects,
     pub(crate) fields: FieldRules,
+    pub(crate) early_hints: Option<EarlyHints>,
     pub(crate) cors: Option<Cors>,
     /// None if every client may use the site as it likes.
     pub(crate) gate: Option<Gate>,
@@ -69,6 +75,14 @@ pub(crate) struct Rules {
     pub(crate) hsts: Option<String>,
     pub(crate) precompressed: Vec<Coding>,
     pub(crate) compress: Vec<Coding>,
+    /// How directories are packed, if they are.
+    pub(crate) zip: Option<Zip>,
+    /// How the files may be changed, if they may.
+    pub(crate) uploads: Option<UploadRules>,
+    /// Whether clients may mount the site.
+    pub(crate) webdav: bool,
+    /// The device and the inode of the root.
+    pub(crate) identity: (u64, u64),
     /// The root directory as FastCGI programs get it.
     pub(crate) directory: PathBuf,
     /// Candidates and scripts, if the site has any.
@@ -183,6 +197,11 @@ impl Sites {
     /// Returns the upstreams of all sites.
     pub(crate) fn targets(&self) -> impl Iterator<Item = &Arc<Target>> {
         self.compiled.targets()
+    }
+
+    /// Returns a site by its number.
+    pub(crate) fn get(&self, number: usize) -> Option<&Site> {
+        self.sites.get(number)
     }
 
     /// Returns the number of sites.
@@ -366,6 +385,8 @@ fn compile(
     let groups = Groups::new(&upstreams, &site.upstreams, healths)?;
     let php = site.upstreams.php.as_ref();
     let php = php.map(|address| Group::of_php(address, healths));
+    let root = open_root(site)?;
+    let status = rustix::fs::fstat(&root)?;
     let rules = Rules {
         names: names.to_vec(),
         serves_dotfiles: site.dotfiles,
@@ -383,6 +404,7 @@ fn compile(
             .collect::<Result<_, _>>()?,
         redirects: Redirects::new(&site.redirects)?,
         fields: FieldRules::new([&*site.fields, &site.cache_control].concat())?,
+        early_hints: EarlyHints::new(&site.early_hints)?,
         cors: cors.transpose()?,
         gate: (!(site.access.allow.is_empty() && site.access.deny.is_empty()))
             .then(|| Gate::new(&site.access))
@@ -395,6 +417,10 @@ fn compile(
         hsts: hsts::value(site)?,
         precompressed: site.precompressed.clone(),
         compress: site.compress.clone(),
+        zip: site.archives.zip,
+        uploads: upload_rules(site)?,
+        webdav: site.uploads.webdav,
+        identity: (status.st_dev, status.st_ino),
         directory: std::path::absolute(&site.root)?,
         application,
         groups,
@@ -406,7 +432,43 @@ fn compile(
             .map(|root| compile_sendfile(root, site.symlinks, healths))
             .collect::<io::Result<_>>()?,
     };
-    Ok((open_root(site)?, Arc::new(rules)))
+    Ok((root, Arc::new(rules)))
+}
+
+/// Compiles who may change files.
+fn upload_rules(site: &Description) -> io::Result<Option<UploadRules>> {
+    let refuse = |text: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    let uploads = &site.uploads;
+    let Some(who) = uploads.who else {
+        return Ok(None);
+    };
+    if who == Uploaders::Users && site.auth.users.is_none() {
+        return refuse(
+            "--upload needs --auth FILE with the users who may change files; --upload=anyone lets everyone who can \
+             connect change every file of DIR",
+        );
+    }
+    if who == Uploaders::Anyone && site.auth.users.is_some() {
+        return refuse(
+            "--upload=anyone cannot be combined with --auth, because anyone could copy or move what a password guards; \
+             use --upload for the users of --auth, or another host for everyone",
+        );
+    }
+    let mut upstreams = site.upstreams.all();
+    let executes = site.upstreams.php.is_some()
+        || upstreams.any(|upstream| upstream.protocol == Protocol::FastCgi);
+    if executes {
+        return refuse(
+            "--upload cannot be combined with --php or --fastcgi, because a program could execute uploaded files; \
+             use another host or another server for uploads",
+        );
+    }
+    Ok(Some(UploadRules {
+        who,
+        bytes: uploads.bytes,
+        keep_free: uploads.keep_free,
+        sync: uploads.sync,
+    }))
 }
 
 /// Compiles a directory whose files upstreams may name in `X-Sendfile`. Symbolic links never lead

@@ -27,6 +27,7 @@ use crate::site::{CompiledSites, Sites, alt_svc};
 use crate::stop::{Level, Stop};
 use crate::trace;
 use crate::transfer_pools::Pools;
+use crate::uploads::{Locks, NamesInChange};
 use crate::upstream::health_check::HealthChecks;
 use accept::{Acceptor, accept};
 use laio_rt::future::{Either, race};
@@ -47,6 +48,8 @@ pub(crate) struct GenerationState {
     pub(crate) routes: Arc<Routes>,
     pub(crate) cpu_pool: Arc<CpuPool>,
     pub(crate) log: Option<Arc<SharedLog>>,
+    pub(crate) names_in_change: Arc<NamesInChange>,
+    pub(crate) locks: Arc<Locks>,
     pub(crate) stop: Arc<Stop>,
     pub(crate) tls: Option<Arc<Tls>>,
 }
@@ -92,6 +95,10 @@ pub(crate) fn run(
             transfer_pools: Pools::default(),
             password_checks: PasswordChecks::new(limits.auth_checks, shared.cpu_pool.clone()),
             compressions: Semaphore::new(limits.compressions),
+            archives: Semaphore::new(limits.zips),
+            changes: Semaphore::new(limits.changes),
+            names_in_change: shared.names_in_change,
+            locks: shared.locks,
             cpu_pool: shared.cpu_pool,
             slots: shared.slots,
             exhaustion_warning: ExhaustionWarning::default(),

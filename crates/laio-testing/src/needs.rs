@@ -186,6 +186,7 @@ pub const NEEDS: &[Need] = &[
     ),
     need("strace", "strace", || program("strace")),
     need("php-fpm", "php-fpm", || program("php-fpm")),
+    need("python3", "Python, as python3", || program("python3")),
     need("php-cgi", "php-cgi: the package php-cgi", || {
         program("php-cgi")
     }),

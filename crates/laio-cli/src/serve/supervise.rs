@@ -31,6 +31,13 @@ struct ProcessSlot {
 /// Supervises until a signal stops it and all processes have ended.
 pub(super) fn run(settings: &Settings, count: usize) -> Result<(), Failure> {
     let options = settings.options()?;
+    let hosts = options.hosts.iter().map(|host| &host.site);
+    let mut sites = hosts.chain([&options.site]);
+    if sites.any(|site| site.uploads.webdav && site.uploads.who.is_some()) {
+        let text = "--webdav with --upload cannot be combined with --processes, because its locks are in the memory of \
+                    one process";
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, text).into());
+    }
     let descriptors = laio_serve::raise_descriptor_limit();
     laio_serve::check(&options)?;
     let mut signals = signals::catch()?;

@@ -2,32 +2,25 @@
 
 use super::state::Next;
 use crate::buffers::Buffers;
-use crate::clients::Peer;
 use crate::log::micros_since;
-use crate::net::socket::Expect;
-use crate::net::stream::Stream;
 use crate::proxy::cache::{self, Caching};
 use crate::proxy::forward::{Forwarded, forward};
 use crate::proxy::relay::relay;
-use crate::proxy::{BodyTime, ProxyRequest, Source, Upload};
+use crate::proxy::{ProxyRequest, Source, Upload};
+use crate::request::body::{BodyError, BodyTime, ClientBody};
 use crate::request::lookup::{Answerer, Script};
-use crate::request::receive::receive;
 use crate::request::response::RequestContext;
-use crate::request::send_buffer::send_all;
 use crate::request::send_response::{Followed, send_response};
-use crate::services::Services;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::link::Deadline;
 use crate::upstream::route::Route;
+use laio_http::RequestPath;
 use laio_http::log::LogRecord;
-use laio_http::response::CONTINUE;
-use laio_http::{BodySkip, RequestPath};
-use laio_rt::time::sleep_until;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The upstream for a request.
 #[derive(Clone, Copy)]
@@ -184,41 +177,17 @@ async fn while_uploading<T>(
     .await
 }
 
-/// The body of a request, received from the client's connection.
-pub(super) struct ClientBody<'a> {
-    pub(super) services: &'a Services,
-    pub(super) stream: &'a Stream,
-    pub(super) peer: &'a Peer,
-    pub(super) input: Vec<u8>,
-    pub(super) body: BodySkip,
-    /// Time spent waiting for the client, without time spent waiting for the upstream.
-    pub(super) waited: Duration,
-    pub(super) time: BodyTime,
-    pub(super) bytes: u64,
-    /// The client waits for 100 Continue.
-    pub(super) expects_continue: bool,
-}
-
 impl Source for ClientBody<'_> {
     fn set_time(&mut self, time: BodyTime) {
         self.time = time;
     }
 
     async fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, UpstreamError> {
-        let before = out.len();
-        loop {
-            let input = &mut self.input;
-            let used = self
-                .body
-                .advance_with(input, |chunk| out.extend_from_slice(chunk))
-                .map_err(UpstreamError::bad_body)?;
-            input.drain(..used);
-            self.bytes += used as u64;
-            if self.body.is_done() || out.len() > before {
-                return Ok(self.body.is_done());
-            }
-            self.receive().await?;
-        }
+        self.next_piece(out).await.map_err(|error| match error {
+            BodyError::ClientGone => UpstreamError::client_gone(),
+            BodyError::SlowClient => UpstreamError::slow_client(),
+            BodyError::Bad(rejection) => UpstreamError::bad_body(rejection),
+        })
     }
 
     fn is_ready(&self) -> bool {
@@ -235,46 +204,5 @@ impl Source for ClientBody<'_> {
 
     fn watch(&self) -> Box<dyn Fn() -> bool> {
         self.stream.watch()
-    }
-}
-
-impl ClientBody<'_> {
-    async fn receive(&mut self) -> Result<(), UpstreamError> {
-        let (services, stream) = (self.services, self.stream);
-        if std::mem::take(&mut self.expects_continue) {
-            let sent = send_all(services, stream, CONTINUE.to_vec()).await;
-            sent.map_err(|_| UpstreamError::client_gone())?;
-        }
-        let limits = &services.limits;
-        // A client that keeps the minimum rate gets as long as that rate takes.
-        let earned = Duration::from_secs(self.bytes / limits.body_rate.max(1));
-        let time = match self.time {
-            BodyTime::Whole => (limits.body_time + earned).saturating_sub(self.waited),
-            BodyTime::EachPiece => limits.body_time,
-            BodyTime::Unlimited => BodyTime::LONGEST,
-        };
-        let started = Instant::now();
-        let input = std::mem::take(&mut self.input);
-        let mut limit = sleep_until(started + time);
-        let received = receive(
-            &services.contexts,
-            stream,
-            input,
-            Expect::Arrived,
-            &mut limit,
-        )
-        .await;
-        self.waited += started.elapsed();
-        match received {
-            Ok(input) if input.is_empty() => Err(UpstreamError::client_gone()),
-            Ok(input) => {
-                self.input = input;
-                Ok(())
-            }
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                Err(UpstreamError::slow_client())
-            }
-            Err(_) => Err(UpstreamError::client_gone()),
-        }
     }
 }

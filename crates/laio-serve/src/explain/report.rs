@@ -22,6 +22,9 @@ impl Explanation {
                     let _ = writeln!(text, "{name}: {printed}");
                 }
             }
+            None if self.steps.last().is_some_and(|step| step.kind == "change") => {
+                text += "The status depends on the change, which was not made.\n";
+            }
             None => {
                 text += "The upstream decides the status and the header fields; it was not asked.\n"
             }

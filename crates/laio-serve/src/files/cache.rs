@@ -176,6 +176,12 @@ impl Cache {
         self.drain_now();
     }
 
+    /// Notes that this worker has changed files: the next look-up processes the inotify events of the change, also
+    /// in the same turn.
+    pub(crate) fn note_change(&self) {
+        self.turn.set(u64::MAX);
+    }
+
     /// Processes the pending inotify events, even if this turn has done so before.
     fn drain_now(&self) {
         self.turn.set(laio_rt::turn());

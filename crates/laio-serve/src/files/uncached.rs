@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 /// The open flags. Non-blocking, so that opening a FIFO does not wait for a writer.
-pub(super) const FLAGS: OFlags = OFlags::RDONLY
+pub(crate) const FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC)
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY);

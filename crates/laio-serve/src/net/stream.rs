@@ -188,6 +188,15 @@ impl Stream {
         }
     }
 
+    /// Sends an interim response (1xx) of HTTP/2 or HTTP/3; on other streams nothing.
+    pub(crate) async fn send_interim(&self, head: Vec<u8>) -> io::Result<()> {
+        match self {
+            Stream::Http2(exchange) => exchange.send(head).await.0.map(drop),
+            Stream::Http3(exchange) => exchange.send(head).await.0.map(drop),
+            _ => Ok(()),
+        }
+    }
+
     /// Shuts down the sending side.
     pub(crate) async fn finish(&self) -> io::Result<()> {
         match self {

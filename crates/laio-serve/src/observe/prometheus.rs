@@ -124,6 +124,18 @@ pub(super) fn text(seen: &Seen, age: Duration) -> String {
         "Bytes of content sent.",
         &count(seen.bytes),
     );
+    family(
+        "laio_files_stored_total",
+        "counter",
+        "Files uploaded.",
+        &count(seen.files_stored),
+    );
+    family(
+        "laio_stored_bytes_total",
+        "counter",
+        "Bytes of uploaded files.",
+        &count(seen.bytes_stored),
+    );
     let mut calls = Vec::new();
     for (name, counts) in &seen.calls {
         for (way, count) in [

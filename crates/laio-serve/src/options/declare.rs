@@ -57,7 +57,7 @@ pub(super) trait Shown {
 #[cfg(feature = "clap")]
 mod shown {
     use super::{OsStr, Resettable, Shown};
-    use crate::options::{AcmeChallenge, ClientAuth, Sandbox, Symlinks};
+    use crate::options::{AcmeChallenge, ClientAuth, Sandbox, Symlinks, UploadSync};
     use std::path::PathBuf;
     use std::time::Duration;
 
@@ -66,6 +66,7 @@ mod shown {
     impl Shown for ClientAuth {}
     impl Shown for Symlinks {}
     impl Shown for Sandbox {}
+    impl Shown for UploadSync {}
     impl<T> Shown for Option<T> {}
     impl<T> Shown for Vec<T> {}
 

@@ -47,6 +47,11 @@ options! {
         /// upstreams.
         #[arg(long = "max-body-bytes", value_name = "BYTES")]
         pub body_bytes: u64 = laio_http::BodySkip::BYTES_MAX,
+        /// Uploads, and other changes of files, that a worker makes at a time; more is 503.
+        ///
+        /// Each holds a descriptor and 128 KiB of memory or more.
+        #[arg(long = "max-uploads", value_name = "N")]
+        pub changes: usize = 64,
         /// Ranges of one request, at most 16; for more, the whole file is sent.
         ///
         /// 0 turns ranges off.
@@ -63,6 +68,17 @@ options! {
         /// If there are more, the listing says that it is incomplete.
         #[arg(long = "max-listing", value_name = "N")]
         pub listing_entries: usize = 10_000,
+        /// Files and directories in a zip file; a directory with more is 403.
+        ///
+        /// Each takes about 100 bytes of memory while the zip file is sent.
+        #[arg(long = "max-zip-entries", value_name = "N")]
+        pub zip_entries: usize = 20_000,
+        /// Bytes of all files in a zip file; a directory with more is 403.
+        #[arg(long = "max-zip-bytes", value_name = "BYTES")]
+        pub zip_bytes: u64 = 16 << 30,
+        /// Zip files that a worker sends at a time; more is 503.
+        #[arg(long = "max-zips", value_name = "N")]
+        pub zips: usize = 8,
         /// Passwords that a worker checks at a time; more is 503.
         ///
         /// Those that wait count too.
@@ -281,6 +297,8 @@ impl Limits {
     /// The shortest and the longest pause before an authority is asked again when to renew a certificate.
     pub const ACME_WINDOW_PAUSE: (Duration, Duration) =
         (Duration::from_secs(60), Duration::from_secs(6 * 3600));
+    /// Directories inside each other in a zip file.
+    pub const ZIP_DEPTH: usize = 64;
     /// Bytes of the smallest file that is compressed.
     pub const COMPRESS_FROM: u64 = 1024;
 

@@ -14,11 +14,11 @@ pub enum IoStep {
     Accept,
     /// Receiving from a client.
     Receive,
-    /// Opening a file, and listing a directory.
+    /// Opening a file, listing a directory, and changing names.
     Open,
     /// Reading file metadata.
     Stat,
-    /// Reading file data.
+    /// Reading and writing file data.
     FileRead,
     /// Sending from memory.
     Send,

@@ -1,9 +1,11 @@
 //! The configuration of a site.
 
 use super::access::Access;
+use super::archive::Archives;
 use super::candidate::Candidate;
 use super::declare::options;
 use super::hsts::Hsts;
+use super::upload::Uploads;
 use super::upstream::Upstreams;
 use laio_http::{Coding, Status};
 use std::path::PathBuf;
@@ -26,6 +28,9 @@ options! {
         /// and omitted if they are not served.
         #[arg(long = "listing", help_heading = "Files")]
         pub listing: bool = false,
+        /// Directories as archives.
+        #[command(flatten)]
+        pub archives: Archives = Archives::default(),
         /// Answer with this file, and 200, for missing pages (single-page applications).
         ///
         /// Only for clients that ask for HTML.
@@ -78,6 +83,13 @@ options! {
         /// These rules come after those of `--header`.
         #[arg(long = "cache-control", value_name = "GLOB=DIRECTIVES", value_parser = FieldRule::cache_control, help_heading = "Responses")]
         pub cache_control: Vec<FieldRule> = Vec::new(),
+        /// Tell clients a link before the response (103 Early Hints), for paths that match the glob:
+        /// '*.html=</style.css>; rel=preload; as=style'.
+        ///
+        /// Over HTTP/2 and HTTP/3 only, for GET, and to browsers only for pages. A directory has the path of its first
+        /// `--index`. All fitting links are sent. The response has no such field of itself: `--header` sets it.
+        #[arg(long = "early-hints", value_name = "GLOB=LINK", help_heading = "Responses")]
+        pub early_hints: Vec<EarlyHint> = Vec::new(),
         /// Redirect a path, with 301 or another status; a * at the end of FROM replaces the * in TO.
         ///
         /// The other statuses are 302, 307 and 308. The first match wins.
@@ -95,6 +107,9 @@ options! {
         /// The users who may read.
         #[command(flatten)]
         pub auth: Auth = Auth::default(),
+        /// Who may change the files.
+        #[command(flatten)]
+        pub uploads: Uploads = Uploads::default(),
         /// Servers and programs that answer some requests.
         #[command(flatten)]
         pub upstreams: Upstreams = Upstreams::default(),
@@ -154,6 +169,28 @@ impl FromStr for ErrorPage {
         Ok(ErrorPage {
             status: status.parse().map_err(not_a_status)?,
             file: file.to_owned(),
+        })
+    }
+}
+
+/// A link that clients get before a response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EarlyHint {
+    /// A glob (`/app/**`, `*.html`); without a slash it matches names in every directory.
+    pub glob: String,
+    /// The value of `Link`.
+    pub link: String,
+}
+
+/// Parses `GLOB=LINK`.
+impl FromStr for EarlyHint {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<EarlyHint, Self::Err> {
+        let (glob, link) = pair(text)?;
+        Ok(EarlyHint {
+            glob: glob.to_owned(),
+            link: link.trim().to_owned(),
         })
     }
 }

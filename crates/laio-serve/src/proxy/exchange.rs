@@ -5,6 +5,7 @@ use super::lease::{Lease, ProtocolState};
 use super::upstream_head::UpstreamHead;
 use super::{ProxyRequest, Source, Upload, fastcgi, hash_key, http2, request};
 use crate::messages::print;
+use crate::net::stream::Stream;
 use crate::options::{Protocol, UpstreamLimits};
 use crate::upstream::error::{Progress, UpstreamError};
 use crate::upstream::link::{Deadline, Transport, send};
@@ -195,7 +196,7 @@ async fn attempt(
     let received = Cell::new(!lease.link.input.is_empty());
     let mut response_wait = ResponseWait::new(client_gone, &limits, deadline);
     let mut pump = pin!(pump(transport, out, source, outgoing, &limits, deadline));
-    let mut head = pin!(read_head(lease, to_head, &received));
+    let mut head = pin!(read_head(lease, to_head, &received, proxy_request.stream));
     let mut pumped = None;
     let answered = poll_fn(|context| {
         if pumped.is_none()
@@ -341,11 +342,13 @@ async fn pump(
     }
 }
 
-/// Receives the head of the response, skipping interim responses. Sets `received` with the first byte.
+/// Receives the head of the response, skipping interim responses. Passes early hints on to clients that take them. Sets
+/// `received` with the first byte.
 async fn read_head(
     lease: &mut Lease,
     to_head: bool,
     received: &Cell<bool>,
+    client: &Stream,
 ) -> Result<UpstreamHead, UpstreamError> {
     let mut interim = 0;
     loop {
@@ -353,6 +356,13 @@ async fn read_head(
             let code = upstream_head.status.code();
             if code >= 200 || code == 101 {
                 return Ok(upstream_head);
+            }
+            if upstream_head.status == Status::EARLY_HINTS
+                && client.is_multiplexed()
+                && let Some(hints) = upstream_head.early_hints()
+            {
+                let sent = client.send_interim(hints).await;
+                sent.map_err(|_| UpstreamError::client_gone())?;
             }
             interim += 1;
             if interim > UpstreamLimits::INTERIM {

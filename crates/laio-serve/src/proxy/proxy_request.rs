@@ -3,12 +3,12 @@
 use super::cache::Caching;
 use crate::clients::Peer;
 use crate::net::stream::Stream;
+pub(crate) use crate::request::body::BodyTime;
 use crate::request::lookup::Script;
 use crate::request::response::RequestContext;
 use crate::upstream::error::UpstreamError;
 use laio_http::RequestPath;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 /// A request to be forwarded to an upstream.
 #[derive(Clone, Copy)]
@@ -40,22 +40,6 @@ impl ProxyRequest<'_> {
         let address = client.address.filter(|_| behind_proxy);
         [own, address.map(|ip| SocketAddr::new(ip, 0)).or(peer)]
     }
-}
-
-/// How long a client may take to send a body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BodyTime {
-    /// All pieces together.
-    Whole,
-    /// Each piece.
-    EachPiece,
-    /// As long as the response continues.
-    Unlimited,
-}
-
-impl BodyTime {
-    /// Longer than any response takes.
-    pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 }
 
 /// The body of a request.

@@ -208,6 +208,22 @@ impl UpstreamHead {
         head.finish();
     }
 
+    /// Returns the head of early hints for the client: the fields that browsers use. None without a link.
+    pub(super) fn early_hints(&self) -> Option<Vec<u8>> {
+        if !self.has("Link") {
+            return None;
+        }
+        let mut out = Vec::new();
+        let mut head = ResponseHead::new(&mut out, Status::EARLY_HINTS);
+        for (name, value) in &self.fields {
+            if is_one_of(name, &["Link", "Content-Security-Policy"]) {
+                head = head.header(std::str::from_utf8(name).unwrap_or("X"), value);
+            }
+        }
+        head.finish();
+        Some(out)
+    }
+
     /// Whether the body is sent in chunks to a client of this version. Otherwise, without a length,
     /// the body ends with the connection.
     pub(super) fn is_chunked(&self, version: Version) -> bool {

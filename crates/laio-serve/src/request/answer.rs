@@ -1,5 +1,6 @@
 //! From a request to its response: checks access, resolves the name, opens the file.
 
+use super::archive;
 use super::authorize::authorize;
 use super::file_response::answer_with_file;
 use super::listing::listing;
@@ -76,6 +77,11 @@ pub(crate) async fn answer(
             )
         });
         return pages::moved(ctx, out, status, name, &location);
+    }
+    if archive::is_asked(ctx)
+        && let Some(response) = archive::archive(services, ctx, out, name).await
+    {
+        return response;
     }
     let asks_again = resolved.directory || site.application.is_some();
     match lookup(services, ctx, name, resolved, looked_up).await {
@@ -163,7 +169,10 @@ async fn wrong_method(
     method: Method<'_>,
 ) -> Response {
     let (status, detail) = if method.is_known() {
-        (Status::METHOD_NOT_ALLOWED, "This server only reads files.")
+        (
+            Status::METHOD_NOT_ALLOWED,
+            "Files do not allow this method.",
+        )
     } else {
         (
             Status::NOT_IMPLEMENTED,

@@ -2,6 +2,7 @@
 //! authentication. The result is that of [`answer`](crate::request::answer::answer), without a step
 //! that could block.
 
+use super::archive;
 use super::response::{RequestContext, Response};
 use crate::files::resolve::{enter, resolve};
 use crate::observe::{self, Stage};
@@ -24,6 +25,7 @@ pub(crate) fn answer_from_cache(
         && !site.gate.as_ref().is_some_and(Gate::has_places)
         && site.precompressed.is_empty()
         && site.compress.is_empty()
+        && !archive::is_asked(ctx)
         && !ctx.has_conditions();
     if !simple {
         return None;

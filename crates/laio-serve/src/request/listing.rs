@@ -11,7 +11,7 @@ use crate::io_contexts::IoContexts;
 use crate::options::IoStep;
 use crate::services::Services;
 use crate::site::Site;
-use laio::ops::{FileType, Name, ReadDir, StatFile, StatPath};
+use laio::ops::{FileStatus, FileType, Name, ReadDir, StatFile, StatPath};
 use laio_http::{ContentType, Status, prefers};
 use laio_rt::Descriptor;
 use rustix::fs::OFlags;
@@ -122,7 +122,7 @@ impl Listing {
             json::write(self, &mut page);
             ContentType::JSON
         } else {
-            html::write(self, name, &mut page);
+            html::write(self, name, ctx.site.zip.is_some(), &mut page);
             ContentType::HTML
         };
         let head = ctx.head(out, Status::OK);
@@ -132,9 +132,7 @@ impl Listing {
     }
 }
 
-/// Returns the entry as a request for it would find it. Returns none for entries that are not
-/// served: special files, and links that lead to special files, to nothing, or where the site does
-/// not allow links to lead.
+/// Returns the entry as a request for it would find it, if it is served.
 async fn stat_entry(
     contexts: &IoContexts,
     site: &Site,
@@ -143,6 +141,26 @@ async fn stat_entry(
     name: &[u8],
     known: FileType,
 ) -> Option<Entry> {
+    let status = served_status(contexts, site, inside, directory, name, known).await?;
+    Some(Entry {
+        name: name.to_vec(),
+        directory: status.is_dir(),
+        size: if status.is_file() { status.size() } else { 0 },
+        modified: status.modified().seconds,
+    })
+}
+
+/// Returns the status of an entry as a request for it would find it. Returns none for entries that are not
+/// served: special files, and links that lead to special files, to nothing, or where the site does
+/// not allow links to lead.
+pub(crate) async fn served_status(
+    contexts: &IoContexts,
+    site: &Site,
+    inside: &[u8],
+    directory: &Descriptor,
+    name: &[u8],
+    known: FileType,
+) -> Option<FileStatus> {
     if !matches!(
         known,
         FileType::Regular | FileType::Directory | FileType::Unknown | FileType::Symlink
@@ -155,13 +173,7 @@ async fn stat_entry(
     if status.is_symlink() {
         status = target_of(contexts, site, inside, name).await.ok()?;
     }
-    let shown = status.is_file() || status.is_dir();
-    shown.then(|| Entry {
-        name: name.to_vec(),
-        directory: status.is_dir(),
-        size: if status.is_file() { status.size() } else { 0 },
-        modified: status.modified().seconds,
-    })
+    (status.is_file() || status.is_dir()).then_some(status)
 }
 
 /// Returns the metadata of a link's target, resolved by the rules of the site. `O_PATH` opens no
@@ -171,7 +183,7 @@ async fn target_of(
     site: &Site,
     inside: &[u8],
     name: &[u8],
-) -> io::Result<laio::ops::FileStatus> {
+) -> io::Result<FileStatus> {
     let mut path = inside.to_vec();
     enter(&mut path, name);
     let flags = OFlags::PATH | OFlags::CLOEXEC;

@@ -5,14 +5,33 @@ use crate::request::open::open_file;
 use crate::server_name::SERVER_NAME;
 use crate::services::Services;
 use crate::site::auth::Users;
-use crate::site::{alt_svc, cors, hsts};
+use crate::site::{Site, alt_svc, cors, hsts};
 use crate::trace;
 use laio_http::response::error_body;
 use laio_http::{ByteRange, ContentType, HttpDate, ResponseHead, Status, Version, path};
 use std::time::Duration;
 
-/// The methods that files allow.
-const ALLOW: &str = "GET, HEAD, OPTIONS";
+/// Returns the methods that the files of a site allow.
+fn allow(site: &Site) -> &'static str {
+    match (site.uploads.is_some(), site.webdav) {
+        (false, false) => "GET, HEAD, OPTIONS",
+        (false, true) => "GET, HEAD, OPTIONS, PROPFIND",
+        (true, false) => "GET, HEAD, OPTIONS, PUT, DELETE, MKCOL",
+        (true, true) => {
+            "GET, HEAD, OPTIONS, PUT, DELETE, MKCOL, COPY, MOVE, LOCK, UNLOCK, PROPFIND, PROPPATCH"
+        }
+    }
+}
+
+/// Returns the classes of WebDAV that the files of a site have. Class 2 means locks, which some clients need in order
+/// to write.
+fn webdav_classes(site: &Site) -> Option<&'static [u8]> {
+    match (site.uploads.is_some(), site.webdav) {
+        (_, false) => None,
+        (false, true) => Some(b"1"),
+        (true, true) => Some(b"1, 2"),
+    }
+}
 
 /// Seconds after which a client may retry when the server has reached a limit.
 const RETRY_AFTER: &[u8] = b"1";
@@ -26,7 +45,7 @@ pub(crate) async fn error(
     detail: &str,
 ) -> Response {
     error_with(services, ctx, out, status, detail, |head| match status {
-        Status::METHOD_NOT_ALLOWED => head.allow(ALLOW),
+        Status::METHOD_NOT_ALLOWED => head.allow(allow(ctx.site)),
         Status::SERVICE_UNAVAILABLE => head.header("Retry-After", RETRY_AFTER),
         _ => head,
     })
@@ -175,8 +194,14 @@ pub(crate) fn no_host(ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Response {
 
 /// Answers an OPTIONS request.
 pub(crate) fn options(ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Response {
-    trace::note("response", || format!("204: the methods are {ALLOW}"));
-    let head = ctx.head(out, Status::NO_CONTENT).allow(ALLOW);
+    let methods = allow(ctx.site);
+    trace::note("response", || format!("204: the methods are {methods}"));
+    let head = ctx.head(out, Status::NO_CONTENT).allow(methods);
+    let head = match webdav_classes(ctx.site) {
+        // Windows looks for the second field.
+        Some(classes) => head.header("DAV", classes).header("MS-Author-Via", b"DAV"),
+        None => head,
+    };
     let head = match &ctx.site.cors {
         Some(cors) if cors::is_preflight(ctx.request) => cors.add_permission(head),
         _ => head,

@@ -1,5 +1,6 @@
 //! A request in progress, and its response: a [`Response`] is decided and not yet sent.
 
+use super::archive::send::Archive;
 use super::compress::Compressed;
 use crate::clients::Client;
 use crate::files::contents::{Contents, Opened};
@@ -29,6 +30,8 @@ pub(crate) enum Body {
     Parts(Contents, Box<Multipart>),
     /// Of unknown length, sent in chunks.
     Compressed(Box<Compressed>),
+    /// The archive of a directory of the site with this number.
+    Archive(usize, Box<Archive>),
 }
 
 /// A request, and the other inputs of its response.

@@ -1,5 +1,6 @@
 //! Sends a response.
 
+use super::archive::send::next_piece;
 use super::compress::next_chunk;
 use super::pace::Pace;
 use super::page_cache::send_from_page_cache;
@@ -70,6 +71,21 @@ pub(crate) async fn send_response(
         }
         Body::Parts(contents, parts) => {
             send_parts(services, stream, out, &contents, &parts, &mut pace).await
+        }
+        Body::Archive(site, mut archive) => {
+            let (mut out, framed) = (out, !stream.is_multiplexed());
+            let site = services.sites.get(site).ok_or(io::ErrorKind::NotFound)?;
+            loop {
+                let last = next_piece(services, site, &mut archive, &mut out, framed).await?;
+                let length = out.len() as u64;
+                out = send_all(services, stream, out).await?;
+                if last {
+                    return Ok(out);
+                }
+                pace.add(length);
+                pace.wait().await;
+                laio_rt::give_way().await;
+            }
         }
         Body::Compressed(mut compressed) => {
             let (mut out, framed) = (out, !stream.is_multiplexed());

@@ -15,6 +15,7 @@ use crate::net::tls::{Sessions, Tls};
 use crate::options::Options;
 use crate::site::CompiledSites;
 use crate::stop::Level;
+use crate::uploads::{Locks, NamesInChange};
 use crate::worker::{self, GenerationState, Served};
 use laio::BackendKind;
 use laio_rt::Runtime;
@@ -47,6 +48,8 @@ pub(crate) struct ServerState {
     /// The QUIC endpoints of all generations.
     pub(crate) routes: Arc<Routes>,
     pub(crate) acme: Option<Arc<Acme>>,
+    pub(crate) names_in_change: Arc<NamesInChange>,
+    pub(crate) locks: Arc<Locks>,
 }
 
 impl ServerState {
@@ -61,6 +64,8 @@ impl ServerState {
             sessions: Sessions::new()?,
             routes: Arc::default(),
             acme: Acme::start(options)?.map(Arc::new),
+            names_in_change: Arc::default(),
+            locks: Arc::default(),
         })
     }
 }
@@ -109,6 +114,8 @@ impl Generation {
             routes: server_state.routes,
             cpu_pool: Arc::new(CpuPool::new(threads)),
             log: SharedLog::open(&options)?,
+            names_in_change: server_state.names_in_change,
+            locks: server_state.locks,
             stop: Arc::default(),
             tls: Tls::new(
                 &options,

@@ -39,8 +39,16 @@ pub(crate) fn apply(options: &Options, kind: BackendKind) -> io::Result<Vec<Stri
         }
     };
     restrict(landlock, "Landlock", &|| apply_landlock(options))?;
-    restrict(seccomp, "seccomp", &|| seccomp::apply(kind))?;
+    restrict(seccomp, "seccomp", &|| {
+        seccomp::apply(kind, changes_files(options))
+    })?;
     Ok(missing)
+}
+
+/// Whether clients may change files.
+fn changes_files(options: &Options) -> bool {
+    let mut hosts = options.hosts.iter().map(|host| &host.site);
+    options.site.uploads.who.is_some() || hosts.any(|site| site.uploads.who.is_some())
 }
 
 /// Applies a Landlock ruleset: only the served files, and the files below `/proc` that the engine
@@ -67,6 +75,16 @@ fn apply_landlock(options: &Options) -> Result<(), String> {
     let spool = options.limits.upstream.spool.iter();
     let roots = sites().map(|site| site.root.clone());
     let roots: Vec<PathBuf> = roots.chain([PathBuf::from("/proc")]).collect();
+    // O_TMPFILE, links and renames of uploads.
+    let change = read
+        | write
+        | remove
+        | AccessFs::RemoveDir
+        | AccessFs::MakeDir
+        | AccessFs::Refer
+        | AccessFs::Truncate;
+    let uploads = sites().filter(|site| site.uploads.who.is_some());
+    let uploads: Vec<PathBuf> = uploads.map(|site| site.root.clone()).collect();
     let status = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(abi))
@@ -74,6 +92,7 @@ fn apply_landlock(options: &Options) -> Result<(), String> {
         .and_then(|rules| rules.add_rules(path_beneath_rules(&roots, read)))
         .and_then(|rules| rules.add_rules(path_beneath_rules(&passed, read | remove)))
         .and_then(|rules| rules.add_rules(path_beneath_rules(spool, write)))
+        .and_then(|rules| rules.add_rules(path_beneath_rules(&uploads, change)))
         .and_then(|rules| rules.restrict_self())
         .map_err(|error| error.to_string())?;
     match status.ruleset {

@@ -22,6 +22,8 @@ pub(crate) enum Resource<'a> {
     File(&'a RequestPath<'a>),
     /// A file by its name below the root, such as an index.
     Name(&'a [u8]),
+    /// Every file, whatever paths are guarded.
+    Every,
     /// The resource of an HTTP upstream for a path.
     Upstream(&'a RequestPath<'a>),
     /// The resource of a FastCGI program for a path.
@@ -35,6 +37,7 @@ impl Resource<'_> {
             Resource::File(path) | Resource::Upstream(path) | Resource::Program(path, _) => {
                 path.as_str().escape_debug().to_string()
             }
+            Resource::Every => "every file".to_owned(),
             Resource::Name(name) => {
                 format!("the file {}", String::from_utf8_lossy(name).escape_debug())
             }
@@ -206,6 +209,7 @@ pub(super) fn is_guarded(paths: &Guard, resource: Resource<'_>) -> bool {
     match resource {
         Resource::File(path) => paths.guards_file(path),
         Resource::Name(name) => paths.guards_name(name),
+        Resource::Every => true,
         Resource::Upstream(path) => paths.guards_upstream(path),
         Resource::Program(path, mount) => paths.guards_program(path, mount),
     }
@@ -218,6 +222,12 @@ fn entry(line: &str) -> Result<(&str, PasswordHash), String> {
         Some(("", _)) => Err("the name is empty".to_owned()),
         Some((name, hash)) => Ok((name, hash.parse()?)),
     }
+}
+
+/// Returns the name of the user that a request gives.
+pub(crate) fn user_of(request: &Request<'_>) -> Option<Vec<u8>> {
+    let value = request.headers.only("Authorization")?;
+    Some(credentials(value)?.name)
 }
 
 struct Credentials {

@@ -121,6 +121,88 @@ fn ready_compressed_files() {
     );
 }
 
+/// A range of a precompressed form is one of its bytes, and belongs to its entity tag.
+#[test]
+fn ranges_of_ready_compressed_files() {
+    let dir = site();
+    let before = SystemTime::now() - Duration::from_secs(1000);
+    for (name, text) in [
+        ("long.txt", long()),
+        ("long.txt.br", "brotli form".to_owned()),
+        ("long.txt.zst", "zstd form".to_owned()),
+    ] {
+        fs::write(dir.path().join(name), text).unwrap();
+        let file = fs::File::options().append(true).open(dir.path().join(name));
+        file.unwrap().set_modified(before).unwrap();
+    }
+    let server = lazy(&dir, |site| {
+        site.precompressed = vec![Coding::Brotli, Coding::Zstd];
+    });
+    let tag = |coding: &str| {
+        let fields = format!("Accept-Encoding: {coding}\r\n");
+        let answer = get(&server, "/long.txt", &fields);
+        answer.header("ETag").unwrap().to_owned()
+    };
+    let tags = ["identity", "br", "zstd"].map(tag);
+    assert!(tags[0] != tags[1] && tags[1] != tags[2] && tags[0] != tags[2]);
+    let part = |coding: &str, more: &str| {
+        let fields = format!("Accept-Encoding: {coding}\r\nRange: bytes=2-4\r\n{more}");
+        get(&server, "/long.txt", &fields)
+    };
+    let answer = part("br", "");
+    assert_eq!((answer.status, answer.text()), (206, "otl"));
+    assert_eq!(answer.header("Content-Encoding"), Some("br"));
+    assert_eq!(answer.header("Content-Range"), Some("bytes 2-4/11"));
+    assert_eq!(answer.header("ETag"), Some(tags[1].as_str()));
+    assert_eq!(answer.header("Vary"), Some("Accept-Encoding"));
+    let kind = "text/plain; charset=utf-8";
+    assert_eq!(answer.header("Content-Type"), Some(kind));
+    let same = part("br", &format!("If-Range: {}\r\n", tags[1]));
+    assert_eq!((same.status, same.text()), (206, "otl"));
+    // The client has another form, so it gets all of this one.
+    for tag in [&tags[0], &tags[2]] {
+        let other = part("br", &format!("If-Range: {tag}\r\n"));
+        assert_eq!((other.status, other.text()), (200, "brotli form"));
+    }
+    let beyond = get(
+        &server,
+        "/long.txt",
+        "Accept-Encoding: br\r\nRange: bytes=11-\r\n",
+    );
+    assert_eq!(beyond.status, 416);
+    assert_eq!(beyond.header("Content-Range"), Some("bytes */11"));
+    let head = server
+        .connect()
+        .request("HEAD", "/long.txt", "Accept-Encoding: zstd\r\n");
+    assert_eq!(head.header("Content-Encoding"), Some("zstd"));
+    assert_eq!(head.header("Content-Length"), Some("9"));
+}
+
+/// HEAD and 304 for each coding of --compress.
+#[test]
+fn heads_and_304_of_what_is_compressed_on_the_way() {
+    let dir = site();
+    let codings = vec![Coding::Zstd, Coding::Brotli, Coding::Gzip];
+    let server = lazy(&dir, |site| site.compress = codings);
+    let mut client = server.connect();
+    for coding in ["zstd", "br", "gzip"] {
+        let accept = format!("Accept-Encoding: {coding}\r\n");
+        let head = client.request("HEAD", "/long.txt", &accept);
+        assert_eq!(head.header("Content-Encoding"), Some(coding));
+        assert_eq!(head.header("Transfer-Encoding"), Some("chunked"));
+        let tag = head.header("ETag").unwrap();
+        assert!(tag.starts_with("W/"), "{coding}");
+        let same = format!("{accept}If-None-Match: {tag}\r\n");
+        for method in ["GET", "HEAD"] {
+            let answer = client.request(method, "/long.txt", &same);
+            assert_eq!((answer.status, answer.header("ETag")), (304, Some(tag)));
+            assert_eq!(answer.header("Vary"), Some("Accept-Encoding"));
+            assert_eq!(answer.header("Content-Encoding"), None);
+            assert_eq!(answer.header("Transfer-Encoding"), None);
+        }
+    }
+}
+
 #[test]
 fn compression_on_the_way() {
     let dir = site();

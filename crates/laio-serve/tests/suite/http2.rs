@@ -569,3 +569,213 @@ fn without_http_2_the_refusal_is_http_1() {
         assert_eq!(client.answer(false).status, 505);
     }
 }
+
+/// Sends a request, and returns the heads of its interim responses and its final status.
+async fn with_interim(client: &Client, request: Request<()>) -> (Vec<HeaderMap>, StatusCode) {
+    let mut requests = client.requests.clone().ready().await.unwrap();
+    let (mut response, _) = requests.send_request(request, true).unwrap();
+    let mut interim = Vec::new();
+    let ended = std::future::poll_fn(|context| {
+        while let Poll::Ready(Some(head)) = response.poll_informational(context) {
+            let head = head.unwrap();
+            assert_eq!(head.status(), 103);
+            interim.push(head.headers().clone());
+        }
+        std::pin::Pin::new(&mut response).poll(context)
+    })
+    .await;
+    (interim, ended.unwrap().status())
+}
+
+#[test]
+fn early_hints() {
+    let site = site();
+    let links = [
+        "</a.css>; rel=preload; as=style",
+        "<https://b.example>; rel=preconnect",
+    ];
+    let server = Running::with(site.path(), Lazy, |options| {
+        let hint = |glob: &str, link: &str| format!("{glob}={link}").parse().unwrap();
+        options.site.early_hints = vec![
+            hint("*.html", links[0]),
+            hint("/**", links[1]),
+            hint("/docs/*", "</docs.css>"),
+        ];
+    });
+    run(async {
+        let client = Client::connect(&server).await;
+        let hinted = async |path: &str, fields: &[(&str, &str)]| {
+            let (interim, status) = with_interim(&client, request("GET", path, fields)).await;
+            assert!(status.is_success());
+            let links = interim.iter().flat_map(|head| head.get_all("link"));
+            links
+                .map(|link| link.to_str().unwrap().to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(hinted("/", &[]).await, links);
+        assert_eq!(hinted("/", &[("Sec-Fetch-Mode", "navigate")]).await, links);
+        assert_eq!(hinted("/ten.txt", &[]).await, [links[1]]);
+        assert_eq!(hinted("/docs/a.txt", &[]).await, [links[1], "</docs.css>"]);
+        assert!(
+            hinted("/", &[("Sec-Fetch-Mode", "no-cors")])
+                .await
+                .is_empty()
+        );
+        assert!(hinted("/", &[("Range", "bytes=0-")]).await.is_empty());
+        let (interim, _) = with_interim(&client, request("HEAD", "/", &[])).await;
+        assert!(interim.is_empty());
+    });
+    // Clients of HTTP/1.1 might take it for the response.
+    assert_eq!(server.get("/").status, 200);
+}
+
+#[test]
+fn early_hints_of_an_upstream_are_passed_on() {
+    let site = site();
+    let backend = crate::upstreams::backend::Backend::answering(
+        "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\nX-Other: x\r\n\r\n\
+         HTTP/1.1 103 Early Hints\r\nX-No-Link: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+    );
+    let server = Running::with(site.path(), Lazy, |options| {
+        let upstream = format!("/=http://{}", backend.address());
+        let upstream = laio_serve::Upstream::http(&upstream).unwrap();
+        options.site.upstreams.http = vec![upstream];
+    });
+    run(async {
+        let client = Client::connect(&server).await;
+        let (interim, status) = with_interim(&client, request("GET", "/", &[])).await;
+        assert_eq!((interim.len(), status.as_u16()), (1, 200));
+        assert_eq!(interim[0]["link"], "</a>");
+        assert!(!interim[0].contains_key("x-other"));
+    });
+    assert_eq!(server.get("/").text(), "ok");
+}
+
+#[test]
+fn uploads() {
+    for backend in [Lazy, Hybrid, Uring, Threads] {
+        let site = site();
+        let server = Running::with(site.path(), backend, |options| {
+            options.site.uploads.who = Some(laio_serve::Uploaders::Anyone);
+            options.site.uploads.keep_free = 0;
+            options.site.uploads.webdav = true;
+        });
+        let begin = async |client: &Client, path: &str, fields: &[(&str, &str)]| {
+            let mut requests = client.requests.clone().ready().await.unwrap();
+            let sent = requests.send_request(request("PUT", path, fields), false);
+            sent.unwrap()
+        };
+        run(async {
+            let client = Client::connect(&server).await;
+            let length = large().len().to_string();
+            for fields in [&[("Content-Length", length.as_str())][..], &[]] {
+                let (response, mut body) = begin(&client, "/new.bin", fields).await;
+                let mut rest = Bytes::from(large());
+                while !rest.is_empty() {
+                    body.reserve_capacity(rest.len());
+                    let granted = std::future::poll_fn(|context| body.poll_capacity(context));
+                    let granted = granted.await.unwrap().unwrap();
+                    let piece = rest.split_to(granted.min(rest.len()));
+                    body.send_data(piece, rest.is_empty()).unwrap();
+                }
+                let status = response.await.unwrap().status().as_u16();
+                assert_eq!(
+                    status,
+                    if fields.is_empty() { 204 } else { 201 },
+                    "{backend}"
+                );
+                assert!(client.get("/new.bin").await == large(), "{backend}");
+            }
+            // A client that resets its request changes nothing.
+            let (response, mut body) = begin(&client, "/ten.txt", &[]).await;
+            body.send_data(Bytes::from_static(b"part"), false).unwrap();
+            body.send_reset(Reason::CANCEL);
+            assert!(response.await.is_err());
+            assert_eq!(client.get("/ten.txt").await, b"0123456789");
+            let listed = client
+                .ask(request("PROPFIND", "/", &[("Depth", "1")]))
+                .await;
+            assert_eq!(listed.0, 207);
+            let deleted = client.ask(request("DELETE", "/new.bin", &[])).await;
+            assert_eq!(deleted.0, 204);
+        });
+    }
+}
+
+#[test]
+fn zip_files() {
+    let site = site();
+    for zip in [laio_serve::Zip::Store, laio_serve::Zip::Deflate] {
+        let server = Running::with(site.path(), Lazy, |options| {
+            options.site.archives.zip = Some(zip);
+        });
+        run(async {
+            let client = Client::connect(&server).await;
+            let body = client.get("/?zip").await;
+            assert!(body.starts_with(b"PK\x03\x04") && body[body.len() - 22..].starts_with(b"PK"));
+            assert!(client.get("/?zip").await == body);
+        });
+    }
+}
+
+/// The codings of --compress over HTTP/2, with HEAD and 304.
+#[test]
+fn compressed_while_sent() {
+    let site = site();
+    let server = Running::with(site.path(), Lazy, |options| {
+        options.site.compress = vec![
+            laio_http::Coding::Zstd,
+            laio_http::Coding::Brotli,
+            laio_http::Coding::Gzip,
+        ];
+    });
+    let plain = fs::read(site.path().join("text.txt")).unwrap();
+    run(async {
+        let client = Client::connect(&server).await;
+        for (coding, decode) in [
+            (
+                "zstd",
+                (|bytes| zstd::decode_all(bytes).unwrap()) as fn(&[u8]) -> Vec<u8>,
+            ),
+            ("br", |bytes| {
+                let mut out = Vec::new();
+                let mut decoder = brotli::Decompressor::new(bytes, 4096);
+                decoder.read_to_end(&mut out).unwrap();
+                out
+            }),
+            ("gzip", |bytes| {
+                let mut out = Vec::new();
+                let mut decoder = flate2::read::GzDecoder::new(bytes);
+                decoder.read_to_end(&mut out).unwrap();
+                out
+            }),
+        ] {
+            let accept = ("Accept-Encoding", coding);
+            let got = client.ask(request("GET", "/text.txt", &[accept])).await;
+            let (status, head, body) = got;
+            assert_eq!(status, 200, "{coding}");
+            assert_eq!(head["content-encoding"], coding);
+            assert!(!head.contains_key("content-length"), "{coding}");
+            assert!(decode(&body) == plain, "{coding}");
+            let tag = head["etag"].to_str().unwrap();
+            assert!(tag.starts_with("W/"), "its bytes may vary");
+            let same = [accept, ("If-None-Match", tag)];
+            let (status, head, body) = client.ask(request("GET", "/text.txt", &same)).await;
+            assert_eq!((status.as_u16(), body.len()), (304, 0), "{coding}");
+            assert_eq!(head["etag"], tag);
+            assert_eq!(head["vary"], "Accept-Encoding");
+            let (status, head, body) = client.ask(request("HEAD", "/text.txt", &[accept])).await;
+            assert_eq!((status.as_u16(), body.len()), (200, 0), "{coding}");
+            assert_eq!(head["content-encoding"], coding);
+            // A range is one of the plain file.
+            let range = [accept, ("Range", "bytes=0-3")];
+            let (status, head, body) = client.ask(request("GET", "/text.txt", &range)).await;
+            assert_eq!(
+                (status.as_u16(), &body[..]),
+                (206, &b"laio"[..]),
+                "{coding}"
+            );
+            assert!(!head.contains_key("content-encoding"));
+        }
+    });
+}

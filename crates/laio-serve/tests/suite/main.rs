@@ -1,6 +1,7 @@
 //! The server's tests, in one program: servers in this process, and clients that read exactly what they get.
 
 mod access;
+mod archives;
 mod cache;
 mod common;
 mod correctness;
@@ -20,5 +21,7 @@ mod spooled;
 mod stall;
 mod sync;
 mod tls;
+mod uploads;
 mod upstreams;
+mod webdav;
 mod zero_copy;

@@ -4,8 +4,8 @@ use super::{Entry, Listing};
 use laio_http::{HttpDate, path, push_html_escaped};
 use std::io::Write;
 
-/// Appends a page with the entries of the directory `relative`.
-pub(super) fn write(listing: &Listing, relative: &[u8], out: &mut Vec<u8>) {
+/// Appends a page with the entries of the directory `relative`; `packs`: with a link to all of it as a zip file.
+pub(super) fn write(listing: &Listing, relative: &[u8], packs: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(START);
     out.extend_from_slice(b"<title>/");
     push_html_escaped(out, relative);
@@ -28,6 +28,9 @@ pub(super) fn write(listing: &Listing, relative: &[u8], out: &mut Vec<u8>) {
     push_count(files, "file", "files", out);
     if listing.truncated {
         out.extend_from_slice(b"; more entries are not shown");
+    }
+    if packs {
+        out.extend_from_slice(b"; <a href=\"?zip\">all as a zip file</a>");
     }
     out.extend_from_slice(b"</p>\n</main>\n</html>\n");
 }
@@ -158,7 +161,7 @@ mod tests {
             truncated: true,
         };
         let mut page = Vec::new();
-        write(&listing, b"d/e?", &mut page);
+        write(&listing, b"d/e?", false, &mut page);
         let page = String::from_utf8(page).unwrap();
         assert!(page.contains("<a href=\"./a%20b/\">a b/</a>"), "{page}");
         assert!(page.contains("<a href=\"./%3Ci%3E&amp;.txt\">&lt;i&gt;&amp;.txt</a><td>12 B"));

@@ -10,7 +10,7 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 ///
 /// # Errors
 /// The reason why the filter cannot be applied.
-pub(super) fn apply(kind: BackendKind) -> Result<(), String> {
+pub(super) fn apply(kind: BackendKind, changes_files: bool) -> Result<(), String> {
     if kind == BackendKind::Activations {
         return Err(
             "the back end activations creates and watches threads with other system calls"
@@ -20,7 +20,8 @@ pub(super) fn apply(kind: BackendKind) -> Result<(), String> {
     let arch = std::env::consts::ARCH
         .try_into()
         .map_err(|error| format!("{error}"))?;
-    let calls = CALLS.iter().chain(OLD_CALLS);
+    let changes: &[i64] = if changes_files { CHANGES } else { &[] };
+    let calls = CALLS.iter().chain(OLD_CALLS).chain(changes);
     let rules = calls.map(|&call| (call, Vec::new())).collect();
     let eperm = SeccompAction::Errno(c::EPERM as u32);
     let program = SeccompFilter::new(rules, eperm, SeccompAction::Allow, arch)
@@ -68,6 +69,15 @@ const CALLS: &[i64] = &[
     c::SYS_clock_gettime, c::SYS_clock_getres, c::SYS_clock_nanosleep, c::SYS_nanosleep, c::SYS_gettimeofday,
     c::SYS_getrandom, c::SYS_uname, c::SYS_sysinfo, c::SYS_getrusage, c::SYS_times, c::SYS_getpid, c::SYS_getppid,
     c::SYS_gettid, c::SYS_getuid, c::SYS_geteuid, c::SYS_getgid, c::SYS_getegid, c::SYS_prlimit64, c::SYS_getrlimit,
+];
+
+/// The system calls of uploads, in addition.
+const CHANGES: &[i64] = &[
+    c::SYS_linkat,
+    c::SYS_renameat2,
+    c::SYS_mkdirat,
+    c::SYS_fchmod,
+    c::SYS_utimensat,
 ];
 
 /// Older forms of system calls that C libraries still use.

@@ -1,0 +1,94 @@
+//! Changing the files of a site.
+
+use super::declare::options;
+use std::str::FromStr;
+
+options! {
+    /// Who may change the files of a site, and how.
+    pub struct Uploads {
+        /// Let users with a password store, replace and delete files and make directories (PUT, DELETE,
+        /// MKCOL).
+        ///
+        /// Needs `--auth`. Every change needs a password, also where reading does not (`--auth-path`).
+        /// `--upload=anyone` needs none: whoever can connect to the server can then change every file of DIR; it cannot
+        /// be combined with `--auth`.
+        #[arg(long = "upload", value_name = "WHO", num_args = 0..=1, require_equals = true, default_missing_value = "users",
+            help_heading = "Uploads")]
+        pub who: Option<Uploaders> = None,
+        /// Bytes of one uploaded file; more is 413.
+        #[arg(long = "upload-bytes", value_name = "BYTES", help_heading = "Uploads")]
+        pub bytes: u64 = 1 << 30,
+        /// Bytes of the file system that uploads leave free; an upload that would not is 507.
+        #[arg(long = "upload-keep-free", value_name = "BYTES", help_heading = "Uploads")]
+        pub keep_free: u64 = 256 << 20,
+        /// What has reached the disk when the response is sent: none, the file, or the file and its name
+        /// (directory).
+        ///
+        /// With `none`, a power failure shortly after an upload can leave an empty file in place of the old one
+        /// on some file systems; with `file`, the old file or the new one.
+        #[arg(long = "upload-sync", value_name = "WHAT", default_value = "file", help_heading = "Uploads")]
+        pub sync: UploadSync = UploadSync::File,
+        /// Let clients mount DIR (WebDAV): list it, and with --upload copy, move and lock files.
+        #[arg(long = "webdav", help_heading = "Uploads")]
+        pub webdav: bool = false,
+    }
+}
+
+/// Who may change files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uploaders {
+    /// Users with a password.
+    Users,
+    /// Everyone who can connect.
+    Anyone,
+}
+
+impl FromStr for Uploaders {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Uploaders, Self::Err> {
+        match text {
+            "users" => Ok(Uploaders::Users),
+            "anyone" => Ok(Uploaders::Anyone),
+            _ => Err("it is users or anyone"),
+        }
+    }
+}
+
+/// What has reached the disk when an upload is confirmed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UploadSync {
+    /// Nothing; the kernel writes within seconds.
+    None,
+    /// The contents of the file.
+    #[default]
+    File,
+    /// The contents, and the name in its directory.
+    Directory,
+}
+
+impl FromStr for UploadSync {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<UploadSync, Self::Err> {
+        match text {
+            "none" => Ok(UploadSync::None),
+            "file" => Ok(UploadSync::File),
+            "directory" => Ok(UploadSync::Directory),
+            _ => Err("it is none, file or directory"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words() {
+        assert_eq!("anyone".parse(), Ok(Uploaders::Anyone));
+        assert!("".parse::<Uploaders>().is_err() && "yes".parse::<Uploaders>().is_err());
+        assert_eq!("directory".parse(), Ok(UploadSync::Directory));
+        assert!("all".parse::<UploadSync>().is_err());
+    }
+}

@@ -1,0 +1,37 @@
+//! Deleting a file or a directory (DELETE).
+
+use super::disk::Disk;
+use super::problem::Problem;
+use super::target::Target;
+use super::temporary::sync_directory;
+use super::{Done, UploadRules, conditions, trees, webdav};
+use crate::request::response::RequestContext;
+use laio::ops::Unlink;
+
+/// Deletes what has the name. Of a symbolic link that is the link itself.
+pub(super) async fn delete(
+    disk: Disk<'_>,
+    ctx: RequestContext<'_>,
+    rules: &UploadRules,
+    target: &Target,
+) -> Result<Done, Problem> {
+    let limit = disk.services.limits.open_time;
+    let names = &disk.services.names_in_change;
+    let _entered = names.enter(ctx.site.identity, &target.name, limit).await?;
+    let present = target.status(disk).await?.ok_or(Problem::NOT_FOUND)?;
+    conditions::check(ctx, Some(&present))?;
+    if !present.is_dir() {
+        disk.names(Unlink::new(target.at())).await?;
+    } else if !ctx.site.webdav {
+        disk.names(Unlink::directory(target.at())).await?;
+    } else {
+        // With all that is in it, as WebDAV demands.
+        let failures = trees::remove(disk, &target.directory, target.leaf()).await?;
+        if !failures.is_empty() {
+            return Ok(webdav::failures(&target.name, &failures));
+        }
+    }
+    disk.services.locks.forget(ctx.site.identity, &target.name);
+    sync_directory(disk, &target.directory, rules.sync).await?;
+    Ok(Done::Changed(None))
+}

@@ -1,0 +1,66 @@
+//! Operations on files, each within the limits of its step and within a time limit.
+
+use crate::options::IoStep;
+use crate::services::Services;
+use laio::Operation;
+use std::io;
+use std::time::Duration;
+
+/// Makes the operations of a worker on files.
+#[derive(Clone, Copy)]
+pub(super) struct Disk<'a> {
+    pub(super) services: &'a Services,
+}
+
+impl<'a> Disk<'a> {
+    pub(super) fn new(services: &'a Services) -> Disk<'a> {
+        Disk { services }
+    }
+
+    /// Makes an operation on names or metadata.
+    ///
+    /// # Errors
+    /// Those of the operation. `TimedOut` when it takes too long; it may then finish in the background.
+    pub(super) async fn names<O, T>(self, operation: O) -> io::Result<T>
+    where
+        O: Operation<Output = io::Result<T>>,
+    {
+        let limit = self.services.limits.open_time;
+        self.within(limit, async {
+            let contexts = &self.services.contexts;
+            let _permit = contexts.permit(IoStep::Open).await;
+            contexts.submit(IoStep::Open, operation).await
+        })
+        .await
+    }
+
+    /// Makes an operation on the data of a file, within a time limit.
+    ///
+    /// # Errors
+    /// Like [`Disk::names`].
+    pub(super) async fn data<O: Operation>(
+        self,
+        limit: Duration,
+        operation: O,
+    ) -> io::Result<O::Output> {
+        self.within(limit, async {
+            let contexts = &self.services.contexts;
+            let _permit = contexts.permit(IoStep::FileRead).await;
+            Ok(contexts.submit(IoStep::FileRead, operation).await)
+        })
+        .await
+    }
+
+    /// Limits the time of some operations.
+    ///
+    /// # Errors
+    /// `TimedOut`, or those of the operations.
+    pub(super) async fn within<T>(
+        self,
+        limit: Duration,
+        operations: impl Future<Output = io::Result<T>>,
+    ) -> io::Result<T> {
+        let done = laio_rt::time::timeout(limit, operations).await;
+        done.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+}

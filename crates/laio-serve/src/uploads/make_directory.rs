@@ -1,0 +1,19 @@
+//! Making a directory (MKCOL).
+
+use super::disk::Disk;
+use super::problem::Problem;
+use super::target::Target;
+use super::temporary::sync_directory;
+use super::{Done, UploadRules};
+use laio::ops::Mkdir;
+
+/// Makes a directory.
+pub(super) async fn make_directory(
+    disk: Disk<'_>,
+    rules: &UploadRules,
+    target: &Target,
+) -> Result<Done, Problem> {
+    disk.names(Mkdir::new(target.at(), 0o777)).await?;
+    sync_directory(disk, &target.directory, rules.sync).await?;
+    Ok(Done::Created(None))
+}

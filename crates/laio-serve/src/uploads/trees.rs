@@ -1,0 +1,377 @@
+//! Removing and copying directories with all that is in them. The work left is a stack of open directories, not
+//! recursion, so that its memory has a limit.
+
+use super::disk::Disk;
+use super::problem::Problem;
+use super::target::Target;
+use super::temporary::{self, is};
+use crate::files::resolve::enter;
+use crate::files::uncached::{FLAGS, open_below};
+use crate::options::{IoStep, UploadSync};
+use crate::request::listing::served_status;
+use crate::site::Site;
+use laio::ops::{
+    CopyRange, FileType, Fsync, Mkdir, Name, Open, ReadAt, ReadDir, Reflink, StatFile, Unlink,
+    WriteAt,
+};
+use laio_http::Status;
+use laio_rt::Descriptor;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+
+/// Directories below each other that a copy or a removal enters.
+const DEPTH_MAX: usize = 64;
+/// Files and directories that one request copies.
+const COPIED_MAX: usize = 100_000;
+/// Files that could not be removed, of which a response tells.
+const FAILURES_MAX: usize = 100;
+/// Bytes that one operation copies, so that one given up ends soon.
+const COPY_BYTES: usize = 16 << 20;
+/// How often a directory is read again that other programs fill while it is removed.
+const READS_MAX: usize = 3;
+
+/// A name that could not be removed, below the removed directory, and why.
+pub(super) type Failure = (Vec<u8>, Problem);
+
+/// A directory that is being removed or copied.
+struct Level {
+    directory: Descriptor,
+    /// Its name below the tree's root; empty for that itself.
+    name: Vec<u8>,
+    pending: Vec<(CString, FileType)>,
+    /// Names that could not be removed.
+    failures: usize,
+    reads: usize,
+    /// The copy of the directory.
+    copy: Option<Descriptor>,
+}
+
+impl Level {
+    fn new(directory: Descriptor, name: Vec<u8>) -> Level {
+        Level {
+            directory,
+            name,
+            pending: Vec::new(),
+            failures: 0,
+            reads: 1,
+            copy: None,
+        }
+    }
+
+    /// Reads further entries if there are none pending. Returns the next one, or none at the end.
+    async fn next(&mut self, disk: Disk<'_>) -> io::Result<Option<(CString, FileType)>> {
+        while self.pending.is_empty() {
+            let entries = disk.names(ReadDir::new(self.directory.clone())).await?;
+            if entries.is_empty() {
+                return Ok(None);
+            }
+            for entry in entries.iter() {
+                let name = CString::new(entry.name().as_bytes())?;
+                self.pending.push((name, entry.file_type()));
+            }
+        }
+        Ok(self.pending.pop())
+    }
+
+    fn name_of(&self, entry: &CStr) -> Vec<u8> {
+        let mut name = self.name.clone();
+        enter(&mut name, entry.to_bytes());
+        name
+    }
+}
+
+async fn open_directory(
+    disk: Disk<'_>,
+    parent: &Descriptor,
+    name: &CStr,
+) -> io::Result<Descriptor> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let at = Name::at(parent.clone(), name);
+    let opened = disk.names(Open::new(at, flags.bits() as i32)).await?;
+    Ok(opened.into())
+}
+
+/// Removes a directory and all that is in it, also names that the site does not serve. Follows no links. Returns the
+/// names that could not be removed; then the directory stays.
+pub(super) async fn remove(
+    disk: Disk<'_>,
+    parent: &Descriptor,
+    leaf: &CStr,
+) -> Result<Vec<Failure>, Problem> {
+    let directory = open_directory(disk, parent, leaf).await?;
+    let mut levels = vec![Level::new(directory, Vec::new())];
+    let mut failures = Vec::new();
+    let note = |failures: &mut Vec<Failure>, name: Vec<u8>, problem: Problem| {
+        if failures.len() < FAILURES_MAX {
+            failures.push((name, problem));
+        }
+    };
+    while let Some(level) = levels.last_mut() {
+        if let Some((entry, kind)) = level.next(disk).await? {
+            let at = Name::at(level.directory.clone(), entry.clone());
+            let removed = match kind {
+                FileType::Directory => Err(Errno::ISDIR.into()),
+                _ => disk.names(Unlink::new(at)).await,
+            };
+            let name = level.name_of(&entry);
+            match removed {
+                Ok(()) => {}
+                Err(error) if is(&error, Errno::NOENT) => {}
+                Err(error) if is(&error, Errno::ISDIR) => {
+                    let deep = levels.len() >= DEPTH_MAX;
+                    let level = levels.last_mut().expect("it is not empty");
+                    let opened = match deep {
+                        true => Err(Problem::TOO_DEEP),
+                        false => open_directory(disk, &level.directory, &entry)
+                            .await
+                            .map_err(Problem::from),
+                    };
+                    match opened {
+                        Ok(directory) => levels.push(Level::new(directory, name)),
+                        Err(problem) => {
+                            level.failures += 1;
+                            note(&mut failures, name, problem);
+                        }
+                    }
+                }
+                Err(error) => {
+                    level.failures += 1;
+                    note(&mut failures, name, error.into());
+                }
+            }
+            laio_rt::give_way().await;
+            continue;
+        }
+        let done = levels.pop().expect("it is not empty");
+        let (above, entry) = match levels.last() {
+            Some(above) => (&above.directory, leaf_of(&done.name)?),
+            None => (parent, leaf.to_owned()),
+        };
+        let removed = match done.failures {
+            0 => {
+                let at = Name::at(above.clone(), entry.clone());
+                disk.names(Unlink::directory(at)).await
+            }
+            _ => Err(Errno::NOTEMPTY.into()),
+        };
+        match removed {
+            Ok(()) => {}
+            Err(error) if is(&error, Errno::NOENT) => {}
+            Err(error)
+                if is(&error, Errno::NOTEMPTY) && done.failures == 0 && done.reads < READS_MAX =>
+            {
+                let again = open_directory(disk, above, &entry).await?;
+                levels.push(Level {
+                    reads: done.reads + 1,
+                    ..Level::new(again, done.name)
+                });
+            }
+            Err(error) => {
+                // The names in it explain why a directory is not empty.
+                if done.failures == 0 {
+                    note(&mut failures, done.name, error.into());
+                }
+                if let Some(above) = levels.last_mut() {
+                    above.failures += 1;
+                }
+            }
+        }
+    }
+    Ok(failures)
+}
+
+fn leaf_of(name: &[u8]) -> io::Result<CString> {
+    let leaf = name.rsplit(|&byte| byte == b'/').next();
+    Ok(CString::new(leaf.unwrap_or_default())?)
+}
+
+/// Copies a directory, by its name below the root, to a new name. Leaves out what the site does not serve;
+/// links to files become files, and links to directories are left out.
+pub(super) async fn copy(
+    disk: Disk<'_>,
+    site: &Site,
+    from: &[u8],
+    to: &Target,
+    deep: bool,
+    sync: UploadSync,
+) -> Result<(), Problem> {
+    let source = open_served(disk, site, from, OFlags::RDONLY | OFlags::DIRECTORY).await?;
+    let copy = make(disk, &to.directory, to.leaf()).await?;
+    let mut levels = vec![Level {
+        copy: Some(copy),
+        ..Level::new(source, from.to_vec())
+    }];
+    if !deep {
+        levels.clear();
+    }
+    let mut copied = 0;
+    while let Some(level) = levels.last_mut() {
+        let Some((entry, known)) = level.next(disk).await? else {
+            levels.pop();
+            continue;
+        };
+        let hidden = entry.to_bytes().starts_with(b".") && !site.serves_dotfiles;
+        if hidden || temporary::is_temporary(entry.to_bytes()) {
+            continue;
+        }
+        copied += 1;
+        if copied > COPIED_MAX {
+            return Err(Problem::TOO_MANY_FILES);
+        }
+        let contexts = &disk.services.contexts;
+        let status = served_status(
+            contexts,
+            site,
+            &level.name,
+            &level.directory,
+            entry.to_bytes(),
+            known,
+        );
+        let Some(status) = status.await else { continue };
+        let name = level.name_of(&entry);
+        let Some(target) = level.copy.clone() else {
+            continue;
+        };
+        if !status.is_dir() {
+            file(disk, site, &name, &target, &entry, sync).await?;
+        } else if levels.len() >= DEPTH_MAX {
+            return Err(Problem::TOO_DEEP);
+        } else if known != FileType::Symlink {
+            let above = &levels.last().expect("it is not empty").directory;
+            let directory = match open_directory(disk, above, &entry).await {
+                Ok(directory) => directory,
+                // A link, on a file system that does not tell.
+                Err(error) if is(&error, Errno::LOOP) || is(&error, Errno::NOTDIR) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let copy = make(disk, &target, &entry).await?;
+            levels.push(Level {
+                copy: Some(copy),
+                ..Level::new(directory, name)
+            });
+        }
+        laio_rt::give_way().await;
+    }
+    Ok(())
+}
+
+async fn make(disk: Disk<'_>, parent: &Descriptor, leaf: &CStr) -> io::Result<Descriptor> {
+    disk.names(Mkdir::new(Name::at(parent.clone(), leaf), 0o777))
+        .await?;
+    open_directory(disk, parent, leaf).await
+}
+
+async fn file(
+    disk: Disk<'_>,
+    site: &Site,
+    from: &[u8],
+    parent: &Descriptor,
+    leaf: &CStr,
+    sync: UploadSync,
+) -> Result<(), Problem> {
+    let source = open_served(disk, site, from, FLAGS).await?;
+    let status = disk.names(StatFile::new(source.clone())).await?;
+    if !status.is_file() {
+        return Ok(());
+    }
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW;
+    let at = Name::at(parent.clone(), leaf);
+    let open = Open::new(at, flags.bits() as i32).mode(status.mode() & 0o777 | 0o600);
+    let target = Descriptor::from(disk.names(open).await?);
+    contents(disk, &source, &target).await?;
+    if sync != UploadSync::None {
+        disk.data(disk.services.limits.read_time, Fsync::new(target))
+            .await??;
+    }
+    Ok(())
+}
+
+/// Opens a file or directory of the site by the rules of reading.
+pub(super) async fn open_served(
+    disk: Disk<'_>,
+    site: &Site,
+    name: &[u8],
+    flags: OFlags,
+) -> io::Result<Descriptor> {
+    let contexts = &disk.services.contexts;
+    let opened = disk.within(disk.services.limits.open_time, async {
+        let _permit = contexts.permit(IoStep::Open).await;
+        open_below(contexts, site, name, flags | OFlags::CLOEXEC, site.resolve).await
+    });
+    Ok(opened.await?.into())
+}
+
+/// Copies the contents of a file to an empty one: shares them, copies them inside the kernel, or through memory.
+pub(super) async fn contents(disk: Disk<'_>, from: &Descriptor, to: &Descriptor) -> io::Result<()> {
+    let limit = disk.services.limits.read_time;
+    let share = Reflink::new(from.clone(), to.clone());
+    if disk.data(limit, share).await?.is_ok() {
+        return Ok(());
+    }
+    let mut done = 0;
+    loop {
+        let copy = CopyRange::new(from.clone(), done, to.clone(), done, COPY_BYTES);
+        match disk.data(limit, copy).await? {
+            // Some file systems return 0 although the file has contents; the read finds its end.
+            Ok(0) => return through_memory(disk, from, to, done).await,
+            Ok(count) => done += count as u64,
+            Err(error) if copies_by_hand(&error) => {
+                return through_memory(disk, from, to, done).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn copies_by_hand(error: &io::Error) -> bool {
+    [
+        Errno::XDEV,
+        Errno::INVAL,
+        Errno::OPNOTSUPP,
+        Errno::NOSYS,
+        Errno::PERM,
+    ]
+    .iter()
+    .any(|&errno| is(error, errno))
+}
+
+async fn through_memory(
+    disk: Disk<'_>,
+    from: &Descriptor,
+    to: &Descriptor,
+    mut done: u64,
+) -> io::Result<()> {
+    let limit = disk.services.limits.read_time;
+    let mut buffer = Vec::with_capacity(super::CHUNK);
+    loop {
+        buffer.clear();
+        let (read, filled) = disk
+            .data(limit, ReadAt::new(from.clone(), buffer, done))
+            .await?;
+        if read? == 0 {
+            return Ok(());
+        }
+        let length = filled.len();
+        let write = WriteAt::new(to.clone(), filled, done);
+        let (written, emptied) = disk.data(limit, write).await?;
+        if written? < length {
+            return Err(Errno::NOSPC.into());
+        }
+        done += length as u64;
+        buffer = emptied;
+    }
+}
+
+impl Problem {
+    const TOO_DEEP: Problem = Problem::new(
+        Status::FORBIDDEN,
+        "There are too many directories inside each other.",
+    );
+    const TOO_MANY_FILES: Problem = Problem::new(
+        Status::INSUFFICIENT_STORAGE,
+        "There are too many files for one request; copy the directories one by one.",
+    );
+}

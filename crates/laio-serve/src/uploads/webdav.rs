@@ -1,0 +1,208 @@
+//! WebDAV (RFC 4918): what a client needs to mount the files of a site.
+//!
+//! [`admit`] checks locks and the `If` field before a change; the other functions answer the methods. Dead
+//! properties are not kept.
+
+mod copy_move;
+mod if_field;
+mod lock;
+mod locks;
+mod multi_status;
+mod properties;
+mod propfind;
+mod proppatch;
+mod xml;
+
+pub(super) use copy_move::copy_or_move;
+pub(super) use lock::{lock, unlock};
+pub(crate) use locks::Locks;
+pub(super) use locks::Submitted;
+pub(super) use multi_status::{DECLARATION, failures, push_href};
+pub(super) use propfind::propfind;
+pub(super) use proppatch::proppatch;
+
+use super::conditions::etag;
+use super::disk::Disk;
+use super::problem::Problem;
+use super::{Change, temporary, trees};
+use crate::files::resolve::{Refusal, resolve};
+use crate::request::body::ClientBody;
+use crate::request::response::RequestContext;
+use crate::site::Site;
+use crate::site::auth;
+use crate::upstream::group;
+use if_field::{IfField, State};
+use laio::ops::{FileStatus, StatFile};
+use laio_http::etag::{Comparison, list_matches};
+use laio_http::{RequestPath, Status};
+use rustix::fs::OFlags;
+use xml::Element;
+
+/// Reads the `If` field, and checks that no lock forbids the change. Returns the tokens of the client.
+pub(super) async fn admit(
+    disk: Disk<'_>,
+    ctx: RequestContext<'_>,
+    change: Change,
+    name: &[u8],
+) -> Result<Submitted, Problem> {
+    let mut submitted = Submitted {
+        tokens: Vec::new(),
+        user: auth::user_of(ctx.request),
+    };
+    if let Some(value) = ctx.request.headers.get("If") {
+        let field = IfField::parse(value)?;
+        submitted.tokens = field.tokens().map(str::to_owned).collect();
+        if !holds(disk, ctx, &field, name).await? {
+            return Err(Problem::CONDITIONS);
+        }
+    }
+    check_locks(disk, ctx, change, name, &submitted).await?;
+    Ok(submitted)
+}
+
+/// Checks that no lock of another client forbids a change of the name.
+pub(super) async fn check_locks(
+    disk: Disk<'_>,
+    ctx: RequestContext<'_>,
+    change: Change,
+    name: &[u8],
+    submitted: &Submitted,
+) -> Result<(), Problem> {
+    let (locks, root) = (&disk.services.locks, ctx.site.identity);
+    if locks.is_empty() {
+        return Ok(());
+    }
+    match change {
+        // A lock that is asked for meets the present ones when it is made.
+        Change::Propfind | Change::Copy | Change::Lock | Change::Unlock => Ok(()),
+        Change::Proppatch => locks.check(root, name, false, submitted),
+        Change::Put | Change::MakeDirectory => {
+            locks.check(root, name, false, submitted)?;
+            match status_of(disk, ctx.site, name).await? {
+                Some(_) => Ok(()),
+                None => locks.check_member(root, name, submitted),
+            }
+        }
+        Change::Delete | Change::Move => {
+            locks.check(root, name, true, submitted)?;
+            locks.check_member(root, name, submitted)
+        }
+    }
+}
+
+/// Whether one of the lists of the field holds.
+async fn holds(
+    disk: Disk<'_>,
+    ctx: RequestContext<'_>,
+    field: &IfField,
+    own_name: &[u8],
+) -> Result<bool, Problem> {
+    for list in &field.lists {
+        let name = match &list.resource {
+            None => own_name.to_vec(),
+            Some(address) => match name_of(ctx, address) {
+                Ok(name) => name,
+                // A resource of another server.
+                Err(_) => continue,
+            },
+        };
+        let mut all = true;
+        for condition in &list.conditions {
+            let matches = match &condition.what {
+                State::Token(token) => disk.services.locks.has(ctx.site.identity, &name, token),
+                State::Tag(tag) => {
+                    let status = status_of(disk, ctx.site, &name).await?;
+                    let current = status.map(|status| etag(&status));
+                    list_matches(tag.as_bytes(), current.as_ref(), Comparison::Weak)
+                }
+            };
+            all &= matches != condition.not;
+        }
+        if all {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns the name below the root for an address of this server, as in `Destination`.
+fn name_of(ctx: RequestContext<'_>, address: &str) -> Result<Vec<u8>, Problem> {
+    let bad = || Problem::new(Status::BAD_REQUEST, "The address is malformed.");
+    let path = match address.split_once("://") {
+        None => address,
+        // A proxy in front of this server may have another scheme.
+        Some((scheme, rest)) if ["http", "https"].contains(&scheme) => {
+            let slash = rest.find('/').unwrap_or(rest.len());
+            let (host, path) = rest.split_at(slash);
+            let own = ctx.request.host.unwrap_or_default();
+            if !host.eq_ignore_ascii_case(own) {
+                return Err(Problem::OTHER_SERVER);
+            }
+            path
+        }
+        Some(_) => return Err(Problem::OTHER_SERVER),
+    };
+    let path = if path.is_empty() { "/" } else { path };
+    if path.contains(['?', '#']) || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(bad());
+    }
+    let path = RequestPath::new(path).map_err(Problem::of)?;
+    let upstream = group::route(&ctx.site.routes, &path);
+    if upstream.is_some() || path.is_whole_server() {
+        return Err(Problem::OTHER_SERVER);
+    }
+    let mut name = Vec::new();
+    resolve(ctx.site, &path, &mut name).map_err(|refusal| match refusal {
+        Refusal::NotFound => Problem::HIDDEN,
+        Refusal::Rejected(rejection) => Problem::of(rejection),
+    })?;
+    match temporary::is_temporary(&name) {
+        true => Err(Problem::HIDDEN),
+        false => Ok(name),
+    }
+}
+
+/// Returns the status of a name as reading finds it. None if it finds nothing.
+async fn status_of(
+    disk: Disk<'_>,
+    site: &Site,
+    name: &[u8],
+) -> Result<Option<FileStatus>, Problem> {
+    let status = async {
+        let opened = trees::open_served(disk, site, name, OFlags::PATH).await?;
+        disk.names(StatFile::new(opened)).await
+    };
+    match status.await.map_err(Problem::from) {
+        Ok(status) => Ok(Some(status)),
+        Err(problem) if problem.status == Status::NOT_FOUND => Ok(None),
+        Err(problem) => Err(problem),
+    }
+}
+
+/// Receives and parses the body of a request. Returns none if there is none.
+async fn document(body: &mut ClientBody<'_>) -> Result<Option<Element>, Problem> {
+    let mut content = Vec::new();
+    while !body.next_piece(&mut content).await? {}
+    xml::parse(&content)
+}
+
+/// The value of `Depth`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Depth {
+    Zero,
+    One,
+    Infinity,
+}
+
+/// Returns the depth that a request asks for.
+fn depth(ctx: RequestContext<'_>) -> Result<Option<Depth>, Problem> {
+    let Some(value) = ctx.request.headers.get("Depth") else {
+        return Ok(None);
+    };
+    match value {
+        b"0" => Ok(Some(Depth::Zero)),
+        b"1" => Ok(Some(Depth::One)),
+        value if value.eq_ignore_ascii_case(b"infinity") => Ok(Some(Depth::Infinity)),
+        _ => Err(Problem::DEPTH),
+    }
+}

@@ -1,0 +1,214 @@
+//! Copying and moving files and directories (COPY, MOVE).
+
+use super::locks::is_below;
+use super::{Depth, Submitted, depth, name_of};
+use crate::files::uncached::FLAGS;
+use crate::request::response::RequestContext;
+use crate::uploads::disk::Disk;
+use crate::uploads::problem::Problem;
+use crate::uploads::target::Target;
+use crate::uploads::temporary::{Temporary, sync_directory};
+use crate::uploads::{Done, UploadRules, conditions, put, temporary, trees};
+use laio::ops::{FileStatus, Rename, StatFile, Unlink};
+use laio_http::Status;
+use rustix::fs::RenameFlags;
+use rustix::io::Errno;
+use std::io;
+
+/// Answers a COPY request, or with `moves` a MOVE request.
+pub(in crate::uploads) async fn copy_or_move(
+    disk: Disk<'_>,
+    ctx: RequestContext<'_>,
+    rules: &UploadRules,
+    name: &[u8],
+    submitted: &Submitted,
+    moves: bool,
+) -> Result<Done, Problem> {
+    let headers = &ctx.request.headers;
+    let destination = headers.only("Destination").ok_or(Problem::NO_DESTINATION)?;
+    let destination = std::str::from_utf8(destination).map_err(|_| Problem::NO_DESTINATION)?;
+    let destination = name_of(ctx, destination)?;
+    let deep = match (depth(ctx)?, moves) {
+        (Some(Depth::Infinity) | None, _) => true,
+        (Some(Depth::Zero), false) => false,
+        _ => return Err(Problem::DEPTH),
+    };
+    let overwrites = match headers.only("Overwrite") {
+        None | Some(b"T" | b"t") => true,
+        Some(b"F" | b"f") => false,
+        Some(_) => {
+            let text = "The value of Overwrite is neither T nor F.";
+            return Err(Problem::new(Status::BAD_REQUEST, text));
+        }
+    };
+    if destination == name || is_below(&destination, name) || is_below(name, &destination) {
+        return Err(Problem::new(
+            Status::FORBIDDEN,
+            "Source and destination are the same, or one is in the other.",
+        ));
+    }
+    let source = Target::open(disk, ctx.site, name).await;
+    let source = source.map_err(|problem| match problem.status {
+        // Its directory is missing, and so is the source.
+        Status::CONFLICT => Problem::NOT_FOUND,
+        _ => problem,
+    })?;
+    let target = Target::open(disk, ctx.site, &destination).await?;
+    let root = ctx.site.identity;
+    let locks = &disk.services.locks;
+    locks.check(root, &destination, true, submitted)?;
+    locks.check_member(root, &destination, submitted)?;
+
+    // In one order, so that two requests never wait for each other.
+    let limit = disk.services.limits.open_time;
+    let names = &disk.services.names_in_change;
+    let mut both = [&source.name, &target.name];
+    both.sort();
+    let _first = names.enter(root, both[0], limit).await?;
+    let _second = names.enter(root, both[1], limit).await?;
+
+    let status = source.status(disk).await?.ok_or(Problem::NOT_FOUND)?;
+    conditions::check(ctx, Some(&status))?;
+    let present = target.status(disk).await?;
+    if present.is_some() && !overwrites {
+        return Err(Problem {
+            status: Status::PRECONDITION_FAILED,
+            ..Problem::EXISTS
+        });
+    }
+    let moved = match moves {
+        true => rename(disk, &source, &target, present.as_ref(), &status).await?,
+        false => false,
+    };
+    if !moved {
+        let names = (&source, &target);
+        copy(disk, ctx, rules, names, present.as_ref(), deep).await?;
+    }
+    if moves && !moved {
+        // The names are on different file systems.
+        remove(disk, &source, &status).await?;
+    }
+    locks.forget(root, &target.name);
+    if moves {
+        locks.forget(root, &source.name);
+        sync_directory(disk, &source.directory, rules.sync).await?;
+    }
+    sync_directory(disk, &target.directory, rules.sync).await?;
+    Ok(match present {
+        None => Done::Created(None),
+        Some(_) => Done::Changed(None),
+    })
+}
+
+/// Renames the source. Returns false if the names are on different file systems.
+async fn rename(
+    disk: Disk<'_>,
+    source: &Target,
+    target: &Target,
+    present: Option<&FileStatus>,
+    status: &FileStatus,
+) -> Result<bool, Problem> {
+    let directories = status.is_dir() || present.is_some_and(FileStatus::is_dir);
+    let renamed = match present.filter(|_| directories) {
+        None => disk.names(Rename::new(source.at(), target.at())).await,
+        Some(_) => replace(disk, source, target).await,
+    };
+    match renamed {
+        Ok(()) => Ok(true),
+        Err(error) if temporary::is(&error, Errno::XDEV) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Copies the source to a temporary name, and gives the copy its name when it is complete.
+async fn copy(
+    disk: Disk<'_>,
+    ctx: RequestContext<'_>,
+    rules: &UploadRules,
+    (source, target): (&Target, &Target),
+    present: Option<&FileStatus>,
+    deep: bool,
+) -> Result<(), Problem> {
+    // By the rules of reading: a link is followed, unless the site does not allow that.
+    let opened = trees::open_served(disk, ctx.site, &source.name, FLAGS).await?;
+    let status = disk.names(StatFile::new(opened.clone())).await?;
+    put::check_space(disk, rules, target, status.size()).await?;
+    let new = target.beside(temporary::temporary_name());
+    if status.is_file() {
+        let file = Temporary::create(disk, target).await?;
+        trees::contents(disk, &opened, &file.file).await?;
+        file.take_mode_of(disk, &status).await;
+        file.sync(disk, rules.sync).await?;
+        if !present.is_some_and(FileStatus::is_dir) {
+            file.publish(disk, target, false).await?;
+            return Ok(());
+        }
+        file.publish(disk, &new, true).await?;
+    } else if status.is_dir() {
+        drop(opened);
+        let (name, depth) = (&source.name, deep);
+        let made = trees::copy(disk, ctx.site, name, &new, depth, rules.sync).await;
+        if let Err(problem) = made {
+            discard(disk, &new).await;
+            return Err(problem);
+        }
+    } else {
+        return Err(Problem::NOT_A_FILE);
+    }
+    let named = match present {
+        Some(_) => replace(disk, &new, target).await,
+        // Another program may have made the name meanwhile.
+        None => disk.names(Rename::new(new.at(), target.at())).await,
+    };
+    if let Err(error) = named {
+        discard(disk, &new).await;
+        return Err(error.into());
+    }
+    Ok(())
+}
+
+/// Gives `new` the name of the target, and removes what has that name. A reader, and a crash, sees the one or the
+/// other.
+async fn replace(disk: Disk<'_>, new: &Target, target: &Target) -> io::Result<()> {
+    let aside = target.beside(temporary::temporary_name());
+    let exchange = Rename::new(new.at(), target.at()).flags(RenameFlags::EXCHANGE.bits());
+    match disk.names(exchange).await {
+        // What is replaced has the name of the new one now, perhaps in another directory.
+        Ok(()) => disk.names(Rename::new(new.at(), aside.at())).await?,
+        // The file system cannot exchange names.
+        Err(error) if temporary::is(&error, Errno::INVAL) => {
+            disk.names(Rename::new(target.at(), aside.at())).await?;
+            if let Err(error) = disk.names(Rename::new(new.at(), target.at())).await {
+                let back = Rename::new(aside.at(), target.at());
+                let back = back.flags(RenameFlags::NOREPLACE.bits());
+                let _ = disk.names(back).await;
+                return Err(error);
+            }
+        }
+        Err(error) => return Err(error),
+    }
+    discard(disk, &aside).await;
+    Ok(())
+}
+
+/// Removes a file or directory with a temporary name. What cannot be removed keeps that name.
+async fn discard(disk: Disk<'_>, target: &Target) {
+    if trees::remove(disk, &target.directory, target.leaf())
+        .await
+        .is_err()
+    {
+        let _ = disk.names(Unlink::new(target.at())).await;
+    }
+}
+
+/// Removes the source of a move, of which there is a copy.
+async fn remove(disk: Disk<'_>, source: &Target, status: &FileStatus) -> Result<(), Problem> {
+    if !status.is_dir() {
+        return Ok(disk.names(Unlink::new(source.at())).await?);
+    }
+    let failures = trees::remove(disk, &source.directory, source.leaf()).await?;
+    match failures.into_iter().next() {
+        None => Ok(()),
+        Some((_, problem)) => Err(problem),
+    }
+}

@@ -1,0 +1,587 @@
+//! Uploads: PUT, DELETE and MKCOL over connections.
+
+use crate::common::{BACKENDS, Client, LONG, Response, Running, until};
+use laio::BackendKind;
+use laio_serve::{Auth, Options, Sandbox, UploadSync, Uploaders};
+use laio_testing::fault_fs::{Fault, Kind, Released};
+use laio_testing::{FaultFs, or_skip};
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+use tempfile::TempDir;
+
+/// Everyone may upload, and the disk may be full.
+fn open(options: &mut Options) {
+    options.site.uploads.who = Some(Uploaders::Anyone);
+    options.site.uploads.keep_free = 0;
+}
+
+fn serve(root: &Path, backend: BackendKind) -> Running {
+    Running::with(root, backend, open)
+}
+
+fn lazy(root: &Path, change: impl FnOnce(&mut Options)) -> Running {
+    Running::with(root, BackendKind::Lazy, |options| {
+        open(options);
+        change(options);
+    })
+}
+
+fn put(client: &mut Client, target: &str, fields: &str, body: impl AsRef<[u8]>) -> Response {
+    let body = body.as_ref();
+    client.send(format!(
+        "PUT {target} HTTP/1.1\r\nHost: test\r\nContent-Length: {}\r\n{fields}\r\n",
+        body.len()
+    ));
+    client.send(body);
+    client.answer(false)
+}
+
+fn status(server: &Running, method: &str, target: &str) -> u16 {
+    server.connect().request(method, target, "").status
+}
+
+/// The names in a directory, sorted.
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+fn long() -> Vec<u8> {
+    (0..700_000u32).flat_map(u32::to_le_bytes).collect()
+}
+
+#[test]
+fn files_and_directories() {
+    for backend in [BACKENDS.as_slice(), &[BackendKind::Sync]].concat() {
+        let dir = TempDir::new().unwrap();
+        let server = serve(dir.path(), backend);
+        let mut client = server.connect();
+        let created = put(&mut client, "/a%20b.txt", "", "one");
+        assert_eq!(created.status, 201, "{backend}");
+        let again = put(&mut client, "/a%20b.txt", "", long());
+        assert_eq!(again.status, 204, "{backend}");
+        assert_ne!(created.header("ETag"), again.header("ETag"));
+        let got = client.get("/a%20b.txt");
+        assert!(got.status == 200 && got.body == long(), "{backend}");
+
+        assert_eq!(client.request("MKCOL", "/d/", "").status, 201, "{backend}");
+        assert_eq!(client.request("MKCOL", "/d", "").status, 405);
+        assert_eq!(client.request("MKCOL", "/no/d", "").status, 409);
+        assert_eq!(put(&mut client, "/d/x", "", "").status, 201);
+        assert_eq!(put(&mut client, "/no/x", "", "x").status, 409);
+        assert_eq!(client.request("DELETE", "/d", "").status, 409, "not empty");
+        assert_eq!(client.request("DELETE", "/d/x", "").status, 204);
+        assert_eq!(client.request("DELETE", "/d/x", "").status, 404);
+        assert_eq!(client.request("DELETE", "/d/", "").status, 204);
+        assert_eq!(names(dir.path()), ["a b.txt"], "{backend}");
+    }
+}
+
+#[test]
+fn a_chunked_body_is_stored_without_its_framing() {
+    let dir = TempDir::new().unwrap();
+    let server = serve(dir.path(), BackendKind::Lazy);
+    let mut client = server.connect();
+    client.send("PUT /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
+    client.send("2\r\nde\r\n0\r\nTrailer: x\r\n\r\n");
+    assert_eq!(client.answer(false).status, 201);
+    assert_eq!(client.get("/a").text(), "abcde");
+}
+
+#[test]
+fn refused_names() {
+    let dir = TempDir::new().unwrap();
+    let root = dir.path();
+    fs::create_dir(root.join("d")).unwrap();
+    fs::write(root.join("file"), "f").unwrap();
+    symlink("file", root.join("link")).unwrap();
+    symlink("/tmp", root.join("out")).unwrap();
+    symlink("d", root.join("in")).unwrap();
+    let server = serve(root, BackendKind::Lazy);
+    for (target, status) in [
+        ("/", 405),
+        ("/d", 405),
+        ("/d/", 405),
+        ("/new/", 405),
+        ("/file/x", 409),
+        ("/link", 403),
+        ("/out/laio-test-upload", 409),
+        ("/.hidden", 403),
+        ("/d/.hidden", 403),
+        ("/.laio-upload-0", 403),
+        ("/a%2Fb", 404),
+        ("/../a", 400),
+        ("/a%00", 400),
+    ] {
+        let answer = put(&mut server.connect(), target, "", "x");
+        assert_eq!(answer.status, status, "{target}");
+    }
+    let long = format!("/{}", "x".repeat(300));
+    assert_eq!(put(&mut server.connect(), &long, "", "x").status, 414);
+    assert_eq!(status(&server, "DELETE", "/"), 403);
+    assert_eq!(status(&server, "MKCOL", "/"), 403);
+    assert_eq!(status(&server, "DELETE", "/.hidden"), 403);
+    // Through a link that reading follows too.
+    assert_eq!(put(&mut server.connect(), "/in/x", "", "x").status, 201);
+    assert_eq!(fs::read(root.join("d/x")).unwrap(), b"x");
+    assert_eq!(status(&server, "DELETE", "/link"), 204, "the link itself");
+    assert_eq!(names(root), ["d", "file", "in", "out"]);
+    assert_eq!(names(&root.join("d")), ["x"]);
+}
+
+#[test]
+fn conditions() {
+    let dir = TempDir::new().unwrap();
+    let server = serve(dir.path(), BackendKind::Lazy);
+    let mut client = server.connect();
+    let status = |client: &mut Client, target: &str, field: &str| {
+        put(client, target, &format!("{field}\r\n"), "x").status
+    };
+    assert_eq!(status(&mut client, "/a", "If-Match: *"), 412);
+    assert_eq!(status(&mut client, "/a", "If-Match: \"x\""), 412);
+    assert_eq!(names(dir.path()), [""; 0]);
+    let stored = put(&mut client, "/a", "If-None-Match: *\r\n", "x");
+    assert_eq!(stored.status, 201);
+    assert_eq!(status(&mut client, "/a", "If-None-Match: *"), 412);
+    let tag = stored.header("ETag").unwrap().to_owned();
+    let other = put(&mut client, "/a", &format!("If-Match: {tag}\r\n"), "y");
+    assert_eq!(other.status, 204, "right after the change");
+    assert_eq!(status(&mut client, "/a", &format!("If-Match: {tag}")), 412);
+    assert_eq!(
+        status(&mut client, "/a", &format!("If-None-Match: {tag}")),
+        204
+    );
+    let before = "If-Unmodified-Since: Sun, 06 Nov 1994 08:49:37 GMT";
+    assert_eq!(status(&mut client, "/a", before), 412);
+    assert_eq!(
+        status(&mut client, "/new", before),
+        201,
+        "ignored for a new file"
+    );
+    let delete = |client: &mut Client, field: &str| {
+        client
+            .request("DELETE", "/a", &format!("{field}\r\n"))
+            .status
+    };
+    assert_eq!(delete(&mut client, before), 412);
+    assert_eq!(delete(&mut client, "If-Match: \"x\""), 412);
+    assert_eq!(delete(&mut client, "If-Match: *"), 204);
+}
+
+/// Of several clients that want to create a file, or to replace the version that they know, one succeeds.
+#[test]
+fn one_of_several_conditional_uploads_succeeds() {
+    let dir = TempDir::new().unwrap();
+    let server = serve(dir.path(), BackendKind::Lazy);
+    let race = |condition: &str| -> Vec<u16> {
+        let mut clients: Vec<_> = (0..8).map(|_| server.connect()).collect();
+        for client in &mut clients {
+            client.send(format!(
+                "PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n{condition}\r\n\r\nx"
+            ));
+        }
+        clients.iter_mut().for_each(|client| client.send("y"));
+        clients
+            .iter_mut()
+            .map(|it| it.answer(false).status)
+            .collect()
+    };
+    for _ in 0..20 {
+        let statuses = race("If-None-Match: *");
+        let count = |status| statuses.iter().filter(|&&own| own == status).count();
+        assert_eq!((count(201), count(412)), (1, 7), "{statuses:?}");
+        let stored = put(&mut server.connect(), "/a", "", "new");
+        let statuses = race(&format!("If-Match: {}", stored.header("ETag").unwrap()));
+        let count = |status| statuses.iter().filter(|&&own| own == status).count();
+        assert_eq!((count(204), count(412)), (1, 7), "{statuses:?}");
+        assert_eq!(status(&server, "DELETE", "/a"), 204);
+    }
+}
+
+#[test]
+fn requests_that_are_refused_before_their_body() {
+    let dir = TempDir::new().unwrap();
+    fs::write(dir.path().join("a"), "old").unwrap();
+    let server = lazy(dir.path(), |options| options.site.uploads.bytes = 1000);
+    for (target, fields, expected) in [
+        ("/a", "Content-Length: 1001\r\n", 413),
+        (
+            "/a",
+            "Content-Length: 10\r\nContent-Range: bytes 0-9/20\r\n",
+            400,
+        ),
+        (
+            "/a",
+            "Content-Length: 10\r\nContent-Encoding: gzip\r\n",
+            415,
+        ),
+        ("/a", "Content-Length: 10\r\nIf-None-Match: *\r\n", 412),
+        ("/no/a", "Content-Length: 10\r\n", 409),
+    ] {
+        let mut client = server.connect();
+        let fields = format!("Expect: 100-continue\r\n{fields}");
+        let answer = client.request("PUT", target, &fields);
+        assert_eq!(answer.status, expected, "{target} {fields}");
+        assert_eq!(answer.header("Connection"), Some("close"), "{fields}");
+        assert!(client.is_closed());
+    }
+    let mut client = server.connect();
+    let fields = "Expect: 100-continue\r\nContent-Length: 3\r\n";
+    assert_eq!(client.request("PUT", "/a", fields).status, 100);
+    client.send("new");
+    assert_eq!(client.answer(false).status, 204);
+    assert_eq!(client.get("/a").text(), "new");
+    // The limit holds for bodies without a length, too.
+    let mut client = server.connect();
+    client.send("PUT /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n");
+    client.send([b'x'; 1001]);
+    assert_eq!(client.answer(false).status, 413);
+    assert_eq!(server.get("/a").text(), "new");
+    assert_eq!(names(dir.path()), ["a"]);
+}
+
+/// A small body that has arrived is read, so the connection stays.
+#[test]
+fn a_refused_request_that_has_arrived_leaves_the_connection() {
+    let dir = TempDir::new().unwrap();
+    let server = serve(dir.path(), BackendKind::Lazy);
+    let mut client = server.connect();
+    client.send("PUT /no/a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
+    assert_eq!(client.answer(false).status, 409);
+    assert_eq!(client.request("MKCOL", "/no", "").status, 201);
+}
+
+#[test]
+fn a_client_that_goes_away_changes_nothing() {
+    for backend in BACKENDS {
+        let dir = TempDir::new().unwrap();
+        fs::write(dir.path().join("a"), "old").unwrap();
+        let server = serve(dir.path(), backend);
+        for target in ["/a", "/b"] {
+            let mut client = server.connect();
+            client.send(format!(
+                "PUT {target} HTTP/1.1\r\nHost: a\r\nContent-Length: 3000000\r\n\r\n"
+            ));
+            client.send(&long()[..500_000]);
+            drop(client);
+        }
+        drop(server);
+        assert_eq!(names(dir.path()), ["a"], "{backend}");
+        assert_eq!(fs::read(dir.path().join("a")).unwrap(), b"old", "{backend}");
+    }
+}
+
+#[test]
+fn the_next_request_sees_the_change() {
+    for backend in BACKENDS {
+        let dir = TempDir::new().unwrap();
+        let server = serve(dir.path(), backend);
+        let (mut one, mut other) = (server.connect(), server.connect());
+        for round in 0..100 {
+            let text = format!("round {}", round % 10);
+            let target = format!("/{}", round % 3);
+            put(&mut one, &target, "", &text);
+            // Several times, so that the cache has it before the next change.
+            for _ in 0..3 {
+                assert_eq!(one.get(&target).text(), text, "{backend}");
+                assert_eq!(other.get(&target).text(), text, "{backend}");
+            }
+            // Sent together, so that both are received at once.
+            one.send(format!(
+                "PUT {target} HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nxGET {target} HTTP/1.1\r\nHost: a\r\n\r\n"
+            ));
+            assert_eq!(one.answer(false).status, 204);
+            assert_eq!(one.answer(false).text(), "x", "{backend}");
+        }
+    }
+}
+
+#[test]
+fn passwords_are_needed_for_every_change() {
+    let dir = TempDir::new().unwrap();
+    fs::write(dir.path().join("a"), "old").unwrap();
+    let mut users = tempfile::NamedTempFile::new().unwrap();
+    // "open sesame"
+    let hash = bcrypt::hash("open sesame", 4).unwrap();
+    writeln!(users, "ann:{hash}").unwrap();
+    let server = lazy(dir.path(), |options| {
+        options.site.uploads.who = Some(Uploaders::Users);
+        options.site.auth = Auth {
+            users: Some(users.path().to_owned()),
+            paths: vec!["/private/**".to_owned()],
+            ..Auth::default()
+        };
+    });
+    assert_eq!(server.get("/a").status, 200);
+    for method in ["PUT", "DELETE", "MKCOL"] {
+        let mut client = server.connect();
+        let answer = client.request(method, "/a", "");
+        assert_eq!(answer.status, 401, "{method}");
+        assert!(answer.header("WWW-Authenticate").is_some());
+        assert_eq!(client.get("/a").text(), "old", "the connection stays");
+    }
+    // YW5uOm9wZW4gc2VzYW1l is ann:open sesame.
+    let with = "Authorization: Basic YW5uOm9wZW4gc2VzYW1l\r\n";
+    assert_eq!(put(&mut server.connect(), "/a", with, "new").status, 204);
+    assert_eq!(server.get("/a").text(), "new");
+    let wrong = "Authorization: Basic YW5uOm9wZW4=\r\n";
+    assert_eq!(put(&mut server.connect(), "/a", wrong, "no").status, 401);
+}
+
+#[test]
+fn without_the_option_files_are_only_read() {
+    let dir = TempDir::new().unwrap();
+    fs::write(dir.path().join("a"), "old").unwrap();
+    let server = Running::start(dir.path(), BackendKind::Lazy);
+    for (method, expected) in [("PUT", 405), ("DELETE", 405), ("MKCOL", 501)] {
+        assert_eq!(status(&server, method, "/a"), expected, "{method}");
+    }
+    let allowed = server.connect().request("OPTIONS", "/a", "");
+    assert_eq!(allowed.header("Allow"), Some("GET, HEAD, OPTIONS"));
+    let server = serve(dir.path(), BackendKind::Lazy);
+    let allowed = server.connect().request("OPTIONS", "/a", "");
+    assert_eq!(
+        allowed.header("Allow"),
+        Some("GET, HEAD, OPTIONS, PUT, DELETE, MKCOL")
+    );
+}
+
+#[test]
+fn options_that_contradict() {
+    let dir = TempDir::new().unwrap();
+    let refused = |change: &dyn Fn(&mut Options), expected: &str| {
+        let started = Running::try_with(dir.path(), BackendKind::Lazy, |options| {
+            options.site.uploads.who = Some(Uploaders::Anyone);
+            change(options);
+        });
+        let error = started.err().expect("it is refused").to_string();
+        assert!(error.contains(expected), "{error}");
+    };
+    refused(
+        &|options| options.site.uploads.who = Some(Uploaders::Users),
+        "needs --auth",
+    );
+    refused(
+        &|options| options.site.auth.users = Some("/dev/null".into()),
+        "/dev/null",
+    );
+    let mut users = tempfile::NamedTempFile::new().unwrap();
+    writeln!(users, "ann:{}", bcrypt::hash("open sesame", 4).unwrap()).unwrap();
+    refused(
+        &|options| options.site.auth.users = Some(users.path().to_owned()),
+        "cannot be combined with --auth",
+    );
+    refused(
+        &|options| options.site.upstreams.php = Some("127.0.0.1:9000".parse().unwrap()),
+        "--php",
+    );
+}
+
+#[test]
+fn modes_and_times() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("a");
+    fs::write(&file, "old").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+    let server = lazy(dir.path(), |options| {
+        options.site.uploads.sync = UploadSync::Directory;
+    });
+    let stored = put(
+        &mut server.connect(),
+        "/a",
+        "X-OC-Mtime: 1000000000\r\n",
+        "new",
+    );
+    assert_eq!(stored.status, 204);
+    let status = fs::metadata(&file).unwrap();
+    assert_eq!(status.permissions().mode() & 0o777, 0o640);
+    let expected = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    assert_eq!(status.modified().unwrap(), expected);
+}
+
+#[test]
+fn free_space_is_kept() {
+    let dir = TempDir::new().unwrap();
+    let server = lazy(dir.path(), |options| {
+        options.site.uploads.keep_free = u64::MAX;
+    });
+    assert_eq!(put(&mut server.connect(), "/a", "", "x").status, 507);
+    assert_eq!(names(dir.path()), [""; 0]);
+}
+
+#[test]
+fn in_the_sandbox() {
+    // With helpers seccomp sees the calls, with a ring Landlock alone does.
+    for backend in [BackendKind::Lazy, BackendKind::Hybrid, BackendKind::Sync] {
+        let dir = TempDir::new().unwrap();
+        let server = Running::with(dir.path(), backend, |options| {
+            open(options);
+            options.site.uploads.sync = UploadSync::Directory;
+            options.safety.landlock = Sandbox::Auto;
+            options.safety.seccomp = Sandbox::Auto;
+        });
+        let mut client = server.connect();
+        assert_eq!(client.request("MKCOL", "/d", "").status, 201, "{backend}");
+        assert_eq!(put(&mut client, "/d/a", "", "x").status, 201, "{backend}");
+        let fields = "X-OC-Mtime: 1000000000\r\n";
+        assert_eq!(
+            put(&mut client, "/d/a", fields, "y").status,
+            204,
+            "{backend}"
+        );
+        assert_eq!(client.get("/d/a").text(), "y");
+        assert_eq!(
+            client.request("DELETE", "/d/a", "").status,
+            204,
+            "{backend}"
+        );
+        assert_eq!(client.request("DELETE", "/d", "").status, 204, "{backend}");
+    }
+}
+
+/// A FUSE file system has no unnamed files, so these uploads have temporary names.
+#[test]
+fn a_disk_that_fails_changes_nothing() {
+    let Some(disk) = or_skip(FaultFs::mount()) else {
+        return;
+    };
+    for backend in BACKENDS {
+        let server = serve(disk.path(), backend);
+        disk.add_file("a", b"old");
+        assert_eq!(put(&mut server.connect(), "/b", "", long()).status, 201);
+        for (kind, errno, expected) in [
+            (Kind::Create, libc::EACCES, 403),
+            (Kind::Write, libc::ENOSPC, 507),
+            (Kind::Write, libc::EDQUOT, 507),
+            (Kind::Fsync, libc::EIO, 500),
+            (Kind::Rename, libc::EROFS, 403),
+        ] {
+            disk.set(kind, Fault::Fail(errno));
+            let answer = put(&mut server.connect(), "/a", "", "new");
+            assert_eq!(answer.status, expected, "{backend}: {kind:?}");
+            disk.clear_all();
+            until("the temporary file is removed", || {
+                names(disk.path()) == ["a", "b"]
+            });
+            assert_eq!(disk.contents("a").unwrap(), b"old", "{backend}: {kind:?}");
+        }
+        assert_eq!(put(&mut server.connect(), "/a", "", "new").status, 204);
+        assert_eq!(disk.contents("a").unwrap(), b"new", "{backend}");
+        // The client goes away in the middle.
+        let mut client = server.connect();
+        client.send("PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3000000\r\n\r\n");
+        client.send(&long()[..500_000]);
+        until("the upload begins", || names(disk.path()).len() == 3);
+        drop(client);
+        until("the temporary file is removed", || {
+            names(disk.path()) == ["a", "b"]
+        });
+        assert_eq!(status(&server, "DELETE", "/b"), 204, "{backend}");
+    }
+}
+
+#[test]
+fn a_disk_that_hangs_delays_its_upload_only() {
+    let Some(disk) = or_skip(FaultFs::mount()) else {
+        return;
+    };
+    let fast = TempDir::new().unwrap();
+    fs::write(fast.path().join("fast.txt"), "at once").unwrap();
+    for backend in BACKENDS {
+        let server = Running::with(disk.path(), backend, |options| {
+            open(options);
+            options.workers = Some(1);
+            options.hosts.push(laio_serve::Host {
+                names: vec!["fast".to_owned()],
+                site: laio_serve::Site {
+                    root: fast.path().to_owned(),
+                    ..laio_serve::Site::default()
+                },
+            });
+        });
+        for kind in [Kind::Create, Kind::Write, Kind::Fsync, Kind::Rename] {
+            let mut waiting = server.connect();
+            disk.set(kind, Fault::Hang);
+            waiting.send("PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
+            assert!(disk.wait_hung(1, LONG), "{backend}: {kind:?}");
+            let mut client = server.connect();
+            for _ in 0..100 {
+                client.send("GET /fast.txt HTTP/1.1\r\nHost: fast\r\n\r\n");
+                assert_eq!(client.answer(false).text(), "at once");
+            }
+            disk.clear_all();
+            disk.release(Released::Served);
+            let answer = waiting.answer(false);
+            assert!(matches!(answer.status, 201 | 204), "{backend}: {kind:?}");
+        }
+        assert_eq!(names(disk.path()), ["a"]);
+    }
+}
+
+#[test]
+fn stale_temporary_files_are_removed_at_the_start() {
+    let dir = TempDir::new().unwrap();
+    let root = dir.path();
+    fs::create_dir_all(root.join("d/e")).unwrap();
+    let week_ago = SystemTime::now() - Duration::from_secs(7 * 24 * 3600);
+    for name in [
+        "d/e/.laio-upload-0123456789abcdef",
+        "d/.laio-upload",
+        "d/file",
+    ] {
+        fs::write(root.join(name), "x").unwrap();
+        let file = fs::File::options().append(true).open(root.join(name));
+        file.unwrap().set_modified(week_ago).unwrap();
+    }
+    fs::write(root.join("d/.laio-upload-1"), "of a running server").unwrap();
+    let _server = serve(root, BackendKind::Lazy);
+    until("the stale file is removed", || {
+        names(&root.join("d/e")).is_empty()
+    });
+    assert_eq!(
+        names(&root.join("d")),
+        [".laio-upload", ".laio-upload-1", "e", "file"]
+    );
+}
+
+#[test]
+fn more_changes_than_the_limit_are_refused() {
+    let dir = TempDir::new().unwrap();
+    let server = lazy(dir.path(), |options| {
+        options.workers = Some(1);
+        options.limits.changes = 1;
+    });
+    let mut first = server.connect();
+    first.send("PUT /a HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
+    assert_eq!(first.answer(true).status, 100, "it has begun");
+    let refused = put(&mut server.connect(), "/b", "", "x");
+    assert_eq!(
+        (refused.status, refused.header("Retry-After")),
+        (503, Some("1"))
+    );
+    first.send("abc");
+    assert_eq!(first.answer(false).status, 201);
+    assert_eq!(put(&mut server.connect(), "/b", "", "x").status, 201);
+}
+
+#[test]
+fn a_body_that_the_method_does_not_have() {
+    let dir = TempDir::new().unwrap();
+    let server = serve(dir.path(), BackendKind::Lazy);
+    let mut client = server.connect();
+    client.send("MKCOL /d HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
+    assert_eq!(client.answer(false).status, 415);
+    assert_eq!(names(dir.path()), [""; 0]);
+    let mut rest = Vec::new();
+    client.send("MKCOL /d HTTP/1.0\r\n\r\n");
+    assert_eq!(client.answer(false).status, 201);
+    client.0.read_to_end(&mut rest).unwrap();
+    assert!(rest.is_empty());
+}
