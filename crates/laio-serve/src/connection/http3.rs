@@ -48,12 +48,11 @@ pub(crate) async fn serve(
     connections: Rc<Connections>,
     quic: Rc<QuicConnection>,
     connection_state: Rc<ConnectionState>,
-    address_permit: Option<AddressPermit>,
+    (peer, address_permit): (Peer, Option<AddressPermit>),
 ) {
     let Some(limits) = connections.http3.clone() else {
         return;
     };
-    let peer = services.trusted_proxies.peer(Some(quic.remote().ip()));
     let client = Client {
         services,
         connections,
@@ -396,7 +395,7 @@ async fn answer(client: &Rc<Client>, state: &Http3State, id: StreamId) {
             abort(code::REQUEST_CANCELLED, code::REQUEST_CANCELLED);
         }
         Either::Right(whole) => {
-            exchange.end(whole);
+            exchange.end(whole).await;
             let draining = client.connections.wait_until_draining();
             race(exchange.read_rest(limits), draining).await;
             quic.stop(id, code::NO_ERROR);

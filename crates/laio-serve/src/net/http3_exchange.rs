@@ -9,6 +9,7 @@ use crate::net::quic::StreamId;
 use crate::net::quic::connection::{QuicConnection, StreamEnd};
 use crate::options::Limits;
 use bytes::{Buf, Bytes};
+use http::HeaderMap;
 use laio_http::Framing;
 use laio_http::upstream::parse_response;
 use laio_rt::time;
@@ -28,6 +29,8 @@ pub(crate) struct Exchange {
     chunked: bool,
     request_ended: Cell<bool>,
     response: Cell<ResponseState>,
+    /// The fields after the body.
+    trailers: RefCell<Option<HeaderMap>>,
     /// Whether the request is HEAD, so that the response has no body.
     to_head: bool,
     write_time: Duration,
@@ -61,6 +64,7 @@ impl Exchange {
             chunked,
             request_ended: Cell::new(false),
             response: Cell::new(ResponseState::Due),
+            trailers: RefCell::default(),
             to_head,
             write_time: limits.write_time,
         }
@@ -161,10 +165,7 @@ impl Exchange {
             _ => None,
         };
         out.advance(length);
-        let mut frame = Vec::with_capacity(section.len() + 16);
-        put_head(kind::HEADERS, section.len(), &mut frame);
-        frame.extend_from_slice(&section);
-        self.write(frame.into()).await?;
+        self.send_section(&section).await?;
         if status >= 200 {
             self.response.set(ResponseState::Body(due));
             self.finish_if_whole();
@@ -190,6 +191,27 @@ impl Exchange {
         Ok(())
     }
 
+    /// Sends the fields after a body whose length was not announced.
+    async fn send_trailers(&self, trailers: &HeaderMap) -> io::Result<()> {
+        if self.response.get() != ResponseState::Body(None) {
+            return Ok(());
+        }
+        let mut section = Vec::new();
+        qpack::begin(&mut section);
+        for (name, value) in trailers {
+            qpack::encode(name.as_str().as_bytes(), value.as_bytes(), &mut section);
+        }
+        self.send_section(&section).await
+    }
+
+    /// Sends a field section as a HEADERS frame.
+    async fn send_section(&self, section: &[u8]) -> io::Result<()> {
+        let mut frame = Vec::with_capacity(section.len() + 16);
+        put_head(kind::HEADERS, section.len(), &mut frame);
+        frame.extend_from_slice(section);
+        self.write(frame.into()).await
+    }
+
     fn finish_if_whole(&self) {
         if self.response.get() == ResponseState::Body(Some(0)) {
             self.quic.finish(self.id);
@@ -212,8 +234,20 @@ impl Exchange {
         Ok(())
     }
 
+    /// Sets the fields after the body, which [`Exchange::end`] sends.
+    pub(crate) fn set_trailers(&self, mut trailers: HeaderMap) {
+        for name in CONNECTION_SPECIFIC {
+            trailers.remove(name);
+        }
+        self.trailers.replace(Some(trailers));
+    }
+
     /// Ends the response. Resets the stream if the response is not `whole`, so that the client notices.
-    pub(crate) fn end(&self, whole: bool) {
+    pub(crate) async fn end(&self, whole: bool) {
+        let whole = match self.trailers.take() {
+            Some(trailers) if whole => self.send_trailers(&trailers).await.is_ok(),
+            _ => whole,
+        };
         match self.response.get() {
             ResponseState::Body(None) if whole => {
                 self.quic.finish(self.id);

@@ -103,7 +103,7 @@ impl Stream {
 
     /// Whether the client gets the trailers of a response.
     pub(crate) fn passes_trailers(&self) -> bool {
-        matches!(self, Stream::Http2(_))
+        self.is_multiplexed()
     }
 
     /// Returns the HTTP version if the request line does not contain it.
@@ -179,10 +179,12 @@ impl Stream {
         }
     }
 
-    /// Sets the fields after the body of the response. Only HTTP/2 has them.
+    /// Sets the fields after the body of the response. Only HTTP/2 and HTTP/3 have them.
     pub(crate) fn set_trailers(&self, trailers: http::HeaderMap) {
-        if let Stream::Http2(exchange) = self {
-            exchange.set_trailers(trailers);
+        match self {
+            Stream::Plain(_) | Stream::Tls(_) => {}
+            Stream::Http2(exchange) => exchange.set_trailers(trailers),
+            Stream::Http3(exchange) => exchange.set_trailers(trailers),
         }
     }
 
