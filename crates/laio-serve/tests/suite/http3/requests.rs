@@ -3,7 +3,8 @@
 use super::client::{Client, all, read, request};
 use super::{Fixture, large, run};
 use crate::common::certs::{connect, trusting};
-use bytes::Bytes;
+use crate::upstreams::{self, http2::Server2};
+use bytes::{Buf, Bytes};
 use laio::BackendKind::{self, Activations, Hybrid, Lazy, Threads, Uring};
 use laio_serve::{Coding, LogTarget, Options, Redirect, Status, Upstream};
 use std::io::{Read, Write};
@@ -240,7 +241,6 @@ fn bodies_reach_an_upstream_and_come_back() {
                         let head = receiving.recv_response().await.unwrap();
                         let mut back = Vec::new();
                         while let Some(mut bytes) = receiving.recv_data().await.unwrap() {
-                            use bytes::Buf;
                             back.extend_from_slice(&bytes.copy_to_bytes(bytes.remaining()));
                         }
                         (head.status(), back)
@@ -252,6 +252,32 @@ fn bodies_reach_an_upstream_and_come_back() {
             }
         });
     }
+}
+
+#[test]
+fn trailers_of_an_upstream_reach_the_client() {
+    let upstream = Server2::start(upstreams::http2::echo);
+    let fixture = Fixture::with(Lazy, |options| {
+        options.site.upstreams.http = vec![upstream.upstream("/api")];
+    });
+    run(async {
+        let client = Client::connect(&fixture).await;
+        let mut stream = client.begin(request("POST", "/api/x", &[])).await;
+        // Each message comes back before the next is sent.
+        let mut head = None;
+        for message in ["one", "two"] {
+            stream.send_data(Bytes::from(message)).await.unwrap();
+            if head.is_none() {
+                head = Some(stream.recv_response().await.unwrap());
+            }
+            let mut bytes = stream.recv_data().await.unwrap().unwrap();
+            assert_eq!(bytes.copy_to_bytes(bytes.remaining()), message);
+        }
+        stream.finish().await.unwrap();
+        assert!(stream.recv_data().await.unwrap().is_none());
+        let trailers = stream.recv_trailers().await.unwrap().unwrap();
+        assert_eq!(trailers["grpc-status"], "0");
+    });
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// A server that lives as long as the process.
-struct Server2 {
+pub(crate) struct Server2 {
     address: SocketAddr,
     seen: Arc<Seen>,
 }
@@ -29,7 +29,7 @@ struct Seen {
     resets: AtomicUsize,
 }
 
-type Answer = Pin<Box<dyn Future<Output = Result<(), h2::Error>> + Send>>;
+pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<(), h2::Error>> + Send>>;
 
 /// How the server treats connections.
 #[derive(Clone, Copy)]
@@ -46,7 +46,7 @@ const USUAL: Manner = Manner {
 };
 
 impl Server2 {
-    fn start(
+    pub(crate) fn start(
         handle: impl Fn(Request<RecvStream>, SendResponse<Bytes>) -> Answer + Send + Sync + 'static,
     ) -> Server2 {
         Server2::with(USUAL, None, handle)
@@ -113,7 +113,7 @@ impl Server2 {
         self.seen.heads.lock().unwrap().len()
     }
 
-    fn upstream(&self, prefix: &str) -> Upstream {
+    pub(crate) fn upstream(&self, prefix: &str) -> Upstream {
         Upstream::http(&format!("{prefix}=h2c://{}", self.address)).unwrap()
     }
 }
@@ -164,7 +164,7 @@ fn ok() -> Response<()> {
 }
 
 /// Answers with the body of the request, piece by piece, and with trailers as gRPC has them.
-fn echo(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) -> Answer {
+pub(crate) fn echo(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) -> Answer {
     Box::pin(async move {
         let mut body = request.into_body();
         let mut stream = respond.send_response(ok(), false)?;

@@ -9,7 +9,7 @@ mod fastcgi;
 mod forwarding;
 mod groups;
 mod hosts;
-mod http2;
+pub(crate) mod http2;
 mod php;
 mod proxy_protocol;
 mod queue;
