@@ -125,6 +125,7 @@ mod tests {
             "http",
             "transport",
             "https",
+            "http3",
             "policies",
             "operation",
             "safety",

@@ -48,12 +48,11 @@ pub(crate) async fn serve(
     connections: Rc<Connections>,
     quic: Rc<QuicConnection>,
     connection_state: Rc<ConnectionState>,
-    address_permit: Option<AddressPermit>,
+    (peer, address_permit): (Peer, Option<AddressPermit>),
 ) {
     let Some(limits) = connections.http3.clone() else {
         return;
     };
-    let peer = services.trusted_proxies.peer(Some(quic.remote().ip()));
     let client = Client {
         services,
         connections,

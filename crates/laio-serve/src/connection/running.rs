@@ -150,7 +150,7 @@ impl Connections {
     }
 
     /// Whether the worker has as many connections as it may have.
-    fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.running.borrow().len() >= self.most
     }
 

@@ -166,7 +166,8 @@ impl Listener {
 
     /// Returns a worker's shares of the sockets. Each worker serves each address, and each
     /// inherited socket gets at least one worker, because the kernel distributes connections over
-    /// all of them.
+    /// all of them. An inherited socket for QUIC gets exactly one: the first packets of a connection
+    /// must not arrive at several workers.
     ///
     /// # Errors
     /// Like [`Listener::open_all`].
@@ -176,6 +177,7 @@ impl Listener {
         workers: usize,
     ) -> io::Result<Vec<Share>> {
         let takes = |listener: &&Listener| match listener.passed {
+            Some((which, _)) if listener.kind == Kind::Quic => which % workers == number,
             Some((which, of)) => which % workers == number || number % of == which,
             None => true,
         };

@@ -5,6 +5,7 @@
 //! connection has a task, which sends its packets ([`connection::QuicConnection::poll`]).
 
 pub(crate) mod config;
+mod congestion;
 pub(crate) mod connection;
 mod connection_id;
 pub(crate) mod endpoint;

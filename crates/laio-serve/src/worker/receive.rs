@@ -69,13 +69,19 @@ impl Receiver {
             refused();
             return endpoint.ignore(incoming);
         }
-        if handshakes >= http3.retry_from && !incoming.remote_address_validated() {
+        // A forged address must neither count for its owner nor take the place of another client.
+        let must_show_address = handshakes >= http3.retry_from
+            || limits.connections_per_address.is_some()
+            || connections.is_full();
+        if must_show_address && !incoming.remote_address_validated() {
             observe::count_quic(|quic| quic.retries += 1);
             return endpoint.retry(incoming);
         }
         let peer = incoming.remote_address().ip();
-        let address_permit = match limits.connections_per_address {
-            Some(most) => match self.addresses.acquire(peer, most) {
+        let peer = self.services.trusted_proxies.peer(Some(peer));
+        let address = peer.client.address.filter(|_| !peer.is_trusted);
+        let address_permit = match address.zip(limits.connections_per_address) {
+            Some((address, most)) => match self.addresses.acquire(address, most) {
                 Some(address_permit) => Some(address_permit),
                 None => {
                     refused();
@@ -97,7 +103,8 @@ impl Receiver {
         let (services, state) = (self.services.clone(), connection_state.clone());
         let own_connections = connections.clone();
         connections.spawn(connection_state, None, move || {
-            http3::serve(services, own_connections, quic, state, address_permit)
+            let client = (peer, address_permit);
+            http3::serve(services, own_connections, quic, state, client)
         });
     }
 }

@@ -71,40 +71,37 @@ impl Unidirectional {
         quic: &QuicConnection,
     ) -> Result<(), Failure> {
         let mut index = 0;
-        while index < self.streams.len() {
-            let kinds = self
-                .streams
-                .iter()
-                .map(|it| std::mem::discriminant(&it.kind));
-            let kinds: HashSet<_> = kinds.collect();
-            let stream = &mut self.streams[index];
+        while let Some(stream) = self.streams.get_mut(index) {
             let was_new = matches!(stream.kind, Kind::New);
             match stream.poll_read(context, quic) {
-                Poll::Pending => {}
+                Poll::Pending => index += 1,
+                // Its type has arrived.
+                Poll::Ready(Ok(())) if !matches!(stream.kind, Kind::New) => {
+                    self.check_type(index)?;
+                }
+                // It has an unknown type, or has ended before its type.
                 Poll::Ready(Ok(())) => {
-                    let is_known = !matches!(stream.kind, Kind::New);
-                    if was_new && is_known && kinds.contains(&std::mem::discriminant(&stream.kind))
-                    {
-                        let reason = "a stream of this type is open already";
-                        return Err(Failure::Connection(code::STREAM_CREATION_ERROR, reason));
-                    }
-                    if was_new && is_known {
-                        continue;
-                    }
-                    // A stream of an unknown type, or one that has ended before its type.
                     quic.stop(stream.id, code::STREAM_CREATION_ERROR);
                     quic.forget(stream.id);
                     self.streams.swap_remove(index);
-                    continue;
                 }
                 Poll::Ready(Err(Failure::Gone)) if was_new => {
                     self.streams.swap_remove(index);
-                    continue;
                 }
                 Poll::Ready(Err(Failure::Gone)) => return Err(closed()),
                 Poll::Ready(Err(failure)) => return Err(failure),
             }
-            index += 1;
+        }
+        Ok(())
+    }
+
+    /// Checks that no other stream has the type of this one.
+    fn check_type(&self, index: usize) -> Result<(), Failure> {
+        let of = |stream: &Stream| std::mem::discriminant(&stream.kind);
+        let same = of(&self.streams[index]);
+        if self.streams.iter().filter(|it| of(it) == same).count() > 1 {
+            let reason = "a stream of this type is open already";
+            return Err(Failure::Connection(code::STREAM_CREATION_ERROR, reason));
         }
         Ok(())
     }

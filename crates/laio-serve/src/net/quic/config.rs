@@ -1,5 +1,6 @@
 //! The configuration of QUIC connections.
 
+use super::congestion::Controllers;
 use crate::options::{Http3, Limits};
 use quinn_proto::crypto::rustls::{NoInitialCipherSuite, QuicServerConfig};
 use quinn_proto::{ServerConfig, TransportConfig, VarInt};
@@ -58,6 +59,7 @@ fn transport(http3: &Http3, limits: &Limits) -> TransportConfig {
         .send_window(Http3::SEND_BUFFER)
         // The connection itself ends when it is idle; this ends one whose client is gone.
         .max_idle_timeout(Some(idle_time(limits).into()))
+        .congestion_controller_factory(Arc::new(Controllers::default()))
         // HTTP/3 has no datagrams here.
         .datagram_receive_buffer_size(None);
     transport

@@ -1,5 +1,6 @@
 //! A QUIC connection: its packets, and its streams as poll methods.
 
+use super::congestion;
 use super::endpoint::{Endpoint, Handshake};
 use crate::net::http3::code;
 use crate::options::Http3;
@@ -351,6 +352,7 @@ impl QuicConnection {
         let mut state = self.state.borrow_mut();
         let code = VarInt::from_u32(code);
         let reason = Bytes::from_static(reason.as_bytes());
+        congestion::open(&state.protocol);
         state.protocol.close(Instant::now(), code, reason);
         state.wake_all();
         self.wake();
@@ -363,6 +365,7 @@ impl Drop for QuicConnection {
         let state = self.state.get_mut();
         let now = Instant::now();
         let no_error = code::NO_ERROR.into();
+        congestion::open(&state.protocol);
         state.protocol.close(now, no_error, Bytes::new());
         let packets = &mut state.output.packets;
         packets.clear();

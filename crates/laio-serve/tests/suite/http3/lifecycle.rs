@@ -183,6 +183,30 @@ fn a_stopping_server_finishes_its_responses() {
 }
 
 #[test]
+fn a_connection_that_is_cut_says_so() {
+    let fixture = Fixture::with(Lazy, |options| {
+        options.limits.drain_time = Duration::from_millis(300);
+    });
+    run(async {
+        let client = Client::connect(&fixture).await;
+        // They fill the congestion window, because the client does not read them.
+        let mut unread = Vec::new();
+        for _ in 0..5 {
+            let mut stream = client.begin(request("GET", "/large.bin", &[])).await;
+            stream.finish().await.unwrap();
+            unread.push(stream);
+        }
+        unread[0].recv_response().await.unwrap();
+        fixture.server.control().stop();
+        let end = client.connection.closed().await;
+        assert!(
+            matches!(&end, ConnectionError::ApplicationClosed(_)),
+            "{end}"
+        );
+    });
+}
+
+#[test]
 fn a_reload_keeps_the_connections_that_answer() {
     let fixture = Fixture::with(Lazy, |options| options.workers = Some(2));
     run(async {

@@ -240,7 +240,6 @@ fn bodies_reach_an_upstream_and_come_back() {
                         let head = receiving.recv_response().await.unwrap();
                         let mut back = Vec::new();
                         while let Some(mut bytes) = receiving.recv_data().await.unwrap() {
-                            use bytes::Buf;
                             back.extend_from_slice(&bytes.copy_to_bytes(bytes.remaining()));
                         }
                         (head.status(), back)

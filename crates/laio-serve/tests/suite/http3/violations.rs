@@ -1,6 +1,7 @@
 //! Clients that violate the protocol.
 
 use super::client::{Client, dial, request};
+use super::relay::Random;
 use super::{Fixture, run};
 use laio::BackendKind::Lazy;
 use quinn::{ConnectionError, ReadError, VarInt};
@@ -324,6 +325,43 @@ fn a_client_that_gives_up_requests_is_served_until_they_are_too_many() {
         assert!(error.to_string().contains("H3_EXCESSIVE_LOAD"), "{error}");
         let other = Client::connect(&fixture).await;
         assert_eq!(other.get("/ten.txt").await, b"0123456789");
+    });
+}
+
+#[test]
+fn random_streams_harm_only_their_connection() {
+    let fixture = Fixture::start(Lazy);
+    let mut random = Random(11);
+    run(async {
+        for _ in 0..100 {
+            let (_endpoint, connection) = dial(&fixture, fixture.address()).await.unwrap();
+            for _ in 0..8 {
+                let length = random.next() as usize % 200;
+                let mut bytes: Vec<u8> = (0..length).map(|_| random.next() as u8).collect();
+                // Most begin like a request or a control stream.
+                let start: &[u8] = match random.next() % 4 {
+                    0 => &frame(0x1, HEAD),
+                    1 => &[0x1, 0x20, 0x0, 0x0],
+                    2 => &[CONTROL, SETTINGS].concat(),
+                    _ => &[],
+                };
+                bytes.splice(..0, start.iter().copied());
+                let stream = match random.next() % 2 {
+                    0 => connection.open_uni().await,
+                    _ => connection.open_bi().await.map(|(sending, _)| sending),
+                };
+                let Ok(mut stream) = stream else { break };
+                let _ = stream.write_all(&bytes).await;
+                let _ = match random.next() % 3 {
+                    0 => stream.finish(),
+                    1 => stream.reset(VarInt::from_u32(0x10c)),
+                    _ => Ok(()),
+                };
+            }
+            connection.close(VarInt::from_u32(0x100), b"");
+        }
+        let client = Client::connect(&fixture).await;
+        assert_eq!(client.get("/ten.txt").await, b"0123456789");
     });
 }
 
