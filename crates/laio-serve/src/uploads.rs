@@ -22,6 +22,7 @@ pub(crate) use temporary::is_temporary;
 pub(crate) use webdav::Locks;
 
 use crate::files::resolve::resolve;
+use crate::observe;
 use crate::options::{Limits, UploadSync, Uploaders};
 use crate::request::authorize::authorize;
 use crate::request::body::ClientBody;
@@ -193,6 +194,14 @@ async fn check(
 ) -> Result<Option<Response>, Problem> {
     let path = ctx.request.path.as_ref().map_err(|it| Problem::of(*it))?;
     let who = ctx.site.uploads.as_ref().map(|rules| rules.who);
+    // A change may concern other paths than that of the request: a destination, or what is in a directory.
+    if change != Change::Propfind
+        && let Some(gate) = &ctx.site.gate
+        && !gate.admits_to(ctx.client, Resource::Every)
+    {
+        observe::refused_by_network();
+        return Ok(Some(pages::forbidden(services, ctx, out).await));
+    }
     let asked = match who.filter(|_| change != Change::Propfind) {
         Some(Uploaders::Users) => authorize(services, ctx, out, Resource::Every).await,
         _ => authorize(services, ctx, out, Resource::File(path)).await,

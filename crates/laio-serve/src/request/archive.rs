@@ -104,6 +104,7 @@ async fn members(
     let walk = Walk {
         services,
         site: ctx.site,
+        client: ctx.client,
         sees_all,
     };
     let limit = services.limits.open_time;

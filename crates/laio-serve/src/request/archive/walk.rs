@@ -1,6 +1,7 @@
 //! Finding the files of an archive, in one order, by the rules of reading.
 
 use super::format::{Member, NAME_MAX};
+use crate::clients::Client;
 use crate::files::resolve::enter;
 use crate::files::uncached::open_below;
 use crate::options::{IoStep, Limits};
@@ -20,6 +21,7 @@ use std::os::unix::ffi::OsStrExt;
 pub(super) struct Walk<'a> {
     pub(super) services: &'a Services,
     pub(super) site: &'a Site,
+    pub(super) client: &'a Client,
     /// The client may read what passwords guard.
     pub(super) sees_all: bool,
 }
@@ -163,6 +165,10 @@ impl Walk<'_> {
             return false;
         }
         if crate::uploads::is_temporary(leaf) {
+            return false;
+        }
+        let gate = site.gate.as_ref();
+        if gate.is_some_and(|gate| !gate.admits_to(self.client, Resource::Name(name))) {
             return false;
         }
         if !self.sees_all
