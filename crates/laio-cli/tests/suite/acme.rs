@@ -184,9 +184,24 @@ fn certificates_by_tls_alone() {
         "--acme-challenge=tls-alpn-01",
         "--acme-eab=eab",
         "--acme-contact=me@a.net",
+        "--admin=127.0.0.1:0",
     ];
     let server = place.start(&authority, &flags);
+    let line = server.wait_for_line("--admin listens on ");
+    let admin: SocketAddr = line.rsplit(' ').next().unwrap().parse().unwrap();
     server.wait_for_line("got a certificate for a.net");
+    let metrics = get(TcpStream::connect(admin).unwrap(), "/metrics").unwrap();
+    for part in [
+        "\nlaio_certificate_expires_in_seconds{name=\"a.net\"} 77",
+        "\nlaio_certificates_issued_total{name=\"a.net\"} 1\n",
+        "\nlaio_certificate_failures_total{name=\"a.net\"} 0\n",
+    ] {
+        assert!(metrics.contains(part), "{part} is not in {metrics}");
+    }
+    let status = get(TcpStream::connect(admin).unwrap(), "/status.json").unwrap();
+    let status = status.split_once("\r\n\r\n").unwrap().1;
+    let status: serde_json::Value = serde_json::from_str(status).unwrap();
+    assert_eq!(status["certificates"]["a.net"]["issued"], 1);
     page(authority.tls(), &authority.root(), "a.net").unwrap();
 }
 

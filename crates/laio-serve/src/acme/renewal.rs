@@ -248,8 +248,9 @@ impl Renewal {
             let left = failure
                 .until
                 .saturating_sub(unix_seconds(SystemTime::now()));
+            let left = Duration::from_secs(left).min(Limits::ACME_RETRY_AFTER_MAX);
             held.failures = failure.failures;
-            held.retry = Some(Instant::now() + Duration::from_secs(left));
+            held.retry = Some(Instant::now() + left);
             return;
         }
         let name = self.held[index].name();

@@ -14,6 +14,16 @@ pub struct SeenCertificate {
     pub failures: u64,
 }
 
+impl SeenCertificate {
+    /// Returns the seconds until the certificate expires, less than zero if it has expired.
+    pub(super) fn seconds_left(&self) -> Option<f64> {
+        Some(match self.expires?.duration_since(SystemTime::now()) {
+            Ok(left) => left.as_secs_f64(),
+            Err(past) => -past.duration().as_secs_f64(),
+        })
+    }
+}
+
 impl Observer {
     /// Records when the certificate of a name expires.
     pub(crate) fn certificate_expires(&self, name: &str, until: SystemTime) {

@@ -45,6 +45,20 @@ pub(super) fn html(seen: &Seen, age: Duration) -> String {
         let _ = write!(out, "<div><dt>{name}</dt><dd>{value}</dd></div>");
     }
     out.push_str("</dl>\n");
+    if !seen.certificates.is_empty() {
+        out.push_str(
+            "<h2>Certificates</h2>\n<table><tr><th>name<th>expires in<th>issued<th>failures\n",
+        );
+        for (name, seen) in &seen.certificates {
+            let left = seen.seconds_left().map_or_else(
+                || "there is none".to_owned(),
+                |left| lasting(Duration::from_secs_f64(left.max(0.0))),
+            );
+            let (issued, failures) = (grouped(seen.orders), grouped(seen.failures));
+            let _ = writeln!(out, "<tr><td>{name}<td>{left}<td>{issued}<td>{failures}");
+        }
+        out.push_str("</table>\n");
+    }
     if seen.stages.iter().next().is_some() {
         out.push_str("<h2>Stages of a request</h2>\n<table><tr><th>stage<th>times");
         for (name, _) in QUANTILES {
@@ -150,6 +164,11 @@ pub(super) fn json(seen: &Seen, age: Duration) -> String {
     });
     let stages = seen.stages.iter();
     let stages = stages.map(|(stage, times)| (stage.name().to_owned(), of_times(times)));
+    let certificates = seen.certificates.iter().map(|(name, seen)| {
+        let (left, issued, failures) = (seen.seconds_left(), seen.orders, seen.failures);
+        let values = json!({ "expires_in_seconds": left, "issued": issued, "failures": failures });
+        (name.clone(), values)
+    });
     let status = json!({
         "server": crate::server_name::SERVER_NAME,
         "uptime_seconds": age.as_secs_f64(),
@@ -169,6 +188,7 @@ pub(super) fn json(seen: &Seen, age: Duration) -> String {
             "copied": seen.zero_copy.copied,
             "ordinary": seen.zero_copy.ordinary,
         },
+        "certificates": certificates.collect::<Map<_, _>>(),
         "calls": calls.collect::<Map<_, _>>(),
         "upstreams": upstreams.collect::<Map<_, _>>(),
         "proxy_cache": {

@@ -2,7 +2,7 @@
 
 use super::{Seen, SeenCertificate, UpstreamCounts};
 use std::fmt::Write;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// Upper bounds of the buckets, in nanoseconds: 1, 2.5 and 5 of each power of ten.
 const BOUNDS: [u64; 24] = [
@@ -250,18 +250,11 @@ fn certificates(out: &mut String, seen: &Seen) {
                 }
             }
         };
-    let now = SystemTime::now();
-    let left = |seen: &SeenCertificate| {
-        Some(match seen.expires?.duration_since(now) {
-            Ok(left) => left.as_secs_f64(),
-            Err(past) => -past.duration().as_secs_f64(),
-        })
-    };
     family(
         "laio_certificate_expires_in_seconds",
         "gauge",
         "Seconds until the certificate of a name of --https expires.",
-        &left,
+        &SeenCertificate::seconds_left,
     );
     family(
         "laio_certificates_issued_total",
