@@ -106,6 +106,11 @@ impl Connections {
         }
     }
 
+    /// Waits until all workers of the server stop.
+    pub(crate) async fn wait_for_stop(&self) {
+        self.stop.reached(Level::Stopping).await;
+    }
+
     /// With the back end sync, registers a socket to be interrupted when the server stops.
     pub(crate) fn interruptible(&self, socket: &OwnedFd) -> Option<Interruptible> {
         if !self.services.contexts.sync {

@@ -46,8 +46,10 @@ impl Receiver {
         Ok(laio_rt::spawn(async move {
             let contexts = &receiver.services.contexts;
             let others_receive = receiver.connections.wait_for_hand_over();
+            let others_end = receiver.connections.wait_for_stop();
+            let others = (others_receive, others_end);
             endpoint
-                .receive(contexts, others_receive, |endpoint, incoming| {
+                .receive(contexts, others, |endpoint, incoming| {
                     receiver.accept(endpoint, incoming);
                 })
                 .await;

@@ -61,19 +61,28 @@ impl Endpoint {
         }))
     }
 
-    /// Receives packets, and calls `incoming` for each new connection. Does not end; once `stops`
-    /// does, it receives only what other endpoints pass on.
+    /// Receives packets, and calls `incoming` for each new connection. Does not end. After
+    /// `others_receive` it receives only what other endpoints pass on, and after `others_end`
+    /// everything again.
     pub(crate) async fn receive(
         self: Rc<Self>,
         contexts: &IoContexts,
-        stops: impl Future<Output = ()>,
+        (others_receive, others_end): (impl Future<Output = ()>, impl Future<Output = ()>),
         incoming: impl Fn(&Rc<Endpoint>, Incoming),
     ) {
-        race(self.receive_from_socket(contexts, &incoming), stops).await;
-        loop {
-            let passed = self.route.passed().await;
-            self.handle_all(passed, &incoming);
-        }
+        race(
+            self.receive_from_socket(contexts, &incoming),
+            others_receive,
+        )
+        .await;
+        let passed = async {
+            loop {
+                let passed = self.route.passed().await;
+                self.handle_all(passed, &incoming);
+            }
+        };
+        race(passed, others_end).await;
+        self.receive_from_socket(contexts, &incoming).await;
     }
 
     async fn receive_from_socket(

@@ -208,6 +208,15 @@ fn a_connection_that_is_cut_says_so() {
 
 #[test]
 fn a_reload_keeps_the_connections_that_answer() {
+    reload(false);
+}
+
+#[test]
+fn a_server_that_stops_after_a_reload_finishes_its_responses() {
+    reload(true);
+}
+
+fn reload(stops: bool) {
     let fixture = Fixture::with(Lazy, |options| options.workers = Some(2));
     run(async {
         let client = Client::connect(&fixture).await;
@@ -219,15 +228,18 @@ fn a_reload_keeps_the_connections_that_answer() {
         let control = fixture.server.control();
         let reloaded = tokio::task::spawn_blocking(move || control.reload(options));
         reloaded.await.unwrap().unwrap();
-        // The packets of the client arrive at the new workers, which pass them on.
+        let other = Client::connect(&fixture).await;
+        assert!(other.get("/docs/").await.starts_with(b"<!"));
+        // The packets of the client arrive at the new workers, which pass them on, until they stop too.
         let mut body = Vec::new();
         while let Some(mut bytes) = stream.recv_data().await.unwrap() {
             use bytes::Buf;
             body.extend_from_slice(&bytes.copy_to_bytes(bytes.remaining()));
+            if stops && body.len() > 1_000_000 {
+                fixture.server.control().stop();
+            }
         }
         assert!(body == large(), "it is changed");
-        let other = Client::connect(&fixture).await;
-        assert!(other.get("/docs/").await.starts_with(b"<!"));
     });
 }
 
