@@ -21,8 +21,8 @@ options! {
         /// Refuse clients of this network; with a glob only for paths that it matches.
         #[arg(long = "deny", value_name = "[GLOB=]NETWORK", help_heading = "Access")]
         pub deny: Vec<NetworkRule> = Vec::new(),
-        /// Answer 429 to more requests of a client than these: 10/s, 100/m or 1000/h, with
-        /// [,burst=N][,by=client|path|header:NAME|site].
+        /// Answer 429 to more requests of a client than these: 10/s, 100/m or 1000/h, and behind it `,burst=N`
+        /// or `,by=client`, `path`, `header:NAME`, `site`.
         ///
         /// Each client has a bucket of `burst` tokens (by default as many as the rate says), which is filled
         /// at the rate; a request takes one. `by` says what has a bucket of its own, joined by `+`:
