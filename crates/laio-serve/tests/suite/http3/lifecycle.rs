@@ -1,13 +1,15 @@
 //! Limits, stopping, reloading, and options that do not go together.
 
 use super::client::{Client, dial, read, request};
+use super::relay::{Faults, Relay};
 use super::{Fixture, large, run, site};
 use crate::common::Running;
 use crate::common::certs::make;
 use laio::BackendKind::{Lazy, Sync};
-use laio_serve::{Http3, Options, TlsVersion};
+use laio_serve::{Http3, Options, TlsVersion, Upstream};
 use quinn::ConnectionError;
-use std::net::UdpSocket;
+use std::io::{Read, Write};
+use std::net::{TcpListener, UdpSocket};
 use std::time::Duration;
 
 #[test]
@@ -39,7 +41,7 @@ fn what_cannot_be_combined_is_refused() {
         let other = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
         let address = other.local_addr().unwrap();
         // The port may be in use for TCP too.
-        if std::net::TcpListener::bind(address).is_err() {
+        if TcpListener::bind(address).is_err() {
             continue;
         }
         let taken = |options: &mut Options| {
@@ -184,19 +186,38 @@ fn a_stopping_server_finishes_its_responses() {
 
 #[test]
 fn a_connection_that_is_cut_says_so() {
+    // Answers when it may, with more than the congestion window at the start of a connection.
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let upstream = format!("/api=http://{}", listener.local_addr().unwrap());
+    let (asked, is_asked) = std::sync::mpsc::channel();
+    let (go, may_answer) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let mut head = [0; 1000];
+        let _ = socket.read(&mut head).unwrap();
+        asked.send(()).unwrap();
+        may_answer.recv().unwrap();
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 10000000\r\n\r\n";
+        socket.write_all(head.as_bytes()).unwrap();
+        while socket.write_all(&[b'x'; 10_000]).is_ok() {}
+    });
     let fixture = Fixture::with(Lazy, |options| {
         options.limits.drain_time = Duration::from_millis(300);
+        options.site.upstreams.http = vec![Upstream::http(&upstream).unwrap()];
     });
+    let relay = Relay::start(fixture.address(), Faults::NONE);
     run(async {
-        let client = Client::connect(&fixture).await;
-        // They fill the congestion window, because the client does not read them.
-        let mut unread = Vec::new();
-        for _ in 0..5 {
-            let mut stream = client.begin(request("GET", "/large.bin", &[])).await;
-            stream.finish().await.unwrap();
-            unread.push(stream);
-        }
-        unread[0].recv_response().await.unwrap();
+        let client = Client::to(&fixture, relay.address()).await;
+        let mut stream = client.begin(request("GET", "/api", &[])).await;
+        stream.finish().await.unwrap();
+        tokio::task::spawn_blocking(move || is_asked.recv().unwrap())
+            .await
+            .unwrap();
+        relay.mute();
+        go.send(()).unwrap();
+        stream.recv_response().await.unwrap();
+        // The congestion window is full, because no acknowledgement arrives.
+        tokio::time::sleep(Duration::from_millis(200)).await;
         fixture.server.control().stop();
         let end = client.connection.closed().await;
         assert!(

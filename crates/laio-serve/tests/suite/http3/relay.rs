@@ -10,6 +10,7 @@ use std::time::Duration;
 pub(super) struct Relay {
     address: SocketAddr,
     ends: Arc<AtomicBool>,
+    mute: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -23,6 +24,15 @@ pub(super) struct Faults {
     pub(super) changed: u32,
 }
 
+impl Faults {
+    pub(super) const NONE: Faults = Faults {
+        lost: 0,
+        repeated: 0,
+        delayed: 0,
+        changed: 0,
+    };
+}
+
 impl Relay {
     /// Starts a relay for one client.
     pub(super) fn start(server: SocketAddr, faults: Faults) -> Relay {
@@ -31,6 +41,7 @@ impl Relay {
         far.connect(server).unwrap();
         let address = near.local_addr().unwrap();
         let ends = Arc::<AtomicBool>::default();
+        let mute = Arc::<AtomicBool>::default();
         let client = Arc::new(std::sync::Mutex::new(None::<SocketAddr>));
         for socket in [&near, &far] {
             let time = Some(Duration::from_millis(50));
@@ -39,7 +50,7 @@ impl Relay {
         let mut threads = Vec::new();
         for upward in [true, false] {
             let (near, far) = (near.try_clone().unwrap(), far.try_clone().unwrap());
-            let (ends, client) = (ends.clone(), client.clone());
+            let (ends, mute, client) = (ends.clone(), mute.clone(), client.clone());
             threads.push(std::thread::spawn(move || {
                 let mut random = Random(if upward { 1 } else { 2 });
                 let mut delayed: Option<Vec<u8>> = None;
@@ -66,7 +77,7 @@ impl Relay {
                         *client.lock().unwrap() = Some(from);
                     }
                     let datagram = &mut buffer[..count];
-                    if random.one_in(faults.lost) {
+                    if upward && mute.load(Ordering::Relaxed) || random.one_in(faults.lost) {
                         continue;
                     }
                     if random.one_in(faults.changed) {
@@ -88,8 +99,14 @@ impl Relay {
         Relay {
             address,
             ends,
+            mute,
             threads,
         }
+    }
+
+    /// Loses everything that the client sends from now on.
+    pub(super) fn mute(&self) {
+        self.mute.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn address(&self) -> SocketAddr {
