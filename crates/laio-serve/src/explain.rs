@@ -12,7 +12,7 @@ pub use question::Question;
 use crate::clients::TrustedProxies;
 use crate::io_contexts::ContextPlan;
 use crate::net::listen::{Kind, Share, https_port};
-use crate::options::{Cache, Io, LogTarget, Options};
+use crate::options::{Cache, Clients, Io, LogTarget, Network, Options};
 use crate::site::CompiledSites;
 use crate::stop::{Level, Stop};
 use crate::trace::{self, Step};
@@ -68,7 +68,7 @@ const HEAD_BYTES: usize = 256 * 1024;
 pub fn explain(options: &Options, question: &Question) -> io::Result<Explanation> {
     let https_port = port_of_https(options, question);
     let addresses = addresses(options, question);
-    let options = Options {
+    let mut options = Options {
         // What answers does not depend on these.
         backend: Some(BackendKind::Lazy),
         io: Io::default(),
@@ -80,6 +80,16 @@ pub fn explain(options: &Options, question: &Question) -> io::Result<Explanation
         certificates: Vec::new(),
         ..options.clone()
     };
+    if question.client.is_some() {
+        // The request comes from this machine, and says who its client is.
+        options.clients = Clients {
+            proxies: vec![Network::Inet {
+                address: Ipv4Addr::LOCALHOST.into(),
+                length: 32,
+            }],
+            field: question::CLIENT_FIELD.to_owned(),
+        };
+    }
     let stop = Arc::<Stop>::default();
     let shared = GenerationState {
         sites: Arc::new(CompiledSites::new(&options)?),

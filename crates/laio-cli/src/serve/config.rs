@@ -60,10 +60,11 @@ impl Settings {
 }
 
 /// Flags that are not keys, because they name the file or do something other than serve.
-const NO_KEYS: [&str; 10] = [
+const NO_KEYS: [&str; 11] = [
     "config",
     "check",
     "explain",
+    "explain-client",
     "explain-header",
     "explain-json",
     "explain-method",

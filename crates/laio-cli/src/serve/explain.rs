@@ -4,6 +4,7 @@ use super::config::Mistakes;
 use crate::Failure;
 use laio_serve::{Options, Question};
 use std::io;
+use std::net::IpAddr;
 
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Operation")]
@@ -26,6 +27,9 @@ pub(super) struct ExplainArguments {
     /// repeated.
     #[arg(long, value_name = "NAME: VALUE", requires = "explain")]
     explain_header: Vec<String>,
+    /// Address of the client whose request --explain explains [default: 127.0.0.1]
+    #[arg(long, value_name = "ADDRESS", requires = "explain")]
+    explain_client: Option<IpAddr>,
     /// Print the explanation as one JSON object.
     #[arg(long, requires = "explain")]
     explain_json: bool,
@@ -51,7 +55,8 @@ impl ExplainArguments {
 
     fn question(&self) -> io::Result<Question> {
         let url = self.explain.as_deref().unwrap_or_default();
-        let question = Question::new(url)?.method(&self.explain_method)?;
+        let mut question = Question::new(url)?.method(&self.explain_method)?;
+        question.client = self.explain_client;
         let mut fields = self.explain_header.iter();
         fields.try_fold(question, |question, text| question.field(text))
     }

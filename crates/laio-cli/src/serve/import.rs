@@ -1,5 +1,6 @@
 //! `laio serve --import`: a configuration file from one of nginx.
 
+mod access;
 mod fields;
 mod known;
 mod lexer;

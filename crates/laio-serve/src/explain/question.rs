@@ -1,6 +1,10 @@
 //! The request that is explained.
 
 use std::io;
+use std::net::IpAddr;
+
+/// The field in which the request names its client, which no other request has.
+pub(super) const CLIENT_FIELD: &str = "X-Laio-Explained-Client";
 
 /// A request: its URL, its method and its header fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +19,8 @@ pub struct Question {
     pub target: String,
     /// The method.
     pub method: String,
+    /// The address of the client, if it is not this machine.
+    pub client: Option<IpAddr>,
     /// Further header fields. A `Host` replaces that of the URL.
     pub fields: Vec<(String, String)>,
 }
@@ -66,6 +72,7 @@ impl Question {
             port,
             target: escaped(target),
             method: "GET".to_owned(),
+            client: None,
             fields: Vec::new(),
         }
     }
@@ -116,6 +123,9 @@ impl Question {
             .any(|(name, _)| name.eq_ignore_ascii_case("Host"));
         if !has_host {
             head += &format!("Host: {}\r\n", self.host);
+        }
+        if let Some(client) = self.client {
+            head += &format!("{CLIENT_FIELD}: {client}\r\n");
         }
         for (name, value) in &self.fields {
             head += &format!("{name}: {value}\r\n");

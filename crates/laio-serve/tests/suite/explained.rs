@@ -444,3 +444,25 @@ fn reasons() {
     let error = explain(&absent, &Question::new("/").unwrap()).unwrap_err();
     assert!(error.to_string().contains("cannot serve"), "{error}");
 }
+
+/// The networks of a site hold for the client that is asked about.
+#[test]
+fn the_address_of_the_client() {
+    let dir = site();
+    let mut options = options(dir.path());
+    options.site.access.allow = vec!["192.0.2.0/24".parse().unwrap()];
+    for (client, status) in [
+        (Some("192.0.2.7"), 200),
+        (Some("198.51.100.1"), 403),
+        (None, 403),
+    ] {
+        let mut question = Question::new("/").unwrap();
+        question.client = client.map(|client| client.parse().unwrap());
+        let explained = explain(&options, &question).unwrap();
+        let answer = explained.answer.as_ref().unwrap();
+        assert_eq!(answer.status, status, "{explained:?}");
+        let name = client.unwrap_or("127.0.0.1");
+        let step = explained.steps.iter().find(|step| step.kind == "access");
+        assert!(step.unwrap().text.contains(name), "{step:?}");
+    }
+}

@@ -48,8 +48,15 @@ const NEEDLESS: &[&str] = &[
     "gzip_types",
     "gzip_vary",
     "http2_max_concurrent_streams",
+    "grpc_connect_timeout",
+    "grpc_read_timeout",
+    "grpc_send_timeout",
     "if_modified_since",
     "large_client_header_buffers",
+    "limit_conn_log_level",
+    "limit_conn_status",
+    "limit_req_log_level",
+    "limit_req_status",
     "load_module",
     "log_not_found",
     "master_process",
@@ -85,6 +92,7 @@ const NEEDLESS: &[&str] = &[
     "proxy_temp_file_write_size",
     "proxy_temp_path",
     "read_ahead",
+    "real_ip_recursive",
     "recursive_error_pages",
     "reset_timedout_connection",
     "resolver",
@@ -126,14 +134,6 @@ const NEEDLESS: &[&str] = &[
 const ADVICE: &[(&str, &str)] = &[
     ("fastcgi_hide_header", "let the program leave the field out"),
     (
-        "allow",
-        "laio would answer everyone: use a firewall, or see `laio serve --help` for rules of client addresses",
-    ),
-    (
-        "deny",
-        "laio would answer everyone: use a firewall, or see `laio serve --help` for rules of client addresses",
-    ),
-    (
         "alias",
         "laio serves one directory for a site; move the files below the root, or mount them there (mount --bind)",
     ),
@@ -150,7 +150,6 @@ const ADVICE: &[(&str, &str)] = &[
         "cache in the program; laio passes each request on",
     ),
     ("geo", "laio has no variables; let the upstream decide"),
-    ("grpc_pass", "laio speaks HTTP/1.1 and FastCGI to upstreams"),
     (
         "if",
         "laio has no conditions; write redirects with --redirect, and hosts as [host.NAME]",
@@ -158,26 +157,6 @@ const ADVICE: &[(&str, &str)] = &[
     (
         "internal",
         "laio has no internal locations; --error-page and --try need none",
-    ),
-    (
-        "limit_conn",
-        "--max-connections-per-address limits the connections of an address",
-    ),
-    (
-        "limit_conn_zone",
-        "--max-connections-per-address limits the connections of an address",
-    ),
-    (
-        "limit_rate",
-        "limit the rate in the kernel (tc), or see `laio serve --help`",
-    ),
-    (
-        "limit_req",
-        "limit requests in the upstream, or see `laio serve --help`",
-    ),
-    (
-        "limit_req_zone",
-        "limit requests in the upstream, or see `laio serve --help`",
     ),
     (
         "log_format",
@@ -190,11 +169,11 @@ const ADVICE: &[(&str, &str)] = &[
     ("perl", "laio runs no code; use --proxy or --fastcgi"),
     (
         "proxy_cache",
-        "cache in the upstream; laio passes each request on",
+        "use --proxy-cache BYTES, which stores what the upstream allows",
     ),
     (
         "proxy_cache_path",
-        "cache in the upstream; laio passes each request on",
+        "use --proxy-cache BYTES, which stores what the upstream allows",
     ),
     ("proxy_hide_header", "let the upstream leave the field out"),
     (
@@ -209,18 +188,10 @@ const ADVICE: &[(&str, &str)] = &[
         "proxy_redirect",
         "let the upstream know its outer address by X-Forwarded-Host and X-Forwarded-Proto",
     ),
-    (
-        "real_ip_header",
-        "laio logs the address of the connection; --trust-forwarded passes the fields on to upstreams",
-    ),
-    ("scgi_pass", "laio speaks HTTP/1.1 and FastCGI to upstreams"),
+    ("scgi_pass", "laio speaks HTTP and FastCGI to upstreams"),
     (
         "set",
         "laio has no variables; write the value where it is used",
-    ),
-    (
-        "set_real_ip_from",
-        "laio logs the address of the connection; --trust-forwarded passes the fields on to upstreams",
     ),
     (
         "split_clients",
@@ -247,7 +218,7 @@ const ADVICE: &[(&str, &str)] = &[
     ("userid", "let the upstream set cookies"),
     (
         "uwsgi_pass",
-        "laio speaks HTTP/1.1 and FastCGI to upstreams: run uwsgi with --http-socket, and use --proxy",
+        "laio speaks HTTP and FastCGI to upstreams: run uwsgi with --http-socket, and use --proxy",
     ),
     (
         "limit_except",

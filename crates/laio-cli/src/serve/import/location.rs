@@ -235,6 +235,18 @@ impl<'d> Site<'_, 'd> {
         if let Some(ca) = self.in_force("proxy_ssl_trusted_certificate").last() {
             self.table.set("upstream-ca", ca.word());
         }
+        let networks = self.shared.any_in_force(self.server, &["allow", "deny"]);
+        self.networks(&networks, &[]);
+        for directive in self.shared.in_force(self.server, "limit_req") {
+            self.requests(directive, &[]);
+        }
+        for directive in self.shared.in_force(self.server, "limit_conn") {
+            self.connections(directive);
+        }
+        let after = self.shared.in_force(self.server, "limit_rate_after");
+        for directive in self.shared.in_force(self.server, "limit_rate") {
+            self.speed(directive, after.last().copied(), &[]);
+        }
         for directive in self.server.own.clone() {
             match &*directive.name {
                 "return" | "rewrite" => {
@@ -285,14 +297,35 @@ impl<'d> Site<'_, 'd> {
         };
         let globs = globs(&pattern);
         let answers = |name: &str| location.inner().iter().any(|it| it.name == name);
-        let passes = answers("proxy_pass") || answers("fastcgi_pass");
+        let passes = answers("proxy_pass") || answers("fastcgi_pass") || answers("grpc_pass");
+        let refuses = location.inner().iter().all(|it| match &*it.name {
+            "deny" | "allow" | "access_log" | "log_not_found" => true,
+            "return" => it.word().starts_with('4'),
+            _ => false,
+        });
         if let Pattern::Regex(Paths::Scripts(_)) = &pattern
             && !answers("fastcgi_pass")
+            && !refuses
         {
             self.hide_scripts();
             let why = "scripts of laio are executed by a FastCGI program: set php to its address (the present one is an \
                        example, without which the scripts would be sent as text)";
             return self.lost(location, why);
+        }
+        let of = |names: &[&str]| -> Vec<&'d Directive> {
+            let all = location.inner().iter();
+            all.filter(|it| names.contains(&&*it.name)).collect()
+        };
+        // Those of all paths need no glob.
+        let places: &[String] = if slash { &[] } else { &globs };
+        let networks = of(&["allow", "deny"]);
+        if !networks.is_empty() {
+            let outer = self.shared.in_force(self.server, "deny");
+            if !outer.is_empty() {
+                let how = "the networks of the server hold for these paths too";
+                self.shared.remarks.differs(networks[0], how);
+            }
+            self.networks(&networks, places);
         }
         if let Pattern::Exact(path) | Pattern::Prefix(path) = &pattern
             && !location
@@ -307,7 +340,13 @@ impl<'d> Site<'_, 'd> {
             .inner()
             .iter()
             .all(|it| matches!(&*it.name, "access_log" | "log_not_found"));
-        if self.proxies_all && !passes && !answers("return") && !is_error_page && !only_logs {
+        if self.proxies_all
+            && !passes
+            && !refuses
+            && !answers("return")
+            && !is_error_page
+            && !only_logs
+        {
             let why = "files beside an upstream of all paths: let root be a directory with nothing but public files, and \
                        add try = [\"{path}\", \"@upstream\"]";
             return self.lost(location, why);
@@ -322,9 +361,14 @@ impl<'d> Site<'_, 'd> {
                 .last()
                 .copied()
         });
+        let after = of(&["limit_rate_after"]).first().copied();
         for directive in location.inner() {
             match &*directive.name {
-                "proxy_pass" => self.proxy(directive, location, &pattern),
+                "allow" | "deny" | "limit_rate_after" => {}
+                "limit_req" => self.requests(directive, places),
+                "limit_rate" => self.speed(directive, after, places),
+                "limit_conn" => self.connections(directive),
+                "proxy_pass" | "grpc_pass" => self.proxy(directive, location, &pattern),
                 "fastcgi_pass" => self.fastcgi(directive, location, &pattern),
                 "return" | "rewrite" => self.redirect(directive, &pattern, text, rank),
                 "add_header" | "expires" if passes => self.lost(
@@ -347,12 +391,14 @@ impl<'d> Site<'_, 'd> {
                     let advice = advice("alias");
                     self.lost(directive, advice);
                 }
-                "allow" if directive.word() == "all" => {}
-                "internal" if !is_error_page => self.lost(
+                "internal" if !is_error_page => {
+                    self.refuse_everyone(places);
+                    self.lost(
                     directive,
-                    "laio would answer for these paths: keep the files out of the root, and let the upstream name \
+                    "laio answers 403 for these paths: keep the files out of the root, and let the upstream name \
                      them in X-Sendfile (--sendfile-root)",
-                ),
+                    );
+                }
                 "try_files" if slash || answers("fastcgi_pass") => {}
                 "try_files" if directive.words.last().is_some_and(|it| it == "=404") => {
                     if self.has_candidates() {
@@ -361,7 +407,13 @@ impl<'d> Site<'_, 'd> {
                 }
                 "try_files" => self.lost(directive, "--try holds for the whole site"),
                 // The paths of these are whole.
-                "location" if slash || matches!(self::pattern(directive).0, Pattern::Exact(_) | Pattern::Prefix(_)) => {
+                "location"
+                    if slash
+                        || matches!(
+                            self::pattern(directive).0,
+                            Pattern::Exact(_) | Pattern::Prefix(_)
+                        ) =>
+                {
                     self.location(directive);
                 }
                 "location" => self.lost(directive, "write it beside the outer location"),
@@ -613,7 +665,15 @@ impl<'d> Site<'_, 'd> {
 
 /// Directives that are looked up where they hold, not one after the other.
 fn is_handled(name: &str) -> bool {
-    const HANDLED: [&str; 35] = [
+    const HANDLED: [&str; 43] = [
+        "allow",
+        "deny",
+        "limit_conn",
+        "limit_rate",
+        "limit_rate_after",
+        "limit_req",
+        "real_ip_header",
+        "set_real_ip_from",
         "access_log",
         "add_header",
         "auth_basic",
@@ -653,7 +713,7 @@ fn is_handled(name: &str) -> bool {
     HANDLED.contains(&name)
 }
 
-fn globs(pattern: &Pattern) -> Vec<String> {
+pub(super) fn globs(pattern: &Pattern) -> Vec<String> {
     match pattern {
         Pattern::Exact(path) => vec![patterns::escaped(path)],
         Pattern::Prefix(prefix) => patterns::of_prefix(prefix),

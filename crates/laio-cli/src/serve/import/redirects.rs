@@ -1,6 +1,6 @@
 //! `return` and `rewrite`: redirects and errors.
 
-use super::location::{Pattern, Rank, Site};
+use super::location::{Pattern, Rank, Site, globs};
 use super::parser::Directive;
 use super::values::target;
 use laio_serve::Status;
@@ -100,10 +100,17 @@ impl Site<'_, '_> {
         let known = status.parse().ok().and_then(Status::from_code);
         let known = known.is_some_and(|status| status.is_error());
         if *pattern != Pattern::Prefix("/".to_owned()) {
-            return self.lost(
-                directive,
-                "laio would answer for these paths: move their files out of the root",
-            );
+            let globs = globs(pattern);
+            if globs.is_empty() {
+                return self.lost(
+                    directive,
+                    "laio would answer for these paths: move their files out of the root",
+                );
+            }
+            if status != "403" {
+                self.shared.remarks.differs(directive, "laio answers 403");
+            }
+            return self.refuse_everyone(&globs);
         }
         // 444 closes the connection.
         if !known {

@@ -162,6 +162,8 @@ pub(super) fn all<'d>(shared: &mut Shared<'d>, servers: &[Server<'d>]) -> String
         servers.iter().partition(redirects);
     addresses(shared, servers);
     certificates(shared, servers);
+    let real_ip = shared.all_of(servers, &["set_real_ip_from", "real_ip_header"]);
+    shared.real_ip(&real_ip);
     let all: Vec<_> = servers.iter().collect();
     shared.limits(&all);
     redirect_http(shared, &redirecting, &kept, &encrypted);

@@ -15,6 +15,8 @@ pub(super) struct Shared<'d> {
     /// Directives of `http` that servers inherit.
     http: Vec<&'d Directive>,
     pub(super) upstreams: HashMap<&'d str, &'d Directive>,
+    /// `limit_req_zone` and `limit_conn_zone` by name.
+    pub(super) zones: HashMap<&'d str, &'d Directive>,
     /// Formats of the access log by name.
     formats: HashMap<&'d str, &'d Directive>,
     /// The remark about `add_header … always` was made.
@@ -27,7 +29,15 @@ pub(super) struct Shared<'d> {
 pub(super) const EMPTY_ROOT: &str = "/var/empty";
 
 /// Directives that hold for all blocks inside theirs.
-const INHERITED: [&str; 36] = [
+const INHERITED: [&str; 44] = [
+    "allow",
+    "deny",
+    "limit_conn",
+    "limit_rate",
+    "limit_rate_after",
+    "limit_req",
+    "real_ip_header",
+    "set_real_ip_from",
     "access_log",
     "add_header",
     "auth_basic",
@@ -84,6 +94,7 @@ pub(super) fn translate(tree: &[Directive]) -> (String, Remarks) {
         remarks: Remarks::default(),
         http: Vec::new(),
         upstreams: HashMap::new(),
+        zones: HashMap::new(),
         formats: HashMap::new(),
         said_always: false,
         global: Table::default(),
@@ -139,6 +150,14 @@ fn in_http<'d>(
         "upstream" => {
             shared.upstreams.insert(directive.word(), directive);
         }
+        "limit_req_zone" | "limit_conn_zone" => {
+            let zone = directive
+                .words
+                .iter()
+                .find_map(|it| it.strip_prefix("zone="));
+            let name = zone.and_then(|zone| zone.split(':').next());
+            shared.zones.insert(name.unwrap_or_default(), directive);
+        }
         "log_format" => {
             shared.formats.insert(directive.word(), directive);
         }
@@ -152,20 +171,17 @@ fn in_http<'d>(
 impl<'d> Shared<'d> {
     /// Returns the directives of a name that hold in a server: its own, or those of `http`.
     pub(super) fn in_force(&self, server: &Server<'d>, name: &str) -> Vec<&'d Directive> {
-        let own: Vec<_> = server
-            .own
-            .iter()
-            .copied()
-            .filter(|it| it.name == name)
-            .collect();
-        if !own.is_empty() {
-            return own;
+        self.any_in_force(server, &[name])
+    }
+
+    /// Returns the directives of several names that hold in a server, in their order.
+    pub(super) fn any_in_force(&self, server: &Server<'d>, names: &[&str]) -> Vec<&'d Directive> {
+        let named = |it: &&'d Directive| names.contains(&&*it.name);
+        let own: Vec<_> = server.own.iter().copied().filter(named).collect();
+        match own.is_empty() {
+            false => own,
+            true => self.http.iter().copied().filter(named).collect(),
         }
-        self.http
-            .iter()
-            .copied()
-            .filter(|it| it.name == name)
-            .collect()
     }
 
     /// Says what a directive without a translation takes.
@@ -315,6 +331,13 @@ impl<'d> Shared<'d> {
             }
         }
         target
+    }
+
+    /// Returns all directives of `http` and of the servers with one of these names.
+    pub(super) fn all_of(&self, servers: &[Server<'d>], names: &[&str]) -> Vec<&'d Directive> {
+        let own = servers.iter().flat_map(|server| server.own.iter());
+        let all = self.http.iter().chain(own).copied();
+        all.filter(|it| names.contains(&&*it.name)).collect()
     }
 
     /// Returns the directive that sets something for the whole server. Of several values the first one is used,

@@ -7,8 +7,8 @@ use laio_serve::{Upstream, UpstreamAddress};
 
 impl Site<'_, '_> {
     pub(super) fn proxy(&mut self, directive: &Directive, location: &Directive, pattern: &Pattern) {
-        let url = match self.upstream_url(directive) {
-            Ok(url) => url,
+        let group = match self.group(directive) {
+            Ok(group) => group,
             Err(why) => return self.lost(directive, why),
         };
         let prefix = match pattern {
@@ -23,10 +23,15 @@ impl Site<'_, '_> {
         };
         self.proxies_all |= prefix == "/";
         self.redirect_to_slash(&prefix);
-        let value = format!("{prefix}={url}");
-        match Upstream::http(&value) {
-            Ok(_) => self.table.add("proxy", value),
-            Err(why) => self.lost(directive, why),
+        for url in &group.urls {
+            let value = format!("{prefix}={url}");
+            match Upstream::http(&value) {
+                Ok(_) => self.table.add("proxy", value),
+                Err(why) => self.lost(directive, why),
+            }
+        }
+        if let Some(balance) = group.balance {
+            self.table.add("balance", format!("{prefix}={balance}"));
         }
         let names_host = |it: &&Directive| it.word().eq_ignore_ascii_case("Host");
         let own = location
@@ -62,60 +67,85 @@ impl Site<'_, '_> {
         }
     }
 
-    /// Returns the URL of `proxy_pass` as `--proxy` takes it.
-    fn upstream_url(&mut self, directive: &Directive) -> Result<String, String> {
+    /// Returns the URLs of `proxy_pass` or `grpc_pass` as `--proxy` takes them.
+    fn group(&mut self, directive: &Directive) -> Result<UpstreamGroup, String> {
         let url = directive.word();
         if url.contains('$') {
-            return Err("--proxy names one upstream, without variables".to_owned());
+            return Err("--proxy names upstreams, without variables".to_owned());
         }
-        if let Some(rest) = url.strip_prefix("http://unix:") {
-            return Ok(format!("http+unix:{rest}"));
-        }
-        let Some((scheme, rest)) = url.split_once("://") else {
-            return Err("that is no URL".to_owned());
+        let (scheme, rest) = match url.split_once("://") {
+            Some(("grpc", rest)) => ("h2c", rest),
+            Some(("grpcs", rest)) => ("h2", rest),
+            Some((scheme @ ("http" | "https"), rest)) => (scheme, rest),
+            None if directive.name == "grpc_pass" => ("h2c", url),
+            _ => return Err("that is no URL".to_owned()),
         };
+        if let Some(socket) = rest.strip_prefix("unix:") {
+            let urls = vec![format!("{scheme}+unix:{socket}")];
+            let balance = None;
+            return Ok(UpstreamGroup { urls, balance });
+        }
         let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        let host = match self.first_server(host)? {
-            Some(address) => address,
-            None => host.to_owned(),
+        let (servers, balance) = match self.servers(host)? {
+            Some(found) => found,
+            None => (vec![(host.to_owned(), 1)], None),
         };
-        match host.strip_prefix("unix:") {
-            Some(socket) if path.is_empty() => Ok(format!("http+unix:{socket}")),
-            Some(socket) => Ok(format!("http+unix:{socket}:{path}")),
-            None => Ok(format!("{scheme}://{host}{path}")),
-        }
+        let url = |(address, weight): (String, u32)| {
+            let url = match (address.strip_prefix("unix:"), path) {
+                (Some(socket), "") => format!("{scheme}+unix:{socket}"),
+                (Some(socket), path) => format!("{scheme}+unix:{socket}:{path}"),
+                (None, path) => format!("{scheme}://{address}{path}"),
+            };
+            match weight {
+                1 => url,
+                weight => format!("{url},weight={weight}"),
+            }
+        };
+        let urls = servers.into_iter().map(url).collect();
+        Ok(UpstreamGroup { urls, balance })
     }
 
-    /// Returns the address of the first server of an `upstream` block, if there is one of this name.
-    fn first_server(&mut self, name: &str) -> Result<Option<String>, String> {
+    /// Returns the servers of an `upstream` block with their weights, and how requests are divided among them, if
+    /// there is one of this name.
+    fn servers(&mut self, name: &str) -> Result<Option<Servers>, String> {
         let Some(block) = self.shared.upstreams.get(name).copied() else {
             return Ok(None);
         };
-        let is_server = |it: &&Directive| it.name == "server";
-        let down = |it: &&Directive| it.words.iter().any(|word| word == "down");
-        let servers: Vec<_> = block
-            .inner()
-            .iter()
-            .filter(is_server)
-            .filter(|it| !down(it))
-            .collect();
-        let Some((first, others)) = servers.split_first() else {
-            return Err(format!("the upstream {name} has no server"));
-        };
-        for other in others {
-            self.lost(other, "laio passes requests on to the first server of an upstream; put a balancer between, or see `laio serve --help` for several upstreams");
-        }
+        let (mut servers, mut balance) = (Vec::new(), None);
         for inner in block.inner() {
-            let single = others.is_empty()
-                && matches!(&*inner.name, "least_conn" | "ip_hash" | "random" | "hash");
+            let has = |what: &str| inner.words.iter().any(|word| word == what);
             match &*inner.name {
-                "server" | "keepalive" | "keepalive_timeout" | "keepalive_requests"
-                | "keepalive_time" | "zone" => {}
-                _ if single => {}
+                "server" if has("down") => {}
+                "server" if has("backup") => {
+                    self.lost(inner, "an upstream of laio answers always, or not at all");
+                }
+                "server" => {
+                    let weight = inner
+                        .words
+                        .iter()
+                        .find_map(|word| word.strip_prefix("weight="));
+                    let weight = weight.and_then(|weight| weight.parse().ok()).unwrap_or(1);
+                    servers.push((inner.word().to_owned(), weight));
+                }
+                "ip_hash" => balance = Some("hash=client".to_owned()),
+                "hash" => match hash(inner.word()) {
+                    Some(hash) => balance = Some(hash),
+                    None => self.lost(
+                        inner,
+                        "--balance knows a hash of the client, the URI, a cookie or a header field",
+                    ),
+                },
+                // What laio does by itself.
+                "least_conn" | "random" | "keepalive" | "keepalive_timeout"
+                | "keepalive_requests" | "keepalive_time" | "zone" | "resolver" => {}
                 _ => self.shared.without_translation(inner),
             }
         }
-        Ok(Some(first.word().to_owned()))
+        match servers.len() {
+            0 => Err(format!("the upstream {name} has no server")),
+            1 => Ok(Some((servers, None))),
+            _ => Ok(Some((servers, balance))),
+        }
     }
 
     pub(super) fn fastcgi(
@@ -125,11 +155,12 @@ impl Site<'_, '_> {
         pattern: &Pattern,
     ) {
         let address = directive.word();
-        let address = match self.first_server(address) {
-            Ok(Some(own)) => own,
-            Ok(None) => address.to_owned(),
+        let (servers, balance) = match self.servers(address) {
+            Ok(Some(found)) => found,
+            Ok(None) => (vec![(address.to_owned(), 1)], None),
             Err(why) => return self.lost(directive, why),
         };
+        let (address, _) = servers[0].clone();
         if let Err(why) = address.parse::<UpstreamAddress>() {
             if matches!(pattern, Pattern::Regex(Paths::Scripts(_))) {
                 self.hide_scripts();
@@ -156,6 +187,12 @@ impl Site<'_, '_> {
                 if other.is_some() {
                     return self.lost(directive, "one program executes all scripts of a site");
                 }
+                if servers.len() > 1 {
+                    self.lost(
+                        directive,
+                        "one program executes all scripts of a site: only the first server does",
+                    );
+                }
                 self.table.set("php", address);
                 if extensions != ["php"] {
                     self.table.set("php-extension", extensions);
@@ -164,7 +201,17 @@ impl Site<'_, '_> {
             (None, Pattern::Prefix(prefix)) => {
                 self.proxies_all |= prefix == "/";
                 self.redirect_to_slash(prefix);
-                self.table.add("fastcgi", format!("{prefix}={address}"));
+                for (address, weight) in servers {
+                    let weight = match weight {
+                        1 => String::new(),
+                        weight => format!(",weight={weight}"),
+                    };
+                    self.table
+                        .add("fastcgi", format!("{prefix}={address}{weight}"));
+                }
+                if let Some(balance) = balance {
+                    self.table.add("balance", format!("{prefix}={balance}"));
+                }
             }
             (None, _) => self.lost(
                 location,
@@ -229,4 +276,29 @@ impl Site<'_, '_> {
             ),
         }
     }
+}
+
+/// Addresses with their weights, and how requests are divided among them, if it is said.
+type Servers = (Vec<(String, u32)>, Option<String>);
+
+/// The upstreams of a prefix.
+struct UpstreamGroup {
+    /// With their weights.
+    urls: Vec<String>,
+    /// How requests are divided among them, if it is said.
+    balance: Option<String>,
+}
+
+/// Returns the hash for a key of nginx.
+fn hash(key: &str) -> Option<String> {
+    let key = match key {
+        "$remote_addr" | "$binary_remote_addr" => "client".to_owned(),
+        "$request_uri" | "$uri" => "uri".to_owned(),
+        _ => match (key.strip_prefix("$cookie_"), key.strip_prefix("$http_")) {
+            (Some(name), _) => format!("cookie:{name}"),
+            (None, Some(name)) => format!("header:{}", name.replace('_', "-")),
+            (None, None) => return None,
+        },
+    };
+    Some(format!("hash={key}"))
 }
