@@ -407,6 +407,25 @@ fn modes_and_times() {
 }
 
 #[test]
+fn an_explanation_changes_nothing() {
+    let dir = TempDir::new().unwrap();
+    fs::write(dir.path().join("a"), "old").unwrap();
+    let mut options = Options::default();
+    options.site.root = dir.path().to_owned();
+    open(&mut options);
+    options.site.uploads.webdav = true;
+    for method in ["DELETE", "PUT", "LOCK", "MOVE"] {
+        let question = laio_serve::Question::new("http://localhost/a").unwrap();
+        let question = question.method(method).unwrap();
+        let explained = laio_serve::explain(&options, &question).unwrap();
+        assert!(explained.answer.is_none(), "{method}");
+        let last = explained.steps.last().unwrap();
+        assert_eq!(last.kind, "change", "{method}");
+        assert_eq!(fs::read(dir.path().join("a")).unwrap(), b"old", "{method}");
+    }
+}
+
+#[test]
 fn free_space_is_kept() {
     let dir = TempDir::new().unwrap();
     let server = lazy(dir.path(), |options| {
