@@ -119,6 +119,7 @@ mod tests {
         let read = |path: &str| std::fs::read_to_string(format!("{root}/{path}")).unwrap();
         let pages = [
             "files",
+            "features",
             "responses",
             "access",
             "limits",
