@@ -13,6 +13,9 @@ mod status;
 mod trace;
 
 pub use serve::configuration;
+// For the fuzz targets.
+#[doc(hidden)]
+pub use serve::imported;
 
 use clap::{Parser, Subcommand};
 use std::io::{ErrorKind, Write};
