@@ -13,6 +13,9 @@ mod status;
 mod trace;
 
 pub use serve::configuration;
+// For the fuzz targets.
+#[doc(hidden)]
+pub use serve::imported;
 
 use clap::{Parser, Subcommand};
 use std::io::{ErrorKind, Write};
@@ -119,6 +122,7 @@ mod tests {
         let read = |path: &str| std::fs::read_to_string(format!("{root}/{path}")).unwrap();
         let pages = [
             "files",
+            "features",
             "responses",
             "access",
             "limits",

@@ -19,6 +19,7 @@ use crate::Failure;
 pub(crate) use config::Mistakes;
 use config::Settings;
 pub use config::configuration;
+pub use import::imported;
 use laio_serve::{Listen, ListenAddress, Server};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};

@@ -1,5 +1,7 @@
 //! Who sends a request: the peer of the connection, or the client that a trusted proxy names.
 
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 pub(crate) mod networks;
 mod trusted;
 

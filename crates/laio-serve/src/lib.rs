@@ -30,6 +30,8 @@
 //! # Features
 //!
 //! `clap`, off by default: the structs of options are also arguments of the crate clap.
+//!
+//! `fuzzing`, off by default: functions for the fuzz targets of the repository. It is no part of the interface.
 
 mod acme;
 mod addresses;
@@ -40,6 +42,9 @@ mod cpu_pool;
 mod descriptors;
 mod explain;
 mod files;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod idle_eviction;
 mod inherited;
 mod io_contexts;

@@ -14,7 +14,7 @@ mod stale;
 mod target;
 mod temporary;
 mod trees;
-mod webdav;
+pub(crate) mod webdav;
 
 pub(crate) use names_in_change::NamesInChange;
 pub(crate) use stale::remove_stale;

@@ -46,5 +46,16 @@ pub(super) fn run(file: &Path) -> Result<(), Failure> {
     }
 }
 
+/// Returns the configuration file for the text of one of nginx.
+///
+/// # Errors
+/// What is malformed, with the line.
+pub fn imported(text: &str) -> Result<String, String> {
+    let tree = parser::parse(text)?;
+    let (text, remarks) = translate::translate(&tree);
+    remarks.text();
+    Ok(text)
+}
+
 #[cfg(test)]
 mod tests;

@@ -177,7 +177,7 @@ impl Http3Connection {
         while let Some(id) = quic.accept(Dir::Uni) {
             self.unidirectional.add(id);
         }
-        self.unidirectional.read(context, &quic)?;
+        self.unidirectional.read(context, &*quic)?;
         if self.state.resets.get() > self.limits.resets {
             let reason = "too many requests were reset";
             return Err(Failure::Connection(code::EXCESSIVE_LOAD, reason));
@@ -365,7 +365,7 @@ async fn answer(client: &Rc<Client>, state: &Http3State, id: StreamId) {
         quic.stop(id, of_client);
     };
     let mut request = RequestStream::new(id, limits.head_bytes);
-    let reading = poll_fn(|context| request.poll_head(context, quic));
+    let reading = poll_fn(|context| request.poll_head(context, &**quic));
     let head = match time::timeout(limits.head_time, reading).await {
         Ok(Ok(head)) => head,
         Ok(Err(Failure::Gone)) => {

@@ -1,11 +1,54 @@
 //! The messages of HTTP/3 (RFC 9114): frames and heads on QUIC streams.
 
 pub(crate) mod frames;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod huffman;
 pub(crate) mod qpack;
 pub(crate) mod request;
 mod static_table;
 pub(crate) mod unidirectional;
+
+use crate::net::quic::StreamId;
+use crate::net::quic::connection::{QuicConnection, StreamEnd};
+use bytes::Bytes;
+use std::task::{Context, Poll};
+
+/// The streams that a client sends. A QUIC connection has them; so do the bytes of a fuzz target.
+pub(crate) trait ReceiveStreams {
+    /// Returns the next bytes of a stream, at most `most`; none at its end.
+    fn poll_read(
+        &self,
+        context: &mut Context<'_>,
+        id: StreamId,
+        most: usize,
+    ) -> Poll<Result<Option<Bytes>, StreamEnd>>;
+
+    /// Asks the client to send no more of a stream.
+    fn stop(&self, id: StreamId, code: u32);
+
+    /// Forgets the tasks that wait for a stream.
+    fn forget(&self, id: StreamId);
+}
+
+impl ReceiveStreams for QuicConnection {
+    fn poll_read(
+        &self,
+        context: &mut Context<'_>,
+        id: StreamId,
+        most: usize,
+    ) -> Poll<Result<Option<Bytes>, StreamEnd>> {
+        QuicConnection::poll_read(self, context, id, most)
+    }
+
+    fn stop(&self, id: StreamId, code: u32) {
+        QuicConnection::stop(self, id, code);
+    }
+
+    fn forget(&self, id: StreamId) {
+        QuicConnection::forget(self, id);
+    }
+}
 
 /// Error codes (RFC 9114, section 8.1, and RFC 9204, section 6).
 pub(crate) mod code {

@@ -83,7 +83,7 @@ impl Exchange {
             return Ok(0);
         }
         let before = input.len();
-        let next = poll_fn(|context| self.request.borrow_mut().poll_data(context, &self.quic));
+        let next = poll_fn(|context| self.request.borrow_mut().poll_data(context, &*self.quic));
         match next.await {
             Ok(Some(bytes)) => {
                 if self.chunked {
@@ -256,7 +256,7 @@ impl Exchange {
             let rest = poll_fn(|context| {
                 let mut request = self.request.borrow_mut();
                 loop {
-                    match request.poll_data(context, &self.quic) {
+                    match request.poll_data(context, &*self.quic) {
                         Poll::Ready(Ok(Some(bytes))) if read <= limits.body_bytes => {
                             read += bytes.len() as u64;
                         }

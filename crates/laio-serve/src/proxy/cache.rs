@@ -1,6 +1,8 @@
 //! Stored responses of upstreams (RFC 9111): `policy` decides what may be stored and used, `store` keeps
 //! it. Each worker has a cache of its own.
 
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod policy;
 mod store;
 

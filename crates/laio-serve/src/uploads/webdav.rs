@@ -4,6 +4,8 @@
 //! properties are not kept.
 
 mod copy_move;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod if_field;
 mod lock;
 mod locks;

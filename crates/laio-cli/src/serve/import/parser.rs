@@ -101,8 +101,7 @@ pub(super) fn read(file: &Path) -> Result<Vec<Directive>, String> {
     reader.read(file, 0, 0)
 }
 
-/// Parses the text of a configuration that includes no files.
-#[cfg(test)]
+/// Parses the text of a configuration; files that it includes are looked for in the current directory.
 pub(super) fn parse(text: &str) -> Result<Vec<Directive>, String> {
     let mut reader = Reader {
         base: PathBuf::new(),

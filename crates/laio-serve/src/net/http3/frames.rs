@@ -1,8 +1,8 @@
 //! The frames of a stream.
 
-use super::{Failure, code};
+use super::{Failure, ReceiveStreams, code};
 use crate::net::quic::StreamId;
-use crate::net::quic::connection::{QuicConnection, StreamEnd};
+use crate::net::quic::connection::StreamEnd;
 use bytes::Bytes;
 use std::task::{Context, Poll, ready};
 
@@ -64,7 +64,7 @@ impl Frames {
     pub(crate) fn poll_head(
         &mut self,
         context: &mut Context<'_>,
-        quic: &QuicConnection,
+        quic: &impl ReceiveStreams,
     ) -> Poll<Result<Option<FrameHead>, Failure>> {
         let kind = match self.kind {
             Some(kind) => kind,
@@ -85,7 +85,7 @@ impl Frames {
     pub(crate) fn poll_payload(
         &mut self,
         context: &mut Context<'_>,
-        quic: &QuicConnection,
+        quic: &impl ReceiveStreams,
     ) -> Poll<Result<Option<Bytes>, Failure>> {
         if self.left == 0 {
             return Poll::Ready(Ok(None));
@@ -102,7 +102,7 @@ impl Frames {
     pub(crate) fn poll_bytes(
         &mut self,
         context: &mut Context<'_>,
-        quic: &QuicConnection,
+        quic: &impl ReceiveStreams,
     ) -> Poll<Result<Option<Bytes>, Failure>> {
         let more = ready!(self.poll_fill(context, quic))?;
         Poll::Ready(Ok(more.then(|| std::mem::take(&mut self.unread))))
@@ -112,7 +112,7 @@ impl Frames {
     pub(crate) fn poll_integer(
         &mut self,
         context: &mut Context<'_>,
-        quic: &QuicConnection,
+        quic: &impl ReceiveStreams,
     ) -> Poll<Result<Option<u64>, Failure>> {
         loop {
             if !ready!(self.poll_fill(context, quic))? {
@@ -135,7 +135,7 @@ impl Frames {
     pub(crate) fn poll_is_over(
         &mut self,
         context: &mut Context<'_>,
-        quic: &QuicConnection,
+        quic: &impl ReceiveStreams,
     ) -> bool {
         self.left == 0 && matches!(self.poll_fill(context, quic), Poll::Ready(Ok(false)))
     }
@@ -144,7 +144,7 @@ impl Frames {
     fn poll_fill(
         &mut self,
         context: &mut Context<'_>,
-        quic: &QuicConnection,
+        quic: &impl ReceiveStreams,
     ) -> Poll<Result<bool, Failure>> {
         while self.unread.is_empty() {
             if self.has_ended {

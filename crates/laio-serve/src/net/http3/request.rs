@@ -1,9 +1,8 @@
 //! A request: its head, translated to HTTP/1.1, and its body.
 
 use super::frames::{FrameHead, Frames, kind};
-use super::{Failure, code, qpack};
+use super::{Failure, ReceiveStreams, code, qpack};
 use crate::net::quic::StreamId;
-use crate::net::quic::connection::QuicConnection;
 use crate::options::Http3;
 use bytes::Bytes;
 use std::task::{Context, Poll, ready};
@@ -79,7 +78,7 @@ impl RequestStream {
     pub(crate) fn poll_head(
         &mut self,
         context: &mut Context<'_>,
-        quic: &QuicConnection,
+        quic: &impl ReceiveStreams,
     ) -> Poll<Result<Head, Failure>> {
         let section = match ready!(self.poll_part(context, quic))? {
             Part::Section(section) => section,
@@ -100,7 +99,7 @@ impl RequestStream {
     pub(crate) fn poll_data(
         &mut self,
         context: &mut Context<'_>,
-        quic: &QuicConnection,
+        quic: &impl ReceiveStreams,
     ) -> Poll<Result<Option<Bytes>, Failure>> {
         loop {
             if self.stage == Stage::End {
@@ -133,7 +132,7 @@ impl RequestStream {
     pub(crate) fn poll_is_over(
         &mut self,
         context: &mut Context<'_>,
-        quic: &QuicConnection,
+        quic: &impl ReceiveStreams,
     ) -> bool {
         self.frames.poll_is_over(context, quic)
     }
@@ -141,7 +140,7 @@ impl RequestStream {
     fn poll_part(
         &mut self,
         context: &mut Context<'_>,
-        quic: &QuicConnection,
+        quic: &impl ReceiveStreams,
     ) -> Poll<Result<Part, Failure>> {
         loop {
             let piece = ready!(self.frames.poll_payload(context, quic))?;

@@ -1,9 +1,8 @@
 //! The streams in one direction that a client opens: its control stream, and those of QPACK.
 
 use super::frames::{FrameHead, Frames, integer, kind};
-use super::{Failure, code};
+use super::{Failure, ReceiveStreams, code};
 use crate::net::quic::StreamId;
-use crate::net::quic::connection::QuicConnection;
 use crate::options::Http3;
 use std::collections::HashSet;
 use std::task::{Context, Poll, ready};
@@ -68,7 +67,7 @@ impl Unidirectional {
     pub(crate) fn read(
         &mut self,
         context: &mut Context<'_>,
-        quic: &QuicConnection,
+        quic: &impl ReceiveStreams,
     ) -> Result<(), Failure> {
         let mut index = 0;
         while let Some(stream) = self.streams.get_mut(index) {
@@ -117,7 +116,7 @@ impl Stream {
     fn poll_read(
         &mut self,
         context: &mut Context<'_>,
-        quic: &QuicConnection,
+        quic: &impl ReceiveStreams,
     ) -> Poll<Result<(), Failure>> {
         match &mut self.kind {
             Kind::New => {
@@ -178,7 +177,7 @@ impl Control {
         &mut self,
         frames: &mut Frames,
         context: &mut Context<'_>,
-        quic: &QuicConnection,
+        quic: &impl ReceiveStreams,
     ) -> Poll<Result<(), Failure>> {
         loop {
             let Some(frame) = self.frame else {

@@ -3,6 +3,7 @@
 use crate::uploads::problem::Problem;
 use laio_http::Status;
 use quick_xml::NsReader;
+use quick_xml::escape::unescape;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::name::ResolveResult;
 
@@ -118,7 +119,8 @@ pub(super) fn parse(body: &[u8]) -> Result<Option<Element>, Problem> {
 
 fn element(resolved: &ResolveResult<'_>, start: &BytesStart<'_>) -> Option<Element> {
     let namespace = match resolved {
-        ResolveResult::Bound(namespace) => namespace.as_ref().to_owned(),
+        // The parser leaves references in it, which `push_text` would escape again.
+        ResolveResult::Bound(namespace) => unescape(namespace.as_ref()).ok()?.into_owned(),
         ResolveResult::Unbound => String::new(),
         ResolveResult::Unknown(_) => return None,
     };
@@ -186,6 +188,12 @@ mod tests {
             (b.name.namespace.as_str(), b.text.as_str()),
             ("urn:x", "1 <A&")
         );
+        let namespace = |text| parsed(text).map(|root| root.name.namespace);
+        assert_eq!(
+            namespace("<x:a xmlns:x=\"urn:a&amp;b\"/>").as_deref(),
+            Some("urn:a&b")
+        );
+        assert_eq!(namespace("<x:a xmlns:x=\"&c;\"/>"), None);
         assert!(parse(b" \n").unwrap().is_none());
     }
 

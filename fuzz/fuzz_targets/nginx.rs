@@ -1,0 +1,17 @@
+#![no_main]
+//! Fuzzes the import of configurations of nginx: the server reads what was written.
+
+use laio_cli::{configuration, imported};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    // It would read files.
+    if text.contains("include") {
+        return;
+    }
+    if let Ok(written) = imported(text) {
+        if let Err(mistakes) = configuration(&written) {
+            panic!("{mistakes}\n{written}");
+        }
+    }
+});
