@@ -130,7 +130,7 @@ fn announce(root: &Path, places: &[Listen], how: &str) {
 fn shown(listen: &Listen) -> String {
     let scheme = if listen.tls { "https" } else { "http" };
     match &listen.address {
-        ListenAddress::Inet(address) => format!("{scheme}://{address}/"),
+        ListenAddress::Inet(address) if !listen.proxy_header => format!("{scheme}://{address}/"),
         _ => listen.to_string(),
     }
 }

@@ -100,6 +100,7 @@ pub mod fastcgi;
 pub mod files;
 pub mod log;
 pub mod path;
+pub mod proxy_protocol;
 pub mod response;
 pub mod upstream;
 

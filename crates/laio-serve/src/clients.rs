@@ -35,4 +35,7 @@ pub(crate) struct Peer {
     pub(crate) client: Client,
     /// Whether the server believes what the peer says of its clients.
     pub(crate) is_trusted: bool,
+    /// Whether the address is that of the socket. It is not if a proxy has named it in a header of the PROXY
+    /// protocol.
+    pub(crate) is_at_socket: bool,
 }

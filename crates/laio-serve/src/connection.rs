@@ -4,6 +4,7 @@ mod at_once;
 mod http2;
 pub(crate) mod http3;
 mod proxied;
+pub(crate) mod proxy_header;
 pub(crate) mod running;
 pub(crate) mod state;
 

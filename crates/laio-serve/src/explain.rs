@@ -94,7 +94,7 @@ pub fn explain(options: &Options, question: &Question) -> io::Result<Explanation
     let shared = GenerationState {
         sites: Arc::new(CompiledSites::new(&options)?),
         addresses: Arc::default(),
-        trusted_proxies: Arc::new(TrustedProxies::new(&options.clients)?),
+        trusted_proxies: Arc::new(TrustedProxies::of(&options)?),
         routes: Arc::default(),
         slots: Arc::default(),
         cpu_pool: Arc::new(crate::cpu_pool::CpuPool::new(1)),
@@ -119,6 +119,7 @@ pub fn explain(options: &Options, question: &Question) -> io::Result<Explanation
         socket: listener.into(),
         kind: Kind::Stream,
         tls: false,
+        proxy_header: false,
         https_port,
         quic_port: None,
     };

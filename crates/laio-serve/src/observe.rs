@@ -55,6 +55,8 @@ pub struct Seen {
     pub refused_by_network: u64,
     /// Requests beyond a limit on their rate (429).
     pub refused_by_rate: u64,
+    /// Connections without a valid header of a trusted proxy, where one has to begin them.
+    pub refused_proxy_headers: u64,
     /// What became of QUIC connections and packets.
     pub quic: QuicCounts,
     /// Lines of the access log that were dropped.
@@ -266,6 +268,7 @@ impl Seen {
         self.closed_for_room += other.closed_for_room;
         self.refused_by_network += other.refused_by_network;
         self.refused_by_rate += other.refused_by_rate;
+        self.refused_proxy_headers += other.refused_proxy_headers;
         self.quic.connections += other.quic.connections;
         self.quic.refused += other.quic.refused;
         self.quic.retries += other.quic.retries;
@@ -350,6 +353,11 @@ pub(crate) fn refused_by_network() {
 /// Counts a request of a client that has used up a limit.
 pub(crate) fn refused_by_rate() {
     count(|seen| seen.refused_by_rate += 1);
+}
+
+/// Counts a connection that does not begin with the header of a trusted proxy.
+pub(crate) fn refused_proxy_header() {
+    count(|seen| seen.refused_proxy_headers += 1);
 }
 
 fn count(add: impl Fn(&mut Seen)) {

@@ -126,7 +126,7 @@ pub fn check(options: &Options) -> io::Result<()> {
     let kind = backend(options)?;
     ContextPlan::new(options, kind)?;
     check_http3(options, kind)?;
-    TrustedProxies::new(&options.clients)?;
+    TrustedProxies::of(options)?;
     SharedLog::open(options)?;
     Tls::new(options, false, Sessions::new()?, None)?;
     acme::check_options(options)?;
@@ -141,12 +141,12 @@ fn check_http3(options: &Options, kind: BackendKind) -> io::Result<()> {
     let text = if kind == BackendKind::Sync {
         "--http3 cannot be combined with the back end sync, which serves one connection at a time in each worker; \
          choose another back end, such as lazy"
-    } else if !options
-        .listen
-        .iter()
-        .any(|listen| listen.tls && !matches!(listen.address, ListenAddress::Unix { .. }))
-    {
-        "--http3 needs an internet address with TLS: add a certificate, and write tls: before an address"
+    } else if !options.listen.iter().any(|listen| {
+        let is_unix = matches!(listen.address, ListenAddress::Unix { .. });
+        listen.tls && !listen.proxy_header && !is_unix
+    }) {
+        "--http3 needs an internet address with TLS and without proxy:, which QUIC does not have: add a certificate, \
+         and write tls: before an address"
     } else {
         return Ok(());
     };

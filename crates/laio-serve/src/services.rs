@@ -47,6 +47,8 @@ pub(crate) struct Services {
     pub(crate) cpu_pool: Arc<CpuPool>,
     pub(crate) slots: Arc<ConnectionSlots>,
     pub(crate) exhaustion_warning: ExhaustionWarning,
+    /// Warns of connections without the header of a trusted proxy.
+    pub(crate) proxy_header_warning: ExhaustionWarning,
     pub(crate) clock: Clock,
 }
 

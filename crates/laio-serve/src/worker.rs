@@ -102,6 +102,7 @@ pub(crate) fn run(
             cpu_pool: shared.cpu_pool,
             slots: shared.slots,
             exhaustion_warning: ExhaustionWarning::default(),
+            proxy_header_warning: ExhaustionWarning::default(),
             clock: Clock::default(),
             limits,
         });
@@ -139,6 +140,7 @@ pub(crate) fn run(
         let accept = |Share {
                           socket,
                           tls,
+                          proxy_header,
                           https_port,
                           quic_port,
                           ..
@@ -149,6 +151,7 @@ pub(crate) fn run(
                 connections: connections.clone(),
                 addresses: shared.addresses.clone(),
                 listener: Descriptor::from(socket),
+                proxy_header,
                 tls: shared
                     .tls
                     .as_ref()

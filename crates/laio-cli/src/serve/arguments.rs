@@ -24,12 +24,14 @@ pub(crate) struct Arguments {
     site: Site,
     /// Address to listen on, may be repeated: ADDRESS:PORT, where the kernel chooses port 0;
     /// unix:PATH[,mode=660]; or systemd[:NAME] for inherited sockets. The prefix tls: encrypts
-    /// connections [default: systemd if there are such sockets, else 127.0.0.1:8080; with a
+    /// connections; proxy: before it expects the header of a proxy [default: systemd if there are such sockets, else 127.0.0.1:8080; with a
     /// certificate tls:127.0.0.1:8443; with --https see there]
     ///
     /// The banner on standard error shows the port that the kernel has chosen; all `--processes` serve
     /// it, and a server that takes over after SIGUSR2 too. The mode is the octal
     /// permissions of the Unix socket. Inherited sockets are those of sd_listen_fds(3).
+    /// With proxy: each connection begins with a header of the PROXY protocol, version 1 or 2, which names the
+    /// client; connections of others than `--trust-proxy` are closed.
     #[arg(long, value_name = "WHERE")]
     listen: Vec<Listen>,
     /// Certificate for TLS, in a PEM file with its intermediate certificates; repeat for several

@@ -2,7 +2,7 @@
 
 use super::networks::Networks;
 use super::{Client, Peer};
-use crate::options::{Clients, Limits};
+use crate::options::{Clients, Limits, Options};
 use laio_http::Request;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -15,6 +15,20 @@ pub(crate) struct TrustedProxies {
 }
 
 impl TrustedProxies {
+    /// # Errors
+    /// Like [`TrustedProxies::new`], and when connections begin with the header of a proxy, but no proxy is trusted.
+    pub(crate) fn of(options: &Options) -> io::Result<TrustedProxies> {
+        let mut named = options.listen.iter().filter(|listen| listen.proxy_header);
+        if let Some(listen) = named.next().filter(|_| options.clients.proxies.is_empty()) {
+            let text = format!(
+                "--listen {listen} expects connections of a proxy, but no proxy is trusted to name its clients: add \
+                 --trust-proxy with the network of the proxy, such as 10.0.0.0/8, or unix for a Unix socket"
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        TrustedProxies::new(&options.clients)
+    }
+
     /// # Errors
     /// When the field has no valid name.
     pub(crate) fn new(clients: &Clients) -> io::Result<TrustedProxies> {
@@ -36,6 +50,16 @@ impl TrustedProxies {
         Peer {
             client: Client::new(address.map(|address| address.to_canonical())),
             is_trusted: self.networks.of(address).is_some(),
+            is_at_socket: true,
+        }
+    }
+
+    /// Returns the peer of a connection for which a trusted proxy has named this client in a header of the PROXY
+    /// protocol.
+    pub(crate) fn named(&self, address: IpAddr) -> Peer {
+        Peer {
+            is_at_socket: false,
+            ..self.peer(Some(address))
         }
     }
 

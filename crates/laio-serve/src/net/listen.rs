@@ -208,6 +208,7 @@ impl Listener {
             socket,
             kind: self.kind,
             tls: self.listen.tls,
+            proxy_header: self.listen.proxy_header,
             https_port: https_port(&self.listen, all.iter().map(|it| &it.listen)),
             quic_port: own_port.filter(|_| all.iter().any(is_quic)),
         })
@@ -226,6 +227,8 @@ pub(crate) struct Share {
     pub(crate) kind: Kind,
     /// Whether connections are encrypted.
     pub(crate) tls: bool,
+    /// Whether connections begin with the header of a proxy.
+    pub(crate) proxy_header: bool,
     /// For an internet address without TLS: the port of one with TLS.
     pub(crate) https_port: Option<u16>,
     /// The port, if the server has HTTP/3 there.
@@ -242,6 +245,7 @@ impl Share {
             socket: self.socket.try_clone()?,
             kind: self.kind,
             tls: self.tls,
+            proxy_header: self.proxy_header,
             https_port: self.https_port,
             quic_port: self.quic_port,
         })
@@ -319,10 +323,10 @@ fn take_inherited(listen: &Listen, listeners: &mut Vec<Listener>) -> io::Result<
 }
 
 /// Binds a UDP socket to each internet address with TLS, or takes over those that the previous server
-/// has passed on.
+/// has passed on. Addresses with the header of a proxy get none, because QUIC has no such header.
 fn open_quic(asked: &[Listen], listeners: &mut Vec<Listener>) -> io::Result<()> {
     let mut bound: Vec<_> = streams(listeners)
-        .filter(|it| it.listen.tls)
+        .filter(|it| it.listen.tls && !it.listen.proxy_header)
         .filter_map(|it| Some((it.listen.clone(), it.listen.inet()?)))
         .collect();
     // Several inherited sockets may have the same address, one after the other.
@@ -368,7 +372,7 @@ fn open(listen: &Listen, all: &[Listen], listeners: &mut Vec<Listener>) -> io::R
                 kind: Kind::Stream,
                 listen: Listen {
                     address: ListenAddress::Inet(address),
-                    tls: listen.tls,
+                    ..*listen
                 },
                 spreads: true,
                 passed: None,
@@ -389,11 +393,10 @@ fn open(listen: &Listen, all: &[Listen], listeners: &mut Vec<Listener>) -> io::R
         ListenAddress::Inherited(name) => {
             for socket in inherited::sockets(name.as_deref())? {
                 let address = address_of(&socket)?;
-                let tls = listen.tls;
                 listeners.push(Listener {
                     socket,
                     kind: Kind::Stream,
-                    listen: Listen { address, tls },
+                    listen: Listen { address, ..*listen },
                     spreads: false,
                     passed: None,
                     file: None,

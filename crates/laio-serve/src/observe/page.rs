@@ -177,6 +177,7 @@ pub(super) fn json(seen: &Seen, age: Duration) -> String {
         "closed_for_room": seen.closed_for_room,
         "refused_by_network": seen.refused_by_network,
         "refused_by_rate": seen.refused_by_rate,
+        "refused_proxy_headers": seen.refused_proxy_headers,
         "log_lines_lost": seen.log_lines_lost,
         "responses": { "1xx": seen.responses[0], "2xx": seen.responses[1], "3xx": seen.responses[2],
             "4xx": seen.responses[3], "5xx": seen.responses[4] },

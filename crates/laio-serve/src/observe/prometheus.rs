@@ -77,6 +77,12 @@ pub(super) fn text(seen: &Seen, age: Duration) -> String {
         "Requests refused by --allow and --deny (network) or by --rate (rate).",
         &refused,
     );
+    family(
+        "laio_refused_proxy_headers_total",
+        "counter",
+        "Connections closed because they did not begin with a valid header of a trusted proxy (--listen proxy:).",
+        &count(seen.refused_proxy_headers),
+    );
     let quic = &seen.quic;
     for (name, help, value) in [
         (

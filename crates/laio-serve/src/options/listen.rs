@@ -1,5 +1,6 @@
 //! The syntax of listen addresses: `127.0.0.1:80`, `[::]:80`, `unix:/run/laio.sock,mode=660`,
-//! `systemd`, `systemd:NAME`; the prefix `tls:` encrypts the connections.
+//! `systemd`, `systemd:NAME`; the prefix `tls:` encrypts the connections, and `proxy:` before it makes them begin with
+//! the header of a proxy.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -13,6 +14,8 @@ pub struct Listen {
     pub address: ListenAddress,
     /// Whether connections are encrypted.
     pub tls: bool,
+    /// Whether connections begin with a header of the PROXY protocol, which names the client.
+    pub proxy_header: bool,
 }
 
 /// An address to listen on.
@@ -41,6 +44,7 @@ impl Listen {
             return vec![Listen {
                 address,
                 tls: false,
+                proxy_header: false,
             }];
         }
         vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)).into()]
@@ -66,7 +70,11 @@ impl Listen {
         if crate::inherited::any() && !crate::inherited::from_server() {
             let named = [("https", true), ("http", false)].map(|(name, tls)| {
                 let address = ListenAddress::Inherited(Some(name.to_owned()));
-                crate::inherited::has(name).then_some(Listen { address, tls })
+                crate::inherited::has(name).then_some(Listen {
+                    address,
+                    tls,
+                    proxy_header: false,
+                })
             });
             let named: Vec<_> = named.into_iter().flatten().collect();
             return if named.is_empty() {
@@ -101,6 +109,7 @@ impl From<SocketAddr> for Listen {
         Listen {
             address: ListenAddress::Inet(address),
             tls: false,
+            proxy_header: false,
         }
     }
 }
@@ -109,9 +118,13 @@ impl FromStr for Listen {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Listen, String> {
-        let (rest, tls) = match text.strip_prefix("tls:") {
+        let (rest, proxy_header) = match text.strip_prefix("proxy:") {
             Some(rest) => (rest, true),
             None => (text, false),
+        };
+        let (rest, tls) = match rest.strip_prefix("tls:") {
+            Some(rest) => (rest, true),
+            None => (rest, false),
         };
         let address = if let Some(rest) = rest.strip_prefix("unix:") {
             unix(rest)?
@@ -122,7 +135,11 @@ impl FromStr for Listen {
         } else {
             ListenAddress::Inet(rest.parse().map_err(|_| explain(rest))?)
         };
-        Ok(Listen { address, tls })
+        Ok(Listen {
+            address,
+            tls,
+            proxy_header,
+        })
     }
 }
 
@@ -146,7 +163,9 @@ fn unix(text: &str) -> Result<ListenAddress, String> {
 }
 
 fn explain(text: &str) -> String {
-    let hint = if text.contains("://") {
+    let hint = if text.starts_with("proxy:") {
+        "; proxy: goes before tls:"
+    } else if text.contains("://") {
         "; for TLS write tls: before the address"
     } else if text.parse::<u16>().is_ok() {
         "; a port alone does not select an interface: use 127.0.0.1 for this machine only, [::] for all"
@@ -154,12 +173,15 @@ fn explain(text: &str) -> String {
         ""
     };
     format!(
-        "write ADDRESS:PORT with a numeric address, unix:PATH, systemd or systemd:NAME, and tls: before it for TLS{hint}"
+        "write ADDRESS:PORT with a numeric address, unix:PATH, systemd or systemd:NAME, and tls: before it for TLS, and proxy: before that for the PROXY protocol{hint}"
     )
 }
 
 impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.proxy_header {
+            f.write_str("proxy:")?;
+        }
         if self.tls {
             f.write_str("tls:")?;
         }
@@ -200,10 +222,14 @@ mod tests {
             "unix:@name",
             "systemd",
             "tls:systemd:https",
+            "proxy:127.0.0.1:80",
+            "proxy:tls:[::]:443",
+            "proxy:tls:unix:x,mode=660",
         ] {
             let listen: Listen = text.parse().unwrap();
             assert_eq!(listen.to_string(), text);
-            assert_eq!(listen.tls, text.starts_with("tls:"));
+            assert_eq!(listen.tls, text.contains("tls:"));
+            assert_eq!(listen.proxy_header, text.starts_with("proxy:"));
         }
     }
 
@@ -217,6 +243,7 @@ mod tests {
             ("unix:/a,mode=9", "mode"),
             ("unix:/a,mode=1777", "mode"),
             ("tls:tls:[::]:1", "ADDRESS"),
+            ("tls:proxy:[::]:1", "before tls:"),
         ] {
             let error = text.parse::<Listen>().unwrap_err();
             assert!(error.contains(word), "{text}: {error}");

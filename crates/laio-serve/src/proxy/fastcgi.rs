@@ -78,8 +78,7 @@ fn describe(params: &mut Vec<u8>, proxy_request: &ProxyRequest<'_>, target: &Tar
         push("SERVER_ADDR", address.to_string().as_bytes());
     }
     // The port of a client behind a proxy is not known.
-    if let Some(client) = client.filter(|_| *proxy_request.ctx.client == proxy_request.peer.client)
-    {
+    if let Some(client) = client.filter(|_| proxy_request.is_from_socket()) {
         push("REMOTE_PORT", client.port().to_string().as_bytes());
     }
     let (name, port) = server(request.host.unwrap_or_default(), proxy_request.ctx.secure);

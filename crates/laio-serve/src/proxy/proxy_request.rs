@@ -36,9 +36,13 @@ impl ProxyRequest<'_> {
     pub(super) fn ends(&self) -> [Option<SocketAddr>; 2] {
         let [own, peer] = self.stream.endpoints();
         let client = self.ctx.client;
-        let behind_proxy = *client != self.peer.client;
-        let address = client.address.filter(|_| behind_proxy);
+        let address = client.address.filter(|_| !self.is_from_socket());
         [own, address.map(|ip| SocketAddr::new(ip, 0)).or(peer)]
+    }
+
+    /// Whether the client is at the other end of the socket, not behind a trusted proxy.
+    pub(super) fn is_from_socket(&self) -> bool {
+        self.peer.is_at_socket && *self.ctx.client == self.peer.client
     }
 }
 

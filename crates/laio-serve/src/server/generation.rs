@@ -109,7 +109,7 @@ impl Generation {
         let shared = GenerationState {
             sites: Arc::new(CompiledSites::new(&options)?.suit(kind)?),
             addresses: server_state.addresses,
-            trusted_proxies: Arc::new(TrustedProxies::new(&options.clients)?),
+            trusted_proxies: Arc::new(TrustedProxies::of(&options)?),
             slots: server_state.slots,
             routes: server_state.routes,
             cpu_pool: Arc::new(CpuPool::new(threads)),

@@ -2,6 +2,7 @@
 
 use crate::addresses::Addresses;
 use crate::connection::Connection;
+use crate::connection::proxy_header;
 use crate::connection::running::Connections;
 use crate::connection::state::ConnectionState;
 use crate::messages::print;
@@ -35,6 +36,8 @@ pub(crate) struct Acceptor {
     pub(crate) connections: Rc<Connections>,
     pub(crate) addresses: Arc<Addresses>,
     pub(crate) listener: Descriptor,
+    /// Connections begin with the header of a trusted proxy, which names the client.
+    pub(crate) proxy_header: bool,
     /// The TLS configuration, if the connections are encrypted.
     pub(crate) tls: Option<Arc<ServerConfig>>,
     /// Redirects the requests of unencrypted connections to https.
@@ -137,6 +140,11 @@ async fn start(acceptor: &Acceptor, socket: OwnedFd, peer: Option<IpAddr>) {
     } = acceptor;
     let limits = &services.limits;
     let peer = services.trusted_proxies.peer(peer);
+    if acceptor.proxy_header && !peer.is_trusted {
+        let why = "its network is not one of --trust-proxy";
+        proxy_header::refuse::<()>(services, &peer, why);
+        return;
+    }
     // The connections of a trusted proxy are those of many clients.
     let address = peer.client.address.filter(|_| !peer.is_trusted);
     let address_permit = match address.zip(limits.connections_per_address) {
@@ -171,7 +179,12 @@ async fn start(acceptor: &Acceptor, socket: OwnedFd, peer: Option<IpAddr>) {
             return;
         };
         let socket = connection.socket();
-        connections.spawn(connection_state, socket, || connection.serve());
+        match acceptor.proxy_header.then(|| acceptor.addresses.clone()) {
+            None => connections.spawn(connection_state, socket, || connection.serve()),
+            Some(addresses) => connections.spawn(connection_state, socket, || {
+                connection.serve_behind_proxy(addresses)
+            }),
+        }
         observe::end(Stage::Accept, begun);
         return;
     }
@@ -189,7 +202,10 @@ async fn start(acceptor: &Acceptor, socket: OwnedFd, peer: Option<IpAddr>) {
     let Ok(connection) = connection(socket, ConnectionState::new(None)) else {
         return;
     };
-    connection.serve().await;
+    match acceptor.proxy_header.then(|| acceptor.addresses.clone()) {
+        None => connection.serve().await,
+        Some(addresses) => connection.serve_behind_proxy(addresses).await,
+    }
     observe::publish();
 }
 

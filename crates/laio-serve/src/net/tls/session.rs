@@ -128,6 +128,12 @@ impl Session {
         self.connection.alpn_protocol() == Some(b"h2")
     }
 
+    /// Adds records that were received before the session began.
+    pub(crate) fn begin_with(&mut self, records: Vec<u8>) {
+        debug_assert!(self.fresh && !self.has_unread());
+        (self.records, self.used) = (records, 0);
+    }
+
     /// Whether received records were not processed yet.
     pub(crate) fn has_unread(&self) -> bool {
         self.used < self.records.len()
