@@ -98,7 +98,7 @@ pub(crate) fn refuse<T>(services: &Services, peer: &Peer, why: impl Display) -> 
         "-" => "a Unix socket",
         name => name,
     };
-    let text = format!("refused a connection from {from} to an address with proxy:");
+    let text = format!("closed a connection from {from} to an address with the prefix proxy");
     let error = io::Error::other(why.to_string());
     services.proxy_header_warning.warn(&text, &error);
     None
