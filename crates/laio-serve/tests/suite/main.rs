@@ -16,6 +16,7 @@ mod logging;
 mod observing;
 mod policies;
 mod protocol;
+mod rewrites;
 mod server;
 mod spooled;
 mod stall;
