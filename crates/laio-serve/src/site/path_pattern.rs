@@ -242,20 +242,21 @@ impl Groups<'_> {
 }
 
 fn push_escaped(text: &[u8], within: Within, out: &mut Vec<u8>) {
-    match within {
-        Within::Query => {
-            percent_encode(text, PARAMETER).for_each(|it| out.extend_from_slice(it.as_bytes()));
+    let mut escaped = Vec::with_capacity(text.len() + 1);
+    // The escaped slash of `decode` stays what it is.
+    for (number, piece) in split(text, ESCAPED_SLASH).enumerate() {
+        if number > 0 {
+            out.extend_from_slice(ESCAPED_SLASH);
         }
-        Within::Path => {
-            let mut escaped = Vec::with_capacity(text.len() + 1);
-            // The escaped slash of `decode` stays what it is.
-            for (number, piece) in split(text, ESCAPED_SLASH).enumerate() {
-                if number > 0 {
-                    out.extend_from_slice(ESCAPED_SLASH);
-                }
+        match within {
+            Within::Path => {
                 escaped.clear();
                 path::encode(piece, false, None, &mut escaped);
                 out.extend_from_slice(&escaped[1..]);
+            }
+            Within::Query => {
+                let pieces = percent_encode(piece, PARAMETER);
+                pieces.for_each(|it| out.extend_from_slice(it.as_bytes()));
             }
         }
     }
@@ -337,6 +338,7 @@ mod tests {
             ),
             ("~^/a/(.*)$", "/b/$1", "/a/x%2Fy", Some("/b/x%2Fy")),
             ("~^/a/(.*)$", "/b?p=$1", "/a/x?y", Some("/b?p=x%3Fy")),
+            ("~^/a/(.*)$", "/b?p=$1", "/a/x%2Fy", Some("/b?p=x%2Fy")),
             ("/s/*", "/search?q=*", "/s/a&b", Some("/search?q=a%26b")),
             ("/s*", "/t/*", "/s/a", Some("/t/a")),
         ] {
