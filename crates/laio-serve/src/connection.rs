@@ -290,6 +290,15 @@ impl Connection {
         let alt_svc = self.alt_svc.clone();
         ctx.alt_svc = alt_svc.as_deref();
         ctx.note_site();
+        let target = ctx.site.rewrites.as_ref();
+        let target = target.and_then(|rewrites| rewrites.of(&request, &ctx.site.redirects));
+        // Boxed, because few requests have it.
+        let rewritten = target
+            .as_ref()
+            .map(|target| Box::new(target.apply(&request)));
+        if let Some(rewritten) = &rewritten {
+            ctx = ctx.rewritten_as(rewritten);
+        }
         let after_head = &input[head_len..];
         let early = EarlyAnswer::to(ctx, self.to_https.as_deref(), services.contexts.now());
         if early.is_none()

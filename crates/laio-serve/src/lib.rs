@@ -80,7 +80,7 @@ pub use options::{
     Access, Auth, Cache, Candidate, Certificate, ClassLimits, ClientAuth, Clients, Cors, ErrorPage,
     FieldRule, Host, Hsts, HstsAge, Http2, Http3, Io, IoStep, Limits, Listen, ListenAddress,
     LogOptions, LogTarget, Network, Options, PRESETS, Policies, Preset, Redirect, RedirectPort,
-    Site, Symlinks, Tls, TlsVersion, Transfer,
+    Rewrite, Site, Symlinks, Tls, TlsVersion, Transfer,
 };
 pub use options::{Acme, AcmeChallenge, DirectoryUrl, HttpsName};
 pub use options::{Archives, EarlyHint, Zip};

@@ -8,8 +8,10 @@ mod early_hints;
 mod fields;
 pub(crate) mod gate;
 pub(crate) mod hsts;
+mod path_pattern;
 pub(crate) mod rate_limit;
 mod redirect;
+pub(crate) mod rewrite;
 pub(crate) mod speed;
 
 pub(crate) use fields::globs;
@@ -34,6 +36,7 @@ use laio_http::{Coding, Status};
 use laio_rt::Descriptor;
 use rate_limit::RateLimits;
 use redirect::Redirects;
+use rewrite::Rewrites;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use speed::Speeds;
 use std::io;
@@ -62,6 +65,7 @@ pub(crate) struct Rules {
     pub(crate) fallback: Option<Vec<u8>>,
     pub(crate) error_pages: Vec<(Status, Vec<u8>)>,
     pub(crate) redirects: Redirects,
+    pub(crate) rewrites: Option<Rewrites>,
     pub(crate) fields: FieldRules,
     pub(crate) early_hints: Option<EarlyHints>,
     pub(crate) cors: Option<Cors>,
@@ -403,6 +407,7 @@ fn compile(
             .map(page)
             .collect::<Result<_, _>>()?,
         redirects: Redirects::new(&site.redirects)?,
+        rewrites: Rewrites::new(&site.rewrites)?,
         fields: FieldRules::new([&*site.fields, &site.cache_control].concat())?,
         early_hints: EarlyHints::new(&site.early_hints)?,
         cors: cors.transpose()?,

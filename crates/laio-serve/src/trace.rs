@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 /// One decision on the way to a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What decided: `listen`, `site`, `hsts`, `cors`, `access`, `path`, `redirect`, `try`, `file`, `form`, `response`, `fields`, `upstream`, `change`.
+    /// What decided: `listen`, `site`, `hsts`, `cors`, `access`, `path`, `rewrite`, `redirect`, `try`, `file`, `form`, `response`, `fields`, `upstream`, `change`.
     pub kind: &'static str,
     /// The decision and its reason.
     pub text: String,

@@ -95,6 +95,7 @@ impl Connection {
             false,
         );
         let special = request.framing != Framing::None || request.expects_continue;
+        let special = special || ctx.site.rewrites.is_some();
         if special || ctx.site.treats_clients_differently() || ctx.route().is_some() {
             return AtOnce::No;
         }

@@ -92,9 +92,17 @@ options! {
         pub early_hints: Vec<EarlyHint> = Vec::new(),
         /// Redirect a path, with 301 or another status; a * at the end of FROM replaces the * in TO.
         ///
-        /// The other statuses are 302, 307 and 308. The first match wins.
+        /// The other statuses are 302, 307 and 308. The first match wins. FROM may be a regular expression after a ~
+        /// (after ~* it ignores case), for the decoded path; $1 to $9 and ${NAME} in TO are what its groups match.
         #[arg(long = "redirect", value_name = "FROM=TO[=STATUS]", help_heading = "Responses")]
         pub redirects: Vec<Redirect> = Vec::new(),
+        /// Answer the path FROM as if the request had the path TO, and the query of TO if it has one.
+        ///
+        /// FROM and TO are like those of `--redirect`; `{query}` in the query of TO is that of the request. The first
+        /// match counts, once, before upstreams, `--try` and files; a redirect of the path comes before. A client must
+        /// be allowed to read both paths.
+        #[arg(long = "rewrite", value_name = "FROM=TO", help_heading = "Files")]
+        pub rewrites: Vec<Rewrite> = Vec::new(),
         /// Which pages of other origins may read the files.
         #[command(flatten)]
         pub cors: Cors = Cors::default(),
@@ -195,12 +203,36 @@ impl FromStr for EarlyHint {
     }
 }
 
+/// A path that is answered as if it were another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rewrite {
+    /// The path, as in a [`Redirect`].
+    pub from: String,
+    /// The new path, perhaps with a query.
+    pub to: String,
+}
+
+/// Parses `/app/*=/index.html` or `~^/item/(\d+)$=/item.php?id=$1`.
+impl FromStr for Rewrite {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Rewrite, Self::Err> {
+        let (from, to) = pattern_and_target(text)?;
+        Ok(Rewrite {
+            from: from.to_owned(),
+            to: to.to_owned(),
+        })
+    }
+}
+
 /// A redirect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirect {
-    /// The path; a `*` at its end matches any rest.
+    /// The path; a `*` at its end matches any rest. After a `~` it is a regular expression for the decoded path, and
+    /// after `~*` one that ignores case.
     pub from: String,
-    /// The target; a `*` is replaced by what the one in `from` matched.
+    /// The target; a `*` is replaced by what the one in `from` matched, and `$1` or `${name}` by what a group of the
+    /// expression matched.
     pub to: String,
     /// 301, 302, 307 or 308.
     pub status: Status,
@@ -211,7 +243,7 @@ impl FromStr for Redirect {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Redirect, Self::Err> {
-        let (from, to) = pair(text)?;
+        let (from, to) = pattern_and_target(text)?;
         // The target may contain a = too.
         let (to, status) = match to.rsplit_once('=') {
             Some((to, digits)) if digits.len() == 3 && digits.starts_with('3') => (to, digits),
@@ -269,6 +301,23 @@ impl FieldRule {
     }
 }
 
+/// Splits a pattern from its target. An expression may contain a `=`: it ends at the first one that a target follows.
+fn pattern_and_target(text: &str) -> Result<(&str, &str), &'static str> {
+    if !text.starts_with('~') {
+        return pair(text);
+    }
+    let is_target = |to: &str| {
+        ["/", "http://", "https://"]
+            .iter()
+            .any(|start| to.starts_with(start))
+    };
+    let mut ends = text.match_indices('=').map(|(at, _)| at);
+    let end = ends
+        .find(|&at| is_target(&text[at + 1..]))
+        .ok_or("after an expression there must be =/ and a path, or =https:// and an address")?;
+    Ok((&text[..end], &text[end + 1..]))
+}
+
 fn pair(text: &str) -> Result<(&str, &str), &'static str> {
     text.split_once('=').ok_or("a = is missing")
 }
@@ -320,6 +369,12 @@ mod tests {
         assert_eq!((moved.to.as_str(), moved.status.code()), ("/b?c=d", 301));
         let moved = redirect("/a=/b=308").unwrap();
         assert_eq!((moved.to.as_str(), moved.status.code()), ("/b", 308));
+        let moved = redirect(r"~^/a=(.*)$=/b?c=$1=308").unwrap();
+        assert_eq!(
+            (&*moved.from, &*moved.to, moved.status.code()),
+            ("~^/a=(.*)$", "/b?c=$1", 308)
+        );
+        assert!(redirect("~^/a=b").is_err());
         assert!(redirect("/a").is_err() && redirect("/a=/b=399").is_err());
         let rule: FieldRule = "*.css=X-A: b=c: d".parse().unwrap();
         assert_eq!((rule.name.as_str(), rule.value.as_str()), ("X-A", "b=c: d"));

@@ -58,7 +58,13 @@ fn describe(params: &mut Vec<u8>, proxy_request: &ProxyRequest<'_>, target: &Tar
     );
     push("SERVER_PROTOCOL", request.version.as_str().as_bytes());
     push("REQUEST_METHOD", request.method.as_str().as_bytes());
-    push("REQUEST_URI", program.request_uri(request.query).as_bytes());
+    // Programs choose what to do by the path that the client sees, so a rewrite does not change it.
+    let before = proxy_request.ctx.before_rewrite;
+    let uri = match before.and_then(|sent| Some((sent.path.as_ref().ok()?, sent.query))) {
+        Some((path, query)) => target.mount.program(path).request_uri(query),
+        None => program.request_uri(request.query),
+    };
+    push("REQUEST_URI", uri.as_bytes());
     match proxy_request.script {
         Some(_) => push("DOCUMENT_URI", &[&*script, &info].concat()),
         None => push("DOCUMENT_URI", &program.document_uri()),

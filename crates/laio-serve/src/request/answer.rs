@@ -67,7 +67,7 @@ pub(crate) async fn answer(
     if request.method == Method::Options {
         return pages::options(ctx, out);
     }
-    let moved = site.redirects.of(name, resolved.directory, request.query);
+    let moved = ctx.moved(name, resolved.directory);
     if let Some((status, location)) = moved {
         trace::note("redirect", || {
             format!(

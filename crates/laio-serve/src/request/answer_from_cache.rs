@@ -32,7 +32,7 @@ pub(crate) fn answer_from_cache(
     }
     let begun = observe::begin();
     let resolved = resolve(site, request.path.as_ref().ok()?, name).ok()?;
-    let moved = site.redirects.of(name, resolved.directory, request.query);
+    let moved = ctx.moved(name, resolved.directory);
     if moved.is_some() {
         return None;
     }

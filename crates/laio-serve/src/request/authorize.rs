@@ -15,6 +15,29 @@ pub(crate) async fn authorize(
     out: &mut Vec<u8>,
     resource: Resource<'_>,
 ) -> Option<Response> {
+    // A rewrite must not lead around the rules for the path that the client asked for.
+    let before = ctx.before_rewrite;
+    let before = before.and_then(|request| request.path.as_ref().ok());
+    if let Some(path) = before {
+        let before = match resource {
+            // The program gets it as REQUEST_URI.
+            Resource::Program(_, mount) => Resource::Program(path, mount),
+            _ => Resource::Upstream(path),
+        };
+        if let Some(response) = admit(services, ctx, out, before).await {
+            return Some(response);
+        }
+    }
+    admit(services, ctx, out, resource).await
+}
+
+/// Returns the error response if the rules of a site keep the client from a resource.
+async fn admit(
+    services: &Services,
+    ctx: RequestContext<'_>,
+    out: &mut Vec<u8>,
+    resource: Resource<'_>,
+) -> Option<Response> {
     if let Some(gate) = &ctx.site.gate
         && !gate.admits_to(ctx.client, resource)
     {

@@ -27,7 +27,7 @@ impl EarlyAnswer {
         now: Instant,
     ) -> Option<EarlyAnswer> {
         // An authority comes from addresses that it does not tell, and as often as it wants.
-        if let Some(answer) = to_https.and_then(|it| it.challenge(ctx.request)) {
+        if let Some(answer) = to_https.and_then(|it| it.challenge(ctx.as_sent())) {
             return Some(EarlyAnswer::Challenge(answer));
         }
         let site = ctx.site;
@@ -43,7 +43,7 @@ impl EarlyAnswer {
             }
         }
         if let Some(limits) = &site.rate_limits
-            && let Err(left) = limits.take(ctx.request, ctx.client, now)
+            && let Err(left) = limits.take(ctx.request, ctx.before_rewrite, ctx.client, now)
         {
             observe::refused_by_rate();
             return Some(EarlyAnswer::TooManyRequests(left));

@@ -69,11 +69,7 @@ pub(crate) async fn answerer(
         Err(Refusal::Rejected(_)) => return Answerer::Site(None),
     };
     if let Some(asked) = &asked
-        && ctx
-            .site
-            .redirects
-            .of(asked, directory, ctx.request.query)
-            .is_some()
+        && ctx.moved(asked, directory).is_some()
     {
         return Answerer::Site(None);
     }

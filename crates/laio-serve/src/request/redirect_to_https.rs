@@ -35,7 +35,7 @@ impl RedirectToHttps {
     /// Returns the answer to a request, or none if the site answers it: malformed paths, and requests about
     /// the whole server.
     pub(crate) fn answer(&self, ctx: RequestContext<'_>) -> Option<ToHttps> {
-        let path = ctx.request.path.as_ref().ok()?;
+        let path = ctx.as_sent().path.as_ref().ok()?;
         let port = self.port?;
         if path.is_whole_server() {
             return None;
@@ -45,7 +45,9 @@ impl RedirectToHttps {
         });
         let host = ctx.request.host.map(without_port);
         Some(match host.filter(|host| !host.is_empty()) {
-            Some(host) => ToHttps::Redirect(location(host, port, path.as_str(), ctx.request.query)),
+            Some(host) => {
+                ToHttps::Redirect(location(host, port, path.as_str(), ctx.as_sent().query))
+            }
             None => ToHttps::NoHost,
         })
     }

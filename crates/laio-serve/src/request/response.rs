@@ -38,6 +38,8 @@ pub(crate) enum Body {
 #[derive(Clone, Copy)]
 pub(crate) struct RequestContext<'a> {
     pub(crate) request: &'a Request<'a>,
+    /// The request as the client sent it, if it was rewritten.
+    pub(crate) before_rewrite: Option<&'a Request<'a>>,
     pub(crate) site: &'a Site,
     /// Who sends the request.
     pub(crate) client: &'a Client,
@@ -68,6 +70,7 @@ impl<'a> RequestContext<'a> {
         let site = services.sites.of(request.host);
         RequestContext {
             request,
+            before_rewrite: None,
             client,
             site,
             hsts: site.hsts.as_deref().filter(|_| secure),
@@ -82,6 +85,28 @@ impl<'a> RequestContext<'a> {
 }
 
 impl<'a> RequestContext<'a> {
+    /// Lets the request be answered as if it were this one.
+    pub(crate) fn rewritten_as(self, request: &'a Request<'a>) -> RequestContext<'a> {
+        RequestContext {
+            request,
+            before_rewrite: Some(self.request),
+            ..self
+        }
+    }
+
+    /// Returns the request as the client sent it.
+    pub(crate) fn as_sent(&self) -> &'a Request<'a> {
+        self.before_rewrite.unwrap_or(self.request)
+    }
+
+    /// Returns the redirect of the path, whose name is `name`. A rewritten path has none: it was not asked for.
+    pub(crate) fn moved(&self, name: &[u8], directory: bool) -> Option<(Status, Vec<u8>)> {
+        match self.before_rewrite {
+            None => self.site.redirects.of(name, directory, self.request.query),
+            Some(_) => None,
+        }
+    }
+
     /// Returns the route to the upstream that answers the request before files are looked for, if
     /// there is one.
     pub(crate) fn route(&self) -> Option<(&'a Route, &'a RequestPath<'a>)> {

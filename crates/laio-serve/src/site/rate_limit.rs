@@ -41,22 +41,24 @@ impl RateLimits {
         })
     }
 
-    /// Takes a token for a request from each limit that fits. If one has none, returns the time after which
-    /// it has.
+    /// Takes a token for a request from each limit that fits it, or what it was before a rewrite. If one has none,
+    /// returns the time after which it has.
     pub(crate) fn take(
         &self,
         request: &Request<'_>,
+        before_rewrite: Option<&Request<'_>>,
         client: &Client,
         now: Instant,
     ) -> Result<(), Duration> {
         let now = now.saturating_duration_since(self.since).as_nanos() as u64;
         // A path that cannot be parsed is answered with an error, without work that a limit could spare.
         let path = request.path.as_ref().ok();
+        let before = before_rewrite.and_then(|request| request.path.as_ref().ok());
         for limit in &self.limits {
-            let fits = match (&limit.paths, path) {
-                (None, _) => true,
-                (Some(paths), Some(path)) => paths.guards_upstream(path),
-                (Some(_), None) => false,
+            let mut asked = path.iter().chain(&before);
+            let fits = match &limit.paths {
+                None => true,
+                Some(paths) => asked.any(|path| paths.guards_upstream(path)),
             };
             if fits {
                 limit.buckets.take(limit.key(request, path, client), now)?;

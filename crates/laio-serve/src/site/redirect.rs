@@ -1,11 +1,12 @@
 //! Redirects by path.
 
+use super::path_pattern::PathRule;
 use crate::options::Redirect;
 use laio_http::{Status, path};
 use std::io;
 
 /// The redirects of a site.
-pub(crate) struct Redirects(Vec<Redirect>);
+pub(crate) struct Redirects(Vec<(PathRule, Status)>);
 
 impl Redirects {
     /// Compiles the redirects.
@@ -13,24 +14,18 @@ impl Redirects {
     /// # Errors
     /// When a redirect is malformed.
     pub(crate) fn new(redirects: &[Redirect]) -> io::Result<Redirects> {
-        for Redirect { from, to, status } in redirects {
-            let wrong = if !matches!(status.code(), 301 | 302 | 307 | 308) {
-                "the status must be 301, 302, 307 or 308"
-            } else if !from.starts_with('/') {
-                "the path must begin with a slash"
-            } else if from.find('*').is_some_and(|star| star + 1 != from.len()) {
-                "a * may only end the path"
-            } else if to.contains('*') && !from.contains('*') {
-                "the target has a * but the path has none"
-            } else if to.is_empty() || to.bytes().any(|byte| !byte.is_ascii_graphic()) {
-                "the target must be a percent-encoded address"
-            } else {
-                continue;
+        let compiled = redirects.iter().map(|Redirect { from, to, status }| {
+            let rule = match status.code() {
+                301 | 302 | 307 | 308 => PathRule::new(from, to),
+                _ => Err("the status must be 301, 302, 307 or 308".to_owned()),
             };
-            let text = format!("cannot redirect {from} to {to}: {wrong}");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-        }
-        Ok(Redirects(redirects.to_vec()))
+            let rule = rule.map_err(|wrong| {
+                let text = format!("cannot redirect {from} to {to}: {wrong}");
+                io::Error::new(io::ErrorKind::InvalidInput, text)
+            })?;
+            Ok((rule, *status))
+        });
+        Ok(Redirects(compiled.collect::<io::Result<_>>()?))
     }
 
     /// Returns the redirect for a path. `relative` is the path as [`path::normalize`] returns it.
@@ -48,38 +43,18 @@ impl Redirects {
         if directory && !relative.is_empty() {
             asked.push(b'/');
         }
-        self.0.iter().find_map(|redirect| {
-            let rest = match redirect.from.strip_suffix('*') {
-                Some(prefix) => asked.strip_prefix(prefix.as_bytes())?,
-                None => (asked == redirect.from.as_bytes()).then_some(&b""[..])?,
-            };
-            Some((redirect.status, location(&redirect.to, rest, query)))
+        self.0.iter().find_map(|(rule, status)| {
+            let mut location = rule.target(&asked)?;
+            if let Some(query) = query
+                && !rule.has_query
+            {
+                let mut encoded = Vec::new();
+                path::encode(b"", false, Some(query), &mut encoded);
+                location.extend_from_slice(&encoded[1..]);
+            }
+            Some((*status, location))
         })
     }
-}
-
-fn location(to: &str, rest: &[u8], query: Option<&str>) -> Vec<u8> {
-    let mut location = Vec::new();
-    match to.split_once('*') {
-        Some((before, after)) => {
-            location.extend_from_slice(before.as_bytes());
-            // Without its leading slash, so that the matched text cannot name another host.
-            let mut encoded = Vec::new();
-            let rest = rest.strip_prefix(b"/").unwrap_or(rest);
-            path::encode(rest, false, None, &mut encoded);
-            location.extend_from_slice(&encoded[1..]);
-            location.extend_from_slice(after.as_bytes());
-        }
-        None => location.extend_from_slice(to.as_bytes()),
-    }
-    if let Some(query) = query
-        && !to.contains('?')
-    {
-        let mut encoded = Vec::new();
-        path::encode(b"", false, Some(query), &mut encoded);
-        location.extend_from_slice(&encoded[1..]);
-    }
-    location
 }
 
 #[cfg(test)]

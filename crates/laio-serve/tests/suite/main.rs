@@ -17,6 +17,7 @@ mod observing;
 mod policies;
 mod protocol;
 mod proxy_headers;
+mod rewrites;
 mod server;
 mod spooled;
 mod stall;
