@@ -105,6 +105,7 @@ impl FromStr for HttpsName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<HttpsName, String> {
+        let text = text.strip_suffix('.').unwrap_or(text);
         let address = text.trim_matches(['[', ']']);
         if let Ok(address) = address.parse::<IpAddr>() {
             let private = match address {
@@ -119,7 +120,7 @@ impl FromStr for HttpsName {
                 ),
             };
         }
-        let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+        let name = text.to_ascii_lowercase();
         if name.starts_with("*.") {
             return Err("a certificate for all names below one needs a change of the DNS, which the server cannot make: \
                         list the names, or get the certificate with another program and use --tls-cert"
@@ -237,6 +238,7 @@ mod tests {
             ("a b", "host name"),
             ("-a.b", "host name"),
             ("8.8.8.8", "public"),
+            ("8.8.8.8.", "public"),
             (&"a.".repeat(200), "host name"),
         ] {
             let error = name(bad).unwrap_err();

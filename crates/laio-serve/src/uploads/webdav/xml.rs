@@ -10,6 +10,12 @@ use quick_xml::name::ResolveResult;
 /// The namespace of WebDAV.
 pub(super) const DAV: &str = "DAV:";
 
+/// The namespaces of the prefixes `xml` and `xmlns`.
+const RESERVED: [&str; 2] = [
+    "http://www.w3.org/XML/1998/namespace",
+    "http://www.w3.org/2000/xmlns/",
+];
+
 /// Elements below each other in a request.
 const DEPTH_MAX: usize = 16;
 /// Elements of a request.
@@ -124,8 +130,9 @@ fn element(resolved: &ResolveResult<'_>, start: &BytesStart<'_>) -> Option<Eleme
         ResolveResult::Unbound => String::new(),
         ResolveResult::Unknown(_) => return None,
     };
-    // A prefix cannot be bound to no namespace.
-    if start.name().prefix().is_some() && namespace.is_empty() {
+    // A prefix cannot be bound to no namespace, and none but `xml` and `xmlns` to theirs, so no response can name them.
+    let is_reserved = RESERVED.contains(&&*namespace);
+    if is_reserved || start.name().prefix().is_some() && namespace.is_empty() {
         return None;
     }
     let local = start.local_name().as_ref().to_owned();
@@ -215,6 +222,8 @@ mod tests {
             "<1/>",
             "<a\"b/>",
             "<a=b/>",
+            "<xml:a/>",
+            "<xmlns:a/>",
         ] {
             assert!(parse(bad.as_bytes()).is_err(), "{bad}");
         }
