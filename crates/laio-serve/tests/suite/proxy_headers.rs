@@ -339,7 +339,7 @@ fn rules_and_upstreams_get_the_named_client() {
         let line = peer.line();
         while peer.request().is_some() {
             let length = line.len();
-            peer.send(&format!(
+            peer.send(format!(
                 "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{line}"
             ));
         }
