@@ -6,8 +6,8 @@ pub(crate) mod auth;
 pub(crate) mod cors;
 mod early_hints;
 mod fields;
-pub(crate) mod gate;
 pub(crate) mod hsts;
+pub(crate) mod network_access;
 mod path_pattern;
 pub(crate) mod rate_limit;
 mod redirect;
@@ -30,10 +30,10 @@ use auth::Users;
 use cors::Cors;
 use early_hints::EarlyHints;
 use fields::FieldRules;
-use gate::Gate;
 use laio::BackendKind;
 use laio_http::{Coding, Status};
 use laio_rt::Descriptor;
+use network_access::NetworkAccess;
 use rate_limit::RateLimits;
 use redirect::Redirects;
 use rewrite::Rewrites;
@@ -70,7 +70,7 @@ pub(crate) struct Rules {
     pub(crate) early_hints: Option<EarlyHints>,
     pub(crate) cors: Option<Cors>,
     /// None if every client may use the site as it likes.
-    pub(crate) gate: Option<Gate>,
+    pub(crate) network_access: Option<NetworkAccess>,
     pub(crate) rate_limits: Option<RateLimits>,
     /// Limits on the rate of responses.
     pub(crate) speeds: Speeds,
@@ -129,7 +129,7 @@ impl Site {
 
     /// Whether the client of a request matters for its answer, or how it is sent.
     pub(crate) fn treats_clients_differently(&self) -> bool {
-        self.gate.is_some() || self.rate_limits.is_some() || !self.speeds.is_empty()
+        self.network_access.is_some() || self.rate_limits.is_some() || !self.speeds.is_empty()
     }
 
     /// Whether upstreams answer only after other candidates.
@@ -411,8 +411,8 @@ fn compile(
         fields: FieldRules::new([&*site.fields, &site.cache_control].concat())?,
         early_hints: EarlyHints::new(&site.early_hints)?,
         cors: cors.transpose()?,
-        gate: (!(site.access.allow.is_empty() && site.access.deny.is_empty()))
-            .then(|| Gate::new(&site.access))
+        network_access: (!(site.access.allow.is_empty() && site.access.deny.is_empty()))
+            .then(|| NetworkAccess::new(&site.access))
             .transpose()?,
         rate_limits: (!site.access.rates.is_empty())
             .then(|| RateLimits::new(&site.access))

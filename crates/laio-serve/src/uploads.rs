@@ -196,8 +196,8 @@ async fn check(
     let who = ctx.site.uploads.as_ref().map(|rules| rules.who);
     // A change may concern other paths than that of the request: a destination, or what is in a directory.
     if change != Change::Propfind
-        && let Some(gate) = &ctx.site.gate
-        && !gate.admits_to(ctx.client, Resource::Every)
+        && let Some(access) = &ctx.site.network_access
+        && !access.admits_to(ctx.client, Resource::Every)
     {
         observe::refused_by_network();
         return Ok(Some(pages::forbidden(services, ctx, out).await));

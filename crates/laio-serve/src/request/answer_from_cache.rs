@@ -7,7 +7,7 @@ use super::response::{RequestContext, Response};
 use crate::files::resolve::{enter, resolve};
 use crate::observe::{self, Stage};
 use crate::services::Services;
-use crate::site::gate::Gate;
+use crate::site::network_access::NetworkAccess;
 use laio_http::Method;
 
 /// Writes the head, and the body if it is short, to `out`. Returns none, with `out` unchanged, if the
@@ -22,7 +22,10 @@ pub(crate) fn answer_from_cache(
     let cache = services.cache.as_ref()?;
     let simple = matches!(request.method, Method::Get | Method::Head)
         && site.users.is_none()
-        && !site.gate.as_ref().is_some_and(Gate::has_places)
+        && !site
+            .network_access
+            .as_ref()
+            .is_some_and(NetworkAccess::has_places)
         && site.precompressed.is_empty()
         && site.compress.is_empty()
         && !archive::is_asked(ctx)

@@ -38,8 +38,8 @@ async fn admit(
     out: &mut Vec<u8>,
     resource: Resource<'_>,
 ) -> Option<Response> {
-    if let Some(gate) = &ctx.site.gate
-        && !gate.admits_to(ctx.client, resource)
+    if let Some(access) = &ctx.site.network_access
+        && !access.admits_to(ctx.client, resource)
     {
         observe::refused_by_network();
         trace::note("access", || {

@@ -31,8 +31,8 @@ impl EarlyAnswer {
             return Some(EarlyAnswer::Challenge(answer));
         }
         let site = ctx.site;
-        if let Some(gate) = &site.gate {
-            let admitted = gate.admits(ctx.client);
+        if let Some(access) = &site.network_access {
+            let admitted = access.admits(ctx.client);
             trace::note("access", || {
                 let verb = if admitted { "let" } else { "do not let" };
                 format!("--allow and --deny {verb} {} in", ctx.client.name)

@@ -167,8 +167,8 @@ impl Walk<'_> {
         if crate::uploads::is_temporary(leaf) {
             return false;
         }
-        let gate = site.gate.as_ref();
-        if gate.is_some_and(|gate| !gate.admits_to(self.client, Resource::Name(name))) {
+        let access = site.network_access.as_ref();
+        if access.is_some_and(|access| !access.admits_to(self.client, Resource::Name(name))) {
             return false;
         }
         if !self.sees_all

@@ -8,7 +8,7 @@ use laio_http::Guard;
 use std::io;
 
 /// The rules of a site.
-pub(crate) struct Gate {
+pub(crate) struct NetworkAccess {
     everywhere: Option<Rules>,
     places: Vec<(Guard, Rules)>,
 }
@@ -21,10 +21,10 @@ struct Rules {
     others: bool,
 }
 
-impl Gate {
+impl NetworkAccess {
     /// # Errors
     /// When a glob is malformed.
-    pub(crate) fn new(access: &Access) -> io::Result<Gate> {
+    pub(crate) fn new(access: &Access) -> io::Result<NetworkAccess> {
         let rules = || access.allow.iter().chain(&access.deny);
         let mut globs: Vec<&str> = rules().filter_map(|rule| rule.glob.as_deref()).collect();
         globs.sort_unstable();
@@ -34,7 +34,7 @@ impl Gate {
             let guard = guard.map_err(|bad| io::Error::new(io::ErrorKind::InvalidInput, bad))?;
             Ok((guard, Rules::of(access, Some(glob))))
         };
-        Ok(Gate {
+        Ok(NetworkAccess {
             everywhere: rules()
                 .any(|rule| rule.glob.is_none())
                 .then(|| Rules::of(access, None)),
@@ -85,9 +85,9 @@ mod tests {
     use super::*;
     use laio_http::RequestPath;
 
-    fn gate(allow: &[&str], deny: &[&str]) -> Gate {
+    fn access(allow: &[&str], deny: &[&str]) -> NetworkAccess {
         let rules = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
-        Gate::new(&Access {
+        NetworkAccess::new(&Access {
             allow: rules(allow),
             deny: rules(deny),
             ..Access::default()
@@ -123,25 +123,25 @@ mod tests {
             ),
             (&["10.0.0.0/8"], &["10.0.0.0/8"], &[], &["10.1.1.1"]),
         ] {
-            let gate = gate(allow, deny);
+            let access = access(allow, deny);
             for text in inside {
-                assert!(gate.admits(&client(text)), "{allow:?} {deny:?} {text}");
+                assert!(access.admits(&client(text)), "{allow:?} {deny:?} {text}");
             }
             for text in outside {
-                assert!(!gate.admits(&client(text)), "{allow:?} {deny:?} {text}");
+                assert!(!access.admits(&client(text)), "{allow:?} {deny:?} {text}");
             }
         }
-        assert!(gate(&[], &[]).admits(&client("1.1.1.1")));
+        assert!(access(&[], &[]).admits(&client("1.1.1.1")));
     }
 
     #[test]
     fn rules_for_paths() {
-        let gate = gate(&["/admin/**=10.0.0.0/8"], &["*.key=0.0.0.0/0"]);
+        let access = access(&["/admin/**=10.0.0.0/8"], &["*.key=0.0.0.0/0"]);
         let admits = |name: &str, path: &str| {
             let path = RequestPath::new(path).unwrap();
-            gate.admits_to(&client(name), Resource::File(&path))
+            access.admits_to(&client(name), Resource::File(&path))
         };
-        assert!(gate.admits(&client("9.9.9.9")) && gate.has_places());
+        assert!(access.admits(&client("9.9.9.9")) && access.has_places());
         assert!(admits("10.1.1.1", "/admin/x") && admits("9.9.9.9", "/x"));
         for path in ["/admin", "/%41dmin/x", "/Admin/x"] {
             assert!(!admits("9.9.9.9", path), "{path}");
