@@ -361,7 +361,7 @@ fn first<F>(
         Method::Options if path.is_whole_server() => return Err(options()),
         Method::Options => {}
         method if method.is_known() => {
-            let detail = "This server only reads files.";
+            let detail = "Files do not allow this method.";
             return Err(error(Status::METHOD_NOT_ALLOWED, detail));
         }
         _ => {

@@ -141,10 +141,7 @@ const ADVICE: &[(&str, &str)] = &[
         "auth_request",
         "laio would answer everyone: let the upstream check, or use --auth",
     ),
-    (
-        "dav_methods",
-        "laio only reads files; use --proxy to a server for WebDAV",
-    ),
+    ("dav_methods", "use --upload with --auth, and --webdav"),
     (
         "fastcgi_cache",
         "cache in the program; laio passes each request on",

@@ -35,7 +35,7 @@ impl Site<'_, '_> {
             ("rewrite", _) => {
                 return self.lost(
                     directive,
-                    "laio does not rewrite paths: use --try, or a redirect",
+                    "the rules of repetition differ: use --rewrite, --try or --redirect",
                 );
             }
             _ => return self.lost(directive, "laio returns files, redirects and errors"),
