@@ -45,7 +45,7 @@ pub fn submit_to<O: Operation>(context: ContextId, operation: O) -> Submission<O
     }
 }
 
-/// Makes an operation whose result nobody needs, such as removing a temporary file when a task is dropped, in a task of
+/// Makes an operation whose result is discarded, such as removing a temporary file when a task is dropped, in a task of
 /// its own. Without a runtime, the operation is dropped instead.
 ///
 /// ```

@@ -207,7 +207,7 @@ fn announce(renewal: &Renewal) {
 }
 
 /// Uses a certificate that no client trusts for names without another one. Connections are encrypted then, and a
-/// client can decide; without a certificate it would see an error that nobody understands.
+/// client can decide; without a certificate the TLS handshake would fail.
 fn publish_placeholder(renewal: &Renewal) -> io::Result<()> {
     let missing = renewal
         .held

@@ -384,24 +384,33 @@ impl Connection {
             Some(response) => response,
             None => answer(services, ctx, looked_up, &mut output, &mut name).await,
         };
-        // The access log gets a line whether or not sending succeeds.
         let followed = Followed::after(ctx.request);
-        let head = services.log.head_of(&output);
-        let speed = ctx.site.speeds.of(ctx.request);
-        let sent = send_response(
-            services,
-            &self.stream,
-            output,
-            response.body,
-            followed,
-            speed,
-        )
-        .await;
+        let sending = self.send_and_log(ctx, output, response, followed, started);
+        let output = sending.await?;
+        services.buffer_pool.put_back(Buffers { output, name });
+        Ok(())
+    }
+
+    /// Sends a response, and returns the emptied buffer. The access log gets a line whether or not sending
+    /// succeeds.
+    async fn send_and_log(
+        &self,
+        ctx: RequestContext<'_>,
+        output: Vec<u8>,
+        response: Response,
+        followed: Followed,
+        started: Instant,
+    ) -> io::Result<Vec<u8>> {
+        let services = &*self.services;
         let sent_response = SentResponse {
             status: response.status,
             length: response.length,
             started,
         };
+        let head = services.log.head_of(&output);
+        let speed = ctx.site.speeds.of(ctx.request);
+        let (stream, body) = (&self.stream, response.body);
+        let sent = send_response(services, stream, output, body, followed, speed).await;
         self.log_response(
             ctx.request,
             ctx.client,
@@ -409,9 +418,7 @@ impl Connection {
             sent_response,
             head.as_deref(),
         );
-        let output = sent?;
-        services.buffer_pool.put_back(Buffers { output, name });
-        Ok(())
+        sent
     }
 
     /// Writes the line of the access log for a response, and counts it.
@@ -506,23 +513,8 @@ impl Connection {
         };
         let (input, body) = (body.input, body.body);
         let followed = Followed::ByRequest;
-        let head = services.log.head_of(&output);
-        let (stream, speed) = (&self.stream, ctx.site.speeds.of(ctx.request));
-        let body_sent = response.body;
-        let sent = send_response(&services, stream, output, body_sent, followed, speed).await;
-        let sent_response = SentResponse {
-            status: response.status,
-            length: response.length,
-            started,
-        };
-        self.log_response(
-            ctx.request,
-            ctx.client,
-            ctx.date,
-            sent_response,
-            head.as_deref(),
-        );
-        let output = sent?;
+        let sending = self.send_and_log(ctx, output, response, followed, started);
+        let output = sending.await?;
         services.buffer_pool.put_back(Buffers { output, name });
         self.finish_request(keep_alive, input, body).await
     }

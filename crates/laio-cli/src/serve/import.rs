@@ -20,7 +20,7 @@ use crate::Failure;
 use std::io::Write;
 use std::path::Path;
 
-/// Prints the configuration file on standard output, and what is to be said about it on standard error.
+/// Prints the configuration file on standard output, and the messages about directives on standard error.
 ///
 /// # Errors
 /// When the file cannot be read, and when something was left out.

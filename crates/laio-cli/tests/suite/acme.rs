@@ -134,7 +134,7 @@ fn the_authority_suggests_when_to_renew() {
     let Some(authority) = Authority::start(place.path(), &Setup::default()) else {
         return;
     };
-    // Whoever may not use the site, the authority may check the name.
+    // The site refuses all clients; the authority still gets the answer to its challenge.
     let flags = [
         "--https=a.net",
         "--acme-retry=1",

@@ -409,7 +409,7 @@ impl Authority {
         Ok(())
     }
 
-    /// Sleeps, but not for long after the server was told to stop.
+    /// Sleeps, and checks in short intervals whether the server has ended.
     fn pause(&self, time: Duration) {
         let end = Instant::now() + time;
         while !self.client.has_ended() {

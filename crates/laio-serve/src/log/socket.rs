@@ -157,7 +157,7 @@ impl LogSocket {
                     return;
                 }
                 if Instant::now() >= end {
-                    // What the thread is sending may arrive yet, but nobody will see whether it has.
+                    // The lines that the thread is sending may still arrive; the process ends before it knows.
                     queue.waiting.clear();
                     queue.taken = 0;
                     self.shared.lost.fetch_add(left as u64, Ordering::Relaxed);

@@ -16,8 +16,8 @@ options! {
         /// to https. For localhost and other names of a local network, make a certificate without an authority.
         ///
         /// Without `--listen` the server listens on ports 443 and 80 of all interfaces, or if all names are local on
-        /// ports 8443 and 8080 of the loopback interface; or on the inherited sockets with the names `https` and `http`. Whoever uses this flag agrees to the terms of service of
-        /// the authority.
+        /// ports 8443 and 8080 of the loopback interface; or on the inherited sockets with the names `https` and
+        /// `http`. With this flag you agree to the terms of service of the authority.
         #[arg(long = "https", value_name = "NAMES", value_delimiter = ',', help_heading = "Encryption")]
         pub names: Vec<HttpsName> = Vec::new(),
         /// Directory URL of the authority [default: that of Let's Encrypt]

@@ -6,7 +6,7 @@ use super::parser::Directive;
 use super::patterns::{self, Paths};
 use super::site::{Server, needs_empty_root};
 use super::table::Table;
-use super::translate::{EMPTY_ROOT, LIMITS, Shared};
+use super::translate::{EMPTY_ROOT, INHERITED, LIMITS, Shared};
 use super::values::candidate;
 use laio_serve::Status;
 use std::cmp::Reverse;
@@ -665,52 +665,8 @@ impl<'d> Site<'_, 'd> {
 
 /// Directives that are looked up where they hold, not one after the other.
 fn is_handled(name: &str) -> bool {
-    const HANDLED: [&str; 43] = [
-        "allow",
-        "deny",
-        "limit_conn",
-        "limit_rate",
-        "limit_rate_after",
-        "limit_req",
-        "real_ip_header",
-        "set_real_ip_from",
-        "access_log",
-        "add_header",
-        "auth_basic",
-        "auth_basic_user_file",
-        "autoindex",
-        "brotli",
-        "brotli_static",
-        "client_body_timeout",
-        "client_header_timeout",
-        "client_max_body_size",
-        "disable_symlinks",
-        "error_page",
-        "expires",
-        "gzip",
-        "gzip_static",
-        "http2",
-        "index",
-        "keepalive_requests",
-        "keepalive_timeout",
-        "proxy_connect_timeout",
-        "proxy_read_timeout",
-        "proxy_set_header",
-        "proxy_ssl_trusted_certificate",
-        "root",
-        "send_timeout",
-        "ssl_certificate",
-        "ssl_certificate_key",
-        "ssl_ciphers",
-        "ssl_client_certificate",
-        "ssl_crl",
-        "ssl_protocols",
-        "ssl_stapling",
-        "ssl_verify_client",
-        "zstd",
-        "zstd_static",
-    ];
-    HANDLED.contains(&name)
+    // A charset is reported where it stands.
+    INHERITED.contains(&name) && name != "charset"
 }
 
 pub(super) fn globs(pattern: &Pattern) -> Vec<String> {

@@ -58,7 +58,7 @@ fn compile(name: &str, toml: &str) {
     let lines = toml.lines().map(|line| match line.split_once(" = ") {
         Some(("root", _)) => format!("root = '{}'\n", dir.path().display()),
         Some(("auth", _)) => format!("auth = '{}'\n", path("users")),
-        // A name that nobody knows.
+        // A directive that nginx does not have.
         _ => format!("{line}\n").replace("http://grafana:", "http://127.0.0.1:"),
     });
     fs::write(path("laio.toml"), lines.collect::<String>()).unwrap();

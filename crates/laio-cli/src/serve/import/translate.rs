@@ -29,7 +29,7 @@ pub(super) struct Shared<'d> {
 pub(super) const EMPTY_ROOT: &str = "/var/empty";
 
 /// Directives that hold for all blocks inside theirs.
-const INHERITED: [&str; 44] = [
+pub(super) const INHERITED: [&str; 44] = [
     "allow",
     "deny",
     "limit_conn",
@@ -88,7 +88,7 @@ pub(super) const LIMITS: [&str; 8] = [
     "send_timeout",
 ];
 
-/// Returns the configuration file, and what is to be said about it.
+/// Returns the configuration file, and the messages about the directives of nginx.
 pub(super) fn translate(tree: &[Directive]) -> (String, Remarks) {
     let mut shared = Shared {
         remarks: Remarks::default(),

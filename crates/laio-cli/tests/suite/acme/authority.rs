@@ -218,7 +218,7 @@ pub(super) fn connect(
     StreamOwned::new(connection, socket)
 }
 
-/// Returns ports that are free now. Whoever is told a port beforehand cannot let the kernel choose.
+/// Returns ports that are free now: Pebble gets its ports as numbers, so the kernel cannot choose them.
 pub(super) fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
     let listeners = [(); COUNT].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     listeners.map(|listener| listener.local_addr().unwrap().port())

@@ -24,7 +24,7 @@ pub(crate) fn server(
     let refuse = |text: &str| io::Error::new(io::ErrorKind::InvalidInput, text);
     let mut tls = tls.clone();
     tls.alpn_protocols = vec![PROTOCOL.to_vec()];
-    // A request of 0-RTT can be repeated by whoever records it (RFC 8470).
+    // An attacker who records a request of 0-RTT can repeat it (RFC 8470).
     tls.max_early_data_size = 0;
     let tls = Arc::new(tls);
     // The protocol would fail for each connection.
