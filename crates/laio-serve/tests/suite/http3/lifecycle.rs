@@ -249,7 +249,7 @@ fn reload(stops: bool) {
         let control = fixture.server.control();
         let reloaded = tokio::task::spawn_blocking(move || control.reload(options));
         reloaded.await.unwrap().unwrap();
-        let other = Client::connect(&fixture).await;
+        let other = Client::connect_during_reload(&fixture).await;
         assert!(other.get("/docs/").await.starts_with(b"<!"));
         // The packets of the client arrive at the new workers, which pass them on, until they stop too.
         let mut body = Vec::new();
