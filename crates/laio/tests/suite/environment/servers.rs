@@ -76,9 +76,12 @@ impl Server {
         let outcome = unsafe { context.call(what) };
         // Submits the ring's batch.
         context.flush().expect("flush");
-        let hung = self.fs.wait_hung(1, LIMIT);
         rescue.was_not_needed();
-        assert!(hung, "{kind:?}: the server has no request");
+        assert!(
+            self.fs.wait_hung(1, LIMIT),
+            "{kind:?}: the server has no request; {outcome:?}; threads:\n{}",
+            laio_testing::watchdog::threads()
+        );
         let Outcome::Pending(handle) = outcome else {
             panic!("{kind:?}: done while the server hangs: {outcome:?}");
         };

@@ -6,9 +6,8 @@ use laio_testing::oracle::Kernel;
 use laio_testing::temp;
 use std::ffi::c_long;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -104,7 +103,8 @@ pub(crate) fn result_of(context: &mut Context, handle: Handle) -> Result<usize, 
 /// Runs an action when a test takes too long, so that a call which stalls the caller makes the test fail
 /// instead of hanging.
 pub(crate) struct Rescue {
-    needed: Arc<AtomicBool>,
+    /// The threads of the process when the action ran: what the caller waited for.
+    needed: Arc<OnceLock<String>>,
     over: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -115,13 +115,13 @@ impl Rescue {
     }
 
     pub(crate) fn after(limit: Duration, rescue: impl FnOnce() + Send + 'static) -> Rescue {
-        let needed = Arc::new(AtomicBool::new(false));
+        let needed = Arc::new(OnceLock::new());
         let (over, wait): (Sender<()>, Receiver<()>) = channel();
         let thread = std::thread::spawn({
             let needed = needed.clone();
             move || {
                 if wait.recv_timeout(limit).is_err() {
-                    needed.store(true, SeqCst);
+                    needed.get_or_init(laio_testing::watchdog::threads);
                     rescue();
                 }
             }
@@ -137,7 +137,9 @@ impl Rescue {
     #[track_caller]
     pub(crate) fn was_not_needed(mut self) {
         self.stop();
-        assert!(!self.needed.load(SeqCst), "the caller was stalled");
+        if let Some(threads) = self.needed.get() {
+            panic!("the caller was stalled; threads:\n{threads}");
+        }
     }
 
     fn stop(&mut self) {
