@@ -2,8 +2,9 @@
 
 use crate::output::{Aborted, Fail, OutputSlot};
 use crate::ready::{ReadyQueue, TaskId, TaskWaker};
+use pin_project_lite::pin_project;
 use std::cell::{Cell, RefCell};
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -35,13 +36,10 @@ impl Tasks {
             output.finish(Err(Aborted::on_request()));
             return (TaskId::MAIN, output);
         }
-        let slot = output.clone();
-        // Boxed separately: an async block that awaited the future would contain it twice.
-        let mut future = Box::pin(future);
-        let future = Box::pin(poll_fn(move |context| {
-            let polled = future.as_mut().poll(context);
-            polled.map(|output| slot.finish(Ok(output)))
-        }));
+        let future = Box::pin(KeepOutput {
+            future,
+            output: output.clone(),
+        });
         let id = self.table.borrow_mut().reserve();
         let queued = TaskWaker::start(id, queue);
         let task = Task {
@@ -99,6 +97,25 @@ impl Tasks {
     /// Returns the number of tasks that have not ended.
     pub(crate) fn count(&self) -> usize {
         self.table.borrow().count()
+    }
+}
+
+pin_project! {
+    /// Puts the output of a future into its slot. An `async` block would contain the future twice.
+    struct KeepOutput<F: Future> {
+        #[pin]
+        future: F,
+        output: Rc<OutputSlot<F::Output>>,
+    }
+}
+
+impl<F: Future> Future for KeepOutput<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = self.project();
+        let polled = this.future.poll(context);
+        polled.map(|output| this.output.finish(Ok(output)))
     }
 }
 

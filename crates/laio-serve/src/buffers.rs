@@ -1,6 +1,7 @@
-//! Buffers for requests in progress. Idle connections have none.
+//! Buffers for requests in progress, and for receives.
 
 use crate::options::Limits;
+use laio::ops::Slab;
 use std::cell::RefCell;
 
 /// The buffers of one request.
@@ -29,6 +30,43 @@ impl BufferPool {
         {
             buffers.output.clear();
             pool.push(buffers);
+        }
+    }
+}
+
+/// The buffers of receives.
+pub(crate) struct ReceiveBuffers {
+    /// Buffers of [`Limits::IDLE_BYTES`], for receives that wait for the next request.
+    pub(crate) idle: Slab,
+    /// Empty buffers for received bytes, which no connection uses.
+    inputs: RefCell<Vec<Vec<u8>>>,
+}
+
+impl Default for ReceiveBuffers {
+    fn default() -> ReceiveBuffers {
+        ReceiveBuffers {
+            idle: Slab::new(Limits::IDLE_BYTES),
+            inputs: RefCell::default(),
+        }
+    }
+}
+
+impl ReceiveBuffers {
+    /// Returns a copy of received bytes, in a buffer for more.
+    pub(crate) fn input_of(&self, received: &[u8]) -> Vec<u8> {
+        let pooled = self.inputs.borrow_mut().pop();
+        let mut input = pooled.unwrap_or_else(|| Vec::with_capacity(Limits::IDLE_BYTES));
+        input.extend_from_slice(received);
+        input
+    }
+
+    /// Takes the empty buffer of a connection that becomes idle.
+    pub(crate) fn put_back(&self, input: Vec<u8>) {
+        let mut inputs = self.inputs.borrow_mut();
+        let fits = Limits::IDLE_BYTES..=Limits::POOLED_INPUT_BYTES;
+        if inputs.len() < Limits::POOLED_BUFFERS && fits.contains(&input.capacity()) {
+            debug_assert!(input.is_empty());
+            inputs.push(input);
         }
     }
 }

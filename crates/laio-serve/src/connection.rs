@@ -554,39 +554,45 @@ impl Connection {
 
     /// Receives more of a request head. `started` is when its first bytes arrived; `None`: nothing
     /// has arrived.
-    async fn receive_more(
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` contains its arguments twice, and every idle connection has this future"
+    )]
+    fn receive_more(
         &mut self,
         input: Vec<u8>,
         started: Option<Instant>,
-    ) -> io::Result<ReceivedMore> {
-        if self.connection_state.is_evicted() {
-            self.connections.note_eviction();
-            return Ok(ReceivedMore::Closed);
-        }
-        let limits = &self.services.limits;
-        let deadline = match started {
-            None => self.services.contexts.now() + limits.idle_time,
-            Some(start) => start + limits.head_time,
-        };
-        self.receive_limit.reset(deadline);
-        let (contexts, before) = (&self.services.contexts, input.len());
-        let expect = match started {
-            None if self.answered || receives_in_batches() => Expect::Block,
-            _ => Expect::Arrived,
-        };
-        let limit = &mut self.receive_limit;
-        let received = receive(contexts, &self.stream, input, expect, limit).await;
-        match received {
-            Ok(input) if input.len() == before => Ok(ReceivedMore::Closed),
-            Ok(input) => {
-                self.connection_state.set_drain_state(DrainState::InRequest);
-                Ok(ReceivedMore::Bytes(input))
+    ) -> impl Future<Output = io::Result<ReceivedMore>> {
+        async move {
+            if self.connection_state.is_evicted() {
+                self.connections.note_eviction();
+                return Ok(ReceivedMore::Closed);
             }
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(match started {
-                Some(_) => ReceivedMore::TooSlow,
-                None => ReceivedMore::Closed,
-            }),
-            Err(error) => Err(error),
+            let limits = &self.services.limits;
+            let deadline = match started {
+                None => self.services.contexts.now() + limits.idle_time,
+                Some(start) => start + limits.head_time,
+            };
+            self.receive_limit.reset(deadline);
+            let (contexts, before) = (&self.services.contexts, input.len());
+            let expect = match started {
+                None if self.answered || receives_in_batches() => Expect::Block,
+                _ => Expect::Arrived,
+            };
+            let limit = &mut self.receive_limit;
+            let received = receive(contexts, &self.stream, input, expect, limit).await;
+            match received {
+                Ok(input) if input.len() == before => Ok(ReceivedMore::Closed),
+                Ok(input) => {
+                    self.connection_state.set_drain_state(DrainState::InRequest);
+                    Ok(ReceivedMore::Bytes(input))
+                }
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(match started {
+                    Some(_) => ReceivedMore::TooSlow,
+                    None => ReceivedMore::Closed,
+                }),
+                Err(error) => Err(error),
+            }
         }
     }
 

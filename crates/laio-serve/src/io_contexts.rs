@@ -1,6 +1,7 @@
 //! The engine context for the calls of each step ([`IoStep`]): the worker's own, or an extra one
 //! for another back end or for a class of calls with a limit.
 
+use crate::buffers::ReceiveBuffers;
 use crate::options::{IoStep, Limits, Options, Transfer};
 use laio::walk::Walk;
 use laio::{BackendKind, Operation};
@@ -29,6 +30,7 @@ pub(crate) struct IoContexts {
     pub(crate) walks: Cell<bool>,
     /// The call that sends a file is missing: files are read and sent.
     pub(crate) cannot_transfer: Cell<bool>,
+    pub(crate) receive_buffers: ReceiveBuffers,
 }
 
 impl IoContexts {
@@ -203,6 +205,7 @@ impl ContextPlan {
             sync: self.worker_backend == BackendKind::Sync,
             walks: Cell::new(false),
             cannot_transfer: Cell::new(false),
+            receive_buffers: ReceiveBuffers::default(),
         };
         if options.io.transfer == Transfer::ZeroCopy {
             let kind = kind(options, self.worker_backend, IoStep::Send);

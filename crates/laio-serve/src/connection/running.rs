@@ -11,6 +11,7 @@ use laio::ops::Readiness;
 use laio_rt::future::{Either, race};
 use laio_rt::sync::Notify;
 use laio_rt::{Aborted, Descriptor, JoinHandle};
+use pin_project_lite::pin_project;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -19,7 +20,7 @@ use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 /// The connections of a worker: their number, their eviction, and how they end with the worker.
@@ -126,25 +127,22 @@ impl Connections {
         number
     }
 
-    /// Serves a connection in a new task. `serve` is called in the task, which would otherwise
-    /// have space for the future twice.
-    pub(crate) fn spawn<F: Future<Output = ()>>(
+    /// Serves a connection in a new task.
+    pub(crate) fn spawn(
         self: &Rc<Self>,
         connection_state: Rc<ConnectionState>,
         socket: Option<Descriptor>,
-        serve: impl FnOnce() -> F + 'static,
+        serve: impl Future<Output = ()> + 'static,
     ) {
         let number = self.next_number();
         let guard = ConnectionGuard {
             connections: self.clone(),
             number,
         };
-        let state = connection_state.clone();
-        let task = laio_rt::spawn(async move {
-            let guard = guard;
-            if let Either::Left(()) = race(state.evicted(), serve()).await {
-                guard.connections.note_eviction();
-            }
+        let task = laio_rt::spawn(ServeUntilEvicted {
+            serve,
+            connection_state: connection_state.clone(),
+            guard,
         });
         let running = RunningConnection {
             task,
@@ -338,6 +336,30 @@ impl AcceptTasks {
 
     pub(crate) fn abort(&self) {
         self.0.iter().for_each(JoinHandle::abort);
+    }
+}
+
+pin_project! {
+    /// The future of a connection's task. An `async` block would contain the future that serves the connection, and
+    /// the connection beside it.
+    struct ServeUntilEvicted<F> {
+        #[pin]
+        serve: F,
+        connection_state: Rc<ConnectionState>,
+        guard: ConnectionGuard,
+    }
+}
+
+impl<F: Future<Output = ()>> Future for ServeUntilEvicted<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = self.project();
+        if this.connection_state.poll_evicted(context).is_ready() {
+            this.guard.connections.note_eviction();
+            return Poll::Ready(());
+        }
+        this.serve.poll(context)
     }
 }
 

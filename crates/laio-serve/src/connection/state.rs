@@ -2,9 +2,8 @@
 
 use crate::idle_eviction::ConnectionSlot;
 use std::cell::Cell;
-use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 /// Whether draining may close a connection without losing a request. Eviction has a state of its
 /// own, in the [`ConnectionSlot`]: a connection that has received only a part of a head is in a
@@ -84,21 +83,18 @@ impl ConnectionState {
         self.closes_itself.set(closes_itself);
     }
 
-    /// Waits for eviction; never ends while the connection handles eviction itself (HTTP/2 sends
+    /// Waits for eviction; never ready while the connection handles eviction itself (HTTP/2 sends
     /// `GOAWAY`). Only the task that serves the connection may call this.
-    pub(super) async fn evicted(&self) {
-        poll_fn(|context| {
-            if let Some(slot) = &self.slot
-                && !self.waker_set.replace(true)
-            {
-                slot.set_waker(context.waker());
-            }
-            match self.is_evicted() && !self.closes_itself.get() {
-                true => Poll::Ready(()),
-                false => Poll::Pending,
-            }
-        })
-        .await;
+    pub(super) fn poll_evicted(&self, context: &mut Context<'_>) -> Poll<()> {
+        if let Some(slot) = &self.slot
+            && !self.waker_set.replace(true)
+        {
+            slot.set_waker(context.waker());
+        }
+        match self.is_evicted() && !self.closes_itself.get() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A socket with poll methods: operations in flight and their buffers are kept between polls.
 
-use laio::ops::{Recv, Send};
+use laio::ops::{Recv, Send, Sink};
 use laio_rt::{Descriptor, Submission};
 use rustix::net::{RecvFlags, Shutdown};
 use std::future::Future;
@@ -91,11 +91,11 @@ impl Socket {
 }
 
 /// Returns the operation that appends bytes from a plain socket to `input`.
-pub(crate) fn receive_operation(
+pub(crate) fn receive_operation<B: Sink>(
     socket: &Descriptor,
-    input: Vec<u8>,
+    input: B,
     expect: Expect,
-) -> Recv<Descriptor, Vec<u8>> {
+) -> Recv<Descriptor, B> {
     let receive = Recv::new(socket.clone(), input);
     match expect {
         Expect::Arrived => receive,

@@ -166,6 +166,8 @@ impl Limits {
     /// Bytes of the largest buffer kept: a chunk of a file, and the head before it. Allocating one
     /// again costs a page fault for each page.
     pub const POOLED_BUFFER_BYTES: usize = Limits::CHUNK + 8 * 1024;
+    /// Bytes of the largest buffer kept for received bytes.
+    pub const POOLED_INPUT_BYTES: usize = 8 * 1024;
     /// Bytes of buffer space of a connection that waits for its next request.
     pub const IDLE_BYTES: usize = 1024;
     /// How long such a connection keeps its buffer. Then it waits for readiness, which takes one call

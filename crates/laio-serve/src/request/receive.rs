@@ -7,10 +7,10 @@ use crate::net::stream::Stream;
 use crate::options::{IoStep, Limits};
 use crate::services::Services;
 use laio::Errno;
-use laio::ops::Readiness;
+use laio::ops::{Readiness, Recv, SlabBuffer};
 use laio_http::BodySkip;
-use laio_rt::Descriptor;
 use laio_rt::time::{Elapsed, Sleep, sleep, sleep_until, timeout_by};
+use laio_rt::{Descriptor, Submission};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -34,30 +34,54 @@ pub(crate) enum Skipped {
 ///
 /// # Errors
 /// `TimedOut`, or the errors of the socket.
-pub(crate) async fn receive(
-    contexts: &IoContexts,
-    stream: &Stream,
-    input: Vec<u8>,
-    expect: Expect,
-    limit: &mut Sleep,
-) -> io::Result<Vec<u8>> {
-    let now = contexts.now();
-    if now >= limit.deadline() {
-        return Err(io::ErrorKind::TimedOut.into());
-    }
-    let received = match stream {
-        Stream::Plain(socket) => match expect {
-            Expect::Block if !contexts.sync => {
-                receive_when_idle(contexts, socket, input, limit, now).await
-            }
-            _ => receive_plain(contexts, socket, input, expect, limit).await,
-        },
-        // Boxed, so that plain connections do not reserve memory for this future.
-        _ => {
-            let input = with_space(input, expect);
-            timeout_by(limit, Box::pin(stream.receive(contexts, input, expect))).await
+#[expect(
+    clippy::manual_async_fn,
+    reason = "an `async fn` contains its arguments twice, and every idle connection has this future"
+)]
+pub(crate) fn receive<'a>(
+    contexts: &'a IoContexts,
+    stream: &'a Stream,
+    mut input: Vec<u8>,
+    mut expect: Expect,
+    limit: &'a mut Sleep,
+) -> impl Future<Output = io::Result<Vec<u8>>> + use<'a> {
+    async move {
+        if contexts.now() >= limit.deadline() {
+            return Err(io::ErrorKind::TimedOut.into());
         }
-    };
+        let Stream::Plain(socket) = stream else {
+            let input = with_space(std::mem::take(&mut input), expect);
+            // Boxed, so that plain connections do not reserve memory for this future.
+            let receive = Box::pin(stream.receive(contexts, input, expect));
+            return result_of(timeout_by(limit, receive).await);
+        };
+        if expect == Expect::Block && !contexts.sync {
+            let buffers = &contexts.receive_buffers;
+            buffers.put_back(std::mem::take(&mut input));
+            let receive = receive_operation(socket, buffers.idle.take(), expect);
+            let receive = contexts.submit(IoStep::Receive, receive);
+            match receive_when_idle(contexts, socket, receive, limit).await {
+                Ok(Some(received)) => return result_of(Ok(received)),
+                Ok(None) => expect = Expect::Arrived,
+                Err(elapsed) => return result_of(Err(elapsed)),
+            }
+        }
+        let buffer = with_space(std::mem::take(&mut input), expect);
+        let receive = receive_operation(socket, buffer, expect);
+        let receive = contexts.submit(IoStep::Receive, receive);
+        let turn = laio_rt::turn();
+        let received = timeout_by(limit, receive).await;
+        arrivals::note(turn);
+        result_of(received)
+    }
+}
+
+type IdleReceive = Submission<Recv<Descriptor, SlabBuffer>>;
+
+/// The result of a receive, and its buffer.
+type Received = (io::Result<usize>, Vec<u8>);
+
+fn result_of(received: Result<Received, Elapsed>) -> io::Result<Vec<u8>> {
     match received {
         Ok((Ok(_), input)) => Ok(input),
         // With the back end sync, the socket's own timeout expired.
@@ -69,55 +93,44 @@ pub(crate) async fn receive(
     }
 }
 
-type Received = Result<(io::Result<usize>, Vec<u8>), Elapsed>;
-
-async fn receive_plain(
-    contexts: &IoContexts,
-    socket: &Descriptor,
-    input: Vec<u8>,
-    expect: Expect,
-    limit: &mut Sleep,
-) -> Received {
-    let receive = receive_operation(socket, with_space(input, expect), expect);
-    let turn = laio_rt::turn();
-    let received = timeout_by(limit, contexts.submit(IoStep::Receive, receive)).await;
-    arrivals::note(turn);
-    received
-}
-
-/// Receives from a connection that is probably idle. After [`Limits::IDLE_BUFFER_TIME`] it keeps no
-/// buffer: it waits until the socket is readable, and receives then.
-async fn receive_when_idle(
-    contexts: &IoContexts,
-    socket: &Descriptor,
-    input: Vec<u8>,
-    limit: &mut Sleep,
-    now: Instant,
-) -> Received {
+/// Waits for a receive from a connection that is probably idle. After [`Limits::IDLE_BUFFER_TIME`] the connection
+/// keeps no buffer: this cancels the receive, waits until the socket is readable, and returns `None`.
+fn receive_when_idle<'a>(
+    contexts: &'a IoContexts,
+    socket: &'a Descriptor,
+    mut receive: IdleReceive,
+    limit: &'a mut Sleep,
+) -> impl Future<Output = Result<Option<Received>, Elapsed>> + use<'a> {
     let deadline = limit.deadline();
-    limit.reset(deadline.min(now + Limits::IDLE_BUFFER_TIME));
-    let receive = receive_operation(socket, with_space(input, Expect::Block), Expect::Block);
+    limit.reset(deadline.min(contexts.now() + Limits::IDLE_BUFFER_TIME));
     let turn = laio_rt::turn();
-    let mut receiving = contexts.submit(IoStep::Receive, receive);
-    let received = timeout_by(limit, &mut receiving).await;
-    arrivals::note(turn);
-    if received.is_ok() || limit.deadline() == deadline {
-        return received;
+    async move {
+        match timeout_by(limit, &mut receive).await {
+            Ok((result, buffer)) => {
+                arrivals::note(turn);
+                let input = contexts.receive_buffers.input_of(&buffer);
+                return Ok(Some((result, input)));
+            }
+            Err(elapsed) if limit.deadline() == deadline => return Err(elapsed),
+            Err(_) => {}
+        }
+        // Dropping the operation instead could lose bytes that arrive at this moment.
+        receive.cancel();
+        match (&mut receive).await {
+            (Err(error), _) if is_cancelled(&error) => {}
+            (result, buffer) => {
+                arrivals::note(laio_rt::turn());
+                let input = contexts.receive_buffers.input_of(&buffer);
+                return Ok(Some((result, input)));
+            }
+        }
+        limit.reset(deadline);
+        let readable = contexts.submit(IoStep::Receive, Readiness::readable(socket.clone()));
+        match timeout_by(limit, readable).await? {
+            Ok(_) => Ok(None),
+            Err(error) => Ok(Some((Err(error), Vec::new()))),
+        }
     }
-    // Dropping the operation instead could lose bytes that arrive at this moment.
-    receiving.cancel();
-    let (result, input) = receiving.await;
-    arrivals::note(laio_rt::turn());
-    if !result.as_ref().is_err_and(is_cancelled) {
-        return Ok((result, input));
-    }
-    drop(input);
-    limit.reset(deadline);
-    let readable = contexts.submit(IoStep::Receive, Readiness::readable(socket.clone()));
-    if let Err(error) = timeout_by(limit, readable).await? {
-        return Ok((Err(error), Vec::new()));
-    }
-    receive_plain(contexts, socket, Vec::new(), Expect::Arrived, limit).await
 }
 
 fn is_cancelled(error: &io::Error) -> bool {

@@ -180,10 +180,11 @@ async fn start(acceptor: &Acceptor, socket: OwnedFd, peer: Option<IpAddr>) {
         };
         let socket = connection.socket();
         match acceptor.proxy_header.then(|| acceptor.addresses.clone()) {
-            None => connections.spawn(connection_state, socket, || connection.serve()),
-            Some(addresses) => connections.spawn(connection_state, socket, || {
-                connection.serve_behind_proxy(addresses)
-            }),
+            None => connections.spawn(connection_state, socket, connection.serve()),
+            Some(addresses) => {
+                let serve = connection.serve_behind_proxy(addresses);
+                connections.spawn(connection_state, socket, serve);
+            }
         }
         observe::end(Stage::Accept, begun);
         return;

@@ -104,9 +104,8 @@ impl Receiver {
         let connection_state = ConnectionState::new(Some(self.slots.admit(NO_DESCRIPTOR)));
         let (services, state) = (self.services.clone(), connection_state.clone());
         let own_connections = connections.clone();
-        connections.spawn(connection_state, None, move || {
-            let client = (peer, address_permit);
-            http3::serve(services, own_connections, quic, state, client)
-        });
+        let client = (peer, address_permit);
+        let serve = http3::serve(services, own_connections, quic, state, client);
+        connections.spawn(connection_state, None, serve);
     }
 }
