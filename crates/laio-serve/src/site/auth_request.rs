@@ -37,9 +37,9 @@ pub(crate) struct AuthRule {
     pub(crate) query: Option<String>,
 }
 
-/// Fields that no auth server gets: those of the body and the connection, which it does not get either, and those
-/// that could make the answer another one than that to the question.
-const NEVER_SENT: [&str; 16] = [
+/// Fields that no auth server gets from a client: those of the body and the connection, which it does not get either,
+/// those that could make the answer another one than that to the question, and those that the server itself sets.
+const NEVER_SENT: [&str; 18] = [
     "Content-Encoding",
     "Content-Language",
     "Content-Length",
@@ -56,6 +56,8 @@ const NEVER_SENT: [&str; 16] = [
     "If-Unmodified-Since",
     "Range",
     "Upgrade",
+    "X-Forwarded-Method",
+    "X-Original-Method",
 ];
 
 /// Fields that describe the client of a trusted proxy, which auth servers need whatever is sent else.
@@ -198,7 +200,7 @@ impl AuthRequests {
             || self.send.iter().any(|own| is_same_variable(name, own))
             || is_one_of(name, &FORWARDED);
         is_wanted
-            && !is_one_of(name, &NEVER_SENT)
+            && !NEVER_SENT.iter().any(|own| is_same_variable(name, own))
             && (is_one_of(name, &CREDENTIALS) || !self.copies_to(name))
     }
 

@@ -191,7 +191,7 @@ fn the_question_describes_the_request() {
     let fields = format!(
         "{ANN}Authorization: Basic x\r\nX-Kept: v\r\nConnection: X-Hop\r\nX-Hop: 1\r\nIf-None-Match: \"e\"\r\n\
          Range: bytes=0-0\r\nContent-Type: text/plain\r\nX-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Uri: /open\r\n\
-         X_Original-URL: /open\r\nRemote-User: eve\r\nremote_user: eve\r\nContent-Length: 4\r\n"
+         X_Original-URL: /open\r\nX-Forwarded-Method: BREW\r\nX.Original_Method: BREW\r\nRemote-User: eve\r\nremote_user: eve\r\nContent-Length: 4\r\n"
     );
     client.send(format!(
         "POST /x/../%61.txt?b=c HTTP/1.1\r\nHost: test:1\r\n{fields}\r\nbody"
@@ -221,7 +221,7 @@ fn the_question_describes_the_request() {
         assert_eq!(field(head, name), Some(value), "{head}");
     }
     for absent in [
-        "eve", "/open", "9.9.9.9", "X-Hop", "If-None", "Range", "Content-", "body",
+        "eve", "BREW", "/open", "9.9.9.9", "X-Hop", "If-None", "Range", "Content-", "body",
     ] {
         assert!(!head.contains(absent), "{absent} in {head}");
     }
@@ -270,7 +270,7 @@ fn upstreams_get_fields_of_the_answer_and_none_of_the_client() {
             .map(|name| name.parse().unwrap())
             .to_vec();
     });
-    let forged = "Remote-User: eve\r\nRemote_User: eve\r\nx-teams: eve\r\nX_TEAMS: eve\r\n";
+    let forged = "Remote-User: eve\r\nRemote_User: eve\r\nremote.user: eve\r\nx-teams: eve\r\nX_TEAMS: eve\r\n";
     let mut client = server.connect();
     for target in [
         "/app/x",
