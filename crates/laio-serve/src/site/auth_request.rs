@@ -104,14 +104,14 @@ impl AuthRequests {
         healths: &mut Healths,
     ) -> io::Result<Option<AuthRequests>> {
         let given = &site.auth_requests;
-        let asks = given.rules.iter().any(|rule| rule.server.is_some());
-        if !asks {
-            return match given.rules.is_empty() && given.copy.is_empty() {
-                true => Ok(None),
-                false => Err(wrong(
-                    "--auth-request=off and --auth-request-copy need an auth server: --auth-request [GLOB=]URL".to_owned(),
-                )),
-            };
+        // A host without auth servers may share its upstreams with a site that has them.
+        if given.rules.is_empty() && given.copy.is_empty() {
+            return Ok(None);
+        }
+        if !given.rules.is_empty() && given.rules.iter().all(|rule| rule.server.is_none()) {
+            return Err(wrong(
+                "--auth-request GLOB=off needs an auth server for the other paths: --auth-request [GLOB=]URL".to_owned(),
+            ));
         }
         check_fields(site)?;
         let login = given.login.clone();

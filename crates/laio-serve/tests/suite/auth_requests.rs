@@ -401,7 +401,11 @@ fn every_rule_must_let_a_request_in_and_each_is_asked_once() {
 #[test]
 fn hosts_have_their_own_auth_servers() {
     let (dir, auth) = (site(), auth_server());
+    let app = Backend::answering("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\napp");
     let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+        let app = format!("/app=http://{}", app.address());
+        options.site.upstreams.http = vec![Upstream::http(&app).unwrap()];
+        options.site.auth_requests.copy = copied(&["Remote-User"]);
         let mut site = options.site.clone();
         site.auth_requests.rules = vec![rule("", &auth)];
         options.hosts = vec![laio_serve::Host {
@@ -413,6 +417,10 @@ fn hosts_have_their_own_auth_servers() {
     let mut client = server.connect();
     client.send("GET /a.txt HTTP/1.1\r\nHost: other\r\n\r\n");
     assert_eq!(client.answer(false).status, 200);
+    // The same application trusts the field, whoever asks.
+    client.send("GET /app HTTP/1.1\r\nHost: other\r\nRemote-User: eve\r\n\r\n");
+    assert_eq!(client.answer(false).status, 200);
+    assert_eq!(field(&app.heads()[0], "Remote-User"), None);
 }
 
 #[test]
