@@ -140,6 +140,7 @@ pub(super) async fn answer_by_upstream(
         }),
         ..LogRecord::of(ctx.request, ctx.date)
     });
+    drop(added);
     let output = sent?;
     services.buffer_pool.put_back(Buffers { output, name });
     if let Some(fetch) = refresh {

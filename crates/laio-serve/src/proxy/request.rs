@@ -127,7 +127,7 @@ pub(super) fn forwarded(proxy_request: &ProxyRequest<'_>) -> Vec<(Cow<'static, s
     let proto = |secure| if secure { "https" } else { "http" };
     let peer = &*proxy_request.peer.client.name;
     let known = |name: &str| proxy_request.peer.is_trusted && request.headers.get(name).is_some();
-    let mut fields = Vec::new();
+    let mut fields: Vec<(Cow<'static, str>, Vec<u8>)> = Vec::new();
     let node = match peer {
         "-" => "unknown".to_owned(),
         peer if peer.contains(':') => format!("\"[{peer}]\""),
@@ -140,27 +140,26 @@ pub(super) fn forwarded(proxy_request: &ProxyRequest<'_>) -> Vec<(Cow<'static, s
     if let Some(host) = request.host {
         let _ = write!(forwarded, ";host=\"{host}\"");
     }
-    fields.push(("Forwarded", forwarded));
+    fields.push(("Forwarded".into(), forwarded));
     if peer != "-" {
-        fields.push(("X-Forwarded-For", peer.as_bytes().to_vec()));
+        fields.push(("X-Forwarded-For".into(), peer.as_bytes().to_vec()));
     }
     if !known("X-Forwarded-Proto") {
         let proto = proto(proxy_request.ctx.secure);
-        fields.push(("X-Forwarded-Proto", proto.as_bytes().to_vec()));
+        fields.push(("X-Forwarded-Proto".into(), proto.as_bytes().to_vec()));
     }
     if let Some(host) = request.host.filter(|_| !known("X-Forwarded-Host")) {
-        fields.push(("X-Forwarded-Host", host.as_bytes().to_vec()));
+        fields.push(("X-Forwarded-Host".into(), host.as_bytes().to_vec()));
     }
     if let Caching::Revalidate { etag, modified } = proxy_request.caching {
         let own = [("If-None-Match", etag), ("If-Modified-Since", modified)];
         let own = own
             .into_iter()
-            .filter_map(|(name, value)| Some((name, value?.to_vec())));
+            .filter_map(|(name, value)| Some((name.into(), value?.to_vec())));
         fields.extend(own);
     }
-    fields.extend(proxy_request.more.iter().cloned());
-    let fields = fields.into_iter();
-    let mut fields: Vec<_> = fields.map(|(name, value)| (name.into(), value)).collect();
+    let more = proxy_request.more.iter();
+    fields.extend(more.map(|(name, value)| ((*name).into(), value.clone())));
     if let Some(auth) = proxy_request.ctx.auth {
         auth.copy_fields(&mut fields);
     }

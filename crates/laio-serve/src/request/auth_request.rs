@@ -54,8 +54,8 @@ pub(crate) async fn ask_auth_servers(
     None
 }
 
-/// Whether the auth servers of all rules let a request in, so that it may read every file. Those that do not are as
-/// if they were not there.
+/// Asks the auth servers of all rules about a request, for what may concern every file. The state has the rules that
+/// let it in.
 pub(crate) async fn ask_about_all(services: &Services, ctx: RequestContext<'_>) {
     let (Some(rules), Some(state)) = (&ctx.site.auth_requests, ctx.auth) else {
         return;
@@ -107,7 +107,7 @@ async fn decision(
     observe::asked_auth_server(AuthResult::Failed);
     let path = ctx.as_sent().path.as_ref().map_or("", |path| path.as_str());
     print(format_args!(
-        "{}, about {}: {why}; the request gets {FAILED}",
+        "{}, about {}: {why}; the request is not let in",
         rule.described(),
         path.escape_debug(),
     ));
