@@ -125,6 +125,7 @@ mod tests {
             "features",
             "responses",
             "access",
+            "auth-requests",
             "limits",
             "http",
             "transport",

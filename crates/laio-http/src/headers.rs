@@ -81,6 +81,32 @@ impl<'b> Headers<'b> {
         self.count == 0
     }
 
+    /// Returns the fields whose names `keep` accepts, in order.
+    #[must_use]
+    pub fn filtered(&self, mut keep: impl FnMut(&[u8]) -> bool) -> Headers<'b> {
+        let spans = match self.count {
+            ..=FEW => &self.few[..self.count],
+            _ => &self.many,
+        };
+        let mut kept = Headers {
+            head: self.head,
+            count: 0,
+            few: [Span::default(); FEW],
+            many: Box::default(),
+        };
+        let is_kept = |span: &&Span| {
+            let name = &self.head[usize::from(span.name_start)..];
+            keep(&name[..usize::from(span.name_len)])
+        };
+        let found: Vec<Span> = spans.iter().filter(is_kept).copied().collect();
+        kept.count = found.len();
+        match found.len() {
+            ..=FEW => kept.few[..found.len()].copy_from_slice(&found),
+            _ => kept.many = found.into(),
+        }
+        kept
+    }
+
     /// Parses the fields of a head, which begin at `from`. Returns them, and the length of the head; `None`: the head
     /// is incomplete. The length of `head` fits 16 bits.
     pub(crate) fn parse(
@@ -183,6 +209,22 @@ mod tests {
             };
             let parsed = Headers::parse(head.as_bytes(), 0, &limits);
             assert!(matches!(parsed, Err(httparse::Error::TooManyHeaders)));
+        }
+    }
+
+    #[test]
+    fn fields_are_filtered_by_name() {
+        for count in [FEW, FEW + 1, 2 * FEW, 2 * FEW + 2] {
+            let fields: String = (0..count)
+                .map(|it| format!("F{}: {it}\r\n", it % 2))
+                .collect();
+            let head = format!("{fields}\r\n");
+            let headers = headers(head.as_bytes()).filtered(|name| name == b"F1");
+            assert_eq!(headers.len(), count / 2);
+            let values: Vec<_> = headers.iter().map(|(_, value)| value.to_vec()).collect();
+            let odd = (0..count).filter(|it| it % 2 == 1);
+            let odd: Vec<_> = odd.map(|it| it.to_string().into_bytes()).collect();
+            assert_eq!((values, headers.get("F0")), (odd, None));
         }
     }
 

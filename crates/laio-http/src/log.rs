@@ -76,6 +76,9 @@ impl FromStr for LogFormat {
     }
 }
 
+/// The name and value of a field that the server has added to a request.
+pub type AddedField = (Box<[u8]>, Box<[u8]>);
+
 /// The logged properties of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct LogRecord<'a> {
@@ -103,6 +106,8 @@ pub struct LogRecord<'a> {
     pub host: Option<&'a str>,
     /// The fields of the request.
     pub headers: Option<&'a Headers<'a>>,
+    /// Fields that the server has added to those of the request, which have priority.
+    pub added: &'a [AddedField],
     /// The head of the response, if a line may contain its fields.
     pub response_head: Option<&'a [u8]>,
     /// The version and the cipher suite of TLS, if the connection is encrypted.
@@ -144,6 +149,7 @@ impl<'a> LogRecord<'a> {
             user_agent: None,
             host: None,
             headers: None,
+            added: &[],
             response_head: None,
             tls: None,
             upstream: None,

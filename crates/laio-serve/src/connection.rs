@@ -19,6 +19,7 @@ use crate::observe::{self, Stage};
 use crate::options::Limits;
 use crate::request::answer::answer;
 use crate::request::answer_from_cache::answer_from_cache;
+use crate::request::auth_state::AuthState;
 use crate::request::body::{BodyTime, ClientBody};
 use crate::request::early_answer::EarlyAnswer;
 use crate::request::lookup::{Answerer, LookedUp, answerer};
@@ -31,7 +32,7 @@ use crate::request::send_response::{Followed, send_response};
 use crate::services::Services;
 use crate::trace;
 use crate::uploads::{Change, answer_change};
-use laio_http::log::LogRecord;
+use laio_http::log::{AddedField, LogRecord};
 use laio_http::response::CONTINUE;
 use laio_http::{BodySkip, Framing, HttpDate, Method, Parsed, Rejection, Request, Status, parse};
 use laio_rt::Descriptor;
@@ -290,12 +291,22 @@ impl Connection {
         let alt_svc = self.alt_svc.clone();
         ctx.alt_svc = alt_svc.as_deref();
         ctx.note_site();
+        // Boxed, because few sites have auth servers.
+        let auth = ctx.site.auth_requests.as_ref();
+        let auth = auth.map(|rules| Box::new(AuthState::new(rules, &request, &self.peer)));
+        let without_copied = auth.as_ref();
+        let without_copied = without_copied.map(|it| Box::new(it.rules.without_copied(&request)));
+        if let Some(cleaned) = &without_copied {
+            ctx.auth = auth.as_deref();
+            ctx.request = cleaned;
+        }
+        let request = ctx.request;
         let target = ctx.site.rewrites.as_ref();
-        let target = target.and_then(|rewrites| rewrites.of(&request, &ctx.site.redirects));
+        let target = target.and_then(|rewrites| rewrites.of(request, &ctx.site.redirects));
         // Boxed, because few requests have it.
         let rewritten = target
             .as_ref()
-            .map(|target| Box::new(target.apply(&request)));
+            .map(|target| Box::new(target.apply(request)));
         if let Some(rewritten) = &rewritten {
             ctx = ctx.rewritten_as(rewritten);
         }
@@ -336,7 +347,7 @@ impl Connection {
             Err(rejection) => return self.refuse(rejection.status(), rejection.detail()).await,
         };
         let waits = request.expects_continue && after_head.is_empty();
-        ctx.keep_alive &= !waits || may_continue(request.method);
+        ctx.keep_alive &= !waits || (ctx.auth.is_none() && may_continue(request.method));
         let keep_alive = ctx.keep_alive;
         self.answer_from_site(ctx, early, looked_up, waits && keep_alive, started)
             .await?;
@@ -411,8 +422,9 @@ impl Connection {
         let speed = ctx.site.speeds.of(ctx.request);
         let (stream, body) = (&self.stream, response.body);
         let sent = send_response(services, stream, output, body, followed, speed).await;
+        let added = ctx.auth.map(AuthState::fields);
         self.log_response(
-            ctx.request,
+            (ctx.request, added.as_deref().unwrap_or_default()),
             ctx.client,
             ctx.date,
             sent_response,
@@ -421,10 +433,11 @@ impl Connection {
         sent
     }
 
-    /// Writes the line of the access log for a response, and counts it.
+    /// Writes the line of the access log for a response, and counts it. `added` are fields that the server has added to
+    /// those of the request.
     fn log_response(
         &self,
-        request: &Request<'_>,
+        (request, added): (&Request<'_>, &[AddedField]),
         client: &Client,
         date: &HttpDate,
         sent: SentResponse,
@@ -440,6 +453,7 @@ impl Connection {
             bytes: sent.length,
             duration_us: micros_since(sent.started),
             version: self.stream.version().unwrap_or(request.version.as_str()),
+            added,
             response_head: head,
             tls: self.stream.tls().filter(|_| log.needs_tls()),
             ..LogRecord::of(request, date)

@@ -41,6 +41,7 @@ mod connection;
 mod cpu_pool;
 mod descriptors;
 mod explain;
+mod field_names;
 mod files;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
@@ -73,8 +74,8 @@ pub use laio_http::log::{LogField, LogFormat};
 pub use laio_http::{Coding, Status};
 pub use net::listen::Listening;
 pub use observe::{
-    Admin, Observer, ProxyCacheCounts, QuicCounts, Seen, SeenCertificate, Stage, Stages,
-    StepCounts, UpstreamCounts,
+    Admin, AuthCounts, Observer, ProxyCacheCounts, QuicCounts, Seen, SeenCertificate, Stage,
+    Stages, StepCounts, UpstreamCounts,
 };
 pub use options::{
     Access, Auth, Cache, Candidate, Certificate, ClassLimits, ClientAuth, Clients, Cors, ErrorPage,
@@ -84,6 +85,7 @@ pub use options::{
 };
 pub use options::{Acme, AcmeChallenge, DirectoryUrl, HttpsName};
 pub use options::{Archives, EarlyHint, Zip};
+pub use options::{AuthRequests, AuthRule, AuthServer, CopiedField};
 pub use options::{Balance, ForPrefix, HashKey, HealthPath, ProxyProtocol};
 pub use options::{NetworkRule, RateKey, RateRule, SpeedRule};
 pub use options::{Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits, Upstreams};

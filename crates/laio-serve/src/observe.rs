@@ -55,6 +55,8 @@ pub struct Seen {
     pub refused_by_network: u64,
     /// Requests beyond a limit on their rate (429).
     pub refused_by_rate: u64,
+    /// What auth servers have answered.
+    pub auth_requests: AuthCounts,
     /// Connections without a valid header of a trusted proxy, where one has to begin them.
     pub refused_proxy_headers: u64,
     /// What became of QUIC connections and packets.
@@ -87,6 +89,25 @@ pub struct Seen {
     pub workers: usize,
     /// The certificates that the server gets by itself, by name.
     pub certificates: BTreeMap<String, SeenCertificate>,
+}
+
+/// What auth servers have answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AuthCounts {
+    /// Answers that let a request in.
+    pub let_in: u64,
+    /// Answers that went to the client.
+    pub refused: u64,
+    /// Requests that got 503, because there was no usable answer.
+    pub failed: u64,
+}
+
+/// What an auth server has answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AuthResult {
+    LetIn,
+    Refused,
+    Failed,
 }
 
 /// The counts of QUIC, which HTTP/3 uses.
@@ -268,6 +289,9 @@ impl Seen {
         self.closed_for_room += other.closed_for_room;
         self.refused_by_network += other.refused_by_network;
         self.refused_by_rate += other.refused_by_rate;
+        self.auth_requests.let_in += other.auth_requests.let_in;
+        self.auth_requests.refused += other.auth_requests.refused;
+        self.auth_requests.failed += other.auth_requests.failed;
         self.refused_proxy_headers += other.refused_proxy_headers;
         self.quic.connections += other.quic.connections;
         self.quic.refused += other.quic.refused;
@@ -353,6 +377,18 @@ pub(crate) fn refused_by_network() {
 /// Counts a request of a client that has used up a limit.
 pub(crate) fn refused_by_rate() {
     count(|seen| seen.refused_by_rate += 1);
+}
+
+/// Counts a question to an auth server.
+pub(crate) fn asked_auth_server(result: AuthResult) {
+    count(|seen| {
+        let counts = &mut seen.auth_requests;
+        *match result {
+            AuthResult::LetIn => &mut counts.let_in,
+            AuthResult::Refused => &mut counts.refused,
+            AuthResult::Failed => &mut counts.failed,
+        } += 1;
+    });
 }
 
 /// Counts a connection that does not begin with the header of a trusted proxy.

@@ -3,6 +3,7 @@
 mod access;
 mod acme;
 mod archive;
+mod auth_request;
 mod balance;
 mod cache;
 mod candidate;
@@ -26,6 +27,7 @@ mod upstream;
 pub use access::{Access, NetworkRule, RateKey, RateRule, SpeedRule};
 pub use acme::{Acme, AcmeChallenge, DirectoryUrl, HttpsName};
 pub use archive::{Archives, Zip};
+pub use auth_request::{AuthRequests, AuthRule, AuthServer, CopiedField};
 pub use balance::{Balance, ForPrefix, HashKey, HealthPath, ProxyProtocol};
 pub use cache::Cache;
 pub use candidate::Candidate;

@@ -3,8 +3,9 @@
 //! `forward` connects an exchange with the client's connection. `exchange` sends the request, whose
 //! head `request` and `fastcgi` build, and receives the response's head; `upstream_head` chooses the fields
 //! to pass on, `http2` does the same for upstreams in HTTP/2, `relay` passes the response's body on, `cache` stores responses. `spool` stores a body whose length must be known
-//! first. `hash_key` is what chooses an upstream by a hash. `sendfile` handles responses that name a file, `tunnel` handles WebSocket connections.
+//! first. `hash_key` is what chooses an upstream by a hash. `sendfile` handles responses that name a file, `tunnel` handles WebSocket connections. `auth_request` asks auth servers.
 
+pub(crate) mod auth_request;
 pub(crate) mod cache;
 mod exchange;
 mod fastcgi;
@@ -23,4 +24,5 @@ mod tunnel;
 mod upstream_head;
 
 pub(crate) use http2::Upload;
+use proxy_request::NoBody;
 pub(crate) use proxy_request::{BodyTime, ProxyRequest, Source};

@@ -4,6 +4,8 @@
 pub(crate) mod answer;
 pub(crate) mod answer_from_cache;
 pub(crate) mod archive;
+pub(crate) mod auth_request;
+pub(crate) mod auth_state;
 pub(crate) mod authorize;
 pub(crate) mod body;
 mod compress;

@@ -3,6 +3,7 @@
 pub(crate) mod alt_svc;
 pub(crate) mod application;
 pub(crate) mod auth;
+pub(crate) mod auth_request;
 pub(crate) mod cors;
 mod early_hints;
 mod fields;
@@ -27,6 +28,7 @@ use crate::upstream::spool_files;
 use crate::upstream::target::Target;
 use application::Application;
 use auth::Users;
+use auth_request::AuthRequests;
 use cors::Cors;
 use early_hints::EarlyHints;
 use fields::FieldRules;
@@ -75,6 +77,8 @@ pub(crate) struct Rules {
     /// Limits on the rate of responses.
     pub(crate) speeds: Speeds,
     pub(crate) users: Option<Users>,
+    /// The servers that decide which requests are let in, if there are any.
+    pub(crate) auth_requests: Option<AuthRequests>,
     /// The value of `Strict-Transport-Security`.
     pub(crate) hsts: Option<String>,
     pub(crate) precompressed: Vec<Coding>,
@@ -97,6 +101,14 @@ pub(crate) struct Rules {
     sendfile: Vec<(Vec<PathBuf>, OwnedFd, Arc<Rules>)>,
 }
 
+impl Rules {
+    /// Returns the groups of auth servers.
+    fn auth_groups(&self) -> impl Iterator<Item = &Arc<Group>> {
+        let asked = self.auth_requests.iter();
+        asked.flat_map(AuthRequests::groups)
+    }
+}
+
 /// A site in one worker.
 pub(crate) struct Site {
     /// Its index among the sites.
@@ -105,6 +117,8 @@ pub(crate) struct Site {
     pub(crate) routes: Vec<Route>,
     /// The route to the program that executes scripts.
     pub(crate) php: Option<Route>,
+    /// The routes to the auth servers, in the order of their rules.
+    pub(crate) auth_routes: Vec<Route>,
     pub(crate) sendfile: Vec<SendfileRoot>,
     rules: Arc<Rules>,
 }
@@ -122,6 +136,7 @@ impl Site {
             root: Descriptor::from(root.try_clone()?),
             routes: rules.groups.routes(),
             php: rules.php.as_ref().map(Route::to),
+            auth_routes: rules.auth_groups().map(Route::to).collect(),
             sendfile: sendfile.collect::<io::Result<_>>()?,
             rules: rules.clone(),
         })
@@ -280,7 +295,10 @@ impl CompiledSites {
     /// Returns the upstreams of all sites.
     pub(crate) fn targets(&self) -> impl Iterator<Item = &Arc<Target>> {
         let rules = self.sites.iter().map(|(_, rules)| rules);
-        let groups = rules.flat_map(|rules| rules.groups.iter().chain(&rules.php));
+        let groups = rules.flat_map(|rules| {
+            let answer = rules.groups.iter().chain(&rules.php);
+            answer.chain(rules.auth_groups())
+        });
         groups.flat_map(|group| group.targets())
     }
 
@@ -419,6 +437,7 @@ fn compile(
             .transpose()?,
         speeds: Speeds::new(&site.access)?,
         users,
+        auth_requests: AuthRequests::new(site, healths)?,
         hsts: hsts::value(site)?,
         precompressed: site.precompressed.clone(),
         compress: site.compress.clone(),
@@ -447,10 +466,18 @@ fn upload_rules(site: &Description) -> io::Result<Option<UploadRules>> {
     let Some(who) = uploads.who else {
         return Ok(None);
     };
-    if who == Uploaders::Users && site.auth.users.is_none() {
+    let asks = site.auth_requests.rules.iter();
+    let asks = asks.filter(|rule| rule.server.is_some()).count() > 0;
+    if who == Uploaders::Users && site.auth.users.is_none() && !asks {
         return refuse(
-            "--upload needs --auth FILE with the users who may change files; --upload=anyone lets everyone who can \
-             connect change every file of DIR",
+            "--upload needs --auth FILE with the users who may change files, or --auth-request URL with a server that \
+             knows them; --upload=anyone lets everyone who can connect change every file of DIR",
+        );
+    }
+    if who == Uploaders::Anyone && asks {
+        return refuse(
+            "--upload=anyone cannot be combined with --auth-request, because anyone could copy or move what an auth \
+             server guards; use --upload for those whom it lets in, or another host for everyone",
         );
     }
     if who == Uploaders::Anyone && site.auth.users.is_some() {

@@ -181,10 +181,20 @@ impl LogField {
             Property::TlsVersion => record.tls.map(|(version, _)| version.as_bytes()),
             Property::TlsCipher => record.tls.map(|(_, cipher)| cipher.as_bytes()),
             Property::Upstream => record.upstream.map(str::as_bytes),
-            Property::RequestField => record.headers?.get(&self.name[REQUEST.len()..]),
+            Property::RequestField => of_request(record, &self.name[REQUEST.len()..]),
             Property::ResponseField => of_head(record.response_head?, &self.name[RESPONSE.len()..]),
         };
         text.map(LogValue::Text)
+    }
+}
+
+/// Returns the value of the first field of this name of a request.
+fn of_request<'a>(record: &LogRecord<'a>, name: &str) -> Option<&'a [u8]> {
+    let mut added = record.added.iter();
+    let added = added.find(|(own, _)| own.eq_ignore_ascii_case(name.as_bytes()));
+    match added {
+        Some((_, value)) => Some(value),
+        None => record.headers?.get(name),
     }
 }
 

@@ -136,7 +136,7 @@ impl Connection {
             return begun(Rest::Sending(sending, length), name);
         };
         services.buffer_pool.put_back(Buffers { output, name });
-        self.log_response(&request, &self.peer.client, &date, sent, None);
+        self.log_response((&request, &[]), &self.peer.client, &date, sent, None);
         let next = self.after_request(head_len, keep_alive);
         AtOnce::Answered(whole(result, length).map(|()| next))
     }
@@ -170,7 +170,7 @@ impl Connection {
         };
         if let Ok(Parsed::Complete { request, .. }) = parse(&self.input, &services.limits.head()) {
             let client = &self.peer.client;
-            self.log_response(&request, client, &services.now().0, sent, None);
+            self.log_response((&request, &[]), client, &services.now().0, sent, None);
         }
         let output = result?;
         services.buffer_pool.put_back(Buffers { output, name });

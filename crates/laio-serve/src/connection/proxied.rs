@@ -7,6 +7,7 @@ use crate::proxy::cache::{self, Caching};
 use crate::proxy::forward::{Forwarded, forward};
 use crate::proxy::relay::relay;
 use crate::proxy::{ProxyRequest, Source, Upload};
+use crate::request::auth_state::AuthState;
 use crate::request::body::{BodyError, BodyTime, ClientBody};
 use crate::request::lookup::{Answerer, Script};
 use crate::request::response::RequestContext;
@@ -80,7 +81,8 @@ pub(super) async fn answer_by_upstream(
         script,
         peer: body.peer,
         websocket: !stream.is_multiplexed(),
-        stream,
+        stream: Some(stream),
+        more: &[],
         spooled: None,
         caching: Caching::Off,
     };
@@ -122,7 +124,9 @@ pub(super) async fn answer_by_upstream(
             .run(services, stream, std::mem::take(&mut input))
             .await;
     }
+    let added = ctx.auth.map(AuthState::fields);
     services.log.write(&LogRecord {
+        added: added.as_deref().unwrap_or_default(),
         remote: &ctx.client.name,
         status: response.status,
         bytes: length,
@@ -136,6 +140,7 @@ pub(super) async fn answer_by_upstream(
         }),
         ..LogRecord::of(ctx.request, ctx.date)
     });
+    drop(added);
     let output = sent?;
     services.buffer_pool.put_back(Buffers { output, name });
     if let Some(fetch) = refresh {

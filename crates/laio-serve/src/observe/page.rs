@@ -177,6 +177,11 @@ pub(super) fn json(seen: &Seen, age: Duration) -> String {
         "closed_for_room": seen.closed_for_room,
         "refused_by_network": seen.refused_by_network,
         "refused_by_rate": seen.refused_by_rate,
+        "auth_requests": {
+            "let_in": seen.auth_requests.let_in,
+            "refused": seen.auth_requests.refused,
+            "failed": seen.auth_requests.failed,
+        },
         "refused_proxy_headers": seen.refused_proxy_headers,
         "log_lines_lost": seen.log_lines_lost,
         "responses": { "1xx": seen.responses[0], "2xx": seen.responses[1], "3xx": seen.responses[2],

@@ -77,6 +77,19 @@ pub(super) fn text(seen: &Seen, age: Duration) -> String {
         "Requests refused by --allow and --deny (network) or by --rate (rate).",
         &refused,
     );
+    let asked = &seen.auth_requests;
+    let asked = [
+        ("let_in", asked.let_in),
+        ("refused", asked.refused),
+        ("failed", asked.failed),
+    ];
+    let asked = asked.map(|(result, count)| (format!("{{result=\"{result}\"}}"), count as f64));
+    family(
+        "laio_auth_requests_total",
+        "counter",
+        "Questions to auth servers (--auth-request): requests let in, refused, and answered with 503 because there was no usable answer.",
+        &asked,
+    );
     family(
         "laio_refused_proxy_headers_total",
         "counter",

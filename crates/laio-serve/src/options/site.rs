@@ -2,6 +2,7 @@
 
 use super::access::Access;
 use super::archive::Archives;
+use super::auth_request::AuthRequests;
 use super::candidate::Candidate;
 use super::declare::options;
 use super::hsts::Hsts;
@@ -115,6 +116,9 @@ options! {
         /// The users who may read.
         #[command(flatten)]
         pub auth: Auth = Auth::default(),
+        /// The servers that decide who may read.
+        #[command(flatten)]
+        pub auth_requests: AuthRequests = AuthRequests::default(),
         /// Who may change the files.
         #[command(flatten)]
         pub uploads: Uploads = Uploads::default(),

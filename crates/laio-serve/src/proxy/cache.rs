@@ -10,14 +10,14 @@ use super::exchange::{self, UpstreamResponse};
 use super::forward::Forwarded;
 use super::relay::Relayed;
 use super::upstream_head::UpstreamHead;
-use super::{ProxyRequest, Source};
+use super::{NoBody, ProxyRequest};
 use crate::files::contents::Contents;
 use crate::messages::print;
 use crate::observe::upstreams::{self, CacheResult};
 use crate::options::UpstreamLimits;
+use crate::request::auth_state::AuthState;
 use crate::request::response::{Body, RequestContext, Response};
 use crate::services::Services;
-use crate::upstream::error::UpstreamError;
 use crate::upstream::route::Route;
 use laio_http::{ByteRange, Method, Status};
 use laio_rt::sync::Notify;
@@ -125,7 +125,10 @@ impl ResponseCache {
         let reads = matches!(request.method, Method::Get | Method::Head);
         let partial = ["Range", "If-Range", "If-Match", "If-Unmodified-Since"];
         let wanted = Directives::of(headers.all("Cache-Control"));
+        // What an auth server lets in depends on more than what a key contains.
+        let is_private = proxy_request.ctx.auth.is_some_and(AuthState::has_let_in);
         if !reads
+            || is_private
             || !request.framing.is_none()
             || proxy_request.script.is_some()
             || proxy_request.websocket
@@ -588,29 +591,4 @@ async fn store_again(
         relayed.wait().await?;
     }
     Ok(())
-}
-
-/// The body of a request without one, whose client waits for nothing.
-struct NoBody;
-
-impl Source for NoBody {
-    async fn next(&mut self, _: &mut Vec<u8>) -> Result<bool, UpstreamError> {
-        Ok(true)
-    }
-
-    fn is_ready(&self) -> bool {
-        true
-    }
-
-    fn rewind(&mut self) -> bool {
-        true
-    }
-
-    fn is_done(&self) -> bool {
-        true
-    }
-
-    fn watch(&self) -> Box<dyn Fn() -> bool> {
-        Box::new(|| false)
-    }
 }

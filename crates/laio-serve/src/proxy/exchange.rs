@@ -348,7 +348,7 @@ async fn read_head(
     lease: &mut Lease,
     to_head: bool,
     received: &Cell<bool>,
-    client: &Stream,
+    client: Option<&Stream>,
 ) -> Result<UpstreamHead, UpstreamError> {
     let mut interim = 0;
     loop {
@@ -358,6 +358,7 @@ async fn read_head(
                 return Ok(upstream_head);
             }
             if upstream_head.status == Status::EARLY_HINTS
+                && let Some(client) = client
                 && client.is_multiplexed()
                 && let Some(hints) = upstream_head.early_hints()
             {

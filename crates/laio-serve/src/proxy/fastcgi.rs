@@ -2,6 +2,7 @@
 
 use super::ProxyRequest;
 use super::request::{VIA, forwarded, passed_fields};
+use crate::request::auth_state::AuthState;
 use crate::upstream::target::Target;
 use laio_http::Framing;
 use laio_http::fastcgi::{PARAMS, push_begin, push_param, push_stream, push_stream_end};
@@ -77,8 +78,12 @@ fn describe(params: &mut Vec<u8>, proxy_request: &ProxyRequest<'_>, target: &Tar
         push("PATH_TRANSLATED", &below(&info));
     }
     push("DOCUMENT_ROOT", root);
+    let auth = proxy_request.ctx.auth;
+    if let Some(user) = auth.and_then(AuthState::user) {
+        push("REMOTE_USER", &user);
+    }
     push("REMOTE_ADDR", proxy_request.ctx.client.name.as_bytes());
-    let [own, client] = proxy_request.stream.endpoints();
+    let [own, client] = proxy_request.endpoints();
     if let Some(own) = own {
         let address = own.ip().to_canonical();
         push("SERVER_ADDR", address.to_string().as_bytes());

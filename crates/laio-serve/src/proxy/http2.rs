@@ -5,6 +5,7 @@ use super::http2_body::Http2Body;
 use super::request::{VIA, forwarded, passed_fields};
 use super::upstream_head::UpstreamHead;
 use super::{BodyTime, ProxyRequest, Source};
+use crate::net::stream::Stream;
 use crate::options::UpstreamLimits;
 use crate::upstream::error::{Progress, UpstreamError};
 use crate::upstream::http2::Http2Place;
@@ -33,7 +34,7 @@ pub(super) async fn ask(
     let in_flight = member.begin();
     let permit = member.pool.permit(limits, limits.streams).await?;
     let proxy_header = member.target.proxy_header(|| proxy_request.ends());
-    if proxy_request.stream.is_multiplexed() {
+    if proxy_request.is_multiplexed() {
         // A client may send the messages of a stream one by one.
         source.set_time(BodyTime::EachPiece);
     }
@@ -71,7 +72,7 @@ pub(super) async fn ask(
     let to_head = proxy_request.ctx.request.method == Method::Head;
     let upstream_head = UpstreamHead::of_http2(&parts, stream.is_end_stream(), to_head)?;
     let ended = upstream_head.framing == Some(Framing::None) || stream.is_end_stream();
-    let upload = upload.filter(|_| proxy_request.stream.is_multiplexed());
+    let upload = upload.filter(|_| proxy_request.is_multiplexed());
     let body = Http2Body::new(
         stream,
         ended,
@@ -190,7 +191,7 @@ fn head(proxy_request: &ProxyRequest<'_>, target: &Target) -> Result<Request<()>
     for (name, value) in forwarded(proxy_request) {
         push(name.as_bytes(), &value);
     }
-    let version = proxy_request.stream.version();
+    let version = proxy_request.stream.and_then(Stream::version);
     let version = version.unwrap_or(request.version.as_str());
     let version = version.trim_start_matches("HTTP/").trim_end_matches(".0");
     let via = format!("{version} {VIA}");
@@ -201,7 +202,7 @@ fn head(proxy_request: &ProxyRequest<'_>, target: &Target) -> Result<Request<()>
             length.to_string().as_bytes(),
         );
     }
-    if proxy_request.stream.is_multiplexed() {
+    if proxy_request.is_multiplexed() {
         // Trailers are passed on to such a client. Servers of gRPC insist on the field.
         push(TE.as_str().as_bytes(), b"trailers");
     }

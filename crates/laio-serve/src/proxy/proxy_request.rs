@@ -22,8 +22,10 @@ pub(crate) struct ProxyRequest<'a> {
     /// Whether the connection can become a tunnel. Once [`super::forward::forward`] has checked the
     /// request: whether the client asked for that too.
     pub(crate) websocket: bool,
-    /// The client's connection.
-    pub(crate) stream: &'a Stream,
+    /// The client's connection; none for a request of this server itself.
+    pub(crate) stream: Option<&'a Stream>,
+    /// Further fields.
+    pub(crate) more: &'a [(&'static str, Vec<u8>)],
     /// The length of the body, if the body was spooled.
     pub(crate) spooled: Option<u64>,
     /// How the cache of responses takes part.
@@ -34,10 +36,20 @@ impl ProxyRequest<'_> {
     /// Returns the server's address and the client's, where there are any. The port of a client behind a
     /// trusted proxy is not known, and 0.
     pub(super) fn ends(&self) -> [Option<SocketAddr>; 2] {
-        let [own, peer] = self.stream.endpoints();
+        let [own, peer] = self.endpoints();
         let client = self.ctx.client;
         let address = client.address.filter(|_| !self.is_from_socket());
         [own, address.map(|ip| SocketAddr::new(ip, 0)).or(peer)]
+    }
+
+    /// Returns the local and the remote address of the client's connection, where there are any.
+    pub(super) fn endpoints(&self) -> [Option<SocketAddr>; 2] {
+        self.stream.map_or([None; 2], Stream::endpoints)
+    }
+
+    /// Whether the client gets interim responses and trailers.
+    pub(super) fn is_multiplexed(&self) -> bool {
+        self.stream.is_some_and(Stream::is_multiplexed)
     }
 
     /// Whether the client is at the other end of the socket, not behind a trusted proxy.
@@ -60,4 +72,29 @@ pub(crate) trait Source {
     fn is_done(&self) -> bool;
     /// Returns a function that tests whether the client has closed its connection.
     fn watch(&self) -> Box<dyn Fn() -> bool>;
+}
+
+/// The body of a request without one, whose client waits for nothing.
+pub(super) struct NoBody;
+
+impl Source for NoBody {
+    async fn next(&mut self, _: &mut Vec<u8>) -> Result<bool, UpstreamError> {
+        Ok(true)
+    }
+
+    fn is_ready(&self) -> bool {
+        true
+    }
+
+    fn rewind(&mut self) -> bool {
+        true
+    }
+
+    fn is_done(&self) -> bool {
+        true
+    }
+
+    fn watch(&self) -> Box<dyn Fn() -> bool> {
+        Box::new(|| false)
+    }
 }

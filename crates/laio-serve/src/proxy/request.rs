@@ -3,8 +3,11 @@
 
 use super::ProxyRequest;
 use super::cache::Caching;
+use crate::field_names::{is_one_of, is_same_variable};
+use crate::net::stream::Stream;
 use crate::upstream::target::Target;
 use laio_http::{Framing, Headers, Method, Version};
+use std::borrow::Cow;
 use std::io::Write;
 
 /// The name of this server in `Via`.
@@ -78,19 +81,9 @@ impl<'b> Hops<'b> {
     }
 }
 
-pub(super) fn is_one_of(name: &[u8], names: &[&str]) -> bool {
-    names
-        .iter()
-        .any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
-}
-
-/// Whether a field would become the same variable as one of `names`, in upstreams that turn fields
-/// into variables and do not distinguish hyphens and underscores.
+/// Whether a field would become the same variable as one of `names`.
 fn is_variable_of(name: &[u8], names: &[&str]) -> bool {
-    let same =
-        |(own, byte): (u8, &u8)| own.eq_ignore_ascii_case(byte) || (own == b'-' && *byte == b'_');
-    let mut names = names.iter();
-    names.any(|own| own.len() == name.len() && own.bytes().zip(name).all(same))
+    names.iter().any(|own| is_same_variable(name, own))
 }
 
 /// Whether a client asks to upgrade its connection to a WebSocket. Other upgrades are not passed
@@ -127,42 +120,48 @@ pub(super) fn passed_fields<'a>(
     })
 }
 
-/// Returns the fields that describe the client, in addition to those of a trusted proxy, and those of the
-/// cache.
-pub(super) fn forwarded(proxy_request: &ProxyRequest<'_>) -> Vec<(&'static str, Vec<u8>)> {
+/// Returns the fields that describe the client, in addition to those of a trusted proxy, those of the
+/// cache, and those that auth servers have set.
+pub(super) fn forwarded(proxy_request: &ProxyRequest<'_>) -> Vec<(Cow<'static, str>, Vec<u8>)> {
     let request = proxy_request.ctx.request;
     let proto = |secure| if secure { "https" } else { "http" };
     let peer = &*proxy_request.peer.client.name;
     let known = |name: &str| proxy_request.peer.is_trusted && request.headers.get(name).is_some();
-    let mut fields = Vec::new();
+    let mut fields: Vec<(Cow<'static, str>, Vec<u8>)> = Vec::new();
     let node = match peer {
         "-" => "unknown".to_owned(),
         peer if peer.contains(':') => format!("\"[{peer}]\""),
         peer => peer.to_owned(),
     };
     // Each element is about one connection, here that of the peer.
-    let own_proto = proto(proxy_request.stream.is_secure());
+    let secure = proxy_request.stream.map(Stream::is_secure);
+    let own_proto = proto(secure.unwrap_or(proxy_request.ctx.secure));
     let mut forwarded = format!("for={node};proto={own_proto}").into_bytes();
     if let Some(host) = request.host {
         let _ = write!(forwarded, ";host=\"{host}\"");
     }
-    fields.push(("Forwarded", forwarded));
+    fields.push(("Forwarded".into(), forwarded));
     if peer != "-" {
-        fields.push(("X-Forwarded-For", peer.as_bytes().to_vec()));
+        fields.push(("X-Forwarded-For".into(), peer.as_bytes().to_vec()));
     }
     if !known("X-Forwarded-Proto") {
         let proto = proto(proxy_request.ctx.secure);
-        fields.push(("X-Forwarded-Proto", proto.as_bytes().to_vec()));
+        fields.push(("X-Forwarded-Proto".into(), proto.as_bytes().to_vec()));
     }
     if let Some(host) = request.host.filter(|_| !known("X-Forwarded-Host")) {
-        fields.push(("X-Forwarded-Host", host.as_bytes().to_vec()));
+        fields.push(("X-Forwarded-Host".into(), host.as_bytes().to_vec()));
     }
     if let Caching::Revalidate { etag, modified } = proxy_request.caching {
         let own = [("If-None-Match", etag), ("If-Modified-Since", modified)];
         let own = own
             .into_iter()
-            .filter_map(|(name, value)| Some((name, value?.to_vec())));
+            .filter_map(|(name, value)| Some((name.into(), value?.to_vec())));
         fields.extend(own);
+    }
+    let more = proxy_request.more.iter();
+    fields.extend(more.map(|(name, value)| ((*name).into(), value.clone())));
+    if let Some(auth) = proxy_request.ctx.auth {
+        auth.copy_fields(&mut fields);
     }
     fields
 }

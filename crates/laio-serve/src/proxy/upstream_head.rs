@@ -1,7 +1,9 @@
 //! The head of an upstream's response, and the fields that are passed on.
 
-use super::request::{HOP_BY_HOP, Hops, VIA, is_one_of, push_field};
+use super::request::{HOP_BY_HOP, Hops, VIA, push_field};
+use crate::field_names::is_one_of;
 use crate::options::UpstreamLimits;
+use crate::request::auth_state::{AuthState, PRIVATE};
 use crate::request::response::RequestContext;
 use crate::server_name::SERVER_NAME;
 use crate::site::{alt_svc, hsts};
@@ -183,6 +185,9 @@ impl UpstreamHead {
         for (name, value) in more {
             head = head.header(name, value);
         }
+        if ctx.auth.is_some_and(AuthState::has_let_in) && !self.has(PRIVATE.0) {
+            head = head.header(PRIVATE.0, PRIVATE.1);
+        }
         head = head.header("Via", format!("1.1 {VIA}").as_bytes());
         match &self.length {
             // 1xx and 204 have no length, even if the upstream sends one (RFC 9110, section 8.6).
@@ -242,7 +247,7 @@ impl UpstreamHead {
         };
         let body = out.split_off(end + 2);
         let own_type = self.has("Content-Type") && file_is_whole;
-        let own = [hsts::FIELD, alt_svc::FIELD].map(|name| (name, self.has(name)));
+        let own = [hsts::FIELD, alt_svc::FIELD, PRIVATE.0].map(|name| (name, self.has(name)));
         let mut lines = Vec::with_capacity(out.len() + 256);
         for line in out.split_inclusive(|&byte| byte == b'\n') {
             let replaced = own_type && starts_with(line, "Content-Type:")
@@ -264,7 +269,8 @@ impl UpstreamHead {
         out.extend_from_slice(&body);
     }
 
-    /// Adds `Strict-Transport-Security` and `Alt-Svc`, unless the upstream has sent its own.
+    /// Adds `Strict-Transport-Security` and `Alt-Svc`, unless the upstream has sent its own, and the cookies of auth
+    /// servers.
     fn add_secure_fields<'v>(
         &self,
         mut head: ResponseHead<'v>,
@@ -275,7 +281,10 @@ impl UpstreamHead {
                 head = head.header(name, value.as_bytes());
             }
         }
-        head
+        match ctx.auth {
+            Some(auth) => auth.add_cookies(head),
+            None => head,
+        }
     }
 
     /// Returns the fields to pass on.

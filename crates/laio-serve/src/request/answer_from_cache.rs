@@ -22,6 +22,7 @@ pub(crate) fn answer_from_cache(
     let cache = services.cache.as_ref()?;
     let simple = matches!(request.method, Method::Get | Method::Head)
         && site.users.is_none()
+        && site.auth_requests.is_none()
         && !site
             .network_access
             .as_ref()

@@ -7,6 +7,7 @@ mod format;
 pub(crate) mod send;
 mod walk;
 
+use super::auth_request;
 use super::pages;
 use super::response::{Body, RequestContext, Response};
 use crate::options::Zip;
@@ -101,10 +102,12 @@ async fn members(
             }
         }
     };
+    auth_request::ask_about_all(services, ctx).await;
     let walk = Walk {
         services,
         site: ctx.site,
         client: ctx.client,
+        auth: ctx.auth,
         sees_all,
     };
     let limit = services.limits.open_time;

@@ -1,5 +1,6 @@
 //! Checking whether the client may access a resource.
 
+use super::auth_request::ask_auth_servers;
 use super::pages;
 use super::response::{RequestContext, Response};
 use crate::observe;
@@ -49,6 +50,19 @@ async fn admit(
         });
         return Some(pages::forbidden(services, ctx, out).await);
     }
+    if let Some(response) = check_password(services, ctx, out, resource).await {
+        return Some(response);
+    }
+    ask_auth_servers(services, ctx, out, resource).await
+}
+
+/// Returns the error response if a resource needs a password that the request does not have.
+async fn check_password(
+    services: &Services,
+    ctx: RequestContext<'_>,
+    out: &mut Vec<u8>,
+    resource: Resource<'_>,
+) -> Option<Response> {
     let users = ctx.site.users.as_ref()?;
     let access = services
         .password_checks

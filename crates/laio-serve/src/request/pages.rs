@@ -168,6 +168,24 @@ pub(crate) fn moved(
     ctx.with_page(head, status, ContentType::HTML, &page)
 }
 
+/// Redirects to the page where users log in, with the cookies of an auth server.
+pub(crate) fn login<'c>(
+    ctx: RequestContext<'_>,
+    out: &mut Vec<u8>,
+    location: &[u8],
+    cookies: impl Iterator<Item = &'c [u8]>,
+) -> Response {
+    trace::note("response", || "302: to --auth-request-login".to_owned());
+    let status = Status::FOUND;
+    let page = page(status, "This page needs a login.");
+    let mut head = ctx.head(out, status).location(location);
+    for cookie in cookies {
+        head = head.header("Set-Cookie", cookie);
+    }
+    let head = head.header("Cache-Control", b"no-store");
+    ctx.with_page(head, status, ContentType::HTML, &page)
+}
+
 /// Redirects a request that arrived without TLS to https.
 pub(crate) fn to_https(ctx: RequestContext<'_>, out: &mut Vec<u8>, location: &[u8]) -> Response {
     let status = Status::PERMANENT_REDIRECT;

@@ -1,6 +1,7 @@
 //! A request in progress, and its response: a [`Response`] is decided and not yet sent.
 
 use super::archive::send::Archive;
+use super::auth_state::AuthState;
 use super::compress::Compressed;
 use crate::clients::Client;
 use crate::files::contents::{Contents, Opened};
@@ -41,6 +42,8 @@ pub(crate) struct RequestContext<'a> {
     /// The request as the client sent it, if it was rewritten.
     pub(crate) before_rewrite: Option<&'a Request<'a>>,
     pub(crate) site: &'a Site,
+    /// What auth servers have said about the request, if the site has any.
+    pub(crate) auth: Option<&'a AuthState<'a>>,
     /// Who sends the request.
     pub(crate) client: &'a Client,
     pub(crate) date: &'a HttpDate,
@@ -71,6 +74,7 @@ impl<'a> RequestContext<'a> {
         RequestContext {
             request,
             before_rewrite: None,
+            auth: None,
             client,
             site,
             hsts: site.hsts.as_deref().filter(|_| secure),
@@ -148,6 +152,9 @@ impl RequestContext<'_> {
         }
         if let Some(alt_svc) = self.alt_svc {
             head = head.header(alt_svc::FIELD, alt_svc.as_bytes());
+        }
+        if let Some(auth) = self.auth {
+            head = auth.add_fields(head, self.site);
         }
         if self.varies_by_accept {
             head = head.vary("Accept");

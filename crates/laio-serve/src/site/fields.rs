@@ -58,6 +58,12 @@ impl FieldRules {
         Ok(FieldRules { globs, rules })
     }
 
+    /// Whether a rule sets this field.
+    pub(crate) fn sets(&self, name: &str) -> bool {
+        let mut rules = self.rules.iter();
+        rules.any(|rule| rule.name.eq_ignore_ascii_case(name))
+    }
+
     /// Adds the fields for a path below the root. Of several rules for a field, the last one wins.
     pub(crate) fn add<'v>(&self, mut head: ResponseHead<'v>, relative: &[u8]) -> ResponseHead<'v> {
         if self.rules.is_empty() {

@@ -28,6 +28,7 @@ use super::disk::Disk;
 use super::problem::Problem;
 use super::{Change, temporary, trees};
 use crate::files::resolve::{Refusal, resolve};
+use crate::request::auth_state::AuthState;
 use crate::request::body::ClientBody;
 use crate::request::response::RequestContext;
 use crate::site::Site;
@@ -49,7 +50,10 @@ pub(super) async fn admit(
 ) -> Result<Submitted, Problem> {
     let mut submitted = Submitted {
         tokens: Vec::new(),
-        user: auth::user_of(ctx.request),
+        user: ctx
+            .auth
+            .and_then(AuthState::user)
+            .or_else(|| auth::user_of(ctx.request)),
     };
     if let Some(value) = ctx.request.headers.get("If") {
         let field = IfField::parse(value)?;

@@ -9,6 +9,7 @@ use crate::options::{
 use laio_http::{Mount, RequestPath};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The groups of a site, the longest prefixes first.
@@ -112,6 +113,24 @@ impl Group {
     pub(crate) fn of_php(address: &UpstreamAddress, healths: &mut Healths) -> io::Result<Group> {
         Ok(Group {
             targets: vec![Arc::new(Target::of_php(address, healths)?)],
+            balance: Balance::default(),
+        })
+    }
+
+    /// Returns the auth servers of one glob.
+    pub(crate) fn of_auth_servers(
+        servers: &[&Upstream],
+        ca: Option<&Path>,
+        healths: &mut Healths,
+    ) -> io::Result<Group> {
+        check("--auth-request", servers)?;
+        let own = PrefixSettings {
+            ca,
+            ..PrefixSettings::default()
+        };
+        let target = |server: &&Upstream| Target::new(server, own, healths).map(Arc::new);
+        Ok(Group {
+            targets: servers.iter().map(target).collect::<io::Result<_>>()?,
             balance: Balance::default(),
         })
     }

@@ -95,11 +95,22 @@ struct Place {
     server: Running,
     proxied: Backend,
     program: Program,
-    _kept: (TempDir, tempfile::NamedTempFile),
+    _kept: (TempDir, tempfile::NamedTempFile, Backend),
+}
+
+/// Who guards the paths.
+#[derive(Clone, Copy)]
+enum Guards {
+    Passwords,
+    AuthServer,
 }
 
 /// Starts a server with files, an upstream and a program, and guards for each.
 fn place(with_root: bool) -> Place {
+    guarded_by(Guards::Passwords, with_root)
+}
+
+fn guarded_by(guards: Guards, with_root: bool) -> Place {
     let (root, users) = (
         tempfile::tempdir().unwrap(),
         tempfile::NamedTempFile::new().unwrap(),
@@ -111,6 +122,7 @@ fn place(with_root: bool) -> Place {
     let hash = "$2b$04$abcdefghijklmnopqrstuuWNNPaWbIXoMzcLCJfXMDSQUBRXzrKCy";
     fs::write(users.path(), format!("ann:{hash}\n")).unwrap();
     let (proxied, program) = (Backend::answering(HELLO), Program::start());
+    let refusing = Backend::answering("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n");
     let (to, cgi) = (proxied.address(), program.address());
     let server = Running::with(root.path(), BackendKind::Lazy, |options| {
         options.site.upstreams.http = vec![
@@ -121,17 +133,26 @@ fn place(with_root: bool) -> Place {
             let all = Upstream::fastcgi(&format!("/={cgi}")).unwrap();
             options.site.upstreams.fastcgi.push(all);
         }
-        options.site.auth = Auth {
-            users: Some(users.path().to_owned()),
-            realm: "r".to_owned(),
-            paths: GUARDED.map(str::to_owned).to_vec(),
-        };
+        match guards {
+            Guards::Passwords => {
+                options.site.auth = Auth {
+                    users: Some(users.path().to_owned()),
+                    realm: "r".to_owned(),
+                    paths: GUARDED.map(str::to_owned).to_vec(),
+                }
+            }
+            Guards::AuthServer => {
+                let server = refusing.address();
+                let rule = |glob| format!("{glob}=http://{server}").parse().unwrap();
+                options.site.auth_requests.rules = GUARDED.map(rule).to_vec();
+            }
+        }
     });
     Place {
         server,
         proxied,
         program,
-        _kept: (root, users),
+        _kept: (root, users, refusing),
     }
 }
 
@@ -146,8 +167,13 @@ impl Place {
 
 #[test]
 fn no_path_bypasses_a_guard_in_http_1() {
-    for with_root in [true, false] {
-        let place = place(with_root);
+    for (guards, with_root) in [
+        (Guards::Passwords, true),
+        (Guards::Passwords, false),
+        (Guards::AuthServer, true),
+        (Guards::AuthServer, false),
+    ] {
+        let place = guarded_by(guards, with_root);
         let mut client = place.server.connect();
         for way in WAYS.iter().chain(&[
             "/admin\\a",
@@ -174,15 +200,17 @@ fn no_path_bypasses_a_guard_in_http_1() {
 
 #[test]
 fn no_path_bypasses_a_guard_in_http_2() {
-    let place = place(true);
-    run(async {
-        let client = connect(&place.server).await;
-        for way in WAYS {
-            let status = ask(&client, way, &[]).await;
-            assert!(matches!(status, 400 | 401), "{way}: {status}");
-        }
-    });
-    place.assert_untouched();
+    for guards in [Guards::Passwords, Guards::AuthServer] {
+        let place = guarded_by(guards, true);
+        run(async {
+            let client = connect(&place.server).await;
+            for way in WAYS {
+                let status = ask(&client, way, &[]).await;
+                assert!(matches!(status, 400 | 401), "{way}: {status}");
+            }
+        });
+        place.assert_untouched();
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod access;
 mod archives;
+mod auth_requests;
 mod cache;
 mod common;
 mod correctness;

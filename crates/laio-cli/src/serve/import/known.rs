@@ -139,7 +139,7 @@ const ADVICE: &[(&str, &str)] = &[
     ),
     (
         "auth_request",
-        "laio would answer everyone: let the upstream check, or use --auth",
+        "laio would answer everyone: write it in each server, or use --auth-request URL",
     ),
     ("dav_methods", "use --upload with --auth, and --webdav"),
     (

@@ -28,7 +28,7 @@ pub(super) fn is_slash(location: &Directive) -> bool {
 }
 
 /// Returns the pattern of a location, and its text.
-fn pattern(location: &Directive) -> (Pattern, &str) {
+pub(super) fn pattern(location: &Directive) -> (Pattern, &str) {
     let (operator, text) = match &location.words[..] {
         [operator, text] => (&**operator, &**text),
         [text] => {
@@ -165,6 +165,9 @@ impl<'d> Site<'_, 'd> {
     }
 
     fn error_page(&mut self, directive: &Directive) {
+        if self.login(directive) {
+            return;
+        }
         let Some((file, codes)) = directive.words.split_last() else {
             return;
         };
@@ -258,6 +261,8 @@ impl<'d> Site<'_, 'd> {
                     it.name == "return" && it.words.iter().any(|word| word.starts_with("https://"))
                 }) && self.shared.global.has("redirect-http") => {}
                 "try_files" => {} // candidates
+                "auth_request" => self.auth_request(directive, None, &[]),
+                "auth_request_set" => self.auth_request_set(directive, &[]),
                 "ssl" => self.lost(
                     directive,
                     "write tls: before each address: --listen tls:ADDRESS:PORT",
@@ -287,6 +292,9 @@ impl<'d> Site<'_, 'd> {
         }
         if pattern == Pattern::Regex(Paths::Hidden) {
             return self.hidden(location);
+        }
+        if self.is_of_auth_server(location) {
+            return;
         }
         let slash = is_slash(location);
         self.places += 1;
@@ -318,6 +326,9 @@ impl<'d> Site<'_, 'd> {
         };
         // Those of all paths need no glob.
         let places: &[String] = if slash { &[] } else { &globs };
+        if !slash {
+            self.let_in_beside_slash(location, &globs);
+        }
         let networks = of(&["allow", "deny"]);
         if !networks.is_empty() {
             let outer = self.shared.in_force(self.server, "deny");
@@ -371,6 +382,10 @@ impl<'d> Site<'_, 'd> {
                 "proxy_pass" | "grpc_pass" => self.proxy(directive, location, &pattern),
                 "fastcgi_pass" => self.fastcgi(directive, location, &pattern),
                 "return" | "rewrite" => self.redirect(directive, &pattern, text, rank),
+                "auth_request" => self.auth_request(directive, Some(location), places),
+                "auth_request_set" => self.auth_request_set(directive, &of(&["add_header"])),
+                "add_header" | "proxy_set_header" | "fastcgi_param"
+                    if self.copies(directive, location) => {}
                 "add_header" | "expires" if passes => self.lost(
                     directive,
                     "laio sets fields of files; let the upstream set those of its responses",
@@ -421,6 +436,7 @@ impl<'d> Site<'_, 'd> {
                 "internal" if is_error_page => {}
                 "proxy_redirect" if directive.word() == "off" => {}
                 "proxy_set_header" if passes => self.forwarded(directive),
+                "error_page" if !slash && self.login(directive) => {}
                 name if LIMITS.contains(&name) => {} // translate
                 name if is_handled(name) && slash => {}
                 name if is_handled(name) => self.for_one_location(directive),
@@ -664,7 +680,7 @@ impl<'d> Site<'_, 'd> {
 }
 
 /// Directives that are looked up where they hold, not one after the other.
-fn is_handled(name: &str) -> bool {
+pub(super) fn is_handled(name: &str) -> bool {
     // A charset is reported where it stands.
     INHERITED.contains(&name) && name != "charset"
 }

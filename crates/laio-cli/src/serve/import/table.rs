@@ -60,6 +60,8 @@ impl Table {
                 (_, Value::Boolean(_)) => self.set(key, false),
                 // Without the file of users it has no meaning.
                 ("auth-realm", _) => {}
+                // Without an auth server it has no meaning.
+                ("auth-request-login", _) => {}
                 _ => left.push(*key),
             }
         }

@@ -68,7 +68,7 @@ impl Site<'_, '_> {
     }
 
     /// Returns the URLs of `proxy_pass` or `grpc_pass` as `--proxy` takes them.
-    fn group(&mut self, directive: &Directive) -> Result<UpstreamGroup, String> {
+    pub(super) fn group(&mut self, directive: &Directive) -> Result<UpstreamGroup, String> {
         let url = directive.word();
         if url.contains('$') {
             return Err("--proxy names upstreams, without variables".to_owned());
@@ -282,9 +282,9 @@ impl Site<'_, '_> {
 type Servers = (Vec<(String, u32)>, Option<String>);
 
 /// The upstreams of a prefix.
-struct UpstreamGroup {
+pub(super) struct UpstreamGroup {
     /// With their weights.
-    urls: Vec<String>,
+    pub(super) urls: Vec<String>,
     /// How requests are divided among them, if it is said.
     balance: Option<String>,
 }

@@ -5,6 +5,7 @@ use crate::clients::Client;
 use crate::files::resolve::enter;
 use crate::files::uncached::open_below;
 use crate::options::{IoStep, Limits};
+use crate::request::auth_state::AuthState;
 use crate::request::listing::served_status;
 use crate::services::Services;
 use crate::site::Site;
@@ -22,6 +23,8 @@ pub(super) struct Walk<'a> {
     pub(super) services: &'a Services,
     pub(super) site: &'a Site,
     pub(super) client: &'a Client,
+    /// What auth servers have said about the request.
+    pub(super) auth: Option<&'a AuthState<'a>>,
     /// The client may read what passwords guard.
     pub(super) sees_all: bool,
 }
@@ -178,6 +181,15 @@ impl Walk<'_> {
                 .is_some_and(|users| users.is_guarded(Resource::Name(name)))
         {
             return false;
+        }
+        if let Some(rules) = &site.auth_requests {
+            let let_in = |rule| self.auth.is_some_and(|auth| auth.is_let_in_by(rule));
+            if rules
+                .of(Resource::Name(name))
+                .any(|(rule, _)| !let_in(rule))
+            {
+                return false;
+            }
         }
         let application = site.application.as_ref();
         if application.is_some_and(|application| application.hides(name)) {

@@ -3,6 +3,7 @@
 use super::client::{Client, all, read, request};
 use super::{Fixture, large, run};
 use crate::common::certs::{connect, trusting};
+use crate::upstreams::backend::Backend;
 use bytes::{Buf, Bytes};
 use laio::BackendKind::{self, Activations, Hybrid, Lazy, Threads, Uring};
 use laio_serve::{Coding, LogTarget, Options, Redirect, Status, Upstream};
@@ -389,5 +390,55 @@ fn trailers_of_upstreams_and_messages_both_ways() {
         assert!(stream.recv_data().await.unwrap().is_none());
         let trailers = stream.recv_trailers().await.unwrap().unwrap();
         assert_eq!(trailers["grpc-status"], "0");
+    });
+}
+
+#[test]
+fn an_auth_server_lets_requests_in() {
+    let auth = Backend::start(|peer| {
+        while let Some(head) = peer.request() {
+            peer.send(match head.contains("\r\ncookie: ann\r\n") {
+                true => "HTTP/1.1 200 OK\r\nRemote-User: ann\r\nSet-Cookie: new\r\nContent-Length: 0\r\n\r\n",
+                false => "HTTP/1.1 302 Found\r\nLocation: /login\r\nSet-Cookie: state\r\nContent-Length: 2\r\n\r\ngo",
+            });
+        }
+    });
+    let app = Backend::answering("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\napp");
+    let fixture = Fixture::with(Lazy, |options| {
+        let rule = format!("http://{}/check", auth.address());
+        options.site.auth_requests.rules = vec![rule.parse().unwrap()];
+        options.site.auth_requests.copy = vec!["Remote-User".parse().unwrap()];
+        options.site.auth_requests.cookies = true;
+        let app = format!("/app=http://{}", app.address());
+        options.site.upstreams.http = vec![Upstream::http(&app).unwrap()];
+    });
+    run(async {
+        let client = Client::connect(&fixture).await;
+        for path in ["/ten.txt", "/app"] {
+            let (status, fields, body) = client.ask(request("GET", path, &[])).await;
+            assert_eq!((status.as_u16(), &*body), (302, &b"go"[..]), "{path}");
+            assert_eq!(fields["location"], "/login");
+            assert_eq!(fields["set-cookie"], "state");
+        }
+        // The body of this one is never sent.
+        let mut stream = client.begin(request("POST", "/app", &[])).await;
+        assert_eq!(read(&mut stream).await.unwrap().0, 302);
+        assert!(app.heads().is_empty());
+        let fields = [
+            ("cookie", "ann"),
+            ("remote-user", "eve"),
+            ("remote_user", "eve"),
+        ];
+        let (status, fields, body) = client.ask(request("GET", "/app", &fields)).await;
+        assert_eq!((status.as_u16(), &*body), (200, &b"app"[..]));
+        assert_eq!(fields["set-cookie"], "new");
+        assert_eq!(fields["cache-control"], "private");
+        // The end of the empty body follows.
+        let head = app.heads().swap_remove(0);
+        assert!(
+            head.contains("\r\nRemote-User: ann\r\n") && !head.contains("eve"),
+            "{head}"
+        );
+        assert!(auth.heads()[0].contains("\r\nX-Forwarded-Proto: https\r\n"));
     });
 }
