@@ -422,9 +422,10 @@ fn ten_thousand_operations_fit_in_eight_mebibytes() {
                 (busy - idle) / count
             );
             assert!(busy <= 8 << 20, "{busy} bytes");
-            // Checks that the counted memory is not far below the memory in use.
+            // Checks that the counted memory is not far below the memory in use. An emulator of programs, which lacks
+            // RWF_NOWAIT, needs memory of its own for each helper.
             assert!(
-                sanitized() || grown <= 16 << 20,
+                sanitized() || laio_testing::lacks("nowait") || grown <= 16 << 20,
                 "the process grew by {grown} bytes"
             );
             for handle in handles {
