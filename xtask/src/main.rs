@@ -86,7 +86,8 @@ struct TargetArguments {
     /// Only check that the tools are there
     #[arg(long)]
     check: bool,
-    /// Boot a kernel of Debian in qemu-system, and run the suites and serve a site there (aarch64)
+    /// Boot a kernel of Debian in qemu-system, and run the suites there (aarch64); without --package, or with --package
+    /// laio-cli, also serve a site
     #[arg(long)]
     boot: bool,
     /// Download the kernel's package from Debian's archive to target/kernels
