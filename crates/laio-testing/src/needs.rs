@@ -70,6 +70,11 @@ pub const NEEDS: &[Need] = &[
         "a kernel that fills a buffer as far as it is mapped, which emulators of programs check as a whole",
         split_buffers,
     ),
+    need(
+        "timed-receive",
+        "the time-out of recvmmsg, which emulators of programs ignore",
+        timed_receive,
+    ),
     need("nowait", "preadv2 and pwritev2 with RWF_NOWAIT", nowait),
     need("openat2", "Linux 5.6, and no filter against it", openat2),
     need(
@@ -368,6 +373,19 @@ fn split_buffers() -> bool {
         libc::munmap(pages, 2 * page);
         guarded && moved == 4
     }
+}
+
+fn timed_receive() -> bool {
+    let mut bad = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: -1,
+    };
+    // SAFETY: no descriptor and no messages; the kernel reads the time, and refuses it.
+    let received = unsafe {
+        let none = std::ptr::null_mut::<c_void>();
+        libc::syscall(libc::SYS_recvmmsg, -1, none, 0, 0, &raw mut bad)
+    };
+    received == -1 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
 }
 
 fn own_programs() -> bool {
