@@ -79,7 +79,7 @@ pub fn build(kinds: Kinds, quiet: bool) -> Result<Library, Failure> {
 
 /// The C compiler: `musl-gcc` for musl on a machine with the GNU C library, unless `$CC` names another.
 fn compiler(kinds: Kinds) -> Result<Compiler, Failure> {
-    if musl_target().is_none() || cfg!(target_env = "musl") {
+    if musl_target()?.is_none() || host()?.ends_with("-musl") {
         return Compiler::find();
     }
     if kinds.shared {
@@ -123,7 +123,7 @@ fn build_crate(quiet: bool) -> Result<Crude, Failure> {
     ]);
     cargo.args(quiet.then_some("--quiet"));
     cargo.args(["--", "--print", "native-static-libs"]);
-    if musl_target().is_some() {
+    if musl_target()?.is_some() {
         // Otherwise the archive contains musl itself. Its functions would be hidden beside those of the program, which
         // then has two allocators and two lists of threads, of which only its own are initialized.
         cargo.args(["-C", "target-feature=-crt-static"]);
@@ -164,26 +164,34 @@ fn build_crate(quiet: bool) -> Result<Crude, Failure> {
 }
 
 /// The target, if the library is built for musl. `CARGO_BUILD_TARGET` names another target than this machine's to cargo.
-fn musl_target() -> Option<String> {
-    let target = std::env::var("CARGO_BUILD_TARGET").unwrap_or_else(|_| {
-        let system = if cfg!(target_env = "musl") {
-            "musl"
-        } else {
-            "gnu"
-        };
-        format!("{}-unknown-linux-{system}", std::env::consts::ARCH)
-    });
-    target.ends_with("-musl").then_some(target)
+fn musl_target() -> Result<Option<String>, Failure> {
+    let target = match std::env::var("CARGO_BUILD_TARGET") {
+        Ok(target) => target,
+        Err(_) => host()?,
+    };
+    Ok(target.ends_with("-musl").then_some(target))
+}
+
+/// The target that the compiler builds for by itself.
+fn host() -> Result<String, Failure> {
+    let about = output_of(rustc().arg("-vV"))?;
+    let mut lines = about.lines();
+    let host = lines.find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned)
+        .ok_or_else(|| "`rustc -vV` names no host".into())
+}
+
+fn rustc() -> Command {
+    Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
 }
 
 /// The unwinder that Rust has for musl, if the library is built for that. The one of a compiler for the GNU C library, which
 /// `musl-gcc` calls, needs functions of that library.
 fn musl_unwinder() -> Result<Option<PathBuf>, Failure> {
-    let Some(target) = musl_target() else {
+    let Some(target) = musl_target()? else {
         return Ok(None);
     };
-    let mut ask = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
-    let directory = output_of(ask.args(["--print", "target-libdir", "--target", &target]))?;
+    let directory = output_of(rustc().args(["--print", "target-libdir", "--target", &target]))?;
     let unwinder = Path::new(directory.trim()).join("self-contained/libunwind.a");
     // A distribution's own compiler for musl has its unwinder elsewhere, where its C compiler finds it.
     Ok(unwinder.is_file().then_some(unwinder))
