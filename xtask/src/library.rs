@@ -7,11 +7,11 @@
 
 use crate::compile::Compiler;
 use crate::files::{failure, replace};
-use crate::programs::{cannot_run, cargo, line, run};
+use crate::programs::{cannot_run, cargo, line, output_of, run};
 use crate::{Failure, VERSION, capi};
 use serde_json::Value;
-use std::path::PathBuf;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// The kind of library.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +60,7 @@ pub fn file_name() -> String {
 /// If a tool is missing or fails; the error names it.
 pub fn build(kinds: Kinds, quiet: bool) -> Result<Library, Failure> {
     // Checked first, because building takes a while.
-    let compiler = Compiler::find()?;
+    let compiler = compiler(kinds)?;
     let crude = build_crate(quiet)?;
     let made = Workshop {
         directory: crude.archive.with_file_name("liblaio"),
@@ -74,6 +74,27 @@ pub fn build(kinds: Kinds, quiet: bool) -> Result<Library, Failure> {
         shared: kinds.shared.then(|| made.shared()).transpose()?,
         archive: kinds.archive.then(|| made.archive()).transpose()?,
         needed: made.crude.needed,
+    })
+}
+
+/// The C compiler: `musl-gcc` for musl on a machine with the GNU C library, unless `$CC` names another.
+fn compiler(kinds: Kinds) -> Result<Compiler, Failure> {
+    if musl_target()?.is_none() || host()?.ends_with("-musl") {
+        return Compiler::find();
+    }
+    if kinds.shared {
+        return Err(
+            "liblaio.so for musl needs a shared unwinder, which is there only on a machine with musl: \
+             --no-shared makes liblaio.a alone"
+                .into(),
+        );
+    }
+    if std::env::var_os("CC").is_some() {
+        return Compiler::find();
+    }
+    Compiler::named("musl-gcc").ok_or_else(|| {
+        "musl-gcc is not there, which liblaio.a for musl needs (Debian: apt install musl-tools)"
+            .into()
     })
 }
 
@@ -102,6 +123,11 @@ fn build_crate(quiet: bool) -> Result<Crude, Failure> {
     ]);
     cargo.args(quiet.then_some("--quiet"));
     cargo.args(["--", "--print", "native-static-libs"]);
+    if musl_target()?.is_some() {
+        // Otherwise the archive contains musl itself. Its functions would be hidden beside those of the program, which
+        // then has two allocators and two lists of threads, of which only its own are initialized.
+        cargo.args(["-C", "target-feature=-crt-static"]);
+    }
     let output = cargo
         .stderr(Stdio::inherit())
         .output()
@@ -135,6 +161,40 @@ fn build_crate(quiet: bool) -> Result<Crude, Failure> {
         (Some(archive), Some(needed)) => Ok(Crude { archive, needed }),
         _ => Err(format!("`{}` did not say what it made", line(&cargo)).into()),
     }
+}
+
+/// The target, if the library is built for musl. `CARGO_BUILD_TARGET` names another target than this machine's to cargo.
+fn musl_target() -> Result<Option<String>, Failure> {
+    let target = match std::env::var("CARGO_BUILD_TARGET") {
+        Ok(target) => target,
+        Err(_) => host()?,
+    };
+    Ok(target.ends_with("-musl").then_some(target))
+}
+
+/// The target that the compiler builds for by itself.
+fn host() -> Result<String, Failure> {
+    let about = output_of(rustc().arg("-vV"))?;
+    let mut lines = about.lines();
+    let host = lines.find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned)
+        .ok_or_else(|| "`rustc -vV` names no host".into())
+}
+
+fn rustc() -> Command {
+    Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
+}
+
+/// The unwinder that Rust has for musl, if the library is built for that. The one of a compiler for the GNU C library, which
+/// `musl-gcc` calls, needs functions of that library.
+fn musl_unwinder() -> Result<Option<PathBuf>, Failure> {
+    let Some(target) = musl_target()? else {
+        return Ok(None);
+    };
+    let directory = output_of(rustc().args(["--print", "target-libdir", "--target", &target]))?;
+    let unwinder = Path::new(directory.trim()).join("self-contained/libunwind.a");
+    // A distribution's own compiler for musl has its unwinder elsewhere, where its C compiler finds it.
+    Ok(unwinder.is_file().then_some(unwinder))
 }
 
 /// Returns the names in `laio.map`.
@@ -196,7 +256,9 @@ impl Workshop {
             let mut link = self.compiler.command();
             link.args(["-r", "-nostdlib"]);
             link.args(self.names.iter().map(|name| format!("-Wl,-u,{name}")));
-            run(link.arg(&self.crude.archive).arg("-o").arg(&all))?;
+            link.arg(&self.crude.archive);
+            link.args(musl_unwinder()?);
+            run(link.arg("-o").arg(&all))?;
 
             let mut hide = self.compiler.tool("objcopy")?;
             hide.arg("--strip-debug");

@@ -86,7 +86,8 @@ struct TargetArguments {
     /// Only check that the tools are there
     #[arg(long)]
     check: bool,
-    /// Boot a kernel of Debian in qemu-system, and run the suites and serve a site there (aarch64)
+    /// Boot a kernel of Debian in qemu-system, and run the suites there (aarch64); without --package, or with --package
+    /// laio-cli, also serve a site
     #[arg(long)]
     boot: bool,
     /// Download the kernel's package from Debian's archive to target/kernels
@@ -162,6 +163,9 @@ struct InstallArguments {
     /// Install the command as it was built the last time
     #[arg(long)]
     no_build: bool,
+    /// Build for this target, such as x86_64-unknown-linux-musl [default: this machine]
+    #[arg(long, value_name = "TARGET")]
+    target: Option<String>,
 }
 
 #[derive(Args, Debug)]
@@ -216,6 +220,19 @@ fn main() -> ExitCode {
 }
 
 fn install(arguments: &InstallArguments) -> Result<ExitCode, Failure> {
+    const TARGET: &str = "CARGO_BUILD_TARGET";
+    if let Some(target) = &arguments.target
+        && std::env::var(TARGET).ok().as_ref() != Some(target)
+    {
+        // All that this starts has the variable, which the process itself cannot set without unsafe code.
+        let mut again = std::process::Command::new(std::env::current_exe()?);
+        again.args(std::env::args_os().skip(1)).env(TARGET, target);
+        let status = again.status().map_err(|error| cannot_run(&again, &error))?;
+        return Ok(match status.success() {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
+        });
+    }
     let directories = arguments.directories()?;
     let kinds = Kinds {
         shared: !arguments.no_shared,

@@ -75,7 +75,7 @@ pub fn run(request: &Request) -> Result<bool, Failure> {
     Ok(all.iter().all(|(_, counts)| counts.passed_all()))
 }
 
-/// Builds the test programs of the packages, and the commands that they start.
+/// Builds the test programs of the packages, and the command if a machine is booted that serves a site with it.
 fn build(target: &Target, request: &Request) -> Result<Vec<Program>, Failure> {
     let mut cargo = cargo();
     cargo.args(["test", "--locked", "--no-run", "--target", target.triple]);
@@ -86,7 +86,10 @@ fn build(target: &Target, request: &Request) -> Result<Vec<Program>, Failure> {
         some => cargo.args(some.iter().map(|package| format!("--package={package}"))),
     };
     let mut programs = executables(&mut cargo)?;
-    if request.machine.is_some() {
+    let serves = request.packages.is_empty() || request.packages.iter().any(|it| it == "laio-cli");
+    if request.machine.is_some() && !serves {
+        programs.retain(|program| program.is_test);
+    } else if request.machine.is_some() {
         let mut cargo = crate::programs::cargo();
         cargo.args(["build", "--locked", "--target", target.triple]);
         cargo.args(["--package", "laio-cli", "--bin", "laio"]);

@@ -65,6 +65,16 @@ pub const NEEDS: &[Need] = &[
         "to start programs for this processor: with an emulator, its entry in binfmt_misc",
         own_programs,
     ),
+    need(
+        "split-buffers",
+        "a kernel that fills a buffer as far as it is mapped, which emulators of programs check as a whole",
+        split_buffers,
+    ),
+    need(
+        "timed-receive",
+        "the time-out of recvmmsg, which emulators of programs ignore",
+        timed_receive,
+    ),
     need("nowait", "preadv2 and pwritev2 with RWF_NOWAIT", nowait),
     need("openat2", "Linux 5.6, and no filter against it", openat2),
     need(
@@ -339,6 +349,43 @@ fn wipe_on_fork() -> bool {
         libc::munmap(page, LENGTH);
         advised && ended && status == 0
     }
+}
+
+fn split_buffers() -> bool {
+    let page = rustix::param::page_size();
+    let Ok(mut file) = tempfile::tempfile() else {
+        return false;
+    };
+    if file.write_all(b"01234567").is_err() {
+        return false;
+    }
+    // SAFETY: two fresh pages, this function's own; the kernel writes to the end of the first.
+    unsafe {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let pages = libc::mmap(std::ptr::null_mut(), 2 * page, access, kind, -1, 0);
+        if pages == libc::MAP_FAILED {
+            return false;
+        }
+        let guarded = libc::mprotect(pages.byte_add(page), page, libc::PROT_NONE) == 0;
+        let end = pages.byte_add(page - 4);
+        let moved = libc::pread(file.as_raw_fd(), end, 8, 0);
+        libc::munmap(pages, 2 * page);
+        guarded && moved == 4
+    }
+}
+
+fn timed_receive() -> bool {
+    let mut bad = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: -1,
+    };
+    // SAFETY: no descriptor and no messages; the kernel reads the time, and refuses it.
+    let received = unsafe {
+        let none = std::ptr::null_mut::<c_void>();
+        libc::syscall(libc::SYS_recvmmsg, -1, none, 0, 0, &raw mut bad)
+    };
+    received == -1 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
 }
 
 fn own_programs() -> bool {

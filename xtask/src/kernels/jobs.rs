@@ -153,11 +153,12 @@ pub fn script(jobs: &[Job]) -> String {
 }
 
 /// The part of the first process's script that runs each job in a shell, and then ends the machine.
+/// `setsid` waits for its program, because no job of a shell without job control leads a group.
 pub fn each(jobs: &[Job], shell: &str) -> String {
     let mut script = String::new();
     for (index, job) in jobs.iter().enumerate() {
         script += &format!(
-            "echo 'laio-job {index} begins: {}'\nsetsid -w {shell} -c {}\necho \"laio-job {index} ended: $?\"\n",
+            "echo 'laio-job {index} begins: {}'\nsetsid {shell} -c {}\necho \"laio-job {index} ended: $?\"\n",
             job.name,
             quoted(&job.script)
         );

@@ -187,7 +187,7 @@ fn script(jobs: &[Job]) -> String {
          mount -t devpts -o gid=5,mode=620,ptmxmode=666 devpts /dev/pts\n\
          mount -t tmpfs -o mode=1777 shm /dev/shm; mount -t tmpfs -o mode=1777 tmp /tmp\n\
          mount -t mqueue mqueue /dev/mqueue\n\
-         ip link set lo up; cd /tmp\n";
+         ip link set lo up; ulimit -n 20000; cd /tmp\n";
     format!("{begin}{}", jobs::each(jobs, "sh"))
 }
 

@@ -462,7 +462,8 @@ fn hanging_reader(fs: &FaultFs) -> (thread::JoinHandle<io::Result<Vec<u8>>>, imp
     let id = reader.as_pthread_t();
     // SAFETY: the thread waits and is joined later, so its identifier is valid.
     let interrupt = move || unsafe {
-        libc::pthread_kill(id, SIGNAL);
+        // An address with musl, a number with the GNU C library.
+        libc::pthread_kill(id as _, SIGNAL);
     };
     (reader, interrupt)
 }

@@ -6,12 +6,17 @@
 //! notifications suits a library: a signal is delivered to any thread of the program, and a
 //! notification thread unblocks all signals that the program has blocked, and is lost if it cannot
 //! be started. So [`super::watcher`] waits for completions.
+//!
+//! musl starts a thread for each request, and makes requests on one descriptor at the same time. It
+//! writes to a descriptor with `O_APPEND` by `write` in place of `pwrite`, which also moves the
+//! position of the descriptor; such a write is declined here.
 
 use super::watcher::{Block, Blocker, Watcher};
 use super::{Completed, FileStep, Started, Verb};
 use crate::background::doorbell::Doorbell;
 use crate::knowledge::mounts::{FileKind, peek};
 use crate::sys::fork::Life;
+use crate::sys::has_status_flag;
 use crate::{Errno, Handle};
 use std::sync::{Arc, OnceLock};
 
@@ -76,7 +81,7 @@ impl Posix {
     pub(super) unsafe fn start(&mut self, handle: Handle, step: &FileStep) -> Started {
         // A request on a pipe may never end: it would occupy one of the few threads, and could not
         // be cancelled.
-        if self.broken || !Posix::has(step.verb) || !is_file(step.fd) {
+        if self.broken || !Posix::has(step.verb) || !is_file(step.fd) || moves_position(step) {
             return Started::Declined;
         }
         if !self.has_capacity() {
@@ -170,4 +175,11 @@ impl Drop for Posix {
 
 fn is_file(fd: i32) -> bool {
     peek(fd).is_ok_and(|status| FileKind::of(&status) == FileKind::Regular)
+}
+
+/// Whether the C library would move the position of the descriptor, which the call itself does not.
+fn moves_position(step: &FileStep) -> bool {
+    cfg!(target_env = "musl")
+        && step.verb == Verb::Write
+        && has_status_flag(step.fd, libc::O_APPEND)
 }

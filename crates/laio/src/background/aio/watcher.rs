@@ -18,9 +18,13 @@ use crate::sys::fork::Life;
 use crate::sys::high_fd::HighFd;
 use crate::sys::thread::Thread;
 use rustix::event::{EventfdFlags, eventfd};
-use std::os::fd::{AsRawFd, RawFd};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
+
+/// Whether the C library can cancel requests that have begun.
+const CANCELS_BEGUN: bool = cfg!(target_env = "musl");
 
 /// A control block, which the C library writes to while its request is in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +94,7 @@ impl Block {
         }
     }
 
-    /// Cancels the request if it has not begun.
+    /// Cancels the request if it has not begun, or also then ([`CANCELS_BEGUN`]).
     ///
     /// Only for sentinels: the GNU C library (seen in 2.36) loses the later requests on a
     /// descriptor when the first of them is cancelled before a thread has taken it.
@@ -100,14 +104,14 @@ impl Block {
     }
 }
 
-/// A read of a private eventfd that is never written: requests queued behind it on its descriptor
+/// A read of a private descriptor that never has data: requests queued behind it on its descriptor
 /// do not begin. It occupies one of the library's threads while a context of the process has used
-/// the library.
+/// the library. With [`CANCELS_BEGUN`] only the descriptor is used.
 #[derive(Debug)]
 pub(super) struct Blocker {
     event: HighFd,
     read: Block,
-    /// The buffer of the read.
+    /// The buffer of the read, and of the sentinels.
     buffer: NonNull<u64>,
     life: Life,
     begun: Mutex<bool>,
@@ -138,8 +142,19 @@ impl Blocker {
     }
 
     fn new() -> Result<Blocker, Errno> {
+        // musl asks by `lseek` whether a descriptor has positions. An eventfd says that it has, but
+        // refuses `pread`; a socket says that it has none. Nothing can send to this one.
+        let event = match CANCELS_BEGUN {
+            true => socket_with(
+                AddressFamily::UNIX,
+                SocketType::DGRAM,
+                SocketFlags::CLOEXEC,
+                None,
+            )?,
+            false => eventfd(0, EventfdFlags::CLOEXEC)?,
+        };
         Ok(Blocker {
-            event: HighFd::from(eventfd(0, EventfdFlags::CLOEXEC)?),
+            event: HighFd::from(event),
             read: Block::new(),
             buffer: NonNull::from(Box::leak(Box::new(0u64))),
             life: Life::current(),
@@ -153,7 +168,7 @@ impl Blocker {
             .begun
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
-        if *begun {
+        if *begun || CANCELS_BEGUN {
             return Ok(());
         }
         let step = FileStep {
@@ -309,7 +324,7 @@ impl WatcherShared {
             }
             watch.state = WatchState::Watching;
             let sentinel = watch.sentinel;
-            let has_sentinel = queue_sentinel(sentinel, self.blocker.event.as_raw_fd());
+            let has_sentinel = queue_sentinel(sentinel, &self.blocker);
             let list = watch.list.clone();
             drop(watch);
             suspend(has_sentinel.then_some(sentinel), &list);
@@ -327,16 +342,21 @@ impl WatcherShared {
     }
 }
 
-/// Queues a sentinel behind the blocker. Returns false if the library has no memory for it.
-fn queue_sentinel(sentinel: Block, fd: RawFd) -> bool {
+/// Queues a sentinel behind the blocker. Returns false if the library has no memory or thread for it.
+fn queue_sentinel(sentinel: Block, blocker: &Blocker) -> bool {
+    let (address, count) = match CANCELS_BEGUN {
+        true => (blocker.buffer.as_ptr() as usize, size_of::<u64>()),
+        false => (0, 0),
+    };
     let step = FileStep {
         verb: Verb::Read,
-        fd,
-        address: 0,
-        count: 0,
+        fd: blocker.event.as_raw_fd(),
+        address,
+        count,
         offset: 0,
     };
-    // SAFETY: the sentinel is not in flight; asked for no bytes, the library touches none.
+    // SAFETY: the sentinel is not in flight; the library touches no bytes, because it is asked for none or
+    // none arrive.
     unsafe { sentinel.start(&step).is_ok() }
 }
 
@@ -363,7 +383,7 @@ fn suspend(sentinel: Option<Block>, list: &[Block]) {
 fn cancel_sentinel(sentinel: Block) {
     sentinel.cancel();
     while !sentinel.is_finished() {
-        // The read of 0 bytes has begun, and ends at once.
+        // The read of 0 bytes has begun, or the library wakes its waiters after it cancels. Both end at once.
         suspend(Some(sentinel), &[]);
     }
     let _ = sentinel.take_result();

@@ -229,6 +229,10 @@ fn timed_waits_last_as_requested() {
             ),
         ];
         for &(what, number, args, expected) in calls {
+            // Before Linux 5.11.
+            if number == libc::SYS_epoll_pwait2 && plain(number, args) == Err(Errno::NOSYS) {
+                continue;
+            }
             // The remaining time that the kernel writes back for one call must not shorten the next call.
             // SAFETY: only this thread and, during calls, the kernel access the timespec.
             unsafe {

@@ -16,6 +16,9 @@ fn mount<'a>(context: &'a Context, kind: &str) -> Option<&'a laio::Mount> {
 /// A call that one file system does not support is not attempted there again, and still attempted elsewhere.
 #[test]
 fn each_file_system_is_remembered_separately() {
+    if laio_testing::lacks("nowait") {
+        return;
+    }
     let directory = scratch();
     let file = file_with(directory.path(), &pattern(8_192, 1));
     let fd = file.as_file().arg();
@@ -72,6 +75,9 @@ fn each_file_system_is_remembered_separately() {
 /// A flag of the caller that the kernel does not know proves nothing about the file system.
 #[test]
 fn a_bad_flag_changes_no_mount() {
+    if laio_testing::lacks("nowait") {
+        return;
+    }
     let directory = scratch();
     let file = file_with(directory.path(), &pattern(8_192, 1));
     let fd = file.as_file().arg();

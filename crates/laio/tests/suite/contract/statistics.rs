@@ -213,6 +213,9 @@ fn submissions_carry_many_operations() {
 /// An inline result that `poll` delivers is counted once, as inline.
 #[test]
 fn inline_results_delivered_by_poll_count_as_inline() {
+    if laio_testing::lacks("nowait") {
+        return;
+    }
     for_each_lazy(|way| {
         let limits = Limits {
             inline_budget: 1,

@@ -39,6 +39,9 @@ fn read_at(context: &mut Context, file: &File) {
 
 #[test]
 fn each_strategy_is_counted() {
+    if laio_testing::lacks("nowait") {
+        return;
+    }
     for_each_backend(|way| {
         let mut context = way.context();
         let file = warm_file();
@@ -116,6 +119,9 @@ fn mount_of<'a>(context: &'a Context, fstype: &str) -> Option<&'a laio::Mount> {
 
 #[test]
 fn a_file_in_memory_is_read_inline_without_an_attempt() {
+    if laio_testing::lacks("nowait") {
+        return;
+    }
     for way in lazy_ways() {
         let mut context = way.context();
         let file = temp::file_with("/dev/shm".as_ref(), b"contents");
@@ -149,6 +155,9 @@ fn a_file_in_memory_is_read_inline_without_an_attempt() {
 
 #[test]
 fn refused_writes_are_remembered_for_the_file_system() {
+    if laio_testing::lacks("nowait") {
+        return;
+    }
     for way in lazy_ways() {
         let mut context = way.context();
         let file = warm_file();
@@ -192,6 +201,9 @@ fn read_in_the_background(way: &Way, file: &File) -> Context {
 
 #[test]
 fn a_cold_file_is_read_in_the_background() {
+    if laio_testing::lacks("nowait") {
+        return;
+    }
     for way in lazy_ways() {
         let directory = temp::scratch();
         let Some(file) = or_skip(temp::cold_file(directory.path(), b"contents")) else {
@@ -206,6 +218,9 @@ fn a_cold_file_is_read_in_the_background() {
 /// A direct read would wait for the device inside the attempt.
 #[test]
 fn direct_reads_are_not_attempted() {
+    if laio_testing::lacks("nowait") {
+        return;
+    }
     #[repr(align(4096))]
     struct Page([u8; 4096]);
     let directory = temp::scratch();
@@ -252,6 +267,9 @@ fn direct_reads_are_not_attempted() {
 
 #[test]
 fn injected_faults_are_injected() {
+    if laio_testing::lacks("nowait") {
+        return;
+    }
     for way in all_ways()
         .iter()
         .filter(|way| way.backend == BackendKind::Lazy)
@@ -284,6 +302,9 @@ fn injected_faults_are_injected() {
 
 #[test]
 fn a_wrong_end_of_file_is_confirmed_in_the_background() {
+    if laio_testing::lacks("nowait") {
+        return;
+    }
     let directory = temp::scratch();
     for way in all_ways().iter().filter(|way| way.mode == Mode::FalseEof) {
         let Some(file) = or_skip(temp::cold_file(directory.path(), b"contents")) else {

@@ -247,7 +247,14 @@ fn a_waiting_reader_gets_all_bytes() {
 /// Waits until a thread of this process sleeps in the kernel.
 fn wait_until_asleep(thread: i32) {
     let path = format!("/proc/self/task/{thread}/syscall");
-    let in_open = |text: String| text.starts_with(&format!("{} ", libc::SYS_openat));
+    let calls = [
+        libc::SYS_openat,
+        // The call of musl.
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_open,
+    ];
+    let calls = calls.map(|number| format!("{number} "));
+    let in_open = |text: String| calls.iter().any(|call| text.starts_with(call));
     let asleep = || std::fs::read_to_string(&path).is_ok_and(in_open);
     assert!(
         laio_testing::limit::wait_until(crate::harness::LIMIT, asleep),

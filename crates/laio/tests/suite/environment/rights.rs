@@ -132,11 +132,17 @@ fn landlock_connections() {
 
 #[test]
 fn filter() {
+    if laio_testing::lacks("seccomp") {
+        return;
+    }
     everywhere(test_name!(), &changes::FILTER);
 }
 
 #[test]
 fn second_filter() {
+    if laio_testing::lacks("seccomp") {
+        return;
+    }
     everywhere(test_name!(), &changes::SECOND_FILTER);
 }
 

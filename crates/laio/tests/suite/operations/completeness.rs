@@ -57,7 +57,8 @@ fn writes_are_complete_with_any_reader() {
         let bytes = pattern(size, 3);
         for (to, from) in streams() {
             let mut context = way.context();
-            let socket = plain(libc::SYS_getsockname, [to.arg(), 0, 0]) != Err(Errno::NOTSOCK);
+            let mode = rustix::fs::fstat(&to).expect("a status").st_mode;
+            let socket = rustix::fs::FileType::from_raw_mode(mode).is_socket();
             let reader = read_slowly(from, 10_007);
             let write = [to.arg(), at(&bytes[..]), size];
             assert_eq!(call(&mut context, libc::SYS_write, write), Ok(size));
@@ -301,7 +302,16 @@ fn the_upper_half_of_a_count_is_ignored() {
         let vectors = vectors(&bytes);
         let count = vectors.len() | 7 << 32;
         let writev = [to.arg(), at(vectors.as_slice()), count];
-        assert_eq!(call(&mut context, libc::SYS_writev, writev), Ok(30));
+        // An emulator of programs refuses it.
+        let expected = plain(libc::SYS_writev, writev);
+        assert_eq!(call(&mut context, libc::SYS_writev, writev), expected);
+        if expected == Err(Errno::INVAL) {
+            return;
+        }
+        assert_eq!(expected, Ok(30));
+        let mut read = [0u8; 30];
+        assert_eq!(rustix::io::read(&from, &mut read), Ok(30));
+        assert_eq!(read[..], bytes[..]);
         let mut read = [0u8; 30];
         assert_eq!(rustix::io::read(&from, &mut read), Ok(30));
         assert_eq!(read[..], bytes[..]);

@@ -119,6 +119,9 @@ fn the_descriptor_has_the_flags_of_a_plain_one() {
 
 #[test]
 fn the_errors_are_those_of_a_plain_open() {
+    if laio_testing::lacks("openat2") {
+        return;
+    }
     let root = place();
     let file = libc::O_RDONLY;
     let cases = [
@@ -152,6 +155,9 @@ fn the_errors_are_those_of_a_plain_open() {
 /// In the mode that the attempt has left, reads that must wait do wait, in the background.
 #[test]
 fn a_file_can_be_read_in_the_mode_that_it_has() {
+    if laio_testing::lacks("openat2") {
+        return;
+    }
     let root = place();
     let path = root.path().join("file");
     let contents = pattern(5_000, 1);
@@ -283,6 +289,9 @@ fn a_cancelled_or_abandoned_open_leaves_no_reader() {
 /// A result that is delivered later because of the inline budget has the status too.
 #[test]
 fn a_deferred_result_has_the_status() {
+    if laio_testing::lacks("openat2") {
+        return;
+    }
     let root = place();
     let path = root.path().join("file");
     for_each_pending_backend(|way| {

@@ -144,6 +144,9 @@ fn a_dropped_write_frees_its_buffer_once() {
 
 #[test]
 fn a_write_that_cannot_be_attempted_needs_no_driver() {
+    if laio_testing::lacks("nowait") {
+        return;
+    }
     let directory = scratch();
     let file = new_file(&directory.path().join("direct"));
     let proactor = lazy();

@@ -30,6 +30,9 @@ fn in_child(body: impl FnOnce() -> bool) {
 
 #[test]
 fn a_child_starts_its_own_driver() {
+    if laio_testing::lacks("wipe-on-fork") {
+        return;
+    }
     child::check(LIMIT, test_name!(), "", || {
         let proactor = Proactor::new(Options::new()).unwrap();
         let (from, to) = pipe();

@@ -36,6 +36,9 @@ fn a_thread_without_rights_gets_none_from_a_driver() {
 
 #[test]
 fn a_filter_of_the_thread_counts() {
+    if laio_testing::lacks("seccomp") {
+        return;
+    }
     child::check(LIMIT, test_name!(), "", || {
         let proactor = Proactor::new(Options::new()).unwrap();
         let directory = tempfile::tempdir().unwrap();
