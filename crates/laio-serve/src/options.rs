@@ -38,6 +38,7 @@ pub use limits::Limits;
 pub(crate) use listen::abstract_name;
 pub use listen::{Listen, ListenAddress};
 pub use log::{LogOptions, LogTarget, SyslogAddress};
+pub(crate) use message_fields::is_of_all_responses;
 pub use message_fields::{FieldAction, FieldConditions, MessageFields, MessageRule, StatusPattern};
 pub use network::Network;
 pub use policy::{ClassLimits, Io, IoStep, Policies, Transfer};

@@ -1,5 +1,9 @@
 //! Rules for the header fields of messages.
 
+mod names;
+
+pub(crate) use names::is_of_all_responses;
+
 use super::declare::options;
 use std::fmt;
 use std::str::FromStr;
@@ -19,8 +23,8 @@ options! {
         /// Change a field of requests to upstreams: 'set NAME: VALUE', 'add NAME: VALUE', 'default NAME: VALUE' or
         /// 'remove NAME', after conditions such as path=/api/** or method=POST.
         ///
-        /// The value may contain `{client}` (the address of the client), `{host}`, `{scheme}`, `{path}` and `{query}` of
-        /// the request; `{{` is a brace.
+        /// The value may contain `{client}` (the address of the client), `{host}`, `{scheme}`, `{path}`, `{query}` and
+        /// `{uri}` (both) of the request; `{{` is a brace.
         #[arg(long = "request-header", value_name = "RULE", help_heading = "Upstreams")]
         pub request: Vec<MessageRule> = Vec::new(),
     }
@@ -127,6 +131,24 @@ impl fmt::Display for StatusPattern {
             StatusPattern::Code(code) => write!(f, "{code}"),
             StatusPattern::Class(digit) => write!(f, "{digit}xx"),
         }
+    }
+}
+
+impl MessageRule {
+    /// Checks that a rule for responses changes a field that it may change.
+    ///
+    /// # Errors
+    /// Says why it may not.
+    pub fn check_for_responses(&self) -> Result<(), String> {
+        names::check_response(self)
+    }
+
+    /// Checks that a rule for requests changes a field that it may change.
+    ///
+    /// # Errors
+    /// Says why it may not.
+    pub fn check_for_requests(&self) -> Result<(), String> {
+        names::check_request(self)
     }
 }
 

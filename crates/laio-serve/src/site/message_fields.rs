@@ -1,12 +1,11 @@
 //! Rules that change the header fields of responses, and of requests to upstreams.
 
 mod conditions;
-mod names;
 mod request;
 
 pub(crate) use request::{Field, RequestRules};
 
-use crate::options::{FieldAction, MessageRule};
+use crate::options::{FieldAction, MessageRule, is_of_all_responses};
 use crate::trace;
 use conditions::{Asked, Conditions};
 use laio_http::{ContentType, Request, Status};
@@ -73,7 +72,8 @@ impl ResponseRules {
         }
         check_limits("--response-header", rules)?;
         let compiled = rules.iter().map(|rule| {
-            names::check_response(rule).map_err(|why| refused("--response-header", rule, &why))?;
+            rule.check_for_responses()
+                .map_err(|why| refused("--response-header", rule, &why))?;
             Rule::new(rule)
         });
         let rules = compiled.collect::<io::Result<Vec<_>>>()?;
@@ -82,7 +82,7 @@ impl ResponseRules {
         };
         let suit_cached_files = !rules
             .iter()
-            .any(|rule| by_request(rule) || names::is_of_all_responses(&rule.name));
+            .any(|rule| by_request(rule) || is_of_all_responses(&rule.name));
         Ok(Some(ResponseRules {
             rules,
             suit_cached_files,

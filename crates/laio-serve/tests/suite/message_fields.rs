@@ -236,7 +236,7 @@ fn upstreams() {
         "root",
         "X-Post",
         "X-Given: no",
-        "Host: test",
+        "\r\nHost: test",
     ] {
         assert!(!head.contains(gone), "{gone} in {head}");
     }

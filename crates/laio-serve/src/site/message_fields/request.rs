@@ -1,7 +1,7 @@
 //! Rules for requests to upstreams.
 
 use super::conditions::Asked;
-use super::{Answered, Rule, check_limits, names, refused};
+use super::{Answered, Rule, check_limits, refused};
 use crate::options::{FieldAction, MessageRule};
 use crate::request::response::RequestContext;
 use crate::trace;
@@ -28,7 +28,7 @@ impl RequestRules {
         check_limits(OPTION, rules)?;
         let compiled = rules.iter().map(|rule| {
             let refused = |why: String| refused(OPTION, rule, &why);
-            names::check_request(rule).map_err(refused)?;
+            rule.check_for_requests().map_err(refused)?;
             let template = Template::new(&rule.value).map_err(refused)?;
             Ok((Rule::new(rule)?, template))
         });
@@ -113,6 +113,7 @@ enum Piece {
     Scheme,
     Path,
     Query,
+    Uri,
 }
 
 impl Template {
@@ -136,10 +137,11 @@ impl Template {
                 "scheme" => Piece::Scheme,
                 "path" => Piece::Path,
                 "query" => Piece::Query,
+                "uri" => Piece::Uri,
                 _ => {
                     return Err(format!(
-                        "there is no placeholder {{{name}}}; there are {{client}}, {{host}}, {{scheme}}, {{path}} and \
-                         {{query}}, and {{{{ is a brace"
+                        "there is no placeholder {{{name}}}; there are {{client}}, {{host}}, {{scheme}}, {{path}}, \
+                         {{query}} and {{uri}}, and {{{{ is a brace"
                     ));
                 }
             });
@@ -154,14 +156,23 @@ impl Template {
         let sent = ctx.as_sent();
         let mut value = Vec::new();
         for piece in &self.0 {
+            let path = sent.path.as_ref().map_or("", |path| path.as_str());
+            let whole;
             let text = match piece {
                 Piece::Text(text) => text,
                 Piece::Client => &*ctx.client.name,
                 Piece::Host => sent.host.unwrap_or_default(),
                 Piece::Scheme if ctx.secure => "https",
                 Piece::Scheme => "http",
-                Piece::Path => sent.path.as_ref().map_or("", |path| path.as_str()),
+                Piece::Path => path,
                 Piece::Query => sent.query.unwrap_or_default(),
+                Piece::Uri => match sent.query {
+                    None => path,
+                    Some(query) => {
+                        whole = format!("{path}?{query}");
+                        &whole
+                    }
+                },
             };
             value.extend(
                 text.bytes()

@@ -1,6 +1,6 @@
 //! The fields that a rule may change.
 
-use crate::options::{FieldAction, MessageRule};
+use super::{FieldAction, MessageRule};
 
 /// Fields that frame a message or belong to one connection.
 const FRAMING: [&str; 10] = [
@@ -28,7 +28,7 @@ const OF_THE_BODY: [&str; 4] = [
 const OF_ALL_RESPONSES: [&str; 4] = ["Server", "Vary", "Strict-Transport-Security", "Alt-Svc"];
 
 /// Whether another part of the server than the file may write a field of a response.
-pub(super) fn is_of_all_responses(name: &str) -> bool {
+pub(crate) fn is_of_all_responses(name: &str) -> bool {
     is_one_of(name, &OF_ALL_RESPONSES)
         || name
             .get(..15)
