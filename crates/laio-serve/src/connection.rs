@@ -30,6 +30,7 @@ use crate::request::response::{RequestContext, Response};
 use crate::request::send_buffer::send_all;
 use crate::request::send_response::{Followed, send_response};
 use crate::services::Services;
+use crate::site::message_fields::Answered;
 use crate::trace;
 use crate::uploads::{Change, answer_change};
 use laio_http::log::{AddedField, LogRecord};
@@ -395,6 +396,7 @@ impl Connection {
             Some(response) => response,
             None => answer(services, ctx, looked_up, &mut output, &mut name).await,
         };
+        ctx.apply_rules(&response, &name, &mut output);
         let followed = Followed::after(ctx.request);
         let sending = self.send_and_log(ctx, output, response, followed, started);
         let output = sending.await?;
@@ -419,7 +421,7 @@ impl Connection {
             started,
         };
         let head = services.log.head_of(&output);
-        let speed = ctx.site.speeds.of(ctx.request);
+        let speed = ctx.site.speeds.of(ctx.request, ctx.before_rewrite);
         let (stream, body) = (&self.stream, response.body);
         let sent = send_response(services, stream, output, body, followed, speed).await;
         let added = ctx.auth.map(AuthState::fields);
@@ -525,6 +527,7 @@ impl Connection {
         let Some((response, keep_alive)) = answered else {
             return Ok(Next::End);
         };
+        ctx.apply_rules(&response, &name, &mut output);
         let (input, body) = (body.input, body.body);
         let followed = Followed::ByRequest;
         let sending = self.send_and_log(ctx, output, response, followed, started);
@@ -671,6 +674,10 @@ impl Connection {
             alt_svc: self.alt_svc.as_deref(),
         };
         let response = pages::malformed_request(&mut output, &date, fields, status, detail);
+        // The head may be malformed, so the host is not known.
+        if let Some(rules) = &self.services.sites.of(None).response_rules {
+            rules.apply(Answered::unparsed(status), &mut output);
+        }
         self.log_unread(&response, &date, &output);
         send_all(&self.services, &self.stream, output).await?;
         Ok(Next::Linger)

@@ -87,6 +87,7 @@ pub use options::{Acme, AcmeChallenge, DirectoryUrl, HttpsName};
 pub use options::{Archives, EarlyHint, Zip};
 pub use options::{AuthRequests, AuthRule, AuthServer, CopiedField};
 pub use options::{Balance, ForPrefix, HashKey, HealthPath, ProxyProtocol};
+pub use options::{FieldAction, FieldConditions, MessageFields, MessageRule, StatusPattern};
 pub use options::{NetworkRule, RateKey, RateRule, SpeedRule};
 pub use options::{Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits, Upstreams};
 pub use options::{Safety, Sandbox, SyslogAddress};

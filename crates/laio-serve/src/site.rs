@@ -8,6 +8,7 @@ pub(crate) mod cors;
 mod early_hints;
 mod fields;
 pub(crate) mod hsts;
+pub(crate) mod message_fields;
 pub(crate) mod network_access;
 mod path_pattern;
 pub(crate) mod rate_limit;
@@ -35,6 +36,7 @@ use fields::FieldRules;
 use laio::BackendKind;
 use laio_http::{Coding, Status};
 use laio_rt::Descriptor;
+use message_fields::{RequestRules, ResponseRules};
 use network_access::NetworkAccess;
 use rate_limit::RateLimits;
 use redirect::Redirects;
@@ -69,6 +71,10 @@ pub(crate) struct Rules {
     pub(crate) redirects: Redirects,
     pub(crate) rewrites: Option<Rewrites>,
     pub(crate) fields: FieldRules,
+    /// Changes of the fields of all responses; none if there are no rules.
+    pub(crate) response_rules: Option<ResponseRules>,
+    /// Changes of the fields of requests to upstreams.
+    pub(crate) request_rules: Option<RequestRules>,
     pub(crate) early_hints: Option<EarlyHints>,
     pub(crate) cors: Option<Cors>,
     /// None if every client may use the site as it likes.
@@ -427,6 +433,11 @@ fn compile(
         redirects: Redirects::new(&site.redirects)?,
         rewrites: Rewrites::new(&site.rewrites)?,
         fields: FieldRules::new([&*site.fields, &site.cache_control].concat())?,
+        response_rules: ResponseRules::new(
+            &site.message_fields.response,
+            !site.rewrites.is_empty(),
+        )?,
+        request_rules: RequestRules::new(&site.message_fields.request)?,
         early_hints: EarlyHints::new(&site.early_hints)?,
         cors: cors.transpose()?,
         network_access: (!(site.access.allow.is_empty() && site.access.deny.is_empty()))

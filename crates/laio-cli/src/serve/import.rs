@@ -3,18 +3,22 @@
 mod access;
 mod auth_request;
 mod fields;
+mod files_changed;
 mod known;
 mod lexer;
 mod location;
 mod parser;
 mod patterns;
+mod ranking;
 mod redirects;
 mod remarks;
+mod rewrites;
 mod site;
 mod table;
 mod translate;
 mod upstreams;
 mod values;
+mod variables;
 
 use super::config::configuration;
 use crate::Failure;

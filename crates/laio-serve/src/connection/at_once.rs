@@ -107,6 +107,7 @@ impl Connection {
             services.buffer_pool.put_back(Buffers { output, name });
             return AtOnce::No;
         };
+        ctx.apply_rules(&response, &name, &mut output);
         self.connection_state.mark_not_evictable();
         observe::since(Stage::Receive, started);
         let sent = SentResponse {

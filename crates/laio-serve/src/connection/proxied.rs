@@ -82,6 +82,7 @@ pub(super) async fn answer_by_upstream(
         peer: body.peer,
         websocket: !stream.is_multiplexed(),
         stream: Some(stream),
+        rules: ctx.site.request_rules.as_ref(),
         more: &[],
         spooled: None,
         caching: Caching::Off,
@@ -98,12 +99,13 @@ pub(super) async fn answer_by_upstream(
         refresh,
         keep_alive,
     } = forwarded;
+    ctx.apply_rules(&response, &name, &mut output);
     let mut length = response.length;
     let member = relayed.as_ref().map(|relayed| relayed.member().clone());
     let head = services.log.head_of(&output);
     let sent = match relayed {
         Some(mut relayed) => {
-            let speed = ctx.site.speeds.of(ctx.request);
+            let speed = ctx.site.speeds.of(ctx.request, ctx.before_rewrite);
             let relaying = relay(services, stream, output, &mut relayed, speed);
             let sent = match upload {
                 Some(upload) => while_uploading(relaying, upload, &mut body).await,
@@ -114,7 +116,7 @@ pub(super) async fn answer_by_upstream(
         }
         None => {
             let followed = Followed::ByRequest;
-            let speed = ctx.site.speeds.of(ctx.request);
+            let speed = ctx.site.speeds.of(ctx.request, ctx.before_rewrite);
             send_response(services, stream, output, response.body, followed, speed).await
         }
     };

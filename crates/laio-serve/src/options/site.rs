@@ -6,6 +6,7 @@ use super::auth_request::AuthRequests;
 use super::candidate::Candidate;
 use super::declare::options;
 use super::hsts::Hsts;
+use super::message_fields::MessageFields;
 use super::upload::Uploads;
 use super::upstream::Upstreams;
 use laio_http::{Coding, Status};
@@ -84,6 +85,9 @@ options! {
         /// These rules come after those of `--header`.
         #[arg(long = "cache-control", value_name = "GLOB=DIRECTIVES", value_parser = FieldRule::cache_control, help_heading = "Responses")]
         pub cache_control: Vec<FieldRule> = Vec::new(),
+        /// Rules for the fields of all responses, and of requests to upstreams.
+        #[command(flatten)]
+        pub message_fields: MessageFields = MessageFields::default(),
         /// Tell clients a link before the response (103 Early Hints), for paths that match the glob:
         /// '*.html=</style.css>; rel=preload; as=style'.
         ///

@@ -57,6 +57,7 @@ pub(crate) async fn ask(
         peer: &state.peer,
         websocket: false,
         stream: None,
+        rules: None,
         more: &described(ctx, sent),
         spooled: None,
         caching: Caching::Off,

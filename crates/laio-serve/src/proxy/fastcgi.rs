@@ -1,7 +1,7 @@
 //! Requests as FastCGI parameters (RFC 3875, section 4.1).
 
 use super::ProxyRequest;
-use super::request::{VIA, forwarded, passed_fields};
+use super::request::{VIA, for_each_field, host};
 use crate::request::auth_state::AuthState;
 use crate::upstream::target::Target;
 use laio_http::Framing;
@@ -12,13 +12,10 @@ pub(super) fn push_head(out: &mut Vec<u8>, proxy_request: &ProxyRequest<'_>, tar
     push_begin(out, target.keeps_connections);
     let mut params = Vec::new();
     describe(&mut params, proxy_request, target);
-    for (name, value) in passed_fields(proxy_request) {
+    for_each_field(proxy_request, |name, value| {
         push_field(&mut params, name, value);
-    }
-    for (name, value) in forwarded(proxy_request) {
-        push_field(&mut params, name.as_bytes(), &value);
-    }
-    let host = proxy_request.ctx.request.host.unwrap_or_default();
+    });
+    let host = host(proxy_request).unwrap_or_default();
     push_field(&mut params, b"Host", host.as_bytes());
     push_field(&mut params, b"Via", format!("1.1 {VIA}").as_bytes());
     push_stream(out, PARAMS, &params);

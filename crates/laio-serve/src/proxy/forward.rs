@@ -82,6 +82,9 @@ pub(crate) async fn forward(
     }
     if trace::is_on() {
         trace::note("upstream", || described(&proxy_request, route));
+        if let Some(rules) = &ctx.site.request_rules {
+            rules.note(ctx);
+        }
         return None;
     }
     proxy_request.websocket = proxy_request.websocket

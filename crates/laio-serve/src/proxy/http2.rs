@@ -2,7 +2,7 @@
 
 use super::exchange::{ResponseWait, UpstreamBody, UpstreamResponse, may_be_repeated};
 use super::http2_body::Http2Body;
-use super::request::{VIA, forwarded, passed_fields};
+use super::request::{VIA, for_each_field, host};
 use super::upstream_head::UpstreamHead;
 use super::{BodyTime, ProxyRequest, Source};
 use crate::net::stream::Stream;
@@ -169,7 +169,7 @@ fn head(proxy_request: &ProxyRequest<'_>, target: &Target) -> Result<Request<()>
         } else {
             "http"
         })
-        .authority(request.host.unwrap_or("localhost"))
+        .authority(host(proxy_request).as_deref().unwrap_or("localhost"))
         .path_and_query(path);
     let mut head = Request::builder()
         .method(request.method.as_str())
@@ -185,12 +185,7 @@ fn head(proxy_request: &ProxyRequest<'_>, target: &Target) -> Result<Request<()>
             fields.append(name, value);
         }
     };
-    for (name, value) in passed_fields(proxy_request) {
-        push(name, value);
-    }
-    for (name, value) in forwarded(proxy_request) {
-        push(name.as_bytes(), &value);
-    }
+    for_each_field(proxy_request, &mut push);
     let version = proxy_request.stream.and_then(Stream::version);
     let version = version.unwrap_or(request.version.as_str());
     let version = version.trim_start_matches("HTTP/").trim_end_matches(".0");

@@ -6,6 +6,7 @@ use crate::net::stream::Stream;
 pub(crate) use crate::request::body::BodyTime;
 use crate::request::lookup::Script;
 use crate::request::response::RequestContext;
+use crate::site::message_fields::RequestRules;
 use crate::upstream::error::UpstreamError;
 use laio_http::RequestPath;
 use std::net::SocketAddr;
@@ -24,6 +25,8 @@ pub(crate) struct ProxyRequest<'a> {
     pub(crate) websocket: bool,
     /// The client's connection; none for a request of this server itself.
     pub(crate) stream: Option<&'a Stream>,
+    /// The rules of the site for the fields of the request; none for auth servers.
+    pub(crate) rules: Option<&'a RequestRules>,
     /// Further fields.
     pub(crate) more: &'a [(&'static str, Vec<u8>)],
     /// The length of the body, if the body was spooled.

@@ -5,6 +5,7 @@ use super::ProxyRequest;
 use super::cache::Caching;
 use crate::field_names::{is_one_of, is_same_variable};
 use crate::net::stream::Stream;
+use crate::site::message_fields::Field;
 use crate::upstream::target::Target;
 use laio_http::{Framing, Headers, Method, Version};
 use std::borrow::Cow;
@@ -101,7 +102,7 @@ pub(super) fn wants_websocket(proxy_request: &ProxyRequest<'_>) -> bool {
 }
 
 /// Returns the fields that are passed on to any kind of upstream.
-pub(super) fn passed_fields<'a>(
+fn passed_fields<'a>(
     proxy_request: &ProxyRequest<'a>,
 ) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
     let headers = &proxy_request.ctx.request.headers;
@@ -122,7 +123,7 @@ pub(super) fn passed_fields<'a>(
 
 /// Returns the fields that describe the client, in addition to those of a trusted proxy, those of the
 /// cache, and those that auth servers have set.
-pub(super) fn forwarded(proxy_request: &ProxyRequest<'_>) -> Vec<(Cow<'static, str>, Vec<u8>)> {
+fn forwarded(proxy_request: &ProxyRequest<'_>) -> Vec<(Cow<'static, str>, Vec<u8>)> {
     let request = proxy_request.ctx.request;
     let proto = |secure| if secure { "https" } else { "http" };
     let peer = &*proxy_request.peer.client.name;
@@ -166,6 +167,38 @@ pub(super) fn forwarded(proxy_request: &ProxyRequest<'_>) -> Vec<(Cow<'static, s
     fields
 }
 
+/// Calls `push` with each field for any kind of upstream, as the rules of the site leave them.
+pub(super) fn for_each_field(proxy_request: &ProxyRequest<'_>, mut push: impl FnMut(&[u8], &[u8])) {
+    let forwarded = forwarded(proxy_request);
+    let Some(rules) = proxy_request.rules else {
+        for (name, value) in passed_fields(proxy_request) {
+            push(name, value);
+        }
+        for (name, value) in &forwarded {
+            push(name.as_bytes(), value);
+        }
+        return;
+    };
+    let passed = passed_fields(proxy_request);
+    let passed = passed.map(|(name, value)| (Cow::Borrowed(name), Cow::Borrowed(value)));
+    let forwarded = forwarded.iter();
+    let forwarded = forwarded.map(|(name, value)| (name.as_bytes().into(), (&**value).into()));
+    let mut fields: Vec<Field<'_>> = passed.chain(forwarded).collect();
+    rules.apply(proxy_request.ctx, &mut fields);
+    for (name, value) in &fields {
+        push(name, value);
+    }
+}
+
+/// Returns the host for an upstream: that of the request, unless a rule sets another one.
+pub(super) fn host<'a>(proxy_request: &ProxyRequest<'a>) -> Option<Cow<'a, str>> {
+    let ctx = proxy_request.ctx;
+    match proxy_request.rules.and_then(|rules| rules.host(ctx)) {
+        Some(host) => Some(host.into()),
+        None => ctx.request.host.map(Cow::Borrowed),
+    }
+}
+
 /// Appends the head of an HTTP/1.1 request.
 pub(super) fn push_head(out: &mut Vec<u8>, proxy_request: &ProxyRequest<'_>, target: &Target) {
     let request = proxy_request.ctx.request;
@@ -177,13 +210,13 @@ pub(super) fn push_head(out: &mut Vec<u8>, proxy_request: &ProxyRequest<'_>, tar
         out.extend_from_slice(query.as_bytes());
     }
     out.extend_from_slice(b" HTTP/1.1\r\n");
-    push_field(out, b"Host", request.host.unwrap_or("localhost").as_bytes());
-    for (name, value) in passed_fields(proxy_request) {
-        push_field(out, name, value);
-    }
-    for (name, value) in forwarded(proxy_request) {
-        push_field(out, name.as_bytes(), &value);
-    }
+    let host = host(proxy_request);
+    push_field(
+        out,
+        b"Host",
+        host.as_deref().unwrap_or("localhost").as_bytes(),
+    );
+    for_each_field(proxy_request, |name, value| push_field(out, name, value));
     let version = request.version.as_str().trim_start_matches("HTTP/");
     push_field(out, b"Via", format!("{version} {VIA}").as_bytes());
     match request.framing {

@@ -93,7 +93,8 @@ pub(crate) async fn answer(
                 return response;
             }
             let variant = choose_variant(services, ctx, name, opened).await;
-            answer_with_file(services, ctx, out, name, variant).await
+            let response = answer_with_file(services, ctx, out, name, variant).await;
+            response.of_file()
         }
         Ok(Found::WithoutSlash) => {
             trace::note("redirect", || {
@@ -112,9 +113,9 @@ pub(crate) async fn answer(
         // Scripts and upstreams answer before the site does.
         Ok(
             Found::File(FileKind::Special) | Found::Status(_) | Found::Script(_) | Found::Upstream,
-        ) => not_found(services, ctx, out).await,
+        ) => not_found(services, ctx, out, name).await,
         Err(error) => match explain(&error) {
-            (Status::NOT_FOUND, _) => not_found(services, ctx, out).await,
+            (Status::NOT_FOUND, _) => not_found(services, ctx, out, name).await,
             (status, detail) => pages::error(services, ctx, out, status, detail).await,
         },
     }
@@ -122,7 +123,12 @@ pub(crate) async fn answer(
 
 /// Answers for a name that does not exist: with the fallback page of a single-page application
 /// (client-side routing), or 404.
-async fn not_found(services: &Services, ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Response {
+async fn not_found(
+    services: &Services,
+    ctx: RequestContext<'_>,
+    out: &mut Vec<u8>,
+    name: &mut Vec<u8>,
+) -> Response {
     let ctx = RequestContext {
         varies_by_accept: ctx.site.fallback.is_some(),
         ..ctx
@@ -147,8 +153,10 @@ async fn not_found(services: &Services, ctx: RequestContext<'_>, out: &mut Vec<u
         if let Some(response) = authorize(services, ctx, out, Resource::Name(fallback)).await {
             return response;
         }
+        name.clone_from(fallback);
         let variant = choose_variant(services, ctx, fallback, opened).await;
-        return answer_with_file(services, ctx, out, fallback, variant).await;
+        let response = answer_with_file(services, ctx, out, fallback, variant).await;
+        return response.of_file();
     }
     refuse(services, ctx, out, Refusal::NotFound).await
 }

@@ -202,7 +202,12 @@ fn whole(
         && !representation.etag.is_weak()
         && let Some(fields) = &opened.fields
     {
-        let _ = fields.set(head.written()[start..].into());
+        let own = &head.written()[start..];
+        let rules = ctx.site.response_rules.as_ref();
+        let _ = fields.set(match rules.filter(|rules| rules.suit_cached_files) {
+            Some(rules) => rules.applied_to_file(representation.name, own).into(),
+            None => own.into(),
+        });
     }
     ctx.with_whole_file(head, opened)
 }

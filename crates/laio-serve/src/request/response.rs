@@ -7,6 +7,7 @@ use crate::clients::Client;
 use crate::files::contents::{Contents, Opened};
 use crate::server_name::SERVER_NAME;
 use crate::services::Services;
+use crate::site::message_fields::Answered;
 use crate::site::{Site, alt_svc, hsts};
 use crate::trace;
 use crate::upstream::group;
@@ -21,6 +22,10 @@ pub(crate) struct Response {
     pub(crate) body: Body,
     /// The length of the body, for the log: in the output buffer or read from a file.
     pub(crate) length: u64,
+    /// Whether a file of the site answers, whose name the rules for fields compare.
+    pub(crate) of_file: bool,
+    /// Whether the rules for fields have been applied to the head.
+    pub(crate) is_ruled: bool,
 }
 
 /// The part of a response that follows the output buffer.
@@ -205,7 +210,12 @@ impl RequestContext<'_> {
     pub(crate) fn with_cached_file(&self, out: &mut Vec<u8>, opened: &Opened) -> Option<Response> {
         let fields = opened.fields.as_ref()?.get()?;
         let head = self.head(out, Status::OK).encoded_fields(fields);
-        Some(self.with_whole_file(head, opened))
+        let rules = self.site.response_rules.as_ref();
+        Some(Response {
+            is_ruled: rules.is_none_or(|rules| rules.suit_cached_files),
+            of_file: true,
+            ..self.with_whole_file(head, opened)
+        })
     }
 
     /// Finishes a response with a whole file.
@@ -250,6 +260,23 @@ impl RequestContext<'_> {
         }
     }
 
+    /// Applies the rules for fields to the head of a response in `out`. `name` is that of the file, if a file
+    /// answers.
+    #[inline]
+    pub(crate) fn apply_rules(&self, response: &Response, name: &[u8], out: &mut Vec<u8>) {
+        if let Some(rules) = &self.site.response_rules
+            && !response.is_ruled
+        {
+            let answered = Answered {
+                request: Some(self.request),
+                before_rewrite: self.before_rewrite,
+                file: Some(name).filter(|_| response.of_file),
+                status: response.status,
+            };
+            rules.apply(answered, out);
+        }
+    }
+
     /// Whether the response may have a body.
     pub(crate) fn sends_body(&self) -> bool {
         self.request.method != Method::Head
@@ -263,6 +290,16 @@ impl Response {
             status,
             body: Body::Nothing,
             length: 0,
+            of_file: false,
+            is_ruled: false,
+        }
+    }
+
+    /// Marks the response as that of a file of the site.
+    pub(crate) fn of_file(self) -> Response {
+        Response {
+            of_file: true,
+            ..self
         }
     }
 

@@ -36,13 +36,18 @@ impl Speeds {
         self.0.is_empty()
     }
 
-    /// Returns the limit for the response to a request.
-    pub(crate) fn of(&self, request: &Request<'_>) -> Option<Speed> {
-        let path = request.path.as_ref().ok();
+    /// Returns the limit for the response to a request, which was perhaps rewritten. Either path may fit, so that no
+    /// rewrite leads around a limit.
+    pub(crate) fn of(&self, request: &Request<'_>, before: Option<&Request<'_>>) -> Option<Speed> {
         let mut speeds = self.0.iter();
-        let found = speeds.find(|(guard, _)| match guard {
-            None => true,
-            Some(guard) => path.is_some_and(|path| guard.guards_upstream(path)),
+        let found = speeds.find(|(guard, _)| {
+            let fits = |request: &Request<'_>, guard: &Guard| {
+                let path = request.path.as_ref();
+                path.is_ok_and(|path| guard.guards_upstream(path))
+            };
+            guard.as_ref().is_none_or(|guard| {
+                fits(request, guard) || before.is_some_and(|before| fits(before, guard))
+            })
         });
         found.map(|&(_, speed)| speed)
     }

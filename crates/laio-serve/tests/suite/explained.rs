@@ -53,6 +53,7 @@ fn site() -> TempDir {
 
 fn options(root: &Path) -> Options {
     let parsed = |text: &str| text.parse().unwrap();
+    let parsed_rule = |text: &str| text.parse().unwrap();
     let mut main = Site {
         root: root.to_owned(),
         error_pages: vec![parsed("404=missing.html")],
@@ -72,6 +73,9 @@ fn options(root: &Path) -> Options {
         upstreams: vec![Upstream::http("/api=http://127.0.0.1:9/v1").unwrap()].into(),
         ..Site::default()
     };
+    main.message_fields.response = ["path=/docs/** add X-Docs: 1", "status=4xx set X-Wrong: 1"]
+        .map(parsed_rule)
+        .into();
     main.auth.users = Some(root.join("users"));
     main.auth.paths = vec!["/private/**".to_owned()];
     let www = Site {

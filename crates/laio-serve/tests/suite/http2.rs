@@ -56,6 +56,10 @@ fn features(options: &mut Options) {
         to: "/ten.txt".to_owned(),
         status: Status::PERMANENT_REDIRECT,
     }];
+    options.site.message_fields.response =
+        ["set X-All: 1", "ext=txt add X-Text: 1", "remove Server"]
+            .map(|rule| rule.parse().unwrap())
+            .into();
 }
 
 /// Runs a test with a time limit.

@@ -14,6 +14,7 @@ mod http3;
 mod https;
 mod listening;
 mod logging;
+mod message_fields;
 mod observing;
 mod policies;
 mod protocol;

@@ -164,8 +164,9 @@ fn is_client(key: &str) -> bool {
 }
 
 impl<'d> Shared<'d> {
-    /// Sets the proxies that say who the client is.
-    pub(super) fn real_ip(&mut self, directives: &[&'d Directive]) {
+    /// Sets the proxies that say who the client is. `proxied` is a server whose connections begin with the header of
+    /// a proxy.
+    pub(super) fn real_ip(&mut self, directives: &[&'d Directive], proxied: Option<&'d Directive>) {
         for directive in directives {
             match (&*directive.name, directive.word()) {
                 ("set_real_ip_from", "unix:") => self.global.add("trust-proxy", "unix"),
@@ -173,15 +174,20 @@ impl<'d> Shared<'d> {
                     Ok(_) => self.global.add("trust-proxy", network),
                     Err(why) => self.remarks.lost(directive, why),
                 },
-                (_, "proxy_protocol") => {
-                    self.remarks.lost(
-                        directive,
-                        "laio does not read the PROXY protocol of its clients",
-                    );
-                }
+                (_, "proxy_protocol") if proxied.is_some() => {}
+                (_, "proxy_protocol") => self.remarks.lost(
+                    directive,
+                    "no address has proxy_protocol: write proxy: before the address of --listen",
+                ),
                 (_, "X-Forwarded-For") => {}
                 (_, name) => self.global.set("client-field", name),
             }
+        }
+        if let Some(server) = proxied.filter(|_| !self.global.has("trust-proxy")) {
+            self.remarks.lost(
+                server,
+                "no set_real_ip_from names the proxy, and laio does not start without: set trust-proxy to its network",
+            );
         }
     }
 }

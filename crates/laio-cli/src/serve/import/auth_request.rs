@@ -1,7 +1,8 @@
 //! `auth_request`: servers that decide which requests are let in, and what upstreams learn from them.
 
-use super::location::{Pattern, Site, is_handled, is_slash, pattern};
+use super::location::{Site, is_handled};
 use super::parser::Directive;
+use super::ranking::{Pattern, is_slash, pattern};
 
 impl<'d> Site<'_, 'd> {
     /// Takes the `auth_request` of a block, for paths that match the globs, or for all paths without any.
@@ -124,7 +125,10 @@ impl<'d> Site<'_, 'd> {
                     "name the fields that the auth server gets: --auth-request-send",
                 ),
                 "proxy_set_header" if SENT.contains(&&*name) => {}
-                "proxy_set_header" => self.forwarded(directive),
+                "proxy_set_header" => self.lost(
+                    directive,
+                    "an auth server gets the fields of the client, X-Forwarded-… and X-Original-…",
+                ),
                 name if is_handled(name) => {}
                 _ => self.shared.without_translation(directive),
             }

@@ -9,15 +9,27 @@ use super::values::seconds;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fields {
     /// `add_header`, except for `Cache-Control`; none if the block has no `add_header`.
-    added: Option<Vec<(String, String)>>,
+    added: Option<Vec<Added>>,
     /// `add_header Cache-Control`.
     directives: Vec<String>,
     /// `expires`, as directives of `Cache-Control`; `Some(None)` turns it off.
     expires: Option<Option<String>>,
 }
 
+/// A field of an `add_header`.
+#[derive(Clone, Debug)]
+struct Added {
+    name: String,
+    value: String,
+    /// Whether errors have it too.
+    always: bool,
+}
+
+/// The statuses of responses that have the fields of an `add_header` without `always`, and of `expires`.
+const STATUSES: &str = "status=200,201,204,206,301,302,303,304,307,308";
+
 /// Fields that the server sets itself.
-const OWN: [&str; 14] = [
+const OWN: [&str; 12] = [
     "accept-ranges",
     "connection",
     "content-encoding",
@@ -28,10 +40,8 @@ const OWN: [&str; 14] = [
     "etag",
     "last-modified",
     "location",
-    "server",
     "transfer-encoding",
     "trailer",
-    "vary",
 ];
 
 /// The field that options of their own set.
@@ -80,7 +90,7 @@ impl Fields {
         if own || wrong || name.is_empty() || !name.bytes().all(token) {
             let why = match (own, wrong) {
                 (true, _) => "laio sets this field itself",
-                (_, true) => "the value of --header is a text without variables",
+                (_, true) => "the value of --response-header is a text without variables",
                 _ => "that is no name of a field",
             };
             return shared.remarks.lost(directive, why);
@@ -98,14 +108,14 @@ impl Fields {
         if name.eq_ignore_ascii_case("Cache-Control") {
             return self.directives.push(value.trim_end_matches(',').to_owned());
         }
-        if directive.words.get(2).is_some_and(|word| word == "always") && !shared.said_always {
-            shared.said_always = true;
-            shared.remarks.differs(
-                directive,
-                "responses with an error do not have the fields of --header",
-            );
+        if value.is_empty() {
+            return; // nginx adds none
         }
-        added.push((name.clone(), value.clone()));
+        added.push(Added {
+            name: name.clone(),
+            value: value.clone(),
+            always: directive.words.get(2).is_some_and(|word| word == "always"),
+        });
     }
 
     /// Returns `Cache-Control` of a block inside the one with the fields `outer`, if it sets it.
@@ -134,24 +144,65 @@ impl Fields {
         (own && (!all.is_empty() || theirs)).then(|| all.join(", "))
     }
 
-    /// Writes the fields for paths that match the globs. `outer` are those of the block around this one.
-    pub(super) fn write(&self, globs: &[String], outer: &Fields, site: &mut Table) {
+    /// Writes the fields for paths that match the globs. `outer` are those of the block around this one. `everywhere`:
+    /// an upstream may answer for these paths, whose responses have no fields of `header`.
+    pub(super) fn write(
+        &self,
+        globs: &[String],
+        outer: &Fields,
+        everywhere: bool,
+        site: &mut Table,
+    ) {
         for glob in globs {
+            let path = condition(glob);
             if let Some(added) = &self.added {
-                for (name, value) in added {
-                    site.add("header", format!("{glob}={name}: {value}"));
-                }
                 // A block with fields of its own has none of those around it.
-                for (name, _) in outer.added.iter().flatten() {
-                    if !added.iter().any(|(own, _)| own.eq_ignore_ascii_case(name)) {
+                for other in outer.added.iter().flatten() {
+                    let has = |own: &Added| own.name.eq_ignore_ascii_case(&other.name);
+                    let name = &other.name;
+                    if everywhere || other.always {
+                        site.add("response-header", format!("{path}remove {name}"));
+                    } else if !added.iter().any(has) {
                         site.add("header", format!("{glob}={name}:"));
                     }
                 }
+                for Added {
+                    name,
+                    value,
+                    always,
+                } in added
+                {
+                    let rule = format!("add {name}: {value}");
+                    match (everywhere, always) {
+                        (_, true) => site.add("response-header", format!("{path}{rule}")),
+                        (true, false) => {
+                            site.add("response-header", format!("{path}{STATUSES} {rule}"));
+                        }
+                        (false, false) => site.add("header", format!("{glob}={name}: {value}")),
+                    }
+                }
             }
-            if let Some(directives) = self.cache_control(outer) {
-                site.add("cache-control", format!("{glob}={directives}"));
+            match self.cache_control(outer) {
+                Some(directives) if everywhere && directives.is_empty() => {
+                    site.add("response-header", format!("{path}remove Cache-Control"));
+                }
+                Some(directives) if everywhere => {
+                    let rule = format!("{path}{STATUSES} set Cache-Control: {directives}");
+                    site.add("response-header", rule);
+                }
+                Some(directives) => site.add("cache-control", format!("{glob}={directives}")),
+                None => {}
             }
         }
+    }
+}
+
+/// Returns the condition of a rule for paths that match a glob, with the blank after it.
+pub(super) fn condition(glob: &str) -> String {
+    match glob {
+        "**" => String::new(),
+        // A blank would end the condition.
+        glob => format!("path={} ", glob.replace(char::is_whitespace, "?")),
     }
 }
 

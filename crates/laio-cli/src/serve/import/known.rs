@@ -132,7 +132,6 @@ const NEEDLESS: &[&str] = &[
 
 /// What to do about directives without an equivalent.
 const ADVICE: &[(&str, &str)] = &[
-    ("fastcgi_hide_header", "let the program leave the field out"),
     (
         "alias",
         "laio serves one directory for a site; move the files below the root, or mount them there (mount --bind)",
@@ -141,7 +140,11 @@ const ADVICE: &[(&str, &str)] = &[
         "auth_request",
         "laio would answer everyone: write it in each server, or use --auth-request URL",
     ),
-    ("dav_methods", "use --upload with --auth, and --webdav"),
+    ("dav_access", "new files get the mode of the server's umask"),
+    (
+        "min_delete_depth",
+        "laio deletes a directory only if it is empty, or by WebDAV",
+    ),
     (
         "fastcgi_cache",
         "cache in the program; laio passes each request on",
@@ -172,7 +175,6 @@ const ADVICE: &[(&str, &str)] = &[
         "proxy_cache_path",
         "use --proxy-cache BYTES, which stores what the upstream allows",
     ),
-    ("proxy_hide_header", "let the upstream leave the field out"),
     (
         "proxy_pass_header",
         "laio passes all fields on that do not concern the connection",

@@ -3,57 +3,15 @@
 use super::fields::Fields;
 use super::known::advice;
 use super::parser::Directive;
-use super::patterns::{self, Paths};
+use super::patterns::Paths;
+use super::ranking::{OUTSIDE, Pattern, Rank, globs, is_below, is_slash, pattern, rank};
 use super::site::{Server, needs_empty_root};
 use super::table::Table;
 use super::translate::{EMPTY_ROOT, INHERITED, LIMITS, Shared};
+use super::upstreams::inner_path;
 use super::values::candidate;
 use laio_serve::Status;
 use std::cmp::Reverse;
-
-/// The paths of a location.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Pattern {
-    Exact(String),
-    Prefix(String),
-    Regex(Paths),
-    Named,
-    /// A regular expression that globs cannot say.
-    Other,
-}
-
-/// Whether a location is that of all paths.
-pub(super) fn is_slash(location: &Directive) -> bool {
-    pattern(location).0 == Pattern::Prefix("/".to_owned())
-}
-
-/// Returns the pattern of a location, and its text.
-pub(super) fn pattern(location: &Directive) -> (Pattern, &str) {
-    let (operator, text) = match &location.words[..] {
-        [operator, text] => (&**operator, &**text),
-        [text] => {
-            let glued = ["^~", "~*", "~", "="]
-                .iter()
-                .find_map(|it| Some((*it, text.strip_prefix(it)?)));
-            glued.unwrap_or(("", text))
-        }
-        _ => return (Pattern::Other, ""),
-    };
-    let pattern = match operator {
-        "=" if text.starts_with('/') => Pattern::Exact(text.to_owned()),
-        "" if text.starts_with('@') => Pattern::Named,
-        "" | "^~" if text.starts_with('/') => Pattern::Prefix(text.to_owned()),
-        "~" | "~*" => patterns::paths(text).map_or(Pattern::Other, Pattern::Regex),
-        _ => Pattern::Other,
-    };
-    (pattern, text)
-}
-
-/// How early nginx asks a location: its class, the length of its prefix, and its place among all.
-pub(super) type Rank = (u8, Reverse<usize>, usize);
-
-/// The rank of what is not in a location.
-pub(super) const OUTSIDE: Rank = (0, Reverse(0), 0);
 
 pub(super) struct Site<'s, 'd> {
     pub(super) shared: &'s mut Shared<'d>,
@@ -62,9 +20,11 @@ pub(super) struct Site<'s, 'd> {
     root: String,
     /// The fields of the whole site.
     fields: Fields,
-    /// The fields of locations, with their globs. Of several that fit, the last one counts.
-    inner: Vec<(Rank, Vec<String>, Fields)>,
+    /// The fields of locations, with their globs, and whether an upstream answers there. Of several that fit, the
+    /// last one counts.
+    inner: Vec<(Rank, Vec<String>, Fields, bool)>,
     pub(super) redirects: Vec<(Rank, String)>,
+    pub(super) rewrites: Vec<(Rank, String)>,
     /// The number of locations so far.
     places: usize,
     /// Locations that answer, with their paths.
@@ -83,6 +43,7 @@ pub(super) fn table<'d>(shared: &mut Shared<'d>, server: &Server<'d>) -> Table {
         fields: Fields::default(),
         inner: Vec::new(),
         redirects: Vec::new(),
+        rewrites: Vec::new(),
         places: 0,
         answering: Vec::new(),
         proxies_all: false,
@@ -103,7 +64,7 @@ pub(super) fn table<'d>(shared: &mut Shared<'d>, server: &Server<'d>) -> Table {
 
 impl<'d> Site<'_, 'd> {
     /// Returns the directives of a name that hold for all paths: those of `location /`, of the server, or of `http`.
-    fn in_force(&self, name: &str) -> Vec<&'d Directive> {
+    pub(super) fn in_force(&self, name: &str) -> Vec<&'d Directive> {
         let slash = self.server.locations.iter().filter(|it| is_slash(it));
         let inner: Vec<_> = slash
             .flat_map(|it| it.inner())
@@ -237,6 +198,12 @@ impl<'d> Site<'_, 'd> {
         }
         if let Some(ca) = self.in_force("proxy_ssl_trusted_certificate").last() {
             self.table.set("upstream-ca", ca.word());
+        }
+        for directive in self
+            .shared
+            .any_in_force(self.server, &["proxy_hide_header", "fastcgi_hide_header"])
+        {
+            self.hide(directive, &[]);
         }
         let networks = self.shared.any_in_force(self.server, &["allow", "deny"]);
         self.networks(&networks, &[]);
@@ -381,15 +348,19 @@ impl<'d> Site<'_, 'd> {
                 "limit_conn" => self.connections(directive),
                 "proxy_pass" | "grpc_pass" => self.proxy(directive, location, &pattern),
                 "fastcgi_pass" => self.fastcgi(directive, location, &pattern),
+                // The path of the upstream.
+                "rewrite" if passes && inner_path(location, &pattern).is_some() => {}
+                "rewrite" if passes && directive.words.last().is_some_and(|it| it == "break") => {
+                    self.lost(
+                        directive,
+                        "the new path would have another upstream: let the URL of --proxy replace the prefix",
+                    );
+                }
                 "return" | "rewrite" => self.redirect(directive, &pattern, text, rank),
                 "auth_request" => self.auth_request(directive, Some(location), places),
                 "auth_request_set" => self.auth_request_set(directive, &of(&["add_header"])),
                 "add_header" | "proxy_set_header" | "fastcgi_param"
                     if self.copies(directive, location) => {}
-                "add_header" | "expires" if passes => self.lost(
-                    directive,
-                    "laio sets fields of files; let the upstream set those of its responses",
-                ),
                 "add_header" if slash => {
                     let mut table = std::mem::take(&mut self.table);
                     fields.add_header(self.shared, directive, Some(&mut table));
@@ -425,7 +396,7 @@ impl<'d> Site<'_, 'd> {
                 "location"
                     if slash
                         || matches!(
-                            self::pattern(directive).0,
+                            super::ranking::pattern(directive).0,
                             Pattern::Exact(_) | Pattern::Prefix(_)
                         ) =>
                 {
@@ -435,7 +406,15 @@ impl<'d> Site<'_, 'd> {
                 "fastcgi_param" => self.parameter(directive),
                 "internal" if is_error_page => {}
                 "proxy_redirect" if directive.word() == "off" => {}
-                "proxy_set_header" if passes => self.forwarded(directive),
+                "proxy_set_header" if passes => self.forwarded(directive, places),
+                "proxy_hide_header" | "fastcgi_hide_header" => self.hide(directive, places),
+                "dav_methods" if slash || self.allows_same_changes(directive) => {}
+                "create_full_put_path" | "dav_ext_methods" | "dav_access" | "min_delete_depth"
+                    if slash => {}
+                "dav_methods" => self.lost(
+                    directive,
+                    "--upload holds for the whole site: give the directory a host of its own",
+                ),
                 "error_page" if !slash && self.login(directive) => {}
                 name if LIMITS.contains(&name) => {} // translate
                 name if is_handled(name) && slash => {}
@@ -443,11 +422,25 @@ impl<'d> Site<'_, 'd> {
                 _ => self.shared.without_translation(directive),
             }
         }
+        // A location without fields of its own for its upstream has those around it.
+        if passes && of(&["proxy_set_header"]).is_empty() {
+            for directive in self.shared.in_force(self.server, "proxy_set_header") {
+                if !self.copies(directive, location) {
+                    self.forwarded(directive, places);
+                }
+            }
+        }
         match slash {
             true => self.fields = fields,
             false if fields.is_empty() => {}
-            false => self.inner.push((rank, globs, fields)),
+            false => self.inner.push((rank, globs, fields, passes)),
         }
+    }
+
+    /// Whether the methods of a location are those of all paths.
+    fn allows_same_changes(&self, directive: &Directive) -> bool {
+        let whole = self.in_force("dav_methods");
+        whole.last().is_some_and(|it| it.words == directive.words)
     }
 
     /// A setting that laio has for the whole site, in a location.
@@ -632,7 +625,8 @@ impl<'d> Site<'_, 'd> {
                     self.fastcgi(directive, location, &all);
                     is_upstream = true;
                 }
-                "proxy_set_header" => self.forwarded(directive),
+                "proxy_set_header" => self.forwarded(directive, &[]),
+                "proxy_hide_header" => self.hide(directive, &[]),
                 "fastcgi_param" => self.parameter(directive),
                 name if is_handled(name) => {}
                 _ => self.shared.without_translation(directive),
@@ -645,19 +639,38 @@ impl<'d> Site<'_, 'd> {
     }
 
     fn finish(mut self) -> Table {
-        if let Some(added) = self.in_force("add_header").first().copied()
-            && (self.table.has("proxy") || self.table.has("fastcgi") || self.table.has("php"))
-        {
-            let how = "responses of upstreams do not have the fields of --header";
-            self.shared.remarks.differs(added, how);
+        if let Some(methods) = self.in_force("dav_methods").last().copied() {
+            self.changes(methods);
+            for name in [
+                "create_full_put_path",
+                "dav_access",
+                "dav_ext_methods",
+                "min_delete_depth",
+            ] {
+                if let Some(directive) = self.in_force(name).last().copied() {
+                    self.of_changes(directive);
+                }
+            }
         }
+        let has_upstreams = ["proxy", "fastcgi", "php"]
+            .iter()
+            .any(|key| self.table.has(key));
         let everything = ["**".to_owned()];
+        let outermost = Fields::default();
         self.fields
-            .write(&everything, &Fields::default(), &mut self.table);
+            .write(&everything, &outermost, has_upstreams, &mut self.table);
         // Of several rules the last one counts: those of the more important locations come last.
         self.inner.sort_by_key(|(rank, ..)| Reverse(*rank));
-        for (_, globs, fields) in &self.inner {
-            fields.write(globs, &self.fields, &mut self.table);
+        for (_, globs, fields, passes) in &self.inner {
+            let everywhere = has_upstreams || *passes;
+            fields.write(globs, &self.fields, everywhere, &mut self.table);
+        }
+        if self.rewrites.iter().any(|(_, it)| it.contains(".php")) {
+            self.hide_scripts();
+        }
+        self.rewrites.sort_by_key(|(rank, _)| *rank);
+        for (_, rewrite) in &self.rewrites {
+            self.table.add("rewrite", rewrite.clone());
         }
         self.redirects.sort_by_key(|(rank, _)| *rank);
         for (_, redirect) in &self.redirects {
@@ -683,37 +696,4 @@ impl<'d> Site<'_, 'd> {
 pub(super) fn is_handled(name: &str) -> bool {
     // A charset is reported where it stands.
     INHERITED.contains(&name) && name != "charset"
-}
-
-pub(super) fn globs(pattern: &Pattern) -> Vec<String> {
-    match pattern {
-        Pattern::Exact(path) => vec![patterns::escaped(path)],
-        Pattern::Prefix(prefix) => patterns::of_prefix(prefix),
-        Pattern::Regex(Paths::Globs(globs)) => globs.clone(),
-        Pattern::Regex(Paths::Scripts(names)) => {
-            names.iter().map(|name| format!("*.{name}")).collect()
-        }
-        _ => Vec::new(),
-    }
-}
-
-/// Returns the rank of a location: nginx asks exact paths first, then the longest prefix if it has `^~`,
-/// then the first regular expression, then the longest prefix.
-fn rank(location: &Directive, pattern: &Pattern, place: usize) -> Rank {
-    let is_final = location
-        .words
-        .first()
-        .is_some_and(|word| word.starts_with("^~"));
-    match pattern {
-        Pattern::Exact(_) => (1, Reverse(0), place),
-        Pattern::Prefix(prefix) if is_final => (2, Reverse(prefix.len()), place),
-        Pattern::Prefix(prefix) => (4, Reverse(prefix.len()), place),
-        _ => (3, Reverse(0), place),
-    }
-}
-
-/// Whether an alias is the directory that the root has for the path anyway.
-fn is_below(alias: &str, root: &str, path: &str) -> bool {
-    let usual = format!("{}{path}", root.trim_end_matches('/'));
-    path.starts_with('/') && usual.trim_end_matches('/') == alias.trim_end_matches('/')
 }

@@ -1,7 +1,9 @@
 //! `return` and `rewrite`: redirects and errors.
 
-use super::location::{Pattern, Rank, Site, globs};
+use super::location::Site;
 use super::parser::Directive;
+use super::ranking::{Pattern, Rank, globs};
+use super::rewrites::{expression, new_address, new_path};
 use super::values::target;
 use laio_serve::Status;
 
@@ -27,15 +29,24 @@ impl Site<'_, '_> {
             }
             ("rewrite", [regex, to, flag @ ("permanent" | "redirect")]) => {
                 let status = if *flag == "permanent" { "301" } else { "302" };
-                (of_regex(regex), status, *to, true)
+                match of_regex(regex) {
+                    None => return self.matched(directive, (regex, pattern), to, status, rank),
+                    from => (from, status, *to, true),
+                }
             }
-            ("rewrite", [regex, to, ..]) if to.starts_with("http") => {
-                (of_regex(regex), "302", *to, true)
+            ("rewrite", [regex, to, ..]) if to.starts_with("http") || to.starts_with("$scheme") => {
+                match of_regex(regex) {
+                    None => return self.matched(directive, (regex, pattern), to, "302", rank),
+                    from => (from, "302", *to, true),
+                }
+            }
+            ("rewrite", [regex, to] | [regex, to, "last" | "break"]) => {
+                return self.rewrite(directive, (regex, pattern), to, rank);
             }
             ("rewrite", _) => {
                 return self.lost(
                     directive,
-                    "the rules of repetition differ: use --rewrite, --try or --redirect",
+                    "a rewrite has an expression, a target, and last, break, redirect or permanent",
                 );
             }
             _ => return self.lost(directive, "laio returns files, redirects and errors"),
@@ -46,13 +57,7 @@ impl Site<'_, '_> {
                 "--redirect knows paths, and a * at the end of one",
             );
         };
-        let name = match &self.server.names[..] {
-            [name] if !name.starts_with('*') => Some(name.as_str()),
-            names => names
-                .first()
-                .map(String::as_str)
-                .filter(|_| directive.words.iter().any(|it| it.contains("$server_name"))),
-        };
+        let name = self.host_in(directive);
         let https = self.server.has_tls();
         match target(to, name, https, capture) {
             Err(why) => self.lost(directive, why),
@@ -92,6 +97,57 @@ impl Site<'_, '_> {
                 }
                 self.redirects.push((rank, format!("{from}={to}={status}")));
             }
+        }
+    }
+
+    /// Returns what the variables of the host stand for in a directive.
+    fn host_in(&self, directive: &Directive) -> Option<&str> {
+        match &self.server.names[..] {
+            [name] if !name.starts_with('*') => Some(name.as_str()),
+            names => names
+                .first()
+                .map(String::as_str)
+                .filter(|_| directive.words.iter().any(|it| it.contains("$server_name"))),
+        }
+    }
+
+    /// A redirect whose target has what an expression matched.
+    fn matched(
+        &mut self,
+        directive: &Directive,
+        (regex, pattern): (&str, &Pattern),
+        to: &str,
+        status: &str,
+        rank: Rank,
+    ) {
+        let https = self.server.has_tls();
+        let to = new_address(to, self.host_in(directive), https);
+        match expression(regex, pattern).and_then(|from| Ok((from, to?))) {
+            Ok((from, to)) => self
+                .redirects
+                .push((rank, format!("~{from}={to}={status}"))),
+            Err(why) => self.lost(directive, why),
+        }
+    }
+
+    /// A rewrite that the client does not see.
+    fn rewrite(
+        &mut self,
+        directive: &Directive,
+        (regex, pattern): (&str, &Pattern),
+        to: &str,
+        rank: Rank,
+    ) {
+        match expression(regex, pattern).and_then(|from| Ok((from, new_path(to)?))) {
+            Ok((from, to)) => {
+                if directive.words.len() == 2 {
+                    let how =
+                        "laio rewrites a request once: the next rewrite does not see the new path";
+                    self.shared.remarks.differs(directive, how);
+                }
+                self.rewrites.push((rank, format!("~{from}={to}")));
+            }
+            Err(why) => self.lost(directive, why),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::location;
 use super::parser::Directive;
+use super::ranking::is_slash;
 use super::table::Table;
 use super::translate::{EMPTY_ROOT, Shared};
 use super::values::{Listening, listening};
@@ -91,7 +92,7 @@ impl<'d> Server<'d> {
             return false;
         }
         let own = self.own.iter().any(|it| self.is_to_https(it, encrypted));
-        let slash = self.locations.iter().filter(|it| location::is_slash(it));
+        let slash = self.locations.iter().filter(|it| is_slash(it));
         own || slash
             .flat_map(|it| it.inner())
             .any(|it| self.is_to_https(it, encrypted))
@@ -163,7 +164,10 @@ pub(super) fn all<'d>(shared: &mut Shared<'d>, servers: &[Server<'d>]) -> String
     addresses(shared, servers);
     certificates(shared, servers);
     let real_ip = shared.all_of(servers, &["set_real_ip_from", "real_ip_header"]);
-    shared.real_ip(&real_ip);
+    let proxied = servers
+        .iter()
+        .find(|it| it.listens.iter().any(|it| it.proxied));
+    shared.real_ip(&real_ip, proxied.map(|it| it.directive));
     let all: Vec<_> = servers.iter().collect();
     shared.limits(&all);
     redirect_http(shared, &redirecting, &kept, &encrypted);
@@ -319,9 +323,22 @@ fn addresses(shared: &mut Shared<'_>, servers: &[Server<'_>]) {
         .filter(|it| it.tls)
         .map(|it| &*it.address)
         .collect();
+    let proxied: HashSet<&str> = servers
+        .iter()
+        .flat_map(|it| &it.listens)
+        .filter(|it| it.proxied)
+        .map(|it| &*it.address)
+        .collect();
     for listening in servers.iter().flat_map(|it| &it.listens) {
-        let tls = encrypted.contains(&*listening.address);
-        let prefix = if tls { "tls:" } else { "" };
+        let prefix = match (
+            proxied.contains(&*listening.address),
+            encrypted.contains(&*listening.address),
+        ) {
+            (false, false) => "",
+            (false, true) => "tls:",
+            (true, false) => "proxy:",
+            (true, true) => "proxy:tls:",
+        };
         shared
             .global
             .add("listen", format!("{prefix}{}", listening.address));
@@ -448,7 +465,7 @@ fn redirect_http<'d>(
         }
     }
     for server in redirecting {
-        for location in server.locations.iter().filter(|it| !location::is_slash(it)) {
+        for location in server.locations.iter().filter(|it| !is_slash(it)) {
             match location.words.last().is_some_and(|path| path.starts_with("/.well-known/")) {
                 true => shared.remarks.differs(
                     location,

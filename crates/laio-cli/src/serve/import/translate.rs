@@ -19,8 +19,6 @@ pub(super) struct Shared<'d> {
     pub(super) zones: HashMap<&'d str, &'d Directive>,
     /// Formats of the access log by name.
     formats: HashMap<&'d str, &'d Directive>,
-    /// The remark about `add_header … always` was made.
-    pub(super) said_always: bool,
     /// The keys of the whole server.
     pub(super) global: Table,
 }
@@ -29,7 +27,7 @@ pub(super) struct Shared<'d> {
 pub(super) const EMPTY_ROOT: &str = "/var/empty";
 
 /// Directives that hold for all blocks inside theirs.
-pub(super) const INHERITED: [&str; 44] = [
+pub(super) const INHERITED: [&str; 51] = [
     "allow",
     "deny",
     "limit_conn",
@@ -40,6 +38,12 @@ pub(super) const INHERITED: [&str; 44] = [
     "set_real_ip_from",
     "access_log",
     "add_header",
+    "create_full_put_path",
+    "dav_access",
+    "dav_ext_methods",
+    "dav_methods",
+    "fastcgi_hide_header",
+    "min_delete_depth",
     "auth_basic",
     "auth_basic_user_file",
     "autoindex",
@@ -57,6 +61,7 @@ pub(super) const INHERITED: [&str; 44] = [
     "keepalive_requests",
     "keepalive_timeout",
     "proxy_connect_timeout",
+    "proxy_hide_header",
     "proxy_read_timeout",
     "proxy_set_header",
     "proxy_ssl_trusted_certificate",
@@ -96,7 +101,6 @@ pub(super) fn translate(tree: &[Directive]) -> (String, Remarks) {
         upstreams: HashMap::new(),
         zones: HashMap::new(),
         formats: HashMap::new(),
-        said_always: false,
         global: Table::default(),
     };
     let mut servers = Vec::new();
@@ -206,9 +210,10 @@ impl<'d> Shared<'d> {
                     "laio declares text to be UTF-8; convert the files (iconv)",
                 );
             }
-            "server_tokens" => self
-                .remarks
-                .differs(directive, "the Server field stays laio/VERSION"),
+            "server_tokens" => self.remarks.differs(
+                directive,
+                "the Server field stays laio/VERSION; --response-header 'remove Server' leaves it out",
+            ),
             name if is_needless(name) => self.remarks.needless(directive),
             name => {
                 let advice = advice(name);

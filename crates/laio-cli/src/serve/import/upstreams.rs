@@ -1,16 +1,29 @@
 //! `proxy_pass` and `fastcgi_pass`: the upstreams of a site, and what they get.
 
-use super::location::{OUTSIDE, Pattern, Site};
+use super::fields::condition;
+use super::location::Site;
 use super::parser::Directive;
 use super::patterns::Paths;
-use laio_serve::{Upstream, UpstreamAddress};
+use super::ranking::{OUTSIDE, Pattern};
+use super::variables::of_request;
+use laio_serve::{MessageRule, Upstream, UpstreamAddress};
 
 impl Site<'_, '_> {
     pub(super) fn proxy(&mut self, directive: &Directive, location: &Directive, pattern: &Pattern) {
-        let group = match self.group(directive) {
+        let mut group = match self.group(directive) {
             Ok(group) => group,
             Err(why) => return self.lost(directive, why),
         };
+        if let Some(path) = inner_path(location, pattern) {
+            let has_path = |url: &String| url.split("://").nth(1).is_none_or(|it| it.contains('/'));
+            if group.urls.iter().any(has_path) {
+                return self.lost(directive, "the URL and the rewrite both change the path");
+            }
+            for url in &mut group.urls {
+                let at = url.find(',').unwrap_or(url.len());
+                url.insert_str(at, &path);
+            }
+        }
         let prefix = match pattern {
             Pattern::Prefix(prefix) => prefix.clone(),
             Pattern::Exact(path) => {
@@ -252,28 +265,52 @@ impl Site<'_, '_> {
         }
     }
 
-    /// A field of requests to an upstream.
-    pub(super) fn forwarded(&mut self, directive: &Directive) {
+    /// A field of requests to an upstream, for paths that match the globs, or for all paths without any.
+    pub(super) fn forwarded(&mut self, directive: &Directive, globs: &[String]) {
         let name = directive.word().to_ascii_lowercase();
         let value = directive.words.get(1).map_or("", String::as_str);
         match (&*name, value) {
-            ("host", "$host" | "$http_host" | "$server_name") => {}
+            ("host", "$host" | "$http_host" | "$server_name") => return,
             (
                 "upgrade" | "connection" | "x-forwarded-for" | "x-forwarded-proto"
-                | "x-forwarded-host" | "x-forwarded-port" | "x-forwarded-server" | "forwarded"
-                | "proxy",
+                | "x-forwarded-host" | "forwarded" | "proxy",
                 _,
-            ) => {}
-            ("x-real-ip", _) => {
-                self.shared.remarks.differs(
-                    directive,
-                    "the address of the client is in X-Forwarded-For and Forwarded",
-                );
-            }
-            _ => self.lost(
-                directive,
-                "an upstream gets the fields of the client, and X-Forwarded-For, -Proto and -Host",
-            ),
+            ) => return,
+            _ => {}
+        }
+        let change = match value {
+            "" => format!("remove {}", directive.word()),
+            value => match of_request(value) {
+                Ok(value) => format!("set {}: {value}", directive.word()),
+                Err(why) => return self.lost(directive, why),
+            },
+        };
+        let rule = change.parse::<MessageRule>();
+        let checked = rule.and_then(|rule| rule.check_for_requests());
+        match checked {
+            Ok(()) => self.rules("request-header", globs, &change),
+            Err(why) => self.lost(directive, why),
+        }
+    }
+
+    /// A field that responses of upstreams do not have.
+    pub(super) fn hide(&mut self, directive: &Directive, globs: &[String]) {
+        let change = format!("remove {}", directive.word());
+        let rule = change.parse::<MessageRule>();
+        match rule.and_then(|rule| rule.check_for_responses()) {
+            Ok(()) => self.rules("response-header", globs, &change),
+            Err(why) => self.lost(directive, why),
+        }
+    }
+
+    /// Adds a rule for fields, for paths that match the globs.
+    fn rules(&mut self, key: &'static str, globs: &[String], change: &str) {
+        match globs {
+            [] => self.table.add(key, change),
+            globs => globs.iter().for_each(|glob| {
+                let path = condition(glob);
+                self.table.add(key, format!("{path}{change}"));
+            }),
         }
     }
 }
@@ -301,4 +338,25 @@ fn hash(key: &str) -> Option<String> {
         },
     };
     Some(format!("hash={key}"))
+}
+
+/// Returns the path that replaces the prefix of a location, if a `rewrite … break` in it says so.
+pub(super) fn inner_path(location: &Directive, pattern: &Pattern) -> Option<String> {
+    let Pattern::Prefix(prefix) = pattern else {
+        return None;
+    };
+    let mut rewrites = location.inner().iter().filter(|it| it.name == "rewrite");
+    let (first, None) = (rewrites.next()?, rewrites.next()) else {
+        return None;
+    };
+    let [regex, target, flag] = &first.words[..] else {
+        return None;
+    };
+    let rest = regex.strip_prefix('^')?.replace('\\', "");
+    let rest = rest.strip_prefix(&**prefix)?;
+    let whole = matches!(rest, "(.*)" | "(.*)$");
+    let path = target.strip_suffix("$1")?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/-_.~".contains(c);
+    let good = flag == "break" && whole && prefix.ends_with('/') && path.ends_with('/');
+    (good && path.starts_with('/') && path.chars().all(plain)).then(|| path.to_owned())
 }

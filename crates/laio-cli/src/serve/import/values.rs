@@ -1,6 +1,7 @@
 //! Values of nginx: times, sizes, listening addresses, targets of redirects, candidates of `try_files`.
 
 use super::parser::Directive;
+use super::variables::of_host;
 
 /// Parses a time such as `30`, `1h30m` or `500ms`, in seconds.
 pub(super) fn seconds(text: &str) -> Option<f64> {
@@ -52,6 +53,8 @@ pub(super) struct Listening {
     /// The address as laio writes it, without `tls:`.
     pub(super) address: String,
     pub(super) tls: bool,
+    /// Connections begin with the header of a proxy.
+    pub(super) proxied: bool,
     pub(super) is_default: bool,
     /// Parameters that are not translated.
     pub(super) lost: Vec<String>,
@@ -86,6 +89,7 @@ pub(super) fn listening(directive: &Directive) -> Option<Listening> {
         let name = word.split('=').next().unwrap_or(word);
         match name {
             "ssl" => listening.tls = true,
+            "proxy_protocol" => listening.proxied = true,
             "default_server" | "default" => listening.is_default = true,
             // Both are so by themselves, or of no consequence.
             "http2" | "reuseport" | "deferred" | "backlog" | "fastopen" | "ipv6only"
@@ -107,18 +111,7 @@ pub(super) fn target(
     https: bool,
     capture: bool,
 ) -> Result<(String, bool), String> {
-    let mut url = text.to_owned();
-    for (variable, value) in [
-        ("$scheme", Some(if https { "https" } else { "http" })),
-        ("$server_name", name),
-        ("$http_host", name),
-        ("$host", name),
-    ] {
-        if url.contains(variable) {
-            let value = value.ok_or_else(|| format!("{variable} is not one name here"))?;
-            url = url.replace(variable, value);
-        }
-    }
+    let mut url = of_host(text, name, https)?;
     // The query stays as it is without being asked for.
     for query in [
         "$is_args$args",
@@ -225,7 +218,8 @@ mod tests {
             assert_eq!(listening(directive), None, "{bad}");
         }
         let odd = &parse("listen 80 proxy_protocol quic;").unwrap()[0];
-        assert_eq!(listening(odd).unwrap().lost, ["proxy_protocol", "quic"]);
+        let odd = listening(odd).unwrap();
+        assert!(odd.proxied && odd.lost == ["quic"]);
     }
 
     #[test]

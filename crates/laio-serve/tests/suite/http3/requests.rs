@@ -24,6 +24,10 @@ fn features(options: &mut Options) {
         to: "/ten.txt".to_owned(),
         status: Status::PERMANENT_REDIRECT,
     }];
+    options.site.message_fields.response =
+        ["set X-All: 1", "ext=txt add X-Text: 1", "remove Server"]
+            .map(|rule| rule.parse().unwrap())
+            .into();
 }
 
 #[test]
