@@ -147,7 +147,7 @@ fn requests_are_let_in_or_get_the_answer() {
 }
 
 #[test]
-fn a_failing_auth_server_lets_nobody_in() {
+fn a_failing_auth_server_lets_no_request_in() {
     let (dir, auth) = (site(), auth_server());
     let observer = Observer::new(false);
     let server = guarded(dir.path(), &auth, |options| {

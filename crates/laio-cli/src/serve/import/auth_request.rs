@@ -125,6 +125,10 @@ impl<'d> Site<'_, 'd> {
                     "name the fields that the auth server gets: --auth-request-send",
                 ),
                 "proxy_set_header" if SENT.contains(&&*name) => {}
+                "proxy_set_header" if name == "x-real-ip" => self.shared.remarks.differs(
+                    directive,
+                    "the auth server gets the address of the client in X-Forwarded-For",
+                ),
                 "proxy_set_header" => self.lost(
                     directive,
                     "an auth server gets the fields of the client, X-Forwarded-… and X-Original-…",
