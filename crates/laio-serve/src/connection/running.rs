@@ -98,6 +98,11 @@ impl Connections {
         }
     }
 
+    /// Whether other workers have the sockets of this one, and accept the connections.
+    pub(crate) fn hands_over(&self) -> bool {
+        self.stop.level() == Level::HandingOver
+    }
+
     /// Waits until other workers have the sockets of this one.
     pub(crate) async fn wait_for_hand_over(&self) {
         self.stop.reached(Level::HandingOver).await;
