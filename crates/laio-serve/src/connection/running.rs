@@ -111,9 +111,13 @@ impl Connections {
         }
     }
 
-    /// Waits until all workers of the server stop.
+    /// Waits until all workers of the server stop. Does not end if only this worker closes its connections, after
+    /// too many reloads.
     pub(crate) async fn wait_for_stop(&self) {
         self.stop.reached(Level::Stopping).await;
+        if self.stop.level() > Level::Stopping {
+            std::future::pending().await
+        }
     }
 
     /// With the back end sync, registers a socket to be interrupted when the server stops.

@@ -97,6 +97,7 @@ impl Endpoint {
             }
         };
         race(passed, others_end).await;
+        self.route.resume();
         self.receive_from_socket(contexts, &handlers).await;
     }
 
@@ -137,7 +138,8 @@ impl Endpoint {
         let mut response = Vec::new();
         for datagram in datagrams {
             response.clear();
-            let may_pass = begins_connection(&datagram.data) && (handlers.hands_over)();
+            let may_pass = begins_connection(&datagram.data)
+                && (self.route.is_retired() || (handlers.hands_over)());
             let kept = may_pass.then(|| datagram.clone());
             let Datagram {
                 remote,

@@ -114,6 +114,16 @@ impl Route {
         self.mailbox.is_retired.store(true, Ordering::Relaxed);
     }
 
+    /// Records that no other endpoint accepts the connections any more.
+    pub(super) fn resume(&self) {
+        self.mailbox.is_retired.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether another endpoint accepts the connections.
+    pub(super) fn is_retired(&self) -> bool {
+        self.mailbox.is_retired.load(Ordering::Relaxed)
+    }
+
     /// Passes a datagram to an endpoint that accepts connections at the same address, or keeps it for one that
     /// is about to start. Returns false if another process accepts them.
     pub(super) fn pass_to_successor(&self, datagram: Datagram) -> bool {
