@@ -183,6 +183,8 @@ impl Http3Connection {
             return Err(Failure::Connection(code::EXCESSIVE_LOAD, reason));
         }
         let ends = self.accepted >= self.client.services.limits.requests.into();
+        // As over TCP, the first request of a connection that began before a reload is answered.
+        let drains = drains && (self.accepted > 0 || !self.client.connections.hands_over());
         if drains || ends {
             self.go_away();
         }

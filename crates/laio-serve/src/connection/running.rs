@@ -99,6 +99,11 @@ impl Connections {
         }
     }
 
+    /// Whether other workers have the sockets of this one, and accept the connections.
+    pub(crate) fn hands_over(&self) -> bool {
+        self.stop.level() == Level::HandingOver
+    }
+
     /// Waits until other workers have the sockets of this one.
     pub(crate) async fn wait_for_hand_over(&self) {
         self.stop.reached(Level::HandingOver).await;
@@ -107,9 +112,13 @@ impl Connections {
         }
     }
 
-    /// Waits until all workers of the server stop.
+    /// Waits until all workers of the server stop. Does not end if only this worker closes its connections, after
+    /// too many reloads.
     pub(crate) async fn wait_for_stop(&self) {
         self.stop.reached(Level::Stopping).await;
+        if self.stop.level() > Level::Stopping {
+            std::future::pending().await
+        }
     }
 
     /// With the back end sync, registers a socket to be interrupted when the server stops.

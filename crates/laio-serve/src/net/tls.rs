@@ -7,7 +7,7 @@ pub(crate) mod session;
 
 use crate::acme::published::{ACME_TLS, Published};
 use crate::messages::print;
-use crate::net::quic;
+use crate::net::quic::{self, config::RetryKey};
 use crate::options::{AcmeChallenge, Limits, Options};
 use certificates::{Certificates, Stamp};
 use client_certificates::ClientCertificates;
@@ -41,13 +41,15 @@ struct Files {
     clients: Option<Arc<ClientCertificates>>,
 }
 
-/// State that lets returning clients resume their TLS sessions, on any worker and after a reload.
+/// Secrets that outlast a generation of workers: they let returning clients resume their TLS sessions on any
+/// worker, and a client answer the Retry of another one.
 #[derive(Clone, Debug)]
 pub(crate) struct Sessions {
     /// Keys for session tickets, which most clients store themselves.
     tickets: Arc<dyn ProducesTickets>,
     /// Recent sessions of clients that do not support tickets.
     remembered: Arc<dyn StoresServerSessions>,
+    retry_key: RetryKey,
 }
 
 impl Sessions {
@@ -59,6 +61,7 @@ impl Sessions {
         Ok(Sessions {
             tickets: ring::Ticketer::new().map_err(io::Error::other)?,
             remembered: ServerSessionMemoryCache::new(Limits::TLS_SESSIONS),
+            retry_key: RetryKey::new()?,
         })
     }
 }
@@ -107,11 +110,13 @@ impl Tls {
         let builder = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&versions)
             .map_err(io::Error::other)?;
+        let retry_key = sessions.retry_key.clone();
         let mut config = configure(builder, &files, http2, sessions);
         // Who lists cipher suites has chosen their order too.
         config.ignore_client_order = !options.tls.ciphers.is_empty();
         let quic = options.http3.as_ref();
-        let quic = quic.map(|http3| quic::config::server(&config, http3, &options.limits));
+        let quic =
+            quic.map(|http3| quic::config::server(&config, http3, &options.limits, &retry_key));
         let quic = quic.transpose()?;
         if options.acme.is_on() && options.acme.challenge == AcmeChallenge::TlsAlpn01 {
             // Only an authority that checks a name offers it, and nothing else.

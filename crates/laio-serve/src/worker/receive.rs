@@ -48,8 +48,9 @@ impl Receiver {
             let others_receive = receiver.connections.wait_for_hand_over();
             let others_end = receiver.connections.wait_for_stop();
             let others = (others_receive, others_end);
+            let hands_over = || receiver.connections.hands_over();
             endpoint
-                .receive(contexts, others, |endpoint, incoming| {
+                .receive(contexts, others, hands_over, |endpoint, incoming| {
                     receiver.accept(endpoint, incoming);
                 })
                 .await;
@@ -62,6 +63,10 @@ impl Receiver {
         let Some(http3) = &connections.http3 else {
             return endpoint.ignore(incoming);
         };
+        if connections.hands_over() {
+            // Another process accepts connections. It gets the next packet of this client.
+            return endpoint.ignore(incoming);
+        }
         if connections.is_draining() {
             return endpoint.refuse(incoming);
         }

@@ -2,15 +2,43 @@
 
 use super::congestion::Controllers;
 use crate::options::{Http3, Limits};
+use quinn_proto::crypto::HandshakeTokenKey;
 use quinn_proto::crypto::rustls::{NoInitialCipherSuite, QuicServerConfig};
 use quinn_proto::{ServerConfig, TransportConfig, VarInt};
+use ring::hkdf::{HKDF_SHA256, Salt};
+use ring::rand::{SecureRandom, SystemRandom};
 use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::quic::{ServerConnection, Version};
-use std::io;
 use std::sync::Arc;
+use std::{fmt, io};
 
 /// The name of HTTP/3 in TLS (ALPN).
 const PROTOCOL: &[u8] = b"h3";
+
+/// The key of the tokens in Retry packets. All generations of workers have the same one, because a client may
+/// get the packet from an old worker, and answer a new one.
+#[derive(Clone)]
+pub(crate) struct RetryKey(Arc<dyn HandshakeTokenKey>);
+
+impl RetryKey {
+    /// Makes a key.
+    ///
+    /// # Errors
+    /// When the system has no random numbers.
+    pub(crate) fn new() -> io::Result<RetryKey> {
+        let mut secret = [0; 32];
+        let filled = SystemRandom::new().fill(&mut secret);
+        filled.map_err(|_| io::Error::other("the system has no random numbers"))?;
+        let key = Salt::new(HKDF_SHA256, &[]).extract(&secret);
+        Ok(RetryKey(Arc::new(key)))
+    }
+}
+
+impl fmt::Debug for RetryKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("RetryKey")
+    }
+}
 
 /// Returns the configuration for connections that use this TLS configuration.
 ///
@@ -20,6 +48,7 @@ pub(crate) fn server(
     tls: &rustls::ServerConfig,
     http3: &Http3,
     limits: &Limits,
+    retry_key: &RetryKey,
 ) -> io::Result<Arc<ServerConfig>> {
     let refuse = |text: &str| io::Error::new(io::ErrorKind::InvalidInput, text);
     let mut tls = tls.clone();
@@ -40,7 +69,7 @@ pub(crate) fn server(
     let initial = initial.ok_or_else(|| refuse("the library rustls has no cipher for QUIC"))?;
     let tls = QuicServerConfig::with_initial(tls, initial);
     let tls = tls.map_err(|error: NoInitialCipherSuite| refuse(&error.to_string()))?;
-    let mut config = ServerConfig::with_crypto(Arc::new(tls));
+    let mut config = ServerConfig::new(Arc::new(tls), retry_key.0.clone());
     config.transport_config(Arc::new(transport(http3, limits)));
     config.retry_token_lifetime(Http3::RETRY_TIME);
     config.max_incoming(http3.handshakes.max(1));

@@ -95,13 +95,15 @@ impl ConnectionIdGenerator for Generator {
     }
 }
 
-/// Returns the destination of a packet that belongs to a connection which the server has accepted:
-/// one with a short header, or of the second half of the handshake. The client chooses the
-/// destination of the others, which always arrive at the endpoint that accepts the connection.
+const LONG_HEADER: u8 = 0x80;
+/// The bits of a long header that have the type of the packet.
+const TYPE: u8 = 0x30;
+const INITIAL: u8 = 0x00;
+
+/// Returns the destination of a packet, if it has the length of those that the server makes. The client chooses
+/// the destination of its first packets, [`ConnectionIdKey::open`] tells them apart. A packet of the second half
+/// of the handshake may follow an Initial packet in the same datagram, with the same destination.
 pub(super) fn destination(datagram: &[u8]) -> Option<&[u8]> {
-    const LONG_HEADER: u8 = 0x80;
-    const TYPE: u8 = 0x30;
-    const HANDSHAKE: u8 = 0x20;
     let first = *datagram.first()?;
     if first & LONG_HEADER == 0 {
         return datagram.get(1..1 + LENGTH);
@@ -109,7 +111,13 @@ pub(super) fn destination(datagram: &[u8]) -> Option<&[u8]> {
     // After the first byte: the version, and the length of the destination.
     let length = usize::from(*datagram.get(5)?);
     let destination = datagram.get(6..6 + length)?;
-    (first & TYPE == HANDSHAKE && length == LENGTH).then_some(destination)
+    (length == LENGTH).then_some(destination)
+}
+
+/// Whether a datagram starts with a packet that can begin a connection.
+pub(super) fn begins_connection(datagram: &[u8]) -> bool {
+    let first = datagram.first();
+    first.is_some_and(|first| first & (LONG_HEADER | TYPE) == LONG_HEADER | INITIAL)
 }
 
 #[cfg(test)]
@@ -147,10 +155,10 @@ mod tests {
         assert_eq!(destination(&short), Some(&id[..]));
         let long = |kind: u8, id: &[u8]| [&[kind, 0, 0, 0, 1, id.len() as u8], id, b"r"].concat();
         assert_eq!(destination(&long(0xe0, &id)), Some(&id[..]));
-        // Initial and 0-RTT, whose destination the client chooses, and another length.
-        assert_eq!(destination(&long(0xc0, &id)), None);
-        assert_eq!(destination(&long(0xd0, &id)), None);
+        assert_eq!(destination(&long(0xc0, &id)), Some(&id[..]));
         assert_eq!(destination(&long(0xe0, &id[1..])), None);
+        assert!(begins_connection(&long(0xc0, &id)));
+        assert!(!begins_connection(&long(0xd0, &id)) && !begins_connection(&short));
         for length in 0..short.len() {
             let _ = destination(&short[..length]);
             let _ = destination(&long(0xe0, &id)[..length]);

@@ -1,6 +1,7 @@
 //! The connections of a worker at one address: receives their packets.
 
 use super::connection::QuicConnection;
+use super::connection_id::begins_connection;
 use super::routes::{Datagram, Route, Routes};
 use super::socket::{ReceiveBuffers, UdpSocket};
 use crate::io_contexts::IoContexts;
@@ -32,6 +33,13 @@ pub(crate) struct Endpoint {
     handshakes: Rc<Cell<usize>>,
 }
 
+/// What an endpoint asks and tells its worker.
+struct Handlers<HandsOver, NewConnection> {
+    /// Whether other endpoints accept the connections.
+    hands_over: HandsOver,
+    incoming: NewConnection,
+}
+
 /// Counts a handshake until it is dropped.
 pub(super) struct Handshake(Rc<Cell<usize>>);
 
@@ -49,7 +57,7 @@ impl Endpoint {
         let _ = sockopt::set_socket_recv_buffer_size(&socket, Http3::SOCKET_BUFFER);
         let _ = sockopt::set_socket_send_buffer_size(&socket, Http3::SOCKET_BUFFER);
         let socket = UdpSocket::new(socket)?;
-        let route = routes.add();
+        let route = routes.add(socket.local());
         let whole = socket.sends_whole();
         let protocol = quinn_proto::Endpoint::new(route.config(), Some(config), whole, None);
         Ok(Rc::new(Endpoint {
@@ -62,33 +70,41 @@ impl Endpoint {
     }
 
     /// Receives packets, and calls `incoming` for each new connection. Does not end. After
-    /// `others_receive` it receives only what other endpoints pass on, and after `others_end`
-    /// everything again.
+    /// `others_receive` it receives only what other endpoints pass on. After `others_end` it receives
+    /// everything again. While `hands_over`, it passes new connections to an endpoint that accepts them.
     pub(crate) async fn receive(
         self: Rc<Self>,
         contexts: &IoContexts,
         (others_receive, others_end): (impl Future<Output = ()>, impl Future<Output = ()>),
+        hands_over: impl Fn() -> bool,
         incoming: impl Fn(&Rc<Endpoint>, Incoming),
     ) {
+        let handlers = Handlers {
+            hands_over,
+            incoming,
+        };
+        // In this order, because the endpoint takes no packet from the socket once others receive.
         race(
-            self.receive_from_socket(contexts, &incoming),
             others_receive,
+            self.receive_from_socket(contexts, &handlers),
         )
         .await;
+        self.route.retire();
         let passed = async {
             loop {
                 let passed = self.route.passed().await;
-                self.handle_all(passed, &incoming);
+                self.handle_all(passed, &handlers);
             }
         };
         race(passed, others_end).await;
-        self.receive_from_socket(contexts, &incoming).await;
+        self.route.resume();
+        self.receive_from_socket(contexts, &handlers).await;
     }
 
     async fn receive_from_socket(
         self: &Rc<Self>,
         contexts: &IoContexts,
-        incoming: &impl Fn(&Rc<Endpoint>, Incoming),
+        handlers: &Handlers<impl Fn() -> bool, impl Fn(&Rc<Endpoint>, Incoming)>,
     ) {
         let mut buffers = ReceiveBuffers::new();
         let mut datagrams = Vec::new();
@@ -97,19 +113,19 @@ impl Endpoint {
                 let received = self.socket.receive(&mut buffers, |datagram| {
                     datagrams.extend(self.route.pass(datagram));
                 });
-                self.handle_all(datagrams.drain(..), incoming);
+                self.handle_all(datagrams.drain(..), handlers);
                 match received {
                     Ok(()) => {}
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         let readable = self.socket.readable(contexts);
                         if let Either::Right(passed) = race(readable, self.route.passed()).await {
-                            self.handle_all(passed, incoming);
+                            self.handle_all(passed, handlers);
                         }
                     }
                     Err(_) => laio_rt::time::sleep(ERROR_PAUSE).await,
                 }
             }
-            self.handle_all(self.route.passed_now(), incoming);
+            self.handle_all(self.route.passed_now(), handlers);
             laio_rt::yield_now().await;
         }
     }
@@ -117,11 +133,14 @@ impl Endpoint {
     fn handle_all(
         self: &Rc<Self>,
         datagrams: impl IntoIterator<Item = Datagram>,
-        incoming: &impl Fn(&Rc<Endpoint>, Incoming),
+        handlers: &Handlers<impl Fn() -> bool, impl Fn(&Rc<Endpoint>, Incoming)>,
     ) {
         let mut response = Vec::new();
         for datagram in datagrams {
             response.clear();
+            let may_pass = begins_connection(&datagram.data)
+                && (self.route.is_retired() || (handlers.hands_over)());
+            let kept = may_pass.then(|| datagram.clone());
             let Datagram {
                 remote,
                 local,
@@ -140,7 +159,13 @@ impl Endpoint {
                         connection.handle_event(event);
                     }
                 }
-                Some(DatagramEvent::NewConnection(new)) => incoming(self, new),
+                Some(DatagramEvent::NewConnection(new)) => {
+                    if kept.is_some_and(|datagram| self.route.pass_to_successor(datagram)) {
+                        self.ignore(new);
+                    } else {
+                        (handlers.incoming)(self, new);
+                    }
+                }
                 Some(DatagramEvent::Response(transmit)) => self.respond(&transmit, &response),
                 None => {}
             }

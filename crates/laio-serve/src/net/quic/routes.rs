@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::task::{Poll, Waker};
 
 /// A received UDP datagram.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Datagram {
     pub(super) remote: SocketAddr,
     /// The address to which it was sent.
@@ -29,17 +29,32 @@ pub(crate) struct Routes {
     /// Has the key of stateless resets, which all endpoints send for one that has ended.
     config: EndpointConfig,
     endpoints: RwLock<HashMap<EndpointNumber, Arc<Mailbox>>>,
+    /// New connections that arrived before the endpoints that accept them have started, and their addresses.
+    early: Mutex<VecDeque<(SocketAddr, Datagram)>>,
     next: AtomicU32,
     left: AtomicBool,
 }
 
 impl Routes {
-    /// Adds an endpoint, until the result is dropped.
-    pub(super) fn add(self: &Arc<Self>) -> Route {
+    /// Adds the endpoint of a socket with this address, until the result is dropped.
+    pub(super) fn add(self: &Arc<Self>, address: SocketAddr) -> Route {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let mailbox = Arc::<Mailbox>::default();
+        let mailbox = Arc::new(Mailbox {
+            address,
+            is_retired: AtomicBool::new(false),
+            mail: Mutex::default(),
+        });
         let mut endpoints = self.endpoints.write().unwrap();
         endpoints.insert(number, mailbox.clone());
+        // Under the lock of the endpoints, so that none is kept after this.
+        let mut early = self.early.lock().unwrap();
+        for (to, datagram) in std::mem::take(&mut *early) {
+            match to == address {
+                true => mailbox.put(datagram),
+                false => put(&mut early, (to, datagram)),
+            }
+        }
+        drop(early);
         Route {
             routes: self.clone(),
             number,
@@ -94,10 +109,45 @@ impl Route {
         }
     }
 
+    /// Records that another endpoint accepts the connections from now on.
+    pub(super) fn retire(&self) {
+        self.mailbox.is_retired.store(true, Ordering::Relaxed);
+    }
+
+    /// Records that no other endpoint accepts the connections any more.
+    pub(super) fn resume(&self) {
+        self.mailbox.is_retired.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether another endpoint accepts the connections.
+    pub(super) fn is_retired(&self) -> bool {
+        self.mailbox.is_retired.load(Ordering::Relaxed)
+    }
+
+    /// Passes a datagram to an endpoint that accepts connections at the same address, or keeps it for one that
+    /// is about to start. Returns false if another process accepts them.
+    pub(super) fn pass_to_successor(&self, datagram: Datagram) -> bool {
+        if self.are_left() {
+            return false;
+        }
+        self.retire();
+        let endpoints = self.routes.endpoints.read().unwrap();
+        observe::count_quic(|quic| quic.passed += 1);
+        let accepting = endpoints.values().find(|other| {
+            other.address == self.mailbox.address && !other.is_retired.load(Ordering::Relaxed)
+        });
+        let early = &self.routes.early;
+        match accepting {
+            Some(successor) => successor.put(datagram),
+            None => put(&mut early.lock().unwrap(), (self.mailbox.address, datagram)),
+        }
+        true
+    }
+
     /// Waits for datagrams that other endpoints have received for this one.
     pub(super) async fn passed(&self) -> VecDeque<Datagram> {
         poll_fn(|context| {
-            let mut mail = self.mailbox.0.lock().unwrap();
+            let mut mail = self.mailbox.mail.lock().unwrap();
             if mail.datagrams.is_empty() {
                 mail.waker = Some(context.waker().clone());
                 return Poll::Pending;
@@ -109,7 +159,7 @@ impl Route {
 
     /// Returns the datagrams that others have received for this one until now.
     pub(super) fn passed_now(&self) -> VecDeque<Datagram> {
-        std::mem::take(&mut self.mailbox.0.lock().unwrap().datagrams)
+        std::mem::take(&mut self.mailbox.mail.lock().unwrap().datagrams)
     }
 
     pub(super) fn are_left(&self) -> bool {
@@ -125,8 +175,13 @@ impl Drop for Route {
 }
 
 /// Datagrams that other endpoints have received for one.
-#[derive(Debug, Default)]
-struct Mailbox(Mutex<Mail>);
+#[derive(Debug)]
+struct Mailbox {
+    /// The address of the endpoint.
+    address: SocketAddr,
+    is_retired: AtomicBool,
+    mail: Mutex<Mail>,
+}
 
 #[derive(Debug, Default)]
 struct Mail {
@@ -135,19 +190,22 @@ struct Mail {
 }
 
 impl Mailbox {
-    /// Adds a datagram. Drops it if there are too many, as a network does.
     fn put(&self, datagram: Datagram) {
         let waker = {
-            let mut mail = self.0.lock().unwrap();
-            if mail.datagrams.len() >= Http3::PASSED_DATAGRAMS {
-                return;
-            }
-            mail.datagrams.push_back(datagram);
+            let mut mail = self.mail.lock().unwrap();
+            put(&mut mail.datagrams, datagram);
             mail.waker.take()
         };
         if let Some(waker) = waker {
             waker.wake();
         }
+    }
+}
+
+/// Adds a datagram. Drops it if there are too many, as a network does.
+fn put<T>(datagrams: &mut VecDeque<T>, datagram: T) {
+    if datagrams.len() < Http3::PASSED_DATAGRAMS {
+        datagrams.push_back(datagram);
     }
 }
 
@@ -176,7 +234,8 @@ mod tests {
     fn a_datagram_reaches_the_endpoint_that_its_connection_id_names() {
         let runtime = laio_rt::Runtime::new(laio::Options::new()).unwrap();
         let routes = Arc::<Routes>::default();
-        let (one, two) = (routes.add(), routes.add());
+        let address = "127.0.0.1:443".parse().unwrap();
+        let (one, two) = (routes.add(address), routes.add(address));
         let packet = packet_for(&two);
         assert!(two.pass(datagram(&packet)).is_some());
         assert!(one.pass(datagram(&packet)).is_none());
@@ -192,5 +251,22 @@ mod tests {
         runtime.block_on(async {
             assert!(poll_once(&mut pin!(one.passed())).await.is_none());
         });
+    }
+
+    #[test]
+    fn a_retired_endpoint_passes_new_connections_to_one_at_its_address() {
+        let routes = Arc::<Routes>::default();
+        let [here, there] = ["127.0.0.1:443", "127.0.0.2:443"].map(|it| it.parse().unwrap());
+        let (old, older) = (routes.add(here), routes.add(here));
+        older.retire();
+        // Nothing accepts them yet.
+        assert!(old.pass_to_successor(datagram(b"one")));
+        let elsewhere = routes.add(there);
+        let new = routes.add(here);
+        assert!(old.pass_to_successor(datagram(b"two")));
+        assert_eq!(new.passed_now().len(), 2);
+        assert!(older.passed_now().is_empty() && elsewhere.passed_now().is_empty());
+        routes.leave();
+        assert!(!old.pass_to_successor(datagram(b"three")));
     }
 }

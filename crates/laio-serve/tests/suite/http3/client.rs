@@ -70,18 +70,6 @@ impl Client {
         Client::to(fixture, fixture.address()).await
     }
 
-    /// Connects to a server that is being reloaded. Until a worker that ends has closed its socket, it refuses
-    /// connections that the kernel gives to it; a client asks again.
-    pub(super) async fn connect_during_reload(fixture: &Fixture) -> Client {
-        loop {
-            match dial(fixture, fixture.address()).await {
-                Ok((endpoint, connection)) => return Client::on(endpoint, connection).await,
-                Err(quinn::ConnectionError::ConnectionClosed(_)) => {}
-                Err(error) => panic!("{error}"),
-            }
-        }
-    }
-
     pub(super) async fn to(fixture: &Fixture, address: SocketAddr) -> Client {
         let (endpoint, connection) = dial(fixture, address).await.unwrap();
         Client::on(endpoint, connection).await

@@ -1,6 +1,6 @@
 //! Limits, stopping, reloading, and options that do not go together.
 
-use super::client::{Client, dial, read, request};
+use super::client::{Client, all, dial, read, request};
 use super::relay::{Faults, Relay};
 use super::{Fixture, large, run, site};
 use crate::common::Running;
@@ -8,8 +8,10 @@ use crate::common::certs::make;
 use laio::BackendKind::{Lazy, Sync};
 use laio_serve::{Http3, Options, TlsVersion, Upstream};
 use quinn::ConnectionError;
+use std::cell::Cell;
 use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
+use std::rc::Rc;
 use std::time::Duration;
 
 #[test]
@@ -249,7 +251,7 @@ fn reload(stops: bool) {
         let control = fixture.server.control();
         let reloaded = tokio::task::spawn_blocking(move || control.reload(options));
         reloaded.await.unwrap().unwrap();
-        let other = Client::connect_during_reload(&fixture).await;
+        let other = Client::connect(&fixture).await;
         assert!(other.get("/docs/").await.starts_with(b"<!"));
         // The packets of the client arrive at the new workers, which pass them on, until they stop too.
         let mut body = Vec::new();
@@ -261,6 +263,35 @@ fn reload(stops: bool) {
             }
         }
         assert!(body == large(), "it is changed");
+    });
+}
+
+#[test]
+fn no_client_is_refused_during_reloads() {
+    let fixture = Fixture::with(Lazy, |options| options.workers = Some(2));
+    let done = Rc::new(Cell::new(false));
+    run(async {
+        let reloads = async {
+            for _ in 0..10 {
+                let (control, options) = (fixture.server.control(), fixture.options());
+                let reloaded = tokio::task::spawn_blocking(move || control.reload(options));
+                reloaded.await.unwrap().unwrap();
+            }
+            done.set(true);
+        };
+        let clients = all((0..4).map(|_| async {
+            let mut connected = 0;
+            while !done.get() {
+                // Each has another port, so that the kernel chooses another worker.
+                let (endpoint, connection) = dial(&fixture, fixture.address()).await.unwrap();
+                let client = Client::on(endpoint, connection).await;
+                assert_eq!(client.get("/ten.txt").await, b"0123456789");
+                connected += 1;
+            }
+            connected
+        }));
+        let (connected, ()) = laio_rt::future::join(clients, reloads).await;
+        assert!(connected.iter().sum::<u32>() >= 4);
     });
 }
 

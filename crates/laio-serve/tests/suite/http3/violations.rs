@@ -39,6 +39,12 @@ fn violations_on_streams_in_one_direction_end_the_connection() {
             0x10a,
         ),
         (
+            "DATA before SETTINGS",
+            vec![control(&[&frame(0x0, b""), SETTINGS])],
+            false,
+            0x10a,
+        ),
+        (
             "two SETTINGS",
             vec![control(&[SETTINGS, SETTINGS])],
             false,
@@ -188,6 +194,12 @@ fn violations_on_request_streams_end_the_connection() {
         ("DATA first", frame(0x0, b"a"), 0x105),
         ("SETTINGS", frame(0x4, b""), 0x105),
         ("PUSH_PROMISE", frame(0x5, b"\x00\x00\x00"), 0x105),
+        ("CANCEL_PUSH", frame(0x3, b"\x00"), 0x105),
+        (
+            "CANCEL_PUSH after the head",
+            with(&frame(0x3, b"\x00")),
+            0x105,
+        ),
         ("GOAWAY", frame(0x7, b"\x00"), 0x105),
         ("MAX_PUSH_ID", frame(0xd, b"\x00"), 0x105),
         ("a frame of HTTP/2", frame(0x2, b""), 0x105),
