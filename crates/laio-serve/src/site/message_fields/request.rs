@@ -2,6 +2,7 @@
 
 use super::conditions::Asked;
 use super::{Answered, Rule, check_limits, refused};
+use crate::field_names::is_same_variable;
 use crate::options::{FieldAction, MessageRule};
 use crate::request::response::RequestContext;
 use crate::trace;
@@ -42,7 +43,7 @@ impl RequestRules {
                 continue;
             }
             // To programs that turn fields into variables, hyphens and underscores are the same.
-            let is_own = |name: &[u8]| is_variable_of(name, rule.name.as_bytes());
+            let is_own = |name: &[u8]| is_same_variable(name, &rule.name);
             let has = |fields: &[Field<'_>]| fields.iter().any(|(name, _)| is_own(name));
             match rule.action {
                 FieldAction::Set | FieldAction::Remove => fields.retain(|(name, _)| !is_own(name)),
@@ -93,14 +94,6 @@ impl Rule {
     fn is_of_host(&self) -> bool {
         self.name.eq_ignore_ascii_case("Host")
     }
-}
-
-fn is_variable_of(name: &[u8], own: &[u8]) -> bool {
-    let variable = |byte: &u8| match byte {
-        b'_' => b'-',
-        byte => byte.to_ascii_lowercase(),
-    };
-    name.len() == own.len() && name.iter().map(variable).eq(own.iter().map(variable))
 }
 
 /// A value with placeholders.
