@@ -181,8 +181,9 @@ pub(crate) async fn answer_change(
     let response = match done {
         Ok(done) => confirm(ctx, out, &done),
         Err(problem) => match problem.precondition {
-            Some(precondition) => refuse(ctx, out, name, &problem, precondition),
-            None => pages::error(services, ctx, out, problem.status, &problem.detail).await,
+            // Clients of WebDAV read elements, others a page.
+            Some(precondition) if ctx.site.webdav => refuse(ctx, out, name, &problem, precondition),
+            _ => pages::error(services, ctx, out, problem.status, &problem.detail).await,
         },
     };
     Some((response, keep_alive))
