@@ -121,7 +121,31 @@ impl BodySkip {
     pub fn advance_with(
         &mut self,
         input: &[u8],
+        content: impl FnMut(&[u8]),
+    ) -> Result<usize, Rejection> {
+        self.advance_with_trailers(input, content, |_| {})
+    }
+
+    /// Like [`BodySkip::advance_with`], but also passes the fields after a chunked body to `trailer`, byte by byte,
+    /// as lines that end in CRLF. The names are tokens, and the values contain no control characters.
+    ///
+    /// ```
+    /// use laio_http::{BodySkip, Framing};
+    ///
+    /// let (mut body, mut trailers) = (BodySkip::new(Framing::Chunked, 100)?, Vec::new());
+    /// body.advance_with_trailers(b"0\r\nA: b\r\n\r\n", |_| {}, |byte| trailers.push(byte))?;
+    /// assert_eq!(trailers, b"A: b\r\n");
+    /// # Ok::<(), laio_http::Rejection>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Like [`BodySkip::advance`].
+    pub fn advance_with_trailers(
+        &mut self,
+        input: &[u8],
         mut content: impl FnMut(&[u8]),
+        mut trailer: impl FnMut(u8),
     ) -> Result<usize, Rejection> {
         let mut position = 0;
         while position < input.len() && !self.is_done() {
@@ -139,7 +163,9 @@ impl BodySkip {
                 state => {
                     let next = state.step(input[position]);
                     self.state = next.ok_or_else(|| state.rejection())?;
-                    self.count_trailers(state)?;
+                    if self.count_trailers(state)? {
+                        trailer(input[position]);
+                    }
                     1
                 }
             };
@@ -152,16 +178,16 @@ impl BodySkip {
         Ok(position)
     }
 
-    /// Counts a byte read in `state`, if it belongs to a trailer field.
-    fn count_trailers(&mut self, state: State) -> Result<(), Rejection> {
+    /// Counts a byte read in `state`, if it belongs to a trailer field. Returns whether it does.
+    fn count_trailers(&mut self, state: State) -> Result<bool, Rejection> {
         if !state.is_trailer() || self.state == State::EndLf {
-            return Ok(());
+            return Ok(false);
         }
         self.trailers += usize::from(state == State::TrailerStart);
         self.trailer_bytes += 1;
         let fits = self.trailers <= BodySkip::TRAILERS_MAX
             && self.trailer_bytes <= BodySkip::TRAILER_BYTES_MAX;
-        fits.then_some(()).ok_or(Rejection::TrailersTooLarge)
+        fits.then_some(true).ok_or(Rejection::TrailersTooLarge)
     }
 
     /// Whether the body has ended.

@@ -20,6 +20,7 @@ pub(crate) mod relay;
 mod request;
 mod sendfile;
 mod spool;
+mod trailers;
 mod tunnel;
 mod upstream_head;
 

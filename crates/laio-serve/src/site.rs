@@ -21,7 +21,7 @@ pub(crate) use fields::globs;
 use crate::options::{
     Host, Options, Protocol, Site as Description, Symlinks, Uploaders, Upstream, Zip,
 };
-use crate::uploads::UploadRules;
+use crate::uploads::{Quota, UploadRules};
 use crate::upstream::group::{Group, Groups, Healths, check_prefixes};
 use crate::upstream::resolver::NameResolver;
 use crate::upstream::route::Route;
@@ -453,7 +453,7 @@ fn compile(
         precompressed: site.precompressed.clone(),
         compress: site.compress.clone(),
         zip: site.archives.zip,
-        uploads: upload_rules(site)?,
+        uploads: upload_rules(site, &root)?,
         webdav: site.uploads.webdav,
         identity: (status.st_dev, status.st_ino),
         directory: std::path::absolute(&site.root)?,
@@ -471,10 +471,15 @@ fn compile(
 }
 
 /// Compiles who may change files.
-fn upload_rules(site: &Description) -> io::Result<Option<UploadRules>> {
+fn upload_rules(site: &Description, root: &OwnedFd) -> io::Result<Option<UploadRules>> {
     let refuse = |text: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     let uploads = &site.uploads;
     let Some(who) = uploads.who else {
+        if uploads.quota.is_some() || uploads.files.is_some() {
+            return refuse(
+                "--upload-quota and --upload-files limit what --upload allows; add --upload",
+            );
+        }
         return Ok(None);
     };
     let asks = site.auth_requests.rules.iter();
@@ -511,6 +516,7 @@ fn upload_rules(site: &Description) -> io::Result<Option<UploadRules>> {
         bytes: uploads.bytes,
         keep_free: uploads.keep_free,
         sync: uploads.sync,
+        quota: Quota::of(root, &site.root, uploads.quota, uploads.files)?,
     }))
 }
 

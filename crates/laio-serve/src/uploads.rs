@@ -10,6 +10,7 @@ mod make_directory;
 mod names_in_change;
 mod problem;
 mod put;
+mod quota;
 mod stale;
 mod target;
 mod temporary;
@@ -17,6 +18,7 @@ mod trees;
 pub(crate) mod webdav;
 
 pub(crate) use names_in_change::NamesInChange;
+pub(crate) use quota::{Quota, all_used};
 pub(crate) use stale::remove_stale;
 pub(crate) use temporary::is_temporary;
 pub(crate) use webdav::Locks;
@@ -46,6 +48,8 @@ pub(crate) struct UploadRules {
     /// Bytes of the file system that stay free.
     pub(crate) keep_free: u64,
     pub(crate) sync: UploadSync,
+    /// The limit on all files together.
+    pub(crate) quota: Option<Quota>,
 }
 
 /// A method that changes files, or is a part of WebDAV.
@@ -177,8 +181,9 @@ pub(crate) async fn answer_change(
     let response = match done {
         Ok(done) => confirm(ctx, out, &done),
         Err(problem) => match problem.precondition {
-            Some(precondition) => refuse(ctx, out, name, &problem, precondition),
-            None => pages::error(services, ctx, out, problem.status, &problem.detail).await,
+            // Clients of WebDAV read elements, others a page.
+            Some(precondition) if ctx.site.webdav => refuse(ctx, out, name, &problem, precondition),
+            _ => pages::error(services, ctx, out, problem.status, &problem.detail).await,
         },
     };
     Some((response, keep_alive))
@@ -249,6 +254,7 @@ async fn make(
         return webdav::propfind(disk, ctx, name, body).await;
     }
     let rules = ctx.site.uploads.as_ref().ok_or(Problem::NO_FILE)?;
+    quota::check_counted(rules.quota.as_ref())?;
     match change {
         Change::Put => {
             let target = Target::open(disk, ctx.site, name).await?;

@@ -1,7 +1,9 @@
 //! The statistics in the text format of Prometheus.
 
 use super::{Seen, SeenCertificate, UpstreamCounts};
+use crate::uploads::all_used;
 use std::fmt::Write;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Upper bounds of the buckets, in nanoseconds: 1, 2.5 and 5 of each power of ten.
@@ -197,6 +199,7 @@ pub(super) fn text(seen: &Seen, age: Duration) -> String {
     );
     upstreams(&mut family, seen);
     certificates(&mut out, seen);
+    quotas(&mut out, &all_used());
     stages(&mut out, seen);
     out
 }
@@ -287,6 +290,31 @@ fn certificates(out: &mut String, seen: &Seen) {
         "Failed attempts to get a certificate.",
         &|seen| Some(seen.failures as f64),
     );
+}
+
+/// Writes what is used of the directories of `--upload-quota` and `--upload-files`.
+fn quotas(out: &mut String, used: &[(PathBuf, u64, u64)]) {
+    if used.is_empty() {
+        return;
+    }
+    for (name, help, value) in [
+        (
+            "laio_upload_used_bytes",
+            "Bytes of the files below a directory with a quota.",
+            (|it| it.1) as fn(&(PathBuf, u64, u64)) -> u64,
+        ),
+        (
+            "laio_upload_used_files",
+            "Files and directories below a directory with a quota.",
+            |it| it.2,
+        ),
+    ] {
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge");
+        for directory in used {
+            let path = format!("{:?}", directory.0.display().to_string());
+            let _ = writeln!(out, "{name}{{directory={path}}} {}", value(directory));
+        }
+    }
 }
 
 fn stages(out: &mut String, seen: &Seen) {

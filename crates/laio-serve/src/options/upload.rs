@@ -21,6 +21,15 @@ options! {
         /// Bytes of the file system that uploads leave free; an upload that would not is 507.
         #[arg(long = "upload-keep-free", value_name = "BYTES", help_heading = "Uploads")]
         pub keep_free: u64 = 256 << 20,
+        /// Bytes of all files below DIR; an upload or a copy beyond that is 507.
+        ///
+        /// The files are counted when the server starts, and each change is counted from then on. A file that replaces
+        /// another one needs room for both until it is complete.
+        #[arg(long = "upload-quota", value_name = "BYTES", help_heading = "Uploads")]
+        pub quota: Option<u64> = None,
+        /// Number of files and directories below DIR; one more is 507.
+        #[arg(long = "upload-files", value_name = "NUMBER", help_heading = "Uploads")]
+        pub files: Option<u64> = None,
         /// What has reached the disk when the response is sent: none, the file, or the file and its name
         /// (directory).
         ///

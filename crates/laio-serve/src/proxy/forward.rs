@@ -278,7 +278,8 @@ async fn pass_on(
         }
         None => upstream_head.write(ctx, out, chunked, close),
     }
-    let relayed = Relayed::new(body, &upstream_head, whole, chunked).recorded(recorder);
+    let relayed = Relayed::new(body, &upstream_head, whole, chunked);
+    let relayed = relayed.recorded(recorder).with_trailers(ctx.request);
     Some(Forwarded {
         response: Response::bare(status),
         relayed: Some(Box::new(relayed)),

@@ -3,7 +3,8 @@
 use super::exchange::{ResponseWait, UpstreamBody, UpstreamResponse, may_be_repeated};
 use super::http2_body::Http2Body;
 use super::request::{VIA, for_each_field, host};
-use super::upstream_head::UpstreamHead;
+use super::trailers::takes_trailers;
+use super::upstream_head::{UpstreamHead, early_hints};
 use super::{BodyTime, ProxyRequest, Source};
 use crate::net::stream::Stream;
 use crate::options::UpstreamLimits;
@@ -15,10 +16,10 @@ use crate::upstream::target::Target;
 use bytes::Bytes;
 use h2::{RecvStream, SendStream};
 use http::header::{CONTENT_LENGTH, TE, VIA as VIA_FIELD};
-use http::{HeaderName, HeaderValue, Request, Response, Uri};
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri};
 use laio_http::{Framing, Method};
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Poll, ready};
 
@@ -104,7 +105,8 @@ async fn attempt(
     let request = head(proxy_request, target)?;
     let time = deadline.within(limits.queue_time);
     let (response, stream) = place.begin(request, bodiless, time).await?;
-    let mut response = pin!(response);
+    let mut response = response;
+    let mut interim = 0;
     let mut wait = ResponseWait::new(source.watch(), limits, deadline);
     let mut upload = Upload {
         stream,
@@ -118,23 +120,41 @@ async fn attempt(
     let answered = {
         let mut pump = pin!(upload.run(source, limits, deadline));
         let mut pumped = false;
-        poll_fn(|context| {
-            if !pumped && let Poll::Ready(result) = pump.as_mut().poll(context) {
-                match result {
-                    Ok(()) => pumped = true,
-                    Err(error) => return Poll::Ready(Err(error)),
+        loop {
+            let arrived = poll_fn(|context| {
+                if !pumped && let Poll::Ready(result) = pump.as_mut().poll(context) {
+                    match result {
+                        Ok(()) => pumped = true,
+                        Err(error) => return Poll::Ready(Err(error)),
+                    }
                 }
+                // None: no more interim responses come. An error is that of the response too.
+                if let Poll::Ready(Some(Ok(head))) = response.poll_informational(context) {
+                    return Poll::Ready(Ok(Arrived::Interim(head)));
+                }
+                if let Poll::Ready(result) = Pin::new(&mut response).poll(context) {
+                    let result = result.map_err(|error| place.explain(&error));
+                    return Poll::Ready(result.map(Arrived::Response));
+                }
+                // The time limit for the response begins when the request is sent.
+                match pumped {
+                    true => wait.poll(context).map(Err),
+                    false => Poll::Pending,
+                }
+            })
+            .await;
+            match arrived {
+                Ok(Arrived::Response(response)) => break Ok(response),
+                Ok(Arrived::Interim(head)) => {
+                    interim += 1;
+                    let passed = pass_hints(proxy_request.stream, &head, interim).await;
+                    if let Err(error) = passed {
+                        break Err(error);
+                    }
+                }
+                Err(error) => break Err(error),
             }
-            if let Poll::Ready(result) = response.as_mut().poll(context) {
-                return Poll::Ready(result.map_err(|error| place.explain(&error)));
-            }
-            // The time limit for the response begins when the request is sent.
-            match pumped {
-                true => wait.poll(context).map(Err),
-                false => Poll::Pending,
-            }
-        })
-        .await
+        }
     };
     match answered {
         Ok(response) => {
@@ -149,6 +169,37 @@ async fn attempt(
             Err(error)
         }
     }
+}
+
+/// What arrives for a request.
+enum Arrived {
+    Interim(Response<()>),
+    Response(Response<RecvStream>),
+}
+
+/// Passes the early hints of an interim response on to a client that takes them. `number` counts the interim responses.
+async fn pass_hints(
+    client: Option<&Stream>,
+    head: &Response<()>,
+    number: usize,
+) -> Result<(), UpstreamError> {
+    if number > UpstreamLimits::INTERIM {
+        let text = "the upstream sent too many interim responses";
+        return Err(UpstreamError::bad_gateway(text));
+    }
+    let Some(client) = client.filter(|client| client.is_multiplexed()) else {
+        return Ok(());
+    };
+    if head.status() != StatusCode::EARLY_HINTS {
+        return Ok(());
+    }
+    let fields = head.headers().iter();
+    let fields = fields.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+    let Some(hints) = early_hints(fields) else {
+        return Ok(());
+    };
+    let sent = client.send_interim(hints).await;
+    sent.map_err(|_| UpstreamError::client_gone())
 }
 
 /// Returns the head of a request.
@@ -197,7 +248,8 @@ fn head(proxy_request: &ProxyRequest<'_>, target: &Target) -> Result<Request<()>
             length.to_string().as_bytes(),
         );
     }
-    if proxy_request.is_multiplexed() {
+    let takes_trailers = proxy_request.stream.is_some() && takes_trailers(request);
+    if proxy_request.is_multiplexed() || takes_trailers {
         // Trailers are passed on to such a client. Servers of gRPC insist on the field.
         push(TE.as_str().as_bytes(), b"trailers");
     }

@@ -1,8 +1,10 @@
 //! The body of a response on a connection that carries one exchange at a time.
 
 use super::lease::{Lease, ProtocolState};
+use super::trailers;
 use super::upstream_head::UpstreamHead;
 use crate::upstream::error::UpstreamError;
+use http::HeaderMap;
 use laio_http::{BodySkip, Framing};
 use std::io;
 
@@ -13,6 +15,8 @@ pub(super) struct LinkBody {
     ending: Ending,
     /// Whether the connection can be reused after the body.
     keep: bool,
+    /// The lines of the fields after the body.
+    trailers: Vec<u8>,
 }
 
 /// How the end of the body is detected.
@@ -42,6 +46,7 @@ impl LinkBody {
             lease: Some(lease),
             ending,
             keep: whole && upstream_head.keep_alive,
+            trailers: Vec::new(),
         }
     }
 
@@ -58,7 +63,12 @@ impl LinkBody {
             }
             Ending::Framing(body) => {
                 let input = &mut lease.link.input;
-                let used = body.advance_with(input, |chunk| out.extend_from_slice(chunk));
+                let trailers = &mut self.trailers;
+                let used = body.advance_with_trailers(
+                    input,
+                    |chunk| out.extend_from_slice(chunk),
+                    |byte| trailers.push(byte),
+                );
                 let used = used.map_err(|_| bad("the chunked coding is malformed"))?;
                 input.drain(..used);
                 body.is_done()
@@ -117,6 +127,12 @@ impl LinkBody {
         {
             lease.finish();
         }
+    }
+
+    /// Returns the fields after the body.
+    pub(super) fn take_trailers(&mut self) -> Option<HeaderMap> {
+        let lines = std::mem::take(&mut self.trailers);
+        (!lines.is_empty()).then(|| trailers::parse(&lines))
     }
 
     /// Returns the name of the upstream, if the body has not ended.

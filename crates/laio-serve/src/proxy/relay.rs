@@ -5,6 +5,7 @@ use super::cache::Recorder;
 use super::exchange::UpstreamBody;
 use super::http2_body::Http2Body;
 use super::link_body::LinkBody;
+use super::trailers::{push_last_chunk, takes_trailers};
 use super::upstream_head::UpstreamHead;
 use crate::messages::print;
 use crate::net::stream::Stream;
@@ -14,6 +15,8 @@ use crate::services::Services;
 use crate::site::speed::Speed;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::route::Member;
+use http::HeaderMap;
+use laio_http::Request;
 use std::io;
 use std::rc::Rc;
 
@@ -23,6 +26,8 @@ pub(crate) struct Relayed {
     member: Rc<Member>,
     /// Whether the body is sent to the client in chunks.
     chunked: bool,
+    /// Whether a client that gets chunks takes the fields after the body.
+    takes_trailers: bool,
     content: u64,
     /// What stores the content.
     recorder: Option<Recorder>,
@@ -53,6 +58,7 @@ impl Relayed {
             body,
             member,
             chunked,
+            takes_trailers: false,
             content: 0,
             recorder: None,
         }
@@ -61,6 +67,14 @@ impl Relayed {
     /// Stores the response while it is passed on.
     pub(super) fn recorded(self, recorder: Option<Recorder>) -> Relayed {
         Relayed { recorder, ..self }
+    }
+
+    /// Passes the fields after the body on to the client of a request, if it takes them.
+    pub(super) fn with_trailers(self, request: &Request<'_>) -> Relayed {
+        Relayed {
+            takes_trailers: takes_trailers(request),
+            ..self
+        }
     }
 
     /// Returns the upstream that answers.
@@ -102,12 +116,16 @@ impl Relayed {
 
     /// Passes the fields after the body on to a client that can get them.
     async fn pass_trailers(&mut self, stream: &Stream) -> io::Result<()> {
+        match self.take_trailers() {
+            Some(trailers) => stream.send_trailers(trailers).await,
+            None => Ok(()),
+        }
+    }
+
+    fn take_trailers(&mut self) -> Option<HeaderMap> {
         match &mut self.body {
-            Body::Http2(body) => match body.take_trailers() {
-                Some(trailers) => stream.send_trailers(trailers).await,
-                None => Ok(()),
-            },
-            Body::Link(_) => Ok(()),
+            Body::Http2(body) => body.take_trailers(),
+            Body::Link(body) => body.take_trailers(),
         }
     }
 
@@ -188,7 +206,8 @@ fn chunk(body: &mut Relayed, out: &mut Vec<u8>) -> io::Result<bool> {
         out.extend_from_slice(b"\r\n");
     }
     if let Ok(true) = last {
-        out.extend_from_slice(b"0\r\n\r\n");
+        let trailers = body.take_trailers().filter(|_| body.takes_trailers);
+        push_last_chunk(out, trailers.as_ref());
     }
     last
 }

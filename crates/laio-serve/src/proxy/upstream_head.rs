@@ -215,18 +215,8 @@ impl UpstreamHead {
 
     /// Returns the head of early hints for the client: the fields that browsers use. None without a link.
     pub(super) fn early_hints(&self) -> Option<Vec<u8>> {
-        if !self.has("Link") {
-            return None;
-        }
-        let mut out = Vec::new();
-        let mut head = ResponseHead::new(&mut out, Status::EARLY_HINTS);
-        for (name, value) in &self.fields {
-            if is_one_of(name, &["Link", "Content-Security-Policy"]) {
-                head = head.header(std::str::from_utf8(name).unwrap_or("X"), value);
-            }
-        }
-        head.finish();
-        Some(out)
+        let fields = self.fields.iter();
+        early_hints(fields.map(|(name, value)| (&**name, &**value)))
     }
 
     /// Whether the body is sent in chunks to a client of this version. Otherwise, without a length,
@@ -373,6 +363,23 @@ impl UpstreamHead {
             .iter()
             .any(|(own, _)| own.eq_ignore_ascii_case(name.as_bytes()))
     }
+}
+
+/// Returns the head of early hints with those of these fields that browsers use. None without a link.
+pub(super) fn early_hints<'f>(
+    fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut head = ResponseHead::new(&mut out, Status::EARLY_HINTS);
+    let mut has_link = false;
+    for (name, value) in fields {
+        has_link |= name.eq_ignore_ascii_case(b"Link");
+        if is_one_of(name, &["Link", "Content-Security-Policy"]) {
+            head = head.header(std::str::from_utf8(name).unwrap_or("X"), value);
+        }
+    }
+    head.finish();
+    has_link.then_some(out)
 }
 
 fn starts_with(line: &[u8], name: &str) -> bool {

@@ -22,11 +22,15 @@ pub(super) async fn delete(
     conditions::check(ctx, Some(&present))?;
     if !present.is_dir() {
         disk.names(Unlink::new(target.at())).await?;
+        let bytes = if present.is_file() { present.size() } else { 0 };
+        rules.quota.iter().for_each(|quota| quota.release(bytes, 1));
     } else if !ctx.site.webdav {
         disk.names(Unlink::directory(target.at())).await?;
+        rules.quota.iter().for_each(|quota| quota.release(0, 1));
     } else {
         // With all that is in it, as WebDAV demands.
-        let failures = trees::remove(disk, &target.directory, target.leaf()).await?;
+        let failures =
+            trees::remove(disk, &target.directory, target.leaf(), rules.quota.as_ref()).await?;
         if !failures.is_empty() {
             return Ok(webdav::failures(&target.name, &failures));
         }

@@ -2,6 +2,7 @@
 
 use super::disk::Disk;
 use super::problem::Problem;
+use super::quota::Reservation;
 use super::target::Target;
 use super::temporary::sync_directory;
 use super::{Done, UploadRules};
@@ -13,7 +14,9 @@ pub(super) async fn make_directory(
     rules: &UploadRules,
     target: &Target,
 ) -> Result<Done, Problem> {
+    let reservation = Reservation::of(rules.quota.as_ref(), 0, 1)?;
     disk.names(Mkdir::new(target.at(), 0o777)).await?;
+    reservation.commit(0, None);
     sync_directory(disk, &target.directory, rules.sync).await?;
     Ok(Done::Created(None))
 }

@@ -3,6 +3,7 @@
 use super::conditions::{self, etag, only_creates};
 use super::disk::Disk;
 use super::problem::Problem;
+use super::quota::Reservation;
 use super::target::Target;
 use super::temporary::{Published, Temporary, sync_directory};
 use super::webdav::{self, Submitted};
@@ -47,9 +48,10 @@ pub(super) async fn put(
         return Err(Problem::TOO_LARGE);
     }
     check_space(disk, rules, target, announced).await?;
+    let mut reservation = Reservation::of(rules.quota.as_ref(), announced, 1)?;
 
     let file = Temporary::create(disk, target).await?;
-    let file = receive(disk, rules, target, body, file).await?;
+    let file = receive(disk, rules, target, body, file, &mut reservation).await?;
     if let Some(present) = &present {
         file.take_mode_of(disk, present).await;
     }
@@ -66,7 +68,8 @@ pub(super) async fn put(
     let names = &disk.services.names_in_change;
     let _entered = names.enter(ctx.site.identity, &target.name, limit).await?;
     // Another request may have changed or locked the file since the first look.
-    conditions::check(ctx, replaceable(target.status(disk).await?)?.as_ref())?;
+    let present = replaceable(target.status(disk).await?)?;
+    conditions::check(ctx, present.as_ref())?;
     webdav::check_locks(disk, ctx, Change::Put, &target.name, submitted).await?;
     let only_create = only_creates(ctx);
     let published = file.publish(disk, target, only_create).await;
@@ -74,6 +77,13 @@ pub(super) async fn put(
         Some(errno) if only_create && errno == Errno::EXIST.raw_os_error() => Problem::CONDITIONS,
         _ => error.into(),
     })?;
+    reservation.commit(
+        stored,
+        match published {
+            Published::Created => None,
+            Published::Replaced => Some(present.as_ref().map_or(0, FileStatus::size)),
+        },
+    );
     sync_directory(disk, &target.directory, rules.sync).await?;
     observe::stored(stored);
     let etag = Some(etag(&status));
@@ -99,6 +109,7 @@ async fn receive(
     target: &Target,
     body: &mut ClientBody<'_>,
     mut file: Temporary,
+    reservation: &mut Reservation<'_>,
 ) -> Result<Temporary, Problem> {
     let mut buffer = Vec::new();
     let mut unchecked = 0;
@@ -113,6 +124,7 @@ async fn receive(
                 check_space(disk, rules, target, unchecked).await?;
                 unchecked = 0;
             }
+            reservation.grow_to(file.written() + buffer.len() as u64)?;
             buffer = file.append(disk, buffer).await?;
             laio_rt::give_way().await;
         }

@@ -1,8 +1,10 @@
 //! Removing and copying directories with all that is in them. The work left is a stack of open directories, not
 //! recursion, so that its memory has a limit.
 
+use super::UploadRules;
 use super::disk::Disk;
 use super::problem::Problem;
+use super::quota::{Quota, Reservation};
 use super::target::Target;
 use super::temporary::{self, is};
 use crate::files::resolve::enter;
@@ -11,8 +13,8 @@ use crate::options::{IoStep, UploadSync};
 use crate::request::listing::served_status;
 use crate::site::Site;
 use laio::ops::{
-    CopyRange, FileType, Fsync, Mkdir, Name, Open, ReadAt, ReadDir, Reflink, StatFile, Unlink,
-    WriteAt,
+    CopyRange, FileType, Fsync, Mkdir, Name, Open, ReadAt, ReadDir, Reflink, StatFile, StatPath,
+    Unlink, WriteAt,
 };
 use laio_http::Status;
 use laio_rt::Descriptor;
@@ -100,6 +102,7 @@ pub(super) async fn remove(
     disk: Disk<'_>,
     parent: &Descriptor,
     leaf: &CStr,
+    quota: Option<&Quota>,
 ) -> Result<Vec<Failure>, Problem> {
     let directory = open_directory(disk, parent, leaf).await?;
     let mut levels = vec![Level::new(directory, Vec::new())];
@@ -114,7 +117,7 @@ pub(super) async fn remove(
             let at = Name::at(level.directory.clone(), entry.clone());
             let removed = match kind {
                 FileType::Directory => Err(Errno::ISDIR.into()),
-                _ => disk.names(Unlink::new(at)).await,
+                _ => unlink(disk, at, quota).await,
             };
             let name = level.name_of(&entry);
             match removed {
@@ -158,7 +161,7 @@ pub(super) async fn remove(
             _ => Err(Errno::NOTEMPTY.into()),
         };
         match removed {
-            Ok(()) => {}
+            Ok(()) => quota.iter().for_each(|quota| quota.release(0, 1)),
             Err(error) if is(&error, Errno::NOENT) => {}
             Err(error)
                 if is(&error, Errno::NOTEMPTY) && done.failures == 0 && done.reads < READS_MAX =>
@@ -183,6 +186,22 @@ pub(super) async fn remove(
     Ok(failures)
 }
 
+/// Removes a file, and counts it as removed.
+pub(super) async fn unlink(
+    disk: Disk<'_>,
+    at: Name<Descriptor>,
+    quota: Option<&Quota>,
+) -> io::Result<()> {
+    let Some(quota) = quota else {
+        return disk.names(Unlink::new(at)).await;
+    };
+    let status = disk.names(StatPath::new(at.clone()).no_follow()).await?;
+    disk.names(Unlink::new(at)).await?;
+    let bytes = if status.is_file() { status.size() } else { 0 };
+    quota.release(bytes, 1);
+    Ok(())
+}
+
 fn leaf_of(name: &[u8]) -> io::Result<CString> {
     let leaf = name.rsplit(|&byte| byte == b'/').next();
     Ok(CString::new(leaf.unwrap_or_default())?)
@@ -196,10 +215,10 @@ pub(super) async fn copy(
     from: &[u8],
     to: &Target,
     deep: bool,
-    sync: UploadSync,
+    rules: &UploadRules,
 ) -> Result<(), Problem> {
     let source = open_served(disk, site, from, OFlags::RDONLY | OFlags::DIRECTORY).await?;
-    let copy = make(disk, &to.directory, to.leaf()).await?;
+    let copy = make(disk, &to.directory, to.leaf(), rules).await?;
     let mut levels = vec![Level {
         copy: Some(copy),
         ..Level::new(source, from.to_vec())
@@ -236,7 +255,7 @@ pub(super) async fn copy(
             continue;
         };
         if !status.is_dir() {
-            file(disk, site, &name, &target, &entry, sync).await?;
+            file(disk, site, &name, &target, &entry, rules).await?;
         } else if levels.len() >= DEPTH_MAX {
             return Err(Problem::TOO_DEEP);
         } else if known != FileType::Symlink {
@@ -247,7 +266,7 @@ pub(super) async fn copy(
                 Err(error) if is(&error, Errno::LOOP) || is(&error, Errno::NOTDIR) => continue,
                 Err(error) => return Err(error.into()),
             };
-            let copy = make(disk, &target, &entry).await?;
+            let copy = make(disk, &target, &entry, rules).await?;
             levels.push(Level {
                 copy: Some(copy),
                 ..Level::new(directory, name)
@@ -258,10 +277,17 @@ pub(super) async fn copy(
     Ok(())
 }
 
-async fn make(disk: Disk<'_>, parent: &Descriptor, leaf: &CStr) -> io::Result<Descriptor> {
+async fn make(
+    disk: Disk<'_>,
+    parent: &Descriptor,
+    leaf: &CStr,
+    rules: &UploadRules,
+) -> Result<Descriptor, Problem> {
+    let reservation = Reservation::of(rules.quota.as_ref(), 0, 1)?;
     disk.names(Mkdir::new(Name::at(parent.clone(), leaf), 0o777))
         .await?;
-    open_directory(disk, parent, leaf).await
+    reservation.commit(0, None);
+    Ok(open_directory(disk, parent, leaf).await?)
 }
 
 async fn file(
@@ -270,19 +296,30 @@ async fn file(
     from: &[u8],
     parent: &Descriptor,
     leaf: &CStr,
-    sync: UploadSync,
+    rules: &UploadRules,
 ) -> Result<(), Problem> {
     let source = open_served(disk, site, from, FLAGS).await?;
     let status = disk.names(StatFile::new(source.clone())).await?;
     if !status.is_file() {
         return Ok(());
     }
+    let reservation = Reservation::of(rules.quota.as_ref(), status.size(), 1)?;
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW;
     let at = Name::at(parent.clone(), leaf);
     let open = Open::new(at, flags.bits() as i32).mode(status.mode() & 0o777 | 0o600);
     let target = Descriptor::from(disk.names(open).await?);
-    contents(disk, &source, &target).await?;
-    if sync != UploadSync::None {
+    let copied = contents(disk, &source, &target).await;
+    // If the copy has failed, what removes it counts the bytes that it removes.
+    let length = match copied {
+        Ok(()) => status.size(),
+        Err(_) => {
+            let part = disk.names(StatFile::new(target.clone())).await;
+            part.map_or(status.size(), |part| part.size())
+        }
+    };
+    reservation.commit(length, None);
+    copied?;
+    if rules.sync != UploadSync::None {
         disk.data(disk.services.limits.read_time, Fsync::new(target))
             .await??;
     }

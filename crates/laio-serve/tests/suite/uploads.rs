@@ -604,3 +604,119 @@ fn a_body_that_the_method_does_not_have() {
     client.0.read_to_end(&mut rest).unwrap();
     assert!(rest.is_empty());
 }
+
+/// Sends a request until the server has counted its files.
+fn counted(server: &Running, send: impl Fn(&mut Client) -> Response) -> Response {
+    let mut answer = send(&mut server.connect());
+    until("the files are counted", || {
+        if answer.status == 503 {
+            answer = send(&mut server.connect());
+        }
+        answer.status != 503
+    });
+    answer
+}
+
+#[test]
+fn the_bytes_of_all_files_have_a_limit() {
+    for backend in BACKENDS {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("sub")).unwrap();
+        fs::write(dir.path().join("sub/old.txt"), [b'x'; 400]).unwrap();
+        let server = Running::with(dir.path(), backend, |options| {
+            open(options);
+            options.site.uploads.webdav = true;
+            options.site.uploads.quota = Some(1000);
+        });
+        let stored = |name: &str, length: usize| {
+            counted(&server, |client| put(client, name, "", vec![b'y'; length])).status
+        };
+        assert_eq!(stored("/a.txt", 601), 507, "{backend}");
+        assert_eq!(stored("/a.txt", 500), 201, "{backend}");
+        // A file that replaces another needs room for both.
+        assert_eq!(stored("/a.txt", 101), 507, "{backend}");
+        assert_eq!(stored("/a.txt", 100), 204, "{backend}");
+        assert_eq!(stored("/b.txt", 500), 201, "{backend}");
+        let mut client = server.connect();
+        let refused = put(&mut client, "/c.txt", "", "z");
+        assert_eq!(refused.status, 507, "{backend}");
+        assert!(refused.text().contains("<D:quota-not-exceeded>"));
+        // A chunked body has no length in advance.
+        let chunked = "PUT /c.txt HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nz\r\n0\r\n\r\n";
+        let mut client = server.connect();
+        client.send(chunked);
+        assert_eq!(client.answer(false).status, 507, "{backend}");
+        let copy = |from: &str, to: &str, method: &str| {
+            let fields = format!("Destination: http://test{to}\r\n");
+            server.connect().request(method, from, &fields).status
+        };
+        assert_eq!(copy("/a.txt", "/c.txt", "COPY"), 507, "{backend}");
+        assert_eq!(copy("/sub", "/other", "COPY"), 507, "{backend}");
+        assert!(!dir.path().join("other").exists());
+        // A move needs no room, and what it replaces is free again.
+        assert_eq!(copy("/b.txt", "/a.txt", "MOVE"), 204, "{backend}");
+        assert_eq!(copy("/a.txt", "/c.txt", "COPY"), 507, "{backend}");
+        assert_eq!(status(&server, "DELETE", "/sub"), 204, "{backend}");
+        assert_eq!(copy("/a.txt", "/c.txt", "COPY"), 201, "{backend}");
+        assert_eq!(stored("/d.txt", 1), 507, "{backend}");
+        assert_eq!(status(&server, "DELETE", "/c.txt"), 204, "{backend}");
+        assert_eq!(stored("/d.txt", 500), 201, "{backend}");
+    }
+}
+
+#[test]
+fn the_number_of_files_has_a_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("old.txt"), "x").unwrap();
+    let server = lazy(dir.path(), |options| {
+        options.site.uploads.files = Some(3);
+        options.site.uploads.webdav = true;
+    });
+    let made = counted(&server, |client| client.request("MKCOL", "/sub", ""));
+    assert_eq!(made.status, 201);
+    assert_eq!(put(&mut server.connect(), "/sub/a", "", "a").status, 201);
+    assert_eq!(put(&mut server.connect(), "/sub/b", "", "b").status, 507);
+    assert_eq!(status(&server, "MKCOL", "/sub2"), 507);
+    let copied = server
+        .connect()
+        .request("COPY", "/sub", "Destination: /sub2\r\n");
+    assert_eq!(copied.status, 507);
+    assert_eq!(status(&server, "DELETE", "/sub"), 204);
+    assert_eq!(status(&server, "MKCOL", "/sub2"), 201);
+    assert_eq!(status(&server, "DELETE", "/sub2"), 204);
+    assert_eq!(put(&mut server.connect(), "/a", "", "a").status, 201);
+    assert_eq!(put(&mut server.connect(), "/b", "", "b").status, 201);
+    assert_eq!(put(&mut server.connect(), "/c", "", "c").status, 507);
+}
+
+#[test]
+fn uploads_at_the_same_time_do_not_exceed_the_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = lazy(dir.path(), |options| {
+        options.site.uploads.quota = Some(10_000);
+    });
+    counted(&server, |client| put(client, "/first", "", "x"));
+    let server = &server;
+    let stored: usize = std::thread::scope(|scope| {
+        let uploads = (0..16).map(|number| {
+            scope.spawn(move || {
+                let name = format!("/{number}");
+                let answer = put(&mut server.connect(), &name, "", [b'x'; 1000]);
+                assert!(matches!(answer.status, 201 | 507), "{}", answer.head);
+                let is_refused = answer.status == 507;
+                assert_eq!(answer.text().contains("reached the limit"), is_refused);
+                usize::from(answer.status == 201)
+            })
+        });
+        let uploads: Vec<_> = uploads.collect();
+        uploads.into_iter().map(|it| it.join().unwrap()).sum()
+    });
+    assert_eq!(stored, 9);
+    // A client that goes away gives back what it has not sent.
+    let mut client = server.connect();
+    client.send("PUT /gone HTTP/1.1\r\nHost: test\r\nContent-Length: 900\r\n\r\nsome");
+    drop(client);
+    until("the room is free again", || {
+        put(&mut server.connect(), "/last", "", [b'x'; 999]).status == 201
+    });
+}

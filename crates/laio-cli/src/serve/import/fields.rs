@@ -153,6 +153,9 @@ impl Fields {
         everywhere: bool,
         site: &mut Table,
     ) {
+        // What a rule for all responses has added, only another one removes, after all fields of `header`.
+        let outer_always = outer.added.iter().flatten().any(|it| it.always);
+        let everywhere = everywhere || outer_always;
         for glob in globs {
             let path = condition(glob);
             if let Some(added) = &self.added {
@@ -160,7 +163,7 @@ impl Fields {
                 for other in outer.added.iter().flatten() {
                     let has = |own: &Added| own.name.eq_ignore_ascii_case(&other.name);
                     let name = &other.name;
-                    if everywhere || other.always {
+                    if everywhere {
                         site.add("response-header", format!("{path}remove {name}"));
                     } else if !added.iter().any(has) {
                         site.add("header", format!("{glob}={name}:"));

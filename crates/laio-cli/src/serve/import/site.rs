@@ -184,7 +184,7 @@ pub(super) fn all<'d>(shared: &mut Shared<'d>, servers: &[Server<'d>]) -> String
     let mut hosts = hosts(shared, &kept, default);
     // What a host cannot turn off must not be on in the main site.
     let mut main_table = tables[default].clone();
-    let keys = ["auth", "php", "upstream-ca"];
+    let keys = ["auth", "php", "upstream-ca", "upload"];
     let on = |key: &&str| {
         main_table.has(key) && hosts.iter().any(|(number, _)| !tables[*number].has(key))
     };

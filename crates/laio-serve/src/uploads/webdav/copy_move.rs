@@ -6,10 +6,11 @@ use crate::files::uncached::FLAGS;
 use crate::request::response::RequestContext;
 use crate::uploads::disk::Disk;
 use crate::uploads::problem::Problem;
+use crate::uploads::quota::Reservation;
 use crate::uploads::target::Target;
-use crate::uploads::temporary::{Temporary, sync_directory};
+use crate::uploads::temporary::{Published, Temporary, sync_directory};
 use crate::uploads::{Done, UploadRules, conditions, put, temporary, trees};
-use laio::ops::{FileStatus, Rename, StatFile, Unlink};
+use laio::ops::{FileStatus, Rename, StatFile};
 use laio_http::Status;
 use rustix::fs::RenameFlags;
 use rustix::io::Errno;
@@ -77,7 +78,7 @@ pub(in crate::uploads) async fn copy_or_move(
         });
     }
     let moved = match moves {
-        true => rename(disk, &source, &target, present.as_ref(), &status).await?,
+        true => rename(disk, rules, (&source, &target), present.as_ref(), &status).await?,
         false => false,
     };
     if !moved {
@@ -86,7 +87,7 @@ pub(in crate::uploads) async fn copy_or_move(
     }
     if moves && !moved {
         // The names are on different file systems.
-        remove(disk, &source, &status).await?;
+        remove(disk, rules, &source, &status).await?;
     }
     locks.forget(root, &target.name);
     if moves {
@@ -103,18 +104,25 @@ pub(in crate::uploads) async fn copy_or_move(
 /// Renames the source. Returns false if the names are on different file systems.
 async fn rename(
     disk: Disk<'_>,
-    source: &Target,
-    target: &Target,
+    rules: &UploadRules,
+    (source, target): (&Target, &Target),
     present: Option<&FileStatus>,
     status: &FileStatus,
 ) -> Result<bool, Problem> {
     let directories = status.is_dir() || present.is_some_and(FileStatus::is_dir);
     let renamed = match present.filter(|_| directories) {
         None => disk.names(Rename::new(source.at(), target.at())).await,
-        Some(_) => replace(disk, source, target).await,
+        Some(_) => replace(disk, rules, source, target).await,
     };
     match renamed {
-        Ok(()) => Ok(true),
+        Ok(()) => {
+            // What a directory replaces, or what replaces one, was removed by its name.
+            if let (Some(quota), Some(present), false) = (&rules.quota, present, directories) {
+                let bytes = if present.is_file() { present.size() } else { 0 };
+                quota.release(bytes, 1);
+            }
+            Ok(true)
+        }
         Err(error) if temporary::is(&error, Errno::XDEV) => Ok(false),
         Err(error) => Err(error.into()),
     }
@@ -135,33 +143,38 @@ async fn copy(
     put::check_space(disk, rules, target, status.size()).await?;
     let new = target.beside(temporary::temporary_name());
     if status.is_file() {
+        let reservation = Reservation::of(rules.quota.as_ref(), status.size(), 1)?;
         let file = Temporary::create(disk, target).await?;
         trees::contents(disk, &opened, &file.file).await?;
         file.take_mode_of(disk, &status).await;
         file.sync(disk, rules.sync).await?;
         if !present.is_some_and(FileStatus::is_dir) {
-            file.publish(disk, target, false).await?;
+            let published = file.publish(disk, target, false).await?;
+            let replaced = present.filter(|_| published == Published::Replaced);
+            let of = |it: &FileStatus| if it.is_file() { it.size() } else { 0 };
+            reservation.commit(status.size(), replaced.map(of));
             return Ok(());
         }
         file.publish(disk, &new, true).await?;
+        reservation.commit(status.size(), None);
     } else if status.is_dir() {
         drop(opened);
         let (name, depth) = (&source.name, deep);
-        let made = trees::copy(disk, ctx.site, name, &new, depth, rules.sync).await;
+        let made = trees::copy(disk, ctx.site, name, &new, depth, rules).await;
         if let Err(problem) = made {
-            discard(disk, &new).await;
+            discard(disk, rules, &new).await;
             return Err(problem);
         }
     } else {
         return Err(Problem::NOT_A_FILE);
     }
     let named = match present {
-        Some(_) => replace(disk, &new, target).await,
+        Some(_) => replace(disk, rules, &new, target).await,
         // Another program may have made the name meanwhile.
         None => disk.names(Rename::new(new.at(), target.at())).await,
     };
     if let Err(error) = named {
-        discard(disk, &new).await;
+        discard(disk, rules, &new).await;
         return Err(error.into());
     }
     Ok(())
@@ -169,7 +182,12 @@ async fn copy(
 
 /// Gives `new` the name of the target, and removes what has that name. A reader, and a crash, sees the one or the
 /// other.
-async fn replace(disk: Disk<'_>, new: &Target, target: &Target) -> io::Result<()> {
+async fn replace(
+    disk: Disk<'_>,
+    rules: &UploadRules,
+    new: &Target,
+    target: &Target,
+) -> io::Result<()> {
     let aside = target.beside(temporary::temporary_name());
     let exchange = Rename::new(new.at(), target.at()).flags(RenameFlags::EXCHANGE.bits());
     match disk.names(exchange).await {
@@ -187,26 +205,33 @@ async fn replace(disk: Disk<'_>, new: &Target, target: &Target) -> io::Result<()
         }
         Err(error) => return Err(error),
     }
-    discard(disk, &aside).await;
+    discard(disk, rules, &aside).await;
     Ok(())
 }
 
 /// Removes a file or directory with a temporary name. What cannot be removed keeps that name.
-async fn discard(disk: Disk<'_>, target: &Target) {
-    if trees::remove(disk, &target.directory, target.leaf())
+async fn discard(disk: Disk<'_>, rules: &UploadRules, target: &Target) {
+    let quota = rules.quota.as_ref();
+    if trees::remove(disk, &target.directory, target.leaf(), quota)
         .await
         .is_err()
     {
-        let _ = disk.names(Unlink::new(target.at())).await;
+        let _ = trees::unlink(disk, target.at(), quota).await;
     }
 }
 
 /// Removes the source of a move, of which there is a copy.
-async fn remove(disk: Disk<'_>, source: &Target, status: &FileStatus) -> Result<(), Problem> {
+async fn remove(
+    disk: Disk<'_>,
+    rules: &UploadRules,
+    source: &Target,
+    status: &FileStatus,
+) -> Result<(), Problem> {
+    let quota = rules.quota.as_ref();
     if !status.is_dir() {
-        return Ok(disk.names(Unlink::new(source.at())).await?);
+        return Ok(trees::unlink(disk, source.at(), quota).await?);
     }
-    let failures = trees::remove(disk, &source.directory, source.leaf()).await?;
+    let failures = trees::remove(disk, &source.directory, source.leaf(), quota).await?;
     match failures.into_iter().next() {
         None => Ok(()),
         Some((_, problem)) => Err(problem),

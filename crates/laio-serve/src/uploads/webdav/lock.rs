@@ -8,6 +8,7 @@ use crate::request::body::ClientBody;
 use crate::request::response::RequestContext;
 use crate::uploads::disk::Disk;
 use crate::uploads::problem::Problem;
+use crate::uploads::quota::Reservation;
 use crate::uploads::target::Target;
 use crate::uploads::temporary::Temporary;
 use crate::uploads::{Done, UploadRules, put};
@@ -99,8 +100,10 @@ pub(in crate::uploads) fn unlock(
 
 async fn create_empty(disk: Disk<'_>, rules: &UploadRules, target: &Target) -> Result<(), Problem> {
     put::check_space(disk, rules, target, 0).await?;
+    let reservation = Reservation::of(rules.quota.as_ref(), 0, 1)?;
     let file = Temporary::create(disk, target).await?;
     file.publish(disk, target, true).await?;
+    reservation.commit(0, None);
     Ok(())
 }
 

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
 /// A server that lives as long as the process.
 pub(crate) struct Server2 {
@@ -612,4 +613,89 @@ fn checks_use_http_2_too() {
     until("it is left out", || answers()[0] == "ok");
     sick.store(false, Ordering::SeqCst);
     until("it comes back", || answers()[0] == "checked");
+}
+
+#[test]
+fn trailers_reach_clients_in_http_1_that_take_them() {
+    let backend = Server2::start(echo);
+    let chunked = Backend::answering(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 1\r\nContent-Length: 9\r\n\
+         Set-Cookie: a=b\r\n\r\n",
+    );
+    let upstreams = vec![backend.upstream("/h2"), http("/h1", &chunked)];
+    let (server, _root) = serve(upstreams, |_| {});
+    let ask = |path: &str, fields: &str| {
+        let head = format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n{fields}");
+        exchange(&server, format!("{head}Connection: close\r\n\r\nhi"))
+    };
+    for fields in ["TE: trailers\r\n", "TE: gzip;q=0.5, Trailers\r\n"] {
+        let answer = ask("/h2", fields);
+        assert!(
+            answer.ends_with("2\r\nhi\r\n0\r\ngrpc-status: 0\r\n\r\n"),
+            "{answer}"
+        );
+        // Fields that frame the message, or that a client needs before the body, are left out.
+        let answer = ask("/h1", fields);
+        assert!(
+            answer.ends_with("2\r\nok\r\n0\r\nx-sum: 1\r\n\r\n"),
+            "{answer}"
+        );
+    }
+    for path in ["/h1", "/h2"] {
+        let answer = ask(path, "TE: gzip\r\n");
+        assert!(answer.ends_with("\r\n0\r\n\r\n"), "{answer}");
+    }
+    with_client(&server, |requests| async move {
+        let mut ready = requests.ready().await.unwrap();
+        let (response, _) = ready.send_request(call("/h1"), true).unwrap();
+        let mut body = response.await.unwrap().into_body();
+        assert_eq!(read(&mut body).await.unwrap(), b"ok");
+        let trailers = body.trailers().await.unwrap().unwrap();
+        assert_eq!(
+            (trailers.len(), &trailers["x-sum"]),
+            (1, &"1".parse().unwrap())
+        );
+    });
+}
+
+#[test]
+fn early_hints_reach_clients_in_http_2() {
+    let hints = |link: &str| {
+        let response = Response::builder().status(103).header("x-other", "x");
+        response.header("link", link).body(()).unwrap()
+    };
+    let backend = Server2::start(move |request, mut respond| {
+        Box::pin(async move {
+            let count = match request.uri().path() {
+                "/many" => 100,
+                _ => 2,
+            };
+            for number in 0..count {
+                respond.send_informational(hints(&format!("</{number}.css>")))?;
+            }
+            respond.send_response(ok(), true).map(drop)
+        })
+    });
+    let (server, _root) = serve(vec![backend.upstream("/")], |_| {});
+    with_client(&server, |requests| async move {
+        for (path, expected) in [("/x", 2), ("/many", 8)] {
+            let mut ready = requests.clone().ready().await.unwrap();
+            let (mut response, _) = ready.send_request(call(path), true).unwrap();
+            let mut links = Vec::new();
+            let ended = std::future::poll_fn(|context| {
+                while let Poll::Ready(Some(head)) = response.poll_informational(context) {
+                    let head = head.unwrap();
+                    assert!(!head.headers().contains_key("x-other"));
+                    links.push(head.headers()["link"].to_str().unwrap().to_owned());
+                }
+                Pin::new(&mut response).poll(context)
+            });
+            let status = ended.await.unwrap().status().as_u16();
+            assert_eq!(links.len(), expected, "{links:?}");
+            assert_eq!((&*links[0], &*links[1]), ("</0.css>", "</1.css>"));
+            assert_eq!(status, if path == "/x" { 200 } else { 502 });
+        }
+    });
+    // Clients of HTTP/1.1 might take them for the response.
+    assert!(exchange(&server, get("/x")).starts_with("HTTP/1.1 200 "));
 }
