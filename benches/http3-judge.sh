@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Judges HTTP/3 of `laio serve` by two other implementations: the cases of the QUIC interop runner for a server, by
-# the clients aioquic (Python) and quic-go (Go).
+# the clients aioquic (Python) and quic-go (Go), and clients that violate QUIC.
 #
 #   benches/http3-judge.sh
 #

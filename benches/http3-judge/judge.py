@@ -9,11 +9,11 @@ import asyncio
 import hashlib
 import os
 import random
-import ssl
 import struct
 import sys
 import time
 from contextlib import asynccontextmanager
+from functools import partial
 
 from aioquic.asyncio.client import connect
 from aioquic.asyncio.protocol import QuicConnectionProtocol
@@ -24,10 +24,11 @@ from aioquic.quic.connection import QuicConnection
 from aioquic.quic.events import ConnectionTerminated
 from aioquic.quic.packet import QuicProtocolVersion
 from aioquic.tls import CipherSuite
+from violations import VIOLATIONS
 
 CERTIFICATE, SITE, PORT, RETRY_PORT, QUIC_GO = sys.argv[1:6]
 PORT, RETRY_PORT = int(PORT), int(RETRY_PORT)
-CASE_TIME = 120
+CASE_TIME = 30
 # A client that moves does so after each so many bytes, at least so many times.
 MOVE_AFTER, MOVES = 1_000_000, 4
 
@@ -42,15 +43,17 @@ def expected(path):
 
 
 class Client(QuicConnectionProtocol):
-    def __init__(self, *arguments, **named):
-        super().__init__(*arguments, **named)
+    def __init__(self, quic, *arguments, change=None, **named):
+        if change:
+            change(quic)
+        super().__init__(quic, *arguments, **named)
         self.http = None
         self.answers = {}
-        self.end = None
+        self.end = asyncio.get_running_loop().create_future()
 
     def quic_event_received(self, event):
         if isinstance(event, ConnectionTerminated):
-            self.end = event
+            self.end.set_result(event.error_code)
             for _, waiter, _ in self.answers.values():
                 if not waiter.done():
                     waiter.set_exception(ConnectionError(f"{event.error_code}: {event.reason_phrase}"))
@@ -324,6 +327,26 @@ CASES = [
 ]
 
 
+async def violate(codes, change):
+    connecting = connect(
+        "127.0.0.1", PORT, configuration=configuration(), create_protocol=partial(Client, change=change), wait_connected=False
+    )
+    async with connecting as it:
+        it.transmit()
+        try:
+            await it.wait_connected()
+            await it.ping()
+        except ConnectionError:
+            pass
+        code = await asyncio.wait_for(it.end, 5)
+        assert code in codes, f"the server closed the connection with code {code:#x}"
+    # It serves others.
+    await handshake()
+
+
+CASES += [(name, partial(violate, codes, change)) for name, codes, change in VIOLATIONS]
+
+
 async def main():
     failed = 0
     os.environ["QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING"] = "true"
@@ -340,7 +363,7 @@ async def main():
             except (Exception, asyncio.TimeoutError) as error:
                 failed += 1
                 result = f"FAILED: {type(error).__name__} {error}"
-            print(f"{name:32} {who:8} {time.monotonic() - begun:6.2f} s  {result}", flush=True)
+            print(f"{name:44} {who:8} {time.monotonic() - begun:6.2f} s  {result}", flush=True)
     print(f"{failed} failed")
     return failed > 0
 

@@ -6,7 +6,7 @@ use super::{Fixture, large, run, site};
 use crate::common::Running;
 use crate::common::certs::make;
 use laio::BackendKind::{Lazy, Sync};
-use laio_serve::{Http3, Options, TlsVersion, Upstream};
+use laio_serve::{Http3, Limits, Options, TlsVersion, Upstream};
 use quinn::ConnectionError;
 use std::cell::Cell;
 use std::io::{Read, Write};
@@ -272,7 +272,8 @@ fn no_client_is_refused_during_reloads() {
     let done = Rc::new(Cell::new(false));
     run(async {
         let reloads = async {
-            for _ in 0..10 {
+            // Not more than generations may run: the server closes the connections of the oldest of more.
+            for _ in 0..Limits::GENERATIONS {
                 let (control, options) = (fixture.server.control(), fixture.options());
                 let reloaded = tokio::task::spawn_blocking(move || control.reload(options));
                 reloaded.await.unwrap().unwrap();
