@@ -304,11 +304,11 @@ fn the_upper_half_of_a_count_is_ignored() {
         let writev = [to.arg(), at(vectors.as_slice()), count];
         // An emulator of programs refuses it.
         let expected = plain(libc::SYS_writev, writev);
-        assert_eq!(call(&mut context, libc::SYS_writev, writev), expected);
         if expected == Err(Errno::INVAL) {
             return;
         }
         assert_eq!(expected, Ok(30));
+        assert_eq!(call(&mut context, libc::SYS_writev, writev), expected);
         let mut read = [0u8; 30];
         assert_eq!(rustix::io::read(&from, &mut read), Ok(30));
         assert_eq!(read[..], bytes[..]);
