@@ -84,7 +84,8 @@ await() {
 # Creates a certificate beside the present one, and moves it into its place.
 certificate() {
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost \
-        -addext 'subjectAltName=DNS:localhost,IP:127.0.0.1' -keyout "$workdir/new.key" -out "$workdir/new.pem" 2>/dev/null
+        -addext 'subjectAltName=DNS:localhost,IP:127.0.0.1' -addext basicConstraints=critical,CA:FALSE \
+        -keyout "$workdir/new.key" -out "$workdir/new.pem" 2>/dev/null
     cat "$workdir/new.key" >>"$workdir/new.pem"
     mv "$workdir/new.pem" "$workdir/both.pem"
 }
