@@ -22,9 +22,10 @@
 #
 # No request may fail. The memory of the server may not grow: the first third of the run is a warm-up, in which caches
 # fill; after it, the script compares the mean of the second and of the last third. A growth of up to GROWTH percent or
-# SLACK MiB is allowed, whichever is more. The MiB are for short runs, in which the mean follows the phase of the events:
-# for half a second after a reload there are two generations of workers, and a new one begins with empty pools and an
-# empty cache of responses. A leak grows with the requests, so it exceeds the percentage in a long run.
+# SLACK MiB is allowed, whichever is more. The MiB are for short runs: each reload starts new workers beside the old
+# ones, and the memory that those leave in the allocator's arenas is used again only by and by. In a run of 100,000
+# requests with six reloads the memory grew from 31 to 75 MiB, most of it during the first four. A leak grows with the
+# requests, so a long run shows it: 12 MiB in a third of ten million requests are four bytes for each.
 #
 # Prints the progress, the failed requests of each client, the events, and the memory in ten steps. Exit code 1 if a
 # request failed, the memory grew, or something in the list above did not happen at all.
@@ -33,9 +34,9 @@
 #   LAIO      the command                              (default: target/release/laio, which is built first)
 #   REQUESTS  requests of the load clients             (default: 10000000)
 #   PAUSE     seconds between events                   (default: 2)
-#   LIFETIME  seconds that a certificate is valid      (default: 30)
+#   LIFETIME  seconds that a certificate is valid      (default: 60)
 #   GROWTH    allowed growth of memory, percent        (default: 5)
-#   SLACK     allowed growth of memory, MiB            (default: 4)
+#   SLACK     allowed growth of memory, MiB            (default: 12)
 #   RESULTS   a file for the samples: second, responses so far, KiB of memory, separated by tabs  (default: none)
 #
 # Needs openssl and curl with HTTP/2.
@@ -45,9 +46,9 @@ cd "$(dirname "$0")/.."
 laio=${LAIO:-target/release/laio}
 requests=${REQUESTS:-10000000}
 pause=${PAUSE:-2}
-lifetime=${LIFETIME:-30}
+lifetime=${LIFETIME:-60}
 growth=${GROWTH:-5}
-slack=${SLACK:-4}
+slack=${SLACK:-12}
 [ -n "${LAIO:-}" ] || cargo build -q --release -p laio-cli
 for needed in openssl curl; do
     command -v $needed >/dev/null || { echo "$needed is not installed" >&2; exit 1; }
@@ -100,7 +101,7 @@ files() {
         head -c $size /dev/urandom >"$workdir/site/files/$n"
         printf -- '-\t200\t%d\t/files/%d\n' $size "$n" >>"$workdir/static.trace"
         [ $((n % 20)) -ne 0 ] || printf -- '-\t404\t0\t/missing/%d\n' "$n" >>"$workdir/static.trace"
-        [ "$n" -ge 40 ] || seq "$n" $((n + 200 * (n + 1))) >"$workdir/site/text/$n.txt"
+        [ "$n" -ge 40 ] || seq "$n" $((n + 500 * (n + 1))) >"$workdir/site/text/$n.txt"
         [ "$n" -ge 50 ] || for prefix in app pair kept; do
             head -c $((2000 + n)) /dev/urandom >"$workdir/app/$prefix/$n"
             printf -- '-\t200\t%d\t/%s/%d\n' $((2000 + n)) $prefix "$n" >>"$workdir/upstream.trace"
@@ -174,6 +175,7 @@ member() {
     "$laio" serve "$workdir/app" --listen "127.0.0.1:${pair_ports[$1]}" --workers 1 --log off 2>>"$workdir/pair.err" &
     pair[$1]=$!
     started+=($!)
+    disown # The shell says nothing of its death.
     await "${pair_ports[$1]}"
 }
 
@@ -182,7 +184,6 @@ kill_member() {
     local which=$((events[death] % 2))
     kill -KILL "${pair[$which]}"
     await_end "${pair[$which]}"
-    wait "${pair[$which]}" 2>/dev/null || true
     sleep 0.5
     member $which
 }
@@ -275,7 +276,7 @@ check_http2() {
     local got=$workdir/got/http2 trust=(--insecure) n
     [ "$names" = localhost ] || trust=(--cacert "$workdir/roots.pem")
     # More requests than `max-requests` allows on a connection.
-    curl -sS --http2 "${trust[@]}" --resolve "$names:$encrypted:127.0.0.1" --parallel --parallel-max 10 --create-dirs \
+    curl -sS --no-progress-meter --http2 "${trust[@]}" --resolve "$names:$encrypted:127.0.0.1" --parallel --parallel-max 10 --create-dirs \
         -o "$got/#2/#1" -w '%{http_version} %{http_code}\n' "https://$names:$encrypted/files/[0-299]?[1-4]" \
         | statuses '2 200'
     for n in 1 2 3 4; do compare "$got/$n" "$workdir/site/files"; done
@@ -322,7 +323,8 @@ checker() {
     echo 0 >"$workdir/$name.made"
     {
         while [ ! -e "$workdir/stop" ]; do
-            n=$("check_$name" 2>>"$workdir/$name.failures") || true
+            n=$("check_$name" 2>"$workdir/$name.said") || true
+            [ ! -s "$workdir/$name.said" ] || sed "s/^/$(date +%T) /" "$workdir/$name.said" >>"$workdir/$name.failures"
             made=$((made + n))
             echo $made >"$workdir/$name.made"
             sleep "$pause"
@@ -439,6 +441,7 @@ for name in "${checkers[@]}"; do
     printf '%-10s %9d requests, %d failures\n' "$name" "$(cat "$workdir/$name.made")" "$(wc -l <"$workdir/$name.failures")"
     [ "$(cat "$workdir/$name.made")" -gt 0 ] || { echo "$name: no round has ended"; failed=1; }
     [ ! -s "$workdir/$name.failures" ] || { head -n 20 "$workdir/$name.failures"; failed=1; }
+    [ "$name" != http2 ] || [ ! -s "$workdir/$name.failures" ] || grep 'a certificate for' "$workdir/serve.err" | tail -n 10 || true
 done
 [ "$(xargs <"$workdir/limited.seen")" = "200 429" ] \
     || { echo "limited: the statuses are not 200 and 429, but: $(xargs <"$workdir/limited.seen")"; failed=1; }
