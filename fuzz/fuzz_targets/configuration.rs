@@ -1,11 +1,17 @@
 #![no_main]
 //! Fuzzes configuration files: the printed form of a configuration must be parsed as the same configuration.
 
-use laio_cli::configuration;
+use laio_cli::ConfigurationReader;
 use libfuzzer_sys::fuzz_target;
 
+thread_local! {
+    static READER: ConfigurationReader = ConfigurationReader::new();
+}
+
 fuzz_target!(|text: &str| {
-    if let Ok(written) = configuration(text) {
-        assert_eq!(configuration(&written).unwrap(), written);
-    }
+    READER.with(|reader| {
+        if let Ok(written) = reader.text(text) {
+            assert_eq!(reader.text(&written).unwrap(), written);
+        }
+    });
 });

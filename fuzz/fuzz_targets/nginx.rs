@@ -1,8 +1,12 @@
 #![no_main]
 //! Fuzzes the import of configurations of nginx: the server reads what was written.
 
-use laio_cli::{configuration, imported};
+use laio_cli::{ConfigurationReader, imported};
 use libfuzzer_sys::fuzz_target;
+
+thread_local! {
+    static READER: ConfigurationReader = ConfigurationReader::new();
+}
 
 fuzz_target!(|text: &str| {
     // It would read files.
@@ -10,7 +14,7 @@ fuzz_target!(|text: &str| {
         return;
     }
     if let Ok(written) = imported(text) {
-        if let Err(mistakes) = configuration(&written) {
+        if let Err(mistakes) = READER.with(|reader| reader.check(&written)) {
             panic!("{mistakes}\n{written}");
         }
     }

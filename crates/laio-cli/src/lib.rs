@@ -12,7 +12,7 @@ mod signals;
 mod status;
 mod trace;
 
-pub use serve::configuration;
+pub use serve::ConfigurationReader;
 // For the fuzz targets.
 #[doc(hidden)]
 pub use serve::imported;

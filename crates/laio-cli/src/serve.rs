@@ -16,9 +16,9 @@ mod supervise;
 pub(crate) use arguments::Arguments;
 
 use crate::Failure;
+pub use config::ConfigurationReader;
 pub(crate) use config::Mistakes;
 use config::Settings;
-pub use config::configuration;
 pub use import::imported;
 use laio_serve::{Listen, ListenAddress, Server};
 use std::ffi::OsString;
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     if operation.print_config {
         // Fail for settings that cannot be combined.
         settings.options()?;
-        return crate::print(&settings.text()?);
+        return crate::print(&settings.text(&ConfigurationReader::new())?);
     }
     if operation.check {
         laio_serve::check(&settings.options()?)?;

@@ -9,6 +9,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use laio_serve::{Host, Options, Site};
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fmt;
 use std::ops::Range;
@@ -79,7 +81,8 @@ const NO_KEYS: [&str; 11] = [
 /// # Errors
 /// All errors, with file and line.
 pub(super) fn load(flags: &[OsString]) -> Result<Settings, Mistakes> {
-    let given = Keys::of::<Arguments>("laio serve").parse(flags.to_vec());
+    let reader = ConfigurationReader::new();
+    let given = reader.main.parse(flags.to_vec());
     let parsed = given.and_then(|main| {
         let arguments = Arguments::from_arg_matches(&main).map_err(|error| explain(&error))?;
         Ok((main, arguments))
@@ -99,17 +102,131 @@ pub(super) fn load(flags: &[OsString]) -> Result<Settings, Mistakes> {
     let name = file.display();
     let text = std::fs::read_to_string(&file)
         .map_err(|error| Mistakes(vec![format!("cannot read {name}: {error}")]))?;
-    read(&text, flags).map_err(|mistakes| with_positions(mistakes, &name, &text))
+    reader
+        .read(&text, flags)
+        .map_err(|mistakes| with_positions(mistakes, &name, &text))
 }
 
-/// Returns the text of a configuration file with all defaults added.
-///
-/// # Errors
-/// All errors, with their lines.
-pub fn configuration(text: &str) -> Result<String, Mistakes> {
-    let settings =
-        read(text, &[]).map_err(|mistakes| with_positions(mistakes, &"configuration", text))?;
-    settings.text()
+/// Reads configuration files. It keeps the declarations of the flags, which take longer to make than a file takes to
+/// read.
+#[derive(Debug)]
+pub struct ConfigurationReader {
+    /// The keys outside the hosts.
+    main: Keys,
+    /// The keys of a host.
+    site: Keys,
+}
+
+impl Default for ConfigurationReader {
+    fn default() -> ConfigurationReader {
+        ConfigurationReader::new()
+    }
+}
+
+impl ConfigurationReader {
+    /// Makes the declarations of all flags.
+    #[must_use]
+    pub fn new() -> ConfigurationReader {
+        let main = Keys::of::<Arguments>("laio serve");
+        let mut site = Keys::of::<Site>("laio serve");
+        let names = main.command.get_arguments().filter_map(Arg::get_long);
+        site.outside_hosts = names.map(str::to_owned).collect();
+        ConfigurationReader { main, site }
+    }
+
+    /// Returns the text of a configuration file with all defaults added.
+    ///
+    /// # Errors
+    /// All errors, with their lines.
+    pub fn text(&self, text: &str) -> Result<String, Mistakes> {
+        self.settings(text)?.text(self)
+    }
+
+    /// Whether each key and value of a configuration file is valid by itself.
+    ///
+    /// # Errors
+    /// All errors, with their lines.
+    pub fn check(&self, text: &str) -> Result<(), Mistakes> {
+        self.settings(text).map(drop)
+    }
+
+    fn settings(&self, text: &str) -> Result<Settings, Mistakes> {
+        self.read(text, &[])
+            .map_err(|mistakes| with_positions(mistakes, &"configuration", text))
+    }
+
+    fn read(&self, text: &str, flags: &[OsString]) -> Result<Settings, Vec<Mistake>> {
+        let root = DeTable::parse(text).map_err(|error| {
+            let place = error.span().map(|span| span.start);
+            vec![(place, error.message().to_owned())]
+        })?;
+        let ConfigurationReader { main, site } = self;
+        let (mut entries, mut hosts, mut mistakes) = (Vec::new(), Vec::new(), Vec::new());
+        for (key, value) in in_order(root.get_ref()) {
+            if key.get_ref() == "host"
+                && let DeValue::Table(table) = value.get_ref()
+            {
+                for (name, value) in in_order(table) {
+                    match value.get_ref() {
+                        DeValue::Table(table) => {
+                            hosts.push((name, site.entries(table, &mut mistakes)));
+                        }
+                        _ => main.add("host", &[(name, value)], &mut entries, &mut mistakes),
+                    }
+                }
+            } else {
+                main.add_key(key, value, &mut entries, &mut mistakes);
+            }
+        }
+        if !mistakes.is_empty() {
+            return Err(mistakes);
+        }
+        let given = main
+            .parse(flags.to_vec())
+            .map_err(|what| vec![(None, what)])?;
+        let mut words: Vec<OsString> = Vec::new();
+        for entry in entries {
+            if given.value_source(&entry.id) != Some(ValueSource::CommandLine) {
+                words.extend(entry.words);
+            }
+        }
+        words.extend_from_slice(flags);
+        let matches = main.parse(words).map_err(|what| vec![(None, what)])?;
+        let inherited = site.given(&matches);
+        let hosts = hosts.into_iter().map(|(name, entries)| {
+            let other = |entry: &&Entry| !entries.iter().any(|own| own.id == entry.id);
+            let kept = inherited.iter().filter(other);
+            let words = kept.chain(&entries).flat_map(|entry| entry.words.clone());
+            let place = Some(name.span().start);
+            let matches = site.parse(words.collect()).map_err(|what| (place, what))?;
+            let parsed = Site::from_arg_matches(&matches);
+            let parsed = parsed.map_err(|error| (place, explain(&error)))?;
+            let names = name
+                .get_ref()
+                .split([',', ' '])
+                .filter(|name| !name.is_empty());
+            let host = Host {
+                names: names.map(str::to_owned).collect(),
+                site: parsed,
+            };
+            Ok((host, (name.get_ref().to_string(), matches)))
+        });
+        let hosts = hosts
+            .collect::<Result<Vec<_>, Mistake>>()
+            .map_err(|it| vec![it])?;
+        let arguments =
+            Arguments::from_arg_matches(&matches).map_err(|error| vec![(None, explain(&error))])?;
+        let (hosts, given_flags) = hosts.into_iter().unzip();
+        let given_flags = GivenFlags {
+            main: matches,
+            hosts: given_flags,
+        };
+        Ok(Settings {
+            arguments,
+            hosts,
+            given_flags,
+        })
+    }
 }
 
 fn with_positions(mut mistakes: Vec<Mistake>, name: &dyn fmt::Display, text: &str) -> Mistakes {
@@ -131,80 +248,6 @@ fn line(text: &str, place: usize) -> usize {
         .count()
 }
 
-fn read(text: &str, flags: &[OsString]) -> Result<Settings, Vec<Mistake>> {
-    let root = DeTable::parse(text).map_err(|error| {
-        let place = error.span().map(|span| span.start);
-        vec![(place, error.message().to_owned())]
-    })?;
-    let main = Keys::of::<Arguments>("laio serve");
-    let site = Keys::of::<Site>("laio serve");
-    let (mut entries, mut hosts, mut mistakes) = (Vec::new(), Vec::new(), Vec::new());
-    for (key, value) in in_order(root.get_ref()) {
-        if key.get_ref() == "host"
-            && let DeValue::Table(table) = value.get_ref()
-        {
-            for (name, value) in in_order(table) {
-                match value.get_ref() {
-                    DeValue::Table(table) => {
-                        hosts.push((name, site.entries(table, &mut mistakes)));
-                    }
-                    _ => main.add("host", &[(name, value)], &mut entries, &mut mistakes),
-                }
-            }
-        } else {
-            main.add_key(key, value, &mut entries, &mut mistakes);
-        }
-    }
-    if !mistakes.is_empty() {
-        return Err(mistakes);
-    }
-    let given = main
-        .parse(flags.to_vec())
-        .map_err(|what| vec![(None, what)])?;
-    let mut words: Vec<OsString> = Vec::new();
-    for entry in entries {
-        if given.value_source(&entry.id) != Some(ValueSource::CommandLine) {
-            words.extend(entry.words);
-        }
-    }
-    words.extend_from_slice(flags);
-    let matches = main.parse(words).map_err(|what| vec![(None, what)])?;
-    let inherited = site.given(&matches);
-    let hosts = hosts.into_iter().map(|(name, entries)| {
-        let other = |entry: &&Entry| !entries.iter().any(|own| own.id == entry.id);
-        let kept = inherited.iter().filter(other);
-        let words = kept.chain(&entries).flat_map(|entry| entry.words.clone());
-        let place = Some(name.span().start);
-        let matches = site.parse(words.collect()).map_err(|what| (place, what))?;
-        let parsed = Site::from_arg_matches(&matches);
-        let parsed = parsed.map_err(|error| (place, explain(&error)))?;
-        let names = name
-            .get_ref()
-            .split([',', ' '])
-            .filter(|name| !name.is_empty());
-        let host = Host {
-            names: names.map(str::to_owned).collect(),
-            site: parsed,
-        };
-        Ok((host, (name.get_ref().to_string(), matches)))
-    });
-    let hosts = hosts
-        .collect::<Result<Vec<_>, Mistake>>()
-        .map_err(|it| vec![it])?;
-    let arguments =
-        Arguments::from_arg_matches(&matches).map_err(|error| vec![(None, explain(&error))])?;
-    let (hosts, given_flags) = hosts.into_iter().unzip();
-    let given_flags = GivenFlags {
-        main: matches,
-        hosts: given_flags,
-    };
-    Ok(Settings {
-        arguments,
-        hosts,
-        given_flags,
-    })
-}
-
 /// The flags for one key of the file.
 struct Entry {
     id: String,
@@ -215,13 +258,24 @@ type Key<'a> = Spanned<std::borrow::Cow<'a, str>>;
 type Value<'a> = Spanned<DeValue<'a>>;
 
 /// The flags of a command, as keys.
-struct Keys(Command);
+#[derive(Debug)]
+struct Keys {
+    command: Command,
+    /// The same, for parsing, to which clap needs exclusive access.
+    parser: RefCell<Command>,
+    /// For the keys of a host: the keys of the whole file.
+    outside_hosts: HashSet<String>,
+}
 
 impl Keys {
     fn of<A: Args>(name: &'static str) -> Keys {
         let mut command = A::augment_args(Command::new(name)).no_binary_name(true);
         command.build();
-        Keys(command)
+        Keys {
+            parser: RefCell::new(command.clone()),
+            command,
+            outside_hosts: HashSet::new(),
+        }
     }
 
     fn find(&self, key: &str) -> Option<&Arg> {
@@ -229,7 +283,7 @@ impl Keys {
             Some(long) => long == key && !NO_KEYS.contains(&key),
             None => arg.is_positional() && arg.get_id() == key,
         };
-        self.0.get_arguments().find(is)
+        self.command.get_arguments().find(is)
     }
 
     fn entries(&self, table: &DeTable<'_>, mistakes: &mut Vec<Mistake>) -> Vec<Entry> {
@@ -339,7 +393,7 @@ impl Keys {
             }
         };
         let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
-        match self.0.clone().try_get_matches_from(&words) {
+        match self.parser.borrow_mut().try_get_matches_from_mut(&words) {
             // Check dependencies between keys later, when all are known.
             Err(error) if !depends_on_others(error.kind()) => Err(explain(&error)),
             _ => Ok(words),
@@ -351,8 +405,7 @@ impl Keys {
             return format!("{name} is a flag, not a key");
         }
         let mut text = format!("there is no key {name}");
-        let whole = Keys::of::<Arguments>("laio serve");
-        if whole.find(name).is_some() {
+        if self.outside_hosts.contains(name) {
             text += " of a host; write it before the first [host], for all hosts";
             return text;
         }
@@ -360,8 +413,8 @@ impl Keys {
         let similar = if self.find(&dashes).is_some() {
             Some(dashes)
         } else {
-            let error = self.0.clone().try_get_matches_from([format!("--{name}")]);
-            let error = error.err();
+            let mut parser = self.parser.borrow_mut();
+            let error = parser.try_get_matches_from_mut([format!("--{name}")]).err();
             error.and_then(|error| match error.get(ContextKind::SuggestedArg) {
                 Some(ContextValue::String(flag)) => Some(flag.trim_start_matches('-').to_owned()),
                 _ => None,
@@ -374,13 +427,13 @@ impl Keys {
     }
 
     fn parse(&self, words: Vec<OsString>) -> Result<ArgMatches, String> {
-        let parsed = self.0.clone().try_get_matches_from(words);
+        let parsed = self.parser.borrow_mut().try_get_matches_from_mut(words);
         parsed.map_err(|error| explain(&error))
     }
 
     /// Returns the given flags of this command as words.
     fn given(&self, matches: &ArgMatches) -> Vec<Entry> {
-        let ours = self.0.get_arguments().filter(|arg| {
+        let ours = self.command.get_arguments().filter(|arg| {
             let id = arg.get_id().as_str();
             id != "help" && matches.value_source(id) == Some(ValueSource::CommandLine)
         });

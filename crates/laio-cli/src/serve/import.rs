@@ -20,7 +20,7 @@ mod upstreams;
 mod values;
 mod variables;
 
-use super::config::configuration;
+use super::config::ConfigurationReader;
 use crate::Failure;
 use std::io::Write;
 use std::path::Path;
@@ -31,9 +31,10 @@ use std::path::Path;
 /// When the file cannot be read, and when something was left out.
 pub(super) fn run(file: &Path) -> Result<(), Failure> {
     let tree = parser::read(file)?;
-    let (text, remarks) = translate::translate(&tree);
+    let reader = ConfigurationReader::new();
+    let (text, remarks) = translate::translate(&tree, &reader);
     // A mistake of this program; the text is of use nevertheless.
-    let wrong = configuration(&text).err();
+    let wrong = reader.check(&text).err();
     crate::print(&text)?;
     let lost = remarks.is_lost();
     let _ = std::io::stderr().write_all(remarks.text().as_bytes());
@@ -55,9 +56,9 @@ pub(super) fn run(file: &Path) -> Result<(), Failure> {
 ///
 /// # Errors
 /// What is malformed, with the line.
-pub fn imported(text: &str) -> Result<String, String> {
+pub fn imported(text: &str, reader: &ConfigurationReader) -> Result<String, String> {
     let tree = parser::parse(text)?;
-    let (text, remarks) = translate::translate(&tree);
+    let (text, remarks) = translate::translate(&tree, reader);
     remarks.text();
     Ok(text)
 }

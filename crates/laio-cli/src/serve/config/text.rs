@@ -1,8 +1,7 @@
 //! Writing the settings as a configuration file.
 
-use super::{Arguments, Keys, Mistakes, NO_KEYS, Settings, takes_several};
+use super::{ConfigurationReader, Keys, Mistakes, NO_KEYS, Settings, takes_several};
 use clap::{Arg, ArgMatches};
-use laio_serve::Site;
 use std::any::TypeId;
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -15,11 +14,11 @@ impl Settings {
     ///
     /// # Errors
     /// When a file name is not UTF-8, as TOML requires.
-    pub(in crate::serve) fn text(&self) -> Result<String, Mistakes> {
+    pub(in crate::serve) fn text(&self, reader: &ConfigurationReader) -> Result<String, Mistakes> {
         let mut text = String::new();
         let mut hosts = Vec::new();
         let mut heading = None;
-        for arg in Keys::of::<Arguments>("laio serve").listed() {
+        for arg in reader.main.listed() {
             if arg.get_id() == "host" {
                 hosts = values(arg, &self.given_flags.main)?;
                 continue;
@@ -51,10 +50,9 @@ impl Settings {
         for (name, directory) in pairs.iter().rev() {
             let _ = writeln!(text, "{} = {}", quoted(name), quoted(directory));
         }
-        let site = Keys::of::<Site>("laio serve");
         for (name, matches) in &self.given_flags.hosts {
             let _ = writeln!(text, "\n[host.{}]", quoted(name));
-            for arg in site.listed() {
+            for arg in reader.site.listed() {
                 let own = line(arg, matches)?;
                 text += &own;
                 // An empty list keeps the values of the main site from the host.
@@ -73,7 +71,7 @@ impl Settings {
 impl Keys {
     /// Returns the flags that are keys.
     fn listed(&self) -> impl Iterator<Item = &Arg> {
-        let keys = self.0.get_arguments();
+        let keys = self.command.get_arguments();
         keys.filter(|arg| !NO_KEYS.contains(&key(arg)))
     }
 }
@@ -130,12 +128,19 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{configuration, read};
     use super::*;
     use crate::serve::config::load;
     use laio_serve::Sandbox;
     use std::ffi::OsString;
     use std::os::unix::ffi::OsStringExt;
+
+    fn printed(file: &str) -> Result<String, Mistakes> {
+        ConfigurationReader::new().text(file)
+    }
+
+    fn read(file: &str) -> Result<Settings, Mistakes> {
+        ConfigurationReader::new().settings(file)
+    }
 
     /// Returns the options without the settings of where they were read.
     fn options_of(settings: &Settings) -> String {
@@ -170,9 +175,9 @@ mod tests {
             "a\nb",
         ];
         let settings = load(&flags.map(OsString::from)).unwrap();
-        let text = settings.text().unwrap();
-        let again = read(&text, &[]).unwrap_or_else(|mistakes| panic!("{mistakes:?}\n{text}"));
-        assert_eq!(again.text().unwrap(), text);
+        let text = settings.text(&ConfigurationReader::new()).unwrap();
+        let again = read(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}\n{text}"));
+        assert_eq!(again.text(&ConfigurationReader::new()).unwrap(), text);
         // Except for the first of two hosts with one name, which is never used.
         let first_flags = flags
             .iter()
@@ -195,9 +200,9 @@ mod tests {
     #[test]
     fn hosts_have_tables() {
         let file = "listing = true\n[host.'a b']\nroot = 'x'\nindex = ['c']\n[host.'*.d']\nlisting = false";
-        let text = configuration(file).unwrap();
-        assert_eq!(configuration(&text).unwrap(), text);
-        let (first, second) = (read(file, &[]).unwrap(), read(&text, &[]).unwrap());
+        let text = printed(file).unwrap();
+        assert_eq!(printed(&text).unwrap(), text);
+        let (first, second) = (read(file).unwrap(), read(&text).unwrap());
         assert_eq!(options_of(&first), options_of(&second));
         assert!(text.contains("[host.\"a b\"]\nroot = \"x\"\n"), "{text}");
     }
@@ -206,24 +211,24 @@ mod tests {
     fn several_upstreams_of_a_prefix_are_an_array() {
         let file = "proxy = { '/a' = ['http://b:1', 'http://c:2,weight=3'], '/d' = 'http://e' }\n\
                     balance = { '/a' = 'hash=cookie:id' }\nhealth-path = '/up'";
-        let text = configuration(file).unwrap();
-        assert_eq!(configuration(&text).unwrap(), text);
+        let text = printed(file).unwrap();
+        assert_eq!(printed(&text).unwrap(), text);
         let list = r#"["/a=http://b:1", "/a=http://c:2,weight=3", "/d=http://e"]"#;
         assert!(text.contains(&format!("proxy = {list}\n")), "{text}");
-        let settings = read(file, &[]).unwrap();
+        let settings = read(file).unwrap();
         let upstreams = &settings.options().unwrap().site.upstreams;
         let weights: Vec<_> = upstreams.http.iter().map(|it| it.weight).collect();
         assert_eq!(weights, [1, 3, 1]);
-        let mistakes = configuration("proxy = { '/a' = ['http://b:1', 'c'] }").unwrap_err();
+        let mistakes = printed("proxy = { '/a' = ['http://b:1', 'c'] }").unwrap_err();
         assert!(mistakes.to_string().contains(":1: "), "{mistakes}");
     }
 
     #[test]
     fn a_host_without_the_values_of_the_main_site() {
         let file = "redirect = ['/a=/b']\ntry = ['=404']\n[host.a]\nredirect = []\ntry = []";
-        let text = configuration(file).unwrap();
-        assert_eq!(configuration(&text).unwrap(), text);
-        let (first, second) = (read(file, &[]).unwrap(), read(&text, &[]).unwrap());
+        let text = printed(file).unwrap();
+        assert_eq!(printed(&text).unwrap(), text);
+        let (first, second) = (read(file).unwrap(), read(&text).unwrap());
         assert_eq!(options_of(&first), options_of(&second));
         let host = &second.options().unwrap().hosts[0].site;
         assert!(host.redirects.is_empty() && host.candidates.is_empty());
@@ -232,7 +237,10 @@ mod tests {
     #[test]
     fn a_name_that_is_not_utf_8_cannot_be_written() {
         let flags = [OsString::from_vec(vec![0xff])];
-        let mistakes = load(&flags).unwrap().text().unwrap_err();
+        let mistakes = load(&flags)
+            .unwrap()
+            .text(&ConfigurationReader::new())
+            .unwrap_err();
         assert!(mistakes.to_string().contains("root is"), "{mistakes}");
     }
 }

@@ -6,7 +6,6 @@ use super::ranking::is_slash;
 use super::table::Table;
 use super::translate::{EMPTY_ROOT, Shared};
 use super::values::{Listening, listening};
-use crate::serve::config::configuration;
 use std::collections::HashSet;
 
 /// A `server` block.
@@ -175,7 +174,7 @@ pub(super) fn all<'d>(shared: &mut Shared<'d>, servers: &[Server<'d>]) -> String
     let Some(main) = kept.get(default) else {
         shared.global.set("root", EMPTY_ROOT);
         let mut global = std::mem::take(&mut shared.global);
-        for (key, why) in global.leave_malformed_out() {
+        for (key, why) in global.leave_malformed_out(shared.reader) {
             shared.remarks.lost_key(key, &why);
         }
         return format!("{HEAD}\n{}", global.text());
@@ -222,7 +221,7 @@ pub(super) fn all<'d>(shared: &mut Shared<'d>, servers: &[Server<'d>]) -> String
             .hosts
             .push((kept[number].directive, names.join(" "), table));
     }
-    if configuration(&written.text()).is_err() {
+    if shared.reader.check(&written.text()).is_err() {
         written.leave_malformed_out(shared);
     }
     written.text()
@@ -262,7 +261,7 @@ impl Written<'_> {
             .map(|(directive, _, table)| (*directive, table));
         let main = [(*directive, &mut self.global), (*directive, main)];
         for (directive, table) in main.into_iter().chain(hosts) {
-            for (key, why) in table.leave_malformed_out() {
+            for (key, why) in table.leave_malformed_out(shared.reader) {
                 let why = format!("no value for {key}: {why}");
                 shared.remarks.lost(directive, why);
             }

@@ -1,6 +1,6 @@
 //! The keys of a configuration file, as they are written.
 
-use crate::serve::config::configuration;
+use crate::serve::config::ConfigurationReader;
 use std::fmt::Write;
 use toml::Value;
 
@@ -69,10 +69,13 @@ impl Table {
     }
 
     /// Removes the keys whose values the server does not read. Returns them, with the reasons.
-    pub(super) fn leave_malformed_out(&mut self) -> Vec<(&'static str, String)> {
+    pub(super) fn leave_malformed_out(
+        &mut self,
+        reader: &ConfigurationReader,
+    ) -> Vec<(&'static str, String)> {
         let mut removed = Vec::new();
         self.keys.retain(|(key, value)| {
-            let wrong = configuration(&format!("{key} = {value}")).err();
+            let wrong = reader.check(&format!("{key} = {value}")).err();
             removed.extend(wrong.iter().map(|why| (*key, why.to_string())));
             wrong.is_none()
         });

@@ -3,7 +3,7 @@
 
 use super::parser::{parse, read};
 use super::translate::translate;
-use crate::serve::config::{configuration, load};
+use crate::serve::config::{ConfigurationReader, load};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -21,17 +21,20 @@ fn cases() -> Vec<PathBuf> {
 
 #[test]
 fn configurations_in_use() {
+    let reader = ConfigurationReader::new();
     assert!(cases().len() >= 8);
     for case in cases() {
         let name = case.file_stem().unwrap().to_str().unwrap().to_owned();
         let text = fs::read_to_string(&case).unwrap();
         let tree = parse(&text).unwrap();
-        let (toml, remarks) = translate(&tree);
+        let (toml, remarks) = translate(&tree, &reader);
         let lost = remarks.is_lost();
         let remarks = remarks.text();
         // The server reads what was written, and nothing is said twice.
-        let read = configuration(&toml).unwrap_or_else(|wrong| panic!("{name}: {wrong}\n{toml}"));
-        assert_eq!(configuration(&read).unwrap(), read, "{name}");
+        let read = reader
+            .text(&toml)
+            .unwrap_or_else(|wrong| panic!("{name}: {wrong}\n{toml}"));
+        assert_eq!(reader.text(&read).unwrap(), read, "{name}");
         for (extension, actual) in [("toml", &toml), ("remarks", &remarks)] {
             let file = case.with_extension(extension);
             if std::env::var_os("LAIO_BLESS").is_some_and(|value| value == "1") {
@@ -74,6 +77,7 @@ const USERS: &str =
 /// Every directive is translated, needs no translation, or has a remark with its line.
 #[test]
 fn nothing_is_left_out_in_silence() {
+    let reader = ConfigurationReader::new();
     for (server, expected) in [
         ("frobnicate on;", "frobnicate on"),
         ("location /x { frobnicate on; }", "frobnicate on"),
@@ -113,8 +117,10 @@ fn nothing_is_left_out_in_silence() {
         ("ssl_protocols SSLv3; listen 1 ssl;", "ssl_protocols"),
     ] {
         let tree = parse(&format!("server {{\nroot /srv;\n{server} }}")).unwrap();
-        let (toml, remarks) = translate(&tree);
-        configuration(&toml).unwrap_or_else(|wrong| panic!("{server}: {wrong}\n{toml}"));
+        let (toml, remarks) = translate(&tree, &reader);
+        reader
+            .text(&toml)
+            .unwrap_or_else(|wrong| panic!("{server}: {wrong}\n{toml}"));
         let remarks = remarks.text();
         let said = remarks
             .lines()
@@ -126,6 +132,7 @@ fn nothing_is_left_out_in_silence() {
 /// Whatever the bytes are, the parser and the translation end, and the server reads the result.
 #[test]
 fn random_bytes() {
+    let reader = ConfigurationReader::new();
     let pieces: Vec<&[u8]> = [
         "server",
         "location",
@@ -259,9 +266,11 @@ fn random_bytes() {
         let text = String::from_utf8_lossy(&bytes);
         if let Ok(tree) = parse(&text) {
             read += 1;
-            let (toml, remarks) = translate(&tree);
+            let (toml, remarks) = translate(&tree, &reader);
             remarks.text();
-            configuration(&toml).unwrap_or_else(|wrong| panic!("{text}\n{wrong}\n{toml}"));
+            reader
+                .text(&toml)
+                .unwrap_or_else(|wrong| panic!("{text}\n{wrong}\n{toml}"));
         }
     }
     assert!(read > 300, "{read} of the texts were well-formed");
@@ -275,7 +284,7 @@ fn the_order_of_locations() {
          { expires 3s; } location ^~ /a/b/ { expires 4s; } location = /a/b/c.js { expires 5s; } location /a/b { \
          return 301 /z; } location /a { return 301 /y; } location = /a/x { return 302 /x; } }",
     );
-    let (toml, _) = translate(&tree.unwrap());
+    let (toml, _) = translate(&tree.unwrap(), &ConfigurationReader::new());
     // The last rule for a field wins, and the first redirect.
     let places: Vec<_> = [
         "/a/**=max-age=1",
@@ -313,7 +322,10 @@ fn files_that_are_included() {
         "sites/b",
         "server {\n  listen 80;\n  server_name b;\n  root /b;\n}\n",
     );
-    let (toml, remarks) = translate(&read(&dir.path().join("nginx.conf")).unwrap());
+    let (toml, remarks) = translate(
+        &read(&dir.path().join("nginx.conf")).unwrap(),
+        &ConfigurationReader::new(),
+    );
     assert!(toml.contains("[host.\"b\"]\nroot = \"/b\"\n"), "{toml}");
     let expected = format!(
         "{}:5: left out: oops: laio has no equivalent\n",

@@ -7,10 +7,13 @@ use super::remarks::Remarks;
 use super::site::{self, Server};
 use super::table::Table;
 use super::values::{bytes, seconds};
+use crate::serve::config::ConfigurationReader;
 use std::collections::HashMap;
 
 /// What the servers of a configuration share.
 pub(super) struct Shared<'d> {
+    /// Checks what is written.
+    pub(super) reader: &'d ConfigurationReader,
     pub(super) remarks: Remarks,
     /// Directives of `http` that servers inherit.
     http: Vec<&'d Directive>,
@@ -94,8 +97,12 @@ pub(super) const LIMITS: [&str; 8] = [
 ];
 
 /// Returns the configuration file, and the messages about the directives of nginx.
-pub(super) fn translate(tree: &[Directive]) -> (String, Remarks) {
+pub(super) fn translate<'d>(
+    tree: &'d [Directive],
+    reader: &'d ConfigurationReader,
+) -> (String, Remarks) {
     let mut shared = Shared {
+        reader,
         remarks: Remarks::default(),
         http: Vec::new(),
         upstreams: HashMap::new(),
