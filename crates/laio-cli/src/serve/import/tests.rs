@@ -339,7 +339,7 @@ fn files_that_are_included() {
 fn uploads_of_one_server_only() {
     let text = "server { root /a; server_name a; dav_methods PUT DELETE MKCOL; }
                 server { root /b; server_name b; }";
-    let (toml, _) = translate(&parse(text).unwrap());
+    let (toml, _) = translate(&parse(text).unwrap(), &ConfigurationReader::new());
     let (main, hosts) = toml.split_once("[host.").unwrap();
     assert!(!main.contains("upload"), "{toml}");
     assert_eq!(hosts.matches("upload = ").count(), 1, "{toml}");
