@@ -104,6 +104,8 @@ enum Wait {
     Handshake,
     Request,
     Response,
+    /// The last requests of a connection that will end.
+    LastRequest,
     /// The client's acknowledgement of the last response, before the connection closes.
     Acknowledgement,
 }
@@ -112,8 +114,22 @@ enum Wait {
 struct Control {
     id: StreamId,
     unsent: Bytes,
-    /// GOAWAY is sent: the connection takes no more requests, and ends after its last response.
+    /// When a GOAWAY has announced that the connection will end. Requests that were sent before it arrived are still
+    /// accepted.
+    announced: Option<Instant>,
+    /// The last GOAWAY is sent: the connection takes no more requests, and ends after its last response.
     goes_away: bool,
+}
+
+impl Control {
+    fn push_goaway(&mut self, first_refused: u64) {
+        let mut payload = Vec::new();
+        put_integer(first_refused, &mut payload);
+        let mut output = self.unsent.to_vec();
+        put_head(kind::GOAWAY, payload.len(), &mut output);
+        output.extend_from_slice(&payload);
+        self.unsent = output.into();
+    }
 }
 
 /// State shared by the connection and the tasks of its requests.
@@ -183,10 +199,12 @@ impl Http3Connection {
             return Err(Failure::Connection(code::EXCESSIVE_LOAD, reason));
         }
         let ends = self.accepted >= self.client.services.limits.requests.into();
-        // As over TCP, the first request of a connection that began before a reload is answered.
-        let drains = drains && (self.accepted > 0 || !self.client.connections.hands_over());
-        if drains || ends {
+        let hands_over = self.client.connections.hands_over();
+        if ends || (drains && !hands_over) {
             self.go_away();
+        } else if drains && self.accepted > 0 {
+            // As over TCP, the first request of a connection that began before a reload is answered.
+            self.announce_end();
         }
         // A request that the client has reset no longer counts for the protocol, but its task is
         // still running.
@@ -235,6 +253,7 @@ impl Http3Connection {
         self.control = Some(Control {
             id,
             unsent: output.into(),
+            announced: None,
             goes_away: false,
         });
         Ok(())
@@ -260,17 +279,28 @@ impl Http3Connection {
 
     /// Tells the client once that the server takes no more requests.
     fn go_away(&mut self) {
-        let Some(control) = self.control.as_mut().filter(|it| !it.goes_away) else {
-            return;
-        };
-        control.goes_away = true;
-        // The number of the first stream that is not accepted: each fourth one is of a request.
-        let mut payload = Vec::new();
-        put_integer(4 * self.accepted, &mut payload);
-        let mut output = control.unsent.to_vec();
-        put_head(kind::GOAWAY, payload.len(), &mut output);
-        output.extend_from_slice(&payload);
-        control.unsent = output.into();
+        // Each fourth stream is of a request.
+        let first_refused = 4 * self.accepted;
+        if let Some(control) = self.control.as_mut().filter(|it| !it.goes_away) {
+            control.goes_away = true;
+            control.push_goaway(first_refused);
+        }
+    }
+
+    /// Tells the client once that it should use another connection (RFC 9114, section 5.2). So no request is lost that
+    /// it sends at this moment.
+    fn announce_end(&mut self) {
+        let control = self.control.as_mut();
+        if let Some(control) = control.filter(|it| !it.goes_away && it.announced.is_none()) {
+            control.announced = Some(Instant::now());
+            control.push_goaway((1 << 62) - 4);
+        }
+    }
+
+    /// Returns when a connection whose end was announced takes no more requests.
+    fn last_request(&self) -> Option<Instant> {
+        let control = self.control.as_ref().filter(|it| !it.goes_away)?;
+        Some(control.announced? + Http3::HAND_OVER_GRACE)
     }
 
     fn goes_away(&self) -> bool {
@@ -314,6 +344,10 @@ impl Http3Connection {
                 Wait::Request,
             )
         };
+        let (due, wait) = match self.last_request() {
+            Some(last) if last < due => (last, Wait::LastRequest),
+            _ => (due, wait),
+        };
         self.timer.reset(due);
         if Pin::new(&mut self.timer).poll(context).is_pending() {
             return;
@@ -325,7 +359,7 @@ impl Http3Connection {
                 quic.ping();
                 self.pinged = Instant::now();
             }
-            Wait::Request => self.go_away(),
+            Wait::Request | Wait::LastRequest => self.go_away(),
         }
         context.waker().wake_by_ref();
     }
