@@ -181,7 +181,7 @@ member() {
 # Kills one of the pair, lets the other serve alone for a moment, and starts the killed one again.
 kill_member() {
     local which=$((events[death] % 2))
-    kill -KILL "${pair[$which]}"
+    kill -KILL "${pair[$which]}" || { echo "an upstream has ended: $(tail "$workdir/pair.err")"; exit 1; }
     await_end "${pair[$which]}"
     sleep 0.5
     member $which

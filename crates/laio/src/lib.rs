@@ -179,6 +179,8 @@ mod lifecycle;
 #[cfg(feature = "measure")]
 #[doc(hidden)]
 pub mod measure;
+#[doc(hidden)]
+pub mod memory;
 mod operation;
 mod operations;
 pub mod ops;

@@ -309,6 +309,8 @@ impl Service {
         self.past.retain(|past| past.running() > 0);
         if self.past.len() < past {
             self.server_state.slots.measure_capacity();
+            // The threads of the next generations may not get the memory of these.
+            laio::memory::release_free_memory();
         }
     }
 
