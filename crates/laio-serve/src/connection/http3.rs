@@ -106,6 +106,8 @@ enum Wait {
     Response,
     /// The last requests of a connection that will end.
     LastRequest,
+    /// Requests that are rejected, before the connection ends.
+    Rejected,
     /// The client's acknowledgement of the last response, before the connection closes.
     Acknowledgement,
 }
@@ -117,6 +119,9 @@ struct Control {
     /// When a GOAWAY has announced that the connection will end. Requests that were sent before it arrived are still
     /// accepted.
     announced: Option<Instant>,
+    /// Until when a connection whose end was announced rejects requests. Some clients learn from the last GOAWAY only
+    /// that they need another connection, and lose a request that crosses the end.
+    rejects_until: Option<Instant>,
     /// The last GOAWAY is sent: the connection takes no more requests, and ends after its last response.
     goes_away: bool,
 }
@@ -221,7 +226,7 @@ impl Http3Connection {
             self.start(id);
         }
         self.send_control(context);
-        if self.goes_away() && !self.is_busy() {
+        if self.goes_away() && !self.is_busy() && self.rejects_until().is_none() {
             quic.close(code::NO_ERROR, "");
         }
         Ok(())
@@ -254,6 +259,7 @@ impl Http3Connection {
             id,
             unsent: output.into(),
             announced: None,
+            rejects_until: None,
             goes_away: false,
         });
         Ok(())
@@ -283,6 +289,9 @@ impl Http3Connection {
         let first_refused = 4 * self.accepted;
         if let Some(control) = self.control.as_mut().filter(|it| !it.goes_away) {
             control.goes_away = true;
+            control.rejects_until = control
+                .announced
+                .map(|_| Instant::now() + Http3::REJECTS_BEFORE_END);
             control.push_goaway(first_refused);
         }
     }
@@ -300,7 +309,12 @@ impl Http3Connection {
     /// Returns when a connection whose end was announced takes no more requests.
     fn last_request(&self) -> Option<Instant> {
         let control = self.control.as_ref().filter(|it| !it.goes_away)?;
-        Some(control.announced? + Http3::HAND_OVER_GRACE)
+        Some(control.announced? + Http3::ACCEPTS_AFTER_ANNOUNCEMENT)
+    }
+
+    /// Returns until when the connection rejects requests before it ends.
+    fn rejects_until(&self) -> Option<Instant> {
+        self.control.as_ref()?.rejects_until
     }
 
     fn goes_away(&self) -> bool {
@@ -344,8 +358,9 @@ impl Http3Connection {
                 Wait::Request,
             )
         };
-        let (due, wait) = match self.last_request() {
-            Some(last) if last < due => (last, Wait::LastRequest),
+        let (due, wait) = match (self.last_request(), self.rejects_until()) {
+            (Some(last), _) if last < due => (last, Wait::LastRequest),
+            (_, Some(end)) => (end, Wait::Rejected),
             _ => (due, wait),
         };
         self.timer.reset(due);
@@ -360,6 +375,11 @@ impl Http3Connection {
                 self.pinged = Instant::now();
             }
             Wait::Request | Wait::LastRequest => self.go_away(),
+            Wait::Rejected => {
+                if let Some(control) = &mut self.control {
+                    control.rejects_until = None;
+                }
+            }
         }
         context.waker().wake_by_ref();
     }
