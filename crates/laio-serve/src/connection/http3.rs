@@ -119,8 +119,8 @@ struct Control {
     /// When a GOAWAY has announced that the connection will end. Requests that were sent before it arrived are still
     /// accepted.
     announced: Option<Instant>,
-    /// Until when a connection whose end was announced rejects requests. Some clients learn from the last GOAWAY only
-    /// that they need another connection, and lose a request that crosses the end.
+    /// Until when the connection rejects requests before it ends. Some clients learn from the last GOAWAY only that they
+    /// need another connection, and lose a request that crosses the end.
     rejects_until: Option<Instant>,
     /// The last GOAWAY is sent: the connection takes no more requests, and ends after its last response.
     goes_away: bool,
@@ -287,11 +287,13 @@ impl Http3Connection {
     fn go_away(&mut self) {
         // Each fourth stream is of a request.
         let first_refused = 4 * self.accepted;
+        let connections = &self.client.connections;
+        let stops = connections.is_draining() && !connections.hands_over();
+        // A server that stops has no other connection for them.
+        let rejects_until = (!stops).then(|| Instant::now() + Http3::REJECTS_BEFORE_END);
         if let Some(control) = self.control.as_mut().filter(|it| !it.goes_away) {
             control.goes_away = true;
-            control.rejects_until = control
-                .announced
-                .map(|_| Instant::now() + Http3::REJECTS_BEFORE_END);
+            control.rejects_until = rejects_until;
             control.push_goaway(first_refused);
         }
     }
@@ -328,7 +330,7 @@ impl Http3Connection {
     }
 
     fn drain_state(&self) -> DrainState {
-        match self.is_busy() {
+        match self.is_busy() || self.rejects_until().is_some() {
             true => DrainState::InRequest,
             false if self.accepted > 0 => DrainState::Between,
             false => DrainState::New,

@@ -73,9 +73,9 @@ impl Http3 {
     /// Time between the announcement that a connection will end, because other workers take over, and the last request
     /// that is accepted.
     pub const ACCEPTS_AFTER_ANNOUNCEMENT: Duration = Duration::from_millis(150);
-    /// Time after that in which requests are rejected, so that clients send them again. Together they are shorter than
-    /// [`Limits::HAND_OVER_GRACE`](super::Limits::HAND_OVER_GRACE).
-    pub const REJECTS_BEFORE_END: Duration = Duration::from_millis(250);
+    /// Time in which a connection that ends rejects requests, so that clients send them again. curl looks for the end of a
+    /// connection only once in a second.
+    pub const REJECTS_BEFORE_END: Duration = Duration::from_millis(1500);
     /// Time without any packet from the client after which a connection that ends does not wait for the
     /// acknowledgement of its last response any more.
     pub const LAST_TIME: Duration = Duration::from_secs(2);
