@@ -2,8 +2,9 @@
 //! Fuzzes values of options: what is printed is parsed as the same value.
 
 use laio_serve::{
-    Balance, DirectoryUrl, ForPrefix, HealthPath, HttpsName, Listen, LogTarget, Network,
-    NetworkRule, ProxyProtocol, RateRule, SpeedRule, SyslogAddress, UpstreamAddress,
+    AuthRule, AuthServer, Balance, CopiedField, DirectoryUrl, ForPrefix, HealthPath, HttpsName,
+    Listen, LogTarget, MessageRule, Network, NetworkRule, ProxyProtocol, RateRule, SpeedRule,
+    SyslogAddress, UpstreamAddress,
 };
 use libfuzzer_sys::fuzz_target;
 use std::fmt::Debug;
@@ -15,6 +16,14 @@ fuzz_target!(|text: &str| {
     printed::<SpeedRule>(text);
     printed::<Listen>(text);
     printed::<HttpsName>(text);
+    printed::<MessageRule>(text);
+    if let Ok(rule) = text.parse::<MessageRule>() {
+        let _ = rule.check_for_responses();
+        let _ = rule.check_for_requests();
+    }
+    let _ = text.parse::<AuthRule>();
+    let _ = text.parse::<AuthServer>();
+    let _ = text.parse::<CopiedField>();
     let _ = text.parse::<DirectoryUrl>();
     // It is printed as a target of the access log.
     if let Ok(address) = text.parse::<SyslogAddress>() {

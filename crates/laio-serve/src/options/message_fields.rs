@@ -202,7 +202,13 @@ impl FromStr for MessageRule {
 
 impl FieldConditions {
     fn add(&mut self, key: &str, values: &str) -> Result<(), String> {
-        let list = || values.split(',').map(str::trim);
+        // Dots before an extension mean nothing.
+        let dots: &[char] = if key == "ext" { &['.'] } else { &[] };
+        let list = || {
+            values
+                .split(',')
+                .map(|it| it.trim().trim_start_matches(dots))
+        };
         if values.is_empty() || list().any(str::is_empty) && key != "path" {
             return Err(format!(
                 "{key}= needs a value, or several with commas between them"
@@ -212,7 +218,7 @@ impl FieldConditions {
             // A glob may contain commas: *.{js,css}.
             "path" => self.paths.push(values.to_owned()),
             "ext" => {
-                let names = list().map(|name| name.trim_start_matches('.').to_ascii_lowercase());
+                let names = list().map(str::to_ascii_lowercase);
                 self.extensions.extend(names);
             }
             "status" => {
@@ -304,6 +310,7 @@ mod tests {
             ("status=99 set X: y", "is not a status"),
             ("status= set X: y", "needs a value"),
             ("ext=js,,css set X: y", "needs a value"),
+            ("ext=. set X: y", "needs a value"),
             ("type=html set X: y", "media type"),
             ("host=a set X: y", "the conditions are path, ext"),
         ] {
