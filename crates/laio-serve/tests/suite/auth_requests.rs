@@ -417,7 +417,7 @@ fn hosts_have_their_own_auth_servers() {
     let mut client = server.connect();
     client.send("GET /a.txt HTTP/1.1\r\nHost: other\r\n\r\n");
     assert_eq!(client.answer(false).status, 200);
-    // The same application trusts the field, whoever asks.
+    // The same application trusts the field in requests of every client.
     client.send("GET /app HTTP/1.1\r\nHost: other\r\nRemote-User: eve\r\n\r\n");
     assert_eq!(client.answer(false).status, 200);
     assert_eq!(field(&app.heads()[0], "Remote-User"), None);
