@@ -168,13 +168,20 @@ replace_upstream() {
     await_end "$replaced"
 }
 
-# Starts a member of the pair.
+# Starts a member of the pair. The kernel may close the sockets of a killed process later, when it has cancelled the
+# requests of its ring, so that the port is still in use.
 pair_ports=() pair=()
 member() {
-    "$laio" serve "$workdir/app" --listen "127.0.0.1:${pair_ports[$1]}" --workers 1 --log off 2>>"$workdir/pair.err" &
-    pair[$1]=$!
-    started+=($!)
-    disown # The shell says nothing of its death.
+    local _
+    for _ in $(seq 20); do
+        "$laio" serve "$workdir/app" --listen "127.0.0.1:${pair_ports[$1]}" --workers 1 --log off \
+            2>>"$workdir/pair.err" &
+        pair[$1]=$!
+        started+=($!)
+        disown # The shell says nothing of its death.
+        sleep 0.3
+        ! kill -0 "${pair[$1]}" 2>/dev/null || break
+    done
     await "${pair_ports[$1]}"
 }
 
