@@ -25,5 +25,5 @@ mod tunnel;
 mod upstream_head;
 
 pub(crate) use http2::Upload;
-use proxy_request::NoBody;
+use proxy_request::EmptyBody;
 pub(crate) use proxy_request::{BodyTime, ProxyRequest, Source};

@@ -4,7 +4,7 @@ use super::cache::Caching;
 use super::exchange::{self, UpstreamResponse};
 use super::relay::Relayed;
 use super::upstream_head::UpstreamHead;
-use super::{NoBody, ProxyRequest};
+use super::{EmptyBody, ProxyRequest};
 use crate::options::UpstreamLimits;
 use crate::request::auth_state::AuthState;
 use crate::request::response::{RequestContext, Response};
@@ -63,7 +63,7 @@ pub(crate) async fn ask(
         caching: Caching::Off,
     };
     let limits = limits(&services.limits.upstream, state, route);
-    let answered = exchange::ask(&proxy_request, route, &mut NoBody, &limits).await?;
+    let answered = exchange::ask(&proxy_request, route, &mut EmptyBody, &limits).await?;
     receive(answered, state.rules.body_bytes).await
 }
 

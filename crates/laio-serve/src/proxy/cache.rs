@@ -10,7 +10,7 @@ use super::exchange::{self, UpstreamResponse};
 use super::forward::Forwarded;
 use super::relay::Relayed;
 use super::upstream_head::UpstreamHead;
-use super::{NoBody, ProxyRequest};
+use super::{EmptyBody, ProxyRequest};
 use crate::files::contents::Contents;
 use crate::messages::print;
 use crate::observe::upstreams::{self, CacheResult};
@@ -553,7 +553,7 @@ pub(crate) async fn refresh(
     let ctx = proxy_request.ctx;
     proxy_request.websocket = false;
     let request = fetch.request(proxy_request);
-    let refreshed = match exchange::ask(&request, route, &mut NoBody, limits).await {
+    let refreshed = match exchange::ask(&request, route, &mut EmptyBody, limits).await {
         Ok(answered) => store_again(fetch, answered, ctx).await,
         Err(error) => Err(io::Error::other(error.why)),
     };

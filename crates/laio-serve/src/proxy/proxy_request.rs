@@ -77,10 +77,10 @@ pub(crate) trait Source {
     fn watch(&self) -> Box<dyn Fn() -> bool>;
 }
 
-/// The body of a request without one, whose client waits for nothing.
-pub(super) struct NoBody;
+/// The body of a request that has none.
+pub(super) struct EmptyBody;
 
-impl Source for NoBody {
+impl Source for EmptyBody {
     async fn next(&mut self, _: &mut Vec<u8>) -> Result<bool, UpstreamError> {
         Ok(true)
     }

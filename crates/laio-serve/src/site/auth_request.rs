@@ -1,4 +1,4 @@
-//! Which requests auth servers decide about, and what they are told.
+//! Which requests the server asks auth servers about, and which fields of a request it sends them.
 
 use super::auth::{Resource, is_guarded};
 use super::fields::globs;
