@@ -13,7 +13,7 @@ use crate::log::SharedLog;
 use crate::messages::print;
 use crate::net::listen::{Listener, Listening, Share};
 use crate::net::tls::{Sessions, Tls};
-use crate::options::{Listen, ListenAddress, Options};
+use crate::options::{Limits, Listen, ListenAddress, Options};
 use crate::site::CompiledSites;
 use crate::uploads;
 use crate::worker::Served;
@@ -38,7 +38,8 @@ pub struct Server {
 
 impl Server {
     /// Binds the addresses and starts all workers, which accept connections when this returns. Also
-    /// raises the soft limit of the process's descriptors to the hard one.
+    /// raises the soft limit of the process's descriptors to the hard one, and limits the arenas of its
+    /// allocator ([`laio::memory::limit_arenas`]).
     ///
     /// # Errors
     /// Says what was tried and on what: a root that is not a directory, an address that cannot be
@@ -50,6 +51,8 @@ impl Server {
         check_http3(&options, kind)?;
         let listeners = Listener::open_all(&options)?;
         let workers = workers(&options, kind, listeners.len());
+        let arenas = workers * Limits::ARENAS_PER_WORKER + Limits::OTHER_ARENAS;
+        laio::memory::limit_arenas(arenas);
         let sockets = Listening::with(listeners, |listeners, number| {
             (number < workers).then(|| shares(listeners, kind, number, workers))
         })?;

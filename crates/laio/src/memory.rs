@@ -14,6 +14,28 @@ pub fn release_free_memory() {
     }
 }
 
+/// Limits the number of arenas from which glibc serves the allocations of all threads; call it before there are threads.
+///
+/// An arena serves a group of threads and keeps what they have freed, in holes between what is in use. By default there
+/// are up to eight for each processor, each of which grows to what its threads have needed at most. Fewer take less
+/// memory, but threads of one arena wait for each other. The variable `MALLOC_ARENA_MAX` of the environment has
+/// precedence, and so has `GLIBC_TUNABLES` if it names `arena_max`. With other C libraries this does nothing.
+pub fn limit_arenas(count: usize) {
+    let in_environment = std::env::var_os("MALLOC_ARENA_MAX").is_some()
+        || std::env::var_os("GLIBC_TUNABLES")
+            .is_some_and(|text| text.to_string_lossy().contains("malloc.arena_max"));
+    if in_environment {
+        return;
+    }
+    // SAFETY: it sets a number that the allocator reads; any thread may do so.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, count.try_into().unwrap_or(i32::MAX));
+    }
+    #[cfg(not(target_env = "gnu"))]
+    let _ = count;
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

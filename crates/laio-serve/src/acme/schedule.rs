@@ -5,9 +5,10 @@ use crate::options::Limits;
 use rustls::crypto::ring;
 use std::time::{Duration, SystemTime};
 
-/// Returns when to renew a certificate. `window`: the times that its authority suggests (RFC 9773). Otherwise after
-/// two thirds of its lifetime, or earlier by up to [`Limits::ACME_JITTER`]. `fraction` (from 0 to 1) is chosen for
-/// each certificate, so that those made together are not renewed together.
+/// Returns when to renew a certificate. `window`: the times that its authority suggests (RFC 9773), of which the part
+/// before [`Limits::ACME_RESERVE`] counts. Otherwise after two thirds of its lifetime, or earlier by up to
+/// [`Limits::ACME_JITTER`]. `fraction` (from 0 to 1) is chosen for each certificate, so that those made together are not
+/// renewed together.
 pub(super) fn renewal(
     validity: Validity,
     window: Option<(SystemTime, SystemTime)>,
@@ -17,8 +18,11 @@ pub(super) fn renewal(
         from + until.duration_since(from).unwrap_or_default().mul_f64(part)
     };
     match window {
-        // What an authority says may be nonsense: an expired certificate is of no use.
-        Some((start, end)) => between(start, end, fraction).min(validity.until),
+        // A window may end after the certificate: a time from all of it would often be too late.
+        Some((start, end)) => {
+            let latest = between(validity.from, validity.until, 1.0 - Limits::ACME_RESERVE);
+            between(start, end.min(latest), fraction).min(latest)
+        }
         None => {
             let part = 2.0 / 3.0 - fraction * Limits::ACME_JITTER;
             between(validity.from, validity.until, part)
@@ -69,7 +73,11 @@ mod tests {
         assert!(seconds(None, 1.0).abs_diff(earliest) <= 1);
         assert_eq!(seconds(Some((at(100), at(200))), 0.5), 150);
         assert_eq!(seconds(Some((at(200), at(100))), 0.5), 200);
-        assert_eq!(seconds(Some((at(1 << 30), at(1 << 31))), 0.5), 9000);
+        let latest = 9000 - (9000.0 * Limits::ACME_RESERVE) as u64;
+        assert_eq!(seconds(Some((at(1 << 30), at(1 << 31))), 0.5), latest);
+        assert_eq!(seconds(Some((at(6000), at(6000 + 86_400))), 0.0), 6000);
+        let half = seconds(Some((at(6000), at(6000 + 86_400))), 0.5);
+        assert_eq!(half, (6000 + latest) / 2);
     }
 
     #[test]

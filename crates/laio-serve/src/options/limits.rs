@@ -256,6 +256,10 @@ impl Limits {
     pub const TLS_OCSP: u64 = 64 * 1024;
     /// How often certificate files are checked for changes.
     pub const TLS_CHECK_INTERVAL: Duration = Duration::from_secs(10);
+    /// Arenas of the allocator (glibc) for each worker: one for itself, and one for its successor after a reload.
+    pub const ARENAS_PER_WORKER: usize = 2;
+    /// Arenas for all other threads.
+    pub const OTHER_ARENAS: usize = 2;
     /// Names of `--https`.
     pub const ACME_NAMES: usize = 100;
     /// Bytes of a file in the directory of `--acme-state`.
@@ -284,6 +288,9 @@ impl Limits {
     pub const ACME_SHARE_TIME: Duration = Duration::from_millis(2500);
     /// The part of its lifetime by which a certificate may be renewed earlier than after two thirds.
     pub const ACME_JITTER: f64 = 0.05;
+    /// The last part of its lifetime, before which a certificate is renewed even if its authority suggests a later time:
+    /// 7.5 of 90 days.
+    pub const ACME_RESERVE: f64 = 1.0 / 12.0;
     /// Orders of a certificate during the lifetime of one, at most: a wrong clock, or what the authority suggests, may make
     /// each new one due at once.
     pub const ACME_ORDERS_OF_LIFETIME: u32 = 100;
