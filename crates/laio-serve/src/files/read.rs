@@ -76,25 +76,17 @@ pub(crate) async fn read_into<B: Sink>(
     }
 }
 
-/// Reads at most `most` bytes of a file into the page cache. Returns how many it holds now.
-///
-/// # Errors
-/// Like [`read`].
-pub(crate) async fn load(
+/// Returns how many bytes of a part of a file the page cache holds from its start, or 0 if that cannot be known without
+/// waiting. The kernel has then begun to read the part from the disk.
+pub(crate) async fn cached_bytes(
     contexts: &IoContexts,
-    limits: &Limits,
     file: &Descriptor,
     offset: u64,
     most: usize,
-) -> io::Result<usize> {
+) -> usize {
     let begun = observe::begin();
-    let permit = contexts.permit(IoStep::FileRead).await;
-    let load = contexts.submit(IoStep::FileRead, Load::new(file.clone(), offset, most));
-    let loaded = laio_rt::time::timeout(limits.read_time, load).await;
-    drop(permit);
+    let load = Load::new(file.clone(), offset, most).without_waiting();
+    let loaded = contexts.submit(IoStep::FileRead, load).await;
     observe::end(Stage::Read, begun);
-    match loaded.map_err(|_| io::ErrorKind::TimedOut)?? {
-        0 => Err(shorter()),
-        count => Ok(count),
-    }
+    loaded.unwrap_or(0)
 }

@@ -1,21 +1,23 @@
 //! Files sent with `sendfile` from the page cache, without a copy.
 //!
-//! No flag prevents `sendfile` from blocking on a disk. So it is used only for chunks that were read
+//! No flag prevents `sendfile` from blocking on a disk. So the worker calls it only for chunks that were read
 //! within [`OpenFile::AGE_MAX`]: by an earlier request for the same cached file, or by this request,
-//! which reads them without keeping the bytes.
+//! which reads what is in the page cache without keeping the bytes. A helper calls it for the others.
 
-use super::send_buffer::{send_deadline, send_more};
-use super::transfer::{NonBlocking, is_missing};
+use super::send_buffer::{send_deadline, send_more, would_block};
+use super::transfer::{Corked, NonBlocking, corks, is_missing};
 use crate::files::contents::{Contents, OpenFile, shorter};
 use crate::files::file_system::is_on_one_of;
-use crate::files::read::load;
+use crate::files::read::cached_bytes;
 use crate::net::stream::Stream;
 use crate::observe::{self, Stage};
-use crate::options::{Limits, Transfer};
+use crate::options::{IoStep, Limits, Transfer};
 use crate::services::Services;
+use laio::ops::SendFile;
 use laio_http::ByteRange;
 use laio_rt::Descriptor;
 use rustix::io::Errno;
+use rustix::net::Shutdown;
 use std::io;
 use std::time::Instant;
 
@@ -51,9 +53,16 @@ pub(crate) async fn send_from_page_cache(
         if chunk < Limits::SENDFILE_FROM || !keeps_what_was_read(file) {
             return Ok((out, 0));
         }
-        let (contexts, limits) = (&services.contexts, &services.limits);
-        let count = load(contexts, limits, file, range.start, chunk as usize).await?;
-        let (end, now) = (range.start + count as u64, contexts.now());
+        let contexts = &services.contexts;
+        let count = cached_bytes(contexts, file, range.start, chunk as usize).await as u64;
+        let now = contexts.now();
+        if count < chunk.min(Limits::SENDFILE_FROM) {
+            let (out, count) =
+                send_uncached(services, stream, socket, file, out, range.start, chunk).await?;
+            contents.was_read(range.start, range.start + count, contexts.now());
+            return Ok((out, count));
+        }
+        let end = range.start + count;
         contents.was_read(range.start, end, now);
         part.loaded = Some((end, now));
     }
@@ -130,6 +139,55 @@ async fn send_part(
     }
     observe::end(Stage::Send, begun);
     Ok((out, offset - range.start))
+}
+
+/// Sends `out` and at least one byte, at most `most`, of a part of a file that is not in the page cache: the call is made
+/// by a helper, which waits for the disk but not for the client.
+async fn send_uncached(
+    services: &Services,
+    stream: &Stream,
+    socket: &Descriptor,
+    file: &Descriptor,
+    mut out: Vec<u8>,
+    offset: u64,
+    most: u64,
+) -> io::Result<(Vec<u8>, u64)> {
+    if !out.is_empty() {
+        out = send_more(services, stream, out).await?;
+    }
+    let begun = observe::begin();
+    let mode = NonBlocking::new(socket)?;
+    // The helper sends what has arrived from the disk, in pieces, each of which would wake the client up.
+    let _corked = (!corks(services)).then(|| Corked::new(socket));
+    let deadline = send_deadline(services);
+    loop {
+        let permit = services.contexts.permit(IoStep::Sendfile).await;
+        let send = SendFile::new(socket.clone(), file.clone(), Some(offset), most as usize);
+        let send = services.contexts.submit(IoStep::Sendfile, send);
+        let sent = laio_rt::time::timeout(services.limits.read_time, send).await;
+        drop(permit);
+        let Ok(sent) = sent else {
+            // The helper still waits for the disk. It must not wait for the client after that.
+            std::mem::forget(mode);
+            let _ = rustix::net::shutdown(socket, Shutdown::Both);
+            return Err(io::ErrorKind::TimedOut.into());
+        };
+        match sent {
+            Ok(0) => return Err(shorter()),
+            Ok(count) => {
+                observe::end(Stage::Send, begun);
+                return Ok((out, count as u64));
+            }
+            Err(error) if would_block(&error) => {
+                deadline.wait_until_writable(services, socket).await?;
+            }
+            Err(error) if is_missing(&error) => {
+                services.contexts.cannot_transfer.set(true);
+                return Ok((out, 0));
+            }
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Sends at most `count` bytes, if the socket buffer has space.

@@ -3,6 +3,8 @@
 use crate::common::{Running, anywhere};
 use laio::BackendKind;
 use laio_serve::{Io, IoStep, Options, PRESETS, Policies, Server, Transfer};
+use laio_testing::or_skip;
+use laio_testing::temp::make_cold;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -251,6 +253,30 @@ fn slow_clients_keep_no_helper_whatever_the_transfer() {
                 slow_clients_do_not_delay_others(server, &what)
             });
         }
+    }
+}
+
+/// The disk is not waited for by the worker, whatever part of the file is in memory.
+#[test]
+fn files_that_are_not_in_memory_arrive_whole() {
+    let root = site();
+    let file = std::fs::File::open(root.path().join("large.bin")).unwrap();
+    let expected = bytes(LARGE);
+    for kind in [BackendKind::Lazy, BackendKind::Hybrid, BackendKind::Threads] {
+        let change = |options: &mut Options| options.backend = Some(kind);
+        with(root.path(), change, |server| {
+            let mut client = server.connect();
+            // The first request opens the file, later ones may get it from the cache of open files.
+            for _ in 0..4 {
+                if or_skip(make_cold(&file)).is_none() {
+                    return;
+                }
+                let part = client.request("GET", "/large.bin", "Range: bytes=1500000-1900000\r\n");
+                assert!(part.body == expected[1_500_000..=1_900_000], "{kind}");
+                let whole = client.request("GET", "/large.bin", "");
+                assert!(whole.body == expected, "{kind}");
+            }
+        });
     }
 }
 

@@ -15,7 +15,12 @@ operation! {
         /// Reads at most `length` bytes at byte `offset`, and at most 16 MiB.
         new(file: F, offset: u64, length: usize);
         vectors: Vec<libc::iovec> = Vec::new(),
+        flags: i32 = 0,
     }
+
+    /// Reads only what the page cache holds (`RWF_NOWAIT`): the result is `EAGAIN` if that is nothing, and the kernel
+    /// has begun to read it from the disk. `EOPNOTSUPP` on file systems without such reads, as of `preadv2`.
+    with without_waiting(self) { self.flags = libc::RWF_NOWAIT }
 
     // SAFETY: the array is on the operation's heap, and what it points to is static.
     unsafe call(self) {
@@ -27,7 +32,11 @@ operation! {
             left -= length;
         }
         let (address, vectors) = (self.vectors.as_mut_ptr() as usize, self.vectors.len());
-        Call::new(libc::SYS_preadv, [word(&self.file), address, vectors, self.offset as usize])
+        let (file, offset) = (word(&self.file), self.offset as usize);
+        match self.flags {
+            0 => Call::new(libc::SYS_preadv, [file, address, vectors, offset]),
+            flags => Call::new(libc::SYS_preadv2, [file, address, vectors, offset, 0, flags as usize]),
+        }
     }
 
     /// The number of bytes that are in the page cache (0 at the end of the file).
