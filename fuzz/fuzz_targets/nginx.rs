@@ -13,9 +13,11 @@ fuzz_target!(|text: &str| {
     if text.contains("include") {
         return;
     }
-    if let Ok(written) = imported(text) {
-        if let Err(mistakes) = READER.with(|reader| reader.check(&written)) {
+    READER.with(|reader| {
+        if let Ok(written) = imported(text, reader)
+            && let Err(mistakes) = reader.check(&written)
+        {
             panic!("{mistakes}\n{written}");
         }
-    }
+    });
 });
