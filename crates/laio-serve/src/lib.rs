@@ -78,10 +78,10 @@ pub use observe::{
     Stages, StepCounts, UpstreamCounts,
 };
 pub use options::{
-    Access, Auth, Cache, Candidate, Certificate, ClassLimits, ClientAuth, Clients, Cors, ErrorPage,
-    FieldRule, Host, Hsts, HstsAge, Http2, Http3, Io, IoStep, Limits, Listen, ListenAddress,
-    LogOptions, LogTarget, Network, Options, PRESETS, Policies, Preset, Redirect, RedirectPort,
-    Rewrite, Site, Symlinks, Tls, TlsVersion, Transfer,
+    Access, Alias, Auth, Cache, Candidate, Certificate, ClassLimits, ClientAuth, Clients, Cors,
+    ErrorPage, FieldRule, Host, Hsts, HstsAge, Http2, Http3, Io, IoStep, Limits, Listen,
+    ListenAddress, LogOptions, LogTarget, Network, Options, PRESETS, Policies, Preset, Redirect,
+    RedirectPort, Rewrite, Site, Symlinks, Tls, TlsVersion, Transfer,
 };
 pub use options::{Acme, AcmeChallenge, DirectoryUrl, HttpsName};
 pub use options::{Archives, EarlyHint, Zip};

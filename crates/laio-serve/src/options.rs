@@ -47,7 +47,7 @@ pub use policy::{ClassLimits, Io, IoStep, Policies, Transfer};
 pub use preset::{PRESETS, Preset};
 pub use safety::{Safety, Sandbox};
 pub use site::{
-    Auth, Cors, EarlyHint, ErrorPage, FieldRule, Host, Redirect, Rewrite, Site, Symlinks,
+    Alias, Auth, Cors, EarlyHint, ErrorPage, FieldRule, Host, Redirect, Rewrite, Site, Symlinks,
 };
 pub use tls::{Certificate, ClientAuth, RedirectPort, Tls, TlsVersion};
 pub use upload::{UploadSync, Uploaders, Uploads};

@@ -1,5 +1,6 @@
 //! The sites of a server, compiled at start: roots opened, globs compiled, users read.
 
+mod aliases;
 pub(crate) mod alt_svc;
 pub(crate) mod application;
 pub(crate) mod auth;
@@ -27,6 +28,7 @@ use crate::upstream::resolver::NameResolver;
 use crate::upstream::route::Route;
 use crate::upstream::spool_files;
 use crate::upstream::target::Target;
+use aliases::{AliasDescriptors, Aliases};
 use application::Application;
 use auth::Users;
 use auth_request::AuthRequests;
@@ -99,6 +101,7 @@ pub(crate) struct Rules {
     pub(crate) identity: (u64, u64),
     /// The root directory as FastCGI programs get it.
     pub(crate) directory: PathBuf,
+    aliases: Aliases,
     /// Candidates and scripts, if the site has any.
     pub(crate) application: Option<Application>,
     groups: Groups,
@@ -108,6 +111,18 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
+    /// Returns the path of the file that has a name of the site.
+    pub(crate) fn file_path(&self, name: &[u8]) -> Vec<u8> {
+        let aliased = self.aliases.file_path(name);
+        let (directory, name) = aliased.unwrap_or((&self.directory, name));
+        [directory.as_os_str().as_encoded_bytes(), b"/", name].concat()
+    }
+
+    /// Whether a name of the site is in another directory than the root.
+    pub(crate) fn has_alias(&self, name: &[u8]) -> bool {
+        self.aliases.file_path(name).is_some()
+    }
+
     /// Returns the groups of auth servers.
     fn auth_groups(&self) -> impl Iterator<Item = &Arc<Group>> {
         let asked = self.auth_requests.iter();
@@ -119,7 +134,8 @@ impl Rules {
 pub(crate) struct Site {
     /// Its index among the sites.
     pub(crate) number: usize,
-    pub(crate) root: Descriptor,
+    root: Descriptor,
+    aliases: AliasDescriptors,
     pub(crate) routes: Vec<Route>,
     /// The route to the program that executes scripts.
     pub(crate) php: Option<Route>,
@@ -140,12 +156,18 @@ impl Site {
         Ok(Site {
             number,
             root: Descriptor::from(root.try_clone()?),
+            aliases: rules.aliases.descriptors()?,
             routes: rules.groups.routes(),
             php: rules.php.as_ref().map(Route::to),
             auth_routes: rules.auth_groups().map(Route::to).collect(),
             sendfile: sendfile.collect::<io::Result<_>>()?,
             rules: rules.clone(),
         })
+    }
+
+    /// Returns the directory that has a name of the site, and the name below it.
+    pub(crate) fn place<'n>(&self, name: &'n [u8]) -> (&Descriptor, &'n [u8]) {
+        self.aliases.find(name).unwrap_or((&self.root, name))
     }
 
     /// Whether the client of a request matters for its answer, or how it is sent.
@@ -457,6 +479,7 @@ fn compile(
         webdav: site.uploads.webdav,
         identity: (status.st_dev, status.st_ino),
         directory: std::path::absolute(&site.root)?,
+        aliases: Aliases::open(&site.aliases)?,
         application,
         groups,
         php: php.transpose()?.map(Arc::new),
@@ -500,6 +523,12 @@ fn upload_rules(site: &Description, root: &OwnedFd) -> io::Result<Option<UploadR
         return refuse(
             "--upload=anyone cannot be combined with --auth, because anyone could copy or move what a password guards; \
              use --upload for the users of --auth, or another host for everyone",
+        );
+    }
+    if !site.aliases.is_empty() {
+        return refuse(
+            "--upload cannot be combined with --alias, because changes would lead from one directory into another; use \
+             another host for uploads",
         );
     }
     let mut upstreams = site.upstreams.all();

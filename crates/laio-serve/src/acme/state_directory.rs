@@ -285,11 +285,13 @@ pub(super) fn path(options: &Options) -> io::Result<PathBuf> {
     let real = real_path(&path);
     let hosts = options.hosts.iter().map(|host| &host.site);
     for site in [&options.site].into_iter().chain(hosts) {
-        if real.starts_with(real_path(&site.root)) {
+        let aliases = site.aliases.iter().map(|alias| &alias.directory);
+        let mut served = [&site.root].into_iter().chain(aliases);
+        if let Some(served) = served.find(|served| real.starts_with(real_path(served))) {
             let text = format!(
                 "{} is below {}, whose files are served; keys must not be there: name another directory with --acme-state",
                 path.display(),
-                site.root.display()
+                served.display()
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }

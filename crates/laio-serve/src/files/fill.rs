@@ -40,7 +40,9 @@ async fn cache_file(
 ) -> io::Result<Option<FileKind>> {
     let events_before = cache.event_count();
     let resolve = site.resolve | ResolveFlags::NO_SYMLINKS.bits();
-    for directory in directories(name) {
+    // Those above an alias do not lead to its files.
+    let of_alias = name.len() - site.place(name).1.len();
+    for directory in directories(name).filter(|it| it.len() + 1 >= of_alias) {
         if cache.watches(site.number, directory) {
             continue;
         }

@@ -96,7 +96,7 @@ fn kind(
     }))
 }
 
-/// Opens a name below the root of a site.
+/// Opens a name below the root of a site, or below the directory that an alias has.
 pub(crate) async fn open_below(
     contexts: &IoContexts,
     site: &Site,
@@ -119,10 +119,11 @@ async fn retried<O: Operation<Output = io::Result<T>>, T: From<OwnedFd>>(
 ) -> io::Result<T> {
     let flags = flags.bits() as i32;
     let mut races = 0;
+    let (directory, name) = site.place(name);
     // Resolving the target has rejected names that contain NUL.
     let name = CString::new(if name.is_empty() { b"." } else { name })?;
     while resolve & WALKED == 0 || !contexts.walks.get() {
-        let open = Open::new(Name::at(site.root.clone(), name.clone()), flags).resolve(resolve);
+        let open = Open::new(Name::at(directory.clone(), name.clone()), flags).resolve(resolve);
         match contexts.submit(IoStep::Open, operation(open)).await {
             // A directory of the path was renamed concurrently (see openat2), so that the kernel
             // could not verify that the name stays below the root.
@@ -131,7 +132,7 @@ async fn retried<O: Operation<Output = io::Result<T>>, T: From<OwnedFd>>(
             result => return result,
         }
     }
-    let walk = Walk::new(site.root.clone(), &name, flags, resolve);
+    let walk = Walk::new(directory.clone(), &name, flags, resolve);
     contexts.walk(IoStep::Open, walk).await.map(T::from)
 }
 

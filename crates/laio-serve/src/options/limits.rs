@@ -260,6 +260,8 @@ impl Limits {
     pub const ARENAS_PER_WORKER: usize = 2;
     /// Arenas for all other threads.
     pub const OTHER_ARENAS: usize = 2;
+    /// Directories of a site besides its root (`--alias`).
+    pub const ALIASES: usize = 64;
     /// Names of `--https`.
     pub const ACME_NAMES: usize = 100;
     /// Bytes of a file in the directory of `--acme-state`.

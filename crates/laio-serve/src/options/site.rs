@@ -19,6 +19,13 @@ options! {
         /// The directory to serve.
         #[arg(id = "root", value_name = "DIR")]
         pub root: PathBuf = PathBuf::from("."),
+        /// Serve the paths below PATH from another directory: /static=/srv/static.
+        ///
+        /// Their files are those of DIR, whatever the served directory has under PATH. The longest PATH counts. Other
+        /// rules compare paths and names with PATH, as if DIR were a directory there; but a listing of what is above
+        /// does not show it. PATH has no empty names, `.` or `..`. Cannot be combined with `--upload`.
+        #[arg(long = "alias", value_name = "PATH=DIR", help_heading = "Files")]
+        pub aliases: Vec<Alias> = Vec::new(),
         /// Index file of a directory; the first that exists.
         ///
         /// Several names are separated by commas.
@@ -162,6 +169,37 @@ impl FromStr for Symlinks {
             "refuse" => Ok(Symlinks::Refuse),
             "follow" => Ok(Symlinks::Follow),
             _ => Err("the value must be within, refuse or follow"),
+        }
+    }
+}
+
+/// A directory whose files have paths of their own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alias {
+    /// The path without slashes around it: `static` for `/static` and what is below it.
+    pub path: String,
+    /// The directory.
+    pub directory: PathBuf,
+}
+
+/// Parses `/static=/srv/static`.
+impl FromStr for Alias {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Alias, String> {
+        let (path, directory) = pair(text)?;
+        let name = path
+            .strip_prefix('/')
+            .map(|name| name.trim_end_matches('/'));
+        let is_name = |name: &str| !matches!(name, "" | "." | "..") && !name.contains('\0');
+        match name.filter(|name| name.split('/').all(is_name)) {
+            Some(name) if !directory.is_empty() => Ok(Alias {
+                path: name.to_owned(),
+                directory: directory.into(),
+            }),
+            _ => Err(format!(
+                "{text:?} does not say which directory a path has: write /static=/srv/static"
+            )),
         }
     }
 }

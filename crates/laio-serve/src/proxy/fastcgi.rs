@@ -45,7 +45,8 @@ fn describe(params: &mut Vec<u8>, proxy_request: &ProxyRequest<'_>, target: &Tar
         Some(query) => query,
         None => request.query.unwrap_or_default(),
     };
-    let below = |path: &[u8]| [root, path].concat();
+    let site = proxy_request.ctx.site;
+    let below = |path: &[u8]| site.file_path(path.strip_prefix(b"/").unwrap_or(path));
     let mut push = |name: &str, value: &[u8]| push_param(params, name.as_bytes(), value);
     push("GATEWAY_INTERFACE", b"CGI/1.1");
     // PHP with cgi.force_redirect requires this variable.

@@ -93,7 +93,14 @@ fn described(site: &Site, name: &[u8], found: &io::Result<FileKind>) -> String {
             _ => format!("cannot be opened: {error}"),
         },
     };
-    format!("{} {what}", trace::shown(name))
+    match site.has_alias(name) {
+        true => format!(
+            "{}, by --alias {}, {what}",
+            trace::shown(name),
+            trace::shown(&site.file_path(name))
+        ),
+        false => format!("{} {what}", trace::shown(name)),
+    }
 }
 
 /// Opens a file of the site's configuration, such as an error page. Returns none if it cannot

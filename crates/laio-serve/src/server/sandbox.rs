@@ -74,7 +74,9 @@ fn apply_landlock(options: &Options) -> Result<(), String> {
     let write = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::MakeReg;
     let spool = options.limits.upstream.spool.iter();
     let roots = sites().map(|site| site.root.clone());
-    let roots: Vec<PathBuf> = roots.chain([PathBuf::from("/proc")]).collect();
+    let aliases = sites().flat_map(|site| site.aliases.iter().map(|it| it.directory.clone()));
+    let roots = roots.chain(aliases).chain([PathBuf::from("/proc")]);
+    let roots: Vec<PathBuf> = roots.collect();
     // O_TMPFILE, links and renames of uploads.
     let change = read
         | write

@@ -1,6 +1,7 @@
 //! The server's tests, in one program: servers in this process, and clients that read exactly what they get.
 
 mod access;
+mod aliases;
 mod archives;
 mod auth_requests;
 mod cache;

@@ -134,7 +134,7 @@ const NEEDLESS: &[&str] = &[
 const ADVICE: &[(&str, &str)] = &[
     (
         "alias",
-        "laio serves one directory for a site; move the files below the root, or mount them there (mount --bind)",
+        "--alias serves the paths below a prefix from another directory, and no single file or regular expression",
     ),
     (
         "auth_request",

@@ -324,6 +324,7 @@ impl<'d> Site<'_, 'd> {
             && !answers("return")
             && !is_error_page
             && !only_logs
+            && !self.serves_directory_beside_upstream(location, &pattern)
         {
             let why = "files beside an upstream of all paths: let root be a directory with nothing but public files, and \
                        add try = [\"{path}\", \"@upstream\"]";
@@ -373,10 +374,13 @@ impl<'d> Site<'_, 'd> {
                 "access_log" | "log_not_found" => self.log(directive, &globs),
                 "root" if directive.word() == self.root => {}
                 "alias" if is_below(directive.word(), &self.root, text) => {}
-                "root" => {
-                    let advice = advice("alias");
-                    self.lost(directive, advice);
-                }
+                "root" | "alias" => match alias(directive, &pattern) {
+                    Some(alias) => self.table.add("alias", alias),
+                    None => {
+                        let advice = advice("alias");
+                        self.lost(directive, advice);
+                    }
+                },
                 "internal" if !is_error_page => {
                     self.refuse_everyone(places);
                     self.lost(
@@ -435,6 +439,30 @@ impl<'d> Site<'_, 'd> {
             false if fields.is_empty() => {}
             false => self.inner.push((rank, globs, fields, passes)),
         }
+    }
+
+    /// Lets files come before an upstream of all paths, if the location has a directory of its own for them. Returns
+    /// whether it has.
+    fn serves_directory_beside_upstream(
+        &mut self,
+        location: &Directive,
+        pattern: &Pattern,
+    ) -> bool {
+        let mut inner = location.inner().iter();
+        let Some(directive) = inner.find(|it| alias(it, pattern).is_some()) else {
+            return false;
+        };
+        // The files of the root are not those of any path.
+        if self.root != EMPTY_ROOT {
+            self.root = EMPTY_ROOT.to_owned();
+            self.table.set("root", EMPTY_ROOT);
+            needs_empty_root(self.shared, self.server.directive);
+        }
+        self.table
+            .set("try", vec!["{path}".to_owned(), "@upstream".to_owned()]);
+        let how = "the upstream answers for a file that does not exist";
+        self.shared.remarks.differs(directive, how);
+        true
     }
 
     /// Whether the methods of a location are those of all paths.
@@ -696,4 +724,25 @@ impl<'d> Site<'_, 'd> {
 pub(super) fn is_handled(name: &str) -> bool {
     // A charset is reported where it stands.
     INHERITED.contains(&name) && name != "charset"
+}
+
+/// Returns the value of `--alias` for a `root` or an `alias` of a location with a prefix.
+fn alias(directive: &Directive, pattern: &Pattern) -> Option<String> {
+    let Pattern::Prefix(path) = pattern else {
+        return None;
+    };
+    let (directory, name) = (directive.word(), path.trim_end_matches('/'));
+    if name.is_empty() || !directory.starts_with('/') || directory.contains('$') {
+        return None;
+    }
+    let plain = directory.trim_end_matches('/');
+    match &*directive.name {
+        "root" => Some(format!("{name}={plain}{name}")),
+        // Otherwise nginx makes another name of the rest of the path and the directory.
+        "alias" if path.ends_with('/') == directory.ends_with('/') => Some(format!(
+            "{name}={}",
+            if plain.is_empty() { "/" } else { plain }
+        )),
+        _ => None,
+    }
 }

@@ -64,11 +64,29 @@ fn compile(name: &str, toml: &str) {
         // A directive that nginx does not have.
         _ => format!("{line}\n").replace("http://grafana:", "http://127.0.0.1:"),
     });
-    fs::write(path("laio.toml"), lines.collect::<String>()).unwrap();
+    let mut table: toml::Table = lines.collect::<String>().parse().unwrap();
+    place_aliases(&mut table, dir.path());
+    fs::write(path("laio.toml"), table.to_string()).unwrap();
     let flags = ["--config".into(), path("laio.toml").into()];
     let options = load(&flags).unwrap().options().unwrap();
     let question = laio_serve::Question::new("/").unwrap();
     laio_serve::explain(&options, &question).unwrap_or_else(|error| panic!("{name}: {error}"));
+}
+
+/// Gives all aliases a directory that exists.
+fn place_aliases(table: &mut toml::Table, directory: &Path) {
+    for (key, value) in table {
+        match value {
+            toml::Value::Array(aliases) if key == "alias" => {
+                for alias in aliases {
+                    let (path, _) = alias.as_str().unwrap().split_once('=').unwrap();
+                    *alias = format!("{path}={}", directory.display()).into();
+                }
+            }
+            toml::Value::Table(inner) => place_aliases(inner, directory),
+            _ => {}
+        }
+    }
 }
 
 const USERS: &str =

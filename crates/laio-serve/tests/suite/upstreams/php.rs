@@ -49,6 +49,33 @@ fn start(root: &Path, program: &Program, tries: &[&str]) -> Running {
 }
 
 #[test]
+fn scripts_below_an_alias_have_its_directory() {
+    let (root, other, program) = (site(), tempfile::tempdir().unwrap(), Program::start());
+    fs::write(other.path().join("tool.php"), "<?php // SECRET").unwrap();
+    let server = Running::with(root.path(), BackendKind::Lazy, |options| {
+        let address = program.address();
+        let port = address.port();
+        options.site.upstreams.php = Some(UpstreamAddress::Tcp(address.ip().to_string(), port));
+        options.site.aliases = vec![
+            format!("/tools={}", other.path().display())
+                .parse()
+                .unwrap(),
+        ];
+    });
+    assert_eq!(server.get("/tools/tool.php/a//b").text(), "program");
+    let file = other.path().join("tool.php");
+    let call = &program.calls()[0];
+    for (name, value) in [
+        ("SCRIPT_NAME", "/tools/tool.php"),
+        ("SCRIPT_FILENAME", file.to_str().unwrap()),
+        ("PATH_INFO", "/a//b"),
+        ("DOCUMENT_ROOT", root.path().to_str().unwrap()),
+    ] {
+        assert_eq!(call.get(name), value, "{name}");
+    }
+}
+
+#[test]
 fn scripts_are_executed_and_files_are_sent() {
     let (root, program) = (site(), Program::start());
     let server = start(root.path(), &program, &WORDPRESS);
