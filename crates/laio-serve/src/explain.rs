@@ -16,6 +16,7 @@ use crate::options::{Cache, Clients, Io, LogTarget, Network, Options};
 use crate::site::CompiledSites;
 use crate::stop::{Level, Stop};
 use crate::trace::{self, Step};
+use crate::uploads::CountedDirectories;
 use crate::worker::{self, GenerationState};
 use laio::BackendKind;
 use laio_http::upstream::parse_response;
@@ -92,7 +93,10 @@ pub fn explain(options: &Options, question: &Question) -> io::Result<Explanation
     }
     let stop = Arc::<Stop>::default();
     let shared = GenerationState {
-        sites: Arc::new(CompiledSites::new(&options)?),
+        sites: Arc::new(CompiledSites::new(
+            &options,
+            &CountedDirectories::default(),
+        )?),
         addresses: Arc::default(),
         trusted_proxies: Arc::new(TrustedProxies::of(&options)?),
         routes: Arc::default(),

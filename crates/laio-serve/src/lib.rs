@@ -95,6 +95,7 @@ pub use options::{UploadSync, Uploaders, Uploads};
 pub use server::control::Control;
 pub use server::{Server, check};
 pub use trace::Step;
+pub use uploads::UsedQuota;
 pub use worker::Served;
 
 /// The examples on the front page of the crate compile.

@@ -17,6 +17,7 @@ pub use stages::{Stage, Stages};
 pub use steps::StepCounts;
 pub use upstreams::{ProxyCacheCounts, UpstreamCounts};
 
+use crate::uploads::{CountedDirectories, UsedQuota};
 use crate::upstream::health::Health;
 use laio::{Counts, ZeroCopyCounts};
 use laio_http::Status;
@@ -42,6 +43,7 @@ struct ObserverState {
     /// The sum of workers that have ended.
     past: Mutex<Seen>,
     certificates: Mutex<BTreeMap<String, SeenCertificate>>,
+    counted: Mutex<CountedDirectories>,
 }
 
 /// The statistics of a server.
@@ -89,6 +91,8 @@ pub struct Seen {
     pub workers: usize,
     /// The certificates that the server gets by itself, by name.
     pub certificates: BTreeMap<String, SeenCertificate>,
+    /// What is used of directories with a quota.
+    pub used_quotas: Vec<UsedQuota>,
 }
 
 /// What auth servers have answered.
@@ -132,6 +136,7 @@ impl Observer {
             workers: Mutex::default(),
             past: Mutex::default(),
             certificates: Mutex::default(),
+            counted: Mutex::default(),
         })))
     }
 
@@ -156,11 +161,19 @@ impl Observer {
         let mut sum = state.past.lock().unwrap().clone();
         sum.certificates
             .clone_from(&state.certificates.lock().unwrap());
+        sum.used_quotas = state.counted.lock().unwrap().used();
         for worker in workers.iter().filter_map(Weak::upgrade) {
             sum.add(&worker.lock().unwrap());
             sum.workers += 1;
         }
         sum
+    }
+
+    /// Reports what is used of these directories.
+    pub(crate) fn report_quotas(&self, counted: &CountedDirectories) {
+        if let Some(state) = &self.0 {
+            *state.counted.lock().unwrap() = counted.clone();
+        }
     }
 
     /// Observes the calling thread, whose calls `contexts` make, until the result is dropped.

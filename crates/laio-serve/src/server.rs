@@ -15,7 +15,7 @@ use crate::net::listen::{Listener, Listening, Share};
 use crate::net::tls::{Sessions, Tls};
 use crate::options::{Limits, Listen, ListenAddress, Options};
 use crate::site::CompiledSites;
-use crate::uploads;
+use crate::uploads::{self, CountedDirectories};
 use crate::worker::Served;
 use control::{Control, Service};
 use laio::BackendKind;
@@ -133,7 +133,9 @@ pub fn check(options: &Options) -> io::Result<()> {
     SharedLog::open(options)?;
     Tls::new(options, false, Sessions::new()?, None)?;
     acme::check_options(options)?;
-    CompiledSites::new(options)?.suit(kind).map(drop)
+    CompiledSites::new(options, &CountedDirectories::default())?
+        .suit(kind)
+        .map(drop)
 }
 
 /// Checks whether HTTP/3 is possible, if it is on.

@@ -22,7 +22,7 @@ pub(crate) use fields::globs;
 use crate::options::{
     Host, Options, Protocol, Site as Description, Symlinks, Uploaders, Upstream, Zip,
 };
-use crate::uploads::{Quota, UploadRules};
+use crate::uploads::{CountedDirectories, Quota, UploadRules};
 use crate::upstream::group::{Group, Groups, Healths, check_prefixes};
 use crate::upstream::resolver::NameResolver;
 use crate::upstream::route::Route;
@@ -268,11 +268,14 @@ impl Sites {
 }
 
 impl CompiledSites {
-    /// Compiles the sites.
+    /// Compiles the sites. `counted` are the directories with a quota, which sites before a reload may have too.
     ///
     /// # Errors
     /// Says what cannot be opened, or which rule is malformed.
-    pub(crate) fn new(options: &Options) -> io::Result<CompiledSites> {
+    pub(crate) fn new(
+        options: &Options,
+        counted: &CountedDirectories,
+    ) -> io::Result<CompiledSites> {
         if let Some(directory) = &options.limits.upstream.spool {
             spool_files::check(directory)?;
         }
@@ -285,7 +288,7 @@ impl CompiledSites {
         check_prefixes(&upstreams)?;
         let mut healths = Healths::default();
         let mut compiled = CompiledSites {
-            sites: vec![compile(&options.site, &[], &mut healths)?],
+            sites: vec![compile(&options.site, &[], &mut healths, counted)?],
             names: Vec::new(),
             _name_resolver: NameResolver::default(),
         };
@@ -293,7 +296,7 @@ impl CompiledSites {
             let number = compiled.sites.len();
             compiled
                 .sites
-                .push(compile(&host.site, &host.names, &mut healths)?);
+                .push(compile(&host.site, &host.names, &mut healths, counted)?);
             for name in &host.names {
                 compiled.names.push((HostName::new(name)?, number));
             }
@@ -409,6 +412,7 @@ fn compile(
     site: &Description,
     names: &[String],
     healths: &mut Healths,
+    counted: &CountedDirectories,
 ) -> io::Result<(OwnedFd, Arc<Rules>)> {
     let resolve = match site.symlinks {
         Symlinks::Within => ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
@@ -475,7 +479,7 @@ fn compile(
         precompressed: site.precompressed.clone(),
         compress: site.compress.clone(),
         zip: site.archives.zip,
-        uploads: upload_rules(site, &root)?,
+        uploads: upload_rules(site, &root, counted)?,
         webdav: site.uploads.webdav,
         identity: (status.st_dev, status.st_ino),
         directory: std::path::absolute(&site.root)?,
@@ -487,14 +491,18 @@ fn compile(
             .upstreams
             .sendfile_roots
             .iter()
-            .map(|root| compile_sendfile(root, site.symlinks, healths))
+            .map(|root| compile_sendfile(root, site.symlinks, healths, counted))
             .collect::<io::Result<_>>()?,
     };
     Ok((root, Arc::new(rules)))
 }
 
 /// Compiles who may change files.
-fn upload_rules(site: &Description, root: &OwnedFd) -> io::Result<Option<UploadRules>> {
+fn upload_rules(
+    site: &Description,
+    root: &OwnedFd,
+    counted: &CountedDirectories,
+) -> io::Result<Option<UploadRules>> {
     let refuse = |text: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     let uploads = &site.uploads;
     let Some(who) = uploads.who else {
@@ -545,7 +553,7 @@ fn upload_rules(site: &Description, root: &OwnedFd) -> io::Result<Option<UploadR
         bytes: uploads.bytes,
         keep_free: uploads.keep_free,
         sync: uploads.sync,
-        quota: Quota::of(root, &site.root, uploads.quota, uploads.files)?,
+        quota: Quota::of(counted, root, &site.root, uploads.quota, uploads.files)?,
     }))
 }
 
@@ -555,6 +563,7 @@ fn compile_sendfile(
     root: &Path,
     symlinks: Symlinks,
     healths: &mut Healths,
+    counted: &CountedDirectories,
 ) -> io::Result<(Vec<PathBuf>, OwnedFd, Arc<Rules>)> {
     let site = Description {
         root: root.to_owned(),
@@ -564,7 +573,7 @@ fn compile_sendfile(
         },
         ..Description::default()
     };
-    let (descriptor, rules) = compile(&site, &[], healths)?;
+    let (descriptor, rules) = compile(&site, &[], healths, counted)?;
     let paths = vec![std::path::absolute(root)?, root.canonicalize()?];
     Ok((paths, descriptor, rules))
 }

@@ -18,7 +18,8 @@ mod trees;
 pub(crate) mod webdav;
 
 pub(crate) use names_in_change::NamesInChange;
-pub(crate) use quota::{Quota, all_used};
+pub use quota::UsedQuota;
+pub(crate) use quota::{CountedDirectories, Quota};
 pub(crate) use stale::remove_stale;
 pub(crate) use temporary::is_temporary;
 pub(crate) use webdav::Locks;

@@ -1,9 +1,8 @@
 //! The statistics in the text format of Prometheus.
 
 use super::{Seen, SeenCertificate, UpstreamCounts};
-use crate::uploads::all_used;
+use crate::uploads::UsedQuota;
 use std::fmt::Write;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// Upper bounds of the buckets, in nanoseconds: 1, 2.5 and 5 of each power of ten.
@@ -199,7 +198,7 @@ pub(super) fn text(seen: &Seen, age: Duration) -> String {
     );
     upstreams(&mut family, seen);
     certificates(&mut out, seen);
-    quotas(&mut out, &all_used());
+    quotas(&mut out, &seen.used_quotas);
     stages(&mut out, seen);
     out
 }
@@ -293,7 +292,7 @@ fn certificates(out: &mut String, seen: &Seen) {
 }
 
 /// Writes what is used of the directories of `--upload-quota` and `--upload-files`.
-fn quotas(out: &mut String, used: &[(PathBuf, u64, u64)]) {
+fn quotas(out: &mut String, used: &[UsedQuota]) {
     if used.is_empty() {
         return;
     }
@@ -301,17 +300,17 @@ fn quotas(out: &mut String, used: &[(PathBuf, u64, u64)]) {
         (
             "laio_upload_used_bytes",
             "Bytes of the files below a directory with a quota.",
-            (|it| it.1) as fn(&(PathBuf, u64, u64)) -> u64,
+            (|used| used.bytes) as fn(&UsedQuota) -> u64,
         ),
         (
             "laio_upload_used_files",
             "Files and directories below a directory with a quota.",
-            |it| it.2,
+            |used| used.files,
         ),
     ] {
         let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge");
         for directory in used {
-            let path = format!("{:?}", directory.0.display().to_string());
+            let path = format!("{:?}", directory.directory.display().to_string());
             let _ = writeln!(out, "{name}{{directory={path}}} {}", value(directory));
         }
     }

@@ -15,7 +15,7 @@ use crate::net::tls::{Sessions, Tls};
 use crate::options::Options;
 use crate::site::CompiledSites;
 use crate::stop::Level;
-use crate::uploads::{Locks, NamesInChange};
+use crate::uploads::{CountedDirectories, Locks, NamesInChange};
 use crate::worker::{self, GenerationState, Served};
 use laio::BackendKind;
 use laio_rt::Runtime;
@@ -50,6 +50,7 @@ pub(crate) struct ServerState {
     pub(crate) acme: Option<Arc<Acme>>,
     pub(crate) names_in_change: Arc<NamesInChange>,
     pub(crate) locks: Arc<Locks>,
+    pub(crate) counted: CountedDirectories,
 }
 
 impl ServerState {
@@ -58,7 +59,10 @@ impl ServerState {
     /// # Errors
     /// Like [`Sessions::new`] and [`Acme::start`].
     pub(crate) fn new(options: &Options) -> io::Result<ServerState> {
+        let counted = CountedDirectories::default();
+        options.observer.report_quotas(&counted);
         Ok(ServerState {
+            counted,
             addresses: Arc::default(),
             slots: Arc::default(),
             sessions: Sessions::new()?,
@@ -107,7 +111,7 @@ impl Generation {
             _ => std::thread::available_parallelism().map_or(1, usize::from),
         };
         let shared = GenerationState {
-            sites: Arc::new(CompiledSites::new(&options)?.suit(kind)?),
+            sites: Arc::new(CompiledSites::new(&options, &server_state.counted)?.suit(kind)?),
             addresses: server_state.addresses,
             trusted_proxies: Arc::new(TrustedProxies::of(&options)?),
             slots: server_state.slots,

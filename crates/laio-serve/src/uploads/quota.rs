@@ -34,22 +34,61 @@ struct Used {
     is_counted: AtomicBool,
 }
 
-/// The directories with a quota, of all sites of the process.
-static DIRECTORIES: Mutex<Vec<Weak<Used>>> = Mutex::new(Vec::new());
+/// The directories with a quota of all sites of a server, before and after a reload.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CountedDirectories(Arc<Mutex<Vec<Weak<Used>>>>);
 
 /// Directories below each other that are counted.
 const DEPTH_MAX: usize = 256;
 
-/// What is used of the directories with a quota: the path, the bytes, and the number of names. Directories that are
-/// still being counted are left out.
-pub(crate) fn all_used() -> Vec<(PathBuf, u64, u64)> {
-    let all = DIRECTORIES.lock().unwrap_or_else(PoisonError::into_inner);
-    let all: Vec<_> = all.iter().filter_map(Weak::upgrade).collect();
-    let used = all.iter().filter_map(|used| {
-        let (bytes, names) = used.counted()?;
-        Some((used.path.clone(), bytes, names))
-    });
-    used.collect()
+/// What is used of a directory with a quota.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsedQuota {
+    /// The directory.
+    pub directory: PathBuf,
+    /// The bytes of the files below it.
+    pub bytes: u64,
+    /// The number of files and directories below it.
+    pub files: u64,
+}
+
+impl CountedDirectories {
+    /// Returns what is used of each directory. Those that are still being counted are left out.
+    pub(crate) fn used(&self) -> Vec<UsedQuota> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = all.iter().filter_map(Weak::upgrade).filter_map(|used| {
+            let (bytes, files) = used.counted()?;
+            let directory = used.path.clone();
+            Some(UsedQuota {
+                directory,
+                bytes,
+                files,
+            })
+        });
+        used.collect()
+    }
+
+    /// Returns the count of a directory, which begins if no site has the directory yet.
+    fn count(&self, directory: &OwnedFd, path: &Path) -> io::Result<Arc<Used>> {
+        let status = rustix::fs::fstat(directory)?;
+        let identity = (status.st_dev, status.st_ino);
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|used| used.strong_count() > 0);
+        let mut known = all.iter().filter_map(Weak::upgrade);
+        if let Some(used) = known.find(|used| used.identity == identity) {
+            return Ok(used);
+        }
+        let used = Arc::new(Used {
+            identity,
+            path: std::path::absolute(path)?,
+            bytes: AtomicU64::new(0),
+            names: AtomicU64::new(0),
+            is_counted: AtomicBool::new(false),
+        });
+        all.push(Arc::downgrade(&used));
+        count_in_background(open(directory, c".")?, &used)?;
+        Ok(used)
+    }
 }
 
 impl Used {
@@ -74,6 +113,7 @@ impl Quota {
     /// # Errors
     /// When the directory cannot be read, or no thread can be started.
     pub(crate) fn of(
+        counted: &CountedDirectories,
         directory: &OwnedFd,
         path: &Path,
         bytes: Option<u64>,
@@ -82,27 +122,7 @@ impl Quota {
         if bytes.is_none() && names.is_none() {
             return Ok(None);
         }
-        let status = rustix::fs::fstat(directory)?;
-        let identity = (status.st_dev, status.st_ino);
-        let mut all = DIRECTORIES.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|used| used.strong_count() > 0);
-        let known = all.iter().filter_map(Weak::upgrade);
-        let known = known.into_iter().find(|used| used.identity == identity);
-        let used = match known {
-            Some(used) => used,
-            None => {
-                let used = Arc::new(Used {
-                    identity,
-                    path: std::path::absolute(path)?,
-                    bytes: AtomicU64::new(0),
-                    names: AtomicU64::new(0),
-                    is_counted: AtomicBool::new(false),
-                });
-                all.push(Arc::downgrade(&used));
-                count_in_background(open(directory, c".")?, &used)?;
-                used
-            }
-        };
+        let used = counted.count(directory, path)?;
         Ok(Some(Quota { bytes, names, used }))
     }
 
