@@ -2,7 +2,7 @@
 
 use crate::common::{BACKENDS, Client, LONG, Response, Running, until};
 use laio::BackendKind;
-use laio_serve::{Auth, Options, Sandbox, UploadSync, Uploaders};
+use laio_serve::{Auth, Observer, Options, Sandbox, UploadSync, Uploaders};
 use laio_testing::fault_fs::{Fault, Kind, Released};
 use laio_testing::{FaultFs, or_skip};
 use std::fs;
@@ -668,7 +668,9 @@ fn the_bytes_of_all_files_have_a_limit() {
 fn the_number_of_files_has_a_limit() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("old.txt"), "x").unwrap();
+    let observer = Observer::new(false);
     let server = lazy(dir.path(), |options| {
+        options.observer = observer.clone();
         options.site.uploads.files = Some(3);
         options.site.uploads.webdav = true;
     });
@@ -687,6 +689,14 @@ fn the_number_of_files_has_a_limit() {
     assert_eq!(put(&mut server.connect(), "/a", "", "a").status, 201);
     assert_eq!(put(&mut server.connect(), "/b", "", "b").status, 201);
     assert_eq!(put(&mut server.connect(), "/c", "", "c").status, 507);
+    let used = &observer.seen().used_quotas[..];
+    let [used] = used else {
+        panic!("{used:?}");
+    };
+    assert_eq!(
+        (&*used.directory, used.bytes, used.files),
+        (dir.path(), 3, 3)
+    );
 }
 
 #[test]
