@@ -7,6 +7,7 @@
 
 pub(crate) mod auth_request;
 pub(crate) mod cache;
+mod compress;
 mod exchange;
 mod fastcgi;
 pub(crate) mod forward;

@@ -8,7 +8,7 @@ pub(crate) mod auth_request;
 pub(crate) mod auth_state;
 pub(crate) mod authorize;
 pub(crate) mod body;
-mod compress;
+pub(crate) mod compress;
 pub(crate) mod early_answer;
 pub(crate) mod file_response;
 pub(crate) mod listing;

@@ -91,6 +91,8 @@ pub(crate) struct Rules {
     pub(crate) hsts: Option<String>,
     pub(crate) precompressed: Vec<Coding>,
     pub(crate) compress: Vec<Coding>,
+    /// Whether responses of upstreams are compressed too.
+    pub(crate) compresses_upstreams: bool,
     /// How directories are packed, if they are.
     pub(crate) zip: Option<Zip>,
     /// How the files may be changed, if they may.
@@ -478,6 +480,7 @@ fn compile(
         hsts: hsts::value(site)?,
         precompressed: site.precompressed.clone(),
         compress: site.compress.clone(),
+        compresses_upstreams: compresses_upstreams(site)?,
         zip: site.archives.zip,
         uploads: upload_rules(site, &root, counted)?,
         webdav: site.uploads.webdav,
@@ -495,6 +498,15 @@ fn compile(
             .collect::<io::Result<_>>()?,
     };
     Ok((root, Arc::new(rules)))
+}
+
+/// Returns whether responses of upstreams are compressed.
+fn compresses_upstreams(site: &Description) -> io::Result<bool> {
+    if site.compress_upstreams && site.compress.is_empty() {
+        let text = "--compress-upstreams needs --compress, which says with which codings";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    Ok(site.compress_upstreams)
 }
 
 /// Compiles who may change files.

@@ -81,6 +81,13 @@ options! {
         #[arg(long = "compress", value_name = "CODINGS", value_delimiter = ',', num_args = 0..=1, require_equals = true,
             default_missing_value = "zstd,br,gzip", help_heading = "Responses")]
         pub compress: Vec<Coding> = Vec::new(),
+        /// Compress the text of upstreams too, in the codings of `--compress`.
+        ///
+        /// Responses without a coding of their own and without `Cache-Control: no-transform`; event streams are not
+        /// compressed. Leave it off where a response contains a secret beside something that others can choose: its
+        /// length then tells how much of the secret they have guessed (BREACH).
+        #[arg(long = "compress-upstreams", help_heading = "Responses")]
+        pub compress_upstreams: bool = false,
         /// Set a header field for files that match the glob; without a slash it matches names in every
         /// directory.
         ///

@@ -6,6 +6,7 @@ pub(crate) mod fuzzing;
 mod policy;
 mod store;
 
+use super::compress::Form;
 use super::exchange::{self, UpstreamResponse};
 use super::forward::Forwarded;
 use super::relay::Relayed;
@@ -16,6 +17,7 @@ use crate::messages::print;
 use crate::observe::upstreams::{self, CacheResult};
 use crate::options::UpstreamLimits;
 use crate::request::auth_state::AuthState;
+use crate::request::compress::Compressed;
 use crate::request::response::{Body, RequestContext, Response};
 use crate::services::Services;
 use crate::upstream::route::Route;
@@ -301,8 +303,13 @@ fn key(proxy_request: &ProxyRequest<'_>, secure: bool) -> Key {
 
 impl CachedAnswer {
     /// Writes the head, and a short body.
-    pub(super) fn write(self, ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Forwarded {
-        let response = write(&self.stored, &self.status, ctx, out);
+    pub(super) fn write(
+        self,
+        services: &Services,
+        ctx: RequestContext<'_>,
+        out: &mut Vec<u8>,
+    ) -> Forwarded {
+        let response = write(services, &self.stored, &self.status, ctx, out);
         Forwarded {
             refresh: self.refresh,
             ..Forwarded::page(response, ctx)
@@ -311,7 +318,13 @@ impl CachedAnswer {
 }
 
 /// Writes the head of a stored response, and its body if that is short.
-fn write(stored: &Stored, status: &str, ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Response {
+fn write(
+    services: &Services,
+    stored: &Stored,
+    status: &str,
+    ctx: RequestContext<'_>,
+    out: &mut Vec<u8>,
+) -> Response {
     let headers = &ctx.request.headers;
     let age = stored.age().to_string();
     let status = format!("laio; {status}");
@@ -326,8 +339,24 @@ fn write(stored: &Stored, status: &str, ctx: RequestContext<'_>, out: &mut Vec<u
         head.write_with(ctx, out, false, false, &more);
         return Response::bare(Status::NOT_MODIFIED);
     }
-    stored.head.write_with(ctx, out, false, false, &more);
     let length = stored.body.len() as u64;
+    let form = Form::of(services, ctx, &stored.head);
+    if let Some(Form::Encoded(coding, permit)) = form {
+        let head = stored.head.in_form(Some(coding));
+        head.write_with(ctx, out, ctx.sends_body(), false, &more);
+        let mut response = ctx.response(stored.head.status, length);
+        if response.length > 0 {
+            let body = Contents::Memory(stored.body.clone());
+            response.body =
+                Body::Compressed(Box::new(Compressed::new(body, length, coding, permit)));
+        }
+        return response;
+    }
+    let head = match form {
+        Some(_) => &stored.head.in_form(None),
+        None => &stored.head,
+    };
+    head.write_with(ctx, out, false, false, &more);
     let mut response = ctx.response(stored.head.status, length);
     if response.length == 0 {
         return response;
@@ -364,6 +393,7 @@ impl Fetch {
     /// because it fails.
     pub(super) fn settle(
         &self,
+        services: &Services,
         answered: &UpstreamHead,
         ctx: RequestContext<'_>,
         out: &mut Vec<u8>,
@@ -373,14 +403,16 @@ impl Fetch {
             upstreams::cached(CacheResult::Revalidated);
             let fresh = self.confirm(stale, answered, ctx);
             let text = format!("fwd={}; fwd-status=304; stored", self.reason);
-            return Some(write(&fresh, &text, ctx, out));
+            return Some(write(services, &fresh, &text, ctx, out));
         }
-        (answered.status.code() >= 500).then(|| self.instead_of_error(ctx, out, answered.status))?
+        (answered.status.code() >= 500)
+            .then(|| self.instead_of_error(services, ctx, out, answered.status))?
     }
 
     /// Returns the stored response for a client, if it may be used because the upstream has failed.
     pub(super) fn instead_of_error(
         &self,
+        services: &Services,
         ctx: RequestContext<'_>,
         out: &mut Vec<u8>,
         status: Status,
@@ -392,7 +424,7 @@ impl Fetch {
         }
         upstreams::cached(CacheResult::Stale);
         let text = format!("fwd=stale; fwd-status={}; ttl=-{late}", status.code());
-        Some(write(stale, &text, ctx, out))
+        Some(write(services, stale, &text, ctx, out))
     }
 
     /// Stores a response again that the upstream has confirmed, with its new fields.

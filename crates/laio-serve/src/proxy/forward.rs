@@ -1,6 +1,7 @@
 //! The interface between an upstream exchange and the client's connection.
 
 use super::cache::{Fetch, Plan};
+use super::compress::{Compressing, Form};
 use super::exchange::{self, UpstreamBody, UpstreamResponse};
 use super::relay::Relayed;
 use super::sendfile::send_named;
@@ -22,6 +23,7 @@ use crate::upstream::error::UpstreamError;
 use crate::upstream::group::Group;
 use crate::upstream::route::Route;
 use laio_http::{Framing, Method, RequestPath, Status};
+use std::borrow::Cow;
 
 /// The response for the client.
 pub(crate) struct Forwarded {
@@ -99,7 +101,7 @@ pub(crate) async fn forward(
     if let Some(cache) = &services.response_cache {
         match cache.plan(&proxy_request).await {
             Plan::Bypass => {}
-            Plan::Answer(answer) => return Some(answer.write(ends, out)),
+            Plan::Answer(answer) => return Some(answer.write(services, ends, out)),
             Plan::NotStored => {
                 let (status, detail) = (Status::GATEWAY_TIMEOUT, "The response is not stored.");
                 let response = pages::error(services, ends, out, status, detail).await;
@@ -134,7 +136,7 @@ pub(crate) async fn forward(
                 cache.invalidate(&proxy_request, head.status);
             }
             if let Some(fetch) = &fetch
-                && let Some(response) = fetch.settle(head, ctx, out)
+                && let Some(response) = fetch.settle(services, head, ctx, out)
             {
                 discard(answered);
                 return Some(Forwarded::page(response, ctx));
@@ -154,7 +156,7 @@ pub(crate) async fn forward(
             }
             if error.status.code() >= 500
                 && let Some(fetch) = &fetch
-                && let Some(response) = fetch.instead_of_error(ctx, out, error.status)
+                && let Some(response) = fetch.instead_of_error(services, ctx, out, error.status)
             {
                 return Some(Forwarded::page(response, ctx));
             }
@@ -259,7 +261,19 @@ async fn pass_on(
         let response = send_named(services, ctx, out, &name, &upstream_head, file).await;
         return Some(Forwarded::page(response, ctx));
     }
-    let chunked = ctx.sends_body() && upstream_head.is_chunked(ctx.request.version);
+    let form = Form::of(services, ctx, &upstream_head);
+    let sent_head = match &form {
+        Some(form) => Cow::Owned(upstream_head.in_form(form.coding())),
+        None => Cow::Borrowed(&upstream_head),
+    };
+    let compressing = match form {
+        Some(Form::Encoded(coding, permit)) if ctx.sends_body() => {
+            Some(Compressing::new(coding, permit))
+        }
+        _ => None,
+    };
+    let is_chunked = compressing.is_some() || upstream_head.is_chunked(ctx.request.version);
+    let chunked = ctx.sends_body() && is_chunked;
     let close = !chunked && ctx.sends_body() && upstream_head.ends_unannounced();
     let (recorder, cache_status) = match (fetch, &services.response_cache) {
         (Some(fetch), _) => {
@@ -274,12 +288,15 @@ async fn pass_on(
         Some(status) => {
             let status = format!("laio; {status}");
             let more = [("Cache-Status", status.as_bytes())];
-            upstream_head.write_with(ctx, out, chunked, close, &more);
+            sent_head.write_with(ctx, out, chunked, close, &more);
         }
-        None => upstream_head.write(ctx, out, chunked, close),
+        None => sent_head.write(ctx, out, chunked, close),
     }
     let relayed = Relayed::new(body, &upstream_head, whole, chunked);
-    let relayed = relayed.recorded(recorder).with_trailers(ctx.request);
+    let relayed = relayed
+        .recorded(recorder)
+        .compressed(compressing)
+        .with_trailers(ctx.request);
     Some(Forwarded {
         response: Response::bare(status),
         relayed: Some(Box::new(relayed)),

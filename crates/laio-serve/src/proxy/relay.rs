@@ -2,6 +2,7 @@
 //! accepted the last, so the client's speed limits the upstream.
 
 use super::cache::Recorder;
+use super::compress::Compressing;
 use super::exchange::UpstreamBody;
 use super::http2_body::Http2Body;
 use super::link_body::LinkBody;
@@ -31,6 +32,8 @@ pub(crate) struct Relayed {
     content: u64,
     /// What stores the content.
     recorder: Option<Recorder>,
+    /// What compresses the content for the client.
+    compressing: Option<Compressing>,
 }
 
 enum Body {
@@ -61,12 +64,21 @@ impl Relayed {
             takes_trailers: false,
             content: 0,
             recorder: None,
+            compressing: None,
         }
     }
 
     /// Stores the response while it is passed on.
     pub(super) fn recorded(self, recorder: Option<Recorder>) -> Relayed {
         Relayed { recorder, ..self }
+    }
+
+    /// Compresses the response while it is passed on.
+    pub(super) fn compressed(self, compressing: Option<Compressing>) -> Relayed {
+        Relayed {
+            compressing,
+            ..self
+        }
     }
 
     /// Passes the fields after the body on to the client of a request, if it takes them.
@@ -82,9 +94,19 @@ impl Relayed {
         &self.member
     }
 
-    /// Returns the number of content bytes so far.
+    /// Returns the number of content bytes so far, as the client gets them.
     pub(crate) fn content(&self) -> u64 {
         self.content
+    }
+
+    /// Replaces the number of content bytes: they are others when they are compressed.
+    pub(super) fn set_content(&mut self, content: u64) {
+        self.content = content;
+    }
+
+    /// Returns the fields for behind the last chunk.
+    pub(super) fn trailers_of_chunks(&mut self) -> Option<HeaderMap> {
+        self.take_trailers().filter(|_| self.takes_trailers)
     }
 
     /// Appends the received content. Returns whether it was the last.
@@ -163,9 +185,15 @@ pub(crate) async fn relay(
     let mut pace = Pace::new(speed);
     loop {
         let before = body.content();
-        let last = match body.chunked && !stream.is_multiplexed() {
-            true => chunk(body, &mut out),
-            false => body.take(&mut out),
+        let framed = body.chunked && !stream.is_multiplexed();
+        let last = match body.compressing.take() {
+            Some(mut compressing) => {
+                let last = compressing.next(services, body, &mut out, framed).await;
+                body.compressing = Some(compressing);
+                last
+            }
+            None if framed => chunk(body, &mut out),
+            None => body.take(&mut out),
         };
         // Send the bytes received before an error, so that the client sees what is wrong.
         if !out.is_empty() {
@@ -206,8 +234,7 @@ fn chunk(body: &mut Relayed, out: &mut Vec<u8>) -> io::Result<bool> {
         out.extend_from_slice(b"\r\n");
     }
     if let Ok(true) = last {
-        let trailers = body.take_trailers().filter(|_| body.takes_trailers);
-        push_last_chunk(out, trailers.as_ref());
+        push_last_chunk(out, body.trailers_of_chunks().as_ref());
     }
     last
 }

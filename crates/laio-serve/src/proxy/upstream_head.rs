@@ -1,5 +1,6 @@
 //! The head of an upstream's response, and the fields that are passed on.
 
+use super::compress::has_word;
 use super::request::{HOP_BY_HOP, Hops, VIA, push_field};
 use crate::field_names::is_one_of;
 use crate::options::UpstreamLimits;
@@ -11,7 +12,7 @@ use crate::upstream::error::UpstreamError;
 use http::header::CONTENT_LENGTH;
 use http::response::Parts;
 use laio_http::upstream::Response;
-use laio_http::{Framing, ResponseHead, Status, Version};
+use laio_http::{Coding, Framing, ResponseHead, Status, Version};
 
 /// Fields that name a file to send instead of the body, and whether the file is removed afterwards.
 const FILES: [(&str, bool); 4] = [
@@ -37,6 +38,15 @@ const NOT_IN_304: [&str; 4] = [
     "Content-Language",
     "Content-Range",
     "Content-Type",
+];
+
+/// Fields that describe the bytes of the content, which compression changes.
+const OF_THE_PLAIN_CONTENT: [&str; 5] = [
+    "Accept-Ranges",
+    "Content-Digest",
+    "Content-MD5",
+    "Digest",
+    "Repr-Digest",
 ];
 
 /// The name and value of a field.
@@ -134,7 +144,7 @@ impl UpstreamHead {
     }
 
     /// Adds a field that is passed on, or one that the server interprets.
-    fn add(&mut self, name: &[u8], value: &[u8]) {
+    pub(super) fn add(&mut self, name: &[u8], value: &[u8]) {
         let named = FILES
             .iter()
             .find(|(own, _)| name.eq_ignore_ascii_case(own.as_bytes()));
@@ -280,6 +290,42 @@ impl UpstreamHead {
     /// Returns the fields to pass on.
     pub(super) fn fields(&self) -> &[Field] {
         &self.fields
+    }
+
+    /// Returns the head for a response that some clients get compressed: with a coding, or as it is.
+    pub(super) fn in_form(&self, coding: Option<Coding>) -> UpstreamHead {
+        let mut head = self.clone();
+        let mut vary = head
+            .fields
+            .iter()
+            .filter(|(name, _)| name.eq_ignore_ascii_case(b"Vary"));
+        if !vary.any(|(_, list)| has_word(list, b"Accept-Encoding") || has_word(list, b"*")) {
+            head.push("Vary", b"Accept-Encoding");
+        }
+        if let Some(coding) = coding {
+            head.fields
+                .retain(|(name, _)| !is_one_of(name, &OF_THE_PLAIN_CONTENT));
+            head.push("Content-Encoding", coding.name().as_bytes());
+            head.length = None;
+            // The bytes are others, with the same meaning (RFC 9110, section 8.8.1).
+            for (name, value) in &mut head.fields {
+                if name.eq_ignore_ascii_case(b"ETag") && !value.starts_with(b"W/") {
+                    *value = [b"W/", &**value].concat().into();
+                }
+            }
+        }
+        head
+    }
+
+    fn push(&mut self, name: &str, value: &[u8]) {
+        self.fields.push((name.as_bytes().into(), value.into()));
+    }
+
+    /// Returns the first field of a name.
+    pub(super) fn field(&self, name: &str) -> Option<&[u8]> {
+        let mut fields = self.fields.iter();
+        let found = fields.find(|(own, _)| own.eq_ignore_ascii_case(name.as_bytes()));
+        found.map(|(_, value)| &**value)
     }
 
     /// Returns the announced length.

@@ -1,6 +1,6 @@
 //! Compression while sending: chunk by chunk, on the CPU pool, in bounded memory.
 
-mod encoder;
+pub(crate) mod encoder;
 
 use crate::files::contents::Contents;
 use crate::files::read::read;

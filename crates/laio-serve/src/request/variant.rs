@@ -97,7 +97,7 @@ fn permit_to_compress(
         && matches!(request.method, Method::Get | Method::Head)
         && request.headers.get("Range").is_none()
         && (Limits::COMPRESS_FROM..=services.limits.compress_bytes).contains(&size)
-        && is_compressible(ContentType::of_path(name));
+        && is_compressible(ContentType::of_path(name).essence);
     if !fits {
         return None;
     }
@@ -123,7 +123,7 @@ fn why_plain(services: &Services, ctx: RequestContext<'_>, name: &[u8], plain: &
         "the file is too short to be compressed"
     } else if size > services.limits.compress_bytes {
         "the file is longer than --max-compress-bytes"
-    } else if !is_compressible(ContentType::of_path(name)) {
+    } else if !is_compressible(ContentType::of_path(name).essence) {
         "files of this type do not become shorter"
     } else {
         "the client accepts no coding of --compress"
@@ -136,9 +136,8 @@ fn age(opened: &Opened) -> (i64, u32) {
     (modified.seconds, modified.nanoseconds)
 }
 
-/// Whether the content type is text or compresses like text.
-pub(crate) fn is_compressible(content_type: ContentType) -> bool {
-    let essence = content_type.essence;
+/// Whether a content type without parameters is text or compresses like text.
+pub(crate) fn is_compressible(essence: &str) -> bool {
     essence.starts_with("text/")
         || essence.ends_with("+xml")
         || essence.ends_with("+json")
@@ -159,7 +158,7 @@ mod tests {
 
     #[test]
     fn text_is_worth_compressing() {
-        let worth = |name: &str| is_compressible(ContentType::of_path(name.as_bytes()));
+        let worth = |name: &str| is_compressible(ContentType::of_path(name.as_bytes()).essence);
         for name in [
             "a.html", "a.css", "a.js", "a.svg", "a.json", "a.xml", "a.wasm", "a.txt",
         ] {

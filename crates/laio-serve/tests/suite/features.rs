@@ -1,12 +1,12 @@
 //! The options of a site, tested over connections.
 
-use crate::common::{BACKENDS, Client, Response, Running};
+use crate::common::{BACKENDS, Response, Running};
 use laio::BackendKind;
 use laio_serve::{
     Auth, Coding, Cors, ErrorPage, FieldRule, Host, Redirect, Site, Status, Symlinks,
 };
 use std::fs;
-use std::io::{BufRead, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
@@ -222,7 +222,7 @@ fn compression_on_the_way() {
             assert_eq!(answer.header("Content-Length"), None);
             assert!(answer.header("ETag").unwrap().starts_with("W/"));
             let mut text = String::new();
-            let packed = read_chunks(&mut client);
+            let packed = client.chunks();
             assert!(packed.len() < long().len() / 3);
             flate2::read::GzDecoder::new(&packed[..])
                 .read_to_string(&mut text)
@@ -259,23 +259,6 @@ fn compression_on_the_way() {
         options.limits.compressions = 0;
     });
     assert!(get(&none, "/long.txt", "Accept-Encoding: gzip\r\n").text() == long());
-}
-
-fn read_chunks(client: &mut Client) -> Vec<u8> {
-    let mut body = Vec::new();
-    loop {
-        let mut line = String::new();
-        client.0.read_line(&mut line).unwrap();
-        let size = usize::from_str_radix(line.trim_end(), 16).unwrap();
-        let start = body.len();
-        body.resize(start + size + 2, 0);
-        client.0.read_exact(&mut body[start..]).unwrap();
-        assert!(body.ends_with(b"\r\n"));
-        body.truncate(start + size);
-        if size == 0 {
-            return body;
-        }
-    }
 }
 
 #[test]
@@ -699,7 +682,7 @@ fn text_is_compressed_in_the_coding_that_the_client_prefers() {
         assert_eq!(answer.header("Content-Encoding"), Some(coding), "{accept}");
         assert_eq!(answer.header("Vary"), Some("Accept-Encoding"), "{accept}");
         assert!(answer.header("ETag").unwrap().starts_with("W/"), "{accept}");
-        let (packed, mut plain) = (read_chunks(&mut client), Vec::new());
+        let (packed, mut plain) = (client.chunks(), Vec::new());
         match coding {
             "zstd" => zstd::stream::copy_decode(&packed[..], &mut plain).unwrap(),
             "br" => brotli::BrotliDecompress(&mut &packed[..], &mut plain).unwrap(),

@@ -667,6 +667,10 @@ impl<'d> Site<'_, 'd> {
     }
 
     fn finish(mut self) -> Table {
+        let answers = |key: &&str| self.table.has(key);
+        if self.table.has("compress") && ["proxy", "fastcgi", "php"].iter().any(answers) {
+            self.table.set("compress-upstreams", true);
+        }
         if let Some(methods) = self.in_force("dav_methods").last().copied() {
             self.changes(methods);
             for name in [

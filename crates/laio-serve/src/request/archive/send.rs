@@ -224,7 +224,7 @@ async fn open_member(
         return Err(io::Error::other("it is not a file any more"));
     }
     rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
-    let compresses = deflates && is_compressible(ContentType::of_path(name));
+    let compresses = deflates && is_compressible(ContentType::of_path(name).essence);
     Ok(OpenMember {
         contents: Contents::File(file),
         done: 0,

@@ -61,6 +61,18 @@ impl Encoder {
         }
     }
 
+    /// Lets the client decode what was written so far, when it gets the compressed data so far.
+    ///
+    /// # Errors
+    /// Returns the errors of the encoder.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Encoder::Gzip(encoder) => encoder.flush(),
+            Encoder::Brotli(encoder) => encoder.flush(),
+            Encoder::Zstd(encoder) => encoder.flush(),
+        }
+    }
+
     /// Returns the compressed data so far, and forgets it.
     pub(crate) fn take_output(&mut self) -> Vec<u8> {
         std::mem::take(match self {

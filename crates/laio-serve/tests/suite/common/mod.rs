@@ -167,6 +167,24 @@ impl Client {
         self.answer(method == "HEAD")
     }
 
+    /// Reads a body in chunks. Returns its content.
+    pub(crate) fn chunks(&mut self) -> Vec<u8> {
+        let mut body = Vec::new();
+        loop {
+            let mut line = String::new();
+            self.0.read_line(&mut line).unwrap();
+            let size = usize::from_str_radix(line.trim_end(), 16).unwrap();
+            let start = body.len();
+            body.resize(start + size + 2, 0);
+            self.0.read_exact(&mut body[start..]).unwrap();
+            assert!(body.ends_with(b"\r\n"));
+            body.truncate(start + size);
+            if size == 0 {
+                return body;
+            }
+        }
+    }
+
     /// Reads one answer; `bare` means that it has no body whatever its head says.
     pub(crate) fn answer(&mut self, bare: bool) -> Response {
         let mut head = String::new();

@@ -3,6 +3,7 @@
 pub(crate) mod backend;
 mod bodies;
 mod cache;
+mod compress;
 mod encryption;
 mod failures;
 mod fastcgi;
