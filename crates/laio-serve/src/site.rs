@@ -120,6 +120,11 @@ impl Rules {
         [directory.as_os_str().as_encoded_bytes(), b"/", name].concat()
     }
 
+    /// Whether a name of the site is that of a file with an alias of its own.
+    pub(crate) fn has_file_alias(&self, name: &[u8]) -> bool {
+        self.aliases.has_file(name)
+    }
+
     /// Whether a name of the site is in another directory than the root.
     pub(crate) fn has_alias(&self, name: &[u8]) -> bool {
         self.aliases.file_path(name).is_some()
@@ -168,7 +173,7 @@ impl Site {
     }
 
     /// Returns the directory that has a name of the site, and the name below it.
-    pub(crate) fn place<'n>(&self, name: &'n [u8]) -> (&Descriptor, &'n [u8]) {
+    pub(crate) fn place<'n>(&'n self, name: &'n [u8]) -> (&'n Descriptor, &'n [u8]) {
         self.aliases.find(name).unwrap_or((&self.root, name))
     }
 

@@ -285,7 +285,7 @@ pub(super) fn path(options: &Options) -> io::Result<PathBuf> {
     let real = real_path(&path);
     let hosts = options.hosts.iter().map(|host| &host.site);
     for site in [&options.site].into_iter().chain(hosts) {
-        let aliases = site.aliases.iter().map(|alias| &alias.directory);
+        let aliases = site.aliases.iter().map(|alias| &alias.target);
         let mut served = [&site.root].into_iter().chain(aliases);
         if let Some(served) = served.find(|served| real.starts_with(real_path(served))) {
             let text = format!(

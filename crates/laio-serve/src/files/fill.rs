@@ -38,6 +38,10 @@ async fn cache_file(
     site: &Site,
     name: &[u8],
 ) -> io::Result<Option<FileKind>> {
+    // The directories of its path are others.
+    if site.has_file_alias(name) {
+        return Ok(None);
+    }
     let events_before = cache.event_count();
     let resolve = site.resolve | ResolveFlags::NO_SYMLINKS.bits();
     // Those above an alias do not lead to its files.

@@ -10,7 +10,8 @@ use super::message_fields::MessageFields;
 use super::upload::Uploads;
 use super::upstream::Upstreams;
 use laio_http::{Coding, Status};
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 options! {
@@ -19,12 +20,12 @@ options! {
         /// The directory to serve.
         #[arg(id = "root", value_name = "DIR")]
         pub root: PathBuf = PathBuf::from("."),
-        /// Serve the paths below PATH from another directory: /static=/srv/static.
+        /// Serve the paths below PATH from another directory, or PATH from another file: /static=/srv/static.
         ///
-        /// Their files are those of DIR, whatever the served directory has under PATH. The longest PATH counts. Other
-        /// rules compare paths and names with PATH, as if DIR were a directory there; but a listing of what is above
-        /// does not show it. PATH has no empty names, `.` or `..`. Cannot be combined with `--upload`.
-        #[arg(long = "alias", value_name = "PATH=DIR", help_heading = "Files")]
+        /// Their files are those of TARGET, whatever the served directory has under PATH. The longest PATH counts. Other
+        /// rules compare paths and names with PATH, as if TARGET were there; but a listing of what is above does not
+        /// show it. PATH has no empty names, `.` or `..`. Cannot be combined with `--upload`.
+        #[arg(long = "alias", value_name = "PATH=TARGET", help_heading = "Files")]
         pub aliases: Vec<Alias> = Vec::new(),
         /// Index file of a directory; the first that exists.
         ///
@@ -180,13 +181,29 @@ impl FromStr for Symlinks {
     }
 }
 
-/// A directory whose files have paths of their own.
+/// A directory whose files have paths of their own, or a file that has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alias {
     /// The path without slashes around it: `static` for `/static` and what is below it.
     pub path: String,
-    /// The directory.
-    pub directory: PathBuf,
+    /// The directory or file.
+    pub target: PathBuf,
+}
+
+impl Alias {
+    /// Returns the name of the file, if it is one now.
+    pub(crate) fn file(&self) -> Option<&OsStr> {
+        self.target.file_name().filter(|_| self.target.is_file())
+    }
+
+    /// Returns the directory, or that of the file.
+    pub(crate) fn directory(&self) -> &Path {
+        match (self.file(), self.target.parent()) {
+            (Some(_), Some(parent)) if parent.as_os_str().is_empty() => Path::new("."),
+            (Some(_), Some(parent)) => parent,
+            _ => &self.target,
+        }
+    }
 }
 
 /// Parses `/static=/srv/static`.
@@ -194,18 +211,18 @@ impl FromStr for Alias {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Alias, String> {
-        let (path, directory) = pair(text)?;
+        let (path, target) = pair(text)?;
         let name = path
             .strip_prefix('/')
             .map(|name| name.trim_end_matches('/'));
         let is_name = |name: &str| !matches!(name, "" | "." | "..") && !name.contains('\0');
         match name.filter(|name| name.split('/').all(is_name)) {
-            Some(name) if !directory.is_empty() => Ok(Alias {
+            Some(name) if !target.is_empty() => Ok(Alias {
                 path: name.to_owned(),
-                directory: directory.into(),
+                target: target.into(),
             }),
             _ => Err(format!(
-                "{text:?} does not say which directory a path has: write /static=/srv/static"
+                "{text:?} does not say which directory or file a path has: write /static=/srv/static"
             )),
         }
     }

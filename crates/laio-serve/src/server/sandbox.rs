@@ -74,7 +74,7 @@ fn apply_landlock(options: &Options) -> Result<(), String> {
     let write = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::MakeReg;
     let spool = options.limits.upstream.spool.iter();
     let roots = sites().map(|site| site.root.clone());
-    let aliases = sites().flat_map(|site| site.aliases.iter().map(|it| it.directory.clone()));
+    let aliases = sites().flat_map(|site| site.aliases.iter().map(|it| it.directory().to_owned()));
     let roots = roots.chain(aliases).chain([PathBuf::from("/proc")]);
     let roots: Vec<PathBuf> = roots.collect();
     // O_TMPFILE, links and renames of uploads.

@@ -44,6 +44,7 @@ fn paths_below_an_alias_are_files_of_its_directory() {
             options.site.aliases = vec![
                 alias("/static/", other.path()),
                 alias("/no/such/parent", &other.path().join("inner")),
+                alias("/favicon.ico", &other.path().join("a.css")),
             ];
             options.site.listing = true;
             options.site.precompressed = vec![Coding::Gzip];
@@ -63,6 +64,7 @@ fn paths_below_an_alias_are_files_of_its_directory() {
                 ("/static/inner/deep.txt", 200, "deep"),
                 ("/static/large.bin", 200, &*large),
                 ("/no/such/parent/deep.txt", 200, "deep"),
+                ("/favicon.ico", 200, "body {}"),
             ] {
                 let answer = client.get(target);
                 let found = (answer.status, answer.text());
@@ -79,6 +81,8 @@ fn paths_below_an_alias_are_files_of_its_directory() {
                 "/static/leads-out",
                 "/static/../static/own.txt",
                 "/no/such/",
+                "/favicon.ico/",
+                "/favicon.ico/x",
                 "/no/such/parent/absent",
             ] {
                 assert_eq!(client.get(target).status, 404, "{target}, {backend}");
@@ -94,8 +98,14 @@ fn paths_below_an_alias_are_files_of_its_directory() {
         for number in 0..20 {
             let text = format!("body {{ {number} }}");
             fs::write(other.path().join("a.css"), &text).unwrap();
-            assert_eq!(client.get("/static/a.css").text(), text, "{backend}");
-            assert_eq!(client.get("/static/a.css").text(), text, "{backend}");
+            for target in [
+                "/static/a.css",
+                "/static/a.css",
+                "/favicon.ico",
+                "/favicon.ico",
+            ] {
+                assert_eq!(client.get(target).text(), text, "{target}, {backend}");
+            }
         }
         fs::rename(other.path().join("inner"), other.path().join("moved")).unwrap();
         assert_eq!(
@@ -128,9 +138,8 @@ fn what_cannot_be_served_is_refused_at_the_start() {
     };
     let absent = error(&|options| options.site.aliases = vec![alias("/x", Path::new("/absent"))]);
     assert!(absent.contains("cannot serve /absent as /x"), "{absent}");
-    let file = other.path().join("a.css");
-    let file = error(&|options| options.site.aliases = vec![alias("/x", &file)]);
-    assert!(file.contains("Not a directory"), "{file}");
+    let device = error(&|options| options.site.aliases = vec![alias("/x", Path::new("/dev/null"))]);
+    assert!(device.contains("Not a directory"), "{device}");
     let uploads = error(&|options| {
         options.site.aliases = vec![alias("/x", other.path())];
         options.site.uploads.who = Some(Uploaders::Anyone);

@@ -134,7 +134,7 @@ const NEEDLESS: &[&str] = &[
 const ADVICE: &[(&str, &str)] = &[
     (
         "alias",
-        "--alias serves the paths below a prefix from another directory, and no single file or regular expression",
+        "--alias serves the paths below a prefix from another directory, or a path from another file",
     ),
     (
         "auth_request",

@@ -730,9 +730,9 @@ pub(super) fn is_handled(name: &str) -> bool {
     INHERITED.contains(&name) && name != "charset"
 }
 
-/// Returns the value of `--alias` for a `root` or an `alias` of a location with a prefix.
+/// Returns the value of `--alias` for a `root` or an `alias` of a location with a prefix or a path.
 fn alias(directive: &Directive, pattern: &Pattern) -> Option<String> {
-    let Pattern::Prefix(path) = pattern else {
+    let (Pattern::Prefix(path) | Pattern::Exact(path)) = pattern else {
         return None;
     };
     let (directory, name) = (directive.word(), path.trim_end_matches('/'));
