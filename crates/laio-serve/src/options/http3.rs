@@ -33,9 +33,9 @@ options! {
         /// back is complete: requests for files, or with upstreams also those for HTTP upstreams, which must
         /// understand `Early-Data` [default: no early data]
         ///
-        /// All other requests in early data wait until the handshake is complete, so nobody can have repeated
-        /// them: other methods, requests with bodies, scripts, and those that rules for client addresses or
-        /// auth servers decide. An upstream gets the field `Early-Data: 1` and may refuse with 425 (RFC 8470).
+        /// All other requests in early data wait until the handshake is complete, which a recording cannot bring
+        /// about: other methods, requests with bodies, scripts, and those that rules for client addresses or auth
+        /// servers decide. An upstream gets the field `Early-Data: 1` and may refuse with 425 (RFC 8470).
         #[arg(long = "early-data", value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "files", help_heading = "Encryption")]
         pub early_data: Option<EarlyData> = None,
     }

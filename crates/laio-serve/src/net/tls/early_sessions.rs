@@ -1,6 +1,6 @@
 //! TLS sessions that a client may resume with early data (0-RTT).
 //!
-//! Early data that was recorded can be sent again by anybody, so each session is resumed at most once: it is
+//! Early data that was recorded can be sent again, so each session is resumed at most once: it is
 //! stored here, not in the ticket, and the first handshake with its ticket takes it out. A repeated first
 //! flight then finds no session, whichever worker gets it, and its early data cannot be decrypted (RFC 8446,
 //! section 8.1).
