@@ -71,4 +71,6 @@ serve() {
 serve usual
 usual=$port
 serve retry --http3-retry-from 0
-"$tools/python/bin/python" benches/http3-judge/judge.py "$workdir/cert.pem" "$site" "$usual" "$port" "$tools/quic_go"
+retry=$port
+serve early --early-data
+"$tools/python/bin/python" benches/http3-judge/judge.py "$workdir/cert.pem" "$site" "$usual" "$retry" "$port" "$tools/quic_go"

@@ -1,6 +1,6 @@
 """The cases of http3-judge.sh: those of the QUIC interop runner for a server, by the clients aioquic and quic-go.
 
-    judge.py CERTIFICATE SITE PORT PORT_WITH_RETRY QUIC_GO
+    judge.py CERTIFICATE SITE PORT PORT_WITH_RETRY PORT_WITH_EARLY_DATA QUIC_GO
 
 Prints a line for each case and client. Ends with 1 if one failed.
 """
@@ -26,8 +26,8 @@ from aioquic.quic.packet import QuicProtocolVersion
 from aioquic.tls import CipherSuite
 from violations import VIOLATIONS
 
-CERTIFICATE, SITE, PORT, RETRY_PORT, QUIC_GO = sys.argv[1:6]
-PORT, RETRY_PORT = int(PORT), int(RETRY_PORT)
+CERTIFICATE, SITE, PORT, RETRY_PORT, EARLY_PORT, QUIC_GO = sys.argv[1:7]
+PORT, RETRY_PORT, EARLY_PORT = int(PORT), int(RETRY_PORT), int(EARLY_PORT)
 CASE_TIME = 30
 # A client that moves does so after each so many bytes, at least so many times.
 MOVE_AFTER, MOVES = 1_000_000, 4
@@ -198,15 +198,22 @@ async def resumption():
 
 async def early_data():
     tickets = []
+    async with client(EARLY_PORT, session_ticket_handler=tickets.append) as it:
+        await it.check("/1K")
+        while not tickets:
+            await asyncio.sleep(0.01)
+    async with client(EARLY_PORT, made=configuration(session_ticket=tickets[0]), wait_connected=False) as it:
+        await it.check("/1K")
+        assert it._quic.tls.early_data_accepted, "the server refused it"
+
+
+async def no_early_data():
+    tickets = []
     async with client(session_ticket_handler=tickets.append) as it:
         await it.check("/1K")
         while not tickets:
             await asyncio.sleep(0.01)
-    if not tickets[0].max_early_data_size:
-        raise NotOffered("tickets do not allow early data")
-    async with client(made=configuration(session_ticket=tickets[0]), wait_connected=False) as it:
-        await it.check("/1K")
-        assert it._quic.tls.early_data_accepted, "the server refused it"
+    assert not tickets[0].max_early_data_size, "tickets allow early data"
 
 
 async def moving(source):
@@ -303,9 +310,10 @@ async def go_resumption():
 
 
 async def go_early_data():
+    _, *others = await go(EARLY_PORT, connections=4, early=True)
+    assert all("early=true" in other for other in others), others
     _, second = await go(connections=2, early=True)
-    if "early=false" in second:
-        raise NotOffered("the client sends the request after the handshake")
+    assert "early=false" in second, second
 
 
 CASES = [
@@ -314,6 +322,7 @@ CASES = [
     ("Retry", retry, lambda: go(RETRY_PORT)),
     ("resumption", resumption, go_resumption),
     ("early data (0-RTT)", early_data, go_early_data),
+    ("no early data by default", no_early_data, None),
     ("another port (rebind-port)", lambda: moving("127.0.0.1"), lambda: go_relayed("127.0.0.1")),
     ("another address (rebind-addr)", lambda: moving("127.0.0.2"), lambda: go_relayed("127.0.0.2")),
     ("ChaCha20", chacha20, None),

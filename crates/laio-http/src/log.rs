@@ -112,6 +112,8 @@ pub struct LogRecord<'a> {
     pub response_head: Option<&'a [u8]>,
     /// The version and the cipher suite of TLS, if the connection is encrypted.
     pub tls: Option<(&'a str, &'a str)>,
+    /// Whether the request was answered in early data, before the handshake of TLS was complete.
+    pub early_data: bool,
     /// The upstream that has answered.
     pub upstream: Option<&'a str>,
 }
@@ -152,6 +154,7 @@ impl<'a> LogRecord<'a> {
             added: &[],
             response_head: None,
             tls: None,
+            early_data: false,
             upstream: None,
         }
     }

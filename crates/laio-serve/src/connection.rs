@@ -16,7 +16,7 @@ use crate::net::socket::Expect;
 use crate::net::stream::Stream;
 use crate::net::tls::session::is_plain_http;
 use crate::observe::{self, Stage};
-use crate::options::Limits;
+use crate::options::{EarlyData, Limits};
 use crate::request::answer::answer;
 use crate::request::answer_from_cache::answer_from_cache;
 use crate::request::auth_state::AuthState;
@@ -311,6 +311,9 @@ impl Connection {
         if let Some(rewritten) = &rewritten {
             ctx = ctx.rewritten_as(rewritten);
         }
+        if self.stream.is_early() && self.needs_handshake(ctx) {
+            self.stream.confirmed().await?;
+        }
         let after_head = &input[head_len..];
         let early = EarlyAnswer::to(ctx, self.to_https.as_deref(), services.contexts.now());
         if early.is_none()
@@ -331,6 +334,9 @@ impl Connection {
         {
             let answerer = answerer(&services, ctx, application).await;
             if let Some(to) = Destination::of(ctx, &answerer) {
+                if to.is_script() || !self.passes_early() {
+                    self.stream.confirmed().await?;
+                }
                 return self.pass_to_upstream(ctx, to, after_head, started).await;
             }
             if let Answerer::Site(found) = answerer {
@@ -354,6 +360,21 @@ impl Connection {
             .await?;
         input.drain(..head_len + body_len);
         self.finish_request(keep_alive, input, body).await
+    }
+
+    /// Whether a request in early data must wait for the end of the handshake: it may have been repeated, or sent
+    /// from a forged address.
+    fn needs_handshake(&self, ctx: RequestContext<'_>) -> bool {
+        self.peer.is_trusted
+            || ctx.site.treats_clients_differently()
+            || ctx.auth.is_some()
+            || (ctx.route().is_some() && !self.passes_early())
+    }
+
+    /// Whether upstreams get requests in early data.
+    fn passes_early(&self) -> bool {
+        let http3 = self.connections.http3.as_ref();
+        http3.is_some_and(|http3| http3.early_data == Some(EarlyData::Upstreams))
     }
 
     /// Whether the client uses https: with this server, or with the trusted proxy in front of it.
@@ -458,6 +479,7 @@ impl Connection {
             added,
             response_head: head,
             tls: self.stream.tls().filter(|_| log.needs_tls()),
+            early_data: self.stream.is_early(),
             ..LogRecord::of(request, date)
         });
     }

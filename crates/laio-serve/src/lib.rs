@@ -84,7 +84,7 @@ pub use options::{
     RedirectPort, Rewrite, Site, Symlinks, Tls, TlsVersion, Transfer,
 };
 pub use options::{Acme, AcmeChallenge, DirectoryUrl, HttpsName};
-pub use options::{Archives, EarlyHint, Zip};
+pub use options::{Archives, EarlyData, EarlyHint, Zip};
 pub use options::{AuthRequests, AuthRule, AuthServer, CopiedField};
 pub use options::{Balance, ForPrefix, HashKey, HealthPath, ProxyProtocol};
 pub use options::{FieldAction, FieldConditions, MessageFields, MessageRule, StatusPattern};

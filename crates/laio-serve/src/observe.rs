@@ -125,6 +125,14 @@ pub struct QuicCounts {
     pub retries: u64,
     /// Packets that arrived at another worker than that of their connection, which passed them on.
     pub passed: u64,
+    /// Connections whose early data was accepted.
+    pub early_accepted: u64,
+    /// Connections whose early data was rejected, so that the client sends it again after the handshake.
+    pub early_rejected: u64,
+    /// Requests answered in early data, before the handshake was complete.
+    pub early_requests: u64,
+    /// Requests in early data that had to wait until the handshake was complete.
+    pub early_waits: u64,
 }
 
 impl Observer {
@@ -310,6 +318,10 @@ impl Seen {
         self.quic.refused += other.quic.refused;
         self.quic.retries += other.quic.retries;
         self.quic.passed += other.quic.passed;
+        self.quic.early_accepted += other.quic.early_accepted;
+        self.quic.early_rejected += other.quic.early_rejected;
+        self.quic.early_requests += other.quic.early_requests;
+        self.quic.early_waits += other.quic.early_waits;
         self.log_lines_lost += other.log_lines_lost;
         self.bytes += other.bytes;
         self.files_stored += other.files_stored;

@@ -35,7 +35,7 @@ pub use candidate::Candidate;
 pub use clients::Clients;
 pub use hsts::{Hsts, HstsAge};
 pub use http2::Http2;
-pub use http3::Http3;
+pub use http3::{EarlyData, Http3};
 pub use limits::Limits;
 pub(crate) use listen::abstract_name;
 pub use listen::{Listen, ListenAddress};

@@ -138,6 +138,9 @@ impl Arguments {
         if self.tls_cert.len() != self.tls_key.len() {
             return Err("each --tls-cert needs a --tls-key, and vice versa".into());
         }
+        if self.http3_limits.early_data.is_some() && !self.http3 {
+            return Err("--early-data is for HTTP/3: add --http3".into());
+        }
         let pairs = self.tls_cert.iter().cloned().zip(self.tls_key.clone());
         let certificates: Vec<_> = pairs
             .map(|(chain, key)| Certificate { chain, key })

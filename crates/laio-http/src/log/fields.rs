@@ -40,12 +40,13 @@ enum Property {
     Version,
     TlsVersion,
     TlsCipher,
+    EarlyData,
     Upstream,
     RequestField,
     ResponseField,
 }
 
-const PROPERTIES: [(&str, Property); 17] = [
+const PROPERTIES: [(&str, Property); 18] = [
     ("time", Property::Time),
     ("remote", Property::Remote),
     ("method", Property::Method),
@@ -62,6 +63,7 @@ const PROPERTIES: [(&str, Property); 17] = [
     ("version", Property::Version),
     ("tls_version", Property::TlsVersion),
     ("tls_cipher", Property::TlsCipher),
+    ("early_data", Property::EarlyData),
     ("upstream", Property::Upstream),
 ];
 
@@ -180,6 +182,7 @@ impl LogField {
             Property::Version => text(record.version),
             Property::TlsVersion => record.tls.map(|(version, _)| version.as_bytes()),
             Property::TlsCipher => record.tls.map(|(_, cipher)| cipher.as_bytes()),
+            Property::EarlyData => record.early_data.then_some(&b"1"[..]),
             Property::Upstream => record.upstream.map(str::as_bytes),
             Property::RequestField => of_request(record, &self.name[REQUEST.len()..]),
             Property::ResponseField => of_head(record.response_head?, &self.name[RESPONSE.len()..]),
@@ -318,6 +321,7 @@ mod tests {
             bytes: 5,
             duration_us: 1_000_042,
             tls: Some(("TLSv1.3", "TLS13_AES_128_GCM_SHA256")),
+            early_data: true,
             upstream: Some("http://127.0.0.1:9"),
             response_head: Some(HEAD),
             ..LogRecord::of(&request, &HttpDate::EPOCH)
@@ -339,10 +343,10 @@ mod tests {
         assert_eq!(
             line(
                 LogFormat::Logfmt,
-                "time,remote,method,target,version,bytes,duration_us,tls_version,tls_cipher,upstream"
+                "time,remote,method,target,version,bytes,duration_us,tls_version,tls_cipher,early_data,upstream"
             ),
             "time=1970-01-01T00:00:00Z remote=192.0.2.1 method=GET target=\"/a%20b?c=\\x22d\\x22\" version=HTTP/1.1 \
-             bytes=5 duration_us=1000042 tls_version=TLSv1.3 tls_cipher=TLS13_AES_128_GCM_SHA256 \
+             bytes=5 duration_us=1000042 tls_version=TLSv1.3 tls_cipher=TLS13_AES_128_GCM_SHA256 early_data=1 \
              upstream=http://127.0.0.1:9"
         );
         assert_eq!(

@@ -73,6 +73,7 @@ pub(crate) async fn serve(
         control: None,
         unidirectional: Unidirectional::default(),
         accepted: 0,
+        began: Instant::now(),
         pinged: Instant::now(),
         received: (0, Instant::now()),
         timer: sleep_until(Instant::now()),
@@ -90,6 +91,8 @@ struct Http3Connection {
     unidirectional: Unidirectional,
     /// The number of requests so far.
     accepted: u64,
+    /// When the connection began.
+    began: Instant,
     /// When the client was last asked whether it is still there, or the last request began.
     pinged: Instant,
     /// The number of datagrams received, and when the last one was noticed.
@@ -177,7 +180,7 @@ impl Http3Connection {
             quic.close(code::NO_ERROR, "the server is full");
         } else if drains && quic.is_left() {
             quic.close(code::NO_ERROR, "the server is replaced");
-        } else if !quic.is_handshaking()
+        } else if (!quic.is_handshaking() || quic.accepts_early_data())
             && let Err(failure) = self.advance(context, drains)
         {
             self.fail(failure);
@@ -346,10 +349,7 @@ impl Http3Connection {
         }
         let ends = self.goes_away() && self.state.tasks.borrow().is_empty();
         let (due, wait) = if quic.is_handshaking() {
-            (
-                self.state.last_ended.get() + limits.head_time,
-                Wait::Handshake,
-            )
+            (self.began + limits.head_time, Wait::Handshake)
         } else if ends {
             (self.received.1 + Http3::LAST_TIME, Wait::Acknowledgement)
         } else if self.is_busy() {
@@ -434,19 +434,27 @@ async fn answer(client: &Rc<Client>, state: &Http3State, id: StreamId) {
         Ok(Err(Failure::Connection(code, reason))) => return quic.close(code, reason),
         Err(_) => return abort(code::REQUEST_INCOMPLETE, code::NO_ERROR),
     };
-    let (head, to_head, chunked) = match head {
+    let (head, to_head, chunked, may_be_early) = match head {
         Head::Text(head) => {
             let has_body = !request_has_ended(&mut request, quic).await;
             let (to_head, chunked) = (head.to_head, head.length.is_none());
-            (head.finish(has_body), to_head, chunked)
+            let may_be_early = !has_body && is_safe(&head.text);
+            (head.finish(has_body), to_head, chunked, may_be_early)
         }
         // A head of HTTP/1.1 that is as large gets the response, and a line in the access log.
-        Head::TooLarge => (too_large(limits.head_bytes), false, true),
+        Head::TooLarge => (too_large(limits.head_bytes), false, true, true),
     };
     let exchange = Exchange::new(quic.clone(), id, request, (to_head, chunked), limits);
     let exchange = Rc::new(exchange);
     let stream = Stream::Http3(exchange.clone());
-    let answered = race(exchange.given_up(), client.answer(stream, head)).await;
+    let answer = async {
+        let confirmed = match may_be_early {
+            true => Ok(()),
+            false => exchange.confirmed().await,
+        };
+        confirmed.is_ok() && client.answer(stream, head).await
+    };
+    let answered = race(exchange.given_up(), answer).await;
     match answered {
         Either::Left(()) => {
             state.resets.set(state.resets.get() + 1);
@@ -459,6 +467,12 @@ async fn answer(client: &Rc<Client>, state: &Http3State, id: StreamId) {
             quic.stop(id, code::NO_ERROR);
         }
     }
+}
+
+/// Whether a request has a method that changes nothing, so that it may be answered in early data, which can be
+/// repeated (RFC 8470, section 4).
+fn is_safe(head: &[u8]) -> bool {
+    head.starts_with(b"GET ") || head.starts_with(b"HEAD ")
 }
 
 /// Returns the start of a head that has more than `most` bytes.

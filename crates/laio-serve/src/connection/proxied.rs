@@ -41,6 +41,11 @@ impl<'a> Destination<'a> {
         }
     }
 
+    /// Whether the upstream executes a script.
+    pub(super) fn is_script(&self) -> bool {
+        self.script.is_some()
+    }
+
     /// Returns the upstream for what answers a request, if it is not the site itself.
     pub(super) fn of(ctx: RequestContext<'a>, answerer: &'a Answerer) -> Option<Destination<'a>> {
         match answerer {
@@ -136,6 +141,7 @@ pub(super) async fn answer_by_upstream(
         version: stream.version().unwrap_or(ctx.request.version.as_str()),
         response_head: head.as_deref(),
         tls: stream.tls().filter(|_| services.log.needs_tls()),
+        early_data: stream.is_early(),
         upstream: Some(match &member {
             Some(member) => &member.target.name,
             None => route.group.name(),

@@ -7,6 +7,7 @@ use crate::net::http3::request::RequestStream;
 use crate::net::http3::{Failure, code, qpack};
 use crate::net::quic::StreamId;
 use crate::net::quic::connection::{QuicConnection, StreamEnd};
+use crate::observe;
 use crate::options::Limits;
 use bytes::{Buf, Bytes};
 use http::HeaderMap;
@@ -32,6 +33,8 @@ pub(crate) struct Exchange {
     /// Whether the request is HEAD, so that the response has no body.
     to_head: bool,
     write_time: Duration,
+    /// Whether the request is answered before the client has completed the handshake.
+    is_early: Cell<bool>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +58,7 @@ impl Exchange {
         (to_head, chunked): (bool, bool),
         limits: &Limits,
     ) -> Exchange {
+        let is_early = Cell::new(quic.is_early());
         Exchange {
             quic,
             id,
@@ -64,12 +68,29 @@ impl Exchange {
             response: Cell::new(ResponseState::Due),
             to_head,
             write_time: limits.write_time,
+            is_early,
         }
     }
 
     /// Returns the own address and that of the client.
     pub(crate) fn endpoints(&self) -> [SocketAddr; 2] {
         [self.quic.local(), self.quic.remote()]
+    }
+
+    /// Whether the request is answered before the client has completed the handshake, so that somebody may
+    /// repeat what the client has sent.
+    pub(crate) fn is_early(&self) -> bool {
+        self.is_early.get()
+    }
+
+    /// Waits until the client has completed the handshake, if the request is early.
+    pub(crate) async fn confirmed(&self) -> io::Result<()> {
+        if self.is_early.replace(false) {
+            observe::count_quic(|quic| quic.early_waits += 1);
+            let confirmed = poll_fn(|context| self.quic.poll_confirmed(context, self.id)).await;
+            confirmed.map_err(|_| io::ErrorKind::ConnectionAborted)?;
+        }
+        Ok(())
     }
 
     /// Appends received bytes of the request body. After the response, returns the end without
@@ -164,6 +185,9 @@ impl Exchange {
         out.advance(length);
         self.write_section(&section).await?;
         if status >= 200 {
+            if self.is_early() {
+                observe::count_quic(|quic| quic.early_requests += 1);
+            }
             self.response.set(ResponseState::Body(due));
             self.finish_if_whole();
         }

@@ -53,6 +53,25 @@ impl Stream {
         }
     }
 
+    /// Whether the request is in early data, and the handshake not complete, so that somebody may repeat it.
+    pub(crate) fn is_early(&self) -> bool {
+        match self {
+            Stream::Http3(exchange) => exchange.is_early(),
+            Stream::Plain(_) | Stream::Tls(_) | Stream::Http2(_) => false,
+        }
+    }
+
+    /// Waits until the client has completed the handshake, if the request is early.
+    ///
+    /// # Errors
+    /// When the connection is lost first.
+    pub(crate) async fn confirmed(&self) -> io::Result<()> {
+        match self {
+            Stream::Http3(exchange) => exchange.confirmed().await,
+            Stream::Plain(_) | Stream::Tls(_) | Stream::Http2(_) => Ok(()),
+        }
+    }
+
     /// Returns the version and the cipher suite of TLS, if the connection is encrypted. The cipher suite of
     /// QUIC is not known.
     pub(crate) fn tls(&self) -> Option<TlsParameters> {

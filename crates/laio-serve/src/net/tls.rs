@@ -2,15 +2,17 @@
 
 mod certificates;
 mod client_certificates;
+pub(crate) mod early_sessions;
 mod parameters;
 pub(crate) mod session;
 
 use crate::acme::published::{ACME_TLS, Published};
 use crate::messages::print;
 use crate::net::quic::{self, config::RetryKey};
-use crate::options::{AcmeChallenge, Limits, Options};
+use crate::options::{AcmeChallenge, Http3, Limits, Options};
 use certificates::{Certificates, Stamp};
 use client_certificates::ClientCertificates;
+use early_sessions::EarlySessions;
 use parameters::Parameters;
 use rustls::crypto::ring;
 use rustls::server::{
@@ -49,6 +51,8 @@ pub(crate) struct Sessions {
     tickets: Arc<dyn ProducesTickets>,
     /// Recent sessions of clients that do not support tickets.
     remembered: Arc<dyn StoresServerSessions>,
+    /// Sessions of QUIC with early data.
+    early: Arc<EarlySessions>,
     retry_key: RetryKey,
 }
 
@@ -61,6 +65,7 @@ impl Sessions {
         Ok(Sessions {
             tickets: ring::Ticketer::new().map_err(io::Error::other)?,
             remembered: ServerSessionMemoryCache::new(Limits::TLS_SESSIONS),
+            early: EarlySessions::new(Http3::EARLY_SESSIONS, Http3::EARLY_SESSION_TIME),
             retry_key: RetryKey::new()?,
         })
     }
@@ -110,13 +115,21 @@ impl Tls {
         let builder = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&versions)
             .map_err(io::Error::other)?;
-        let retry_key = sessions.retry_key.clone();
+        let (retry_key, early) = (sessions.retry_key.clone(), sessions.early.clone());
         let mut config = configure(builder, &files, http2, sessions);
         // Who lists cipher suites has chosen their order too.
         config.ignore_client_order = !options.tls.ciphers.is_empty();
         let quic = options.http3.as_ref();
-        let quic =
-            quic.map(|http3| quic::config::server(&config, http3, &options.limits, &retry_key));
+        if quic.is_some_and(|http3| http3.early_data.is_some()) && files.clients.is_some() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "--early-data cannot be combined with --client-ca: a client shows its certificate only after early data",
+            ));
+        }
+        let quic = quic.map(|http3| {
+            let secrets = (&retry_key, &early);
+            quic::config::server(&config, http3, &options.limits, secrets)
+        });
         let quic = quic.transpose()?;
         if options.acme.is_on() && options.acme.challenge == AcmeChallenge::TlsAlpn01 {
             // Only an authority that checks a name offers it, and nothing else.

@@ -119,6 +119,26 @@ pub(super) fn text(seen: &Seen, age: Duration) -> String {
             "QUIC packets that arrived at another worker than that of their connection.",
             quic.passed,
         ),
+        (
+            "laio_quic_early_accepted_total",
+            "QUIC connections whose early data (0-RTT) was accepted.",
+            quic.early_accepted,
+        ),
+        (
+            "laio_quic_early_rejected_total",
+            "QUIC connections whose early data was rejected; their clients send it again after the handshake.",
+            quic.early_rejected,
+        ),
+        (
+            "laio_quic_early_requests_total",
+            "Requests answered in early data, before the handshake was complete.",
+            quic.early_requests,
+        ),
+        (
+            "laio_quic_early_waits_total",
+            "Requests in early data that waited until the handshake was complete.",
+            quic.early_waits,
+        ),
     ] {
         family(name, "counter", help, &count(value));
     }

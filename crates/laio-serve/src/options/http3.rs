@@ -1,6 +1,8 @@
-//! The limits of HTTP/3.
+//! HTTP/3: early data, and the limits.
 
 use super::declare::options;
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 options! {
@@ -27,6 +29,45 @@ options! {
         /// For a server whose clients reach it at another port than the one it listens on.
         #[arg(long = "alt-svc-port", value_name = "PORT", help_heading = "Encryption")]
         pub alt_svc_port: Option<u16> = None,
+        /// Answer GET and HEAD over HTTP/3 in early data (0-RTT), before the handshake of a client that comes
+        /// back is complete: requests for files, or with upstreams also those for HTTP upstreams, which must
+        /// understand `Early-Data` [default: no early data]
+        ///
+        /// All other requests in early data wait until the handshake is complete, which a recording cannot bring
+        /// about: other methods, requests with bodies, scripts, and those that rules for client addresses or auth
+        /// servers decide. An upstream gets the field `Early-Data: 1` and may refuse with 425 (RFC 8470).
+        #[arg(long = "early-data", value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "files", help_heading = "Encryption")]
+        pub early_data: Option<EarlyData> = None,
+    }
+}
+
+/// Which requests in early data are answered before the handshake is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EarlyData {
+    /// Those for files.
+    Files,
+    /// Those for HTTP upstreams too.
+    Upstreams,
+}
+
+impl FromStr for EarlyData {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<EarlyData, Self::Err> {
+        match text {
+            "files" => Ok(EarlyData::Files),
+            "upstreams" => Ok(EarlyData::Upstreams),
+            _ => Err("it is files or upstreams"),
+        }
+    }
+}
+
+impl fmt::Display for EarlyData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            EarlyData::Files => "files",
+            EarlyData::Upstreams => "upstreams",
+        })
     }
 }
 
@@ -66,6 +107,10 @@ impl Http3 {
     pub const INCOMING_BYTES: u64 = 64 * 1024;
     /// The same for all connections of an endpoint.
     pub const ALL_INCOMING_BYTES: u64 = 4 << 20;
+    /// TLS sessions remembered for early data, in the process. Each can be resumed once.
+    pub const EARLY_SESSIONS: usize = 10_000;
+    /// How long they are remembered.
+    pub const EARLY_SESSION_TIME: Duration = Duration::from_secs(24 * 60 * 60);
     /// How long the token of a Retry is valid.
     pub const RETRY_TIME: Duration = Duration::from_secs(15);
     /// How often a client that waits for a response is asked whether it is still there.

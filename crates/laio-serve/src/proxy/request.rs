@@ -152,6 +152,11 @@ fn forwarded(proxy_request: &ProxyRequest<'_>) -> Vec<(Cow<'static, str>, Vec<u8
     if let Some(host) = request.host.filter(|_| !known("X-Forwarded-Host")) {
         fields.push(("X-Forwarded-Host".into(), host.as_bytes().to_vec()));
     }
+    // An upstream may refuse it with 425, and the client then sends it again.
+    let is_early = proxy_request.stream.is_some_and(Stream::is_early);
+    if is_early && request.headers.get("Early-Data").is_none() {
+        fields.push(("Early-Data".into(), b"1".to_vec()));
+    }
     if let Caching::Revalidate { etag, modified } = proxy_request.caching {
         let own = [("If-None-Match", etag), ("If-Modified-Since", modified)];
         let own = own

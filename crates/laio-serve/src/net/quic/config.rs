@@ -1,6 +1,7 @@
 //! The configuration of QUIC connections.
 
 use super::congestion::Controllers;
+use crate::net::tls::early_sessions::{EarlySessions, NoTickets, Promise, WithPromise};
 use crate::options::{Http3, Limits};
 use quinn_proto::crypto::HandshakeTokenKey;
 use quinn_proto::crypto::rustls::{NoInitialCipherSuite, QuicServerConfig};
@@ -48,13 +49,24 @@ pub(crate) fn server(
     tls: &rustls::ServerConfig,
     http3: &Http3,
     limits: &Limits,
-    retry_key: &RetryKey,
+    (retry_key, early): (&RetryKey, &Arc<EarlySessions>),
 ) -> io::Result<Arc<ServerConfig>> {
     let refuse = |text: &str| io::Error::new(io::ErrorKind::InvalidInput, text);
     let mut tls = tls.clone();
     tls.alpn_protocols = vec![PROTOCOL.to_vec()];
-    // An attacker who records a request of 0-RTT can repeat it (RFC 8470).
     tls.max_early_data_size = 0;
+    if http3.early_data.is_some() {
+        // QUIC limits early data itself, and allows no other value (RFC 9001, section 4.6.1).
+        tls.max_early_data_size = u32::MAX;
+        tls.ticketer = Arc::new(NoTickets);
+        tls.session_storage = Arc::new(WithPromise {
+            sessions: early.clone(),
+            promise: Promise {
+                streams: http3.streams.into(),
+                head_bytes: limits.head_bytes as u64,
+            },
+        });
+    }
     let tls = Arc::new(tls);
     // The protocol would fail for each connection.
     if ServerConnection::new(tls.clone(), Version::V1, Vec::new()).is_err() {

@@ -3,6 +3,7 @@
 use super::congestion;
 use super::endpoint::{Endpoint, Handshake};
 use crate::net::http3::code;
+use crate::observe;
 use crate::options::Http3;
 use bytes::Bytes;
 use laio::ops::Readiness;
@@ -39,12 +40,27 @@ struct State {
     readers: HashMap<StreamId, Waker>,
     writers: HashMap<StreamId, Waker>,
     watchers: HashMap<StreamId, Waker>,
+    /// Tasks that wait for the end of the handshake.
+    early: HashMap<StreamId, Waker>,
     /// Counts the handshake until it is complete.
     handshake: Option<Handshake>,
+    /// Whether the client has completed the handshake.
+    is_confirmed: bool,
     is_lost: bool,
+    early_data: EarlyPackets,
     output: Output,
     timer: Sleep,
     send_buffer: u64,
+}
+
+/// What became of the early data of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EarlyPackets {
+    /// None has arrived.
+    None,
+    /// Some has arrived, perhaps before the packets that decide about it.
+    Arrived,
+    Counted,
 }
 
 /// Packets to send.
@@ -72,6 +88,7 @@ impl QuicConnection {
         handle: ConnectionHandle,
         protocol: quinn_proto::Connection,
         handshake: Handshake,
+        has_early_data: bool,
     ) -> Rc<QuicConnection> {
         Rc::new(QuicConnection {
             endpoint,
@@ -81,8 +98,14 @@ impl QuicConnection {
                 readers: HashMap::new(),
                 writers: HashMap::new(),
                 watchers: HashMap::new(),
+                early: HashMap::new(),
                 handshake: Some(handshake),
+                is_confirmed: false,
                 is_lost: false,
+                early_data: match has_early_data {
+                    true => EarlyPackets::Arrived,
+                    false => EarlyPackets::None,
+                },
                 output: Output::default(),
                 timer: sleep_until(Instant::now()),
                 send_buffer: Http3::SEND_BUFFER,
@@ -111,6 +134,33 @@ impl QuicConnection {
         self.state.borrow().handshake.is_some()
     }
 
+    /// Whether requests may be in early data, because the client has not completed the handshake.
+    pub(crate) fn is_early(&self) -> bool {
+        !self.state.borrow().is_confirmed
+    }
+
+    /// Whether the server has accepted the early data of the client.
+    pub(crate) fn accepts_early_data(&self) -> bool {
+        self.state.borrow().protocol.has_0rtt()
+    }
+
+    /// Waits until the client has completed the handshake. A client that repeats what it has recorded cannot.
+    pub(crate) fn poll_confirmed(
+        &self,
+        context: &mut Context<'_>,
+        id: StreamId,
+    ) -> Poll<Result<(), StreamEnd>> {
+        let mut state = self.state.borrow_mut();
+        if state.is_lost || state.protocol.is_closed() {
+            return Poll::Ready(Err(StreamEnd::Lost));
+        }
+        if state.is_confirmed {
+            return Poll::Ready(Ok(()));
+        }
+        state.early.insert(id, context.waker().clone());
+        Poll::Pending
+    }
+
     /// Whether the connection is closed or lost, so that its streams are of no use.
     pub(crate) fn is_lost(&self) -> bool {
         let state = self.state.borrow();
@@ -122,9 +172,14 @@ impl QuicConnection {
         self.endpoint.is_left()
     }
 
-    pub(super) fn handle_event(&self, event: ConnectionEvent) {
+    pub(super) fn handle_event(&self, event: ConnectionEvent, has_early_data: bool) {
         self.received.set(self.received.get() + 1);
-        self.state.borrow_mut().protocol.handle_event(event);
+        let mut state = self.state.borrow_mut();
+        if has_early_data && state.early_data == EarlyPackets::None {
+            state.early_data = EarlyPackets::Arrived;
+        }
+        state.protocol.handle_event(event);
+        drop(state);
         self.wake();
     }
 
@@ -173,6 +228,7 @@ impl QuicConnection {
         while let Some(event) = state.protocol.poll() {
             state.note(event);
         }
+        state.count_early_data();
         state.adapt_send_buffer();
     }
 
@@ -323,9 +379,10 @@ impl QuicConnection {
             readers,
             writers,
             watchers,
+            early,
             ..
         } = &mut *state;
-        for waiting in [readers, writers, watchers] {
+        for waiting in [readers, writers, watchers, early] {
             waiting.remove(&id);
         }
     }
@@ -380,7 +437,10 @@ impl State {
     /// Wakes the tasks that an event concerns.
     fn note(&mut self, event: Event) {
         match event {
-            Event::Connected => self.handshake = None,
+            Event::Connected => {
+                (self.is_confirmed, self.handshake) = (true, None);
+                self.early.drain().for_each(|(_, waker)| waker.wake());
+            }
             Event::ConnectionLost { .. } => {
                 (self.is_lost, self.handshake) = (true, None);
                 self.wake_all();
@@ -401,10 +461,27 @@ impl State {
         }
     }
 
+    /// Counts early data once it is known whether it was accepted.
+    fn count_early_data(&mut self) {
+        if self.early_data != EarlyPackets::Arrived {
+            return;
+        }
+        let accepted = self.protocol.has_0rtt();
+        // Known with the hello of the client.
+        if accepted || self.protocol.crypto_session().handshake_data().is_some() {
+            self.early_data = EarlyPackets::Counted;
+            observe::count_quic(|quic| match accepted {
+                true => quic.early_accepted += 1,
+                false => quic.early_rejected += 1,
+            });
+        }
+    }
+
     fn wake_all(&mut self) {
         let readers = self.readers.drain();
         let all = readers.chain(self.writers.drain());
         all.chain(self.watchers.drain())
+            .chain(self.early.drain())
             .for_each(|(_, waker)| waker.wake());
     }
 

@@ -7,6 +7,7 @@
 //! The number of the endpoint is encrypted, so that two connection IDs do not show that they belong
 //! to one connection (RFC 9000, section 9.5).
 
+use crate::net::http3::frames::integer;
 use quinn_proto::{ConnectionId, ConnectionIdGenerator, InvalidCid};
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -99,6 +100,10 @@ const LONG_HEADER: u8 = 0x80;
 /// The bits of a long header that have the type of the packet.
 const TYPE: u8 = 0x30;
 const INITIAL: u8 = 0x00;
+const ZERO_RTT: u8 = 0x10;
+const RETRY: u8 = 0x30;
+/// QUIC version 1, the only one here.
+const VERSION: [u8; 4] = [0, 0, 0, 1];
 
 /// Returns the destination of a packet, if it has the length of those that the server makes. The client chooses
 /// the destination of its first packets, [`ConnectionIdKey::open`] tells them apart. A packet of the second half
@@ -118,6 +123,44 @@ pub(super) fn destination(datagram: &[u8]) -> Option<&[u8]> {
 pub(super) fn begins_connection(datagram: &[u8]) -> bool {
     let first = datagram.first();
     first.is_some_and(|first| first & (LONG_HEADER | TYPE) == LONG_HEADER | INITIAL)
+}
+
+/// Whether a datagram has a packet of early data (0-RTT), perhaps after an Initial packet.
+pub(super) fn has_early_data(datagram: &[u8]) -> bool {
+    let mut rest = datagram;
+    while let Some((kind, after)) = long_packet(rest) {
+        if kind == ZERO_RTT {
+            return true;
+        }
+        rest = after;
+    }
+    false
+}
+
+/// Returns the type of the packet with a long header at the start, and what follows the packet.
+fn long_packet(datagram: &[u8]) -> Option<(u8, &[u8])> {
+    let (first, rest) = datagram.split_first()?;
+    let kind = first & TYPE;
+    let rest = rest.strip_prefix(&VERSION)?;
+    if first & LONG_HEADER == 0 || kind == RETRY {
+        return None;
+    }
+    let mut rest = skip_id(skip_id(rest)?)?;
+    if kind == INITIAL {
+        rest = skip_counted(rest)?;
+    }
+    Some((kind, skip_counted(rest)?))
+}
+
+fn skip_id(bytes: &[u8]) -> Option<&[u8]> {
+    let (&length, rest) = bytes.split_first()?;
+    rest.get(usize::from(length)..)
+}
+
+/// Skips a part whose length precedes it.
+fn skip_counted(bytes: &[u8]) -> Option<&[u8]> {
+    let (length, used) = integer(bytes)?;
+    bytes[used..].get(usize::try_from(length).ok()?..)
 }
 
 #[cfg(test)]
@@ -162,6 +205,27 @@ mod tests {
         for length in 0..short.len() {
             let _ = destination(&short[..length]);
             let _ = destination(&long(0xe0, &id)[..length]);
+        }
+    }
+    #[test]
+    fn packets_of_early_data() {
+        let packet = |kind: u8, token: &[u8]| {
+            let ids = [&[kind, 0, 0, 0, 1, 3], &b"abc"[..], &[2], b"de"].concat();
+            [&ids, token, &[0x40, 5], b"12345"].concat()
+        };
+        let (initial, early, handshake) = (
+            packet(0xc3, &[2, b't', b'o']),
+            packet(0xd1, &[]),
+            packet(0xe0, &[]),
+        );
+        let both = [&initial[..], &early].concat();
+        assert!(has_early_data(&early) && has_early_data(&both));
+        assert!(has_early_data(&[&initial[..], &handshake, &early].concat()));
+        assert!(!has_early_data(&initial) && !has_early_data(&handshake));
+        let padded = [&initial[..], &[0; 100]].concat();
+        assert!(!has_early_data(&padded) && !has_early_data(b"\x40 short"));
+        for length in 0..both.len() {
+            assert!(!has_early_data(&both[..length]));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The connections of a worker at one address: receives their packets.
 
 use super::connection::QuicConnection;
-use super::connection_id::begins_connection;
+use super::connection_id::{begins_connection, has_early_data};
 use super::routes::{Datagram, Route, Routes};
 use super::socket::{ReceiveBuffers, UdpSocket};
 use crate::io_contexts::IoContexts;
@@ -31,6 +31,8 @@ pub(crate) struct Endpoint {
     connections: RefCell<HashMap<ConnectionHandle, Weak<QuicConnection>>>,
     /// The number of handshakes in progress.
     handshakes: Rc<Cell<usize>>,
+    /// Whether the datagram in progress has early data.
+    has_early_data: Cell<bool>,
 }
 
 /// What an endpoint asks and tells its worker.
@@ -66,6 +68,7 @@ impl Endpoint {
             protocol: RefCell::new(protocol),
             connections: RefCell::default(),
             handshakes: Rc::default(),
+            has_early_data: Cell::new(false),
         }))
     }
 
@@ -141,6 +144,7 @@ impl Endpoint {
             let may_pass = begins_connection(&datagram.data)
                 && (self.route.is_retired() || (handlers.hands_over)());
             let kept = may_pass.then(|| datagram.clone());
+            self.has_early_data.set(has_early_data(&datagram.data));
             let Datagram {
                 remote,
                 local,
@@ -156,7 +160,7 @@ impl Endpoint {
                 Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                     let connection = self.connections.borrow().get(&handle).cloned();
                     if let Some(connection) = connection.and_then(|it| it.upgrade()) {
-                        connection.handle_event(event);
+                        connection.handle_event(event, self.has_early_data.get());
                     }
                 }
                 Some(DatagramEvent::NewConnection(new)) => {
@@ -189,7 +193,9 @@ impl Endpoint {
             Ok((handle, protocol)) => {
                 self.handshakes.set(self.handshakes.get() + 1);
                 let handshake = Handshake(self.handshakes.clone());
-                let connection = QuicConnection::new(self.clone(), handle, protocol, handshake);
+                let has_early_data = self.has_early_data.get();
+                let connection =
+                    QuicConnection::new(self.clone(), handle, protocol, handshake, has_early_data);
                 let entry = Rc::downgrade(&connection);
                 self.connections.borrow_mut().insert(handle, entry);
                 Some(connection)

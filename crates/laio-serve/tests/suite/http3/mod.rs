@@ -1,6 +1,7 @@
 //! HTTP/3, with clients of other libraries: `quinn` and `h3`.
 
 mod client;
+mod early;
 mod lifecycle;
 mod network;
 mod relay;
