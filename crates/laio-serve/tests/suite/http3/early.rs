@@ -438,12 +438,14 @@ fn early_data_after_a_reload() {
     early.visit();
     early.reload(|options| options.site.listing = true);
     assert!(early_answer());
+    early.visit();
     // Larger limits keep what the session has promised, smaller ones do not.
     early.reload(|options| {
         options.limits.head_bytes *= 2;
         options.http3.as_mut().unwrap().streams += 1;
     });
     assert!(early_answer());
+    early.visit();
     early.reload(|options| options.limits.head_bytes /= 2);
     assert!(!early_answer());
     early.visit();
