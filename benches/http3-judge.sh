@@ -13,7 +13,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 AIOQUIC=1.7.2
-QUIC_GO=v0.65.0
 laio=${LAIO:-target/release/laio}
 for needed in python3 go openssl; do
     command -v "$needed" >/dev/null || { echo "$needed is absent: this run is skipped."; exit 0; }
@@ -31,17 +30,7 @@ if [ ! -x "$tools/python/bin/python" ] || ! "$tools/python/bin/python" -c 'impor
     python3 -m venv "$tools/python"
     "$tools/python/bin/pip" install --quiet "aioquic==$AIOQUIC"
 fi
-if [ ! -x "$tools/quic_go" ]; then
-    mkdir -p "$tools/source"
-    cp benches/http3-judge/quic_go.go "$tools/source/main.go"
-    (
-        cd "$tools/source"
-        [ -f go.mod ] || go mod init judge 2>/dev/null
-        go get "github.com/quic-go/quic-go@$QUIC_GO" 2>/dev/null
-        go mod tidy 2>/dev/null
-        go build -o "$tools/quic_go" .
-    )
-fi
+benches/http3-judge/install-quic-go "$tools"
 
 site=$workdir/site
 mkdir -p "$site/many"

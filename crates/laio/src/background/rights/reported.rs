@@ -8,6 +8,7 @@ use crate::sys;
 use crate::{Call, Errno};
 use std::mem::{replace, size_of_val};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The rights of a thread, as far as the kernel reports them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -114,19 +115,30 @@ impl ReportedRights {
 pub(crate) fn has_filters() -> bool {
     match prctl(libc::PR_GET_SECCOMP) {
         Ok(mode) => mode != 0,
-        Err(Errno::INVAL) => kernel_has_filters(),
+        Err(Errno::INVAL) => status_has_filters(),
         Err(_) => true,
     }
 }
 
-/// Whether the kernel was built with seccomp: then each thread's status has a line about it.
+/// The kernel was built without seccomp, or an emulator of programs does not pass the question on to a kernel that
+/// has it. A thread's status has a line about filters where the kernel has seccomp.
 #[cold]
-fn kernel_has_filters() -> bool {
-    static KNOWN: OnceLock<bool> = OnceLock::new();
-    *KNOWN.get_or_init(|| {
-        let status = std::fs::read_to_string("/proc/thread-self/status");
-        status.map_or(true, |status| status.contains("\nSeccomp:"))
-    })
+fn status_has_filters() -> bool {
+    static KERNEL_HAS_NONE: AtomicBool = AtomicBool::new(false);
+    if KERNEL_HAS_NONE.load(Ordering::Relaxed) {
+        return false;
+    }
+    let Ok(status) = std::fs::read_to_string("/proc/thread-self/status") else {
+        return true;
+    };
+    let mode = seccomp_mode(&status);
+    KERNEL_HAS_NONE.store(mode.is_none(), Ordering::Relaxed);
+    mode.is_some_and(|mode| mode != "0")
+}
+
+fn seccomp_mode(status: &str) -> Option<&str> {
+    let mut lines = status.lines();
+    lines.find_map(|line| line.strip_prefix("Seccomp:").map(str::trim))
 }
 
 /// Whether the kernel has Landlock. True if it cannot be determined.
@@ -290,5 +302,7 @@ mod tests {
         assert_ne!(Some(&one), two.as_ref());
         let more_memory = ReportedRights::from_status(&status.replace("1 kB", "2 kB"));
         assert_eq!(Some(&one), more_memory.as_ref());
+        assert_eq!(seccomp_mode(status), Some("2"));
+        assert_eq!(seccomp_mode(&status.replace("Seccomp:", "Seccompx:")), None);
     }
 }
