@@ -181,6 +181,8 @@ impl Early {
         let fixture = Fixture::with(Lazy, |options| {
             options.workers = Some(2);
             options.observer = observer.clone();
+            // Clients that never end their handshake do not go away.
+            options.limits.drain_time = Duration::from_millis(100);
             options.http3 = Some(Http3 {
                 early_data: Some(which),
                 ..Http3::default()
