@@ -15,7 +15,7 @@ mod trace;
 pub use serve::ConfigurationReader;
 // For the fuzz targets.
 #[doc(hidden)]
-pub use serve::imported;
+pub use serve::{imported, requoted};
 
 use clap::{Parser, Subcommand};
 use std::io::{ErrorKind, Write};

@@ -19,7 +19,7 @@ use crate::Failure;
 pub use config::ConfigurationReader;
 pub(crate) use config::Mistakes;
 use config::Settings;
-pub use import::imported;
+pub use import::{imported, requoted};
 use laio_serve::{Listen, ListenAddress, Server};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};

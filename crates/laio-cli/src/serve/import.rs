@@ -22,6 +22,7 @@ mod variables;
 
 use super::config::ConfigurationReader;
 use crate::Failure;
+use parser::Directive;
 use std::io::Write;
 use std::path::Path;
 
@@ -61,6 +62,34 @@ pub fn imported(text: &str, reader: &ConfigurationReader) -> Result<String, Stri
     let (text, remarks) = translate::translate(&tree, reader);
     remarks.text();
     Ok(text)
+}
+
+/// Returns the text of a configuration of nginx with every word in quotes, and without comments. A parser reads the same
+/// directives from it.
+///
+/// # Errors
+/// What is malformed, with the line.
+pub fn requoted(text: &str) -> Result<String, String> {
+    let mut out = String::new();
+    requote(&parser::parse(text)?, &mut out);
+    Ok(out)
+}
+
+fn requote(directives: &[Directive], out: &mut String) {
+    for directive in directives {
+        for word in std::iter::once(&directive.name).chain(&directive.words) {
+            let escaped = word.replace('\\', r"\\").replace('"', "\\\"");
+            *out += &format!("\"{escaped}\" ");
+        }
+        match &directive.block {
+            None => *out += ";\n",
+            Some(block) => {
+                *out += "{\n";
+                requote(block, out);
+                *out += "}\n";
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -89,6 +89,27 @@ fn place_aliases(table: &mut toml::Table, directory: &Path) {
     }
 }
 
+/// The words and blocks of a configuration stay the same in quotes.
+#[test]
+fn quotes_change_nothing() {
+    let reader = ConfigurationReader::new();
+    let odd = r#"a \"b "c\\" 'd"e' {} f "g\n
+" ; content_by_lua_block { x('}') }"#;
+    let texts = cases()
+        .into_iter()
+        .map(|case| fs::read_to_string(case).unwrap());
+    for text in texts.chain([odd.to_owned()]) {
+        let quoted = super::requoted(&text).unwrap();
+        assert_eq!(super::requoted(&quoted).unwrap(), quoted);
+        let imported = |text: &str| super::imported(text, &reader).unwrap();
+        let without_lines = |text: String| text.replace(|c: char| c.is_ascii_digit(), "");
+        assert_eq!(
+            without_lines(imported(&quoted)),
+            without_lines(imported(&text))
+        );
+    }
+}
+
 const USERS: &str =
     "ann:$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$hB+3w+XCqbeX/gTIqKvDd3rvONixo8T2Dgv6KiwCGcs\n";
 
