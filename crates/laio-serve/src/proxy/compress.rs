@@ -5,12 +5,13 @@ use super::trailers::push_last_chunk;
 use super::upstream_head::UpstreamHead;
 use crate::options::Limits;
 use crate::request::compress::encoder::Encoder;
+use crate::request::compress::{Follows, encode, push_encoded};
 use crate::request::response::RequestContext;
 use crate::request::variant::is_compressible;
 use crate::services::Services;
 use laio_http::{Coding, Headers, Status, Version};
 use laio_rt::sync::Permit;
-use std::io::{self, Write};
+use std::io;
 
 /// How a response that becomes shorter by compression is sent.
 pub(super) enum Form {
@@ -133,35 +134,19 @@ impl Compressing {
         let before = body.content();
         let over = body.take(&mut plain);
         let last = matches!(over, Ok(true));
-        let (coding, encoder) = (self.coding, self.encoder.take());
         if plain.is_empty() && !last {
-            (self.plain, self.encoder) = (plain, encoder);
+            self.plain = plain;
             return over;
         }
-        let job = move || -> io::Result<_> {
-            let mut encoder = match encoder {
-                Some(encoder) => encoder,
-                None => Encoder::new(coding)?,
-            };
-            encoder.write_all(&plain)?;
-            if last {
-                return Ok((encoder.finish()?, None, plain));
-            }
-            encoder.flush()?;
-            Ok((encoder.take_output(), Some(encoder), plain))
+        let follows = match last {
+            true => Follows::Nothing,
+            false => Follows::Later,
         };
-        let done = services.cpu_pool.run(job).await;
-        let (made, encoder, plain) = done.ok_or(io::ErrorKind::Other)??;
-        (self.encoder, self.plain) = (encoder, plain);
+        let (made, plain) =
+            encode(services, self.coding, &mut self.encoder, plain, follows).await?;
+        self.plain = plain;
         body.set_content(before + made.len() as u64);
-        // An empty chunk would end the body.
-        if !framed {
-            out.extend_from_slice(&made);
-        } else if !made.is_empty() {
-            write!(out, "{:x}\r\n", made.len())?;
-            out.extend_from_slice(&made);
-            out.extend_from_slice(b"\r\n");
-        }
+        push_encoded(out, &made, framed)?;
         if last && framed {
             push_last_chunk(out, body.trailers_of_chunks().as_ref());
         }

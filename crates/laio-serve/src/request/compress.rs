@@ -70,33 +70,73 @@ pub(crate) async fn next_chunk(
     compressed.offset += chunk.len() as u64;
     compressed.left -= chunk.len() as u64;
     let last = compressed.left == 0;
-    let (coding, encoder) = (compressed.coding, compressed.encoder.take());
-    let job = move || -> io::Result<_> {
-        let mut encoder = match encoder {
-            Some(encoder) => encoder,
-            None => Encoder::new(coding)?,
-        };
-        encoder.write_all(&chunk)?;
-        if last {
-            return Ok((encoder.finish()?, None, chunk));
-        }
-        let made = encoder.take_output();
-        Ok((made, Some(encoder), chunk))
+    let follows = match last {
+        true => Follows::Nothing,
+        false => Follows::Now,
     };
-    let over = services.cpu_pool.run(job).await;
-    let (made, encoder, chunk) = over.ok_or(io::ErrorKind::Other)??;
-    compressed.encoder = encoder;
+    let (coding, encoder) = (compressed.coding, &mut compressed.encoder);
+    let (made, chunk) = encode(services, coding, encoder, chunk, follows).await?;
     compressed.chunk = chunk;
-    // An empty chunk would end the body.
-    if !framed {
-        out.extend_from_slice(&made);
-    } else if !made.is_empty() {
-        write!(out, "{:x}\r\n", made.len())?;
-        out.extend_from_slice(&made);
-        out.extend_from_slice(b"\r\n");
-    }
+    push_encoded(out, &made, framed)?;
     if last && framed {
         out.extend_from_slice(b"0\r\n\r\n");
     }
     Ok(last)
+}
+
+/// When more content follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Follows {
+    Now,
+    /// Perhaps after a while, so the client must be able to decode all of the content so far.
+    Later,
+    Nothing,
+}
+
+/// Compresses content on the CPU pool, with an encoder that is made with the first content. Returns the compressed
+/// bytes, and the content, whose memory can be used again.
+///
+/// # Errors
+/// Returns the errors of the encoder.
+pub(crate) async fn encode(
+    services: &Services,
+    coding: Coding,
+    encoder: &mut Option<Encoder>,
+    content: Vec<u8>,
+    follows: Follows,
+) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    let present = encoder.take();
+    let job = move || -> io::Result<_> {
+        let mut encoder = match present {
+            Some(encoder) => encoder,
+            None => Encoder::new(coding)?,
+        };
+        encoder.write_all(&content)?;
+        match follows {
+            Follows::Nothing => return Ok((encoder.finish()?, None, content)),
+            Follows::Later => encoder.flush()?,
+            Follows::Now => {}
+        }
+        Ok((encoder.take_output(), Some(encoder), content))
+    };
+    let done = services.cpu_pool.run(job).await;
+    let (made, next, content) = done.ok_or(io::ErrorKind::Other)??;
+    *encoder = next;
+    Ok((made, content))
+}
+
+/// Appends compressed bytes, as a chunk of HTTP/1.1 or bare.
+///
+/// # Errors
+/// None: the buffer is in memory.
+pub(crate) fn push_encoded(out: &mut Vec<u8>, made: &[u8], framed: bool) -> io::Result<()> {
+    // An empty chunk would end the body.
+    if !framed {
+        out.extend_from_slice(made);
+    } else if !made.is_empty() {
+        write!(out, "{:x}\r\n", made.len())?;
+        out.extend_from_slice(made);
+        out.extend_from_slice(b"\r\n");
+    }
+    Ok(())
 }
