@@ -1,6 +1,7 @@
 //! `laio serve --import`: a configuration file from one of nginx.
 
 mod access;
+mod aliases;
 mod auth_request;
 mod fields;
 mod files_changed;

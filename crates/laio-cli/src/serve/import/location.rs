@@ -1,5 +1,6 @@
 //! The directives of a `server` block and of its locations, as the keys of a site.
 
+use super::aliases::alias;
 use super::fields::Fields;
 use super::known::advice;
 use super::parser::Directive;
@@ -17,7 +18,7 @@ pub(super) struct Site<'s, 'd> {
     pub(super) shared: &'s mut Shared<'d>,
     pub(super) server: &'s Server<'d>,
     pub(super) table: Table,
-    root: String,
+    pub(super) root: String,
     /// The fields of the whole site.
     fields: Fields,
     /// The fields of locations, with their globs, and whether an upstream answers there. Of several that fit, the
@@ -441,30 +442,6 @@ impl<'d> Site<'_, 'd> {
         }
     }
 
-    /// Lets files come before an upstream of all paths, if the location has a directory of its own for them. Returns
-    /// whether it has.
-    fn serves_directory_beside_upstream(
-        &mut self,
-        location: &Directive,
-        pattern: &Pattern,
-    ) -> bool {
-        let mut inner = location.inner().iter();
-        let Some(directive) = inner.find(|it| alias(it, pattern).is_some()) else {
-            return false;
-        };
-        // The files of the root are not those of any path.
-        if self.root != EMPTY_ROOT {
-            self.root = EMPTY_ROOT.to_owned();
-            self.table.set("root", EMPTY_ROOT);
-            needs_empty_root(self.shared, self.server.directive);
-        }
-        self.table
-            .set("try", vec!["{path}".to_owned(), "@upstream".to_owned()]);
-        let how = "the upstream answers for a file that does not exist";
-        self.shared.remarks.differs(directive, how);
-        true
-    }
-
     /// Whether the methods of a location are those of all paths.
     fn allows_same_changes(&self, directive: &Directive) -> bool {
         let whole = self.in_force("dav_methods");
@@ -728,25 +705,4 @@ impl<'d> Site<'_, 'd> {
 pub(super) fn is_handled(name: &str) -> bool {
     // A charset is reported where it stands.
     INHERITED.contains(&name) && name != "charset"
-}
-
-/// Returns the value of `--alias` for a `root` or an `alias` of a location with a prefix or a path.
-fn alias(directive: &Directive, pattern: &Pattern) -> Option<String> {
-    let (Pattern::Prefix(path) | Pattern::Exact(path)) = pattern else {
-        return None;
-    };
-    let (directory, name) = (directive.word(), path.trim_end_matches('/'));
-    if name.is_empty() || !directory.starts_with('/') || directory.contains('$') {
-        return None;
-    }
-    let plain = directory.trim_end_matches('/');
-    match &*directive.name {
-        "root" => Some(format!("{name}={plain}{name}")),
-        // Otherwise nginx makes another name of the rest of the path and the directory.
-        "alias" if path.ends_with('/') == directory.ends_with('/') => Some(format!(
-            "{name}={}",
-            if plain.is_empty() { "/" } else { plain }
-        )),
-        _ => None,
-    }
 }
