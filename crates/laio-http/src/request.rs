@@ -286,13 +286,12 @@ fn judge<'b>(line: RequestLine<'b>, headers: Headers<'b>) -> Result<Request<'b>,
 /// end.
 pub(crate) fn refuse_bare_line_feed(head: &[u8]) -> Result<(), Rejection> {
     let pairs = head.iter().zip(&head[1..]);
-    let bare = pairs
-        .filter(|&(&before, &byte)| byte == b'\n' && before != b'\r')
-        .count();
-    if bare == 0 {
-        Ok(())
-    } else {
-        Err(Rejection::BareLineFeed)
+    let is_bare = pairs.fold(false, |is_bare, (&before, &byte)| {
+        is_bare | ((byte == b'\n') & (before != b'\r'))
+    });
+    match is_bare {
+        false => Ok(()),
+        true => Err(Rejection::BareLineFeed),
     }
 }
 

@@ -7,6 +7,7 @@ mod proxied;
 pub(crate) mod proxy_header;
 pub(crate) mod running;
 pub(crate) mod state;
+pub(crate) mod streams;
 
 use crate::addresses::AddressPermit;
 use crate::buffers::Buffers;
@@ -44,6 +45,7 @@ use state::{ConnectionState, DrainState, Next};
 use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+use streams::Streams;
 
 /// One client connection and its buffers.
 pub(crate) struct Connection {
@@ -224,38 +226,18 @@ impl Connection {
             _address_permit,
             ..
         } = self;
-        let (own_services, own_connections) = (services.clone(), connections.clone());
-        // A request of HTTP/2 is answered like one on a connection of its own.
-        let answer = move |stream, head| {
-            let (services, connections) = (own_services.clone(), own_connections.clone());
-            let state = ConnectionState::for_stream();
-            let connection = Connection {
-                input: head,
-                alt_svc: alt_svc.clone(),
-                ..Connection::new(
-                    services,
-                    connections,
-                    stream,
-                    peer.clone(),
-                    state,
-                    to_https.clone(),
-                    None,
-                )
-            };
-            connection.answer_one()
-        };
-        http2::serve(
+        let streams = Streams {
             services,
             connections,
-            stream,
-            input,
-            connection_state,
-            answer,
-        )
-        .await;
+            peer,
+            to_https,
+            alt_svc,
+            _address_permit,
+        };
+        http2::serve(Rc::new(streams), stream, input, connection_state).await;
     }
 
-    /// Answers the request of an HTTP/2 stream. Returns whether the response was sent completely.
+    /// Answers the request of a stream of HTTP/2 or HTTP/3. Returns whether the response was sent completely.
     async fn answer_one(mut self) -> bool {
         self.exchange(1).await.is_ok()
     }
@@ -446,42 +428,17 @@ impl Connection {
         let (stream, body) = (&self.stream, response.body);
         let sent = send_response(services, stream, output, body, followed, speed).await;
         let added = ctx.auth.map(AuthState::fields);
-        self.log_response(
-            (ctx.request, added.as_deref().unwrap_or_default()),
+        let added = added.as_deref().unwrap_or_default();
+        log_response(
+            services,
+            stream,
+            (ctx.request, added),
             ctx.client,
             ctx.date,
             sent_response,
             head.as_deref(),
         );
         sent
-    }
-
-    /// Writes the line of the access log for a response, and counts it. `added` are fields that the server has added to
-    /// those of the request.
-    fn log_response(
-        &self,
-        (request, added): (&Request<'_>, &[AddedField]),
-        client: &Client,
-        date: &HttpDate,
-        sent: SentResponse,
-        head: Option<&[u8]>,
-    ) {
-        let log = &self.services.log;
-        if !log.needs_records() {
-            return log.count(sent.status, sent.length);
-        }
-        log.write(&LogRecord {
-            remote: &client.name,
-            status: sent.status,
-            bytes: sent.length,
-            duration_us: micros_since(sent.started),
-            version: self.stream.version().unwrap_or(request.version.as_str()),
-            added,
-            response_head: head,
-            tls: self.stream.tls().filter(|_| log.needs_tls()),
-            early_data: self.stream.is_early(),
-            ..LogRecord::of(request, date)
-        });
     }
 
     /// Forwards a request to its upstream, and sends the response.
@@ -704,6 +661,35 @@ impl Connection {
         send_all(&self.services, &self.stream, output).await?;
         Ok(Next::Linger)
     }
+}
+
+/// Writes the line of the access log for a response, and counts it. `added` are fields that the server has added to
+/// those of the request.
+fn log_response(
+    services: &Services,
+    stream: &Stream,
+    (request, added): (&Request<'_>, &[AddedField]),
+    client: &Client,
+    date: &HttpDate,
+    sent: SentResponse,
+    head: Option<&[u8]>,
+) {
+    let log = &services.log;
+    if !log.needs_records() {
+        return log.count(sent.status, sent.length);
+    }
+    log.write(&LogRecord {
+        remote: &client.name,
+        status: sent.status,
+        bytes: sent.length,
+        duration_us: micros_since(sent.started),
+        version: stream.version().unwrap_or(request.version.as_str()),
+        added,
+        response_head: head,
+        tls: stream.tls().filter(|_| log.needs_tls()),
+        early_data: stream.is_early(),
+        ..LogRecord::of(request, date)
+    });
 }
 
 /// Whether the ring receives for many connections with one system call. Then a new connection does not

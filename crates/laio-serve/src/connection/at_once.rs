@@ -4,15 +4,16 @@
 //! request would pay for creating it. The most common requests need no future, because nothing of them blocks.
 
 use super::state::Next;
-use super::{Connection, SentResponse};
+use super::{Connection, SentResponse, log_response};
 use crate::buffers::Buffers;
 use crate::net::stream::Stream;
 use crate::observe::{self, Stage};
 use crate::options::IoStep;
 use crate::request::answer_from_cache::answer_from_cache;
-use crate::request::response::{Body, RequestContext};
+use crate::request::response::{Body, RequestContext, Response};
 use crate::request::send_buffer::{await_send, whole};
 use crate::request::send_response::{Followed, send_response};
+use crate::services::Services;
 use laio::ops::Send;
 use laio_http::{Framing, Parsed, parse};
 use laio_rt::{Descriptor, Submission};
@@ -49,6 +50,32 @@ enum Rest {
     Sending(Sending, usize),
     /// The head is in the buffer.
     Body(Vec<u8>, Body),
+}
+
+/// Returns the response to a request for a whole cached file, and its buffers, if nothing else decides about the
+/// request. Otherwise the buffers are in the pool again.
+pub(super) fn response_from_cache(
+    services: &Services,
+    ctx: RequestContext<'_>,
+    buffers: Buffers,
+) -> Option<(Response, Buffers)> {
+    let Buffers {
+        mut output,
+        mut name,
+    } = buffers;
+    let request = ctx.request;
+    let special = request.framing != Framing::None || request.expects_continue;
+    let special = special || ctx.site.rewrites.is_some();
+    let response = match special || ctx.site.treats_clients_differently() || ctx.route().is_some() {
+        true => None,
+        false => answer_from_cache(services, ctx, &mut output, &mut name),
+    };
+    let Some(response) = response else {
+        services.buffer_pool.put_back(Buffers { output, name });
+        return None;
+    };
+    ctx.apply_rules(&response, &name, &mut output);
+    Some((response, Buffers { output, name }))
 }
 
 impl Connection {
@@ -94,20 +121,12 @@ impl Connection {
             keep_alive,
             false,
         );
-        let special = request.framing != Framing::None || request.expects_continue;
-        let special = special || ctx.site.rewrites.is_some();
-        if special || ctx.site.treats_clients_differently() || ctx.route().is_some() {
-            return AtOnce::No;
-        }
-        let Buffers {
-            mut output,
-            mut name,
-        } = services.buffer_pool.take();
-        let Some(response) = answer_from_cache(services, ctx, &mut output, &mut name) else {
-            services.buffer_pool.put_back(Buffers { output, name });
+        let buffers = services.buffer_pool.take();
+        let Some((response, Buffers { output, name })) =
+            response_from_cache(services, ctx, buffers)
+        else {
             return AtOnce::No;
         };
-        ctx.apply_rules(&response, &name, &mut output);
         self.connection_state.mark_not_evictable();
         observe::since(Stage::Receive, started);
         let sent = SentResponse {
@@ -137,7 +156,8 @@ impl Connection {
             return begun(Rest::Sending(sending, length), name);
         };
         services.buffer_pool.put_back(Buffers { output, name });
-        self.log_response((&request, &[]), &self.peer.client, &date, sent, None);
+        let (stream, client) = (&self.stream, &self.peer.client);
+        log_response(services, stream, (&request, &[]), client, &date, sent, None);
         let next = self.after_request(head_len, keep_alive);
         AtOnce::Answered(whole(result, length).map(|()| next))
     }
@@ -170,8 +190,17 @@ impl Connection {
             }
         };
         if let Ok(Parsed::Complete { request, .. }) = parse(&self.input, &services.limits.head()) {
-            let client = &self.peer.client;
-            self.log_response((&request, &[]), client, &services.now().0, sent, None);
+            let (stream, client) = (&self.stream, &self.peer.client);
+            let date = services.now().0;
+            log_response(
+                &services,
+                stream,
+                (&request, &[]),
+                client,
+                &date,
+                sent,
+                None,
+            );
         }
         let output = result?;
         services.buffer_pool.put_back(Buffers { output, name });

@@ -4,15 +4,14 @@
 mod request;
 mod windows;
 
-use super::running::Connections;
 use super::state::{ConnectionState, DrainState};
+use super::streams::{AtOnce, BegunResponse, Streams};
 use crate::net::http2_exchange::Exchange;
 use crate::net::http2_io::{Io, Stalled};
 use crate::net::stream::Stream;
 use crate::net::tls::session::TlsParameters;
 use crate::options::{Http2, Limits};
 use crate::request::receive::linger;
-use crate::services::Services;
 use bytes::Bytes;
 use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream};
@@ -53,18 +52,14 @@ pub(super) fn is_invalid_preface(input: &[u8]) -> bool {
 }
 
 /// Serves a connection until the client closes, violates the protocol or reaches a limit. `input`
-/// was received before; `connection_state` shows when the connection is idle. `answer` answers a
-/// request, whose head it gets, and returns whether the response was sent completely.
-pub(super) async fn serve<F>(
-    services: Rc<Services>,
-    connections: Rc<Connections>,
+/// was received before; `connection_state` shows when the connection is idle.
+pub(super) async fn serve(
+    streams: Rc<Streams>,
     stream: Stream,
     input: Vec<u8>,
     connection_state: Rc<ConnectionState>,
-    answer: impl Fn(Stream, Vec<u8>) -> F + 'static,
-) where
-    F: Future<Output = bool>,
-{
+) {
+    let (services, connections) = (streams.services.clone(), streams.connections.clone());
     let Some(limits) = connections.http2.clone() else {
         return;
     };
@@ -85,12 +80,11 @@ pub(super) async fn serve<F>(
         return;
     };
     let connection = Http2Connection {
-        services: services.clone(),
-        connections,
+        streams,
         limits,
         connection,
         state,
-        answer: Rc::new(answer),
+        accepted: 0,
         tls,
         socket: socket.clone(),
     };
@@ -118,13 +112,13 @@ fn builder(limits: &Http2, common: &Limits) -> Builder {
 }
 
 /// An HTTP/2 connection.
-struct Http2Connection<A> {
-    services: Rc<Services>,
-    connections: Rc<Connections>,
+struct Http2Connection {
+    streams: Rc<Streams>,
     limits: Http2,
     connection: h2::server::Connection<Io, Bytes>,
     state: Rc<Http2State>,
-    answer: Rc<A>,
+    /// The number of requests so far.
+    accepted: u32,
     tls: Option<TlsParameters>,
     socket: Descriptor,
 }
@@ -159,7 +153,7 @@ enum End {
 }
 
 enum Event {
-    Request(Box<Incoming>),
+    Requests(Vec<Incoming>),
     Closed(End),
     /// No request arrived within the time limit.
     Idle,
@@ -178,16 +172,12 @@ impl Event {
     }
 }
 
-impl<A, F> Http2Connection<A>
-where
-    A: Fn(Stream, Vec<u8>) -> F + 'static,
-    F: Future<Output = bool>,
-{
+impl Http2Connection {
     async fn serve(mut self) -> End {
-        let (services, state) = (self.services.clone(), self.state.clone());
+        let (services, state) = (self.streams.services.clone(), self.state.clone());
         let limits = &services.limits;
         let mut watch = pin!(watch(limits, &state));
-        let mut count = 0u32;
+        let mut since_yield = 0;
         loop {
             let event = poll_fn(|context| match watch.as_mut().poll(context) {
                 Poll::Ready(event) => Poll::Ready(event),
@@ -195,12 +185,19 @@ where
             })
             .await;
             match event {
-                Event::Request(incoming) => {
-                    count += 1;
-                    if count >= limits.requests {
-                        self.connection.graceful_shutdown();
+                Event::Requests(mut requests) => {
+                    since_yield += requests.len();
+                    poll_fn(|context| {
+                        for incoming in requests.drain(..) {
+                            self.answer(incoming, context);
+                        }
+                        Poll::Ready(())
+                    })
+                    .await;
+                    if since_yield >= Limits::STREAMS_BEFORE_YIELD {
+                        since_yield = 0;
+                        laio_rt::yield_now().await;
                     }
-                    self.start(*incoming);
                 }
                 Event::Idle => {
                     self.connection.graceful_shutdown();
@@ -213,7 +210,7 @@ where
                     return End::Linger;
                 }
                 Event::Evicted => {
-                    self.connections.note_eviction();
+                    self.streams.connections.note_eviction();
                     self.connection.abrupt_shutdown(Reason::NO_ERROR);
                     self.close(Limits::GOAWAY_TIME).await;
                     return End::Gone;
@@ -232,20 +229,10 @@ where
         if self.state.connection_state.is_evicted() {
             return Poll::Ready(Event::Evicted);
         }
-        if self.connections.is_draining() {
+        if self.streams.connections.is_draining() {
             self.connection.graceful_shutdown();
         }
-        // A request that the client has reset no longer counts for the protocol, but its task is
-        // still running.
-        let full = self.state.tasks.borrow().len() >= self.limits.streams as usize;
-        let event = match full {
-            true => self.connection.poll_closed(context).map(Event::closed),
-            false => self.connection.poll_accept(context).map(|next| match next {
-                Some(Ok(incoming)) => Event::Request(Box::new(incoming)),
-                Some(Err(error)) => Event::closed(Err(error)),
-                None => Event::closed(Ok(())),
-            }),
-        };
+        let event = self.poll_accept(context);
         if self.reset_overflown() {
             // Poll again, to send the reset.
             context.waker().wake_by_ref();
@@ -253,35 +240,97 @@ where
         event
     }
 
-    /// Answers a request in a new task.
-    fn start(&self, (request, respond): Incoming) {
+    /// Accepts the requests that have arrived. They are answered together, so that one send carries their responses.
+    fn poll_accept(&mut self, context: &mut Context<'_>) -> Poll<Event> {
+        // A request that the client has reset no longer counts for the protocol, but its task is
+        // still running.
+        let free = (self.limits.streams as usize).saturating_sub(self.state.tasks.borrow().len());
+        if free == 0 {
+            return self.connection.poll_closed(context).map(Event::closed);
+        }
+        let mut requests = Vec::new();
+        while requests.len() < free
+            && let Poll::Ready(next) = self.connection.poll_accept(context)
+        {
+            match next {
+                Some(Ok(incoming)) => requests.push(incoming),
+                Some(Err(error)) => return Poll::Ready(Event::closed(Err(error))),
+                None => return Poll::Ready(Event::closed(Ok(()))),
+            }
+            self.accepted += 1;
+            if self.accepted >= self.streams.services.limits.requests {
+                self.connection.graceful_shutdown();
+            }
+        }
+        match requests.is_empty() {
+            true => Poll::Pending,
+            false => Poll::Ready(Event::Requests(requests)),
+        }
+    }
+
+    /// Answers a request: at once, or in a new task.
+    fn answer(&self, (request, respond): Incoming, context: &mut Context<'_>) {
         let id = respond.stream_id().as_u32();
         let head = request::head(&request);
+        let has_body = !request.body().is_end_stream();
         let exchange = Rc::new(Exchange::new(
             request,
             respond,
             self.tls,
             self.socket.clone(),
-            &self.services.limits,
+            &self.streams.services.limits,
         ));
         let stream = Stream::Http2(exchange.clone());
-        let answer = self.answer.clone();
-        let state = self.state.clone();
-        let (services, connections) = (self.services.clone(), self.connections.clone());
+        let at_once = match has_body || exchange.poll_reset(context).is_ready() {
+            true => AtOnce::No,
+            false => {
+                let send = |output| exchange.try_send(output);
+                self.streams.answer_at_once(&stream, &head, send)
+            }
+        };
+        let begun = match at_once {
+            AtOnce::Answered(whole) => {
+                exchange.end(whole);
+                self.state.last_ended.set(Instant::now());
+                return;
+            }
+            AtOnce::Begun(begun) => Some(begun),
+            AtOnce::No => None,
+        };
+        self.start(id, exchange, stream, head, begun);
+    }
+
+    /// Answers a request, or sends the rest of its response, in a new task.
+    fn start(
+        &self,
+        id: u32,
+        exchange: Rc<Exchange>,
+        stream: Stream,
+        head: Vec<u8>,
+        begun: Option<BegunResponse>,
+    ) {
+        let (streams, state) = (self.streams.clone(), self.state.clone());
         state
             .connection_state
             .set_drain_state(DrainState::InRequest);
         state.connection_state.mark_not_evictable();
         let running = exchange.clone();
         let task = laio_rt::spawn(async move {
-            match race(exchange.reset_by_client(), answer(stream, head)).await {
+            let reset = poll_fn(|context| exchange.poll_reset(context));
+            let answered = async {
+                match begun {
+                    None => streams.answer(stream, head).await,
+                    Some(begun) => streams.finish(&stream, &head, begun).await,
+                }
+            };
+            match race(reset, answered).await {
                 Either::Left(()) => state.resets.set(state.resets.get() + 1),
                 Either::Right(whole) => {
                     exchange.end(whole);
                     state.windows.borrow_mut().watch(id);
                     race(
-                        exchange.read_rest(&services.limits),
-                        connections.wait_until_draining(),
+                        exchange.read_rest(&streams.services.limits),
+                        streams.connections.wait_until_draining(),
                     )
                     .await;
                 }
@@ -341,7 +390,7 @@ impl Http2State {
     }
 }
 
-impl<A> Drop for Http2Connection<A> {
+impl Drop for Http2Connection {
     fn drop(&mut self) {
         let tasks = self.state.tasks.take();
         tasks.values().for_each(|running| running.task.abort());

@@ -1,11 +1,8 @@
 //! HTTP/3: the requests of a QUIC connection, several at the same time. Each is translated to
 //! HTTP/1.1 and then handled by the same code as others.
 
-use super::Connection;
-use super::running::Connections;
 use super::state::{ConnectionState, DrainState};
-use crate::addresses::AddressPermit;
-use crate::clients::Peer;
+use super::streams::{AtOnce, BegunResponse, Streams};
 use crate::net::http3::frames::{kind, put_head, put_integer};
 use crate::net::http3::request::{Head, RequestStream};
 use crate::net::http3::unidirectional::Unidirectional;
@@ -15,7 +12,6 @@ use crate::net::quic::connection::QuicConnection;
 use crate::net::quic::{Dir, StreamId};
 use crate::net::stream::Stream;
 use crate::options::Http3;
-use crate::services::Services;
 use bytes::Bytes;
 use laio_rt::JoinHandle;
 use laio_rt::future::{Either, race};
@@ -32,36 +28,18 @@ use std::time::Instant;
 const CONTROL_STREAM: u64 = 0x0;
 const MAX_FIELD_SECTION_SIZE: u64 = 0x6;
 
-/// What the requests of a connection need.
-struct Client {
-    services: Rc<Services>,
-    connections: Rc<Connections>,
-    quic: Rc<QuicConnection>,
-    peer: Peer,
-    /// Counts this connection for its client address.
-    _address_permit: Option<AddressPermit>,
-}
-
 /// Serves a connection until the client closes it, violates the protocol or reaches a limit.
 pub(crate) async fn serve(
-    services: Rc<Services>,
-    connections: Rc<Connections>,
+    streams: Rc<Streams>,
     quic: Rc<QuicConnection>,
     connection_state: Rc<ConnectionState>,
-    (peer, address_permit): (Peer, Option<AddressPermit>),
 ) {
-    let Some(limits) = connections.http3.clone() else {
+    let Some(limits) = streams.connections.http3.clone() else {
         return;
     };
-    let client = Client {
-        services,
-        connections,
-        peer,
-        quic,
-        _address_permit: address_permit,
-    };
     let connection = Http3Connection {
-        client: Rc::new(client),
+        streams,
+        quic,
         limits,
         state: Rc::new(Http3State {
             tasks: RefCell::default(),
@@ -83,7 +61,8 @@ pub(crate) async fn serve(
 
 /// An HTTP/3 connection.
 struct Http3Connection {
-    client: Rc<Client>,
+    streams: Rc<Streams>,
+    quic: Rc<QuicConnection>,
     limits: Http3,
     state: Rc<Http3State>,
     connection_state: Rc<ConnectionState>,
@@ -152,9 +131,9 @@ struct Http3State {
 
 impl Http3Connection {
     async fn serve(mut self) {
-        let client = self.client.clone();
+        let streams = self.streams.clone();
         self.connection_state.set_closes_itself(true);
-        let mut draining = pin!(client.connections.wait_until_draining());
+        let mut draining = pin!(streams.connections.wait_until_draining());
         let mut drains = false;
         poll_fn(|context| {
             drains = drains || draining.as_mut().poll(context).is_ready();
@@ -165,7 +144,7 @@ impl Http3Connection {
 
     /// Does everything that can be done now. Ready when nothing of the connection is left.
     fn poll(&mut self, context: &mut Context<'_>, drains: bool) -> Poll<()> {
-        let quic = self.client.quic.clone();
+        let quic = self.quic.clone();
         self.state.waker.set(Some(context.waker().clone()));
         if quic.poll(context).is_ready() {
             return Poll::Ready(());
@@ -176,7 +155,7 @@ impl Http3Connection {
             return Poll::Pending;
         }
         if self.connection_state.is_evicted() {
-            self.client.connections.note_eviction();
+            self.streams.connections.note_eviction();
             quic.close(code::NO_ERROR, "the server is full");
         } else if drains && quic.is_left() {
             quic.close(code::NO_ERROR, "the server is replaced");
@@ -196,7 +175,7 @@ impl Http3Connection {
 
     /// Sends control frames, reads those of the client, and accepts requests.
     fn advance(&mut self, context: &mut Context<'_>, drains: bool) -> Result<(), Failure> {
-        let quic = self.client.quic.clone();
+        let quic = self.quic.clone();
         self.open_control()?;
         while let Some(id) = quic.accept(Dir::Uni) {
             self.unidirectional.add(id);
@@ -206,8 +185,8 @@ impl Http3Connection {
             let reason = "too many requests were reset";
             return Err(Failure::Connection(code::EXCESSIVE_LOAD, reason));
         }
-        let ends = self.accepted >= self.client.services.limits.requests.into();
-        let hands_over = self.client.connections.hands_over();
+        let ends = self.accepted >= self.streams.services.limits.requests.into();
+        let hands_over = self.streams.connections.hands_over();
         if ends || (drains && !hands_over) {
             self.go_away();
         } else if drains && self.accepted > 0 {
@@ -226,7 +205,7 @@ impl Http3Connection {
             }
             self.accepted += 1;
             self.pinged = Instant::now();
-            self.start(id);
+            self.answer(id, context);
         }
         self.send_control(context);
         if self.goes_away() && !self.is_busy() && self.rejects_until().is_none() {
@@ -237,7 +216,7 @@ impl Http3Connection {
 
     fn fail(&self, failure: Failure) {
         if let Failure::Connection(code, reason) = failure {
-            self.client.quic.close(code, reason);
+            self.quic.close(code, reason);
         }
     }
 
@@ -248,13 +227,13 @@ impl Http3Connection {
         }
         let mut settings = Vec::new();
         put_integer(MAX_FIELD_SECTION_SIZE, &mut settings);
-        let most = self.client.services.limits.head_bytes as u64;
+        let most = self.streams.services.limits.head_bytes as u64;
         put_integer(most.min((1 << 62) - 1), &mut settings);
         let mut output = Vec::new();
         put_integer(CONTROL_STREAM, &mut output);
         put_head(kind::SETTINGS, settings.len(), &mut output);
         output.extend_from_slice(&settings);
-        let id = self.client.quic.open().ok_or_else(|| {
+        let id = self.quic.open().ok_or_else(|| {
             let reason = "the client allows no control stream";
             Failure::Connection(code::STREAM_CREATION_ERROR, reason)
         })?;
@@ -273,7 +252,7 @@ impl Http3Connection {
             return;
         };
         while !control.unsent.is_empty() {
-            let quic = &self.client.quic;
+            let quic = &self.quic;
             let written = quic.poll_write(context, control.id, &mut control.unsent);
             match written {
                 Poll::Ready(Ok(())) => {}
@@ -290,7 +269,7 @@ impl Http3Connection {
     fn go_away(&mut self) {
         // Each fourth stream is of a request.
         let first_refused = 4 * self.accepted;
-        let connections = &self.client.connections;
+        let connections = &self.streams.connections;
         let stops = connections.is_draining() && !connections.hands_over();
         // A server that stops has no other connection for them.
         let rejects_until = (!stops).then(|| Instant::now() + Http3::REJECTS_BEFORE_END);
@@ -329,7 +308,7 @@ impl Http3Connection {
     /// Whether requests are in progress, or responses not acknowledged.
     fn is_busy(&self) -> bool {
         let own = usize::from(self.control.is_some());
-        !self.state.tasks.borrow().is_empty() || self.client.quic.sending_streams() > own
+        !self.state.tasks.borrow().is_empty() || self.quic.sending_streams() > own
     }
 
     fn drain_state(&self) -> DrainState {
@@ -342,7 +321,7 @@ impl Http3Connection {
 
     /// Enforces the time limits of the connection.
     fn watch(&mut self, context: &mut Context<'_>) {
-        let (quic, limits) = (&self.client.quic, &self.client.services.limits);
+        let (quic, limits) = (&self.quic, &self.streams.services.limits);
         let received = quic.received();
         if self.received.0 != received {
             self.received = (received, Instant::now());
@@ -386,16 +365,79 @@ impl Http3Connection {
         context.waker().wake_by_ref();
     }
 
-    /// Answers a request in a new task.
-    fn start(&self, id: StreamId) {
-        let (client, state) = (self.client.clone(), self.state.clone());
+    /// Answers the request of a stream: at once, or in a new task.
+    fn answer(&self, id: StreamId, context: &mut Context<'_>) {
+        let limits = &self.streams.services.limits;
+        let mut request = RequestStream::new(id, limits.head_bytes);
+        let (quic, head) = (&self.quic, request.poll_head(context, &*self.quic));
+        let head = match head {
+            Poll::Ready(Ok(Head::Text(head)))
+                if head.length.is_none()
+                    && is_safe(&head.text)
+                    && request.poll_is_over(context, &**quic)
+                    && !quic.is_given_up(id) =>
+            {
+                head
+            }
+            Poll::Ready(head) => return self.start(id, Progress::Receiving(request, Some(head))),
+            Poll::Pending => return self.start(id, Progress::Receiving(request, None)),
+        };
+        let to_head = head.to_head;
+        let exchange = Exchange::new(quic.clone(), id, request, (to_head, true), limits);
+        let (exchange, head) = (Rc::new(exchange), head.finish(false));
+        let stream = Stream::Http3(exchange.clone());
+        let send = |output| exchange.try_send(context, output);
+        let begun = match self.streams.answer_at_once(&stream, &head, send) {
+            AtOnce::Answered(whole) => {
+                exchange.end(whole);
+                self.state.last_ended.set(Instant::now());
+                return;
+            }
+            AtOnce::Begun(begun) => Some(begun),
+            AtOnce::No => None,
+        };
+        let received = ReceivedRequest {
+            exchange,
+            head,
+            may_be_early: true,
+        };
+        self.start(id, Progress::Received(received, begun));
+    }
+
+    /// Answers a request, or continues to, in a new task.
+    fn start(&self, id: StreamId, progress: Progress) {
+        let (streams, quic, state) = (self.streams.clone(), self.quic.clone(), self.state.clone());
         let task = laio_rt::spawn(async move {
-            answer(&client, &state, id).await;
-            client.quic.forget(id);
+            let (received, begun) = match progress {
+                Progress::Received(received, begun) => (Some(received), begun),
+                Progress::Receiving(request, head) => {
+                    let receive = receive(&streams, &quic, &state, id, request, head);
+                    (receive.await, None)
+                }
+            };
+            if let Some(received) = received {
+                respond(&streams, &quic, &state, id, received, begun).await;
+            }
+            quic.forget(id);
             state.ended(id);
         });
         self.state.tasks.borrow_mut().insert(id, task);
     }
+}
+
+/// How far a request is when its task starts.
+enum Progress {
+    /// Its stream, and its head if that has arrived.
+    Receiving(RequestStream, Option<Result<Head, Failure>>),
+    Received(ReceivedRequest, Option<BegunResponse>),
+}
+
+/// A request whose head has arrived.
+struct ReceivedRequest {
+    exchange: Rc<Exchange>,
+    head: Vec<u8>,
+    /// Whether it may be answered before the client has completed the handshake.
+    may_be_early: bool,
 }
 
 impl Http3State {
@@ -415,23 +457,39 @@ impl Drop for Http3Connection {
     }
 }
 
-/// Answers the request of a stream.
-async fn answer(client: &Rc<Client>, state: &Http3State, id: StreamId) {
-    let (quic, limits) = (&client.quic, &client.services.limits);
+/// Receives the head of a request, if it is not here yet. Returns none if the request has failed.
+async fn receive(
+    streams: &Streams,
+    quic: &Rc<QuicConnection>,
+    state: &Http3State,
+    id: StreamId,
+    mut request: RequestStream,
+    head: Option<Result<Head, Failure>>,
+) -> Option<ReceivedRequest> {
+    let limits = &streams.services.limits;
     let abort = |own: u32, of_client: u32| {
         quic.reset(id, own);
         quic.stop(id, of_client);
+        None
     };
-    let mut request = RequestStream::new(id, limits.head_bytes);
-    let reading = poll_fn(|context| request.poll_head(context, &**quic));
-    let head = match time::timeout(limits.head_time, reading).await {
+    let head = match head {
+        Some(head) => Ok(head),
+        None => {
+            let reading = poll_fn(|context| request.poll_head(context, &**quic));
+            time::timeout(limits.head_time, reading).await
+        }
+    };
+    let head = match head {
         Ok(Ok(head)) => head,
         Ok(Err(Failure::Gone)) => {
             state.resets.set(state.resets.get() + 1);
             return abort(code::REQUEST_CANCELLED, code::NO_ERROR);
         }
         Ok(Err(Failure::Stream(code))) => return abort(code, code),
-        Ok(Err(Failure::Connection(code, reason))) => return quic.close(code, reason),
+        Ok(Err(Failure::Connection(code, reason))) => {
+            quic.close(code, reason);
+            return None;
+        }
         Err(_) => return abort(code::REQUEST_INCOMPLETE, code::NO_ERROR),
     };
     let (head, to_head, chunked, may_be_early) = match head {
@@ -445,25 +503,48 @@ async fn answer(client: &Rc<Client>, state: &Http3State, id: StreamId) {
         Head::TooLarge => (too_large(limits.head_bytes), false, true, true),
     };
     let exchange = Exchange::new(quic.clone(), id, request, (to_head, chunked), limits);
-    let exchange = Rc::new(exchange);
+    Some(ReceivedRequest {
+        exchange: Rc::new(exchange),
+        head,
+        may_be_early,
+    })
+}
+
+/// Answers a request, or sends the rest of its response.
+async fn respond(
+    streams: &Streams,
+    quic: &QuicConnection,
+    state: &Http3State,
+    id: StreamId,
+    received: ReceivedRequest,
+    begun: Option<BegunResponse>,
+) {
+    let ReceivedRequest {
+        exchange,
+        head,
+        may_be_early,
+    } = received;
     let stream = Stream::Http3(exchange.clone());
     let answer = async {
+        if let Some(begun) = begun {
+            return streams.finish(&stream, &head, begun).await;
+        }
         let confirmed = match may_be_early {
             true => Ok(()),
             false => exchange.confirmed().await,
         };
-        confirmed.is_ok() && client.answer(stream, head).await
+        confirmed.is_ok() && streams.answer(stream, head).await
     };
-    let answered = race(exchange.given_up(), answer).await;
-    match answered {
+    match race(exchange.given_up(), answer).await {
         Either::Left(()) => {
             state.resets.set(state.resets.get() + 1);
-            abort(code::REQUEST_CANCELLED, code::REQUEST_CANCELLED);
+            quic.reset(id, code::REQUEST_CANCELLED);
+            quic.stop(id, code::REQUEST_CANCELLED);
         }
         Either::Right(whole) => {
             exchange.end(whole);
-            let draining = client.connections.wait_until_draining();
-            race(exchange.read_rest(limits), draining).await;
+            let draining = streams.connections.wait_until_draining();
+            race(exchange.read_rest(&streams.services.limits), draining).await;
             quic.stop(id, code::NO_ERROR);
         }
     }
@@ -485,26 +566,4 @@ fn too_large(most: usize) -> Vec<u8> {
 /// Whether the client has ended the request with its head, as far as it is known now.
 async fn request_has_ended(request: &mut RequestStream, quic: &QuicConnection) -> bool {
     poll_fn(|context| Poll::Ready(request.poll_is_over(context, quic))).await
-}
-
-impl Client {
-    /// Answers a request like one on a connection of its own. Returns whether the response was sent
-    /// completely.
-    async fn answer(&self, stream: Stream, head: Vec<u8>) -> bool {
-        let (services, connections) = (self.services.clone(), self.connections.clone());
-        let state = ConnectionState::for_stream();
-        let connection = Connection {
-            input: head,
-            ..Connection::new(
-                services,
-                connections,
-                stream,
-                self.peer.clone(),
-                state,
-                None,
-                None,
-            )
-        };
-        connection.answer_one().await
-    }
 }

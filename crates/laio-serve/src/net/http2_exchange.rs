@@ -6,7 +6,7 @@ use crate::options::Limits;
 use bytes::{Buf, Bytes};
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use laio_http::upstream::parse_response;
 use laio_rt::{Descriptor, time};
 use std::cell::RefCell;
@@ -27,6 +27,8 @@ pub(crate) struct Exchange {
     write_time: Duration,
     /// The fields after the body.
     trailers: RefCell<Option<HeaderMap>>,
+    /// The part of the body that [`Exchange::try_send`] has left.
+    unsent: RefCell<Bytes>,
 }
 
 enum ResponseState {
@@ -78,6 +80,7 @@ impl Exchange {
             socket,
             write_time: limits.write_time,
             trailers: RefCell::default(),
+            unsent: RefCell::default(),
         }
     }
 
@@ -125,6 +128,31 @@ impl Exchange {
         Ok(())
     }
 
+    /// Sends a whole response as far as flow control and the send buffer allow now. Returns whether that is all;
+    /// [`Exchange::flush`] sends the rest.
+    pub(crate) fn try_send(&self, mut out: Bytes) -> io::Result<bool> {
+        self.send_head(&mut out)?;
+        let granted = match &mut *self.response.borrow_mut() {
+            ResponseState::Body(stream, _) => {
+                stream.reserve_capacity(out.len());
+                stream.capacity().min(out.len())
+            }
+            _ => 0,
+        };
+        if granted > 0 {
+            self.send_chunk(out.split_to(granted))?;
+        }
+        let is_whole = out.is_empty();
+        self.unsent.replace(out);
+        Ok(is_whole)
+    }
+
+    /// Sends what [`Exchange::try_send`] has left.
+    pub(crate) async fn flush(&self) -> io::Result<()> {
+        let unsent = self.unsent.take();
+        self.send_all(unsent).await
+    }
+
     /// Parses the head in `out`, and sends it as a HEADERS frame.
     fn send_head(&self, out: &mut Bytes) -> io::Result<()> {
         let limits = laio_http::Limits {
@@ -134,14 +162,18 @@ impl Exchange {
         };
         let parsed = parse_response(out, &limits, self.to_head).map_err(io::Error::other)?;
         let (head, length) = parsed.ok_or(io::ErrorKind::InvalidData)?;
-        let mut response = Response::builder().status(head.status.code());
+        let mut response = Response::new(());
+        *response.status_mut() =
+            http::StatusCode::from_u16(head.status.code()).map_err(io::Error::other)?;
+        let fields = response.headers_mut();
+        fields.reserve(head.headers.len());
         for (name, value) in head.headers.iter() {
-            let name = name.to_ascii_lowercase();
-            if !CONNECTION_SPECIFIC.iter().any(|own| own.as_bytes() == name) {
-                response = response.header(&name[..], value);
+            let name = HeaderName::from_bytes(name).map_err(io::Error::other)?;
+            if !CONNECTION_SPECIFIC.contains(&name.as_str()) {
+                let value = HeaderValue::from_maybe_shared(out.slice_ref(value));
+                fields.append(name, value.map_err(io::Error::other)?);
             }
         }
-        let response = response.body(()).map_err(io::Error::other)?;
         let due = match head.framing {
             Some(laio_http::Framing::None) => Some(0),
             Some(laio_http::Framing::Length(length)) => Some(length),
@@ -267,13 +299,12 @@ impl Exchange {
     }
 
     /// Waits until the client resets the request.
-    pub(crate) async fn reset_by_client(&self) {
-        poll_fn(|context| match &mut *self.response.borrow_mut() {
+    pub(crate) fn poll_reset(&self, context: &mut Context<'_>) -> Poll<()> {
+        match &mut *self.response.borrow_mut() {
             ResponseState::Due(respond) => respond.poll_reset(context).map(drop),
             ResponseState::Body(stream, _) => stream.poll_reset(context).map(drop),
             ResponseState::Sent(_) | ResponseState::Aborted => Poll::Pending,
-        })
-        .await;
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 pub(crate) struct Exchange {
@@ -35,6 +35,8 @@ pub(crate) struct Exchange {
     write_time: Duration,
     /// Whether the request is answered before the client has completed the handshake.
     is_early: Cell<bool>,
+    /// Frames of the response that [`Exchange::try_send`] has left.
+    unsent: RefCell<Bytes>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +50,17 @@ enum ResponseState {
     /// The response was aborted.
     Aborted,
 }
+
+/// The head of a response as a HEADERS frame.
+struct HeadFrame {
+    bytes: Vec<u8>,
+    status: u16,
+    /// The length of the body, if it is known.
+    due: Option<u64>,
+}
+
+/// The most bytes of the type and the length of a frame.
+const FRAME_HEAD: usize = 16;
 
 impl Exchange {
     /// `request` has read the head, whose body has no known length if `chunked` is set.
@@ -69,6 +82,7 @@ impl Exchange {
             to_head,
             write_time: limits.write_time,
             is_early,
+            unsent: RefCell::default(),
         }
     }
 
@@ -158,8 +172,66 @@ impl Exchange {
         }
     }
 
+    /// Sends a whole response as far as flow control allows now. Returns whether that is all;
+    /// [`Exchange::flush`] sends the rest.
+    pub(crate) fn try_send(&self, context: &mut Context<'_>, mut out: Bytes) -> io::Result<bool> {
+        let HeadFrame {
+            bytes: mut frames,
+            due,
+            ..
+        } = self.head_frame(&mut out)?;
+        if due != Some(out.len() as u64) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        if !out.is_empty() {
+            put_head(kind::DATA, out.len(), &mut frames);
+            frames.extend_from_slice(&out);
+        }
+        self.note_early();
+        self.response.set(ResponseState::Body(Some(0)));
+        let mut frames = Bytes::from(frames);
+        while !frames.is_empty() {
+            match self.quic.poll_write(context, self.id, &mut frames) {
+                Poll::Ready(written) => written.map_err(error_of)?,
+                Poll::Pending => {
+                    self.unsent.replace(frames);
+                    return Ok(false);
+                }
+            }
+        }
+        self.finish_if_whole();
+        Ok(true)
+    }
+
+    /// Sends what [`Exchange::try_send`] has left.
+    pub(crate) async fn flush(&self) -> io::Result<()> {
+        let unsent = self.unsent.take();
+        self.write(unsent).await?;
+        self.finish_if_whole();
+        Ok(())
+    }
+
     /// Parses the head in `out`, and sends it as a HEADERS frame.
     async fn send_head(&self, out: &mut Bytes) -> io::Result<()> {
+        let HeadFrame { bytes, status, due } = self.head_frame(out)?;
+        self.write(bytes.into()).await?;
+        if status >= 200 {
+            self.note_early();
+            self.response.set(ResponseState::Body(due));
+            self.finish_if_whole();
+        }
+        Ok(())
+    }
+
+    /// Counts a response that is sent before the client has completed the handshake.
+    fn note_early(&self) {
+        if self.is_early() {
+            observe::count_quic(|quic| quic.early_requests += 1);
+        }
+    }
+
+    /// Removes the head from `out`, and returns it as a HEADERS frame.
+    fn head_frame(&self, out: &mut Bytes) -> io::Result<HeadFrame> {
         let limits = laio_http::Limits {
             head_bytes: usize::MAX,
             headers: usize::MAX,
@@ -171,10 +243,16 @@ impl Exchange {
         let mut section = Vec::with_capacity(length);
         qpack::begin(&mut section);
         qpack::encode(b":status", status.to_string().as_bytes(), &mut section);
+        let mut lower = Vec::new();
         for (name, value) in head.headers.iter() {
-            let name = name.to_ascii_lowercase();
-            if !CONNECTION_SPECIFIC.iter().any(|own| own.as_bytes() == name) {
-                qpack::encode(&name, value, &mut section);
+            lower.clear();
+            lower.extend_from_slice(name);
+            lower.make_ascii_lowercase();
+            if !CONNECTION_SPECIFIC
+                .iter()
+                .any(|own| own.as_bytes() == lower)
+            {
+                qpack::encode(&lower, value, &mut section);
             }
         }
         let due = match head.framing {
@@ -182,16 +260,11 @@ impl Exchange {
             Some(Framing::Length(length)) => Some(length),
             _ => None,
         };
+        let mut bytes = Vec::with_capacity(section.len() + out.len() - length + 2 * FRAME_HEAD);
+        put_head(kind::HEADERS, section.len(), &mut bytes);
+        bytes.extend_from_slice(&section);
         out.advance(length);
-        self.write_section(&section).await?;
-        if status >= 200 {
-            if self.is_early() {
-                observe::count_quic(|quic| quic.early_requests += 1);
-            }
-            self.response.set(ResponseState::Body(due));
-            self.finish_if_whole();
-        }
-        Ok(())
+        Ok(HeadFrame { bytes, status, due })
     }
 
     /// Sends the fields after the body of a response of unknown length.
@@ -211,7 +284,7 @@ impl Exchange {
 
     /// Sends encoded fields as a HEADERS frame.
     async fn write_section(&self, section: &[u8]) -> io::Result<()> {
-        let mut frame = Vec::with_capacity(section.len() + 16);
+        let mut frame = Vec::with_capacity(section.len() + FRAME_HEAD);
         put_head(kind::HEADERS, section.len(), &mut frame);
         frame.extend_from_slice(section);
         self.write(frame.into()).await
@@ -226,7 +299,7 @@ impl Exchange {
         let length = data.len() as u64;
         let left = due.map(|due| due.checked_sub(length).ok_or(io::ErrorKind::InvalidData));
         let left = left.transpose()?;
-        let mut head = Vec::with_capacity(16);
+        let mut head = Vec::with_capacity(FRAME_HEAD);
         put_head(kind::DATA, data.len(), &mut head);
         self.write(head.into()).await?;
         self.write(data).await?;
@@ -247,12 +320,8 @@ impl Exchange {
         while !bytes.is_empty() {
             let written = poll_fn(|context| self.quic.poll_write(context, self.id, &mut bytes));
             let written = time::timeout(self.write_time, written).await;
-            written
-                .map_err(|_| io::ErrorKind::TimedOut)?
-                .map_err(|end| match end {
-                    StreamEnd::Reset => io::ErrorKind::BrokenPipe,
-                    StreamEnd::Lost => io::ErrorKind::ConnectionAborted,
-                })?;
+            let written = written.map_err(|_| io::ErrorKind::TimedOut)?;
+            written.map_err(error_of)?;
         }
         Ok(())
     }
@@ -306,5 +375,12 @@ impl Exchange {
             ResponseState::Sent | ResponseState::Aborted => Poll::Pending,
         })
         .await;
+    }
+}
+
+fn error_of(end: StreamEnd) -> io::ErrorKind {
+    match end {
+        StreamEnd::Reset => io::ErrorKind::BrokenPipe,
+        StreamEnd::Lost => io::ErrorKind::ConnectionAborted,
     }
 }

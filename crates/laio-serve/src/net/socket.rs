@@ -1,5 +1,6 @@
 //! A socket with poll methods: operations in flight and their buffers are kept between polls.
 
+use super::arrivals;
 use laio::ops::{Recv, Send, Sink};
 use laio_rt::{Descriptor, Submission};
 use rustix::net::{RecvFlags, Shutdown};
@@ -19,8 +20,14 @@ pub(crate) enum Expect {
 /// A socket with at most one receive and one send in flight.
 pub(crate) struct Socket {
     socket: Descriptor,
-    receiving: Option<Submission<Recv<Descriptor, Vec<u8>>>>,
+    receiving: Option<Receiving>,
     sending: Option<Sending>,
+}
+
+struct Receiving {
+    submission: Submission<Recv<Descriptor, Vec<u8>>>,
+    /// The turn of the executor in which it began.
+    turn: u64,
 }
 
 struct Sending {
@@ -52,10 +59,15 @@ impl Socket {
     ) -> Poll<io::Result<Vec<u8>>> {
         let start = || {
             let buffer = Vec::with_capacity(Socket::BUFFER);
-            laio_rt::submit(receive_operation(&self.socket, buffer, expect))
+            let receive = receive_operation(&self.socket, buffer, expect);
+            Receiving {
+                submission: laio_rt::submit(receive),
+                turn: laio_rt::turn(),
+            }
         };
         let receiving = self.receiving.get_or_insert_with(start);
-        let (result, buffer) = ready!(Pin::new(receiving).poll(context));
+        let (result, buffer) = ready!(Pin::new(&mut receiving.submission).poll(context));
+        arrivals::note(receiving.turn);
         self.receiving = None;
         Poll::Ready(result.map(|_| buffer))
     }

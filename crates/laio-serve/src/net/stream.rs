@@ -171,6 +171,15 @@ impl Stream {
         (result, input)
     }
 
+    /// Sends what `try_send` of an exchange of HTTP/2 or HTTP/3 has left.
+    pub(crate) async fn flush(&self) -> io::Result<()> {
+        match self {
+            Stream::Plain(_) | Stream::Tls(_) => Ok(()),
+            Stream::Http2(exchange) => exchange.flush().await,
+            Stream::Http3(exchange) => exchange.flush().await,
+        }
+    }
+
     /// Sends all of `out`. Returns fewer bytes if the send was interrupted. With `MSG_MORE`, the last
     /// bytes may wait for the next send, or for [`Stream::finish`]. HTTP/2 and HTTP/3 ignore the
     /// flags.

@@ -161,6 +161,11 @@ impl Limits {
     /// Unacknowledged chunks of a client with [`Transfer::ZeroCopy`](super::Transfer::ZeroCopy),
     /// each of which stays in memory.
     pub const ZEROCOPY_CHUNKS: usize = 4;
+    /// Initial bytes of the buffer for a response of HTTP/2 or HTTP/3, which is given away with the response: enough for
+    /// a head and a small file.
+    pub const STREAM_OUTPUT_BYTES: usize = 2048;
+    /// Requests of one HTTP/2 connection that are answered before other tasks run.
+    pub const STREAMS_BEFORE_YIELD: usize = 128;
     /// Buffers that a worker keeps for later requests. Idle connections have none.
     pub const POOLED_BUFFERS: usize = 64;
     /// Bytes of the largest buffer kept: a chunk of a file, and the head before it. Allocating one

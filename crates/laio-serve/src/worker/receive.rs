@@ -4,6 +4,7 @@ use crate::addresses::Addresses;
 use crate::connection::http3;
 use crate::connection::running::Connections;
 use crate::connection::state::ConnectionState;
+use crate::connection::streams::Streams;
 use crate::idle_eviction::ConnectionSlots;
 use crate::net::quic::endpoint::Endpoint;
 use crate::net::quic::routes::Routes;
@@ -107,10 +108,15 @@ impl Receiver {
         observe::connected();
         observe::count_quic(|quic| quic.connections += 1);
         let connection_state = ConnectionState::new(Some(self.slots.admit(NO_DESCRIPTOR)));
-        let (services, state) = (self.services.clone(), connection_state.clone());
-        let own_connections = connections.clone();
-        let client = (peer, address_permit);
-        let serve = http3::serve(services, own_connections, quic, state, client);
+        let streams = Streams {
+            services: self.services.clone(),
+            connections: connections.clone(),
+            peer,
+            to_https: None,
+            alt_svc: None,
+            _address_permit: address_permit,
+        };
+        let serve = http3::serve(Rc::new(streams), quic, connection_state.clone());
         connections.spawn(connection_state, None, serve);
     }
 }

@@ -255,6 +255,79 @@ fn many_streams_at_once_and_an_unread_one_does_not_delay_the_others() {
 }
 
 #[test]
+fn a_cached_file_gets_the_same_answer_and_line_each_time() {
+    const TIMES: usize = 5;
+    let site = site();
+    for window in [65_535, 4] {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let server = Running::with(site.path(), Lazy, |options| {
+            options.log = LogTarget::File(log.path().to_owned());
+        });
+        let asked = [
+            ("GET", "/ten.txt"),
+            ("HEAD", "/ten.txt"),
+            ("GET", "/"),
+            ("GET", "/empty.txt"),
+            ("GET", "/text.txt"),
+        ];
+        // With the small window the large file would take thousands of updates.
+        let asked = &asked[..if window < 100 { 4 } else { 5 }];
+        run(async {
+            let address = server.places()[0].inet().unwrap();
+            let stream = TcpStream::connect(address).await.unwrap();
+            let (requests, connection) = h2::client::Builder::new()
+                .initial_window_size(window)
+                .handshake(stream)
+                .await
+                .unwrap();
+            let connection = tokio::spawn(connection);
+            let client = Client {
+                requests,
+                connection,
+            };
+            for &(method, path) in asked {
+                let mut first = None;
+                for _ in 0..TIMES {
+                    let mut answer = client.ask(request(method, path, &[])).await;
+                    answer.1.remove("date");
+                    let expected = first.get_or_insert_with(|| answer.clone());
+                    assert!(answer == *expected, "{method} {path}: it differs");
+                }
+            }
+            let stopping = tokio::task::spawn_blocking(move || server.stop());
+            let total = (TIMES * asked.len()) as u64;
+            assert_eq!(stopping.await.unwrap().requests, total);
+        });
+        let lines = fs::read_to_string(log.path()).unwrap();
+        for &(method, path) in asked {
+            let start = format!("\"{method} {path} HTTP/2.0\" 200 ");
+            let ends = lines
+                .lines()
+                .filter_map(|line| line.split_once(&start))
+                .map(|(_, end)| end.split(' ').next());
+            let ends: Vec<_> = ends.collect();
+            assert_eq!(ends, vec![ends[0]; TIMES], "{method} {path} in {lines}");
+        }
+    }
+}
+
+#[test]
+fn a_changed_file_is_noticed_between_two_requests() {
+    let site = site();
+    let server = Running::start(site.path(), Lazy);
+    run(async {
+        let client = Client::connect(&server).await;
+        for number in 0..50 {
+            let text = number.to_string();
+            fs::write(site.path().join("ten.txt"), &text).unwrap();
+            for _ in 0..3 {
+                assert_eq!(client.get("/ten.txt").await, text.as_bytes());
+            }
+        }
+    });
+}
+
+#[test]
 fn an_unread_answer_is_reset_and_the_connection_continues() {
     let site = site();
     let server = Running::with(site.path(), Lazy, |options| {

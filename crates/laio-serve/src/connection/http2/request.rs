@@ -4,10 +4,13 @@ use h2::RecvStream;
 use http::header::{CONTENT_LENGTH, COOKIE, HOST, HeaderName, HeaderValue, TE};
 use http::{Method, Request};
 
+/// Bytes that few heads exceed.
+const USUAL_HEAD: usize = 512;
+
 /// Returns the head as an HTTP/1.1 client would have sent it. The HTTP/1.1 parser then checks it.
 /// The `h2` crate has already refused connection-specific fields and control characters.
 pub(super) fn head(request: &Request<RecvStream>) -> Vec<u8> {
-    let mut head = Vec::new();
+    let mut head = Vec::with_capacity(USUAL_HEAD);
     let uri = request.uri();
     let authority = uri.authority().map_or("", |authority| authority.as_str());
     let target = match uri.path_and_query() {

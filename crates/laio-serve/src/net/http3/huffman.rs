@@ -71,27 +71,79 @@ const fn symbols() -> [u16; 257] {
     symbols
 }
 
+/// The symbol at the start of each eight bits, and the length of its code; a length of 0 if the code is longer.
+static SHORT: [(u8, u8); 256] = short();
+
+const fn short() -> [(u8, u8); 256] {
+    let mut short = [(0, 0); 256];
+    let mut length = 1;
+    while length <= 8 {
+        let OfLength {
+            first,
+            count,
+            symbols,
+        } = CODES[length];
+        let mut index = 0;
+        while index < count {
+            let unused = 8 - length;
+            let start = ((first + index) as usize) << unused;
+            let mut bits = start;
+            while bits < start + (1 << unused) {
+                short[bits] = (SYMBOLS[symbols + index as usize] as u8, length as u8);
+                bits += 1;
+            }
+            index += 1;
+        }
+        length += 1;
+    }
+    short
+}
+
 /// Appends the decoded string to `out`: at most eight fifths of the bytes of `encoded`. Returns
 /// false if the code is invalid.
 pub(super) fn decode(encoded: &[u8], out: &mut Vec<u8>) -> bool {
-    let (mut code, mut length) = (0u32, 0usize);
-    for byte in encoded {
-        for bit in (0..8).rev() {
-            code = code << 1 | u32::from(byte >> bit & 1);
-            length += 1;
-            let of_length = CODES[length];
-            let index = code.wrapping_sub(of_length.first);
-            if index < of_length.count {
-                match SYMBOLS[of_length.symbols + index as usize] {
-                    END => return false,
-                    symbol => out.push(symbol as u8),
-                }
-                (code, length) = (0, 0);
+    // The lowest `count` bits are not decoded yet: less than the longest code.
+    let (mut bits, mut count) = (0u64, 0usize);
+    for &byte in encoded {
+        bits = bits << 8 | u64::from(byte);
+        count += 8;
+        loop {
+            let next = (bits << 8 >> count) as u8;
+            let (symbol, length) = SHORT[usize::from(next)];
+            let (symbol, length) = match usize::from(length) {
+                0 => match long(bits, count) {
+                    Some(found) => found,
+                    None => break,
+                },
+                length => (u16::from(symbol), length),
+            };
+            if length > count {
+                break;
             }
+            if symbol == END {
+                return false;
+            }
+            out.push(symbol as u8);
+            count -= length;
+            bits &= (1 << count) - 1;
         }
     }
     // The rest of the last byte has the first bits of the mark of the end, which are ones.
-    length < 8 && code == (1 << length) - 1
+    count < 8 && bits == (1 << count) - 1
+}
+
+/// Returns the symbol whose code of more than eight bits begins the lowest `count` bits, and the length of the code. None
+/// if more bits are needed.
+fn long(bits: u64, count: usize) -> Option<(u16, usize)> {
+    (9..=count.min(LONGEST)).find_map(|length| {
+        let code = (bits >> (count - length)) as u32;
+        let of_length = CODES[length];
+        let index = code.wrapping_sub(of_length.first);
+        let symbol = SYMBOLS[of_length.symbols..].get(index as usize);
+        symbol
+            .filter(|_| index < of_length.count)
+            .map(|&symbol| (symbol, length))
+    })
 }
 
 #[cfg(test)]
@@ -139,6 +191,50 @@ mod tests {
         assert_eq!(decoded(&encode(&all)).unwrap(), all);
         for byte in 0..=255 {
             assert_eq!(decoded(&encode(&[byte])).unwrap(), [byte]);
+        }
+    }
+
+    /// Decodes bit by bit.
+    fn decoded_slowly(encoded: &[u8]) -> Option<Vec<u8>> {
+        let (mut out, mut code, mut length) = (Vec::new(), 0u32, 0usize);
+        let bits = encoded
+            .iter()
+            .flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1));
+        for bit in bits {
+            (code, length) = (code << 1 | u32::from(bit), length + 1);
+            let of_length = CODES[length];
+            let index = code.wrapping_sub(of_length.first);
+            if index < of_length.count {
+                let symbol = SYMBOLS[of_length.symbols + index as usize];
+                out.push(u8::try_from(symbol).ok()?);
+                (code, length) = (0, 0);
+            }
+        }
+        (length < 8 && code == (1 << length) - 1).then_some(out)
+    }
+
+    #[test]
+    fn the_table_gives_what_single_bits_give() {
+        // All strings of two bytes, and many longer ones from a generator of Marsaglia (xorshift).
+        for bytes in 0..=u16::MAX {
+            let encoded = bytes.to_be_bytes();
+            assert_eq!(decoded(&encoded), decoded_slowly(&encoded), "{encoded:?}");
+        }
+        let mut state = 1u64;
+        for length in (0..20_000).map(|number| number % 12) {
+            let mut next = || {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                // Long codes begin with ones.
+                if state & 0x300 == 0 {
+                    0xff
+                } else {
+                    state as u8
+                }
+            };
+            let encoded: Vec<u8> = (0..length).map(|_| next()).collect();
+            assert_eq!(decoded(&encoded), decoded_slowly(&encoded), "{encoded:?}");
         }
     }
 

@@ -112,6 +112,41 @@ pub(super) const FIELDS: [(&str, &str); 99] = [
     ("x-frame-options", "sameorigin"),
 ];
 
+/// The indices of the fields, ordered by the lengths of their names.
+struct ByLength {
+    indices: [u8; FIELDS.len()],
+    /// Where the names of each length start in `indices`.
+    starts: [u8; LONGEST_NAME + 2],
+}
+
+/// The length of the longest name.
+const LONGEST_NAME: usize = "access-control-allow-credentials".len();
+
+static BY_LENGTH: ByLength = by_length();
+
+const fn by_length() -> ByLength {
+    let mut sorted = ByLength {
+        indices: [0; FIELDS.len()],
+        starts: [0; LONGEST_NAME + 2],
+    };
+    let (mut length, mut count) = (0, 0);
+    while length <= LONGEST_NAME {
+        sorted.starts[length] = count as u8;
+        let mut index = 0;
+        while index < FIELDS.len() {
+            if FIELDS[index].0.len() == length {
+                sorted.indices[count] = index as u8;
+                count += 1;
+            }
+            index += 1;
+        }
+        length += 1;
+    }
+    sorted.starts[length] = count as u8;
+    assert!(count == FIELDS.len(), "a name is longer than the longest");
+    sorted
+}
+
 /// What the table has of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
@@ -125,7 +160,12 @@ pub(super) enum Found {
 /// Returns what the table has of a field, whose name is in lower case.
 pub(super) fn find(name: &[u8], value: &[u8]) -> Found {
     let mut found = Found::Nothing;
-    for (index, (own, own_value)) in FIELDS.iter().enumerate() {
+    let of_length = match BY_LENGTH.starts.get(name.len()..name.len() + 2) {
+        Some(&[start, end]) => &BY_LENGTH.indices[usize::from(start)..usize::from(end)],
+        _ => return found,
+    };
+    for index in of_length.iter().map(|&index| usize::from(index)) {
+        let (own, own_value) = FIELDS[index];
         if own.as_bytes() != name {
             continue;
         }

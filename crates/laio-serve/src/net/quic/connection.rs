@@ -341,15 +341,21 @@ impl QuicConnection {
     /// Waits until the client gives a stream up: it resets its own direction, or wants nothing more of
     /// ours, or the connection is lost.
     pub(crate) fn poll_given_up(&self, context: &mut Context<'_>, id: StreamId) -> Poll<()> {
+        if self.is_given_up(id) {
+            return Poll::Ready(());
+        }
+        let mut state = self.state.borrow_mut();
+        state.watchers.insert(id, context.waker().clone());
+        Poll::Pending
+    }
+
+    /// Whether the client has given up a request, or is gone.
+    pub(crate) fn is_given_up(&self, id: StreamId) -> bool {
         let mut state = self.state.borrow_mut();
         let stopped = state.protocol.send_stream(id).stopped();
         let reset = state.protocol.recv_stream(id).received_reset();
         let stopped = stopped.is_ok_and(|code| code.is_some());
-        if stopped || reset.is_ok_and(|code| code.is_some()) || state.is_lost {
-            return Poll::Ready(());
-        }
-        state.watchers.insert(id, context.waker().clone());
-        Poll::Pending
+        stopped || reset.is_ok_and(|code| code.is_some()) || state.is_lost
     }
 
     /// Ends our direction of a stream after what is written.

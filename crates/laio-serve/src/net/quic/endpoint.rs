@@ -1,5 +1,6 @@
 //! The connections of a worker at one address: receives their packets.
 
+use super::super::arrivals;
 use super::connection::QuicConnection;
 use super::connection_id::{begins_connection, has_early_data};
 use super::routes::{Datagram, Route, Routes};
@@ -118,7 +119,7 @@ impl Endpoint {
                 });
                 self.handle_all(datagrams.drain(..), handlers);
                 match received {
-                    Ok(()) => {}
+                    Ok(()) => arrivals::note(laio_rt::turn()),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         let readable = self.socket.readable(contexts);
                         if let Either::Right(passed) = race(readable, self.route.passed()).await {

@@ -15,6 +15,7 @@ use laio_serve::{Http3, Options};
 use std::fs;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
@@ -23,7 +24,7 @@ struct Fixture {
     server: Running,
     made: Made,
     options: Options,
-    _site: TempDir,
+    site: TempDir,
 }
 
 impl Fixture {
@@ -46,13 +47,18 @@ impl Fixture {
             server,
             made,
             options: own,
-            _site: site,
+            site,
         }
     }
 
     /// Returns the options of the server.
     fn options(&self) -> Options {
         self.options.clone()
+    }
+
+    /// Returns the directory of the site.
+    fn root(&self) -> &Path {
+        self.site.path()
     }
 
     /// Returns the address with TLS.

@@ -1,12 +1,13 @@
 //! Requests and their responses.
 
-use super::client::{Client, all, read, request};
+use super::client::{Client, all, config, endpoint, read, request};
 use super::{Fixture, large, run};
 use crate::common::certs::{connect, trusting};
 use crate::upstreams::backend::Backend;
 use bytes::{Buf, Bytes};
 use laio::BackendKind::{self, Activations, Hybrid, Lazy, Threads, Uring};
 use laio_serve::{Coding, LogTarget, Options, Redirect, Status, Upstream};
+use quinn::TransportConfig;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -135,9 +136,9 @@ fn an_unread_answer_is_reset_and_the_connection_continues() {
         options.limits.write_time = Duration::from_millis(300);
     });
     run(async {
-        let endpoint = super::client::endpoint();
-        let mut config = super::client::config(&fixture.made);
-        let mut transport = quinn::TransportConfig::default();
+        let endpoint = endpoint();
+        let mut config = config(&fixture.made);
+        let mut transport = TransportConfig::default();
         transport.stream_receive_window(64_000u32.into());
         config.transport_config(Arc::new(transport));
         let address = fixture.address();
@@ -350,6 +351,71 @@ fn responses_over_tcp_announce_it() {
 
 fn request_of(path: &str) -> http::Request<()> {
     request("GET", path, &[])
+}
+
+#[test]
+fn a_cached_file_gets_the_same_answer_and_line_each_time() {
+    const TIMES: usize = 5;
+    // The small window holds not even the head of a response.
+    for window in [1_000_000u32, 40] {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("log");
+        let fixture = Fixture::with(Lazy, |options| options.log = LogTarget::File(log.clone()));
+        let asked = [
+            ("GET", "/ten.txt"),
+            ("HEAD", "/ten.txt"),
+            ("GET", "/"),
+            ("GET", "/empty.txt"),
+            ("GET", "/text.txt"),
+        ];
+        // With the small window the large file would take thousands of updates.
+        let asked = &asked[..if window < 100 { 4 } else { 5 }];
+        run(async {
+            let mut transport = TransportConfig::default();
+            transport.stream_receive_window(window.into());
+            let mut config = config(&fixture.made);
+            config.transport_config(Arc::new(transport));
+            let endpoint = endpoint();
+            let connecting = endpoint.connect_with(config, fixture.address(), "localhost");
+            let connection = connecting.unwrap().await.unwrap();
+            let client = Client::on(endpoint, connection).await;
+            for &(method, path) in asked {
+                let mut first = None;
+                for _ in 0..TIMES {
+                    let mut answer = client.ask(request(method, path, &[])).await;
+                    answer.1.remove("date");
+                    let expected = first.get_or_insert_with(|| answer.clone());
+                    assert!(answer == *expected, "{method} {path}: it differs");
+                }
+            }
+        });
+        drop(fixture);
+        let lines = std::fs::read_to_string(log).unwrap();
+        for &(method, path) in asked {
+            let start = format!("\"{method} {path} HTTP/3.0\" 200 ");
+            let ends = lines
+                .lines()
+                .filter_map(|line| line.split_once(&start))
+                .map(|(_, end)| end.split(' ').next());
+            let ends: Vec<_> = ends.collect();
+            assert_eq!(ends, vec![ends[0]; TIMES], "{method} {path} in {lines}");
+        }
+    }
+}
+
+#[test]
+fn a_changed_file_is_noticed_between_two_requests() {
+    let fixture = Fixture::start(Lazy);
+    run(async {
+        let client = Client::connect(&fixture).await;
+        for number in 0..50 {
+            let text = number.to_string();
+            std::fs::write(fixture.root().join("ten.txt"), &text).unwrap();
+            for _ in 0..3 {
+                assert_eq!(client.get("/ten.txt").await, text.as_bytes());
+            }
+        }
+    });
 }
 
 #[test]

@@ -1,0 +1,159 @@
+//! Answers the requests of a connection of HTTP/2 or HTTP/3, each like one on a connection of its own.
+
+use super::at_once::response_from_cache;
+use super::running::Connections;
+use super::state::ConnectionState;
+use super::{Connection, SentResponse, log_response};
+use crate::addresses::AddressPermit;
+use crate::buffers::Buffers;
+use crate::clients::Peer;
+use crate::net::stream::Stream;
+use crate::observe::{self, Stage};
+use crate::options::Limits;
+use crate::request::redirect_to_https::RedirectToHttps;
+use crate::request::response::{Body, RequestContext};
+use crate::request::send_response::{Followed, send_response};
+use crate::services::Services;
+use bytes::Bytes;
+use laio_http::{Parsed, parse};
+use std::io;
+use std::rc::Rc;
+
+/// What the requests of a connection share.
+pub(crate) struct Streams {
+    pub(crate) services: Rc<Services>,
+    pub(crate) connections: Rc<Connections>,
+    pub(crate) peer: Peer,
+    /// Redirects the requests to https.
+    pub(crate) to_https: Option<Rc<RedirectToHttps>>,
+    /// The value of `Alt-Svc`.
+    pub(crate) alt_svc: Option<Rc<str>>,
+    /// Counts the connection for its client address.
+    pub(crate) _address_permit: Option<AddressPermit>,
+}
+
+/// What became of a request that was to be answered at once.
+pub(super) enum AtOnce {
+    /// It takes [`Streams::answer`]. Nothing has changed.
+    No,
+    /// Whether the response was passed to the protocol without an error.
+    Answered(bool),
+    Begun(BegunResponse),
+}
+
+/// What is left to send.
+enum Rest {
+    /// What flow control has not admitted yet. The exchange of the stream keeps it.
+    Unsent,
+    /// The head is in the buffer.
+    Body(Vec<u8>, Body),
+}
+
+/// A response of which a part is left to send.
+pub(super) struct BegunResponse {
+    rest: Rest,
+    sent: SentResponse,
+}
+
+impl Streams {
+    /// Answers a request. Returns whether the response was sent completely.
+    pub(super) async fn answer(&self, stream: Stream, head: Vec<u8>) -> bool {
+        let connection = Connection {
+            input: head,
+            alt_svc: self.alt_svc.clone(),
+            ..Connection::new(
+                self.services.clone(),
+                self.connections.clone(),
+                stream,
+                self.peer.clone(),
+                ConnectionState::for_stream(),
+                self.to_https.clone(),
+                None,
+            )
+        };
+        connection.answer_one().await
+    }
+
+    /// Answers a request, which has no body, with a cached file, if that takes nothing that may block but sending.
+    /// `send` passes a response to the protocol, and returns whether flow control has admitted all of it.
+    pub(super) fn answer_at_once(
+        &self,
+        stream: &Stream,
+        head: &[u8],
+        send: impl FnOnce(Bytes) -> io::Result<bool>,
+    ) -> AtOnce {
+        let services = &*self.services;
+        let may_differ = self.peer.is_trusted || self.to_https.is_some();
+        if services.contexts.sync || services.log.needs_heads() || may_differ {
+            return AtOnce::No;
+        }
+        let started = services.contexts.now();
+        let Ok(Parsed::Complete { request, .. }) = parse(head, &services.limits.head()) else {
+            return AtOnce::No;
+        };
+        let (date, second) = services.now();
+        let date = (&date, second);
+        let client = &self.peer.client;
+        let secure = stream.is_secure();
+        let mut ctx = RequestContext::new(services, &request, client, date, true, secure);
+        ctx.alt_svc = self.alt_svc.as_deref();
+        if ctx.site.early_hints.is_some() {
+            return AtOnce::No;
+        }
+        let mut buffers = services.buffer_pool.take();
+        buffers.output.reserve(Limits::STREAM_OUTPUT_BYTES);
+        let Some((response, Buffers { output, name })) =
+            response_from_cache(services, ctx, buffers)
+        else {
+            return AtOnce::No;
+        };
+        services.buffer_pool.put_back(Buffers {
+            name,
+            ..Buffers::default()
+        });
+        observe::since(Stage::Receive, started);
+        let sent = SentResponse {
+            status: response.status,
+            length: response.length,
+            started,
+        };
+        if !matches!(response.body, Body::Nothing) {
+            let rest = Rest::Body(output, response.body);
+            return AtOnce::Begun(BegunResponse { rest, sent });
+        }
+        let result = send(output.into());
+        if matches!(result, Ok(false)) {
+            let rest = Rest::Unsent;
+            return AtOnce::Begun(BegunResponse { rest, sent });
+        }
+        log_response(
+            services,
+            stream,
+            (&request, &[]),
+            client,
+            ctx.date,
+            sent,
+            None,
+        );
+        AtOnce::Answered(result.is_ok())
+    }
+
+    /// Sends the rest of a response. Returns whether it was sent completely. `head` is that of the request.
+    pub(super) async fn finish(&self, stream: &Stream, head: &[u8], begun: BegunResponse) -> bool {
+        let BegunResponse { rest, sent } = begun;
+        let result = match rest {
+            Rest::Unsent => stream.flush().await,
+            Rest::Body(output, body) => {
+                let (services, followed) = (&*self.services, Followed::ByRequest);
+                let sending = send_response(services, stream, output, body, followed, None);
+                sending.await.map(drop)
+            }
+        };
+        if let Ok(Parsed::Complete { request, .. }) = parse(head, &self.services.limits.head()) {
+            let (services, client) = (&*self.services, &self.peer.client);
+            let date = services.now().0;
+            log_response(services, stream, (&request, &[]), client, &date, sent, None);
+        }
+        result.is_ok()
+    }
+}
