@@ -10,3 +10,4 @@ pub(crate) mod quic;
 pub(crate) mod socket;
 pub(crate) mod stream;
 pub(crate) mod tls;
+pub(crate) mod write_buffers;

@@ -7,7 +7,7 @@ mod windows;
 use super::state::{ConnectionState, DrainState};
 use super::streams::{AtOnce, BegunResponse, Streams};
 use crate::net::http2_exchange::Exchange;
-use crate::net::http2_io::{Io, Stalled};
+use crate::net::http2_io::{Io, Stalled, Wire};
 use crate::net::stream::Stream;
 use crate::net::tls::session::TlsParameters;
 use crate::options::{Http2, Limits};
@@ -75,6 +75,7 @@ pub(super) async fn serve(
     let Some(io) = Io::new(stream, input, stalled, inspect) else {
         return;
     };
+    let wire = io.wire();
     let handshake = builder(&limits, &services.limits).handshake::<_, Bytes>(io);
     let Ok(Ok(connection)) = time::timeout(services.limits.head_time, handshake).await else {
         return;
@@ -83,6 +84,7 @@ pub(super) async fn serve(
         streams,
         limits,
         connection,
+        wire,
         state,
         accepted: 0,
         tls,
@@ -116,6 +118,7 @@ struct Http2Connection {
     streams: Rc<Streams>,
     limits: Http2,
     connection: h2::server::Connection<Io, Bytes>,
+    wire: Rc<Wire>,
     state: Rc<Http2State>,
     /// The number of requests so far.
     accepted: u32,
@@ -177,6 +180,7 @@ impl Http2Connection {
         let (services, state) = (self.streams.services.clone(), self.state.clone());
         let limits = &services.limits;
         let mut watch = pin!(watch(limits, &state));
+        self.wire.defer_flushes(true);
         let mut since_yield = 0;
         loop {
             let event = poll_fn(|context| match watch.as_mut().poll(context) {
@@ -233,6 +237,11 @@ impl Http2Connection {
             self.connection.graceful_shutdown();
         }
         let event = self.poll_accept(context);
+        if event.is_pending()
+            && let Poll::Ready(Err(_)) = self.wire.poll_send(context)
+        {
+            return Poll::Ready(Event::Closed(End::Gone));
+        }
         if self.reset_overflown() {
             // Poll again, to send the reset.
             context.waker().wake_by_ref();
@@ -356,6 +365,7 @@ impl Http2Connection {
 
     /// Closes the connection gracefully, within a time limit.
     async fn close(mut self, within: Duration) {
+        self.wire.defer_flushes(false);
         let closed = poll_fn(|context| self.connection.poll_closed(context));
         let _ = time::timeout(within, closed).await;
     }

@@ -1,11 +1,12 @@
 //! The byte stream that the `h2` crate reads and writes. Output is buffered, so that one call sends
 //! many frames.
 
+use super::write_buffers;
 use crate::net::socket::{Expect, Socket};
 use crate::net::stream::Stream;
 use crate::net::tls::session::Session;
 use crate::options::Http2;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -20,14 +21,20 @@ pub(crate) type Stalled = Rc<Cell<Option<Instant>>>;
 type Inspect = Box<dyn FnMut(&[u8])>;
 
 pub(crate) struct Io {
-    transport: Transport,
+    wire: Rc<Wire>,
     /// Received bytes, consumed up to `used`.
     input: Vec<u8>,
     used: usize,
-    /// Written by `h2` and not yet sent.
-    output: Vec<u8>,
-    stalled: Stalled,
     inspect: Inspect,
+}
+
+/// The connection below the byte stream.
+pub(crate) struct Wire {
+    transport: RefCell<Transport>,
+    /// Written by `h2` and not yet sent.
+    output: RefCell<Vec<u8>>,
+    stalled: Stalled,
+    defers_flushes: Cell<bool>,
 }
 
 enum Transport {
@@ -50,27 +57,53 @@ impl Io {
             Stream::Http2(_) | Stream::Http3(_) => return None,
         };
         Some(Io {
-            transport,
+            wire: Rc::new(Wire {
+                transport: RefCell::new(transport),
+                output: RefCell::default(),
+                stalled,
+                defers_flushes: Cell::new(false),
+            }),
             input,
             used: 0,
-            output: Vec::new(),
-            stalled,
             inspect: Box::new(inspect),
         })
     }
 
-    /// Sends the buffered output.
-    fn poll_drain(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let drained = self.transport.poll_send(context, &mut self.output);
-        let since = self.stalled.get().or_else(|| Some(Instant::now()));
-        self.stalled.set(since.filter(|_| drained.is_pending()));
-        drained
+    /// Returns the connection below.
+    pub(crate) fn wire(&self) -> Rc<Wire> {
+        self.wire.clone()
+    }
+}
+
+impl Wire {
+    /// Sets whether flushes do nothing, because the caller calls [`Wire::poll_send`] when `h2` has written all that it
+    /// has. `h2` flushes after each large frame.
+    pub(crate) fn defer_flushes(&self, defers: bool) {
+        self.defers_flushes.set(defers);
     }
 
-    fn take(&mut self, bytes: &[u8]) -> usize {
-        let space = Http2::WRITE_BUFFER.saturating_sub(self.output.len());
+    /// Sends the buffered output.
+    pub(crate) fn poll_send(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let (mut transport, mut output) = (self.transport.borrow_mut(), self.output.borrow_mut());
+        let sent = transport.poll_send(context, &mut output);
+        let since = self.stalled.get().or_else(|| Some(Instant::now()));
+        self.stalled.set(since.filter(|_| sent.is_pending()));
+        sent
+    }
+
+    fn is_full(&self) -> bool {
+        self.output.borrow().len() >= Http2::WRITE_BUFFER
+    }
+
+    /// Buffers bytes, as far as there is space.
+    fn take(&self, bytes: &[u8]) -> usize {
+        let mut output = self.output.borrow_mut();
+        if output.capacity() == 0 {
+            *output = write_buffers::take();
+        }
+        let space = Http2::WRITE_BUFFER.saturating_sub(output.len());
         let count = bytes.len().min(space);
-        self.output.extend_from_slice(&bytes[..count]);
+        output.extend_from_slice(&bytes[..count]);
         count
     }
 }
@@ -109,9 +142,13 @@ impl Transport {
             }
             Transport::Tls(session) => {
                 while !output.is_empty() {
-                    let count = ready!(session.poll_write(context, output))?;
+                    let count = ready!(session.poll_encrypt(context, output))?;
                     output.drain(..count);
+                    if let Poll::Ready(Err(error)) = session.poll_send(context) {
+                        return Poll::Ready(Err(error));
+                    }
                 }
+                write_buffers::put_back(std::mem::take(output));
                 session.poll_send(context)
             }
         }
@@ -125,7 +162,7 @@ impl AsyncRead for Io {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let Io {
-            transport,
+            wire,
             input,
             used,
             inspect,
@@ -134,7 +171,7 @@ impl AsyncRead for Io {
         if *used == input.len() {
             input.clear();
             *used = 0;
-            ready!(transport.poll_receive(context, input))?;
+            ready!(wire.transport.borrow_mut().poll_receive(context, input))?;
         }
         let count = buffer.remaining().min(input.len() - *used);
         let bytes = &input[*used..][..count];
@@ -155,27 +192,30 @@ impl AsyncWrite for Io {
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if self.output.len() >= Http2::WRITE_BUFFER {
-            ready!(self.poll_drain(context))?;
+        if self.wire.is_full() {
+            ready!(self.wire.poll_send(context))?;
         }
-        Poll::Ready(Ok(slices.iter().map(|slice| self.take(slice)).sum()))
+        Poll::Ready(Ok(slices.iter().map(|slice| self.wire.take(slice)).sum()))
     }
 
     fn is_write_vectored(&self) -> bool {
         true
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_drain(context)
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.wire.defers_flushes.get() {
+            true => Poll::Ready(Ok(())),
+            false => self.wire.poll_send(context),
+        }
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.poll_drain(context))?;
-        match &mut self.transport {
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.wire.poll_send(context))?;
+        match &mut *self.wire.transport.borrow_mut() {
             Transport::Plain(socket) => Poll::Ready(socket.finish()),
             Transport::Tls(session) => session.poll_finish(context),
         }

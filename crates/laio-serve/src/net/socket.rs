@@ -1,6 +1,6 @@
 //! A socket with poll methods: operations in flight and their buffers are kept between polls.
 
-use super::arrivals;
+use super::{arrivals, write_buffers};
 use laio::ops::{Recv, Send, Sink};
 use laio_rt::{Descriptor, Submission};
 use rustix::net::{RecvFlags, Shutdown};
@@ -86,7 +86,8 @@ impl Socket {
         let Some(sending) = &mut self.sending else {
             return Poll::Ready(Ok(()));
         };
-        let (result, _) = ready!(Pin::new(&mut sending.submission).poll(context));
+        let (result, buffer) = ready!(Pin::new(&mut sending.submission).poll(context));
+        write_buffers::put_back(buffer);
         let length = sending.length;
         self.sending = None;
         Poll::Ready(match result {

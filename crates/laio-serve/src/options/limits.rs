@@ -255,6 +255,10 @@ impl Limits {
     pub const OPEN_RACES: u32 = 16;
     /// Bytes of a response that are encrypted and not yet sent.
     pub const TLS_BUFFER: usize = 64 * 1024;
+    /// Buffers for bytes that wait to be sent, over TLS and HTTP/2, that a worker keeps for later.
+    pub const WRITE_BUFFERS: usize = 16;
+    /// Bytes of the largest of these buffers: the records of [`Limits::TLS_BUFFER`].
+    pub const WRITE_BUFFER_BYTES: usize = Limits::TLS_BUFFER + 8 * 1024;
     /// Sessions remembered for TLS 1.2 clients that do not support tickets.
     pub const TLS_SESSIONS: usize = 256;
     /// Bytes of the longest OCSP response that is sent with a certificate.

@@ -2,6 +2,7 @@
 
 use crate::acme::published::ACME_TLS;
 use crate::net::socket::{Expect, Socket};
+use crate::net::write_buffers;
 use crate::options::Limits;
 use laio_rt::Descriptor;
 use rustls::pki_types::ServerName;
@@ -203,19 +204,6 @@ impl Session {
         Poll::Ready(Ok(count))
     }
 
-    /// Encrypts some of `bytes`, when there is buffer space, and starts sending them.
-    pub(crate) fn poll_write(
-        &mut self,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let count = ready!(self.poll_encrypt(context, bytes))?;
-        if let Poll::Ready(Err(error)) = self.poll_send(context) {
-            return Poll::Ready(Err(error));
-        }
-        Poll::Ready(Ok(count))
-    }
-
     /// Encrypts some of `bytes`: none if the buffer is full, and [`Session::poll_send`] must come
     /// first.
     pub(crate) fn poll_encrypt(
@@ -234,7 +222,7 @@ impl Session {
             if !self.connection.wants_write() {
                 return Poll::Ready(Ok(()));
             }
-            let mut records = Vec::new();
+            let mut records = write_buffers::take();
             while self.connection.wants_write() {
                 self.connection.write_tls(&mut records)?;
             }
