@@ -38,8 +38,9 @@ pub struct Server {
 
 impl Server {
     /// Binds the addresses and starts all workers, which accept connections when this returns. Also
-    /// raises the soft limit of the process's descriptors to the hard one, and limits the arenas of its
-    /// allocator ([`laio::memory::limit_arenas`]).
+    /// raises the soft limit of the process's descriptors to the hard one, limits the arenas of its
+    /// allocator ([`laio::memory::limit_arenas`]), and lets each keep some freed memory
+    /// ([`laio::memory::keep_freed`]).
     ///
     /// # Errors
     /// Says what was tried and on what: a root that is not a directory, an address that cannot be
@@ -53,6 +54,7 @@ impl Server {
         let workers = workers(&options, kind, listeners.len());
         let arenas = workers * Limits::ARENAS_PER_WORKER + Limits::OTHER_ARENAS;
         laio::memory::limit_arenas(arenas);
+        laio::memory::keep_freed(Limits::FREED_BYTES_PER_ARENA);
         let sockets = Listening::with(listeners, |listeners, number| {
             (number < workers).then(|| shares(listeners, kind, number, workers))
         })?;

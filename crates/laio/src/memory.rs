@@ -21,20 +21,56 @@ pub fn release_free_memory() {
 /// memory, but threads of one arena wait for each other. The variable `MALLOC_ARENA_MAX` of the environment has
 /// precedence, and so has `GLIBC_TUNABLES` if it names `arena_max`. With other C libraries this does nothing.
 pub fn limit_arenas(count: usize) {
-    let in_environment = std::env::var_os("MALLOC_ARENA_MAX").is_some()
-        || std::env::var_os("GLIBC_TUNABLES")
-            .is_some_and(|text| text.to_string_lossy().contains("malloc.arena_max"));
-    if in_environment {
-        return;
+    if !is_in_environment("MALLOC_ARENA_MAX", "malloc.arena_max") {
+        set(Parameter::Arenas, count);
     }
-    // SAFETY: it sets a number that the allocator reads; any thread may do so.
-    #[cfg(target_env = "gnu")]
-    unsafe {
-        libc::mallopt(libc::M_ARENA_MAX, count.try_into().unwrap_or(i32::MAX));
-    }
-    #[cfg(not(target_env = "gnu"))]
-    let _ = count;
 }
+
+/// Lets glibc keep up to `bytes` of freed memory at the end of each arena, and request larger allocations from the system
+/// one by one; call it before there are threads.
+///
+/// By default glibc returns such memory from some hundred KiB on. A program that allocates and frees buffers of that
+/// size again and again then pays for a system call and page faults each time. The variables `MALLOC_TRIM_THRESHOLD_`
+/// and `MALLOC_MMAP_THRESHOLD_` of the environment have precedence, and so has `GLIBC_TUNABLES` if it names
+/// `trim_threshold` or `mmap_threshold`. With other C libraries this does nothing.
+pub fn keep_freed(bytes: usize) {
+    let trim = is_in_environment("MALLOC_TRIM_THRESHOLD_", "malloc.trim_threshold");
+    let mmap = is_in_environment("MALLOC_MMAP_THRESHOLD_", "malloc.mmap_threshold");
+    if !trim && !mmap {
+        set(Parameter::TrimThreshold, bytes);
+        // Otherwise setting the first would fix this one at its start, below such buffers.
+        set(Parameter::MmapThreshold, bytes);
+    }
+}
+
+/// Whether the environment sets a parameter of glibc's allocator, by a variable of its own or a tunable.
+fn is_in_environment(variable: &str, tunable: &str) -> bool {
+    std::env::var_os(variable).is_some()
+        || std::env::var_os("GLIBC_TUNABLES")
+            .is_some_and(|text| text.to_string_lossy().contains(tunable))
+}
+
+enum Parameter {
+    Arenas,
+    TrimThreshold,
+    MmapThreshold,
+}
+
+#[cfg(target_env = "gnu")]
+fn set(parameter: Parameter, value: usize) {
+    let parameter = match parameter {
+        Parameter::Arenas => libc::M_ARENA_MAX,
+        Parameter::TrimThreshold => libc::M_TRIM_THRESHOLD,
+        Parameter::MmapThreshold => libc::M_MMAP_THRESHOLD,
+    };
+    // SAFETY: it sets a number that the allocator reads; any thread may do so.
+    unsafe {
+        libc::mallopt(parameter, value.try_into().unwrap_or(i32::MAX));
+    }
+}
+
+#[cfg(not(target_env = "gnu"))]
+fn set(_: Parameter, _: usize) {}
 
 #[cfg(test)]
 mod tests {

@@ -269,6 +269,8 @@ impl Limits {
     pub const ARENAS_PER_WORKER: usize = 2;
     /// Arenas for all other threads.
     pub const OTHER_ARENAS: usize = 2;
+    /// Bytes of freed memory that an arena keeps at its end (glibc).
+    pub const FREED_BYTES_PER_ARENA: usize = 1024 * 1024;
     /// Directories of a site besides its root (`--alias`).
     pub const ALIASES: usize = 64;
     /// Names of `--https`.
