@@ -116,10 +116,12 @@ impl Transport {
     ) -> Poll<io::Result<()>> {
         match self {
             Transport::Plain(socket) => {
-                *input = ready!(socket.poll_receive(context, Expect::Arrived))?
+                let expect = expect(socket.is_drained());
+                *input = ready!(socket.poll_receive(context, expect))?
             }
             Transport::Tls(session) => {
-                ready!(session.poll_receive(context, input, Expect::Arrived))?;
+                let expect = expect(session.is_drained());
+                ready!(session.poll_receive(context, input, expect))?;
             }
         }
         Poll::Ready(Ok(()))
@@ -152,6 +154,13 @@ impl Transport {
                 session.poll_send(context)
             }
         }
+    }
+}
+
+fn expect(is_drained: bool) -> Expect {
+    match is_drained {
+        true => Expect::Block,
+        false => Expect::Arrived,
     }
 }
 

@@ -21,6 +21,8 @@ pub(crate) enum Expect {
 pub(crate) struct Socket {
     socket: Descriptor,
     receiving: Option<Receiving>,
+    /// The last receive has filled less than its buffer.
+    is_drained: bool,
     sending: Option<Sending>,
 }
 
@@ -43,6 +45,7 @@ impl Socket {
         Socket {
             socket,
             receiving: None,
+            is_drained: false,
             sending: None,
         }
     }
@@ -69,7 +72,13 @@ impl Socket {
         let (result, buffer) = ready!(Pin::new(&mut receiving.submission).poll(context));
         arrivals::note(receiving.turn);
         self.receiving = None;
+        self.is_drained = buffer.len() < Socket::BUFFER;
         Poll::Ready(result.map(|_| buffer))
+    }
+
+    /// Whether the last receive took all that had arrived, so that the next one will probably block.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.is_drained
     }
 
     /// Starts sending a buffer. No other send may be in flight.

@@ -124,6 +124,11 @@ impl Session {
         self.socket.descriptor()
     }
 
+    /// Whether all that had arrived is processed, so that the next receive will probably block.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.socket.is_drained() && !self.has_unread()
+    }
+
     /// Whether HTTP/2 was negotiated (ALPN).
     pub(crate) fn speaks_http2(&self) -> bool {
         self.connection.alpn_protocol() == Some(b"h2")
