@@ -308,7 +308,8 @@ impl Connection {
             && let Some((route, path)) = ctx.route()
         {
             let to = Destination::upstream(route, path);
-            return self.pass_to_upstream(ctx, to, after_head, started).await;
+            // Boxed, because its future is larger than that of all other ways together.
+            return Box::pin(self.pass_to_upstream(ctx, to, after_head, started)).await;
         }
         let mut looked_up = None;
         if early.is_none()
@@ -319,7 +320,7 @@ impl Connection {
                 if to.is_script() || !self.passes_early() {
                     self.stream.confirmed().await?;
                 }
-                return self.pass_to_upstream(ctx, to, after_head, started).await;
+                return Box::pin(self.pass_to_upstream(ctx, to, after_head, started)).await;
             }
             if let Answerer::Site(found) = answerer {
                 looked_up = found;
@@ -391,7 +392,7 @@ impl Connection {
             output.extend_from_slice(CONTINUE);
         }
         let response = match early {
-            Some(early) => Some(early.write(services, ctx, &mut output).await),
+            Some(early) => Some(Box::pin(early.write(services, ctx, &mut output)).await),
             None if looked_up.is_some() => None,
             None => answer_from_cache(services, ctx, &mut output, &mut name),
         };

@@ -54,7 +54,10 @@ impl Server {
         let workers = workers(&options, kind, listeners.len());
         let arenas = workers * Limits::ARENAS_PER_WORKER + Limits::OTHER_ARENAS;
         laio::memory::limit_arenas(arenas);
-        laio::memory::keep_freed(Limits::FREED_BYTES_PER_ARENA);
+        laio::memory::keep_freed(
+            Limits::FREED_BYTES_PER_ARENA,
+            Limits::LARGEST_KEPT_ALLOCATION,
+        );
         let sockets = Listening::with(listeners, |listeners, number| {
             (number < workers).then(|| shares(listeners, kind, number, workers))
         })?;

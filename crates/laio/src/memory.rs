@@ -26,20 +26,20 @@ pub fn limit_arenas(count: usize) {
     }
 }
 
-/// Lets glibc keep up to `bytes` of freed memory at the end of each arena, and request larger allocations from the system
-/// one by one; call it before there are threads.
+/// Lets glibc keep up to `bytes` of freed memory at the end of each arena, of allocations of at most `largest` bytes each;
+/// call it before there are threads.
 ///
-/// By default glibc returns such memory from some hundred KiB on. A program that allocates and frees buffers of that
-/// size again and again then pays for a system call and page faults each time. The variables `MALLOC_TRIM_THRESHOLD_`
-/// and `MALLOC_MMAP_THRESHOLD_` of the environment have precedence, and so has `GLIBC_TUNABLES` if it names
-/// `trim_threshold` or `mmap_threshold`. With other C libraries this does nothing.
-pub fn keep_freed(bytes: usize) {
+/// By default glibc returns such memory to the system from some hundred KiB on. A program that allocates and frees buffers
+/// of that size again and again then pays for a system call and page faults each time. Larger allocations are requested
+/// from the system one by one, and returned when they are freed. The variables `MALLOC_TRIM_THRESHOLD_` and
+/// `MALLOC_MMAP_THRESHOLD_` of the environment have precedence, and so has `GLIBC_TUNABLES` if it names `trim_threshold`
+/// or `mmap_threshold`. With other C libraries this does nothing.
+pub fn keep_freed(bytes: usize, largest: usize) {
     let trim = is_in_environment("MALLOC_TRIM_THRESHOLD_", "malloc.trim_threshold");
     let mmap = is_in_environment("MALLOC_MMAP_THRESHOLD_", "malloc.mmap_threshold");
     if !trim && !mmap {
         set(Parameter::TrimThreshold, bytes);
-        // Otherwise setting the first would fix this one at its start, below such buffers.
-        set(Parameter::MmapThreshold, bytes);
+        set(Parameter::MmapThreshold, largest.saturating_add(1));
     }
 }
 

@@ -237,16 +237,37 @@ impl Http2Connection {
             self.connection.graceful_shutdown();
         }
         let event = self.poll_accept(context);
-        if event.is_pending()
-            && let Poll::Ready(Err(_)) = self.wire.poll_send(context)
-        {
-            return Poll::Ready(Event::Closed(End::Gone));
+        if event.is_pending() {
+            let sent = self.wire.poll_send(context);
+            if let Poll::Ready(Err(_)) = sent {
+                return Poll::Ready(Event::Closed(End::Gone));
+            }
+            self.update_drain_state(sent.is_ready());
         }
         if self.reset_overflown() {
             // Poll again, to send the reset.
             context.waker().wake_by_ref();
         }
         event
+    }
+
+    /// Notes whether the connection may be closed without losing a response. `is_sent` is false while the socket takes no
+    /// more bytes.
+    fn update_drain_state(&self, is_sent: bool) {
+        let is_idle = is_sent && self.state.tasks.borrow().is_empty();
+        let drain_state = match is_idle {
+            false => DrainState::InRequest,
+            true if self.accepted > 0 => DrainState::Between,
+            true => DrainState::New,
+        };
+        let connection_state = &self.state.connection_state;
+        if connection_state.drain_state.get() == drain_state {
+            return;
+        }
+        connection_state.set_drain_state(drain_state);
+        if !is_idle {
+            connection_state.mark_not_evictable();
+        }
     }
 
     /// Accepts the requests that have arrived. They are answered together, so that one send carries their responses.
@@ -301,6 +322,7 @@ impl Http2Connection {
             AtOnce::Answered(whole) => {
                 exchange.end(whole);
                 self.state.last_ended.set(Instant::now());
+                self.update_drain_state(false);
                 return;
             }
             AtOnce::Begun(begun) => Some(begun),
@@ -318,11 +340,8 @@ impl Http2Connection {
         head: Vec<u8>,
         begun: Option<BegunResponse>,
     ) {
+        self.update_drain_state(false);
         let (streams, state) = (self.streams.clone(), self.state.clone());
-        state
-            .connection_state
-            .set_drain_state(DrainState::InRequest);
-        state.connection_state.mark_not_evictable();
         let running = exchange.clone();
         let task = laio_rt::spawn(async move {
             let reset = poll_fn(|context| exchange.poll_reset(context));
@@ -389,11 +408,6 @@ impl Http2State {
         self.tasks.borrow_mut().remove(&id);
         self.windows.borrow_mut().forget(id);
         self.last_ended.set(Instant::now());
-        let drain_state = match self.tasks.borrow().is_empty() {
-            true => DrainState::Between,
-            false => DrainState::InRequest,
-        };
-        self.connection_state.set_drain_state(drain_state);
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }

@@ -271,6 +271,9 @@ impl Limits {
     pub const OTHER_ARENAS: usize = 2;
     /// Bytes of freed memory that an arena keeps at its end (glibc).
     pub const FREED_BYTES_PER_ARENA: usize = 1024 * 1024;
+    /// Bytes of the largest allocation that belongs to it: more than a chunk of a file, and less than a block of the
+    /// buffers of idle connections, which must be returned to the system.
+    pub const LARGEST_KEPT_ALLOCATION: usize = 192 * 1024;
     /// Directories of a site besides its root (`--alias`).
     pub const ALIASES: usize = 64;
     /// Names of `--https`.

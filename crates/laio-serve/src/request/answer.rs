@@ -21,6 +21,7 @@ use laio_http::{Method, Status, prefers};
 /// Decides the response. Writes its head, and a body that does not come from a file, to `out`.
 /// `name` is a buffer for the name of the file. `looked_up` is what the site has for the path, if that
 /// was looked up before.
+// What a request for a file does not need is boxed, because each request that waits allocates this future.
 pub(crate) async fn answer(
     services: &Services,
     ctx: RequestContext<'_>,
@@ -32,7 +33,7 @@ pub(crate) async fn answer(
     let path = match &request.path {
         Ok(path) => path,
         Err(rejection) => {
-            return refuse(services, ctx, out, Refusal::Rejected(*rejection)).await;
+            return Box::pin(refuse(services, ctx, out, Refusal::Rejected(*rejection))).await;
         }
     };
     match request.method {
@@ -43,7 +44,7 @@ pub(crate) async fn answer(
             return pages::options(ctx, out);
         }
         Method::Options => {}
-        method => return wrong_method(services, ctx, out, method).await,
+        method => return Box::pin(wrong_method(services, ctx, out, method)).await,
     }
     if let Some(response) = authorize(services, ctx, out, Resource::File(path)).await {
         return response;
@@ -62,7 +63,7 @@ pub(crate) async fn answer(
     });
     let resolved = match resolved {
         Ok(resolved) => resolved,
-        Err(refusal) => return refuse(services, ctx, out, refusal).await,
+        Err(refusal) => return Box::pin(refuse(services, ctx, out, refusal)).await,
     };
     if request.method == Method::Options {
         return pages::options(ctx, out);
@@ -79,7 +80,7 @@ pub(crate) async fn answer(
         return pages::moved(ctx, out, status, name, &location);
     }
     if archive::is_asked(ctx)
-        && let Some(response) = archive::archive(services, ctx, out, name).await
+        && let Some(response) = Box::pin(archive::archive(services, ctx, out, name)).await
     {
         return response;
     }
@@ -104,19 +105,19 @@ pub(crate) async fn answer(
         }
         Ok(Found::File(FileKind::Directory(directory))) => {
             trace::note("response", || "--listing lists the directory".to_owned());
-            listing(services, ctx, out, name, directory).await
+            Box::pin(listing(services, ctx, out, name, directory)).await
         }
         Ok(Found::Status(status)) if status != Status::NOT_FOUND => {
             let detail = "The site has no other answer for this path.";
-            pages::error(services, ctx, out, status, detail).await
+            Box::pin(pages::error(services, ctx, out, status, detail)).await
         }
         // Scripts and upstreams answer before the site does.
         Ok(
             Found::File(FileKind::Special) | Found::Status(_) | Found::Script(_) | Found::Upstream,
-        ) => not_found(services, ctx, out, name).await,
+        ) => Box::pin(not_found(services, ctx, out, name)).await,
         Err(error) => match explain(&error) {
-            (Status::NOT_FOUND, _) => not_found(services, ctx, out, name).await,
-            (status, detail) => pages::error(services, ctx, out, status, detail).await,
+            (Status::NOT_FOUND, _) => Box::pin(not_found(services, ctx, out, name)).await,
+            (status, detail) => Box::pin(pages::error(services, ctx, out, status, detail)).await,
         },
     }
 }

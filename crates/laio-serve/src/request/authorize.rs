@@ -48,12 +48,16 @@ async fn admit(
             let path = resource.shown();
             format!("{path}: --allow and --deny of a glob do not let {client} in")
         });
-        return Some(pages::forbidden(services, ctx, out).await);
+        return Some(Box::pin(pages::forbidden(services, ctx, out)).await);
     }
-    if let Some(response) = check_password(services, ctx, out, resource).await {
+    // Boxed, because few sites have passwords or auth servers.
+    if ctx.site.users.is_some()
+        && let Some(response) = Box::pin(check_password(services, ctx, out, resource)).await
+    {
         return Some(response);
     }
-    ask_auth_servers(services, ctx, out, resource).await
+    ctx.site.auth_requests.as_ref()?;
+    Box::pin(ask_auth_servers(services, ctx, out, resource)).await
 }
 
 /// Returns the error response if a resource needs a password that the request does not have.

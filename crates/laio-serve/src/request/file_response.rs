@@ -56,7 +56,8 @@ pub(crate) async fn answer_with_file(
                 "412: the file does not match If-Match or If-Unmodified-Since",
             );
             let detail = "The file does not match the conditions of the request.";
-            return pages::error(services, ctx, out, Status::PRECONDITION_FAILED, detail).await;
+            let page = pages::error(services, ctx, out, Status::PRECONDITION_FAILED, detail);
+            return Box::pin(page).await;
         }
         Outcome::Proceed {
             range_applies: true,
@@ -87,7 +88,7 @@ pub(crate) async fn answer_with_file(
         return response;
     }
     match range {
-        Ranges::Unsatisfiable => pages::unsatisfiable(services, ctx, out, size).await,
+        Ranges::Unsatisfiable => Box::pin(pages::unsatisfiable(services, ctx, out, size)).await,
         Ranges::None => whole(ctx, out, &representation, &opened, plain),
         Ranges::Single(range) => single_range(ctx, out, &representation, opened, range),
         Ranges::Multiple(set) => {
