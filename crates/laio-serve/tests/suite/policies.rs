@@ -1,6 +1,6 @@
 //! Presets, policies and transfers: all send the same bytes, and no client waits for a slow one.
 
-use crate::common::{Running, anywhere};
+use crate::common::{Running, anywhere, has};
 use laio::BackendKind;
 use laio_serve::{Io, IoStep, Options, PRESETS, Policies, Server, Transfer};
 use laio_testing::or_skip;
@@ -146,8 +146,9 @@ fn every_transfer_serves_the_same_bytes() {
         (BackendKind::Hybrid, false, Some(1 << 20)),
         (BackendKind::Threads, true, None),
     ];
+    let ways = ways.into_iter().filter(|&(backend, ..)| has(backend));
     for transfer in Transfer::ALL {
-        for (backend, cork, chunk) in ways {
+        for (backend, cork, chunk) in ways.clone() {
             if transfer == Transfer::ZeroCopy
                 && !matches!(backend, BackendKind::Lazy | BackendKind::Uring)
             {
