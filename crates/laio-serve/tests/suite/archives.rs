@@ -155,6 +155,10 @@ fn other_programs_read_it() {
             let Ok(output) = command.output() else {
                 return;
             };
+            // An emulator of programs starts a child that ends with this status if the program is not installed.
+            if output.status.code() == Some(127) {
+                return;
+            }
             let text = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success(), "{program}: {text}");
         };
