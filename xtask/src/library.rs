@@ -77,9 +77,20 @@ pub fn build(kinds: Kinds, quiet: bool) -> Result<Library, Failure> {
     })
 }
 
-/// The C compiler: `musl-gcc` for musl on a machine with the GNU C library, unless `$CC` names another.
-fn compiler(kinds: Kinds) -> Result<Compiler, Failure> {
-    if musl_target()?.is_none() || host()?.ends_with("-musl") {
+/// Whether `liblaio.so` can be built for the target. For musl it needs a shared unwinder, which only a machine with musl has.
+///
+/// # Errors
+/// If the compiler cannot be asked.
+pub fn can_be_shared() -> Result<bool, Failure> {
+    Ok(musl_target()?.is_none() || host()?.ends_with("-musl"))
+}
+
+/// Returns the C compiler: `musl-gcc` for musl on a machine with the GNU C library, unless `$CC` names another.
+///
+/// # Errors
+/// If there is none, or it cannot build these kinds.
+pub fn compiler(kinds: Kinds) -> Result<Compiler, Failure> {
+    if can_be_shared()? {
         return Compiler::find();
     }
     if kinds.shared {

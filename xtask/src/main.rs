@@ -338,7 +338,7 @@ fn pages() -> Result<ExitCode, Failure> {
 fn book() -> Result<ExitCode, Failure> {
     let pages = xtask::book::build()?;
     println!(
-        "the book is in {0}; to read it: laio serve {0}",
+        "the book is in {0}; to read it: laio serve {0}, or with the example site: laio serve --config examples/book.toml",
         pages.display()
     );
     Ok(ExitCode::SUCCESS)

@@ -19,7 +19,7 @@ mod tree;
 
 use execute::{Miss, execute};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
-use matrix::{BACK_ENDS, Build, MAIN, MAIN_CXX, Run};
+use matrix::{BACK_ENDS, Build, Linkage, MAIN_CXX, Run};
 use program::{Compiled, Program};
 use std::num::NonZero;
 use std::path::Path;
@@ -36,7 +36,20 @@ const CHECK_LIMIT: Duration = Duration::from_secs(900);
 /// The time limit under valgrind, which is about fifty times slower.
 const SLOW_LIMIT: Duration = Duration::from_secs(1800);
 
+/// The target of the library, as cargo and xtask read it. A test program for musl tests the library for musl.
+const TARGET: &str = "CARGO_BUILD_TARGET";
+const MUSL: Option<&str> = match (cfg!(target_env = "musl"), cfg!(target_arch = "x86_64")) {
+    (true, true) => Some("x86_64-unknown-linux-musl"),
+    (true, false) => Some("aarch64-unknown-linux-musl"),
+    (false, _) => None,
+};
+
 fn main() -> ExitCode {
+    if let Some(target) = MUSL
+        && std::env::var_os(TARGET).is_none()
+    {
+        return again(target);
+    }
     // Programs and examples are tested with the default actions of signals, whatever the shell ignores.
     laio_testing::process::restore_signals();
     let mut arguments = Arguments::from_args();
@@ -46,7 +59,13 @@ fn main() -> ExitCode {
     let is_full = std::env::var("LAIO_TEST_C").is_ok_and(|wanted| wanted == "full");
     let directory = TempDir::with_prefix("laio-c-").expect("a temporary directory");
     let mut trials = Vec::new();
-    for (build, runs) in matrix::matrix(is_full) {
+    let is_shared = xtask::library::can_be_shared().expect("the compiler's target");
+    let (builds, cxx_builds) = match is_shared {
+        true => (matrix::matrix(is_full), matrix::cxx_matrix(is_full)),
+        // musl-gcc compiles no C++.
+        false => (matrix::static_matrix(), Vec::new()),
+    };
+    for (build, runs) in builds {
         tests(
             &mut trials,
             directory.path(),
@@ -56,7 +75,7 @@ fn main() -> ExitCode {
         );
         examples(&mut trials, directory.path(), build);
     }
-    for (build, runs) in matrix::cxx_matrix(is_full) {
+    for (build, runs) in cxx_builds {
         let programs = program::cxx_tests();
         tests(
             &mut trials,
@@ -66,7 +85,9 @@ fn main() -> ExitCode {
             &runs,
         );
     }
-    readme(&mut trials, directory.path());
+    if is_shared {
+        readme(&mut trials, directory.path());
+    }
     if !arguments.list
         && let Err(failure) = tree::tree()
     {
@@ -75,6 +96,15 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Starts this program again with the target in its environment, which the process itself cannot set without unsafe code.
+fn again(target: &str) -> ExitCode {
+    let this = std::env::current_exe().expect("the path of this program");
+    let mut again = Command::new(this);
+    again.args(std::env::args_os().skip(1)).env(TARGET, target);
+    let error = std::os::unix::process::CommandExt::exec(&mut again);
+    panic!("this program cannot start again: {error}")
 }
 
 /// The programs in `tests/c` or `tests/cxx`.
@@ -113,7 +143,7 @@ fn examples(trials: &mut Vec<Trial>, directory: &Path, build: Build) {
         .into_iter()
         .map(|it| (it, build))
         .collect();
-    if build == MAIN {
+    if build.is_main() && build.linkage == Linkage::Shared {
         programs.extend(program::cxx_examples().into_iter().map(|it| (it, MAIN_CXX)));
     }
     for (program, build) in programs {
@@ -123,7 +153,7 @@ fn examples(trials: &mut Vec<Trial>, directory: &Path, build: Build) {
         trials.push(trial(name, move || compiled.get().map(drop)));
     }
     let script = program::examples_directory().join("check.sh");
-    if build != MAIN || !script.is_file() {
+    if !build.is_main() || !script.is_file() {
         return;
     }
     let all = Arc::new(all);

@@ -58,12 +58,17 @@ impl Page {
     }
 }
 
-/// The values of an attribute, wherever it occurs.
+/// The values of an attribute, in all tags. The text of a page may show a tag: there `<` is escaped, and `"` is not.
 fn values<'a>(text: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
     let start = format!(" {name}=\"");
     let length = start.len();
+    let in_tag = |at: usize| {
+        let mark = text[..at].rfind(['<', '>']);
+        mark.is_some_and(|mark| text[mark..].starts_with('<'))
+    };
     let places: Vec<_> = text
         .match_indices(&start)
+        .filter(|(at, _)| in_tag(*at))
         .map(|(at, _)| at + length)
         .collect();
     places.into_iter().filter_map(|at| {
@@ -108,6 +113,7 @@ mod tests {
             "<h1 id=\"x\"></h1><img src=\"p.svg\"><a href=\"https://example.org/\">",
         );
         write("p.svg", "");
+        write("code.html", "<code>&lt;link href=\"/shown.css\"&gt;</code>");
         write(
             "d/b.html",
             "<a href=\"../a.html#x\"><a href=\"../a.html#y\"><a href=\"c.html\"><a href=\"#z\">",

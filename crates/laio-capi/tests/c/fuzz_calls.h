@@ -7,6 +7,10 @@
 
 #include "fuzz_args.h"
 
+/* musl has macros of these names for the functions, which would change the names of the calls. */
+#undef pread64
+#undef pwrite64
+
 struct shape {
 	const char *name;
 	long number;

@@ -25,6 +25,11 @@ static int fails_directly(const struct call *call, long value)
 	return value == -1 && flags != -1 && (flags & O_DIRECT);
 }
 
+/* musl has no name for it. */
+#ifndef RWF_NOWAIT
+#define RWF_NOWAIT 8
+#endif
+
 /* Pages enter and leave the cache, also those of a file that was just written. */
 static int missed_the_cache(const struct call *call, int error)
 {
@@ -81,18 +86,11 @@ static void make_call(const struct program *program, int index)
 	}
 }
 
-static void limit(int resource, rlim_t value)
-{
-	struct rlimit limit;
-
-	limit.rlim_cur = limit.rlim_max = value;
-	setrlimit((__rlimit_resource_t)resource, &limit);
-}
-
 /* Runs in the child. Its output goes to `noise`, which the parent shows if the child dies. */
 __attribute__((noreturn))
 static void run_child(const struct program *program, int noise)
 {
+	const struct rlimit none = { 0, 0 }, small = { FUZZ_FILE, FUZZ_FILE };
 	int i;
 
 	for (i = 0; i < 3; i++)
@@ -101,8 +99,8 @@ static void run_child(const struct program *program, int noise)
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
 	signal(SIGIO, SIG_IGN);
-	limit(RLIMIT_CORE, 0);
-	limit(RLIMIT_FSIZE, FUZZ_FILE);
+	setrlimit(RLIMIT_CORE, &none);
+	setrlimit(RLIMIT_FSIZE, &small);
 	masked_since = time(NULL) - 1;
 	CHECK_IS(chdir(settings.root), 0);
 	if (is_flight(program->seed)) {

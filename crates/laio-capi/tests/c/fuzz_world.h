@@ -8,6 +8,9 @@
 #include "fuzz_mask.h"
 #include "fuzz_wait.h"
 
+/* Some C libraries have no function for it. */
+#define CLOSE_RANGE 436L
+
 /* ---- Descriptors ---- */
 
 static void place(int from, int to)
@@ -187,7 +190,7 @@ static void take_all(void)
 {
 	int fd;
 
-	close_range(3, ~0u, 0);
+	syscall(CLOSE_RANGE, 3, ~0u, 0);
 	do
 		fd = dup(0);
 	while (fd >= 0 && fd < FUZZ_FDS - 1);
@@ -209,8 +212,8 @@ static void release_rest(void)
 {
 	struct rlimit limit;
 
-	close_range(W_CLOSED, W_CLOSED3, 0);
-	close_range(W_END, FUZZ_FDS - 1, 0);
+	syscall(CLOSE_RANGE, W_CLOSED, W_CLOSED3, 0);
+	syscall(CLOSE_RANGE, W_END, FUZZ_FDS - 1, 0);
 	getrlimit(RLIMIT_NOFILE, &limit);
 	limit.rlim_cur = FUZZ_FDS;
 	CHECK_IS(setrlimit(RLIMIT_NOFILE, &limit), 0);

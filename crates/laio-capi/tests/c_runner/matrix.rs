@@ -90,8 +90,11 @@ pub(crate) struct Build {
     pub(crate) sanitized: bool,
 }
 
-/// The build that runs every C program with every back end.
-pub(crate) const MAIN: Build = Build::new("cc", Language::C99, Linkage::Shared);
+/// The build that runs every C program with every back end, where `liblaio.so` exists.
+const MAIN: Build = Build::new("cc", Language::C99, Linkage::Shared);
+
+/// The same where `liblaio.a` is the only library.
+const MAIN_STATIC: Build = Build::new("cc", Language::C99, Linkage::Static);
 
 /// The build that runs every C++ program with every back end.
 pub(crate) const MAIN_CXX: Build = Build::new("gcc", Language::Cxx20, Linkage::Shared);
@@ -109,6 +112,11 @@ impl Build {
     fn sanitized(mut self) -> Build {
         self.sanitized = true;
         self
+    }
+
+    /// Whether it runs every C program with every back end.
+    pub(crate) fn is_main(self) -> bool {
+        self == MAIN || self == MAIN_STATIC
     }
 
     pub(crate) fn is_cxx(self) -> bool {
@@ -213,6 +221,15 @@ pub(crate) fn cxx_matrix(is_full: bool) -> Vec<(Build, Vec<Run>)> {
         }
     }
     all
+}
+
+/// The only build for a C library that cannot have `liblaio.so`, and its runs.
+pub(crate) fn static_matrix() -> Vec<(Build, Vec<Run>)> {
+    let plain = |back_end| Run {
+        back_end,
+        valgrind: false,
+    };
+    vec![(MAIN_STATIC, BACK_ENDS.map(plain).to_vec())]
 }
 
 /// The builds and their runs: all combinations, or those that find most errors within a minute.

@@ -10,6 +10,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use xtask::Failure;
 use xtask::compile::Compiler;
+use xtask::library::can_be_shared;
 use xtask::programs::{output_of, run, succeeds};
 
 /// Warnings are errors: the header and the examples must compile without warnings in strict programs.
@@ -33,6 +34,8 @@ const LIBRARIES: [(&str, &str); 4] = [
 ];
 /// What a compiler must be able to do for `laio.hpp`.
 const COROUTINES: &str = "#include <coroutine>\n#include <stop_token>\nint main() {}\n";
+/// musl has this since 1.2.4.
+const STATX: &str = "#define _GNU_SOURCE\n#include <sys/stat.h>\nstruct statx status;\n";
 /// Standalone Asio is only headers, without a package in pkg-config.
 const ASIO: &str = "#include <asio.hpp>\nint main() {}\n";
 
@@ -163,6 +166,9 @@ impl Compiled {
         if self.build.linkage == Linkage::Static {
             compile.arg("-static");
         }
+        if !can_be_shared()? {
+            compile.args(kernel_headers());
+        }
         compile.args(flags(self.build.linkage.kind())?);
         compile.args(self.library()?);
         run(&mut compile)?;
@@ -172,7 +178,11 @@ impl Compiled {
     /// The compiler options for the other library, if the program uses one.
     fn library(&self) -> Result<Vec<String>, Miss> {
         let name = self.program.name.as_str();
-        if name == "asio" && !compiles(&compiler(self.build)?, ASIO) {
+        if name == "walk" && !compiles(&compiler(self.build)?, "c", STATX) {
+            let reason = "the headers of this C library have no statx";
+            return Err(Miss::Skipped(Skip::inapplicable(reason)));
+        }
+        if name == "asio" && !compiles(&compiler(self.build)?, "c++", ASIO) {
             return Err(skipped(
                 name,
                 "the headers of standalone Asio are not installed",
@@ -238,7 +248,7 @@ fn compiler(build: Build) -> Result<Compiler, Miss> {
         try_it.args(["-c", empty, name]).args(arguments);
         succeeds(&mut try_it)
     };
-    if build.is_cxx() && !compiles(&compiler, COROUTINES) {
+    if build.is_cxx() && !compiles(&compiler, "c++", COROUTINES) {
         return Err(skipped(
             "c++20",
             format!("{name} has no coroutines of C++20"),
@@ -256,13 +266,27 @@ fn compiler(build: Build) -> Result<Compiler, Miss> {
     Ok(compiler)
 }
 
-/// Whether a C++ program compiles.
-fn compiles(compiler: &Compiler, program: &str) -> bool {
-    let read = "printf %s \"$0\" | exec \"$@\" -std=c++20 -fsyntax-only -x c++ -";
+/// The options by which a compiler for another C library finds the headers of the kernel behind its own, such as
+/// `linux/futex.h`, which no C library has.
+fn kernel_headers() -> Vec<String> {
+    let asked = output_of(Command::new("cc").arg("-print-multiarch")).unwrap_or_default();
+    [
+        "/usr/include".to_owned(),
+        format!("/usr/include/{}", asked.trim()),
+    ]
+    .map(|directory| format!("-idirafter{directory}"))
+    .to_vec()
+}
+
+/// Whether a program in C (`c`) or C++ (`c++`) compiles.
+fn compiles(compiler: &Compiler, language: &str, program: &str) -> bool {
+    let standard = if language == "c" { "c99" } else { "c++20" };
+    let read =
+        format!("printf %s \"$0\" | exec \"$@\" -std={standard} -fsyntax-only -x {language} -");
     let command = compiler.command();
     let mut try_it = Command::new("sh");
     try_it
-        .args(["-c", read, program])
+        .args(["-c", &read, program])
         .arg(command.get_program());
     succeeds(try_it.args(command.get_args()))
 }

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use xtask::Failure;
 use xtask::compile::Compiler;
 use xtask::install::{Directories, install};
-use xtask::library::{Kinds, Library, build};
+use xtask::library::{Kinds, Library, build, can_be_shared, compiler};
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,15 +36,16 @@ pub(crate) fn tree() -> Result<&'static Tree, String> {
 impl Tree {
     fn make() -> Result<Tree, Failure> {
         let kinds = Kinds {
-            shared: true,
+            shared: can_be_shared()?,
             archive: true,
         };
         let tree = Tree {
-            compiler: Compiler::find()?,
+            compiler: compiler(kinds)?,
             library: build(kinds, true)?,
             root: Path::new(env!("CARGO_TARGET_TMPDIR")).join(env!("CARGO_CRATE_NAME")),
         };
-        for kind in [Kind::Shared, Kind::Archive] {
+        let shared = kinds.shared.then_some(Kind::Shared);
+        for kind in shared.into_iter().chain([Kind::Archive]) {
             let directories = Directories::below(tree.prefix(kind));
             install(&tree.only(kind), &directories)?;
         }

@@ -125,11 +125,21 @@ generated from the declarations of the options, which are also the source of `la
             };
             let name = name.trim_end().replace('|', "\\|");
             let default = entry.default.as_deref().unwrap_or_default();
-            let meaning = entry.sentences.join(" ").replace('*', "\\*");
+            let meaning = outside_code(&entry.sentences.join(" "), |text| text.replace('*', "\\*"));
             let _ = writeln!(page, "| `{name}` | {default} | {meaning} |");
         }
     }
     page + "\nNext: [the copy](../copy.md).\n"
+}
+
+/// Changes the parts of a Markdown line that are no code, where a backslash would be shown.
+fn outside_code(line: &str, change: impl Fn(&str) -> String) -> String {
+    let parts = line.split('`').enumerate();
+    let parts = parts.map(|(index, part)| match index % 2 {
+        0 => change(part),
+        _ => part.to_owned(),
+    });
+    parts.collect::<Vec<_>>().join("`")
 }
 
 /// Returns the lists of options for the manual page.

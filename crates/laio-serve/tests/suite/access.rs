@@ -1,6 +1,6 @@
 //! Who may use a site, and how much of it: networks, trusted proxies, limits of requests and bytes.
 
-use crate::common::{BACKENDS, Client, Response, Running};
+use crate::common::{Client, Response, Running, backends};
 use crate::upstreams::backend::Backend;
 use crate::upstreams::http;
 use laio::BackendKind::{self, Lazy, Sync};
@@ -37,7 +37,7 @@ fn from(client: &mut Client, target: &str, address: &str) -> Response {
 #[test]
 fn networks_are_let_in_or_refused() {
     let dir = site();
-    for kind in BACKENDS.into_iter().chain([Sync]) {
+    for kind in backends().into_iter().chain([Sync]) {
         let server = serve(&dir, kind, |options| {
             options.clients.proxies = parsed(&["127.0.0.1"]);
             options.site.access.deny = parsed::<NetworkRule>(&["10.0.0.0/8"]);
@@ -167,7 +167,7 @@ fn the_name_of_the_field_is_checked() {
 #[test]
 fn requests_beyond_a_rate() {
     let dir = site();
-    for kind in BACKENDS.into_iter().chain([Sync]) {
+    for kind in backends().into_iter().chain([Sync]) {
         let server = serve(&dir, kind, |options| {
             options.clients.proxies = parsed(&["127.0.0.1"]);
             options.site.access.rates =
@@ -223,7 +223,7 @@ fn responses_are_sent_no_faster_than_allowed() {
         )
         .leak(),
     );
-    for kind in BACKENDS.into_iter().chain([Sync]) {
+    for kind in backends().into_iter().chain([Sync]) {
         let server = serve(&dir, kind, |options| {
             options.site.access.speeds =
                 parsed::<SpeedRule>(&["/large=400000,after=100000", "/up/**=100000"]);

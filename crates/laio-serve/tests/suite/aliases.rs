@@ -1,6 +1,6 @@
 //! Directories with paths of their own (`--alias`).
 
-use crate::common::{BACKENDS, Running, anywhere};
+use crate::common::{Running, anywhere, backends};
 use laio::BackendKind::{Lazy, Sync};
 use laio_serve::{Alias, Coding, Options, Sandbox, Server, Uploaders};
 use std::fs;
@@ -37,7 +37,7 @@ fn alias(path: &str, directory: &Path) -> Alias {
 
 #[test]
 fn paths_below_an_alias_are_files_of_its_directory() {
-    for backend in BACKENDS.into_iter().chain([Sync]) {
+    for backend in backends().into_iter().chain([Sync]) {
         let (root, other) = directories();
         let server = Running::with(root.path(), backend, |options| {
             options.workers = Some(1);

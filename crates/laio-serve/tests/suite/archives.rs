@@ -1,6 +1,6 @@
 //! Directories as zip files.
 
-use crate::common::{BACKENDS, Client, Running, until};
+use crate::common::{Client, Running, backends, until};
 use crate::upstreams::backend::Backend;
 use laio::BackendKind;
 use laio_serve::{Auth, Options, Upstream, Zip};
@@ -110,7 +110,7 @@ fn unpack(archive: &[u8], into: &Path) -> Option<Vec<String>> {
 #[test]
 fn a_directory_with_all_that_is_in_it() {
     let dir = site();
-    for backend in [BACKENDS.as_slice(), &[BackendKind::Sync]].concat() {
+    for backend in [backends().as_slice(), &[BackendKind::Sync]].concat() {
         for zip in [Zip::Store, Zip::Deflate] {
             let server = Running::with(dir.path(), backend, packs(zip));
             let mut client = server.connect();
@@ -155,6 +155,10 @@ fn other_programs_read_it() {
             let Ok(output) = command.output() else {
                 return;
             };
+            // An emulator of programs starts a child that ends with this status if the program is not installed.
+            if output.status.code() == Some(127) {
+                return;
+            }
             let text = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success(), "{program}: {text}");
         };

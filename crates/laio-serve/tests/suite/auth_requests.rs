@@ -1,7 +1,7 @@
 //! Auth servers: what they are asked, and what clients get when they let requests in, refuse them, or fail.
 
 use crate::common::program::Program;
-use crate::common::{BACKENDS, Client, Response, Running, until};
+use crate::common::{Client, Response, Running, backends, until};
 use crate::upstreams::backend::Backend;
 use crate::upstreams::http2::Server2;
 use bytes::Bytes;
@@ -112,7 +112,7 @@ fn cookie(server: &Running, cookie: &str, target: &str) -> Response {
 
 #[test]
 fn requests_are_let_in_or_get_the_answer() {
-    for backend in [BACKENDS.as_slice(), &[BackendKind::Sync]].concat() {
+    for backend in [backends().as_slice(), &[BackendKind::Sync]].concat() {
         let (dir, auth) = (site(), auth_server());
         let server = with_backend(dir.path(), backend, &auth, |_| {});
         let mut client = server.connect();

@@ -1,6 +1,6 @@
 //! Requests and files that other servers and clients have handled differently: the result of each.
 
-use crate::common::{BACKENDS, LONG, Response, Running, certs};
+use crate::common::{LONG, Response, Running, backends, certs};
 use laio::BackendKind::{Lazy, Sync};
 use laio_serve::Symlinks;
 use std::ffi::OsStr;
@@ -31,7 +31,7 @@ fn listing(root: &Path) -> Running {
 #[test]
 fn a_slash_behind_a_file_is_not_found() {
     let dir = site();
-    for backend in BACKENDS.into_iter().chain([Sync]) {
+    for backend in backends().into_iter().chain([Sync]) {
         for lists in [false, true] {
             let server = Running::with(dir.path(), backend, |options| options.site.listing = lists);
             // Several times, because a repeated request may be answered from the cache.
@@ -271,7 +271,7 @@ fn a_malformed_port_is_refused() {
 fn http_without_tls_on_a_port_for_tls_is_answered_in_plain_text() {
     let (dir, keys) = (site(), tempfile::tempdir().unwrap());
     let made = certs::make(keys.path(), "localhost");
-    for backend in BACKENDS.into_iter().chain([Sync]) {
+    for backend in backends().into_iter().chain([Sync]) {
         let server = Running::with(dir.path(), backend, |options| {
             options.listen = vec!["tls:127.0.0.1:0".parse().unwrap()];
             options.certificates = vec![made.files.clone()];
@@ -473,7 +473,7 @@ fn errors_on_a_stream_that_is_answered_are_its_errors() {
         ),
     ];
     let dir = site();
-    for backend in BACKENDS {
+    for backend in backends() {
         let server = Running::start(dir.path(), backend);
         for (what, length, frames, expected) in &cases {
             let mut client = Frames::connect(&server);
@@ -519,7 +519,7 @@ fn a_request_whose_rest_never_comes_ends() {
 #[test]
 fn idle_connections_are_evicted_at_the_limit_of_connections() {
     let dir = site();
-    for backend in BACKENDS {
+    for backend in backends() {
         let server = Running::with(dir.path(), backend, |options| {
             options.workers = Some(1);
             options.limits.connections = 3;
@@ -563,7 +563,10 @@ fn the_last_response_of_a_connection_arrives_whole() {
     for (size, contents) in sizes.iter().zip(&contents) {
         fs::write(dir.path().join(size.to_string()), contents).unwrap();
     }
-    for (backend, requests) in BACKENDS.into_iter().flat_map(|one| [(one, 1), (one, 100)]) {
+    for (backend, requests) in backends()
+        .into_iter()
+        .flat_map(|one| [(one, 1), (one, 100)])
+    {
         let server = Running::with(dir.path(), backend, |options| {
             options.workers = Some(1);
             options.limits.requests = requests;

@@ -1,6 +1,6 @@
 //! The options of a site, tested over connections.
 
-use crate::common::{BACKENDS, Response, Running};
+use crate::common::{Response, Running, backends};
 use laio::BackendKind;
 use laio_serve::{
     Auth, Coding, Cors, ErrorPage, FieldRule, Host, Redirect, Site, Status, Symlinks,
@@ -50,7 +50,7 @@ fn ready_compressed_files() {
     let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
     write("long.txt.gz", "gzip form");
     write("long.txt.br", "brotli form");
-    for backend in BACKENDS {
+    for backend in backends() {
         let server = serve(&dir, backend, |site| {
             site.precompressed = vec![Coding::Brotli, Coding::Zstd, Coding::Gzip];
         });
@@ -206,7 +206,7 @@ fn heads_and_304_of_what_is_compressed_on_the_way() {
 #[test]
 fn compression_on_the_way() {
     let dir = site();
-    for backend in [BACKENDS.as_slice(), &[BackendKind::Sync]].concat() {
+    for backend in [backends().as_slice(), &[BackendKind::Sync]].concat() {
         let server = serve(&dir, backend, |site| site.compress = vec![Coding::Gzip]);
         let mut client = server.connect();
         let gzip = "Accept-Encoding: gzip\r\n";
@@ -264,7 +264,7 @@ fn compression_on_the_way() {
 #[test]
 fn listings() {
     let dir = site();
-    for backend in BACKENDS {
+    for backend in backends() {
         let server = serve(&dir, backend, |site| site.listing = true);
         assert_eq!(
             server.get("/").text(),
@@ -479,7 +479,7 @@ fn names_and_passwords() {
         realm: "the docs".to_owned(),
         paths: paths.iter().map(|&path| path.to_owned()).collect(),
     };
-    for backend in [BACKENDS.as_slice(), &[BackendKind::Sync]].concat() {
+    for backend in [backends().as_slice(), &[BackendKind::Sync]].concat() {
         let server = serve(&dir, backend, |site| {
             site.auth = auth(&["/docs/**"]);
             site.cors = Cors {
@@ -599,7 +599,7 @@ fn hosts() {
 fn dots_and_links() {
     let dir = site();
     let status = |server: &Running, target: &str| server.get(target).status;
-    for backend in BACKENDS {
+    for backend in backends() {
         let server = serve(&dir, backend, |_| {});
         assert_eq!(status(&server, "/docs/.hidden"), 404, "{backend}");
         assert_eq!(
@@ -667,7 +667,7 @@ fn nonsense_is_refused_at_the_start() {
 #[test]
 fn text_is_compressed_in_the_coding_that_the_client_prefers() {
     let dir = site();
-    let server = serve(&dir, BACKENDS[0], |site| {
+    let server = serve(&dir, backends()[0], |site| {
         site.compress = vec![Coding::Zstd, Coding::Brotli, Coding::Gzip];
     });
     let mut client = server.connect();

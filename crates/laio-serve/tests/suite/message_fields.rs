@@ -47,7 +47,7 @@ fn every_kind(options: &mut Options) {
 #[test]
 fn all_kinds_of_responses() {
     let dir = files();
-    for backend in BACKENDS.into_iter().chain([BackendKind::Sync]) {
+    for backend in backends().into_iter().chain([BackendKind::Sync]) {
         let server = Running::with(dir.path(), backend, |options| {
             every_kind(options);
             with_rules(

@@ -58,7 +58,7 @@ fn times(seen: &Seen, stage: Stage) -> u64 {
 
 #[test]
 fn counts_and_stages() {
-    for backend in crate::common::BACKENDS
+    for backend in crate::common::backends()
         .into_iter()
         .chain([BackendKind::Sync])
     {

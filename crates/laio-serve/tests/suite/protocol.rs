@@ -1,6 +1,6 @@
 //! HTTP/1.1 as in RFC 9110 and RFC 9112, tested over connections.
 
-use crate::common::{BACKENDS, Running};
+use crate::common::{Running, backends};
 use laio::BackendKind;
 use std::fs;
 use std::io::{Read, Write};
@@ -206,7 +206,7 @@ fn unusual_requests_are_served() {
 #[test]
 fn keep_alive_of_both_versions() {
     let site = site();
-    for backend in BACKENDS {
+    for backend in backends() {
         let server = Running::with(site.path(), backend, |options| options.limits.requests = 3);
         let mut old = server.connect();
         old.send("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n");
@@ -296,7 +296,7 @@ fn expectations() {
 #[test]
 fn bodies_are_bounded() {
     let site = site();
-    for backend in BACKENDS {
+    for backend in backends() {
         let server = Running::with(site.path(), backend, |options| {
             options.limits.body_bytes = 100
         });
@@ -341,7 +341,7 @@ fn bodies_are_bounded() {
 #[test]
 fn several_ranges() {
     let site = site();
-    for backend in BACKENDS {
+    for backend in backends() {
         let server = Running::start(site.path(), backend);
         let mut client = server.connect();
         let range = |fields: &str| format!("Range: bytes={fields}\r\n");
@@ -515,7 +515,7 @@ fn connections_from_one_address_are_bounded() {
 #[test]
 fn slow_clients_are_closed_and_others_served() {
     let site = site();
-    for backend in BACKENDS {
+    for backend in backends() {
         // The time limit begins with the first byte of a head, and complete heads arrive in one
         // piece.
         let server = Running::with(site.path(), backend, |options| {

@@ -1,7 +1,7 @@
 //! Connections that begin with the header of a proxy in front (the PROXY protocol).
 
 use crate::common::certs::{make, trusting};
-use crate::common::{BACKENDS, LONG, Running, until};
+use crate::common::{LONG, Running, backends, until};
 use crate::upstreams::backend::Backend;
 use crate::upstreams::http;
 use laio::BackendKind::{self, Lazy, Sync};
@@ -77,7 +77,7 @@ fn is_home(answer: &str) -> bool {
 #[test]
 fn both_versions_name_the_client() {
     let site = site();
-    for kind in BACKENDS.into_iter().chain([Sync]) {
+    for kind in backends().into_iter().chain([Sync]) {
         let server = serve(&site, kind, |_| {});
         for (header, _) in HEADERS {
             let mut client = server.connect();

@@ -30,7 +30,7 @@ fn with_rewrites(site: &mut Site, rules: &[&str]) {
 #[test]
 fn files_of_other_paths() {
     let dir = files();
-    for backend in BACKENDS {
+    for backend in backends() {
         let server = Running::with(dir.path(), backend, |options| {
             with_rewrites(
                 &mut options.site,

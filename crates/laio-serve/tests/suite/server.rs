@@ -1,6 +1,6 @@
 //! The server, tested by clients over all back ends.
 
-use crate::common::{BACKENDS, Running};
+use crate::common::{Running, backends};
 use laio_serve::{Limits, LogTarget};
 use std::fs;
 use std::io::{Read, Write};
@@ -38,7 +38,7 @@ fn large() -> Vec<u8> {
 
 fn for_each(test: impl Fn(&Running, &Path)) {
     let site = site();
-    for backend in BACKENDS {
+    for backend in backends() {
         println!("{backend}");
         test(&Running::start(site.path(), backend), site.path());
     }
@@ -281,7 +281,7 @@ fn many_connections_at_once() {
 #[test]
 fn stopping_finishes_the_answer_and_closes_idle_connections() {
     let site = site();
-    for backend in BACKENDS {
+    for backend in backends() {
         let server = Running::start(site.path(), backend);
         let mut idle = server.connect();
         assert_eq!(idle.get("/ten.txt").status, 200);
@@ -306,7 +306,7 @@ fn stopping_finishes_the_answer_and_closes_idle_connections() {
 #[test]
 fn connections_are_served_after_they_gave_back_their_buffers() {
     let site = site();
-    for backend in BACKENDS {
+    for backend in backends() {
         let server = Running::with(site.path(), backend, |options| {
             options.limits.idle_time = Duration::from_secs(3600);
         });
@@ -336,7 +336,7 @@ fn connections_are_served_after_they_gave_back_their_buffers() {
 fn limits_end_what_takes_too_long() {
     const SOON: Duration = Duration::from_millis(200);
     let site = site();
-    for backend in BACKENDS {
+    for backend in backends() {
         let with = |change: &dyn Fn(&mut Limits)| {
             Running::with(site.path(), backend, |options| {
                 options.workers = Some(1);
@@ -376,7 +376,7 @@ fn limits_end_what_takes_too_long() {
 #[test]
 fn a_client_that_does_not_read_is_disconnected() {
     let site = site();
-    for backend in BACKENDS {
+    for backend in backends() {
         let log = tempfile::NamedTempFile::new().unwrap();
         let server = Running::with(site.path(), backend, |options| {
             options.limits.write_time = Duration::from_millis(300);
@@ -397,7 +397,7 @@ fn a_client_that_does_not_read_is_disconnected() {
 #[test]
 fn every_request_gets_a_line_in_the_log() {
     let site = site();
-    for backend in BACKENDS {
+    for backend in backends() {
         let log = tempfile::NamedTempFile::new().unwrap();
         let server = Running::with(site.path(), backend, |options| {
             options.log = LogTarget::File(log.path().to_owned());

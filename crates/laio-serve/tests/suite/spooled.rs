@@ -58,7 +58,7 @@ fn assert_whole(call: &Call, body: &[u8], what: &str) {
 
 #[test]
 fn a_body_in_chunks_gets_a_length() {
-    let backends = crate::common::BACKENDS
+    let backends = crate::common::backends()
         .into_iter()
         .chain([BackendKind::Sync]);
     for kind in backends {

@@ -1,7 +1,7 @@
 //! TLS connections, with a client of another library.
 
 use crate::common::certs::{Encrypted, Made, connect, make, trusting};
-use crate::common::{BACKENDS, LONG, Running};
+use crate::common::{LONG, Running, backends};
 use laio::BackendKind::{self, Lazy, Sync};
 use laio_serve::{Listen, Options, Server};
 use rustls::{ClientConfig, HandshakeKind, SupportedProtocolVersion};
@@ -61,7 +61,7 @@ fn files_arrive_as_they_are_and_the_end_is_announced() {
     let (site, keys) = (site(), tempfile::tempdir().unwrap());
     let made = make(keys.path(), "localhost");
     let config = Arc::new(trusting(&[&made], &["http/1.1"]));
-    for backend in BACKENDS.into_iter().chain([Sync]) {
+    for backend in backends().into_iter().chain([Sync]) {
         println!("{backend}");
         let server = start(&site, backend, &[&made]);
         let mut stream = connect(address(&server), &config, "localhost");

@@ -1,6 +1,6 @@
 //! Uploads: PUT, DELETE and MKCOL over connections.
 
-use crate::common::{BACKENDS, Client, LONG, Response, Running, until};
+use crate::common::{Client, LONG, Response, Running, backends, until};
 use laio::BackendKind;
 use laio_serve::{Auth, Observer, Options, Sandbox, UploadSync, Uploaders};
 use laio_testing::fault_fs::{Fault, Kind, Released};
@@ -59,7 +59,7 @@ fn long() -> Vec<u8> {
 
 #[test]
 fn files_and_directories() {
-    for backend in [BACKENDS.as_slice(), &[BackendKind::Sync]].concat() {
+    for backend in [backends().as_slice(), &[BackendKind::Sync]].concat() {
         let dir = TempDir::new().unwrap();
         let server = serve(dir.path(), backend);
         let mut client = server.connect();
@@ -260,7 +260,7 @@ fn a_refused_request_that_has_arrived_leaves_the_connection() {
 
 #[test]
 fn a_client_that_goes_away_changes_nothing() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let dir = TempDir::new().unwrap();
         fs::write(dir.path().join("a"), "old").unwrap();
         let server = serve(dir.path(), backend);
@@ -280,7 +280,7 @@ fn a_client_that_goes_away_changes_nothing() {
 
 #[test]
 fn the_next_request_sees_the_change() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let dir = TempDir::new().unwrap();
         let server = serve(dir.path(), backend);
         let (mut one, mut other) = (server.connect(), server.connect());
@@ -471,7 +471,7 @@ fn a_disk_that_fails_changes_nothing() {
     let Some(disk) = or_skip(FaultFs::mount()) else {
         return;
     };
-    for backend in BACKENDS {
+    for backend in backends() {
         let server = serve(disk.path(), backend);
         disk.add_file("a", b"old");
         assert_eq!(put(&mut server.connect(), "/b", "", long()).status, 201);
@@ -513,7 +513,7 @@ fn a_disk_that_hangs_delays_its_upload_only() {
     };
     let fast = TempDir::new().unwrap();
     fs::write(fast.path().join("fast.txt"), "at once").unwrap();
-    for backend in BACKENDS {
+    for backend in backends() {
         let server = Running::with(disk.path(), backend, |options| {
             open(options);
             options.workers = Some(1);
@@ -619,7 +619,7 @@ fn counted(server: &Running, send: impl Fn(&mut Client) -> Response) -> Response
 
 #[test]
 fn the_bytes_of_all_files_have_a_limit() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("sub")).unwrap();
         fs::write(dir.path().join("sub/old.txt"), [b'x'; 400]).unwrap();

@@ -1,6 +1,6 @@
 //! WebDAV over connections: listing, copying, moving, locking.
 
-use crate::common::{BACKENDS, Client, Response, Running};
+use crate::common::{Client, Response, Running, backends};
 use laio::BackendKind;
 use laio_serve::{Options, Sandbox, Uploaders};
 use laio_testing::fault_fs::{Fault, Kind};
@@ -68,7 +68,7 @@ fn names(directory: &Path) -> Vec<String> {
 #[test]
 fn listing() {
     let dir = site();
-    for backend in [BACKENDS.as_slice(), &[BackendKind::Sync]].concat() {
+    for backend in [backends().as_slice(), &[BackendKind::Sync]].concat() {
         let server = serve(dir.path(), backend);
         let mut client = server.connect();
         let listed = ask(&mut client, "PROPFIND", "/d/", "Depth: 1\r\n", "");
@@ -205,7 +205,7 @@ fn without_uploads_a_site_is_listed_only() {
 
 #[test]
 fn copies() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let dir = site();
         let root = dir.path();
         let server = serve(root, backend);
@@ -249,7 +249,7 @@ fn copies() {
 
 #[test]
 fn moves() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let dir = site();
         let root = dir.path();
         let server = serve(root, backend);
@@ -304,7 +304,7 @@ fn refused_destinations() {
 
 #[test]
 fn a_directory_is_deleted_with_what_is_in_it() {
-    for backend in BACKENDS {
+    for backend in backends() {
         let dir = site();
         let server = serve(dir.path(), backend);
         assert_eq!(once(&server, "DELETE", "/d", ""), 204, "{backend}");

@@ -285,6 +285,20 @@ fn trees_are_removed() {
     });
 }
 
+/// `tokio::fs::File` has this method since tokio 1.54, and `Cargo.toml` allows older ones. Where the file has a method of
+/// its own, the compiler takes that one.
+#[allow(dead_code)]
+trait SetModified {
+    async fn set_modified(&self, time: std::time::SystemTime) -> std::io::Result<()>;
+}
+
+impl SetModified for tokio::fs::File {
+    async fn set_modified(&self, time: std::time::SystemTime) -> std::io::Result<()> {
+        let file = self.try_clone().await?.into_std().await;
+        file.set_modified(time)
+    }
+}
+
 #[test]
 fn times_are_set() {
     use std::time::{Duration, UNIX_EPOCH};

@@ -12,14 +12,32 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The back ends that never block the caller.
-pub(crate) const BACKENDS: [BackendKind; 5] = [
-    BackendKind::Threads,
-    BackendKind::Hybrid,
-    BackendKind::Uring,
-    BackendKind::Lazy,
-    BackendKind::Activations,
-];
+/// The back ends that never block the caller, as far as this machine has them; the others are skips.
+pub(crate) fn backends() -> Vec<BackendKind> {
+    let mut all = vec![
+        BackendKind::Threads,
+        BackendKind::Hybrid,
+        BackendKind::Uring,
+        BackendKind::Lazy,
+        BackendKind::Activations,
+    ];
+    all.retain(|&backend| has(backend));
+    all
+}
+
+/// Whether this machine has a back end: io_uring, for example, may be forbidden.
+pub(crate) fn has(backend: BackendKind) -> bool {
+    let Err(errno) = laio::Context::new(laio::Options::new().backend(backend)) else {
+        return true;
+    };
+    let need = match backend {
+        BackendKind::Activations => "activations",
+        BackendKind::LinuxAio => "linux-aio",
+        _ => "io_uring",
+    };
+    laio_testing::skip(need, format!("the back end {backend}: {errno}"));
+    false
+}
 
 /// Far more time than any test here takes, even on a busy machine. A test of a time limit sets that
 /// limit; the others do not interfere.

@@ -3,6 +3,7 @@
 use super::client::{Client, all, dial, request};
 use super::relay::{Faults, Random, Relay};
 use super::{Fixture, large, run};
+use crate::common::has;
 use laio::BackendKind::{Lazy, Uring};
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -32,6 +33,9 @@ fn responses_survive_loss_and_reordering() {
 #[test]
 fn a_client_that_moves_keeps_its_connection() {
     for backend in [Lazy, Uring] {
+        if !has(backend) {
+            continue;
+        }
         let fixture = Fixture::with(backend, |options| options.workers = Some(4));
         run(async {
             let client = Client::connect(&fixture).await;

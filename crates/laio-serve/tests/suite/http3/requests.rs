@@ -2,18 +2,17 @@
 
 use super::client::{Client, all, config, endpoint, read, request};
 use super::{Fixture, large, run};
+use crate::common::backends;
 use crate::common::certs::{connect, trusting};
 use crate::upstreams::backend::Backend;
 use bytes::{Buf, Bytes};
-use laio::BackendKind::{self, Activations, Hybrid, Lazy, Threads, Uring};
+use laio::BackendKind::{Lazy, Threads};
 use laio_serve::{Coding, LogTarget, Options, Redirect, Status, Upstream};
 use quinn::TransportConfig;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
-
-const ASYNCHRONOUS: [BackendKind; 5] = [Lazy, Hybrid, Uring, Threads, Activations];
 
 fn features(options: &mut Options) {
     options.listen.push("127.0.0.1:0".parse().unwrap());
@@ -60,7 +59,7 @@ fn answers_are_those_of_http_1() {
         ("BREW", "/ten.txt", &[]),
         ("GET", "/ten.txt", &[("Expect", "a miracle")]),
     ];
-    for backend in ASYNCHRONOUS {
+    for backend in backends() {
         let fixture = Fixture::with(backend, features);
         run(async {
             let client = Client::connect(&fixture).await;

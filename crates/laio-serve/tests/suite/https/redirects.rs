@@ -2,7 +2,7 @@
 
 use crate::common::certs::{Made, make};
 use crate::common::program::Program;
-use crate::common::{BACKENDS, Running, until};
+use crate::common::{Running, backends, until};
 use crate::upstreams::backend::Backend;
 use laio::BackendKind::{self, Lazy, Sync};
 use laio_serve::{Options, RedirectPort, Server, Upstream, UpstreamAddress};
@@ -42,7 +42,7 @@ fn https_port(server: &Running) -> u16 {
 #[test]
 fn every_request_without_tls_is_sent_to_https() {
     let site = site();
-    for kind in BACKENDS.into_iter().chain([Sync]) {
+    for kind in backends().into_iter().chain([Sync]) {
         println!("{kind}");
         let server = start(&site, kind, |_| {});
         let port = https_port(&server);

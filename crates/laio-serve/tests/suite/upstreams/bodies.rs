@@ -34,7 +34,7 @@ fn echo() -> Backend {
 
 #[test]
 fn of_requests_in_both_framings() {
-    for kind in crate::common::BACKENDS
+    for kind in crate::common::backends()
         .into_iter()
         .chain([BackendKind::Sync])
     {

@@ -52,7 +52,7 @@ fn output(text: &str) -> Vec<u8> {
 
 #[test]
 fn variables_of_a_program() {
-    for kind in crate::common::BACKENDS
+    for kind in crate::common::backends()
         .into_iter()
         .chain([BackendKind::Sync])
     {

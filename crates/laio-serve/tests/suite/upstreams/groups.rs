@@ -1,7 +1,7 @@
 //! Several upstreams for a prefix.
 
 use super::*;
-use crate::common::{BACKENDS, LONG, until};
+use crate::common::{LONG, backends, until};
 use laio_serve::Observer;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -94,7 +94,7 @@ fn what_was_not_sent_goes_to_the_next_upstream() {
         }
     });
     let (refused, _taken) = refusing("/");
-    for kind in BACKENDS.into_iter().chain([BackendKind::Sync]) {
+    for kind in backends().into_iter().chain([BackendKind::Sync]) {
         let before = backend.heads().len();
         let upstreams = vec![refused.clone(), http("/", &backend)];
         let (server, _root) = serve_with(kind, upstreams, |options| {

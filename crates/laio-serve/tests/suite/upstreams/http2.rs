@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::common::certs::make;
-use crate::common::{BACKENDS, until};
+use crate::common::{backends, until};
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
@@ -205,7 +205,7 @@ fn say(text: &'static str) -> impl Fn(Request<RecvStream>, SendResponse<Bytes>) 
 #[test]
 fn requests_of_clients_in_http_1() {
     let large: String = (0..100_000).map(|number| format!("{number} ")).collect();
-    for kind in BACKENDS {
+    for kind in backends() {
         let backend = Server2::start(repeat);
         let upstream = Upstream::http(&format!("/a=h2c://{}/b", backend.address)).unwrap();
         let (server, _root) = serve_with(kind, vec![upstream], |options| options.workers = Some(1));

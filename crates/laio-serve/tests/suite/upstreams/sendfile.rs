@@ -144,6 +144,9 @@ fn temporary_files_are_removed() {
 /// One file may be opened at a time, and that one hangs. With activations a permit limits the opens.
 #[test]
 fn named_files_count_for_the_limit_of_opens() {
+    if !crate::common::has(BackendKind::Activations) {
+        return;
+    }
     let Some(slow) = or_skip(FaultFs::mount()) else {
         return;
     };

@@ -39,6 +39,9 @@ pub(crate) fn counted(
 
 #[test]
 fn calls_are_counted_by_strategy() {
+    if laio_testing::lacks("nowait") {
+        return;
+    }
     let directory = scratch();
     let file = file_with(directory.path(), &pattern(20_000, 1));
     let fd = file.as_file().arg();
