@@ -244,6 +244,30 @@ fn the_authority_is_away_and_comes_back() {
     server.wait_for_line("got a certificate for a.net");
 }
 
+#[test]
+fn a_certificate_that_the_authority_has_forgotten_is_renewed() {
+    let place = Place::new();
+    let setup = Setup {
+        lifetime: 6,
+        ..Setup::default()
+    };
+    let Some(mut authority) = Authority::start(place.path(), &setup) else {
+        return;
+    };
+    let flags = [
+        "--https=a.net",
+        "--acme-retry=0.2",
+        &plain(authority.http()),
+    ];
+    let server = place.start(&authority, &flags);
+    server.wait_for_line("got a certificate for a.net");
+    // Pebble keeps what it has issued in its memory only, and finds no order that the renewal could replace.
+    authority.stop();
+    authority.resume();
+    server.wait_for_line("got a certificate for a.net");
+    page(authority.tls(), &authority.root(), "a.net").unwrap();
+}
+
 fn own(authority: &Authority) -> CertificateDer<'static> {
     let flags = authority.flags();
     let file = flags

@@ -302,11 +302,12 @@ impl Authority {
         let identifiers = [Identifier::Dns(name.to_owned())];
         let plain = NewOrder::new(&identifiers);
         // Some authorities count a renewal differently if they know what it replaces. A certificate that another
-        // order has replaced already is no reason to have none.
+        // order has replaced already, or that the authority does not find, is no reason to have none: any error may be
+        // about it, but that of a limit of orders.
         let replacing = replaces.map(|old| NewOrder::new(&identifiers).replaces(old));
         let order = match replacing.map(|order| complete(account.new_order(&order))) {
             Some(Ok(order)) => order,
-            Some(Err(Error::Api(problem))) if may_pass(&problem) => {
+            Some(Err(Error::Api(problem))) if is(&problem, "rateLimited") => {
                 return Err(Error::Api(problem).into());
             }
             _ => complete(account.new_order(&plain))?,
