@@ -161,6 +161,10 @@ fn examples(trials: &mut Vec<Trial>, directory: &Path, build: Build) {
         let (all, script) = (Arc::clone(&all), script.clone());
         let name = format!("examples/check/{}/{build}", back_end.label);
         trials.push(trial(name, move || {
+            if MUSL.is_some() && back_end.name == "activations" {
+                let reason = "the back end is not built with musl";
+                return Err(execute::skipped("activations", reason));
+            }
             let mut command = Command::new("bash");
             command.arg(&script);
             for compiled in all.iter() {

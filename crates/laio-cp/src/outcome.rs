@@ -150,8 +150,37 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// The C library's text of an error, without the number that Rust appends.
+/// The texts that musl has in other words than the GNU C library, of the errors that calls on files return.
+const GNU_TEXTS: [(i32, &str); 18] = [
+    (libc::EIO, "Input/output error"),
+    (libc::ENOMEM, "Cannot allocate memory"),
+    (libc::EBUSY, "Device or resource busy"),
+    (libc::EXDEV, "Invalid cross-device link"),
+    (libc::EMFILE, "Too many open files"),
+    (libc::ENOTTY, "Inappropriate ioctl for device"),
+    (libc::ESPIPE, "Illegal seek"),
+    (libc::ERANGE, "Numerical result out of range"),
+    (libc::EDEADLK, "Resource deadlock avoided"),
+    (libc::ENAMETOOLONG, "File name too long"),
+    (libc::ELOOP, "Too many levels of symbolic links"),
+    (libc::EREMOTE, "Object is remote"),
+    (libc::EOVERFLOW, "Value too large for defined data type"),
+    (libc::EOPNOTSUPP, "Operation not supported"),
+    (libc::ETIMEDOUT, "Connection timed out"),
+    (libc::EHOSTUNREACH, "No route to host"),
+    (libc::EUCLEAN, "Structure needs cleaning"),
+    (libc::EDQUOT, "Disk quota exceeded"),
+];
+
+/// The text of an error, without the number that Rust appends. It is that of the GNU C library with musl too, because
+/// programs may look for it in the messages of GNU cp.
 pub(crate) fn error_text(error: &io::Error) -> String {
+    let gnu = GNU_TEXTS
+        .iter()
+        .find(|(number, _)| error.raw_os_error() == Some(*number));
+    if let Some((_, text)) = gnu {
+        return (*text).to_owned();
+    }
     let text = error.to_string();
     match text.find(" (os error") {
         Some(end) => text[..end].to_owned(),
@@ -260,5 +289,27 @@ impl Tally {
         let all = self.0.iter();
         all.map(|counters| which(counters).load(Ordering::Relaxed))
             .sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table is used with every C library; with the GNU one it must change nothing.
+    #[cfg(target_env = "gnu")]
+    #[test]
+    fn the_texts_are_those_of_the_c_library() {
+        for (number, text) in GNU_TEXTS {
+            let whole = format!("{text} (os error {number})");
+            assert_eq!(io::Error::from_raw_os_error(number).to_string(), whole);
+        }
+    }
+
+    #[test]
+    fn an_error_has_no_number() {
+        let text = |number| error_text(&io::Error::from_raw_os_error(number));
+        assert_eq!(text(libc::ELOOP), "Too many levels of symbolic links");
+        assert_eq!(text(libc::ENOENT), "No such file or directory");
     }
 }

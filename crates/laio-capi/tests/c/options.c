@@ -125,6 +125,10 @@ static void backends(void)
 
 		options.backend = laio_strbackend(i);
 		context = laio_context_new(&options);
+		/* The list is the same on every machine and for every C library. */
+		if (!context && errno == ENOSYS &&
+		    (strcmp(options.backend, "activations") == 0 || strcmp(options.backend, "linux-aio") == 0))
+			continue;
 		if (!context && strcmp(options.backend, "uring") == 0) {
 			CHECK(errno == ENOSYS || errno == EPERM || errno == EACCES || errno == ENOMEM);
 			continue;

@@ -154,6 +154,9 @@ fn every_transfer_serves_the_same_bytes() {
     ];
     let ways = ways.into_iter().filter(|&(backend, ..)| has(backend));
     for transfer in Transfer::ALL {
+        if transfer == Transfer::ZeroCopy && laio_testing::lacks("zero-copy") {
+            continue;
+        }
         for (backend, cork, chunk) in ways.clone() {
             if transfer == Transfer::ZeroCopy
                 && !matches!(backend, BackendKind::Lazy | BackendKind::Uring)
@@ -343,6 +346,10 @@ fn impossible_combinations_are_refused_with_a_hint() {
 
 #[test]
 fn calls_are_counted_by_operation_and_outcome() {
+    // Without it, an open below the root is a call for each name of the path.
+    if laio_testing::lacks("openat2") {
+        return;
+    }
     let root = site();
     let mut options = Options {
         listen: anywhere(),
