@@ -312,7 +312,7 @@ impl Http2Connection {
         ));
         let stream = Stream::Http2(exchange.clone());
         let at_once = match has_body || exchange.poll_reset(context).is_ready() {
-            true => AtOnce::No,
+            true => AtOnce::NotPossible,
             false => {
                 let send = |output| exchange.try_send(output);
                 self.streams.answer_at_once(&stream, &head, send)
@@ -326,7 +326,7 @@ impl Http2Connection {
                 return;
             }
             AtOnce::Begun(begun) => Some(begun),
-            AtOnce::No => None,
+            AtOnce::NotPossible => None,
         };
         self.start(id, exchange, stream, head, begun);
     }

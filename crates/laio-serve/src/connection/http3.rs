@@ -394,7 +394,7 @@ impl Http3Connection {
                 return;
             }
             AtOnce::Begun(begun) => Some(begun),
-            AtOnce::No => None,
+            AtOnce::NotPossible => None,
         };
         let received = ReceivedRequest {
             exchange,

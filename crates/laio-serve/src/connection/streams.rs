@@ -1,4 +1,5 @@
-//! Answers the requests of a connection of HTTP/2 or HTTP/3, each like one on a connection of its own.
+//! Answers the requests of one HTTP/2 or HTTP/3 connection, each as if it had a connection of its own. The head of each
+//! is that of an HTTP/1.1 request, to which the protocol's own was translated.
 
 use super::at_once::response_from_cache;
 use super::running::Connections;
@@ -24,32 +25,33 @@ pub(crate) struct Streams {
     pub(crate) services: Rc<Services>,
     pub(crate) connections: Rc<Connections>,
     pub(crate) peer: Peer,
-    /// Redirects the requests to https.
+    /// If it is set, requests are redirected to https.
     pub(crate) to_https: Option<Rc<RedirectToHttps>>,
-    /// The value of `Alt-Svc`.
+    /// The value of `Alt-Svc` in the responses, if they have one.
     pub(crate) alt_svc: Option<Rc<str>>,
-    /// Counts the connection for its client address.
+    /// Counts the connection for the limit of its client address, until it is dropped.
     pub(crate) _address_permit: Option<AddressPermit>,
 }
 
 /// What became of a request that was to be answered at once.
 pub(super) enum AtOnce {
-    /// It takes [`Streams::answer`]. Nothing has changed.
-    No,
-    /// Whether the response was passed to the protocol without an error.
+    /// Only [`Streams::answer`] can answer it. Nothing was sent.
+    NotPossible,
+    /// It is answered, and the access log has its line. False if the protocol has returned an error.
     Answered(bool),
+    /// [`Streams::finish`] must send the rest.
     Begun(BegunResponse),
 }
 
 /// What is left to send.
 enum Rest {
-    /// What flow control has not admitted yet. The exchange of the stream keeps it.
-    Unsent,
-    /// The head is in the buffer.
+    /// The protocol has all of it, and flow control does not admit a part yet, which the stream keeps.
+    HeldByFlowControl,
+    /// Nothing is sent yet: the head, in the buffer, and the body.
     Body(Vec<u8>, Body),
 }
 
-/// A response of which a part is left to send.
+/// A response that is not completely sent.
 pub(super) struct BegunResponse {
     rest: Rest,
     sent: SentResponse,
@@ -74,7 +76,7 @@ impl Streams {
         connection.answer_one().await
     }
 
-    /// Answers a request, which has no body, with a cached file, if that takes nothing that may block but sending.
+    /// Answers a request, which has no body, with a cached file, if nothing but sending can block.
     /// `send` passes a response to the protocol, and returns whether flow control has admitted all of it.
     pub(super) fn answer_at_once(
         &self,
@@ -83,13 +85,14 @@ impl Streams {
         send: impl FnOnce(Bytes) -> io::Result<bool>,
     ) -> AtOnce {
         let services = &*self.services;
-        let may_differ = self.peer.is_trusted || self.to_https.is_some();
-        if services.contexts.sync || services.log.needs_heads() || may_differ {
-            return AtOnce::No;
+        // The request of a trusted proxy names its client, and that of others may be redirected.
+        let depends_on_more = self.peer.is_trusted || self.to_https.is_some();
+        if services.contexts.sync || services.log.needs_heads() || depends_on_more {
+            return AtOnce::NotPossible;
         }
         let started = services.contexts.now();
         let Ok(Parsed::Complete { request, .. }) = parse(head, &services.limits.head()) else {
-            return AtOnce::No;
+            return AtOnce::NotPossible;
         };
         let (date, second) = services.now();
         let date = (&date, second);
@@ -98,14 +101,14 @@ impl Streams {
         let mut ctx = RequestContext::new(services, &request, client, date, true, secure);
         ctx.alt_svc = self.alt_svc.as_deref();
         if ctx.site.early_hints.is_some() {
-            return AtOnce::No;
+            return AtOnce::NotPossible;
         }
         let mut buffers = services.buffer_pool.take();
         buffers.output.reserve(Limits::STREAM_OUTPUT_BYTES);
         let Some((response, Buffers { output, name })) =
             response_from_cache(services, ctx, buffers)
         else {
-            return AtOnce::No;
+            return AtOnce::NotPossible;
         };
         services.buffer_pool.put_back(Buffers {
             name,
@@ -123,7 +126,7 @@ impl Streams {
         }
         let result = send(output.into());
         if matches!(result, Ok(false)) {
-            let rest = Rest::Unsent;
+            let rest = Rest::HeldByFlowControl;
             return AtOnce::Begun(BegunResponse { rest, sent });
         }
         log_response(
@@ -142,13 +145,14 @@ impl Streams {
     pub(super) async fn finish(&self, stream: &Stream, head: &[u8], begun: BegunResponse) -> bool {
         let BegunResponse { rest, sent } = begun;
         let result = match rest {
-            Rest::Unsent => stream.flush().await,
+            Rest::HeldByFlowControl => stream.flush().await,
             Rest::Body(output, body) => {
                 let (services, followed) = (&*self.services, Followed::ByRequest);
                 let sending = send_response(services, stream, output, body, followed, None);
                 sending.await.map(drop)
             }
         };
+        // Parsed again, because a parsed request borrows its head; it was valid before.
         if let Ok(Parsed::Complete { request, .. }) = parse(head, &self.services.limits.head()) {
             let (services, client) = (&*self.services, &self.peer.client);
             let date = services.now().0;

@@ -14,7 +14,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Since when the peer has not read what was sent.
+/// Since when the socket takes no more bytes, because the peer does not read; none if all was sent.
 pub(crate) type Stalled = Rc<Cell<Option<Instant>>>;
 
 /// Gets the received bytes before the `h2` crate does.
@@ -28,7 +28,7 @@ pub(crate) struct Io {
     inspect: Inspect,
 }
 
-/// The connection below the byte stream.
+/// The transport and the output, which the byte stream shares with the task of the connection.
 pub(crate) struct Wire {
     transport: RefCell<Transport>,
     /// Written by `h2` and not yet sent.
@@ -69,15 +69,15 @@ impl Io {
         })
     }
 
-    /// Returns the connection below.
+    /// Returns the transport and the output.
     pub(crate) fn wire(&self) -> Rc<Wire> {
         self.wire.clone()
     }
 }
 
 impl Wire {
-    /// Sets whether flushes do nothing, because the caller calls [`Wire::poll_send`] when `h2` has written all that it
-    /// has. `h2` flushes after each large frame.
+    /// Sets whether flushes of `h2` do nothing. `h2` flushes after each large frame; the caller sends the frames of many
+    /// together, by [`Wire::poll_send`], when `h2` has written all that it has.
     pub(crate) fn defer_flushes(&self, defers: bool) {
         self.defers_flushes.set(defers);
     }
@@ -95,8 +95,8 @@ impl Wire {
         self.output.borrow().len() >= Http2::WRITE_BUFFER
     }
 
-    /// Buffers bytes, as far as there is space.
-    fn take(&self, bytes: &[u8]) -> usize {
+    /// Appends the bytes for which there is space to the output. Returns their number.
+    fn append(&self, bytes: &[u8]) -> usize {
         let mut output = self.output.borrow_mut();
         if output.capacity() == 0 {
             *output = write_buffers::take();
@@ -157,6 +157,7 @@ impl Transport {
     }
 }
 
+/// After a receive that took all that had arrived, the next one will probably block.
 fn expect(is_drained: bool) -> Expect {
     match is_drained {
         true => Expect::Block,
@@ -208,7 +209,7 @@ impl AsyncWrite for Io {
         if self.wire.is_full() {
             ready!(self.wire.poll_send(context))?;
         }
-        Poll::Ready(Ok(slices.iter().map(|slice| self.wire.take(slice)).sum()))
+        Poll::Ready(Ok(slices.iter().map(|slice| self.wire.append(slice)).sum()))
     }
 
     fn is_write_vectored(&self) -> bool {

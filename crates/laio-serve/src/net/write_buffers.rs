@@ -1,5 +1,4 @@
-//! Buffers of bytes that wait to be sent, for all connections of a worker, which is a thread. Connections that have
-//! nothing to send have none.
+//! A pool of output buffers for each thread, so that a connection with nothing to send has none.
 
 use crate::options::Limits;
 use std::cell::RefCell;
