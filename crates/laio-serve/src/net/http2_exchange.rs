@@ -166,12 +166,14 @@ impl Exchange {
         *response.status_mut() =
             http::StatusCode::from_u16(head.status.code()).map_err(io::Error::other)?;
         let fields = response.headers_mut();
-        fields.reserve(head.headers.len());
+        let count = head.headers.len();
+        fields.try_reserve(count).map_err(io::Error::other)?;
         for (name, value) in head.headers.iter() {
             let name = HeaderName::from_bytes(name).map_err(io::Error::other)?;
             if !CONNECTION_SPECIFIC.contains(&name.as_str()) {
                 let value = HeaderValue::from_maybe_shared(out.slice_ref(value));
-                fields.append(name, value.map_err(io::Error::other)?);
+                let value = value.map_err(io::Error::other)?;
+                fields.try_append(name, value).map_err(io::Error::other)?;
             }
         }
         let due = match head.framing {

@@ -1,6 +1,6 @@
 //! HTTP/2, with a client of another library.
 
-use crate::common::{Running, has};
+use crate::common::{Running, assert_same_lines, has};
 use bytes::Bytes;
 use h2::client::SendRequest;
 use h2::{Reason, RecvStream};
@@ -91,11 +91,17 @@ impl Client {
     async fn try_on(
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     ) -> Result<Client, h2::Error> {
-        let (requests, connection) = h2::client::Builder::new()
-            // Window for other streams in addition to one that is not read.
-            .initial_connection_window_size(1 << 20)
-            .handshake(stream)
-            .await?;
+        let mut builder = h2::client::Builder::new();
+        // Window for other streams in addition to one that is not read.
+        builder.initial_connection_window_size(1 << 20);
+        Client::built(&builder, stream).await
+    }
+
+    async fn built(
+        builder: &h2::client::Builder,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    ) -> Result<Client, h2::Error> {
+        let (requests, connection) = builder.handshake(stream).await?;
         Ok(Client {
             requests,
             connection: tokio::spawn(connection),
@@ -278,16 +284,9 @@ fn a_cached_file_gets_the_same_answer_and_line_each_time() {
         run(async {
             let address = server.places()[0].inet().unwrap();
             let stream = TcpStream::connect(address).await.unwrap();
-            let (requests, connection) = h2::client::Builder::new()
-                .initial_window_size(window)
-                .handshake(stream)
-                .await
-                .unwrap();
-            let connection = tokio::spawn(connection);
-            let client = Client {
-                requests,
-                connection,
-            };
+            let mut builder = h2::client::Builder::new();
+            builder.initial_window_size(window);
+            let client = Client::built(&builder, stream).await.unwrap();
             for &(method, path) in asked {
                 let mut first = None;
                 for _ in 0..TIMES {
@@ -302,15 +301,7 @@ fn a_cached_file_gets_the_same_answer_and_line_each_time() {
             assert_eq!(stopping.await.unwrap().requests, total);
         });
         let lines = fs::read_to_string(log.path()).unwrap();
-        for &(method, path) in asked {
-            let start = format!("\"{method} {path} HTTP/2.0\" 200 ");
-            let ends = lines
-                .lines()
-                .filter_map(|line| line.split_once(&start))
-                .map(|(_, end)| end.split(' ').next());
-            let ends: Vec<_> = ends.collect();
-            assert_eq!(ends, vec![ends[0]; TIMES], "{method} {path} in {lines}");
-        }
+        assert_same_lines(&lines, asked, "HTTP/2.0", TIMES);
     }
 }
 

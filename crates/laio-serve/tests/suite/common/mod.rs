@@ -251,3 +251,16 @@ pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
+
+/// Checks that an access log has the same line, but for the times, for each of `times` requests, which all got 200.
+pub(crate) fn assert_same_lines(log: &str, asked: &[(&str, &str)], version: &str, times: usize) {
+    for (method, path) in asked {
+        let start = format!("\"{method} {path} {version}\" 200 ");
+        let ends = log
+            .lines()
+            .filter_map(|line| line.split_once(&start))
+            .map(|(_, end)| end.split(' ').next());
+        let ends: Vec<_> = ends.collect();
+        assert_eq!(ends, vec![ends[0]; times], "{method} {path} in {log}");
+    }
+}

@@ -2,8 +2,8 @@
 
 use super::client::{Client, all, config, endpoint, read, request};
 use super::{Fixture, large, run};
-use crate::common::backends;
 use crate::common::certs::{connect, trusting};
+use crate::common::{assert_same_lines, backends};
 use crate::upstreams::backend::Backend;
 use bytes::{Buf, Bytes};
 use laio::BackendKind::{Lazy, Threads};
@@ -390,15 +390,7 @@ fn a_cached_file_gets_the_same_answer_and_line_each_time() {
         });
         drop(fixture);
         let lines = std::fs::read_to_string(log).unwrap();
-        for &(method, path) in asked {
-            let start = format!("\"{method} {path} HTTP/3.0\" 200 ");
-            let ends = lines
-                .lines()
-                .filter_map(|line| line.split_once(&start))
-                .map(|(_, end)| end.split(' ').next());
-            let ends: Vec<_> = ends.collect();
-            assert_eq!(ends, vec![ends[0]; TIMES], "{method} {path} in {lines}");
-        }
+        assert_same_lines(&lines, asked, "HTTP/3.0", TIMES);
     }
 }
 
