@@ -178,6 +178,9 @@ struct ReleaseArguments {
     /// Write the version into the manifests, and a section for it into CHANGELOG.md; the next step is a commit
     #[arg(long, conflicts_with = "execute")]
     prepare: bool,
+    /// With --prepare: write this address of the repository into the manifests
+    #[arg(long, value_name = "URL", requires = "prepare")]
+    repository: Option<String>,
     /// Do not compile the packages
     #[arg(long, conflicts_with = "execute")]
     no_verify: bool,
@@ -365,6 +368,7 @@ fn release(arguments: ReleaseArguments) -> Result<ExitCode, Failure> {
     let ready = xtask::release::run_release(&xtask::release::Request {
         version: arguments.version,
         prepare: arguments.prepare,
+        repository: arguments.repository,
         verify: !arguments.no_verify,
         execute: arguments.execute,
     })?;

@@ -1,10 +1,11 @@
 //! Checks that a version can be released, and with `--execute` releases it.
 
+mod changelog;
 mod crates;
 mod text;
 
 use crate::Failure;
-use crate::programs::{cargo, run, succeeds};
+use crate::programs::{cargo, output_of, run, succeeds};
 use crate::workspace::{Workspace, text as field};
 use std::process::Command;
 
@@ -15,6 +16,8 @@ pub struct Request {
     pub version: String,
     /// Write the version into the manifests and a section for it into the changelog, and check nothing.
     pub prepare: bool,
+    /// The address of the repository, which `prepare` writes into the manifests.
+    pub repository: Option<String>,
     /// Compile the packages, as their users will.
     pub verify: bool,
     /// Tag the commit and publish the crates, if every check passes. Without it nothing changes.
@@ -28,13 +31,13 @@ pub struct Request {
 /// If cargo or git cannot run, or publishing fails.
 pub fn run_release(request: &Request) -> Result<bool, Failure> {
     if request.prepare {
-        return text::prepare(&request.version).map(|()| true);
+        return prepare(&request.version, request.repository.as_deref()).map(|()| true);
     }
     let mut report = Report::default();
     report.check("the tree", tree());
     report.check("the tag", tag(&request.version));
     report.check("the versions", text::versions(&request.version));
-    report.check("the changelog", text::changelog(&request.version));
+    report.check("the changelog", changelog::check(&request.version));
     let workspace = Workspace::read()?;
     report.check("the crates", crates::metadata(&workspace));
     report.check("their order", crates::order(&workspace));
@@ -63,6 +66,32 @@ pub fn run_release(request: &Request) -> Result<bool, Failure> {
     }
     println!("\npublished; now publish the tag: git push origin {tag}");
     Ok(true)
+}
+
+/// Writes the version and the address of the repository into the files, and moves what is unreleased into a section of
+/// the version.
+fn prepare(version: &str, repository: Option<&str>) -> Result<(), Failure> {
+    if !text::is_version(version) {
+        return Err(format!("`{version}` is not a version such as 1.2.3").into());
+    }
+    if let Err(faults) = tag(version) {
+        return Err(faults.join("\n").into());
+    }
+    let workspace = Workspace::read()?;
+    if let Some(address) = repository {
+        text::write_repository(address, &workspace)?;
+    }
+    text::write_version(version)?;
+    let today = output_of(Command::new("date").args(["--utc", "+%F"]))?;
+    let before = text::read("CHANGELOG.md")?;
+    text::write(
+        "CHANGELOG.md",
+        &changelog::cut(&before, version, today.trim()),
+    )?;
+    // So that the lock file has the new versions.
+    output_of(cargo().args(["update", "--workspace", "--offline"]))?;
+    println!("the manifests and the changelog have {version}: look at `git diff`, and commit");
+    Ok(())
 }
 
 /// The outcome of a check: what is well, or what to do about each fault.

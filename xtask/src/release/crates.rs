@@ -39,8 +39,7 @@ pub(super) fn metadata(workspace: &Workspace) -> Check {
     }
     if faults.iter().any(|fault| fault.ends_with("repository")) {
         faults.push(
-            "give the address of the repository in Cargo.toml ([workspace.package] repository = \"https://…\"), and \
-             `repository.workspace = true` in each of these crates"
+            "`cargo xtask release VERSION --prepare --repository https://…` writes the address into the manifests"
                 .to_owned(),
         );
     }

@@ -1,11 +1,10 @@
-//! The files of the repository that name the version: the manifests, the changelog, and tests of the C library.
+//! The files of the repository that name the version, and the address of the repository in the manifests.
 
 use super::{Check, fault};
 use crate::files::{failure, replace};
-use crate::programs::output_of;
+use crate::workspace::{Workspace, text as field};
 use crate::{Failure, root};
 use std::path::Path;
-use std::process::Command;
 
 /// The manifests with a version of their own, or of a crate beside them.
 const MANIFESTS: [&str; 2] = ["Cargo.toml", "bindings/python/Cargo.toml"];
@@ -52,32 +51,8 @@ pub(super) fn versions(version: &str) -> Check {
     Err(faults)
 }
 
-/// Checks that the changelog has a dated section of this version, and nothing that is newer.
-pub(super) fn changelog(version: &str) -> Check {
-    let text = read("CHANGELOG.md").map_err(|error| fault(&error))?;
-    let advice = format!("`cargo xtask release {version} --prepare` makes the section");
-    let Some(date) = date_of(&text, version) else {
-        return Err(vec![
-            format!("there is no section `## {version} - DATE`"),
-            advice,
-        ]);
-    };
-    let lines = section(&text, "Unreleased");
-    let newer = lines.lines().filter(|line| line.starts_with("- ")).count();
-    if newer > 0 {
-        return Err(vec![
-            format!("{newer} entries are below Unreleased"),
-            advice,
-        ]);
-    }
-    Ok(format!("{version} is of {date}"))
-}
-
-/// Writes the version into the manifests and mentions, and moves what is unreleased into a section for it.
-pub(super) fn prepare(version: &str) -> Result<(), Failure> {
-    if !is_version(version) {
-        return Err(format!("`{version}` is not a version such as 1.2.3").into());
-    }
+/// Writes the version into the manifests and the mentions.
+pub(super) fn write_version(version: &str) -> Result<(), Failure> {
     let old = crate::VERSION;
     for name in MANIFESTS {
         let text = read(name)?;
@@ -94,57 +69,40 @@ pub(super) fn prepare(version: &str) -> Result<(), Failure> {
     for name in MENTIONS {
         write(name, &read(name)?.replace(old, version))?;
     }
-    let today = output_of(Command::new("date").args(["--utc", "+%F"]))?;
-    let text = read("CHANGELOG.md")?;
-    write("CHANGELOG.md", &cut(&text, version, today.trim()))?;
-    // So that the lock file has the new versions.
-    output_of(crate::programs::cargo().args(["update", "--workspace", "--offline"]))?;
-    println!(
-        "{old} became {version} in the manifests and the changelog: look at `git diff`, and commit"
-    );
     Ok(())
 }
 
-/// Returns the changelog with the unreleased entries in a section of the version; if that exists, at its end.
-fn cut(text: &str, version: &str, today: &str) -> String {
-    let entries = section(text, "Unreleased");
-    let head = "## Unreleased\n";
-    let Some(at) = text.find(head) else {
-        return text.to_owned();
-    };
-    let before = &text[..at];
-    let after = &text[at + head.len() + entries.len()..];
-    let mut out = format!("{before}{head}\n");
-    match date_of(text, version) {
-        None => {
-            out += &format!("## {version} - {today}\n{entries}{after}");
-        }
-        Some(_) => {
-            let own = section(text, &format!("{version} "));
-            let end = after
-                .find(own)
-                .map_or(after.len(), |start| start + own.len());
-            out += after[..end].trim_end();
-            out += &format!("\n{entries}{}", &after[end..]);
-        }
+/// Writes the address of the repository into the manifest of the workspace, from which each published crate takes it.
+pub(super) fn write_repository(address: &str, workspace: &Workspace) -> Result<(), Failure> {
+    if !address.starts_with("https://") || address.contains(['"', '\\']) {
+        return Err(
+            format!("`{address}` is not an address such as https://example.org/laio").into(),
+        );
     }
-    out
+    let own = format!("repository = \"{address}\"");
+    write("Cargo.toml", &with_repository(&read("Cargo.toml")?, &own))?;
+    for package in workspace.published() {
+        let path = Path::new(field(package, "manifest_path"));
+        let name = path.strip_prefix(root()).unwrap_or(path).to_string_lossy();
+        let text = with_repository(&read(&name)?, "repository.workspace = true");
+        write(&name, &text)?;
+    }
+    Ok(())
 }
 
-/// The lines between a heading of the second level that begins with these words and the next such heading.
-fn section<'a>(text: &'a str, heading: &str) -> &'a str {
-    let start = format!("\n## {heading}");
-    let Some(at) = text.find(&start) else {
-        return "";
-    };
-    let rest = &text[at + start.len()..];
-    let rest = rest.split_once('\n').map_or("", |(_, rest)| rest);
-    &rest[..rest.find("\n## ").map_or(rest.len(), |end| end + 1)]
-}
-
-fn date_of<'a>(text: &'a str, version: &str) -> Option<&'a str> {
-    let start = format!("## {version} - ");
-    text.lines().find_map(|line| line.strip_prefix(&start))
+/// Returns a manifest with this line in place of the package's repository, or after the package's licence.
+fn with_repository(manifest: &str, line: &str) -> String {
+    let is_repository =
+        |line: &str| line.starts_with("repository = ") || line.starts_with("repository.workspace");
+    let is_licence =
+        |line: &str| line.starts_with("license = ") || line.starts_with("license.workspace");
+    let lines = manifest.lines().filter(|line| !is_repository(line));
+    let mut lines: Vec<&str> = lines.collect();
+    // The descriptions of packages for distributions, further below, name a licence too.
+    if let Some(licence) = lines.iter().position(|line| is_licence(line)) {
+        lines.insert(licence + 1, line);
+    }
+    lines.join("\n") + "\n"
 }
 
 /// The version in a line of a manifest that belongs to this repository: of a package, or of a dependency by path.
@@ -157,18 +115,18 @@ fn own_version(line: &str) -> Option<&str> {
     rest.split('"').next()
 }
 
-fn is_version(version: &str) -> bool {
+pub(super) fn is_version(version: &str) -> bool {
     let parts: Vec<_> = version.split('.').collect();
     let number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     parts.len() == 3 && parts.iter().all(number)
 }
 
-fn read(name: &str) -> Result<String, Failure> {
+pub(super) fn read(name: &str) -> Result<String, Failure> {
     let path = root().join(name);
     std::fs::read_to_string(&path).map_err(|error| failure("read", &path, &error))
 }
 
-fn write(name: &str, text: &str) -> Result<(), Failure> {
+pub(super) fn write(name: &str, text: &str) -> Result<(), Failure> {
     let path = root().join(name);
     replace(&path, |temporary: &Path| {
         std::fs::write(temporary, text).map_err(|error| failure("write", temporary, &error))
@@ -179,31 +137,6 @@ fn write(name: &str, text: &str) -> Result<(), Failure> {
 mod tests {
     use super::*;
 
-    const BEFORE: &str =
-        "# Changelog\n\n## Unreleased\n\n### Added\n\n- new\n\n## 0.1.0 - 2026-01-01\n\n- old\n";
-
-    #[test]
-    fn unreleased_entries_become_the_section_of_the_version() {
-        let after = cut(BEFORE, "0.2.0", "2026-02-02");
-        let expected = "# Changelog\n\n## Unreleased\n\n## 0.2.0 - 2026-02-02\n\n### Added\n\n- new\n\n\
-                        ## 0.1.0 - 2026-01-01\n\n- old\n";
-        assert_eq!(after, expected);
-        assert_eq!(date_of(&after, "0.2.0"), Some("2026-02-02"));
-        assert_eq!(section(&after, "Unreleased").trim(), "");
-    }
-
-    #[test]
-    fn unreleased_entries_join_a_section_that_exists() {
-        let after = cut(BEFORE, "0.1.0", "2026-02-02");
-        assert_eq!(section(&after, "Unreleased").trim(), "");
-        let own = section(&after, "0.1.0 ");
-        assert!(
-            own.contains("- old\n") && own.contains("- new\n"),
-            "{after}"
-        );
-        assert_eq!(date_of(&after, "0.1.0"), Some("2026-01-01"));
-    }
-
     #[test]
     fn only_versions_of_the_repository_are_changed() {
         assert_eq!(own_version("version = \"0.1.0\""), Some("0.1.0"));
@@ -211,6 +144,18 @@ mod tests {
         assert_eq!(own_version(own), Some("0.1.0"));
         assert_eq!(own_version("pyo3 = { version = \"0.30.1\" }"), None);
         assert_eq!(own_version("rust-version = \"1.88\""), None);
+    }
+
+    #[test]
+    fn the_repository_stands_after_the_licence_once() {
+        let before =
+            "name = \"a\"\nlicense.workspace = true\nreadme = \"b\"\n[other]\nlicense = \"MIT\"\n";
+        let after = "name = \"a\"\nlicense.workspace = true\nrepository.workspace = true\nreadme = \"b\"\n[other]\nlicense = \"MIT\"\n";
+        assert_eq!(
+            with_repository(before, "repository.workspace = true"),
+            after
+        );
+        assert_eq!(with_repository(after, "repository.workspace = true"), after);
     }
 
     #[test]
