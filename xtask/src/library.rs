@@ -5,13 +5,17 @@
 //! other Rust archive in the same program. So this links it again, and only the names in `laio.map` stay
 //! global.
 
+mod target;
+
+pub use target::Target;
+
 use crate::compile::Compiler;
 use crate::files::{failure, replace};
-use crate::programs::{cannot_run, cargo, line, output_of, run};
+use crate::programs::{cannot_run, cargo, line, run};
 use crate::{Failure, VERSION, capi};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
+use std::process::Stdio;
 
 /// The kind of library.
 #[derive(Clone, Copy, Debug)]
@@ -54,17 +58,18 @@ pub fn file_name() -> String {
     format!("liblaio.so.{VERSION}")
 }
 
-/// Builds the library. Cargo prints its progress on standard error, unless `quiet`.
+/// Builds the library for a target. Cargo prints its progress on standard error, unless `quiet`.
 ///
 /// # Errors
 /// If a tool is missing or fails; the error names it.
-pub fn build(kinds: Kinds, quiet: bool) -> Result<Library, Failure> {
+pub fn build(target: &Target, kinds: Kinds, quiet: bool) -> Result<Library, Failure> {
     // Checked first, because building takes a while.
-    let compiler = compiler(kinds)?;
-    let crude = build_crate(quiet)?;
+    let compiler = target.compiler(kinds)?;
+    let crude = build_crate(target, quiet)?;
     let made = Workshop {
         directory: crude.archive.with_file_name("liblaio"),
         names: exported()?,
+        unwinder: target.musl_unwinder()?,
         compiler,
         crude,
     };
@@ -77,45 +82,13 @@ pub fn build(kinds: Kinds, quiet: bool) -> Result<Library, Failure> {
     })
 }
 
-/// Whether `liblaio.so` can be built for the target. For musl it needs a shared unwinder, which only a machine with musl has.
-///
-/// # Errors
-/// If the compiler cannot be asked.
-pub fn can_be_shared() -> Result<bool, Failure> {
-    Ok(musl_target()?.is_none() || host()?.ends_with("-musl"))
-}
-
-/// Returns the C compiler: `musl-gcc` for musl on a machine with the GNU C library, unless `$CC` names another.
-///
-/// # Errors
-/// If there is none, or it cannot build these kinds.
-pub fn compiler(kinds: Kinds) -> Result<Compiler, Failure> {
-    if can_be_shared()? {
-        return Compiler::find();
-    }
-    if kinds.shared {
-        return Err(
-            "liblaio.so for musl needs a shared unwinder, which is there only on a machine with musl: \
-             --no-shared makes liblaio.a alone"
-                .into(),
-        );
-    }
-    if std::env::var_os("CC").is_some() {
-        return Compiler::find();
-    }
-    Compiler::named("musl-gcc").ok_or_else(|| {
-        "musl-gcc is not there, which liblaio.a for musl needs (Debian: apt install musl-tools)"
-            .into()
-    })
-}
-
 /// The output of cargo for the crate.
 struct Crude {
     archive: PathBuf,
     needed: Vec<String>,
 }
 
-fn build_crate(quiet: bool) -> Result<Crude, Failure> {
+fn build_crate(target: &Target, quiet: bool) -> Result<Crude, Failure> {
     let mut cargo = cargo();
     cargo.args([
         "rustc",
@@ -132,9 +105,10 @@ fn build_crate(quiet: bool) -> Result<Crude, Failure> {
         "--message-format",
         "json",
     ]);
+    cargo.args(target.cargo_option());
     cargo.args(quiet.then_some("--quiet"));
     cargo.args(["--", "--print", "native-static-libs"]);
-    if musl_target()?.is_some() {
+    if target.is_musl() {
         // Otherwise the archive contains musl itself. Its functions would be hidden beside those of the program, which
         // then has two allocators and two lists of threads, of which only its own are initialized.
         cargo.args(["-C", "target-feature=-crt-static"]);
@@ -174,40 +148,6 @@ fn build_crate(quiet: bool) -> Result<Crude, Failure> {
     }
 }
 
-/// The target, if the library is built for musl. `CARGO_BUILD_TARGET` names another target than this machine's to cargo.
-fn musl_target() -> Result<Option<String>, Failure> {
-    let target = match std::env::var("CARGO_BUILD_TARGET") {
-        Ok(target) => target,
-        Err(_) => host()?,
-    };
-    Ok(target.ends_with("-musl").then_some(target))
-}
-
-/// The target that the compiler builds for by itself.
-fn host() -> Result<String, Failure> {
-    let about = output_of(rustc().arg("-vV"))?;
-    let mut lines = about.lines();
-    let host = lines.find_map(|line| line.strip_prefix("host: "));
-    host.map(str::to_owned)
-        .ok_or_else(|| "`rustc -vV` names no host".into())
-}
-
-fn rustc() -> Command {
-    Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
-}
-
-/// The unwinder that Rust has for musl, if the library is built for that. The one of a compiler for the GNU C library, which
-/// `musl-gcc` calls, needs functions of that library.
-fn musl_unwinder() -> Result<Option<PathBuf>, Failure> {
-    let Some(target) = musl_target()? else {
-        return Ok(None);
-    };
-    let directory = output_of(rustc().args(["--print", "target-libdir", "--target", &target]))?;
-    let unwinder = Path::new(directory.trim()).join("self-contained/libunwind.a");
-    // A distribution's own compiler for musl has its unwinder elsewhere, where its C compiler finds it.
-    Ok(unwinder.is_file().then_some(unwinder))
-}
-
 /// Returns the names in `laio.map`.
 fn exported() -> Result<Vec<String>, Failure> {
     let path = map();
@@ -227,6 +167,8 @@ fn map() -> PathBuf {
 struct Workshop {
     compiler: Compiler,
     crude: Crude,
+    /// An unwinder that the archive contains.
+    unwinder: Option<PathBuf>,
     /// The names that stay global.
     names: Vec<String>,
     directory: PathBuf,
@@ -268,7 +210,7 @@ impl Workshop {
             link.args(["-r", "-nostdlib"]);
             link.args(self.names.iter().map(|name| format!("-Wl,-u,{name}")));
             link.arg(&self.crude.archive);
-            link.args(musl_unwinder()?);
+            link.args(&self.unwinder);
             run(link.arg("-o").arg(&all))?;
 
             let mut hide = self.compiler.tool("objcopy")?;

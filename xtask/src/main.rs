@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use xtask::install::{Directories, Parts};
 use xtask::kernels::Request;
-use xtask::library::{Kinds, build};
+use xtask::library::{Kinds, Target, build};
 use xtask::package::Kind;
 use xtask::programs::{cannot_run, cargo};
 use xtask::targets::boot::Machine;
@@ -242,7 +242,7 @@ fn install(arguments: &InstallArguments) -> Result<ExitCode, Failure> {
         archive: !arguments.no_static,
     };
     let library = (!arguments.no_library)
-        .then(|| build(kinds, false))
+        .then(|| build(&Target::of_cargo()?, kinds, false))
         .transpose()?;
     let program = match arguments.no_build {
         true => program::built,

@@ -36,20 +36,10 @@ const CHECK_LIMIT: Duration = Duration::from_secs(900);
 /// The time limit under valgrind, which is about fifty times slower.
 const SLOW_LIMIT: Duration = Duration::from_secs(1800);
 
-/// The target of the library, as cargo and xtask read it. A test program for musl tests the library for musl.
-const TARGET: &str = "CARGO_BUILD_TARGET";
-const MUSL: Option<&str> = match (cfg!(target_env = "musl"), cfg!(target_arch = "x86_64")) {
-    (true, true) => Some("x86_64-unknown-linux-musl"),
-    (true, false) => Some("aarch64-unknown-linux-musl"),
-    (false, _) => None,
-};
+/// Whether the library has the back end `activations`.
+const HAS_ACTIVATIONS: bool = cfg!(all(target_arch = "x86_64", target_env = "gnu"));
 
 fn main() -> ExitCode {
-    if let Some(target) = MUSL
-        && std::env::var_os(TARGET).is_none()
-    {
-        return again(target);
-    }
     // Programs and examples are tested with the default actions of signals, whatever the shell ignores.
     laio_testing::process::restore_signals();
     let mut arguments = Arguments::from_args();
@@ -59,7 +49,7 @@ fn main() -> ExitCode {
     let is_full = std::env::var("LAIO_TEST_C").is_ok_and(|wanted| wanted == "full");
     let directory = TempDir::with_prefix("laio-c-").expect("a temporary directory");
     let mut trials = Vec::new();
-    let is_shared = xtask::library::can_be_shared().expect("the compiler's target");
+    let is_shared = tree::target().is_ok_and(|target| target.can_be_shared());
     let (builds, cxx_builds) = match is_shared {
         true => (matrix::matrix(is_full), matrix::cxx_matrix(is_full)),
         // musl-gcc compiles no C++.
@@ -96,15 +86,6 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     libtest_mimic::run(&arguments, trials).exit_code()
-}
-
-/// Starts this program again with the target in its environment, which the process itself cannot set without unsafe code.
-fn again(target: &str) -> ExitCode {
-    let this = std::env::current_exe().expect("the path of this program");
-    let mut again = Command::new(this);
-    again.args(std::env::args_os().skip(1)).env(TARGET, target);
-    let error = std::os::unix::process::CommandExt::exec(&mut again);
-    panic!("this program cannot start again: {error}")
 }
 
 /// The programs in `tests/c` or `tests/cxx`.
@@ -161,8 +142,8 @@ fn examples(trials: &mut Vec<Trial>, directory: &Path, build: Build) {
         let (all, script) = (Arc::clone(&all), script.clone());
         let name = format!("examples/check/{}/{build}", back_end.label);
         trials.push(trial(name, move || {
-            if MUSL.is_some() && back_end.name == "activations" {
-                let reason = "the back end is not built with musl";
+            if !HAS_ACTIVATIONS && back_end.name == "activations" {
+                let reason = "the back end is built on x86-64 with the GNU C library only";
                 return Err(execute::skipped("activations", reason));
             }
             let mut command = Command::new("bash");

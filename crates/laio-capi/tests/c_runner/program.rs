@@ -2,7 +2,7 @@
 
 use crate::execute::{Miss, skipped};
 use crate::matrix::{Build, Language, Linkage};
-use crate::tree::{Kind, tree};
+use crate::tree::{Kind, target, tree};
 use laio_testing::Skip;
 use std::fs::{create_dir_all, read_dir};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,6 @@ use std::process::Command;
 use std::sync::OnceLock;
 use xtask::Failure;
 use xtask::compile::Compiler;
-use xtask::library::can_be_shared;
 use xtask::programs::{output_of, run, succeeds};
 
 /// Warnings are errors: the header and the examples must compile without warnings in strict programs.
@@ -166,7 +165,7 @@ impl Compiled {
         if self.build.linkage == Linkage::Static {
             compile.arg("-static");
         }
-        if !can_be_shared()? {
+        if !target()?.can_be_shared() {
             compile.args(kernel_headers());
         }
         compile.args(flags(self.build.linkage.kind())?);
@@ -191,6 +190,12 @@ impl Compiled {
         let Some((_, package)) = LIBRARIES.iter().find(|(program, _)| *program == name) else {
             return Ok(Vec::new());
         };
+        if target()?.is_other_processor() {
+            return Err(skipped(
+                name,
+                format!("{package} is there for this machine only"),
+            ));
+        }
         if self.build.linkage == Linkage::Static {
             let reason = format!("{name} is used as a shared library only");
             return Err(Miss::Skipped(Skip::inapplicable(reason)));
@@ -239,14 +244,20 @@ fn compiler(build: Build) -> Result<Compiler, Miss> {
         ("clang", true) => "clang++",
         (name, _) => name,
     };
-    let Some(compiler) = Compiler::named(name) else {
-        return Err(skipped(name, format!("{name} is not installed")));
+    let target = target()?;
+    let name = match target.is_other_processor() {
+        true => target.compiler_for(name),
+        false => name.to_owned(),
+    };
+    let Some(compiler) = Compiler::named(&name) else {
+        return Err(skipped(&name, format!("{name} is not installed")));
     };
     let can = |arguments: &[&str]| {
         let empty = "echo 'int main(void) { return 0; }' | exec \"$0\" \"$@\" -x c - -o /dev/null";
+        let command = compiler.command();
         let mut try_it = Command::new("sh");
-        try_it.args(["-c", empty, name]).args(arguments);
-        succeeds(&mut try_it)
+        try_it.args(["-c", empty]).arg(command.get_program());
+        succeeds(try_it.args(command.get_args()).args(arguments))
     };
     if build.is_cxx() && !compiles(&compiler, "c++", COROUTINES) {
         return Err(skipped(

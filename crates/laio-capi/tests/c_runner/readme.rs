@@ -2,7 +2,7 @@
 
 use crate::execute::Miss;
 use crate::program::{flags, has_pkg_config};
-use crate::tree::{Kind, tree};
+use crate::tree::{Kind, target, tree};
 use std::fs::{create_dir_all, read_to_string, write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -62,6 +62,13 @@ fn make(directory: &Path) -> Result<PathBuf, Miss> {
     } else {
         let flags = flags(Kind::Shared)?.join(" ");
         line.replace("$(pkg-config --cflags --libs laio)", &flags)
+    };
+    let target = target()?;
+    let line = match line.strip_prefix("cc ") {
+        Some(arguments) if target.is_other_processor() => {
+            format!("{} {arguments}", target.compiler_for("gcc"))
+        }
+        _ => line,
     };
     let mut shell = Command::new("sh");
     shell.args(["-ec", &line]).current_dir(directory);

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use xtask::Failure;
 use xtask::compile::Compiler;
 use xtask::install::{Directories, install};
-use xtask::library::{Kinds, Library, build, can_be_shared, compiler};
+use xtask::library::{Kinds, Library, Target, build};
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,15 +33,26 @@ pub(crate) fn tree() -> Result<&'static Tree, String> {
     tree.map_err(|failure| failure.to_string())
 }
 
+/// The target of the library: that of this test program.
+pub(crate) fn target() -> Result<Target, Failure> {
+    let c_library = if cfg!(target_env = "musl") {
+        "musl"
+    } else {
+        "gnu"
+    };
+    Target::of_programs(std::env::consts::ARCH, c_library)
+}
+
 impl Tree {
     fn make() -> Result<Tree, Failure> {
+        let target = target()?;
         let kinds = Kinds {
-            shared: can_be_shared()?,
+            shared: target.can_be_shared(),
             archive: true,
         };
         let tree = Tree {
-            compiler: compiler(kinds)?,
-            library: build(kinds, true)?,
+            compiler: target.compiler(kinds)?,
+            library: build(&target, kinds, true)?,
             root: Path::new(env!("CARGO_TARGET_TMPDIR")).join(env!("CARGO_CRATE_NAME")),
         };
         let shared = kinds.shared.then_some(Kind::Shared);
