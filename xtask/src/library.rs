@@ -105,14 +105,10 @@ fn build_crate(target: &Target, quiet: bool) -> Result<Crude, Failure> {
         "--message-format",
         "json",
     ]);
-    cargo.args(target.cargo_option());
+    cargo.args(target.option());
     cargo.args(quiet.then_some("--quiet"));
     cargo.args(["--", "--print", "native-static-libs"]);
-    if target.is_musl() {
-        // Otherwise the archive contains musl itself. Its functions would be hidden beside those of the program, which
-        // then has two allocators and two lists of threads, of which only its own are initialized.
-        cargo.args(["-C", "target-feature=-crt-static"]);
-    }
+    cargo.args(target.static_option());
     let output = cargo
         .stderr(Stdio::inherit())
         .output()

@@ -66,6 +66,11 @@ pub const NEEDS: &[Need] = &[
         own_programs,
     ),
     need(
+        "spawn-errors",
+        "posix_spawn with the error of a program that does not exist, which emulators of programs lose",
+        spawn_errors,
+    ),
+    need(
         "split-buffers",
         "a kernel that fills a buffer as far as it is mapped, which emulators of programs check as a whole",
         split_buffers,
@@ -406,6 +411,16 @@ fn own_programs() -> bool {
     };
     let _ = child.kill();
     child.wait().is_ok()
+}
+
+fn spawn_errors() -> bool {
+    match Command::new("/no/such/program").spawn() {
+        Err(_) => true,
+        Ok(mut child) => {
+            let _ = child.wait();
+            false
+        }
+    }
 }
 
 fn nowait() -> bool {

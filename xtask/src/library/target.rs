@@ -39,9 +39,16 @@ impl Target {
         Ok(Target { triple, host })
     }
 
-    /// Cargo's option for this target, which a build for this machine does without.
-    pub(super) fn cargo_option(&self) -> Option<String> {
+    /// The option of cargo and rustc for this target, which a build for this machine does without.
+    pub fn option(&self) -> Option<String> {
         (self.triple != self.host).then(|| format!("--target={}", self.triple))
+    }
+
+    /// The further option of rustc for a static library that C programs of this target link.
+    pub fn static_option(&self) -> Option<&'static str> {
+        // Otherwise the archive contains musl itself. Its functions would be hidden beside those of the program, which
+        // then has two allocators and two lists of threads, of which only its own are initialized.
+        self.is_musl().then_some("-Ctarget-feature=-crt-static")
     }
 
     /// Whether its programs are for another processor than this machine's.
@@ -50,7 +57,7 @@ impl Target {
     }
 
     /// Whether its C library is musl.
-    pub(super) fn is_musl(&self) -> bool {
+    fn is_musl(&self) -> bool {
         self.triple.ends_with("-musl")
     }
 
@@ -158,7 +165,7 @@ mod tests {
             "clang --target=aarch64-linux-gnu"
         );
         let option = "--target=aarch64-unknown-linux-gnu";
-        assert_eq!(arm.cargo_option().as_deref(), Some(option));
+        assert_eq!(arm.option().as_deref(), Some(option));
     }
 
     #[test]
@@ -174,6 +181,6 @@ mod tests {
 
     #[test]
     fn the_machine_itself_needs_no_option() {
-        assert_eq!(target("x86_64-unknown-linux-gnu").cargo_option(), None);
+        assert_eq!(target("x86_64-unknown-linux-gnu").option(), None);
     }
 }

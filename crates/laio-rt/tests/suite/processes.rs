@@ -24,12 +24,17 @@ fn children_are_waited_for() {
         assert_eq!(child.wait().await.unwrap().code(), Some(7));
         let mut child = Child::spawn(&mut shell("kill -9 $$")).unwrap();
         assert_eq!(child.wait().await.unwrap().signal(), Some(9));
-        assert_eq!(
-            Child::spawn(&mut Command::new("/no/such"))
-                .unwrap_err()
-                .kind(),
-            ErrorKind::NotFound
-        );
+    });
+}
+
+#[test]
+fn a_program_that_does_not_exist_is_an_error() {
+    if laio_testing::lacks("spawn-errors") {
+        return;
+    }
+    each(all(), async |_| {
+        let started = Child::spawn(&mut Command::new("/no/such"));
+        assert_eq!(started.unwrap_err().kind(), ErrorKind::NotFound);
     });
 }
 

@@ -277,6 +277,9 @@ fn operations_that_do_not_block_do_not_starve_other_tasks() {
 
 #[test]
 fn a_poll_starts_so_many_operations_and_no_more() {
+    if laio_testing::lacks("nowait") {
+        return;
+    }
     let runtime = Runtime::new(Options::new().backend(laio::BackendKind::Lazy)).unwrap();
     runtime.block_on(async {
         let zeros = File::open("/dev/zero").await.unwrap();
@@ -300,6 +303,9 @@ fn a_poll_starts_so_many_operations_and_no_more() {
 
 #[test]
 fn inline_operations_allocate_no_slot() {
+    if laio_testing::lacks("nowait") {
+        return;
+    }
     let runtime = Runtime::new(Options::new().backend(laio::BackendKind::Lazy)).unwrap();
     runtime.block_on(async {
         let zeros = File::open("/dev/zero").await.unwrap();

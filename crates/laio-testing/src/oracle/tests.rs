@@ -16,7 +16,8 @@ fn two_plain_runs_are_the_same() {
 
 #[test]
 fn programs_do_a_bit_of_everything() {
-    within(LIMIT, || {
+    let resolves = !crate::lacks("openat2");
+    within(LIMIT, move || {
         let mut random = Random::new(1);
         // For each kind of step: how often it succeeded, failed, was skipped.
         let mut seen: BTreeMap<String, [usize; 3]> = BTreeMap::new();
@@ -42,7 +43,8 @@ fn programs_do_a_bit_of_everything() {
         println!("worked, failed, skipped: {seen:#?}\nerrors: {errors:?}");
         assert_eq!(seen.len(), 41, "every kind of step is generated");
         for (kind, [worked, failed, _]) in &seen {
-            assert!(*worked > 8, "{kind} hardly ever works");
+            let can_work = resolves || kind != "OpenResolved";
+            assert!(!can_work || *worked > 8, "{kind} hardly ever works");
             assert!(*failed > 0 || kind == "ReadFed", "{kind} never fails");
         }
         assert!(errors.len() > 15, "{errors:?}");

@@ -228,9 +228,11 @@ fn a_dropped_file_finishes_its_write() {
 fn several_tasks_wait_for_one_write() {
     on_each_runtime(|| async {
         let (from, to) = laio_testing::temp::pipe();
+        // A full pipe, so that the next write is not over when it returns.
+        let before = rustix::pipe::fcntl_getpipe_size(&to).unwrap();
+        assert_eq!(rustix::io::write(&to, &vec![7; before]), Ok(before));
         let mut to = laio_tokio::fs::File::from(to);
-        let text = vec![7; 500_000];
-        let count = to.write(&text).await.unwrap() + to.write(&text).await.unwrap();
+        let count = before + to.write(&vec![7; 500_000]).await.unwrap();
         let to = std::sync::Arc::new(to);
         let waits = (0..5).map(|_| {
             let to = to.clone();

@@ -5,6 +5,9 @@ use std::process::{Command, Stdio};
 
 #[test]
 fn every_other_test_without_io_uring() {
+    if laio_testing::lacks("seccomp") {
+        return;
+    }
     let mut command = Command::new(std::env::current_exe().expect("the test program"));
     command.args(["--skip", "without_io_uring"]);
     command
