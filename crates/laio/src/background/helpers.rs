@@ -112,7 +112,7 @@ impl Helpers {
         let (handle, is_brief) = (job.handle, job.is_brief);
         if !is_brief {
             // Else it would wait for the helper of the brief jobs before it.
-            self.wake_for_shared();
+            self.wake_for_shared(|_| ());
         }
         let mut pool = self.shared.lock();
         let at_once = pool.lanes.add(lane, job)?;
@@ -145,7 +145,8 @@ impl Helpers {
 
     /// Wakes helpers for the brief jobs that share one, if that has begun none for
     /// [`Helpers::SHARED_AT_MOST`]. Returns whether to look again after [`Helpers::SHARED_AT_MOST`].
-    pub(crate) fn help_shared(&mut self) -> bool {
+    /// `renew`: see [`Helpers::reinforce`].
+    pub(crate) fn help_shared(&mut self, renew: impl FnOnce(&mut Helpers)) -> bool {
         if !self.shares_helper {
             return false;
         }
@@ -157,7 +158,7 @@ impl Helpers {
             _ if !any_queued => self.shares_helper = false,
             Some((before, since)) if begun == before => {
                 if since.elapsed() >= Helpers::SHARED_AT_MOST {
-                    self.wake_for_shared();
+                    self.wake_for_shared(renew);
                 }
             }
             _ => self.progress = Some((begun, Instant::now())),
@@ -165,8 +166,8 @@ impl Helpers {
         self.shares_helper
     }
 
-    /// Wakes or starts helpers for all jobs that can begin.
-    pub(crate) fn wake_for_shared(&mut self) {
+    /// Wakes or starts helpers for all jobs that can begin. `renew`: see [`Helpers::reinforce`].
+    pub(crate) fn wake_for_shared(&mut self, renew: impl FnOnce(&mut Helpers)) {
         if !std::mem::take(&mut self.shares_helper) {
             return;
         }
@@ -180,7 +181,7 @@ impl Helpers {
         for _ in 0..woken {
             self.shared.work.notify_one();
         }
-        self.reinforce();
+        self.reinforce(renew);
     }
 
     /// How long a context waits for the next result if no thread sleeps: as long as the last call took, or for ever
@@ -214,16 +215,27 @@ impl Helpers {
         self.outstanding > 0 && self.shared.any_finished.load(SeqCst)
     }
 
-    /// Takes the results of finished jobs.
-    pub(crate) fn reap(&mut self) -> Vec<(Handle, Result<usize, Errno>)> {
+    /// Takes the results of finished jobs, and starts helpers for those that waiting calls keep from beginning. Such jobs
+    /// of an earlier generation fail with `EAGAIN`: no thread has their rights any more. `renew`: see
+    /// [`Helpers::reinforce`].
+    pub(crate) fn reap(
+        &mut self,
+        renew: impl FnOnce(&mut Helpers),
+    ) -> Vec<(Handle, Result<usize, Errno>)> {
         if !self.any_finished() {
             return Vec::new();
         }
         self.shared.any_finished.store(false, SeqCst);
+        let mut stuck = Vec::new();
         if self.shared.short_of_helpers.swap(false, SeqCst) {
-            self.reinforce();
+            self.reinforce(renew);
+            stuck = self.shared.lock().take_stuck();
         }
-        let finished = std::mem::take(&mut *self.shared.finished.lock().unwrap());
+        let mut finished = std::mem::take(&mut *self.shared.finished.lock().unwrap());
+        for job in stuck {
+            job.publish_status(Err(Errno::AGAIN));
+            finished.push((job.handle, Err(Errno::AGAIN)));
+        }
         self.outstanding -= finished.len();
         self.active_at = Instant::now();
         finished
@@ -295,16 +307,19 @@ impl Helpers {
         Err(errno)
     }
 
-    /// Starts helpers to replace those whose calls turned out to wait.
-    fn reinforce(&mut self) {
-        loop {
-            let pool = self.shared.lock();
-            let enough = pool.present() >= pool.lanes.needed();
-            drop(pool);
-            if enough || self.spawn().is_err() {
-                return;
-            }
+    /// Starts helpers to replace those whose calls turned out to wait. They have the rights that the calling thread has
+    /// now, so `renew` first begins a new generation if it queued the jobs with others.
+    fn reinforce(&mut self, renew: impl FnOnce(&mut Helpers)) {
+        if self.is_short() {
+            renew(self);
         }
+        while self.is_short() && self.spawn().is_ok() {}
+    }
+
+    /// Whether the queued jobs of this generation need more helpers.
+    fn is_short(&self) -> bool {
+        let pool = self.shared.lock();
+        pool.present() < pool.lanes.needed()
     }
 
     fn spawn(&mut self) -> Result<(), Errno> {
@@ -318,6 +333,7 @@ impl Helpers {
         pool.helpers.push(Helper {
             generation,
             current: None,
+            waits: false,
             interruptible: interruptible.clone(),
         });
         drop(pool);
@@ -423,7 +439,8 @@ impl HelperShared {
             pool.helper(interruptible).current = None;
             return Ok(false);
         }
-        let short = pool.present() < pool.lanes.needed();
+        pool.helper(interruptible).waits = true;
+        let short = pool.present() < pool.lanes.needed() || pool.any_stuck();
         if !short && pool.idle > pool.notified {
             pool.notified += 1;
             self.work.notify_one();
@@ -450,7 +467,7 @@ impl HelperShared {
         let mut has_spun = false;
         loop {
             if let Some((lane, job)) = pool.lanes.take(generation) {
-                pool.begin(interruptible, &job, generation);
+                pool.begin(interruptible, &job, lane, generation);
                 return Some((lane, job));
             }
             if pool.closing || pool.lanes.generation() != generation || timed_out {
@@ -528,7 +545,7 @@ mod tests {
     fn finish(helpers: &mut Helpers, mut writer: PipeWriter) {
         writer.write_all(b"x").unwrap();
         while helpers.outstanding() > 0 {
-            helpers.reap();
+            helpers.reap(|_| ());
             std::thread::yield_now();
         }
     }
@@ -548,12 +565,12 @@ mod tests {
         start_together(&mut helpers, call);
         assert_eq!(helpers.wakeups(), 1);
         // The helper is about to begin the first job, or has begun it.
-        assert!(helpers.help_shared());
-        while helpers.help_shared() {
+        assert!(helpers.help_shared(|_| ()));
+        while helpers.help_shared(|_| ()) {
             std::thread::yield_now();
         }
         while helpers.outstanding() > 1 {
-            helpers.reap();
+            helpers.reap(|_| ());
             std::thread::yield_now();
         }
         finish(&mut helpers, writer);
@@ -599,7 +616,7 @@ mod tests {
         start(&mut helpers, 1, Call::new(libc::SYS_getppid, []), true);
         assert_eq!(helpers.spin_us(), 0);
         while helpers.outstanding() > 0 {
-            helpers.reap();
+            helpers.reap(|_| ());
         }
     }
 }

@@ -290,6 +290,13 @@ impl Lanes {
         self.generation += 1;
     }
 
+    /// The queued jobs of earlier generations that end by themselves, each with its generation.
+    pub(crate) fn earlier_bounded(&self) -> impl Iterator<Item = (u32, Job)> {
+        let earlier = self.earlier.iter();
+        let bounded = earlier.filter(|(_, lane, _)| *lane == Lane::Bounded);
+        bounded.map(|(generation, _, job)| (*generation, *job))
+    }
+
     pub(crate) fn generation(&self) -> u32 {
         self.generation
     }

@@ -101,15 +101,10 @@ impl Rights {
         if reported.is_some_and(|reported| needs_own_thread(reported, row, call)) {
             return Maker::OneShotThreads;
         }
-        match self.helpers_share_fs_state(pool) {
-            Ok(true) => {}
-            Ok(false) => {
-                self.fs_roots = FsRoots::of_this_thread();
-                pool.renew();
-            }
-            // kcmp is not available, or a filter might kill the process for it.
-            Err(_) if by_name(row) => return Maker::OneShotThreads,
-            Err(_) => {}
+        // Otherwise kcmp is not available, or a filter might kill the process for it.
+        let is_compared = self.note_fs_state(pool);
+        if !is_compared && by_name(row) {
+            return Maker::OneShotThreads;
         }
         // Too many helpers of earlier generations are still busy. The call goes to the one-shot
         // threads, which have their own limit.
@@ -210,6 +205,24 @@ impl Rights {
             self.start_new_version(pool);
         }
         shows
+    }
+
+    /// Begins a new generation of helpers if the calling thread's rights or FS state are no longer those with which it
+    /// queued jobs: a helper that it started for them now would have the new ones.
+    pub(super) fn renew_if_changed(&mut self, pool: &mut Helpers) {
+        if !self.settled && self.note(pool) {
+            self.note_fs_state(pool);
+        }
+    }
+
+    /// Compares the calling thread's FS state with that of the helpers. Returns false if it cannot be compared.
+    fn note_fs_state(&mut self, pool: &mut Helpers) -> bool {
+        let is_shared = self.helpers_share_fs_state(pool);
+        if is_shared == Ok(false) {
+            self.fs_roots = FsRoots::of_this_thread();
+            pool.renew();
+        }
+        is_shared.is_ok()
     }
 
     fn start_new_version(&mut self, pool: &mut Helpers) {

@@ -88,11 +88,17 @@ impl Threads {
 
     /// Takes the results of finished calls.
     pub(crate) fn reap(&mut self) -> Vec<(Handle, Result<usize, Errno>)> {
-        if self.one_shot.any_queued() {
-            self.rights.note(&mut self.pool);
+        let Threads {
+            pool,
+            one_shot,
+            rights,
+            ..
+        } = self;
+        if one_shot.any_queued() {
+            rights.note(pool);
         }
-        let mut finished = self.pool.reap();
-        finished.append(&mut self.one_shot.reap(self.rights.version()));
+        let mut finished = pool.reap(|pool| rights.renew_if_changed(pool));
+        finished.append(&mut one_shot.reap(rights.version()));
         finished
     }
 
@@ -115,12 +121,14 @@ impl Threads {
     /// Wakes helpers for jobs that share a helper which makes no progress. Returns whether to look
     /// again after [`Helpers::SHARED_AT_MOST`].
     pub(crate) fn help_shared(&mut self) -> bool {
-        self.pool.help_shared()
+        let Threads { pool, rights, .. } = self;
+        pool.help_shared(|pool| rights.renew_if_changed(pool))
     }
 
     /// Wakes helpers for all jobs that share one.
     pub(crate) fn wake_for_shared(&mut self) {
-        self.pool.wake_for_shared();
+        let Threads { pool, rights, .. } = self;
+        pool.wake_for_shared(|pool| rights.renew_if_changed(pool));
     }
 
     /// How often a helper was started or woken.

@@ -59,6 +59,8 @@ pub(super) enum Announcement {
 pub(super) struct Helper {
     pub(super) generation: u32,
     pub(super) current: Option<Handle>,
+    /// Whether the call may wait without a bound.
+    pub(super) waits: bool,
     pub(super) interruptible: Arc<Interruptible>,
 }
 
@@ -99,7 +101,8 @@ impl Pool {
         if job.is_brief && self.lanes.generation() == generation {
             self.brief_running -= 1;
         }
-        self.helper(interruptible).current = None;
+        let helper = self.helper(interruptible);
+        (helper.current, helper.waits) = (None, false);
     }
 
     /// Decides how a job that was just queued gets to a helper. `at_once`: one can begin it.
@@ -132,13 +135,41 @@ impl Pool {
     }
 
     /// A helper begins a job.
-    pub(super) fn begin(&mut self, interruptible: &Arc<Interruptible>, job: &Job, generation: u32) {
-        self.helper(interruptible).current = Some(job.handle);
+    pub(super) fn begin(
+        &mut self,
+        interruptible: &Arc<Interruptible>,
+        job: &Job,
+        lane: Lane,
+        generation: u32,
+    ) {
+        let helper = self.helper(interruptible);
+        (helper.current, helper.waits) = (Some(job.handle), lane == Lane::Unbounded);
         self.begun += 1;
         if job.is_brief && self.lanes.generation() == generation {
             self.brief_announced = self.brief_announced.saturating_sub(1);
             self.brief_running += 1;
         }
+    }
+
+    /// Whether jobs of an earlier generation that end by themselves are queued, while every helper of that generation
+    /// makes a call that may wait.
+    pub(super) fn any_stuck(&self) -> bool {
+        let mut earlier = self.lanes.earlier_bounded();
+        earlier.any(|(generation, _)| !self.has_helper_for(generation))
+    }
+
+    /// Takes these jobs out of the queue.
+    pub(super) fn take_stuck(&mut self) -> Vec<Job> {
+        let mut stuck: Vec<(u32, Job)> = self.lanes.earlier_bounded().collect();
+        stuck.retain(|(generation, _)| !self.has_helper_for(*generation));
+        let jobs = stuck.into_iter().map(|(_, job)| job);
+        jobs.filter(|job| self.lanes.remove(job.handle)).collect()
+    }
+
+    /// Whether a helper of this generation takes its next job soon.
+    fn has_helper_for(&self, generation: u32) -> bool {
+        let mut helpers = self.helpers.iter();
+        helpers.any(|helper| helper.generation == generation && !helper.waits)
     }
 
     /// The number of helpers that serve new jobs.

@@ -1,8 +1,9 @@
 //! Rights that change between a call and its result.
 
+use super::changes::drop_administration;
 use super::operations::NO_RIGHTS;
 use super::{as_root, plainly};
-use crate::harness::{Arg, call, collect, cstring, finish, own, pending, start};
+use crate::harness::{Arg, Way, call, collect, cstring, finish, own, pending, start};
 use laio::{BackendKind, Errno, Options};
 use laio_testing::test_name;
 use std::path::Path;
@@ -32,42 +33,51 @@ fn a_refusal_stands_when_rights_are_gained() {
     });
 }
 
-/// A call that waits for a thread of its own does not run with rights that the thread has gained since.
+/// A call that waits for a thread does not run with rights that the calling thread has gained since.
 #[test]
 fn a_queued_call_does_not_use_rights_gained_later() {
     as_root(test_name!(), |way| {
         if !matches!(way.backend, BackendKind::Threads | BackendKind::Hybrid) {
             return 0;
         }
-        let directory = directory();
-        let fifo = cstring(directory.path().join("fifo"));
-        // SAFETY: the name is a string.
-        assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o666) }, 0);
-        let name = cstring(directory.path().join("made"));
-        let mut context = way.with(|options: Options| options.helpers(1));
-        effective_user(NO_RIGHTS as usize);
-        let args = [libc::AT_FDCWD.arg(), fifo.arg(), libc::O_RDONLY.arg()];
-        let opening = pending(&mut context, libc::SYS_openat, args);
-        let args = [libc::AT_FDCWD.arg(), name.arg(), 0o755];
-        let making = pending(&mut context, libc::SYS_mkdirat, args);
-        effective_user(0);
-        let end = std::thread::spawn(move || {
-            let fifo = Path::new(fifo.to_str().unwrap());
-            std::fs::File::options().write(true).open(fifo)
-        });
-        for completion in collect(&mut context, 2) {
-            if completion.handle == making {
-                let allowed = [Err(Errno::AGAIN), Err(Errno::ACCES)];
-                assert!(allowed.contains(&completion.result), "{completion:?}");
-            } else {
-                assert_eq!(completion.handle, opening);
-                drop(own(completion.result));
-            }
-        }
-        drop(end.join().unwrap().expect("a FIFO"));
-        assert!(!Path::new(name.to_str().unwrap()).exists());
+        // With a thread of its own for each call.
+        queue_with_few_rights(way);
+        // With helpers: no Landlock domain is possible. The call is queued only if it comes before the helper has found
+        // that the open waits.
+        drop_administration();
+        (0..20).for_each(|_| queue_with_few_rights(way));
         0
     });
+}
+
+fn queue_with_few_rights(way: &Way) {
+    let directory = directory();
+    let fifo = cstring(directory.path().join("fifo"));
+    // SAFETY: the name is a string.
+    assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o666) }, 0);
+    let name = cstring(directory.path().join("made"));
+    let mut context = way.with(|options: Options| options.helpers(1));
+    effective_user(NO_RIGHTS as usize);
+    let args = [libc::AT_FDCWD.arg(), fifo.arg(), libc::O_RDONLY.arg()];
+    let opening = pending(&mut context, libc::SYS_openat, args);
+    let args = [libc::AT_FDCWD.arg(), name.arg(), 0o755];
+    let making = pending(&mut context, libc::SYS_mkdirat, args);
+    effective_user(0);
+    let end = std::thread::spawn(move || {
+        let fifo = Path::new(fifo.to_str().unwrap());
+        std::fs::File::options().write(true).open(fifo)
+    });
+    for completion in collect(&mut context, 2) {
+        if completion.handle == making {
+            let allowed = [Err(Errno::AGAIN), Err(Errno::ACCES)];
+            assert!(allowed.contains(&completion.result), "{completion:?}");
+        } else {
+            assert_eq!(completion.handle, opening);
+            drop(own(completion.result));
+        }
+    }
+    drop(end.join().unwrap().expect("a FIFO"));
+    assert!(!Path::new(name.to_str().unwrap()).exists());
 }
 
 /// All calls are made, even if they are more than there may be threads for at once.
