@@ -171,6 +171,31 @@ fn a_copy_is_the_same() {
     });
 }
 
+/// As in a root directory without `/proc`, before Linux 6.13.
+#[test]
+fn a_copy_without_proc_is_the_same() {
+    if laio_testing::lacks("mounts") || laio_testing::lacks("seccomp") {
+        return;
+    }
+    let from = tree();
+    let source = from.path().join("site");
+    let to = laio_testing::temp::scratch();
+    let copy = to.path().join("copy");
+    let mut command = Command::new("unshare");
+    let hide = "mount -t tmpfs none /proc && exec \"$0\" cp -a \"$@\"";
+    command.args(["--mount", "sh", "-c", hide, env!("CARGO_BIN_EXE_laio")]);
+    command.arg(&source).arg(&copy);
+    command.env_remove("LAIO_BACKEND");
+    restrict(
+        &mut command,
+        &Forbid::new(&[463, 464, 465, 466], libc::ENOSYS),
+    );
+    let output = command.output().unwrap();
+    succeeded(&output);
+    assert_eq!(text(&output.stderr), "");
+    assert_eq!(listing(&copy), listing(&source));
+}
+
 #[test]
 fn a_site_is_served() {
     let from = tree();

@@ -7,8 +7,10 @@ use crate::rules::conflict::Resolution;
 use crate::rules::{link, new_file_mode};
 use crate::session::Session;
 use crate::tree::{AttributeNames, Entry};
-use laio::ops::{MakeNode, Node, ReadLink, StatPath};
+use laio::ops::{MakeNode, Name, Node, ReadLink, StatPath};
 use laio_rt::fs::{FileType, Metadata};
+use std::io;
+use std::path::Path;
 
 /// Creates a symbolic link with the same target.
 pub(crate) async fn symlink(
@@ -81,15 +83,12 @@ fn set_attributes(
     is_link: bool,
     failures: &mut Failures<'_>,
 ) -> bool {
-    let source = FileRef::Named(entry.source());
-    let names = match attributes::list_names(io, session, &source) {
-        Ok(names) => names,
-        Err(error) => {
-            let failed = entry.source_failure("cannot list attributes of", "");
-            failures.add(Err(failed(error)));
-            AttributeNames::default()
-        }
-    };
+    let (source, names) = list_attributes(io, session, entry);
+    let names = names.unwrap_or_else(|error| {
+        let failed = entry.source_failure("cannot list attributes of", "");
+        failures.add(Err(failed(error)));
+        AttributeNames::default()
+    });
     let target = FileRef::Named(entry.target());
     let current = CurrentAttributes::new(&session.process, &entry.directory, None);
     let attribute_copy = AttributeCopy {
@@ -103,4 +102,25 @@ fn set_attributes(
         is_link,
     };
     attributes::set(&attribute_copy, failures)
+}
+
+/// Lists the attributes of a link or a node, and returns the name by which they are read.
+fn list_attributes(
+    io: &Io,
+    session: &Session,
+    entry: &Entry,
+) -> (FileRef, io::Result<AttributeNames>) {
+    let source = FileRef::Named(entry.source());
+    let names = attributes::list_names(io, session, &source);
+    let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+    // Before Linux 6.13 the calls take a path, which begins with the directory's descriptor below /proc.
+    if names.as_ref().is_err_and(is_missing)
+        && !Path::new("/proc/thread-self").exists()
+        && let Ok(name) = Name::from_path_in(None, entry.source_path())
+    {
+        let source = FileRef::Named(name);
+        let names = attributes::list_names(io, session, &source);
+        return (source, names);
+    }
+    (source, names)
 }
