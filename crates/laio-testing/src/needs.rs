@@ -5,7 +5,7 @@
 
 use std::ffi::c_void;
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
@@ -199,7 +199,11 @@ pub const NEEDS: &[Need] = &[
         "Pebble, an ACME server: .ci/install-pebble",
         || pebble().is_some(),
     ),
-    need("strace", "strace", || program("strace")),
+    need(
+        "strace",
+        "strace for the processor of the tests: it would show the calls of an emulator",
+        strace,
+    ),
     need("php-fpm", "php-fpm", || program("php-fpm")),
     need("python3", "Python, as python3", || program("python3")),
     need("php-cgi", "php-cgi: the package php-cgi", || {
@@ -656,9 +660,27 @@ fn package(name: &str) -> bool {
     succeeds(Command::new("pkg-config").args(["--exists", name]))
 }
 
+fn strace() -> bool {
+    let own = std::env::current_exe().ok();
+    let processors = [find_program("strace"), own].map(|path| path.and_then(processor));
+    processors[0].is_some() && processors[0] == processors[1]
+}
+
+/// The processor that a program is for: `e_machine` of its ELF header.
+fn processor(program: PathBuf) -> Option<[u8; 2]> {
+    let mut header = [0; 20];
+    File::open(program).ok()?.read_exact(&mut header).ok()?;
+    header[18..].try_into().ok()
+}
+
 fn program(name: &str) -> bool {
+    find_program(name).is_some()
+}
+
+fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|directory| directory.join(name).is_file())
+    let mut programs = std::env::split_paths(&path).map(|directory| directory.join(name));
+    programs.find(|program| program.is_file())
 }
 
 fn says(name: &str, words: &str) -> bool {

@@ -88,6 +88,8 @@ pub(crate) fn command(case: &Case, side: Side, directory: &Path) -> Command {
             format!("{}:/usr/bin:/bin:/usr/sbin:/sbin", side.path().display()),
         )
         .env("LC_ALL", "C");
+    // Where an emulator of programs looks for the libraries of the command.
+    command.envs(std::env::var_os("QEMU_LD_PREFIX").map(|value| ("QEMU_LD_PREFIX", value)));
     for word in &words {
         let mut halves = word.splitn(2, |&b| b == b'=').map(OsStr::from_bytes);
         let (name, value) = (halves.next(), halves.next());

@@ -360,6 +360,9 @@ fn later_requests_end_an_earlier_wait() {
 /// A child has none of the C library's threads: its calls go to helpers, and the parent's context works.
 #[test]
 fn a_child_works_without_the_threads_of_its_parent() {
+    if laio_testing::lacks("wipe-on-fork") {
+        return;
+    }
     child::check(LIMIT * 3, test_name!(), "", || {
         for kind in [BackendKind::PosixAio, BackendKind::LinuxAio] {
             let Some(mut context) = context(kind) else {
