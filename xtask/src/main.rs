@@ -51,6 +51,9 @@ enum Task {
         /// The kinds of packages
         #[arg(value_enum, default_value = "all")]
         kinds: Vec<PackageKind>,
+        /// The target of Rust's compiler, such as aarch64-unknown-linux-gnu; without it that of this machine
+        #[arg(long, value_name = "TRIPLE")]
+        target: Option<String>,
         /// Use the programs that were built the last time: for changes of the packages themselves
         #[arg(long)]
         no_build: bool,
@@ -209,7 +212,11 @@ fn main() -> ExitCode {
         Task::Test(arguments) => test(arguments),
         Task::Pages => pages(),
         Task::Book => book(),
-        Task::Package { kinds, no_build } => package(&kinds, no_build),
+        Task::Package {
+            kinds,
+            target,
+            no_build,
+        } => package(&kinds, target.as_deref(), no_build),
         Task::Release(arguments) => release(arguments),
         Task::Skips { file } => skips(&file),
     };
@@ -347,7 +354,7 @@ fn book() -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn package(chosen: &[PackageKind], reuse: bool) -> Result<ExitCode, Failure> {
+fn package(chosen: &[PackageKind], target: Option<&str>, reuse: bool) -> Result<ExitCode, Failure> {
     let kinds = [
         (PackageKind::Deb, Kind::Deb),
         (PackageKind::Rpm, Kind::Rpm),
@@ -358,7 +365,7 @@ fn package(chosen: &[PackageKind], reuse: bool) -> Result<ExitCode, Failure> {
         .into_iter()
         .filter(|(word, _)| all || chosen.contains(word));
     let kinds: Vec<_> = kinds.map(|(_, kind)| kind).collect();
-    for package in xtask::package::build(&kinds, reuse)? {
+    for package in xtask::package::build(&kinds, Target::named(target)?, reuse)? {
         println!("{}", package.display());
     }
     Ok(ExitCode::SUCCESS)

@@ -8,10 +8,10 @@ mod deb;
 mod rpm;
 mod tarball;
 
-use crate::compile::Compiler;
 use crate::files::failure;
-use crate::library::file_name;
+use crate::library::{Kinds, Target, file_name};
 use crate::programs::{output_of, run};
+use crate::targets::tools;
 use crate::{Failure, VERSION, root};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,13 +27,13 @@ pub enum Kind {
     Tarball,
 }
 
-/// Makes the packages of these kinds in `target/package`; returns them. With `reuse` the programs are those of the last
-/// time, even if the source has changed.
+/// Makes the packages of these kinds for a target in `target/package`; returns them. With `reuse` the programs are those
+/// of the last time, even if the source has changed.
 ///
 /// # Errors
 /// If a tool is missing or fails.
-pub fn build(kinds: &[Kind], reuse: bool) -> Result<Vec<PathBuf>, Failure> {
-    let workshop = Workshop::new(reuse)?;
+pub fn build(kinds: &[Kind], target: Target, reuse: bool) -> Result<Vec<PathBuf>, Failure> {
+    let workshop = Workshop::new(target, reuse)?;
     let mut made = Vec::new();
     for kind in kinds {
         made.extend(match kind {
@@ -51,8 +51,8 @@ struct Workshop {
     directory: PathBuf,
     /// The time of all files: seconds since 1970.
     epoch: String,
-    /// The target of the compiler, for example `x86_64-unknown-linux-gnu`.
-    host: String,
+    /// What the packages are for.
+    target: Target,
     /// Options of rustc, separated as `CARGO_ENCODED_RUSTFLAGS` wants it.
     rustflags: String,
     cflags: String,
@@ -61,7 +61,7 @@ struct Workshop {
 }
 
 impl Workshop {
-    fn new(reuse: bool) -> Result<Workshop, Failure> {
+    fn new(target: Target, reuse: bool) -> Result<Workshop, Failure> {
         let about = output_of(Command::new("rustc").arg("-vV"))?;
         let fact = |name: &str| {
             let value = about.lines().find_map(|line| line.strip_prefix(name));
@@ -90,7 +90,7 @@ impl Workshop {
             reuse,
             directory: root().join("target/package"),
             epoch: epoch()?,
-            host: fact("host: "),
+            target,
             rustflags: rustflags.join("\x1f"),
             cflags: [&paths[0], &paths[2]]
                 .map(|(from, to)| format!("-ffile-prefix-map={from}={to}"))
@@ -99,7 +99,7 @@ impl Workshop {
     }
 
     /// Runs `xtask install` into a fresh staging directory; returns the directory.
-    fn stage(&self, name: &str, target: &str, options: &[&str]) -> Result<PathBuf, Failure> {
+    fn stage(&self, name: &str, target: &Target, options: &[&str]) -> Result<PathBuf, Failure> {
         let stage = self.directory.join("stage").join(name);
         if stage.exists() {
             std::fs::remove_dir_all(&stage).map_err(|error| failure("remove", &stage, &error))?;
@@ -109,23 +109,28 @@ impl Workshop {
         install.arg("install").arg("--destdir").arg(&stage);
         install.args(options);
         install.args(self.reuse.then_some("--no-build"));
-        if target != self.host {
-            install.env("CARGO_BUILD_TARGET", target);
+        if !target.is_host() {
+            install.env("CARGO_BUILD_TARGET", target.triple());
+            tools::find(target.triple())?.prepare(&mut install);
         }
         let status = install.status()?;
         if !status.success() {
-            return Err(format!("the build for {target} failed ({status})").into());
+            return Err(format!("the build for {} failed ({status})", target.triple()).into());
         }
         if let Ok(library) = find(&stage, &file_name()) {
             // Programs need the exported names only, which are in a section of their own.
-            let mut strip = Compiler::find()?.tool("strip")?;
+            let kinds = Kinds {
+                shared: true,
+                archive: true,
+            };
+            let mut strip = target.compiler(kinds)?.tool("strip")?;
             run(strip.arg("--strip-unneeded").arg(library))?;
         }
         let documents = find(&stage, "installed-files")?;
         // For `xtask uninstall`; a package manager has a list of its own.
         std::fs::remove_file(&documents)?;
         let documents = documents.parent().unwrap_or(&stage);
-        bill::write(documents, target, &self.epoch)?;
+        bill::write(documents, target.triple(), &self.epoch)?;
         copy("packaging/copyright", &documents.join("copyright"))?;
         Ok(stage)
     }

@@ -1,8 +1,10 @@
 //! Builds the commands, and the shell completions of `laio`.
 
+use crate::library::Target;
 use crate::programs::{cargo, executables, line, output_of};
+use crate::targets::tools;
 use crate::{Failure, root};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The built files.
@@ -45,13 +47,23 @@ pub fn built() -> Result<Program, Failure> {
 
 fn with_completions(binaries: Vec<PathBuf>) -> Result<Program, Failure> {
     let completions = SHELLS.map(|(shell, directories)| {
-        let text = output_of(Command::new(&binaries[0]).args(["completions", shell]))?;
+        let text = output_of(start(&binaries[0])?.args(["completions", shell]))?;
         Ok((directories, text))
     });
     Ok(Program {
         completions: completions.into_iter().collect::<Result<_, Failure>>()?,
         binaries,
     })
+}
+
+/// Returns the command that starts a program: in an emulator, if it is for another processor.
+fn start(program: &Path) -> Result<Command, Failure> {
+    match Target::of_cargo()? {
+        target if target.is_other_processor() => {
+            Ok(tools::check(tools::find(target.triple())?)?.command(program))
+        }
+        _ => Ok(Command::new(program)),
+    }
 }
 
 fn build_binaries() -> Result<Vec<PathBuf>, Failure> {

@@ -20,9 +20,25 @@ impl Target {
     /// # Errors
     /// If Rust's compiler does not run.
     pub fn of_cargo() -> Result<Target, Failure> {
+        Target::named(std::env::var("CARGO_BUILD_TARGET").ok().as_deref())
+    }
+
+    /// The target that Rust's compiler calls so, or that of this machine.
+    ///
+    /// # Errors
+    /// If Rust's compiler does not run.
+    pub fn named(triple: Option<&str>) -> Result<Target, Failure> {
         let host = host()?;
-        let triple = std::env::var("CARGO_BUILD_TARGET").unwrap_or_else(|_| host.clone());
+        let triple = triple.map_or_else(|| host.clone(), str::to_owned);
         Ok(Target { triple, host })
+    }
+
+    /// The same processor, with musl as C library.
+    pub fn with_musl(&self) -> Target {
+        Target {
+            triple: self.triple.replace("-gnu", "-musl"),
+            host: self.host.clone(),
+        }
     }
 
     /// The target with this processor and this C library (`gnu` or `musl`): that of this machine if it has both.
@@ -32,16 +48,28 @@ impl Target {
     pub fn of_programs(processor: &str, c_library: &str) -> Result<Target, Failure> {
         let host = host()?;
         let is_host = processor_of(&host) == processor && host.ends_with(c_library);
-        let triple = match is_host {
-            true => host.clone(),
-            false => format!("{processor}-unknown-linux-{c_library}"),
-        };
-        Ok(Target { triple, host })
+        let triple = format!("{processor}-unknown-linux-{c_library}");
+        Target::named((!is_host).then_some(triple.as_str()))
+    }
+
+    /// What Rust's compiler calls it.
+    pub fn triple(&self) -> &str {
+        &self.triple
+    }
+
+    /// Its processor, as Rust's compiler and the packages of Fedora call it.
+    pub fn processor(&self) -> &str {
+        processor_of(&self.triple)
+    }
+
+    /// Whether it is that of this machine.
+    pub fn is_host(&self) -> bool {
+        self.triple == self.host
     }
 
     /// The option of cargo and rustc for this target, which a build for this machine does without.
     pub fn option(&self) -> Option<String> {
-        (self.triple != self.host).then(|| format!("--target={}", self.triple))
+        (!self.is_host()).then(|| format!("--target={}", self.triple))
     }
 
     /// The further option of rustc for a static library that C programs of this target link.
@@ -53,7 +81,7 @@ impl Target {
 
     /// Whether its programs are for another processor than this machine's.
     pub fn is_other_processor(&self) -> bool {
-        processor_of(&self.triple) != processor_of(&self.host)
+        self.processor() != processor_of(&self.host)
     }
 
     /// Whether its C library is musl.

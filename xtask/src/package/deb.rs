@@ -6,8 +6,9 @@
 
 use super::{Workshop, find};
 use crate::files::failure;
-use crate::library::file_name;
+use crate::library::{Target, file_name};
 use crate::programs::{output_of, run, succeeds};
+use crate::targets::tools;
 use crate::{Failure, VERSION};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,10 +18,10 @@ pub(super) fn build(workshop: &Workshop) -> Result<Vec<PathBuf>, Failure> {
     if !succeeds(Command::new("dpkg-deb").arg("--version")) {
         return Err("dpkg-deb is not there: apt install dpkg-dev".into());
     }
-    let machine = workshop.host.split('-').next().unwrap_or_default();
-    let libraries = format!("lib/{machine}-linux-gnu");
+    let target = &workshop.target;
+    let libraries = format!("lib/{}-linux-gnu", target.processor());
     let options = ["--prefix", "/usr", "--libdir", &libraries];
-    let stage = workshop.stage("deb", &workshop.host, &options)?;
+    let stage = workshop.stage("deb", target, &options)?;
     // A wildcard for the directory of the architecture would become a directory in the package.
     std::os::unix::fs::symlink(format!("usr/{libraries}"), stage.join("lib"))?;
     let revision = std::env::var("DEB_REVISION").unwrap_or_else(|_| "1".to_owned());
@@ -45,6 +46,7 @@ pub(super) fn build(workshop: &Workshop) -> Result<Vec<PathBuf>, Failure> {
         let mut package = workshop.tool("deb")?;
         package.args(["--no-build", "--no-strip", "--no-dbgsym", "--quiet"]);
         package.args(["--deb-revision", &revision, "--maintainer", &maintainer]);
+        package.args(target.option());
         package.arg("--output").arg(&workshop.directory).args(kind);
         let output = run(&mut package)?;
         let path = String::from_utf8_lossy(&output.stdout);
@@ -52,6 +54,13 @@ pub(super) fn build(workshop: &Workshop) -> Result<Vec<PathBuf>, Failure> {
         made.push(PathBuf::from(
             path.ok_or("cargo deb did not say what it made")?,
         ));
+    }
+    if target.is_other_processor() {
+        amend(workshop, &made[0], |control| {
+            let file = control.join("control");
+            let text = read(&file)?;
+            write(&file, &without_architecture(&text))
+        })?;
     }
     let library = stage.join("lib").join(file_name());
     amend(workshop, &made[1], |control| {
@@ -94,21 +103,47 @@ fn needed(workshop: &Workshop, library: &Path) -> Result<String, Failure> {
         "Source: laio\n\nPackage: liblaio0\nArchitecture: any\n",
     )?;
     let mut ask = workshop.command("dpkg-shlibdeps");
-    ask.current_dir(&directory).arg("-O").arg(library);
-    let found = output_of(&mut ask)?;
+    ask.current_dir(&directory);
+    let target = &workshop.target;
+    if target.is_other_processor() {
+        let libraries = tools::find(target.triple())?.libraries().join("lib");
+        ask.arg(format!("-l{}", libraries.display()));
+        ask.env("DEB_HOST_ARCH", architecture(target));
+    }
+    let found = output_of(ask.arg("-O").arg(library))?;
     let depends = found
         .lines()
         .find_map(|line| line.strip_prefix("shlibs:Depends="));
-    Ok(depends.ok_or("dpkg-shlibdeps found nothing")?.to_owned())
+    let depends = depends.ok_or("dpkg-shlibdeps found nothing")?;
+    Ok(without_architecture(depends))
+}
+
+/// What Debian calls the processor.
+fn architecture(target: &Target) -> &str {
+    match target.processor() {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+/// Returns dependencies as a package of another architecture names those of its own: without the `:arm64` that tells them
+/// from this machine's, and without the suffix of Debian's packages of cross compilers.
+fn without_architecture(depends: &str) -> String {
+    depends.replace("-arm64-cross", "").replace(":arm64", "")
 }
 
 /// Replaces text that must be there.
 fn edit(path: &Path, old: &str, new: &str) -> Result<(), Failure> {
-    let text = std::fs::read_to_string(path).map_err(|error| failure("read", path, &error))?;
+    let text = read(path)?;
     if !text.contains(old) {
         return Err(format!("there is no `{}` in {}", old.trim_end(), path.display()).into());
     }
     write(path, &text.replacen(old, new, 1))
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|error| failure("read", path, &error))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {

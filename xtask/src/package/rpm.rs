@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 /// Makes the packages.
 pub(super) fn build(workshop: &Workshop) -> Result<Vec<PathBuf>, Failure> {
     let options = ["--prefix", "/usr", "--libdir", "lib64"];
-    let stage = workshop.stage("rpm", &workshop.host, &options)?;
+    let stage = workshop.stage("rpm", &workshop.target, &options)?;
     without_links(&stage.join("usr/lib64"))?;
-    let machine = workshop.host.split('-').next().unwrap_or_default();
+    let machine = workshop.target.processor();
     let kinds: [(&str, &[&str]); 3] = [
         ("laio", &["--package", "crates/laio-cli"]),
         ("liblaio", &["--package", "crates/laio-capi"]),
@@ -28,7 +28,7 @@ pub(super) fn build(workshop: &Workshop) -> Result<Vec<PathBuf>, Failure> {
             .directory
             .join(format!("{name}-{VERSION}-1.{machine}.rpm"));
         let mut package = workshop.tool("generate-rpm")?;
-        package.args(["--source-date", &workshop.epoch]);
+        package.args(["--source-date", &workshop.epoch, "--arch", machine]);
         run(package.arg("--output").arg(&path).args(kind))?;
         made.push(path);
     }

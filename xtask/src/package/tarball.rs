@@ -8,14 +8,20 @@ use std::process::Command;
 
 /// Makes the tarball, with musl: a static program with the GNU C library would need the machine's own for names of users.
 pub(super) fn build(workshop: &Workshop) -> Result<Vec<PathBuf>, Failure> {
-    let musl = workshop.host.replace("-gnu", "-musl");
-    let libraries =
-        output_of(Command::new("rustc").args(["--print", "target-libdir", "--target", &musl]))?;
-    if !Path::new(libraries.trim()).is_dir() {
-        return Err(format!("the toolchain has no {musl}: rustup target add {musl}").into());
+    let musl = workshop.target.with_musl();
+    let triple = musl.triple();
+    if musl.is_other_processor() {
+        return Err(format!(
+            "the tarball for {triple} is made on such a machine: this one has no compiler of C for it"
+        )
+        .into());
     }
-    let machine = musl.split('-').next().unwrap_or_default();
-    let name = format!("laio-{VERSION}-{machine}-linux-musl");
+    let libraries =
+        output_of(Command::new("rustc").args(["--print", "target-libdir", "--target", triple]))?;
+    if !Path::new(libraries.trim()).is_dir() {
+        return Err(format!("the toolchain has no {triple}: rustup target add {triple}").into());
+    }
+    let name = format!("laio-{VERSION}-{}-linux-musl", musl.processor());
     let stage = workshop.stage("tarball", &musl, &["--prefix", "/usr", "--no-library"])?;
     copy(
         "packaging/laio.service",
