@@ -200,10 +200,14 @@ pub const NEEDS: &[Need] = &[
         || pebble().is_some(),
     ),
     need(
-        "strace",
-        "strace for the processor of the tests: it would show the calls of an emulator",
-        strace,
+        "native",
+        "programs of this processor: an emulator has memory, descriptors, signals and calls that tests would take for those \
+         of the program",
+        native,
     ),
+    need("strace", "strace, and programs of this processor", || {
+        native() && program("strace")
+    }),
     need("php-fpm", "php-fpm", || program("php-fpm")),
     need("python3", "Python, as python3", || program("python3")),
     need("php-cgi", "php-cgi: the package php-cgi", || {
@@ -660,10 +664,9 @@ fn package(name: &str) -> bool {
     succeeds(Command::new("pkg-config").args(["--exists", name]))
 }
 
-fn strace() -> bool {
-    let own = std::env::current_exe().ok();
-    let processors = [find_program("strace"), own].map(|path| path.and_then(processor));
-    processors[0].is_some() && processors[0] == processors[1]
+fn native() -> bool {
+    let own = std::env::current_exe().ok().and_then(processor);
+    own.is_some() && own == processor("/bin/sh".into())
 }
 
 /// The processor that a program is for: `e_machine` of its ELF header.
@@ -674,13 +677,8 @@ fn processor(program: PathBuf) -> Option<[u8; 2]> {
 }
 
 fn program(name: &str) -> bool {
-    find_program(name).is_some()
-}
-
-fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut programs = std::env::split_paths(&path).map(|directory| directory.join(name));
-    programs.find(|program| program.is_file())
+    std::env::split_paths(&path).any(|directory| directory.join(name).is_file())
 }
 
 fn says(name: &str, words: &str) -> bool {

@@ -51,6 +51,23 @@ impl Skip {
         }
     }
 
+    /// Checks that the machine has a need (one of [`needs::NEEDS`]).
+    ///
+    /// # Errors
+    ///
+    /// The skip, if it does not.
+    ///
+    /// # Panics
+    ///
+    /// If the need is not in the list.
+    pub fn unless_there(need: &str) -> Result<(), Skip> {
+        let known = needs::find(need).unwrap_or_else(|| panic!("`{need}` is not among the needs"));
+        match known.is_there() {
+            true => Ok(()),
+            false => Err(Skip::because(need, format!("without {}", known.what))),
+        }
+    }
+
     /// Returns a skip that no machine can avoid: the test is not applicable in this combination.
     pub fn inapplicable(reason: impl Into<String>) -> Skip {
         Skip::because(INAPPLICABLE, reason)
@@ -141,12 +158,7 @@ pub fn skip(need: &str, reason: impl Into<String>) {
 /// If this skip is not allowed: see [`NO_SKIP`].
 #[track_caller]
 pub fn lacks(need: &str) -> bool {
-    let known = needs::find(need).unwrap_or_else(|| panic!("`{need}` is not among the needs"));
-    let is_there = known.is_there();
-    if !is_there {
-        skip(need, format!("without {}", known.what));
-    }
-    !is_there
+    or_skip(Skip::unless_there(need)).is_none()
 }
 
 /// Unwraps a resource that a test needs, or skips and returns `None`.

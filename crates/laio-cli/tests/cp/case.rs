@@ -20,6 +20,8 @@ pub(crate) struct Case {
     /// A FIFO, and the text written into it while the command runs.
     pub(crate) feed: Option<(String, String)>,
     pub(crate) output: bool,
+    /// What the scenario needs of the machine: a name in `laio_testing::needs`.
+    pub(crate) need: Option<&'static str>,
     /// Shell commands before the program is executed, and redirections of its output.
     pub(crate) shell: (String, String),
 }
@@ -41,6 +43,7 @@ pub(crate) fn case(
         inside: String::new(),
         feed: None,
         output: true,
+        need: None,
         shell: (String::new(), String::new()),
     }
 }
@@ -95,6 +98,12 @@ impl Case {
     pub(crate) fn feed(self, fifo: &str, text: &str) -> Case {
         let feed = Some((fifo.into(), text.into()));
         Case { feed, ..self }
+    }
+
+    /// Skips the scenario where the machine lacks this.
+    pub(crate) fn needs(self, need: &'static str) -> Case {
+        let need = Some(need);
+        Case { need, ..self }
     }
 
     /// Compares only trees and exit status, not the output.

@@ -46,6 +46,7 @@ pub(crate) fn fresh(side: Side) -> std::path::PathBuf {
 /// Runs both programs and returns all differences.
 fn compare(case: &Case) -> Result<String, Skip> {
     programs::gnu()?;
+    case.need.map_or(Ok(()), Skip::unless_there)?;
     if case.user {
         programs::reached_by_user()?;
     }

@@ -173,17 +173,18 @@ fn ways() -> Vec<Case> {
     ways.extend(more.map(str::to_owned));
     let mut cases = Vec::new();
     for way in ways {
-        cases.extend([
-            case(format!("-a {way}"), WORLD, "-a s d")
-                .added(&way)
-                .any_output(),
-            case(format!("-r {way}"), WORLD, "-r s d")
-                .added(&way)
-                .any_output(),
-            case(format!("one file {way}"), "file a 300000", "a b")
-                .added(&way)
-                .any_output(),
-        ]);
+        let cases_of_way = [
+            case(format!("-a {way}"), WORLD, "-a s d"),
+            case(format!("-r {way}"), WORLD, "-r s d"),
+            case(format!("one file {way}"), "file a 300000", "a b"),
+        ];
+        cases.extend(cases_of_way.map(|case| {
+            let case = case.added(&way).any_output();
+            match way.contains("uring") {
+                true => case.needs("io_uring"),
+                false => case,
+            }
+        }));
     }
     for way in [
         "--resume",

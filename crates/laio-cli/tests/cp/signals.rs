@@ -304,6 +304,8 @@ fn server_continues(flags: &[&str], signals: &str, end: Signal) {
 }
 
 fn server() -> Result<(), Skip> {
+    // The kernel would show the signals that the emulator ignores.
+    Skip::unless_there("native")?;
     server_continues(&[], "HUP INT QUIT USR1 USR2 TSTP", Signal::TERM);
     server_continues(&[], "HUP TERM", Signal::INT);
     Ok(())
@@ -311,6 +313,8 @@ fn server() -> Result<(), Skip> {
 
 /// The worker processes inherit the ignored signals, and end at the one that is not ignored.
 fn processes() -> Result<(), Skip> {
+    // The kernel would show the signals that the emulator ignores.
+    Skip::unless_there("native")?;
     server_continues(&["--processes", "2"], "HUP INT USR1 USR2", Signal::TERM);
     server_continues(&["--processes", "2"], "HUP TERM", Signal::INT);
     Ok(())
@@ -318,6 +322,8 @@ fn processes() -> Result<(), Skip> {
 
 /// A server that never answers, so that the client stays busy.
 fn load() -> Result<(), Skip> {
+    // The kernel would show the signals that the emulator ignores.
+    Skip::unless_there("native")?;
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/", silent.local_addr().expect("an address"));
     let command = laio(&["load", &url, "--clients", "1", "--timeout", "600"]);
@@ -348,6 +354,8 @@ fn trace() -> Result<(), Skip> {
 }
 
 fn bench() -> Result<(), Skip> {
+    // The kernel would show the signals that the emulator ignores.
+    Skip::unless_there("native")?;
     let command = laio(&[
         "bench", "getpid", "--quick", "--rounds", "1", "--scale", "0.05",
     ]);

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use laio_testing::{Skip, needs};
+use laio_testing::Skip;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::case::case;
@@ -71,10 +71,7 @@ pub(crate) fn failing(faults: &[&str], command: &str, root: &Path) -> Result<run
 }
 
 fn available() -> Result<(), Skip> {
-    let need = needs::find("strace").expect("a known need");
-    if !need.is_there() {
-        return Err(Skip::because(need.name, format!("{} is needed", need.what)));
-    }
+    Skip::unless_there("strace")?;
     let tried = Command::new("strace")
         .args(["-f", "-o", "/dev/null", "-e", "trace=none", "true"])
         .stderr(Stdio::null())

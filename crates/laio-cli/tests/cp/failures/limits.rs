@@ -21,9 +21,11 @@ pub(crate) fn cases() -> Vec<Case> {
         cases.extend([
             case(format!("-v {redirection}"), "file a; file b", "-v a b").redirected(redirection),
             case(format!("-v of a tree {redirection}"), tree, "-rv s d").redirected(redirection),
+            // A closed standard input would be open again in an emulator.
             case(format!("-i {redirection}"), "file a; file b", "-i a b")
                 .redirected(redirection)
-                .stdin("y\n"),
+                .stdin("y\n")
+                .needs("native"),
             case(format!("a copy {redirection}"), tree, "-r s d").redirected(redirection),
             case(format!("an error {redirection}"), tree, "x d").redirected(redirection),
             case(format!("--help {redirection}"), "", "--help")
