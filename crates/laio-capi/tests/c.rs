@@ -36,9 +36,6 @@ const CHECK_LIMIT: Duration = Duration::from_secs(900);
 /// The time limit under valgrind, which is about fifty times slower.
 const SLOW_LIMIT: Duration = Duration::from_secs(1800);
 
-/// Whether the library has the back end `activations`.
-const HAS_ACTIVATIONS: bool = cfg!(all(target_arch = "x86_64", target_env = "gnu"));
-
 fn main() -> ExitCode {
     // Programs and examples are tested with the default actions of signals, whatever the shell ignores.
     laio_testing::process::restore_signals();
@@ -106,6 +103,9 @@ fn tests(
             let compiled = Arc::clone(&compiled);
             let name = format!("{name}/{}/{build}{run}", run.back_end.label);
             trials.push(trial(name, move || {
+                if let Some(need) = compiled.program.need() {
+                    laio_testing::Skip::unless_there(need).map_err(Miss::Skipped)?;
+                }
                 let command = run.command(&compiled.get()?, &compiled.program)?;
                 let limit = if run.valgrind { SLOW_LIMIT } else { LIMIT };
                 execute(command, run.back_end, limit)
@@ -142,10 +142,6 @@ fn examples(trials: &mut Vec<Trial>, directory: &Path, build: Build) {
         let (all, script) = (Arc::clone(&all), script.clone());
         let name = format!("examples/check/{}/{build}", back_end.label);
         trials.push(trial(name, move || {
-            if !HAS_ACTIVATIONS && back_end.name == "activations" {
-                let reason = "the back end is built on x86-64 with the GNU C library only";
-                return Err(execute::skipped("activations", reason));
-            }
             let mut command = Command::new("bash");
             command.arg(&script);
             for compiled in all.iter() {

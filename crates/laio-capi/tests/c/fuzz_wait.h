@@ -167,13 +167,15 @@ static int is_short_time(uintptr_t time)
 	return given && given->tv_sec == 0 && given->tv_nsec > 0 && given->tv_nsec < 1000000000;
 }
 
-/* select(2) adds both, and accepts a million microseconds or more. */
+#ifdef SYS_select
+/* select(2) adds both, and accepts a million microseconds or more. aarch64 has pselect6(2) only. */
 static int is_long_timeval(uintptr_t time)
 {
 	const struct timeval *given = (const struct timeval *)memory_at(time, sizeof(*given));
 
 	return time == 0 || (given && given->tv_sec + given->tv_usec / 1000000 > 0);
 }
+#endif
 
 /* Eventfds and similar files share one inode, so a lock on it conflicts with those of other programs. */
 static int shares_inode(int fd)

@@ -47,6 +47,9 @@ pub(crate) fn execute(
     back_end: BackEnd,
     limit: Duration,
 ) -> Result<(), Miss> {
+    if let Some(need) = back_end.need() {
+        Skip::unless_there(need).map_err(Miss::Skipped)?;
+    }
     let cannot = |error| Failure::from(format!("cannot make a directory for the test: {error}"));
     let directory = TempDir::with_prefix("laio-c-").map_err(cannot)?;
     let output = directory.path().join("output");

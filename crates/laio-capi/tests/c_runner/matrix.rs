@@ -25,6 +25,17 @@ impl BackEnd {
         }
     }
 
+    /// What the machine must have for it: a name in `laio_testing::needs`.
+    pub(crate) fn need(self) -> Option<&'static str> {
+        match self.name {
+            // Without the ring by a filter.
+            _ if self.without_ring => Some("seccomp"),
+            "uring" => Some("io_uring"),
+            "linux-aio" | "activations" => Some(self.name),
+            _ => None,
+        }
+    }
+
     /// memcheck does not know the memory that the kernel writes for a ring.
     fn suits_valgrind(self) -> bool {
         self.without_ring || !matches!(self.name, "uring" | "lazy" | "linux-aio" | "activations")

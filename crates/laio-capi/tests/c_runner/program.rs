@@ -107,6 +107,17 @@ impl Program {
         }
     }
 
+    /// What the program needs of the machine: a name in `laio_testing::needs`.
+    pub(crate) fn need(&self) -> Option<&'static str> {
+        match self.name.as_str() {
+            "fork" => Some("wipe-on-fork"),
+            "limits" | "timeouts" => Some("nowait"),
+            // It passes pointers that end an emulator.
+            "pointers" => Some("native"),
+            _ => None,
+        }
+    }
+
     /// Whether it ends without freeing memory: in a signal handler, or in a child that had more
     /// threads before the fork.
     pub(crate) fn leaks(&self) -> bool {
@@ -245,12 +256,12 @@ fn compiler(build: Build) -> Result<Compiler, Miss> {
         (name, _) => name,
     };
     let target = target()?;
-    let name = match target.is_other_processor() {
+    let program = match target.is_other_processor() {
         true => target.compiler_for(name),
         false => name.to_owned(),
     };
-    let Some(compiler) = Compiler::named(&name) else {
-        return Err(skipped(&name, format!("{name} is not installed")));
+    let Some(compiler) = Compiler::named(&program) else {
+        return Err(skipped(name, format!("{program} is not installed")));
     };
     let can = |arguments: &[&str]| {
         let empty = "echo 'int main(void) { return 0; }' | exec \"$0\" \"$@\" -x c - -o /dev/null";
@@ -264,6 +275,10 @@ fn compiler(build: Build) -> Result<Compiler, Miss> {
             "c++20",
             format!("{name} has no coroutines of C++20"),
         ));
+    }
+    if build.sanitized {
+        // An emulator lets no program look at its own threads, as the leak checker does.
+        Skip::unless_there("native").map_err(Miss::Skipped)?;
     }
     if build.sanitized && !can(&SANITIZERS) {
         return Err(skipped(
