@@ -15,6 +15,7 @@ use super::doorbell::Doorbell;
 use super::job::{Cancelled, Job, run};
 use super::lane::{self, Lane, Lanes};
 use super::patience::has_processors;
+use super::rights::{depends_on_rights, has_filters};
 use crate::sys::interrupt::{Interruptible, Signal};
 use crate::sys::thread::Thread;
 use crate::{Errno, Handle, Limits};
@@ -215,8 +216,7 @@ impl Helpers {
         self.outstanding > 0 && self.shared.any_finished.load(SeqCst)
     }
 
-    /// Takes the results of finished jobs, and starts helpers for those that waiting calls keep from beginning. Such jobs
-    /// of an earlier generation fail with `EAGAIN`: no thread has their rights any more. `renew`: see
+    /// Takes the results of finished jobs, and starts helpers for those that waiting calls keep from beginning. `renew`: see
     /// [`Helpers::reinforce`].
     pub(crate) fn reap(
         &mut self,
@@ -226,16 +226,10 @@ impl Helpers {
             return Vec::new();
         }
         self.shared.any_finished.store(false, SeqCst);
-        let mut stuck = Vec::new();
         if self.shared.short_of_helpers.swap(false, SeqCst) {
             self.reinforce(renew);
-            stuck = self.shared.lock().take_stuck();
         }
-        let mut finished = std::mem::take(&mut *self.shared.finished.lock().unwrap());
-        for job in stuck {
-            job.publish_status(Err(Errno::AGAIN));
-            finished.push((job.handle, Err(Errno::AGAIN)));
-        }
+        let finished = std::mem::take(&mut *self.shared.finished.lock().unwrap());
         self.outstanding -= finished.len();
         self.active_at = Instant::now();
         finished
@@ -309,17 +303,38 @@ impl Helpers {
 
     /// Starts helpers to replace those whose calls turned out to wait. They have the rights that the calling thread has
     /// now, so `renew` first begins a new generation if it queued the jobs with others.
+    ///
+    /// Jobs of an earlier generation that no helper of theirs will take fail with `EAGAIN`, except those to which rights do
+    /// not matter. If no helper can be started, jobs that no other one will take fail with its error.
     fn reinforce(&mut self, renew: impl FnOnce(&mut Helpers)) {
-        if self.is_short() {
-            renew(self);
-        }
-        while self.is_short() && self.spawn().is_ok() {}
-    }
-
-    /// Whether the queued jobs of this generation need more helpers.
-    fn is_short(&self) -> bool {
         let pool = self.shared.lock();
-        pool.present() < pool.lanes.needed()
+        let is_needed = pool.is_short() || pool.any_stuck();
+        drop(pool);
+        if !is_needed {
+            // A call that turns out to wait after this makes the next `reap` look again.
+            return;
+        }
+        renew(self);
+        let mut failed = Vec::new();
+        let mut pool = self.shared.lock();
+        for job in pool.take_stuck() {
+            let needs_rights = depends_on_rights(job.row) || has_filters();
+            if needs_rights || pool.lanes.add(Lane::Bounded, job).is_err() {
+                failed.push((job, Errno::AGAIN));
+            }
+        }
+        drop(pool);
+        while self.shared.lock().is_short() {
+            if let Err(errno) = self.spawn() {
+                let unserved = self.shared.lock().take_unserved();
+                failed.extend(unserved.into_iter().map(|job| (job, errno)));
+                break;
+            }
+        }
+        for (job, errno) in failed {
+            job.publish_status(Err(errno));
+            self.shared.report(job.handle, Err(errno));
+        }
     }
 
     fn spawn(&mut self) -> Result<(), Errno> {
@@ -414,10 +429,15 @@ impl HelperShared {
             // Under the lock, so that a late cancellation of this job cannot interrupt the next one.
             interruptible.rearm();
             drop(pool);
-            self.finished.lock().unwrap().push((job.handle, result));
-            self.any_finished.store(true, SeqCst);
-            self.doorbell.ring();
+            self.report(job.handle, result);
         }
+    }
+
+    /// Makes the context reap a result.
+    fn report(&self, handle: Handle, result: Result<usize, Errno>) {
+        self.finished.lock().unwrap().push((handle, result));
+        self.any_finished.store(true, SeqCst);
+        self.doorbell.ring();
     }
 
     /// Moves the helper's job to the unbounded lane. The jobs queued behind it need another helper,
@@ -439,8 +459,9 @@ impl HelperShared {
             pool.helper(interruptible).current = None;
             return Ok(false);
         }
-        pool.helper(interruptible).waits = true;
-        let short = pool.present() < pool.lanes.needed() || pool.any_stuck();
+        // A cancelled call ends at once.
+        pool.helper(interruptible).waits = !is_cancelled;
+        let short = pool.is_short() || pool.any_stuck();
         if !short && pool.idle > pool.notified {
             pool.notified += 1;
             self.work.notify_one();

@@ -290,6 +290,11 @@ impl Lanes {
         self.generation += 1;
     }
 
+    /// Takes all queued jobs of the current generation that end by themselves.
+    pub(crate) fn take_bounded(&mut self) -> Vec<Job> {
+        self.bounded.queue.drain(..).collect()
+    }
+
     /// The queued jobs of earlier generations that end by themselves, each with its generation.
     pub(crate) fn earlier_bounded(&self) -> impl Iterator<Item = (u32, Job)> {
         let earlier = self.earlier.iter();

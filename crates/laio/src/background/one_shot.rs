@@ -10,6 +10,7 @@
 use super::doorbell::Doorbell;
 use super::job::{Cancelled, Job, run};
 use super::lane::{self, Lane};
+use super::rights::FsRoots;
 use crate::sys::interrupt::{Interruptible, Signal};
 use crate::sys::thread::Thread;
 use crate::{Errno, Handle, Limits};
@@ -36,6 +37,8 @@ type Finished = Vec<(Handle, Result<usize, Errno>)>;
 #[derive(Clone, Copy, Debug)]
 struct QueuedCall {
     version: u32,
+    /// Root and working directory when the call was queued.
+    roots: Option<FsRoots>,
     lane: Lane,
     job: Job,
 }
@@ -84,13 +87,19 @@ impl OneShotThreads {
     /// The error of starting the thread, if no other call is running after which it could be
     /// retried; `EAGAIN` at the limit of unbounded calls, unless calls queue there.
     pub(crate) fn start(&mut self, lane: Lane, version: u32, job: Job) -> Result<(), Errno> {
-        let queued = QueuedCall { version, lane, job };
+        let mut queued = QueuedCall {
+            version,
+            roots: None,
+            lane,
+            job,
+        };
         let shared = self.shared.clone();
         let mut calls = shared.lock();
         if !shared.has_room(&calls, lane, calls.queued.len()) {
             if lane == Lane::Unbounded && !self.shared.bounds.queue_at_limit {
                 return Err(Errno::AGAIN);
             }
+            queued.roots = FsRoots::of_this_thread();
             calls.queued.push_back(queued);
         } else {
             let (calls, failed) = self.start_or_queue(queued, calls, &shared);
@@ -145,7 +154,8 @@ impl OneShotThreads {
     }
 
     /// Takes the results of finished calls, and starts queued calls. Those that were dispatched with
-    /// rights of another version fail with `EAGAIN`: no thread has these rights any more.
+    /// rights of another version, or with another root or working directory, fail with `EAGAIN`: no thread has these any
+    /// more.
     pub(crate) fn reap(&mut self, version: u32) -> Finished {
         if !self.any_finished() {
             return Vec::new();
@@ -156,10 +166,14 @@ impl OneShotThreads {
         let mut finished = std::mem::take(&mut calls.finished);
         // Calls that are queued meanwhile come behind these.
         let mut at = 0;
+        let roots = match calls.queued.is_empty() {
+            true => None,
+            false => FsRoots::of_this_thread(),
+        };
         for _ in 0..calls.queued.len() {
             let queued = calls.queued[at];
             let handle = queued.job.handle;
-            if queued.version != version {
+            if queued.version != version || queued.roots != roots {
                 calls.queued.remove(at);
                 finished.push((handle, Err(Errno::AGAIN)));
             } else if shared.has_room(&calls, queued.lane, at) {
@@ -226,7 +240,8 @@ impl OneShotThreads {
         if !comes {
             return (calls, Some(errno));
         }
-        calls.queued.push_back(call);
+        let roots = FsRoots::of_this_thread();
+        calls.queued.push_back(QueuedCall { roots, ..call });
         (calls, None)
     }
 
@@ -303,7 +318,13 @@ impl OneShotShared {
         } else {
             calls.leave(interruptible);
             if self.bounds.queue_at_limit {
-                calls.queued.push_back(QueuedCall { lane, ..*call });
+                // Those of the thread that made the call, which started this one.
+                let roots = FsRoots::of_this_thread();
+                calls.queued.push_back(QueuedCall {
+                    roots,
+                    lane,
+                    ..*call
+                });
             } else {
                 call.job.publish_status(Err(Errno::AGAIN));
                 calls.finished.push((call.job.handle, Err(Errno::AGAIN)));

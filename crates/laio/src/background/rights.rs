@@ -22,12 +22,12 @@ use super::helpers::Helpers;
 use crate::operations::InFlight;
 use crate::table::{Class, Opcode, Row};
 use crate::{Call, Errno};
-use reported::{FsRoots, has_landlock};
+use reported::has_landlock;
 use std::cell::Cell;
 use std::sync::Mutex;
 
 pub(crate) use reported::{
-    ReportedRights, has_filters, is_about_rights, share_fs_state, shares_fs_state_with,
+    FsRoots, ReportedRights, has_filters, is_about_rights, share_fs_state, shares_fs_state_with,
 };
 
 /// The rights of the calling thread as the context last saw them.
@@ -101,7 +101,7 @@ impl Rights {
         if reported.is_some_and(|reported| needs_own_thread(reported, row, call)) {
             return Maker::OneShotThreads;
         }
-        // Otherwise kcmp is not available, or a filter might kill the process for it.
+        // False: kcmp is not available, or a filter might kill the process for it.
         let is_compared = self.note_fs_state(pool);
         if !is_compared && by_name(row) {
             return Maker::OneShotThreads;
@@ -217,12 +217,20 @@ impl Rights {
 
     /// Compares the calling thread's FS state with that of the helpers. Returns false if it cannot be compared.
     fn note_fs_state(&mut self, pool: &mut Helpers) -> bool {
-        let is_shared = self.helpers_share_fs_state(pool);
-        if is_shared == Ok(false) {
-            self.fs_roots = FsRoots::of_this_thread();
-            pool.renew();
+        match self.helpers_share_fs_state(pool) {
+            Ok(true) => {}
+            // `ESRCH`: the helper that was compared has ended meanwhile.
+            Ok(false) | Err(Errno::SRCH) => {
+                self.fs_roots = FsRoots::of_this_thread();
+                pool.renew();
+            }
+            Err(_) => return false,
         }
-        is_shared.is_ok()
+        if pool.sample_thread().is_none() {
+            // The first helper starts with these.
+            self.fs_roots = FsRoots::of_this_thread();
+        }
+        true
     }
 
     fn start_new_version(&mut self, pool: &mut Helpers) {

@@ -114,7 +114,7 @@ impl Pool {
         if at_once && self.spinner == Spinner::Free {
             self.spinner = Spinner::Taken;
             Announcement::Seen
-        } else if self.present() < self.lanes.needed() {
+        } else if self.is_short() {
             Announcement::Start
         } else if at_once && self.idle > self.notified {
             Announcement::Wake
@@ -166,6 +166,19 @@ impl Pool {
         jobs.filter(|job| self.lanes.remove(job.handle)).collect()
     }
 
+    /// Takes the queued jobs of the current generation that end by themselves, if every helper makes a call that may wait.
+    pub(super) fn take_unserved(&mut self) -> Vec<Job> {
+        match self.has_helper_for(self.lanes.generation()) {
+            true => Vec::new(),
+            false => self.lanes.take_bounded(),
+        }
+    }
+
+    /// Whether the queued jobs of the current generation need more helpers.
+    pub(super) fn is_short(&self) -> bool {
+        self.present() < self.lanes.needed()
+    }
+
     /// Whether a helper of this generation takes its next job soon.
     fn has_helper_for(&self, generation: u32) -> bool {
         let mut helpers = self.helpers.iter();
@@ -191,5 +204,63 @@ impl Pool {
     pub(super) fn leave(&mut self, interruptible: &Arc<Interruptible>) {
         self.helpers
             .retain(|helper| !Arc::ptr_eq(&helper.interruptible, interruptible));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Call, Limits, table};
+
+    fn job(number: u64) -> Job {
+        let call = Call::new(libc::SYS_mkdirat, []);
+        Job {
+            handle: Handle::from_raw(number).expect("not 0"),
+            ..Job::new(table::row(call.number), call)
+        }
+    }
+
+    fn pool_with_helper(waits: bool) -> Pool {
+        let mut pool = Pool::new(Lanes::new(&Limits::default(), false), 0);
+        pool.helpers.push(Helper {
+            generation: 0,
+            current: None,
+            waits,
+            interruptible: Arc::default(),
+        });
+        pool
+    }
+
+    #[test]
+    fn jobs_of_a_generation_whose_helpers_all_wait_are_taken_once() {
+        let mut pool = pool_with_helper(true);
+        pool.lanes.add(Lane::Bounded, job(1)).expect("room");
+        pool.lanes.add(Lane::Unbounded, job(2)).expect("room");
+        assert!(!pool.any_stuck());
+        pool.renew();
+        assert!(pool.any_stuck());
+        let stuck = pool.take_stuck();
+        assert_eq!(stuck.len(), 1);
+        assert_eq!(stuck[0].handle, job(1).handle);
+        assert!(!pool.any_stuck() && pool.take_stuck().is_empty());
+    }
+
+    #[test]
+    fn jobs_stay_with_a_helper_of_their_generation() {
+        let mut pool = pool_with_helper(false);
+        pool.lanes.add(Lane::Bounded, job(1)).expect("room");
+        assert!(pool.take_unserved().is_empty());
+        pool.renew();
+        assert!(!pool.any_stuck() && pool.take_stuck().is_empty());
+        assert!(pool.lanes.take(0).is_some());
+    }
+
+    #[test]
+    fn without_a_helper_jobs_that_end_by_themselves_are_taken() {
+        let mut pool = pool_with_helper(true);
+        pool.lanes.add(Lane::Bounded, job(1)).expect("room");
+        pool.lanes.add(Lane::Unbounded, job(2)).expect("room");
+        assert_eq!(pool.take_unserved().len(), 1);
+        assert!(pool.take_unserved().is_empty());
     }
 }
