@@ -46,7 +46,9 @@ fn main() -> ExitCode {
     let is_full = std::env::var("LAIO_TEST_C").is_ok_and(|wanted| wanted == "full");
     let directory = TempDir::with_prefix("laio-c-").expect("a temporary directory");
     let mut trials = Vec::new();
-    let is_shared = tree::target().is_ok_and(|target| target.can_be_shared());
+    let is_shared = tree::target()
+        .expect("the compiler's target")
+        .can_be_shared();
     let (builds, cxx_builds) = match is_shared {
         true => (matrix::matrix(is_full), matrix::cxx_matrix(is_full)),
         // musl-gcc compiles no C++.

@@ -3,7 +3,7 @@
 use crate::execute::{Miss, skipped};
 use crate::matrix::{Build, Language, Linkage};
 use crate::tree::{Kind, target, tree};
-use laio_testing::Skip;
+use laio_testing::{INAPPLICABLE, Skip};
 use std::fs::{create_dir_all, read_dir};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -202,10 +202,8 @@ impl Compiled {
             return Ok(Vec::new());
         };
         if target()?.is_other_processor() {
-            return Err(skipped(
-                name,
-                format!("{package} is there for this machine only"),
-            ));
+            let reason = format!("{package} is there for this machine only");
+            return Err(Miss::Skipped(Skip::inapplicable(reason)));
         }
         if self.build.linkage == Linkage::Static {
             let reason = format!("{name} is used as a shared library only");
@@ -261,7 +259,11 @@ fn compiler(build: Build) -> Result<Compiler, Miss> {
         false => name.to_owned(),
     };
     let Some(compiler) = Compiler::named(&program) else {
-        return Err(skipped(name, format!("{program} is not installed")));
+        let need = match target.is_other_processor() {
+            true => INAPPLICABLE,
+            false => name,
+        };
+        return Err(skipped(need, format!("{program} is not installed")));
     };
     let can = |arguments: &[&str]| {
         let empty = "echo 'int main(void) { return 0; }' | exec \"$0\" \"$@\" -x c - -o /dev/null";

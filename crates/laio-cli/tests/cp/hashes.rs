@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use laio_testing::Skip;
 use laio_testing::fault_fs::{Fault, Kind, Released};
-use laio_testing::{Skip, needs};
 use libtest_mimic::Trial;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -20,10 +20,13 @@ use crate::world::World;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = vec![
-        trial("hashes::through every back end", every_back_end),
         trial("hashes::sha256sum accepts the list", checked),
         trial("hashes::an interrupted list is removed", without_name),
     ];
+    trials.extend(WAYS.map(|(backend, more, need)| {
+        let name = format!("hashes::through {backend} {more}");
+        trial(name.trim_end(), move || through(backend, more, need))
+    }));
     if std::env::var_os(USR_VARIABLE).is_some() {
         let name = "hashes::all of /usr through every back end";
         trials.push(trial(name, whole_system));
@@ -88,8 +91,20 @@ fn whole_system() -> Result<(), Skip> {
     Ok(())
 }
 
+/// The back ends, more options, and what the machine must have for them.
+const WAYS: [(&str, &str, Option<&str>); 7] = [
+    ("lazy", "", None),
+    ("uring", "--resume", Some("io_uring")),
+    ("hybrid", "--method=copy-file-range", None),
+    ("threads", "--sparse=always", None),
+    ("posix-aio", "--buffer=4K", None),
+    ("linux-aio", "--direct", Some("linux-aio")),
+    ("sync", "--atomic", None),
+];
+
 /// The C headers of the machine, if installed, are a realistic tree.
-fn every_back_end() -> Result<(), Skip> {
+fn through(backend: &str, more: &str, need: Option<&str>) -> Result<(), Skip> {
+    need.map_or(Ok(()), Skip::unless_there)?;
     let lines = format!("{WORLD}; many s/all 300; file s/large 3M");
     let world = World::make(&fresh(Side::Ours), &lines, false)?;
     if Path::new("/usr/include/linux").is_dir() {
@@ -108,25 +123,8 @@ fn every_back_end() -> Result<(), Skip> {
     let list = String::from_utf8(list.expect("there is a shell").stdout).expect("text");
     let expected: Vec<&str> = list.lines().collect();
     assert!(expected.len() > 300, "{list}");
-    let ways = [
-        ("lazy", ""),
-        ("uring", "--resume"),
-        ("hybrid", "--method=copy-file-range"),
-        ("threads", "--sparse=always"),
-        ("posix-aio", "--buffer=4K"),
-        ("linux-aio", "--direct"),
-        ("sync", "--atomic"),
-    ];
-    let lacks = |need| needs::find(need).is_some_and(|need| !need.is_there());
-    let absent = |(backend, _): &(&str, &str)| match *backend {
-        "uring" => lacks("io_uring"),
-        "linux-aio" => lacks("linux-aio"),
-        _ => false,
-    };
-    for (backend, more) in ways.into_iter().filter(|way| !absent(way)) {
-        let options = format!("--backend={backend} {more}");
-        assert!(hashes(&world, &options) == expected, "{options}");
-    }
+    let options = format!("--backend={backend} {more}");
+    assert!(hashes(&world, &options) == expected, "{options}");
     Ok(())
 }
 

@@ -5,6 +5,7 @@
 use crate::common::server::{ServerProcess, TcpServer, get};
 use crate::common::{succeeded, text};
 use laio_testing::forbid::{Forbid, restrict};
+use rustix::fs::XattrFlags;
 use std::ffi::c_long;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -179,6 +180,11 @@ fn a_copy_without_proc_is_the_same() {
     }
     let from = tree();
     let source = from.path().join("site");
+    let link = source.join("link.txt");
+    let can_have = laio_testing::needs::find("trusted-xattr").is_some_and(|need| need.is_there());
+    if can_have {
+        rustix::fs::lsetxattr(&link, "trusted.laio", b"kept", XattrFlags::empty()).unwrap();
+    }
     let to = laio_testing::temp::scratch();
     let copy = to.path().join("copy");
     let mut command = Command::new("unshare");
@@ -194,6 +200,12 @@ fn a_copy_without_proc_is_the_same() {
     succeeded(&output);
     assert_eq!(text(&output.stderr), "");
     assert_eq!(listing(&copy), listing(&source));
+    let mut value = [0; 4];
+    let length = rustix::fs::lgetxattr(copy.join("link.txt"), "trusted.laio", &mut value);
+    assert!(
+        !can_have || (length == Ok(4) && value == *b"kept"),
+        "{length:?}"
+    );
 }
 
 #[test]

@@ -83,13 +83,13 @@ fn set_attributes(
     is_link: bool,
     failures: &mut Failures<'_>,
 ) -> bool {
-    let (source, names) = list_attributes(io, session, entry);
-    let names = names.unwrap_or_else(|error| {
+    let listed = list_attributes(io, session, entry);
+    let (source, target) = (listed.source, listed.target);
+    let names = listed.names.unwrap_or_else(|error| {
         let failed = entry.source_failure("cannot list attributes of", "");
         failures.add(Err(failed(error)));
         AttributeNames::default()
     });
-    let target = FileRef::Named(entry.target());
     let current = CurrentAttributes::new(&session.process, &entry.directory, None);
     let attribute_copy = AttributeCopy {
         io,
@@ -104,23 +104,45 @@ fn set_attributes(
     attributes::set(&attribute_copy, failures)
 }
 
-/// Lists the attributes of a link or a node, and returns the name by which they are read.
-fn list_attributes(
-    io: &Io,
-    session: &Session,
-    entry: &Entry,
-) -> (FileRef, io::Result<AttributeNames>) {
+/// The attributes of a link or a node, and the names by which they are read and set.
+struct Listed {
+    source: FileRef,
+    target: FileRef,
+    names: io::Result<AttributeNames>,
+}
+
+fn list_attributes(io: &Io, session: &Session, entry: &Entry) -> Listed {
     let source = FileRef::Named(entry.source());
+    let target = FileRef::Named(entry.target());
     let names = attributes::list_names(io, session, &source);
     let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     // Before Linux 6.13 the calls take a path, which begins with the directory's descriptor below /proc.
     if names.as_ref().is_err_and(is_missing)
         && !Path::new("/proc/thread-self").exists()
-        && let Ok(name) = Name::from_path_in(None, entry.source_path())
+        && let Some(listed) = list_by_path(io, session, entry, &target)
     {
-        let source = FileRef::Named(name);
-        let names = attributes::list_names(io, session, &source);
-        return (source, names);
+        return listed;
     }
-    (source, names)
+    Listed {
+        source,
+        target,
+        names,
+    }
+}
+
+/// Lists the attributes by the path of the source. The target has a path too only if there are attributes to set: another
+/// process could replace a directory of the path.
+fn list_by_path(io: &Io, session: &Session, entry: &Entry, target: &FileRef) -> Option<Listed> {
+    let by_path = |path| Name::from_path_in(None, path).ok().map(FileRef::Named);
+    let source = by_path(entry.source_path())?;
+    let names = attributes::list_names(io, session, &source);
+    let target = match &names {
+        Ok(names) if !names.0.is_empty() => by_path(entry.target_path())?,
+        _ => target.clone(),
+    };
+    Some(Listed {
+        source,
+        target,
+        names,
+    })
 }

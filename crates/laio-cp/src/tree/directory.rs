@@ -281,12 +281,12 @@ impl Entry {
         name_in(&self.handles().target, within.as_os_str())
     }
 
-    /// The path of the source, for messages.
+    /// The path of the source, for messages, and for calls that take no directory.
     pub(crate) fn source_path(&self) -> PathBuf {
         joined(self.directory.source_path(), &self.name)
     }
 
-    /// The path of the destination, for messages.
+    /// The path of the destination, for messages, and for calls that take no directory.
     pub(crate) fn target_path(&self) -> PathBuf {
         joined(self.directory.target_path(), self.new_name())
     }

@@ -51,7 +51,7 @@ impl FaultyFixture {
 }
 
 /// A trial that asserts; it is skipped if this machine cannot run it.
-pub(crate) fn trial(name: &str, body: fn() -> Result<(), Skip>) -> Trial {
+pub(crate) fn trial(name: &str, body: impl FnOnce() -> Result<(), Skip> + Send + 'static) -> Trial {
     let test = name.to_owned();
     let verdict = move || -> Verdict {
         match body() {
