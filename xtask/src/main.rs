@@ -52,7 +52,7 @@ enum Task {
         #[arg(value_enum, default_value = "all")]
         kinds: Vec<PackageKind>,
         /// The target of Rust's compiler, such as aarch64-unknown-linux-gnu; without it that of this machine
-        #[arg(long, value_name = "TRIPLE")]
+        #[arg(long, value_name = "TARGET")]
         target: Option<String>,
         /// Use the programs that were built the last time: for changes of the packages themselves
         #[arg(long)]

@@ -33,6 +33,9 @@ pub enum Kind {
 /// # Errors
 /// If a tool is missing or fails.
 pub fn build(kinds: &[Kind], target: Target, reuse: bool) -> Result<Vec<PathBuf>, Failure> {
+    if kinds.contains(&Kind::Tarball) {
+        tarball::check(&target)?;
+    }
     let workshop = Workshop::new(target, reuse)?;
     let mut made = Vec::new();
     for kind in kinds {

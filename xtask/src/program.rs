@@ -47,7 +47,7 @@ pub fn built() -> Result<Program, Failure> {
 
 fn with_completions(binaries: Vec<PathBuf>) -> Result<Program, Failure> {
     let completions = SHELLS.map(|(shell, directories)| {
-        let text = output_of(start(&binaries[0])?.args(["completions", shell]))?;
+        let text = output_of(command_of(&binaries[0])?.args(["completions", shell]))?;
         Ok((directories, text))
     });
     Ok(Program {
@@ -57,7 +57,7 @@ fn with_completions(binaries: Vec<PathBuf>) -> Result<Program, Failure> {
 }
 
 /// Returns the command that starts a program: in an emulator, if it is for another processor.
-fn start(program: &Path) -> Result<Command, Failure> {
+fn command_of(program: &Path) -> Result<Command, Failure> {
     match Target::of_cargo()? {
         target if target.is_other_processor() => {
             Ok(tools::check(tools::find(target.triple())?)?.command(program))

@@ -77,17 +77,14 @@ fn prepare(version: &str, repository: Option<&str>) -> Result<(), Failure> {
     if let Err(faults) = tag(version) {
         return Err(faults.join("\n").into());
     }
-    let workspace = Workspace::read()?;
-    if let Some(address) = repository {
-        text::write_repository(address, &workspace)?;
-    }
-    text::write_version(version)?;
     let today = output_of(Command::new("date").args(["--utc", "+%F"]))?;
     let before = text::read("CHANGELOG.md")?;
-    text::write(
-        "CHANGELOG.md",
-        &changelog::cut(&before, version, today.trim()),
-    )?;
+    let after = changelog::cut(&before, version, today.trim())?;
+    if let Some(address) = repository {
+        text::write_repository(address, &Workspace::read()?)?;
+    }
+    text::write_version(version)?;
+    text::write("CHANGELOG.md", &after)?;
     // So that the lock file has the new versions.
     output_of(cargo().args(["update", "--workspace", "--offline"]))?;
     println!("the manifests and the changelog have {version}: look at `git diff`, and commit");

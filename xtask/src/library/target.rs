@@ -106,7 +106,7 @@ impl Target {
                     .into(),
             );
         }
-        if std::env::var_os("CC").is_some() {
+        if std::env::var_os("CC").is_some_and(|name| !name.is_empty()) {
             return Compiler::find();
         }
         if self.is_other_processor() {

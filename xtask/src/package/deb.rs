@@ -59,7 +59,7 @@ pub(super) fn build(workshop: &Workshop) -> Result<Vec<PathBuf>, Failure> {
         amend(workshop, &made[0], |control| {
             let file = control.join("control");
             let text = read(&file)?;
-            write(&file, &without_architecture(&text))
+            write(&file, &without_architecture(&text, target))
         })?;
     }
     let library = stage.join("lib").join(file_name());
@@ -115,7 +115,7 @@ fn needed(workshop: &Workshop, library: &Path) -> Result<String, Failure> {
         .lines()
         .find_map(|line| line.strip_prefix("shlibs:Depends="));
     let depends = depends.ok_or("dpkg-shlibdeps found nothing")?;
-    Ok(without_architecture(depends))
+    Ok(without_architecture(depends, target))
 }
 
 /// What Debian calls the processor.
@@ -127,10 +127,12 @@ fn architecture(target: &Target) -> &str {
     }
 }
 
-/// Returns dependencies as a package of another architecture names those of its own: without the `:arm64` that tells them
-/// from this machine's, and without the suffix of Debian's packages of cross compilers.
-fn without_architecture(depends: &str) -> String {
-    depends.replace("-arm64-cross", "").replace(":arm64", "")
+/// Returns dependencies as a package of this architecture names them: without the `:arm64` that tells them from this
+/// machine's, and without the suffix of Debian's packages for cross compilers.
+fn without_architecture(depends: &str, target: &Target) -> String {
+    let architecture = architecture(target);
+    let depends = depends.replace(&format!("-{architecture}-cross"), "");
+    depends.replace(&format!(":{architecture}"), "")
 }
 
 /// Replaces text that must be there.

@@ -13,7 +13,7 @@ pub(super) fn build(workshop: &Workshop) -> Result<Vec<PathBuf>, Failure> {
     let options = ["--prefix", "/usr", "--libdir", "lib64"];
     let stage = workshop.stage("rpm", &workshop.target, &options)?;
     without_links(&stage.join("usr/lib64"))?;
-    let machine = workshop.target.processor();
+    let processor = workshop.target.processor();
     let kinds: [(&str, &[&str]); 3] = [
         ("laio", &["--package", "crates/laio-cli"]),
         ("liblaio", &["--package", "crates/laio-capi"]),
@@ -26,9 +26,9 @@ pub(super) fn build(workshop: &Workshop) -> Result<Vec<PathBuf>, Failure> {
     for (name, kind) in kinds {
         let path = workshop
             .directory
-            .join(format!("{name}-{VERSION}-1.{machine}.rpm"));
+            .join(format!("{name}-{VERSION}-1.{processor}.rpm"));
         let mut package = workshop.tool("generate-rpm")?;
-        package.args(["--source-date", &workshop.epoch, "--arch", machine]);
+        package.args(["--source-date", &workshop.epoch, "--arch", processor]);
         run(package.arg("--output").arg(&path).args(kind))?;
         made.push(path);
     }

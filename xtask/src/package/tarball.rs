@@ -1,26 +1,36 @@
 //! The tarball: the command as static program, for any distribution.
 
 use super::{Workshop, copy};
+use crate::library::Target;
 use crate::programs::{output_of, run};
 use crate::{Failure, VERSION};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Makes the tarball, with musl: a static program with the GNU C library would need the machine's own for names of users.
-pub(super) fn build(workshop: &Workshop) -> Result<Vec<PathBuf>, Failure> {
-    let musl = workshop.target.with_musl();
+/// Checks that this machine can make the tarball.
+///
+/// # Errors
+/// If the target is for another processor, or its standard library is not there.
+pub(super) fn check(target: &Target) -> Result<(), Failure> {
+    let musl = target.with_musl();
     let triple = musl.triple();
     if musl.is_other_processor() {
         return Err(format!(
-            "the tarball for {triple} is made on such a machine: this one has no compiler of C for it"
+            "the tarball for {triple} is made on a machine with that processor: name the other kinds (deb, rpm)"
         )
         .into());
     }
     let libraries =
         output_of(Command::new("rustc").args(["--print", "target-libdir", "--target", triple]))?;
-    if !Path::new(libraries.trim()).is_dir() {
-        return Err(format!("the toolchain has no {triple}: rustup target add {triple}").into());
+    match Path::new(libraries.trim()).is_dir() {
+        true => Ok(()),
+        false => Err(format!("the toolchain has no {triple}: rustup target add {triple}").into()),
     }
+}
+
+/// Makes the tarball, with musl: a static program with the GNU C library would need the machine's own for names of users.
+pub(super) fn build(workshop: &Workshop) -> Result<Vec<PathBuf>, Failure> {
+    let musl = workshop.target.with_musl();
     let name = format!("laio-{VERSION}-{}-linux-musl", musl.processor());
     let stage = workshop.stage("tarball", &musl, &["--prefix", "/usr", "--no-library"])?;
     copy(

@@ -2,6 +2,7 @@
 
 use super::text::read;
 use super::{Check, fault};
+use crate::Failure;
 use std::collections::BTreeMap;
 
 /// The headings of entries, in the order in which Keep a Changelog has them, but what concerns safety first.
@@ -37,40 +38,51 @@ pub(super) fn check(version: &str) -> Check {
 
 /// Returns the changelog with the unreleased entries in a section of the version, of today. If the section exists, they
 /// follow its own entries below each heading.
-pub(super) fn cut(text: &str, version: &str, today: &str) -> String {
+///
+/// # Errors
+/// If there is no section `Unreleased`, a newer version than this one is before it, or a heading is not one of [`HEADINGS`].
+pub(super) fn cut(text: &str, version: &str, today: &str) -> Result<String, Failure> {
     let unreleased = section(text, "Unreleased");
     let head = "## Unreleased\n";
     let Some(at) = text.find(head) else {
-        return text.to_owned();
+        return Err("CHANGELOG.md has no section `## Unreleased`".into());
     };
     let own = section(text, &format!("{version} "));
     let after = &text[at + head.len() + unreleased.len()..];
-    // The section of the version is the newest, so it is the first.
     let older = match date_of(after, version) {
-        Some(date) => &after[format!("## {version} - {date}\n").len() + own.len()..],
         None => after,
+        Some(date) => {
+            let newest = format!("## {version} - {date}\n{own}");
+            after.strip_prefix(&newest).ok_or_else(|| {
+                format!("CHANGELOG.md has another section between Unreleased and {version}")
+            })?
+        }
     };
-    let entries = merged(own, unreleased);
+    let entries = merged(own, unreleased)?;
     let older = if older.is_empty() {
         ""
     } else {
         &format!("\n{older}")
     };
-    format!(
+    Ok(format!(
         "{}{head}\n## {version} - {today}\n{entries}{older}",
         &text[..at]
-    )
+    ))
 }
 
 /// Returns the entries of two sections, with each heading once.
-fn merged(first: &str, second: &str) -> String {
+fn merged(first: &str, second: &str) -> Result<String, Failure> {
     let mut all: BTreeMap<usize, String> = BTreeMap::new();
     for text in [first, second] {
         let mut place = 0;
         for line in text.lines() {
             if let Some(heading) = line.strip_prefix("### ") {
                 let known = HEADINGS.iter().position(|it| *it == heading);
-                place = known.map_or(HEADINGS.len() + 1, |index| index + 1);
+                let index = known.ok_or_else(|| {
+                    let headings = HEADINGS.join(", ");
+                    format!("CHANGELOG.md has the heading `{heading}`, which is none of {headings}")
+                })?;
+                place = index + 1;
                 all.entry(place)
                     .or_insert_with(|| format!("\n### {heading}\n\n"));
             } else if !line.is_empty() {
@@ -80,7 +92,7 @@ fn merged(first: &str, second: &str) -> String {
             }
         }
     }
-    all.into_values().collect()
+    Ok(all.into_values().collect())
 }
 
 /// The lines between a heading of the second level that begins with these words and the next such heading.
@@ -108,7 +120,7 @@ mod tests {
 
     #[test]
     fn unreleased_entries_become_the_section_of_the_version() {
-        let after = cut(BEFORE, "0.2.0", "2026-02-02");
+        let after = cut(BEFORE, "0.2.0", "2026-02-02").expect("a changelog");
         let expected = "# Changelog\n\n## Unreleased\n\n## 0.2.0 - 2026-02-02\n\n### Added\n\n- new\n  and good\n\n\
                         ### Fixed\n\n- mended\n\n## 0.1.0 - 2026-01-01\n\n### Added\n\n- old\n\n\
                         ## 0.0.1 - 2025-01-01\n\n- first\n";
@@ -118,7 +130,7 @@ mod tests {
 
     #[test]
     fn unreleased_entries_join_a_section_that_exists() {
-        let after = cut(BEFORE, "0.1.0", "2026-02-02");
+        let after = cut(BEFORE, "0.1.0", "2026-02-02").expect("a changelog");
         let expected = "# Changelog\n\n## Unreleased\n\n## 0.1.0 - 2026-02-02\n\n### Added\n\n- old\n- new\n  and good\n\n\
                         ### Fixed\n\n- mended\n\n## 0.0.1 - 2025-01-01\n\n- first\n";
         assert_eq!(after, expected);
@@ -128,6 +140,19 @@ mod tests {
     fn the_first_version_is_the_last_section() {
         let before = "# Changelog\n\n## Unreleased\n\n- new\n\n## 0.1.0 - 2026-01-01\n\n- old\n";
         let after = "# Changelog\n\n## Unreleased\n\n## 0.1.0 - 2026-02-02\n\n- old\n- new\n";
-        assert_eq!(cut(before, "0.1.0", "2026-02-02"), after);
+        let cut = cut(before, "0.1.0", "2026-02-02").expect("a changelog");
+        assert_eq!(cut, after);
+    }
+
+    #[test]
+    fn a_changelog_of_another_form_is_an_error() {
+        let wrong = [
+            "# Changelog\n\n## 0.1.0 - 2026-01-01\n",
+            "# Changelog\n\n## Unreleased\n\n## 0.2.0 - 2026-01-02\n\n- b\n\n## 0.1.0 - 2026-01-01\n\n- a\n",
+            "# Changelog\n\n## Unreleased\n\n### News\n\n- new\n",
+        ];
+        for text in wrong {
+            assert!(cut(text, "0.1.0", "2026-02-02").is_err(), "{text}");
+        }
     }
 }

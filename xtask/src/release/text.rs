@@ -80,18 +80,26 @@ pub(super) fn write_repository(address: &str, workspace: &Workspace) -> Result<(
         );
     }
     let own = format!("repository = \"{address}\"");
-    write("Cargo.toml", &with_repository(&read("Cargo.toml")?, &own))?;
+    write(
+        "Cargo.toml",
+        &with_repository(&read("Cargo.toml")?, &own).ok_or_else(|| no_licence("Cargo.toml"))?,
+    )?;
     for package in workspace.published() {
         let path = Path::new(field(package, "manifest_path"));
         let name = path.strip_prefix(root()).unwrap_or(path).to_string_lossy();
         let text = with_repository(&read(&name)?, "repository.workspace = true");
-        write(&name, &text)?;
+        write(&name, &text.ok_or_else(|| no_licence(&name))?)?;
     }
     Ok(())
 }
 
-/// Returns a manifest with this line in place of the package's repository, or after the package's licence.
-fn with_repository(manifest: &str, line: &str) -> String {
+fn no_licence(manifest: &str) -> String {
+    format!("{manifest} names no licence, after which the repository stands")
+}
+
+/// Returns a manifest with this line after the package's licence, in place of one for another repository; `None` if it names no
+/// licence.
+fn with_repository(manifest: &str, line: &str) -> Option<String> {
     let is_repository =
         |line: &str| line.starts_with("repository = ") || line.starts_with("repository.workspace");
     let is_licence =
@@ -99,10 +107,9 @@ fn with_repository(manifest: &str, line: &str) -> String {
     let lines = manifest.lines().filter(|line| !is_repository(line));
     let mut lines: Vec<&str> = lines.collect();
     // The descriptions of packages for distributions, further below, name a licence too.
-    if let Some(licence) = lines.iter().position(|line| is_licence(line)) {
-        lines.insert(licence + 1, line);
-    }
-    lines.join("\n") + "\n"
+    let licence = lines.iter().position(|line| is_licence(line))?;
+    lines.insert(licence + 1, line);
+    Some(lines.join("\n") + "\n")
 }
 
 /// The version in a line of a manifest that belongs to this repository: of a package, or of a dependency by path.
@@ -152,10 +159,13 @@ mod tests {
             "name = \"a\"\nlicense.workspace = true\nreadme = \"b\"\n[other]\nlicense = \"MIT\"\n";
         let after = "name = \"a\"\nlicense.workspace = true\nrepository.workspace = true\nreadme = \"b\"\n[other]\nlicense = \"MIT\"\n";
         assert_eq!(
-            with_repository(before, "repository.workspace = true"),
-            after
+            with_repository(before, "repository.workspace = true").as_deref(),
+            Some(after)
         );
-        assert_eq!(with_repository(after, "repository.workspace = true"), after);
+        assert_eq!(
+            with_repository(after, "repository.workspace = true").as_deref(),
+            Some(after)
+        );
     }
 
     #[test]

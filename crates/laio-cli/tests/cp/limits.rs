@@ -202,6 +202,7 @@ fn least_memory(command: &str, root: &Path) -> u64 {
 
 /// Like `link-heap.sh` in GNU's tests: many links need little more memory than one file.
 fn links_in_little_memory(options: &str, expected: u64) -> Result<(), Skip> {
+    // Its limit on memory would be that of an emulator.
     Skip::unless_there("native")?;
     const FILES: usize = 4000;
     /// GNU's test allows 4,000 KiB more, for a cp without buffers and workers.
@@ -235,6 +236,7 @@ fn links_in_little_memory(options: &str, expected: u64) -> Result<(), Skip> {
 
 /// For every limit on memory, the copy succeeds, or prints a message and exits with status 1.
 fn exhausted(options: &str) -> Result<(), Skip> {
+    // Its limit on memory would be that of an emulator.
     Skip::unless_there("native")?;
     const FILES: usize = 1000;
     let world = world(&format!("many s/a {FILES}; many s/b {FILES}; file one/f"))?;

@@ -43,7 +43,7 @@ pub(super) fn trials() -> Vec<Trial> {
 }
 
 fn several() -> Result<(), Skip> {
-    // An emulator shows a process another start of itself than other processes see.
+    // An emulator shows a process another start time of itself than other processes see.
     Skip::unless_there("native")?;
     let world = world(&tree())?;
     run_successfully(&world, "--plan P --max-files 7 --max-bytes 100K -a s d");

@@ -128,6 +128,7 @@ fn look(root: &Path, name: &str, expected: u32) -> io::Result<u32> {
 }
 
 fn many() -> Result<(), Skip> {
+    // Its limit on memory would be that of an emulator.
     Skip::unless_there("native")?;
     let world = World::make(&in_memory(), "dir s", false)?;
     for index in 0..MANY {
