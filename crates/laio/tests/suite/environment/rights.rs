@@ -225,7 +225,9 @@ fn ended_in_children(test: &str, body: impl Fn(&Way)) {
 
 /// Whether the rights change without laio while a context exists.
 fn behind_its_back(change: &Change, when: When) -> bool {
-    matches!(when, When::Fresh | When::Used | When::Shared) || change.back.is_some()
+    // Changes that no context makes are made without one, whatever the scenario is.
+    let is_plain = when == When::Through && !change.through;
+    matches!(when, When::Fresh | When::Used | When::Shared) || is_plain || change.back.is_some()
 }
 
 /// The exit status if this machine lacks a feature that the change needs.
