@@ -112,8 +112,8 @@ impl Program {
         match self.name.as_str() {
             "fork" => Some("wipe-on-fork"),
             "limits" | "timeouts" => Some("nowait"),
-            // It passes pointers that end an emulator.
-            "pointers" => Some("native"),
+            // They pass pointers that end an emulator, and arguments with which it changes other memory than the kernel.
+            "fuzz" | "pointers" => Some("native"),
             _ => None,
         }
     }
