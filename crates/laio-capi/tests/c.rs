@@ -144,6 +144,8 @@ fn examples(trials: &mut Vec<Trial>, directory: &Path, build: Build) {
         let (all, script) = (Arc::clone(&all), script.clone());
         let name = format!("examples/check/{}/{build}", back_end.label);
         trials.push(trial(name, move || {
+            // The servers open names beneath their root with it.
+            laio_testing::Skip::unless_there("openat2").map_err(Miss::Skipped)?;
             let mut command = Command::new("bash");
             command.arg(&script);
             for compiled in all.iter() {
