@@ -3,16 +3,17 @@
 mod at_once;
 mod http2;
 pub(crate) mod http3;
+mod log_lines;
 mod proxied;
 pub(crate) mod proxy_header;
+mod refusals;
 pub(crate) mod running;
 pub(crate) mod state;
 pub(crate) mod streams;
 
 use crate::addresses::AddressPermit;
 use crate::buffers::Buffers;
-use crate::clients::{Client, Peer};
-use crate::log::micros_since;
+use crate::clients::Peer;
 use crate::net::socket::Expect;
 use crate::net::stream::Stream;
 use crate::net::tls::session::is_plain_http;
@@ -24,21 +25,17 @@ use crate::request::auth_state::AuthState;
 use crate::request::body::{BodyTime, ClientBody};
 use crate::request::early_answer::EarlyAnswer;
 use crate::request::lookup::{Answerer, LookedUp, answerer};
-use crate::request::pages::{self, SecureFields};
 use crate::request::receive::{Skipped, handshake, linger, receive, send_close_notify, skip_body};
 use crate::request::redirect_to_https::{RedirectToHttps, came_by_https};
 use crate::request::response::{RequestContext, Response};
-use crate::request::send_buffer::send_all;
 use crate::request::send_response::{Followed, send_response};
 use crate::services::Services;
-use crate::site::message_fields::Answered;
-use crate::trace;
 use crate::uploads::{Change, answer_change};
-use laio_http::log::{AddedField, LogRecord};
 use laio_http::response::CONTINUE;
-use laio_http::{BodySkip, Framing, HttpDate, Method, Parsed, Rejection, Request, Status, parse};
+use laio_http::{BodySkip, Framing, Method, Parsed, Rejection, Request, Status, parse};
 use laio_rt::Descriptor;
 use laio_rt::time::{Sleep, sleep_until};
+use log_lines::log_response;
 use proxied::{Destination, answer_by_upstream};
 use running::Connections;
 use state::{ConnectionState, DrainState, Next};
@@ -592,105 +589,6 @@ impl Connection {
             }
         }
     }
-
-    /// Answers a malformed head, unless it is the preface of HTTP/2, which is not a valid head of
-    /// HTTP/1.1.
-    async fn refuse_head(
-        &mut self,
-        number: u32,
-        input: Vec<u8>,
-        rejection: Rejection,
-    ) -> io::Result<Next> {
-        if number == 1 && self.connections.http2.is_some() {
-            if http2::begins(&input) {
-                self.input = input;
-                return Ok(Next::Multiplex);
-            }
-            // Without TLS, the client chooses HTTP/2 by sending the preface.
-            if self.stream.plain().is_some() && http2::is_invalid_preface(&input) {
-                return Ok(Next::End);
-            }
-        }
-        self.refuse(rejection.status(), rejection.detail()).await
-    }
-
-    /// Answers a client that sends plain HTTP to a TLS port, without encryption, and ends the
-    /// connection.
-    async fn refuse_plain_http(self) {
-        let Some(socket) = self.stream.socket() else {
-            return;
-        };
-        let (date, _) = self.services.now();
-        let mut output = Vec::new();
-        let response = pages::plain_http_on_tls_port(&mut output, &date);
-        self.log_unread(&response, &date, &output);
-        let clear = Stream::Plain(socket);
-        let sent = send_all(&self.services, &clear, output).await;
-        if sent.is_ok() {
-            linger(&self.services, &clear).await;
-        }
-    }
-
-    fn log_unread(&self, response: &Response, date: &HttpDate, output: &[u8]) {
-        let log = &self.services.log;
-        log.write(&LogRecord {
-            remote: &self.peer.client.name,
-            status: response.status,
-            bytes: response.length,
-            response_head: log.head_of(output).as_deref(),
-            tls: self.stream.tls().filter(|_| log.needs_tls()),
-            ..LogRecord::unread(date)
-        });
-    }
-
-    /// Answers input that is not a valid request, and ends the connection.
-    async fn refuse(&mut self, status: Status, detail: &str) -> io::Result<Next> {
-        trace::note("response", || format!("{status}: {detail}"));
-        let (date, _) = self.services.now();
-        let mut output = Vec::new();
-        let hsts = self.services.sites.of(None).hsts.as_deref();
-        let fields = SecureFields {
-            hsts: hsts.filter(|_| self.stream.is_secure()),
-            alt_svc: self.alt_svc.as_deref(),
-        };
-        let response = pages::malformed_request(&mut output, &date, fields, status, detail);
-        // The head may be malformed, so the host is not known.
-        if let Some(rules) = &self.services.sites.of(None).response_rules {
-            rules.apply(Answered::unparsed(status), &mut output);
-        }
-        self.log_unread(&response, &date, &output);
-        send_all(&self.services, &self.stream, output).await?;
-        Ok(Next::Linger)
-    }
-}
-
-/// Writes the line of the access log for a response, and counts it. `added` are fields that the server has added to
-/// those of the request.
-fn log_response(
-    services: &Services,
-    stream: &Stream,
-    (request, added): (&Request<'_>, &[AddedField]),
-    client: &Client,
-    date: &HttpDate,
-    sent: SentResponse,
-    head: Option<&[u8]>,
-) {
-    let log = &services.log;
-    if !log.needs_records() {
-        return log.count(sent.status, sent.length);
-    }
-    log.write(&LogRecord {
-        remote: &client.name,
-        status: sent.status,
-        bytes: sent.length,
-        duration_us: micros_since(sent.started),
-        version: stream.version().unwrap_or(request.version.as_str()),
-        added,
-        response_head: head,
-        tls: stream.tls().filter(|_| log.needs_tls()),
-        early_data: stream.is_early(),
-        ..LogRecord::of(request, date)
-    });
 }
 
 /// Whether the ring receives for many connections with one system call. Then a new connection does not

@@ -3,8 +3,9 @@
 //! [`Connection::exchange`] answers every request. Its future is large, and an idle connection has none, so each
 //! request would pay for creating it. The most common requests need no future, because nothing of them blocks.
 
+use super::log_lines::log_response;
 use super::state::Next;
-use super::{Connection, SentResponse, log_response};
+use super::{Connection, SentResponse};
 use crate::buffers::Buffers;
 use crate::net::stream::Stream;
 use crate::observe::{self, Stage};

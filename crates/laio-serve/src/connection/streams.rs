@@ -2,9 +2,10 @@
 //! is that of an HTTP/1.1 request, to which the protocol's own was translated.
 
 use super::at_once::response_from_cache;
+use super::log_lines::log_response;
 use super::running::Connections;
 use super::state::ConnectionState;
-use super::{Connection, SentResponse, log_response};
+use super::{Connection, SentResponse};
 use crate::addresses::AddressPermit;
 use crate::buffers::Buffers;
 use crate::clients::Peer;

@@ -37,7 +37,7 @@ type Finished = Vec<(Handle, Result<usize, Errno>)>;
 #[derive(Clone, Copy, Debug)]
 struct QueuedCall {
     version: u32,
-    /// Root and working directory when the call was queued.
+    /// Root and working directory when the call was queued; `None` before.
     roots: Option<FsRoots>,
     lane: Lane,
     job: Job,
@@ -87,7 +87,7 @@ impl OneShotThreads {
     /// The error of starting the thread, if no other call is running after which it could be
     /// retried; `EAGAIN` at the limit of unbounded calls, unless calls queue there.
     pub(crate) fn start(&mut self, lane: Lane, version: u32, job: Job) -> Result<(), Errno> {
-        let mut queued = QueuedCall {
+        let queued = QueuedCall {
             version,
             roots: None,
             lane,
@@ -99,8 +99,7 @@ impl OneShotThreads {
             if lane == Lane::Unbounded && !self.shared.bounds.queue_at_limit {
                 return Err(Errno::AGAIN);
             }
-            queued.roots = FsRoots::of_this_thread();
-            calls.queued.push_back(queued);
+            calls.queue(queued);
         } else {
             let (calls, failed) = self.start_or_queue(queued, calls, &shared);
             drop(calls);
@@ -240,8 +239,7 @@ impl OneShotThreads {
         if !comes {
             return (calls, Some(errno));
         }
-        let roots = FsRoots::of_this_thread();
-        calls.queued.push_back(QueuedCall { roots, ..call });
+        calls.queue(call);
         (calls, None)
     }
 
@@ -318,13 +316,7 @@ impl OneShotShared {
         } else {
             calls.leave(interruptible);
             if self.bounds.queue_at_limit {
-                // Those of the thread that made the call, which started this one.
-                let roots = FsRoots::of_this_thread();
-                calls.queued.push_back(QueuedCall {
-                    roots,
-                    lane,
-                    ..*call
-                });
+                calls.queue(QueuedCall { lane, ..*call });
             } else {
                 call.job.publish_status(Err(Errno::AGAIN));
                 calls.finished.push((call.job.handle, Err(Errno::AGAIN)));
@@ -363,6 +355,12 @@ impl OneShotShared {
 }
 
 impl Calls {
+    /// Queues a call. The thread that does so made the call, or was started for it by that thread.
+    fn queue(&mut self, call: QueuedCall) {
+        let roots = FsRoots::of_this_thread();
+        self.queued.push_back(QueuedCall { roots, ..call });
+    }
+
     /// The number of running calls of this lane.
     fn count(&self, lane: Lane) -> usize {
         self.running.iter().filter(|one| one.lane == lane).count()

@@ -215,22 +215,32 @@ impl Rights {
         }
     }
 
-    /// Compares the calling thread's FS state with that of the helpers. Returns false if it cannot be compared.
+    /// Compares the calling thread's FS state (root, working directory and umask) with that of the helpers. Returns false
+    /// if it cannot be compared.
     fn note_fs_state(&mut self, pool: &mut Helpers) -> bool {
-        match self.helpers_share_fs_state(pool) {
-            Ok(true) => {}
+        if self.are_filtered() {
+            return false;
+        }
+        let is_shared = match pool.sample_thread() {
+            // The first helper starts with this state.
+            None => {
+                self.fs_roots = FsRoots::of_this_thread();
+                return true;
+            }
+            // All of them were started after the rights were last compared, and none has run yet.
+            Some(0) => Ok(FsRoots::of_this_thread() == self.fs_roots),
+            Some(thread) => shares_fs_state_with(thread),
+        };
+        match is_shared {
+            Ok(true) => true,
             // `ESRCH`: the helper that was compared has ended meanwhile.
             Ok(false) | Err(Errno::SRCH) => {
                 self.fs_roots = FsRoots::of_this_thread();
                 pool.renew();
+                true
             }
-            Err(_) => return false,
+            Err(_) => false,
         }
-        if pool.sample_thread().is_none() {
-            // The first helper starts with these.
-            self.fs_roots = FsRoots::of_this_thread();
-        }
-        true
     }
 
     fn start_new_version(&mut self, pool: &mut Helpers) {
@@ -238,19 +248,6 @@ impl Rights {
         self.fs_roots = FsRoots::of_this_thread();
         self.is_new = true;
         pool.renew();
-    }
-
-    /// Whether the helpers share the calling thread's FS state: root, working directory and umask.
-    fn helpers_share_fs_state(&self, pool: &Helpers) -> Result<bool, Errno> {
-        if self.are_filtered() {
-            return Err(Errno::PERM);
-        }
-        match pool.sample_thread() {
-            None => Ok(true),
-            // All of them were started after the rights were last compared, and none has run yet.
-            Some(0) => Ok(FsRoots::of_this_thread() == self.fs_roots),
-            Some(thread) => shares_fs_state_with(thread),
-        }
     }
 }
 
