@@ -5,6 +5,7 @@
 //! | [`fault_fs`] | a file system that delays, fails, hangs and shortens on command, and counts |
 //! | [`forbid`] | system calls that fail, by seccomp, for a test or a program |
 //! | [`child`] | one test in a process of its own |
+//! | [`fail_nth`] | a program whose n-th call of a kind fails |
 //! | [`bombardment`] | a thread that is bombarded with signals |
 //! | [`oracle`] | random programs of system calls, run plainly and through the library, and compared |
 //! | [`temp`] | cold files, full pipes, connected sockets |
@@ -79,10 +80,11 @@
 //! | `LAIO_TEST_SKIPS` | a file that gets a line for each skip: `cargo xtask skips FILE` shows it |
 //!
 //! This crate must not depend on the others, which use it in their tests. It has unsafe code for raw system
-//! calls in `bombardment`, `oracle` (arena, world), `fault_fs::watchdog`, `forbid`, `process` and `temp`.
+//! calls in `bombardment`, `oracle` (arena, world), `fault_fs::watchdog`, `fail_nth`, `forbid`, `process` and `temp`.
 
 pub mod bombardment;
 pub mod child;
+pub mod fail_nth;
 pub mod fault_fs;
 pub mod forbid;
 pub mod limit;
