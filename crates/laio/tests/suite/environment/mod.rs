@@ -18,3 +18,4 @@ mod rights;
 mod servers;
 mod terminals;
 mod threads;
+mod traced;
