@@ -499,8 +499,9 @@ impl Background {
             let watched = ring
                 .watch(Some(&self.doorbell))
                 .and_then(|()| ring.submit());
-            // An error makes the descriptor readable too: the next poll reports it.
-            if watched.is_err() || ring.has_completions() {
+            // An error makes the descriptor readable too: the next poll reports it. So do entries that
+            // the kernel did not take: the next poll submits them again.
+            if watched.is_err() || ring.has_completions() || ring.unsubmitted() > 0 {
                 self.doorbell.ring();
             }
         }
@@ -513,7 +514,15 @@ impl Background {
     pub(crate) fn drain_doorbell(&mut self) -> Result<(), Errno> {
         let drained = self.doorbell.drain();
         match &mut self.waiter {
-            Waiter::Ring(ring) if drained => ring.expose_again(&self.doorbell),
+            Waiter::Ring(ring) if drained => match ring.expose_again(&self.doorbell) {
+                Err(Errno::NOMEM) => {
+                    // No CQE would signal it before the next poll, which registers it again.
+                    self.doorbell.arm();
+                    self.doorbell.ring();
+                    Ok(())
+                }
+                registered => registered,
+            },
             _ => Ok(()),
         }
     }

@@ -157,6 +157,14 @@ impl Limits {
     /// How long a context that shuts down waits for the notifications of zero-copy sends; then it
     /// leaks their memory.
     pub const LENT: Duration = Duration::from_secs(1);
+    /// How long a context waits before it sends a signal again that the kernel has refused: see
+    /// [`Options::cancel_signal`].
+    pub const SIGNAL_RETRY: Duration = Duration::from_millis(10);
+    /// How long a context pauses when the kernel has refused to submit or to wait for lack of memory
+    /// (`ENOMEM`, `EAGAIN` or `EBUSY` of `io_uring_enter`), before it tries again.
+    pub const RING_RETRY: Duration = Duration::from_millis(1);
+    /// How often in a row it does so before [`Context::poll`](crate::Context::poll) returns the errno.
+    pub const RING_REFUSALS: u32 = 1000;
     /// The maximum of [`Limits::ring_entries`]; larger values are reduced to it.
     pub const RING_ENTRIES_MAX: u32 = 4096;
     /// The maximum of [`Limits::spin_us`]; larger values are reduced to it.

@@ -14,6 +14,7 @@ mod fifos;
 mod filters;
 mod forks;
 mod namespaces;
+mod refusals;
 mod rights;
 mod servers;
 mod terminals;
