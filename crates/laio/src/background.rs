@@ -241,12 +241,10 @@ impl Background {
                 aio.cancel(slot, handle)
             }
             (Part::Helper, _) => self.threads.cancel(handle),
-            (Part::Carrier, _) => {
-                if let Some(carriers) = &self.carriers {
-                    carriers.cancel(handle);
-                }
-                Cancelled::Running
-            }
+            (Part::Carrier, _) => match &self.carriers {
+                Some(carriers) => carriers.cancel(handle),
+                None => Cancelled::Running,
+            },
         }
     }
 
@@ -601,6 +599,7 @@ impl Background {
             stats.aio = aio.counts;
         }
         stats.helper_wakeups = self.threads.wakeups();
+        stats.made_by_caller = self.threads.made_by_caller();
         if let Some(carriers) = &self.carriers {
             (stats.handoffs, stats.false_wakeups) = carriers.counts();
         }

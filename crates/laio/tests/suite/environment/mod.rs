@@ -14,6 +14,8 @@ mod fifos;
 mod filters;
 mod forks;
 mod namespaces;
+mod no_threads;
+mod queued_signals;
 mod refusals;
 mod rights;
 mod servers;
