@@ -82,6 +82,8 @@ pub(crate) struct Ring {
     /// Operations whose cancel requests the submission queue did not take.
     untaken_cancels: Vec<Handle>,
     submissions: u64,
+    /// The errno with which the kernel has refused the last `io_uring_enter` for lack of memory.
+    refused: Option<Errno>,
     /// How often in a row the kernel has refused to wait, without a CQE to reap.
     refusals: u32,
     zero_copy: ZeroCopyCounts,
@@ -130,6 +132,7 @@ impl Ring {
             failed_cancels: Vec::new(),
             untaken_cancels: Vec::new(),
             submissions: 0,
+            refused: None,
             refusals: 0,
             zero_copy: ZeroCopyCounts::default(),
             cqes: Vec::new(),
@@ -368,7 +371,13 @@ impl Ring {
         }
         let may_sleep = self.backlog.is_empty() && self.untaken_cancels.is_empty();
         let want = u32::from(may_sleep);
-        self.enter(want, timeout)
+        self.refused = None;
+        let interrupted = self.enter(want, timeout)?;
+        match self.refused.take() {
+            Some(errno) if self.backlog.is_empty() => self.pause(errno, timeout)?,
+            _ => {}
+        }
+        Ok(interrupted)
     }
 
     /// Arms the polls of the doorbell, the mount table and the timer, so that they end a wait too;
@@ -449,9 +458,7 @@ impl Ring {
                 };
             }
         };
-        if want > 0 && self.backlog.is_empty() {
-            self.pause(refused, timeout)?;
-        }
+        self.refused = Some(refused);
         Ok(false)
     }
 
