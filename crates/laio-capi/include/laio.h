@@ -126,7 +126,8 @@ struct laio_options {
 	uint32_t inline_budget;   /* number of inline calls between two polls while operations are in flight;
 	                             the next result is delivered through laio_poll(), so that the program
 	                             processes its completions; default 256, UINT32_MAX: no limit */
-	int32_t cancel_signal;    /* the signal that interrupts helpers; default: the highest free real-time signal */
+	int32_t cancel_signal;    /* the signal that interrupts helpers; default: SIGSTKFLT if it has no handler, else the
+	                             highest real-time signal without one */
 	uint32_t short_transfer;  /* for tests: maximum of bytes moved by one step of a transfer */
 	uint32_t carriers;        /* maximum of kernel threads of "activations" for the calling thread; default 256 */
 	uint32_t detector;        /* how "activations" detects that a call blocks: LAIO_DETECTOR_*;

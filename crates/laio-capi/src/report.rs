@@ -49,6 +49,19 @@ fn write_report(page: &mut String, context: &Context) -> std::fmt::Result {
         "waited        {} sleeps, {} spins, {} wakeups of helpers, {} submissions to the ring",
         stats.sleeps, stats.spins, stats.helper_wakeups, stats.submissions
     )?;
+    if stats.made_by_caller > 0 {
+        writeln!(
+            page,
+            "no thread     could be started for {} calls, which blocked the caller",
+            stats.made_by_caller
+        )?;
+    }
+    if let Some(tracer) = info.traced_by() {
+        writeln!(
+            page,
+            "traced by     {tracer}, which may change names: lazy uses no io_uring"
+        )?;
+    }
     if let Some(detector) = info.detector() {
         writeln!(
             page,

@@ -11,8 +11,7 @@ pub(crate) fn listen() -> Result<Stop, Failure> {
     let stop = Stop::new();
     let mut signals = catch(&[SIGINT, SIGTERM, SIGHUP], Second::ExitsBySignal, &[])?;
     let asked = stop.clone();
-    let thread = std::thread::Builder::new().name("laio-signals".to_owned());
-    thread.spawn(move || {
+    crate::signals::on_thread(move || {
         if signals.forever().next().is_some() {
             asked.stop();
         }

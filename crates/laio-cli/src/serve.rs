@@ -66,6 +66,7 @@ fn serve(settings: &Settings) -> Result<(), Failure> {
     let root = options.site.root.clone();
     let observing = settings.arguments.observe.start(options.observer.clone())?;
     let server = Server::start(options)?;
+    signals::execute(signals, server.control(), observing.admin())?;
     if !handover::is_supervised() {
         let plural = if server.workers() == 1 { "" } else { "s" };
         let how = format!(
@@ -77,7 +78,6 @@ fn serve(settings: &Settings) -> Result<(), Failure> {
         announce(&root, server.addresses(), &how);
         notify::send_state(notify::State::Ready);
     }
-    signals::execute(signals, server.control(), observing.admin())?;
     handover::report_ready()?;
     let served = server.wait()?;
     observing.finish()?;

@@ -43,6 +43,15 @@ pub(crate) fn catch(ending: &[i32], second: Second, others: &[i32]) -> io::Resul
     Signals::new(ending.into_iter().chain(heeded(others)))
 }
 
+/// Runs what waits for signals on a thread of its own.
+///
+/// # Errors
+/// Says why no thread can be started.
+pub(crate) fn on_thread(body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let purpose = "the thread that waits for signals";
+    laio::thread::start("laio-signals", purpose, body).map(drop)
+}
+
 /// Enlarges the process's table of descriptors to the numbers of the engine's own, while the process has one
 /// thread: with several, the kernel waits for all processors before it replaces the table (`synchronize_rcu`),
 /// some 10 ms. With a lower limit of descriptors, or none free, the table stays as it is.

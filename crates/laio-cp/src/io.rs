@@ -113,8 +113,10 @@ impl Io {
             Outcome::Pending(mut ticket) => loop {
                 // The `sync` back end never returns `Pending`, but handle it.
                 let mut completions = Vec::new();
-                if let Err(error) = context.poll(&mut completions, None) {
-                    panic!("a call cannot be waited for: {error}");
+                match context.poll(&mut completions, None) {
+                    Ok(_) => {}
+                    Err(error) if error.is_shortage() => std::thread::yield_now(),
+                    Err(error) => panic!("a call cannot be waited for: {error}"),
                 }
                 match context.take(ticket) {
                     Ok(output) => return output,

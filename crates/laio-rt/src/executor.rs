@@ -197,9 +197,14 @@ impl Core {
         self.turn_time.set(None);
         woken.drain(..).for_each(Waker::wake);
         self.woken.replace(woken);
-        if let Err(error) = result {
+        match result {
+            Ok(()) => {}
+            // The operations stay, and the next turn waits for them again.
+            Err(error) if laio::Errno::from(&error).is_shortage() => {
+                std::thread::sleep(limits::SHORTAGE_PAUSE);
+            }
             // No waiting task could ever continue.
-            panic!("laio_rt cannot wait for operations any more: {error}");
+            Err(error) => panic!("laio_rt cannot wait for operations any more: {error}"),
         }
     }
 

@@ -19,3 +19,6 @@ pub const GIVEN_WAY_PER_TURN: usize = 4;
 
 /// The number of contexts that a runtime may have in addition to its own.
 pub const EXTRA_CONTEXTS: usize = 16;
+
+/// How long the executor pauses when its context cannot wait because the kernel lacks memory, before it tries again.
+pub const SHORTAGE_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);

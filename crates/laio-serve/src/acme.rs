@@ -57,18 +57,25 @@ impl Acme {
         announce(&renewal);
         publish_placeholder(&renewal)?;
         let (wake, woken) = channel();
-        let thread = std::thread::Builder::new().name("laio-acme".to_owned());
-        thread.spawn(move || {
-            if woken.recv().is_err() {
-                return;
-            }
-            while catch_unwind(AssertUnwindSafe(|| renewal.run(&woken))).is_err() {
-                print("getting certificates has failed by a mistake in the server; beginning again in a minute");
-                if woken.recv_timeout(Limits::ACME_PANIC_PAUSE) == Err(RecvTimeoutError::Disconnected) {
+        laio::thread::start(
+            "laio-acme",
+            "the thread that gets certificates",
+            move || {
+                if woken.recv().is_err() {
                     return;
                 }
-            }
-        })?;
+                while catch_unwind(AssertUnwindSafe(|| renewal.run(&woken))).is_err() {
+                    print(
+                        "getting certificates has failed by a mistake in the server; beginning again in a minute",
+                    );
+                    if woken.recv_timeout(Limits::ACME_PANIC_PAUSE)
+                        == Err(RecvTimeoutError::Disconnected)
+                    {
+                        return;
+                    }
+                }
+            },
+        )?;
         Ok(Some(Acme {
             published,
             wake,

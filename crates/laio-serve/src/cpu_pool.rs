@@ -63,10 +63,11 @@ impl CpuPool {
         queue.jobs.push_back(job);
         if queue.idle < queue.jobs.len() && queue.threads < self.threads {
             let state = self.state.clone();
-            let thread = std::thread::Builder::new().name("laio-cpu".to_owned());
             // If no thread can be started, the running threads take the job, or else the caller
             // does.
-            if thread.spawn(move || work(&state)).is_ok() {
+            if laio::thread::start("laio-cpu", "a thread that compresses", move || work(&state))
+                .is_ok()
+            {
                 queue.threads += 1;
             } else if queue.threads == 0 {
                 let jobs = std::mem::take(&mut queue.jobs);

@@ -113,12 +113,15 @@ pub fn explain(options: &Options, question: &Question) -> io::Result<Explanation
     let address = listener.local_addr()?;
     let (request, to_head) = (question.request(), question.method == "HEAD");
     let time = ANSWER_TIME + options.limits.open_time;
-    let client = std::thread::Builder::new().name("laio-explain".to_owned());
-    let client = client.spawn(move || {
-        let answer = ask(address, &request, to_head, time);
-        stop.raise(Level::Cut);
-        answer
-    })?;
+    let client = laio::thread::start(
+        "laio-explain",
+        "the thread that asks the server",
+        move || {
+            let answer = ask(address, &request, to_head, time);
+            stop.raise(Level::Cut);
+            answer
+        },
+    )?;
     let share = Share {
         socket: listener.into(),
         kind: Kind::Stream,

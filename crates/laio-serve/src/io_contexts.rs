@@ -217,7 +217,11 @@ impl ContextPlan {
     fn engine_options(&self, spec: ContextSpec, options: &Options) -> laio::Options {
         // A worker drops its rights and enters its sandbox before it creates contexts, so rights
         // are settled.
-        let engine = laio::Options::new().backend(spec.kind).settled_rights(true);
+        // Without a thread for a call on a file, a slow response is better than none.
+        let engine = laio::Options::new()
+            .backend(spec.kind)
+            .settled_rights(true)
+            .call_without_threads(true);
         let mut kinds = self
             .extra
             .iter()

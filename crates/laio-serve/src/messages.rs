@@ -27,7 +27,8 @@ static LOST: AtomicU64 = AtomicU64::new(0);
 /// Queues a message, or drops it if the queue is full.
 pub(crate) fn print(text: impl fmt::Display) {
     let Some(writer) = WRITER.get_or_init(start) else {
-        return;
+        // No thread could be started: the message is worth more than the wait for a slow reader.
+        return write_line(&text.to_string());
     };
     if writer.try_send(Message::Text(text.to_string())).is_err() {
         LOST.fetch_add(1, Ordering::Relaxed);
@@ -46,22 +47,27 @@ pub(crate) fn flush(deadline: Option<Instant>) {
 
 fn start() -> Option<SyncSender<Message>> {
     let (sender, receiver) = sync_channel(QUEUE_LENGTH);
-    let thread = std::thread::Builder::new().name("laio-messages".to_owned());
-    thread.spawn(move || write(&receiver)).ok().map(|_| sender)
+    let thread = laio::thread::start("laio-messages", "the thread that prints", move || {
+        write(&receiver)
+    });
+    thread.ok().map(|_| sender)
+}
+
+/// Writes a line in one write, because several processes may print at the same time. If writing to
+/// standard error fails, there is no place to report it.
+fn write_line(text: &str) {
+    let _ = std::io::stderr().write_all(format!("laio: {text}\n").as_bytes());
 }
 
 fn write(messages: &Receiver<Message>) {
     for message in messages {
         match message {
             Message::Text(text) => {
-                // In one write, because several processes may print at the same time.
-                let mut text_out = format!("laio: {text}\n");
+                write_line(&text);
                 let lost = LOST.swap(0, Ordering::Relaxed);
                 if lost > 0 {
-                    text_out += &format!("laio: {lost} messages were dropped\n");
+                    write_line(&format!("{lost} messages were dropped"));
                 }
-                // If writing to standard error fails, there is no place to report it.
-                let _ = std::io::stderr().write_all(text_out.as_bytes());
             }
             Message::Flush(done) => {
                 let _ = done.try_send(());

@@ -19,11 +19,11 @@ use crate::uploads::{self, CountedDirectories};
 use crate::worker::Served;
 use control::{Control, Service};
 use laio::BackendKind;
+use laio::thread::JoinHandle;
 use rustix::fs::{Mode, OFlags};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::thread::JoinHandle;
 
 /// A running server.
 #[derive(Debug)]
@@ -74,14 +74,17 @@ impl Server {
         let service = Service::start(options, kind, sockets)?;
         uploads::remove_stale(uploaded);
         let (backend, control) = (service.backend().to_owned(), service.control());
-        let thread = std::thread::Builder::new().name("laio-control".to_owned());
         Ok(Server {
             addresses,
             backend,
             workers,
             descriptors,
             control,
-            service: thread.spawn(move || service.run())?,
+            service: laio::thread::start(
+                "laio-control",
+                "the thread that controls the workers",
+                move || service.run(),
+            )?,
         })
     }
 

@@ -209,6 +209,11 @@ pub const NEEDS: &[Need] = &[
     need("strace", "strace, and programs of this processor", || {
         native() && program("strace")
     }),
+    need(
+        "proot",
+        "proot, which emulates a root directory by tracing",
+        || native() && program("proot"),
+    ),
     need("php-fpm", "php-fpm", || program("php-fpm")),
     need("python3", "Python, as python3", || program("python3")),
     need("php-cgi", "php-cgi: the package php-cgi", || {

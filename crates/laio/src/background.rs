@@ -241,12 +241,10 @@ impl Background {
                 aio.cancel(slot, handle)
             }
             (Part::Helper, _) => self.threads.cancel(handle),
-            (Part::Carrier, _) => {
-                if let Some(carriers) = &self.carriers {
-                    carriers.cancel(handle);
-                }
-                Cancelled::Running
-            }
+            (Part::Carrier, _) => match &self.carriers {
+                Some(carriers) => carriers.cancel(handle),
+                None => Cancelled::Running,
+            },
         }
     }
 
@@ -499,8 +497,9 @@ impl Background {
             let watched = ring
                 .watch(Some(&self.doorbell))
                 .and_then(|()| ring.submit());
-            // An error makes the descriptor readable too: the next poll reports it.
-            if watched.is_err() || ring.has_completions() {
+            // An error makes the descriptor readable too: the next poll reports it. So do entries that
+            // the kernel did not take: the next poll submits them again.
+            if watched.is_err() || ring.has_completions() || ring.unsubmitted() > 0 {
                 self.doorbell.ring();
             }
         }
@@ -513,7 +512,15 @@ impl Background {
     pub(crate) fn drain_doorbell(&mut self) -> Result<(), Errno> {
         let drained = self.doorbell.drain();
         match &mut self.waiter {
-            Waiter::Ring(ring) if drained => ring.expose_again(&self.doorbell),
+            Waiter::Ring(ring) if drained => match ring.expose_again(&self.doorbell) {
+                Err(Errno::NOMEM) => {
+                    // No CQE would signal it before the next poll, which registers it again.
+                    self.doorbell.arm();
+                    self.doorbell.ring();
+                    Ok(())
+                }
+                registered => registered,
+            },
             _ => Ok(()),
         }
     }
@@ -592,6 +599,7 @@ impl Background {
             stats.aio = aio.counts;
         }
         stats.helper_wakeups = self.threads.wakeups();
+        stats.made_by_caller = self.threads.made_by_caller();
         if let Some(carriers) = &self.carriers {
             (stats.handoffs, stats.false_wakeups) = carriers.counts();
         }

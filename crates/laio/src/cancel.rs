@@ -4,7 +4,7 @@ use crate::background::job::Cancelled;
 use crate::context::Context;
 use crate::operations::{Part, Slot, State};
 use crate::table::{Attempt, Class};
-use crate::{Errno, Handle};
+use crate::{Errno, Handle, Limits};
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
@@ -67,13 +67,23 @@ impl Context {
                 self.operations.leave_queue(slot);
                 self.finish_cancelled(slot);
             }
-            State::With(part) => {
-                let cancelled = self.background.cancel(part, &mut self.operations, slot);
-                if cancelled == Cancelled::Removed {
-                    self.finish_cancelled(slot);
-                }
-            }
+            State::With(part) => self.cancel_step(slot, part),
             State::Free | State::AwaitingNotif | State::Finished | State::Delivered => {}
+        }
+    }
+
+    /// Cancels the step of an operation that a part of the background makes.
+    fn cancel_step(&mut self, slot: Slot, part: Part) {
+        match self.background.cancel(part, &mut self.operations, slot) {
+            Cancelled::Removed => self.finish_cancelled(slot),
+            Cancelled::Running => {}
+            Cancelled::Refused => {
+                let again = Instant::now().checked_add(Limits::SIGNAL_RETRY);
+                self.operations.set_deadline(slot, again);
+                // Without a timer, a program that sleeps on the pollable descriptor repeats it at its
+                // next poll.
+                let _ = self.prepare_timer();
+            }
         }
     }
 
@@ -119,6 +129,10 @@ impl Context {
     pub fn set_timeout(&mut self, handle: Handle, timeout: Option<Duration>) -> Result<(), Errno> {
         self.notice_fork();
         let slot = self.operations.in_flight(handle)?;
+        if self.operations[slot].cancelled {
+            // It ends without one.
+            return Ok(());
+        }
         // A time-out too long to represent never expires.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         self.operations.set_deadline(slot, deadline);
@@ -127,15 +141,24 @@ impl Context {
         Ok(())
     }
 
-    /// Cancels the operations whose time has passed.
+    /// Cancels the operations whose time has passed, and repeats the cancellation of those whose
+    /// thread could not be interrupted.
     pub(crate) fn expire(&mut self) {
         if self.operations.deadlines.is_empty() {
             return;
         }
         let now = Instant::now();
         while let Some(slot) = self.operations.next_expired(now) {
-            self.stats.timed_out += 1;
-            self.cancel_slot(slot);
+            match (self.operations[slot].cancelled, self.operations[slot].state) {
+                (false, _) => {
+                    self.stats.timed_out += 1;
+                    self.cancel_slot(slot);
+                }
+                (true, State::With(part @ (Part::Helper | Part::Carrier))) => {
+                    self.cancel_step(slot, part);
+                }
+                (true, _) => {}
+            }
         }
         self.unblock_queued();
     }

@@ -1,6 +1,7 @@
 //! What each back end is composed of: a strategy for each class of calls, and the parts of the
 //! background.
 
+use crate::knowledge::tracer;
 use crate::table::Class;
 use crate::testing::Inject;
 use crate::{BackendKind, Options};
@@ -42,7 +43,7 @@ impl Composition {
             strategies: Class::ALL.map(|class| strategy(kind, class, options)),
             ring: match kind {
                 Uring => RingUse::Required,
-                Lazy if !options.no_ring => RingUse::IfAvailable,
+                Lazy if !options.no_ring && tracer::rewriting().is_none() => RingUse::IfAvailable,
                 _ => RingUse::Never,
             },
             readiness: has_epoll || kind == Uring,

@@ -34,6 +34,15 @@ impl Errno {
         self.0 == Errno::INTR.0 || matches!(self.0, 512..=516)
     }
 
+    /// Whether memory, descriptors or another resource was short, so that the same call may succeed
+    /// later: `EAGAIN`, `ENOMEM`, `ENOBUFS`, `EMFILE` or `ENFILE`.
+    pub const fn is_shortage(self) -> bool {
+        matches!(
+            self,
+            Errno::AGAIN | Errno::NOMEM | Errno::NOBUFS | Errno::MFILE | Errno::NFILE
+        )
+    }
+
     /// Splits the word that a system call left in its result register.
     #[inline(always)]
     pub const fn from_register(word: usize) -> Result<usize, Errno> {

@@ -3,6 +3,7 @@
 use crate::background::activations::Activations;
 use crate::context::Context;
 use crate::knowledge::mounts::Mount;
+use crate::knowledge::tracer;
 use crate::operations::Slot;
 use crate::step::Next;
 use crate::{BackendKind, Detector, Limits};
@@ -37,6 +38,13 @@ impl<'a> Info<'a> {
     /// Whether operations go to an io_uring.
     pub fn has_ring(self) -> bool {
         self.0.has_ring()
+    }
+
+    /// The program that traces this process and may change the names in its calls, as `NAME (PID)`;
+    /// found when the process first made a context. `lazy` then uses no io_uring and no non-blocking
+    /// `open`, whose names it would not change. A debugger (strace, gdb, lldb, ltrace) is none.
+    pub fn traced_by(self) -> Option<&'static str> {
+        tracer::rewriting()
     }
 
     /// Whether reads of files can be tried without waiting (`RWF_NOWAIT`) where the file system can.
@@ -107,6 +115,7 @@ impl fmt::Debug for Info<'_> {
         f.debug_struct("Info")
             .field("backend", &self.backend())
             .field("has_ring", &self.has_ring())
+            .field("traced_by", &self.traced_by())
             .field("can_try_reads", &self.can_try_reads())
             .field("can_try_opens", &self.can_try_opens())
             .field("limits", self.limits())

@@ -6,6 +6,7 @@ pub(crate) mod facts;
 pub(crate) mod habits;
 pub(crate) mod hints;
 pub(crate) mod mounts;
+pub(crate) mod tracer;
 
 use crate::composition::{Composition, FastPaths};
 use crate::table::{Attempt, Class, Row};

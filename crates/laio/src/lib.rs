@@ -199,6 +199,8 @@ mod step;
 mod sys;
 pub mod table;
 pub mod testing;
+#[doc(hidden)]
+pub mod thread;
 mod ticket;
 mod transfer;
 mod typed;

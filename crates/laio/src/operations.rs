@@ -195,16 +195,17 @@ impl Operations {
         }
     }
 
-    /// The next operation in flight whose deadline has passed; it is marked as timed out.
+    /// The next operation in flight whose deadline has passed. It is marked as timed out, unless it was
+    /// cancelled before: then the deadline is that of another attempt to cancel it.
     pub(crate) fn next_expired(&mut self, now: Instant) -> Option<Slot> {
         while let Some((deadline, handle)) = self.deadlines.pop_before(now) {
             let Ok(slot) = self.in_flight(handle) else {
                 continue;
             };
             let operation = &mut self.slots[slot];
-            if operation.deadline == Some(deadline) && !operation.cancelled {
+            if operation.deadline == Some(deadline) {
                 operation.deadline = None;
-                operation.timed_out = true;
+                operation.timed_out |= !operation.cancelled;
                 return Some(slot);
             }
         }

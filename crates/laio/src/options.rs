@@ -114,7 +114,8 @@ pub enum BackPressure {
     #[default]
     Fail,
     /// The call waits until an operation completes. Completions are kept for `poll`. At
-    /// [`Limits::waiting_helpers`] the call is pending, and begins when one that waits is over.
+    /// [`Limits::waiting_helpers`] the call is pending, and begins when one that waits is over. Where no
+    /// thread can be started, the calling thread makes the call: see [`Options::call_without_threads`].
     Wait,
 }
 
@@ -157,6 +158,14 @@ impl Limits {
     /// How long a context that shuts down waits for the notifications of zero-copy sends; then it
     /// leaks their memory.
     pub const LENT: Duration = Duration::from_secs(1);
+    /// How long a context waits before it sends a signal again that the kernel has refused: see
+    /// [`Options::cancel_signal`].
+    pub const SIGNAL_RETRY: Duration = Duration::from_millis(10);
+    /// How long a context pauses when the kernel has refused to submit or to wait for lack of memory
+    /// (`ENOMEM`, `EAGAIN` or `EBUSY` of `io_uring_enter`), before it tries again.
+    pub const RING_RETRY: Duration = Duration::from_millis(1);
+    /// How often in a row it does so before [`Context::poll`](crate::Context::poll) returns the errno.
+    pub const RING_REFUSALS: u32 = 1000;
     /// The maximum of [`Limits::ring_entries`]; larger values are reduced to it.
     pub const RING_ENTRIES_MAX: u32 = 4096;
     /// The maximum of [`Limits::spin_us`]; larger values are reduced to it.
@@ -211,6 +220,7 @@ pub struct Options {
     pub(crate) backend: Option<BackendKind>,
     pub(crate) limits: Limits,
     pub(crate) back_pressure: BackPressure,
+    pub(crate) call_without_threads: bool,
     pub(crate) inject: Inject,
     pub(crate) no_ring: bool,
     pub(crate) allow_blocking_aio: bool,
@@ -303,6 +313,21 @@ impl Options {
         self
     }
 
+    /// Lets the context make a call on the **calling thread** that needs a helper while no thread can be
+    /// started (`RLIMIT_NPROC`, `pids.max`, memory) and no helper is there. Otherwise such a call fails
+    /// with `EAGAIN`, because the context must not block its caller. Only calls that end by themselves
+    /// are made so: file I/O, names, metadata. [`Stats::made_by_caller`](crate::Stats) counts them.
+    /// [`BackPressure::Wait`] implies it.
+    pub fn call_without_threads(mut self, call: bool) -> Options {
+        self.call_without_threads = call;
+        self
+    }
+
+    /// Whether the calling thread may make calls for which no helper can be started.
+    pub(crate) fn caller_makes_calls(&self) -> bool {
+        self.call_without_threads || self.back_pressure == BackPressure::Wait
+    }
+
     /// Injects faults, for tests.
     pub fn inject(mut self, inject: Inject) -> Options {
         self.inject = inject;
@@ -365,8 +390,14 @@ impl Options {
         self
     }
 
-    /// The signal used to interrupt a helper whose operation is cancelled. By default the highest
-    /// real-time signal with no handler when the process first needs one.
+    /// The signal used to interrupt a helper whose operation is cancelled. By default `SIGSTKFLT`, or
+    /// if that has a handler when the process first needs one, the highest real-time signal without a
+    /// handler.
+    ///
+    /// The kernel refuses real-time signals when the processes of the user together have as many queued
+    /// ones as `RLIMIT_SIGPENDING` allows. A context then sends its signal again every
+    /// [`Limits::SIGNAL_RETRY`], in [`poll`](crate::Context::poll); a cancelled operation of a
+    /// [`Proactor`](crate::Proactor) that has a thread of its own may run to its end.
     pub fn cancel_signal(mut self, signal: i32) -> Options {
         self.cancel_signal = Some(signal);
         self

@@ -42,8 +42,9 @@ impl Context {
     ///
     /// # Errors
     /// The errors of io_uring or epoll when waiting fails, for example `EPERM` after a filter was
-    /// installed that forbids them, or `EBADF` after the program has closed a descriptor of the
-    /// engine's. The operations stay.
+    /// installed that forbids them, `EBADF` after the program has closed a descriptor of the engine's,
+    /// or `ENOMEM` when the kernel has lacked memory for [`Limits::RING_REFUSALS`](crate::Limits)
+    /// attempts in a row. The operations stay, and a later poll tries again.
     pub fn poll(
         &mut self,
         completions: &mut Vec<Completion>,

@@ -24,6 +24,12 @@ pub(crate) struct Signaller {
     process: Pid,
 }
 
+/// How long to wait before a signal that the kernel has refused is sent again.
+const RETRY: rustix::time::Timespec = rustix::time::Timespec {
+    tv_sec: 0,
+    tv_nsec: 10_000_000,
+};
+
 const STOP: u64 = 0;
 const POLLABLE: u64 = 1;
 
@@ -96,10 +102,13 @@ impl Signal {
     /// The main loop of the thread.
     fn serve(&self, set: &HighFd, armed: &AtomicBool) {
         let mut events = Vec::with_capacity(2);
+        let mut refused = false;
         loop {
             events.clear();
             let buffer = rustix::buffer::spare_capacity(&mut events);
-            match epoll::wait(set.as_fd(), buffer, None) {
+            match epoll::wait(set.as_fd(), buffer, refused.then_some(&RETRY)) {
+                // If the program has polled since, it needs no signal.
+                Ok(0) => refused = !armed.load(SeqCst) && !self.send(),
                 Ok(_) => {}
                 // Signals are blocked here, but the kernel also interrupts for reasons of its own.
                 Err(rustix::io::Errno::INTR) => continue,
@@ -109,7 +118,7 @@ impl Signal {
             for event in &events {
                 match event.data.u64() {
                     STOP => return,
-                    _ if armed.swap(false, SeqCst) => self.send(),
+                    _ if armed.swap(false, SeqCst) => refused = !self.send(),
                     // The program has not polled since the last signal.
                     _ => {}
                 }
@@ -117,7 +126,10 @@ impl Signal {
         }
     }
 
-    fn send(&self) {
+    /// Returns false if the kernel refuses the signal: it is a real-time signal, and as many signals are
+    /// queued for the user as may be. Without a further attempt, a program that waits for the signal
+    /// would wait for ever.
+    fn send(&self) -> bool {
         /// The kernel's `siginfo_t` for queued signals.
         #[repr(C)]
         struct Queued {
@@ -147,8 +159,8 @@ impl Signal {
             self.number as usize,
             (&raw const info) as usize,
         ];
-        // SAFETY: the kernel reads one siginfo. EAGAIN means that as many signals are queued for the user as may be:
-        // then one of this kind is pending already, or the program learns at its next poll.
-        let _ = unsafe { sys::raw(libc::SYS_rt_tgsigqueueinfo, args) };
+        // SAFETY: the kernel reads one siginfo.
+        let sent = unsafe { sys::raw(libc::SYS_rt_tgsigqueueinfo, args) };
+        sent != Err(Errno::AGAIN)
     }
 }

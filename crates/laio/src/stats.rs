@@ -84,6 +84,9 @@ pub struct Stats {
     pub spins: u64,
     /// Times a helper was started or woken for a call.
     pub helper_wakeups: u64,
+    /// Calls that the context's own thread made, because no helper could be started
+    /// ([`crate::Options::call_without_threads`]).
+    pub made_by_caller: u64,
     /// Submissions to the ring, each carrying one or more operations.
     pub submissions: u64,
     /// The highest number of operations in flight or not yet delivered.
@@ -112,6 +115,7 @@ impl Stats {
             sleeps: 0,
             spins: 0,
             helper_wakeups: 0,
+            made_by_caller: 0,
             submissions: 0,
             operations_max: 0,
             aio: AioCounts::default(),

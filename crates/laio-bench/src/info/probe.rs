@@ -173,10 +173,21 @@ impl Machine {
             (BackendKind::Uring, _) => "uring: io_uring for every call that has an operation",
             (kind, _) => kind.name(),
         };
+        let traced = context.info().traced_by();
         let ring = match self.ring() {
+            _ if backend == BackendKind::Uring => traced.map(|tracer| {
+                format!(
+                    "{tracer} traces this process, and does not see the names that io_uring gets"
+                )
+            }),
             _ if backend != BackendKind::Lazy => None,
             Ok(_) if context.info().has_ring() => Some("io_uring can be set up here".to_owned()),
-            Ok(_) => Some("io_uring could not be set up a second time".to_owned()),
+            Ok(_) => Some(match traced {
+                Some(tracer) => format!(
+                    "io_uring is not used, because {tracer} traces this process and may change the names in its calls"
+                ),
+                None => "io_uring could not be set up a second time".to_owned(),
+            }),
             Err(refusal) => Some(format!("io_uring is not available here ({refusal})")),
         };
         let asked = match wanted {

@@ -32,15 +32,16 @@ pub(super) fn execute(
     control: Control,
     admin: AdminHandle,
 ) -> io::Result<()> {
-    let thread = std::thread::Builder::new().name("laio-signals".to_owned());
-    thread.spawn(move || {
+    signals::on_thread(move || {
         for signal in signals.forever() {
             match signal {
                 SIGHUP if interactive_end() => control.stop(),
                 SIGHUP => reload(&control),
                 SIGUSR1 => match control.reopen_log() {
                     Ok(()) => print_message("reopened the access log"),
-                    Err(error) => print_message(&format!("cannot reopen the access log, keeping the old file: {error}")),
+                    Err(error) => print_message(&format!(
+                        "cannot reopen the access log, keeping the old file: {error}"
+                    )),
                 },
                 SIGUSR2 if handover::is_supervised() => control.hand_over(),
                 SIGUSR2 => {
@@ -51,7 +52,9 @@ pub(super) fn execute(
                 }
                 _ if handover::is_supervised() => control.stop(),
                 _ => {
-                    print_message("stopping: finishing the responses in progress; a second signal ends the server at once");
+                    print_message(
+                        "stopping: finishing the responses in progress; a second signal ends the server at once",
+                    );
                     notify::send_state(notify::State::Stopping);
                     control.stop();
                     // Release the address for another instance.
@@ -59,8 +62,7 @@ pub(super) fn execute(
                 }
             }
         }
-    })?;
-    Ok(())
+    })
 }
 
 /// Reads all options again, and uses them if they are valid.

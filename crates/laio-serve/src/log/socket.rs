@@ -109,8 +109,8 @@ impl LogSocket {
             warned: None,
             lost: 0,
         };
-        let thread = std::thread::Builder::new().name("laio-log".to_owned());
-        thread.spawn(move || thread_state.run())?;
+        let purpose = "the thread that sends the access log";
+        laio::thread::start("laio-log", purpose, move || thread_state.run())?;
         let sender = syslog::sender();
         Ok(LogSocket { shared, sender })
     }

@@ -13,6 +13,7 @@ use crate::options::{AcmeChallenge, Http3, Limits, Options};
 use certificates::{Certificates, Stamp};
 use client_certificates::ClientCertificates;
 use early_sessions::EarlySessions;
+use laio::thread::JoinHandle;
 use parameters::Parameters;
 use rustls::crypto::ring;
 use rustls::server::{
@@ -22,7 +23,6 @@ use rustls::{ConfigBuilder, ServerConfig, WantsVerifier};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
 
 /// The TLS configuration of a server.
 #[derive(Debug)]
@@ -220,7 +220,6 @@ struct Watcher {
 impl Watcher {
     fn start(files: Arc<Files>) -> io::Result<Watcher> {
         let (end, ended) = channel();
-        let thread = std::thread::Builder::new().name("laio-certs".to_owned());
         let mut seen = files.stamp();
         let watch = move || {
             while ended.recv_timeout(Limits::TLS_CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
@@ -237,7 +236,11 @@ impl Watcher {
         };
         Ok(Watcher {
             end,
-            thread: thread.spawn(watch)?,
+            thread: laio::thread::start(
+                "laio-certs",
+                "the thread that watches certificates",
+                watch,
+            )?,
         })
     }
 }

@@ -35,8 +35,7 @@ impl Admin {
         let address = listener.local_addr()?;
         let listener = Arc::new(listener);
         let listening = listener.clone();
-        let thread = std::thread::Builder::new().name("laio-admin".to_owned());
-        thread.spawn(move || {
+        laio::thread::start("laio-admin", "the thread that serves --admin", move || {
             for client in listening.incoming() {
                 match client {
                     // A client that disconnects or times out gets no response.

@@ -18,13 +18,13 @@ use crate::stop::Level;
 use crate::uploads::{CountedDirectories, Locks, NamesInChange};
 use crate::worker::{self, GenerationState, Served};
 use laio::BackendKind;
+use laio::thread::JoinHandle;
 use laio_rt::Runtime;
 use std::any::Any;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::thread::JoinHandle;
 use std::time::Instant;
 
 /// Workers that serve, or that finish their connections.
@@ -166,8 +166,11 @@ impl Generation {
         let (report, reported) = channel();
         let (shared, options) = (self.shared.clone(), self.options.clone());
         let (on_end, generation, kind) = (self.on_end.clone(), self.number, self.kind);
-        let thread = std::thread::Builder::new().name(format!("laio-serve-{worker}"));
-        let thread = thread.spawn(move || {
+        let (name, purpose) = (
+            format!("laio-serve-{worker}"),
+            format!("the thread of worker {worker}"),
+        );
+        let thread = laio::thread::start(&name, &purpose, move || {
             let served = catch_unwind(AssertUnwindSafe(|| {
                 let (runtime, contexts) = set_up(kind, &options, worker == 0, &report)?;
                 worker::run(runtime, contexts, &options, shared, listeners)

@@ -222,9 +222,9 @@ fn subtract(used: &AtomicU64, less: u64) {
 
 /// Counts what is below a directory, on a thread of its own, because the directory may be large and the disk slow.
 fn count_in_background(directory: OwnedFd, used: &Arc<Used>) -> io::Result<()> {
-    let thread = std::thread::Builder::new().name("laio-quota".to_owned());
     let used = Arc::downgrade(used);
-    thread.spawn(move || {
+    let purpose = "the thread that counts what a directory holds";
+    laio::thread::start("laio-quota", purpose, move || {
         let (bytes, names) = count(&directory, &used, DEPTH_MAX);
         // Nothing has changed meanwhile: the server refuses changes until then.
         if let Some(used) = used.upgrade() {

@@ -1,6 +1,7 @@
 //! Temporary files of an earlier server that was killed.
 
 use super::temporary::is_temporary;
+use crate::messages::print;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,15 +18,19 @@ pub(crate) fn remove_stale(roots: Vec<OwnedFd>) {
     if roots.is_empty() {
         return;
     }
-    let thread = std::thread::Builder::new().name("laio-uploads".to_owned());
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let before = now.unwrap_or_default().saturating_sub(STALE_AFTER);
-    // Without the thread the files stay until the next start.
-    let _ = thread.spawn(move || {
+    let purpose = "the thread that removes the temporary files of earlier uploads";
+    let started = laio::thread::start("laio-uploads", purpose, move || {
         for root in roots {
             remove_below(root, before.as_secs() as i64, DEPTH_MAX, false);
         }
     });
+    if let Err(error) = started {
+        print(format_args!(
+            "{error}; these files stay until the next start"
+        ));
+    }
 }
 
 /// Removes temporary files and directories that were last modified before a time, in seconds since 1970; `all`:

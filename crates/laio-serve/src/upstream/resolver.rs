@@ -72,10 +72,10 @@ impl NameResolver {
             return Ok(NameResolver::default());
         }
         let stopped = Arc::<StopFlag>::default();
-        let thread = std::thread::Builder::new().name("laio-names".to_owned());
         let seen = stopped.clone();
         // The thread is never joined, because a lookup may block for long.
-        thread.spawn(move || refresh(&names, &seen))?;
+        let purpose = "the thread that looks up the names of upstreams";
+        laio::thread::start("laio-names", purpose, move || refresh(&names, &seen))?;
         Ok(NameResolver(Some(stopped)))
     }
 }

@@ -29,6 +29,7 @@ mod thread;
 use self::flight::{Flight, Inbox};
 use self::thread::Thread;
 use super::doorbell::Doorbell;
+use super::job::Cancelled;
 use super::ring::thread_has_rings;
 use crate::attempt::CarriedCall;
 use crate::{Call, Detector, Errno, Handle, Options};
@@ -152,14 +153,12 @@ impl Activations {
     }
 
     /// Interrupts a call.
-    pub(crate) fn cancel(&self, handle: Handle) {
+    pub(crate) fn cancel(&self, handle: Handle) -> Cancelled {
         let flight = self
             .flights
             .iter()
             .find(|flight| flight.handle.get() == Some(handle));
-        if let Some(flight) = flight {
-            self.thread.interrupt(flight);
-        }
+        Cancelled::running(flight.is_none_or(|flight| self.thread.interrupt(flight)))
     }
 
     /// Records the program's signal mask, which may have changed.

@@ -12,7 +12,7 @@
 mod pool;
 
 use super::doorbell::Doorbell;
-use super::job::{Cancelled, Job, run};
+use super::job::{Cancelled, Job, run, run_by_caller};
 use super::lane::{self, Lane, Lanes};
 use super::patience::has_processors;
 use super::rights::{depends_on_rights, has_filters};
@@ -29,13 +29,16 @@ use std::time::{Duration, Instant};
 pub(crate) struct Helpers {
     shared: Arc<HelperShared>,
     threads: Vec<Thread>,
-    signal: Option<i32>,
     /// Jobs started and not yet reaped.
     outstanding: usize,
     /// See [`Limits::spin_us`]; 0 on a single processor.
     spin_us: u32,
     /// How often a helper was started or woken.
     wakeups: u64,
+    /// See [`crate::Options::caller_makes_calls`].
+    pub(super) caller_makes_calls: bool,
+    /// How many calls the calling thread has made.
+    made_by_caller: u64,
     /// Whether brief jobs were queued for a helper that has others before them.
     shares_helper: bool,
     /// [`Pool::begun`] when [`Helpers::help_shared`] last found it changed, and when that was;
@@ -63,6 +66,7 @@ struct HelperShared {
     /// jobs.
     short_of_helpers: AtomicBool,
     doorbell: Arc<Doorbell>,
+    signal: Option<i32>,
 }
 
 impl Helpers {
@@ -86,13 +90,15 @@ impl Helpers {
                 any_finished: AtomicBool::new(false),
                 short_of_helpers: AtomicBool::new(false),
                 doorbell,
+                signal,
             }),
             threads: Vec::new(),
-            signal,
             outstanding: 0,
             // Whether there are other processors is asked before the first helper needs it.
             spin_us: limits.spin_us,
             wakeups: 0,
+            caller_makes_calls: false,
+            made_by_caller: 0,
             shares_helper: false,
             progress: None,
             active_at: Instant::now(),
@@ -108,8 +114,10 @@ impl Helpers {
     ///
     /// # Errors
     /// The error of starting a thread, if there is none to do the job; `EAGAIN` at the limit of
-    /// unbounded calls, unless calls queue there.
+    /// unbounded calls, unless calls queue there; `EBUSY` for an unbounded call that no signal could
+    /// interrupt.
     pub(crate) fn start(&mut self, lane: Lane, job: Job) -> Result<(), Errno> {
+        lane::check_interruptible(lane, self.shared.signal)?;
         let (handle, is_brief) = (job.handle, job.is_brief);
         if !is_brief {
             // Else it would wait for the helper of the brief jobs before it.
@@ -137,7 +145,9 @@ impl Helpers {
             }
             Announcement::Start => {
                 drop(pool);
-                self.spawn_for(lane, handle)?;
+                if let Err(errno) = self.spawn_for(lane, handle) {
+                    self.make_by_caller(lane, &job).ok_or(errno)?;
+                }
             }
         }
         self.outstanding += 1;
@@ -205,6 +215,11 @@ impl Helpers {
         self.wakeups
     }
 
+    /// How many calls the calling thread has made, because no helper could be started.
+    pub(crate) fn made_by_caller(&self) -> u64 {
+        self.made_by_caller
+    }
+
     /// The number of jobs whose results have not been reaped.
     pub(crate) fn outstanding(&self) -> usize {
         self.outstanding
@@ -246,10 +261,10 @@ impl Helpers {
             .helpers
             .iter()
             .find(|helper| helper.current == Some(handle))
-            && let Ok(signal) = Signal::install(self.signal)
+            && let Ok(signal) = Signal::install(self.shared.signal)
         {
             // Under the lock: the helper cannot move on to another job meanwhile.
-            helper.interruptible.interrupt(signal);
+            return Cancelled::running(helper.interruptible.interrupt(signal));
         }
         Cancelled::Running
     }
@@ -285,6 +300,16 @@ impl Helpers {
         present.map(|one| one.interruptible.thread()).max()
     }
 
+    /// Makes a call on the calling thread, for which no helper can be started, if that is allowed. Its
+    /// result is reaped as that of a helper.
+    fn make_by_caller(&mut self, lane: Lane, job: &Job) -> Option<()> {
+        let allowed = self.caller_makes_calls && lane == Lane::Bounded;
+        let result = allowed.then(|| run_by_caller(job)).flatten()?;
+        self.made_by_caller += 1;
+        self.shared.report(job.handle, result);
+        Some(())
+    }
+
     /// Starts a helper for the job just queued. If that fails, a call that ends by itself stays
     /// queued for the existing helpers, unless waiting calls occupy all of them; any other job is
     /// removed and the start fails.
@@ -305,7 +330,8 @@ impl Helpers {
     /// now, so `renew` first begins a new generation if it queued the jobs with others.
     ///
     /// Jobs of an earlier generation that no helper of theirs will take fail with `EAGAIN`, except those to which rights do
-    /// not matter. If no helper can be started, jobs that no other one will take fail with its error.
+    /// not matter. If no helper can be started, the calling thread makes the jobs that no other one will take, if that is
+    /// allowed; else they fail with its error.
     fn reinforce(&mut self, renew: impl FnOnce(&mut Helpers)) {
         let pool = self.shared.lock();
         let is_needed = pool.is_short() || pool.any_stuck();
@@ -327,7 +353,11 @@ impl Helpers {
         while self.shared.lock().is_short() {
             if let Err(errno) = self.spawn() {
                 let unserved = self.shared.lock().take_unserved();
-                failed.extend(unserved.into_iter().map(|job| (job, errno)));
+                for job in unserved {
+                    if self.make_by_caller(Lane::Bounded, &job).is_none() {
+                        failed.push((job, errno));
+                    }
+                }
                 break;
             }
         }
@@ -370,7 +400,8 @@ impl Helpers {
         generation: u32,
         interruptible: Arc<Interruptible>,
     ) -> Result<Thread, Errno> {
-        let signal = Signal::install(self.signal)?;
+        // A helper without a signal makes calls that end by themselves.
+        let signal = Signal::install(self.shared.signal).ok();
         let shared = self.shared.clone();
         let spin_us = self.spin_us;
         Thread::start(c"laio-helper", move || {
@@ -449,6 +480,7 @@ impl HelperShared {
         generation: u32,
         interruptible: &Arc<Interruptible>,
     ) -> Result<bool, Errno> {
+        lane::check_interruptible(Lane::Unbounded, self.signal)?;
         let mut pool = self.lock();
         // No cancellation would find a cancelled job in the queue.
         let is_cancelled = interruptible.is_interrupted();

@@ -1,5 +1,6 @@
 //! A call for a thread to make.
 
+use super::lane;
 use crate::status_word::StatusTarget;
 use crate::sys::interrupt::Interruptible;
 use crate::sys::terminal::has_lost_its_master;
@@ -60,6 +61,32 @@ pub(crate) enum Cancelled {
     Removed,
     /// The job is running or finished: its result will come.
     Running,
+    /// The job is running, and the kernel has refused the signal that interrupts it: the cancellation
+    /// must be repeated.
+    Refused,
+}
+
+impl Cancelled {
+    /// The outcome for a running job. `interrupted`: see [`Interruptible::interrupt`].
+    pub(super) fn running(interrupted: bool) -> Cancelled {
+        match interrupted {
+            true => Cancelled::Running,
+            false => Cancelled::Refused,
+        }
+    }
+}
+
+/// Makes a call on the context's own thread, for which no other thread can be started, and publishes
+/// its status. Returns `None` for an `open` that may wait for another process.
+pub(super) fn run_by_caller(job: &Job) -> Option<Result<usize, Errno>> {
+    // No other thread interrupts it.
+    let interruptible = Interruptible::default();
+    if lane::opens_blocking_file(job, &interruptible) {
+        return None;
+    }
+    let result = run(job, &interruptible);
+    job.publish_status(result);
+    Some(result)
 }
 
 /// Makes the call until it is complete or interrupted.

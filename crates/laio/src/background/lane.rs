@@ -9,7 +9,7 @@
 //! unbounded.
 
 use super::job::Job;
-use crate::sys::interrupt::Interruptible;
+use crate::sys::interrupt::{Interruptible, Signal};
 use crate::table::{self, Attempt, Class, Row};
 use crate::{Call, Errno, Handle, Limits, sys};
 use std::collections::VecDeque;
@@ -43,6 +43,17 @@ pub(crate) fn of(row: &Row, call: &Call, regular: bool, is_unbounded: bool) -> L
         Lane::Unbounded
     } else {
         Lane::Bounded
+    }
+}
+
+/// Checks that a call of this lane can be cancelled if it must be. `wanted`: see [`Signal::install`].
+///
+/// # Errors
+/// `EBUSY` if the call may wait without a bound, and no signal is free for interrupting it.
+pub(crate) fn check_interruptible(lane: Lane, wanted: Option<i32>) -> Result<(), Errno> {
+    match lane {
+        Lane::Bounded => Ok(()),
+        Lane::Unbounded => Signal::install(wanted).map(drop),
     }
 }
 

@@ -8,7 +8,7 @@
 //! at that of the second kind, a thread that finds its `open` to wait queues it, and ends.
 
 use super::doorbell::Doorbell;
-use super::job::{Cancelled, Job, run};
+use super::job::{Cancelled, Job, run, run_by_caller};
 use super::lane::{self, Lane};
 use super::rights::FsRoots;
 use crate::sys::interrupt::{Interruptible, Signal};
@@ -23,9 +23,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub(crate) struct OneShotThreads {
     shared: Arc<OneShotShared>,
     threads: Vec<Thread>,
-    signal: Option<i32>,
     /// The number of calls started or queued, and not yet reaped.
     outstanding: usize,
+    /// See [`crate::Options::caller_makes_calls`].
+    pub(super) caller_makes_calls: bool,
+    /// How many calls the calling thread has made.
+    made_by_caller: u64,
     /// This is a child's copy: see [`OneShotThreads::forget_in_child`].
     inherited: bool,
 }
@@ -77,6 +80,7 @@ struct OneShotShared {
     /// Whether the context has something to reap.
     any_finished: AtomicBool,
     doorbell: Arc<Doorbell>,
+    signal: Option<i32>,
 }
 
 impl OneShotThreads {
@@ -85,8 +89,10 @@ impl OneShotThreads {
     ///
     /// # Errors
     /// The error of starting the thread, if no other call is running after which it could be
-    /// retried; `EAGAIN` at the limit of unbounded calls, unless calls queue there.
+    /// retried; `EAGAIN` at the limit of unbounded calls, unless calls queue there; `EBUSY` for an
+    /// unbounded call that no signal could interrupt.
     pub(crate) fn start(&mut self, lane: Lane, version: u32, job: Job) -> Result<(), Errno> {
+        lane::check_interruptible(lane, self.shared.signal)?;
         let queued = QueuedCall {
             version,
             roots: None,
@@ -104,7 +110,10 @@ impl OneShotThreads {
             let (calls, failed) = self.start_or_queue(queued, calls, &shared);
             drop(calls);
             if let Some(errno) = failed {
-                return Err(errno);
+                let made = self.make_by_caller(&queued).ok_or(errno)?;
+                let mut calls = shared.lock();
+                calls.finished.push(made);
+                shared.report(calls);
             }
         }
         self.outstanding += 1;
@@ -128,10 +137,12 @@ impl OneShotThreads {
                 },
                 any_finished: AtomicBool::new(false),
                 doorbell,
+                signal,
             }),
             threads: Vec::new(),
-            signal,
             outstanding: 0,
+            caller_makes_calls: false,
+            made_by_caller: 0,
             inherited: false,
         }
     }
@@ -179,7 +190,12 @@ impl OneShotThreads {
                 calls.queued.remove(at);
                 let failed;
                 (calls, failed) = self.start_or_queue(queued, calls, &shared);
-                finished.extend(failed.map(|errno| (handle, Err(errno))));
+                if let Some(errno) = failed {
+                    drop(calls);
+                    let made = self.make_by_caller(&queued);
+                    finished.push(made.unwrap_or((handle, Err(errno))));
+                    calls = shared.lock();
+                }
             } else {
                 at += 1;
             }
@@ -187,6 +203,19 @@ impl OneShotThreads {
         drop(calls);
         self.outstanding -= finished.len();
         finished
+    }
+
+    /// Makes a call on the calling thread, for which no other one can be started, if that is allowed.
+    fn make_by_caller(&mut self, call: &QueuedCall) -> Option<(Handle, Result<usize, Errno>)> {
+        let allowed = self.caller_makes_calls && call.lane == Lane::Bounded;
+        let result = allowed.then(|| run_by_caller(&call.job)).flatten()?;
+        self.made_by_caller += 1;
+        Some((call.job.handle, result))
+    }
+
+    /// How many calls the calling thread has made, because no thread could be started.
+    pub(crate) fn made_by_caller(&self) -> u64 {
+        self.made_by_caller
     }
 
     /// Cancels a call; `None` if it is not here.
@@ -201,10 +230,10 @@ impl OneShotThreads {
         let mut running = calls.running.iter();
         let found = running.find(|running| running.handle == handle);
         if let Some(running) = found
-            && let Ok(signal) = Signal::install(self.signal)
+            && let Ok(signal) = Signal::install(self.shared.signal)
         {
             // Under the lock: the thread cannot end meanwhile.
-            running.interruptible.interrupt(signal);
+            return Some(Cancelled::running(running.interruptible.interrupt(signal)));
         }
         let finished = || calls.finished.iter().any(|(of, _)| *of == handle);
         (found.is_some() || finished()).then_some(Cancelled::Running)
@@ -247,7 +276,7 @@ impl OneShotThreads {
     fn spawn(&mut self, call: QueuedCall, mut calls: MutexGuard<'_, Calls>) -> Result<(), Errno> {
         let QueuedCall { lane, job, .. } = call;
         self.threads.retain(|thread| !thread.is_finished());
-        let signal = Signal::install(self.signal)?;
+        let signal = Signal::install(self.shared.signal).ok();
         let interruptible = Arc::new(Interruptible::default());
         calls.running.push(Running {
             handle: job.handle,
@@ -304,22 +333,24 @@ impl OneShotShared {
 
     /// Moves the thread's call to the unbounded lane, so that another bounded call may begin.
     /// Returns false at the limit of unbounded calls: the call is queued there, or has failed with
-    /// `EAGAIN`.
+    /// `EAGAIN`; and without a signal that could interrupt it: the call has failed with `EBUSY`.
     fn move_to_unbounded(&self, call: &QueuedCall, interruptible: &Arc<Interruptible>) -> bool {
         let mut calls = self.lock();
         // A cancelled call ends at once, and no cancellation would find it in the queue.
         let has_room = self.has_room(&calls, Lane::Unbounded, calls.queued.len());
-        let goes_on = has_room || interruptible.is_interrupted();
         let lane = Lane::Unbounded;
+        let interruption = lane::check_interruptible(lane, self.signal);
+        let goes_on = interruption.is_ok() && has_room || interruptible.is_interrupted();
         if goes_on {
             calls.of(interruptible).lane = lane;
         } else {
             calls.leave(interruptible);
-            if self.bounds.queue_at_limit {
+            if interruption.is_ok() && self.bounds.queue_at_limit {
                 calls.queue(QueuedCall { lane, ..*call });
             } else {
-                call.job.publish_status(Err(Errno::AGAIN));
-                calls.finished.push((call.job.handle, Err(Errno::AGAIN)));
+                let failed = Err(interruption.err().unwrap_or(Errno::AGAIN));
+                call.job.publish_status(failed);
+                calls.finished.push((call.job.handle, failed));
             }
         }
         // Only the context's own thread may start queued calls.

@@ -82,6 +82,10 @@ pub(crate) struct Ring {
     /// Operations whose cancel requests the submission queue did not take.
     untaken_cancels: Vec<Handle>,
     submissions: u64,
+    /// The errno with which the kernel has refused the last `io_uring_enter` for lack of memory.
+    refused: Option<Errno>,
+    /// How often in a row the kernel has refused to wait, without a CQE to reap.
+    refusals: u32,
     zero_copy: ZeroCopyCounts,
     /// The buffer of [`Ring::take_cqes`], empty between two calls of [`Ring::reap`].
     cqes: Vec<Cqe>,
@@ -128,6 +132,8 @@ impl Ring {
             failed_cancels: Vec::new(),
             untaken_cancels: Vec::new(),
             submissions: 0,
+            refused: None,
+            refusals: 0,
             zero_copy: ZeroCopyCounts::default(),
             cqes: Vec::new(),
             trust_names: options.trust_names,
@@ -259,8 +265,11 @@ impl Ring {
         if self.is_pollable {
             return Ok(());
         }
-        self.ring.submitter().unregister_eventfd()?;
-        self.expose(doorbell)
+        match self.ring.submitter().unregister_eventfd() {
+            // ENXIO: the last registration failed after it had been removed.
+            Err(error) if Errno::from(&error) != Errno::NXIO => Err(error.into()),
+            _ => self.expose(doorbell),
+        }
     }
 
     /// Returns the descriptor that is readable when there are completions: the doorbell, once it is exposed, or the
@@ -288,7 +297,11 @@ impl Ring {
             interrupted = self.sleep(doorbell, timeout)?;
         } else {
             // A program that never sleeps must notice a new file system too.
-            self.watch(None)?;
+            match self.watch(None) {
+                // The next call asks again.
+                Err(Errno::AGAIN) => {}
+                watched => watched?,
+            }
             if self.unsubmitted > 0 {
                 self.submit()?;
             }
@@ -348,10 +361,23 @@ impl Ring {
         doorbell: Option<&Doorbell>,
         timeout: Option<Duration>,
     ) -> Result<bool, Errno> {
-        self.watch(doorbell)?;
+        match self.watch(doorbell) {
+            // The submission queue is full, and the kernel takes no entries.
+            Err(Errno::AGAIN) => {
+                self.pause(Errno::AGAIN, timeout)?;
+                return Ok(false);
+            }
+            watched => watched?,
+        }
         let may_sleep = self.backlog.is_empty() && self.untaken_cancels.is_empty();
         let want = u32::from(may_sleep);
-        self.enter(want, timeout)
+        self.refused = None;
+        let interrupted = self.enter(want, timeout)?;
+        match self.refused.take() {
+            Some(errno) if self.backlog.is_empty() => self.pause(errno, timeout)?,
+            _ => {}
+        }
+        Ok(interrupted)
     }
 
     /// Arms the polls of the doorbell, the mount table and the timer, so that they end a wait too;
@@ -416,16 +442,38 @@ impl Ring {
             self.submissions += 1;
             self.adapt_batch();
         }
-        match result.map_err(Errno::from) {
-            Ok(_) | Err(Errno::TIME) => Ok(false),
-            Err(Errno::INTR) => Ok(true),
-            // The kernel lacks memory for requests, or its overflow list is not empty: reaping
-            // helps, and entries that were not taken stay queued.
-            Err(Errno::AGAIN | Errno::BUSY) => {
+        let refused = match result.map_err(Errno::from) {
+            // The kernel lacks memory, or its overflow list is not empty: reaping helps, and entries
+            // that were not taken stay queued.
+            Err(errno @ (Errno::AGAIN | Errno::BUSY | Errno::NOMEM)) => {
                 self.take_to_backlog();
-                Ok(false)
+                errno
             }
-            Err(errno) => Err(errno),
+            result => {
+                self.refusals = 0;
+                return match result {
+                    Ok(_) | Err(Errno::TIME) => Ok(false),
+                    Err(Errno::INTR) => Ok(true),
+                    Err(errno) => Err(errno),
+                };
+            }
+        };
+        self.refused = Some(refused);
+        Ok(false)
+    }
+
+    /// Sleeps for a moment in place of a wait that the kernel has refused, so that the next one does
+    /// not follow at once.
+    ///
+    /// # Errors
+    /// The errno, after [`Limits::RING_REFUSALS`] of them in a row.
+    fn pause(&mut self, errno: Errno, timeout: Option<Duration>) -> Result<(), Errno> {
+        let pause = Limits::RING_RETRY;
+        std::thread::sleep(timeout.map_or(pause, |timeout| timeout.min(pause)));
+        self.refusals = self.refusals.saturating_add(1);
+        match self.refusals > Limits::RING_REFUSALS {
+            true => Err(errno),
+            false => Ok(()),
         }
     }
 

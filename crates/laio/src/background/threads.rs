@@ -31,9 +31,13 @@ impl Threads {
         let limits = &options.limits;
         let queue = options.back_pressure == BackPressure::Wait;
         let signal = options.cancel_signal;
+        let mut pool = Helpers::new(doorbell.clone(), limits, queue, signal);
+        let mut one_shot = OneShotThreads::new(doorbell.clone(), limits, queue, signal);
+        pool.caller_makes_calls = options.caller_makes_calls();
+        one_shot.caller_makes_calls = options.caller_makes_calls();
         Threads {
-            pool: Helpers::new(doorbell.clone(), limits, queue, signal),
-            one_shot: OneShotThreads::new(doorbell.clone(), limits, queue, signal),
+            pool,
+            one_shot,
             rights: Rights::new(options.settled_rights),
             most: limits.helpers as usize + limits.waiting_helpers as usize,
         }
@@ -134,6 +138,11 @@ impl Threads {
     /// How often a helper was started or woken.
     pub(crate) fn wakeups(&self) -> u64 {
         self.pool.wakeups()
+    }
+
+    /// How many calls the calling thread has made, because no thread could be started.
+    pub(crate) fn made_by_caller(&self) -> u64 {
+        self.pool.made_by_caller() + self.one_shot.made_by_caller()
     }
 
     /// In a forked child: forgets the threads, which are the parent's.

@@ -1,5 +1,6 @@
 //! What this kernel and this environment support, found by probing.
 
+use super::tracer;
 use crate::{Call, Errno};
 use std::sync::OnceLock;
 
@@ -8,7 +9,7 @@ use std::sync::OnceLock;
 pub(crate) struct Facts {
     /// `preadv2` and `pwritev2` with `RWF_NOWAIT` reach the kernel (Linux 4.14 and no filter).
     pub(crate) nowait: bool,
-    /// `openat2` with `RESOLVE_CACHED` reaches the kernel (Linux 5.12 and no filter).
+    /// `openat2` with `RESOLVE_CACHED` reaches the kernel (Linux 5.12, no filter and no emulator).
     pub(crate) cached_open: bool,
     /// A non-blocking read of a file may report an end that is not there (Linux 5.9 and 5.10, see
     /// preadv2(2), BUGS).
@@ -33,7 +34,8 @@ impl Facts {
         let (major, minor) = kernel_version();
         Facts {
             nowait: nowait_probe() == Errno::BADF,
-            cached_open: open_probe(libc::RESOLVE_CACHED) == Errno::BADF,
+            cached_open: tracer::rewriting().is_none()
+                && open_probe(libc::RESOLVE_CACHED) == Errno::BADF,
             false_eof: (major, minor) == (5, 9) || (major, minor) == (5, 10),
             same_identity: same_identity(),
         }
@@ -77,7 +79,7 @@ fn open_probe(resolve: u64) -> Errno {
     result.err().unwrap_or(Errno::NOSYS)
 }
 
-/// Whether `statx` reaches the kernel (Linux 4.11 and no filter). Probed once.
+/// Whether `statx` reaches the kernel (Linux 4.11, no filter and no emulator). Probed once.
 pub(crate) fn has_statx() -> bool {
     static KNOWN: OnceLock<bool> = OnceLock::new();
     *KNOWN.get_or_init(|| {
@@ -85,12 +87,12 @@ pub(crate) fn has_statx() -> bool {
         let call = Call::new(libc::SYS_statx, [usize::MAX, name, 0, 0, 0]);
         // SAFETY: the name lives for ever; the directory is no descriptor, so nothing is written.
         let result = unsafe { crate::sys::syscall(&call) };
-        result == Err(Errno::BADF)
+        tracer::rewriting().is_none() && result == Err(Errno::BADF)
     })
 }
 
 /// Whether the kernel has extended-attribute calls relative to a directory (`getxattrat` and the
-/// like, Linux 6.13 and no filter). Probed once.
+/// like, Linux 6.13, no filter and no emulator). Probed once.
 pub(crate) fn attributes_at() -> bool {
     static KNOWN: OnceLock<bool> = OnceLock::new();
     *KNOWN.get_or_init(|| {
@@ -98,7 +100,7 @@ pub(crate) fn attributes_at() -> bool {
         let call = Call::new(465, [usize::MAX, c"laio".as_ptr() as usize, 0, 0, 0]);
         // SAFETY: the name lives for ever, and the directory is no descriptor.
         let result = unsafe { crate::sys::syscall(&call) };
-        result == Err(Errno::BADF)
+        tracer::rewriting().is_none() && result == Err(Errno::BADF)
     })
 }
 

@@ -153,7 +153,8 @@ impl HelperPool {
     }
 
     /// Starts a helper, on the thread of the driver. If that fails, and there is no other helper, the
-    /// work fails with the same errno.
+    /// driver makes the calls itself, as they end by themselves. Functions fail with the same errno:
+    /// one may wait for an operation of the driver.
     pub(super) fn start_helper(self: &Arc<HelperPool>) {
         let own = self.clone();
         self.count_threads(|threads| threads + 1);
@@ -164,8 +165,14 @@ impl HelperPool {
         if let Err(errno) = Thread::start_with_program_code(c"laio-helper", body) {
             self.count_threads(|threads| threads - 1);
             for work in self.work.not_started() {
-                self.end_line(&work);
-                work.fail(errno);
+                match work {
+                    Work::Call(duty, rest) => {
+                        let result = make(&Interruptible::default(), &duty, rest);
+                        self.end_line_of(&duty);
+                        duty.complete(result);
+                    }
+                    function => function.fail(errno),
+                }
             }
         }
     }

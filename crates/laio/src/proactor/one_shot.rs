@@ -5,6 +5,7 @@ use super::function::Function;
 use super::generation::Generation;
 use super::task::{Duty, guarded};
 use crate::background::job::{Job, run};
+use crate::background::lane;
 use crate::operation::Operation;
 use crate::step::total;
 use crate::sys::interrupt::{Interruptible, Signal};
@@ -28,7 +29,8 @@ pub(super) struct OneShots {
 /// A call that a one-shot thread makes.
 pub(super) struct OneShot {
     interruptible: Interruptible,
-    signal: Signal,
+    /// `None` if no signal is free: then the call ends by itself.
+    signal: Option<Signal>,
     /// Whether the thread is about to end: it must not be interrupted any more.
     over: Mutex<bool>,
 }
@@ -116,10 +118,17 @@ pub(super) fn start(
         duty.take().expect("it is completed once")
     };
     let listed = generation;
-    let started = Signal::install(generation.one_shots.signal).and_then(|signal| {
+    let wanted = generation.one_shots.signal;
+    let lane = lane::of(
+        table::row(call.number),
+        &call,
+        false,
+        rest.provisional.is_some(),
+    );
+    let started = lane::check_interruptible(lane, wanted).and_then(|()| {
         let one = Arc::new(OneShot {
             interruptible: Interruptible::default(),
-            signal,
+            signal: Signal::install(wanted).ok(),
             over: Mutex::new(false),
         });
         generation.one_shots.lock_running().push(one.clone());
@@ -179,8 +188,9 @@ impl OneShot {
     /// Interrupts the call.
     pub(super) fn cancel(&self) {
         let over = self.over.lock().unwrap_or_else(|error| error.into_inner());
-        if !*over {
-            self.interruptible.interrupt(self.signal);
+        if let Some(signal) = self.signal.filter(|_| !*over) {
+            // Refused only for a real-time signal of the program's choice, at the limit of signals.
+            let _ = self.interruptible.interrupt(signal);
         }
     }
 }

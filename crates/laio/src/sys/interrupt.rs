@@ -5,11 +5,17 @@
 //! follows: the call is not made (or ends with `EINTR`), or it had finished and its result is
 //! returned.
 
-use super::arch;
+use super::{arch, mask};
 use crate::{Call, Errno};
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+/// Values of [`Interruptible::flag`]: no interruption is wanted; one is, and no signal was sent for it
+/// yet; one is, and the signal was sent.
+const CLEAR: u32 = 0;
+const WANTED: u32 = 1;
+const SENT: u32 = 2;
 
 /// The flag of one helper thread.
 #[derive(Debug, Default)]
@@ -29,13 +35,14 @@ std::thread_local! {
 }
 
 impl Interruptible {
-    /// Binds this to the calling thread and unblocks the signal there.
-    pub(crate) fn adopt_thread(&self, signal: Signal) {
+    /// Binds this to the calling thread and unblocks the signal there, if there is one.
+    pub(crate) fn adopt_thread(&self, signal: Option<Signal>) {
         CURRENT.set(self);
         // SAFETY: gettid and pthread_sigmask touch only this thread and the local set.
         unsafe {
             let tid = super::raw(libc::SYS_gettid, []).unwrap_or(0);
             self.thread.store(tid as u32, SeqCst);
+            let Some(signal) = signal else { return };
             let mut set = MaybeUninit::uninit();
             libc::sigemptyset(set.as_mut_ptr());
             libc::sigaddset(set.as_mut_ptr(), signal.0);
@@ -62,7 +69,7 @@ impl Interruptible {
 
     /// Whether the current call has been interrupted.
     pub(crate) fn is_interrupted(&self) -> bool {
-        self.flag.load(SeqCst) != 0
+        self.flag.load(SeqCst) != CLEAR
     }
 
     /// The TID of the helper's thread; 0 before it begins and after it ends.
@@ -72,36 +79,34 @@ impl Interruptible {
 
     /// Interrupts the call that the helper makes. The caller holds the pool's lock, so that the
     /// helper cannot begin another call meanwhile.
-    pub(crate) fn interrupt(&self, signal: Signal) {
-        if self.flag.swap(1, SeqCst) != 0 {
-            return;
+    ///
+    /// Returns false if the kernel did not take the signal: the user has as many queued signals as
+    /// `RLIMIT_SIGPENDING` allows, and the signal is a real-time one. The caller repeats this later.
+    #[must_use]
+    pub(crate) fn interrupt(&self, signal: Signal) -> bool {
+        if self.flag.load(SeqCst) == SENT {
+            return true;
         }
+        self.flag.store(SENT, SeqCst);
         let thread = self.thread.load(SeqCst);
         if thread == 0 {
-            return;
+            // It sees the flag before its first call, or makes no further call.
+            return true;
         }
         self.in_flight.fetch_add(1, SeqCst);
-        // SAFETY: tgkill takes no pointers; the thread is alive because it clears `thread` under the
-        // same lock before it ends.
-        let sent = unsafe {
-            super::raw(
-                libc::SYS_tgkill,
-                [
-                    std::process::id() as usize,
-                    thread as usize,
-                    signal.0 as usize,
-                ],
-            )
-        };
+        // The thread is alive because it clears `thread` under the same lock before it ends.
+        let sent = signal.send(thread);
         if sent.is_err() {
             self.in_flight.fetch_sub(1, SeqCst);
+            self.flag.store(WANTED, SeqCst);
         }
+        sent.is_ok()
     }
 
     /// Waits until no signal for the last call is pending, then clears the flag for the next call.
     pub(crate) fn rearm(&self) {
         self.wait_for_signals();
-        self.flag.store(0, SeqCst);
+        self.flag.store(CLEAR, SeqCst);
     }
 
     fn wait_for_signals(&self) {
@@ -113,20 +118,29 @@ impl Interruptible {
 }
 
 /// The signal that interrupts helpers; its handler is installed once in the process.
+///
+/// By default it is `SIGSTKFLT`, which neither the kernel nor any C library sends. The kernel always
+/// delivers a standard signal, while it refuses a real-time one (`EAGAIN`) when all processes of the
+/// user together have as many queued signals as `RLIMIT_SIGPENDING` allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Signal(i32);
 
 impl Signal {
     /// Returns the process's signal; the first call chooses and installs it. `wanted` has no effect
     /// later.
+    ///
+    /// # Errors
+    /// `EBUSY` if all signals that may be used have a handler.
     pub(crate) fn install(wanted: Option<i32>) -> Result<Signal, Errno> {
         static SIGNAL: OnceLock<Result<Signal, Errno>> = OnceLock::new();
         *SIGNAL.get_or_init(|| {
-            let (low, high) = match wanted {
-                Some(signal) => (signal, signal),
-                None => (libc::SIGRTMIN(), libc::SIGRTMAX()),
+            let real_time = (libc::SIGRTMIN()..=libc::SIGRTMAX()).rev();
+            let usual = std::iter::once(libc::SIGSTKFLT).chain(real_time);
+            let candidates: Vec<i32> = match wanted {
+                Some(signal) => vec![signal],
+                None => usual.collect(),
             };
-            for signal in (low..=high).rev() {
+            for signal in candidates {
                 if has_default_action(signal) {
                     let installed = install(signal)?;
                     if installed.can_be_sent() {
@@ -145,15 +159,32 @@ impl Signal {
         self.0
     }
 
+    /// Sends it to a thread of this process.
+    ///
+    /// # Errors
+    /// `EAGAIN` for a real-time signal at the limit of queued ones.
+    fn send(self, thread: u32) -> Result<(), Errno> {
+        let args = [
+            std::process::id() as usize,
+            thread as usize,
+            self.0 as usize,
+        ];
+        // SAFETY: tgkill takes no pointers.
+        unsafe { super::raw(libc::SYS_tgkill, args) }.map(drop)
+    }
+
     /// Whether it can be sent: emulators of programs have fewer signals than they let a program set actions for.
     /// Sends it to the calling thread, where the handler has nothing to do.
     fn can_be_sent(self) -> bool {
-        // SAFETY: neither call takes pointers.
-        unsafe {
-            let thread = super::raw(libc::SYS_gettid, []).unwrap_or(0);
-            let args = [std::process::id() as usize, thread, self.0 as usize];
-            super::raw(libc::SYS_tgkill, args).is_ok()
-        }
+        // If it stayed pending, the program might take it from a `signalfd`.
+        let before = mask::get();
+        mask::unblock(mask::bit(self.0));
+        // SAFETY: gettid takes no pointers.
+        let thread = unsafe { super::raw(libc::SYS_gettid, []) }.unwrap_or(0);
+        let sent = self.send(thread as u32);
+        mask::set(before);
+        // At the limit of queued signals it could not be sent now, but later.
+        matches!(sent, Ok(()) | Err(Errno::AGAIN))
     }
 }
 
@@ -227,7 +258,6 @@ mod tests {
     #[test]
     fn a_sleeping_call_is_interrupted_and_never_the_next_one() {
         let signal = Signal::install(None).unwrap();
-        assert!(signal.number() >= libc::SIGRTMIN());
         let target = Arc::new(Interruptible::default());
         let (ready, over) = (
             Arc::new(AtomicBool::new(false)),
@@ -236,7 +266,7 @@ mod tests {
         let thread = std::thread::spawn({
             let (target, ready, over) = (target.clone(), ready.clone(), over.clone());
             move || {
-                target.adopt_thread(signal);
+                target.adopt_thread(Some(signal));
                 let pause = Call::new(libc::SYS_ppoll, [0, 0, 0, 0]);
                 let mut interrupted = 0;
                 while !over.load(SeqCst) {
@@ -258,7 +288,7 @@ mod tests {
             if round == 1999 {
                 over.store(true, SeqCst);
             }
-            target.interrupt(signal);
+            assert!(target.interrupt(signal));
         }
         assert_eq!(thread.join().unwrap(), 2000);
     }

@@ -7,6 +7,7 @@
 
 use super::mask::SignalsBlocked;
 use crate::{Errno, Limits};
+use std::borrow::Cow;
 use std::ffi::{CStr, c_void};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,7 +23,7 @@ pub(crate) struct Thread {
 }
 
 struct Start {
-    name: &'static CStr,
+    name: Cow<'static, CStr>,
     body: Box<dyn FnOnce() + Send>,
     finished: Arc<AtomicBool>,
 }
@@ -37,7 +38,7 @@ impl Thread {
         name: &'static CStr,
         body: impl FnOnce() + Send + 'static,
     ) -> Result<Thread, Errno> {
-        Thread::start_on(Some(Limits::HELPER_STACK), name, body)
+        Thread::start_named(Some(Limits::HELPER_STACK), name.into(), body)
     }
 
     /// As [`Thread::start`], for a thread that also runs code of the program, which may need the
@@ -49,12 +50,16 @@ impl Thread {
         name: &'static CStr,
         body: impl FnOnce() + Send + 'static,
     ) -> Result<Thread, Errno> {
-        Thread::start_on(None, name, body)
+        Thread::start_named(None, name.into(), body)
     }
 
-    fn start_on(
+    /// As [`Thread::start`], with a stack of this size; `None`: the C library's.
+    ///
+    /// # Errors
+    /// As for [`Thread::start`].
+    pub(crate) fn start_named(
         stack: Option<usize>,
-        name: &'static CStr,
+        name: Cow<'static, CStr>,
         body: impl FnOnce() + Send + 'static,
     ) -> Result<Thread, Errno> {
         let finished = Arc::new(AtomicBool::new(false));
@@ -152,7 +157,7 @@ extern "C" fn begin(start: *mut c_void) -> *mut c_void {
         body,
         finished,
     } = *start;
-    // SAFETY: the name is static; the kernel copies it.
+    // SAFETY: the kernel copies the name.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
     // A panic ends the thread only, as with threads of the standard library.
     let _ = catch_unwind(AssertUnwindSafe(body));

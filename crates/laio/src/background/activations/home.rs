@@ -9,6 +9,7 @@ use super::carrier::Carrier;
 use super::identity;
 use super::shared::CarrierShared;
 use super::spare::{forward, next_signal, run_application};
+use crate::Errno;
 use crate::sys;
 use crate::sys::mask::bit;
 use std::sync::atomic::Ordering::*;
@@ -44,5 +45,14 @@ pub(super) fn call(shared: &CarrierShared) {
     let thread = home.number.load(Relaxed) as usize;
     let args = [shared.process as usize, thread, shared.signal as usize];
     // SAFETY: tgkill takes no pointers. The signal is blocked there, and ends the wait.
-    let _ = unsafe { sys::raw(libc::SYS_tgkill, args) };
+    while unsafe { sys::raw(libc::SYS_tgkill, args) } == Err(Errno::AGAIN) {
+        // As many signals are queued for the user as may be, and this one is a real-time signal. The
+        // application cannot go on before the home carrier wakes.
+        let pause = [0i64, RETRY_NANOSECONDS];
+        // SAFETY: the kernel reads the time, which lives through the call.
+        let _ = unsafe { sys::raw(libc::SYS_nanosleep, [pause.as_ptr() as usize, 0]) };
+    }
 }
+
+/// How long to wait before a signal that the kernel has refused is sent again.
+const RETRY_NANOSECONDS: i64 = 1_000_000;

@@ -313,12 +313,14 @@ impl Thread {
         mask::set(self.shared.mask.load(Relaxed));
     }
 
-    /// Interrupts the call of a flight that has not landed.
-    pub(super) fn interrupt(&self, flight: &Flight) {
+    /// Interrupts the call of a flight that has not landed. Returns false if the kernel refused the
+    /// signal: see [`interrupt::Interruptible::interrupt`].
+    pub(super) fn interrupt(&self, flight: &Flight) -> bool {
         // SAFETY: carriers live as long as this.
         let carrier = unsafe { &*flight.carrier.get() };
         state::announce(&carrier.interrupts);
         let same = std::ptr::eq(carrier.flight.load(Relaxed), flight);
+        let mut refused = false;
         // A carrier that has left this state waits for announced interruptions.
         if state::state(carrier.control.state.load(SeqCst)) == TAKEN && same {
             carrier.control.interrupted.store(1, SeqCst);
@@ -326,11 +328,14 @@ impl Thread {
             let shared = &self.shared;
             let args = [shared.process as usize, thread, shared.signal as usize];
             // SAFETY: tgkill takes no pointers.
-            if unsafe { sys::raw(libc::SYS_tgkill, args) }.is_ok() {
-                return;
+            let sent = unsafe { sys::raw(libc::SYS_tgkill, args) };
+            if sent.is_ok() {
+                return true;
             }
+            refused = sent == Err(Errno::AGAIN);
         }
         carrier.interrupts.fetch_sub(1, SeqCst);
+        !refused
     }
 
     /// The number of live carriers, without the home carrier.
