@@ -146,9 +146,13 @@ impl Background {
         })
     }
 
-    /// The parts that may take a step of a call of this row.
-    pub(crate) fn accepts(&mut self, row: &Row) -> Parts {
-        let has_ring = self.has_ring();
+    /// The parts that may take a step of a call of this row. `regular`: see
+    /// [`InFlight::regular`](crate::operations::InFlight).
+    pub(crate) fn accepts(&mut self, row: &Row, regular: bool) -> Parts {
+        let has_ring = match &mut self.waiter {
+            Waiter::Ring(ring) => ring.may_take(row, regular),
+            Waiter::Reactor(_) => false,
+        };
         Parts {
             ring: has_ring && self.threads.ring_may_take(row),
             readiness: self.reports_readiness(),
@@ -496,11 +500,8 @@ impl Background {
     pub(crate) fn arm_descriptor(&mut self, any_ready: bool) {
         self.arm();
         if let Waiter::Ring(ring) = &mut self.waiter {
-            let watched = ring
-                .watch(Some(&self.doorbell))
-                .and_then(|()| ring.submit());
             // An error makes the descriptor readable too: the next poll reports it.
-            if watched.is_err() || ring.has_completions() {
+            if ring.watch_descriptor(&self.doorbell).is_err() || ring.has_completions() {
                 self.doorbell.ring();
             }
         }

@@ -23,7 +23,8 @@ pub(crate) fn hand_over(
     call: &Call,
     why: Why,
 ) -> Result<bool, Errno> {
-    let parts = background.accepts(operations[slot].row);
+    let operation = &operations[slot];
+    let parts = background.accepts(operation.row, operation.regular);
     let mut case = Case::of(operations, slot, call, why, parts, knowledge);
     loop {
         let Some(part) = placement(&case).part() else {

@@ -90,6 +90,8 @@ pub(crate) struct InFlight {
     /// dispatched, if its permissions depend on them.
     pub(crate) rights: Option<u32>,
     pub(crate) links: [Link; 2],
+    /// When the ring got it; see [`crate::background::ring`].
+    pub(crate) ring_epoch: u32,
     /// When its time-out cancels it.
     pub(crate) deadline: Option<Instant>,
     /// The status word that receives the result as soon as it is known.
@@ -332,6 +334,7 @@ impl Slots {
             awaiting_notif: 0,
             rights: None,
             links: [Link::UNUSED; 2],
+            ring_epoch: 0,
             deadline: None,
             status: None,
             scratch: None,
