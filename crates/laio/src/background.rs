@@ -15,6 +15,7 @@ pub(crate) mod reactor;
 pub(crate) mod rights;
 pub(crate) mod ring;
 pub(crate) mod threads;
+pub(crate) mod unanswered;
 
 use crate::attempt::{CarriedCall, Why};
 use crate::composition::{Composition, RingUse};
@@ -27,6 +28,7 @@ use activations::Activations;
 use aio::Aio;
 use doorbell::Doorbell;
 use helpers::Helpers;
+pub(crate) use helpers::UnansweredCalls;
 use job::Cancelled;
 use patience::Patience;
 use reactor::{Event, Reactor};
@@ -35,6 +37,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 use threads::Threads;
+use unanswered::Unanswered;
 
 /// The parts of one context.
 #[derive(Debug)]
@@ -584,6 +587,16 @@ impl Background {
         self.threads.count()
     }
 
+    /// What remote file systems have not answered.
+    pub(crate) fn unanswered(&self) -> Unanswered {
+        self.threads.unanswered()
+    }
+
+    /// The same for other threads, without calls of one-shot threads.
+    pub(crate) fn unanswered_calls(&self) -> UnansweredCalls {
+        self.threads.unanswered_calls()
+    }
+
     /// Adds the counts of the parts to the statistics.
     pub(crate) fn add_counts(&self, stats: &mut Stats) {
         if let Waiter::Ring(ring) = &self.waiter {
@@ -593,6 +606,9 @@ impl Background {
             stats.aio = aio.counts;
         }
         stats.helper_wakeups = self.threads.wakeups();
+        let unanswered = self.unanswered();
+        stats.unanswered = unanswered.calls() as u64;
+        stats.hung_mounts = unanswered.hung().count() as u64;
         if let Some(carriers) = &self.carriers {
             (stats.handoffs, stats.false_wakeups) = carriers.counts();
         }

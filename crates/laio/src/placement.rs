@@ -72,8 +72,9 @@ pub(crate) enum Reason {
     /// The ring would pass the buffered write on to a worker, because the file system has no
     /// non-blocking form of it: that worker sleeps between two calls, a helper looks for the next.
     BriefWrite,
-    /// For a remote or FUSE file the ring may report more bytes than were read.
-    RemoteFile,
+    /// It asks a remote or FUSE file system. A worker of the ring that waits for one is missing to all other calls,
+    /// and for a file the ring may report more bytes than were read.
+    Remote,
     /// Its arguments ask for more than the non-blocking forms do.
     Arguments,
     /// No other part takes it.
@@ -99,7 +100,7 @@ pub(crate) struct Case {
     pub(crate) has_invalid_offset: bool,
     pub(crate) moves_file_position: bool,
     pub(crate) is_brief_write: bool,
-    pub(crate) is_remote_file: bool,
+    pub(crate) is_remote: bool,
     /// See [`crate::transfer::only_plain`].
     pub(crate) only_plain: bool,
     /// The ring's own attempt, on the submitting thread, could wait for a remote file system.
@@ -143,7 +144,7 @@ fn needs_helper(case: &Case) -> Option<Reason> {
         (case.has_invalid_offset, Reason::InvalidOffset),
         (case.moves_file_position, Reason::FilePosition),
         (case.is_brief_write, Reason::BriefWrite),
-        (case.is_remote_file, Reason::RemoteFile),
+        (case.is_remote, Reason::Remote),
         (case.only_plain, Reason::Arguments),
     ];
     let reason = reasons.into_iter().find(|(applies, _)| *applies);
@@ -186,7 +187,7 @@ impl Case {
             has_invalid_offset: false,
             moves_file_position: false,
             is_brief_write: false,
-            is_remote_file: false,
+            is_remote: false,
             only_plain: false,
             waits_in_submission: false,
         }
@@ -226,6 +227,7 @@ impl Case {
             Why::KnownUnsupported => row.attempt == Attempt::NowaitRead,
             _ => false,
         };
+        let remote = knowledge.asked_remote(row, call, regular, suspect);
         let case = Case {
             is_poll: operation.polled().is_some(),
             is_retriable: usual.is_retriable
@@ -249,18 +251,16 @@ impl Case {
             // Seen on Linux 6.18: at the end of a FUSE file the ring counts the bytes before it
             // twice. And a FUSE file counts as ready, because it has a poll operation, so a read
             // waits inside io_uring_enter.
-            is_remote_file: match row.class {
-                Class::Path => false,
-                Class::FileRead | Class::FileWrite => !knowledge.is_local_unless(fd, suspect),
-                _ => regular && !knowledge.is_local_unless(fd, suspect),
-            },
+            is_remote: remote.is_some(),
             only_plain: only_plain(row, call),
-            // For `open` the kernel trusts the dcache, also for a remote or FUSE file system.
+            // For `open` the kernel trusts the dcache, also for a remote or FUSE file system, and
+            // that a name does not lead to one cannot always be seen.
             waits_in_submission: row.attempt == Attempt::CachedOpen
                 && knowledge.mounts.any_remote(),
             ..usual
         };
         operations[slot].began_hung_up = began_hung_up;
+        operations[slot].remote = remote;
         case
     }
 }
@@ -375,7 +375,7 @@ mod tests {
         has_invalid_offset: false,
         moves_file_position: false,
         is_brief_write: false,
-        is_remote_file: false,
+        is_remote: false,
         only_plain: false,
         waits_in_submission: false,
     };
@@ -476,7 +476,7 @@ mod tests {
             (|case| &mut case.has_invalid_offset, Reason::InvalidOffset),
             (|case| &mut case.moves_file_position, Reason::FilePosition),
             (|case| &mut case.is_brief_write, Reason::BriefWrite),
-            (|case| &mut case.is_remote_file, Reason::RemoteFile),
+            (|case| &mut case.is_remote, Reason::Remote),
             (|case| &mut case.only_plain, Reason::Arguments),
         ];
         for parts in [RING, EPOLL, AIO, Parts::default()] {

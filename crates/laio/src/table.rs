@@ -492,6 +492,23 @@ impl Row {
         self
     }
 
+    /// The arguments that name the second file of a call with two names. That name follows its directory, if it has
+    /// one.
+    pub(crate) fn second_name(&self) -> Option<Name> {
+        let has_two = matches!(self.opcode, Some(Opcode::RenameAt | Opcode::LinkAt));
+        let first = self.file.filter(|_| has_two)?;
+        Some(match self.descriptors[1] {
+            Some(second) => Name {
+                directory: Some(second.arg),
+                path: second.arg + 1,
+            },
+            None => Name {
+                directory: None,
+                path: first.path + 1,
+            },
+        })
+    }
+
     /// The flags of a call, with those built in.
     pub(crate) fn flags_of(&self, call: &crate::Call) -> i32 {
         self.flags.map_or(0, |arg| call.args[arg as usize] as i32) | self.implied as i32

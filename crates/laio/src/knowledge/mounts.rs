@@ -116,6 +116,8 @@ pub(crate) struct Mounts {
     table: Option<HighFd>,
     /// Whether any mounted file system is remote (or the table cannot be read).
     any_remote: bool,
+    /// The lines of remote file systems.
+    remote_lines: Vec<MountLine>,
     known: Vec<Mount>,
     by_device: HashMap<u64, MountIndex>,
     /// The mount of the root directory, once it was examined.
@@ -138,6 +140,7 @@ impl Mounts {
         let mut mounts = Mounts {
             table: open_table(),
             any_remote: true,
+            remote_lines: Vec::new(),
             known: Vec::new(),
             by_device: HashMap::new(),
             root: None,
@@ -156,19 +159,46 @@ impl Mounts {
     /// Whether resolving a name relative to a directory (or to the working directory: `AT_FDCWD`) begins
     /// on a local file system, wherever the name begins: at the directory or at the root.
     pub(crate) fn starts_locally(&mut self, directory: RawFd) -> bool {
+        let is_local = |mounts: &Mounts, index: Option<MountIndex>| {
+            index.is_some_and(|index| mounts.get(index).place != Place::Remote)
+        };
+        let (root, start) = (self.root(), self.of_directory(directory));
+        is_local(self, root) && is_local(self, start)
+    }
+
+    /// The mount of the root directory.
+    pub(super) fn root(&mut self) -> Option<MountIndex> {
+        if self.root.is_none() {
+            let root = peek_at(rustix::fs::CWD, c"/").ok();
+            self.root = root.and_then(|root| self.find(&root));
+        }
+        self.root
+    }
+
+    /// The mount of a directory, or of the working directory: `AT_FDCWD`.
+    pub(super) fn of_directory(&mut self, directory: RawFd) -> Option<MountIndex> {
         let status = match directory {
             libc::AT_FDCWD => peek_at(rustix::fs::CWD, c""),
             fd => peek(fd),
         };
-        let Ok(status) = status else { return false };
-        let local = |mounts: &Mounts, index: MountIndex| mounts.get(index).place != Place::Remote;
-        if self.root.is_none() {
-            self.root = peek_at(rustix::fs::CWD, c"/")
-                .ok()
-                .and_then(|root| self.find(&root));
-        }
-        self.root.is_some_and(|root| local(self, root))
-            && self.find(&status).is_some_and(|index| local(self, index))
+        self.find(&status.ok()?)
+    }
+
+    /// Whether a remote file system is mounted at a path that ends with this component.
+    pub(super) fn has_remote_at(&self, component: &[u8]) -> bool {
+        let mut lines = self.remote_lines.iter();
+        lines.any(|line| unescaped(&line.point).ends_with(component))
+    }
+
+    /// The device number of the remote file system that is mounted at this path.
+    pub(super) fn remote_at(&mut self, point: &[u8]) -> Option<u64> {
+        let is_it = |line: &&MountLine| unescaped(&line.point) == point;
+        // The last one covers the others.
+        let line = self.remote_lines.iter().rev().find(is_it)?;
+        let (id, device) = (line.id, line.device);
+        // So that reports know it.
+        let _ = self.find_device(device, id);
+        Some(device)
     }
 
     /// Checks, before a name is looked up, that the table is current, unless that was known a moment ago.
@@ -216,6 +246,9 @@ impl Mounts {
             || lines
                 .iter()
                 .any(|line| Place::of_type(&line.fstype) == Place::Remote);
+        let remote = lines.iter();
+        let remote = remote.filter(|line| Place::of_type(&line.fstype) == Place::Remote);
+        self.remote_lines = remote.cloned().collect();
         for mount in &mut self.known {
             if let Some(line) = lines.iter().find(|line| line.device == mount.device) {
                 mount.place = Place::of_type(&line.fstype);
@@ -376,7 +409,7 @@ fn peek_at(directory: BorrowedFd<'_>, path: &std::ffi::CStr) -> Result<Statx, Er
 }
 
 /// A line of `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct MountLine {
     id: u64,
     device: u64,
@@ -403,9 +436,37 @@ impl MountLine {
     }
 }
 
+/// A path of the table as bytes: there, spaces, tabs, line ends and backslashes are octal numbers.
+fn unescaped(path: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let [first, after @ ..] = rest {
+        let code = after.get(..3).filter(|_| *first == b'\\');
+        let code = code.and_then(|digits| std::str::from_utf8(digits).ok());
+        match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[3..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    bytes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_of_the_table_are_unescaped() {
+        assert_eq!(unescaped(r"/a\040b\134c"), br"/a b\c");
+        assert_eq!(unescaped(r"/a\04"), br"/a\04");
+        assert_eq!(unescaped("/\u{e4}"), "/\u{e4}".as_bytes());
+    }
 
     #[test]
     fn lines_parse() {

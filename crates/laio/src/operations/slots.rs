@@ -90,6 +90,8 @@ pub(crate) struct InFlight {
     /// dispatched, if its permissions depend on them.
     pub(crate) rights: Option<u32>,
     pub(crate) links: [Link; 2],
+    /// The device number of the remote file system that it asks, if it was found to ask one.
+    pub(crate) remote: Option<u64>,
     /// When the ring got it; see [`crate::background::ring`].
     pub(crate) ring_epoch: u32,
     /// When its time-out cancels it.
@@ -334,6 +336,7 @@ impl Slots {
             awaiting_notif: 0,
             rights: None,
             links: [Link::UNUSED; 2],
+            remote: None,
             ring_epoch: 0,
             deadline: None,
             status: None,

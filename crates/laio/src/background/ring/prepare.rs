@@ -451,10 +451,9 @@ fn by_name(row: &Row, call: &Call) -> Option<squeue::Entry> {
         name.path as usize + 1,
     );
     let flags = row.flags_of(call);
-    // The second name follows its directory, if it has one.
-    let second = || match row.descriptors[1] {
-        Some(second) => (at(second.arg), text(second.arg + 1)),
-        None => (here, path(args[after])),
+    let second = || {
+        let name = row.second_name()?;
+        Some((name.directory.map_or(here, at), text(name.path)))
     };
     Some(match row.opcode? {
         Opcode::OpenAt => opcode::OpenAt::new(directory, file)
@@ -473,13 +472,13 @@ fn by_name(row: &Row, call: &Call) -> Option<squeue::Entry> {
             .mask(args[3] as u32)
             .build(),
         Opcode::RenameAt => {
-            let (to, new) = second();
+            let (to, new) = second()?;
             opcode::RenameAt::new(directory, file, to, new)
                 .flags(flags as u32)
                 .build()
         }
         Opcode::LinkAt => {
-            let (to, new) = second();
+            let (to, new) = second()?;
             opcode::LinkAt::new(directory, file, to, new)
                 .flags(flags)
                 .build()
