@@ -144,18 +144,20 @@ impl Knowledge {
     /// The device number of the remote or FUSE file system that a call asks: 0 for one that is not known further,
     /// `None` for none, as far as can be seen without asking it. `regular`: see
     /// [`InFlight::regular`](crate::operations::InFlight). `suspect`: as for [`Knowledge::is_local_unless`].
+    /// `tried`: an attempt has read the name.
     pub(crate) fn asked_remote(
         &mut self,
         row: &Row,
         call: &Call,
         regular: bool,
         suspect: bool,
+        tried: bool,
     ) -> Option<u64> {
         if row.file.is_some() {
             self.mounts.note_lookup();
             let tells = self.mounts.any_remote() && self.facts.cached_open;
             return match tells {
-                true => crossing::remote_of_names(&mut self.mounts, row, call),
+                true => crossing::remote_of_names(&mut self.mounts, row, call, tried),
                 false => None,
             };
         }

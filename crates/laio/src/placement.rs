@@ -227,7 +227,7 @@ impl Case {
             Why::KnownUnsupported => row.attempt == Attempt::NowaitRead,
             _ => false,
         };
-        let remote = knowledge.asked_remote(row, call, regular, suspect);
+        let remote = knowledge.asked_remote(row, call, regular, suspect, tried);
         let case = Case {
             is_poll: operation.polled().is_some(),
             is_retriable: usual.is_retriable
@@ -235,7 +235,8 @@ impl Case {
                 && (row.opcode != Some(Opcode::Accept) || is_well_formed_accept(row, call)),
             has_status_word,
             may_open_device: operation.is_provisional()
-                || (!has_status_word && may_open_device(row, call, false)),
+                // An attempt has read the name.
+                || (!has_status_word && may_open_device(row, call, tried)),
             began_hung_up,
             has_timeout_or_mode,
             has_invalid_offset: parts.ring

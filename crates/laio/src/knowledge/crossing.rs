@@ -21,14 +21,21 @@ const PATH_MAX: usize = 4096;
 
 /// The device number of the remote file system that a call asks by its names; `None` if none of them leads to one, as
 /// far as the caches tell.
-pub(super) fn remote_of_names(mounts: &mut Mounts, row: &Row, call: &Call) -> Option<u64> {
+/// `memory_is_good`: the kernel has read the names.
+pub(super) fn remote_of_names(
+    mounts: &mut Mounts,
+    row: &Row,
+    call: &Call,
+    memory_is_good: bool,
+) -> Option<u64> {
     let names = [row.file.map(|name| (name, follows(row, call)))]
         .into_iter()
         .chain([row.second_name().map(|name| (name, false))])
         .flatten();
     names.into_iter().find_map(|(name, follows)| {
         let directory = directory_of(name, call);
-        let text = read_string(call.args[name.path as usize], PATH_MAX).unwrap_or_default();
+        let address = call.args[name.path as usize];
+        let text = read_string(address, PATH_MAX, memory_is_good).unwrap_or_default();
         remote_of_name(mounts, directory, text, follows)
     })
 }
@@ -60,60 +67,93 @@ fn remote_of_name(
     name: Vec<u8>,
     follows: bool,
 ) -> Option<u64> {
-    let (mut within, mut name) = (None::<OwnedFd>, name);
-    for _ in 0..STEPS_MAX {
-        let directory = within.as_ref().map_or(directory, AsRawFd::as_raw_fd);
+    let (mut within, mut name, mut is_linked) = (None::<OwnedFd>, name, false);
+    let parent = split(&name).0.to_vec();
+    for step in 0..STEPS_MAX {
+        let from = within.as_ref().map_or(directory, AsRawFd::as_raw_fd);
         let start = match name.starts_with(b"/") {
             true => mounts.root()?,
-            false => mounts.of_directory(directory)?,
+            false => mounts.of_directory(from)?,
         };
         let mount = mounts.get(start);
         if mount.place == Place::Remote {
             return Some(mount.device);
         }
-        let end = End::of(directory, &name, follows)?;
+        if step == 0
+            && mounts.trusts(directory, &parent)
+            && !mounts.has_remote_at(split(&name).1)
+            && !(follows && is_cached_link(directory, &name))
+        {
+            return None;
+        }
+        let end = End::of(from, &name)?;
         if let Some(remote) = end.remote(mounts) {
             return Some(remote);
+        }
+        if end.after.is_empty() {
+            if !is_linked {
+                mounts.trust(directory, &parent);
+            }
+            if !follows {
+                return None;
+            }
+            is_linked = true;
         }
         (within, name) = end.behind()?;
     }
     None
 }
 
-/// The end of what a name resolves to from the caches on one file system.
+/// Whether a name is that of a symbolic link, and in the caches. No remote file system may be mounted there.
+fn is_cached_link(directory: RawFd, name: &[u8]) -> bool {
+    let Some(directory) = borrowed(directory) else {
+        return false;
+    };
+    let found = open(directory, name, OFlags::NOFOLLOW, ResolveFlags::CACHED);
+    let kind =
+        |found: OwnedFd| Some(u32::from(peek(found.as_raw_fd()).ok()?.stx_mode) & libc::S_IFMT);
+    found.is_ok_and(|found| kind(found) == Some(libc::S_IFLNK))
+}
+
+/// The directory of a name, and its last component.
+fn split(name: &[u8]) -> (&[u8], &[u8]) {
+    let ends = name
+        .iter()
+        .rposition(|byte| *byte != b'/')
+        .map_or(0, |at| at + 1);
+    let begins = name[..ends].iter().rposition(|byte| *byte == b'/');
+    let begins = begins.map_or(0, |at| at + 1);
+    (&name[..begins], &name[begins..ends])
+}
+
+/// The end of the directories that a name resolves to from the caches on one file system.
 struct End {
     before: OwnedFd,
-    /// The next component: a name that is not in the caches, a mount point, a symbolic link or `..` that leads away.
+    /// The next component: the last one, or one that is not in the caches, or a mount point, a symbolic link or `..` that
+    /// leads away.
     component: Vec<u8>,
     /// What follows it.
     after: Vec<u8>,
 }
 
 impl End {
-    /// `None` if the whole name is in the caches and stays on the file system.
-    fn of(directory: RawFd, name: &[u8], follows: bool) -> Option<End> {
+    /// The last component is not looked up: it seldom is in the caches when a call must go to the background. `None`
+    /// for a name without components.
+    fn of(directory: RawFd, name: &[u8]) -> Option<End> {
         let ends = ends_of_components(name);
         let start: &[u8] = match name.starts_with(b"/") {
             true => b"/",
             false => b".",
         };
-        for known in (0..=ends.len()).rev() {
-            let (part, is_whole) = match known {
-                0 => (start, ends.is_empty()),
-                _ => (&name[..ends[known - 1]], known == ends.len()),
+        (0..ends.len()).rev().find_map(|known| {
+            let part = match known {
+                0 => start,
+                _ => &name[..ends[known - 1]],
             };
-            let flags = match is_whole && !follows && part.len() == name.len() {
-                true => OFlags::NOFOLLOW,
-                false => OFlags::empty(),
-            };
-            match open_within(directory, part, flags) {
-                Ok(_) if is_whole => return None,
-                Ok(before) => return Some(End::new(before, name, &ends, known)),
-                // Not in the caches, elsewhere, or not there: its directory decides.
-                Err(_) => {}
-            }
-        }
-        None
+            // Not in the caches, elsewhere, or not there: its directory decides.
+            let before = open_within(directory, part).ok()?;
+            Some(End::new(before, name, &ends, known))
+        })
     }
 
     /// `known`: the number of components before the end.
@@ -177,17 +217,20 @@ fn ends_of_components(name: &[u8]) -> Vec<usize> {
 }
 
 /// Resolves a name from the caches, without leaving the file system on which it starts.
-fn open_within(directory: RawFd, name: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    let directory = match directory {
-        libc::AT_FDCWD => CWD,
-        fd => sys::borrow(fd).ok_or(rustix::io::Errno::BADF)?,
-    };
+fn open_within(directory: RawFd, name: &[u8]) -> rustix::io::Result<OwnedFd> {
     open(
-        directory,
+        borrowed(directory).ok_or(rustix::io::Errno::BADF)?,
         name,
-        flags,
+        OFlags::empty(),
         ResolveFlags::CACHED | ResolveFlags::NO_XDEV,
     )
+}
+
+fn borrowed(directory: RawFd) -> Option<BorrowedFd<'static>> {
+    match directory {
+        libc::AT_FDCWD => Some(CWD),
+        fd => sys::borrow(fd),
+    }
 }
 
 fn open(
@@ -206,6 +249,16 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
+    fn names_are_split_before_the_last_component() {
+        let parts = |name| split(name);
+        assert_eq!(parts(b"/a//bc/d"), (&b"/a//bc/"[..], &b"d"[..]));
+        assert_eq!(parts(b"a/b/"), (&b"a/"[..], &b"b"[..]));
+        assert_eq!(parts(b"a"), (&b""[..], &b"a"[..]));
+        assert_eq!(parts(b"//"), (&b""[..], &b""[..]));
+        assert_eq!(parts(b""), (&b""[..], &b""[..]));
+    }
+
+    #[test]
     fn components_end_before_slashes() {
         assert_eq!(ends_of_components(b"/a//bc/d"), [2, 6, 8]);
         assert_eq!(ends_of_components(b"a/"), [1]);
@@ -221,27 +274,27 @@ mod tests {
         std::fs::create_dir(path.join("sub")).expect("a directory");
         symlink("/proc", path.join("sub/away")).expect("a link");
         let opened = std::fs::File::open(path).expect("a directory");
-        let end = |name: &str, follows| End::of(opened.as_raw_fd(), name.as_bytes(), follows);
+        let end = |name: &str| End::of(opened.as_raw_fd(), name.as_bytes());
         let parts = |end: &End| (end.component.clone(), end.after.clone());
-        let found = end("sub//away/self/status", true).expect("it leads away");
+        let found = end("sub//away/self/status").expect("components");
         assert_eq!(parts(&found), (b"away".to_vec(), b"self/status".to_vec()));
-        let own = format!(
-            "{}/sub/away",
-            path.canonicalize().expect("a path").display()
+        let own = path.canonicalize().expect("a path").join("sub/away");
+        assert_eq!(
+            found.path().expect("a path"),
+            own.as_os_str().as_encoded_bytes()
         );
-        assert_eq!(found.path().expect("a path"), own.as_bytes());
         let (_, name) = found.behind().expect("a link");
         assert_eq!(name, b"/proc/self/status");
-        let root = end("/proc/self", true).expect("it leads away");
+        let root = end("/proc/self").expect("components");
         assert_eq!(parts(&root), (b"proc".to_vec(), b"self".to_vec()));
         assert_eq!(root.path().expect("a path"), b"/proc");
         let (next, name) = root.behind().expect("a directory");
         assert_eq!((next.is_some(), &name[..]), (true, &b"self"[..]));
-        assert!(end("sub/away", true).is_some());
-        assert!(end("sub/away", false).is_none());
-        let absent = end("sub/absent/further", true).expect("not known");
+        let last = end("sub/away").expect("components");
+        assert_eq!(parts(&last), (b"away".to_vec(), Vec::new()));
+        let absent = end("sub/absent/further").expect("components");
         assert_eq!(parts(&absent), (b"absent".to_vec(), b"further".to_vec()));
         assert!(absent.behind().is_none());
-        assert!(end("", true).is_none());
+        assert!(end("").is_none());
     }
 }

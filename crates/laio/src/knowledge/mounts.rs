@@ -117,11 +117,13 @@ pub(crate) struct Mounts {
     /// Whether any mounted file system is remote (or the table cannot be read).
     any_remote: bool,
     /// The lines of remote file systems.
-    remote_lines: Vec<MountLine>,
+    remote_lines: Vec<RemoteMount>,
     known: Vec<Mount>,
     by_device: HashMap<u64, MountIndex>,
     /// The mount of the root directory, once it was examined.
     root: Option<MountIndex>,
+    /// A directory in which a name was found to be on a local file system, and the time until which that is trusted.
+    trusted: Option<(RawFd, Vec<u8>, i64)>,
     /// When the table was last known to be current, in milliseconds of the coarse clock.
     current_at: i64,
     /// Times the table was read because it had changed.
@@ -144,6 +146,7 @@ impl Mounts {
             known: Vec::new(),
             by_device: HashMap::new(),
             root: None,
+            trusted: None,
             current_at: 0,
             changes: 0,
         };
@@ -184,15 +187,28 @@ impl Mounts {
         self.find(&status.ok()?)
     }
 
+    /// Whether a directory, by its name relative to another, was found to be on a local file system a moment ago.
+    pub(super) fn trusts(&self, directory: RawFd, name: &[u8]) -> bool {
+        self.trusted.as_ref().is_some_and(|(of, parent, until)| {
+            *of == directory && parent == name && coarse_milliseconds() < *until
+        })
+    }
+
+    /// Records that it is.
+    pub(super) fn trust(&mut self, directory: RawFd, name: &[u8]) {
+        let until = coarse_milliseconds() + Mounts::TRUSTED;
+        self.trusted = Some((directory, name.to_vec(), until));
+    }
+
     /// Whether a remote file system is mounted at a path that ends with this component.
     pub(super) fn has_remote_at(&self, component: &[u8]) -> bool {
         let mut lines = self.remote_lines.iter();
-        lines.any(|line| unescaped(&line.point).ends_with(component))
+        !component.is_empty() && lines.any(|line| line.last == component)
     }
 
     /// The device number of the remote file system that is mounted at this path.
     pub(super) fn remote_at(&mut self, point: &[u8]) -> Option<u64> {
-        let is_it = |line: &&MountLine| unescaped(&line.point) == point;
+        let is_it = |line: &&RemoteMount| line.point == point;
         // The last one covers the others.
         let line = self.remote_lines.iter().rev().find(is_it)?;
         let (id, device) = (line.id, line.device);
@@ -241,6 +257,7 @@ impl Mounts {
     pub(crate) fn refresh(&mut self) {
         let lines = self.read_table();
         self.root = None;
+        self.trusted = None;
         self.changes += 1;
         self.any_remote = lines.is_empty()
             || lines
@@ -248,7 +265,7 @@ impl Mounts {
                 .any(|line| Place::of_type(&line.fstype) == Place::Remote);
         let remote = lines.iter();
         let remote = remote.filter(|line| Place::of_type(&line.fstype) == Place::Remote);
-        self.remote_lines = remote.cloned().collect();
+        self.remote_lines = remote.map(RemoteMount::of).collect();
         for mount in &mut self.known {
             if let Some(line) = lines.iter().find(|line| line.device == mount.device) {
                 mount.place = Place::of_type(&line.fstype);
@@ -341,7 +358,7 @@ impl Mounts {
 
 /// The time of a clock that costs no system call and advances every few milliseconds.
 #[inline]
-fn coarse_milliseconds() -> i64 {
+pub(crate) fn coarse_milliseconds() -> i64 {
     use rustix::time::{ClockId, clock_gettime};
     let now = clock_gettime(ClockId::MonotonicCoarse);
     now.tv_sec * 1000 + now.tv_nsec / 1_000_000
@@ -409,12 +426,35 @@ fn peek_at(directory: BorrowedFd<'_>, path: &std::ffi::CStr) -> Result<Statx, Er
 }
 
 /// A line of `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, PartialEq)]
 struct MountLine {
     id: u64,
     device: u64,
     point: String,
     fstype: String,
+}
+
+/// A mounted remote file system.
+#[derive(Debug)]
+struct RemoteMount {
+    id: u64,
+    device: u64,
+    /// Where it is mounted, and the last component of that.
+    point: Vec<u8>,
+    last: Vec<u8>,
+}
+
+impl RemoteMount {
+    fn of(line: &MountLine) -> RemoteMount {
+        let point = unescaped(&line.point);
+        let last = point.rsplit(|byte| *byte == b'/').next();
+        RemoteMount {
+            id: line.id,
+            device: line.device,
+            last: last.unwrap_or_default().to_vec(),
+            point,
+        }
+    }
 }
 
 impl MountLine {

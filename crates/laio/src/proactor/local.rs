@@ -214,7 +214,8 @@ impl Local {
         let row = table::row(call.number);
         let regular = self.knowledge.may_continue_short(row, call);
         let suspect = rest.why == Why::Unsupported;
-        self.knowledge.asked_remote(row, call, regular, suspect)
+        self.knowledge
+            .asked_remote(row, call, regular, suspect, true)
     }
 
     pub(super) fn own_driver(&self) -> Option<&Arc<Driver>> {

@@ -5,9 +5,9 @@
 //! Operations by name that are known to ask a remote file system do not come here. These may still wait: what a
 //! symbolic link names that is not in the caches, an automount, a disk that does not answer.
 
+use crate::knowledge::mounts::coarse_milliseconds;
 use crate::table::{Class, Row};
 use io_uring::IoUring;
-use std::time::{Duration, Instant};
 
 /// How many operations by name occupy workers of a ring, and for how long.
 #[derive(Debug)]
@@ -15,14 +15,15 @@ pub(super) struct Workers {
     /// The number of workers.
     most: u32,
     epoch: u32,
-    epoch_began: Instant,
+    /// In milliseconds of the coarse clock.
+    epoch_began: i64,
     /// The operations begun in this epoch, in the one before, and earlier.
     begun: [u32; 3],
 }
 
 impl Workers {
-    /// An operation is slow if it has lasted for a whole epoch.
-    const EPOCH: Duration = Duration::from_millis(100);
+    /// Milliseconds. An operation is slow if it has lasted for a whole epoch.
+    const EPOCH: i64 = 100;
     /// The workers that slow operations leave to others.
     const RESERVED: u32 = 2;
 
@@ -35,10 +36,10 @@ impl Workers {
             Ok(()) if most[0] > 0 => most[0],
             _ => entries.min(4 * processors),
         };
-        Workers::with(most, Instant::now())
+        Workers::with(most, coarse_milliseconds())
     }
 
-    fn with(most: u32, now: Instant) -> Workers {
+    fn with(most: u32, now: i64) -> Workers {
         Workers {
             most,
             epoch: 0,
@@ -49,7 +50,7 @@ impl Workers {
 
     /// An operation by name begins. Returns what [`Workers::end`] needs.
     pub(super) fn begin(&mut self) -> u32 {
-        self.advance(Instant::now());
+        self.advance(coarse_milliseconds());
         self.begun[0] += 1;
         self.epoch
     }
@@ -66,14 +67,13 @@ impl Workers {
         if self.begun == [0; 3] {
             return false;
         }
-        self.advance(Instant::now());
+        self.advance(coarse_milliseconds());
         let share = self.most.saturating_sub(Workers::RESERVED) / rings.max(1) as u32;
         self.begun[2] >= share.max(1)
     }
 
-    fn advance(&mut self, now: Instant) {
-        let elapsed = now.saturating_duration_since(self.epoch_began);
-        let epochs = (elapsed.as_millis() / Workers::EPOCH.as_millis()).min(2);
+    fn advance(&mut self, now: i64) {
+        let epochs = ((now - self.epoch_began) / Workers::EPOCH).min(2);
         for _ in 0..epochs {
             let [new, before, earlier] = self.begun;
             self.begun = [0, new, before + earlier];
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn slow_operations_leave_workers_to_others() {
-        let start = Instant::now();
+        let start = 1000;
         let mut workers = Workers::with(8, start);
         let occupied = |workers: &Workers| workers.begun[2] >= workers.most - Workers::RESERVED;
         let mut begun: Vec<u32> = (0..6)
