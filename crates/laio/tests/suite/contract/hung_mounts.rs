@@ -126,7 +126,7 @@ fn a_file_system_that_hangs_stops_no_call_on_another() {
         let link = directory.path().join("link");
         symlink(server.path(), &link).expect("a link");
         let flags = (libc::O_PATH | libc::O_CLOEXEC) as usize;
-        let path = cstring(server.path().to_owned());
+        let path = cstring(server.path());
         let open = [HERE, at(path.as_bytes_with_nul()), flags];
         let root = own(plain(libc::SYS_openat, open));
         let names = names_in(&server, &link);

@@ -348,6 +348,7 @@ fn the_descriptor_is_quiet_while_calls_wait() {
         let [a, b] = &mut buffers;
         let (from, to, read) = park(&mut context, a);
         let outer = Outer::around(&mut context);
+        let mounted = context.mount_changes();
         let wakeups = |context: &mut Context| {
             let readable = (0..ROUNDS).filter(|_| outer.is_ready(round));
             let polled = readable.map(|_| context.poll(&mut Vec::new(), NO_TIME));
@@ -363,10 +364,9 @@ fn the_descriptor_is_quiet_while_calls_wait() {
         assert_eq!(context.poll(&mut Vec::new(), time), Ok(0));
         let sleeps = (context.stats().sleeps - sleeps) as usize;
         let counts = [before, after, sleeps];
-        assert!(
-            counts.iter().all(|count| *count <= WAKEUPS_MAX),
-            "{counts:?}"
-        );
+        // Other tests mount file systems meanwhile, which ends waits too.
+        let most = WAKEUPS_MAX + 2 * (context.mount_changes() - mounted) as usize;
+        assert!(counts.iter().all(|count| *count <= most), "{counts:?}");
         for handle in [open, second] {
             context.cancel(handle).expect("in flight");
         }
