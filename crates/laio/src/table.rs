@@ -581,6 +581,15 @@ pub(crate) fn index(number: usize) -> usize {
     }
 }
 
+/// The caller's `struct open_how`, if it has the known size and can be read. `memory_is_good`: no
+/// check is needed.
+pub(crate) fn known_how(call: &crate::Call, memory_is_good: bool) -> Option<libc::open_how> {
+    let (address, size) = (call.args[2], size_of::<libc::open_how>());
+    // SAFETY: plain data that can be read, aligned or not.
+    (call.args[3] == size && (memory_is_good || crate::sys::memory::can_read(address, size)))
+        .then(|| unsafe { (address as *const libc::open_how).read_unaligned() })
+}
+
 /// Whether an `ioctl` waits for a disk: until blocks are allocated for written data, or its own
 /// changes are in the journal.
 pub(crate) fn is_disk_command(call: &crate::Call) -> bool {

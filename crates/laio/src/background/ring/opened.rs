@@ -2,9 +2,9 @@
 //! that waits for one is missing to all other calls of the thread, and there are few. Afterwards the file goes into
 //! the caller's mode, or a helper makes the plain call.
 
-use crate::attempt::{has_peer, is_file, known_how, provisional, set_mode};
+use crate::attempt::{has_peer, is_file, provisional, set_mode};
 use crate::operations::InFlight;
-use crate::table::{Attempt, Opcode, Row};
+use crate::table::{Attempt, Opcode, Row, known_how};
 use crate::transfer::Scratch;
 use crate::{Call, Errno};
 use std::os::fd::RawFd;
