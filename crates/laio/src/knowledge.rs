@@ -141,10 +141,10 @@ impl Knowledge {
         }
     }
 
-    /// The device number of the remote or FUSE file system that a call asks: 0 for one that is not known further,
-    /// `None` for none, as far as can be seen without asking it. `regular`: see
-    /// [`InFlight::regular`](crate::operations::InFlight). `suspect`: as for [`Knowledge::is_local_unless`].
-    /// `tried`: an attempt has read the name.
+    /// The device number of the remote or FUSE file system that a call asks: 0 for one that is not known
+    /// further, `None` for none, as far as can be seen without asking it. `regular`: see
+    /// [`InFlight::regular`](crate::operations::InFlight). `suspect`: as for
+    /// [`Knowledge::is_local_unless`]. `tried`: an attempt has read the name.
     pub(crate) fn asked_remote(
         &mut self,
         row: &Row,

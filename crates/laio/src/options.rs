@@ -181,8 +181,8 @@ impl Limits {
     pub const AIO_BOUNCE_STEP: usize = 256 * 1024;
     /// Bytes of all bounce buffers of a context together.
     pub const AIO_BOUNCE_BYTES: usize = 16 * 1024 * 1024;
-    /// The number of remote file systems whose calls have helpers of their own, as many as [`Limits::helpers`] each.
-    /// While more have calls in flight, the others share one such lane.
+    /// The number of remote file systems whose calls have helpers of their own, as many as
+    /// [`Limits::helpers`] each. While more have calls in flight, the others share one such lane.
     pub const REMOTE_LANES: usize = 16;
     /// How long a remote file system answers none of its calls before the statistics show that it hangs.
     pub const HUNG_AFTER: Duration = Duration::from_secs(1);

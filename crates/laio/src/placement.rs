@@ -72,8 +72,8 @@ pub(crate) enum Reason {
     /// The ring would pass the buffered write on to a worker, because the file system has no
     /// non-blocking form of it: that worker sleeps between two calls, a helper looks for the next.
     BriefWrite,
-    /// It asks a remote or FUSE file system. A worker of the ring that waits for one is missing to all other calls,
-    /// and for a file the ring may report more bytes than were read.
+    /// It asks a remote or FUSE file system. A worker of the ring that waits for one is missing to all
+    /// other calls, and for a file the ring may report more bytes than were read.
     Remote,
     /// Its arguments ask for more than the non-blocking forms do.
     Arguments,

@@ -100,8 +100,8 @@ pub struct Stats {
     /// Calls on remote file systems (FUSE, network) that helpers make, or that wait for one, now.
     pub unanswered: u64,
     /// Remote file systems that hang now: they have answered none of the calls that helpers make for
-    /// [`Limits::HUNG_AFTER`](crate::Limits::HUNG_AFTER). [`Info::hung_mounts`](crate::Info::hung_mounts) says
-    /// which.
+    /// [`Limits::HUNG_AFTER`](crate::Limits::HUNG_AFTER). [`Info::hung_mounts`](crate::Info::hung_mounts)
+    /// says which.
     pub hung_mounts: u64,
 }
 

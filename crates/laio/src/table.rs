@@ -492,8 +492,8 @@ impl Row {
         self
     }
 
-    /// The arguments that name the second file of a call with two names. That name follows its directory, if it has
-    /// one.
+    /// The arguments that name the second file of a call with two names. That name follows its directory,
+    /// if it has one.
     pub(crate) fn second_name(&self) -> Option<Name> {
         let has_two = matches!(self.opcode, Some(Opcode::RenameAt | Opcode::LinkAt));
         let first = self.file.filter(|_| has_two)?;

@@ -1,16 +1,16 @@
-//! The lanes of the helpers: calls that end by themselves, calls that ask a remote file system, and calls that
-//! may wait without a bound.
+//! The lanes of the helpers: calls that end by themselves, calls that ask a remote file system, and calls
+//! that may wait without a bound.
 //!
-//! A call of the second kind waits for an event that another call, perhaps of the same program,
+//! A call of the last kind waits for an event that another call, perhaps of the same program,
 //! must cause first: release a lock, write to a pipe, post a semaphore. So it never takes a helper
 //! that a call of the first kind needs. Each lane has its own limit. Bounded calls queue at theirs.
 //! At the limit of the unbounded lane a call fails with `EAGAIN`, or queues with
 //! [`BackPressure::Wait`](crate::BackPressure::Wait). So does an `open` that a helper finds to be
 //! unbounded.
 //!
-//! A call that asks a remote file system ends by itself while the server answers, and may not end while it does
-//! not. So each remote file system has a lane of its own, with the limit of the bounded one, where its calls queue:
-//! they take no helper from calls on other file systems.
+//! A call that asks a remote file system ends by itself while the server answers, and may not end while it
+//! does not. So each remote file system has a lane of its own, with the limit of the bounded one, where its
+//! calls queue: they take no helper from calls on other file systems.
 
 use super::job::Job;
 use crate::sys::interrupt::Interruptible;
@@ -31,8 +31,8 @@ pub(crate) enum Lane {
 }
 
 impl Lane {
-    /// The device number of the remote file systems that share a lane, because [`Limits::REMOTE_LANES`] others have
-    /// one of their own, or because the engine does not know them.
+    /// The device number of the remote file systems that share a lane, because [`Limits::REMOTE_LANES`]
+    /// others have one of their own, or because the engine does not know them.
     pub(crate) const SHARED: u64 = 0;
 
     /// The lane that a call gets while those of `present` exist.
@@ -186,7 +186,8 @@ struct Track {
     /// The number of running jobs of the current generation.
     running: usize,
     limit: usize,
-    /// For a remote file system: when it has last answered while jobs were running, or when the first of them began.
+    /// For a remote file system: when it has last answered while jobs were running, or when the first of
+    /// them began.
     unanswered_since: Option<Instant>,
 }
 
@@ -284,7 +285,8 @@ impl Lanes {
         }
     }
 
-    /// Moves a running job of another lane to the unbounded one. Returns false if it was queued there instead, so
+    /// Moves a running job of another lane to the unbounded one. Returns false if it was queued there
+    /// instead, so
     /// that it runs no longer. `is_cancelled`: it ends at once, without waiting.
     ///
     /// # Errors
@@ -340,8 +342,8 @@ impl Lanes {
         self.bounded.running
     }
 
-    /// The number of helpers of the current generation that the jobs need: never more than the limits of the lanes
-    /// together.
+    /// The number of helpers of the current generation that the jobs need: never more than the limits of
+    /// the lanes together.
     pub(crate) fn needed(&self) -> usize {
         self.tracks().map(Track::needed).sum()
     }
@@ -351,8 +353,8 @@ impl Lanes {
         self.needed() - self.bounded.needed()
     }
 
-    /// For each remote file system with calls: its device number, how many calls it has not answered, queued ones
-    /// included, and since when it has answered none of those that run.
+    /// For each remote file system with calls: its device number, how many calls it has not answered,
+    /// queued ones included, and since when it has answered none of those that run.
     pub(crate) fn unanswered(&self) -> impl Iterator<Item = (u64, usize, Option<Instant>)> {
         let remote = self.remote.iter();
         remote.map(|(device, track)| {

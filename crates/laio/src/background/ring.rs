@@ -148,8 +148,8 @@ impl Ring {
         &self.opcodes
     }
 
-    /// Whether the ring should take an operation of this row, or operations by name leave it no worker. `regular`: see
-    /// [`InFlight::regular`].
+    /// Whether the ring should take an operation of this row, or operations by name leave it no worker.
+    /// `regular`: see [`InFlight::regular`].
     pub(crate) fn may_take(&mut self, row: &Row, regular: bool) -> bool {
         !workers::may_need_one(row, regular) || !self.workers.are_occupied(rings_of_thread())
     }
@@ -309,8 +309,8 @@ impl Ring {
             }
         }
         self.reap(operations, threads, steps)?;
-        // Also if the doorbell was never armed: draining it is harmless then. While the kernel signals CQEs to it, it
-        // may only be drained before they are reaped.
+        // Also if the doorbell was never armed: draining it is harmless then. While the kernel signals CQEs
+        // to it, it may only be drained before they are reaped.
         if let Some(doorbell) = doorbell
             && !self.doorbell_armed
             && !self.signals_doorbell
@@ -380,8 +380,9 @@ impl Ring {
         self.enter(want, timeout)
     }
 
-    /// The same on the doorbell's eventfd, to which the kernel signals CQEs. The ring does not poll that eventfd: the CQE
-    /// of the poll would signal it in turn, some milliseconds later (Linux 6.11 and later), for ever.
+    /// The same on the doorbell's eventfd, to which the kernel signals CQEs. The ring does not poll that
+    /// eventfd: the CQE of the poll would signal it in turn, some milliseconds later (Linux 6.11 and
+    /// later), for ever.
     fn sleep_on_doorbell(
         &mut self,
         doorbell: &Doorbell,

@@ -16,8 +16,8 @@ struct OfMount {
 }
 
 impl Unanswered {
-    /// From device numbers, numbers of calls, and since when none of those that run was answered. A device may come
-    /// more than once.
+    /// From device numbers, numbers of calls, and since when none of those that run was answered. A device
+    /// may come more than once.
     pub(crate) fn of(mounts: impl Iterator<Item = (u64, usize, Option<Instant>)>) -> Unanswered {
         let mut all = Unanswered::default();
         mounts.for_each(|(device, calls, since)| {
@@ -52,8 +52,8 @@ impl Unanswered {
         self.0.iter().map(|one| one.calls).sum()
     }
 
-    /// The device numbers of the file systems that hang: they have answered nothing for [`Limits::HUNG_AFTER`]
-    /// although calls wait.
+    /// The device numbers of the file systems that hang: they have answered nothing for
+    /// [`Limits::HUNG_AFTER`] although calls wait.
     pub(crate) fn hung(&self) -> impl Iterator<Item = u64> {
         let hangs = |one: &&OfMount| {
             one.since

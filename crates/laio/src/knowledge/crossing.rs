@@ -1,9 +1,9 @@
-//! Which remote file system a name leads to. Only the kernel's caches are asked: a file system that does not answer
-//! must not stop the thread that wants to know.
+//! Which remote file system a name leads to. Only the kernel's caches are asked: a file system that does
+//! not answer must not stop the thread that wants to know.
 //!
-//! The longest part of the name is sought that is in the caches and on the file system where the name starts
-//! (`RESOLVE_CACHED`, `RESOLVE_NO_XDEV`). If the component behind it is a mount point, the table of mounts says so: the
-//! kernel itself would ask an NFS server about the root of its mount.
+//! The longest part of the name is sought that is in the caches and on the file system where the name
+//! starts (`RESOLVE_CACHED`, `RESOLVE_NO_XDEV`). If the component behind it is a mount point, the table of
+//! mounts says so: the kernel itself would ask an NFS server about the root of its mount.
 
 use super::mounts::{Mounts, Place, peek};
 use crate::Call;
@@ -19,9 +19,8 @@ const STEPS_MAX: usize = 8;
 /// The longest name that the kernel accepts, with its zero.
 const PATH_MAX: usize = 4096;
 
-/// The device number of the remote file system that a call asks by its names; `None` if none of them leads to one, as
-/// far as the caches tell.
-/// `memory_is_good`: the kernel has read the names.
+/// The device number of the remote file system that a call asks by its names; `None` if none of them leads
+/// to one, as far as the caches tell. `memory_is_good`: the kernel has read the names.
 pub(super) fn remote_of_names(
     mounts: &mut Mounts,
     row: &Row,
@@ -130,16 +129,16 @@ fn split(name: &[u8]) -> (&[u8], &[u8]) {
 /// The end of the directories that a name resolves to from the caches on one file system.
 struct End {
     before: OwnedFd,
-    /// The next component: the last one, or one that is not in the caches, or a mount point, a symbolic link or `..` that
-    /// leads away.
+    /// The next component: the last one, or one that is not in the caches, or a mount point, a symbolic
+    /// link or `..` that leads away.
     component: Vec<u8>,
     /// What follows it.
     after: Vec<u8>,
 }
 
 impl End {
-    /// The last component is not looked up: it seldom is in the caches when a call must go to the background. `None`
-    /// for a name without components.
+    /// The last component is not looked up: it seldom is in the caches when a call must go to the
+    /// background. `None` for a name without components.
     fn of(directory: RawFd, name: &[u8]) -> Option<End> {
         let ends = ends_of_components(name);
         let start: &[u8] = match name.starts_with(b"/") {

@@ -122,7 +122,8 @@ pub(crate) struct Mounts {
     by_device: HashMap<u64, MountIndex>,
     /// The mount of the root directory, once it was examined.
     root: Option<MountIndex>,
-    /// A directory in which a name was found to be on a local file system, and the time until which that is trusted.
+    /// A directory in which a name was found to be on a local file system, and the time until which that is
+    /// trusted.
     trusted: Option<(RawFd, Vec<u8>, i64)>,
     /// When the table was last known to be current, in milliseconds of the coarse clock.
     current_at: i64,
@@ -187,7 +188,8 @@ impl Mounts {
         self.find(&status.ok()?)
     }
 
-    /// Whether a directory, by its name relative to another, was found to be on a local file system a moment ago.
+    /// Whether a directory, by its name relative to another, was found to be on a local file system a
+    /// moment ago.
     pub(super) fn trusts(&self, directory: RawFd, name: &[u8]) -> bool {
         self.trusted.as_ref().is_some_and(|(of, parent, until)| {
             *of == directory && parent == name && coarse_milliseconds() < *until

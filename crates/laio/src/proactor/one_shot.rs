@@ -107,8 +107,8 @@ impl OneShots {
         }
     }
 
-    /// Reserves a thread for a call, which asks the remote file system with this device number. At the limit it
-    /// returns `None`, and wakes the waker when a thread has ended.
+    /// Reserves a thread for a call, which asks the remote file system with this device number. At the
+    /// limit it returns `None`, and wakes the waker when a thread has ended.
     pub(super) fn reserve(&self, remote: Option<u64>, waker: &Waker) -> Option<Reservation> {
         let reserve = || {
             self.lock_reserved()

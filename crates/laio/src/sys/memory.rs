@@ -34,7 +34,8 @@ pub(crate) fn read_string(address: usize, most: usize, is_good: bool) -> Option<
         if !is_good && !can_read(at, length) {
             return None;
         }
-        // SAFETY: bytes of one page that can be read. They belong to a call in flight, so nothing changes them.
+        // SAFETY: bytes of one page that can be read. They belong to a call in flight, so nothing changes
+        // them.
         let chunk = unsafe { std::slice::from_raw_parts(at as *const u8, length) };
         let end = chunk.iter().position(|byte| *byte == 0);
         bytes.extend_from_slice(&chunk[..end.unwrap_or(length)]);

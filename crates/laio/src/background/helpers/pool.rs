@@ -288,8 +288,8 @@ mod tests {
         assert!(!pool.any_stuck() && pool.take_stuck().is_empty());
     }
 
-    /// Each file system has as many helpers as calls that end by themselves have, and those beyond the limit of lanes
-    /// share one.
+    /// Each file system has as many helpers as calls that end by themselves have, and those beyond the
+    /// limit of lanes share one.
     #[test]
     fn lanes_of_remote_file_systems_are_bounded() {
         let limits = Limits {

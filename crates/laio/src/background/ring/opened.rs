@@ -1,6 +1,6 @@
-//! An `open` by the ring. It is made in non-blocking mode, in which a FIFO waits for no peer: a worker of io_uring
-//! that waits for one is missing to all other calls of the thread, and there are few. Afterwards the file goes into
-//! the caller's mode, or a helper makes the plain call.
+//! An `open` by the ring. It is made in non-blocking mode, in which a FIFO waits for no peer: a worker of
+//! io_uring that waits for one is missing to all other calls of the thread, and there are few. Afterwards
+//! the file goes into the caller's mode, or a helper makes the plain call.
 
 use crate::attempt::{has_peer, is_file, provisional, set_mode};
 use crate::operations::InFlight;
@@ -17,7 +17,8 @@ pub(super) enum Opened {
     MayWait,
 }
 
-/// Returns the call that the ring makes for an `open` of the caller: in non-blocking mode, if it could wait otherwise.
+/// Returns the call that the ring makes for an `open` of the caller: in non-blocking mode, if it could wait
+/// otherwise.
 pub(super) fn without_waiting(row: &Row, call: &Call, scratch: &mut Option<Box<Scratch>>) -> Call {
     let mut call = *call;
     if guarded_flags(row, &call).is_none() {
@@ -38,8 +39,9 @@ pub(super) fn without_waiting(row: &Row, call: &Call, scratch: &mut Option<Box<S
     call
 }
 
-/// Finds out whether the ring has opened something without waiting, or failed to, where the plain call may wait. A file
-/// goes into the caller's mode. A FIFO stays open with the operation until a helper has made the plain call.
+/// Finds out whether the ring has opened something without waiting, or failed to, where the plain call may
+/// wait. A file goes into the caller's mode. A FIFO stays open with the operation until a helper has made
+/// the plain call.
 pub(super) fn settle(operation: &mut InFlight, result: Result<usize, Errno>) -> Opened {
     let Some(flags) = guarded_flags(operation.row, &operation.call) else {
         return Opened::Result;

@@ -1,9 +1,9 @@
-//! The worker threads that io_uring has for files and names: four for each processor, which the rings of a thread
-//! share. An operation by name always takes one. If those that some take for long left none, no file could be opened,
-//! read from a disk or synchronised through the ring.
+//! The worker threads that io_uring has for files and names: four for each processor, which the rings of a
+//! thread share. An operation by name always takes one. If those that some take for long left none, no file
+//! could be opened, read from a disk or synchronised through the ring.
 //!
-//! Operations by name that are known to ask a remote file system do not come here. These may still wait: what a
-//! symbolic link names that is not in the caches, an automount, a disk that does not answer.
+//! Operations by name that are known to ask a remote file system do not come here. These may still wait:
+//! what a symbolic link names that is not in the caches, an automount, a disk that does not answer.
 
 use crate::knowledge::mounts::coarse_milliseconds;
 use crate::table::{Class, Row};
@@ -61,8 +61,8 @@ impl Workers {
         self.begun[age as usize] -= 1;
     }
 
-    /// Whether slow operations leave so few workers that operations on files and names must go elsewhere. `rings`: how
-    /// many share the workers.
+    /// Whether slow operations leave so few workers that operations on files and names must go elsewhere.
+    /// `rings`: how many share the workers.
     pub(super) fn are_occupied(&mut self, rings: usize) -> bool {
         if self.begun == [0; 3] {
             return false;

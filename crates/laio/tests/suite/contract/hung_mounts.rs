@@ -1,5 +1,5 @@
-//! Rule 7: calls that wait without an end, for a file system whose server does not answer or for the other end of a
-//! FIFO, keep no call on other files from its end, however many they are.
+//! Rule 7: calls that wait without an end, for a file system whose server does not answer or for the other
+//! end of a FIFO, keep no call on other files from its end, however many they are.
 
 use crate::harness::{
     Arg, LIMIT, Way, at, at_mut, collect, cstring, for_each_pending_backend, later, own, pending,

@@ -51,7 +51,8 @@ fn a_file_system_mounted_later_stalls_no_driver() {
     }
 }
 
-/// Look-ups hang in a file system whose server does not answer, more than a driver has helpers and a ring workers.
+/// Look-ups hang in a file system whose server does not answer, more than a driver has helpers and a ring
+/// workers.
 #[test]
 fn a_file_system_that_hangs_stops_no_operation_on_another() {
     let _watched = watch("a_file_system_that_hangs_stops_no_operation_on_another");
