@@ -403,10 +403,12 @@ struct laio_stats {
 	uint64_t false_wakeups;   /* wakeups of a spare when the call had returned, or its thread was runnable */
 	uint64_t spins;           /* waits in laio_poll() that ended before it slept (spin_us) */
 	uint64_t helper_wakeups;  /* starts and wakeups of helpers */
+	uint64_t unanswered;      /* calls on remote file systems (FUSE, network) that helpers make, or that wait for one, now */
+	uint64_t hung_mounts;     /* such file systems that have answered none of the calls made for a second */
 };
 
 #define LAIO_STATS_INIT { (uint32_t)sizeof(struct laio_stats), 0, { 0, 0, 0, 0 }, 0, 0, 0, 0, 0, 0, 0, 0, \
-	{ 0, 0, 0, 0, 0, 0, 0 }, 0, 0, 0, 0 }
+	{ 0, 0, 0, 0, 0, 0, 0 }, 0, 0, 0, 0, 0, 0 }
 
 /*
  * Writes the counters, in the fields that `size` covers and the library knows. Returns 0.

@@ -82,6 +82,10 @@ pub struct laio_stats {
     pub spins: u64,
     /// Starts and wakeups of helpers.
     pub helper_wakeups: u64,
+    /// Calls on remote file systems that helpers make or that wait for one.
+    pub unanswered: u64,
+    /// Remote file systems that hang.
+    pub hung_mounts: u64,
 }
 
 /// The properties of a context.
@@ -120,7 +124,7 @@ pub struct laio_info {
 }
 
 const _: () = assert!(size_of::<laio_counts>() == 32);
-const _: () = assert!(size_of::<laio_stats>() == 192 && align_of::<laio_stats>() == 8);
+const _: () = assert!(size_of::<laio_stats>() == 208 && align_of::<laio_stats>() == 8);
 const _: () = assert!(size_of::<laio_info>() == 64 && align_of::<laio_info>() == 8);
 
 // SAFETY: begins with its size; numbers only.
@@ -195,6 +199,8 @@ pub unsafe extern "C" fn laio_stats(context: *mut laio_context, stats: *mut laio
             false_wakeups: counted.false_wakeups,
             spins: counted.spins,
             helper_wakeups: counted.helper_wakeups,
+            unanswered: counted.unanswered,
+            hung_mounts: counted.hung_mounts,
         };
         // SAFETY: by the caller.
         unsafe { sized::write(stats, &filled) }

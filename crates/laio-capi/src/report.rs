@@ -56,6 +56,18 @@ fn write_report(page: &mut String, context: &Context) -> std::fmt::Result {
             stats.made_by_caller
         )?;
     }
+    if stats.unanswered > 0 {
+        let hung: Vec<&str> = info.hung_mounts().map(|mount| &mount.point[..]).collect();
+        let hung = match hung.is_empty() {
+            true => "none".to_owned(),
+            false => hung.join(", "),
+        };
+        writeln!(
+            page,
+            "remote        {} calls not answered; file systems that hang: {hung}",
+            stats.unanswered
+        )?;
+    }
     if let Some(tracer) = info.traced_by() {
         writeln!(
             page,

@@ -258,6 +258,8 @@ fn layouts() -> Vec<Layout> {
             false_wakeups,
             spins,
             helper_wakeups,
+            unanswered,
+            hung_mounts,
         }),
         layout!(laio_info {
             size,

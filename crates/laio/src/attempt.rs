@@ -18,8 +18,8 @@ use crate::{Call, Errno, sys};
 
 pub(crate) use descriptor::range as descriptor_range;
 pub use opened::Examined;
-pub(crate) use opened::{STATUS_MASK, has_peer, is_file, provisional};
-pub(crate) use path::{known_how, may_be_empty_name, may_open_device};
+pub(crate) use opened::{STATUS_MASK, has_peer, is_file, provisional, set_mode};
+pub(crate) use path::{may_be_empty_name, may_open_device};
 
 /// A call to make inline, and what its caller knows of it.
 #[derive(Clone, Copy, Debug)]

@@ -15,6 +15,7 @@ pub(crate) mod reactor;
 pub(crate) mod rights;
 pub(crate) mod ring;
 pub(crate) mod threads;
+pub(crate) mod unanswered;
 
 use crate::attempt::{CarriedCall, Why};
 use crate::composition::{Composition, RingUse};
@@ -27,6 +28,7 @@ use activations::Activations;
 use aio::Aio;
 use doorbell::Doorbell;
 use helpers::Helpers;
+pub(crate) use helpers::UnansweredCalls;
 use job::Cancelled;
 use patience::Patience;
 use reactor::{Event, Reactor};
@@ -35,6 +37,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 use threads::Threads;
+use unanswered::Unanswered;
 
 /// The parts of one context.
 #[derive(Debug)]
@@ -146,9 +149,13 @@ impl Background {
         })
     }
 
-    /// The parts that may take a step of a call of this row.
-    pub(crate) fn accepts(&mut self, row: &Row) -> Parts {
-        let has_ring = self.has_ring();
+    /// The parts that may take a step of a call of this row. `regular`: see
+    /// [`InFlight::regular`](crate::operations::InFlight).
+    pub(crate) fn accepts(&mut self, row: &Row, regular: bool) -> Parts {
+        let has_ring = match &mut self.waiter {
+            Waiter::Ring(ring) => ring.may_take(row, regular),
+            Waiter::Reactor(_) => false,
+        };
         Parts {
             ring: has_ring && self.threads.ring_may_take(row),
             readiness: self.reports_readiness(),
@@ -494,11 +501,9 @@ impl Background {
     pub(crate) fn arm_descriptor(&mut self, any_ready: bool) {
         self.arm();
         if let Waiter::Ring(ring) = &mut self.waiter {
-            let watched = ring
-                .watch(Some(&self.doorbell))
-                .and_then(|()| ring.submit());
             // An error makes the descriptor readable too: the next poll reports it. So do entries that
             // the kernel did not take: the next poll submits them again.
+            let watched = ring.watch_descriptor(&self.doorbell);
             if watched.is_err() || ring.has_completions() || ring.unsubmitted() > 0 {
                 self.doorbell.ring();
             }
@@ -590,6 +595,16 @@ impl Background {
         self.threads.count()
     }
 
+    /// What remote file systems have not answered.
+    pub(crate) fn unanswered(&self) -> Unanswered {
+        self.threads.unanswered()
+    }
+
+    /// The same for other threads, without calls of one-shot threads.
+    pub(crate) fn unanswered_calls(&self) -> UnansweredCalls {
+        self.threads.unanswered_calls()
+    }
+
     /// Adds the counts of the parts to the statistics.
     pub(crate) fn add_counts(&self, stats: &mut Stats) {
         if let Waiter::Ring(ring) = &self.waiter {
@@ -600,6 +615,9 @@ impl Background {
         }
         stats.helper_wakeups = self.threads.wakeups();
         stats.made_by_caller = self.threads.made_by_caller();
+        let unanswered = self.unanswered();
+        stats.unanswered = unanswered.calls() as u64;
+        stats.hung_mounts = unanswered.hung().count() as u64;
         if let Some(carriers) = &self.carriers {
             (stats.handoffs, stats.false_wakeups) = carriers.counts();
         }

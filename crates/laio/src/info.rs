@@ -69,6 +69,14 @@ impl<'a> Info<'a> {
         self.0.knowledge.mounts.iter()
     }
 
+    /// The file systems that hang: remote ones that have answered none of the calls that helpers make for
+    /// [`Limits::HUNG_AFTER`]. Their calls wait for helpers of their own; calls on other file systems go on.
+    pub fn hung_mounts(self) -> impl Iterator<Item = &'a Mount> {
+        let hung: Vec<u64> = self.0.background.unanswered().hung().collect();
+        self.mounts()
+            .filter(move |mount| hung.contains(&mount.device))
+    }
+
     /// The number of live helper threads, including those that make a single call (see
     /// [`Options::settled_rights`](crate::Options::settled_rights)).
     pub fn helper_threads(self) -> usize {

@@ -1,6 +1,7 @@
 //! What a context knows: of the kernel, of file systems and of descriptors. [`crate::attempt`] and
 //! [`crate::carry`] decide by it.
 
+mod crossing;
 pub(crate) mod dirty;
 pub(crate) mod facts;
 pub(crate) mod habits;
@@ -139,6 +140,38 @@ impl Knowledge {
             // Not a descriptor: the call itself fails.
             Err(_) => true,
         }
+    }
+
+    /// The device number of the remote or FUSE file system that a call asks: 0 for one that is not known
+    /// further, `None` for none, as far as can be seen without asking it. `regular`: see
+    /// [`InFlight::regular`](crate::operations::InFlight). `suspect`: as for
+    /// [`Knowledge::is_local_unless`]. `tried`: an attempt has read the name.
+    pub(crate) fn asked_remote(
+        &mut self,
+        row: &Row,
+        call: &Call,
+        regular: bool,
+        suspect: bool,
+        tried: bool,
+    ) -> Option<u64> {
+        if row.file.is_some() {
+            self.mounts.note_lookup();
+            let tells = self.mounts.any_remote() && self.facts.cached_open;
+            return match tells {
+                true => crossing::remote_of_names(&mut self.mounts, row, call, tried),
+                false => None,
+            };
+        }
+        let of_file = match row.class {
+            Class::FileRead | Class::FileWrite | Class::Path | Class::Instant => true,
+            Class::Stream | Class::Waiting | Class::Thread | Class::Refused => regular,
+        };
+        let fd = call.descriptor(row.descriptors[0].filter(|_| of_file)?.arg);
+        if self.is_local_unless(fd, suspect) {
+            return None;
+        }
+        let mount = self.hints.mount(fd);
+        Some(mount.map_or(0, |mount| self.mounts.get(mount).device))
     }
 
     /// Examines a descriptor and caches its kind and mount.

@@ -126,7 +126,8 @@ pub struct Limits {
     pub operations: u32,
     /// The number of helper threads for calls that end by themselves: file I/O, names, metadata.
     /// They start on demand and end after [`Limits::HELPER_IDLE_MS`] without work. At the limit
-    /// such calls queue.
+    /// such calls queue. Each remote file system (FUSE, network) has as many of its own, up to
+    /// [`Limits::REMOTE_LANES`] file systems: one that does not answer takes none from calls on others.
     pub helpers: u32,
     /// The number of further helper threads, for calls that may wait without a bound: for locks,
     /// children, peers, terminals, times, the other end of a FIFO. At the limit such a call fails
@@ -189,6 +190,11 @@ impl Limits {
     pub const AIO_BOUNCE_STEP: usize = 256 * 1024;
     /// Bytes of all bounce buffers of a context together.
     pub const AIO_BOUNCE_BYTES: usize = 16 * 1024 * 1024;
+    /// The number of remote file systems whose calls have helpers of their own, as many as
+    /// [`Limits::helpers`] each. While more have calls in flight, the others share one such lane.
+    pub const REMOTE_LANES: usize = 16;
+    /// How long a remote file system answers none of its calls before the statistics show that it hangs.
+    pub const HUNG_AFTER: Duration = Duration::from_secs(1);
     /// Elements of an iovec array, the kernel's `UIO_MAXIOV`.
     pub const IOV_MAX: usize = 1024;
 }

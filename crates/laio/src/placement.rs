@@ -23,7 +23,8 @@ pub(crate) fn hand_over(
     call: &Call,
     why: Why,
 ) -> Result<bool, Errno> {
-    let parts = background.accepts(operations[slot].row);
+    let operation = &operations[slot];
+    let parts = background.accepts(operation.row, operation.regular);
     let mut case = Case::of(operations, slot, call, why, parts, knowledge);
     loop {
         let Some(part) = placement(&case).part() else {
@@ -71,8 +72,9 @@ pub(crate) enum Reason {
     /// The ring would pass the buffered write on to a worker, because the file system has no
     /// non-blocking form of it: that worker sleeps between two calls, a helper looks for the next.
     BriefWrite,
-    /// For a remote or FUSE file the ring may report more bytes than were read.
-    RemoteFile,
+    /// It asks a remote or FUSE file system. A worker of the ring that waits for one is missing to all
+    /// other calls, and for a file the ring may report more bytes than were read.
+    Remote,
     /// Its arguments ask for more than the non-blocking forms do.
     Arguments,
     /// No other part takes it.
@@ -98,7 +100,7 @@ pub(crate) struct Case {
     pub(crate) has_invalid_offset: bool,
     pub(crate) moves_file_position: bool,
     pub(crate) is_brief_write: bool,
-    pub(crate) is_remote_file: bool,
+    pub(crate) is_remote: bool,
     /// See [`crate::transfer::only_plain`].
     pub(crate) only_plain: bool,
     /// The ring's own attempt, on the submitting thread, could wait for a remote file system.
@@ -142,7 +144,7 @@ fn needs_helper(case: &Case) -> Option<Reason> {
         (case.has_invalid_offset, Reason::InvalidOffset),
         (case.moves_file_position, Reason::FilePosition),
         (case.is_brief_write, Reason::BriefWrite),
-        (case.is_remote_file, Reason::RemoteFile),
+        (case.is_remote, Reason::Remote),
         (case.only_plain, Reason::Arguments),
     ];
     let reason = reasons.into_iter().find(|(applies, _)| *applies);
@@ -185,7 +187,7 @@ impl Case {
             has_invalid_offset: false,
             moves_file_position: false,
             is_brief_write: false,
-            is_remote_file: false,
+            is_remote: false,
             only_plain: false,
             waits_in_submission: false,
         }
@@ -225,6 +227,7 @@ impl Case {
             Why::KnownUnsupported => row.attempt == Attempt::NowaitRead,
             _ => false,
         };
+        let remote = knowledge.asked_remote(row, call, regular, suspect, tried);
         let case = Case {
             is_poll: operation.polled().is_some(),
             is_retriable: usual.is_retriable
@@ -232,7 +235,8 @@ impl Case {
                 && (row.opcode != Some(Opcode::Accept) || is_well_formed_accept(row, call)),
             has_status_word,
             may_open_device: operation.is_provisional()
-                || (!has_status_word && may_open_device(row, call, false)),
+                // An attempt has read the name.
+                || (!has_status_word && may_open_device(row, call, tried)),
             began_hung_up,
             has_timeout_or_mode,
             has_invalid_offset: parts.ring
@@ -248,18 +252,16 @@ impl Case {
             // Seen on Linux 6.18: at the end of a FUSE file the ring counts the bytes before it
             // twice. And a FUSE file counts as ready, because it has a poll operation, so a read
             // waits inside io_uring_enter.
-            is_remote_file: match row.class {
-                Class::Path => false,
-                Class::FileRead | Class::FileWrite => !knowledge.is_local_unless(fd, suspect),
-                _ => regular && !knowledge.is_local_unless(fd, suspect),
-            },
+            is_remote: remote.is_some(),
             only_plain: only_plain(row, call),
-            // For `open` the kernel trusts the dcache, also for a remote or FUSE file system.
+            // For `open` the kernel trusts the dcache, also for a remote or FUSE file system, and
+            // that a name does not lead to one cannot always be seen.
             waits_in_submission: row.attempt == Attempt::CachedOpen
                 && knowledge.mounts.any_remote(),
             ..usual
         };
         operations[slot].began_hung_up = began_hung_up;
+        operations[slot].remote = remote;
         case
     }
 }
@@ -374,7 +376,7 @@ mod tests {
         has_invalid_offset: false,
         moves_file_position: false,
         is_brief_write: false,
-        is_remote_file: false,
+        is_remote: false,
         only_plain: false,
         waits_in_submission: false,
     };
@@ -475,7 +477,7 @@ mod tests {
             (|case| &mut case.has_invalid_offset, Reason::InvalidOffset),
             (|case| &mut case.moves_file_position, Reason::FilePosition),
             (|case| &mut case.is_brief_write, Reason::BriefWrite),
-            (|case| &mut case.is_remote_file, Reason::RemoteFile),
+            (|case| &mut case.is_remote, Reason::Remote),
             (|case| &mut case.only_plain, Reason::Arguments),
         ];
         for parts in [RING, EPOLL, AIO, Parts::default()] {

@@ -227,6 +227,11 @@ pub struct ProactorStats {
     pub one_shots: u64,
     /// Operations in flight whose futures were dropped.
     pub cancelled: u64,
+    /// Operations on remote file systems (FUSE, network) that a thread makes, or that wait for one, now.
+    pub unanswered: u64,
+    /// Remote file systems that hang now: they have answered none of these operations for
+    /// [`Limits::HUNG_AFTER`](crate::Limits::HUNG_AFTER).
+    pub hung_mounts: u64,
 }
 
 impl Shared {

@@ -100,6 +100,12 @@ pub struct Stats {
     pub handoffs: u64,
     /// How often a spare was woken although the call had returned already, or was only preempted.
     pub false_wakeups: u64,
+    /// Calls on remote file systems (FUSE, network) that helpers make, or that wait for one, now.
+    pub unanswered: u64,
+    /// Remote file systems that hang now: they have answered none of the calls that helpers make for
+    /// [`Limits::HUNG_AFTER`](crate::Limits::HUNG_AFTER). [`Info::hung_mounts`](crate::Info::hung_mounts)
+    /// says which.
+    pub hung_mounts: u64,
 }
 
 impl Stats {
@@ -122,6 +128,8 @@ impl Stats {
             zero_copy: ZeroCopyCounts::default(),
             handoffs: 0,
             false_wakeups: 0,
+            unanswered: 0,
+            hung_mounts: 0,
         }
     }
 

@@ -492,6 +492,23 @@ impl Row {
         self
     }
 
+    /// The arguments that name the second file of a call with two names. That name follows its directory,
+    /// if it has one.
+    pub(crate) fn second_name(&self) -> Option<Name> {
+        let has_two = matches!(self.opcode, Some(Opcode::RenameAt | Opcode::LinkAt));
+        let first = self.file.filter(|_| has_two)?;
+        Some(match self.descriptors[1] {
+            Some(second) => Name {
+                directory: Some(second.arg),
+                path: second.arg + 1,
+            },
+            None => Name {
+                directory: None,
+                path: first.path + 1,
+            },
+        })
+    }
+
     /// The flags of a call, with those built in.
     pub(crate) fn flags_of(&self, call: &crate::Call) -> i32 {
         self.flags.map_or(0, |arg| call.args[arg as usize] as i32) | self.implied as i32
@@ -562,6 +579,15 @@ pub(crate) fn index(number: usize) -> usize {
         Some(&index) if index != NO_ROW => (index & !TRIVIAL) as usize,
         _ => ROWS.len(),
     }
+}
+
+/// The caller's `struct open_how`, if it has the known size and can be read. `memory_is_good`: no
+/// check is needed.
+pub(crate) fn known_how(call: &crate::Call, memory_is_good: bool) -> Option<libc::open_how> {
+    let (address, size) = (call.args[2], size_of::<libc::open_how>());
+    // SAFETY: plain data that can be read, aligned or not.
+    (call.args[3] == size && (memory_is_good || crate::sys::memory::can_read(address, size)))
+        .then(|| unsafe { (address as *const libc::open_how).read_unaligned() })
 }
 
 /// Whether an `ioctl` waits for a disk: until blocks are allocated for written data, or its own

@@ -13,6 +13,7 @@ pub(crate) struct Scratch {
     pub(crate) vectors: Vec<libc::iovec>,
     pub(crate) message: abi::msghdr,
     pub(crate) time: io_uring::types::Timespec,
+    pub(crate) how: libc::open_how,
     /// The FIFO or device that an attempt to open has opened. The plain open may block, so a helper
     /// makes it.
     pub(crate) provisional: Option<Provisional>,
@@ -36,6 +37,8 @@ impl Default for Scratch {
             vectors: Vec::new(),
             message,
             time: io_uring::types::Timespec::new(),
+            // SAFETY: as above.
+            how: unsafe { std::mem::zeroed() },
             provisional: None,
         }
     }

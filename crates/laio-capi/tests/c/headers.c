@@ -63,7 +63,7 @@ ASSERT(offsetof(struct laio_counts, background) == 8);
 ASSERT(offsetof(struct laio_counts, fallback) == 16);
 ASSERT(offsetof(struct laio_counts, latched) == 24);
 
-ASSERT(sizeof(struct laio_stats) == 192);
+ASSERT(sizeof(struct laio_stats) == 208);
 ASSERT(offsetof(struct laio_stats, size) == 0);
 ASSERT(offsetof(struct laio_stats, operations_max) == 4);
 ASSERT(offsetof(struct laio_stats, calls) == 8);
@@ -80,6 +80,8 @@ ASSERT(offsetof(struct laio_stats, handoffs) == 160);
 ASSERT(offsetof(struct laio_stats, false_wakeups) == 168);
 ASSERT(offsetof(struct laio_stats, spins) == 176);
 ASSERT(offsetof(struct laio_stats, helper_wakeups) == 184);
+ASSERT(offsetof(struct laio_stats, unanswered) == 192);
+ASSERT(offsetof(struct laio_stats, hung_mounts) == 200);
 ASSERT(sizeof(struct laio_aio_counts) == 56);
 
 ASSERT_OFFSET(laio_info, size, 0, 0);

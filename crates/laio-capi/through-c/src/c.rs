@@ -103,6 +103,8 @@ pub(crate) struct laio_stats {
     pub(crate) false_wakeups: u64,
     pub(crate) spins: u64,
     pub(crate) helper_wakeups: u64,
+    pub(crate) unanswered: u64,
+    pub(crate) hung_mounts: u64,
 }
 
 #[repr(C)]

@@ -30,6 +30,10 @@ pub struct Stats<'a> {
     pub submissions: u64,
     /// Operations in flight or not yet delivered at most.
     pub operations_max: u32,
+    /// Calls on remote file systems that helpers make or that wait for one.
+    pub unanswered: u64,
+    /// Remote file systems that hang.
+    pub hung_mounts: u64,
 }
 
 impl Context {
@@ -53,6 +57,8 @@ impl Context {
             sleeps: stats.sleeps,
             submissions: stats.submissions,
             operations_max: stats.operations_max,
+            unanswered: stats.unanswered,
+            hung_mounts: stats.hung_mounts,
         }
     }
 

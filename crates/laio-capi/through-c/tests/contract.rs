@@ -19,6 +19,8 @@ mod completions;
 mod environments;
 #[path = "../../../laio/tests/suite/contract/forks.rs"]
 mod forks;
+#[path = "../../../laio/tests/suite/contract/hung_mounts.rs"]
+mod hung_mounts;
 #[path = "../../../laio/tests/suite/contract/interruptions.rs"]
 mod interruptions;
 #[path = "../../../laio/tests/suite/contract/limits.rs"]

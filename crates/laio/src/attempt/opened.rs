@@ -141,7 +141,7 @@ impl Knowledge {
 }
 
 /// Sets the mode that the caller's flags ask for. Returns whether that succeeded.
-fn set_mode(fd: RawFd, flags: i32) -> bool {
+pub(crate) fn set_mode(fd: RawFd, flags: i32) -> bool {
     let flags = (flags & STATUS_FLAGS & !libc::O_NONBLOCK) as usize;
     let args = [fd as usize, libc::F_SETFL as usize, flags];
     // SAFETY: F_SETFL takes no pointers.

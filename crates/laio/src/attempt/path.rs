@@ -13,7 +13,7 @@ use crate::background::rights::reported::{accesses_as_it_opens, has_filters};
 use crate::knowledge::Knowledge;
 use crate::knowledge::mounts::{FileKind, Place, peek};
 use crate::sys::high_fd::HighFd;
-use crate::table::{Attempt, Name, Opcode, Row};
+use crate::table::{Attempt, Name, Opcode, Row, known_how};
 use crate::{Call, Errno, sys};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -422,15 +422,6 @@ fn open_flags(
     let makes =
         flags & (libc::O_CREAT | libc::O_TRUNC) != 0 || flags & libc::O_TMPFILE == libc::O_TMPFILE;
     (!makes).then_some(flags)
-}
-
-/// The caller's `struct open_how`, if it has the known size and can be read. `memory_is_good`: no
-/// check is needed.
-pub(crate) fn known_how(call: &Call, memory_is_good: bool) -> Option<libc::open_how> {
-    let (address, size) = (call.args[2], size_of::<libc::open_how>());
-    // SAFETY: plain data that can be read, aligned or not.
-    (call.args[3] == size && (memory_is_good || sys::memory::can_read(address, size)))
-        .then(|| unsafe { (address as *const libc::open_how).read_unaligned() })
 }
 
 /// Whether the path is `""`, or null, which AT_EMPTY_PATH treats the same since Linux 6.11.

@@ -16,6 +16,7 @@ use super::job::{Cancelled, Job, run, run_by_caller};
 use super::lane::{self, Lane, Lanes};
 use super::patience::has_processors;
 use super::rights::{depends_on_rights, has_filters};
+use super::unanswered::Unanswered;
 use crate::sys::interrupt::{Interruptible, Signal};
 use crate::sys::thread::Thread;
 use crate::{Errno, Handle, Limits};
@@ -289,6 +290,16 @@ impl Helpers {
         self.shared.lock().helpers.len()
     }
 
+    /// What remote file systems have not answered.
+    pub(crate) fn unanswered(&self) -> Unanswered {
+        self.unanswered_calls().get()
+    }
+
+    /// The same for any thread.
+    pub(crate) fn unanswered_calls(&self) -> UnansweredCalls {
+        UnansweredCalls(self.shared.clone())
+    }
+
     /// The TID of a thread that serves new jobs: `None` if there is no such thread, 0 if none of
     /// them has begun.
     pub(crate) fn sample_thread(&self) -> Option<u32> {
@@ -318,7 +329,12 @@ impl Helpers {
             return Ok(());
         };
         let mut pool = self.shared.lock();
-        let served = lane == Lane::Bounded && pool.present() > pool.lanes.helpers_for_unbounded();
+        let lane = pool.lanes.existing(lane);
+        let served = match lane {
+            Lane::Bounded => pool.present() > pool.lanes.helpers_for_others(),
+            Lane::Remote(_) => pool.has_helper_for(pool.lanes.generation(), lane),
+            Lane::Unbounded => false,
+        };
         // If the job is no longer queued, a helper has taken it.
         if served || !pool.lanes.remove(handle) {
             return Ok(());
@@ -343,9 +359,9 @@ impl Helpers {
         renew(self);
         let mut failed = Vec::new();
         let mut pool = self.shared.lock();
-        for job in pool.take_stuck() {
+        for (lane, job) in pool.take_stuck() {
             let needs_rights = depends_on_rights(job.row) || has_filters();
-            if needs_rights || pool.lanes.add(Lane::Bounded, job).is_err() {
+            if needs_rights || pool.lanes.add(lane, job).is_err() {
                 failed.push((job, Errno::AGAIN));
             }
         }
@@ -378,7 +394,7 @@ impl Helpers {
         pool.helpers.push(Helper {
             generation,
             current: None,
-            waits: false,
+            lane: None,
             interruptible: interruptible.clone(),
         });
         drop(pool);
@@ -412,6 +428,16 @@ impl Helpers {
     }
 }
 
+/// The calls of one pool that remote file systems have not answered, for any thread.
+#[derive(Clone, Debug)]
+pub(crate) struct UnansweredCalls(Arc<HelperShared>);
+
+impl UnansweredCalls {
+    pub(crate) fn get(&self) -> Unanswered {
+        Unanswered::of(self.0.lock().lanes.unanswered())
+    }
+}
+
 impl Drop for Helpers {
     fn drop(&mut self) {
         if self.inherited {
@@ -439,9 +465,9 @@ impl HelperShared {
     fn serve(&self, interruptible: &Arc<Interruptible>, generation: u32, spin_us: u32) {
         while let Some((mut lane, job)) = self.next_job(interruptible, generation, spin_us) {
             let begin = Instant::now();
-            let waits = lane == Lane::Bounded && lane::opens_blocking_file(&job, interruptible);
+            let waits = lane != Lane::Unbounded && lane::opens_blocking_file(&job, interruptible);
             let moved = match waits {
-                true => self.move_to_unbounded(&job, generation, interruptible),
+                true => self.move_to_unbounded(lane, &job, generation, interruptible),
                 false => Ok(true),
             };
             let result = match moved {
@@ -476,6 +502,7 @@ impl HelperShared {
     /// the helper has none then.
     fn move_to_unbounded(
         &self,
+        from: Lane,
         job: &Job,
         generation: u32,
         interruptible: &Arc<Interruptible>,
@@ -486,13 +513,16 @@ impl HelperShared {
         let is_cancelled = interruptible.is_interrupted();
         if !pool
             .lanes
-            .move_to_unbounded(job, generation, is_cancelled)?
+            .move_to_unbounded(from, job, generation, is_cancelled)?
         {
-            pool.helper(interruptible).current = None;
+            let helper = pool.helper(interruptible);
+            (helper.current, helper.lane) = (None, None);
             return Ok(false);
         }
         // A cancelled call ends at once.
-        pool.helper(interruptible).waits = !is_cancelled;
+        if !is_cancelled {
+            pool.helper(interruptible).lane = Some(Lane::Unbounded);
+        }
         let short = pool.is_short() || pool.any_stuck();
         if !short && pool.idle > pool.notified {
             pool.notified += 1;

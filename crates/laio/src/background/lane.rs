@@ -1,31 +1,72 @@
-//! The two lanes of the helpers: calls that end by themselves, and calls that may wait without a
-//! bound.
+//! The lanes of the helpers: calls that end by themselves, calls that ask a remote file system, and calls
+//! that may wait without a bound.
 //!
-//! A call of the second kind waits for an event that another call, perhaps of the same program,
+//! A call of the last kind waits for an event that another call, perhaps of the same program,
 //! must cause first: release a lock, write to a pipe, post a semaphore. So it never takes a helper
 //! that a call of the first kind needs. Each lane has its own limit. Bounded calls queue at theirs.
 //! At the limit of the unbounded lane a call fails with `EAGAIN`, or queues with
 //! [`BackPressure::Wait`](crate::BackPressure::Wait). So does an `open` that a helper finds to be
 //! unbounded.
+//!
+//! A call that asks a remote file system ends by itself while the server answers, and may not end while it
+//! does not. So each remote file system has a lane of its own, with the limit of the bounded one, where its
+//! calls queue: they take no helper from calls on other file systems.
 
 use super::job::Job;
 use crate::sys::interrupt::{Interruptible, Signal};
 use crate::table::{self, Attempt, Class, Row};
 use crate::{Call, Errno, Handle, Limits, sys};
 use std::collections::VecDeque;
+use std::time::Instant;
 
 /// The lane that a call belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     /// File I/O, names, metadata: it ends by itself.
     Bounded,
+    /// It asks the remote file system with this device number.
+    Remote(u64),
     /// It may wait for another process, a peer, a terminal, a lock or a time.
     Unbounded,
 }
 
+impl Lane {
+    /// The device number of the remote file systems that share a lane, because [`Limits::REMOTE_LANES`]
+    /// others have one of their own, or because the engine does not know them.
+    pub(crate) const SHARED: u64 = 0;
+
+    /// The lane that a call gets while those of `present` exist.
+    pub(crate) fn among(self, present: impl Iterator<Item = u64> + Clone) -> Lane {
+        match self {
+            Lane::Remote(device)
+                if present.clone().all(|other| other != device)
+                    && present.count() >= Limits::REMOTE_LANES =>
+            {
+                Lane::Remote(Lane::SHARED)
+            }
+            lane => lane,
+        }
+    }
+
+    /// The device number of its remote file system.
+    pub(crate) fn device(self) -> Option<u64> {
+        match self {
+            Lane::Remote(device) => Some(device),
+            _ => None,
+        }
+    }
+}
+
 /// Returns the lane of a call. `regular`: see [`crate::operations::InFlight::regular`].
 /// `is_unbounded`: an attempt has opened a FIFO or device, whose open may wait.
-pub(crate) fn of(row: &Row, call: &Call, regular: bool, is_unbounded: bool) -> Lane {
+/// `remote`: see [`crate::operations::InFlight::remote`].
+pub(crate) fn of(
+    row: &Row,
+    call: &Call,
+    regular: bool,
+    is_unbounded: bool,
+    remote: Option<u64>,
+) -> Lane {
     let may_wait = match row.class {
         Class::Stream => !regular,
         Class::Waiting => !never_waits(row, call),
@@ -39,10 +80,10 @@ pub(crate) fn of(row: &Row, call: &Call, regular: bool, is_unbounded: bool) -> L
             _ => false,
         },
     };
-    if may_wait {
-        Lane::Unbounded
-    } else {
-        Lane::Bounded
+    match remote {
+        _ if may_wait => Lane::Unbounded,
+        Some(device) => Lane::Remote(device),
+        None => Lane::Bounded,
     }
 }
 
@@ -52,7 +93,7 @@ pub(crate) fn of(row: &Row, call: &Call, regular: bool, is_unbounded: bool) -> L
 /// `EBUSY` if the call may wait without a bound, and no signal is free for interrupting it.
 pub(crate) fn check_interruptible(lane: Lane, wanted: Option<i32>) -> Result<(), Errno> {
     match lane {
-        Lane::Bounded => Ok(()),
+        Lane::Bounded | Lane::Remote(_) => Ok(()),
         Lane::Unbounded => Signal::install(wanted).map(drop),
     }
 }
@@ -134,11 +175,13 @@ fn opens(row: &Row) -> bool {
     row.class == Class::Path && row.yields_descriptor
 }
 
-/// The queued jobs of the two lanes, and the number of running ones.
+/// The queued jobs of the lanes, and the number of running ones.
 #[derive(Debug)]
 pub(crate) struct Lanes {
     bounded: Track,
     unbounded: Track,
+    /// Those of remote file systems with jobs, by device number.
+    remote: Vec<(u64, Track)>,
     /// At the limit of unbounded calls, further ones queue rather than fail.
     queue_at_limit: bool,
     /// Jobs queued before the calling thread's identity changed, with the generation of their helpers.
@@ -154,15 +197,33 @@ struct Track {
     /// The number of running jobs of the current generation.
     running: usize,
     limit: usize,
+    /// For a remote file system: when it has last answered while jobs were running, or when the first of
+    /// them began.
+    unanswered_since: Option<Instant>,
 }
 
 impl Track {
-    fn new(limit: u32) -> Track {
+    fn new(limit: usize) -> Track {
         Track {
             queue: VecDeque::new(),
             running: 0,
-            limit: (limit as usize).max(1),
+            limit: limit.max(1),
+            unanswered_since: None,
         }
+    }
+
+    /// Takes a job that a helper can begin.
+    fn begin(&mut self) -> Option<Job> {
+        if self.running >= self.limit {
+            return None;
+        }
+        let job = self.queue.pop_front()?;
+        self.running += 1;
+        Some(job)
+    }
+
+    fn startable(&self) -> usize {
+        self.needed() - self.running.min(self.limit)
     }
 
     /// The number of helpers that the lane needs now.
@@ -174,8 +235,9 @@ impl Track {
 impl Lanes {
     pub(crate) fn new(limits: &Limits, queue_at_limit: bool) -> Lanes {
         Lanes {
-            bounded: Track::new(limits.helpers),
-            unbounded: Track::new(limits.waiting_helpers.max(limits.helpers)),
+            bounded: Track::new(limits.helpers as usize),
+            unbounded: Track::new(limits.waiting_helpers.max(limits.helpers) as usize),
+            remote: Vec::new(),
             queue_at_limit,
             earlier: Vec::new(),
             generation: 0,
@@ -188,6 +250,7 @@ impl Lanes {
     /// `EAGAIN` at the limit of unbounded calls, unless calls queue there.
     pub(crate) fn add(&mut self, lane: Lane, job: Job) -> Result<bool, Errno> {
         let queue_at_limit = self.queue_at_limit;
+        let lane = self.existing(lane);
         let track = self.track(lane);
         let full = track.running + track.queue.len() >= track.limit;
         if full && lane == Lane::Unbounded && !queue_at_limit {
@@ -204,33 +267,44 @@ impl Lanes {
             let (_, lane, job) = self.earlier.remove(at);
             return Some((lane, job));
         }
-        [Lane::Bounded, Lane::Unbounded]
-            .into_iter()
-            .find_map(|lane| {
-                let track = self.track(lane);
-                if track.running >= track.limit {
-                    return None;
-                }
-                let job = track.queue.pop_front()?;
-                track.running += 1;
-                Some((lane, job))
-            })
+        let Lanes {
+            bounded, unbounded, ..
+        } = self;
+        if let Some(job) = bounded.begin() {
+            return Some((Lane::Bounded, job));
+        }
+        if let Some(job) = unbounded.begin() {
+            return Some((Lane::Unbounded, job));
+        }
+        self.remote.iter_mut().find_map(|(device, track)| {
+            let job = track.begin()?;
+            track.unanswered_since.get_or_insert_with(Instant::now);
+            Some((Lane::Remote(*device), job))
+        })
     }
 
     /// A helper is done with a job.
     pub(crate) fn done(&mut self, lane: Lane, generation: u32) {
-        if generation == self.generation {
-            self.track(lane).running -= 1;
+        if generation != self.generation {
+            return;
+        }
+        let track = self.track(lane);
+        track.running -= 1;
+        if lane.device().is_some() {
+            track.unanswered_since = (track.running > 0).then(Instant::now);
+            self.drop_empty();
         }
     }
 
-    /// Moves a running job to the unbounded lane. Returns false if it was queued there instead, so
+    /// Moves a running job of another lane to the unbounded one. Returns false if it was queued there
+    /// instead, so
     /// that it runs no longer. `is_cancelled`: it ends at once, without waiting.
     ///
     /// # Errors
     /// `EAGAIN` at the limit of unbounded calls, unless calls queue there.
     pub(crate) fn move_to_unbounded(
         &mut self,
+        from: Lane,
         job: &Job,
         generation: u32,
         is_cancelled: bool,
@@ -240,25 +314,29 @@ impl Lanes {
         }
         let full = self.unbounded.running + self.unbounded.queue.len() >= self.unbounded.limit;
         if !full || is_cancelled {
-            self.bounded.running -= 1;
+            self.done(from, generation);
             self.unbounded.running += 1;
             return Ok(true);
         }
         if !self.queue_at_limit {
             return Err(Errno::AGAIN);
         }
-        self.bounded.running -= 1;
+        self.done(from, generation);
         self.unbounded.queue.push_back(*job);
         Ok(false)
     }
 
     /// Removes a job that no helper has begun. Returns whether there was one.
     pub(crate) fn remove(&mut self, handle: Handle) -> bool {
-        for track in [&mut self.bounded, &mut self.unbounded] {
-            if let Some(at) = track.queue.iter().position(|job| job.handle == handle) {
-                track.queue.remove(at);
-                return true;
-            }
+        let others = self.remote.iter_mut().map(|(_, track)| track);
+        let tracks = [&mut self.bounded, &mut self.unbounded].into_iter();
+        let removed = tracks.chain(others).any(|track| {
+            let at = track.queue.iter().position(|job| job.handle == handle);
+            at.and_then(|at| track.queue.remove(at)).is_some()
+        });
+        if removed {
+            self.drop_empty();
+            return true;
         }
         let before = self.earlier.len();
         self.earlier.retain(|(_, _, job)| job.handle != handle);
@@ -267,8 +345,7 @@ impl Lanes {
 
     /// The number of queued jobs that a helper can begin at once.
     pub(crate) fn startable(&self) -> usize {
-        let startable = |track: &Track| track.needed() - track.running.min(track.limit);
-        startable(&self.bounded) + startable(&self.unbounded)
+        self.tracks().map(Track::startable).sum()
     }
 
     /// The number of running bounded jobs.
@@ -276,41 +353,66 @@ impl Lanes {
         self.bounded.running
     }
 
-    /// The number of helpers of the current generation that the jobs need: never more than the two
-    /// limits together.
+    /// The number of helpers of the current generation that the jobs need: never more than the limits of
+    /// the lanes together.
     pub(crate) fn needed(&self) -> usize {
-        self.bounded.needed() + self.unbounded.needed()
+        self.tracks().map(Track::needed).sum()
     }
 
-    /// The number of those helpers that unbounded calls need.
-    pub(crate) fn helpers_for_unbounded(&self) -> usize {
-        self.unbounded.needed()
+    /// The number of those helpers that calls of lanes other than the bounded one need.
+    pub(crate) fn helpers_for_others(&self) -> usize {
+        self.needed() - self.bounded.needed()
+    }
+
+    /// For each remote file system with calls: its device number, how many calls it has not answered,
+    /// queued ones included, and since when it has answered none of those that run.
+    pub(crate) fn unanswered(&self) -> impl Iterator<Item = (u64, usize, Option<Instant>)> {
+        let remote = self.remote.iter();
+        remote.map(|(device, track)| {
+            let count = track.running + track.queue.len();
+            (*device, count, track.unanswered_since)
+        })
     }
 
     /// Begins a new generation: queued jobs stay with the helpers of the old one.
     pub(crate) fn renew(&mut self) {
+        let remote = self.remote.iter_mut();
+        let remote = remote.map(|(device, track)| (Lane::Remote(*device), track));
         for (lane, track) in [
             (Lane::Bounded, &mut self.bounded),
             (Lane::Unbounded, &mut self.unbounded),
-        ] {
+        ]
+        .into_iter()
+        .chain(remote)
+        {
             let jobs = track.queue.drain(..);
             self.earlier
                 .extend(jobs.map(|job| (self.generation, lane, job)));
             track.running = 0;
         }
+        self.remote.clear();
         self.generation += 1;
     }
 
-    /// Takes all queued jobs of the current generation that end by themselves.
-    pub(crate) fn take_bounded(&mut self) -> Vec<Job> {
-        self.bounded.queue.drain(..).collect()
+    /// The lanes of calls that end by themselves, where these file systems answer.
+    pub(crate) fn ending(&self) -> Vec<Lane> {
+        let remote = self.remote.iter().map(|(device, _)| Lane::Remote(*device));
+        std::iter::once(Lane::Bounded).chain(remote).collect()
     }
 
-    /// The queued jobs of earlier generations that end by themselves, each with its generation.
-    pub(crate) fn earlier_bounded(&self) -> impl Iterator<Item = (u32, Job)> {
+    /// Takes all queued jobs of a lane and of the current generation.
+    pub(crate) fn take_queued(&mut self, lane: Lane) -> Vec<Job> {
+        let jobs = self.track(lane).queue.drain(..).collect();
+        self.drop_empty();
+        jobs
+    }
+
+    /// The queued jobs of earlier generations that end by themselves, each with its generation and lane.
+    pub(crate) fn earlier_ending(&self) -> impl Iterator<Item = (u32, Lane, Job)> {
         let earlier = self.earlier.iter();
-        let bounded = earlier.filter(|(_, lane, _)| *lane == Lane::Bounded);
-        bounded.map(|(generation, _, job)| (*generation, *job))
+        earlier
+            .filter(|(_, lane, _)| *lane != Lane::Unbounded)
+            .copied()
     }
 
     pub(crate) fn generation(&self) -> u32 {
@@ -321,6 +423,31 @@ impl Lanes {
         match lane {
             Lane::Bounded => &mut self.bounded,
             Lane::Unbounded => &mut self.unbounded,
+            Lane::Remote(device) => {
+                let limit = self.bounded.limit;
+                let at = self.remote.iter().position(|(of, _)| *of == device);
+                let at = at.unwrap_or_else(|| {
+                    self.remote.push((device, Track::new(limit)));
+                    self.remote.len() - 1
+                });
+                &mut self.remote[at].1
+            }
         }
+    }
+
+    fn tracks(&self) -> impl Iterator<Item = &Track> {
+        let remote = self.remote.iter().map(|(_, track)| track);
+        [&self.bounded, &self.unbounded].into_iter().chain(remote)
+    }
+
+    /// The lane for a new call: one that exists, or may.
+    pub(crate) fn existing(&self, lane: Lane) -> Lane {
+        lane.among(self.remote.iter().map(|(device, _)| *device))
+    }
+
+    /// Forgets remote file systems without jobs.
+    fn drop_empty(&mut self) {
+        self.remote
+            .retain(|(_, track)| track.running > 0 || !track.queue.is_empty());
     }
 }

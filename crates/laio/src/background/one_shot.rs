@@ -4,19 +4,22 @@
 //! not report. So the context's own thread starts one for the call, and it ends with the call. At
 //! the limit calls queue here, and start when the context next reaps results, if its thread
 //! still has the rights that it had when it made the call. As with helpers, calls that end by
-//! themselves and calls that may wait without a bound have separate limits (see [`super::lane`]);
-//! at that of the second kind, a thread that finds its `open` to wait queues it, and ends.
+//! themselves, calls on each remote file system and calls that may wait without a bound have separate
+//! limits (see [`super::lane`]); at that of the last kind, a thread that finds its `open` to wait
+//! queues it, and ends.
 
 use super::doorbell::Doorbell;
 use super::job::{Cancelled, Job, run, run_by_caller};
 use super::lane::{self, Lane};
 use super::rights::FsRoots;
+use super::unanswered::Unanswered;
 use crate::sys::interrupt::{Interruptible, Signal};
 use crate::sys::thread::Thread;
 use crate::{Errno, Handle, Limits};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
 
 /// The one-shot threads of one context and the calls queued for them.
 #[derive(Debug)]
@@ -51,6 +54,7 @@ struct QueuedCall {
 struct Running {
     handle: Handle,
     lane: Lane,
+    since: Instant,
     interruptible: Arc<Interruptible>,
 }
 
@@ -93,14 +97,15 @@ impl OneShotThreads {
     /// unbounded call that no signal could interrupt.
     pub(crate) fn start(&mut self, lane: Lane, version: u32, job: Job) -> Result<(), Errno> {
         lane::check_interruptible(lane, self.shared.signal)?;
+        let shared = self.shared.clone();
+        let mut calls = shared.lock();
+        let lane = lane.among(calls.devices().into_iter());
         let queued = QueuedCall {
             version,
             roots: None,
             lane,
             job,
         };
-        let shared = self.shared.clone();
-        let mut calls = shared.lock();
         if !shared.has_room(&calls, lane, calls.queued.len()) {
             if lane == Lane::Unbounded && !self.shared.bounds.queue_at_limit {
                 return Err(Errno::AGAIN);
@@ -244,6 +249,18 @@ impl OneShotThreads {
         self.shared.lock().running.len()
     }
 
+    /// What remote file systems have not answered.
+    pub(crate) fn unanswered(&self) -> Unanswered {
+        let calls = self.shared.lock();
+        let running = calls
+            .running
+            .iter()
+            .filter_map(|one| Some((one.lane.device()?, 1, Some(one.since))));
+        let queued = calls.queued.iter();
+        let queued = queued.filter_map(|one| Some((one.lane.device()?, 1, None)));
+        Unanswered::of(running.chain(queued))
+    }
+
     /// In a forked child: forgets the threads, which are the parent's; one of them may hold a lock.
     pub(crate) fn forget_in_child(&mut self) {
         std::mem::forget(std::mem::take(&mut self.threads));
@@ -281,6 +298,7 @@ impl OneShotThreads {
         calls.running.push(Running {
             handle: job.handle,
             lane,
+            since: Instant::now(),
             interruptible: interruptible.clone(),
         });
         drop(calls);
@@ -318,7 +336,7 @@ impl OneShotShared {
     /// Makes the call and reports its result.
     fn serve(&self, call: QueuedCall, interruptible: &Arc<Interruptible>) {
         let QueuedCall { lane, job, .. } = call;
-        let waits = lane == Lane::Bounded && lane::opens_blocking_file(&job, interruptible);
+        let waits = lane != Lane::Unbounded && lane::opens_blocking_file(&job, interruptible);
         if waits && !self.move_to_unbounded(&call, interruptible) {
             return;
         }
@@ -369,7 +387,7 @@ impl OneShotShared {
     /// `first` ones in the queue.
     fn has_room(&self, calls: &Calls, lane: Lane, first: usize) -> bool {
         let limit = match lane {
-            Lane::Bounded => self.bounds.bounded,
+            Lane::Bounded | Lane::Remote(_) => self.bounds.bounded,
             Lane::Unbounded => self.bounds.unbounded,
         };
         let mut ahead = calls.queued.iter().take(first);
@@ -390,6 +408,16 @@ impl Calls {
     fn queue(&mut self, call: QueuedCall) {
         let roots = FsRoots::of_this_thread();
         self.queued.push_back(QueuedCall { roots, ..call });
+    }
+
+    /// The device numbers of the remote file systems with calls.
+    fn devices(&self) -> Vec<u64> {
+        let running = self.running.iter().map(|one| one.lane);
+        let lanes = running.chain(self.queued.iter().map(|one| one.lane));
+        let mut devices: Vec<u64> = lanes.filter_map(Lane::device).collect();
+        devices.sort_unstable();
+        devices.dedup();
+        devices
     }
 
     /// The number of running calls of this lane.

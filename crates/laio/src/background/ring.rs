@@ -4,6 +4,7 @@
 mod opened;
 mod prepare;
 mod setup;
+mod workers;
 
 use super::doorbell::Doorbell;
 use super::threads::Threads;
@@ -12,13 +13,15 @@ use crate::attempt::Why;
 use crate::knowledge::facts;
 use crate::operations::{InFlight, Operations, Part, Slot, State};
 use crate::step::{self, Next, total};
-use crate::table::{Attempt, Opcode};
+use crate::table::{Opcode, Row};
 use crate::{Errno, Handle, Limits, Options, Stats, ZeroCopyCounts};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
-use setup::{Counted, GETEVENTS, Opcodes, set_up};
+use opened::Opened;
+use setup::{Counted, GETEVENTS, Opcodes, rings_of_thread, set_up};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
+use workers::Workers;
 
 pub(crate) use setup::thread_has_rings;
 
@@ -58,6 +61,7 @@ impl Cqe {
 pub(crate) struct Ring {
     ring: ManuallyDrop<IoUring>,
     opcodes: Opcodes,
+    workers: Workers,
     /// Entries pushed and not yet submitted.
     unsubmitted: u32,
     /// See [`Ring::has_batch`].
@@ -93,6 +97,8 @@ pub(crate) struct Ring {
     /// before Linux 5.18: these kernels defer no task work, and registering an eventfd waits until nothing is in flight
     /// (seen on 5.10), but the poll of the doorbell always is.
     is_pollable: bool,
+    /// Whether the kernel signals each CQE to the doorbell's eventfd.
+    signals_doorbell: bool,
     /// See [`Options::trust_names`].
     trust_names: bool,
     /// The injected bound of one step; 0 for none.
@@ -115,6 +121,7 @@ impl Ring {
         let (ring, opcodes) = set_up(options.limits.ring_entries)?;
         Ok(Ring {
             _counted: Counted::new(),
+            workers: Workers::of(&ring, options.limits.ring_entries),
             ring: ManuallyDrop::new(ring),
             opcodes,
             unsubmitted: 0,
@@ -139,11 +146,18 @@ impl Ring {
             trust_names: options.trust_names,
             short: options.inject.short_transfer,
             is_pollable: facts::kernel_version() < (5, 18),
+            signals_doorbell: false,
         })
     }
 
     fn opcodes(&self) -> &Opcodes {
         &self.opcodes
+    }
+
+    /// Whether the ring should take an operation of this row, or operations by name leave it no worker.
+    /// `regular`: see [`InFlight::regular`].
+    pub(crate) fn may_take(&mut self, row: &Row, regular: bool) -> bool {
+        !workers::may_need_one(row, regular) || !self.workers.are_occupied(rings_of_thread())
     }
 
     /// Whether the kernel has zero-copy sends.
@@ -249,10 +263,11 @@ impl Ring {
             .submitter()
             .register_eventfd(doorbell.as_fd().as_raw_fd())
         {
-            Err(error) if Errno::from(&error) != Errno::BUSY => Err(error.into()),
+            Err(error) if Errno::from(&error) != Errno::BUSY => return Err(error.into()),
             // Registered before.
-            _ => Ok(()),
+            _ => self.signals_doorbell = true,
         }
+        Ok(())
     }
 
     /// Registers the eventfd again after it was signalled. CQEs posted meanwhile do not signal it:
@@ -307,9 +322,11 @@ impl Ring {
             }
         }
         self.reap(operations, threads, steps)?;
-        // Also if the doorbell was never armed: draining it is harmless then.
+        // Also if the doorbell was never armed: draining it is harmless then. While the kernel signals CQEs
+        // to it, it may only be drained before they are reaped.
         if let Some(doorbell) = doorbell
             && !self.doorbell_armed
+            && !self.signals_doorbell
         {
             doorbell.drain();
         }
@@ -335,6 +352,10 @@ impl Ring {
             let handle = Handle::from_raw(cqe.handle).expect("the ring's entries carry handles");
             let slot = operations.live_slot(handle);
             let operation = &mut operations[slot];
+            let is_call = matches!(operation.state, State::With(Part::Ring | Part::RingWorker));
+            if is_call && workers::occupies_one(operation.row) {
+                self.workers.end(operation.ring_epoch);
+            }
             if cqe.kind() != CqeKind::Only && self.is_notification(operation, &cqe) {
                 if operation.state == State::AwaitingNotif && operation.awaiting_notif == 0 {
                     steps.push((slot, Next::Finished(operation.result)));
@@ -361,13 +382,18 @@ impl Ring {
         doorbell: Option<&Doorbell>,
         timeout: Option<Duration>,
     ) -> Result<bool, Errno> {
-        match self.watch(doorbell) {
+        // A ring that signals the doorbell does not poll it: see `sleep_on_doorbell`.
+        let signalled = doorbell.filter(|_| self.signals_doorbell);
+        match self.watch(doorbell.filter(|_| signalled.is_none())) {
             // The submission queue is full, and the kernel takes no entries.
             Err(Errno::AGAIN) => {
                 self.pause(Errno::AGAIN, timeout)?;
                 return Ok(false);
             }
             watched => watched?,
+        }
+        if let Some(doorbell) = signalled {
+            return self.sleep_on_doorbell(doorbell, timeout);
         }
         let may_sleep = self.backlog.is_empty() && self.untaken_cancels.is_empty();
         let want = u32::from(may_sleep);
@@ -380,9 +406,46 @@ impl Ring {
         Ok(interrupted)
     }
 
+    /// The same on the doorbell's eventfd, to which the kernel signals CQEs. The ring does not poll that
+    /// eventfd: the CQE of the poll would signal it in turn, some milliseconds later (Linux 6.11 and
+    /// later), for ever.
+    fn sleep_on_doorbell(
+        &mut self,
+        doorbell: &Doorbell,
+        timeout: Option<Duration>,
+    ) -> Result<bool, Errno> {
+        use rustix::event::{PollFd, PollFlags, poll};
+        self.refused = None;
+        self.submit()?;
+        if self.has_completions() || !self.untaken_cancels.is_empty() {
+            return Ok(false);
+        }
+        if let Some(errno) = self.refused.take() {
+            self.pause(errno, timeout)?;
+            return Ok(false);
+        }
+        let timeout = timeout.and_then(|time| time.try_into().ok());
+        let mut events = [PollFd::new(doorbell, PollFlags::IN)];
+        let interrupted = match poll(&mut events, timeout.as_ref()).map_err(Errno::from) {
+            Ok(_) => false,
+            Err(Errno::INTR) => true,
+            Err(errno) => return Err(errno),
+        };
+        if doorbell.drain() {
+            self.expose_again(doorbell)?;
+        }
+        Ok(interrupted)
+    }
+
+    /// Arms what makes the pollable descriptor readable, and submits.
+    pub(crate) fn watch_descriptor(&mut self, doorbell: &Doorbell) -> Result<(), Errno> {
+        self.watch((!self.signals_doorbell).then_some(doorbell))?;
+        self.submit()
+    }
+
     /// Arms the polls of the doorbell, the mount table and the timer, so that they end a wait too;
     /// and queues the cancel requests that the submission queue did not take before.
-    pub(crate) fn watch(&mut self, doorbell: Option<&Doorbell>) -> Result<(), Errno> {
+    fn watch(&mut self, doorbell: Option<&Doorbell>) -> Result<(), Errno> {
         for handle in std::mem::take(&mut self.untaken_cancels) {
             self.cancel(handle);
         }
@@ -504,19 +567,15 @@ impl Ring {
             self.zero_copy.ordinary += 1;
             return Ok(Next::Again(Why::WouldBlock));
         }
-        // The ring opens in non-blocking mode first, so it has not waited where the plain call may
-        // wait. A helper makes the plain call.
-        if operation.state == State::With(Part::Ring)
-            && operation.row.attempt == Attempt::CachedOpen
-            && !self.trust_names
-            && opened::may_have_to_wait(operation, result)
-        {
-            return Ok(match operation.cancelled {
-                true => cancelled,
-                false => Next::Helper,
-            });
+        let opened = match self.trust_names {
+            true => Opened::Result,
+            false => opened::settle(operation, result),
+        };
+        match opened {
+            Opened::Result => Err(result),
+            Opened::MayWait if operation.cancelled => Ok(cancelled),
+            Opened::MayWait => Ok(Next::Helper),
         }
-        Err(result)
     }
 
     /// Counts the two CQEs of a zero-copy send. Returns whether this one is the notification: the

@@ -2,11 +2,12 @@
 //! started earlier may make, and the rights that decide between the two.
 
 use super::doorbell::Doorbell;
-use super::helpers::Helpers;
+use super::helpers::{Helpers, UnansweredCalls};
 use super::job::{Cancelled, Job};
 use super::lane;
 use super::one_shot::OneShotThreads;
 use super::rights::{Maker, Rights};
+use super::unanswered::Unanswered;
 use crate::operations::InFlight;
 use crate::step::may_lose_terminal;
 use crate::table::Row;
@@ -57,7 +58,8 @@ impl Threads {
         let maker = self.rights.maker(pool, self.most, row, &call);
         self.rights.stamp(operation)?;
         let is_unbounded = operation.is_provisional();
-        let lane = lane::of(operation.row, &call, operation.regular, is_unbounded);
+        let (regular, remote) = (operation.regular, operation.remote);
+        let lane = lane::of(operation.row, &call, regular, is_unbounded, remote);
         let job = Job {
             handle,
             row: operation.row,
@@ -109,6 +111,16 @@ impl Threads {
     /// The number of live threads.
     pub(crate) fn count(&self) -> usize {
         self.pool.threads() + self.one_shot.threads()
+    }
+
+    /// What remote file systems have not answered.
+    pub(crate) fn unanswered(&self) -> Unanswered {
+        self.pool.unanswered().and(self.one_shot.unanswered())
+    }
+
+    /// The same for other threads, without calls of one-shot threads.
+    pub(crate) fn unanswered_calls(&self) -> UnansweredCalls {
+        self.pool.unanswered_calls()
     }
 
     /// How long a thread may spin, see [`Limits::spin_us`](crate::Limits::spin_us); 0 before the

@@ -116,10 +116,15 @@ pub(crate) struct Mounts {
     table: Option<HighFd>,
     /// Whether any mounted file system is remote (or the table cannot be read).
     any_remote: bool,
+    /// The lines of remote file systems.
+    remote_lines: Vec<RemoteMount>,
     known: Vec<Mount>,
     by_device: HashMap<u64, MountIndex>,
     /// The mount of the root directory, once it was examined.
     root: Option<MountIndex>,
+    /// A directory in which a name was found to be on a local file system, and the time until which that is
+    /// trusted.
+    trusted: Option<(RawFd, Vec<u8>, i64)>,
     /// When the table was last known to be current, in milliseconds of the coarse clock.
     current_at: i64,
     /// Times the table was read because it had changed.
@@ -138,9 +143,11 @@ impl Mounts {
         let mut mounts = Mounts {
             table: open_table(),
             any_remote: true,
+            remote_lines: Vec::new(),
             known: Vec::new(),
             by_device: HashMap::new(),
             root: None,
+            trusted: None,
             current_at: 0,
             changes: 0,
         };
@@ -156,19 +163,60 @@ impl Mounts {
     /// Whether resolving a name relative to a directory (or to the working directory: `AT_FDCWD`) begins
     /// on a local file system, wherever the name begins: at the directory or at the root.
     pub(crate) fn starts_locally(&mut self, directory: RawFd) -> bool {
+        let is_local = |mounts: &Mounts, index: Option<MountIndex>| {
+            index.is_some_and(|index| mounts.get(index).place != Place::Remote)
+        };
+        let (root, start) = (self.root(), self.of_directory(directory));
+        is_local(self, root) && is_local(self, start)
+    }
+
+    /// The mount of the root directory.
+    pub(super) fn root(&mut self) -> Option<MountIndex> {
+        if self.root.is_none() {
+            let root = peek_at(rustix::fs::CWD, c"/").ok();
+            self.root = root.and_then(|root| self.find(&root));
+        }
+        self.root
+    }
+
+    /// The mount of a directory, or of the working directory: `AT_FDCWD`.
+    pub(super) fn of_directory(&mut self, directory: RawFd) -> Option<MountIndex> {
         let status = match directory {
             libc::AT_FDCWD => peek_at(rustix::fs::CWD, c""),
             fd => peek(fd),
         };
-        let Ok(status) = status else { return false };
-        let local = |mounts: &Mounts, index: MountIndex| mounts.get(index).place != Place::Remote;
-        if self.root.is_none() {
-            self.root = peek_at(rustix::fs::CWD, c"/")
-                .ok()
-                .and_then(|root| self.find(&root));
-        }
-        self.root.is_some_and(|root| local(self, root))
-            && self.find(&status).is_some_and(|index| local(self, index))
+        self.find(&status.ok()?)
+    }
+
+    /// Whether a directory, by its name relative to another, was found to be on a local file system a
+    /// moment ago.
+    pub(super) fn trusts(&self, directory: RawFd, name: &[u8]) -> bool {
+        self.trusted.as_ref().is_some_and(|(of, parent, until)| {
+            *of == directory && parent == name && coarse_milliseconds() < *until
+        })
+    }
+
+    /// Records that it is.
+    pub(super) fn trust(&mut self, directory: RawFd, name: &[u8]) {
+        let until = coarse_milliseconds() + Mounts::TRUSTED;
+        self.trusted = Some((directory, name.to_vec(), until));
+    }
+
+    /// Whether a remote file system is mounted at a path that ends with this component.
+    pub(super) fn has_remote_at(&self, component: &[u8]) -> bool {
+        let mut lines = self.remote_lines.iter();
+        !component.is_empty() && lines.any(|line| line.last == component)
+    }
+
+    /// The device number of the remote file system that is mounted at this path.
+    pub(super) fn remote_at(&mut self, point: &[u8]) -> Option<u64> {
+        let is_it = |line: &&RemoteMount| line.point == point;
+        // The last one covers the others.
+        let line = self.remote_lines.iter().rev().find(is_it)?;
+        let (id, device) = (line.id, line.device);
+        // So that reports know it.
+        let _ = self.find_device(device, id);
+        Some(device)
     }
 
     /// Checks, before a name is looked up, that the table is current, unless that was known a moment ago.
@@ -211,11 +259,15 @@ impl Mounts {
     pub(crate) fn refresh(&mut self) {
         let lines = self.read_table();
         self.root = None;
+        self.trusted = None;
         self.changes += 1;
         self.any_remote = lines.is_empty()
             || lines
                 .iter()
                 .any(|line| Place::of_type(&line.fstype) == Place::Remote);
+        let remote = lines.iter();
+        let remote = remote.filter(|line| Place::of_type(&line.fstype) == Place::Remote);
+        self.remote_lines = remote.map(RemoteMount::of).collect();
         for mount in &mut self.known {
             if let Some(line) = lines.iter().find(|line| line.device == mount.device) {
                 mount.place = Place::of_type(&line.fstype);
@@ -308,7 +360,7 @@ impl Mounts {
 
 /// The time of a clock that costs no system call and advances every few milliseconds.
 #[inline]
-fn coarse_milliseconds() -> i64 {
+pub(crate) fn coarse_milliseconds() -> i64 {
     use rustix::time::{ClockId, clock_gettime};
     let now = clock_gettime(ClockId::MonotonicCoarse);
     now.tv_sec * 1000 + now.tv_nsec / 1_000_000
@@ -384,6 +436,29 @@ struct MountLine {
     fstype: String,
 }
 
+/// A mounted remote file system.
+#[derive(Debug)]
+struct RemoteMount {
+    id: u64,
+    device: u64,
+    /// Where it is mounted, and the last component of that.
+    point: Vec<u8>,
+    last: Vec<u8>,
+}
+
+impl RemoteMount {
+    fn of(line: &MountLine) -> RemoteMount {
+        let point = unescaped(&line.point);
+        let last = point.rsplit(|byte| *byte == b'/').next();
+        RemoteMount {
+            id: line.id,
+            device: line.device,
+            last: last.unwrap_or_default().to_vec(),
+            point,
+        }
+    }
+}
+
 impl MountLine {
     fn parse(line: &str) -> Option<MountLine> {
         let (mount, filesystem) = line.split_once(" - ")?;
@@ -403,9 +478,37 @@ impl MountLine {
     }
 }
 
+/// A path of the table as bytes: there, spaces, tabs, line ends and backslashes are octal numbers.
+fn unescaped(path: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let [first, after @ ..] = rest {
+        let code = after.get(..3).filter(|_| *first == b'\\');
+        let code = code.and_then(|digits| std::str::from_utf8(digits).ok());
+        match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[3..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    bytes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_of_the_table_are_unescaped() {
+        assert_eq!(unescaped(r"/a\040b\134c"), br"/a b\c");
+        assert_eq!(unescaped(r"/a\04"), br"/a\04");
+        assert_eq!(unescaped("/\u{e4}"), "/\u{e4}".as_bytes());
+    }
 
     #[test]
     fn lines_parse() {

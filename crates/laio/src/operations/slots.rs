@@ -90,6 +90,10 @@ pub(crate) struct InFlight {
     /// dispatched, if its permissions depend on them.
     pub(crate) rights: Option<u32>,
     pub(crate) links: [Link; 2],
+    /// The device number of the remote file system that it asks, if it was found to ask one.
+    pub(crate) remote: Option<u64>,
+    /// When the ring got it; see [`crate::background::ring`].
+    pub(crate) ring_epoch: u32,
     /// When its time-out cancels it.
     pub(crate) deadline: Option<Instant>,
     /// The status word that receives the result as soon as it is known.
@@ -332,6 +336,8 @@ impl Slots {
             awaiting_notif: 0,
             rights: None,
             links: [Link::UNUSED; 2],
+            remote: None,
+            ring_epoch: 0,
             deadline: None,
             status: None,
             scratch: None,

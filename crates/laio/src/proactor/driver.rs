@@ -5,6 +5,7 @@ use super::helper_pool::HelperPool;
 use super::queue::Queue;
 use super::task::{AnyTask, Duty};
 use crate::attempt::{Blocked, Why};
+use crate::background::UnansweredCalls;
 use crate::background::rights::{ReportedRights, has_filters};
 use crate::sys::thread::Thread;
 use crate::ticket::Ticket;
@@ -25,6 +26,7 @@ pub(super) struct Driver {
     pub(super) thread: u32,
     pub(super) has_ring: bool,
     pub(super) sends_without_copy: bool,
+    pub(super) unanswered: UnansweredCalls,
 }
 
 /// Where a driver gets its messages.
@@ -99,14 +101,15 @@ impl Driver {
             Ok(mut context) => {
                 let _ = own.notifier.set(context.notifier());
                 let features = (context.has_ring(), context.sends_without_copy());
-                let _ = report.send(Ok((thread_id(), features)));
+                let unanswered = context.background.unanswered_calls();
+                let _ = report.send(Ok((thread_id(), features, unanswered)));
                 drop(report);
                 run(&own, &own_helpers, context);
             }
             Err(errno) => drop(report.send(Err(errno))),
         };
         Thread::start_with_program_code(c"laio-driver", body)?;
-        let (thread, (has_ring, sends_without_copy)) =
+        let (thread, (has_ring, sends_without_copy), unanswered) =
             reported.recv().unwrap_or(Err(Errno::AGAIN))?;
         Ok(Arc::new(Driver {
             inbox,
@@ -116,6 +119,7 @@ impl Driver {
             thread,
             has_ring,
             sends_without_copy,
+            unanswered,
         }))
     }
 

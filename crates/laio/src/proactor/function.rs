@@ -1,6 +1,5 @@
 //! The future of a function that may block.
 
-use super::generation::Generation;
 use super::rights::{Maker, maker_of_function};
 use super::{Proactor, Shared, local, one_shot};
 use crate::Errno;
@@ -126,24 +125,28 @@ fn hand_over<T: Send + 'static>(
     // While the thread ends, only a thread that it starts has its rights for certain.
     let maker = local::with(shared, decide).unwrap_or(Ok(Maker::OneShot));
     let maker = maker.map_err(NotYet::Failed)?;
-    if matches!(maker, Maker::OneShot) && !generation.one_shots.reserve(waker) {
-        return Err(NotYet::Later(body));
-    }
+    // A function may ask any file system.
+    let reserved = match maker {
+        Maker::Driver(_) => None,
+        Maker::OneShot => match generation.one_shots.reserve(None, waker) {
+            None => return Err(NotYet::Later(body)),
+            reserved => reserved,
+        },
+    };
     generation.handed_over.fetch_add(1, Relaxed);
     let running = Arc::new(Running {
         progress: Mutex::new(Progress::Queued(body, Some(waker.clone()))),
         stop: Stop::default(),
         life: Life::current(),
     });
-    start(&generation, maker, running.clone());
-    Ok(running)
-}
-
-fn start(generation: &Arc<Generation>, maker: Maker, function: Arc<dyn Function>) {
-    match maker {
-        Maker::Driver(driver) => driver.helpers.run(function),
-        Maker::OneShot => one_shot::start_function(generation, function),
+    match (maker, reserved) {
+        (Maker::Driver(driver), _) => driver.helpers.run(running.clone()),
+        (Maker::OneShot, Some(reserved)) => {
+            one_shot::start_function(&generation, reserved, running.clone());
+        }
+        (Maker::OneShot, None) => unreachable!("reserved above"),
     }
+    Ok(running)
 }
 
 impl<T> Running<T> {

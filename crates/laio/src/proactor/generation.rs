@@ -108,7 +108,15 @@ impl Generation {
     }
 
     pub(super) fn stats(&self) -> ProactorStats {
+        let unanswered = self
+            .all_drivers()
+            .iter()
+            .fold(self.one_shots.unanswered(), |all, driver| {
+                all.and(driver.unanswered.get())
+            });
         let mut stats = ProactorStats {
+            unanswered: unanswered.calls() as u64,
+            hung_mounts: unanswered.hung().count() as u64,
             handed_over: self.handed_over.load(Relaxed),
             direct: self.direct.load(Relaxed),
             one_shots: self.one_shots.started(),
@@ -132,6 +140,16 @@ impl Generation {
         self.drivers.iter().filter_map(OnceLock::get)
     }
 
+    /// These, and the drivers that threads have started for themselves.
+    fn all_drivers(&self) -> Vec<Arc<Driver>> {
+        let others = self
+            .others
+            .lock()
+            .unwrap_or_else(|error| error.into_inner());
+        let others = others.iter().filter_map(Weak::upgrade);
+        self.started().cloned().chain(others).collect()
+    }
+
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(SeqCst)
     }
@@ -146,12 +164,7 @@ impl Generation {
             .unwrap_or_else(|error| error.into_inner());
         self.closed.store(true, SeqCst);
         drop(starting);
-        let others = self
-            .others
-            .lock()
-            .unwrap_or_else(|error| error.into_inner());
-        let others = others.iter().filter_map(Weak::upgrade);
-        let drivers: Vec<_> = self.started().cloned().chain(others).collect();
+        let drivers = self.all_drivers();
         drivers.iter().for_each(|driver| driver.stop());
         self.one_shots.cancel_all();
         drivers

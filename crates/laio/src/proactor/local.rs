@@ -2,7 +2,7 @@
 //! takes no lock and writes no memory that other threads use.
 
 use super::Shared;
-use super::driver::Driver;
+use super::driver::{Driver, Rest};
 use super::generation::{Generation, ThreadCounts};
 use super::helper_pool::HelperPool;
 use crate::attempt::{Attempted, Blocked, Examined, Try, Why};
@@ -207,6 +207,15 @@ impl Local {
     /// Whether a call on an open file sends no request to a remote file system.
     pub(super) fn is_local(&mut self, fd: RawFd) -> bool {
         self.knowledge.is_local(fd)
+    }
+
+    /// The device number of the remote file system that a call asks; see [`Knowledge::asked_remote`].
+    pub(super) fn asked_remote(&mut self, call: &Call, rest: &Rest) -> Option<u64> {
+        let row = table::row(call.number);
+        let regular = self.knowledge.may_continue_short(row, call);
+        let suspect = rest.why == Why::Unsupported;
+        self.knowledge
+            .asked_remote(row, call, regular, suspect, true)
     }
 
     pub(super) fn own_driver(&self) -> Option<&Arc<Driver>> {

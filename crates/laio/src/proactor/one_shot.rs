@@ -5,26 +5,50 @@ use super::function::Function;
 use super::generation::Generation;
 use super::task::{Duty, guarded};
 use crate::background::job::{Job, run};
-use crate::background::lane;
+use crate::background::lane::{self, Lane};
+use crate::background::unanswered::Unanswered;
 use crate::operation::Operation;
 use crate::step::total;
 use crate::sys::interrupt::{Interruptible, Signal};
 use crate::sys::thread::Thread;
 use crate::{Call, Errno, Options, table, transfer};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
+use std::time::Instant;
 
 /// The one-shot threads of a proactor.
 pub(super) struct OneShots {
-    reserved: AtomicUsize,
+    reserved: Mutex<Reserved>,
     running: Mutex<Vec<Arc<OneShot>>>,
+    /// The number of threads for calls that ask no remote file system.
     limit: usize,
+    /// The number of threads for calls that ask the same one.
+    remote_limit: usize,
     signal: Option<i32>,
     /// The futures that wait until a thread may be started.
     waiting: Mutex<Vec<Waker>>,
     started: AtomicU64,
 }
+
+/// How many threads are reserved.
+#[derive(Default)]
+struct Reserved {
+    local: usize,
+    remote: Vec<Remote>,
+}
+
+/// The threads whose calls ask one remote file system.
+struct Remote {
+    device: u64,
+    threads: usize,
+    /// When it has last answered, or when the first of them was reserved.
+    unanswered_since: Instant,
+}
+
+/// A reserved thread: the device number of the remote file system that its call asks, if it asks one.
+#[derive(Clone, Copy)]
+pub(super) struct Reservation(Option<u64>);
 
 /// A call that a one-shot thread makes.
 pub(super) struct OneShot {
@@ -35,38 +59,88 @@ pub(super) struct OneShot {
     over: Mutex<bool>,
 }
 
+impl Reserved {
+    fn reserve(&mut self, lane: Lane, limits: &OneShots) -> Option<Reservation> {
+        let Some(device) = lane.among(self.devices()).device() else {
+            let has_room = self.local < limits.limit;
+            self.local += usize::from(has_room);
+            return has_room.then_some(Reservation(None));
+        };
+        match self.remote.iter_mut().find(|one| one.device == device) {
+            Some(one) if one.threads >= limits.remote_limit => return None,
+            Some(one) => one.threads += 1,
+            None => self.remote.push(Remote {
+                device,
+                threads: 1,
+                unanswered_since: Instant::now(),
+            }),
+        }
+        Some(Reservation(Some(device)))
+    }
+
+    fn release(&mut self, Reservation(device): Reservation) {
+        let Some(device) = device else {
+            self.local -= 1;
+            return;
+        };
+        if let Some(one) = self.remote.iter_mut().find(|one| one.device == device) {
+            one.threads -= 1;
+            one.unanswered_since = Instant::now();
+        }
+        self.remote.retain(|one| one.threads > 0);
+    }
+
+    fn devices(&self) -> impl Iterator<Item = u64> + Clone {
+        self.remote.iter().map(|one| one.device)
+    }
+}
+
 impl OneShots {
     pub(super) fn new(options: &Options) -> OneShots {
         OneShots {
-            reserved: AtomicUsize::new(0),
+            reserved: Mutex::default(),
             running: Mutex::default(),
             limit: (options.limits.waiting_helpers as usize).max(1),
+            remote_limit: (options.limits.helpers as usize).max(1),
             signal: options.cancel_signal,
             waiting: Mutex::default(),
             started: AtomicU64::new(0),
         }
     }
 
-    /// Reserves a thread. At the limit it returns false, and wakes the waker when a thread has ended.
-    pub(super) fn reserve(&self, waker: &Waker) -> bool {
-        if self.try_reserve() {
-            return true;
+    /// Reserves a thread for a call, which asks the remote file system with this device number. At the
+    /// limit it returns `None`, and wakes the waker when a thread has ended.
+    pub(super) fn reserve(&self, remote: Option<u64>, waker: &Waker) -> Option<Reservation> {
+        let reserve = || {
+            self.lock_reserved()
+                .reserve(remote.map_or(Lane::Bounded, Lane::Remote), self)
+        };
+        if let Some(reserved) = reserve() {
+            return Some(reserved);
         }
         let mut waiting = self
             .waiting
             .lock()
             .unwrap_or_else(|error| error.into_inner());
         // One may have ended before the waker was listed.
-        if self.try_reserve() {
-            return true;
+        if let Some(reserved) = reserve() {
+            return Some(reserved);
         }
         waiting.push(waker.clone());
-        false
+        None
     }
 
-    fn try_reserve(&self) -> bool {
-        let one_more = |running| (running < self.limit).then_some(running + 1);
-        self.reserved.fetch_update(SeqCst, SeqCst, one_more).is_ok()
+    /// What remote file systems have not answered.
+    pub(super) fn unanswered(&self) -> Unanswered {
+        let reserved = self.lock_reserved();
+        let remote = reserved.remote.iter();
+        Unanswered::of(remote.map(|one| (one.device, one.threads, Some(one.unanswered_since))))
+    }
+
+    fn lock_reserved(&self) -> MutexGuard<'_, Reserved> {
+        self.reserved
+            .lock()
+            .unwrap_or_else(|error| error.into_inner())
     }
 
     /// Interrupts the calls of all threads.
@@ -90,8 +164,8 @@ impl OneShots {
     }
 
     /// Gives a reserved thread back.
-    pub(super) fn release(&self) {
-        self.reserved.fetch_sub(1, SeqCst);
+    pub(super) fn release(&self, reservation: Reservation) {
+        self.lock_reserved().release(reservation);
         let mut waiting = self
             .waiting
             .lock()
@@ -108,6 +182,7 @@ impl OneShots {
 /// that.
 pub(super) fn start(
     generation: &Arc<Generation>,
+    reserved: Reservation,
     mut duty: Duty,
     rest: Rest,
 ) -> Option<Arc<OneShot>> {
@@ -124,6 +199,8 @@ pub(super) fn start(
         &call,
         false,
         rest.provisional.is_some(),
+        // A call on a remote file system counts as one that ends by itself, as everywhere.
+        None,
     );
     let started = lane::check_interruptible(lane, wanted).and_then(|()| {
         let one = Arc::new(OneShot {
@@ -139,7 +216,7 @@ pub(super) fn start(
             *own.over.lock().unwrap_or_else(|error| error.into_inner()) = true;
             own.interruptible.release_thread();
             generation.one_shots.forget(&own);
-            generation.one_shots.release();
+            generation.one_shots.release(reserved);
             take(&duty).complete(total(rest.done, result));
         })
         .inspect_err(|_| listed.one_shots.forget(&one))?;
@@ -151,7 +228,7 @@ pub(super) fn start(
             Some(one)
         }
         Err(errno) => {
-            generation.one_shots.release();
+            generation.one_shots.release(reserved);
             take(&duty).complete(Err(errno));
             None
         }
@@ -159,17 +236,21 @@ pub(super) fn start(
 }
 
 /// Starts a thread for a function, with the rights of the calling thread. The thread was reserved.
-pub(super) fn start_function(generation: &Arc<Generation>, function: Arc<dyn Function>) {
+pub(super) fn start_function(
+    generation: &Arc<Generation>,
+    reserved: Reservation,
+    function: Arc<dyn Function>,
+) {
     let (own, on_thread) = (generation.clone(), function.clone());
     let started = Thread::start_with_program_code(c"laio-one-shot", move || {
         guarded(|| on_thread.run());
-        own.one_shots.release();
+        own.one_shots.release(reserved);
         drop(on_thread);
     });
     match started {
         Ok(_) => drop(generation.one_shots.started.fetch_add(1, SeqCst)),
         Err(errno) => {
-            generation.one_shots.release();
+            generation.one_shots.release(reserved);
             function.fail(errno);
         }
     }

@@ -5,7 +5,7 @@ use super::driver::{Driver, Rest};
 use super::generation::Hold;
 use super::helper_pool;
 use super::local::{self, Request};
-use super::one_shot::{self, OneShot};
+use super::one_shot::{self, OneShot, Reservation};
 use super::rights::{Maker, maker};
 use super::task::{AnyTask, Duty, Task};
 use super::{Proactor, Shared};
@@ -50,6 +50,8 @@ enum Running {
     /// A helper of the driver, without a wakeup of the driver.
     Helper(Arc<Driver>),
     OneShot(Arc<OneShot>),
+    /// A one-shot thread that was not started yet.
+    Reserved(Reservation),
     /// No thread could be started: the operation has failed.
     None,
 }
@@ -230,9 +232,16 @@ pub(super) fn place<O: Operation + Send>(
         Ok(maker) => maker,
         Err(errno) => return Err(fail(operation, &call, rest, errno)),
     };
-    if matches!(maker, Maker::OneShot) && !generation.one_shots.reserve(waker) {
-        return Err(HandedOver::Later(operation, rest));
-    }
+    let reserved = match maker {
+        Maker::Driver(_) => None,
+        Maker::OneShot => {
+            let remote = local::with(shared, |local| local.asked_remote(&call, &rest)).flatten();
+            match generation.one_shots.reserve(remote, waker) {
+                None => return Err(HandedOver::Later(operation, rest)),
+                reserved => reserved,
+            }
+        }
+    };
     generation.handed_over.fetch_add(1, Relaxed);
     let maker = match maker {
         Maker::Driver(driver) if direct => {
@@ -240,7 +249,7 @@ pub(super) fn place<O: Operation + Send>(
             Running::Helper(driver)
         }
         Maker::Driver(driver) => Running::Driver(driver),
-        Maker::OneShot => Running::None,
+        Maker::OneShot => reserved.map_or(Running::None, Running::Reserved),
     };
     let task = Task::new(operation, batch);
     let duty = Duty::new(task.clone(), Hold::new(generation, links));
@@ -270,7 +279,12 @@ impl<O: Operation + Send> InFlight<O> {
         match &self.maker {
             Running::Driver(driver) => driver.submit([(duty, rest)]),
             Running::Helper(driver) => driver.helpers.call(duty, rest),
-            _ => self.start_one_shot(duty, rest),
+            Running::Reserved(reserved) => {
+                let generation = self.shared.generation_arc();
+                let started = one_shot::start(&generation, *reserved, duty, rest);
+                self.maker = started.map_or(Running::None, Running::OneShot);
+            }
+            Running::OneShot(_) | Running::None => unreachable!("it is started once"),
         }
         self
     }
@@ -280,14 +294,6 @@ impl<O: Operation + Send> InFlight<O> {
         match &self.maker {
             Running::Driver(driver) => Some(driver),
             _ => None,
-        }
-    }
-
-    /// Starts the thread that was reserved for the call.
-    fn start_one_shot(&mut self, duty: Duty, rest: Rest) {
-        let generation = self.shared.generation_arc();
-        if let Some(thread) = one_shot::start(&generation, duty, rest) {
-            self.maker = Running::OneShot(thread);
         }
     }
 
@@ -325,7 +331,7 @@ impl<O: Operation + Send> Drop for InFlight<O> {
             match &self.maker {
                 Running::Driver(driver) | Running::Helper(driver) => driver.cancel(task),
                 Running::OneShot(thread) => thread.cancel(),
-                Running::None => {}
+                Running::Reserved(_) | Running::None => {}
             }
         }
     }

@@ -24,6 +24,28 @@ pub(crate) fn can_read(address: usize, length: usize) -> bool {
     })
 }
 
+/// Copies a string that ends with a zero within `most` bytes. `None` if there is none that can be read.
+/// `is_good`: the kernel has read it just now.
+pub(crate) fn read_string(address: usize, most: usize, is_good: bool) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    while bytes.len() < most {
+        let at = address.checked_add(bytes.len())?;
+        let length = (PAGE_MIN - at % PAGE_MIN).min(most - bytes.len());
+        if !is_good && !can_read(at, length) {
+            return None;
+        }
+        // SAFETY: bytes of one page that can be read. They belong to a call in flight, so nothing changes
+        // them.
+        let chunk = unsafe { std::slice::from_raw_parts(at as *const u8, length) };
+        let end = chunk.iter().position(|byte| *byte == 0);
+        bytes.extend_from_slice(&chunk[..end.unwrap_or(length)]);
+        if end.is_some() {
+            return Some(bytes);
+        }
+    }
+    None
+}
+
 /// Returns an address in each page of a range, followed by [`PROBE`] bytes of the range, or of the
 /// page.
 fn pages(address: usize, length: usize) -> Option<impl Iterator<Item = usize>> {
@@ -69,7 +91,17 @@ mod tests {
             (1 << 47) - 8,
         ] {
             assert!(!can_read(wild, 8), "{wild:#x}");
+            assert_eq!(read_string(wild, 8, false), None, "{wild:#x}");
         }
+        // Two pages of zeros, the first of which can be written.
+        let (text, at) = (b"0123456789", base + PAGE_MIN - 5);
+        // SAFETY: five bytes of that page.
+        unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), at as *mut u8, 5) };
+        let read = |at, most| read_string(at, most, false);
+        assert_eq!(read(at, 100).expect("a string"), b"01234");
+        assert_eq!(read_string(at, 100, true).expect("a string"), b"01234");
+        assert_eq!(read(at, 5), None);
+        assert_eq!(read(base, 10).expect("a string"), b"");
         // SAFETY: as above.
         unsafe { mm::munmap(base as *mut _, 2 * PAGE_MIN).unwrap() };
     }

@@ -192,9 +192,10 @@ const PLACEMENT: &str = "
 ## Placement
 
 What each back end does with a call that it does not finish inline. The table shows the ordinary
-case: the file is local, the stream is a socket or pipe in blocking mode and has no time-out, and the
-name is not that of a device. Otherwise a helper makes the call. It also makes calls with a status
-word, and the `read`, `write`, `readv` and `writev` of a file at its own position.
+case: the file is local, the name leads to no remote file system and is not that of a device, and the
+stream is a socket or pipe in blocking mode and has no time-out. Otherwise a helper makes the call. It
+also makes calls with a status word, and the `read`, `write`, `readv` and `writev` of a file at its own
+position.
 
 | entry | meaning |
 | --- | --- |

@@ -59,8 +59,8 @@ pub(super) enum Announcement {
 pub(super) struct Helper {
     pub(super) generation: u32,
     pub(super) current: Option<Handle>,
-    /// Whether the call may wait without a bound.
-    pub(super) waits: bool,
+    /// The lane of its job.
+    pub(super) lane: Option<Lane>,
     pub(super) interruptible: Arc<Interruptible>,
 }
 
@@ -102,7 +102,7 @@ impl Pool {
             self.brief_running -= 1;
         }
         let helper = self.helper(interruptible);
-        (helper.current, helper.waits) = (None, false);
+        (helper.current, helper.lane) = (None, None);
     }
 
     /// Decides how a job that was just queued gets to a helper. `at_once`: one can begin it.
@@ -143,7 +143,7 @@ impl Pool {
         generation: u32,
     ) {
         let helper = self.helper(interruptible);
-        (helper.current, helper.waits) = (Some(job.handle), lane == Lane::Unbounded);
+        (helper.current, helper.lane) = (Some(job.handle), Some(lane));
         self.begun += 1;
         if job.is_brief && self.lanes.generation() == generation {
             self.brief_announced = self.brief_announced.saturating_sub(1);
@@ -154,24 +154,28 @@ impl Pool {
     /// Whether jobs of an earlier generation that end by themselves are queued, while every helper of that generation
     /// makes a call that may wait.
     pub(super) fn any_stuck(&self) -> bool {
-        let mut earlier = self.lanes.earlier_bounded();
-        earlier.any(|(generation, _)| !self.has_helper_for(generation))
+        let mut earlier = self.lanes.earlier_ending();
+        earlier.any(|(generation, lane, _)| !self.has_helper_for(generation, lane))
     }
 
-    /// Takes these jobs out of the queue.
-    pub(super) fn take_stuck(&mut self) -> Vec<Job> {
-        let mut stuck: Vec<(u32, Job)> = self.lanes.earlier_bounded().collect();
-        stuck.retain(|(generation, _)| !self.has_helper_for(*generation));
-        let jobs = stuck.into_iter().map(|(_, job)| job);
-        jobs.filter(|job| self.lanes.remove(job.handle)).collect()
+    /// Takes these jobs out of the queue, with their lanes.
+    pub(super) fn take_stuck(&mut self) -> Vec<(Lane, Job)> {
+        let mut stuck: Vec<_> = self.lanes.earlier_ending().collect();
+        stuck.retain(|(generation, lane, _)| !self.has_helper_for(*generation, *lane));
+        let jobs = stuck.into_iter().map(|(_, lane, job)| (lane, job));
+        jobs.filter(|(_, job)| self.lanes.remove(job.handle))
+            .collect()
     }
 
-    /// Takes the queued jobs of the current generation that end by themselves, if every helper makes a call that may wait.
+    /// Takes the queued jobs of the current generation that end by themselves, and that no helper will take.
     pub(super) fn take_unserved(&mut self) -> Vec<Job> {
-        match self.has_helper_for(self.lanes.generation()) {
-            true => Vec::new(),
-            false => self.lanes.take_bounded(),
+        let mut unserved = Vec::new();
+        for lane in self.lanes.ending() {
+            if !self.has_helper_for(self.lanes.generation(), lane) {
+                unserved.append(&mut self.lanes.take_queued(lane));
+            }
         }
+        unserved
     }
 
     /// Whether the queued jobs of the current generation need more helpers.
@@ -179,10 +183,16 @@ impl Pool {
         self.present() < self.lanes.needed()
     }
 
-    /// Whether a helper of this generation takes its next job soon.
-    fn has_helper_for(&self, generation: u32) -> bool {
+    /// Whether a helper of this generation takes its next job as soon as calls of this lane end.
+    pub(super) fn has_helper_for(&self, generation: u32, lane: Lane) -> bool {
         let mut helpers = self.helpers.iter();
-        helpers.any(|helper| helper.generation == generation && !helper.waits)
+        helpers.any(|helper| {
+            let comes = match helper.lane {
+                None | Some(Lane::Bounded) => true,
+                Some(other) => other == lane,
+            };
+            helper.generation == generation && comes
+        })
     }
 
     /// The number of helpers that serve new jobs.
@@ -220,12 +230,12 @@ mod tests {
         }
     }
 
-    fn pool_with_helper(waits: bool) -> Pool {
+    fn pool_with_helper(lane: Option<Lane>) -> Pool {
         let mut pool = Pool::new(Lanes::new(&Limits::default(), false), 0);
         pool.helpers.push(Helper {
             generation: 0,
             current: None,
-            waits,
+            lane,
             interruptible: Arc::default(),
         });
         pool
@@ -233,7 +243,7 @@ mod tests {
 
     #[test]
     fn jobs_of_a_generation_whose_helpers_all_wait_are_taken_once() {
-        let mut pool = pool_with_helper(true);
+        let mut pool = pool_with_helper(Some(Lane::Unbounded));
         pool.lanes.add(Lane::Bounded, job(1)).expect("room");
         pool.lanes.add(Lane::Unbounded, job(2)).expect("room");
         assert!(!pool.any_stuck());
@@ -241,13 +251,13 @@ mod tests {
         assert!(pool.any_stuck());
         let stuck = pool.take_stuck();
         assert_eq!(stuck.len(), 1);
-        assert_eq!(stuck[0].handle, job(1).handle);
+        assert_eq!(stuck[0].1.handle, job(1).handle);
         assert!(!pool.any_stuck() && pool.take_stuck().is_empty());
     }
 
     #[test]
     fn jobs_stay_with_a_helper_of_their_generation() {
-        let mut pool = pool_with_helper(false);
+        let mut pool = pool_with_helper(None);
         pool.lanes.add(Lane::Bounded, job(1)).expect("room");
         assert!(pool.take_unserved().is_empty());
         pool.renew();
@@ -257,10 +267,56 @@ mod tests {
 
     #[test]
     fn without_a_helper_jobs_that_end_by_themselves_are_taken() {
-        let mut pool = pool_with_helper(true);
+        let mut pool = pool_with_helper(Some(Lane::Unbounded));
         pool.lanes.add(Lane::Bounded, job(1)).expect("room");
         pool.lanes.add(Lane::Unbounded, job(2)).expect("room");
         assert_eq!(pool.take_unserved().len(), 1);
         assert!(pool.take_unserved().is_empty());
+    }
+
+    #[test]
+    fn jobs_of_a_remote_file_system_wait_for_the_helpers_of_their_own_lane() {
+        let (one, other) = (Lane::Remote(1), Lane::Remote(2));
+        let mut pool = pool_with_helper(Some(one));
+        pool.lanes.add(one, job(1)).expect("room");
+        assert!(pool.take_unserved().is_empty());
+        pool.lanes.add(other, job(2)).expect("room");
+        pool.lanes.add(Lane::Bounded, job(3)).expect("room");
+        let unserved: Vec<_> = pool.take_unserved().iter().map(|job| job.handle).collect();
+        assert_eq!(unserved, [job(3).handle, job(2).handle]);
+        pool.renew();
+        assert!(!pool.any_stuck() && pool.take_stuck().is_empty());
+    }
+
+    /// Each file system has as many helpers as calls that end by themselves have, and those beyond the
+    /// limit of lanes share one.
+    #[test]
+    fn lanes_of_remote_file_systems_are_bounded() {
+        let limits = Limits {
+            helpers: 2,
+            ..Limits::default()
+        };
+        let mut pool = Pool::new(Lanes::new(&limits, false), 0);
+        let devices = Limits::REMOTE_LANES as u64 + 5;
+        for number in 0..4 * devices {
+            let lane = Lane::Remote(1 + number % devices);
+            pool.lanes.add(lane, job(number + 1)).expect("room");
+        }
+        let most = 2 * (Limits::REMOTE_LANES + 1);
+        assert_eq!(pool.lanes.needed(), most);
+        let mut begun = Vec::new();
+        while let Some((lane, job)) = pool.lanes.take(0) {
+            begun.push((lane, job));
+        }
+        assert_eq!(begun.len(), most);
+        let shared = begun.iter().filter(|(lane, _)| lane.device() == Some(0));
+        assert_eq!(shared.count(), 2);
+        for (lane, _) in begun {
+            pool.lanes.done(lane, 0);
+        }
+        while let Some((lane, _)) = pool.lanes.take(0) {
+            pool.lanes.done(lane, 0);
+        }
+        assert_eq!((pool.lanes.needed(), pool.lanes.ending().len()), (0, 1));
     }
 }

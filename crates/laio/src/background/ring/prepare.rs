@@ -1,7 +1,7 @@
 //! Submission entries: from a step of an operation to its SQE.
 
-use super::Ring;
 use super::setup::Opcodes;
+use super::{Ring, opened, workers};
 use crate::attempt::Why;
 use crate::operations::{Direction, InFlight};
 use crate::sys::memory::can_read;
@@ -23,6 +23,10 @@ impl Ring {
         in_worker: bool,
     ) -> Result<bool, Errno> {
         let row = operation.row;
+        let call = &match self.trust_names {
+            true => *call,
+            false => opened::without_waiting(row, call, &mut operation.scratch),
+        };
         let stream = row.class == Class::Stream && !operation.regular;
         // A typed operation may say of any call that it is expected to block or is a zero-copy send.
         let no_address = call.args[4] == 0;
@@ -44,6 +48,9 @@ impl Ring {
         // SAFETY: the caller has promised that the call's memory stays valid until the completion
         // is delivered; scratch memory lives as long as the operation.
         unsafe { self.push(entry, handle.to_raw())? };
+        if workers::occupies_one(row) {
+            operation.ring_epoch = self.workers.begin();
+        }
         if operation.rights.is_some() || counts_from_submission(row, call) {
             // Submitting now fixes the thread's credentials. An entry that the kernel does not take
             // stays queued; the next poll reports errors.
@@ -444,10 +451,9 @@ fn by_name(row: &Row, call: &Call) -> Option<squeue::Entry> {
         name.path as usize + 1,
     );
     let flags = row.flags_of(call);
-    // The second name follows its directory, if it has one.
-    let second = || match row.descriptors[1] {
-        Some(second) => (at(second.arg), text(second.arg + 1)),
-        None => (here, path(args[after])),
+    let second = || {
+        let name = row.second_name()?;
+        Some((name.directory.map_or(here, at), text(name.path)))
     };
     Some(match row.opcode? {
         Opcode::OpenAt => opcode::OpenAt::new(directory, file)
@@ -466,13 +472,13 @@ fn by_name(row: &Row, call: &Call) -> Option<squeue::Entry> {
             .mask(args[3] as u32)
             .build(),
         Opcode::RenameAt => {
-            let (to, new) = second();
+            let (to, new) = second()?;
             opcode::RenameAt::new(directory, file, to, new)
                 .flags(flags as u32)
                 .build()
         }
         Opcode::LinkAt => {
-            let (to, new) = second();
+            let (to, new) = second()?;
             opcode::LinkAt::new(directory, file, to, new)
                 .flags(flags)
                 .build()

@@ -110,6 +110,11 @@ std::thread_local! {
     static RINGS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
+/// The number of rings of the calling thread.
+pub(super) fn rings_of_thread() -> usize {
+    RINGS.get()
+}
+
 /// Whether the calling thread has rings. With `IORING_SETUP_SINGLE_ISSUER` no other thread can
 /// submit to them.
 pub(crate) fn thread_has_rings() -> bool {

@@ -7,6 +7,7 @@ mod complete;
 mod completions;
 mod environments;
 mod forks;
+mod hung_mounts;
 mod interruptions;
 mod limits;
 mod ordering;

@@ -327,6 +327,54 @@ fn the_descriptor_reports_completions() {
     });
 }
 
+/// While calls wait, neither the descriptor becomes readable nor does a sleep in `poll` end again and again.
+#[test]
+fn the_descriptor_is_quiet_while_calls_wait() {
+    const ROUNDS: usize = 25;
+    /// What began before, and an armed wakeup that comes late.
+    const WAKEUPS_MAX: usize = 6;
+    let round = Duration::from_millis(20);
+    for_each_pending_backend(|way| {
+        let directory = laio_testing::temp::scratch();
+        let fifo = directory.path().join("fifo");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, kind, mode, 0).expect("a FIFO");
+        let fifo = cstring(fifo);
+        let mut context = way.context();
+        let open = [libc::AT_FDCWD as usize, at(fifo.as_bytes_with_nul()), 0];
+        let open = pending(&mut context, libc::SYS_openat, open);
+        let mut buffers = [[FRESH; 8]; 2];
+        let [a, b] = &mut buffers;
+        let (from, to, read) = park(&mut context, a);
+        let outer = Outer::around(&mut context);
+        let mounted = context.mount_changes();
+        let wakeups = |context: &mut Context| {
+            let readable = (0..ROUNDS).filter(|_| outer.is_ready(round));
+            let polled = readable.map(|_| context.poll(&mut Vec::new(), NO_TIME));
+            polled.inspect(|polled| assert_eq!(*polled, Ok(0))).count()
+        };
+        let before = wakeups(&mut context);
+        rustix::io::write(&to, b"abc").expect("written");
+        assert_eq!(outer.collect(&mut context, 1)[0].handle, read);
+        let after = wakeups(&mut context);
+        let (_from, _to, second) = park(&mut context, b);
+        let sleeps = context.stats().sleeps;
+        let time = Some(round * ROUNDS as u32);
+        assert_eq!(context.poll(&mut Vec::new(), time), Ok(0));
+        let sleeps = (context.stats().sleeps - sleeps) as usize;
+        let counts = [before, after, sleeps];
+        // Other tests mount file systems meanwhile, which ends waits too.
+        let most = WAKEUPS_MAX + 2 * (context.mount_changes() - mounted) as usize;
+        assert!(counts.iter().all(|count| *count <= most), "{counts:?}");
+        for handle in [open, second] {
+            context.cancel(handle).expect("in flight");
+        }
+        collect(&mut context, 2);
+        drop(from);
+    });
+}
+
 #[test]
 fn the_descriptor_reports_operations_behind_an_abandoned_one() {
     for_each_pending(|way| {

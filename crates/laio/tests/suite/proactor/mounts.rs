@@ -2,10 +2,11 @@
 
 use super::support::{all_lazy, block_on, poll_once};
 use crate::harness::{LIMIT, watch};
-use laio::ops::{OpenFile, Read, ReadAt};
+use laio::ops::{Mkdir, Name, Open, OpenFile, Read, ReadAt, StatPath, Unlink};
+use laio::{BackendKind, Options, Proactor};
 use laio_testing::fault_fs::{Fault, Kind, Released};
 use laio_testing::limit::wait_until;
-use laio_testing::temp::pipe;
+use laio_testing::temp::{pipe, scratch};
 use laio_testing::{FaultFs, or_skip};
 use std::fs::File;
 
@@ -47,5 +48,55 @@ fn a_file_system_mounted_later_stalls_no_driver() {
         let (count, bytes) = result.unwrap_or_else(|| panic!("{name}: the driver is stalled"));
         assert_eq!((count.expect("bytes"), &bytes[..]), (5, &b"other"[..]));
         assert_eq!(block_on(hung).1, b"contents", "{name}");
+    }
+}
+
+/// Look-ups hang in a file system whose server does not answer, more than a driver has helpers and a ring
+/// workers.
+#[test]
+fn a_file_system_that_hangs_stops_no_operation_on_another() {
+    let _watched = watch("a_file_system_that_hangs_stops_no_operation_on_another");
+    const HUNG: usize = 100;
+    let Some(fs) = or_skip(FaultFs::mount()) else {
+        return;
+    };
+    let kinds = [BackendKind::Threads, BackendKind::Hybrid, BackendKind::Lazy];
+    let settled = [false, true];
+    for (kind, settled) in kinds
+        .into_iter()
+        .flat_map(|kind| settled.map(|one| (kind, one)))
+    {
+        let name = format!("{kind}, settled rights: {settled}");
+        let options = Options::new().backend(kind).settled_rights(settled);
+        let proactor = Proactor::new(options.helpers(2)).expect("a proactor");
+        let directory = scratch();
+        fs.set(Kind::Lookup, Fault::Hang);
+        let absent = |index: usize| Name::from_path(fs.join(&index.to_string())).expect("a name");
+        let mut stats: Vec<_> = (0..HUNG)
+            .map(|index| proactor.submit(StatPath::new(absent(index))))
+            .collect();
+        for stat in &mut stats {
+            assert!(poll_once(stat).is_pending(), "{name}");
+        }
+        assert!(fs.wait_hung(1, LIMIT), "{name}");
+        let path = |text: &str| Name::from_path(directory.path().join(text)).expect("a name");
+        for _ in 0..3 {
+            block_on(proactor.submit(Mkdir::new(path("made"), 0o700))).expect("made");
+            block_on(proactor.submit(Unlink::directory(path("made")))).expect("removed");
+            let flags = libc::O_RDWR | libc::O_CREAT;
+            block_on(proactor.submit(Open::new(path("file"), flags).mode(0o600))).expect("opened");
+        }
+        let hangs = wait_until(LIMIT, || proactor.stats().hung_mounts == 1);
+        assert!(hangs, "{name}");
+        assert!(proactor.stats().unanswered >= 2, "{name}");
+        fs.clear_all();
+        fs.release(Released::Served);
+        for stat in stats {
+            let errno = block_on(stat).expect_err("no file").raw_os_error();
+            assert_eq!(errno, Some(libc::ENOENT), "{name}");
+        }
+        let answered = wait_until(LIMIT, || proactor.stats().unanswered == 0);
+        assert!(answered, "{name}");
+        assert_eq!(proactor.stats().hung_mounts, 0, "{name}");
     }
 }
