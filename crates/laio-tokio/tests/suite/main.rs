@@ -5,6 +5,7 @@ mod lifecycle;
 mod names;
 mod object_store;
 mod oracle;
+mod owned_paths;
 mod ranges;
 mod serve_dir;
 mod slow_disk;
