@@ -15,6 +15,7 @@ mod open_options;
 mod pieces;
 mod ranges;
 mod read_dir;
+mod writing;
 
 pub use atomic::write_atomic;
 pub use canonicalize::canonicalize;
