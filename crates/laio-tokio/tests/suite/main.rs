@@ -1,5 +1,6 @@
 //! The crate's tests, in one program. The oracle is `tokio::fs`: the same program runs with both.
 
+mod cancelled;
 mod dropped;
 mod lifecycle;
 mod names;
@@ -8,6 +9,7 @@ mod oracle;
 mod owned_paths;
 mod ranges;
 mod serve_dir;
+mod short_writes;
 mod slow_disk;
 mod standard;
 mod streams;
