@@ -214,7 +214,7 @@ pub use context::Context;
 pub use errno::Errno;
 pub use info::Info;
 pub use knowledge::mounts::{Mount, Place};
-pub use operation::Operation;
+pub use operation::{Operation, ReadsStream};
 pub use options::{BackPressure, BackendKind, Detector, Limits, Options};
 pub use poll::PollOptions;
 pub use proactor::{Batch, Blocking, Proactor, ProactorStats, Stop, Submission};
