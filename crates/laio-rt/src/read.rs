@@ -1,0 +1,212 @@
+//! Reading from a stream so that a future that is dropped loses no byte.
+//!
+//! A read whose future is dropped is cancelled, but may have taken bytes out of the stream before that, or do so
+//! before the kernel notices. A task of its own waits for its end, and leaves the bytes with the descriptor, where
+//! the next read finds them.
+
+use crate::Descriptor;
+use crate::executor::Core;
+use crate::submission::{Submission, submit};
+use laio::ops::{Sink, fill};
+use laio::{Errno, ReadsStream};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// Returns the future of a read. `make` makes the operation.
+pub(crate) fn read<B, O>(descriptor: &Descriptor, buffer: B, make: Make<B, O>) -> ReadFuture<B, O>
+where
+    B: Sink,
+    O: ReadsStream<Output = (io::Result<usize>, B)>,
+{
+    ReadFuture {
+        descriptor: descriptor.clone(),
+        state: State::New(buffer, make),
+        takes: true,
+    }
+}
+
+/// As [`read`], for a read that leaves the bytes where they are.
+pub(crate) fn peek<B, O>(descriptor: &Descriptor, buffer: B, make: Make<B, O>) -> ReadFuture<B, O>
+where
+    B: Sink,
+    O: ReadsStream<Output = (io::Result<usize>, B)>,
+{
+    let mut peek = read(descriptor, buffer, make);
+    peek.takes = false;
+    peek
+}
+
+type Make<B, O> = fn(Descriptor, B) -> O;
+
+/// What reads whose futures were dropped have left for the next one.
+#[derive(Default)]
+pub(crate) struct Leftover(RefCell<Left>);
+
+#[derive(Default)]
+struct Left {
+    /// Cancelled reads that are still in flight.
+    in_flight: usize,
+    waiting: Vec<Waker>,
+    /// Their bytes and errors, in order; no bytes are the end of the stream.
+    results: VecDeque<io::Result<Vec<u8>>>,
+}
+
+impl Leftover {
+    /// Fills a buffer with what is left. Returns `None` if nothing is.
+    fn poll_fill(
+        &self,
+        buffer: &mut impl Sink,
+        takes: bool,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<usize>>> {
+        let mut left = self.0.borrow_mut();
+        let Some(first) = left.results.front_mut() else {
+            if left.in_flight == 0 {
+                return Poll::Ready(None);
+            }
+            left.waiting.push(context.waker().clone());
+            return Poll::Pending;
+        };
+        let filled = match first {
+            Ok(bytes) => {
+                let count = fill(buffer, bytes);
+                if takes {
+                    bytes.drain(..count);
+                }
+                let is_over = bytes.is_empty();
+                if takes && is_over {
+                    left.results.pop_front();
+                }
+                Ok(count)
+            }
+            Err(error) => {
+                let again = error.raw_os_error().map(io::Error::from_raw_os_error);
+                let error = match (takes, again) {
+                    (false, Some(again)) => again,
+                    _ => match left.results.pop_front() {
+                        Some(Err(error)) => error,
+                        _ => unreachable!("the first is an error"),
+                    },
+                };
+                Err(error)
+            }
+        };
+        Poll::Ready(Some(filled))
+    }
+
+    /// Records that a cancelled read is over.
+    fn end(&self, result: Option<io::Result<Vec<u8>>>) {
+        let waiting = {
+            let mut left = self.0.borrow_mut();
+            left.in_flight -= 1;
+            left.results.extend(result);
+            std::mem::take(&mut left.waiting)
+        };
+        waiting.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// The future of a read from a stream.
+#[must_use = "the call is made when the future is polled"]
+pub(crate) struct ReadFuture<B: Sink, O: ReadsStream<Output = (io::Result<usize>, B)>> {
+    descriptor: Descriptor,
+    state: State<B, O>,
+    /// Whether it takes the bytes out of the stream.
+    takes: bool,
+}
+
+enum State<B, O: ReadsStream> {
+    New(B, Make<B, O>),
+    Started(Submission<O>),
+    Over,
+}
+
+// A buffer moves to the heap, with its operation, before its address is passed to the kernel.
+impl<B: Sink, O: ReadsStream<Output = (io::Result<usize>, B)>> Unpin for ReadFuture<B, O> {}
+
+impl<B: Sink, O: ReadsStream<Output = (io::Result<usize>, B)>> Future for ReadFuture<B, O> {
+    type Output = O::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<O::Output> {
+        let this = &mut *self;
+        let mut submission = match std::mem::replace(&mut this.state, State::Over) {
+            State::New(mut buffer, make) => {
+                let leftover = this.descriptor.leftover();
+                match leftover.poll_fill(&mut buffer, this.takes, context) {
+                    Poll::Ready(Some(result)) => return Poll::Ready((result, buffer)),
+                    Poll::Ready(None) => submit(make(this.descriptor.clone(), buffer)),
+                    Poll::Pending => {
+                        this.state = State::New(buffer, make);
+                        return Poll::Pending;
+                    }
+                }
+            }
+            State::Started(submission) => submission,
+            State::Over => panic!("a read was polled after it had completed"),
+        };
+        let polled = Pin::new(&mut submission).poll(context);
+        if polled.is_pending() {
+            this.state = State::Started(submission);
+        }
+        polled
+    }
+}
+
+impl<B: Sink, O: ReadsStream<Output = (io::Result<usize>, B)>> Drop for ReadFuture<B, O> {
+    fn drop(&mut self) {
+        if let State::Started(submission) = std::mem::replace(&mut self.state, State::Over)
+            && self.takes
+        {
+            leave(&self.descriptor, submission);
+        }
+    }
+}
+
+/// Cancels a read whose future is dropped, and leaves its bytes for the next one. Outside of the read's runtime it
+/// is abandoned: no task can wait for it.
+fn leave<O: ReadsStream>(descriptor: &Descriptor, mut submission: Submission<O>) {
+    let (Some(own), Some(current)) = (submission.in_flight_in(), Core::try_current()) else {
+        return;
+    };
+    if !Rc::ptr_eq(own, &current) {
+        return;
+    }
+    submission.cancel();
+    descriptor.leftover().0.borrow_mut().in_flight += 1;
+    let leaving = Leaving {
+        descriptor: descriptor.clone(),
+        result: None,
+    };
+    let wait = async move {
+        let result = poll_fn(|context| submission.poll_bytes(context)).await;
+        leaving.end(result);
+    };
+    current.spawn(wait).detach();
+}
+
+/// A cancelled read in flight. Its end is recorded also if the runtime ends first.
+struct Leaving {
+    descriptor: Descriptor,
+    result: Option<io::Result<Vec<u8>>>,
+}
+
+impl Leaving {
+    fn end(mut self, result: io::Result<Vec<u8>>) {
+        self.result = match result {
+            // It was cancelled before there was anything to read.
+            Err(error) if error.raw_os_error() == Some(Errno::CANCELED.raw()) => None,
+            result => Some(result),
+        };
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.descriptor.leftover().end(self.result.take());
+    }
+}
