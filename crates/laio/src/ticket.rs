@@ -1,6 +1,7 @@
 //! Tickets of typed operations in the background: taking the output, or abandoning the operation.
 
 use crate::context::{Context, DroppedTickets};
+use crate::lifecycle::Lifecycle;
 use crate::operation::{Operation, ReadsStream};
 use crate::operations::State;
 use crate::{Errno, Handle};
@@ -175,9 +176,7 @@ impl Context {
                 self.abandon_handle::<O>(handle);
             }
             _ => {
-                self.operations[slot].abandoned = true;
-                self.cancel_slot(slot);
-                self.unblock_queued();
+                self.abandon_in_flight(slot);
                 self.arm_descriptor();
                 self.drop_discarded();
             }
