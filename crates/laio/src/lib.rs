@@ -193,6 +193,8 @@ mod proactor;
 pub mod process;
 mod shutdown;
 mod signaller;
+#[cfg(all(test, not(miri)))]
+mod simulation;
 mod stats;
 mod status_word;
 mod step;
