@@ -298,7 +298,10 @@ pub(crate) trait Lifecycle {
         let operation = &self.operations()[slot];
         let file = matches!(operation.row.class, Class::FileRead | Class::FileWrite);
         if operation.cancelled
-            && matches!(operation.state, State::With(Part::Ring | Part::Readiness))
+            && matches!(
+                operation.state,
+                State::With(Part::Ring | Part::RingWorker | Part::Readiness)
+            )
             && !(file || operation.regular)
         {
             self.operations()[slot].cancelled = false;
