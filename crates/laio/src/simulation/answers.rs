@@ -54,18 +54,31 @@ impl World {
                 let cut = self.kernel.requests[at].cut;
                 let result = self.kernel_step(at, rights_changed)?;
                 let operation = &mut self.operations[slot];
-                step::after_request(operation, result, cut, bound, rights_changed)
+                let next = step::after_request(operation, result, cut, bound, rights_changed);
+                self.check_end(slot, result, next)
             }
             Part::Ring | Part::RingWorker => {
                 let result = self.kernel_step(at, rights_changed)?;
                 self.lend(at);
-                step::after_result(&mut self.operations[slot], result, bound, rights_changed)
+                let operation = &mut self.operations[slot];
+                let next = step::after_result(operation, result, bound, rights_changed);
+                self.check_end(slot, result, next)
             }
             Part::Carrier => unreachable!("no placement leads to a carrier"),
         };
         self.say(|| format!("{number}: {part:?} answers: {next:?}"));
         self.kernel.requests.remove(at);
         Some((slot, next))
+    }
+
+    /// An operation whose step was cancelled on request does not go on.
+    fn check_end(&self, slot: Slot, result: Result<usize, Errno>, next: Next) -> Next {
+        let operation = &self.operations[slot];
+        let was_cancelled = operation.cancelled && result == Err(Errno::CANCELED);
+        let is_over = matches!(next, Next::Finished(_));
+        let call = &self.calls[operation.user_data as usize];
+        assert!(is_over || !was_cancelled, "{call} goes on");
+        next
     }
 
     /// A zero-copy send has its result, and the kernel keeps its memory until a second CQE.

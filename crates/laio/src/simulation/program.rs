@@ -114,6 +114,8 @@ pub(super) struct ProgramCall {
     pub(super) cancelled: bool,
     pub(super) timed_out: bool,
     pub(super) fate: Fate,
+    /// The handle of its operation, if there was one.
+    pub(super) handle: Option<Handle>,
     /// The operation has its result, whether or not that is delivered.
     pub(super) finished: bool,
     /// Of a typed operation: whether its value was dropped.
@@ -156,6 +158,7 @@ impl ProgramCall {
             cancelled: false,
             timed_out: false,
             fate: Fate::New,
+            handle: None,
             finished: false,
             dropped: random.chance(1, 2).then(Rc::default),
             completions: 0,

@@ -204,6 +204,15 @@ impl World {
         for &fd in &busy {
             self.cancel_all_on(fd);
         }
+        for slot in busy.iter().flat_map(|&fd| self.operations.on(fd)) {
+            let operation = &self.operations[slot];
+            let call = &self.calls[operation.user_data as usize];
+            let ends = operation.cancelled || call.finished || call.kind.closes();
+            assert!(
+                ends,
+                "{call} is not cancelled before its descriptor is closed"
+            );
+        }
         !busy.is_empty()
     }
 
@@ -238,7 +247,17 @@ impl World {
 
     fn note_pending(&mut self, number: usize, slot: Slot) {
         let handle = self.operations.handle(slot);
+        let mut calls = self.calls.iter();
+        assert!(
+            calls.all(|call| call.handle != Some(handle)),
+            "a handle is used twice"
+        );
+        let operation = &self.operations[slot];
+        let marks = operation.cancelled || operation.timed_out || operation.abandoned;
+        let left = operation.scratch.is_some() || operation.deadline.is_some();
+        assert!(!marks && !left, "a slot is not cleared");
         let call = &mut self.calls[number];
+        call.handle = Some(handle);
         call.fate = Fate::Pending(handle);
         if let Some(dropped) = &call.dropped {
             let owner = Box::leak(Box::new(Owner(dropped.clone())));
@@ -451,6 +470,7 @@ impl World {
         for handle in std::mem::take(&mut self.failed_cancels) {
             if let Ok(slot) = self.operations.in_flight(handle) {
                 self.cancel_again(slot);
+                self.check_cancelled(handle);
             }
         }
         self.unblock_queued();
@@ -560,8 +580,32 @@ impl World {
         self.calls[number].fate = Fate::Over;
     }
 
-    /// No value, with its memory, is dropped while the kernel uses it.
+    /// The kernel was asked again to cancel a step, if that can help.
+    fn check_cancelled(&self, handle: Handle) {
+        let mut requests = self.kernel.requests.iter();
+        let found = requests.find(|one| one.handle == handle && !one.is_notification);
+        let asked = self.failed_cancels.contains(&handle);
+        if let Some(Request {
+            number,
+            part: Part::Ring | Part::RingWorker | Part::Readiness,
+            cancelled,
+            ..
+        }) = found
+        {
+            let call = &self.calls[*number];
+            let by_itself = call.regular || call.kind == Kind::Sync;
+            let ends = *cancelled || asked || by_itself;
+            assert!(ends, "{call} stays although it was cancelled");
+        }
+    }
+
+    /// No operation waits for what is over, and no value, with its memory, is dropped while the kernel uses it.
     fn check_values(&self) {
+        for slot in self.operations.slots() {
+            let number = self.operations[slot].user_data as usize;
+            let waits = !self.operations.may_start(slot);
+            assert!(waits, "{} waits for nothing", self.calls[number]);
+        }
         for request in &self.kernel.requests {
             let call = &self.calls[request.number];
             let dropped = call.dropped.as_ref().is_some_and(|dropped| dropped.get());
