@@ -8,6 +8,7 @@
 //! `LAIO_SIM_SEED=n` replays one seed and prints each event; `LAIO_SIM_SEEDS=n` tries the seeds from 0 to n - 1.
 
 mod answers;
+mod checks;
 mod kernel;
 mod program;
 mod world;

@@ -30,12 +30,12 @@ pub(super) struct World {
     /// Whether calls are attempted before they go to the background.
     attempts: bool,
     pub(super) bound: usize,
-    failed_cancels: Vec<Handle>,
+    pub(super) failed_cancels: Vec<Handle>,
     now: Instant,
     /// At the end the kernel refuses nothing.
     pub(super) ending: bool,
     trace: bool,
-    events: u64,
+    pub(super) events: u64,
 }
 
 /// The value of a typed operation, which owns the memory of its call.
@@ -46,9 +46,6 @@ impl Drop for Owner {
         assert!(!self.0.replace(true), "a value is dropped twice");
     }
 }
-
-/// More turns than any program needs to end.
-const TURNS_MAX: usize = 5_000;
 
 impl World {
     pub(super) fn new(mut random: Random, trace: bool) -> World {
@@ -446,13 +443,13 @@ impl World {
     }
 }
 
-fn is_settled(call: &ProgramCall) -> bool {
+pub(super) fn is_settled(call: &ProgramCall) -> bool {
     call.is_over() || (call.fate == Fate::Abandoned && call.completions > 0)
 }
 
 /// Polling, and what else the program does to its operations.
 impl World {
-    fn poll(&mut self) {
+    pub(super) fn poll(&mut self) {
         self.now += Duration::from_millis(self.random.below(3) as u64);
         while let Some(slot) = self.operations.next_expired(self.now) {
             self.cancel_slot(slot);
@@ -555,13 +552,13 @@ impl World {
         }
     }
 
-    fn drop_discarded(&mut self) {
+    pub(super) fn drop_discarded(&mut self) {
         while let Some(value) = self.operations.payloads.take_discarded() {
             drop(value);
         }
     }
 
-    fn take_values(&mut self) {
+    pub(super) fn take_values(&mut self) {
         for number in 0..self.calls.len() {
             if let Fate::Delivered(handle) = self.calls[number].fate {
                 self.take_value(number, handle);
@@ -578,44 +575,6 @@ impl World {
         drop(self.operations.payloads.take(slot).expect("it has a value"));
         self.operations.remove(slot);
         self.calls[number].fate = Fate::Over;
-    }
-
-    /// The kernel was asked again to cancel a step, if that can help.
-    fn check_cancelled(&self, handle: Handle) {
-        let mut requests = self.kernel.requests.iter();
-        let found = requests.find(|one| one.handle == handle && !one.is_notification);
-        let asked = self.failed_cancels.contains(&handle);
-        if let Some(Request {
-            number,
-            part: Part::Ring | Part::RingWorker | Part::Readiness,
-            cancelled,
-            ..
-        }) = found
-        {
-            let call = &self.calls[*number];
-            let by_itself = call.regular || call.kind == Kind::Sync;
-            let ends = *cancelled || asked || by_itself;
-            assert!(ends, "{call} stays although it was cancelled");
-        }
-    }
-
-    /// No operation waits for what is over, and no value, with its memory, is dropped while the kernel uses it.
-    fn check_values(&self) {
-        for slot in self.operations.slots() {
-            let number = self.operations[slot].user_data as usize;
-            let waits = !self.operations.may_start(slot);
-            assert!(waits, "{} waits for nothing", self.calls[number]);
-        }
-        for request in &self.kernel.requests {
-            let call = &self.calls[request.number];
-            let dropped = call.dropped.as_ref().is_some_and(|dropped| dropped.get());
-            assert!(!dropped, "the memory of {call} was freed");
-        }
-        assert!(
-            self.operations.live() <= 24,
-            "{} slots",
-            self.operations.live()
-        );
     }
 
     /// A child begins with nothing, and knows no handle of its parent. The parent goes on afterwards.
@@ -659,53 +618,6 @@ impl World {
                 Ok(_) => self.cancel(number, handle),
                 Err(_) => {}
             }
-        }
-    }
-
-    /// Lets everything come to its end, and checks that nothing is left.
-    fn end(&mut self) {
-        self.ending = true;
-        self.drop_discarded();
-        self.say(|| "the end".to_owned());
-        let mut turns = 0;
-        while self.calls.iter().any(|call| !is_settled(call)) || self.operations.live() > 0 {
-            self.kernel.flood();
-            self.poll();
-            self.take_values();
-            self.check_values();
-            turns += 1;
-            self.events += 1;
-            let lost = || self.calls.iter().find(|call| !is_settled(call));
-            assert!(
-                turns < TURNS_MAX,
-                "lost: {}",
-                lost().map_or(String::new(), |call| call.to_string())
-            );
-        }
-        assert!(
-            self.kernel.requests.is_empty(),
-            "the kernel has a step of nothing"
-        );
-        assert!(self.operations.ready.is_empty());
-        for file in &self.kernel.files {
-            assert!(
-                !self.operations.order.is_busy(file.fd),
-                "{} is busy",
-                file.fd
-            );
-            assert!(
-                !self.operations.order.has_queued(file.fd),
-                "{} has a queue",
-                file.fd
-            );
-        }
-        for (number, call) in self.calls.iter().enumerate() {
-            assert!(call.completions <= 1, "{call}");
-            let started = call.completions == 1;
-            let dropped = call.dropped.as_ref().is_none_or(|dropped| dropped.get());
-            assert!(dropped || !started, "the value of {call} leaks");
-            let open = self.kernel.opened_by(number);
-            assert_eq!(open, None, "{call} leaks a descriptor");
         }
     }
 }
