@@ -77,6 +77,9 @@ impl<O: Operation> fmt::Debug for Ticket<O> {
     }
 }
 
+/// An operation that is over, and the result of its call.
+type Taken<O> = (Box<O>, Result<usize, Errno>);
+
 impl Context {
     /// Takes the output of an operation whose completion has been delivered.
     ///
@@ -105,7 +108,7 @@ impl Context {
     fn take_operation<O: Operation>(
         &mut self,
         mut ticket: Ticket<O>,
-    ) -> Result<(Box<O>, Result<usize, Errno>), Ticket<O>> {
+    ) -> Result<Taken<O>, Ticket<O>> {
         self.notice_fork();
         if !ticket.is_of(self) {
             return Err(ticket);

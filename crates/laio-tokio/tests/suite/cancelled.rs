@@ -9,7 +9,6 @@ use laio_tokio::io::Stream;
 use std::fs::File as StdFile;
 use std::future::Future;
 use std::io::{SeekFrom, Write};
-use std::os::fd::OwnedFd;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -136,7 +135,7 @@ fn other_calls_keep_what_was_read() {
         ] {
             let (ours, theirs) = stream_pair();
             let mut ours = File::from(ours);
-            let mut theirs = StdFile::from(OwnedFd::from(theirs));
+            let mut theirs = StdFile::from(theirs);
             let mut buffer = [0; 16];
             let read = ours.read(&mut buffer);
             assert!(dropped_at(At::Woken, read, || theirs.write_all(b"text").unwrap()).is_none());

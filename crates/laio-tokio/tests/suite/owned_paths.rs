@@ -78,7 +78,7 @@ fn a_path_lives_until_its_call_is_over() {
         );
         shared(fs::remove_dir(dir())).await.unwrap();
         shared(fs::remove_dir_all(dir())).await.unwrap();
-        shared(fs::read_dir(dir())).await.unwrap();
+        drop(shared(fs::read_dir(dir())).await.unwrap());
         shared(fs::write(Owning(free("written")), "text"))
             .await
             .unwrap();

@@ -43,7 +43,7 @@ fn errors_are_true() {
 async fn one_file(name: &Path, size: usize, end: &str) {
     let mut file = fs::File::create(name).await.unwrap();
     let limit = getrlimit(Resource::Fsize);
-    let mut small = limit.clone();
+    let mut small = limit;
     small.current = Some(FITS as u64);
     setrlimit(Resource::Fsize, small).unwrap();
     let mut seen = vec![file.write_all(&pattern(size, 4)).await];
