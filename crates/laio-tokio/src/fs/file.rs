@@ -661,7 +661,7 @@ impl AsRawFd for File {
 impl fmt::Debug for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("laio_tokio::fs::File")
-            .field("open", &self.open)
-            .finish_non_exhaustive()
+            .field("std", self.open.as_std())
+            .finish()
     }
 }
