@@ -2,7 +2,7 @@
 
 use crate::contexts::ContextId;
 use crate::executor::Core;
-use crate::read::Leftover;
+use crate::leftover::Leftover;
 use crate::submission::submit;
 use laio::ops::Close;
 use std::cell::Cell;

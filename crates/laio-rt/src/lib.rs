@@ -91,6 +91,7 @@ mod executor;
 pub mod fs;
 pub mod future;
 mod join;
+mod leftover;
 pub mod limits;
 pub mod net;
 mod output;

@@ -7,15 +7,13 @@
 use crate::Descriptor;
 use crate::executor::Core;
 use crate::submission::{Submission, submit};
-use laio::ops::{Sink, fill};
+use laio::ops::Sink;
 use laio::{Errno, ReadsStream};
-use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 /// Returns the future of a read. `make` makes the operation.
 pub(crate) fn read<B, O>(descriptor: &Descriptor, buffer: B, make: Make<B, O>) -> ReadFuture<B, O>
@@ -42,74 +40,6 @@ where
 }
 
 type Make<B, O> = fn(Descriptor, B) -> O;
-
-/// What reads whose futures were dropped have left for the next one.
-#[derive(Default)]
-pub(crate) struct Leftover(RefCell<Left>);
-
-#[derive(Default)]
-struct Left {
-    /// Cancelled reads that are still in flight.
-    in_flight: usize,
-    waiting: Vec<Waker>,
-    /// Their bytes and errors, in order; no bytes are the end of the stream.
-    results: VecDeque<io::Result<Vec<u8>>>,
-}
-
-impl Leftover {
-    /// Fills a buffer with what is left. Returns `None` if nothing is.
-    fn poll_fill(
-        &self,
-        buffer: &mut impl Sink,
-        takes: bool,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<usize>>> {
-        let mut left = self.0.borrow_mut();
-        let Some(first) = left.results.front_mut() else {
-            if left.in_flight == 0 {
-                return Poll::Ready(None);
-            }
-            left.waiting.push(context.waker().clone());
-            return Poll::Pending;
-        };
-        let filled = match first {
-            Ok(bytes) => {
-                let count = fill(buffer, bytes);
-                if takes {
-                    bytes.drain(..count);
-                }
-                let is_over = bytes.is_empty();
-                if takes && is_over {
-                    left.results.pop_front();
-                }
-                Ok(count)
-            }
-            Err(error) => {
-                let again = error.raw_os_error().map(io::Error::from_raw_os_error);
-                let error = match (takes, again) {
-                    (false, Some(again)) => again,
-                    _ => match left.results.pop_front() {
-                        Some(Err(error)) => error,
-                        _ => unreachable!("the first is an error"),
-                    },
-                };
-                Err(error)
-            }
-        };
-        Poll::Ready(Some(filled))
-    }
-
-    /// Records that a cancelled read is over.
-    fn end(&self, result: Option<io::Result<Vec<u8>>>) {
-        let waiting = {
-            let mut left = self.0.borrow_mut();
-            left.in_flight -= 1;
-            left.results.extend(result);
-            std::mem::take(&mut left.waiting)
-        };
-        waiting.into_iter().for_each(Waker::wake);
-    }
-}
 
 /// The future of a read from a stream.
 #[must_use = "the call is made when the future is polled"]
@@ -177,7 +107,7 @@ fn leave<O: ReadsStream>(descriptor: &Descriptor, mut submission: Submission<O>)
         return;
     }
     submission.cancel();
-    descriptor.leftover().0.borrow_mut().in_flight += 1;
+    descriptor.leftover().begin();
     let leaving = Leaving {
         descriptor: descriptor.clone(),
         result: None,
