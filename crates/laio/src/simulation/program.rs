@@ -1,6 +1,5 @@
 //! The calls of the simulated program: what each asks for, what the kernel has moved for it, and what it must report.
 
-use super::kernel::File;
 use crate::attempt::Why;
 use crate::table::{self, Row};
 use crate::{Call, Errno, Handle};
@@ -91,6 +90,14 @@ pub(super) enum Fate {
     Abandoned,
 }
 
+/// What a call is about: a descriptor, and what is behind it.
+#[derive(Clone, Copy)]
+pub(super) struct Target {
+    pub(super) fd: i32,
+    pub(super) is_regular: bool,
+    pub(super) size: usize,
+}
+
 pub(super) struct ProgramCall {
     pub(super) kind: Kind,
     pub(super) call: Call,
@@ -127,7 +134,7 @@ pub(super) struct ProgramCall {
 impl ProgramCall {
     pub(super) fn new(
         kind: Kind,
-        file: &File,
+        target: Target,
         last: i32,
         number: usize,
         random: &mut Random,
@@ -144,11 +151,11 @@ impl ProgramCall {
             kind,
             call: Call::new(0, []),
             row: &table::UNKNOWN,
-            fds: (file.fd, file.fd),
-            regular: file.is_regular && kind.moves_bytes(),
+            fds: (target.fd, target.fd),
+            regular: target.is_regular && kind.moves_bytes(),
             directions: 0,
             ordered: false,
-            offset: random.below(file.size + 4),
+            offset: random.below(target.size + 4),
             memory: expected.iter().copied().map(Cell::new).collect(),
             expected,
             vectors: Box::default(),

@@ -1,7 +1,7 @@
 //! The simulated program with its context: starts calls, lets the kernel act, and checks what is delivered.
 
 use super::kernel::{Kernel, Now, Request};
-use super::program::{Fate, KINDS, Kind, ProgramCall};
+use super::program::{Fate, KINDS, Kind, ProgramCall, Target};
 use crate::attempt::{Attempted, Blocked, Why};
 use crate::background::job::Cancelled;
 use crate::background::{Parts, Steps};
@@ -146,6 +146,11 @@ impl World {
         }
         let number = self.calls.len();
         let fd = file.fd;
+        let target = Target {
+            fd,
+            is_regular: file.is_regular,
+            size: file.size,
+        };
         if !file.open
             && !self
                 .calls
@@ -158,7 +163,7 @@ impl World {
         if kind.closes() && !self.random.chance(1, 6) {
             return;
         }
-        let mut call = ProgramCall::new(kind, file, last.max(fd), number, &mut self.random);
+        let mut call = ProgramCall::new(kind, target, last.max(fd), number, &mut self.random);
         call.excused = file.nonblocking;
         call.ordered = self.hints.is_ordered(fd) && kind != Kind::Open;
         let (row, system_call) = (call.row, call.call);
