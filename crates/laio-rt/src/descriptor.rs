@@ -2,6 +2,7 @@
 
 use crate::contexts::ContextId;
 use crate::executor::Core;
+use crate::leftover::Leftover;
 use crate::submission::submit;
 use laio::ops::Close;
 use std::cell::Cell;
@@ -23,6 +24,8 @@ struct Inner {
     descriptor: Option<OwnedFd>,
     /// Receives the result of the close, if a task waits for it.
     closing: Cell<Option<Rc<Closing>>>,
+    /// What reads whose futures were dropped have left for the next one.
+    leftover: Leftover,
 }
 
 #[derive(Default)]
@@ -46,6 +49,12 @@ impl Descriptor {
             }
         })
         .await
+    }
+}
+
+impl Descriptor {
+    pub(crate) fn leftover(&self) -> &Leftover {
+        &self.0.leftover
     }
 }
 
@@ -92,6 +101,7 @@ impl From<OwnedFd> for Descriptor {
         Descriptor(Rc::new(Inner {
             descriptor: Some(descriptor),
             closing: Cell::new(None),
+            leftover: Leftover::default(),
         }))
     }
 }

@@ -1,6 +1,6 @@
 //! A context, and the wakers of the tasks that wait for its operations.
 
-use laio::{Handle, Operation, Outcome, PollOptions, Submitted, Ticket};
+use laio::{Handle, Operation, Outcome, PollOptions, ReadsStream, Submitted, Ticket};
 use std::io;
 use std::task::Waker;
 use std::time::Duration;
@@ -68,6 +68,16 @@ impl Engine {
         waker: &Waker,
     ) -> Result<O::Output, Ticket<O>> {
         let taken = self.context.take(ticket);
+        taken.inspect_err(|ticket| self.waiters.set(ticket.handle(), waker))
+    }
+
+    /// Returns the bytes of a read that has completed; for any other, replaces the waker.
+    pub(crate) fn take_bytes<O: ReadsStream>(
+        &mut self,
+        ticket: Ticket<O>,
+        waker: &Waker,
+    ) -> Result<io::Result<Vec<u8>>, Ticket<O>> {
+        let taken = self.context.take_bytes(ticket);
         taken.inspect_err(|ticket| self.waiters.set(ticket.handle(), waker))
     }
 

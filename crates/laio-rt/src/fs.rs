@@ -136,7 +136,7 @@ async fn copy_through_memory(from: &File, to: File, mut done: u64) -> io::Result
 /// # Errors
 /// `NotFound` if there is no such file.
 pub async fn metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
-    submit(StatPath::new(Name::from_path(path)?)).await
+    submit(StatPath::new(Name::from_path(&path)?)).await
 }
 
 /// Returns the metadata of a file. Does not follow a symbolic link.
@@ -144,7 +144,7 @@ pub async fn metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
 /// # Errors
 /// `NotFound` if there is no such file.
 pub async fn symlink_metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
-    submit(StatPath::new(Name::from_path(path)?).no_follow()).await
+    submit(StatPath::new(Name::from_path(&path)?).no_follow()).await
 }
 
 /// Creates a directory.
@@ -152,7 +152,7 @@ pub async fn symlink_metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
 /// # Errors
 /// `AlreadyExists` if the name exists, whatever its type.
 pub async fn create_dir(path: impl AsRef<Path>) -> io::Result<()> {
-    submit(Mkdir::new(Name::from_path(path)?, 0o777)).await
+    submit(Mkdir::new(Name::from_path(&path)?, 0o777)).await
 }
 
 /// Creates a directory and its missing parents.
@@ -191,7 +191,7 @@ pub async fn create_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
 /// # Errors
 /// `IsADirectory` for a directory.
 pub async fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
-    submit(Unlink::new(Name::from_path(path)?)).await
+    submit(Unlink::new(Name::from_path(&path)?)).await
 }
 
 /// Removes an empty directory.
@@ -199,7 +199,7 @@ pub async fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
 /// # Errors
 /// `DirectoryNotEmpty` if it is not empty.
 pub async fn remove_dir(path: impl AsRef<Path>) -> io::Result<()> {
-    submit(Unlink::directory(Name::from_path(path)?)).await
+    submit(Unlink::directory(Name::from_path(&path)?)).await
 }
 
 /// Renames a file atomically. Replaces a file that has the new name.
@@ -207,7 +207,7 @@ pub async fn remove_dir(path: impl AsRef<Path>) -> io::Result<()> {
 /// # Errors
 /// `CrossesDevices` if the names are on different mounts.
 pub async fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
-    submit(Rename::new(Name::from_path(from)?, Name::from_path(to)?)).await
+    submit(Rename::new(Name::from_path(&from)?, Name::from_path(&to)?)).await
 }
 
 /// Creates a hard link to a file.
@@ -215,7 +215,7 @@ pub async fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<
 /// # Errors
 /// `CrossesDevices` if the names are on different mounts.
 pub async fn hard_link(file: impl AsRef<Path>, name: impl AsRef<Path>) -> io::Result<()> {
-    submit(Link::new(Name::from_path(file)?, Name::from_path(name)?)).await
+    submit(Link::new(Name::from_path(&file)?, Name::from_path(&name)?)).await
 }
 
 /// Creates the symbolic link `name` with the target `text`.
@@ -224,7 +224,7 @@ pub async fn hard_link(file: impl AsRef<Path>, name: impl AsRef<Path>) -> io::Re
 /// `AlreadyExists` if the name exists, whatever its type.
 pub async fn symlink(text: impl AsRef<Path>, name: impl AsRef<Path>) -> io::Result<()> {
     let text = CString::new(text.as_ref().as_os_str().as_bytes())?;
-    submit(Symlink::new(text, Name::from_path(name)?)).await
+    submit(Symlink::new(text, Name::from_path(&name)?)).await
 }
 
 /// Returns the target of a symbolic link.
@@ -232,5 +232,5 @@ pub async fn symlink(text: impl AsRef<Path>, name: impl AsRef<Path>) -> io::Resu
 /// # Errors
 /// `InvalidInput` if it is not a symbolic link.
 pub async fn read_link(path: impl AsRef<Path>) -> io::Result<PathBuf> {
-    submit(ReadLink::new(Name::from_path(path)?)).await
+    submit(ReadLink::new(Name::from_path(&path)?)).await
 }

@@ -61,8 +61,10 @@
 //! a [`laio::ops::Part`] of one. Therefore a future may be dropped at any time: the operation is
 //! cancelled, and its memory and descriptor stay alive until the kernel has released them.
 //!
-//! A cancelled operation may have had its effect nevertheless. A cancelled read from a stream may
-//! consume bytes, and a cancelled accept a connection; a descriptor that a cancelled operation opens is closed.
+//! A cancelled operation may have had its effect nevertheless. The `read` of a [stream](net::Stream) or
+//! [pipe](pipe::Reader) loses nothing: what a cancelled one has read, the next one returns. A cancelled
+//! operation of [`submit`] may consume bytes, and a cancelled receive a datagram. A descriptor that a cancelled
+//! operation opens is closed, and so is a connection that a cancelled accept has accepted.
 //!
 //! # Tasks
 //!
@@ -89,11 +91,13 @@ mod executor;
 pub mod fs;
 pub mod future;
 mod join;
+mod leftover;
 pub mod limits;
 pub mod net;
 mod output;
 pub mod pipe;
 pub mod process;
+mod read;
 mod ready;
 mod runtime;
 pub mod signal;

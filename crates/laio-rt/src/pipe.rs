@@ -1,7 +1,7 @@
 //! Pipes.
 
 use crate::Descriptor;
-use crate::submission::submit;
+use crate::read::read;
 use crate::write::write_all;
 use laio::ops::{Read, Sink, Source, Write};
 use rustix::pipe::PipeFlags;
@@ -32,6 +32,8 @@ pub fn pipe() -> io::Result<(Reader, Writer)> {
 }
 
 /// The reading end of a pipe, FIFO or terminal.
+///
+/// Dropping the future of a `read` loses no byte: the next `read` returns what it has read.
 #[derive(Debug)]
 pub struct Reader(Descriptor);
 
@@ -39,7 +41,7 @@ impl Reader {
     /// Reads the available bytes; waits only if there are none. Returns the number of bytes (0 at the end), and
     /// the buffer with the bytes appended.
     pub fn read<B: Sink>(&self, buffer: B) -> impl Future<Output = (io::Result<usize>, B)> {
-        submit(Read::new(self.0.clone(), buffer))
+        read(&self.0, buffer, Read::new)
     }
 
     /// Returns the descriptor, for operations without a method here.

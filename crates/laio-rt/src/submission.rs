@@ -3,7 +3,7 @@
 use crate::contexts::ContextId;
 use crate::executor::Core;
 use laio::walk::{Walk, WalkStep};
-use laio::{Operation, Outcome, Ticket};
+use laio::{Operation, Outcome, ReadsStream, Ticket};
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -161,6 +161,14 @@ impl<O: Operation> Submission<O> {
         }
     }
 
+    /// The runtime in which the operation is in flight.
+    pub(crate) fn in_flight_in(&self) -> Option<&Rc<Core>> {
+        match &self.state {
+            State::Pending { core, .. } => Some(core),
+            _ => None,
+        }
+    }
+
     fn start(&mut self, operation: O, context: &mut Context<'_>) -> Poll<O::Output> {
         let core = Core::current();
         if !core.spend_budget() {
@@ -173,6 +181,25 @@ impl<O: Operation> Submission<O> {
             Outcome::Done(output) => Poll::Ready(output),
             Outcome::Pending(ticket) => {
                 drop(engine);
+                self.state = State::Pending { ticket, core };
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl<O: ReadsStream> Submission<O> {
+    /// Waits until the operation, which is in flight, has completed. Returns its bytes, apart from its buffer.
+    pub(crate) fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>> {
+        let State::Pending { ticket, core } = std::mem::replace(&mut self.state, State::Over)
+        else {
+            panic!("only an operation in flight is asked for its bytes");
+        };
+        let engine = core.contexts.engine(self.context);
+        let taken = engine.borrow_mut().take_bytes(ticket, context.waker());
+        match taken {
+            Ok(bytes) => Poll::Ready(bytes),
+            Err(ticket) => {
                 self.state = State::Pending { ticket, core };
                 Poll::Pending
             }

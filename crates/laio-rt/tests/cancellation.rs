@@ -160,6 +160,94 @@ fn outputs_that_nobody_took_are_dropped() {
     });
 }
 
+/// Where the future of a read is dropped.
+#[derive(Clone, Copy, Debug)]
+enum At {
+    NotPolled,
+    Waiting,
+    /// There are bytes, and the kernel may have moved them or not.
+    Racing,
+    /// The completion was delivered, and not taken.
+    Delivered,
+}
+
+#[derive(Default)]
+struct Woken(std::sync::atomic::AtomicBool);
+
+impl std::task::Wake for Woken {
+    fn wake(self: std::sync::Arc<Woken>) {
+        self.0.store(true, std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+/// Starts a read and drops its future at that point. The bytes are sent by then, or sent here.
+async fn dropped_at<F: Future>(at: At, read: F, send: impl FnOnce()) {
+    let woken = std::sync::Arc::new(Woken::default());
+    let waker = Waker::from(woken.clone());
+    let mut read = Box::pin(read);
+    if !matches!(at, At::NotPolled) {
+        let polled = read.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending(), "nothing was there");
+    }
+    match at {
+        At::NotPolled | At::Waiting => {
+            drop(read);
+            send();
+        }
+        At::Racing => send(),
+        At::Delivered => {
+            send();
+            let woken = || woken.0.load(std::sync::atomic::Ordering::SeqCst);
+            eventually("the completion is delivered", woken).await;
+        }
+    }
+}
+
+#[test]
+fn a_read_that_is_given_up_anywhere_loses_no_byte() {
+    let _alone = alone();
+    each(waiting(), async |name| {
+        let (reader, writer) = pipe().unwrap();
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let points = [At::NotPolled, At::Waiting, At::Racing, At::Delivered];
+        for (round, at) in points.into_iter().cycle().take(24).enumerate() {
+            let text = format!("{round:04}");
+            let send = |to: &dyn std::os::fd::AsFd| {
+                let sent = rustix::io::write(to.as_fd(), text.as_bytes());
+                assert_eq!(sent, Ok(text.len()));
+            };
+            let buffer = || Vec::with_capacity(text.len());
+            dropped_at(at, reader.read(buffer()), || send(&writer)).await;
+            let (count, found) = reader.read(buffer()).await;
+            assert_eq!(
+                (count.unwrap(), &found[..]),
+                (4, text.as_bytes()),
+                "{name}, {at:?}"
+            );
+
+            dropped_at(at, ours.read(buffer()), || send(&theirs)).await;
+            let (_, found) = ours.peek(Vec::with_capacity(2)).await;
+            assert_eq!(found, text.as_bytes()[..2], "{name}, {at:?}");
+            // In pieces: what a read has left need not fit into the next buffer.
+            let (_, mut found) = ours.read(Vec::with_capacity(3)).await;
+            while found.len() < text.len() {
+                found.reserve_exact(text.len() - found.len());
+                let (count, more) = ours.read(found).await;
+                found = more;
+                assert!(count.unwrap() > 0);
+            }
+            assert_eq!(found, text.as_bytes(), "{name}, {at:?}");
+        }
+        // The end of the stream is not lost either.
+        dropped_at(At::Delivered, ours.read(Vec::with_capacity(1)), || {
+            drop(theirs)
+        })
+        .await;
+        assert_eq!(ours.read(Vec::with_capacity(1)).await.0.unwrap(), 0);
+        eventually("no operation is in flight", || pending() == 0).await;
+    });
+}
+
 #[test]
 fn a_close_that_is_given_up_is_carried_through() {
     let _alone = alone();

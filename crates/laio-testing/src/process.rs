@@ -37,6 +37,12 @@ pub fn raise_descriptors() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
+/// Makes the process ignore a signal, for the rest of its life.
+pub fn ignore_signal(signal: i32) {
+    // SAFETY: to ignore a signal installs no handler.
+    unsafe { libc::signal(signal, libc::SIG_IGN) };
+}
+
 /// Restores the default action of the signals that a shell may have set to be ignored (`nohup`, a background job), so
 /// that programs started by this process inherit it. Call this before starting a program that handles signals.
 pub fn restore_signals() {

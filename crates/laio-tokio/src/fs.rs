@@ -1,4 +1,7 @@
 //! Asynchronous file and standard filesystem operations, with the names of `tokio::fs`.
+//!
+//! Each function keeps the path that it was given until its future is over: a path may own its file, as a
+//! temporary one does, and remove it when dropped.
 
 mod atomic;
 mod canonicalize;
@@ -12,6 +15,7 @@ mod open_options;
 mod pieces;
 mod ranges;
 mod read_dir;
+mod writing;
 
 pub use atomic::write_atomic;
 pub use canonicalize::canonicalize;
@@ -41,7 +45,7 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// Those of opening and reading; `OutOfMemory` if there is not enough memory for the contents.
 pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
-    let opened = run(OpenStat::new(Name::from_path(path)?, libc::O_RDONLY)).await?;
+    let opened = run(OpenStat::new(Name::from_path(&path)?, libc::O_RDONLY)).await?;
     let (status, is_stored) = (opened.status().copied(), opened.is_stored());
     let file = OpenFile::from(opened.into_own_descriptor());
     let status = match status {
@@ -93,7 +97,7 @@ pub async fn write(path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> io::Re
 /// # Errors
 /// `CrossesDevices` if the names are on different mounts.
 pub async fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
-    run(Rename::new(Name::from_path(from)?, Name::from_path(to)?)).await
+    run(Rename::new(Name::from_path(&from)?, Name::from_path(&to)?)).await
 }
 
 /// Removes a file.
@@ -101,7 +105,7 @@ pub async fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<
 /// # Errors
 /// `IsADirectory` for a directory.
 pub async fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
-    run(Unlink::new(Name::from_path(path)?)).await
+    run(Unlink::new(Name::from_path(&path)?)).await
 }
 
 /// Removes an empty directory.
@@ -109,7 +113,7 @@ pub async fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
 /// # Errors
 /// `DirectoryNotEmpty` if it is not empty.
 pub async fn remove_dir(path: impl AsRef<Path>) -> io::Result<()> {
-    run(Unlink::directory(Name::from_path(path)?)).await
+    run(Unlink::directory(Name::from_path(&path)?)).await
 }
 
 /// Removes a directory after removing all its contents. Follows no symbolic link, as
@@ -127,7 +131,7 @@ pub async fn remove_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
 /// # Errors
 /// `AlreadyExists` if the name exists.
 pub async fn create_dir(path: impl AsRef<Path>) -> io::Result<()> {
-    run(Mkdir::new(Name::from_path(path)?, 0o777)).await
+    run(Mkdir::new(Name::from_path(&path)?, 0o777)).await
 }
 
 /// Creates a directory and all its missing parents.
@@ -144,8 +148,8 @@ pub async fn create_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
 /// `CrossesDevices` if the names are on different mounts.
 pub async fn hard_link(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::Result<()> {
     run(Link::new(
-        Name::from_path(original)?,
-        Name::from_path(link)?,
+        Name::from_path(&original)?,
+        Name::from_path(&link)?,
     ))
     .await
 }
@@ -156,7 +160,7 @@ pub async fn hard_link(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io
 /// `AlreadyExists` if the name exists.
 pub async fn symlink(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::Result<()> {
     let text = CString::new(original.as_ref().as_os_str().as_bytes())?;
-    run(Symlink::new(text, Name::from_path(link)?)).await
+    run(Symlink::new(text, Name::from_path(&link)?)).await
 }
 
 /// Reads a symbolic link, and returns the file that it points to.
@@ -164,7 +168,7 @@ pub async fn symlink(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::
 /// # Errors
 /// `InvalidInput` if it is not a symbolic link.
 pub async fn read_link(path: impl AsRef<Path>) -> io::Result<PathBuf> {
-    run(ReadLink::new(Name::from_path(path)?)).await
+    run(ReadLink::new(Name::from_path(&path)?)).await
 }
 
 /// Changes the permissions of a file or directory, following symbolic links.
@@ -172,6 +176,6 @@ pub async fn read_link(path: impl AsRef<Path>) -> io::Result<PathBuf> {
 /// # Errors
 /// `PermissionDenied` if the file belongs to another user.
 pub async fn set_permissions(path: impl AsRef<Path>, perm: Permissions) -> io::Result<()> {
-    let name = Name::from_path(path)?;
+    let name = Name::from_path(&path)?;
     run(SetMode::named(name, perm.mode()).follow()).await
 }

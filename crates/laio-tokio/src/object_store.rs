@@ -60,6 +60,27 @@ impl LocalStore {
         LocalFileSystem::new_with_prefix(prefix).map(LocalStore)
     }
 
+    /// Whether writes synchronize the file and its directory, as [`LocalFileSystem::with_fsync`].
+    #[must_use]
+    pub fn with_fsync(self, fsync: bool) -> LocalStore {
+        LocalStore(self.0.with_fsync(fsync))
+    }
+
+    /// Whether deleting the last file of a directory removes the directory too, as
+    /// [`LocalFileSystem::with_automatic_cleanup`].
+    #[must_use]
+    pub fn with_automatic_cleanup(self, automatic_cleanup: bool) -> LocalStore {
+        LocalStore(self.0.with_automatic_cleanup(automatic_cleanup))
+    }
+
+    /// The path of the file of an object, as [`LocalFileSystem::path_to_filesystem`].
+    ///
+    /// # Errors
+    /// If the location can be no name of a file.
+    pub fn path_to_filesystem(&self, location: &Path) -> Result<PathBuf> {
+        self.0.path_to_filesystem(location)
+    }
+
     /// Opens the file of an object.
     async fn open(&self, location: &Path) -> Result<(File, PathBuf)> {
         let path = self.0.path_to_filesystem(location)?;

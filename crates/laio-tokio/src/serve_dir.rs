@@ -2,12 +2,14 @@
 
 mod answer;
 mod body;
+mod fallback;
 mod found;
 
 pub use body::Body;
+pub use fallback::{Fallback, FallbackBody};
 pub use laio_http::Coding;
 
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use laio::ops::OpenFile;
 use laio_http::files::FileRules;
 use std::convert::Infallible;
@@ -98,6 +100,29 @@ impl ServeDir {
     #[must_use]
     pub fn symlinks(self, symlinks: Symlinks) -> ServeDir {
         self.with(|config| config.symlinks = symlinks)
+    }
+
+    /// Passes what would be answered with 404 to another service, with the body of its request.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let app = axum::Router::new().route("/", axum::routing::get(async || "made here"));
+    /// let files = laio_tokio::ServeDir::new("/usr/share")?.fallback(app);
+    /// let app: axum::Router = axum::Router::new().fallback_service(files);
+    /// # drop(app);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn fallback<F>(self, other: F) -> Fallback<F> {
+        Fallback::new(self, other, None)
+    }
+
+    /// As [`ServeDir::fallback`], and the answer of the other service keeps the status 404: for a page that
+    /// says so.
+    #[must_use]
+    pub fn not_found_service<F>(self, other: F) -> Fallback<F> {
+        Fallback::new(self, other, Some(StatusCode::NOT_FOUND))
     }
 
     /// Answers a request. Errors are answers: this always returns one.

@@ -3,6 +3,7 @@
 use crate::attempt::{Attempted, Try, Why};
 use crate::composition::Strategy;
 use crate::context::Context;
+use crate::lifecycle::Lifecycle;
 use crate::status_word::{StatusTarget, StatusWord};
 use crate::table::{self, FastCall, Row};
 use crate::{Call, Errno, Outcome};

@@ -1,11 +1,9 @@
 //! Cancelling operations, on request and when their time-outs have passed.
 
-use crate::background::job::Cancelled;
 use crate::context::Context;
-use crate::operations::{Part, Slot, State};
-use crate::table::{Attempt, Class};
-use crate::{Errno, Handle, Limits};
-use std::os::fd::RawFd;
+use crate::lifecycle::Lifecycle;
+use crate::operations::{Part, State};
+use crate::{Errno, Handle};
 use std::time::{Duration, Instant};
 
 impl Context {
@@ -46,60 +44,6 @@ impl Context {
     fn is_cancelled(&self, handle: Handle) -> bool {
         let slot = self.operations.find(handle);
         slot.is_some_and(|slot| self.operations[slot].cancelled)
-    }
-
-    /// Cancels an operation in flight, or asks the kernel to.
-    pub(crate) fn cancel_slot(&mut self, slot: Slot) {
-        let operation = &mut self.operations[slot];
-        if std::mem::replace(&mut operation.cancelled, true) {
-            return;
-        }
-        if matches!(
-            operation.row.attempt,
-            Attempt::Close | Attempt::Duplicate(_) | Attempt::CloseRange
-        ) {
-            // A close is not cancelled: that would leave the state of the descriptor in doubt.
-            operation.cancelled = false;
-            return;
-        }
-        match operation.state {
-            State::Queued => {
-                self.operations.leave_queue(slot);
-                self.finish_cancelled(slot);
-            }
-            State::With(part) => self.cancel_step(slot, part),
-            State::Free | State::AwaitingNotif | State::Finished | State::Delivered => {}
-        }
-    }
-
-    /// Cancels the step of an operation that a part of the background makes.
-    fn cancel_step(&mut self, slot: Slot, part: Part) {
-        match self.background.cancel(part, &mut self.operations, slot) {
-            Cancelled::Removed => self.finish_cancelled(slot),
-            Cancelled::Running => {}
-            Cancelled::Refused => {
-                let again = Instant::now().checked_add(Limits::SIGNAL_RETRY);
-                self.operations.set_deadline(slot, again);
-                // Without a timer, a program that sleeps on the pollable descriptor repeats it at its
-                // next poll.
-                let _ = self.prepare_timer();
-            }
-        }
-    }
-
-    /// Repeats a cancel request for which the kernel did not find the operation, unless it is over.
-    /// The kernel never finds file reads and writes that wait for a disk; they finish by
-    /// themselves.
-    pub(crate) fn cancel_again(&mut self, slot: Slot) {
-        let operation = &self.operations[slot];
-        let file = matches!(operation.row.class, Class::FileRead | Class::FileWrite);
-        if operation.cancelled
-            && matches!(operation.state, State::With(Part::Ring | Part::Readiness))
-            && !(file || operation.regular)
-        {
-            self.operations[slot].cancelled = false;
-            self.cancel_slot(slot);
-        }
     }
 
     /// Cancels an operation when `timeout` has passed from now; `None` removes the time-out. The
@@ -155,19 +99,9 @@ impl Context {
                     self.cancel_slot(slot);
                 }
                 (true, State::With(part @ (Part::Helper | Part::Carrier))) => {
-                    self.cancel_step(slot, part);
+                    self.cancel_at(part, slot);
                 }
                 (true, _) => {}
-            }
-        }
-        self.unblock_queued();
-    }
-
-    /// Cancels all operations in flight on a descriptor.
-    pub(crate) fn cancel_all_on(&mut self, fd: RawFd) {
-        for slot in self.operations.on(fd) {
-            if !matches!(self.operations[slot].state, State::Finished | State::Free) {
-                self.cancel_slot(slot);
             }
         }
         self.unblock_queued();

@@ -5,6 +5,7 @@ use crate::background::activations::CarryOutcome;
 use crate::carry::{carried, carry, is_whole};
 use crate::composition::Strategy;
 use crate::context::Context;
+use crate::lifecycle::Lifecycle;
 use crate::operations::links;
 use crate::placement::link_of_poll;
 use crate::table::{self, Attempt, Class, Descriptor, Row};

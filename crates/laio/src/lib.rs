@@ -193,6 +193,8 @@ mod proactor;
 pub mod process;
 mod shutdown;
 mod signaller;
+#[cfg(all(test, not(miri)))]
+mod simulation;
 mod stats;
 mod status_word;
 mod step;
@@ -216,7 +218,7 @@ pub use context::Context;
 pub use errno::Errno;
 pub use info::Info;
 pub use knowledge::mounts::{Mount, Place};
-pub use operation::Operation;
+pub use operation::{Operation, ReadsStream};
 pub use options::{BackPressure, BackendKind, Detector, Limits, Options};
 pub use poll::PollOptions;
 pub use proactor::{Batch, Blocking, Proactor, ProactorStats, Stop, Submission};

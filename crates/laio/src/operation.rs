@@ -1,6 +1,7 @@
 //! The trait of typed operations; [`crate::Context::submit`] starts them.
 
 use crate::{Call, Errno, Examined};
+use std::io;
 
 /// A system call together with everything it uses.
 ///
@@ -47,4 +48,15 @@ pub unsafe trait Operation: 'static {
 
     /// Converts the result of the call into the output.
     fn finish(self, result: Result<usize, Errno>) -> Self::Output;
+}
+
+/// An operation that takes bytes out of a stream, so that they would be lost with its buffer; see
+/// [`Context::take_bytes`](crate::Context::take_bytes).
+pub trait ReadsStream: Operation {
+    /// Returns the bytes that the call has read, and drops the buffer.
+    ///
+    /// # Safety
+    /// `result` is that of this operation's call.
+    #[doc(hidden)]
+    unsafe fn into_bytes(self, result: Result<usize, Errno>) -> io::Result<Vec<u8>>;
 }

@@ -15,7 +15,7 @@ use crate::attempt::descriptor_range;
 use crate::knowledge::hints::Hints;
 use crate::status_word::StatusTarget;
 use crate::table::Attempt;
-use crate::{Completion, Errno, Handle, sys};
+use crate::{Completion, Errno, Handle};
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::RawFd;
@@ -101,20 +101,22 @@ impl Operations {
     }
 
     /// Stores the result of an operation, which is then finished unless a zero-copy notification is
-    /// outstanding. `hints`: those of descriptors that begin or end with this call are cleared.
+    /// outstanding. `hints`: those of descriptors that begin or end with this call are cleared. Returns the
+    /// descriptor that the call has opened although it was cancelled: the caller closes it.
     pub(crate) fn finish(
         &mut self,
         slot: Slot,
         mut result: Result<usize, Errno>,
         hints: &mut Hints,
-    ) {
+    ) -> Option<RawFd> {
         self.leave_descriptors(slot);
         let operation = &mut self.slots[slot];
         if operation.awaiting_notif > 0 {
             operation.result = result;
             operation.state = State::AwaitingNotif;
-            return;
+            return None;
         }
+        let mut unwanted = None;
         let succeeded = result.is_ok();
         let status_published = operation.status.is_some_and(StatusTarget::is_published);
         // A typed operation takes over the new descriptor even if cancelled: closing an accepted
@@ -124,8 +126,8 @@ impl Operations {
             && let Ok(fd) = result
         {
             if (operation.cancelled && !status_published && !owned) || operation.abandoned {
-                // The caller of a cancelled call does not expect a descriptor, so it is closed.
-                let _ = sys::close(fd as RawFd);
+                // The caller of a cancelled call does not expect a descriptor.
+                unwanted = Some(fd as RawFd);
                 result = Err(Errno::CANCELED);
             } else {
                 // The number may have belonged to a descriptor that was closed behind the context's
@@ -161,6 +163,7 @@ impl Operations {
         } else {
             self.ready.push_back(slot);
         }
+        unwanted
     }
 
     /// Removes the operation from its descriptors' lists and notes which of them have queued
@@ -286,12 +289,12 @@ mod tests {
                 slot
             })
             .collect();
-        operations.finish(zero, Err(Errno::CANCELED), &mut hints);
+        let _ = operations.finish(zero, Err(Errno::CANCELED), &mut hints);
         assert_eq!(started(&mut operations), []);
-        operations.finish(one, Err(Errno::CANCELED), &mut hints);
+        let _ = operations.finish(one, Err(Errno::CANCELED), &mut hints);
         assert_eq!(started(&mut operations), [close]);
         operations[close].state = State::With(Part::Helper);
-        operations.finish(close, Ok(0), &mut hints);
+        let _ = operations.finish(close, Ok(0), &mut hints);
         assert_eq!(started(&mut operations), later);
     }
 }

@@ -59,7 +59,7 @@ mod waiting;
 pub use address::Address;
 pub use aligned::AlignedBuffer;
 pub use attributes::{Access, SetMode, SetOwner, SetTimes};
-pub use buffer::{Limit, Owned, Part, Sink, Source};
+pub use buffer::{Limit, Owned, Part, Sink, Source, fill};
 pub use connect::{Accept, Connect, Shutdown};
 pub use copying::{CopyRange, Reflink, SendFile, Splice};
 pub use directory::{Entries, Entry, ReadDir};

@@ -23,14 +23,24 @@ pub(crate) fn hand_over(
     call: &Call,
     why: Why,
 ) -> Result<bool, Errno> {
-    let operation = &operations[slot];
-    let parts = background.accepts(operation.row, operation.regular);
-    let mut case = Case::of(operations, slot, call, why, parts, knowledge);
+    let parts = background.accepts(operations[slot].row, operations[slot].regular);
+    let case = Case::of(operations, slot, call, why, parts, knowledge);
+    offer(case, |part| {
+        background.start(part, operations, slot, call, why)
+    })
+}
+
+/// Offers a step to one part after the other, until one has started it. Returns false if the operation must be
+/// attempted first.
+pub(crate) fn offer(
+    mut case: Case,
+    mut start: impl FnMut(Part) -> Result<bool, Errno>,
+) -> Result<bool, Errno> {
     loop {
         let Some(part) = placement(&case).part() else {
             return Ok(false);
         };
-        if background.start(part, operations, slot, call, why)? {
+        if start(part)? {
             return Ok(true);
         }
         case.parts.decline(part);

@@ -3,6 +3,7 @@
 use crate::background::doorbell::Notifier;
 use crate::background::{Background, Noticed, Steps};
 use crate::context::Context;
+use crate::lifecycle::Lifecycle;
 use crate::operations::{Operations, Slot};
 use crate::signaller::Signaller;
 use crate::{Completion, Errno, Handle};

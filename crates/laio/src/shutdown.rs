@@ -2,6 +2,7 @@
 
 use crate::Limits;
 use crate::context::Context;
+use crate::lifecycle::Lifecycle;
 use crate::operations::{Slot, State};
 
 use std::os::fd::RawFd;

@@ -35,8 +35,8 @@ pub(crate) fn after_result(
         Ok(moved) => return after_progress(operation, moved, short),
         Err(errno) => errno,
     };
+    let done = operation.done;
     match errno {
-        _ if operation.done > 0 => Next::Finished(Ok(operation.done)),
         Errno::CANCELED
         | Errno::INTR
         | Errno::AGAIN
@@ -46,22 +46,22 @@ pub(crate) fn after_result(
         | Errno::OPNOTSUPP
             if operation.cancelled =>
         {
-            Next::Finished(Err(Errno::CANCELED))
+            Next::Finished(total(done, Err(Errno::CANCELED)))
         }
-        // The kernel interrupted it for reasons of its own.
+        // The kernel interrupted it for reasons of its own. Also after a part: the plain call would go on.
         Errno::INTR => Next::Again(Why::WouldBlock),
         // The stream is in non-blocking mode, and the ring respects that where the kernel has no
         // non-blocking attempts (no FMODE_NOWAIT; see `Case::of` for sockets and pipes). In
         // blocking mode the operation cannot wait on the ring (splice), but can in a helper.
         Errno::AGAIN if row.class == Class::Stream && sys::is_nonblocking(call.descriptor(0)) => {
-            Next::Finished(Err(errno))
+            Next::Finished(total(done, Err(errno)))
         }
         // With the thread's present rights the plain call might be allowed although it was not
         // when the program made it.
-        Errno::PERM | Errno::ACCES if rights_changed => Next::Finished(Err(errno)),
+        Errno::PERM | Errno::ACCES if rights_changed => Next::Finished(total(done, Err(errno))),
         // Either the call's result, or "not supported here": an older kernel, or a security
         // module or io_uring restriction that forbids this opcode (seccomp cannot). A helper
-        // makes the plain call to find out; the operation has had no effect so far.
+        // makes the plain call of the rest to find out; this step has had no effect.
         Errno::AGAIN
         | Errno::CANCELED
         | Errno::PERM
@@ -75,6 +75,7 @@ pub(crate) fn after_result(
         {
             Next::Helper
         }
+        _ if done > 0 => Next::Finished(Ok(done)),
         // The ring checks names before flags; the plain call checks flags first.
         Errno::NAMETOOLONG | Errno::FAULT | Errno::NOENT
             if row.class == Class::Path

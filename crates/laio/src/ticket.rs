@@ -1,10 +1,12 @@
 //! Tickets of typed operations in the background: taking the output, or abandoning the operation.
 
-use crate::Handle;
 use crate::context::{Context, DroppedTickets};
-use crate::operation::Operation;
+use crate::lifecycle::Lifecycle;
+use crate::operation::{Operation, ReadsStream};
 use crate::operations::State;
+use crate::{Errno, Handle};
 use std::fmt;
+use std::io;
 use std::marker::PhantomData;
 
 /// The right to take the output of a typed operation in the background.
@@ -75,12 +77,38 @@ impl<O: Operation> fmt::Debug for Ticket<O> {
     }
 }
 
+/// An operation that is over, and the result of its call.
+type Taken<O> = (Box<O>, Result<usize, Errno>);
+
 impl Context {
     /// Takes the output of an operation whose completion has been delivered.
     ///
     /// # Errors
     /// Returns the ticket if the operation has not been delivered, or belongs to another context.
-    pub fn take<O: Operation>(&mut self, mut ticket: Ticket<O>) -> Result<O::Output, Ticket<O>> {
+    pub fn take<O: Operation>(&mut self, ticket: Ticket<O>) -> Result<O::Output, Ticket<O>> {
+        let (operation, result) = self.take_operation(ticket)?;
+        Ok(operation.finish(result))
+    }
+
+    /// Takes the bytes that an operation has read, apart from its buffer, which is dropped: for a program
+    /// that has cancelled the operation, and passes its bytes on to the next reader.
+    ///
+    /// # Errors
+    /// As for [`Context::take`].
+    pub fn take_bytes<O: ReadsStream>(
+        &mut self,
+        ticket: Ticket<O>,
+    ) -> Result<io::Result<Vec<u8>>, Ticket<O>> {
+        let (operation, result) = self.take_operation(ticket)?;
+        // SAFETY: the result is that of the operation's call.
+        Ok(unsafe { operation.into_bytes(result) })
+    }
+
+    /// Takes an operation whose completion has been delivered, and the result of its call.
+    fn take_operation<O: Operation>(
+        &mut self,
+        mut ticket: Ticket<O>,
+    ) -> Result<Taken<O>, Ticket<O>> {
         self.notice_fork();
         if !ticket.is_of(self) {
             return Err(ticket);
@@ -96,7 +124,7 @@ impl Context {
         let operation = operation.expect("the operation of the ticket");
         let result = self.operations[slot].result;
         self.operations.remove(slot);
-        Ok(operation.finish(result))
+        Ok((operation, result))
     }
 
     /// Abandons an operation: it is cancelled, its completion is not delivered, and its buffers are
@@ -151,9 +179,7 @@ impl Context {
                 self.abandon_handle::<O>(handle);
             }
             _ => {
-                self.operations[slot].abandoned = true;
-                self.cancel_slot(slot);
-                self.unblock_queued();
+                self.abandon_in_flight(slot);
                 self.arm_descriptor();
                 self.drop_discarded();
             }

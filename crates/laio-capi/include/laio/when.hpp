@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * when.hpp - several awaitables at the same time: when_all(), when_any(), with_timeout(), shield().
+ * when.hpp - several awaitables at the same time: when_all(), when_any(), when_first(), with_timeout(),
+ * shield().
  *
  * All of them are structured: they end when the last of what they have started has ended, also after a stop or an
  * exception, so what they were given may refer to variables of the caller.
@@ -187,6 +188,18 @@ branch store(A awaitable, slot<T> &value)
 }
 
 template <class A, class T>
+branch store_first(latch &shared, A awaitable, slot<T> &value)
+{
+	if constexpr (std::is_void_v<T>) {
+		co_await std::move(awaitable);
+		value.emplace();
+	} else {
+		value.emplace(co_await std::move(awaitable));
+	}
+	shared.request_stop();
+}
+
+template <class A, class T>
 branch race(latch &shared, std::size_t number, A awaitable, slot<T> &value)
 {
 	try {
@@ -255,7 +268,7 @@ task<std::conditional_t<std::is_void_v<T>, void, std::vector<detail::nonvoid<T>>
 }
 
 /* Awaits all, asks the others to stop when the first has ended, and returns its value: index() says which it was. The
-   values of the others are dropped, so what they transferred meanwhile is lost. */
+   values of the others are dropped, and with them what they have read meanwhile: when_first() keeps them. */
 template <class... As>
 task<std::variant<detail::nonvoid<detail::await_result<As>>...>> when_any(As... awaitables)
 {
@@ -279,6 +292,31 @@ task<std::variant<detail::nonvoid<detail::await_result<As>>...>> when_any(As... 
 		(take(std::integral_constant<std::size_t, i>(), std::get<i>(slots)), ...);
 	}(std::index_sequence_for<As...>());
 	co_return std::move(*first);
+}
+
+/* Awaits all, asks the others to stop when the first has ended, and returns a tuple of the values of all, as when_all()
+   does: a call that was stopped is ECANCELED, and one that had read or accepted something before that has its value. So
+   a race loses nothing. For awaitables whose errors are results: an exception, also of a stop, is thrown. */
+template <class... As>
+task<std::tuple<detail::nonvoid<detail::await_result<As>>...>> when_first(As... awaitables)
+{
+	detail::latch shared(co_await current_stop_token());
+	std::tuple<detail::slot<detail::await_result<As>>...> values;
+	{
+		auto branches = std::apply(
+			[&](auto &...slots) {
+				return std::array<detail::branch, sizeof...(As)>{
+					detail::store_first<As, detail::await_result<As>>(shared, std::move(awaitables),
+											  slots)...};
+			},
+			values);
+		co_await detail::start_all(shared, branches);
+	}
+	co_return std::apply(
+		[](auto &...slots) {
+			return std::tuple<detail::nonvoid<detail::await_result<As>>...>(std::move(*slots)...);
+		},
+		values);
 }
 
 namespace detail {

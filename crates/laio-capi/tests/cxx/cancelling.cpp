@@ -212,6 +212,64 @@ static void any(laio::context &context)
 	CHECK(context.is_idle());
 }
 
+static task<laio::result<std::size_t>> read_byte(int fd, char *byte)
+{
+	co_return co_await laio::read(fd, {byte, 1});
+}
+
+static task<laio::result<std::size_t>> read_byte_within(int fd, char *byte, std::chrono::milliseconds time)
+{
+	co_return co_await laio::read(fd, {byte, 1}).timeout(time);
+}
+
+/* Stops, time-outs and races while bytes arrive: each byte is read once, in order. */
+static void races_lose_nothing(laio::context &context)
+{
+	test_pipe_ends ends;
+	char next = 0, byte = 0;
+	auto put = [](test_pipe_ends &ends, char byte) -> task<> {
+		ends.put({&byte, 1});
+		co_return;
+	};
+	auto put_later = [](test_pipe_ends &ends, char byte) -> task<> {
+		co_await laio::sleep_for(1ms).or_throw();
+		ends.put({&byte, 1});
+	};
+	for (int round = 0; round < 150; round++, next++) {
+		bool read = false;
+		std::stop_source source;
+		switch (round % 5) {
+		case 0: /* The byte arrives, and the read is asked to stop at once. */
+			read = std::get<0>(context.run(laio::when_first(read_byte(ends.from.get(), &byte), put(ends, next))))
+				       .has_value();
+			break;
+		case 1: /* The byte is there first. */
+			read = std::get<1>(context.run(laio::when_first(put(ends, next), read_byte(ends.from.get(), &byte))))
+				       .has_value();
+			break;
+		case 2: /* The completion may wait in the context when the stop comes. */
+			context.spawn([](test_pipe_ends &ends, char byte, std::stop_source source) -> task<> {
+				co_await laio::sleep_for(1ms).or_throw();
+				ends.put({&byte, 1});
+				source.request_stop();
+			}(ends, next, source));
+			read = context.run(read_byte(ends.from.get(), &byte), source.get_token()).has_value();
+			break;
+		case 3:
+			read = std::get<0>(context.run(laio::when_first(laio::with_timeout(1ms, read_byte(ends.from.get(), &byte)),
+									put_later(ends, next))))
+				       .has_value();
+			break;
+		default:
+			context.spawn(put_later(ends, next));
+			read = context.run(read_byte_within(ends.from.get(), &byte, 1ms)).has_value();
+		}
+		if (!read)
+			CHECK_IS(context.run(read_byte(ends.from.get(), &byte)).value(), 1);
+		CHECK_IS(byte, next);
+	}
+}
+
 static void groups(laio::context &context)
 {
 	int ended = 0;
@@ -267,6 +325,7 @@ int main()
 	all(context);
 	all_destroyed(context);
 	any(context);
+	races_lose_nothing(context);
 	groups(context);
 	return 0;
 }

@@ -141,7 +141,7 @@ pub async fn set_owner(
     user: Option<u32>,
     group: Option<u32>,
 ) -> io::Result<()> {
-    submit(SetOwner::named(Name::from_path(path)?, user, group)).await
+    submit(SetOwner::named(Name::from_path(&path)?, user, group)).await
 }
 
 /// Sets the times of last access and modification of a file, each if given.
@@ -153,7 +153,7 @@ pub async fn set_times(
     accessed: Option<Timestamp>,
     modified: Option<Timestamp>,
 ) -> io::Result<()> {
-    let name = Name::from_path(path)?;
+    let name = Name::from_path(&path)?;
     submit(SetTimes::named(name, accessed, modified)).await
 }
 
@@ -163,7 +163,7 @@ pub async fn set_times(
 /// `AlreadyExists` if the name exists, whatever its type; `PermissionDenied` for devices without the
 /// privilege.
 pub async fn make_node(path: impl AsRef<Path>, node: Node, mode: u32) -> io::Result<()> {
-    submit(MakeNode::new(Name::from_path(path)?, node, mode)).await
+    submit(MakeNode::new(Name::from_path(&path)?, node, mode)).await
 }
 
 /// Checks whether the process has these rights on a file: [`Access::READ`] and others, combined. Follows symbolic
@@ -172,7 +172,7 @@ pub async fn make_node(path: impl AsRef<Path>, node: Node, mode: u32) -> io::Res
 /// # Errors
 /// `PermissionDenied` if it may not, `NotFound` if there is no such file.
 pub async fn access(path: impl AsRef<Path>, rights: u32) -> io::Result<()> {
-    submit(Access::new(Name::from_path(path)?, rights)).await
+    submit(Access::new(Name::from_path(&path)?, rights)).await
 }
 
 #[cfg(test)]

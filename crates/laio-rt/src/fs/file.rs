@@ -99,6 +99,9 @@ impl File {
 
     /// Reads at the file position, and advances it, into the spare capacity of the buffer. Returns the number of
     /// bytes (0 at the end of the file), and the buffer with the bytes appended.
+    ///
+    /// If the future is dropped, the position may have moved all the same: [`File::read_at`] does not depend on it,
+    /// and [`pipe::Reader`] reads FIFOs and terminals without a loss.
     pub fn read<B: Sink>(&self, buffer: B) -> impl Future<Output = (io::Result<usize>, B)> {
         submit(Read::new(self.handle.clone(), buffer))
     }

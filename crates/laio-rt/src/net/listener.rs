@@ -116,6 +116,9 @@ impl Listener<Tcp> {
 
     /// Accepts the next connection, and returns it with the peer's address.
     ///
+    /// Dropping the future cancels it. A connection that it has accepted before is closed: its peer sees the end of
+    /// the stream, and may connect again.
+    ///
     /// # Errors
     /// `ConnectionAborted` if the peer has closed it meanwhile, `EMFILE` or `ENFILE` if there are no
     /// descriptors left. The listener remains usable.
@@ -162,7 +165,8 @@ impl Listener<Unix> {
         Ok(Listener::new(socket))
     }
 
-    /// Accepts the next connection. Returns no address, since peers seldom have one.
+    /// Accepts the next connection. Returns no address, since peers seldom have one. Dropping the future closes a
+    /// connection that it has accepted, as for [`TcpListener::accept`].
     ///
     /// # Errors
     /// As for [`TcpListener::accept`].

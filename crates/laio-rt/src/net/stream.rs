@@ -4,6 +4,7 @@ use super::address::{inet, local, peer, socket};
 use super::{Address, ReadHalf, WriteHalf};
 use crate::Descriptor;
 use crate::fs::File;
+use crate::read::{peek, read};
 use crate::submission::submit;
 use crate::write::write_all;
 use laio::ops::{
@@ -38,8 +39,8 @@ pub type UnixStream = Stream<Unix>;
 /// All methods take `&self`, so one task may read while another one writes: share it by `Rc`, or use
 /// [`Stream::into_split`]. Writes of several tasks do not interleave.
 ///
-/// Dropping the future of a read may lose the bytes that arrive at that moment. So close a connection after a
-/// read was cancelled (by a time-out, for example).
+/// Dropping the future of a read (by a time-out, for example) loses no byte: the next read returns what it has read.
+/// After dropping the future of a write it is not known how much was written, so close the connection then.
 pub struct Stream<K> {
     pub(super) socket: Descriptor,
     kind: PhantomData<fn() -> K>,
@@ -49,20 +50,14 @@ impl<K> Stream<K> {
     /// Reads the bytes that have arrived; waits only if there are none. Returns the number of bytes (0 when the
     /// peer has ended the stream), and the buffer with the bytes appended.
     pub fn read<B: Sink>(&self, buffer: B) -> impl Future<Output = (io::Result<usize>, B)> {
-        self.receive(buffer, RecvFlags::empty())
+        read(&self.socket, buffer, Recv::new)
     }
 
     /// As [`Stream::read`], but leaves the bytes in the socket, so that the next read returns them again.
     pub fn peek<B: Sink>(&self, buffer: B) -> impl Future<Output = (io::Result<usize>, B)> {
-        self.receive(buffer, RecvFlags::PEEK)
-    }
-
-    fn receive<B: Sink>(
-        &self,
-        buffer: B,
-        flags: RecvFlags,
-    ) -> impl Future<Output = (io::Result<usize>, B)> {
-        submit(Recv::new(self.socket.clone(), buffer).flags(flags.bits() as i32))
+        peek(&self.socket, buffer, |socket, buffer| {
+            Recv::new(socket, buffer).flags(RecvFlags::PEEK.bits() as i32)
+        })
     }
 
     /// Writes all of the buffer.

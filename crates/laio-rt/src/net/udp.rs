@@ -44,7 +44,8 @@ impl UdpSocket {
         submit(SendTo::new(self.0.clone(), buffer, address.into()))
     }
 
-    /// Receives a datagram. Returns its length and sender, and the buffer with its bytes appended.
+    /// Receives a datagram. Returns its length and sender, and the buffer with its bytes appended. Dropping the
+    /// future may lose a datagram that arrives at that moment, as the network may.
     pub fn recv_from<B: Sink>(&self, buffer: B) -> impl Future<Output = (io::Result<Received>, B)> {
         submit(RecvFrom::new(self.0.clone(), buffer))
     }

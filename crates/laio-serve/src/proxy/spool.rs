@@ -6,7 +6,7 @@ use crate::options::UpstreamLimits;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::group_limits::{GroupLimits, SpoolMemory};
 use crate::upstream::spool_files::create;
-use laio::ops::{Limit, ReadAt, WriteAt};
+use laio::ops::{Limit, Part, ReadAt, WriteAt};
 use laio_http::Rejection;
 use laio_rt::Descriptor;
 use std::io;
@@ -95,18 +95,26 @@ impl Spool {
                 self.file.insert(file).clone()
             }
         };
-        let chunk = std::mem::take(&mut self.memory);
-        let write = laio_rt::submit(WriteAt::new(file, chunk, self.length));
-        let (written, chunk) = timed(self.time, async { Ok(write.await) })
-            .await
-            .map_err(failed)?;
+        let mut chunk = std::mem::take(&mut self.memory);
+        let mut done = 0;
+        while done < count {
+            let part = Part::new(chunk, done..);
+            let write = laio_rt::submit(WriteAt::new(file.clone(), part, self.length));
+            let (written, part) = timed(self.time, async { Ok(write.await) })
+                .await
+                .map_err(failed)?;
+            chunk = part.into_inner();
+            // A write stops short at an error; that of the rest returns it.
+            match written.map_err(failed)? {
+                0 => return Err(failed(io::ErrorKind::WriteZero.into())),
+                more => {
+                    done += more;
+                    self.length += more as u64;
+                }
+            }
+        }
         self.memory = chunk;
         self.memory.clear();
-        match written {
-            Ok(written) if written == count => self.length += count as u64,
-            Ok(_) => return Err(failed(io::ErrorKind::WriteZero.into())),
-            Err(error) => return Err(failed(error)),
-        }
         Ok(())
     }
 

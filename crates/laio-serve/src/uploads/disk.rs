@@ -3,6 +3,8 @@
 use crate::options::IoStep;
 use crate::services::Services;
 use laio::Operation;
+use laio::ops::{Part, WriteAt};
+use laio_rt::Descriptor;
 use std::io;
 use std::time::Duration;
 
@@ -49,6 +51,32 @@ impl<'a> Disk<'a> {
             Ok(contexts.submit(IoStep::FileRead, operation).await)
         })
         .await
+    }
+
+    /// Writes all of a buffer at byte `offset` of a file, and returns the buffer. A write stops short at an error;
+    /// the write of the rest returns that error.
+    ///
+    /// # Errors
+    /// Like [`Disk::names`].
+    pub(super) async fn write_all_at(
+        self,
+        limit: Duration,
+        file: &Descriptor,
+        mut buffer: Vec<u8>,
+        offset: u64,
+    ) -> io::Result<Vec<u8>> {
+        let mut done = 0;
+        while done < buffer.len() {
+            let part = Part::new(buffer, done..);
+            let write = WriteAt::new(file.clone(), part, offset + done as u64);
+            let (written, part) = self.data(limit, write).await?;
+            buffer = part.into_inner();
+            match written? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                count => done += count,
+            }
+        }
+        Ok(buffer)
     }
 
     /// Limits the time of some operations.

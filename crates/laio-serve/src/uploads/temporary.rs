@@ -3,7 +3,7 @@
 use super::disk::Disk;
 use super::target::Target;
 use crate::options::UploadSync;
-use laio::ops::{FileStatus, Fsync, Link, Name, Open, Rename, SetMode, StatFile, Unlink, WriteAt};
+use laio::ops::{FileStatus, Fsync, Link, Name, Open, Rename, SetMode, StatFile, Unlink};
 use laio_rt::Descriptor;
 use rustix::fs::{OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -107,14 +107,10 @@ impl Temporary {
 
     /// Appends a buffer, and returns it empty.
     pub(super) async fn append(&mut self, disk: Disk<'_>, buffer: Vec<u8>) -> io::Result<Vec<u8>> {
-        let length = buffer.len();
-        let write = WriteAt::new(self.file.clone(), buffer, self.written);
         let limit = disk.services.limits.read_time;
-        let (result, mut buffer) = disk.data(limit, write).await?;
-        match result? {
-            count if count < length => return Err(Errno::NOSPC.into()),
-            count => self.written += count as u64,
-        }
+        let written = disk.write_all_at(limit, &self.file, buffer, self.written);
+        let mut buffer = written.await?;
+        self.written += buffer.len() as u64;
         buffer.clear();
         Ok(buffer)
     }

@@ -14,7 +14,7 @@ use crate::request::listing::served_status;
 use crate::site::Site;
 use laio::ops::{
     CopyRange, FileType, Fsync, Mkdir, Name, Open, ReadAt, ReadDir, Reflink, StatFile, StatPath,
-    Unlink, WriteAt,
+    Unlink,
 };
 use laio_http::Status;
 use laio_rt::Descriptor;
@@ -391,14 +391,8 @@ async fn through_memory(
         if read? == 0 {
             return Ok(());
         }
-        let length = filled.len();
-        let write = WriteAt::new(to.clone(), filled, done);
-        let (written, emptied) = disk.data(limit, write).await?;
-        if written? < length {
-            return Err(Errno::NOSPC.into());
-        }
-        done += length as u64;
-        buffer = emptied;
+        buffer = disk.write_all_at(limit, to, filled, done).await?;
+        done += buffer.len() as u64;
     }
 }
 

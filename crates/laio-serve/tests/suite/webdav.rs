@@ -357,6 +357,23 @@ fn on_a_file_system_without_special_calls() {
     crate::common::until("the copy is removed", || names(disk.path()) == ["c"]);
 }
 
+#[test]
+fn writes_that_stop_short_go_on() {
+    let Some(disk) = or_skip(FaultFs::mount()) else {
+        return;
+    };
+    let text = "0123456789".repeat(10_000);
+    disk.add_dir("d");
+    disk.add_file("d/a", text.as_bytes());
+    let server = lazy(disk.path());
+    disk.set(Kind::Write, Fault::Short(4099));
+    assert_eq!(once(&server, "COPY", "/d", &to("/c")), 201);
+    assert!(disk.contents("c/a").unwrap() == text.as_bytes());
+    let answer = ask(&mut server.connect(), "PUT", "/put", "", &text);
+    assert_eq!(answer.status, 201);
+    assert!(disk.contents("put").unwrap() == text.as_bytes());
+}
+
 const LOCK: &str = "<D:lockinfo xmlns:D=\"DAV:\"><D:lockscope><D:exclusive/></D:lockscope>\
                     <D:locktype><D:write/></D:locktype><D:owner><D:href>ann &amp; co</D:href></D:owner></D:lockinfo>";
 

@@ -4,11 +4,12 @@
 //! operation on memory of the file's own ([`Busy`]), because the caller may take its memory back.
 
 use super::metadata;
+use super::writing::Writing;
 use super::{FileTimes, OpenOptions};
 use crate::waiting::Waiting;
 use crate::{proactor, run};
 use laio::Submission;
-use laio::ops::{Fsync, OpenFile, Read, Seek, SetMode, Truncate, Whence, Write};
+use laio::ops::{Fsync, OpenFile, Read, Seek, SetMode, Truncate, Whence};
 use std::fmt;
 use std::fs::{File as StdFile, Metadata, Permissions};
 use std::future::poll_fn;
@@ -27,6 +28,9 @@ use tokio::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 /// As with `tokio::fs::File`, a write may return before the data was written: call
 /// [`flush`](https://docs.rs/tokio/latest/tokio/io/trait.AsyncWriteExt.html#method.flush) to wait for it and
 /// for its error. A write in flight is finished although the file is dropped.
+///
+/// Dropping the future of a read, write, flush or seek loses no byte: the file keeps the operation in flight,
+/// and the next call goes on with it.
 pub struct File {
     pub(super) open: OpenFile,
     state: Mutex<Inner>,
@@ -41,7 +45,9 @@ struct Inner {
     /// Bytes read beyond what the caller has taken, from `taken` on.
     read: Vec<u8>,
     taken: usize,
-    last_write_err: Option<io::ErrorKind>,
+    /// The end of the file or the error that a read has found, and that no caller has got.
+    read_end: Option<io::Result<()>>,
+    last_write_err: Option<io::Error>,
     pos: u64,
     waiting: Arc<Waiting>,
 }
@@ -50,17 +56,21 @@ struct Inner {
 enum Busy {
     Idle,
     Reading(Submission<Read<OpenFile, Vec<u8>>>),
-    Writing(Submission<Write<OpenFile, Vec<u8>>>, usize),
+    Writing(Writing),
     Seeking(Submission<Seek<OpenFile>>),
+    /// A seek back to the first byte that was read and not taken, before a write or a change of the length.
+    GoingBack(Submission<Seek<OpenFile>>),
     /// A seek that was done at once, and whose result `poll_complete` has not returned yet.
     Sought(io::Result<u64>),
 }
 
 /// What the operation in flight has done.
 enum Over {
-    Read(io::Result<usize>),
+    /// [`Inner::read`] or [`Inner::read_end`] has the result.
+    Read,
     Written(io::Result<()>),
     Sought(io::Result<u64>),
+    WentBack(io::Result<()>),
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -116,6 +126,7 @@ impl File {
                 busy: Busy::Idle,
                 read: Vec::new(),
                 taken: 0,
+                read_end: None,
                 last_write_err: None,
                 pos: 0,
                 waiting: Arc::default(),
@@ -148,10 +159,7 @@ impl File {
     /// `InvalidInput` if the file is not open for writing.
     pub async fn set_len(&self, size: u64) -> io::Result<()> {
         self.complete_inflight().await;
-        let unread = lock(&self.state).discard_read();
-        if unread > 0 {
-            run(Seek::new(self.open.clone(), Whence::Current(-unread))).await?;
-        }
+        self.go_back().await?;
         run(Truncate::new(self.open.clone(), size)).await?;
         // As tokio, which returns the result of this as that of a seek.
         lock(&self.state).pos = 0;
@@ -172,19 +180,22 @@ impl File {
     /// Those of `dup`.
     pub async fn try_clone(&self) -> io::Result<File> {
         self.complete_inflight().await;
+        self.go_back().await?;
         let descriptor = self.open.as_fd().try_clone_to_owned()?;
         let mut file = File::from_open(OpenFile::from(descriptor));
         file.set_max_buf_size(self.max_buf_size);
         Ok(file)
     }
 
-    /// Converts this into a file of the standard library, after the operation in flight.
+    /// Converts this into a file of the standard library, after the operation in flight. Its position is
+    /// before the bytes that a read whose future was dropped has read; those of a pipe are lost.
     pub async fn into_std(self) -> StdFile {
         self.complete_inflight().await;
+        let _ = self.go_back().await;
         match self.try_into_std() {
             Ok(std) => std,
             Err(file) => {
-                // An operation that was cancelled still has the descriptor.
+                // An operation that was cancelled still has the descriptor, or bytes of a pipe are left.
                 let copy = file.open.as_fd().try_clone_to_owned();
                 StdFile::from(copy.expect("no descriptor is left for `into_std`"))
             }
@@ -194,10 +205,11 @@ impl File {
     /// Tries to convert this into a file of the standard library at once.
     ///
     /// # Errors
-    /// Returns the file if an operation is in flight.
+    /// Returns the file if an operation is in flight, or if it has bytes of a pipe that were read by a read
+    /// whose future was dropped.
     #[allow(clippy::result_large_err, reason = "the signature is tokio's")]
     pub fn try_into_std(self) -> Result<StdFile, File> {
-        if !matches!(lock(&self.state).busy, Busy::Idle | Busy::Sought(_)) {
+        if !lock(&self.state).is_even(&self.open) {
             return Err(self);
         }
         let File { max_buf_size, .. } = self;
@@ -263,7 +275,7 @@ impl File {
             let waker = Waker::from(inner.waiting.clone());
             let flushed = ready!(inner.poll_flush(&mut Context::from_waker(&waker)));
             if let Err(error) = flushed {
-                inner.last_write_err = Some(error.kind());
+                inner.last_write_err = Some(error);
             }
             let waiting = inner.waiting.clone();
             drop(inner);
@@ -271,6 +283,11 @@ impl File {
             Poll::Ready(())
         })
         .await;
+    }
+
+    /// Moves the position of the file to the first byte that was read and not taken.
+    async fn go_back(&self) -> io::Result<()> {
+        poll_fn(|context| lock(&self.state).poll_go_back(&self.open, context)).await
     }
 
     fn inner(&mut self) -> &mut Inner {
@@ -288,20 +305,32 @@ impl Inner {
             Busy::Reading(read) => {
                 let (result, bytes) = ready!(Pin::new(read).poll(context));
                 (self.read, self.taken) = (bytes, 0);
-                Over::Read(result)
+                self.read_end = match result {
+                    Ok(0) => Some(Ok(())),
+                    Ok(_) => None,
+                    Err(error) => Some(Err(error)),
+                };
+                Over::Read
             }
-            Busy::Writing(write, length) => {
-                let length = *length;
-                let (result, mut bytes) = ready!(Pin::new(write).poll(context));
-                bytes.clear();
-                (self.read, self.taken) = (bytes, 0);
-                Over::Written(match result {
-                    // An error came after some of the bytes; the next call reports it.
-                    Ok(count) if count < length => Err(io::ErrorKind::WriteZero.into()),
-                    result => result.map(drop),
-                })
+            Busy::Writing(write) => {
+                let (result, bytes) = ready!(write.poll(context));
+                // Bytes that were read before a write to a stream are still there.
+                if self.read.is_empty() {
+                    (self.read, self.taken) = (bytes, 0);
+                }
+                Over::Written(result)
             }
-            Busy::Seeking(seek) => Over::Sought(ready!(Pin::new(seek).poll(context))),
+            Busy::Seeking(seek) => {
+                let result = ready!(Pin::new(seek).poll(context));
+                if result.is_ok() {
+                    self.discard_read();
+                }
+                Over::Sought(result)
+            }
+            Busy::GoingBack(seek) => {
+                let result = ready!(Pin::new(seek).poll(context));
+                Over::WentBack(self.went_back(result))
+            }
             Busy::Sought(result) => Over::Sought(std::mem::replace(result, Ok(0))),
         };
         self.busy = Busy::Idle;
@@ -310,7 +339,7 @@ impl Inner {
 
     fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let Some(error) = self.last_write_err.take() {
-            return Poll::Ready(Err(error.into()));
+            return Poll::Ready(Err(error));
         }
         match ready!(self.poll_over(context)) {
             Some(Over::Written(result)) => Poll::Ready(result),
@@ -318,12 +347,57 @@ impl Inner {
         }
     }
 
-    /// Forgets the bytes that were read and not taken; returns their number.
-    fn discard_read(&mut self) -> i64 {
-        let unread = self.read.len() - self.taken;
+    /// The number of bytes that were read and not taken.
+    fn unread(&self) -> i64 {
+        (self.read.len() - self.taken) as i64
+    }
+
+    /// Forgets what was read and not taken.
+    fn discard_read(&mut self) {
         self.read.clear();
         self.taken = 0;
-        unread as i64
+        self.read_end = None;
+    }
+
+    /// Moves the position of the file to the first byte that was read and not taken: that is the position of
+    /// the program.
+    fn poll_go_back(&mut self, open: &OpenFile, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Busy::GoingBack(seek) = &mut self.busy {
+            let result = ready!(Pin::new(seek).poll(context));
+            self.busy = Busy::Idle;
+            return Poll::Ready(self.went_back(result));
+        }
+        if self.unread() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        let whence = Whence::Current(-self.unread());
+        let mut seek = proactor()?.submit(Seek::new(open.clone(), whence));
+        match Pin::new(&mut seek).poll(context) {
+            Poll::Ready(result) => Poll::Ready(self.went_back(result)),
+            Poll::Pending => {
+                self.busy = Busy::GoingBack(seek);
+                Poll::Pending
+            }
+        }
+    }
+
+    fn went_back(&mut self, result: io::Result<u64>) -> io::Result<()> {
+        match result {
+            Ok(_) => self.discard_read(),
+            // A stream has no position: what was read stays for the next read.
+            Err(error) if error.raw_os_error() == Some(libc::ESPIPE) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Whether no operation is in flight, and the position of the file is that of the program.
+    fn is_even(&mut self, open: &OpenFile) -> bool {
+        let is_idle = matches!(self.busy, Busy::Idle | Busy::Sought(_));
+        let mut context = Context::from_waker(Waker::noop());
+        is_idle
+            && matches!(self.poll_go_back(open, &mut context), Poll::Ready(Ok(())))
+            && self.unread() == 0
     }
 
     /// Copies bytes that were read before.
@@ -340,7 +414,10 @@ impl Inner {
 
     /// Memory for an operation, if the last one has left any.
     fn memory(&mut self, capacity: usize) -> Vec<u8> {
-        let mut memory = std::mem::take(&mut self.read);
+        let mut memory = match self.unread() {
+            0 => std::mem::take(&mut self.read),
+            _ => return Vec::with_capacity(capacity),
+        };
         self.taken = 0;
         memory.clear();
         if memory.capacity() > capacity {
@@ -369,31 +446,29 @@ impl AsyncRead for File {
             .unwrap_or_else(|poisoned| poisoned.into_inner());
         loop {
             match ready!(inner.poll_over(context)) {
-                Some(Over::Read(Err(error))) => {
-                    budget.made_progress();
-                    return Poll::Ready(Err(error));
-                }
-                Some(Over::Read(Ok(_))) => {
-                    // Also at the end of the file.
-                    inner.give(dst);
-                    budget.made_progress();
-                    return Poll::Ready(Ok(()));
-                }
-                Some(Over::Written(Err(error))) => inner.last_write_err = Some(error.kind()),
+                Some(Over::Written(Err(error))) => inner.last_write_err = Some(error),
                 Some(Over::Sought(Ok(pos))) => inner.pos = pos,
-                Some(Over::Written(Ok(())) | Over::Sought(Err(_))) => {}
+                Some(
+                    Over::Read | Over::Written(Ok(())) | Over::Sought(Err(_)) | Over::WentBack(_),
+                ) => {}
                 None => {
                     if !inner.read.is_empty() || dst.remaining() == 0 {
                         inner.give(dst);
                         budget.made_progress();
                         return Poll::Ready(Ok(()));
                     }
+                    if let Some(end) = inner.read_end.take() {
+                        budget.made_progress();
+                        return Poll::Ready(end);
+                    }
+                    let length = dst.remaining().min(*most);
                     let proactor = proactor()?;
-                    if let Some(result) = proactor.try_read(open, dst.initialize_unfilled()) {
+                    let free = dst.initialize_unfilled_to(length);
+                    if let Some(result) = proactor.try_read(open, free) {
                         budget.made_progress();
                         return Poll::Ready(result.map(|count| dst.advance(count)));
                     }
-                    let memory = inner.memory(dst.remaining().min(*most));
+                    let memory = inner.memory(length);
                     inner.busy = Busy::Reading(proactor.submit(Read::new(open.clone(), memory)));
                 }
             }
@@ -405,10 +480,10 @@ impl File {
     /// Waits for the operation before a write. Returns its error.
     fn poll_ready_to_write(inner: &mut Inner, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let Some(error) = inner.last_write_err.take() {
-            return Poll::Ready(Err(error.into()));
+            return Poll::Ready(Err(error));
         }
         while let Some(over) = ready!(inner.poll_over(context)) {
-            if let Over::Written(Err(error)) = over {
+            if let Over::Written(Err(error)) | Over::WentBack(Err(error)) = over {
                 return Poll::Ready(Err(error));
             }
         }
@@ -434,18 +509,7 @@ impl File {
         ready!(File::poll_ready_to_write(inner, context))?;
         budget.made_progress();
         let proactor = proactor()?;
-        if !inner.read.is_empty() {
-            // The position of the file is that of the bytes that the program has taken.
-            let whence = Whence::Current(-inner.discard_read());
-            let mut seek = proactor.submit(Seek::new(open.clone(), whence));
-            match Pin::new(&mut seek).poll(context) {
-                Poll::Ready(result) => drop(result?),
-                Poll::Pending => {
-                    inner.busy = Busy::Seeking(seek);
-                    return Poll::Pending;
-                }
-            }
-        }
+        ready!(inner.poll_go_back(open, context))?;
         let attempt = slices.clone().find(|slice| !slice.is_empty());
         let Some(first) = attempt else {
             return Poll::Ready(Ok(0));
@@ -462,16 +526,18 @@ impl File {
             let left = length - memory.len();
             memory.extend_from_slice(&slice[..slice.len().min(left)]);
         }
-        let mut write = proactor.submit(Write::new(open.clone(), memory));
+        let mut write = Writing::new(proactor, open, memory);
         // Starts it. If it is over, the next call notices.
-        let polled = Pin::new(&mut write).poll(&mut Context::from_waker(Waker::noop()));
+        let polled = write.poll(&mut Context::from_waker(Waker::noop()));
+        let done = write.done();
         match polled {
-            Poll::Pending => inner.busy = Busy::Writing(write, length),
-            Poll::Ready((result, mut bytes)) => {
-                bytes.clear();
-                inner.read = bytes;
-                return Poll::Ready(result);
+            Poll::Pending => inner.busy = Busy::Writing(write),
+            Poll::Ready((Err(error), _)) if done == 0 => return Poll::Ready(Err(error)),
+            Poll::Ready((Err(error), _)) => {
+                inner.last_write_err = Some(error);
+                return Poll::Ready(Ok(done));
             }
+            Poll::Ready((Ok(()), _)) => {}
         }
         Poll::Ready(Ok(length))
     }
@@ -518,7 +584,7 @@ impl AsyncSeek for File {
                 "other file operation is pending, call poll_complete before start_seek",
             ));
         }
-        let unread = inner.discard_read();
+        let unread = inner.unread();
         let whence = match position {
             SeekFrom::Start(offset) => Whence::Start(offset),
             SeekFrom::End(offset) => Whence::End(offset),
@@ -531,7 +597,12 @@ impl AsyncSeek for File {
         let mut seek = proactor()?.submit(Seek::new(open, whence));
         let polled = Pin::new(&mut seek).poll(&mut Context::from_waker(Waker::noop()));
         inner.busy = match polled {
-            Poll::Ready(result) => Busy::Sought(result),
+            Poll::Ready(result) => {
+                if result.is_ok() {
+                    inner.discard_read();
+                }
+                Busy::Sought(result)
+            }
             Poll::Pending => Busy::Seeking(seek),
         };
         Ok(())
@@ -548,8 +619,8 @@ impl AsyncSeek for File {
                     }
                     return Poll::Ready(result);
                 }
-                Some(Over::Written(Err(error))) => inner.last_write_err = Some(error.kind()),
-                Some(Over::Read(_) | Over::Written(Ok(()))) => {}
+                Some(Over::Written(Err(error))) => inner.last_write_err = Some(error),
+                Some(Over::Read | Over::Written(Ok(())) | Over::WentBack(_)) => {}
             }
         }
     }
@@ -557,7 +628,7 @@ impl AsyncSeek for File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        if let Busy::Writing(write, _) = std::mem::replace(&mut self.inner().busy, Busy::Idle) {
+        if let Busy::Writing(write) = std::mem::replace(&mut self.inner().busy, Busy::Idle) {
             write.detach();
         }
     }
@@ -590,7 +661,7 @@ impl AsRawFd for File {
 impl fmt::Debug for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("laio_tokio::fs::File")
-            .field("open", &self.open)
-            .finish_non_exhaustive()
+            .field("std", self.open.as_std())
+            .finish()
     }
 }

@@ -107,7 +107,7 @@ impl OpenOptions {
             return Ok(File::from_std(blocking(move |_| std.open(path)).await?));
         }
         let flags = self.flags()?;
-        let open = Open::new(Name::from_path(path)?, flags).mode(self.mode);
+        let open = Open::new(Name::from_path(&path)?, flags).mode(self.mode);
         Ok(File::from_open(OpenFile::from(run(open).await?)))
     }
 

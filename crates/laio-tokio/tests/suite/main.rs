@@ -1,12 +1,15 @@
 //! The crate's tests, in one program. The oracle is `tokio::fs`: the same program runs with both.
 
+mod cancelled;
 mod dropped;
 mod lifecycle;
 mod names;
 mod object_store;
 mod oracle;
+mod owned_paths;
 mod ranges;
 mod serve_dir;
+mod short_writes;
 mod slow_disk;
 mod standard;
 mod streams;

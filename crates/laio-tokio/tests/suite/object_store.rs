@@ -29,6 +29,23 @@ fn it_passes_the_tests_of_object_store() {
     });
 }
 
+#[test]
+fn it_has_the_options_of_the_local_store() {
+    on_each_runtime(|| async {
+        let (_kept, at) = directory();
+        let store = LocalStore::new_with_prefix(&at).unwrap().with_fsync(true);
+        let name = Path::from("dir/object");
+        for cleans in [false, true] {
+            let store = store.clone().with_automatic_cleanup(cleans);
+            store.put(&name, "text".into()).await.unwrap();
+            let file = store.path_to_filesystem(&name).unwrap();
+            assert_eq!(std::fs::read(&file).unwrap(), b"text");
+            store.delete(&name).await.unwrap();
+            assert_eq!(at.join("dir").exists(), !cleans);
+        }
+    });
+}
+
 /// The same reads of the same directory through both stores.
 #[test]
 fn reads_are_those_of_the_local_store() {

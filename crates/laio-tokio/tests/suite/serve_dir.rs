@@ -60,6 +60,29 @@ fn a_router_may_take_a_prefix_off() {
 }
 
 #[test]
+fn another_service_answers_what_is_not_found() {
+    let (_kept, root) = site();
+    let other = || {
+        let echo = |body: String| async move { format!("other {body}") };
+        axum::Router::new().fallback(echo)
+    };
+    let files = || ServeDir::new(&root).unwrap();
+    let app = axum::Router::new()
+        .nest_service("/a", files().fallback(other()))
+        .nest_service("/b", files().not_found_service(other()));
+    let (_runtime, address) = serve(app);
+    for at in ["/a", "/b"] {
+        let found = ask(address, "GET", &format!("{at}/docs/"), "");
+        assert_eq!((found.status, &found.body[..]), (200, &b"docs"[..]));
+        assert_eq!(ask(address, "GET", &format!("{at}/docs"), "").status, 301);
+    }
+    let found = ask(address, "GET", "/a/none", "");
+    assert_eq!((found.status, &found.body[..]), (200, &b"other "[..]));
+    let found = ask(address, "GET", "/b/none", "");
+    assert_eq!((found.status, &found.body[..]), (404, &b"other "[..]));
+}
+
+#[test]
 fn a_file_that_becomes_shorter_ends_the_connection() {
     let (_kept, root) = site();
     let (_runtime, address) =

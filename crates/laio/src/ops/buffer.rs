@@ -29,6 +29,24 @@ pub unsafe trait Sink: 'static {
     unsafe fn append(&mut self, count: usize);
 }
 
+/// Appends bytes to a buffer, as many as fit into its free capacity. Returns their number.
+///
+/// ```
+/// let mut buffer = Vec::with_capacity(3);
+/// assert_eq!(laio::ops::fill(&mut buffer, b"hello"), 3);
+/// assert_eq!(buffer, b"hel");
+/// ```
+pub fn fill(buffer: &mut impl Sink, bytes: &[u8]) -> usize {
+    let (address, length) = buffer.spare_capacity();
+    let count = length.min(bytes.len());
+    // SAFETY: the memory is the buffer's, which is borrowed mutably, and has room for so many bytes.
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), address, count);
+        buffer.append(count);
+    }
+    count
+}
+
 macro_rules! source {
     ($($type:ty)*) => {$(
         // SAFETY: the bytes are on the heap, shared and immutable, or static; none of the types

@@ -2,9 +2,10 @@
 
 use super::buffer::{bytes, spare};
 use super::open_file::identity;
-use super::outputs::{append, count};
+use super::outputs::{append, copied, count};
 use super::{Sink, Source, word};
-use crate::Call;
+use crate::operation::ReadsStream;
+use crate::{Call, Errno};
 use std::io;
 use std::os::fd::AsFd;
 
@@ -83,6 +84,13 @@ operation! {
         unsafe { append(self.buffer, result) }
     }
     fn file_identity(&self) -> u64 { identity(&self.file) }
+}
+
+impl<F: AsFd + 'static, B: Sink> ReadsStream for Read<F, B> {
+    unsafe fn into_bytes(mut self, result: Result<usize, Errno>) -> io::Result<Vec<u8>> {
+        // SAFETY: the call was given the memory of this buffer.
+        unsafe { copied(&mut self.buffer, result) }
+    }
 }
 
 operation! {

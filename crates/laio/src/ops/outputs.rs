@@ -23,6 +23,21 @@ pub(super) fn descriptor(result: Result<usize, Errno>) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Returns a copy of the bytes that a call has read.
+///
+/// # Safety
+/// As for [`append`].
+pub(super) unsafe fn copied<B: Sink>(
+    buffer: &mut B,
+    result: Result<usize, Errno>,
+) -> io::Result<Vec<u8>> {
+    let count = result?;
+    let (address, _) = buffer.spare_capacity();
+    // SAFETY: by the caller, the call has written so many bytes there.
+    let bytes = unsafe { std::slice::from_raw_parts(address, count) };
+    Ok(bytes.to_vec())
+}
+
 /// Returns the number of bytes that a call has read, and the buffer with them appended.
 ///
 /// # Safety

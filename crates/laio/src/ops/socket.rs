@@ -2,10 +2,11 @@
 
 use super::address::Storage;
 use super::buffer::{bytes, spare};
-use super::outputs::{append, count};
+use super::outputs::{append, copied, count};
 use super::{Address, Sink, Source, word};
-use crate::Call;
+use crate::operation::ReadsStream;
 use crate::sys::abi;
+use crate::{Call, Errno};
 use std::io;
 use std::os::fd::AsFd;
 
@@ -45,6 +46,13 @@ operation! {
     }
 
     fn expects_to_block(&self) -> bool { self.expects_to_block }
+}
+
+impl<F: AsFd + 'static, B: Sink> ReadsStream for Recv<F, B> {
+    unsafe fn into_bytes(mut self, result: Result<usize, Errno>) -> io::Result<Vec<u8>> {
+        // SAFETY: the call was given the memory of this buffer.
+        unsafe { copied(&mut self.buffer, result) }
+    }
 }
 
 operation! {

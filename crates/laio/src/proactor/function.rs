@@ -33,8 +33,9 @@ impl Stop {
 type Body<T> = Box<dyn FnOnce(&Stop) -> T + Send>;
 
 enum State<T: Send + 'static> {
-    /// Not begun, or waiting until a thread may be started for it.
-    New(Body<T>),
+    /// Not begun, or waiting until a thread may be started for it. Only a future that is borrowed mutably
+    /// uses it: the lock makes futures `Sync`, although the function is not.
+    New(Mutex<Body<T>>),
     Running(Arc<Running<T>>),
     Over,
 }
@@ -74,7 +75,7 @@ pub(super) trait Function: Send + Sync {
 
 impl<T: Send + 'static> Blocking<T> {
     pub(super) fn new(proactor: Proactor, body: Body<T>) -> Blocking<T> {
-        let state = State::New(body);
+        let state = State::New(Mutex::new(body));
         Blocking { proactor, state }
     }
 }
@@ -85,10 +86,10 @@ impl<T: Send + 'static> Future for Blocking<T> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T, Errno>> {
         let Blocking { proactor, state } = self.get_mut();
         let running = match std::mem::replace(state, State::Over) {
-            State::New(body) => match hand_over(&proactor.0, body, context.waker()) {
+            State::New(body) => match hand_over(&proactor.0, unlocked(body), context.waker()) {
                 Ok(running) => running,
                 Err(NotYet::Later(body)) => {
-                    *state = State::New(body);
+                    *state = State::New(Mutex::new(body));
                     return Poll::Pending;
                 }
                 Err(NotYet::Failed(errno)) => return Poll::Ready(Err(errno)),
@@ -104,6 +105,12 @@ impl<T: Send + 'static> Future for Blocking<T> {
         }
         Poll::Pending
     }
+}
+
+fn unlocked<T>(mutex: Mutex<T>) -> T {
+    mutex
+        .into_inner()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 enum NotYet<T> {
