@@ -220,6 +220,7 @@ pub struct Options {
     pub(crate) detector: Option<Detector>,
     pub(crate) carry_streams: bool,
     pub(crate) settled_rights: bool,
+    pub(crate) calls_without_threads: bool,
     pub(crate) drivers: Option<usize>,
 }
 
@@ -355,6 +356,14 @@ impl Options {
     /// the promise is broken, calls are made with rights that the thread has given up.
     pub fn settled_rights(mut self, settled: bool) -> Options {
         self.settled_rights = settled;
+        self
+    }
+
+    /// Where no helper can be started (`pids.max`, `RLIMIT_NPROC`) and none serves, the thread of the context makes the call
+    /// itself, and waits for it. By default the operation fails with the error of starting a thread, because an event loop
+    /// must not wait.
+    pub fn calls_without_threads(mut self, calls: bool) -> Options {
+        self.calls_without_threads = calls;
         self
     }
 

@@ -30,6 +30,8 @@ pub(crate) struct Helpers {
     shared: Arc<HelperShared>,
     threads: Vec<Thread>,
     signal: Option<i32>,
+    /// See [`Options::calls_without_threads`](crate::Options::calls_without_threads).
+    pub(crate) calls_without_threads: bool,
     /// Jobs started and not yet reaped.
     outstanding: usize,
     /// See [`Limits::spin_us`]; 0 on a single processor.
@@ -89,6 +91,7 @@ impl Helpers {
             }),
             threads: Vec::new(),
             signal,
+            calls_without_threads: false,
             outstanding: 0,
             // Whether there are other processors is asked before the first helper needs it.
             spin_us: limits.spin_us,
@@ -137,7 +140,10 @@ impl Helpers {
             }
             Announcement::Start => {
                 drop(pool);
-                self.spawn_for(lane, handle)?;
+                match self.spawn_for(lane, handle) {
+                    Err(_) if self.calls_without_threads => self.call_itself(&job),
+                    started => started?,
+                }
             }
         }
         self.outstanding += 1;
@@ -301,6 +307,13 @@ impl Helpers {
         Err(errno)
     }
 
+    /// Makes the call on the context's own thread, and reports its result as a helper would.
+    fn call_itself(&self, job: &Job) {
+        let result = run(job, &Interruptible::default());
+        job.publish_status(result);
+        self.shared.report(job.handle, result);
+    }
+
     /// Starts helpers to replace those whose calls turned out to wait. They have the rights that the calling thread has
     /// now, so `renew` first begins a new generation if it queued the jobs with others.
     ///
@@ -332,6 +345,10 @@ impl Helpers {
             }
         }
         for (job, errno) in failed {
+            if self.calls_without_threads {
+                self.call_itself(&job);
+                continue;
+            }
             job.publish_status(Err(errno));
             self.shared.report(job.handle, Err(errno));
         }

@@ -31,8 +31,10 @@ impl Threads {
         let limits = &options.limits;
         let queue = options.back_pressure == BackPressure::Wait;
         let signal = options.cancel_signal;
+        let mut pool = Helpers::new(doorbell.clone(), limits, queue, signal);
+        pool.calls_without_threads = options.calls_without_threads;
         Threads {
-            pool: Helpers::new(doorbell.clone(), limits, queue, signal),
+            pool,
             one_shot: OneShotThreads::new(doorbell.clone(), limits, queue, signal),
             rights: Rights::new(options.settled_rights),
             most: limits.helpers as usize + limits.waiting_helpers as usize,
