@@ -240,7 +240,7 @@ pub(crate) async fn make_way(
     }
     // With `--atomic` a file of that name exists at any moment. So it does where GNU cp first removes a file, and then may
     // find that it cannot create or read the link that replaces it.
-    if options.atomic || is_node {
+    if options.atomic || (is_node && options.make == Make::Copies) {
         print_removed(session, entry);
         return Ok(Resolution::Replaced(existing.clone()));
     }
