@@ -37,6 +37,10 @@ pub(crate) fn run(arguments: Arguments, program: &str) -> ExitCode {
                     ),
                 );
             }
+            if laio::process::is_memory_exhausted() {
+                messages::warn(program, "memory exhausted; the files copied so far stay");
+                return ExitCode::FAILURE;
+            }
             match summary.interrupted {
                 Some(signal) => {
                     messages::warn(program, "interrupted; the files copied so far stay");

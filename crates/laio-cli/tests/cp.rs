@@ -24,6 +24,10 @@ mod failures;
 mod hashes;
 #[path = "cp/kept.rs"]
 mod kept;
+#[path = "cp/kinds.rs"]
+mod kinds;
+#[path = "cp/lasting.rs"]
+mod lasting;
 #[path = "cp/limits.rs"]
 mod limits;
 #[path = "cp/private.rs"]
@@ -71,6 +75,9 @@ fn main() -> ExitCode {
     trials.extend(private::cases().into_iter().map(trial));
     trials.extend(private::trials());
     trials.extend(kept::trials());
+    trials.extend(kinds::cases().into_iter().map(trial));
+    trials.extend(kinds::trials());
+    trials.extend(lasting::trials());
     trials.extend(signals::trials());
     trials.extend(limits::cases().into_iter().map(trial));
     trials.extend(limits::trials());

@@ -67,6 +67,7 @@ impl Manifest {
                 .and_then(|()| self.put(&state, durable)),
         };
         result.map_err(|error| {
+            self.discard();
             let path = quote(&self.path);
             Failure::from_error(error, format!("cannot write the manifest {path}"))
         })
@@ -79,13 +80,30 @@ impl Manifest {
                 if durable {
                     state.output.get_ref().sync_all()?;
                 }
-                std::fs::rename(temporary, &self.path)
+                std::fs::rename(temporary, &self.path)?;
+                match durable {
+                    true => self.sync_directory(),
+                    false => Ok(()),
+                }
             }
         }
     }
 }
 
 impl Manifest {
+    /// Makes the name durable.
+    fn sync_directory(&self) -> io::Result<()> {
+        let above = self
+            .path
+            .parent()
+            .filter(|above| !above.as_os_str().is_empty());
+        match File::open(above.unwrap_or(Path::new(".")))?.sync_all() {
+            // This file system does not sync directories.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+            synced => synced,
+        }
+    }
+
     /// Removes an incomplete manifest.
     pub(crate) fn discard(&self) {
         if let Some(temporary) = &self.temporary {

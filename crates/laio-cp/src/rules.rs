@@ -3,8 +3,10 @@
 
 pub(crate) mod attributes;
 pub(crate) mod backup;
+pub(crate) mod behind_link;
 pub(crate) mod conflict;
 pub(crate) mod data;
+pub(crate) mod durable;
 pub(crate) mod link;
 pub(crate) mod links;
 pub(crate) mod new_file_mode;

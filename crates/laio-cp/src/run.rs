@@ -7,6 +7,7 @@ use crate::manifest::Manifest;
 use crate::options::{Existing, Options};
 use crate::outcome::{Failure, Summary, Tally};
 use crate::progress::Progress;
+use crate::rules::durable::ArgumentDirectories;
 use crate::rules::links::Links;
 use crate::rules::resume;
 use crate::schedule::listing::Listing;
@@ -76,7 +77,8 @@ pub(crate) fn run_walk(
         (run.jobs, run.depth) = (1, 1);
         run.schedule.pool = Pool::new(1);
     }
-    run.start(Listing::of_arguments(root, arguments))
+    let directories = ArgumentDirectories::of(&run.session, &root, &arguments);
+    run.start(Listing::of_arguments(root, arguments), directories)
 }
 
 /// Runs the tasks of a plan.
@@ -94,7 +96,7 @@ pub(crate) fn run_plan_tasks(
         WorkItem::Task(task)
     });
     run.schedule.pool.push(0, items);
-    run.start(Listing::of_arguments(root, Vec::new()))
+    run.start(Listing::of_arguments(root, Vec::new()), None)
 }
 
 /// The state of a copy before its workers start.
@@ -136,12 +138,20 @@ impl CopyRun {
         }
     }
 
-    fn start(self, listing: Listing) -> Result<(Summary, Problems), Misuse> {
+    /// `directories`: those to sync at the end.
+    fn start(
+        self,
+        listing: Listing,
+        directories: Option<ArgumentDirectories>,
+    ) -> Result<(Summary, Problems), Misuse> {
         let (session, schedule) = (Arc::new(self.session), Arc::new(self.schedule));
         let drawing = self.progress.start(session.tally.clone());
         let background = workers::run(&session, &schedule, self.jobs, self.depth, listing);
         if let Some(drawing) = drawing {
             drawing.stop();
+        }
+        if let Some(directories) = directories {
+            directories.sync(&session);
         }
         match &session.manifest {
             Some(manifest) if session.stop.is_requested() => manifest.discard(),

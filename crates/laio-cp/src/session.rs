@@ -7,7 +7,10 @@ use crate::options::{Follow, Options};
 use crate::outcome::{Failure, Tally, count};
 use crate::rate::Rate;
 use crate::stop::Stop;
+use crate::tree::temporary::resumable_name;
 use crate::tree::{CreatedFiles, Entry, SeenTargets, TemporaryNames};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -110,6 +113,16 @@ impl Session {
             temporary_names: TemporaryNames::of_process(),
             problems: Mutex::default(),
             options,
+        }
+    }
+
+    /// A temporary name for a link or a special file that replaces another file. With `--resume`, a later run
+    /// recognizes it, and removes it if this process was killed.
+    pub(crate) fn name_for_replacement(&self) -> OsString {
+        let name = self.temporary_names.next();
+        match self.options.resume {
+            true => resumable_name([name.as_bytes()]),
+            false => name,
         }
     }
 

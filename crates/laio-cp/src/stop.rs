@@ -3,7 +3,7 @@
 use crate::lock::lock;
 use std::fmt;
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
@@ -14,7 +14,7 @@ pub struct Stop(Arc<StopState>);
 
 #[derive(Default)]
 struct StopState {
-    signal: AtomicI32,
+    signal: Arc<AtomicUsize>,
     workers: Mutex<Vec<Waker>>,
 }
 
@@ -26,19 +26,27 @@ impl Stop {
 
     /// Requests a stop because of this signal.
     pub fn stop(&self, signal: i32) {
-        self.0.signal.store(signal, Ordering::SeqCst);
+        let number = usize::try_from(signal).unwrap_or(0);
+        self.0.signal.store(number, Ordering::SeqCst);
         let workers = std::mem::take(&mut *lock(&self.0.workers));
         workers.into_iter().for_each(Waker::wake);
     }
 
-    /// The signal of the request, if there is one.
-    pub fn signal(&self) -> Option<i32> {
-        Some(self.0.signal.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
+    /// The number of the signal, which a signal handler may set where no thread can call [`Stop::stop`]: the copy then stops
+    /// when it looks at the number, between two files or two pieces of a file.
+    pub fn number(&self) -> Arc<AtomicUsize> {
+        self.0.signal.clone()
     }
 
-    /// Whether a stop is requested.
+    /// The signal of the request, if there is one.
+    pub fn signal(&self) -> Option<i32> {
+        let number = self.0.signal.load(Ordering::SeqCst);
+        i32::try_from(number).ok().filter(|signal| *signal != 0)
+    }
+
+    /// Whether a stop is requested, or memory is exhausted.
     pub fn is_requested(&self) -> bool {
-        self.signal().is_some()
+        self.signal().is_some() || laio::process::is_memory_exhausted()
     }
 
     /// Waits for a request.

@@ -7,6 +7,7 @@ use crate::schedule::walk;
 use crate::schedule::worker::{Schedule, WorkItem, Worker};
 use crate::session::Session;
 use crate::tree::Entry;
+use laio::BackendKind;
 use laio_rt::{JoinHandle, Runtime};
 use std::future::{Future, poll_fn};
 use std::io;
@@ -82,10 +83,16 @@ fn run_worker(
     // Sources are opened through the engine with O_NONBLOCK, so `open` never waits for the peer of
     // a FIFO. Special files whose data is copied are opened by a blocking call.
     let mut engine = laio::Options::new().trust_names(true).settled_rights(true);
+    // Where no thread can be started, the copy makes its calls itself.
+    engine = engine.call_without_threads(true);
     if let Some(backend) = options.backend {
         engine = engine.backend(backend);
     }
-    let runtime = Runtime::new(engine)?;
+    let runtime = Runtime::new(engine.clone()).or_else(|error| match error.raw_os_error() {
+        // The back end cannot start its thread: this worker makes the calls itself.
+        Some(libc::EAGAIN) => Runtime::new(engine.backend(BackendKind::Sync)),
+        _ => Err(error),
+    })?;
     let worker = Rc::new(Worker::new(session.clone(), schedule, index)?);
     arguments
         .into_iter()

@@ -9,6 +9,6 @@ mod exhausted;
 mod ignored;
 mod streams;
 
-pub use exhausted::{Allocator, end_when_memory_is_exhausted};
+pub use exhausted::{Allocator, end_when_memory_is_exhausted, is_memory_exhausted};
 pub use ignored::is_ignored;
 pub use streams::was_closed;

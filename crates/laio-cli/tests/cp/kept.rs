@@ -56,6 +56,10 @@ pub(crate) fn trials() -> Vec<Trial> {
         "kept::the owning group gets its permissions from the ACL".to_owned(),
         acl_is_lost,
     ));
+    trials.push(trial_of(
+        "kept::--verify finds attributes that were lost in silence".to_owned(),
+        lost_attributes_are_found,
+    ));
     trials.push(trial_of("kept::a large file of a plan".to_owned(), plan));
     trials.push(trial_of("kept::--resume tries again".to_owned(), resumed));
     trials.push(trial(
@@ -190,6 +194,44 @@ fn acl_is_lost() -> Result<(), Skip> {
     assert_eq!(ran.status, "exit status 1", "{}", said(&ran));
     let mode = |name: &str| fs::metadata(world.root.join(name)).expect("there").mode() & 0o777;
     assert_eq!((mode("r/f"), mode("r/g")), (0o604, 0o640));
+    Ok(())
+}
+
+/// With `-a`, `cp` says nothing of extended attributes that it cannot set. With `--verify` such a copy is none.
+fn lost_attributes_are_found() -> Result<(), Skip> {
+    let world = world(
+        "file s/f =whole; xattr s/f user.one 1; xattr s/f user.two 2; file s/t/k; xattr s/t user.dir 3; file s/plain",
+    )?;
+    let _ramfs = Ramfs::mount(&world.root.join("r"))?;
+    let silent = run::run(&case("", "", "-a s r/silent"), Side::Ours, &world.root);
+    assert_eq!(
+        (silent.status.as_str(), silent.stderr),
+        ("exit status 0", Vec::new())
+    );
+    for options in ["", "--atomic", "--resume"] {
+        let command = format!("-a --verify {options} s r/d{}", options.len());
+        let ran = run::run(&case("", "", command.as_str()), Side::Ours, &world.root);
+        assert_eq!(ran.status, "exit status 1", "{command}: {}", said(&ran));
+        for lost in [
+            "attribute 'user.one' is missing",
+            "attribute 'user.two' is missing",
+            "'user.dir' is missing",
+        ] {
+            assert!(said(&ran).contains(lost), "{command}: {}", said(&ran));
+        }
+        assert!(!said(&ran).contains("plain"), "{command}: {}", said(&ran));
+    }
+    for errno in ["EPERM", "ENOSPC", "EIO"] {
+        let fault = format!("fsetxattr:error={errno}:when=1");
+        let command = format!("-a --verify --jobs=1 s d{errno}");
+        let ran = traced::failing(&[&fault], &command, &world.root)?;
+        assert_eq!(ran.status, "exit status 1", "{fault}: {}", said(&ran));
+        assert!(
+            said(&ran).contains("attribute 'user."),
+            "{fault}: {}",
+            said(&ran)
+        );
+    }
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use laio_testing::Skip;
+use laio_testing::forbid::{self, Forbid};
 use libtest_mimic::Trial;
 
 use crate::case::{Case, case, named};
@@ -41,6 +42,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("limits::exhausted memory does not abort, --verify", || {
             exhausted("-a --verify --backend=sync")
         }),
+        trial("limits::no thread can be started", no_threads),
+        trial("limits::few threads can be started", few_threads),
         trial("limits::--fallocate keeps holes", holes_stay),
         trial(
             "limits::--fallocate of a file that is almost all hole",
@@ -268,6 +271,7 @@ fn exhausted(options: &str) -> Result<(), Skip> {
             "{options} with {limit} KiB: {}: {text}",
             ran.status
         );
+        incomplete_files_are_named(&world.root, &text, &format!("{options} with {limit} KiB"));
         statuses.push((ran.status, text));
         let _ = fs::remove_dir_all(world.root.join("new"));
     }
@@ -278,6 +282,82 @@ fn exhausted(options: &str) -> Result<(), Skip> {
         "memory was enough everywhere: {statuses:?}"
     );
     Ok(())
+}
+
+/// As with GNU cp, which starts no thread.
+fn no_threads() -> Result<(), Skip> {
+    let world =
+        world("many s/a 60; file s/b/f 3000000; holes s/h 3M 1M+64K; link s/l a; hard s/i s/b/f")?;
+    for (number, options) in THREADS.iter().enumerate() {
+        let command = format!("-a {options} s d{number}");
+        let mut ours = run::command(&case("", "", command.as_str()), Side::Ours, &world.root);
+        let calls = [libc::SYS_clone, libc::SYS_clone3];
+        forbid::restrict(&mut ours, &Forbid::new(&calls, libc::EAGAIN));
+        let ran = run::finish(run::start(&mut ours, b""), run::LIMIT);
+        is_copied(&world, &command, &ran, &format!("d{number}"));
+    }
+    Ok(())
+}
+
+/// The options with which a copy uses threads.
+const THREADS: [&str; 9] = [
+    "",
+    "--jobs=4",
+    "--backend=threads",
+    "--backend=hybrid --backend-writes",
+    "--backend=threads --queue=4 --buffer=16K --method=read-write",
+    "--backend=posix-aio --backend-writes",
+    "--backend=linux-aio --backend-writes",
+    "--verify --manifest=/dev/null --backend=threads",
+    "--resume --fsync --backend=threads",
+];
+
+fn is_copied(world: &World, command: &str, ran: &Ran, copy: &str) {
+    assert_eq!(
+        (&*ran.status, &*said(ran)),
+        ("exit status 0", ""),
+        "{command}"
+    );
+    let same = Command::new("diff")
+        .args(["-r", "--no-dereference", "s", copy])
+        .current_dir(&world.root)
+        .status();
+    assert!(same.is_ok_and(|status| status.success()), "{command}");
+}
+
+/// Some threads start, and then no more.
+fn few_threads() -> Result<(), Skip> {
+    let world = world("many s/a 60; file s/b/f 300000; link s/l a; hard s/i s/b/f")?;
+    for (number, first) in (2..6).enumerate() {
+        for (other, options) in ["", "--backend=threads", "--backend=hybrid --backend-writes"]
+            .iter()
+            .enumerate()
+        {
+            let copy = format!("d{number}-{other}");
+            let command = format!("-a {options} s {copy}");
+            let faults =
+                ["clone", "clone3"].map(|call| format!("{call}:error=EAGAIN:when={first}+"));
+            let faults = faults.each_ref().map(String::as_str);
+            let ran = crate::traced::failing(&faults, &command, &world.root)?;
+            is_copied(&world, &command, &ran, &copy);
+        }
+    }
+    Ok(())
+}
+
+/// A file that is not whole under its name must be in a message.
+fn incomplete_files_are_named(root: &Path, said: &str, what: &str) {
+    for directory in ["a", "b"] {
+        for name in names(&root.join("new").join(directory)) {
+            let path = Path::new(directory).join(&name);
+            let read = |tree: &str| fs::read(root.join(tree).join(&path)).ok();
+            let is_whole = name.starts_with(".laio-cp-") || read("new") == read("s");
+            assert!(
+                is_whole || said.contains(&name),
+                "{what}: {path:?} is incomplete: {said}"
+            );
+        }
+    }
 }
 
 fn occupied(path: &Path) -> u64 {

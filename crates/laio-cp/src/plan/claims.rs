@@ -1,7 +1,7 @@
 //! Claims: which process works on which part, and whether it is alive.
 //!
-//! A claim is a file created with O_EXCL, so only one process gets it. While the process lives, one
-//! of its threads updates the file's modification time. A claim is dead if its process was on this
+//! A claim is a link to a complete file, and `link` fails if the name exists, so only one process gets it. While the process
+//! lives, one of its threads updates the file's modification time. A claim is dead if its process was on this
 //! machine and is gone (same boot, same PID namespace, and no process with that PID and start
 //! time), or if its modification time is older than the lease. Both times compared are the file
 //! system's, so the clocks of the machines need not agree. If a process only seemed dead, its part
@@ -12,8 +12,9 @@ use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -124,17 +125,72 @@ impl Claims {
         self.plan_dir.claims().join(number(part))
     }
 
+    /// Creates a claim, as a link to a file that is complete: a process that is killed leaves no claim without an owner.
     fn create(&self, part: u32) -> io::Result<Option<Claim>> {
         let path = self.path(part);
-        let opened = OpenOptions::new().write(true).create_new(true).open(&path);
+        let whole = self.own_file("new");
+        ignore_missing(fs::remove_file(&whole))?;
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&whole)?;
+        let owner = serde_json::to_vec(&self.me)?;
+        let linked = file
+            .write_all(&owner)
+            .and_then(|()| fs::hard_link(&whole, &path));
+        // The answer of a server may have been lost after it has made the link.
+        let is_linked = linked.is_ok() || file.metadata().is_ok_and(|status| status.nlink() > 1);
+        let removed = ignore_missing(fs::remove_file(&whole));
+        match linked {
+            _ if is_linked => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+            Err(error) if has_no_links(&error) => return self.create_in_place(&path, &owner),
+            Err(error) => return Err(error),
+            Ok(()) => unreachable!("it is linked"),
+        }
+        removed?;
+        Ok(Some(Claim::start(path, file, self.lease)?))
+    }
+
+    /// Creates a claim on a file system without hard links. If the process is killed before it has written the claim, that
+    /// is dead when the lease is over.
+    fn create_in_place(&self, path: &Path, owner: &[u8]) -> io::Result<Option<Claim>> {
+        let opened = OpenOptions::new().write(true).create_new(true).open(path);
         let mut file = match opened {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
             Err(error) => return Err(error),
         };
-        // A reader that finds the file still empty relies on its modification time.
-        file.write_all(&serde_json::to_vec(&self.me)?)?;
-        Ok(Some(Claim::start(path, file, self.lease)?))
+        if let Err(error) = file.write_all(owner) {
+            ignore_missing(fs::remove_file(path))?;
+            return Err(error);
+        }
+        Ok(Some(Claim::start(path.to_owned(), file, self.lease)?))
+    }
+
+    /// A file of this process beside the claims.
+    fn own_file(&self, purpose: &str) -> PathBuf {
+        let name = format!(".{purpose}.{}", self.me.token);
+        self.plan_dir.claims().join(name)
+    }
+
+    /// Removes files that processes have left beside the claims when they were killed: those older than the lease.
+    pub(crate) fn remove_leftovers(&self) -> io::Result<()> {
+        let now = self.now()?;
+        for entry in fs::read_dir(self.plan_dir.claims())? {
+            let entry = entry?;
+            if !entry.file_name().as_bytes().starts_with(b".") {
+                continue;
+            }
+            let Some(status) = ignore_missing(entry.metadata())? else {
+                continue;
+            };
+            let age = now.duration_since(status.modified()?);
+            if age.is_ok_and(|age| age > self.lease) {
+                ignore_missing(fs::remove_file(entry.path()))?;
+            }
+        }
+        Ok(())
     }
 
     /// Determines whether the owner of an existing claim is dead.
@@ -156,10 +212,7 @@ impl Claims {
 
     /// The current time of the file system.
     fn now(&self) -> io::Result<SystemTime> {
-        let path = self
-            .plan_dir
-            .claims()
-            .join(format!(".now.{}", self.me.token));
+        let path = self.own_file("now");
         let file = File::create(&path)?;
         touch(&file)?;
         let now = file.metadata()?.modified();
@@ -197,6 +250,15 @@ enum ExistingClaim {
 
 fn device_and_inode(status: &fs::Metadata) -> (u64, u64) {
     (status.dev(), status.ino())
+}
+
+/// Whether the file system has no hard links.
+fn has_no_links(error: &io::Error) -> bool {
+    let number = error.raw_os_error();
+    matches!(
+        number,
+        Some(libc::EPERM | libc::EOPNOTSUPP | libc::ENOSYS | libc::EMLINK)
+    )
 }
 
 /// `None` if the file does not exist.
@@ -242,11 +304,12 @@ impl Claim {
                     // harmless.
                     let _ = touch(&file);
                 }
-            })?;
+            });
         Ok(Claim {
             path,
             inode,
-            renewal: Some((ended, thread)),
+            // Without a thread the claim is not renewed, with the same consequence.
+            renewal: thread.ok().map(|thread| (ended, thread)),
         })
     }
 }

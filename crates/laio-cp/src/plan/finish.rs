@@ -12,11 +12,12 @@ use crate::quote::quote;
 use crate::rules::attributes::{self, FileRef};
 use crate::rules::conflict::{self, Resolution};
 use crate::rules::links::FirstCopy;
-use crate::rules::{link, source};
+use crate::rules::{durable, link, source};
 use crate::schedule::walk;
 use crate::schedule::worker::Worker;
 use crate::tree::{Directory, DirectoryInfo, TemporaryNames};
 use laio::ops::StatPath;
+use laio_rt::fs::FileType;
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 
@@ -46,6 +47,9 @@ pub(crate) async fn run(worker: &Worker, finish: &Finish) {
         if let Err(failure) = finish.set_directory_attributes(worker, index).await {
             worker.session.report_failure(&failure);
         }
+    }
+    if worker.session.options.fsync {
+        finish.sync_directories(worker).await;
     }
     walk::end_entry(worker, &finish.opener.root);
 }
@@ -191,7 +195,33 @@ impl Finish {
         let info = DirectoryInfo { names, ..*info };
         let sides = (opened.source.clone(), opened.target.clone());
         let directory = Directory::child(above.clone(), sides, None, is_new, None);
-        attributes::set_on_directory(io, session, &directory, &info, source, target)
+        let synced = target.clone();
+        attributes::set_on_directory(io, session, &directory, &info, source, target)?;
+        durable::sync_directory(session, &directory, &synced);
+        Ok(())
+    }
+
+    /// Syncs the directories in which files, and the outermost directories, have got their names.
+    async fn sync_directories(&self, worker: &Worker) {
+        sync_parents(worker, &self.opener, outermost_directories(&self.opener)).await;
+        let files = leftovers::one_file_of_each_directory(&self.opener);
+        sync_parents(worker, &self.opener, files).await;
+        for done in &self.done {
+            match self.opener_of(done) {
+                Ok(opener) => {
+                    let files = leftovers::one_file_of_each_directory(&opener);
+                    sync_parents(worker, &opener, files).await;
+                }
+                Err(failure) => worker.session.report_failure(&failure),
+            }
+        }
+    }
+
+    /// Reads the records of a part.
+    fn opener_of(&self, done: &PartReport) -> Result<Opener, Failure> {
+        Records::read(&self.plan_dir.part(done.part), &self.id)
+            .map_err(Failure::from_message)
+            .and_then(|records| Opener::new(records, self.opener.visibility_timeout))
     }
 
     /// Removes the files that killed processes have left: each step that several processes have
@@ -207,11 +237,7 @@ impl Finish {
             if tokens.len() < 2 {
                 continue;
             }
-            let records = Records::read(&self.plan_dir.part(done.part), &self.id);
-            let opener = records
-                .map_err(Failure::from_message)
-                .and_then(|records| Opener::new(records, self.opener.visibility_timeout));
-            match opener {
+            match self.opener_of(done) {
                 Ok(opener) => leftovers::remove(worker, &opener, &self.names_of(tokens)).await,
                 Err(failure) => worker.session.report_failure(&failure),
             }
@@ -221,5 +247,36 @@ impl Finish {
     fn names_of(&self, tokens: &[String]) -> Vec<TemporaryNames> {
         let names = |token: &String| TemporaryNames::of_attempt(&self.id, token);
         tokens.iter().map(names).collect()
+    }
+}
+
+/// The directories that are arguments of the copy, as files of the directories in which they have their names.
+fn outermost_directories(opener: &Opener) -> Vec<FileRecord<'_>> {
+    let mut outermost = Vec::new();
+    for index in 0..opener.records.directories() {
+        let directory = opener.records.directory(index);
+        if directory.parent.is_none() {
+            outermost.push(FileRecord {
+                directory: None,
+                source: directory.source,
+                target: directory.target,
+                kind: FileType::Directory,
+                is_argument: false,
+            });
+        }
+    }
+    outermost
+}
+
+/// Syncs the directories that contain these files.
+async fn sync_parents(worker: &Worker, opener: &Opener, files: Vec<FileRecord<'_>>) {
+    for file in files {
+        let synced = match opener.find(worker, &file).await {
+            Ok(entry) => durable::sync_directory_of(&worker.session, &entry),
+            Err(failure) => Err(failure),
+        };
+        if let Err(failure) = synced {
+            worker.session.report_failure(&failure);
+        }
     }
 }

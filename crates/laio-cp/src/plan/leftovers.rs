@@ -21,10 +21,13 @@ pub(crate) async fn remove(worker: &Worker, opener: &Opener, names: &[TemporaryN
 }
 
 /// The name of a file in the target directory may contain directories, which have no record.
-fn one_file_of_each_directory(opener: &Opener) -> Vec<FileRecord<'_>> {
+pub(super) fn one_file_of_each_directory(opener: &Opener) -> Vec<FileRecord<'_>> {
     let mut files = HashMap::new();
     for (_, record) in opener.records.iter() {
-        if let Record::File(file) | Record::Link(LinkRecord { link: file, .. }) = record {
+        if let Record::File(file)
+        | Record::LargeFile(file, _)
+        | Record::Link(LinkRecord { link: file, .. }) = record
+        {
             let above = Path::new(file.target).parent().map(Path::as_os_str);
             files.entry((file.directory, above)).or_insert(file);
         }

@@ -116,6 +116,11 @@ pub struct Planned {
     pub summary: Summary,
 }
 
+/// Whether the copy ended before all its files were looked at.
+fn is_cut_short(summary: &Summary) -> bool {
+    summary.interrupted.is_some() || laio::process::is_memory_exhausted()
+}
+
 fn error_text(error: &io::Error) -> String {
     crate::outcome::error_text(error)
 }
@@ -158,7 +163,7 @@ pub fn plan(
     let walked = run::run_walk(options, operands, stop, Sink::Plan(planner.clone()));
     let (summary, problems) = walked.inspect_err(|_| plan_dir.discard())?;
     let (totals, directories) = planner.end().map_err(cannot)?;
-    if summary.interrupted.is_none() {
+    if !is_cut_short(&summary) {
         let header = Header {
             version: VERSION,
             id: id.clone(),
@@ -238,6 +243,8 @@ impl Work {
     }
 
     fn work_on_unclaimed(&self) -> Result<Summary, Misuse> {
+        let removed = self.claims.remove_leftovers();
+        removed.map_err(|error| self.cannot_claim(error))?;
         let mut total = Summary::default();
         for part in 0..self.header.parts {
             if self.stop.is_requested() {
@@ -282,7 +289,7 @@ impl Work {
         let (root, tasks) = (work.opener.root.clone(), work.tasks());
         let (options, stop) = (self.options.clone(), self.stop.clone());
         let (summary, problems) = run::run_plan_tasks(options, stop, names, root, tasks)?;
-        if summary.interrupted.is_none() {
+        if !is_cut_short(&summary) {
             let done = PartReport {
                 part,
                 by: self.claims.me.name(),
@@ -361,7 +368,7 @@ pub fn finish(
     let own = std::mem::replace(&mut summary, finished.summary(&header));
     summary.failures += own.failures;
     summary.interrupted = own.interrupted;
-    if summary.failures == 0 && summary.interrupted.is_none() {
+    if summary.failures == 0 && !is_cut_short(&summary) {
         let written = write_json(&plan_dir.finished(), &header.id, &finished);
         written.map_err(|error| Failure::from_error(error, "cannot mark the plan as finished"))?;
     }

@@ -15,6 +15,7 @@ use crate::rules::pair::has_holes;
 use crate::session::Session;
 use crate::sink::{LocalFuture, Recorder};
 use crate::tree::{Directory, Entry, Identity, identity, temporary};
+use laio::ops::StatPath;
 use laio_rt::fs::{Metadata, Timestamp};
 use std::collections::{HashMap, hash_map};
 use std::ffi::{OsStr, OsString};
@@ -107,7 +108,7 @@ impl Planner {
         let splits = status.is_file()
             && bytes_to_move > self.limits.bytes
             && session.options.reflink != Reflink::Always;
-        if splits {
+        if splits && !is_special_or_link(io, session, entry).await {
             return self.record_large(io, session, entry, status, names).await;
         }
         let mut state = lock(&self.state);
@@ -409,6 +410,19 @@ impl PartBuilder {
 
 fn number(directory: &Directory) -> Option<u32> {
     directory.plan_number.get().copied()
+}
+
+/// Whether the destination is a special file, into which data is written, or a symbolic link, behind which it is: such a file
+/// is not copied in regions.
+async fn is_special_or_link(io: &Io, session: &Session, entry: &Entry) -> bool {
+    let is_new = entry.directory.is_new && entry.argument.is_none();
+    if is_new || session.options.remove_destination {
+        return false;
+    }
+    let existing = io.call_target(StatPath::new(entry.target()).no_follow());
+    existing
+        .await
+        .is_ok_and(|existing| !existing.is_file() && !existing.is_dir())
 }
 
 /// The record of a directory, which each file of the plan that has names in it contains.

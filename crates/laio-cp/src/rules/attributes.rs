@@ -7,13 +7,15 @@ mod attribute_copy;
 mod extended;
 mod failures;
 mod file_ref;
+mod kept;
 
 pub(crate) use attribute_copy::{AttributeCopy, CurrentAttributes};
 use extended::ACL_DEFAULT;
-pub(crate) use extended::{ACL_ACCESS, default_permissions, first_difference, list_names};
+pub(crate) use extended::{ACL_ACCESS, default_permissions, differences, list_names};
 pub(crate) use failures::Failures;
 pub(crate) use file_ref::FileRef;
 use file_ref::errno;
+pub(crate) use kept::take_over;
 
 use crate::io::Io;
 use crate::outcome::Failure;

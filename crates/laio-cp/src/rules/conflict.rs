@@ -21,6 +21,8 @@ pub(crate) enum Resolution {
     Free,
     /// A file exists and is overwritten, or a directory exists and is filled.
     Existing(Box<Metadata>),
+    /// A file exists, and the copy takes its name: a new file is created and renamed to it.
+    Replaced(Box<Metadata>),
     /// The existing file was renamed to this backup name.
     BackedUp(OsString),
     /// The existing file stays.
@@ -38,6 +40,26 @@ impl PartialEq for Resolution {
                 | (Resolution::Skip, Resolution::Skip)
                 | (Resolution::UpToDate(_), Resolution::UpToDate(_))
         )
+    }
+}
+
+impl Resolution {
+    /// The status of the existing file, if it is still there.
+    pub(crate) fn existing(&self) -> Option<&Metadata> {
+        match self {
+            Resolution::Existing(existing) | Resolution::Replaced(existing) => Some(existing),
+            _ => None,
+        }
+    }
+
+    /// Whether a link or a special file takes the name of the existing file. `may_replace`: also of one that the options
+    /// do not ask to be replaced.
+    pub(crate) fn is_replaced(&self, may_replace: bool) -> bool {
+        match self {
+            Resolution::Existing(_) => may_replace,
+            Resolution::Replaced(_) => true,
+            _ => false,
+        }
     }
 }
 
@@ -97,8 +119,14 @@ pub(crate) async fn examine(
     source: &Metadata,
 ) -> Result<Resolution, Failure> {
     let options = &session.options;
-    let existing = match look_up(io, session, entry, replaces_links(options, source)).await? {
-        Lookup::Missing => return Ok(Resolution::Free),
+    let at_link = is_about_link(options, source);
+    let existing = match look_up(io, session, entry, at_link).await? {
+        Lookup::Missing => {
+            if options.atomic && !at_link {
+                refuse_dangling_link(io, session, entry).await?;
+            }
+            return Ok(Resolution::Free);
+        }
         Lookup::Found(existing) => existing,
         Lookup::LinkLoop(_) if options.existing == Existing::Skip => return Ok(Resolution::Skip),
         Lookup::LinkLoop(link) => return Ok(Resolution::Existing(Box::new(link))),
@@ -110,7 +138,7 @@ pub(crate) async fn examine(
             SameFile::Proceed => {}
         }
     }
-    if options.update && is_up_to_date(io, session, entry, source, &existing).await {
+    if options.update && !is_older(options, &existing, source) {
         return Ok(Resolution::UpToDate(None));
     }
     if options.resume
@@ -179,16 +207,17 @@ pub(crate) async fn make_way(
     let Resolution::Existing(existing) = &resolution else {
         return Ok(resolution);
     };
-    if existing.is_symlink() && !replaces_links(&session.options, source) {
+    if existing.is_symlink() && !is_about_link(&session.options, source) {
         // A link in a loop: `--force` replaces it later, after the source was opened.
         return Ok(resolution);
     }
     let options = &session.options;
-    let replaces_link = options.preserve.links && existing.links() > 1;
     let rule = session.follow_rule(entry);
     // With a plan, an earlier attempt at the part may have created it.
     let replaces_kind =
         (rule == Follow::Never || session.phase == Phase::Planned) && !source.is_file();
+    // A file of the source's type is created: no data is copied.
+    let is_node = !source.is_file() && (source.is_symlink() || !options.contents_of_special);
     if options.backup != Backup::None && !is_dot(entry) {
         if options.backup != Backup::Numbered
             && backup::is_backup_of(io, session, entry, source).await
@@ -206,25 +235,62 @@ pub(crate) async fn make_way(
         };
     }
     let wants_data = !options.attributes_only;
-    if options.remove_destination || (wants_data && (replaces_link || replaces_kind)) {
-        remove(io, session, entry).await?;
-        return Ok(Resolution::Free);
+    if !(takes_name(session, existing) || (wants_data && replaces_kind)) {
+        return Ok(resolution);
     }
-    Ok(resolution)
+    // With `--atomic` a file of that name exists at any moment. So it does where GNU cp first removes a file, and then may
+    // find that it cannot create or read the link that replaces it.
+    if options.atomic || (is_node && options.make == Make::Copies) {
+        print_removed(session, entry);
+        return Ok(Resolution::Replaced(existing.clone()));
+    }
+    remove(io, session, entry).await?;
+    Ok(Resolution::Free)
+}
+
+/// Whether a regular file that is copied takes the name of this existing file, instead of its contents: the file may have
+/// other names, whose contents stay.
+pub(crate) fn takes_name(session: &Session, existing: &Metadata) -> bool {
+    let options = &session.options;
+    let has_other_names = options.preserve.links && existing.links() > 1;
+    options.remove_destination || (!options.attributes_only && has_other_names)
+}
+
+/// Fails if the name of the copy is a symbolic link without a target. GNU cp finds out when it creates the file; with
+/// `--atomic` that has another name.
+async fn refuse_dangling_link(io: &Io, session: &Session, entry: &Entry) -> Result<(), Failure> {
+    if session.options.through_dangling {
+        return Ok(());
+    }
+    let link = io.call_target(StatPath::new(entry.target()).no_follow());
+    match link.await {
+        Ok(link) if link.is_symlink() => Err(dangling_link_failure(entry)),
+        _ => Ok(()),
+    }
+}
+
+/// The failure of copying to a symbolic link without a target.
+pub(crate) fn dangling_link_failure(entry: &Entry) -> Failure {
+    let name = entry.quoted_target();
+    failure!("not writing through dangling symlink {name}")
 }
 
 /// Removes the destination.
 pub(crate) async fn remove(io: &Io, session: &Session, entry: &Entry) -> Result<(), Failure> {
     match io.call_target(Unlink::new(entry.target())).await {
         Ok(()) => {
-            if session.options.verbose {
-                let name = entry.quoted_target();
-                session.console.print(&format!("removed {name}"));
-            }
+            print_removed(session, entry);
             Ok(())
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(entry.target_failure("cannot remove")(error)),
+    }
+}
+
+fn print_removed(session: &Session, entry: &Entry) {
+    if session.options.verbose {
+        let name = entry.quoted_target();
+        session.console.print(&format!("removed {name}"));
     }
 }
 
@@ -260,12 +326,6 @@ fn same_file_failure(entry: &Entry) -> Failure {
 fn is_dot(entry: &Entry) -> bool {
     let path = entry.source_path();
     path.file_name().is_none() || path.as_os_str().as_encoded_bytes().ends_with(b"/.")
-}
-
-/// Whether a symbolic link at the destination is replaced. A regular file is written through the
-/// link.
-fn replaces_links(options: &Options, source: &Metadata) -> bool {
-    options.atomic || is_about_link(options, source)
 }
 
 /// Whether a symbolic link at the destination is what GNU cp examines, rather than its target.
@@ -306,23 +366,6 @@ async fn look_up(
         }
         Err(error) => Err(entry.target_failure("cannot stat")(error)),
     }
-}
-
-/// Whether `--update` keeps the destination. `--atomic` replaces a symbolic link, but as without it
-/// the file behind the link counts.
-async fn is_up_to_date(
-    io: &Io,
-    session: &Session,
-    entry: &Entry,
-    source: &Metadata,
-    existing: &Metadata,
-) -> bool {
-    let options = &session.options;
-    if !existing.is_symlink() || is_about_link(options, source) {
-        return !is_older(options, existing, source);
-    }
-    let behind = io.call_target(StatPath::new(entry.target())).await;
-    behind.is_ok_and(|behind| !is_older(options, &behind, source))
 }
 
 /// Whether the destination is older than the source. If times are preserved, a destination on a

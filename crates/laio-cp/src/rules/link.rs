@@ -8,7 +8,8 @@ use crate::rules::attributes::{self, FileRef};
 use crate::rules::conflict::Resolution;
 use crate::rules::links::FirstCopy;
 use crate::session::Session;
-use crate::tree::{Entry, Handle, identity, temporary};
+use crate::tree::temporary::{self, Unplaced};
+use crate::tree::{Entry, Handle, identity};
 use laio::ops::{Link, Name, StatPath, Symlink};
 use laio_rt::fs::Metadata;
 use rustix::fs::{AtFlags, CWD, linkat};
@@ -32,15 +33,15 @@ pub(crate) async fn to_first_copy(
         Failure::from_error(error, text)
     };
     let found = first.find(io).map_err(failed)?;
-    if matches!(resolution, Resolution::Existing(_)) && is_link_to(io, &found, entry).await {
+    if resolution.existing().is_some() && is_link_to(io, &found, entry).await {
         return Ok(linked(first));
     }
     let at = async |name: &OsStr| {
         io.call_target(Link::new(found.clone(), entry.sibling(name)))
             .await
     };
-    let replaces = matches!(resolution, Resolution::Existing(_));
-    make_replacing(io, session, entry, replaces, at, failed).await?;
+    let exists = resolution.existing().is_some();
+    place_link(make_replacing(io, session, entry, exists, at, failed).await?).await?;
     Ok(linked(first))
 }
 
@@ -84,12 +85,22 @@ pub(crate) async fn to_source(
         let directories = (&entry.handles().source, &entry.handles().target);
         let from = directories.0.as_ref().map_or(CWD, |handle| handle.as_fd());
         let to = directories.1.as_ref().map_or(CWD, |handle| handle.as_fd());
-        Ok(linkat(from, &entry.name, to, name, flags)?)
+        let name = entry.sibling_name(name);
+        Ok(linkat(from, &entry.name, to, &name, flags)?)
     };
-    let replaces = options.force || options.existing == Existing::Ask;
-    let replaces = replaces && matches!(resolution, Resolution::Existing(_));
-    make_replacing(io, session, entry, replaces, at, failed).await?;
+    let may_replace = options.force || options.existing == Existing::Ask;
+    let replaces = resolution.is_replaced(may_replace);
+    place_link(make_replacing(io, session, entry, replaces, at, failed).await?).await?;
     Ok(Copied::without_data(Done::Linked))
+}
+
+/// Gives a hard link its name. If both names are hard links of one file, `rename` does nothing.
+async fn place_link(made: Option<Unplaced<'_>>) -> Result<(), Failure> {
+    let Some(made) = made else { return Ok(()) };
+    let (io, entry, name) = (made.io, made.entry, made.name().to_owned());
+    made.place().await?;
+    temporary::remove(io, entry, &name);
+    Ok(())
 }
 
 /// Makes the destination a symbolic link to the source (`-s`), and sets its times if they are
@@ -108,18 +119,22 @@ pub(crate) async fn symlink_to_source(
             "{name}: can make relative symbolic links only in current directory"
         ));
     }
-    let replaces = session.options.force && matches!(resolution, Resolution::Existing(_));
+    let replaces = resolution.is_replaced(session.options.force);
     let failed = |error| {
         let (target, source) = (entry.quoted_target(), entry.quoted_source());
         let text = format!("cannot create symbolic link {target} to {source}");
         Failure::from_error(error, text)
     };
-    make_symlink(io, session, entry, source.as_os_str(), replaces, failed).await?;
-    if let Some(source) = status {
-        let link = FileRef::Named(entry.target());
-        attributes::set_times(io, session, &link, source, &|| entry.target_path())?;
+    let text = source.as_os_str();
+    let made = make_symlink(io, session, entry, text, replaces, failed).await?;
+    let set = status.map_or(Ok(()), |source| {
+        let link = FileRef::Named(name_of(entry, &made));
+        attributes::set_times(io, session, &link, source, &|| entry.target_path())
+    });
+    if let Some(made) = made {
+        made.place().await?;
     }
-    Ok(Copied::without_data(Done::Created))
+    set.map(|()| Copied::without_data(Done::Created))
 }
 
 /// Whether a relative path has the same meaning in the destination's directory.
@@ -137,15 +152,23 @@ fn is_in_working_directory(entry: &Entry) -> bool {
     }
 }
 
-/// Creates the destination as a symbolic link with the target `text`.
-pub(crate) async fn make_symlink(
-    io: &Io,
+/// Where something that was created is until it is placed.
+pub(crate) fn name_of(entry: &Entry, made: &Option<Unplaced<'_>>) -> Name<Handle> {
+    match made {
+        Some(made) => entry.sibling(made.name()),
+        None => entry.target(),
+    }
+}
+
+/// Creates a symbolic link with the target `text`: see [`make_replacing`].
+pub(crate) async fn make_symlink<'a>(
+    io: &'a Io,
     session: &Session,
-    entry: &Entry,
+    entry: &'a Entry,
     text: &OsStr,
     replaces: bool,
     failed: impl Fn(io::Error) -> Failure,
-) -> Result<(), Failure> {
+) -> Result<Option<Unplaced<'a>>, Failure> {
     let Ok(text) = CString::new(text.as_bytes()) else {
         return Err(failed(io::ErrorKind::InvalidInput.into()));
     };
@@ -156,26 +179,23 @@ pub(crate) async fn make_symlink(
     make_replacing(io, session, entry, replaces, at, failed).await
 }
 
-/// Creates the destination with `at`. To replace an existing file, creates it under a temporary
-/// name and renames it.
-async fn make_replacing(
-    io: &Io,
+/// Creates something with `at` under the name of the destination. If a file exists there that it replaces, creates it under
+/// a temporary name, which the caller renames when its attributes are set: until then the existing file stays.
+pub(crate) async fn make_replacing<'a>(
+    io: &'a Io,
     session: &Session,
-    entry: &Entry,
+    entry: &'a Entry,
     replaces: bool,
     at: impl AsyncFn(&OsStr) -> io::Result<()>,
     failed: impl Fn(io::Error) -> Failure,
-) -> Result<(), Failure> {
+) -> Result<Option<Unplaced<'a>>, Failure> {
     match at(entry.new_name()).await {
         Err(error) if replaces && error.kind() == io::ErrorKind::AlreadyExists => {
-            let names = &session.temporary_names;
-            let made = temporary::create(names, async |name: &OsStr| at(name).await).await;
+            let next = || session.name_for_replacement();
+            let made = temporary::create(next, async |name: &OsStr| at(name).await).await;
             let ((), name) = made.map_err(failed)?;
-            temporary::rename_into_place(io, entry, &name, true).await?;
-            // If both names are hard links of one file, `rename` does nothing.
-            temporary::remove(io, entry, &name);
-            Ok(())
+            Ok(Some(Unplaced::new(io, entry, name)))
         }
-        result => result.map_err(failed),
+        result => result.map(|()| None).map_err(failed),
     }
 }

@@ -32,8 +32,8 @@ pub(crate) struct NewFile<'a> {
     pub(crate) file: &'a Handle,
     /// It was created through a symbolic link, in another directory.
     pub(crate) through_link: bool,
-    /// The status of the file that it replaces, if that is a regular file.
-    pub(crate) replaced: Option<&'a Metadata>,
+    /// The mode that it takes over from the file that it replaces.
+    pub(crate) kept_mode: Option<u32>,
 }
 
 /// Whether a new regular file gets the source's permissions, after umask or default ACL, and nothing
@@ -55,14 +55,8 @@ pub(crate) async fn of_file(
     new: NewFile<'_>,
 ) -> u32 {
     let (preserve, process) = (session.options.preserve, &session.process);
-    if let Some(existing) = new.replaced {
-        // Like a write by an unprivileged process, which clears the set-ID bits. The file may also
-        // have another owner than the one that it replaces.
-        let kept = match process.is_privileged() {
-            true => 0o7777,
-            false => 0o1777,
-        };
-        return existing.mode() & kept;
+    if let Some(mode) = new.kept_mode {
+        return mode;
     }
     if preserve.default_mode {
         return 0o666 & !process.umask;

@@ -9,7 +9,7 @@ use crate::rules::conflict::{self, Resolution};
 use crate::rules::new_file_mode::{self, NewFile};
 use crate::rules::pair::{CopyError, OpenPair};
 use crate::rules::source::OpenedSource;
-use crate::rules::{data, resume, transfer, verify};
+use crate::rules::{behind_link, data, durable, resume, transfer, verify};
 use crate::session::Session;
 use crate::tree::{AttributeNames, Entry, Handle, identity, temporary};
 use laio::Errno;
@@ -36,8 +36,10 @@ struct OpenTarget {
     lock: Option<resume::Lock>,
     /// The data may be wrong: a later run must not continue the file.
     not_resumable: Cell<bool>,
-    /// The status of the file that this one replaces.
-    replaces: Option<Metadata>,
+    /// Whether the file takes the name of an existing one.
+    replaces: bool,
+    /// The status of the file that it replaces, and whose attributes it takes over.
+    kept: Option<Metadata>,
 }
 
 /// How a file was created.
@@ -62,14 +64,9 @@ impl OpenTarget {
             start: 0,
             lock: None,
             not_resumable: Cell::default(),
-            replaces: None,
+            replaces: false,
+            kept: None,
         }
-    }
-
-    /// The file whose owner and mode this one gets unless they are preserved. Those of a symbolic
-    /// link say nothing about who may access a file: every link has mode 777.
-    fn replaced_file(&self) -> Option<&Metadata> {
-        self.replaces.as_ref().filter(|existing| existing.is_file())
     }
 }
 
@@ -87,17 +84,9 @@ pub(crate) async fn copy(
     let FileRef::Open(file) = &origin else {
         unreachable!("just made");
     };
-    let target = match (resolution, session.options.atomic) {
-        (Resolution::Existing(existing), false) => {
-            open_existing(io, session, entry, &source.status, &names, existing).await?
-        }
-        (Resolution::Existing(existing), true) => {
-            let mut target = create(io, session, entry, &source.status, &names, true).await?;
-            target.replaces = Some(**existing);
-            target
-        }
-        (_, atomic) => create(io, session, entry, &source.status, &names, atomic).await?,
-    };
+    let behind = behind_link(io, session, entry, resolution).await?;
+    let entry = behind.as_ref().unwrap_or(entry);
+    let target = open_target(io, session, entry, &source.status, &names, resolution).await?;
     // The guard also removes the file if this future is dropped.
     let mut target = IncompleteTarget {
         io,
@@ -118,7 +107,7 @@ pub(crate) async fn copy(
         (&names, &origin),
         &mut failures,
     )
-    .await;
+    .await?;
     let synced = sync(io, session, entry, &open_target.file).await;
     if synced.is_err() {
         open_target.not_resumable.set(true);
@@ -139,8 +128,70 @@ pub(crate) async fn copy(
             failures.result()?;
         }
     }
+    if behind.is_some() {
+        // This directory is none of those that are synced when they are finished.
+        failures.add(durable::sync_directory_of(session, entry));
+    }
     failures.result().map_err(Failure::attributes_only)?;
     Ok(copied)
+}
+
+/// The entry with the file behind a symbolic link as its destination, if the copy takes the name of a file and leaves the
+/// link.
+async fn behind_link(
+    io: &Io,
+    session: &Session,
+    entry: &Entry,
+    resolution: &Resolution,
+) -> Result<Option<Entry>, Failure> {
+    let options = &session.options;
+    if !options.atomic || options.attributes_only {
+        return Ok(None);
+    }
+    match resolution {
+        Resolution::Existing(existing) if existing.is_file() => {
+            behind_link::entry_behind(io, entry, Some(existing)).await
+        }
+        Resolution::Free if options.through_dangling => {
+            behind_link::entry_behind(io, entry, None).await
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Creates or opens the destination.
+async fn open_target(
+    io: &Io,
+    session: &Session,
+    entry: &Entry,
+    source: &Metadata,
+    names: &AttributeNames,
+    resolution: &Resolution,
+) -> Result<OpenTarget, Failure> {
+    let options = &session.options;
+    let existing = match resolution {
+        Resolution::Existing(existing) => existing,
+        Resolution::Replaced(_) => {
+            let created = create(io, session, entry, source, names, (true, true)).await?;
+            return Ok(OpenTarget {
+                replaces: true,
+                ..created
+            });
+        }
+        _ => return create(io, session, entry, source, names, (options.atomic, false)).await,
+    };
+    // Data for a device, a FIFO or a socket is written into it. Attributes alone are set on the existing file.
+    let is_link_loop = existing.is_symlink();
+    let is_written_into = !existing.is_file() && !is_link_loop;
+    if !options.atomic || options.attributes_only || is_written_into {
+        return open_existing(io, session, entry, source, names, existing).await;
+    }
+    let created = create(io, session, entry, source, names, (true, true)).await?;
+    Ok(OpenTarget {
+        replaces: true,
+        kept: existing.is_file().then_some(**existing),
+        ..created
+    })
 }
 
 /// Closes a complete file and renames it to its final name.
@@ -164,9 +215,7 @@ async fn publish(
             temporary::remove(io, entry, &name);
             Err(failure)
         }
-        (Ok(()), Some(name)) => {
-            temporary::rename_into_place(io, entry, &name, replaces.is_some()).await
-        }
+        (Ok(()), Some(name)) => temporary::rename_into_place(io, entry, &name, replaces).await,
         (closed, None) => closed,
     };
     // Only after the rename: otherwise another run would treat the file as a leftover.
@@ -228,6 +277,13 @@ pub(crate) async fn complete_temporary(
     let status = io.call_target(StatFile::new(file.clone())).await;
     let status = status.map_err(entry.target_failure("cannot fstat"))?;
     let existing = io.call_target(StatPath::new(entry.target()).no_follow());
+    let existing = existing.await.ok();
+    if existing.is_some_and(|existing| !existing.is_file()) && !session.options.remove_destination {
+        let name = entry.quoted_target();
+        return Err(failure!(
+            "not replacing {name}, which is no regular file any more; copy it with a new plan"
+        ));
+    }
     let current = CurrentAttributes::of(&status, true, false);
     let mut target = OpenTarget::new(file, current, status.device());
     target.creation = Some(Creation {
@@ -235,7 +291,8 @@ pub(crate) async fn complete_temporary(
         through_link: false,
     });
     target.temporary = Some(temporary.to_owned());
-    target.replaces = existing.await.ok();
+    target.replaces = existing.is_some();
+    target.kept = existing.filter(|existing| !conflict::takes_name(session, existing));
     let mut failures = Failures::new(session);
     set_attributes(
         io,
@@ -246,7 +303,7 @@ pub(crate) async fn complete_temporary(
         (&names, &origin),
         &mut failures,
     )
-    .await;
+    .await?;
     if let Err(failure) = sync(io, session, entry, &target.file).await {
         failures.add(Err(failure));
         return failures.result();
@@ -275,11 +332,12 @@ async fn open_existing(
     let file = match opened {
         Ok(file) => Arc::new(file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return create(io, session, entry, source, names, false).await;
+            return create(io, session, entry, source, names, (false, false)).await;
         }
-        Err(_) if options.force => {
+        // `--atomic` does not replace what it would write into.
+        Err(_) if options.force && (existing.is_file() || !options.atomic) => {
             conflict::remove(io, session, entry).await?;
-            return create(io, session, entry, source, names, false).await;
+            return create(io, session, entry, source, names, (false, false)).await;
         }
         Err(error) => return Err(entry.target_failure("cannot create regular file")(error)),
     };
@@ -290,10 +348,7 @@ async fn open_existing(
         return Err(failure!("{source} and {target} are the same file"));
     }
     if identity(&status) != identity(existing) {
-        let name = entry.quoted_target();
-        return Err(failure!(
-            "not overwriting {name}, as it was replaced while being copied"
-        ));
+        return Err(entry.replaced_failure());
     }
     // Truncate an empty file too, because that updates its times.
     if status.is_file() && !options.attributes_only {
@@ -311,14 +366,14 @@ async fn open_existing(
 pub(crate) const REGION_MODE: u32 = 0o600;
 
 /// Creates the destination, accessible by its owner only; or with its final permissions, if this copy
-/// sets none.
+/// sets none. `atomic`: under a temporary name; `replaces`: that of an existing file later.
 async fn create(
     io: &Io,
     session: &Session,
     entry: &Entry,
     source: &Metadata,
     names: &AttributeNames,
-    atomic: bool,
+    (atomic, replaces): (bool, bool),
 ) -> Result<OpenTarget, Failure> {
     let process = &session.process;
     let mut current = CurrentAttributes::new(process, &entry.directory, None);
@@ -326,7 +381,11 @@ async fn create(
         true => source.mode() & new_file_mode::PERMISSION_BITS,
         // `setxattr` needs write permission.
         false => {
-            let extra = if names.is_empty() { 0 } else { 0o200 };
+            let extra = if names.is_empty() && !replaces {
+                0
+            } else {
+                0o200
+            };
             (source.mode() & new_file_mode::OWNER_BITS) | extra
         }
     };
@@ -349,7 +408,7 @@ async fn create(
                 Err(error) => Err(error),
             }
         }
-        true => temporary::create(&session.temporary_names, open)
+        true => temporary::create(|| session.temporary_names.next(), open)
             .await
             .map(|(file, name)| (Arc::new(file), Some(name))),
         false => open(entry.new_name())
@@ -413,8 +472,7 @@ async fn cannot_create(io: &Io, session: &Session, entry: &Entry, error: io::Err
             return conflict::just_created_link_failure(entry);
         }
         if status.is_ok_and(|status| status.is_symlink()) {
-            let name = entry.quoted_target();
-            return failure!("not writing through dangling symlink {name}");
+            return conflict::dangling_link_failure(entry);
         }
     }
     let slash = entry.new_name().as_encoded_bytes().ends_with(b"/");
@@ -481,6 +539,9 @@ pub(crate) fn copy_failure(entry: &Entry, error: CopyError) -> Failure {
         CopyError::Extend(error) => {
             Failure::from_error(error, format!("failed to extend {target}"))
         }
+        CopyError::Stopped if laio::process::is_memory_exhausted() => {
+            failure!("memory exhausted while copying {source} to {target}")
+        }
         CopyError::Stopped => failure!("interrupted while copying {source} to {target}"),
     }
 }
@@ -494,7 +555,7 @@ async fn set_attributes(
     target: &OpenTarget,
     (names, origin): (&AttributeNames, &FileRef),
     failures: &mut Failures<'_>,
-) {
+) -> Result<(), Failure> {
     let preserve = session.options.preserve;
     let object = FileRef::Open(target.file.clone());
     let attribute_copy = AttributeCopy {
@@ -504,16 +565,18 @@ async fn set_attributes(
         target: &object,
         path: &|| entry.target_path(),
         names: Some((names, origin)),
-        current: target.current,
+        current: CurrentAttributes {
+            is_old: target.current.is_old || target.kept.is_some(),
+            ..target.current
+        },
         is_link: false,
     };
-    if let Some(existing) = target.replaced_file()
-        && !preserve.ownership
-    {
-        // First, because `chown` clears set-ID bits and file capabilities. If it fails, the file
-        // belongs to the process's user.
-        let _ = object.set_owner(io, Some(existing.user()), Some(existing.group()));
-    }
+    let kept_mode = match &target.kept {
+        Some(existing) => Some(attributes::take_over(
+            io, session, entry, existing, &object,
+        )?),
+        None => None,
+    };
     let is_owned = attributes::set(&attribute_copy, failures);
     if let Some(creation) = target.creation
         && !preserve.mode
@@ -522,17 +585,20 @@ async fn set_attributes(
         let new = NewFile {
             file: &target.file,
             through_link: creation.through_link,
-            replaced: target.replaced_file(),
+            kept_mode,
         };
         let mode = new_file_mode::of_file(io, session, entry, source, new).await;
         let current = target.current;
-        let may_differ = current.is_old || (current.may_have_acl && preserve.default_mode);
+        let may_differ = current.is_old
+            || kept_mode.is_some()
+            || (current.may_have_acl && preserve.default_mode);
         if may_differ || current.mode != Some(mode) {
             let modes = (creation.mode, mode);
             failures.add(new_file_mode::set_final(io, session, entry, &object, modes));
         }
     }
     verify::file_attributes(io, session, entry, source, (names, origin), &object).await;
+    Ok(())
 }
 
 /// A destination whose data is not complete; emptied before the file is published. Dropping it
@@ -556,6 +622,12 @@ impl Drop for IncompleteTarget<'_> {
         let Some(target) = &self.target else { return };
         let (io, session, entry) = (self.io, self.session, self.entry);
         if target.creation.is_none() {
+            if session.stop.is_requested() && target.is_regular && !session.options.attributes_only
+            {
+                // If it was not cut short by the error of a call, no message names it.
+                let name = entry.quoted_target();
+                session.console.warn(format!("{name} is incomplete"));
+            }
             return;
         }
         if let Some(name) = &target.temporary {

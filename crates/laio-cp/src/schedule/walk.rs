@@ -6,7 +6,7 @@ use crate::quote::quote;
 use crate::rules::attributes::{self, FileRef};
 use crate::rules::conflict::{self, Resolution};
 use crate::rules::new_file_mode::{self, FILLING_BITS};
-use crate::rules::{resume, source, verify};
+use crate::rules::{durable, resume, source, verify};
 use crate::schedule::listing::Listing;
 use crate::schedule::worker::Worker;
 use crate::session::{Phase, Session};
@@ -409,7 +409,11 @@ fn leave(worker: &Worker, directory: &Arc<Directory>) {
             worker
                 .open_directories
                 .reopen_parent(io, directory, &handles);
+            let target = handles.target.clone();
             set_final_attributes(worker, directory, handles);
+            if let (Some(target), Phase::WholeCopy) = (target, session.phase) {
+                durable::sync_directory(session, directory, &target);
+            }
         }
         Err(error) => {
             session.report_failure(&reopen_failure(directory, error));

@@ -3,7 +3,7 @@
 use super::handles::{Handle, HandleSlot, Handles};
 use super::identity::Identity;
 use super::storage_class::StorageClass;
-use crate::outcome::Failure;
+use crate::outcome::{Failure, failure};
 use crate::quote::quote;
 use laio::ops::Name;
 use laio_rt::fs::{FileType, Metadata};
@@ -261,15 +261,25 @@ impl Entry {
 
     /// A name in the directory of the destination.
     pub(crate) fn sibling(&self, name: &OsStr) -> Name<Handle> {
+        name_in(&self.handles().target, self.sibling_name(name).as_os_str())
+    }
+
+    /// The same name, relative to the descriptor of the destination's directory: the name of the copy may be a path.
+    pub(crate) fn sibling_name(&self, name: &OsStr) -> PathBuf {
         let has_parts = |name: &OsStr| name.as_bytes().contains(&b'/');
         let above = match has_parts(self.new_name()) && !has_parts(name) {
             true => Path::new(self.new_name()).parent(),
             false => None,
         };
-        match above {
-            Some(above) => name_in(&self.handles().target, above.join(name).as_os_str()),
-            None => name_in(&self.handles().target, name),
-        }
+        above.map_or_else(|| name.into(), |above| above.join(name))
+    }
+
+    /// The path of such a name, for messages, and for calls that take no directory.
+    pub(crate) fn sibling_path(&self, name: &OsStr) -> PathBuf {
+        joined(
+            self.directory.target_path(),
+            self.sibling_name(name).as_os_str(),
+        )
     }
 
     /// A path below the target directory, for `--parents`.
@@ -308,6 +318,12 @@ impl Entry {
         after: &'a str,
     ) -> impl Fn(std::io::Error) -> Failure + 'a {
         move |error| Failure::from_error(error, format!("{before} {}{after}", self.quoted_source()))
+    }
+
+    /// The failure of a destination that is another file than the one that was examined.
+    pub(crate) fn replaced_failure(&self) -> Failure {
+        let name = self.quoted_target();
+        failure!("not overwriting {name}, as it was replaced while being copied")
     }
 
     /// Makes a failure about the destination.

@@ -15,9 +15,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The prefix of temporary names. After a crash, a file with such a name is incomplete.
 pub const PREFIX: &str = ".laio-cp-";
 
+/// The prefix of the names that a later run with `--resume` recognizes, followed by [`DIGITS`] hexadecimal digits.
+pub(crate) const RESUMABLE_PREFIX: &str = ".laio-cp-r-";
+
 /// The number of attempts to find an unused name.
 const ATTEMPTS_MAX: u32 = 16;
-/// The number of digits of the digest in the names of a process that works on a plan.
+/// The number of digits of the digest in names with one.
 const DIGITS: usize = 32;
 
 /// The temporary names of one process, each of which it uses once.
@@ -64,14 +67,29 @@ impl TemporaryNames {
     }
 }
 
-/// Creates something with `make` under a temporary name. Returns that name.
+/// A name that a later run with `--resume` recognizes.
+pub(crate) fn resumable_name<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> OsString {
+    let digest = Digest::of(parts).to_string();
+    format!("{RESUMABLE_PREFIX}{}", &digest[..DIGITS]).into()
+}
+
+/// Whether a name is one of these.
+pub(crate) fn is_resumable_name(name: &OsStr) -> bool {
+    let digits = name.as_bytes().strip_prefix(RESUMABLE_PREFIX.as_bytes());
+    digits.is_some_and(|digits| {
+        let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        digits.len() == DIGITS && digits.iter().all(is_digit)
+    })
+}
+
+/// Creates something with `make` under a temporary name, which `next` returns. Returns that name.
 pub(crate) async fn create<T>(
-    names: &TemporaryNames,
+    next: impl Fn() -> OsString,
     mut make: impl AsyncFnMut(&OsStr) -> io::Result<T>,
 ) -> io::Result<(T, OsString)> {
     let mut tries = 0;
     loop {
-        let name = names.next();
+        let name = next();
         match make(&name).await {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < ATTEMPTS_MAX => {
                 tries += 1
@@ -104,6 +122,41 @@ pub(crate) async fn rename_into_place(
     })
 }
 
+/// A link or special file under a temporary name. Dropping it removes it.
+pub(crate) struct Unplaced<'a> {
+    pub(crate) io: &'a Io,
+    pub(crate) entry: &'a Entry,
+    name: Option<OsString>,
+}
+
+impl<'a> Unplaced<'a> {
+    pub(crate) fn new(io: &'a Io, entry: &'a Entry, name: OsString) -> Unplaced<'a> {
+        Unplaced {
+            io,
+            entry,
+            name: Some(name),
+        }
+    }
+
+    pub(crate) fn name(&self) -> &OsStr {
+        self.name.as_deref().expect("taken only when it is placed")
+    }
+
+    /// Renames it to its final name, in place of an existing file.
+    pub(crate) async fn place(mut self) -> Result<(), Failure> {
+        let name = self.name.take().expect("placed once");
+        rename_into_place(self.io, self.entry, &name, true).await
+    }
+}
+
+impl Drop for Unplaced<'_> {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            remove(self.io, self.entry, name);
+        }
+    }
+}
+
 /// Removes a file that does not get its final name.
 pub(crate) fn remove(io: &Io, entry: &Entry, name: &OsStr) {
     // On failure the file stays; its name shows that it is incomplete.
@@ -113,6 +166,18 @@ pub(crate) fn remove(io: &Io, entry: &Entry, name: &OsStr) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn other_names_are_not_resumable() {
+        let name = |text: &str| is_resumable_name(OsStr::new(text));
+        assert!(is_resumable_name(&resumable_name([&b"x"[..]])));
+        assert!(name(".laio-cp-r-0123456789abcdef0123456789abcdef"));
+        assert!(!name(".laio-cp-r-0123456789abcdef0123456789abcde"));
+        assert!(!name(".laio-cp-r-0123456789abcdef0123456789abcdeF"));
+        assert!(!name(".laio-cp-r-0123456789abcdef0123456789abcdef0"));
+        assert!(!name(".laio-cp-123-0-0badcafe"));
+        assert!(!name("r-0123456789abcdef0123456789abcdef"));
+    }
 
     #[test]
     fn a_process_recognizes_its_own_names_only() {

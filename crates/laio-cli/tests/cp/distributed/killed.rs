@@ -13,6 +13,7 @@ use super::{LIMIT, WELL, names, run_failing, run_ours, run_successfully, same, s
 use crate::failures::{FaultyFixture, trial};
 use crate::programs::Side;
 use crate::run;
+use crate::traced;
 
 pub(super) fn trials() -> Vec<Trial> {
     vec![
@@ -33,6 +34,14 @@ pub(super) fn trials() -> Vec<Trial> {
         ),
         trial("distributed::killed::interrupted", interrupted),
         trial("distributed::killed::an expired lease", leases),
+        trial(
+            "distributed::killed::killed while it claims a part",
+            killed_while_it_claims,
+        ),
+        trial(
+            "distributed::killed::what is left beside the claims",
+            leftovers_of_claims,
+        ),
         trial("distributed::killed::a part that failed", failed),
         trial(
             "distributed::killed::a region whose data is lost when it is closed",
@@ -214,6 +223,44 @@ fn leases() -> Result<(), Skip> {
     run_successfully(&world, "--work P --part 1");
     run_successfully(&world, "--finish P");
     same(&world, "s", "d");
+    Ok(())
+}
+
+/// Whenever a worker is killed, the next one takes its part at once.
+fn killed_while_it_claims() -> Result<(), Skip> {
+    for call in ["write", "linkat", "unlink"] {
+        for number in 1..=4 {
+            let world = world("file s/a; file s/b")?;
+            run_successfully(&world, "--plan P --max-files 1 -a s d");
+            let fault = format!("{call}:signal=KILL:when={number}");
+            traced::failing(&[&fault], "--work P --take", &world.root)?;
+            run_successfully(&world, "--work P --take");
+            run_successfully(&world, "--finish P");
+            same(&world, "s", "d");
+        }
+    }
+    Ok(())
+}
+
+/// Files that a killed worker has left beside the claims go when the lease is over.
+fn leftovers_of_claims() -> Result<(), Skip> {
+    let world = world("file s/a; file s/b")?;
+    run_successfully(&world, "--plan P --max-files 1 -a s d");
+    let at = |name: &str| world.root.join("P/claims").join(name);
+    for name in [
+        ".new.host-1-2",
+        ".now.host-1-2",
+        ".dead.00000.host-1-2",
+        ".new.host-3-4",
+    ] {
+        let file = File::create(at(name)).expect("a directory of ours");
+        let past = SystemTime::now() - Duration::from_secs(3600);
+        if name != ".new.host-3-4" {
+            file.set_modified(past).expect("a file of ours");
+        }
+    }
+    run_successfully(&world, "--work P --take --lease 1800");
+    assert_eq!(names(&world.root.join("P/claims")), [".new.host-3-4"]);
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use super::attribute_copy::AttributeCopy;
 use super::failures::Failures;
 use super::file_ref::{FileRef, call_on, errno};
 use crate::io::Io;
-use crate::outcome::Failure;
+use crate::outcome::{Failure, error_text};
 use crate::quote::quote;
 use crate::session::Session;
 use crate::tree::AttributeNames;
@@ -29,24 +29,56 @@ const SELINUX_CONTEXT: &CStr = c"security.selinux";
 /// as the caller offers.
 const NAMES_BYTES: usize = 1 << 10;
 
-/// Describes the first attribute whose value differs in the destination, or that is required and
-/// missing there.
-pub(crate) fn first_difference(
+/// Describes the attributes whose values differ in the destination, or that are missing there; and an ACL that the source
+/// does not have, since it grants access. Other attributes that only the destination has are no difference: `cp` keeps them.
+pub(crate) fn differences(
     io: &Io,
     session: &Session,
     names: &AttributeNames,
     from: &FileRef,
     to: &FileRef,
-) -> Option<String> {
-    let required = session.options.preserve.attributes_required;
-    let differs = |name: &&CString| match (read(io, name, from), read(io, name, to)) {
-        (Ok(value), Ok(existing)) => value[..] != existing[..],
-        (Ok(_), Err(_)) => required,
-        // The attribute was removed from the source meanwhile.
-        (Err(_), _) => false,
+) -> Vec<String> {
+    let preserve = session.options.preserve;
+    let is_compared = |name: &&CString| {
+        // A security module gives a file the label that its directory asks for.
+        ***name != *SELINUX_CONTEXT || preserve.context_required || preserve.attributes_required
     };
-    let name = names.0.iter().find(differs)?;
-    Some(format!("attribute '{}'", name.to_string_lossy()))
+    let compared = names.0.iter().filter(is_compared);
+    let mut found: Vec<String> = compared
+        .filter_map(|name| difference_of(io, name, from, to))
+        .collect();
+    if preserve.mode {
+        for acl in [ACL_ACCESS, ACL_DEFAULT] {
+            if !names.has(acl) && read(io, acl, to).is_ok_and(|value| !value.is_empty()) {
+                found.push(format!("{}, which the source does not have", shown(acl)));
+            }
+        }
+    }
+    found
+}
+
+fn difference_of(io: &Io, name: &CStr, from: &FileRef, to: &FileRef) -> Option<String> {
+    let shown = shown(name);
+    let value = match read(io, name, from) {
+        Ok(value) => value,
+        // The attribute was removed from the source meanwhile.
+        Err(error) if errno(&error) == Some(NODATA) => return None,
+        Err(error) => return Some(format!("{shown} of the source: {}", error_text(&error))),
+    };
+    match read(io, name, to) {
+        Ok(existing) if existing[..] == value[..] => None,
+        Ok(_) => Some(shown),
+        Err(error) if is_unsupported(&error) => Some(format!("{shown} is missing")),
+        Err(error) => Some(format!("{shown}: {}", error_text(&error))),
+    }
+}
+
+fn shown(name: &CStr) -> String {
+    match name {
+        name if name == ACL_ACCESS => "access control list".to_owned(),
+        name if name == ACL_DEFAULT => "default access control list".to_owned(),
+        name => format!("attribute '{}'", name.to_string_lossy()),
+    }
 }
 
 /// Whether the error means that the file or file system has no such attributes.
@@ -64,6 +96,15 @@ pub(crate) fn list_names(
     if !preserve.mode && !preserve.attributes && !preserve.context {
         return Ok(AttributeNames::default());
     }
+    list(io, source, |name| is_wanted(session, name))
+}
+
+/// Lists the names of all extended attributes of a file.
+pub(super) fn list_all(io: &Io, source: &FileRef) -> io::Result<AttributeNames> {
+    list(io, source, |_| true)
+}
+
+fn list(io: &Io, source: &FileRef, wanted: impl Fn(&CStr) -> bool) -> io::Result<AttributeNames> {
     let mut capacity = NAMES_BYTES;
     let list = loop {
         let buffer = Limit::new(io.take_buffer(), capacity);
@@ -85,9 +126,8 @@ pub(crate) fn list_names(
             }
         }
     };
-    let wanted = |name: &&CStr| is_wanted(session, name);
     let names = attribute_names(&list)
-        .filter(wanted)
+        .filter(|name| wanted(name))
         .map(CStr::to_owned)
         .collect();
     io.recycle_buffer(list);
@@ -174,7 +214,7 @@ pub(super) fn read(io: &Io, name: &CStr, from: &FileRef) -> io::Result<AlignedBu
     result.map(|_| buffer.into_inner())
 }
 
-fn copy_attribute(io: &Io, name: &CStr, from: &FileRef, to: &FileRef) -> io::Result<()> {
+pub(super) fn copy_attribute(io: &Io, name: &CStr, from: &FileRef, to: &FileRef) -> io::Result<()> {
     let value = match read(io, name, from) {
         Ok(value) => value,
         // The attribute was removed meanwhile.

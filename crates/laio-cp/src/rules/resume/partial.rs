@@ -1,6 +1,5 @@
 //! Partial files: created under a name by which a later run finds them.
 
-use crate::digest::Digest;
 use crate::io::Io;
 use crate::outcome::{Failure, count, failure};
 use crate::session::Session;
@@ -8,16 +7,13 @@ use crate::tree::{Entry, TemporaryNames, identity, temporary};
 use laio::ops::{StatFile, StatPath, Truncate};
 use laio_rt::fs::Metadata;
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, OnceLock};
 
-/// The prefix of their names, followed by 32 hexadecimal digits.
-pub(super) const PREFIX: &str = ".laio-cp-r-";
-/// The number of digits of the digest in the name.
-pub(super) const DIGITS: usize = 32;
 /// Files with fewer bytes are copied from the beginning.
 const RESUME_MIN: u64 = 1 << 20;
 /// A copy continues at a multiple of this, which is a multiple of all block sizes.
@@ -48,7 +44,7 @@ pub(crate) async fn open_target(
     source: &Metadata,
     open: impl AsyncFn(i32, &OsStr) -> io::Result<OwnedFd>,
 ) -> io::Result<Result<ResumableTarget, Failure>> {
-    let name = resumable_name(entry, source);
+    let name = name_of(entry, source);
     for _ in 0..ATTEMPTS_MAX {
         let made = match open(libc::O_CREAT | libc::O_EXCL, &name).await {
             Ok(file) => Some(Arc::new(file)),
@@ -66,15 +62,24 @@ pub(crate) async fn open_target(
                 Err(_) => break,
             },
         };
-        let lock = match lock(&file) {
-            Ok(lock) => lock,
-            Err(error) if error == rustix::io::Errno::WOULDBLOCK => {
+        match lock(&file) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
                 let name = entry.quoted_target();
                 return Ok(Err(failure!("another process is copying {name}")));
             }
             // The file system has no locks, so the file may be in use.
             Err(_) if made.is_none() => break,
             Err(_) => return Ok(Ok(resumable(file, name, None))),
+        }
+        let lock = match Lock::keep(&file) {
+            Ok(lock) => lock,
+            Err(error) => {
+                if made.is_some() {
+                    temporary::remove(io, entry, &name);
+                }
+                return Err(error.into());
+            }
         };
         if made.is_some() {
             return Ok(Ok(resumable(file, name, Some(lock))));
@@ -100,9 +105,10 @@ pub(crate) async fn open_target(
             ..resumable(file, name, Some(lock))
         }));
     }
-    let made = temporary::create(&session.temporary_names, async |name: &OsStr| {
-        open(libc::O_CREAT | libc::O_EXCL, name).await
-    });
+    let made = temporary::create(
+        || session.temporary_names.next(),
+        async |name: &OsStr| open(libc::O_CREAT | libc::O_EXCL, name).await,
+    );
     let (file, name) = made.await?;
     Ok(Ok(resumable(Arc::new(file), name, None)))
 }
@@ -117,11 +123,17 @@ fn resumable(file: Arc<OwnedFd>, name: OsString, lock: Option<Lock>) -> Resumabl
     }
 }
 
-/// Locks a file. The lock belongs to the open file; the duplicated descriptor keeps it after the
-/// first is closed (to see write errors) and until the file gets its name.
-pub(super) fn lock(file: &impl AsFd) -> rustix::io::Result<Lock> {
-    flock(file, FlockOperation::NonBlockingLockExclusive)?;
-    Ok(Lock(rustix::io::fcntl_dupfd_cloexec(file, 0)?))
+impl Lock {
+    /// Keeps the lock of an open file. The lock belongs to the open file; the duplicated descriptor keeps it after the
+    /// first is closed (to see write errors) and until the file gets its name.
+    fn keep(file: &impl AsFd) -> rustix::io::Result<Lock> {
+        Ok(Lock(rustix::io::fcntl_dupfd_cloexec(file, 0)?))
+    }
+}
+
+/// Locks a file while it is open.
+pub(super) fn lock(file: &impl AsFd) -> rustix::io::Result<()> {
+    rustix::io::retry_on_intr(|| flock(file, FlockOperation::NonBlockingLockExclusive))
 }
 
 /// Whether only this user can have written the file.
@@ -150,7 +162,7 @@ fn proven_prefix(source: &Metadata, status: &Metadata) -> u64 {
 
 /// The temporary name of a copy, derived from its final name, the source's identity and times, the
 /// directory and the boot ID. Data that had not reached the device is lost by a reboot.
-fn resumable_name(entry: &Entry, source: &Metadata) -> OsString {
+fn name_of(entry: &Entry, source: &Metadata) -> OsString {
     let target = entry.directory.info.as_ref().map(|found| &found.target);
     let location = target.map(|target| (target.device(), target.inode(), target.mount()));
     let (modified, changed) = (source.modified(), source.changed());
@@ -161,8 +173,7 @@ fn resumable_name(entry: &Entry, source: &Metadata) -> OsString {
         boot_id()
     );
     let parts = [entry.new_name().as_bytes(), &[0], facts.as_bytes()];
-    let digest = Digest::of(parts).to_string();
-    format!("{PREFIX}{}", &digest[..DIGITS]).into()
+    temporary::resumable_name(parts)
 }
 
 /// The boot ID of the machine.

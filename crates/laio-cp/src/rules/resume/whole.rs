@@ -67,7 +67,8 @@ async fn check_file(
         return Ok(Some(CompleteCopy { digest: None }));
     }
     let opened = source::open(io, session, entry, Some(source)).await?;
-    let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+    // It may be behind a symbolic link.
+    let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY;
     let Ok(target) = io.call_target(Open::new(entry.target(), flags)).await else {
         return Ok(None);
     };

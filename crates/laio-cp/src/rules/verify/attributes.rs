@@ -68,8 +68,13 @@ pub(crate) async fn verify_special(io: &Io, session: &Session, entry: &Entry, so
     }
     count(&io.counters().verified);
     let origin = FileRef::Named(entry.source());
-    let Ok(names) = attributes::list_names(io, session, &origin) else {
-        return;
+    let names = match attributes::list_names(io, session, &origin) {
+        Ok(names) => names,
+        Err(error) => {
+            count(&io.counters().unverified);
+            let failed = entry.source_failure("cannot list attributes of", "");
+            return session.report_failure(&failed(error));
+        }
     };
     let origin = Some((&names, &origin));
     compare(io, session, (source, origin), &target, &|| {
@@ -100,11 +105,12 @@ fn compare(
     path: &dyn Fn() -> PathBuf,
 ) {
     let failure = match status(io, target) {
-        Ok(existing) => match difference(io, session, source, (target, &existing)) {
-            None => return,
-            Some(what) => failure!(
-                "the attributes of {} differ from its source: {what}",
-                quote(path())
+        Ok(existing) => match &differences(io, session, source, (target, &existing))[..] {
+            [] => return,
+            found => failure!(
+                "the attributes of {} differ from its source: {}",
+                quote(path()),
+                found.join("; ")
             ),
         },
         Err(error) => {
@@ -116,33 +122,35 @@ fn compare(
     session.report_failure(&failure);
 }
 
-/// Describes the first difference. Attributes that could not be set, and are not required, were
-/// reported before.
-fn difference(
+/// Describes all differences of the attributes that the options preserve.
+fn differences(
     io: &Io,
     session: &Session,
     (source, origin): Origin<'_>,
     (target, existing): (&FileRef, &Metadata),
-) -> Option<String> {
+) -> Vec<String> {
     let preserve = session.options.preserve;
+    let mut found = Vec::new();
     let owner = |status: &Metadata| (status.user(), status.group());
     let is_owned = owner(source) == owner(existing);
     if preserve.ownership && session.process.is_privileged() && !is_owned {
         let ((user, group), (is_user, is_group)) = (owner(source), owner(existing));
-        return Some(format!("owner {is_user}:{is_group}, not {user}:{group}"));
+        found.push(format!("owner {is_user}:{is_group}, not {user}:{group}"));
     }
     // Without the source's owner the copy does not get special bits.
     let bits = if is_owned { 0o7777 } else { 0o777 };
     let (wanted, mode) = (source.mode() & bits, existing.mode() & bits);
     if preserve.mode && !source.is_symlink() && wanted != mode {
-        return Some(format!("mode {mode:04o}, not {wanted:04o}"));
+        found.push(format!("mode {mode:04o}, not {wanted:04o}"));
     }
     let (wanted, time) = (source.modified(), existing.modified());
     if preserve.timestamps && !is_same_time(wanted, time) {
-        return Some(format!("changed at {time:?}, not {wanted:?}"));
+        found.push(format!("changed at {time:?}, not {wanted:?}"));
     }
-    let (names, origin) = origin?;
-    attributes::first_difference(io, session, names, origin, target)
+    if let Some((names, origin)) = origin {
+        found.extend(attributes::differences(io, session, names, origin, target));
+    }
+    found
 }
 
 /// Whether two times are equal within the precision of the destination.
