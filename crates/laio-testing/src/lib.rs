@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`fault_fs`] | a file system that delays, fails, hangs and shortens on command, and counts |
 //! | [`forbid`] | system calls that fail, by seccomp, for a test or a program |
+//! | [`nth_call`] | the n-th system call of a kind fails, by seccomp |
 //! | [`child`] | one test in a process of its own |
 //! | [`bombardment`] | a thread that is bombarded with signals |
 //! | [`oracle`] | random programs of system calls, run plainly and through the library, and compared |
@@ -79,7 +80,8 @@
 //! | `LAIO_TEST_SKIPS` | a file that gets a line for each skip: `cargo xtask skips FILE` shows it |
 //!
 //! This crate must not depend on the others, which use it in their tests. It has unsafe code for raw system
-//! calls in `bombardment`, `oracle` (arena, world), `fault_fs::watchdog`, `forbid`, `process` and `temp`.
+//! calls in `bombardment`, `oracle` (arena, world), `fault_fs::watchdog`, `forbid`,
+//! `nth_call`, `process` and `temp`.
 
 pub mod bombardment;
 pub mod child;
@@ -87,6 +89,7 @@ pub mod fault_fs;
 pub mod forbid;
 pub mod limit;
 pub mod needs;
+pub mod nth_call;
 pub mod oracle;
 pub mod process;
 pub mod random;
