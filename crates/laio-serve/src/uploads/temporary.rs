@@ -280,7 +280,7 @@ async fn rename(
 
 /// Returns what an error means after a call that gives a file its name: `ENOENT` is about the directory if that was
 /// removed, and else about the server's own name of the file.
-async fn of_name(disk: Disk<'_>, directory: &Descriptor, error: io::Error) -> io::Error {
+pub(super) async fn of_name(disk: Disk<'_>, directory: &Descriptor, error: io::Error) -> io::Error {
     if is_one_of(&error, &[Errno::NOTDIR, Errno::LOOP, Errno::XDEV]) {
         return of_own(error);
     }

@@ -9,7 +9,7 @@ use crate::uploads::disk::Disk;
 use crate::uploads::problem::{Problem, of_own};
 use crate::uploads::quota::Reservation;
 use crate::uploads::target::Target;
-use crate::uploads::temporary::{Published, Temporary, sync_directory};
+use crate::uploads::temporary::{Published, Temporary, of_name, sync_directory};
 use crate::uploads::temporary_name::{aside_name, locks_in, temporary_name};
 use crate::uploads::trees::Extent;
 use crate::uploads::{Done, UploadRules, conditions, put, temporary, trees};
@@ -135,7 +135,15 @@ async fn rename(
             Ok(true)
         }
         Err(error) if temporary::is(&error, Errno::XDEV) => Ok(false),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(of_rename(disk, source, target, error).await.into()),
+    }
+}
+
+/// Returns what an error of a rename means: `ENOENT` is about the name of the request only if that is gone.
+async fn of_rename(disk: Disk<'_>, from: &Target, to: &Target, error: io::Error) -> io::Error {
+    match from.status(disk).await {
+        Ok(Some(_)) => of_name(disk, &to.directory, error).await,
+        _ => error,
     }
 }
 
@@ -190,6 +198,7 @@ async fn copy(
         None => disk.names(Rename::new(new.at(), target.at())).await,
     };
     if let Err(error) = named {
+        let error = of_rename(disk, &new, target, error).await;
         discard(disk, rules, &new).await;
         return Err(error.into());
     }
