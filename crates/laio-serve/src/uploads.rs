@@ -14,6 +14,7 @@ mod quota;
 mod stale;
 mod target;
 mod temporary;
+mod temporary_name;
 mod trees;
 pub(crate) mod webdav;
 
@@ -21,7 +22,7 @@ pub(crate) use names_in_change::NamesInChange;
 pub use quota::UsedQuota;
 pub(crate) use quota::{CountedDirectories, Quota};
 pub(crate) use stale::remove_stale;
-pub(crate) use temporary::is_temporary;
+pub(crate) use temporary_name::is_temporary;
 pub(crate) use webdav::Locks;
 
 use crate::files::resolve::resolve;

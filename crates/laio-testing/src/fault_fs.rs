@@ -433,6 +433,21 @@ impl FaultFs {
         self.shared.rules.set(Some(name), kind, fault, true);
     }
 
+    /// Sets a fault for the n-th request of this kind from now on; 1 is the next one.
+    ///
+    /// # Panics
+    ///
+    /// If `n` is 0.
+    pub fn nth(&self, n: u64, kind: Kind, fault: Fault) {
+        let passing = n.checked_sub(1).expect("requests are counted from 1");
+        self.shared.rules.set_after(passing, kind, fault);
+    }
+
+    /// Whether a fault for one request of this kind has not occurred yet.
+    pub fn is_pending(&self, kind: Kind) -> bool {
+        self.shared.rules.is_pending(kind)
+    }
+
     /// Removes the rules for one kind. Waiting requests continue to wait.
     pub fn clear(&self, kind: Kind) {
         self.shared.rules.clear(Some(kind));

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`fault_fs`] | a file system that delays, fails, hangs and shortens on command, and counts |
 //! | [`forbid`] | system calls that fail, by seccomp, for a test or a program |
+//! | [`nth_call`] | the n-th system call of a kind fails, by seccomp |
 //! | [`child`] | one test in a process of its own |
 //! | [`fail_nth`] | a program whose n-th call of a kind fails |
 //! | [`bombardment`] | a thread that is bombarded with signals |
@@ -80,7 +81,8 @@
 //! | `LAIO_TEST_SKIPS` | a file that gets a line for each skip: `cargo xtask skips FILE` shows it |
 //!
 //! This crate must not depend on the others, which use it in their tests. It has unsafe code for raw system
-//! calls in `bombardment`, `oracle` (arena, world), `fault_fs::watchdog`, `fail_nth`, `forbid`, `process` and `temp`.
+//! calls in `bombardment`, `oracle` (arena, world), `fault_fs::watchdog`, `fail_nth`, `forbid`, `nth_call`,
+//! `process` and `temp`.
 
 pub mod bombardment;
 pub mod child;
@@ -89,6 +91,7 @@ pub mod fault_fs;
 pub mod forbid;
 pub mod limit;
 pub mod needs;
+pub mod nth_call;
 pub mod oracle;
 pub mod process;
 pub mod random;

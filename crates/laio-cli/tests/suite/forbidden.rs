@@ -9,6 +9,7 @@ use rustix::fs::XattrFlags;
 use std::ffi::c_long;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -206,6 +207,54 @@ fn a_copy_without_proc_is_the_same() {
         !can_have || (length == Ok(4) && value == *b"kept"),
         "{length:?}"
     );
+}
+
+/// As in a root directory without `/proc`, by which unnamed files get their names.
+#[test]
+fn files_are_uploaded_without_proc() {
+    if laio_testing::lacks("mounts") {
+        return;
+    }
+    for backend in ["hybrid", "threads", "lazy"] {
+        let root = laio_testing::temp::scratch();
+        let mut command = Command::new("unshare");
+        let hide = "mount -t tmpfs none /proc && exec \"$0\" serve \"$@\"";
+        command.args(["--mount", "sh", "-c", hide, env!("CARGO_BIN_EXE_laio")]);
+        command.arg(root.path()).args(["--backend", backend]);
+        command.args(["--listen", "127.0.0.1:0", "--workers", "1", "--log", "off"]);
+        command.args(["--upload=anyone", "--upload-keep-free", "1", "--webdav"]);
+        let server = TcpServer::listening(ServerProcess::spawn(&mut command));
+        for (request, body, status) in [
+            ("PUT /a", "one", "201"),
+            ("PUT /a", "another", "204"),
+            ("MKCOL /d", "", "201"),
+            ("PUT /d/b", "", "201"),
+            ("PUT /no/b", "", "409"),
+            ("COPY /a", "", "201"),
+        ] {
+            let mut stream = server.connect();
+            let length = body.len();
+            let fields = "Host: a\r\nConnection: close\r\nDestination: /copy";
+            write!(
+                stream,
+                "{request} HTTP/1.1\r\n{fields}\r\nContent-Length: {length}\r\n\r\n{body}"
+            )
+            .unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            let expected = format!("HTTP/1.1 {status} ");
+            assert!(
+                answer.starts_with(&expected),
+                "{backend}, {request}: {answer}"
+            );
+        }
+        for name in ["a", "copy"] {
+            let stored = fs::read_to_string(root.path().join(name));
+            assert_eq!(stored.unwrap(), "another", "{backend}");
+        }
+        let names = listing(root.path());
+        assert_eq!(names.len(), 5, "{backend}: {names:?}");
+    }
 }
 
 #[test]

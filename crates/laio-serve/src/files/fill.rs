@@ -2,7 +2,7 @@
 
 use super::cache::{Cache, Refill};
 use super::contents::{Contents, FileKind, OpenFile, Opened};
-use super::file_system::is_on_one_of;
+use super::file_system::is_local;
 use super::read::read;
 use super::uncached::{FLAGS, examine, open_below};
 use crate::io_contexts::IoContexts;
@@ -118,15 +118,9 @@ fn directories(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::once(&name[..0]).chain(slashes.map(|(at, _)| &name[..at]))
 }
 
-/// Whether the file is on one of the file system types whose changes all pass through this kernel,
-/// which reports them by inotify, except those that [`Cache::MAX_AGE`](crate::Cache::MAX_AGE) names. On network and FUSE
-/// file systems, other clients can change a file without an event.
+/// Whether inotify reports the changes of the file, except those that [`Cache::MAX_AGE`](crate::Cache::MAX_AGE) names.
 fn reports_changes(file: &Descriptor) -> bool {
-    const TYPES: [&str; 12] = [
-        "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "bcachefs", "tmpfs", "overlay", "squashfs",
-        "erofs", "iso9660",
-    ];
-    is_on_one_of(&TYPES, file)
+    is_local(file)
 }
 
 #[cfg(test)]

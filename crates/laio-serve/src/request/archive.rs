@@ -8,6 +8,7 @@ pub(crate) mod send;
 mod walk;
 
 use super::auth_request;
+use super::lookup::explain;
 use super::pages;
 use super::response::{Body, RequestContext, Response};
 use crate::options::Zip;
@@ -39,8 +40,13 @@ pub(crate) async fn archive(
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
     let directory = match walk::open(services, ctx.site, name, flags).await {
         Ok(directory) => directory,
-        // A file, or nothing: as without the query.
-        Err(_) => return None,
+        Err(error) => match explain(&error) {
+            // A file, or nothing: as without the query.
+            (Status::NOT_FOUND, _) => return None,
+            (status, detail) => {
+                return Some(pages::error(services, ctx, out, status, detail).await);
+            }
+        },
     };
     let Some(permit) = services.archives.try_acquire() else {
         let detail = "The server is packing too many directories at the moment; try again.";
@@ -59,7 +65,7 @@ pub(crate) async fn archive(
     if ctx.sends_body()
         && let Err(error) = archive.begin(services, ctx.site).await
     {
-        let (status, detail) = explain(&error);
+        let (status, detail) = explain_inside(&error);
         return Some(pages::error(services, ctx, out, status, detail).await);
     }
     let head = ctx.head(out, Status::OK);
@@ -117,7 +123,7 @@ async fn members(
             Status::FORBIDDEN,
             "The directory has more files or bytes than the server packs; get its directories one by one.",
         )),
-        Ok(Err(WalkError::Disk(error))) => Err(explain(&error)),
+        Ok(Err(WalkError::Disk(error))) => Err(explain_inside(&error)),
         Err(_) => Err((
             Status::SERVICE_UNAVAILABLE,
             "The directory takes too long to read; try again.",
@@ -125,8 +131,9 @@ async fn members(
     }
 }
 
-fn explain(error: &io::Error) -> (Status, &'static str) {
-    match super::lookup::explain(error) {
+/// Returns status and text for something in the directory that cannot be read.
+fn explain_inside(error: &io::Error) -> (Status, &'static str) {
+    match explain(error) {
         (Status::FORBIDDEN, _) => (
             Status::FORBIDDEN,
             "The server may not read some of what is in the directory.",

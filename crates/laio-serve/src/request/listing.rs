@@ -3,6 +3,7 @@
 mod html;
 mod json;
 
+use super::lookup::explain;
 use super::pages;
 use super::response::{RequestContext, Response};
 use crate::files::resolve::enter;
@@ -52,10 +53,16 @@ pub(crate) async fn listing(
     let listed = laio_rt::time::timeout(services.limits.open_time, listed).await;
     let (status, detail) = match listed {
         Ok(Ok(listing)) => return listing.response(ctx, out, name),
-        Ok(Err(_)) => (
-            Status::INTERNAL_SERVER_ERROR,
-            "The directory could not be read.",
-        ),
+        Ok(Err(error)) => match explain(&error) {
+            (Status::INTERNAL_SERVER_ERROR, _) => (
+                Status::INTERNAL_SERVER_ERROR,
+                "The directory could not be read.",
+            ),
+            (Status::FORBIDDEN, _) => {
+                (Status::FORBIDDEN, "The server may not read this directory.")
+            }
+            other => other,
+        },
         // An entry may be a link into a file system whose server does not respond.
         Err(_) => (
             Status::SERVICE_UNAVAILABLE,
@@ -101,7 +108,7 @@ async fn list(
                 name,
                 known,
             )
-            .await;
+            .await?;
             listing.entries.extend(entry);
         }
         buffer = entries.into_buffer();
@@ -140,19 +147,22 @@ async fn stat_entry(
     directory: &Descriptor,
     name: &[u8],
     known: FileType,
-) -> Option<Entry> {
+) -> io::Result<Option<Entry>> {
     let status = served_status(contexts, site, inside, directory, name, known).await?;
-    Some(Entry {
+    Ok(status.map(|status| Entry {
         name: name.to_vec(),
         directory: status.is_dir(),
         size: if status.is_file() { status.size() } else { 0 },
         modified: status.modified().seconds,
-    })
+    }))
 }
 
 /// Returns the status of an entry as a request for it would find it. Returns none for entries that are not
-/// served: special files, and links that lead to special files, to nothing, or where the site does
-/// not allow links to lead.
+/// served: special files, names removed meanwhile, and links that lead to special files, to nothing, or where the
+/// site or the permissions do not let the server follow them.
+///
+/// # Errors
+/// Any other error, so that no walk takes an entry that it could not examine for one that is not served.
 pub(crate) async fn served_status(
     contexts: &IoContexts,
     site: &Site,
@@ -160,20 +170,31 @@ pub(crate) async fn served_status(
     directory: &Descriptor,
     name: &[u8],
     known: FileType,
-) -> Option<FileStatus> {
+) -> io::Result<Option<FileStatus>> {
     if !matches!(
         known,
         FileType::Regular | FileType::Directory | FileType::Unknown | FileType::Symlink
     ) {
-        return None;
+        return Ok(None);
     }
-    let path = Name::at(directory.clone(), CString::new(name).ok()?);
+    let path = Name::at(directory.clone(), CString::new(name)?);
     let status = contexts.submit(IoStep::Stat, StatPath::new(path).no_follow());
-    let mut status = status.await.ok()?;
+    let mut status = match status.await {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        status => status?,
+    };
     if status.is_symlink() {
-        status = target_of(contexts, site, inside, name).await.ok()?;
+        status = match target_of(contexts, site, inside, name).await {
+            Err(error) if leads_nowhere(&error) => return Ok(None),
+            status => status?,
+        };
     }
-    (status.is_file() || status.is_dir()).then_some(status)
+    Ok((status.is_file() || status.is_dir()).then_some(status))
+}
+
+/// Whether a request for a link with this error would find nothing, or nothing that the server may read.
+fn leads_nowhere(error: &io::Error) -> bool {
+    matches!(explain(error).0, Status::NOT_FOUND | Status::FORBIDDEN)
 }
 
 /// Returns the metadata of a link's target, resolved by the rules of the site. `O_PATH` opens no

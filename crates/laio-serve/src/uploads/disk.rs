@@ -1,10 +1,12 @@
 //! Operations on files, each within the limits of its step and within a time limit.
 
+use super::problem::of_own;
 use crate::options::IoStep;
 use crate::services::Services;
 use laio::Operation;
 use laio::ops::{Part, WriteAt};
 use laio_rt::Descriptor;
+use rustix::io::Errno;
 use std::io;
 use std::time::Duration;
 
@@ -71,8 +73,8 @@ impl<'a> Disk<'a> {
             let write = WriteAt::new(file.clone(), part, offset + done as u64);
             let (written, part) = self.data(limit, write).await?;
             buffer = part.into_inner();
-            match written? {
-                0 => return Err(io::ErrorKind::WriteZero.into()),
+            match written.map_err(of_own)? {
+                0 => return Err(Errno::NOSPC.into()),
                 count => done += count,
             }
         }

@@ -171,6 +171,26 @@ impl From<io::Error> for Problem {
     }
 }
 
+/// Returns what an error means at a step on something of the server's own, such as a file that has no name yet:
+/// nothing about the name of the request. Errors about space, rights and limits keep their meaning.
+pub(super) fn of_own(error: io::Error) -> io::Error {
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(
+            Errno::NOENT
+            | Errno::NOTDIR
+            | Errno::ISDIR
+            | Errno::LOOP
+            | Errno::XDEV
+            | Errno::EXIST
+            | Errno::NOTEMPTY
+            | Errno::NAMETOOLONG
+            | Errno::INVAL
+            | Errno::ILSEQ,
+        ) => io::Error::other(error),
+        _ => error,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,6 +208,10 @@ mod tests {
             (Errno::IO, 500),
         ] {
             assert_eq!(status(errno), expected, "{errno}");
+            let own = of_own(errno.into());
+            let kept = [500, 503, 507, 403, 413].contains(&expected);
+            let expected = if kept { expected } else { 500 };
+            assert_eq!(Problem::from(own).status.code(), expected, "{errno}");
         }
     }
 }

@@ -2,18 +2,20 @@
 
 use super::conditions::{self, etag, only_creates};
 use super::disk::Disk;
-use super::problem::Problem;
+use super::problem::{Problem, of_own};
 use super::quota::Reservation;
 use super::target::Target;
-use super::temporary::{Published, Temporary, sync_directory};
+use super::temporary::{Published, Temporary, is, sync_directory};
 use super::webdav::{self, Submitted};
 use super::{CHUNK, Change, Done, UploadRules};
 use crate::observe;
 use crate::request::body::ClientBody;
 use crate::request::response::RequestContext;
-use laio::ops::{FileStatus, SetTimes, StatFileSystem, Timestamp};
+use laio::ops::{FileStatus, FileSystemStatus, SetTimes, StatFileSystem, Timestamp};
 use laio_http::Framing;
+use laio_rt::Descriptor;
 use rustix::io::Errno;
+use std::io;
 
 /// Bytes written between two looks at the free space.
 const LOOK_AFTER: u64 = 16 << 20;
@@ -53,12 +55,12 @@ pub(super) async fn put(
     let file = Temporary::create(disk, target).await?;
     let file = receive(disk, rules, target, body, file, &mut reservation).await?;
     if let Some(present) = &present {
-        file.take_mode_of(disk, present).await;
+        file.take_mode_of(disk, present).await?;
     }
     let modified = modification_time(ctx);
     if let Some(modified) = modified {
         let set = SetTimes::new(file.file.clone(), None, Some(modified));
-        disk.names(set).await?;
+        disk.names(set).await.map_err(of_own)?;
     }
     file.sync(disk, rules.sync).await?;
     let status = file.status(disk).await?;
@@ -141,9 +143,8 @@ pub(super) async fn check_space(
     target: &Target,
     length: u64,
 ) -> Result<(), Problem> {
-    let status = disk.names(StatFileSystem::new(target.directory.clone()));
     // A file system that does not know its free space has no limit either.
-    let Ok(status) = status.await else {
+    let Some(status) = space(disk, target.directory.clone()).await? else {
         return Ok(());
     };
     let free = status
@@ -152,6 +153,17 @@ pub(super) async fn check_space(
     match status.blocks() == 0 || free >= rules.keep_free.saturating_add(length) {
         true => Ok(()),
         false => Err(Problem::NO_SPACE),
+    }
+}
+
+/// Returns the space of the file system that a file is on. None if the file system does not know it.
+pub(super) async fn space(
+    disk: Disk<'_>,
+    file: Descriptor,
+) -> io::Result<Option<FileSystemStatus>> {
+    match disk.names(StatFileSystem::new(file)).await {
+        Err(error) if is(&error, Errno::NOSYS) || is(&error, Errno::OPNOTSUPP) => Ok(None),
+        status => status.map(Some).map_err(of_own),
     }
 }
 

@@ -4,14 +4,17 @@
 //! so that several at a time cannot exceed the limit together.
 
 use super::problem::Problem;
+use crate::messages::print;
 use laio_http::Status;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 /// The limit of a site, and what is used of it.
 #[derive(Clone, Debug)]
@@ -40,6 +43,9 @@ pub(crate) struct CountedDirectories(Arc<Mutex<Vec<Weak<Used>>>>);
 
 /// Directories below each other that are counted.
 const DEPTH_MAX: usize = 256;
+
+/// The pause before a count that has failed is tried again.
+const COUNT_AGAIN: Duration = Duration::from_secs(1);
 
 /// What is used of a directory with a quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -222,10 +228,26 @@ fn subtract(used: &AtomicU64, less: u64) {
 
 /// Counts what is below a directory, on a thread of its own, because the directory may be large and the disk slow.
 fn count_in_background(directory: OwnedFd, used: &Arc<Used>) -> io::Result<()> {
+    let path = used.path.clone();
     let used = Arc::downgrade(used);
     let purpose = "the thread that counts what a directory holds";
     laio::thread::start("laio-quota", purpose, move || {
-        let (bytes, names) = count(&directory, &used, DEPTH_MAX);
+        let mut warned = false;
+        let (bytes, names) = loop {
+            match count(&directory, &used, DEPTH_MAX) {
+                Ok(counted) => break counted,
+                Err(error) if !std::mem::replace(&mut warned, true) => print(format_args!(
+                    "cannot count the files below {} for --upload-quota and --upload-files: {error}; nothing can \
+                     be changed there until the server, which goes on trying, has counted them",
+                    path.display()
+                )),
+                Err(_) => {}
+            }
+            std::thread::sleep(COUNT_AGAIN);
+            if used.strong_count() == 0 {
+                return;
+            }
+        };
         // Nothing has changed meanwhile: the server refuses changes until then.
         if let Some(used) = used.upgrade() {
             used.bytes.store(bytes, Ordering::Relaxed);
@@ -236,38 +258,47 @@ fn count_in_background(directory: OwnedFd, used: &Arc<Used>) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the bytes of the files below a directory, and the number of names. Follows no links, and leaves out what
-/// cannot be read. Ends early when no site needs the result.
-fn count(directory: &OwnedFd, used: &Weak<Used>, depth: usize) -> (u64, u64) {
+/// Returns the bytes of the files below a directory, and the number of names. Follows no links, and leaves out what is
+/// in directories that the server may not read. Ends early when no site needs the result.
+///
+/// # Errors
+/// When something cannot be counted: the numbers would be too small, and the limit too large.
+fn count(directory: &OwnedFd, used: &Weak<Used>, depth: usize) -> io::Result<(u64, u64)> {
     let (mut bytes, mut names) = (0, 0);
-    let entries = open(directory, c".").and_then(|it| Ok(Dir::new(it)?));
-    for entry in entries.into_iter().flatten().filter_map(Result::ok) {
+    for entry in Dir::new(open(directory, c".")?)? {
+        let entry = entry?;
         let name = entry.file_name();
-        if matches!(name.to_bytes(), b"." | b"..") || used.strong_count() == 0 {
+        if used.strong_count() == 0 {
+            break;
+        }
+        if matches!(name.to_bytes(), b"." | b"..") {
             continue;
         }
-        let Ok(status) = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else {
-            continue;
+        let status = match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => continue,
+            status => status?,
         };
         names += 1;
         match FileType::from_raw_mode(status.st_mode) {
             FileType::RegularFile => bytes += u64::try_from(status.st_size).unwrap_or(0),
             FileType::Directory if depth > 0 => {
-                if let Ok(inner) = open(directory, name) {
-                    let (more, further) = count(&inner, used, depth - 1);
-                    bytes += more;
-                    names += further;
-                }
+                let (more, further) = match open(directory, name) {
+                    Ok(inner) => count(&inner, used, depth - 1)?,
+                    Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => (0, 0),
+                    Err(errno) => return Err(errno.into()),
+                };
+                bytes += more;
+                names += further;
             }
             _ => {}
         }
     }
-    (bytes, names)
+    Ok((bytes, names))
 }
 
-fn open(directory: &impl AsFd, name: &CStr) -> io::Result<OwnedFd> {
+fn open(directory: &impl AsFd, name: &CStr) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(rustix::fs::openat(directory, name, flags, Mode::empty())?)
+    rustix::fs::openat(directory, name, flags, Mode::empty())
 }
 
 impl Problem {

@@ -1,39 +1,31 @@
 //! A file that gets its name when it is complete.
 
 use super::disk::Disk;
+use super::problem::of_own;
 use super::target::Target;
+use super::temporary_name::{lock, locks_in, temporary_name};
 use crate::options::UploadSync;
-use laio::ops::{FileStatus, Fsync, Link, Name, Open, Rename, SetMode, StatFile, Unlink};
+use laio::ops::{FileStatus, Fsync, Link, Name, Open, Rename, SetMode, StatFile, StatPath, Unlink};
 use laio_rt::Descriptor;
 use rustix::fs::{OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::CString;
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::time::Duration;
 
-/// The beginning of the names of temporary files.
-const PREFIX: &str = ".laio-upload-";
+/// New names that are tried, in case other programs have chosen the same.
+const NAME_TRIES: usize = 3;
 
 /// Bytes that a disk writes in a second at least, once they have to reach it.
 const SYNC_RATE: u64 = 1 << 20;
 
-/// Whether any part of a name is that of a temporary file, which requests cannot name.
-pub(crate) fn is_temporary(name: &[u8]) -> bool {
-    name.split(|&byte| byte == b'/')
-        .any(|part| part.starts_with(PREFIX.as_bytes()))
-}
-
-/// Returns a new name for a temporary file.
-pub(super) fn temporary_name() -> CString {
-    let random = RandomState::new().hash_one(0);
-    CString::new(format!("{PREFIX}{random:016x}")).unwrap_or_default()
-}
-
-/// A file without a name, or with a temporary one where the file system has no unnamed files. Dropping it removes it.
+/// A file without a name, or with a temporary one where the file system has no unnamed files, or `/proc` does not name
+/// them. Dropping it removes it.
 pub(super) struct Temporary {
     pub(super) file: Descriptor,
     name: TemporaryName,
+    /// A temporary name is one of a locked file.
+    locked: bool,
     written: u64,
 }
 
@@ -65,44 +57,62 @@ impl Temporary {
         let here = Name::at(directory.clone(), c".");
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         match disk.names(Open::new(here, flags.bits() as i32)).await {
-            Ok(file) => Ok(Temporary::new(file.into(), directory, None)),
-            Err(error) if has_no_unnamed_files(&error) => {
-                Temporary::create_named(disk, directory).await
+            Ok(file) => {
+                let file = Descriptor::from(file);
+                if is_in_proc(disk, &file).await? {
+                    let locked = locks_in(&directory) && lock(&file).is_ok_and(|it| it);
+                    return Ok(Temporary {
+                        file,
+                        name: TemporaryName {
+                            directory,
+                            name: None,
+                        },
+                        locked,
+                        written: 0,
+                    });
+                }
             }
-            Err(error) => Err(error),
+            Err(error) if has_no_unnamed_files(&error) => {}
+            Err(error) => return Err(error),
+        }
+        let mut tries = NAME_TRIES;
+        loop {
+            tries -= 1;
+            match Temporary::create_named(disk, &directory).await {
+                Err(error) if is(&error, Errno::EXIST) && tries > 0 => {}
+                Err(error) if is(&error, Errno::NOENT) => {
+                    return Err(of_name(disk, &directory, error).await);
+                }
+                made => return made.map_err(of_own),
+            }
         }
     }
 
-    async fn create_named(disk: Disk<'_>, directory: Descriptor) -> io::Result<Temporary> {
-        let name = temporary_name();
+    /// Creates a file with a temporary name.
+    ///
+    /// # Errors
+    /// `EEXIST` if another program has chosen the same name, or a starting server removes the file.
+    async fn create_named(disk: Disk<'_>, directory: &Descriptor) -> io::Result<Temporary> {
+        let locked = locks_in(directory);
+        let name = temporary_name(locked);
         let at = Name::at(directory.clone(), name.clone());
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW;
         // Before the call, so that a call given up leaves no name behind.
-        let mut temporary = TemporaryName {
-            directory,
+        let mut name = TemporaryName {
+            directory: directory.clone(),
             name: Some(name),
         };
-        match disk.names(Open::new(at, flags.bits() as i32)).await {
-            Ok(file) => Ok(Temporary {
-                file: file.into(),
-                name: temporary,
-                written: 0,
-            }),
-            Err(error) => {
-                if error.kind() != io::ErrorKind::TimedOut {
-                    temporary.name = None;
-                }
-                Err(error)
-            }
+        let opened = disk.names(Open::new(at, flags.bits() as i32)).await;
+        let file = Descriptor::from(opened.inspect_err(|error| name.give_up(error))?);
+        if locked && !claim(disk, &file).await? {
+            return Err(Errno::EXIST.into());
         }
-    }
-
-    fn new(file: Descriptor, directory: Descriptor, name: Option<CString>) -> Temporary {
-        Temporary {
+        Ok(Temporary {
             file,
-            name: TemporaryName { directory, name },
+            name,
+            locked,
             written: 0,
-        }
+        })
     }
 
     /// Appends a buffer, and returns it empty.
@@ -120,11 +130,17 @@ impl Temporary {
         self.written
     }
 
-    /// Gives the file the permissions of the one that it replaces. The server may not be allowed to.
-    pub(super) async fn take_mode_of(&self, disk: Disk<'_>, replaced: &FileStatus) {
+    /// Gives the file the permissions of the one that it replaces, where the file system has permissions.
+    pub(super) async fn take_mode_of(
+        &self,
+        disk: Disk<'_>,
+        replaced: &FileStatus,
+    ) -> io::Result<()> {
         let mode = replaced.mode() & 0o777;
-        let set = SetMode::new(self.file.clone(), mode);
-        let _ = disk.names(set).await;
+        match disk.names(SetMode::new(self.file.clone(), mode)).await {
+            Err(error) if has_no_modes(&error) => Ok(()),
+            set => set.map_err(of_own),
+        }
     }
 
     /// Waits until the contents have reached the disk, if `sync` says so.
@@ -134,36 +150,40 @@ impl Temporary {
         }
         let limit = disk.services.limits.read_time;
         let limit = limit + Duration::from_secs(self.written / SYNC_RATE);
-        disk.data(limit, Fsync::new(self.file.clone())).await?
+        let synced = disk.data(limit, Fsync::new(self.file.clone())).await?;
+        synced.map_err(of_own)
     }
 
     /// Returns the status of the file.
     pub(super) async fn status(&self, disk: Disk<'_>) -> io::Result<FileStatus> {
-        disk.names(StatFile::new(self.file.clone())).await
+        let status = disk.names(StatFile::new(self.file.clone())).await;
+        status.map_err(of_own)
     }
 
     /// Gives the file its name. Another file of that name is replaced, or with `only_create` an error.
     ///
     /// # Errors
-    /// `EEXIST` with `only_create`, `EISDIR` for the name of a directory.
+    /// `EEXIST` with `only_create`, `EISDIR` for the name of a directory, `ENOENT` if the directory was removed.
     pub(super) async fn publish(
         self,
         disk: Disk<'_>,
         target: &Target,
         only_create: bool,
     ) -> io::Result<Published> {
-        let Temporary { file, mut name, .. } = self;
+        let Temporary {
+            file,
+            mut name,
+            locked,
+            ..
+        } = self;
         if name.name.is_none() {
             match link(disk, &file, target.at()).await {
                 Ok(()) => return Ok(Published::Created),
                 Err(error) if !only_create && is(&error, Errno::EXIST) => {}
-                Err(error) => return Err(error),
+                Err(error) => return Err(of_name(disk, &target.directory, error).await),
             }
             // No call gives an unnamed file the name of another one.
-            let temporary = temporary_name();
-            name.name = Some(temporary.clone());
-            let at = Name::at(name.directory.clone(), temporary);
-            link(disk, &file, at).await?;
+            name.link(disk, &file, locked).await?;
         }
         let published = rename(disk, &name, target, only_create).await?;
         name.name = None;
@@ -171,9 +191,58 @@ impl Temporary {
     }
 }
 
+impl TemporaryName {
+    /// Gives the file a temporary name.
+    async fn link(&mut self, disk: Disk<'_>, file: &Descriptor, locked: bool) -> io::Result<()> {
+        let mut tries = NAME_TRIES;
+        loop {
+            let name = temporary_name(locked);
+            let at = Name::at(self.directory.clone(), name.clone());
+            self.name = Some(name);
+            let linked = link(disk, file, at).await;
+            let linked = linked.inspect_err(|error| self.give_up(error));
+            tries -= 1;
+            match linked {
+                Err(error) if is(&error, Errno::EXIST) && tries > 0 => {}
+                linked => return linked.map_err(of_own),
+            }
+        }
+    }
+
+    /// Forgets the name after an error with which no file has got it. Another program may have it.
+    fn give_up(&mut self, error: &io::Error) {
+        if error.kind() != io::ErrorKind::TimedOut {
+            self.name = None;
+        }
+    }
+}
+
+/// Locks something that has a temporary name already. Returns false if a server that starts has locked it first, and
+/// removes it.
+///
+/// # Errors
+/// Like [`lock`].
+pub(super) async fn claim(disk: Disk<'_>, file: &Descriptor) -> io::Result<bool> {
+    if !lock(file)? {
+        return Ok(false);
+    }
+    let status = disk.names(StatFile::new(file.clone())).await?;
+    Ok(status.links() > 0)
+}
+
 async fn link(disk: Disk<'_>, file: &Descriptor, to: Name<Descriptor>) -> io::Result<()> {
     disk.names(Link::new(Name::of_open(file.clone()), to).follow())
         .await
+}
+
+/// Whether `/proc` has the file, which `linkat` needs: a root directory may lack it.
+async fn is_in_proc(disk: Disk<'_>, file: &Descriptor) -> io::Result<bool> {
+    let in_proc = Name::of_open(file.clone());
+    match disk.names(StatPath::new(in_proc)).await {
+        Ok(_) => Ok(true),
+        Err(error) if has_no_proc(&error) => Ok(false),
+        Err(error) => Err(of_own(error)),
+    }
 }
 
 async fn rename(
@@ -188,7 +257,7 @@ async fn rename(
     match disk.names(create).await {
         Ok(()) => return Ok(Published::Created),
         Err(error) if !only_create && is(&error, Errno::EXIST) => {}
-        // The file system does not have the flag.
+        // The file system does not have the flag, or does not allow the name.
         Err(error) if is(&error, Errno::INVAL) => {
             let exists = target.status(disk).await?.is_some();
             if exists && only_create {
@@ -199,10 +268,29 @@ async fn rename(
                 return Ok(Published::Created);
             }
         }
-        Err(error) => return Err(error),
+        Err(error) => return Err(of_name(disk, &target.directory, error).await),
     }
-    disk.names(Rename::new(from(), target.at())).await?;
-    Ok(Published::Replaced)
+    match disk.names(Rename::new(from(), target.at())).await {
+        Ok(()) => Ok(Published::Replaced),
+        Err(error) if is(&error, Errno::ISDIR) => Err(error),
+        // A file has the name, so that the error cannot be about it.
+        Err(error) => Err(of_own(error)),
+    }
+}
+
+/// Returns what an error means after a call that gives a file its name: `ENOENT` is about the directory if that was
+/// removed, and else about the server's own name of the file.
+pub(super) async fn of_name(disk: Disk<'_>, directory: &Descriptor, error: io::Error) -> io::Error {
+    if is_one_of(&error, &[Errno::NOTDIR, Errno::LOOP, Errno::XDEV]) {
+        return of_own(error);
+    }
+    if !is(&error, Errno::NOENT) {
+        return error;
+    }
+    match disk.names(StatFile::new(directory.clone())).await {
+        Ok(status) if status.links() > 0 => of_own(error),
+        _ => error,
+    }
 }
 
 /// Waits until the names in a directory have reached the disk, if `sync` says so.
@@ -216,10 +304,11 @@ pub(super) async fn sync_directory(
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let here = Name::at(directory.clone(), c".");
-    let opened = disk.names(Open::new(here, flags.bits() as i32)).await?;
+    let opened = disk.names(Open::new(here, flags.bits() as i32)).await;
+    let directory = Descriptor::from(opened.map_err(of_own)?);
     let limit = disk.services.limits.read_time;
-    disk.data(limit, Fsync::new(Descriptor::from(opened)))
-        .await?
+    let synced = disk.data(limit, Fsync::new(directory)).await?;
+    synced.map_err(of_own)
 }
 
 pub(super) fn is(error: &io::Error, errno: Errno) -> bool {
@@ -228,20 +317,23 @@ pub(super) fn is(error: &io::Error, errno: Errno) -> bool {
 
 /// `EISDIR` and `ENOENT` are those of kernels that do not know the flag.
 fn has_no_unnamed_files(error: &io::Error) -> bool {
-    [Errno::OPNOTSUPP, Errno::ISDIR, Errno::NOENT, Errno::INVAL]
-        .iter()
-        .any(|&errno| is(error, errno))
+    is_one_of(
+        error,
+        &[Errno::OPNOTSUPP, Errno::ISDIR, Errno::NOENT, Errno::INVAL],
+    )
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+fn has_no_proc(error: &io::Error) -> bool {
+    is_one_of(
+        error,
+        &[Errno::NOENT, Errno::NOTDIR, Errno::ACCESS, Errno::PERM],
+    )
+}
 
-    #[test]
-    fn temporary_names_are_recognised() {
-        let name = temporary_name();
-        assert!(is_temporary(name.as_bytes()) && is_temporary(b"a/.laio-upload-1/b"));
-        assert_ne!(name, temporary_name());
-        assert!(!is_temporary(b"a/laio-upload-1") && !is_temporary(b""));
-    }
+fn has_no_modes(error: &io::Error) -> bool {
+    is_one_of(error, &[Errno::PERM, Errno::OPNOTSUPP, Errno::NOSYS])
+}
+
+fn is_one_of(error: &io::Error, errnos: &[Errno]) -> bool {
+    errnos.iter().any(|&errno| is(error, errno))
 }

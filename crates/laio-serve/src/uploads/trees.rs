@@ -3,10 +3,11 @@
 
 use super::UploadRules;
 use super::disk::Disk;
-use super::problem::Problem;
+use super::problem::{Problem, of_own};
 use super::quota::{Quota, Reservation};
 use super::target::Target;
-use super::temporary::{self, is};
+use super::temporary::{claim, is};
+use super::temporary_name::{is_locked, is_temporary};
 use crate::files::resolve::enter;
 use crate::files::uncached::{FLAGS, open_below};
 use crate::options::{IoStep, UploadSync};
@@ -134,6 +135,7 @@ pub(super) async fn remove(
                     };
                     match opened {
                         Ok(directory) => levels.push(Level::new(directory, name)),
+                        Err(problem) if problem.status == Status::NOT_FOUND => {}
                         Err(problem) => {
                             level.failures += 1;
                             note(&mut failures, name, problem);
@@ -207,74 +209,110 @@ fn leaf_of(name: &[u8]) -> io::Result<CString> {
     Ok(CString::new(leaf.unwrap_or_default())?)
 }
 
-/// Copies a directory, by its name below the root, to a new name. Leaves out what the site does not serve;
-/// links to files become files, and links to directories are left out.
+/// How much of a directory is copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// The directory without what is in it.
+    Itself,
+    /// What the site serves: links to files become files, and links to directories are left out.
+    Served,
+    /// All, because what was not copied is lost.
+    All,
+}
+
+/// Copies a directory, by its name below the root, to a new name. Returns the copy, which is locked if its name says so.
 pub(super) async fn copy(
     disk: Disk<'_>,
     site: &Site,
     from: &[u8],
     to: &Target,
-    deep: bool,
+    extent: Extent,
     rules: &UploadRules,
-) -> Result<(), Problem> {
+) -> Result<Descriptor, Problem> {
     let source = open_served(disk, site, from, OFlags::RDONLY | OFlags::DIRECTORY).await?;
-    let copy = make(disk, &to.directory, to.leaf(), rules).await?;
+    let top = make(disk, &to.directory, to.leaf(), rules).await?;
+    if is_locked(to.leaf().to_bytes()) && !claim(disk, &top).await? {
+        // A server that starts has taken it for a name of one that was killed.
+        return Err(io::Error::from(Errno::AGAIN).into());
+    }
+    if extent == Extent::Itself {
+        return Ok(top);
+    }
     let mut levels = vec![Level {
-        copy: Some(copy),
+        copy: Some(top.clone()),
         ..Level::new(source, from.to_vec())
     }];
-    if !deep {
-        levels.clear();
-    }
     let mut copied = 0;
     while let Some(level) = levels.last_mut() {
-        let Some((entry, known)) = level.next(disk).await? else {
+        let Some(entry) = level.next(disk).await? else {
             levels.pop();
             continue;
         };
-        let hidden = entry.to_bytes().starts_with(b".") && !site.serves_dotfiles;
-        if hidden || temporary::is_temporary(entry.to_bytes()) {
+        if is_temporary(entry.0.to_bytes()) {
             continue;
         }
         copied += 1;
         if copied > COPIED_MAX {
             return Err(Problem::TOO_MANY_FILES);
         }
-        let contexts = &disk.services.contexts;
-        let status = served_status(
-            contexts,
-            site,
-            &level.name,
-            &level.directory,
-            entry.to_bytes(),
-            known,
-        );
-        let Some(status) = status.await else { continue };
-        let name = level.name_of(&entry);
-        let Some(target) = level.copy.clone() else {
-            continue;
-        };
-        if !status.is_dir() {
-            file(disk, site, &name, &target, &entry, rules).await?;
-        } else if levels.len() >= DEPTH_MAX {
-            return Err(Problem::TOO_DEEP);
-        } else if known != FileType::Symlink {
-            let above = &levels.last().expect("it is not empty").directory;
-            let directory = match open_directory(disk, above, &entry).await {
-                Ok(directory) => directory,
-                // A link, on a file system that does not tell.
-                Err(error) if is(&error, Errno::LOOP) || is(&error, Errno::NOTDIR) => continue,
-                Err(error) => return Err(error.into()),
-            };
-            let copy = make(disk, &target, &entry, rules).await?;
-            levels.push(Level {
-                copy: Some(copy),
-                ..Level::new(directory, name)
-            });
+        match copy_entry(disk, site, level, entry, rules).await? {
+            Step::Copied => {}
+            Step::LeftOut if extent == Extent::All => return Err(Problem::NOT_ALL_SERVED),
+            Step::LeftOut => {}
+            Step::Enter(_) if levels.len() >= DEPTH_MAX => return Err(Problem::TOO_DEEP),
+            Step::Enter(level) => levels.push(level),
         }
         laio_rt::give_way().await;
     }
-    Ok(())
+    Ok(top)
+}
+
+/// What was done with an entry of a directory that is being copied.
+enum Step {
+    Copied,
+    /// It is not served.
+    LeftOut,
+    /// It is a directory, of which there is an empty copy.
+    Enter(Level),
+}
+
+async fn copy_entry(
+    disk: Disk<'_>,
+    site: &Site,
+    level: &Level,
+    (entry, known): (CString, FileType),
+    rules: &UploadRules,
+) -> Result<Step, Problem> {
+    let leaf = entry.to_bytes();
+    if leaf.starts_with(b".") && !site.serves_dotfiles {
+        return Ok(Step::LeftOut);
+    }
+    let contexts = &disk.services.contexts;
+    let status = served_status(contexts, site, &level.name, &level.directory, leaf, known);
+    let (Some(status), Some(target)) = (status.await?, &level.copy) else {
+        return Ok(Step::LeftOut);
+    };
+    let name = level.name_of(&entry);
+    if !status.is_dir() {
+        file(disk, site, &name, target, &entry, rules).await?;
+        return Ok(Step::Copied);
+    }
+    if known == FileType::Symlink {
+        return Ok(Step::LeftOut);
+    }
+    let directory = match open_directory(disk, &level.directory, &entry).await {
+        Ok(directory) => directory,
+        // A link, on a file system that does not tell.
+        Err(error) if is(&error, Errno::LOOP) || is(&error, Errno::NOTDIR) => {
+            return Ok(Step::LeftOut);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let copy = make(disk, target, &entry, rules).await?;
+    Ok(Step::Enter(Level {
+        copy: Some(copy),
+        ..Level::new(directory, name)
+    }))
 }
 
 async fn make(
@@ -298,10 +336,14 @@ async fn file(
     leaf: &CStr,
     rules: &UploadRules,
 ) -> Result<(), Problem> {
-    let source = open_served(disk, site, from, FLAGS).await?;
+    let source = open_served(disk, site, from, FLAGS).await;
+    let source = source.map_err(|error| match Problem::from(error) {
+        missing if missing.status == Status::NOT_FOUND => Problem::CHANGED,
+        other => other,
+    })?;
     let status = disk.names(StatFile::new(source.clone())).await?;
     if !status.is_file() {
-        return Ok(());
+        return Err(Problem::CHANGED);
     }
     let reservation = Reservation::of(rules.quota.as_ref(), status.size(), 1)?;
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW;
@@ -320,8 +362,8 @@ async fn file(
     reservation.commit(length, None);
     copied?;
     if rules.sync != UploadSync::None {
-        disk.data(disk.services.limits.read_time, Fsync::new(target))
-            .await??;
+        let synced = disk.data(disk.services.limits.read_time, Fsync::new(target));
+        synced.await?.map_err(of_own)?;
     }
     Ok(())
 }
@@ -358,7 +400,7 @@ pub(super) async fn contents(disk: Disk<'_>, from: &Descriptor, to: &Descriptor)
             Err(error) if copies_by_hand(&error) => {
                 return through_memory(disk, from, to, done).await;
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(of_own(error)),
         }
     }
 }
@@ -384,11 +426,10 @@ async fn through_memory(
     let limit = disk.services.limits.read_time;
     let mut buffer = Vec::with_capacity(super::CHUNK);
     loop {
-        buffer.clear();
         let (read, filled) = disk
             .data(limit, ReadAt::new(from.clone(), buffer, done))
             .await?;
-        if read? == 0 {
+        if read.map_err(of_own)? == 0 {
             return Ok(());
         }
         buffer = disk.write_all_at(limit, to, filled, done).await?;
@@ -400,6 +441,15 @@ impl Problem {
     const TOO_DEEP: Problem = Problem::new(
         Status::FORBIDDEN,
         "There are too many directories inside each other.",
+    );
+    const NOT_ALL_SERVED: Problem = Problem::new(
+        Status::FORBIDDEN,
+        "The destination is on another file system, and some names in the directory are not served, which the move \
+         would lose; copy the directory, and delete what is left of it.",
+    );
+    const CHANGED: Problem = Problem::new(
+        Status::SERVICE_UNAVAILABLE,
+        "The directory is changing; try again.",
     );
     const TOO_MANY_FILES: Problem = Problem::new(
         Status::INSUFFICIENT_STORAGE,

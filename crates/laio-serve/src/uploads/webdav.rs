@@ -26,7 +26,7 @@ pub(super) use proppatch::proppatch;
 use super::conditions::etag;
 use super::disk::Disk;
 use super::problem::Problem;
-use super::{Change, temporary, trees};
+use super::{Change, is_temporary, trees};
 use crate::files::resolve::{Refusal, resolve};
 use crate::request::auth_state::AuthState;
 use crate::request::body::ClientBody;
@@ -162,7 +162,7 @@ fn name_of(ctx: RequestContext<'_>, address: &str) -> Result<Vec<u8>, Problem> {
         Refusal::NotFound => Problem::HIDDEN,
         Refusal::Rejected(rejection) => Problem::of(rejection),
     })?;
-    match temporary::is_temporary(&name) {
+    match is_temporary(&name) {
         true => Err(Problem::HIDDEN),
         false => Ok(name),
     }

@@ -8,6 +8,7 @@ mod cache;
 mod common;
 mod correctness;
 mod explained;
+mod faults;
 mod features;
 mod guarded;
 mod http2;

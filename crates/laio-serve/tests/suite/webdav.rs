@@ -374,6 +374,35 @@ fn writes_that_stop_short_go_on() {
     assert!(disk.contents("put").unwrap() == text.as_bytes());
 }
 
+/// What a copy leaves out would be lost when the source is removed.
+#[test]
+fn a_move_to_another_file_system_loses_nothing() {
+    let Some(disk) = or_skip(FaultFs::mount()) else {
+        return;
+    };
+    disk.add_dir("d");
+    disk.add_file("d/a", b"text");
+    disk.add_file("d/.hidden", b"secret");
+    let server = lazy(disk.path());
+    let is_refused = |text: &str| {
+        disk.next(Kind::Rename, Fault::Fail(libc::EXDEV));
+        let answer = ask(&mut server.connect(), "MOVE", "/d", &to("/e"), "");
+        assert_eq!(answer.status, 403, "{text}");
+        assert!(answer.text().contains("another file system"), "{text}");
+        crate::common::until("the copy is removed", || names(disk.path()) == ["d"]);
+    };
+    is_refused("a hidden name");
+    assert_eq!(disk.contents("d/.hidden").unwrap(), b"secret");
+    fs::remove_file(disk.join("d/.hidden")).unwrap();
+    symlink("/etc/hostname", disk.join("d/outside")).unwrap();
+    is_refused("a link that is not followed");
+    fs::remove_file(disk.join("d/outside")).unwrap();
+    disk.next(Kind::Rename, Fault::Fail(libc::EXDEV));
+    assert_eq!(once(&server, "MOVE", "/d", &to("/e")), 201);
+    assert_eq!(names(disk.path()), ["e"]);
+    assert_eq!(disk.contents("e/a").unwrap(), b"text");
+}
+
 const LOCK: &str = "<D:lockinfo xmlns:D=\"DAV:\"><D:lockscope><D:exclusive/></D:lockscope>\
                     <D:locktype><D:write/></D:locktype><D:owner><D:href>ann &amp; co</D:href></D:owner></D:lockinfo>";
 

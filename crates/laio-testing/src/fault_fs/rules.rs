@@ -37,6 +37,8 @@ struct Rule {
     name: Option<String>,
     fault: Fault,
     once: bool,
+    /// The number of requests that it lets pass before.
+    passing: u64,
 }
 
 #[derive(Debug)]
@@ -122,7 +124,25 @@ impl Rules {
             name: name.map(str::to_owned),
             fault,
             once,
+            passing: 0,
         });
+    }
+
+    /// Adds a rule for one request, after so many others of its kind.
+    pub(super) fn set_after(&self, passing: u64, kind: Kind, fault: Fault) {
+        self.state().rules.push(Rule {
+            kind,
+            name: None,
+            fault,
+            once: true,
+            passing,
+        });
+    }
+
+    /// Whether a rule for one request of this kind has not been applied.
+    pub(super) fn is_pending(&self, kind: Kind) -> bool {
+        let is_pending = |rule: &Rule| rule.once && rule.kind == kind;
+        self.state().rules.iter().any(is_pending)
     }
 
     pub(super) fn clear(&self, kind: Option<Kind>) {
@@ -160,6 +180,10 @@ impl Rules {
         *state.counts_at.entry((name.to_owned(), kind)).or_default() += 1;
         let time = state.take(name, kind, true);
         let result = state.take(name, kind, false);
+        let later = state.rules.iter_mut().filter(|rule| {
+            rule.kind == kind && rule.name.as_deref().is_none_or(|wanted| wanted == name)
+        });
+        later.for_each(|rule| rule.passing = rule.passing.saturating_sub(1));
         let then = match result {
             Some(Fault::Fail(errno)) => Verdict::Fail(errno),
             Some(Fault::Short(bytes)) => Verdict::Serve(Manner::at_most(bytes)),
@@ -311,6 +335,7 @@ impl State {
     fn take(&mut self, name: &str, kind: Kind, about_time: bool) -> Option<Fault> {
         let matches = |rule: &Rule| {
             rule.kind == kind
+                && rule.passing == 0
                 && rule.fault.is_about_time() == about_time
                 && rule.name.as_deref().is_none_or(|wanted| wanted == name)
         };
@@ -382,6 +407,19 @@ mod tests {
             "a new lasting rule replaces the old"
         );
         rules.clear(Some(Kind::Read));
+        assert_eq!(rules.admit("a", Kind::Read, 1), SERVE);
+    }
+
+    #[test]
+    fn a_rule_lets_requests_of_its_kind_pass() {
+        let rules = Rules::default();
+        rules.set_after(2, Kind::Read, Fault::Fail(5));
+        assert_eq!(rules.admit("a", Kind::Read, 1), SERVE);
+        assert_eq!(rules.admit("a", Kind::Write, 1), SERVE);
+        assert_eq!(rules.admit("b", Kind::Read, 1), SERVE);
+        assert!(rules.is_pending(Kind::Read) && !rules.is_pending(Kind::Write));
+        assert_eq!(rules.admit("a", Kind::Read, 1), fails(5));
+        assert!(!rules.is_pending(Kind::Read));
         assert_eq!(rules.admit("a", Kind::Read, 1), SERVE);
     }
 

@@ -7,12 +7,13 @@ use crate::files::uncached::open_below;
 use crate::options::{IoStep, Limits};
 use crate::request::auth_state::AuthState;
 use crate::request::listing::served_status;
+use crate::request::lookup::explain;
 use crate::services::Services;
 use crate::site::Site;
 use crate::site::auth::Resource;
 use crate::upstream::group;
 use laio::ops::{FileType, ReadDir};
-use laio_http::{RequestPath, path};
+use laio_http::{RequestPath, Status, path};
 use laio_rt::Descriptor;
 use rustix::fs::OFlags;
 use std::io;
@@ -132,10 +133,12 @@ impl Walk<'_> {
                 }
                 let known = entry.file_type();
                 let status = served_status(contexts, self.site, inside, directory, leaf, known);
-                let Some(status) = status.await else { continue };
+                let Some(status) = status.await? else {
+                    continue;
+                };
                 // A linked directory could contain this one.
                 let linked = known == FileType::Symlink || known == FileType::Unknown;
-                if status.is_dir() && linked && self.is_link(&name).await {
+                if status.is_dir() && linked && !self.is_directory(&name).await? {
                     continue;
                 }
                 if found.len() >= most {
@@ -155,10 +158,14 @@ impl Walk<'_> {
         Ok(found)
     }
 
-    /// Whether a name is a symbolic link. What cannot be looked at counts as one.
-    async fn is_link(&self, name: &[u8]) -> bool {
+    /// Whether a name is that of a directory itself, and not of a symbolic link to one.
+    async fn is_directory(&self, name: &[u8]) -> io::Result<bool> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY;
-        open(self.services, self.site, name, flags).await.is_err()
+        match open(self.services, self.site, name, flags).await {
+            Ok(_) => Ok(true),
+            Err(error) if explain(&error).0 == Status::NOT_FOUND => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Whether a request of this client for a name would get a file of that name.

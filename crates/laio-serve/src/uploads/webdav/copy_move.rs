@@ -3,18 +3,24 @@
 use super::locks::is_below;
 use super::{Depth, Submitted, depth, name_of};
 use crate::files::uncached::FLAGS;
+use crate::messages::print;
 use crate::request::response::RequestContext;
 use crate::uploads::disk::Disk;
-use crate::uploads::problem::Problem;
+use crate::uploads::problem::{Problem, of_own};
 use crate::uploads::quota::Reservation;
 use crate::uploads::target::Target;
-use crate::uploads::temporary::{Published, Temporary, sync_directory};
+use crate::uploads::temporary::{Published, Temporary, of_name, sync_directory};
+use crate::uploads::temporary_name::{aside_name, locks_in, temporary_name};
+use crate::uploads::trees::Extent;
 use crate::uploads::{Done, UploadRules, conditions, put, temporary, trees};
 use laio::ops::{FileStatus, Rename, StatFile};
 use laio_http::Status;
 use rustix::fs::RenameFlags;
 use rustix::io::Errno;
 use std::io;
+
+/// How often the removal of a temporary name is tried.
+const DISCARD_TRIES: usize = 2;
 
 /// Answers a COPY request, or with `moves` a MOVE request.
 pub(in crate::uploads) async fn copy_or_move(
@@ -83,7 +89,12 @@ pub(in crate::uploads) async fn copy_or_move(
     };
     if !moved {
         let names = (&source, &target);
-        copy(disk, ctx, rules, names, present.as_ref(), deep).await?;
+        let extent = match (moves, deep) {
+            (true, _) => Extent::All,
+            (false, true) => Extent::Served,
+            (false, false) => Extent::Itself,
+        };
+        copy(disk, ctx, rules, names, present.as_ref(), extent).await?;
     }
     if moves && !moved {
         // The names are on different file systems.
@@ -124,7 +135,15 @@ async fn rename(
             Ok(true)
         }
         Err(error) if temporary::is(&error, Errno::XDEV) => Ok(false),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(of_rename(disk, source, target, error).await.into()),
+    }
+}
+
+/// Returns what an error of a rename means: `ENOENT` is about the name of the request only if that is gone.
+async fn of_rename(disk: Disk<'_>, from: &Target, to: &Target, error: io::Error) -> io::Error {
+    match from.status(disk).await {
+        Ok(Some(_)) => of_name(disk, &to.directory, error).await,
+        _ => error,
     }
 }
 
@@ -135,18 +154,20 @@ async fn copy(
     rules: &UploadRules,
     (source, target): (&Target, &Target),
     present: Option<&FileStatus>,
-    deep: bool,
+    extent: Extent,
 ) -> Result<(), Problem> {
     // By the rules of reading: a link is followed, unless the site does not allow that.
     let opened = trees::open_served(disk, ctx.site, &source.name, FLAGS).await?;
     let status = disk.names(StatFile::new(opened.clone())).await?;
     put::check_space(disk, rules, target, status.size()).await?;
-    let new = target.beside(temporary::temporary_name());
+    let new = target.beside(temporary_name(locks_in(&target.directory)));
+    // Keeps the lock until the copy has its name.
+    let _made;
     if status.is_file() {
         let reservation = Reservation::of(rules.quota.as_ref(), status.size(), 1)?;
         let file = Temporary::create(disk, target).await?;
         trees::contents(disk, &opened, &file.file).await?;
-        file.take_mode_of(disk, &status).await;
+        file.take_mode_of(disk, &status).await?;
         file.sync(disk, rules.sync).await?;
         if !present.is_some_and(FileStatus::is_dir) {
             let published = file.publish(disk, target, false).await?;
@@ -155,16 +176,19 @@ async fn copy(
             reservation.commit(status.size(), replaced.map(of));
             return Ok(());
         }
-        file.publish(disk, &new, true).await?;
+        _made = file.file.clone();
+        file.publish(disk, &new, true).await.map_err(of_own)?;
         reservation.commit(status.size(), None);
     } else if status.is_dir() {
         drop(opened);
-        let (name, depth) = (&source.name, deep);
-        let made = trees::copy(disk, ctx.site, name, &new, depth, rules).await;
-        if let Err(problem) = made {
-            discard(disk, rules, &new).await;
-            return Err(problem);
-        }
+        let name = &source.name;
+        _made = match trees::copy(disk, ctx.site, name, &new, extent, rules).await {
+            Ok(made) => made,
+            Err(problem) => {
+                discard(disk, rules, &new).await;
+                return Err(problem);
+            }
+        };
     } else {
         return Err(Problem::NOT_A_FILE);
     }
@@ -174,6 +198,7 @@ async fn copy(
         None => disk.names(Rename::new(new.at(), target.at())).await,
     };
     if let Err(error) = named {
+        let error = of_rename(disk, &new, target, error).await;
         discard(disk, rules, &new).await;
         return Err(error.into());
     }
@@ -188,35 +213,86 @@ async fn replace(
     new: &Target,
     target: &Target,
 ) -> io::Result<()> {
-    let aside = target.beside(temporary::temporary_name());
-    let exchange = Rename::new(new.at(), target.at()).flags(RenameFlags::EXCHANGE.bits());
-    match disk.names(exchange).await {
+    let mut replaced = target.beside(temporary_name(locks_in(&target.directory)));
+    let exchange = || Rename::new(new.at(), target.at()).flags(RenameFlags::EXCHANGE.bits());
+    match disk.names(exchange()).await {
         // What is replaced has the name of the new one now, perhaps in another directory.
-        Ok(()) => disk.names(Rename::new(new.at(), aside.at())).await?,
+        Ok(()) => {
+            if let Err(error) = disk.names(Rename::new(new.at(), replaced.at())).await {
+                let _ = disk.names(exchange()).await;
+                return Err(of_own(error));
+            }
+        }
         // The file system cannot exchange names.
         Err(error) if temporary::is(&error, Errno::INVAL) => {
-            disk.names(Rename::new(target.at(), aside.at())).await?;
+            let kept = target.beside(aside_name());
+            disk.names(Rename::new(target.at(), kept.at()))
+                .await
+                .map_err(of_own)?;
             if let Err(error) = disk.names(Rename::new(new.at(), target.at())).await {
-                let back = Rename::new(aside.at(), target.at());
-                let back = back.flags(RenameFlags::NOREPLACE.bits());
-                let _ = disk.names(back).await;
-                return Err(error);
+                put_back(disk, &kept, target).await;
+                return Err(of_own(error));
+            }
+            // The next start may remove it now.
+            let renamed = disk.names(Rename::new(kept.at(), replaced.at())).await;
+            if renamed.is_err() {
+                replaced = kept;
             }
         }
         Err(error) => return Err(error),
     }
-    discard(disk, rules, &aside).await;
+    discard(disk, rules, &replaced).await;
     Ok(())
 }
 
-/// Removes a file or directory with a temporary name. What cannot be removed keeps that name.
+/// Gives what was put aside its name back, unless another program has taken that.
+async fn put_back(disk: Disk<'_>, kept: &Target, target: &Target) {
+    let back = || Rename::new(kept.at(), target.at());
+    let mut done = disk
+        .names(back().flags(RenameFlags::NOREPLACE.bits()))
+        .await;
+    if let Err(error) = &done
+        && temporary::is(error, Errno::INVAL)
+        && matches!(target.status(disk).await, Ok(None))
+    {
+        done = disk.names(back()).await;
+    }
+    if let Err(error) = done {
+        print(format_args!(
+            "what /{} was is beside it as {}, because it could not be named back: {error}",
+            String::from_utf8_lossy(&target.name),
+            kept.leaf().to_string_lossy()
+        ));
+    }
+}
+
+/// Removes a file or directory with a temporary name. What cannot be removed keeps that name until the next start.
 async fn discard(disk: Disk<'_>, rules: &UploadRules, target: &Target) {
     let quota = rules.quota.as_ref();
-    if trees::remove(disk, &target.directory, target.leaf(), quota)
-        .await
-        .is_err()
-    {
-        let _ = trees::unlink(disk, target.at(), quota).await;
+    let mut tries = DISCARD_TRIES;
+    loop {
+        let failed = match trees::remove(disk, &target.directory, target.leaf(), quota).await {
+            Ok(failures) if failures.is_empty() => return,
+            Ok(mut failures) => failures.swap_remove(0).1,
+            Err(problem) if problem.status == Status::NOT_FOUND => {
+                match trees::unlink(disk, target.at(), quota).await {
+                    Ok(()) => return,
+                    Err(error) if temporary::is(&error, Errno::NOENT) => return,
+                    Err(error) => error.into(),
+                }
+            }
+            Err(problem) => problem,
+        };
+        tries -= 1;
+        if tries == 0 {
+            print(format_args!(
+                "cannot remove {}, which is beside /{}: {}",
+                target.leaf().to_string_lossy(),
+                String::from_utf8_lossy(&target.name),
+                failed.detail
+            ));
+            return;
+        }
     }
 }
 

@@ -10,11 +10,12 @@ use crate::request::listing::served_status;
 use crate::request::response::RequestContext;
 use crate::uploads::disk::Disk;
 use crate::uploads::problem::Problem;
-use crate::uploads::{Done, temporary, trees};
-use laio::ops::{FileStatus, ReadDir, StatFileSystem};
+use crate::uploads::{Done, is_temporary, put, trees};
+use laio::ops::{FileStatus, ReadDir};
 use laio_http::Status;
 use laio_rt::Descriptor;
 use rustix::fs::OFlags;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 
 /// Properties that one request asks for; a response repeats unknown ones for every resource.
@@ -53,7 +54,7 @@ pub(in crate::uploads) async fn propfind(
     let limit = disk.services.limits.open_time;
     let listed = laio_rt::time::timeout(limit, async {
         let mut response = MultiStatus::new();
-        let space = space(disk, ctx, name, &wanted).await;
+        let space = space(disk, ctx, name, &wanted).await?;
         push(disk, ctx, &wanted, (name, &status), space, &mut response);
         if deep && status.is_dir() {
             members(disk, ctx, &wanted, name, space, &mut response).await?;
@@ -99,25 +100,29 @@ fn wanted(document: Option<Element>) -> Result<Wanted, Problem> {
     }
 }
 
-/// Returns the free and the used bytes, if the request asks for them.
+/// Returns the free and the used bytes, if the request asks for them, and the file system knows them.
 async fn space(
     disk: Disk<'_>,
     ctx: RequestContext<'_>,
     name: &[u8],
     wanted: &Wanted,
-) -> Option<(u64, u64)> {
+) -> io::Result<Option<(u64, u64)>> {
     let (Wanted::All(names) | Wanted::Some(names)) = wanted else {
-        return None;
+        return Ok(None);
     };
     let is_quota = |name: &XmlName| name.local.starts_with("quota-");
-    names.iter().find(|name| is_quota(name))?;
-    let opened = trees::open_served(disk, ctx.site, name, OFlags::PATH).await;
-    let status = disk.names(StatFileSystem::new(opened.ok()?)).await.ok()?;
+    if !names.iter().any(is_quota) {
+        return Ok(None);
+    }
+    let opened = trees::open_served(disk, ctx.site, name, OFlags::PATH).await?;
+    let Some(status) = put::space(disk, opened).await? else {
+        return Ok(None);
+    };
     let unit = status.fragment_size();
     let free = status.available_blocks().saturating_mul(unit);
     let kept = ctx.site.uploads.as_ref().map_or(0, |rules| rules.keep_free);
     let used = status.blocks().saturating_mul(unit).saturating_sub(free);
-    Some((free.saturating_sub(kept), used))
+    Ok(Some((free.saturating_sub(kept), used)))
 }
 
 /// Appends what is in a directory.
@@ -140,7 +145,7 @@ async fn members(
         for entry in entries.iter() {
             let leaf = entry.name().as_bytes();
             let hidden = leaf.starts_with(b".") && !ctx.site.serves_dotfiles;
-            if hidden || temporary::is_temporary(leaf) {
+            if hidden || is_temporary(leaf) {
                 continue;
             }
             count += 1;
@@ -154,7 +159,9 @@ async fn members(
             let contexts = &disk.services.contexts;
             let known = entry.file_type();
             let status = served_status(contexts, ctx.site, inside, &directory, leaf, known);
-            let Some(status) = status.await else { continue };
+            let Some(status) = status.await? else {
+                continue;
+            };
             let mut name = inside.to_vec();
             enter(&mut name, leaf);
             push(disk, ctx, wanted, (&name, &status), space, response);
