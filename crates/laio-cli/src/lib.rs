@@ -13,9 +13,6 @@ mod status;
 mod trace;
 
 pub use serve::ConfigurationReader;
-// For the fuzz targets.
-#[doc(hidden)]
-pub use serve::{imported, requoted};
 
 use clap::{Parser, Subcommand};
 use std::io::{ErrorKind, Write};
@@ -134,7 +131,6 @@ mod tests {
             "policies",
             "operation",
             "safety",
-            "import",
             "uploads",
             "webdav",
         ];

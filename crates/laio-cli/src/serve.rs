@@ -4,7 +4,6 @@ mod arguments;
 mod config;
 mod explain;
 mod handover;
-mod import;
 #[cfg(test)]
 mod manual;
 mod notify;
@@ -19,7 +18,6 @@ use crate::Failure;
 pub use config::ConfigurationReader;
 pub(crate) use config::Mistakes;
 use config::Settings;
-pub use import::{imported, requoted};
 use laio_serve::{Listen, ListenAddress, Server};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -30,9 +28,6 @@ use std::sync::OnceLock;
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     if arguments.lists_presets() {
         return crate::print(&policy::presets());
-    }
-    if let Some(file) = &arguments.operation.import {
-        return import::run(file);
     }
     handover::take_sockets()?;
     let settings = load()?;

@@ -62,7 +62,7 @@ impl Settings {
 }
 
 /// Flags that are not keys, because they name the file or do something other than serve.
-const NO_KEYS: [&str; 11] = [
+const NO_KEYS: [&str; 10] = [
     "config",
     "check",
     "explain",
@@ -71,7 +71,6 @@ const NO_KEYS: [&str; 11] = [
     "explain-json",
     "explain-method",
     "help",
-    "import",
     "list-presets",
     "print-config",
 ];
