@@ -182,6 +182,65 @@ fn a_listing_in_json_leads_to_every_file() {
     assert_eq!(server.get("/list/%FF.bin").text(), "bytes");
 }
 
+/// No path has these names, because a reader that decodes twice would take it for another one.
+#[test]
+fn names_that_no_path_reaches_are_not_listed() {
+    let dir = site();
+    let list = dir.path().join("list");
+    let hidden = [
+        "a%2Fb", "a%2fb", "%2e%2e", "%2E", "a%00b", "a%5Cb", "a%252Fb",
+    ];
+    let reached = ["%41", "100%", "a\\b", "a..", "b;..", "x%y", "%zz"];
+    for name in hidden.iter().chain(&reached) {
+        fs::write(list.join(name), *name).unwrap();
+    }
+    let server = Running::with(dir.path(), Lazy, |options| {
+        options.site.listing = true;
+        options.site.archives.zip = Some(laio_serve::Zip::Store);
+        options.site.uploads.webdav = true;
+    });
+    let page = server
+        .connect()
+        .request("GET", "/list/", "Accept: text/html\r\n");
+    let archive = server.get("/list/?zip").body;
+    let found = server
+        .connect()
+        .request("PROPFIND", "/list/", "Depth: 1\r\n");
+    let mut listed = Vec::new();
+    for entry in entries(&server, "/list/?json") {
+        let encoded = entry["encoded"].as_str().unwrap();
+        let link = format!(
+            "href=\"./{encoded}{}\"",
+            if entry["type"] == "file" { "" } else { "/" }
+        );
+        assert!(page.text().contains(&link), "{link}");
+        let path = format!("/list/{encoded}");
+        assert!(found.text().contains(&path), "{path}: {}", found.text());
+        // Each link leads to its file.
+        let name = entry["name"].as_str().unwrap();
+        if reached.contains(&name) {
+            assert_eq!(server.get(&path).text(), name);
+        }
+        listed.push(name.to_owned());
+    }
+    let has = |name: &&str| {
+        archive
+            .windows(name.len())
+            .any(|part| part == name.as_bytes())
+    };
+    for name in reached {
+        assert!(
+            listed.iter().any(|own| own == name) && has(&name),
+            "{name}: {listed:?}"
+        );
+    }
+    for name in hidden {
+        assert!(!listed.iter().any(|own| own == name), "{name}");
+    }
+    // Its text contains names too, so only this one cannot be part of another.
+    assert!(!has(&"a%5Cb"));
+}
+
 /// Returns the answer to raw bytes on a connection of their own.
 fn raw(server: &Running, request: &str) -> Response {
     let mut client = server.connect();
