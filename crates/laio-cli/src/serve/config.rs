@@ -4,7 +4,7 @@
 mod text;
 
 use super::Arguments;
-use crate::Failure;
+use crate::{Failure, numbers};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -481,7 +481,7 @@ fn depends_on_others(kind: ErrorKind) -> bool {
 
 /// Returns the message of clap without its decoration.
 fn explain(error: &clap::Error) -> String {
-    let text = error.render().to_string();
+    let text = numbers::explained(error).unwrap_or_else(|| error.render().to_string());
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     let text = text.split("\n\nUsage").next().unwrap_or(text);
     let text = text.split("\n\nFor more").next().unwrap_or(text);
