@@ -150,7 +150,7 @@ impl Arguments {
         let named = |(name, root): &(String, String)| Host {
             names: vec![name.clone()],
             site: Site {
-                root: root.into(),
+                root: Some(root.into()),
                 ..self.site.clone()
             },
         };

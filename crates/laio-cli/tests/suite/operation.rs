@@ -672,3 +672,65 @@ fn an_answer_is_explained_instead_of_served() {
             .contains("explain is a flag, not a key")
     );
 }
+
+#[test]
+fn mistakes_in_values_say_what_to_write() {
+    let dir = ServerDir::new();
+    for (flags, expected) in [
+        (
+            &["--workers", "0"][..],
+            "invalid value '0' for '--workers <N>': it must be at least 1",
+        ),
+        (
+            &["--cache-bytes", "1x"],
+            "invalid value '1x' for '--cache-bytes <BYTES>': write a number of bytes in digits, without a unit",
+        ),
+        (
+            &["--max-headers", "many"],
+            "'--max-headers <N>': write a whole number in digits",
+        ),
+        (
+            &["--max-requests", "99999999999999999999999"],
+            "it is too large",
+        ),
+    ] {
+        let (status, text) = dir.output(flags);
+        assert_eq!(status, Some(2), "{text}");
+        assert!(text.contains(expected), "{expected} is not in\n{text}");
+    }
+    dir.configure("root = 'DIR/site'\ncache-bytes = '64M'\nworkers = 0\n");
+    let (status, text) = dir.output(&["--config", "laio.toml"]);
+    assert_eq!(status, Some(2), "{text}");
+    assert!(
+        text.contains("laio.toml:2: invalid value '64M'") && text.contains("without a unit"),
+        "{text}"
+    );
+    assert!(
+        text.contains("laio.toml:3: invalid value '0'") && text.contains("at least 1"),
+        "{text}"
+    );
+}
+
+#[test]
+fn files_that_options_name_are_looked_for_at_the_start() {
+    let dir = ServerDir::new();
+    dir.configure(
+        "root = 'DIR/site'\nerror-page = ['404=absent.html', '500=b']\nfallback = 'gone.html'\nalias = ['/media=DIR/media']\n",
+    );
+    let (status, text) = dir.output(&["--config", "laio.toml", "--check"]);
+    assert_eq!(status, Some(0), "{text}");
+    for expected in [
+        "--error-page 404=absent.html: cannot send ",
+        "/site/absent.html: No such file or directory (os error 2)",
+        "--error-page 500=b: cannot send ",
+        "it is no file",
+        "--fallback gone.html: cannot send ",
+        "/media as /media: No such file or directory (os error 2); its paths are 404 until",
+    ] {
+        assert!(text.contains(expected), "{expected} is not in\n{text}");
+    }
+    assert!(text.ends_with("ok\n"), "{text}");
+    dir.configure("root = 'DIR/site'\nerror-page = ['404=index.html']\nfallback = '/index.html'\n");
+    let found = dir.output(&["--config", "laio.toml", "--check"]);
+    assert_eq!(found, (Some(0), "ok\n".to_owned()));
+}
