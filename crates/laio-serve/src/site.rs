@@ -20,6 +20,7 @@ pub(crate) mod speed;
 
 pub(crate) use fields::globs;
 
+use crate::messages::print;
 use crate::options::{
     Host, Options, Protocol, Site as Description, Symlinks, Uploaders, Upstream, Zip,
 };
@@ -46,9 +47,11 @@ use redirect::Redirects;
 use rewrite::Rewrites;
 use rustix::fs::{MemfdFlags, Mode, OFlags, ResolveFlags};
 use speed::Speeds;
+use std::ffi::OsStr;
 use std::io;
 use std::ops::Deref;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -506,8 +509,30 @@ fn compile(
             .map(|root| compile_sendfile(root, site.symlinks, healths, counted))
             .collect::<io::Result<_>>()?,
     };
-    named_files::report_missing(site, &rules, &root);
+    report_missing_pages(site, &rules, &root);
     Ok((root, Arc::new(rules)))
+}
+
+/// Reports each error page and fallback page that cannot be sent. The site is served nevertheless, with the built-in page
+/// in its place.
+fn report_missing_pages(site: &Description, rules: &Rules, root: &OwnedFd) {
+    let pages = site.error_pages.iter().map(|page| {
+        let option = format!("--error-page {}={}", page.status, page.file);
+        (option, &page.file)
+    });
+    let fallback = site.fallback.iter();
+    let fallback = fallback.map(|file| (format!("--fallback {file}"), file));
+    for (option, file) in pages.chain(fallback) {
+        let name = name(file);
+        let (directory, below) = rules.aliases.place(&name).unwrap_or((root, &name));
+        if let Err(error) = named_files::check(directory, below, rules.resolve) {
+            let path = rules.file_path(&name);
+            let path = Path::new(OsStr::from_bytes(&path)).display();
+            print(format_args!(
+                "{option}: cannot send {path}: {error}; the server answers with its own page instead"
+            ));
+        }
+    }
 }
 
 /// Returns whether responses of upstreams are compressed.

@@ -141,14 +141,6 @@ impl ConfigurationReader {
         self.settings(text)?.text(self)
     }
 
-    /// Whether each key and value of a configuration file is valid by itself.
-    ///
-    /// # Errors
-    /// All errors, with their lines.
-    pub fn check(&self, text: &str) -> Result<(), Mistakes> {
-        self.settings(text).map(drop)
-    }
-
     fn settings(&self, text: &str) -> Result<Settings, Mistakes> {
         self.read(text, &[])
             .map_err(|mistakes| with_positions(mistakes, &"configuration", text))
