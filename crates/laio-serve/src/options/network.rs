@@ -114,6 +114,8 @@ mod tests {
         for (text, word) in [
             ("", "is not a network"),
             ("localhost", "is not a network"),
+            // Only --allow and --deny know it: all proxies cannot be trusted.
+            ("all", "is not a network"),
             ("192.0.2.0/33", "is not a network"),
             ("192.0.2.0/", "is not a network"),
             ("192.0.2.1/24", "of 24 bits"),
