@@ -7,15 +7,13 @@ mod cp;
 mod info;
 mod interrupt;
 mod load;
+mod numbers;
 mod serve;
 mod signals;
 mod status;
 mod trace;
 
 pub use serve::ConfigurationReader;
-// For the fuzz targets.
-#[doc(hidden)]
-pub use serve::{imported, requoted};
 
 use clap::{Parser, Subcommand};
 use std::io::{ErrorKind, Write};
@@ -66,8 +64,18 @@ pub fn main() -> ExitCode {
     if cp::is_called() {
         return cp::main("cp");
     }
-    // Wrong arguments end the process here, with status 2.
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => match numbers::explained(&error) {
+            Some(text) => {
+                // If standard error is closed, the message is lost.
+                let _ = std::io::stderr().write_all(text.as_bytes());
+                return ExitCode::from(2);
+            }
+            // With status 2, or 0 after the text of --help.
+            None => error.exit(),
+        },
+    };
     let result = match arguments.command {
         Command::Serve(arguments) => serve::run(*arguments),
         Command::Cp(arguments) => return cp::run(*arguments, "laio cp"),
@@ -134,7 +142,7 @@ mod tests {
             "policies",
             "operation",
             "safety",
-            "import",
+            "nginx",
             "uploads",
             "webdav",
         ];

@@ -4,7 +4,6 @@ mod arguments;
 mod config;
 mod explain;
 mod handover;
-mod import;
 #[cfg(test)]
 mod manual;
 mod notify;
@@ -19,7 +18,6 @@ use crate::Failure;
 pub use config::ConfigurationReader;
 pub(crate) use config::Mistakes;
 use config::Settings;
-pub use import::{imported, requoted};
 use laio_serve::{Listen, ListenAddress, Server};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -30,9 +28,6 @@ use std::sync::OnceLock;
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     if arguments.lists_presets() {
         return crate::print(&policy::presets());
-    }
-    if let Some(file) = &arguments.operation.import {
-        return import::run(file);
     }
     handover::take_sockets()?;
     let settings = load()?;
@@ -63,7 +58,7 @@ fn serve(settings: &Settings) -> Result<(), Failure> {
         // A supervised process must not outlive its supervisor, which alone stops it.
         rustix::process::set_parent_process_death_signal(Some(signals::stopping()))?;
     }
-    let root = options.site.root.clone();
+    let root = options.site.directory().map(Path::to_owned);
     let observing = settings.arguments.observe.start(options.observer.clone())?;
     let server = Server::start(options)?;
     signals::execute(signals, server.control(), observing.admin())?;
@@ -75,7 +70,7 @@ fn serve(settings: &Settings) -> Result<(), Failure> {
             server.backend(),
             server.descriptors()
         );
-        announce(&root, server.addresses(), &how);
+        announce(root.as_deref(), server.addresses(), &how);
         notify::send_state(notify::State::Ready);
     }
     handover::report_ready()?;
@@ -107,7 +102,7 @@ fn interactive_end() -> bool {
 static AT_TERMINAL: OnceLock<bool> = OnceLock::new();
 
 /// Prints the addresses on standard error, because standard output may be the access log.
-fn announce(root: &Path, places: &[Listen], how: &str) {
+fn announce(root: Option<&Path>, places: &[Listen], how: &str) {
     let version = env!("CARGO_PKG_VERSION");
     let at_terminal = *AT_TERMINAL.get_or_init(|| std::io::stderr().is_terminal());
     let (bold, plain) = if at_terminal {
@@ -121,7 +116,7 @@ fn announce(root: &Path, places: &[Listen], how: &str) {
     let place = |place: &String| format!("  {bold}{place}{plain}\n");
     print_message(&format!(
         "laio {version} serves {}\n\n{}\n{how}; Ctrl-C stops",
-        root.display(),
+        root.map_or("no files".into(), Path::to_string_lossy),
         places.iter().map(place).collect::<String>(),
     ));
 }

@@ -122,7 +122,7 @@ pub use multipart::Multipart;
 pub use range::{ByteRange, RangeLimits, RangeSet, Ranges};
 pub use rejection::Rejection;
 pub use request::{Parsed, Request, Version, parse};
-pub use request_path::RequestPath;
+pub use request_path::{RequestPath, ascii_query};
 pub use response::ResponseHead;
 pub use script::{BadExtension, ScriptNames, ScriptPath};
 pub use status::Status;

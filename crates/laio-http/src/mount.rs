@@ -1,5 +1,6 @@
 //! A path prefix whose requests are answered by an upstream or a program.
 
+use crate::request_path::ascii_query;
 use crate::{Rejection, RequestPath};
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
@@ -137,7 +138,7 @@ impl<'p> Program<'p> {
     #[must_use]
     pub fn request_uri(&self, query: Option<&str>) -> String {
         match query {
-            Some(query) => format!("{}?{query}", self.path),
+            Some(query) => format!("{}?{}", self.path, ascii_query(query)),
             None => self.path.to_owned(),
         }
     }

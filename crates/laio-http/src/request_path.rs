@@ -17,7 +17,7 @@ use std::fmt;
 /// - It begins with exactly one slash. Repeated slashes further on stay.
 /// - `.` and `..` are resolved, also percent-encoded ones.
 /// - Escapes of letters, digits, `-`, `.`, `_` and `~` are decoded; all other escapes are in
-///   capitals. A backslash is escaped.
+///   capitals. Backslashes, controls and what is not ASCII are escaped.
 ///
 /// ```
 /// use laio_http::{Rejection, RequestPath};
@@ -68,6 +68,21 @@ impl<'t> RequestPath<'t> {
     #[must_use]
     pub fn is_whole_server(&self) -> bool {
         self.text == "*"
+    }
+
+    /// Whether a path names this file below the root. None does if the name looks like an escape that another reader
+    /// would decode to a slash, a backslash, NUL or a dot segment (`a%2Fb`), because [`RequestPath::new`] refuses that
+    /// path.
+    #[must_use]
+    pub fn can_name(relative: &[u8]) -> bool {
+        let mut address = Vec::new();
+        path::encode(relative, false, None, &mut address);
+        let path = std::str::from_utf8(&address).map_err(|_| Rejection::Target);
+        let mut named = Vec::new();
+        let found = path
+            .and_then(RequestPath::new)
+            .and_then(|path| path.file_name(&mut named));
+        found.is_ok() && named == relative
     }
 
     /// Writes the file name below the root to `out`, as [`path::normalize`] does.
@@ -143,31 +158,61 @@ fn canonical(rest: &str) -> Result<String, Rejection> {
 /// Appends one segment in canonical form.
 fn push_canonical(segment: &str, text: &mut String) -> Result<(), Rejection> {
     let mut rest = segment;
-    while let Some(at) = rest.find(|c: char| c == '%' || c == '\\' || c.is_ascii_control()) {
+    let is_special = |c: char| c == '%' || c == '\\' || c.is_ascii_control() || !c.is_ascii();
+    while let Some(at) = rest.find(is_special) {
         text.push_str(&rest[..at]);
-        let special = rest.as_bytes()[at];
-        rest = &rest[at + 1..];
-        let byte = if special == b'%' {
-            let (digits, behind) = rest.split_at_checked(2).ok_or(Rejection::PathEscape)?;
+        rest = &rest[at..];
+        if let Some(behind) = rest.strip_prefix('%') {
+            let (digits, behind) = behind.split_at_checked(2).ok_or(Rejection::PathEscape)?;
             rest = behind;
-            byte_of(digits.as_bytes()).ok_or(Rejection::PathEscape)?
+            push_byte(
+                byte_of(digits.as_bytes()).ok_or(Rejection::PathEscape)?,
+                text,
+            )?;
         } else {
-            special
-        };
-        match byte {
-            0 => return Err(Rejection::PathNul),
-            byte if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => {
-                text.push(char::from(byte));
-            }
-            byte => {
-                const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-                let digit = |number: u8| char::from(DIGITS[usize::from(number)]);
-                text.extend(['%', digit(byte >> 4), digit(byte & 15)]);
-            }
+            let end = rest.find(|c| !is_special(c) || c == '%');
+            let (special, behind) = rest.split_at(end.unwrap_or(rest.len()));
+            rest = behind;
+            special.bytes().try_for_each(|byte| push_byte(byte, text))?;
         }
     }
     text.push_str(rest);
     Ok(())
+}
+
+/// Appends a byte, escaped unless it is unreserved.
+fn push_byte(byte: u8, text: &mut String) -> Result<(), Rejection> {
+    match byte {
+        0 => return Err(Rejection::PathNul),
+        byte if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => {
+            text.push(char::from(byte));
+        }
+        byte => push_escape(byte, text),
+    }
+    Ok(())
+}
+
+fn push_escape(byte: u8, text: &mut String) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let digit = |number: u8| char::from(DIGITS[usize::from(number)]);
+    text.extend(['%', digit(byte >> 4), digit(byte & 15)]);
+}
+
+/// Returns a query whose bytes above 0x7F are escaped. RFC 3986 allows only ASCII, and other servers read the rest in
+/// different ways.
+#[must_use]
+pub fn ascii_query(query: &str) -> Cow<'_, str> {
+    if query.is_ascii() {
+        return query.into();
+    }
+    let mut text = String::with_capacity(query.len() * 2);
+    for byte in query.bytes() {
+        match byte.is_ascii() {
+            true => text.push(char::from(byte)),
+            false => push_escape(byte, &mut text),
+        }
+    }
+    text.into()
 }
 
 #[cfg(test)]
@@ -195,7 +240,8 @@ mod tests {
             ("/a/b/.", "/a/b/"),
             ("/a%2fb%c3", "/a%2Fb%C3"),
             ("/a\\b", "/a%5Cb"),
-            ("/é/%C3%a9", "/é/%C3%A9"),
+            ("/é/%C3%a9", "/%C3%A9/%C3%A9"),
+            ("/a日本%41é", "/a%E6%97%A5%E6%9C%ACA%C3%A9"),
             ("/..a/b..", "/..a/b.."),
             ("/a;x/../b;y", "/b;y"),
             ("/%25", "/%25"),
@@ -207,6 +253,45 @@ mod tests {
         }
         let simple = RequestPath::new("/a/b.txt").unwrap();
         assert!(matches!(simple.text, Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn queries_are_ascii() {
+        assert!(matches!(ascii_query("a=%C3&b"), Cow::Borrowed("a=%C3&b")));
+        assert_eq!(ascii_query("q=é%20日"), "q=%C3%A9%20%E6%97%A5");
+    }
+
+    #[test]
+    fn names_that_no_path_has() {
+        let names: [&[u8]; 12] = [
+            b"a b",
+            b"a/b",
+            b"a:b",
+            b"%41",
+            b"100%",
+            b"a+b;c=d",
+            b"[x]",
+            b"..a",
+            b"a?b#c",
+            b"\xff\xfe",
+            b"con",
+            b"-",
+        ];
+        for name in names {
+            assert!(RequestPath::can_name(name), "{}", name.escape_ascii());
+        }
+        for name in [
+            &b"a%2Fb"[..],
+            b"a%2fb",
+            b"%2e%2e",
+            b"a%00b",
+            b"a%5Cb",
+            b"..",
+            b"a//b",
+            b"a\0b",
+        ] {
+            assert!(!RequestPath::can_name(name), "{}", name.escape_ascii());
+        }
     }
 
     #[test]

@@ -10,10 +10,10 @@ use crate::clients::TrustedProxies;
 use crate::descriptors::raise_descriptor_limit;
 use crate::io_contexts::ContextPlan;
 use crate::log::SharedLog;
-use crate::messages::print;
+use crate::messages::{self, print};
 use crate::net::listen::{Listener, Listening, Share};
 use crate::net::tls::{Sessions, Tls};
-use crate::options::{Limits, Listen, ListenAddress, Options};
+use crate::options::{Limits, Listen, ListenAddress, Options, Site};
 use crate::site::CompiledSites;
 use crate::uploads::{self, CountedDirectories};
 use crate::worker::Served;
@@ -141,9 +141,10 @@ pub fn check(options: &Options) -> io::Result<()> {
     SharedLog::open(options)?;
     Tls::new(options, false, Sessions::new()?, None)?;
     acme::check_options(options)?;
-    CompiledSites::new(options, &CountedDirectories::default())?
-        .suit(kind)
-        .map(drop)
+    let sites = CompiledSites::new(options, &CountedDirectories::default());
+    // What it reports without an error comes before the result.
+    messages::flush(None);
+    sites?.suit(kind).map(drop)
 }
 
 /// Checks whether HTTP/3 is possible, if it is on.
@@ -172,7 +173,8 @@ fn upload_roots(options: &Options) -> Vec<OwnedFd> {
     let sites = hosts.chain([&options.site]);
     let uploaded = sites.filter(|site| site.uploads.who.is_some());
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = uploaded.map(|site| rustix::fs::open(&site.root, flags, Mode::empty()));
+    let roots = uploaded.filter_map(Site::directory);
+    let opened = roots.map(|root| rustix::fs::open(root, flags, Mode::empty()));
     opened.filter_map(Result::ok).collect()
 }
 

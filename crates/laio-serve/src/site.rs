@@ -10,6 +10,7 @@ mod early_hints;
 mod fields;
 pub(crate) mod hsts;
 pub(crate) mod message_fields;
+mod named_files;
 pub(crate) mod network_access;
 mod path_pattern;
 pub(crate) mod rate_limit;
@@ -19,6 +20,7 @@ pub(crate) mod speed;
 
 pub(crate) use fields::globs;
 
+use crate::messages::print;
 use crate::options::{
     Host, Options, Protocol, Site as Description, Symlinks, Uploaders, Upstream, Zip,
 };
@@ -43,11 +45,13 @@ use network_access::NetworkAccess;
 use rate_limit::RateLimits;
 use redirect::Redirects;
 use rewrite::Rewrites;
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{MemfdFlags, Mode, OFlags, ResolveFlags};
 use speed::Speeds;
+use std::ffi::OsStr;
 use std::io;
 use std::ops::Deref;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -101,8 +105,8 @@ pub(crate) struct Rules {
     pub(crate) webdav: bool,
     /// The device and the inode of the root.
     pub(crate) identity: (u64, u64),
-    /// The root directory as FastCGI programs get it.
-    pub(crate) directory: PathBuf,
+    /// The root directory as FastCGI programs get it; none if the site has no files.
+    pub(crate) directory: Option<PathBuf>,
     aliases: Aliases,
     /// Candidates and scripts, if the site has any.
     pub(crate) application: Option<Application>,
@@ -115,8 +119,8 @@ pub(crate) struct Rules {
 impl Rules {
     /// Returns the path of the file that has a name of the site.
     pub(crate) fn file_path(&self, name: &[u8]) -> Vec<u8> {
-        let aliased = self.aliases.file_path(name);
-        let (directory, name) = aliased.unwrap_or((&self.directory, name));
+        let root = self.directory.as_deref().unwrap_or(Path::new(""));
+        let (directory, name) = self.aliases.file_path(name).unwrap_or((root, name));
         [directory.as_os_str().as_encoded_bytes(), b"/", name].concat()
     }
 
@@ -195,12 +199,15 @@ impl Site {
 
     /// Returns why this is the site for a host, and its root.
     pub(crate) fn described(&self, host: Option<&str>) -> String {
-        let root = self.directory.display();
+        let files = match &self.directory {
+            Some(root) => format!("from {}", root.display()),
+            None => "which has no files".to_owned(),
+        };
         let host = host.unwrap_or_default();
         match &self.names[..] {
-            [] => format!("{host:?} is no name of a host: the main site answers, from {root}"),
+            [] => format!("{host:?} is no name of a host: the main site answers, {files}"),
             names => format!(
-                "{host:?} is a name of the host {}, from {root}",
+                "{host:?} is a name of the host {}, {files}",
                 names.join(" ")
             ),
         }
@@ -490,7 +497,7 @@ fn compile(
         uploads: upload_rules(site, &root, counted)?,
         webdav: site.uploads.webdav,
         identity: (status.st_dev, status.st_ino),
-        directory: std::path::absolute(&site.root)?,
+        directory: site.directory().map(std::path::absolute).transpose()?,
         aliases: Aliases::open(&site.aliases)?,
         application,
         groups,
@@ -502,7 +509,30 @@ fn compile(
             .map(|root| compile_sendfile(root, site.symlinks, healths, counted))
             .collect::<io::Result<_>>()?,
     };
+    report_missing_pages(site, &rules, &root);
     Ok((root, Arc::new(rules)))
+}
+
+/// Reports each error page and fallback page that cannot be sent. The site is served nevertheless, with the built-in page
+/// in its place.
+fn report_missing_pages(site: &Description, rules: &Rules, root: &OwnedFd) {
+    let pages = site.error_pages.iter().map(|page| {
+        let option = format!("--error-page {}={}", page.status, page.file);
+        (option, &page.file)
+    });
+    let fallback = site.fallback.iter();
+    let fallback = fallback.map(|file| (format!("--fallback {file}"), file));
+    for (option, file) in pages.chain(fallback) {
+        let name = name(file);
+        let (directory, below) = rules.aliases.place(&name).unwrap_or((root, &name));
+        if let Err(error) = named_files::check(directory, below, rules.resolve) {
+            let path = rules.file_path(&name);
+            let path = Path::new(OsStr::from_bytes(&path)).display();
+            print(format_args!(
+                "{option}: cannot send {path}: {error}; the server answers with its own page instead"
+            ));
+        }
+    }
 }
 
 /// Returns whether responses of upstreams are compressed.
@@ -570,7 +600,14 @@ fn upload_rules(
         bytes: uploads.bytes,
         keep_free: uploads.keep_free,
         sync: uploads.sync,
-        quota: Quota::of(counted, root, &site.root, uploads.quota, uploads.files)?,
+        // A site with uploads has files.
+        quota: Quota::of(
+            counted,
+            root,
+            site.directory().unwrap_or(Path::new(".")),
+            uploads.quota,
+            uploads.files,
+        )?,
     }))
 }
 
@@ -583,7 +620,7 @@ fn compile_sendfile(
     counted: &CountedDirectories,
 ) -> io::Result<(Vec<PathBuf>, OwnedFd, Arc<Rules>)> {
     let site = Description {
-        root: root.to_owned(),
+        root: Some(root.to_owned()),
         symlinks: match symlinks {
             Symlinks::Follow => Symlinks::Within,
             other => other,
@@ -601,12 +638,22 @@ fn name(file: &str) -> Vec<u8> {
 }
 
 fn open_root(site: &Description) -> io::Result<OwnedFd> {
+    let Some(root) = site.directory() else {
+        return no_directory();
+    };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::open(&site.root, flags, Mode::empty()).map_err(|errno| {
+    rustix::fs::open(root, flags, Mode::empty()).map_err(|errno| {
         let error = io::Error::from(errno);
-        let text = format!("cannot serve {}: {error}", site.root.display());
+        let text = format!("cannot serve {}: {error}", root.display());
         io::Error::new(error.kind(), text)
     })
+}
+
+/// Returns a descriptor below which there is no name: that of a file. Every look-up below it fails with `ENOTDIR`, which
+/// is answered with 404.
+fn no_directory() -> io::Result<OwnedFd> {
+    let file = rustix::fs::memfd_create(c"laio-no-files", MemfdFlags::CLOEXEC)?;
+    Ok(file)
 }
 
 #[cfg(test)]

@@ -113,10 +113,6 @@ pub(super) struct OperationArguments {
     pub(super) print_config: bool,
     #[command(flatten)]
     pub(super) explain: ExplainArguments,
-    /// Print the configuration file for what an nginx.conf says, instead of serving, and on standard error what
-    /// it cannot say; exit status 1 if something was left out.
-    #[arg(long, value_name = "NGINX.CONF", conflicts_with_all = ["check", "print_config", "explain", "config"])]
-    pub(super) import: Option<PathBuf>,
     /// Serve in this many processes, which are restarted if they fail [default: in this one]
     #[arg(long, value_name = "N")]
     pub(super) processes: Option<NonZeroUsize>,
@@ -154,7 +150,7 @@ impl Arguments {
         let named = |(name, root): &(String, String)| Host {
             names: vec![name.clone()],
             site: Site {
-                root: root.into(),
+                root: Some(root.into()),
                 ..self.site.clone()
             },
         };

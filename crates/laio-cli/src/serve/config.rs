@@ -4,7 +4,7 @@
 mod text;
 
 use super::Arguments;
-use crate::Failure;
+use crate::{Failure, numbers};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -62,7 +62,7 @@ impl Settings {
 }
 
 /// Flags that are not keys, because they name the file or do something other than serve.
-const NO_KEYS: [&str; 11] = [
+const NO_KEYS: [&str; 10] = [
     "config",
     "check",
     "explain",
@@ -71,7 +71,6 @@ const NO_KEYS: [&str; 11] = [
     "explain-json",
     "explain-method",
     "help",
-    "import",
     "list-presets",
     "print-config",
 ];
@@ -140,14 +139,6 @@ impl ConfigurationReader {
     /// All errors, with their lines.
     pub fn text(&self, text: &str) -> Result<String, Mistakes> {
         self.settings(text)?.text(self)
-    }
-
-    /// Whether each key and value of a configuration file is valid by itself.
-    ///
-    /// # Errors
-    /// All errors, with their lines.
-    pub fn check(&self, text: &str) -> Result<(), Mistakes> {
-        self.settings(text).map(drop)
     }
 
     fn settings(&self, text: &str) -> Result<Settings, Mistakes> {
@@ -482,7 +473,7 @@ fn depends_on_others(kind: ErrorKind) -> bool {
 
 /// Returns the message of clap without its decoration.
 fn explain(error: &clap::Error) -> String {
-    let text = error.render().to_string();
+    let text = numbers::explained(error).unwrap_or_else(|| error.render().to_string());
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     let text = text.split("\n\nUsage").next().unwrap_or(text);
     let text = text.split("\n\nFor more").next().unwrap_or(text);

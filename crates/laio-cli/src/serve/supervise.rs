@@ -57,7 +57,7 @@ pub(super) fn run(settings: &Settings, count: usize) -> Result<(), Failure> {
         });
     }
     super::announce(
-        &options.site.root,
+        options.site.directory(),
         listening.addresses(),
         &format!("{count} processes, {descriptors} descriptors each"),
     );

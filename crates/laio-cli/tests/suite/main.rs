@@ -13,3 +13,4 @@ mod ending;
 mod forbidden;
 mod load;
 mod operation;
+mod sites;

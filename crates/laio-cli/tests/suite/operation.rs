@@ -674,43 +674,63 @@ fn an_answer_is_explained_instead_of_served() {
 }
 
 #[test]
-fn a_configuration_of_nginx_is_imported() {
+fn mistakes_in_values_say_what_to_write() {
     let dir = ServerDir::new();
-    let imported = |text: &str| {
-        let text = text.replace("DIR", dir.0.path().to_str().unwrap());
-        fs::write(dir.path("nginx.conf"), text).unwrap();
-        let output = dir.command(&["--import", "nginx.conf"]).output().unwrap();
-        let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
-        (output.status.code(), out, err)
-    };
-    let (status, out, err) = imported(
-        "server { listen 127.0.0.1:80; root DIR/site; location = /old { return 301 /b/; } expires 1h; }",
-    );
-    assert_eq!((status, &*err), (Some(0), ""), "{out}");
-    fs::write(dir.path("laio.toml"), &out).unwrap();
-    assert_eq!(
-        dir.output(&["--config", "laio.toml", "--check"]),
-        (Some(0), "ok\n".to_owned())
-    );
-    let server = dir.start(&["--config", "laio.toml"]);
-    let answer = |target: &str| get(UnixStream::connect(&server.socket).unwrap(), target).unwrap();
-    assert!(answer("/old").contains("\r\nLocation: /b/\r\n"));
-    assert!(answer("/b/").contains("\r\nCache-Control: max-age=3600\r\n"));
-    let (status, out, err) = imported("server {\n  root DIR/site;\n  lua_code_cache on;\n}");
-    assert_eq!(status, Some(1), "{out}");
-    assert!(out.contains("/site\"\n"), "{out}");
+    for (flags, expected) in [
+        (
+            &["--workers", "0"][..],
+            "invalid value '0' for '--workers <N>': it must be at least 1",
+        ),
+        (
+            &["--cache-bytes", "1x"],
+            "invalid value '1x' for '--cache-bytes <BYTES>': write a number of bytes in digits, without a unit",
+        ),
+        (
+            &["--max-headers", "many"],
+            "'--max-headers <N>': write a whole number in digits",
+        ),
+        (
+            &["--max-requests", "99999999999999999999999"],
+            "it is too large",
+        ),
+    ] {
+        let (status, text) = dir.output(flags);
+        assert_eq!(status, Some(2), "{text}");
+        assert!(text.contains(expected), "{expected} is not in\n{text}");
+    }
+    dir.configure("root = 'DIR/site'\ncache-bytes = '64M'\nworkers = 0\n");
+    let (status, text) = dir.output(&["--config", "laio.toml"]);
+    assert_eq!(status, Some(2), "{text}");
     assert!(
-        err.starts_with("nginx.conf:3: left out: lua_code_cache on: laio runs no code"),
-        "{err}"
+        text.contains("laio.toml:2: invalid value '64M'") && text.contains("without a unit"),
+        "{text}"
     );
-    let (status, out, err) = imported("server {\n  root DIR/site\n}");
-    assert_eq!((status, &*out), (Some(1), ""));
-    assert_eq!(err, "laio: nginx.conf:2: root does not end with a ;\n");
-    let (status, err) = dir.output(&["--import", "absent.conf"]);
-    assert_eq!(status, Some(1));
     assert!(
-        err.starts_with("laio: cannot read absent.conf: No such file"),
-        "{err}"
+        text.contains("laio.toml:3: invalid value '0'") && text.contains("at least 1"),
+        "{text}"
     );
-    assert_eq!(dir.output(&["--import", "x", "--check"]).0, Some(2));
+}
+
+#[test]
+fn files_that_options_name_are_looked_for_at_the_start() {
+    let dir = ServerDir::new();
+    dir.configure(
+        "root = 'DIR/site'\nerror-page = ['404=absent.html', '500=b']\nfallback = 'gone.html'\nalias = ['/media=DIR/media']\n",
+    );
+    let (status, text) = dir.output(&["--config", "laio.toml", "--check"]);
+    assert_eq!(status, Some(0), "{text}");
+    for expected in [
+        "--error-page 404=absent.html: cannot send ",
+        "/site/absent.html: No such file or directory (os error 2)",
+        "--error-page 500=b: cannot send ",
+        "it is no file",
+        "--fallback gone.html: cannot send ",
+        "/media as /media: No such file or directory (os error 2); its paths are 404 until",
+    ] {
+        assert!(text.contains(expected), "{expected} is not in\n{text}");
+    }
+    assert!(text.ends_with("ok\n"), "{text}");
+    dir.configure("root = 'DIR/site'\nerror-page = ['404=index.html']\nfallback = '/index.html'\n");
+    let found = dir.output(&["--config", "laio.toml", "--check"]);
+    assert_eq!(found, (Some(0), "ok\n".to_owned()));
 }

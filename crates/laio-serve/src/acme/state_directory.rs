@@ -285,8 +285,8 @@ pub(super) fn path(options: &Options) -> io::Result<PathBuf> {
     let real = real_path(&path);
     let hosts = options.hosts.iter().map(|host| &host.site);
     for site in [&options.site].into_iter().chain(hosts) {
-        let aliases = site.aliases.iter().map(|alias| &alias.target);
-        let mut served = [&site.root].into_iter().chain(aliases);
+        let aliases = site.aliases.iter().map(|alias| &*alias.target);
+        let mut served = site.directory().into_iter().chain(aliases);
         if let Some(served) = served.find(|served| real.starts_with(real_path(served))) {
             let text = format!(
                 "{} is below {}, whose files are served; keys must not be there: name another directory with --acme-state",
@@ -454,7 +454,7 @@ mod tests {
         let with = |state: PathBuf| {
             path(&Options {
                 site: Site {
-                    root: root.clone(),
+                    root: Some(root.clone()),
                     ..Site::default()
                 },
                 acme: Acme {

@@ -18,11 +18,12 @@ impl<T: Copy> Networks<T> {
     pub(crate) fn new(networks: impl IntoIterator<Item = (Network, T)>) -> Networks<T> {
         let (mut lengths, mut unix) = (HashMap::<u8, HashMap<u128, T>>::new(), None);
         for (network, value) in networks {
-            match network.bits() {
-                None => unix = Some(value),
-                Some((bits, length)) => {
-                    lengths.entry(length).or_default().insert(bits, value);
-                }
+            if matches!(network, Network::All | Network::Unix) {
+                unix = Some(value);
+            }
+            let everywhere = (network == Network::All).then_some((0, 0));
+            if let Some((bits, length)) = network.bits().or(everywhere) {
+                lengths.entry(length).or_default().insert(bits, value);
             }
         }
         let mut lengths: Vec<_> = lengths.into_iter().collect();
@@ -76,5 +77,14 @@ mod tests {
         let all = Networks::new([("::/0".parse().unwrap(), ())]);
         assert_eq!(all.of(Some("1.2.3.4".parse().unwrap())), Some(()));
         assert_eq!(all.of(None), None);
+        let all = Networks::new([(Network::All, 0), ("10.0.0.0/8".parse().unwrap(), 1)]);
+        for (address, value) in [("10.1.2.3", 1), ("1.2.3.4", 0), ("2001:db8::1", 0)] {
+            assert_eq!(
+                all.of(Some(address.parse().unwrap())),
+                Some(value),
+                "{address}"
+            );
+        }
+        assert_eq!(all.of(None), Some(0));
     }
 }

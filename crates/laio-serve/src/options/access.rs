@@ -18,7 +18,9 @@ options! {
         /// in. The others get 403.
         #[arg(long = "allow", value_name = "[GLOB=]NETWORK", help_heading = "Access")]
         pub allow: Vec<NetworkRule> = Vec::new(),
-        /// Refuse clients of this network; with a glob only for paths that it matches.
+        /// Refuse clients of this network, or all; with a glob only for paths that it matches.
+        ///
+        /// `all` is every client, also of a Unix socket: `--deny '**/.git/**=all'`.
         #[arg(long = "deny", value_name = "[GLOB=]NETWORK", help_heading = "Access")]
         pub deny: Vec<NetworkRule> = Vec::new(),
         /// Answer 429 to more requests of a client than these: 10/s, 100/m or 1000/h, and behind it `,burst=N`
@@ -59,10 +61,12 @@ impl FromStr for NetworkRule {
             Some((glob, network)) => (Some(glob.to_owned()), network),
             None => (None, text),
         };
-        Ok(NetworkRule {
-            glob,
-            network: network.parse()?,
-        })
+        let network = match network {
+            // Not for proxies to trust.
+            "all" => Network::All,
+            network => network.parse()?,
+        };
+        Ok(NetworkRule { glob, network })
     }
 }
 

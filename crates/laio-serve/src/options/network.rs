@@ -7,6 +7,8 @@ use std::str::FromStr;
 /// A set of client addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Network {
+    /// All clients, those of Unix sockets too.
+    All,
     /// Clients of Unix sockets.
     Unix,
     /// All addresses with the same leading bits.
@@ -55,6 +57,7 @@ impl FromStr for Network {
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Network::All => f.write_str("all"),
             Network::Unix => f.write_str("unix"),
             Network::Inet { address, length } => write!(f, "{address}/{length}"),
         }
@@ -65,7 +68,7 @@ impl Network {
     /// Returns the first address of an internet network and the length of its prefix, as those of IPv6.
     pub(crate) fn bits(self) -> Option<(u128, u8)> {
         match self {
-            Network::Unix => None,
+            Network::All | Network::Unix => None,
             Network::Inet {
                 address: IpAddr::V4(address),
                 length,
@@ -111,6 +114,8 @@ mod tests {
         for (text, word) in [
             ("", "is not a network"),
             ("localhost", "is not a network"),
+            // Only --allow and --deny know it: all proxies cannot be trusted.
+            ("all", "is not a network"),
             ("192.0.2.0/33", "is not a network"),
             ("192.0.2.0/", "is not a network"),
             ("192.0.2.1/24", "of 24 bits"),

@@ -17,9 +17,13 @@ use std::str::FromStr;
 options! {
     /// A directory, and how its files are served.
     pub struct Site {
-        /// The directory to serve.
+        /// The directory to serve [default: the working directory; none beside --proxy or a redirect of all paths]
+        ///
+        /// Without DIR, a site with `--proxy`, or with a `--redirect` of `/*`, has no files: what neither of them
+        /// answers is 404. It has those of the working directory if another option is about files: `--php`,
+        /// `--fastcgi`, `--listing`, `--zip`, `--fallback`, `--error-page`, `--upload`, `--webdav`, or a file of `--try`.
         #[arg(id = "root", value_name = "DIR")]
-        pub root: PathBuf = PathBuf::from("."),
+        pub root: Option<PathBuf> = None,
         /// Serve the paths below PATH from another directory, or PATH from another file: /static=/srv/static.
         ///
         /// Their files are those of TARGET, whatever the served directory has under PATH. The longest PATH counts. Other
@@ -144,6 +148,37 @@ options! {
         /// Servers and programs that answer some requests.
         #[command(flatten)]
         pub upstreams: Upstreams = Upstreams::default(),
+    }
+}
+
+impl Site {
+    /// Returns the directory whose files are served; none if the site has no files.
+    #[must_use]
+    pub fn directory(&self) -> Option<&Path> {
+        match &self.root {
+            Some(root) => Some(root),
+            None if self.needs_no_files() => None,
+            None => Some(Path::new(".")),
+        }
+    }
+
+    /// Whether something else than files answers, and no option is about files.
+    fn needs_no_files(&self) -> bool {
+        let Upstreams {
+            http, fastcgi, php, ..
+        } = &self.upstreams;
+        let redirects_all = self.redirects.iter().any(|redirect| redirect.from == "/*");
+        let mut candidates = self.candidates.iter();
+        (redirects_all || !http.is_empty())
+            && php.is_none()
+            && fastcgi.is_empty()
+            && !self.listing
+            && self.archives.zip.is_none()
+            && self.fallback.is_none()
+            && self.error_pages.is_empty()
+            && self.uploads.who.is_none()
+            && !self.uploads.webdav
+            && !candidates.any(|candidate| matches!(candidate, Candidate::File { .. }))
     }
 }
 

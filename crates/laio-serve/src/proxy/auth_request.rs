@@ -12,7 +12,7 @@ use crate::services::Services;
 use crate::site::auth_request::AuthRule;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::route::Route;
-use laio_http::{Framing, Method, Request, RequestPath, Status, Version};
+use laio_http::{Framing, Method, Request, RequestPath, Status, Version, ascii_query};
 
 /// A complete answer of an auth server.
 pub(crate) struct Answer {
@@ -88,7 +88,7 @@ fn limits(limits: &UpstreamLimits, state: &AuthState<'_>, route: &Route) -> Upst
 /// Returns the fields that describe a request. What they say of its path is what this server reads in it.
 fn described(ctx: RequestContext<'_>, sent: &Request<'_>) -> Vec<(&'static str, Vec<u8>)> {
     let path = sent.path.as_ref().map_or("/", |path| path.as_str());
-    let query = sent.query.map(|query| format!("?{query}"));
+    let query = sent.query.map(|query| format!("?{}", ascii_query(query)));
     let uri = format!("{path}{}", query.unwrap_or_default());
     let scheme = if ctx.secure { "https" } else { "http" };
     let url = format!("{scheme}://{}{uri}", sent.host.unwrap_or("localhost"));

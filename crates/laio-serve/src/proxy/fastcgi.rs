@@ -4,32 +4,29 @@ use super::ProxyRequest;
 use super::request::{VIA, for_each_field, host};
 use crate::request::auth_state::AuthState;
 use crate::upstream::target::Target;
-use laio_http::Framing;
 use laio_http::fastcgi::{PARAMS, push_begin, push_param, push_stream, push_stream_end};
+use laio_http::{Framing, ascii_query};
+use std::path::Path;
 
 /// Appends the begin record and all parameters of a request.
 pub(super) fn push_head(out: &mut Vec<u8>, proxy_request: &ProxyRequest<'_>, target: &Target) {
     push_begin(out, target.keeps_connections);
     let mut params = Vec::new();
     describe(&mut params, proxy_request, target);
-    for_each_field(proxy_request, |name, value| {
-        push_field(&mut params, name, value);
-    });
+    let mut fields = Fields::default();
+    for_each_field(proxy_request, |name, value| fields.add(name, value));
     let host = host(proxy_request).unwrap_or_default();
-    push_field(&mut params, b"Host", host.as_bytes());
-    push_field(&mut params, b"Via", format!("1.1 {VIA}").as_bytes());
+    fields.add(b"Host", host.as_bytes());
+    fields.add(b"Via", format!("1.1 {VIA}").as_bytes());
+    for (name, value) in &fields.0 {
+        push_param(&mut params, name, value);
+    }
     push_stream(out, PARAMS, &params);
     push_stream_end(out, PARAMS);
 }
 
 fn describe(params: &mut Vec<u8>, proxy_request: &ProxyRequest<'_>, target: &Target) {
     let request = proxy_request.ctx.request;
-    let root = proxy_request
-        .ctx
-        .site
-        .directory
-        .as_os_str()
-        .as_encoded_bytes();
     let program = target.mount.program(proxy_request.path);
     let (script, file, info) = match proxy_request.script {
         Some(script) => {
@@ -68,14 +65,15 @@ fn describe(params: &mut Vec<u8>, proxy_request: &ProxyRequest<'_>, target: &Tar
         Some(_) => push("DOCUMENT_URI", &[&*script, &info].concat()),
         None => push("DOCUMENT_URI", &program.document_uri()),
     }
-    push("QUERY_STRING", query.as_bytes());
+    push("QUERY_STRING", ascii_query(query).as_bytes());
     push("SCRIPT_NAME", &script);
     push("PATH_INFO", &info);
     push("SCRIPT_FILENAME", &below(&file));
     if !info.is_empty() {
         push("PATH_TRANSLATED", &below(&info));
     }
-    push("DOCUMENT_ROOT", root);
+    let root = site.directory.as_deref().map(Path::as_os_str);
+    push("DOCUMENT_ROOT", root.unwrap_or_default().as_encoded_bytes());
     let auth = proxy_request.ctx.auth;
     if let Some(user) = auth.and_then(AuthState::user) {
         push("REMOTE_USER", &user);
@@ -126,17 +124,67 @@ fn server(host: &str, secure: bool) -> (&str, &str) {
     }
 }
 
-/// Appends a field as `HTTP_NAME`. Skips a name with an underscore, which would collide with the
-/// one with a hyphen.
-fn push_field(params: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    if name.contains(&b'_') || name.eq_ignore_ascii_case(b"Content-Type") {
-        return;
+/// The fields of a request as variables, each name once.
+#[derive(Default)]
+struct Fields(Vec<(Vec<u8>, Vec<u8>)>);
+
+impl Fields {
+    /// Adds a field as `HTTP_NAME`. Joins the values of the same name (RFC 3875, section 4.1.18), because of several
+    /// variables with one name each program reads another one. Skips a name with an underscore, which would collide
+    /// with the one with a hyphen.
+    fn add(&mut self, name: &[u8], value: &[u8]) {
+        if name.contains(&b'_') || name.eq_ignore_ascii_case(b"Content-Type") {
+            return;
+        }
+        let mut param = b"HTTP_".to_vec();
+        let capital = |&byte: &u8| match byte {
+            b'-' => b'_',
+            byte => byte.to_ascii_uppercase(),
+        };
+        param.extend(name.iter().map(capital));
+        match self.0.iter_mut().find(|(known, _)| *known == param) {
+            Some((_, values)) => {
+                // A list has commas (RFC 9110, section 5.3), and cookies semicolons (RFC 6265, section 5.4).
+                let is_cookie = param == b"HTTP_COOKIE";
+                values.extend_from_slice(if is_cookie { b"; " } else { b", " });
+                values.extend_from_slice(value);
+            }
+            None => self.0.push((param, value.to_vec())),
+        }
     }
-    let mut param = b"HTTP_".to_vec();
-    let capital = |&byte: &u8| match byte {
-        b'-' => b'_',
-        byte => byte.to_ascii_uppercase(),
-    };
-    param.extend(name.iter().map(capital));
-    push_param(params, &param, value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeated_fields_are_one_variable() {
+        let mut fields = Fields::default();
+        for (name, value) in [
+            ("Cookie", "a=1"),
+            ("Accept-Language", "de"),
+            ("X_A", "hidden"),
+            ("cookie", "b=2"),
+            ("ACCEPT-LANGUAGE", "en;q=0.5"),
+            ("X-A", ""),
+            ("X-A", "2"),
+        ] {
+            fields.add(name.as_bytes(), value.as_bytes());
+        }
+        let text = |bytes: &Vec<u8>| String::from_utf8(bytes.clone()).unwrap();
+        let fields: Vec<_> = fields
+            .0
+            .iter()
+            .map(|(name, value)| text(name) + "=" + &text(value))
+            .collect();
+        assert_eq!(
+            fields,
+            [
+                "HTTP_COOKIE=a=1; b=2",
+                "HTTP_ACCEPT_LANGUAGE=de, en;q=0.5",
+                "HTTP_X_A=, 2"
+            ]
+        );
+    }
 }

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use h2::{RecvStream, SendStream};
 use http::header::{CONTENT_LENGTH, TE, VIA as VIA_FIELD};
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri};
-use laio_http::{Framing, Method};
+use laio_http::{Framing, Method, ascii_query};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -212,7 +212,7 @@ fn head(proxy_request: &ProxyRequest<'_>, target: &Target) -> Result<Request<()>
     let mut path = target.mount.upstream_path(proxy_request.path).into_owned();
     if let Some(query) = request.query {
         path.push('?');
-        path.push_str(query);
+        path.push_str(&ascii_query(query));
     }
     let uri = Uri::builder()
         .scheme(if target.is_encrypted() {

@@ -7,7 +7,7 @@ use crate::field_names::{is_one_of, is_same_variable};
 use crate::net::stream::Stream;
 use crate::site::message_fields::Field;
 use crate::upstream::target::Target;
-use laio_http::{Framing, Headers, Method, Version};
+use laio_http::{Framing, Headers, Method, Version, ascii_query};
 use std::borrow::Cow;
 use std::io::Write;
 
@@ -212,7 +212,7 @@ pub(super) fn push_head(out: &mut Vec<u8>, proxy_request: &ProxyRequest<'_>, tar
     out.extend_from_slice(target.mount.upstream_path(proxy_request.path).as_bytes());
     if let Some(query) = request.query {
         out.push(b'?');
-        out.extend_from_slice(query.as_bytes());
+        out.extend_from_slice(ascii_query(query).as_bytes());
     }
     out.extend_from_slice(b" HTTP/1.1\r\n");
     let host = host(proxy_request);

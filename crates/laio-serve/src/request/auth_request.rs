@@ -10,7 +10,7 @@ use crate::services::Services;
 use crate::site::auth::Resource;
 use crate::site::auth_request::AuthRule;
 use crate::trace;
-use laio_http::{Method, Status, prefers};
+use laio_http::{Method, Status, ascii_query, prefers};
 
 /// Returns the response if an auth server does not let a request for a resource in, else none. A server that has let
 /// the request in is not asked again.
@@ -129,7 +129,9 @@ fn refuse(
         && prefers(&request.headers, "text/html", "*/*")
         && let Some(path) = request.path.as_ref().ok()
     {
-        let query = request.query.map(|query| format!("?{query}"));
+        let query = request
+            .query
+            .map(|query| format!("?{}", ascii_query(query)));
         let uri = format!("{}{}", path.as_str(), query.unwrap_or_default());
         let scheme = if ctx.secure { "https" } else { "http" };
         let origin = format!("{scheme}://{}", request.host.unwrap_or_default());

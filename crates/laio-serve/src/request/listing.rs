@@ -13,7 +13,7 @@ use crate::options::IoStep;
 use crate::services::Services;
 use crate::site::Site;
 use laio::ops::{FileStatus, FileType, Name, ReadDir, StatFile, StatPath};
-use laio_http::{ContentType, Status, prefers};
+use laio_http::{ContentType, RequestPath, Status, prefers};
 use laio_rt::Descriptor;
 use rustix::fs::OFlags;
 use std::ffi::CString;
@@ -92,7 +92,8 @@ async fn list(
         }
         for entry in entries.iter() {
             let name = entry.name().as_bytes();
-            if name.starts_with(b".") && !ctx.site.serves_dotfiles {
+            let hidden = name.starts_with(b".") && !ctx.site.serves_dotfiles;
+            if hidden || !RequestPath::can_name(name) {
                 continue;
             }
             if listing.entries.len() == most {

@@ -10,7 +10,7 @@ use landlock::{
     RulesetStatus, path_beneath_rules,
 };
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Applies the configured sandbox to the calling thread. Returns warnings about parts that are
 /// optional and unavailable.
@@ -73,7 +73,7 @@ fn apply_landlock(options: &Options) -> Result<(), String> {
     // Unnamed files for request bodies.
     let write = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::MakeReg;
     let spool = options.limits.upstream.spool.iter();
-    let roots = sites().map(|site| site.root.clone());
+    let roots = sites().filter_map(|site| site.directory().map(Path::to_owned));
     let aliases = sites().flat_map(|site| site.aliases.iter().map(|it| it.directory().to_owned()));
     let roots = roots.chain(aliases).chain([PathBuf::from("/proc")]);
     let roots: Vec<PathBuf> = roots.collect();
@@ -86,7 +86,8 @@ fn apply_landlock(options: &Options) -> Result<(), String> {
         | AccessFs::Refer
         | AccessFs::Truncate;
     let uploads = sites().filter(|site| site.uploads.who.is_some());
-    let uploads: Vec<PathBuf> = uploads.map(|site| site.root.clone()).collect();
+    let uploads = uploads.filter_map(|site| site.directory().map(Path::to_owned));
+    let uploads: Vec<PathBuf> = uploads.collect();
     let status = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(abi))
@@ -117,7 +118,7 @@ mod tests {
         fs::write(&inside, "a").unwrap();
         let options = Options {
             site: Site {
-                root: site.path().to_owned(),
+                root: Some(site.path().to_owned()),
                 ..Site::default()
             },
             safety: Safety {

@@ -1,6 +1,7 @@
 //! What a site has besides its root: the paths below a prefix are served from another directory, or a path is that of
 //! another file.
 
+use crate::messages::print;
 use crate::options::{Alias, Limits};
 use laio_rt::Descriptor;
 use rustix::fs::{Mode, OFlags};
@@ -60,12 +61,21 @@ impl Aliases {
             }
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let opened = rustix::fs::open(alias.directory(), flags, Mode::empty());
-            let descriptor = opened.map_err(|errno| {
-                let error = io::Error::from(errno);
+            let explain = |error: &io::Error| {
                 let target = alias.target.display();
-                let text = format!("cannot serve {target} as /{}: {error}", alias.path);
-                io::Error::new(error.kind(), text)
-            })?;
+                format!("cannot serve {target} as /{}: {error}", alias.path)
+            };
+            let descriptor = match opened.map_err(io::Error::from) {
+                // The other paths are still worth serving.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    let text = explain(&error);
+                    print(format_args!(
+                        "{text}; its paths are 404 until the directory exists and the server reloads"
+                    ));
+                    super::no_directory()?
+                }
+                opened => opened.map_err(|error| io::Error::new(error.kind(), explain(&error)))?,
+            };
             let file = alias.file().map(|file| file.as_encoded_bytes().to_vec());
             all.push(OpenedAlias {
                 place: Place { name, file },
@@ -87,6 +97,13 @@ impl Aliases {
     pub(crate) fn has_file(&self, name: &[u8]) -> bool {
         let mut places = self.0.iter().map(|alias| &alias.place);
         places.any(|place| place.file.is_some() && place.name == name)
+    }
+
+    /// Returns the descriptor of the directory that has a name of the site, and the name below it, if that is not the
+    /// root.
+    pub(super) fn place<'n>(&'n self, name: &'n [u8]) -> Option<(&'n OwnedFd, &'n [u8])> {
+        let mut all = self.0.iter();
+        all.find_map(|alias| Some((&alias.descriptor, alias.place.find(name)?)))
     }
 
     /// Returns a worker's copies of the descriptors.
@@ -171,7 +188,7 @@ mod tests {
             let aliases: Vec<Alias> = text.iter().map(|it| it.parse().unwrap()).collect();
             Aliases::open(&aliases).unwrap_err().to_string()
         };
-        assert!(error(&["/a=/absent"]).contains("cannot serve /absent as /a"));
+        assert!(error(&["/a=/dev/null"]).contains("cannot serve /dev/null as /a"));
         assert!(error(&["/a=/proc", "/a/=/sys"]).contains("two targets for /a"));
         let many: Vec<String> = (0..=Limits::ALIASES).map(|n| format!("/{n}=/")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();

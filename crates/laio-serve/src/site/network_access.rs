@@ -148,4 +148,16 @@ mod tests {
         }
         assert!(!admits("10.1.1.1", "/admin/a.key") && admits("::1", "/a.key"));
     }
+
+    #[test]
+    fn a_rule_for_all_clients() {
+        let access = access(&[], &["**/*.{sql,bak}=all"]);
+        let path = RequestPath::new("/a/B.SQL").unwrap();
+        for name in ["10.1.1.1", "::1", "-"] {
+            assert!(
+                !access.admits_to(&client(name), Resource::File(&path)),
+                "{name}"
+            );
+        }
+    }
 }

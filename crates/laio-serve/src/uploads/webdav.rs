@@ -135,18 +135,15 @@ async fn holds(
 fn name_of(ctx: RequestContext<'_>, address: &str) -> Result<Vec<u8>, Problem> {
     let bad = || Problem::new(Status::BAD_REQUEST, "The address is malformed.");
     let path = match address.split_once("://") {
-        None => address,
-        // A proxy in front of this server may have another scheme.
-        Some((scheme, rest)) if ["http", "https"].contains(&scheme) => {
+        Some((scheme, rest)) if !address.starts_with('/') => {
             let slash = rest.find('/').unwrap_or(rest.len());
             let (host, path) = rest.split_at(slash);
-            let own = ctx.request.host.unwrap_or_default();
-            if !host.eq_ignore_ascii_case(own) {
+            if !is_own_host(scheme, host, ctx.request.host.unwrap_or_default()) {
                 return Err(Problem::OTHER_SERVER);
             }
             path
         }
-        Some(_) => return Err(Problem::OTHER_SERVER),
+        _ => address,
     };
     let path = if path.is_empty() { "/" } else { path };
     if path.contains(['?', '#']) || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -166,6 +163,24 @@ fn name_of(ctx: RequestContext<'_>, address: &str) -> Result<Vec<u8>, Problem> {
         true => Err(Problem::HIDDEN),
         false => Ok(name),
     }
+}
+
+/// Whether an address with this scheme and host is one of the server that the request was sent to. Hosts are equal with
+/// or without the default port (RFC 9110, section 4.2.3). A proxy in front of this server may have another scheme, so
+/// that of the connection does not matter.
+fn is_own_host(scheme: &str, host: &str, own: &str) -> bool {
+    let default = match scheme {
+        _ if scheme.eq_ignore_ascii_case("http") => "80",
+        _ if scheme.eq_ignore_ascii_case("https") => "443",
+        _ => return false,
+    };
+    let split = |host| match str::rsplit_once(host, ':') {
+        Some((name, "")) => (name, default),
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => (name, port),
+        _ => (host, default),
+    };
+    let ((name, port), (own_name, own_port)) = (split(host), split(own));
+    name.eq_ignore_ascii_case(own_name) && port == own_port
 }
 
 /// Returns the status of a name as reading finds it. None if it finds nothing.
@@ -210,5 +225,40 @@ fn depth(ctx: RequestContext<'_>) -> Result<Option<Depth>, Problem> {
         b"1" => Ok(Some(Depth::One)),
         value if value.eq_ignore_ascii_case(b"infinity") => Ok(Some(Depth::Infinity)),
         _ => Err(Problem::DEPTH),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_this_server() {
+        for (address, own) in [
+            ("http://dav.example", "dav.example"),
+            ("http://dav.example:80", "dav.example"),
+            ("http://dav.example", "dav.example:80"),
+            ("HTTP://DAV.example:", "dav.example"),
+            ("https://dav.example:443", "dav.example"),
+            ("https://dav.example", "dav.example:443"),
+            ("http://dav.example:8080", "dav.example:8080"),
+            ("http://[::1]:80", "[::1]"),
+        ] {
+            let (scheme, host) = address.split_once("://").unwrap();
+            assert!(is_own_host(scheme, host, own), "{address} {own}");
+        }
+        for (address, own) in [
+            ("http://other.example", "dav.example"),
+            ("http://dav.example:443", "dav.example"),
+            ("https://dav.example:80", "dav.example"),
+            ("https://dav.example", "dav.example:80"),
+            ("http://dav.example:8080", "dav.example"),
+            ("http://user@dav.example", "dav.example"),
+            ("ftp://dav.example", "dav.example"),
+            ("http://[::1]", "[::2]"),
+        ] {
+            let (scheme, host) = address.split_once("://").unwrap();
+            assert!(!is_own_host(scheme, host, own), "{address} {own}");
+        }
     }
 }

@@ -132,12 +132,10 @@ fn what_cannot_be_served_is_refused_at_the_start() {
             backend: Some(Lazy),
             ..Options::default()
         };
-        options.site.root = root.path().to_owned();
+        options.site.root = Some(root.path().to_owned());
         change(&mut options);
         Server::start(options).unwrap_err().to_string()
     };
-    let absent = error(&|options| options.site.aliases = vec![alias("/x", Path::new("/absent"))]);
-    assert!(absent.contains("cannot serve /absent as /x"), "{absent}");
     let device = error(&|options| options.site.aliases = vec![alias("/x", Path::new("/dev/null"))]);
     assert!(device.contains("Not a directory"), "{device}");
     let uploads = error(&|options| {
@@ -148,4 +146,39 @@ fn what_cannot_be_served_is_refused_at_the_start() {
         uploads.contains("--upload cannot be combined with --alias"),
         "{uploads}"
     );
+}
+
+#[test]
+fn an_absent_target_does_not_stop_the_server() {
+    for backend in backends().into_iter().chain([Sync]) {
+        let (root, other) = directories();
+        let absent = other.path().join("absent");
+        let server = Running::with(root.path(), backend, |options| {
+            options.site.aliases = vec![
+                alias("/static", &absent),
+                alias("/static/inner", &other.path().join("inner")),
+                alias("/favicon.ico", &absent.join("icon")),
+            ];
+            options.site.listing = true;
+            options.safety.landlock = Sandbox::Auto;
+            options.safety.seccomp = Sandbox::Auto;
+        });
+        for (target, status) in [
+            ("/other.txt", 200),
+            ("/static/inner/deep.txt", 200),
+            ("/static", 404),
+            ("/static/", 404),
+            // What the root has there is not served.
+            ("/static/own.txt", 404),
+            ("/static/./own.txt", 404),
+            ("/favicon.ico", 404),
+        ] {
+            assert_eq!(server.get(target).status, status, "{target}, {backend}");
+        }
+        // As it says, until a reload.
+        fs::create_dir(&absent).unwrap();
+        fs::write(absent.join("a.txt"), "now").unwrap();
+        assert_eq!(server.get("/static/a.txt").status, 404, "{backend}");
+        server.stop();
+    }
 }

@@ -774,7 +774,7 @@ fn an_auth_server_may_use_a_unix_socket() {
 fn an_explanation_names_the_rule() {
     let (dir, auth) = (site(), auth_server());
     let mut options = Options::default();
-    options.site.root = dir.path().to_owned();
+    options.site.root = Some(dir.path().to_owned());
     options.site.auth_requests.rules =
         vec![rule("/admin/**=", &auth), "/in/**=off".parse().unwrap()];
     let steps = |path: &str| {

@@ -182,6 +182,59 @@ fn a_listing_in_json_leads_to_every_file() {
     assert_eq!(server.get("/list/%FF.bin").text(), "bytes");
 }
 
+/// No path has these names, because a reader that decodes twice would take it for another one.
+#[test]
+fn names_that_no_path_reaches_are_not_listed() {
+    let dir = site();
+    let list = dir.path().join("list");
+    let hidden = [
+        "a%2Fb", "a%2fb", "%2e%2e", "%2E", "a%00b", "a%5Cb", "a%252Fb",
+    ];
+    let reached = ["%41", "100%", "a\\b", "a..", "b;..", "x%y", "%zz"];
+    for name in hidden {
+        fs::write(list.join(name), "hidden").unwrap();
+    }
+    for (number, name) in reached.iter().enumerate() {
+        fs::write(list.join(name), number.to_string()).unwrap();
+    }
+    let server = Running::with(dir.path(), Lazy, |options| {
+        options.site.listing = true;
+        options.site.archives.zip = Some(laio_serve::Zip::Store);
+        options.site.uploads.webdav = true;
+    });
+    let ask = |method, target, field| server.connect().request(method, target, field);
+    let page = ask("GET", "/list/", "Accept: text/html\r\n");
+    let archive = server.get("/list/?zip");
+    let found = ask("PROPFIND", "/list/", "Depth: 1\r\n");
+    assert_eq!((archive.status, found.status), (200, 207));
+    let entries = entries(&server, "/list/?json");
+    let is_packed = |name: &str| {
+        // Readers of zip files take a backslash for a separator.
+        let name = name.replace('\\', "_").into_bytes();
+        let mut parts = archive.body.windows(name.len());
+        parts.any(|part| part == name)
+    };
+    for (number, name) in reached.iter().enumerate() {
+        let entry = entries.iter().find(|entry| entry["name"] == *name);
+        let entry = entry.unwrap_or_else(|| panic!("{name}: {entries:?}"));
+        let encoded = entry["encoded"].as_str().unwrap();
+        let path = format!("/list/{encoded}");
+        assert_eq!(server.get(&path).text(), number.to_string(), "{path}");
+        assert!(page.text().contains(&format!("href=\"./{encoded}\"")));
+        assert!(found.text().contains(&path), "{path}: {}", found.text());
+        assert!(is_packed(name), "{name}");
+    }
+    for name in hidden {
+        assert!(!entries.iter().any(|entry| entry["name"] == name), "{name}");
+        assert!(!is_packed(name), "{name}");
+    }
+    // Beside these there is a file and a directory.
+    assert_eq!(entries.len(), reached.len() + 2, "{entries:?}");
+    assert_eq!(page.text().matches("href=\"./").count(), entries.len());
+    let responses = found.text().matches("<D:response").count();
+    assert_eq!(responses, entries.len() + 1, "{}", found.text());
+}
+
 /// Returns the answer to raw bytes on a connection of their own.
 fn raw(server: &Running, request: &str) -> Response {
     let mut client = server.connect();

@@ -55,7 +55,7 @@ fn options(root: &Path) -> Options {
     let parsed = |text: &str| text.parse().unwrap();
     let parsed_rule = |text: &str| text.parse().unwrap();
     let mut main = Site {
-        root: root.to_owned(),
+        root: Some(root.to_owned()),
         error_pages: vec![parsed("404=missing.html")],
         redirects: vec![
             "/old/*=/new/*".parse().unwrap(),
@@ -79,25 +79,25 @@ fn options(root: &Path) -> Options {
     main.auth.users = Some(root.join("users"));
     main.auth.paths = vec!["/private/**".to_owned()];
     let www = Site {
-        root: root.join("www"),
+        root: Some(root.join("www")),
         ..Site::default()
     };
     let compressing = Site {
-        root: root.to_owned(),
+        root: Some(root.to_owned()),
         compress: vec![Coding::Zstd, Coding::Gzip],
         listing: true,
         symlinks: Symlinks::Refuse,
         ..Site::default()
     };
     let trying = Site {
-        root: root.to_owned(),
+        root: Some(root.to_owned()),
         candidates: ["{path}", "{path}/", "{path}.html", "=410"]
             .map(|text| text.parse().unwrap())
             .into(),
         ..Site::default()
     };
     let falling_back = Site {
-        root: root.to_owned(),
+        root: Some(root.to_owned()),
         fallback: Some("page.html".to_owned()),
         dotfiles: true,
         ..Site::default()
@@ -444,7 +444,7 @@ fn reasons() {
         );
     }
     let mut absent = options;
-    absent.site.root = dir.path().join("absent");
+    absent.site.root = Some(dir.path().join("absent"));
     let error = explain(&absent, &Question::new("/").unwrap()).unwrap_err();
     assert!(error.to_string().contains("cannot serve"), "{error}");
 }

@@ -572,7 +572,7 @@ fn hosts() {
         let host = |name: &str, root: &TempDir| Host {
             names: vec![name.to_owned()],
             site: Site {
-                root: root.path().to_owned(),
+                root: Some(root.path().to_owned()),
                 ..Site::default()
             },
         };
@@ -636,7 +636,7 @@ fn nonsense_is_refused_at_the_start() {
             listen: crate::common::anywhere(),
             ..Default::default()
         };
-        options.site.root = dir.path().to_owned();
+        options.site.root = Some(dir.path().to_owned());
         change(&mut options);
         laio_serve::Server::start(options)
             .expect_err("it makes no sense")

@@ -29,7 +29,7 @@ fn refused(site: &TempDir, place: &str) -> String {
         listen: vec![place.parse().unwrap()],
         ..Options::default()
     };
-    options.site.root = site.path().to_owned();
+    options.site.root = Some(site.path().to_owned());
     Server::start(options).unwrap_err().to_string()
 }
 

@@ -30,4 +30,5 @@ mod tls;
 mod uploads;
 mod upstreams;
 mod webdav;
+mod without_files;
 mod zero_copy;

@@ -267,7 +267,7 @@ fn explained() {
     let dir = files();
     let mut options = Options {
         site: Site {
-            root: dir.path().to_owned(),
+            root: Some(dir.path().to_owned()),
             ..Site::default()
         },
         ..Options::default()

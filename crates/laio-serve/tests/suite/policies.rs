@@ -319,7 +319,7 @@ fn impossible_combinations_are_refused_with_a_hint() {
             backend: Some(backend),
             ..Options::default()
         };
-        options.site.root = root.path().to_owned();
+        options.site.root = Some(root.path().to_owned());
         change(&mut options.io);
         Server::start(options).unwrap_err().to_string()
     };
@@ -358,7 +358,7 @@ fn calls_are_counted_by_operation_and_outcome() {
         log: laio_serve::LogTarget::Off,
         ..Options::default()
     };
-    options.site.root = root.path().to_owned();
+    options.site.root = Some(root.path().to_owned());
     options.cache = laio_serve::Cache::OFF;
     options.io.policies = "open=threads,stat=sync,file-read=lazy".parse().unwrap();
     let observer = laio_serve::Observer::new(false);

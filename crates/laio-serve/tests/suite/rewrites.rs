@@ -130,7 +130,7 @@ fn limits_see_both_paths() {
 fn an_explanation_names_the_rewrite() {
     let dir = files();
     let mut options = Options::default();
-    options.site.root = dir.path().to_owned();
+    options.site.root = Some(dir.path().to_owned());
     with_rewrites(&mut options.site, &["~^/api/(.*)$=/v2/$1?all", "/x=/docs/"]);
     options.site.upstreams = vec![Upstream::http("/v2=http://127.0.0.1:9").unwrap()].into();
     let steps = |target: &str| {

@@ -440,7 +440,7 @@ fn errors_at_the_start_say_what_was_tried() {
     let address = taken.0.get_ref().peer_addr().unwrap();
     let options = |root: &Path, listen: std::net::SocketAddr| laio_serve::Options {
         site: laio_serve::Site {
-            root: root.to_owned(),
+            root: Some(root.to_owned()),
             ..Default::default()
         },
         listen: vec![listen.into()],

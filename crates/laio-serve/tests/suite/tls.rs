@@ -278,7 +278,7 @@ fn configuration_errors_are_reported_at_the_start() {
             certificates: vec![made.files.clone()],
             ..Options::default()
         };
-        options.site.root = site.path().to_owned();
+        options.site.root = Some(site.path().to_owned());
         change(&mut options);
         Server::start(options).unwrap_err().to_string()
     };
@@ -296,6 +296,11 @@ fn configuration_errors_are_reported_at_the_start() {
         text.contains("private key") && text.contains("index.html"),
         "{text}"
     );
+    let other = make(keys.path(), "other");
+    let text = refused(&|options| options.certificates[0].key = other.files.key.clone());
+    for part in ["localhost.pem", "it is the key of another certificate"] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
     let text = refused(&|options| options.certificates[0].chain = made.files.key.clone());
     assert!(text.contains("BEGIN CERTIFICATE"), "{text}");
 }

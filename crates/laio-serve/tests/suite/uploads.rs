@@ -411,7 +411,7 @@ fn an_explanation_changes_nothing() {
     let dir = TempDir::new().unwrap();
     fs::write(dir.path().join("a"), "old").unwrap();
     let mut options = Options::default();
-    options.site.root = dir.path().to_owned();
+    options.site.root = Some(dir.path().to_owned());
     open(&mut options);
     options.site.uploads.webdav = true;
     for method in ["DELETE", "PUT", "LOCK", "MOVE"] {
@@ -520,7 +520,7 @@ fn a_disk_that_hangs_delays_its_upload_only() {
             options.hosts.push(laio_serve::Host {
                 names: vec!["fast".to_owned()],
                 site: laio_serve::Site {
-                    root: fast.path().to_owned(),
+                    root: Some(fast.path().to_owned()),
                     ..laio_serve::Site::default()
                 },
             });

@@ -575,3 +575,29 @@ fn http_1_0() {
     client.0.read_to_end(&mut rest).unwrap();
     assert!(rest.is_empty());
 }
+
+#[test]
+fn destinations_with_the_default_port_are_on_this_server() {
+    for (own, destination, status) in [
+        ("dav.example", "http://dav.example:80/moved", 201),
+        ("dav.example:80", "http://dav.example/moved", 201),
+        ("dav.example", "HTTP://DAV.example/moved", 201),
+        ("dav.example", "https://dav.example:443/moved", 201),
+        ("dav.example:8080", "http://dav.example:8080/moved", 201),
+        ("dav.example", "/moved", 201),
+        ("dav.example", "/a://moved", 409),
+        ("dav.example", "http://dav.example:8080/moved", 502),
+        ("dav.example", "http://dav.example:443/moved", 502),
+        ("dav.example", "http://other.example/moved", 502),
+    ] {
+        let dir = site();
+        let server = lazy(dir.path());
+        let mut client = server.connect();
+        client.send(format!(
+            "MOVE /d/e/deep HTTP/1.1\r\nHost: {own}\r\nDestination: {destination}\r\nContent-Length: 0\r\n\r\n"
+        ));
+        assert_eq!(client.answer(false).status, status, "{own} {destination}");
+        assert_eq!(dir.path().join("moved").exists(), status == 201);
+        assert_eq!(dir.path().join("d/e/deep").exists(), status != 201);
+    }
+}

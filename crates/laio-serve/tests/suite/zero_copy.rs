@@ -269,7 +269,7 @@ fn without_io_uring_it_is_refused_with_a_hint() {
             listen: crate::common::anywhere(),
             ..Options::default()
         };
-        options.site.root = root.path().to_owned();
+        options.site.root = Some(root.path().to_owned());
         options.io.transfer = Transfer::ZeroCopy;
         change(&mut options);
         Server::start(options).unwrap_err().to_string()

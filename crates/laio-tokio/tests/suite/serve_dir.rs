@@ -183,7 +183,7 @@ fn site() -> (tempfile::TempDir, std::path::PathBuf) {
 /// Sends requests to both servers, and asserts that the answers are the same.
 fn compare(root: &Path, files: ServeDir, conditions: bool, change: impl FnOnce(&mut Site)) {
     let mut site = Site {
-        root: root.to_owned(),
+        root: Some(root.to_owned()),
         ..Site::default()
     };
     change(&mut site);

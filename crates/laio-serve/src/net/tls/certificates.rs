@@ -127,13 +127,25 @@ fn read(source: &Certificate) -> io::Result<CertifiedKey> {
     let private = PrivateKeyDer::from_pem_file(key)
         .map_err(|error| explain("read the private key", key, &error))?;
     let provider = ring::default_provider();
-    let mut certified =
-        CertifiedKey::from_der(certificates, private, &provider).map_err(|error| {
-            let what = format!("use the private key for {}", chain.display());
-            explain(&what, key, &error)
-        })?;
+    let mut certified = CertifiedKey::from_der(certificates, private, &provider)
+        .map_err(|error| unusable_key(source, &error))?;
     certified.ocsp = read_staple(&staple(chain))?;
     Ok(certified)
+}
+
+/// Explains why a private key cannot be used.
+fn unusable_key(source: &Certificate, error: &rustls::Error) -> io::Error {
+    let Certificate { chain, key } = source;
+    let what = format!("use the private key for {}", chain.display());
+    match error {
+        rustls::Error::InconsistentKeys(_) => explain(
+            &what,
+            key,
+            &"it is the key of another certificate; name the key that the certificate was requested with, and in the \
+              file of the certificate put that of this server first",
+        ),
+        error => explain(&what, key, error),
+    }
 }
 
 /// Returns the name of the file with the OCSP response for a certificate.

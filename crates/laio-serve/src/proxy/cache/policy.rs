@@ -118,12 +118,15 @@ pub(super) fn freshness(status: u16, fields: &[Field], now: i64) -> Option<Fresh
 
 /// Returns the age of a response when it arrives (section 4.2.3).
 pub(super) fn age_on_arrival(fields: &[Field], now: i64) -> u64 {
-    let told = values(fields, "Age").next().and_then(seconds).unwrap_or(0);
+    // Of several the first counts (RFC 9111, section 5.1).
+    let first = values(fields, "Age").next();
+    let first = first.and_then(|list| list.split(|&byte| byte == b',').next());
+    let stated = first.map(<[u8]>::trim_ascii).and_then(seconds).unwrap_or(0);
     let date = values(fields, "Date").next().and_then(date::parse);
     let apparent = date.map_or(0, |date| {
         u64::try_from(now.saturating_sub(date)).unwrap_or(0)
     });
-    told.max(apparent)
+    stated.max(apparent)
 }
 
 /// Whether the client has a response with these validators already.
@@ -262,6 +265,9 @@ mod tests {
         let age = |text: &str| age_on_arrival(&fields(text), NOW);
         assert_eq!(age(""), 0);
         assert_eq!(age("Age: 7"), 7);
+        assert_eq!(age("Age: 7200, 0"), 7200);
+        assert_eq!(age("Age: 7 ,9|Age: 8"), 7);
+        assert_eq!(age("Age: x, 9"), 0);
         assert_eq!(age("Age: 7|Date: Sun, 06 Nov 1994 08:49:27 GMT"), 10);
         assert_eq!(age("Date: Sun, 06 Nov 1994 09:49:27 GMT"), 0);
     }

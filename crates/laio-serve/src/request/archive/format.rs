@@ -39,12 +39,8 @@ pub(super) const NAME_MAX: usize = MOST_16;
 
 impl Member {
     pub(super) fn new(name: &[u8], size: u64, modified: i64, executable: bool) -> Member {
-        // Some readers take a backslash for a separator.
-        let name = name
-            .iter()
-            .map(|&byte| if byte == b'\\' { b'_' } else { byte });
         Member {
-            name: name.collect(),
+            name: name.into(),
             size,
             modified,
             executable,
@@ -92,7 +88,7 @@ impl Member {
         push_32(out, length);
         push_16(out, self.name.len() as u16);
         push_16(out, self.local_extra() as u16);
-        out.extend_from_slice(&self.name);
+        self.push_name(out);
         if self.is_long() {
             push_16(out, 1);
             push_16(out, 16);
@@ -100,6 +96,12 @@ impl Member {
             push_64(out, 0);
         }
         self.push_time(out);
+    }
+
+    /// Appends the name. Some readers take a backslash for a separator.
+    fn push_name(&self, out: &mut Vec<u8>) {
+        let shown = |&byte: &u8| if byte == b'\\' { b'_' } else { byte };
+        out.extend(self.name.iter().map(shown));
     }
 
     /// Appends what follows the data: the checksum and the lengths.
@@ -149,7 +151,7 @@ impl Member {
         let dos_directory = u32::from(self.is_directory()) << 4;
         push_32(out, mode << 16 | dos_directory);
         push_32(out, self.offset.min(MOST_32) as u32);
-        out.extend_from_slice(&self.name);
+        self.push_name(out);
         if !long.is_empty() {
             push_16(out, 1);
             push_16(out, (long.len() * size_of::<u64>()) as u16);

@@ -174,7 +174,7 @@ impl Walk<'_> {
         if leaf.starts_with(b".") && !site.serves_dotfiles && name != b".well-known" {
             return false;
         }
-        if crate::uploads::is_temporary(leaf) {
+        if crate::uploads::is_temporary(leaf) || !RequestPath::can_name(leaf) {
             return false;
         }
         let access = site.network_access.as_ref();

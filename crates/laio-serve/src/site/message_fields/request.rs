@@ -6,7 +6,7 @@ use crate::field_names::is_same_variable;
 use crate::options::{FieldAction, MessageRule};
 use crate::request::response::RequestContext;
 use crate::trace;
-use laio_http::Status;
+use laio_http::{Status, ascii_query};
 use std::borrow::Cow;
 use std::io;
 
@@ -150,6 +150,7 @@ impl Template {
         let mut value = Vec::new();
         for piece in &self.0 {
             let path = sent.path.as_ref().map_or("", |path| path.as_str());
+            let query = sent.query.map(ascii_query);
             let whole;
             let text = match piece {
                 Piece::Text(text) => text,
@@ -158,8 +159,8 @@ impl Template {
                 Piece::Scheme if ctx.secure => "https",
                 Piece::Scheme => "http",
                 Piece::Path => path,
-                Piece::Query => sent.query.unwrap_or_default(),
-                Piece::Uri => match sent.query {
+                Piece::Query => query.as_deref().unwrap_or_default(),
+                Piece::Uri => match &query {
                     None => path,
                     Some(query) => {
                         whole = format!("{path}?{query}");

@@ -12,7 +12,7 @@ use crate::uploads::disk::Disk;
 use crate::uploads::problem::Problem;
 use crate::uploads::{Done, is_temporary, put, trees};
 use laio::ops::{FileStatus, ReadDir};
-use laio_http::Status;
+use laio_http::{RequestPath, Status};
 use laio_rt::Descriptor;
 use rustix::fs::OFlags;
 use std::io;
@@ -145,7 +145,7 @@ async fn members(
         for entry in entries.iter() {
             let leaf = entry.name().as_bytes();
             let hidden = leaf.starts_with(b".") && !ctx.site.serves_dotfiles;
-            if hidden || is_temporary(leaf) {
+            if hidden || is_temporary(leaf) || !RequestPath::can_name(leaf) {
                 continue;
             }
             count += 1;

@@ -77,7 +77,7 @@ impl Running {
         laio_testing::watchdog::step(backend);
         let mut options = Options {
             site: Site {
-                root: root.to_owned(),
+                root: Some(root.to_owned()),
                 ..Site::default()
             },
             listen: anywhere(),

@@ -269,7 +269,14 @@ fn a_change_waits_for_the_end_of_the_handshake() {
         options.site.uploads.who = Some(Uploaders::Anyone);
         options.site.uploads.keep_free = 0;
     });
-    let path = early.fixture.options().site.root.join("new.txt");
+    let path = early
+        .fixture
+        .options()
+        .site
+        .root
+        .as_ref()
+        .unwrap()
+        .join("new.txt");
     let mut client = early.returning();
     let put = client.ask(b"PUT", "/new.txt", Some(b"new"));
     let empty = client.ask(b"PUT", "/empty-file.txt", None);
@@ -291,7 +298,14 @@ fn a_change_of_a_client_that_never_ends_the_handshake_is_not_made() {
         options.site.uploads.keep_free = 0;
         options.limits.drain_time = Duration::from_millis(100);
     });
-    let path = early.fixture.options().site.root.join("new.txt");
+    let path = early
+        .fixture
+        .options()
+        .site
+        .root
+        .as_ref()
+        .unwrap()
+        .join("new.txt");
     let mut client = early.returning();
     client.ask(b"PUT", "/new.txt", Some(b"new"));
     client.send();

@@ -208,7 +208,7 @@ fn files_that_cannot_be_used_are_named() {
     let refused = |change: &dyn Fn(&mut Options)| {
         let mut options = Options::default();
         set(&mut options, &made, &own);
-        options.site.root = dir.path().to_owned();
+        options.site.root = Some(dir.path().to_owned());
         change(&mut options);
         Server::start(options).unwrap_err().to_string()
     };

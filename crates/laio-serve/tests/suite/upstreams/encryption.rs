@@ -223,7 +223,7 @@ fn files_without_certificates_are_refused_at_the_start() {
             listen: crate::common::anywhere(),
             ..Options::default()
         };
-        options.site.root = dir.path().to_owned();
+        options.site.root = Some(dir.path().to_owned());
         let address = SocketAddr::from(([127, 0, 0, 1], 1));
         options.site.upstreams = vec![https("localhost", address, &path)].into();
         let error = laio_serve::Server::start(options).unwrap_err().to_string();

@@ -218,3 +218,64 @@ fn a_spooled_body_is_sent_again_to_another_program() {
     }
     assert!(dead.connections() >= 2);
 }
+
+#[test]
+fn fields_that_come_twice_are_one_variable() {
+    let backend = program(|(described, _)| {
+        let mut text = "Content-Type: text/plain\n\n".to_owned();
+        let fields = described
+            .iter()
+            .filter(|(name, _)| name.starts_with("HTTP_"));
+        fields.for_each(|(name, value)| text.push_str(&format!("{name}={value}\n")));
+        output(&text)
+    });
+    let (server, _root) = serve(vec![fcgi("/", &backend)], |_| {});
+    let answer = exchange(
+        &server,
+        "GET / HTTP/1.1\r\nHost: x\r\nCookie: a=1\r\nX-Other: 1\r\nVia: 1.0 first\r\nCookie: b=2; c=3\r\n\
+         x-other: 2\r\nConnection: close\r\n\r\n",
+    );
+    let variables = forwarding::unchunked(body(&answer));
+    for line in [
+        "HTTP_COOKIE=a=1; b=2; c=3",
+        "HTTP_X_OTHER=1, 2",
+        "HTTP_VIA=1.0 first, 1.1 laio",
+    ] {
+        assert!(
+            variables.lines().any(|own| own == line),
+            "{line} is not in\n{variables}"
+        );
+    }
+    let mut names: Vec<_> = variables
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .collect();
+    names.sort_unstable();
+    let count = names.len();
+    names.dedup_by_key(|(name, _)| *name);
+    assert_eq!(names.len(), count, "{variables}");
+}
+
+#[test]
+fn variables_are_ascii_where_the_target_is_not() {
+    let backend = program(|(described, _)| {
+        let of = |wanted: &str| &described.iter().find(|(name, _)| name == wanted).unwrap().1;
+        let text = format!(
+            "{}\n{}\n{}\n",
+            of("REQUEST_URI"),
+            of("QUERY_STRING"),
+            of("PATH_INFO")
+        );
+        output(&format!("Content-Type: text/plain\n\n{text}"))
+    });
+    let (server, _root) = serve(vec![fcgi("/app", &backend)], |_| {});
+    let answer = exchange(
+        &server,
+        "GET /app/é?q=日&r=%20 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+    );
+    let variables = forwarding::unchunked(body(&answer));
+    assert_eq!(
+        variables,
+        "/app/%C3%A9?q=%E6%97%A5&r=%20\nq=%E6%97%A5&r=%20\n/é\n"
+    );
+}

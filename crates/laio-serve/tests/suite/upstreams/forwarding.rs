@@ -203,3 +203,24 @@ pub(crate) fn unchunked(mut body: &str) -> String {
         }
     }
 }
+
+/// RFC 3986 allows only ASCII in a target; clients send other bytes nevertheless.
+#[test]
+fn upstreams_get_targets_in_ascii() {
+    let backend = Backend::answering(HELLO);
+    let (server, _root) = serve(vec![http("/", &backend)], |options| {
+        let rule = "set X-Asked: {path} {query} {uri}".parse().unwrap();
+        options.site.message_fields.request = vec![rule];
+    });
+    let answer = server.get("/é/日%41?q=é&r=%C3%A9");
+    assert_eq!(answer.status, 200);
+    let head = &backend.heads()[0];
+    let uri = "/%C3%A9/%E6%97%A5A?q=%C3%A9&r=%C3%A9";
+    assert!(
+        head.starts_with(&format!("GET {uri} HTTP/1.1\r\n")),
+        "{head}"
+    );
+    let field = format!("\r\nX-Asked: /%C3%A9/%E6%97%A5A q=%C3%A9&r=%C3%A9 {uri}\r\n");
+    assert!(head.contains(&field), "{head}");
+    assert!(head.is_ascii(), "{head}");
+}
