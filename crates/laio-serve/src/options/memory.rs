@@ -54,7 +54,7 @@ impl Memory {
         match of {
             MemoryUse::Requests => Memory::REQUEST + head_bytes as u64,
             MemoryUse::Responses | MemoryUse::Pages => 16 << 10,
-            MemoryUse::Frames => 16 * Memory::FRAME_COPIES << 10,
+            MemoryUse::Frames => (16 << 10) * Memory::FRAME_COPIES,
         }
     }
 
