@@ -4,6 +4,7 @@ mod at_once;
 mod http2;
 pub(crate) mod http3;
 mod log_lines;
+mod page_memory;
 mod proxied;
 pub(crate) mod proxy_header;
 mod refusals;
@@ -14,11 +15,13 @@ pub(crate) mod streams;
 use crate::addresses::AddressPermit;
 use crate::buffers::Buffers;
 use crate::clients::Peer;
+use crate::memory::connection::ConnectionMemory;
+use crate::net::client_watch::ClientWatch;
 use crate::net::socket::Expect;
 use crate::net::stream::Stream;
 use crate::net::tls::session::is_plain_http;
 use crate::observe::{self, Stage};
-use crate::options::{EarlyData, Limits};
+use crate::options::{EarlyData, Limits, Memory, MemoryUse};
 use crate::request::answer::answer;
 use crate::request::answer_from_cache::answer_from_cache;
 use crate::request::auth_state::AuthState;
@@ -36,6 +39,7 @@ use laio_http::{BodySkip, Framing, Method, Parsed, Rejection, Request, Status, p
 use laio_rt::Descriptor;
 use laio_rt::time::{Sleep, sleep_until};
 use log_lines::log_response;
+use page_memory::hold_page;
 use proxied::{Destination, answer_by_upstream};
 use running::Connections;
 use state::{ConnectionState, DrainState, Next};
@@ -223,8 +227,14 @@ impl Connection {
             _address_permit,
             ..
         } = self;
+        let memory = ConnectionMemory::new(
+            &services.memory,
+            services.limits.head_bytes,
+            Memory::most(MemoryUse::Responses),
+        );
         let streams = Streams {
             services,
+            memory,
             connections,
             peer,
             to_https,
@@ -270,10 +280,16 @@ impl Connection {
         let mut ctx = RequestContext::new(&services, &request, &client, date, keep_alive, secure);
         let alt_svc = self.alt_svc.clone();
         ctx.alt_svc = alt_svc.as_deref();
+        if self.stream.is_multiplexed() {
+            ctx.inline_body = Memory::SHORT_BODY;
+        }
         ctx.note_site();
         // Boxed, because few sites have auth servers.
         let auth = ctx.site.auth_requests.as_ref();
-        let auth = auth.map(|rules| Box::new(AuthState::new(rules, &request, &self.peer)));
+        let auth = auth.map(|rules| {
+            let client = ClientWatch::new(&self.stream, request.framing != Framing::None);
+            Box::new(AuthState::new(rules, &request, &self.peer, client))
+        });
         let without_copied = auth.as_ref();
         let without_copied = without_copied.map(|it| Box::new(it.rules.without_copied(&request)));
         if let Some(cleaned) = &without_copied {
@@ -397,6 +413,8 @@ impl Connection {
             Some(response) => response,
             None => answer(services, ctx, looked_up, &mut output, &mut name).await,
         };
+        let held = hold_page(services, &self.stream, ctx, response, &mut output);
+        let (response, _held) = held.await;
         ctx.apply_rules(&response, &name, &mut output);
         let followed = Followed::after(ctx.request);
         let sending = self.send_and_log(ctx, output, response, followed, started);
@@ -504,6 +522,9 @@ impl Connection {
         let Some((response, keep_alive)) = answered else {
             return Ok(Next::End);
         };
+        let of_change = RequestContext { keep_alive, ..ctx };
+        let held = hold_page(&services, &self.stream, of_change, response, &mut output);
+        let (response, _held) = held.await;
         ctx.apply_rules(&response, &name, &mut output);
         let (input, body) = (body.input, body.body);
         let followed = Followed::ByRequest;

@@ -98,6 +98,7 @@ pub fn explain(options: &Options, question: &Question) -> io::Result<Explanation
             &CountedDirectories::default(),
         )?),
         addresses: Arc::default(),
+        memory: Arc::default(),
         trusted_proxies: Arc::new(TrustedProxies::of(&options)?),
         routes: Arc::default(),
         slots: Arc::default(),

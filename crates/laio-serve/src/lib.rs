@@ -50,6 +50,7 @@ mod idle_eviction;
 mod inherited;
 mod io_contexts;
 mod log;
+mod memory;
 mod messages;
 mod net;
 mod observe;
@@ -72,6 +73,7 @@ pub use descriptors::raise_descriptor_limit;
 pub use explain::{Answer, Explanation, Question, explain};
 pub use laio_http::log::{LogField, LogFormat};
 pub use laio_http::{Coding, Status};
+pub use memory::MemoryCounts;
 pub use net::listen::Listening;
 pub use observe::{
     Admin, AuthCounts, Observer, ProxyCacheCounts, QuicCounts, Seen, SeenCertificate, Stage,
@@ -80,8 +82,8 @@ pub use observe::{
 pub use options::{
     Access, Alias, Auth, Cache, Candidate, Certificate, ClassLimits, ClientAuth, Clients, Cors,
     ErrorPage, FieldRule, Host, Hsts, HstsAge, Http2, Http3, Io, IoStep, Limits, Listen,
-    ListenAddress, LogOptions, LogTarget, Network, Options, PRESETS, Policies, Preset, Redirect,
-    RedirectPort, Rewrite, Site, Symlinks, Tls, TlsVersion, Transfer,
+    ListenAddress, LogOptions, LogTarget, Memory, MemoryUse, Network, Options, PRESETS, Policies,
+    Preset, Redirect, RedirectPort, Rewrite, Site, Symlinks, Tls, TlsVersion, Transfer,
 };
 pub use options::{Acme, AcmeChallenge, DirectoryUrl, HttpsName};
 pub use options::{Archives, EarlyData, EarlyHint, Zip};

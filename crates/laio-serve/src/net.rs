@@ -1,6 +1,7 @@
 //! Connections and listening sockets as bytes: what they carry is of no concern here.
 
 pub(crate) mod arrivals;
+pub(crate) mod client_watch;
 pub(crate) mod http2_exchange;
 pub(crate) mod http2_io;
 pub(crate) mod http3;

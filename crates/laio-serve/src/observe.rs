@@ -17,6 +17,7 @@ pub use stages::{Stage, Stages};
 pub use steps::StepCounts;
 pub use upstreams::{ProxyCacheCounts, UpstreamCounts};
 
+use crate::memory::{MemoryCounts, ProcessMemory};
 use crate::uploads::{CountedDirectories, UsedQuota};
 use crate::upstream::health::Health;
 use laio::{Counts, ZeroCopyCounts};
@@ -44,6 +45,7 @@ struct ObserverState {
     past: Mutex<Seen>,
     certificates: Mutex<BTreeMap<String, SeenCertificate>>,
     counted: Mutex<CountedDirectories>,
+    memory: Mutex<Arc<ProcessMemory>>,
 }
 
 /// The statistics of a server.
@@ -93,6 +95,8 @@ pub struct Seen {
     pub certificates: BTreeMap<String, SeenCertificate>,
     /// What is used of directories with a quota.
     pub used_quotas: Vec<UsedQuota>,
+    /// The memory that is held for clients.
+    pub memory: MemoryCounts,
 }
 
 /// What auth servers have answered.
@@ -145,6 +149,7 @@ impl Observer {
             past: Mutex::default(),
             certificates: Mutex::default(),
             counted: Mutex::default(),
+            memory: Mutex::default(),
         })))
     }
 
@@ -170,6 +175,7 @@ impl Observer {
         sum.certificates
             .clone_from(&state.certificates.lock().unwrap());
         sum.used_quotas = state.counted.lock().unwrap().used();
+        sum.memory = state.memory.lock().unwrap().counts();
         for worker in workers.iter().filter_map(Weak::upgrade) {
             sum.add(&worker.lock().unwrap());
             sum.workers += 1;
@@ -181,6 +187,13 @@ impl Observer {
     pub(crate) fn report_quotas(&self, counted: &CountedDirectories) {
         if let Some(state) = &self.0 {
             *state.counted.lock().unwrap() = counted.clone();
+        }
+    }
+
+    /// Reports the memory that is held for clients.
+    pub(crate) fn report_memory(&self, memory: &Arc<ProcessMemory>) {
+        if let Some(state) = &self.0 {
+            *state.memory.lock().unwrap() = memory.clone();
         }
     }
 

@@ -22,6 +22,7 @@ pub(crate) mod redirect_to_https;
 pub(crate) mod response;
 pub(crate) mod send_buffer;
 mod send_deadline;
+mod send_pieces;
 pub(crate) mod send_response;
 mod transfer;
 pub(crate) mod variant;

@@ -7,6 +7,7 @@ use crate::files::cache::Cache;
 use crate::idle_eviction::ConnectionSlots;
 use crate::io_contexts::IoContexts;
 use crate::log::Log;
+use crate::memory::ProcessMemory;
 use crate::options::{Io, Limits};
 use crate::proxy::cache::ResponseCache;
 use crate::resource_exhaustion::ExhaustionWarning;
@@ -31,6 +32,8 @@ pub(crate) struct Services {
     pub(crate) response_cache: Option<Rc<ResponseCache>>,
     pub(crate) log: Log,
     pub(crate) buffer_pool: BufferPool,
+    /// The budget of memory that is held for clients.
+    pub(crate) memory: Arc<ProcessMemory>,
     /// How bodies are sent.
     pub(crate) io: Io,
     /// Bytes of a file read or sent at a time.
@@ -40,6 +43,8 @@ pub(crate) struct Services {
     pub(crate) compressions: Semaphore,
     /// Limits the zip files sent at the same time.
     pub(crate) archives: Semaphore,
+    /// Limits the listings made at the same time.
+    pub(crate) listings: Semaphore,
     /// Limits the changes of files at the same time.
     pub(crate) changes: Semaphore,
     pub(crate) names_in_change: Arc<NamesInChange>,

@@ -13,6 +13,7 @@ use crate::files::cache::Cache;
 use crate::idle_eviction::ConnectionSlots;
 use crate::io_contexts::{ContextPlan, IoContexts};
 use crate::log::{Log, SharedLog};
+use crate::memory::ProcessMemory;
 use crate::net::listen::{Kind, Share};
 use crate::net::quic::routes::Routes;
 use crate::net::tls::Tls;
@@ -43,6 +44,7 @@ use std::sync::Arc;
 pub(crate) struct GenerationState {
     pub(crate) sites: Arc<CompiledSites>,
     pub(crate) addresses: Arc<Addresses>,
+    pub(crate) memory: Arc<ProcessMemory>,
     pub(crate) trusted_proxies: Arc<TrustedProxies>,
     pub(crate) slots: Arc<ConnectionSlots>,
     pub(crate) routes: Arc<Routes>,
@@ -90,12 +92,14 @@ pub(crate) fn run(
             contexts,
             log,
             buffer_pool: BufferPool::default(),
+            memory: shared.memory,
             io: options.io,
             chunk: options.io.chunk.unwrap_or(Limits::CHUNK),
             transfer_pools: Pools::default(),
             password_checks: PasswordChecks::new(limits.auth_checks, shared.cpu_pool.clone()),
             compressions: Semaphore::new(limits.compressions),
             archives: Semaphore::new(limits.zips),
+            listings: Semaphore::new(Limits::LISTINGS),
             changes: Semaphore::new(limits.changes),
             names_in_change: shared.names_in_change,
             locks: shared.locks,

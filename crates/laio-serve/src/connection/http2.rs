@@ -72,7 +72,8 @@ pub(super) async fn serve(
     );
     let (stalled, windows) = (state.stalled.clone(), state.windows.clone());
     let inspect = move |bytes: &[u8]| windows.borrow_mut().pass(bytes);
-    let Some(io) = Io::new(stream, input, stalled, inspect) else {
+    let memory = Some(streams.memory.clone());
+    let Some(io) = Io::new(stream, input, stalled, inspect, memory) else {
         return;
     };
     let wire = io.wire();
@@ -299,9 +300,13 @@ impl Http2Connection {
     }
 
     /// Answers a request: at once, or in a new task.
-    fn answer(&self, (request, respond): Incoming, context: &mut Context<'_>) {
+    fn answer(&self, (request, mut respond): Incoming, context: &mut Context<'_>) {
         let id = respond.stream_id().as_u32();
         let head = request::head(&request);
+        let Some(memory) = self.streams.memory.admit(head.len()) else {
+            // The client may send the request again (RFC 9113, section 8.7).
+            return respond.send_reset(Reason::REFUSED_STREAM);
+        };
         let has_body = !request.body().is_end_stream();
         let exchange = Rc::new(Exchange::new(
             request,
@@ -309,12 +314,13 @@ impl Http2Connection {
             self.tls,
             self.socket.clone(),
             &self.streams.services.limits,
+            memory,
         ));
         let stream = Stream::Http2(exchange.clone());
         let at_once = match has_body || exchange.poll_reset(context).is_ready() {
             true => AtOnce::NotPossible,
             false => {
-                let send = |output| exchange.try_send(output);
+                let send = |output, content: Option<&[u8]>| exchange.try_send(output, content);
                 self.streams.answer_at_once(&stream, &head, send)
             }
         };

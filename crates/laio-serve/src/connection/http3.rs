@@ -3,6 +3,7 @@
 
 use super::state::{ConnectionState, DrainState};
 use super::streams::{AtOnce, BegunResponse, Streams};
+use crate::memory::connection::RequestMemory;
 use crate::net::http3::frames::{kind, put_head, put_integer};
 use crate::net::http3::request::{Head, RequestStream};
 use crate::net::http3::unidirectional::Unidirectional;
@@ -199,8 +200,7 @@ impl Http3Connection {
             && let Some(id) = quic.accept(Dir::Bi)
         {
             if self.goes_away() {
-                quic.reset(id, code::REQUEST_REJECTED);
-                quic.stop(id, code::REQUEST_REJECTED);
+                reject(&quic, id);
                 continue;
             }
             self.accepted += 1;
@@ -379,14 +379,27 @@ impl Http3Connection {
             {
                 head
             }
-            Poll::Ready(head) => return self.start(id, Progress::Receiving(request, Some(head))),
-            Poll::Pending => return self.start(id, Progress::Receiving(request, None)),
+            head => {
+                let head = match head {
+                    Poll::Ready(head) => Some(head),
+                    Poll::Pending => None,
+                };
+                // The head is complete, or may become as long as a head may be.
+                let Some(memory) = self.streams.memory.admit(limits.head_bytes) else {
+                    return reject(quic, id);
+                };
+                return self.start(id, Progress::Receiving(request, head, memory));
+            }
         };
         let to_head = head.to_head;
-        let exchange = Exchange::new(quic.clone(), id, request, (to_head, true), limits);
-        let (exchange, head) = (Rc::new(exchange), head.finish(false));
+        let head = head.finish(false);
+        let Some(memory) = self.streams.memory.admit(head.len()) else {
+            return reject(quic, id);
+        };
+        let exchange = Exchange::new(quic.clone(), id, request, (to_head, true), limits, memory);
+        let exchange = Rc::new(exchange);
         let stream = Stream::Http3(exchange.clone());
-        let send = |output| exchange.try_send(context, output);
+        let send = |output, content: Option<&[u8]>| exchange.try_send(output, content);
         let begun = match self.streams.answer_at_once(&stream, &head, send) {
             AtOnce::Answered(whole) => {
                 exchange.end(whole);
@@ -410,8 +423,8 @@ impl Http3Connection {
         let task = laio_rt::spawn(async move {
             let (received, begun) = match progress {
                 Progress::Received(received, begun) => (Some(received), begun),
-                Progress::Receiving(request, head) => {
-                    let receive = receive(&streams, &quic, &state, id, request, head);
+                Progress::Receiving(request, head, memory) => {
+                    let receive = receive(&streams, &quic, &state, id, request, head, memory);
                     (receive.await, None)
                 }
             };
@@ -428,7 +441,7 @@ impl Http3Connection {
 /// How far a request is when its task starts.
 enum Progress {
     /// Its stream, and its head if that has arrived.
-    Receiving(RequestStream, Option<Result<Head, Failure>>),
+    Receiving(RequestStream, Option<Result<Head, Failure>>, RequestMemory),
     Received(ReceivedRequest, Option<BegunResponse>),
 }
 
@@ -457,6 +470,12 @@ impl Drop for Http3Connection {
     }
 }
 
+/// Rejects a request, which the client may send again (RFC 9114, section 4.1.1).
+fn reject(quic: &QuicConnection, id: StreamId) {
+    quic.reset(id, code::REQUEST_REJECTED);
+    quic.stop(id, code::REQUEST_REJECTED);
+}
+
 /// Receives the head of a request, if it is not here yet. Returns none if the request has failed.
 async fn receive(
     streams: &Streams,
@@ -465,6 +484,7 @@ async fn receive(
     id: StreamId,
     mut request: RequestStream,
     head: Option<Result<Head, Failure>>,
+    memory: RequestMemory,
 ) -> Option<ReceivedRequest> {
     let limits = &streams.services.limits;
     let abort = |own: u32, of_client: u32| {
@@ -502,7 +522,8 @@ async fn receive(
         // A head of HTTP/1.1 that is as large gets the response, and a line in the access log.
         Head::TooLarge => (too_large(limits.head_bytes), false, true, true),
     };
-    let exchange = Exchange::new(quic.clone(), id, request, (to_head, chunked), limits);
+    let form = (to_head, chunked);
+    let exchange = Exchange::new(quic.clone(), id, request, form, limits, memory);
     Some(ReceivedRequest {
         exchange: Rc::new(exchange),
         head,

@@ -3,6 +3,7 @@
 use super::state::Next;
 use crate::buffers::Buffers;
 use crate::log::micros_since;
+use crate::net::client_watch::ClientWatch;
 use crate::proxy::cache::{self, Caching};
 use crate::proxy::forward::{Forwarded, forward};
 use crate::proxy::relay::relay;
@@ -15,8 +16,9 @@ use crate::request::send_response::{Followed, send_response};
 use crate::upstream::error::UpstreamError;
 use crate::upstream::link::Deadline;
 use crate::upstream::route::Route;
-use laio_http::RequestPath;
 use laio_http::log::LogRecord;
+use laio_http::{Framing, RequestPath};
+use laio_rt::future::{Either, race};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
@@ -92,8 +94,10 @@ pub(super) async fn answer_by_upstream(
         spooled: None,
         caching: Caching::Off,
     };
-    let forwarded = forward(services, proxy_request, route, &mut body, &mut output).await;
-    let Some(forwarded) = forwarded else {
+    let client = ClientWatch::new(stream, ctx.request.framing != Framing::None);
+    let forwarded = forward(services, proxy_request, route, &mut body, &mut output);
+    let forwarded = race(client.left(), forwarded).await;
+    let Either::Right(Some(forwarded)) = forwarded else {
         return Ok((body.input, Next::End));
     };
     let Forwarded {
@@ -213,9 +217,5 @@ impl Source for ClientBody<'_> {
 
     fn is_done(&self) -> bool {
         self.body.is_done()
-    }
-
-    fn watch(&self) -> Box<dyn Fn() -> bool> {
-        self.stream.watch()
     }
 }

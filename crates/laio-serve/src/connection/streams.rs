@@ -9,17 +9,20 @@ use super::{Connection, SentResponse};
 use crate::addresses::AddressPermit;
 use crate::buffers::Buffers;
 use crate::clients::Peer;
+use crate::files::contents::Contents;
+use crate::memory::connection::ConnectionMemory;
+use crate::net::http2_exchange::SentAtOnce;
 use crate::net::stream::Stream;
 use crate::observe::{self, Stage};
-use crate::options::Limits;
+use crate::options::{Limits, Memory};
 use crate::request::redirect_to_https::RedirectToHttps;
 use crate::request::response::{Body, RequestContext};
 use crate::request::send_response::{Followed, send_response};
 use crate::services::Services;
-use bytes::Bytes;
-use laio_http::{Parsed, parse};
+use laio_http::{ByteRange, Parsed, parse};
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// What the requests of a connection share.
 pub(crate) struct Streams {
@@ -30,6 +33,8 @@ pub(crate) struct Streams {
     pub(crate) to_https: Option<Rc<RedirectToHttps>>,
     /// The value of `Alt-Svc` in the responses, if they have one.
     pub(crate) alt_svc: Option<Rc<str>>,
+    /// The memory that the requests share.
+    pub(crate) memory: Arc<ConnectionMemory>,
     /// Counts the connection for the limit of its client address, until it is dropped.
     pub(crate) _address_permit: Option<AddressPermit>,
 }
@@ -78,12 +83,12 @@ impl Streams {
     }
 
     /// Answers a request, which has no body, with a cached file, if nothing but sending can block.
-    /// `send` passes a response to the protocol, and returns whether flow control has admitted all of it.
+    /// `send` passes the head of a response, and its body, to the protocol as far as flow control admits it.
     pub(super) fn answer_at_once(
         &self,
         stream: &Stream,
         head: &[u8],
-        send: impl FnOnce(Bytes) -> io::Result<bool>,
+        send: impl FnOnce(Vec<u8>, Option<&[u8]>) -> io::Result<SentAtOnce>,
     ) -> AtOnce {
         let services = &*self.services;
         // The request of a trusted proxy names its client, and that of others may be redirected.
@@ -101,6 +106,7 @@ impl Streams {
         let secure = stream.is_secure();
         let mut ctx = RequestContext::new(services, &request, client, date, true, secure);
         ctx.alt_svc = self.alt_svc.as_deref();
+        ctx.inline_body = Memory::SHORT_BODY;
         if ctx.site.early_hints.is_some() {
             return AtOnce::NotPossible;
         }
@@ -121,15 +127,31 @@ impl Streams {
             length: response.length,
             started,
         };
-        if !matches!(response.body, Body::Nothing) {
-            let rest = Rest::Body(output, response.body);
-            return AtOnce::Begun(BegunResponse { rest, sent });
-        }
-        let result = send(output.into());
-        if matches!(result, Ok(false)) {
-            let rest = Rest::HeldByFlowControl;
-            return AtOnce::Begun(BegunResponse { rest, sent });
-        }
+        let result = match response.body {
+            Body::Nothing => match send(output, None) {
+                Ok(SentAtOnce::Part(_)) => {
+                    let rest = Rest::HeldByFlowControl;
+                    return AtOnce::Begun(BegunResponse { rest, sent });
+                }
+                result => result,
+            },
+            Body::File(Contents::Memory(bytes), range) if range.len() == bytes.len() as u64 => {
+                match send(output, Some(&bytes)) {
+                    Ok(SentAtOnce::Part(start)) => {
+                        let start = start as u64;
+                        let left = ByteRange { start, ..range };
+                        let body = Body::File(Contents::Memory(bytes), left);
+                        let rest = Rest::Body(Vec::new(), body);
+                        return AtOnce::Begun(BegunResponse { rest, sent });
+                    }
+                    result => result,
+                }
+            }
+            body => {
+                let rest = Rest::Body(output, body);
+                return AtOnce::Begun(BegunResponse { rest, sent });
+            }
+        };
         log_response(
             services,
             stream,

@@ -1,8 +1,9 @@
 //! An HTTP/2 request and its response as a byte stream in HTTP/1.1: reading returns the request body,
 //! writing takes the response.
 
+use crate::memory::connection::{Held, RequestMemory, piece};
 use crate::net::tls::session::TlsParameters;
-use crate::options::Limits;
+use crate::options::{Limits, Memory};
 use bytes::{Buf, Bytes};
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
@@ -27,8 +28,17 @@ pub(crate) struct Exchange {
     write_time: Duration,
     /// The fields after the body.
     trailers: RefCell<Option<HeaderMap>>,
-    /// The part of the body that [`Exchange::try_send`] has left.
+    /// The part of a short body that [`Exchange::try_send`] has left.
     unsent: RefCell<Bytes>,
+    memory: RequestMemory,
+}
+
+/// How much of a response was sent at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SentAtOnce {
+    Whole,
+    /// The head, and this many bytes of the content; [`Exchange::flush`] sends the rest of a short body.
+    Part(usize),
 }
 
 enum ResponseState {
@@ -66,6 +76,7 @@ impl Exchange {
         tls: Option<TlsParameters>,
         socket: Descriptor,
         limits: &Limits,
+        memory: RequestMemory,
     ) -> Exchange {
         let chunked = !request.headers().contains_key(http::header::CONTENT_LENGTH);
         Exchange {
@@ -81,7 +92,13 @@ impl Exchange {
             write_time: limits.write_time,
             trailers: RefCell::default(),
             unsent: RefCell::default(),
+            memory,
         }
+    }
+
+    /// Returns the memory of the request.
+    pub(crate) fn memory(&self) -> &RequestMemory {
+        &self.memory
     }
 
     /// Returns the version and the cipher suite of TLS, if the connection is encrypted.
@@ -110,47 +127,125 @@ impl Exchange {
     /// Returns an empty buffer.
     pub(crate) async fn send(&self, out: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
         let length = out.len();
-        let sent = self.send_all(Bytes::from(out)).await;
+        let sent = self.send_all(out).await;
         (sent.map(|()| length), Vec::new())
     }
 
-    async fn send_all(&self, mut out: Bytes) -> io::Result<()> {
-        while !out.is_empty() && matches!(*self.response.borrow(), ResponseState::Due(_)) {
-            self.send_head(&mut out)?;
+    async fn send_all(&self, out: Vec<u8>) -> io::Result<()> {
+        if out.len() <= Memory::SHORT_RESPONSE {
+            let mut out = self.memory.bytes(out);
+            self.send_heads(&mut out)?;
+            return self.send_short(out).await;
         }
-        while !out.is_empty() {
-            let granted = poll_fn(|context| self.poll_capacity(context, out.len()));
-            let granted = time::timeout(self.write_time, granted).await;
-            let granted = granted.map_err(|_| io::ErrorKind::TimedOut)??;
-            let chunk = out.split_to(granted.min(out.len()));
-            self.send_chunk(chunk)?;
+        let mut done = 0;
+        while self.is_due() && done < out.len() {
+            done += self.send_copied_head(&out[done..])?;
+        }
+        while done < out.len() {
+            let held = self.room(out.len() - done).await?;
+            if held.bytes() == out.len() {
+                self.send_piece(out, held)?;
+                return Ok(());
+            }
+            let copied = out[done..][..held.bytes()].to_vec();
+            done += self.send_piece(copied, held)?;
         }
         Ok(())
     }
 
-    /// Sends a whole response as far as flow control and the send buffer allow now. Returns whether that is all;
-    /// [`Exchange::flush`] sends the rest.
-    pub(crate) fn try_send(&self, mut out: Bytes) -> io::Result<bool> {
-        self.send_head(&mut out)?;
+    /// Sends bytes that count for the request.
+    async fn send_short(&self, mut out: Bytes) -> io::Result<()> {
+        while !out.is_empty() {
+            let granted = self.window(out.len()).await?;
+            self.send_chunk(out.split_to(granted))?;
+        }
+        Ok(())
+    }
+
+    /// Waits until flow control and the send buffer allow a part of the body. Returns its length, at most `most`.
+    pub(crate) async fn window(&self, most: usize) -> io::Result<usize> {
+        let granted = poll_fn(|context| self.poll_capacity(context, most));
+        let granted = time::timeout(self.write_time, granted).await;
+        Ok(granted.map_err(|_| io::ErrorKind::TimedOut)??.min(most))
+    }
+
+    /// Waits until flow control allows a part of the body, and the connection may hold it: at most `most` bytes.
+    pub(crate) async fn room(&self, most: usize) -> io::Result<Held> {
+        let mut place = self.memory.connection.place();
+        let room = poll_fn(|context| {
+            let granted = ready!(self.poll_capacity(context, most))?;
+            place.poll_take(context, granted.min(most)).map(Ok)
+        });
+        let room = time::timeout(self.write_time, room).await;
+        room.map_err(|_| io::ErrorKind::TimedOut)?
+    }
+
+    /// Sends a piece of the body, for which [`Exchange::room`] has made room. Returns its length.
+    pub(crate) fn send_piece(&self, bytes: Vec<u8>, held: Held) -> io::Result<usize> {
+        let length = bytes.len();
+        self.send_chunk(piece(bytes, held))?;
+        Ok(length)
+    }
+
+    /// Sends a response as far as flow control and the send buffer allow now. `out` has its head, and the body if it is
+    /// short; `content` is the body of another one, of which all or nothing is sent.
+    pub(crate) fn try_send(&self, out: Vec<u8>, content: Option<&[u8]>) -> io::Result<SentAtOnce> {
+        let mut out = self.memory.bytes(out);
+        self.send_heads(&mut out)?;
+        let wanted = content.map_or(out.len(), <[u8]>::len);
         let granted = match &mut *self.response.borrow_mut() {
             ResponseState::Body(stream, _) => {
-                stream.reserve_capacity(out.len());
-                stream.capacity().min(out.len())
+                stream.reserve_capacity(wanted);
+                stream.capacity().min(wanted)
             }
             _ => 0,
         };
+        if let Some(content) = content {
+            if granted < wanted || wanted == 0 {
+                return Ok(SentAtOnce::Part(0));
+            }
+            let Some(held) = self.memory.take_now(wanted) else {
+                return Ok(SentAtOnce::Part(0));
+            };
+            self.send_piece(content.to_vec(), held)?;
+            return Ok(SentAtOnce::Whole);
+        }
         if granted > 0 {
             self.send_chunk(out.split_to(granted))?;
         }
-        let is_whole = out.is_empty();
+        if out.is_empty() {
+            return Ok(SentAtOnce::Whole);
+        }
         self.unsent.replace(out);
-        Ok(is_whole)
+        Ok(SentAtOnce::Part(0))
     }
 
-    /// Sends what [`Exchange::try_send`] has left.
+    /// Sends what [`Exchange::try_send`] has left of a short body.
     pub(crate) async fn flush(&self) -> io::Result<()> {
         let unsent = self.unsent.take();
-        self.send_all(unsent).await
+        self.send_short(unsent).await
+    }
+
+    fn is_due(&self) -> bool {
+        matches!(*self.response.borrow(), ResponseState::Due(_))
+    }
+
+    /// Sends the heads at the start of `out` that are due, and removes them.
+    fn send_heads(&self, out: &mut Bytes) -> io::Result<()> {
+        while self.is_due() && !out.is_empty() {
+            self.send_head(out)?;
+        }
+        Ok(())
+    }
+
+    /// Sends the head at the start of a long response, whose memory must not be held by the frame of the head. Returns
+    /// the length of the head.
+    fn send_copied_head(&self, out: &[u8]) -> io::Result<usize> {
+        let end = out.windows(4).position(|four| four == b"\r\n\r\n");
+        let end = end.ok_or(io::ErrorKind::InvalidData)? + 4;
+        let mut head = self.memory.bytes(out[..end].to_vec());
+        self.send_head(&mut head)?;
+        Ok(end)
     }
 
     /// Parses the head in `out`, and sends it as a HEADERS frame.

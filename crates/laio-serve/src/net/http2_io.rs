@@ -2,14 +2,16 @@
 //! many frames.
 
 use super::write_buffers;
+use crate::memory::connection::{ConnectionMemory, Held};
 use crate::net::socket::{Expect, Socket};
 use crate::net::stream::Stream;
 use crate::net::tls::session::Session;
-use crate::options::Http2;
+use crate::options::{Http2, Memory, MemoryUse};
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -33,6 +35,10 @@ pub(crate) struct Wire {
     transport: RefCell<Transport>,
     /// Written by `h2` and not yet sent.
     output: RefCell<Vec<u8>>,
+    /// None for an upstream, whose connections have a limit of their own.
+    memory: Option<Arc<ConnectionMemory>>,
+    /// The memory of what waits to be sent, while something does.
+    held: RefCell<Vec<Held>>,
     stalled: Stalled,
     defers_flushes: Cell<bool>,
 }
@@ -50,6 +56,7 @@ impl Io {
         input: Vec<u8>,
         stalled: Stalled,
         inspect: impl FnMut(&[u8]) + 'static,
+        memory: Option<Arc<ConnectionMemory>>,
     ) -> Option<Io> {
         let transport = match stream {
             Stream::Plain(socket) => Transport::Plain(Socket::new(socket)),
@@ -60,6 +67,8 @@ impl Io {
             wire: Rc::new(Wire {
                 transport: RefCell::new(transport),
                 output: RefCell::default(),
+                memory,
+                held: RefCell::default(),
                 stalled,
                 defers_flushes: Cell::new(false),
             }),
@@ -88,21 +97,46 @@ impl Wire {
         let sent = transport.poll_send(context, &mut output);
         let since = self.stalled.get().or_else(|| Some(Instant::now()));
         self.stalled.set(since.filter(|_| sent.is_pending()));
+        if sent.is_ready() && output.is_empty() {
+            self.held.borrow_mut().clear();
+        }
         sent
     }
 
     fn is_full(&self) -> bool {
-        self.output.borrow().len() >= Http2::WRITE_BUFFER
+        self.space(1) == 0
+    }
+
+    /// Returns the bytes for which there is space in the output, of `wanted` ones, after taking memory for more if
+    /// necessary.
+    fn space(&self, wanted: usize) -> usize {
+        let length = self.output.borrow().len();
+        let Some(memory) = &self.memory else {
+            return Http2::WRITE_BUFFER.saturating_sub(length);
+        };
+        let end = Http2::WRITE_BUFFER.min(length + wanted);
+        let mut held = self.held.borrow_mut();
+        let all = |held: &[Held]| held.iter().map(Held::bytes).sum::<usize>() as u64;
+        let missing = (end as u64 * Memory::FRAME_COPIES).saturating_sub(all(&held));
+        if missing > 0 {
+            let least = match held.is_empty() {
+                true => Memory::reserve(MemoryUse::Frames, 0),
+                false => Memory::GRAIN,
+            };
+            let most = missing.max(least);
+            held.extend(memory.take_some(MemoryUse::Frames, 1, most));
+        }
+        let most = (all(&held) / Memory::FRAME_COPIES) as usize;
+        most.min(Http2::WRITE_BUFFER).saturating_sub(length)
     }
 
     /// Appends the bytes for which there is space to the output. Returns their number.
     fn append(&self, bytes: &[u8]) -> usize {
+        let count = bytes.len().min(self.space(bytes.len()));
         let mut output = self.output.borrow_mut();
         if output.capacity() == 0 {
             *output = write_buffers::take();
         }
-        let space = Http2::WRITE_BUFFER.saturating_sub(output.len());
-        let count = bytes.len().min(space);
         output.extend_from_slice(&bytes[..count]);
         count
     }

@@ -1,15 +1,16 @@
 //! An HTTP/3 request and its response as a byte stream in HTTP/1.1: reading returns the request body,
 //! writing takes the response.
 
-use crate::net::http2_exchange::CONNECTION_SPECIFIC;
+use crate::memory::connection::{Held, RequestMemory, piece};
+use crate::net::http2_exchange::{CONNECTION_SPECIFIC, SentAtOnce};
 use crate::net::http3::frames::{kind, put_head};
 use crate::net::http3::request::RequestStream;
 use crate::net::http3::{Failure, code, qpack};
 use crate::net::quic::StreamId;
 use crate::net::quic::connection::{QuicConnection, StreamEnd};
 use crate::observe;
-use crate::options::Limits;
-use bytes::{Buf, Bytes};
+use crate::options::{Limits, Memory};
+use bytes::Bytes;
 use http::HeaderMap;
 use laio_http::Framing;
 use laio_http::upstream::parse_response;
@@ -19,7 +20,7 @@ use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 pub(crate) struct Exchange {
@@ -37,6 +38,11 @@ pub(crate) struct Exchange {
     is_early: Cell<bool>,
     /// Frames of the response that [`Exchange::try_send`] has left.
     unsent: RefCell<Bytes>,
+    /// Bytes that the present DATA frame still needs.
+    frame: Cell<u64>,
+    /// Bytes of the next piece: more after each that was admitted as a whole.
+    piece: Cell<usize>,
+    memory: RequestMemory,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +76,7 @@ impl Exchange {
         request: RequestStream,
         (to_head, chunked): (bool, bool),
         limits: &Limits,
+        memory: RequestMemory,
     ) -> Exchange {
         let is_early = Cell::new(quic.is_early());
         Exchange {
@@ -83,7 +90,15 @@ impl Exchange {
             write_time: limits.write_time,
             is_early,
             unsent: RefCell::default(),
+            frame: Cell::new(0),
+            piece: Cell::new(Memory::PIECE_FIRST),
+            memory,
         }
+    }
+
+    /// Returns the memory of the request.
+    pub(crate) fn memory(&self) -> &RequestMemory {
+        &self.memory
     }
 
     /// Returns the own address and that of the client.
@@ -158,52 +173,128 @@ impl Exchange {
     /// Returns an empty buffer.
     pub(crate) async fn send(&self, out: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
         let length = out.len();
-        let sent = self.send_all(Bytes::from(out)).await;
+        let sent = self.send_all(out).await;
         (sent.map(|()| length), Vec::new())
     }
 
-    async fn send_all(&self, mut out: Bytes) -> io::Result<()> {
-        while !out.is_empty() && self.response.get() == ResponseState::Due {
-            self.send_head(&mut out).await?;
+    async fn send_all(&self, out: Vec<u8>) -> io::Result<()> {
+        let mut rest = &out[..];
+        while !rest.is_empty() && self.response.get() == ResponseState::Due {
+            self.send_head(&mut rest).await?;
         }
-        match out.is_empty() {
-            true => Ok(()),
-            false => self.send_data(out).await,
+        while !rest.is_empty() {
+            let held = self.room(rest.len()).await?;
+            let copied = rest[..held.bytes()].to_vec();
+            rest = &rest[self.send_piece(copied, held)?..];
         }
+        Ok(())
     }
 
-    /// Sends a whole response as far as flow control allows now. Returns whether that is all;
-    /// [`Exchange::flush`] sends the rest.
-    pub(crate) fn try_send(&self, context: &mut Context<'_>, mut out: Bytes) -> io::Result<bool> {
+    /// Waits until flow control may allow a part of the body. Returns the length of a piece, at most `most`.
+    pub(crate) async fn window(&self, most: usize) -> io::Result<usize> {
+        let unsent = self.unsent.take();
+        self.write(unsent).await?;
+        let writable = poll_fn(|context| self.quic.poll_writable(context, self.id));
+        let writable = time::timeout(self.write_time, writable).await;
+        writable.map_err(|_| io::ErrorKind::TimedOut)?;
+        Ok(self.piece.get().min(most))
+    }
+
+    /// Begins a DATA frame of `most` bytes, unless one is incomplete. Then waits until flow control may allow a piece of
+    /// it, and the connection may hold that. The head of the frame is sent first, so that flow control has allowed some
+    /// bytes before anything is held.
+    pub(crate) async fn room(&self, most: usize) -> io::Result<Held> {
+        let unsent = self.unsent.take();
+        self.write(unsent).await?;
+        let ResponseState::Body(due) = self.response.get() else {
+            let text = "the body is longer than its head announced";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        };
+        if self.frame.get() == 0 {
+            if due.is_some_and(|due| due < most as u64) {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            let mut head = Vec::with_capacity(FRAME_HEAD);
+            put_head(kind::DATA, most, &mut head);
+            self.write(self.memory.bytes(head)).await?;
+            self.frame.set(most as u64);
+        }
+        let left = usize::try_from(self.frame.get()).unwrap_or(usize::MAX);
+        let most = most.min(left).min(self.piece.get());
+        let mut place = self.memory.connection.place();
+        let room = poll_fn(|context| {
+            ready!(self.quic.poll_writable(context, self.id));
+            place.poll_take(context, most)
+        });
+        let room = time::timeout(self.write_time, room).await;
+        Ok(room.map_err(|_| io::ErrorKind::TimedOut)?)
+    }
+
+    /// Sends a piece of a DATA frame, for which [`Exchange::room`] has made room, as far as flow control admits it.
+    /// Returns the number of bytes: the rest is dropped, so that nothing is held while the client makes no room.
+    pub(crate) fn send_piece(&self, bytes: Vec<u8>, held: Held) -> io::Result<usize> {
+        let length = bytes.len();
+        let mut rest = piece(bytes, held);
+        self.quic.write_now(self.id, &mut rest).map_err(error_of)?;
+        let sent = length - rest.len();
+        self.piece.set(match rest.is_empty() {
+            true => (2 * self.piece.get()).min(Limits::CHUNK),
+            false => (2 * sent).clamp(Memory::PIECE_MIN, Memory::PIECE_FIRST),
+        });
+        self.frame.set(self.frame.get() - sent as u64);
+        if let ResponseState::Body(Some(due)) = self.response.get() {
+            let due = due.checked_sub(sent as u64);
+            let due = due.ok_or(io::ErrorKind::InvalidData)?;
+            self.response.set(ResponseState::Body(Some(due)));
+            self.finish_if_whole();
+        }
+        Ok(sent)
+    }
+
+    /// Sends a response as far as flow control allows now. `out` has its head, and the body if it is short; `content` is
+    /// the body of another one. [`Exchange::flush`] sends the rest of `out`.
+    pub(crate) fn try_send(&self, out: Vec<u8>, content: Option<&[u8]>) -> io::Result<SentAtOnce> {
+        let mut body = &out[..];
         let HeadFrame {
             bytes: mut frames,
             due,
             ..
-        } = self.head_frame(&mut out)?;
-        if due != Some(out.len() as u64) {
+        } = self.head_frame(&mut body)?;
+        let length = content.map_or(body.len(), <[u8]>::len);
+        if due != Some(length as u64) {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        if !out.is_empty() {
-            put_head(kind::DATA, out.len(), &mut frames);
-            frames.extend_from_slice(&out);
+        if length > 0 {
+            put_head(kind::DATA, length, &mut frames);
+            frames.extend_from_slice(body);
         }
         self.note_early();
-        self.response.set(ResponseState::Body(Some(0)));
-        let mut frames = Bytes::from(frames);
-        while !frames.is_empty() {
-            match self.quic.poll_write(context, self.id, &mut frames) {
-                Poll::Ready(written) => written.map_err(error_of)?,
-                Poll::Pending => {
-                    self.unsent.replace(frames);
-                    return Ok(false);
-                }
-            }
+        let rest = content.map_or(0, <[u8]>::len) as u64;
+        self.response.set(ResponseState::Body(Some(rest)));
+        self.frame.set(rest);
+        let mut frames = self.memory.bytes(frames);
+        self.quic
+            .write_now(self.id, &mut frames)
+            .map_err(error_of)?;
+        if !frames.is_empty() {
+            self.unsent.replace(frames);
+            return Ok(SentAtOnce::Part(0));
+        }
+        if let Some(content) = content.filter(|content| !content.is_empty()) {
+            let Some(held) = self.memory.take_now(content.len()) else {
+                return Ok(SentAtOnce::Part(0));
+            };
+            let sent = self.send_piece(content.to_vec(), held)?;
+            return Ok(match sent == content.len() {
+                true => SentAtOnce::Whole,
+                false => SentAtOnce::Part(sent),
+            });
         }
         self.finish_if_whole();
-        Ok(true)
+        Ok(SentAtOnce::Whole)
     }
 
-    /// Sends what [`Exchange::try_send`] has left.
+    /// Sends what [`Exchange::try_send`] has left of a short body.
     pub(crate) async fn flush(&self) -> io::Result<()> {
         let unsent = self.unsent.take();
         self.write(unsent).await?;
@@ -212,9 +303,9 @@ impl Exchange {
     }
 
     /// Parses the head in `out`, and sends it as a HEADERS frame.
-    async fn send_head(&self, out: &mut Bytes) -> io::Result<()> {
+    async fn send_head(&self, out: &mut &[u8]) -> io::Result<()> {
         let HeadFrame { bytes, status, due } = self.head_frame(out)?;
-        self.write(bytes.into()).await?;
+        self.write(self.memory.bytes(bytes)).await?;
         if status >= 200 {
             self.note_early();
             self.response.set(ResponseState::Body(due));
@@ -231,7 +322,7 @@ impl Exchange {
     }
 
     /// Removes the head from `out`, and returns it as a HEADERS frame.
-    fn head_frame(&self, out: &mut Bytes) -> io::Result<HeadFrame> {
+    fn head_frame(&self, out: &mut &[u8]) -> io::Result<HeadFrame> {
         let limits = laio_http::Limits {
             head_bytes: usize::MAX,
             headers: usize::MAX,
@@ -260,10 +351,11 @@ impl Exchange {
             Some(Framing::Length(length)) => Some(length),
             _ => None,
         };
-        let mut bytes = Vec::with_capacity(section.len() + out.len() - length + 2 * FRAME_HEAD);
+        let body = (out.len() - length).min(Memory::SHORT_RESPONSE);
+        let mut bytes = Vec::with_capacity(section.len() + body + 2 * FRAME_HEAD);
         put_head(kind::HEADERS, section.len(), &mut bytes);
         bytes.extend_from_slice(&section);
-        out.advance(length);
+        *out = &out[length..];
         Ok(HeadFrame { bytes, status, due })
     }
 
@@ -287,25 +379,7 @@ impl Exchange {
         let mut frame = Vec::with_capacity(section.len() + FRAME_HEAD);
         put_head(kind::HEADERS, section.len(), &mut frame);
         frame.extend_from_slice(section);
-        self.write(frame.into()).await
-    }
-
-    /// Sends a part of the body as a DATA frame.
-    async fn send_data(&self, data: Bytes) -> io::Result<()> {
-        let ResponseState::Body(due) = self.response.get() else {
-            let text = "the body is longer than its head announced";
-            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
-        };
-        let length = data.len() as u64;
-        let left = due.map(|due| due.checked_sub(length).ok_or(io::ErrorKind::InvalidData));
-        let left = left.transpose()?;
-        let mut head = Vec::with_capacity(FRAME_HEAD);
-        put_head(kind::DATA, data.len(), &mut head);
-        self.write(head.into()).await?;
-        self.write(data).await?;
-        self.response.set(ResponseState::Body(left));
-        self.finish_if_whole();
-        Ok(())
+        self.write(self.memory.bytes(frame)).await
     }
 
     fn finish_if_whole(&self) {

@@ -1,8 +1,10 @@
 //! A socket with poll methods: operations in flight and their buffers are kept between polls.
 
+use super::client_watch::Unread;
 use super::{arrivals, write_buffers};
 use laio::ops::{Recv, Send, Sink};
 use laio_rt::{Descriptor, Submission};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, Shutdown};
 use std::future::Future;
 use std::io;
@@ -132,8 +134,20 @@ pub(crate) fn is_quiet(socket: &Descriptor) -> bool {
     peeked.err() == Some(rustix::io::Errno::AGAIN)
 }
 
+/// Whether the peer has closed or reset the connection, or has closed its side and no bytes are pending that matter.
+pub(super) fn has_left(socket: &Descriptor, unread: Unread) -> bool {
+    let mut polled = [PollFd::new(socket, PollFlags::RDHUP)];
+    if poll(&mut polled, Some(&Timespec::default())).is_err() {
+        return false;
+    }
+    let seen = polled[0].revents();
+    let is_closed = seen.intersects(PollFlags::HUP | PollFlags::ERR);
+    is_closed
+        || (seen.contains(PollFlags::RDHUP) && (unread == Unread::Nothing || has_ended(socket)))
+}
+
 /// Whether the peer has closed its side and no bytes are pending, or the socket has an error.
-pub(crate) fn has_ended(socket: &Descriptor) -> bool {
+fn has_ended(socket: &Descriptor) -> bool {
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     match rustix::net::recv(socket, &mut [0_u8; 1][..], flags) {
         Ok((_, count)) => count == 0,

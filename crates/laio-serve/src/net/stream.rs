@@ -2,8 +2,9 @@
 //! HTTP/3.
 
 use super::arrivals;
-use super::socket::{Expect, has_ended, receive_operation};
+use super::socket::{Expect, receive_operation};
 use crate::io_contexts::IoContexts;
+use crate::memory::connection::{Held, RequestMemory};
 use crate::net::http2_exchange::Exchange;
 use crate::net::http3_exchange;
 use crate::net::tls::session::{Session, TlsParameters};
@@ -80,15 +81,6 @@ impl Stream {
             Stream::Tls(session) => Some(session.borrow().parameters()),
             Stream::Http2(exchange) => exchange.tls(),
             Stream::Http3(_) => Some(("TLSv1.3", "")),
-        }
-    }
-
-    /// Returns a function that tests whether the client has closed the connection or its sending
-    /// side. Always false for HTTP/2 and HTTP/3, where a reset stream ends its response by itself.
-    pub(crate) fn watch(&self) -> Box<dyn Fn() -> bool> {
-        match self.socket() {
-            Some(socket) => Box::new(move || has_ended(&socket)),
-            None => Box::new(|| false),
         }
     }
 
@@ -169,6 +161,44 @@ impl Stream {
         // one.
         arrivals::note(laio_rt::turn());
         (result, input)
+    }
+
+    /// Returns the memory of the request, if it shares that of a connection with others (HTTP/2 and HTTP/3).
+    pub(crate) fn memory(&self) -> Option<&RequestMemory> {
+        match self {
+            Stream::Plain(_) | Stream::Tls(_) => None,
+            Stream::Http2(exchange) => Some(exchange.memory()),
+            Stream::Http3(exchange) => Some(exchange.memory()),
+        }
+    }
+
+    /// Waits until the client's flow control allows a part of the body. Returns about how many bytes, at most `most`.
+    pub(crate) async fn window(&self, most: usize) -> io::Result<usize> {
+        match self {
+            Stream::Plain(_) | Stream::Tls(_) => Ok(most),
+            Stream::Http2(exchange) => exchange.window(most).await,
+            Stream::Http3(exchange) => exchange.window(most).await,
+        }
+    }
+
+    /// Waits until the client's flow control allows a piece of a body of which `most` bytes follow, and the connection may
+    /// hold it. Only for HTTP/2 and HTTP/3.
+    pub(crate) async fn room(&self, most: usize) -> io::Result<Held> {
+        match self {
+            Stream::Plain(_) | Stream::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
+            Stream::Http2(exchange) => exchange.room(most).await,
+            Stream::Http3(exchange) => exchange.room(most).await,
+        }
+    }
+
+    /// Sends a piece for which [`Stream::room`] has made room. Returns how much of it flow control has admitted: the rest
+    /// is dropped.
+    pub(crate) fn send_piece(&self, bytes: Vec<u8>, held: Held) -> io::Result<usize> {
+        match self {
+            Stream::Plain(_) | Stream::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
+            Stream::Http2(exchange) => exchange.send_piece(bytes, held),
+            Stream::Http3(exchange) => exchange.send_piece(bytes, held),
+        }
     }
 
     /// Sends what `try_send` of an exchange of HTTP/2 or HTTP/3 has left.

@@ -216,11 +216,44 @@ pub(super) fn text(seen: &Seen, age: Duration) -> String {
         "Zero-copy sends: without a copy, copied by the kernel nevertheless, or made as ordinary sends.",
         &zero_copy,
     );
+    memory(&mut family, seen);
     upstreams(&mut family, seen);
     certificates(&mut out, seen);
     quotas(&mut out, &seen.used_quotas);
     stages(&mut out, seen);
     out
+}
+
+/// Writes the memory that is held for clients.
+fn memory(family: &mut impl FnMut(&str, &str, &str, &[(String, f64)]), seen: &Seen) {
+    let memory = &seen.memory;
+    let mut one = |name: &str, kind: &str, help: &str, value: u64| {
+        family(name, kind, help, &[(String::new(), value as f64)]);
+    };
+    one(
+        "laio_memory_held_bytes",
+        "gauge",
+        "Bytes held for clients beyond the reserves of their connections.",
+        memory.held,
+    );
+    one(
+        "laio_memory_most_bytes",
+        "gauge",
+        "The most bytes that may be held beyond the reserves.",
+        memory.most,
+    );
+    one(
+        "laio_memory_small_pieces_total",
+        "counter",
+        "Pieces of responses that were smaller than usual, because a budget was used up.",
+        memory.small_pieces,
+    );
+    one(
+        "laio_memory_refused_total",
+        "counter",
+        "Requests refused because a budget was used up.",
+        memory.refused,
+    );
 }
 
 /// Writes the counts of each upstream.

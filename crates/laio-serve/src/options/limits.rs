@@ -1,9 +1,9 @@
 //! The named limits of a server.
 
-use super::UpstreamLimits;
 use super::declare::options;
 #[cfg(feature = "clap")]
 use super::declare::seconds;
+use super::{Memory, UpstreamLimits};
 use laio_http::Ranges;
 use std::time::{Duration, Instant};
 
@@ -135,6 +135,9 @@ options! {
         /// each, and at most 2 s and 1 s.
         #[arg(long = "drain-timeout", value_name = "SECONDS", value_parser = seconds)]
         pub drain_time: Duration = Duration::from_secs(10),
+        /// Bytes that the process holds for its clients beyond the reserves of their connections.
+        #[field(skip)]
+        pub memory: u64 = Memory::PROCESS,
         /// The limits of upstreams.
         #[field(skip)]
         pub upstream: UpstreamLimits = UpstreamLimits::default(),
@@ -324,6 +327,8 @@ impl Limits {
         (Duration::from_secs(60), Duration::from_secs(6 * 3600));
     /// Directories inside each other in a zip file.
     pub const ZIP_DEPTH: usize = 64;
+    /// Directory listings that a worker makes at a time; further ones wait.
+    pub const LISTINGS: usize = 4;
     /// Bytes of the smallest file that is compressed.
     pub const COMPRESS_FROM: u64 = 1024;
 

@@ -13,6 +13,7 @@ use crate::site::auth_request::AuthRule;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::route::Route;
 use laio_http::{Framing, Method, Request, RequestPath, Status, Version, ascii_query};
+use laio_rt::future::{Either, race};
 
 /// A complete answer of an auth server.
 pub(crate) struct Answer {
@@ -23,7 +24,7 @@ pub(crate) struct Answer {
 /// Asks one of the auth servers of a rule about a request, and receives the answer.
 ///
 /// # Errors
-/// When there is no complete answer within the limits of time and bytes.
+/// When there is no complete answer within the limits of time and bytes, or the client leaves.
 pub(crate) async fn ask(
     services: &Services,
     ctx: RequestContext<'_>,
@@ -63,8 +64,14 @@ pub(crate) async fn ask(
         caching: Caching::Off,
     };
     let limits = limits(&services.limits.upstream, state, route);
-    let answered = exchange::ask(&proxy_request, route, &mut EmptyBody, &limits).await?;
-    receive(answered, state.rules.body_bytes).await
+    let answer = async {
+        let answered = exchange::ask(&proxy_request, route, &mut EmptyBody, &limits).await?;
+        receive(answered, state.rules.body_bytes).await
+    };
+    match race(state.client.left(), answer).await {
+        Either::Left(()) => Err(UpstreamError::client_gone()),
+        Either::Right(answer) => answer,
+    }
 }
 
 /// Returns the limits of asking. Each step may take as long as the answer; the whole takes twice as long if there is

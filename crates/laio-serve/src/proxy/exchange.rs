@@ -192,9 +192,8 @@ async fn attempt(
     let transport = lease.link.transport();
     let reused = lease.link.reused;
     let to_head = proxy_request.ctx.request.method == Method::Head;
-    let client_gone = source.watch();
     let received = Cell::new(!lease.link.input.is_empty());
-    let mut response_wait = ResponseWait::new(client_gone, &limits, deadline);
+    let mut response_wait = ResponseWait::new(&limits, deadline);
     let mut pump = pin!(pump(transport, out, source, outgoing, &limits, deadline));
     let mut head = pin!(read_head(lease, to_head, &received, proxy_request.stream));
     let mut pumped = None;
@@ -227,24 +226,19 @@ async fn attempt(
     })
 }
 
-/// The conditions that end the wait for a response: the time limit, and a client that closes its
-/// connection.
-pub(super) struct ResponseWait<'a, G> {
-    client_gone: G,
+/// The time limit of the wait for a response.
+pub(super) struct ResponseWait<'a> {
     limits: &'a UpstreamLimits,
     deadline: Deadline,
     first_byte: Option<Sleep>,
-    client_check: Option<Sleep>,
 }
 
-impl<'a, G: Fn() -> bool> ResponseWait<'a, G> {
-    pub(super) fn new(client_gone: G, limits: &'a UpstreamLimits, deadline: Deadline) -> Self {
+impl<'a> ResponseWait<'a> {
+    pub(super) fn new(limits: &'a UpstreamLimits, deadline: Deadline) -> Self {
         ResponseWait {
-            client_gone,
             limits,
             deadline,
             first_byte: None,
-            client_check: None,
         }
     }
 
@@ -253,23 +247,10 @@ impl<'a, G: Fn() -> bool> ResponseWait<'a, G> {
         let limit = self
             .first_byte
             .get_or_insert_with(|| laio_rt::time::sleep(self.deadline.within(time)));
-        if Pin::new(limit).poll(context).is_ready() {
+        Pin::new(limit).poll(context).map(|()| {
             let late = UpstreamError::timed_out("the upstream did not answer in time");
-            return Poll::Ready(late.at(Progress::NothingReceived));
-        }
-        loop {
-            let pause = UpstreamLimits::CLIENT_CHECK_INTERVAL;
-            let client_check = self
-                .client_check
-                .get_or_insert_with(|| laio_rt::time::sleep(pause));
-            if Pin::new(client_check).poll(context).is_pending() {
-                return Poll::Pending;
-            }
-            if (self.client_gone)() {
-                return Poll::Ready(UpstreamError::client_gone());
-            }
-            self.client_check = None;
-        }
+            late.at(Progress::NothingReceived)
+        })
     }
 }
 

@@ -107,7 +107,7 @@ async fn attempt(
     let (response, stream) = place.begin(request, bodiless, time).await?;
     let mut response = response;
     let mut interim = 0;
-    let mut wait = ResponseWait::new(source.watch(), limits, deadline);
+    let mut wait = ResponseWait::new(limits, deadline);
     let mut upload = Upload {
         stream,
         chunk: Bytes::new(),

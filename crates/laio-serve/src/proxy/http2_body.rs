@@ -54,22 +54,32 @@ impl Http2Body {
         &self.member.target.name
     }
 
-    /// Appends what has arrived, up to a limit. Returns whether it was the last.
-    pub(super) fn take(&mut self, out: &mut Vec<u8>) -> io::Result<bool> {
-        let before = out.len();
+    /// Whether content was received and not taken.
+    pub(super) fn has_received(&self) -> bool {
+        self.next.is_some()
+    }
+
+    /// Appends what has arrived, at most `most` bytes. Returns whether it was the last.
+    pub(super) fn take(&mut self, out: &mut Vec<u8>, most: usize) -> io::Result<bool> {
+        let end = out.len() + most.min(UpstreamLimits::CHUNK);
         let mut context = Context::from_waker(Waker::noop());
         loop {
-            if let Some(bytes) = self.next.take() {
-                out.extend_from_slice(&bytes);
+            if let Some(mut bytes) = self.next.take() {
+                let taken = bytes.split_to(bytes.len().min(end - out.len()));
+                out.extend_from_slice(&taken);
                 if let Some(stream) = &mut self.stream {
-                    let released = stream.flow_control().release_capacity(bytes.len());
+                    let released = stream.flow_control().release_capacity(taken.len());
                     released.map_err(io::Error::other)?;
+                }
+                if !bytes.is_empty() {
+                    self.next = Some(bytes);
+                    return Ok(false);
                 }
             }
             if self.stream.is_none() {
                 return Ok(true);
             }
-            if out.len() - before >= UpstreamLimits::CHUNK {
+            if out.len() >= end {
                 return Ok(false);
             }
             // `wait` leaves a waker, if nothing has arrived.

@@ -50,22 +50,27 @@ impl LinkBody {
         }
     }
 
-    /// Appends the received content. Returns whether it was the last.
-    pub(super) fn take(&mut self, out: &mut Vec<u8>) -> io::Result<bool> {
+    /// Appends the received content, at most `most` bytes. Returns whether it was the last.
+    pub(super) fn take(&mut self, out: &mut Vec<u8>, most: usize) -> io::Result<bool> {
         let Some(lease) = &mut self.lease else {
             return Ok(true);
         };
         let over = match &mut self.ending {
             Ending::Over => true,
             Ending::Connection => {
-                out.append(&mut lease.link.input);
+                let input = &mut lease.link.input;
+                match input.len() <= most {
+                    true => out.append(input),
+                    false => out.extend(input.drain(..most)),
+                }
                 false
             }
             Ending::Framing(body) => {
                 let input = &mut lease.link.input;
                 let trailers = &mut self.trailers;
+                let part = &input[..input.len().min(most)];
                 let used = body.advance_with_trailers(
-                    input,
+                    part,
                     |chunk| out.extend_from_slice(chunk),
                     |byte| trailers.push(byte),
                 );
@@ -78,14 +83,15 @@ impl LinkBody {
                 let ProtocolState::FastCgi(fastcgi_state) = &mut lease.protocol_state else {
                     return Err(bad("the upstream does not use FastCGI"));
                 };
-                let most = left
-                    .unwrap_or(u64::MAX)
-                    .min(fastcgi_state.output.len() as u64);
-                out.extend(fastcgi_state.output.drain(..most as usize)); // at most its length
+                let output = &mut fastcgi_state.output;
+                let most = most.min(output.len()) as u64;
+                let most = left.unwrap_or(u64::MAX).min(most);
+                out.extend(output.drain(..most as usize)); // at most its length
                 if let Some(left) = left {
                     *left -= most;
                 }
-                match (fastcgi_state.records.is_done(), &left) {
+                let done = fastcgi_state.records.is_done() && output.is_empty();
+                match (done, &left) {
                     (_, Some(0)) => true,
                     (true, Some(_)) => {
                         return Err(bad("the output is shorter than its Content-Length"));
@@ -99,6 +105,17 @@ impl LinkBody {
             self.end();
         }
         Ok(over)
+    }
+
+    /// Whether content was received and not taken.
+    pub(super) fn has_received(&self) -> bool {
+        let Some(lease) = &self.lease else {
+            return false;
+        };
+        match &lease.protocol_state {
+            ProtocolState::Http => !lease.link.input.is_empty(),
+            ProtocolState::FastCgi(state) => !state.output.is_empty(),
+        }
     }
 
     /// Waits until more is received.

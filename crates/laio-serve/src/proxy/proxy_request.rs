@@ -73,8 +73,6 @@ pub(crate) trait Source {
     fn rewind(&mut self) -> bool;
     /// Whether the whole body was read.
     fn is_done(&self) -> bool;
-    /// Returns a function that tests whether the client has closed its connection.
-    fn watch(&self) -> Box<dyn Fn() -> bool>;
 }
 
 /// The body of a request that has none.
@@ -95,9 +93,5 @@ impl Source for EmptyBody {
 
     fn is_done(&self) -> bool {
         true
-    }
-
-    fn watch(&self) -> Box<dyn Fn() -> bool> {
-        Box::new(|| false)
     }
 }

@@ -8,16 +8,20 @@ use super::http2_body::Http2Body;
 use super::link_body::LinkBody;
 use super::trailers::{push_last_chunk, takes_trailers};
 use super::upstream_head::UpstreamHead;
+use crate::memory::{Loan, copies};
 use crate::messages::print;
+use crate::net::client_watch::ClientWatch;
 use crate::net::stream::Stream;
+use crate::options::UpstreamLimits;
 use crate::request::pace::Pace;
-use crate::request::send_buffer::send_all;
+use crate::request::send_buffer::{send_all, send_deadline};
 use crate::services::Services;
 use crate::site::speed::Speed;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::route::Member;
 use http::HeaderMap;
 use laio_http::Request;
+use laio_rt::future::{Either, race};
 use std::io;
 use std::rc::Rc;
 
@@ -111,10 +115,15 @@ impl Relayed {
 
     /// Appends the received content. Returns whether it was the last.
     pub(super) fn take(&mut self, out: &mut Vec<u8>) -> io::Result<bool> {
+        self.take_some(out, usize::MAX)
+    }
+
+    /// Appends at most `most` bytes of the received content. Returns whether they were the last.
+    fn take_some(&mut self, out: &mut Vec<u8>, most: usize) -> io::Result<bool> {
         let before = out.len();
         let over = match &mut self.body {
-            Body::Link(body) => body.take(out),
-            Body::Http2(body) => body.take(out),
+            Body::Link(body) => body.take(out, most),
+            Body::Http2(body) => body.take(out, most),
         };
         self.content += (out.len() - before) as u64;
         if let Some(recorder) = self.recorder.take() {
@@ -126,6 +135,14 @@ impl Relayed {
             recorder.finish();
         }
         over
+    }
+
+    /// Whether content was received and not taken.
+    fn has_received(&self) -> bool {
+        match &self.body {
+            Body::Link(body) => body.has_received(),
+            Body::Http2(body) => body.has_received(),
+        }
     }
 
     /// Waits until more is received.
@@ -183,17 +200,26 @@ pub(crate) async fn relay(
     speed: Option<Speed>,
 ) -> io::Result<Vec<u8>> {
     let mut pace = Pace::new(speed);
+    let framed = body.chunked && !stream.is_multiplexed();
+    if stream.is_multiplexed() {
+        // The body waits for flow control, and the head does not.
+        out = send_all(services, stream, out).await?;
+    }
+    let client = ClientWatch::new(stream, false);
     loop {
         let before = body.content();
-        let framed = body.chunked && !stream.is_multiplexed();
+        let (most, _loan) = match body.has_received() {
+            true => room(services, stream).await?,
+            false => (UpstreamLimits::CHUNK, None),
+        };
         let last = match body.compressing.take() {
             Some(mut compressing) => {
                 let last = compressing.next(services, body, &mut out, framed).await;
                 body.compressing = Some(compressing);
                 last
             }
-            None if framed => chunk(body, &mut out),
-            None => body.take(&mut out),
+            None if framed => chunk(body, &mut out, most),
+            None => body.take_some(&mut out, most),
         };
         // Send the bytes received before an error, so that the client sees what is wrong.
         if !out.is_empty() {
@@ -208,10 +234,28 @@ pub(crate) async fn relay(
             Ok(false) => pace.wait().await,
             Err(error) => return Err(broken(body, error)),
         }
-        if let Err(error) = body.wait().await {
-            return Err(broken(body, error));
+        if body.has_received() {
+            continue;
+        }
+        match race(client.left(), body.wait()).await {
+            Either::Left(()) => return Err(io::ErrorKind::ConnectionAborted.into()),
+            Either::Right(Ok(())) => {}
+            Either::Right(Err(error)) => return Err(broken(body, error)),
         }
     }
+}
+
+/// Waits until the client takes more. Returns how many bytes of the body may be held for it, and their memory if the
+/// stream does not count it.
+async fn room(services: &Services, stream: &Stream) -> io::Result<(usize, Option<Loan>)> {
+    if stream.is_multiplexed() {
+        let window = stream.window(UpstreamLimits::CHUNK);
+        let window = send_deadline(services).wait(window).await?;
+        return Ok((window, None));
+    }
+    let copies = copies(stream.is_secure());
+    let loan = services.memory.piece(UpstreamLimits::CHUNK, copies);
+    Ok((loan.bytes(), Some(loan)))
 }
 
 fn broken(body: &Relayed, error: io::Error) -> io::Error {
@@ -221,10 +265,10 @@ fn broken(body: &Relayed, error: io::Error) -> io::Error {
 
 /// Appends the received content as a chunk, and the last chunk at the end. Returns whether it was
 /// the end.
-fn chunk(body: &mut Relayed, out: &mut Vec<u8>) -> io::Result<bool> {
+fn chunk(body: &mut Relayed, out: &mut Vec<u8>, most: usize) -> io::Result<bool> {
     let start = out.len();
     out.extend_from_slice(SIZE);
-    let last = body.take(out);
+    let last = body.take_some(out, most);
     let length = out.len() - start - SIZE.len();
     if length == 0 {
         out.truncate(start);

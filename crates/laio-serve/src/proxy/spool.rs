@@ -22,7 +22,6 @@ pub(super) struct Spool {
     length: u64,
     /// Bytes read so far.
     taken: u64,
-    client_gone: Rc<dyn Fn() -> bool>,
     /// Time limit for each read and write.
     time: Duration,
     /// Reserved memory of the worker's limit.
@@ -41,7 +40,6 @@ impl Spool {
             file: None,
             length: 0,
             taken: 0,
-            client_gone: source.watch().into(),
             time: limits.between_time,
             reserved: limits.spool.is_none().then(|| SpoolMemory::new(group)),
         };
@@ -169,11 +167,6 @@ impl Source for Spool {
 
     fn is_done(&self) -> bool {
         self.taken == self.length
-    }
-
-    fn watch(&self) -> Box<dyn Fn() -> bool> {
-        let client_gone = self.client_gone.clone();
-        Box::new(move || client_gone())
     }
 }
 

@@ -102,6 +102,7 @@ async fn decision(
             }
             code => format!("the answer is {code}"),
         },
+        Err(error) if error.client_gone => return Decision::Failed,
         Err(error) => error.why,
     };
     observe::asked_auth_server(AuthResult::Failed);

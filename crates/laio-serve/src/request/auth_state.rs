@@ -1,6 +1,7 @@
 //! What auth servers have said about one request.
 
 use crate::clients::Peer;
+use crate::net::client_watch::ClientWatch;
 use crate::options;
 use crate::site::Site;
 use crate::site::auth_request::AuthRequests;
@@ -20,6 +21,8 @@ pub(crate) struct AuthState<'a> {
     pub(crate) sent: &'a Request<'a>,
     /// The peer of the connection.
     pub(crate) peer: Peer,
+    /// Notices that the client leaves while a server is asked.
+    pub(crate) client: ClientWatch,
     answers: RefCell<Answers>,
 }
 
@@ -40,11 +43,13 @@ impl<'a> AuthState<'a> {
         rules: &'a AuthRequests,
         sent: &'a Request<'a>,
         peer: &Peer,
+        client: ClientWatch,
     ) -> AuthState<'a> {
         AuthState {
             rules,
             sent,
             peer: peer.clone(),
+            client,
             answers: RefCell::default(),
         }
     }

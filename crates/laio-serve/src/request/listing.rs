@@ -49,7 +49,10 @@ pub(crate) async fn listing(
         varies_by_accept: true,
         ..ctx
     };
-    let listed = list(services, ctx, name, directory);
+    let listed = async {
+        let _permit = services.listings.acquire().await;
+        list(services, ctx, name, directory).await
+    };
     let listed = laio_rt::time::timeout(services.limits.open_time, listed).await;
     let (status, detail) = match listed {
         Ok(Ok(listing)) => return listing.response(ctx, out, name),

@@ -62,6 +62,8 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) alt_svc: Option<&'a str>,
     /// The response depends on the `Accept` field.
     pub(crate) varies_by_accept: bool,
+    /// Bytes of the largest cached file that is copied to the output buffer. Others are sent in pieces.
+    pub(crate) inline_body: usize,
 }
 
 impl<'a> RequestContext<'a> {
@@ -89,6 +91,7 @@ impl<'a> RequestContext<'a> {
             keep_alive,
             secure,
             varies_by_accept: false,
+            inline_body: usize::MAX,
         }
     }
 }
@@ -224,7 +227,9 @@ impl RequestContext<'_> {
         let size = opened.status.size();
         let response = self.response(Status::OK, size);
         match &opened.contents {
-            Contents::Memory(bytes) if self.site.speeds.is_empty() => {
+            Contents::Memory(bytes)
+                if self.site.speeds.is_empty() && bytes.len() <= self.inline_body =>
+            {
                 if self.sends_body() {
                     out.extend_from_slice(bytes);
                 }

@@ -118,6 +118,6 @@ fn time_to_send(services: &Services, length: usize) -> Duration {
 
 /// Returns the deadline of a send of several chunks, each of which may take as long as a send of its
 /// length.
-pub(super) fn send_deadline(services: &Services) -> SendDeadline {
+pub(crate) fn send_deadline(services: &Services) -> SendDeadline {
     SendDeadline::new(time_to_send(services, Limits::CHUNK))
 }

@@ -49,17 +49,25 @@ impl SendDeadline {
             // The socket's own timeout has expired.
             return Err(io::ErrorKind::TimedOut.into());
         }
+        let ready = laio_rt::submit(Readiness::writable(socket.clone()));
+        self.wait(ready).await.map(drop)
+    }
+
+    /// Waits for the client.
+    ///
+    /// # Errors
+    /// `TimedOut` if the client was too slow, or that of `client`.
+    pub(crate) async fn wait<T>(
+        &self,
+        client: impl Future<Output = io::Result<T>>,
+    ) -> io::Result<T> {
         let left = self.limit.saturating_sub(self.waited.get());
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
         let begun = Instant::now();
-        let ready = laio_rt::submit(Readiness::writable(socket.clone()));
-        let ready = laio_rt::time::timeout(left, ready).await;
+        let ready = laio_rt::time::timeout(left, client).await;
         self.waited.set(self.waited.get() + begun.elapsed());
-        match ready {
-            Ok(seen) => seen.map(drop),
-            Err(_) => Err(io::ErrorKind::TimedOut.into()),
-        }
+        ready.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 }

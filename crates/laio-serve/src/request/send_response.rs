@@ -5,10 +5,12 @@ use super::compress::next_chunk;
 use super::pace::Pace;
 use super::page_cache::send_from_page_cache;
 use super::response::Body;
-use super::send_buffer::{send_all, send_more};
+use super::send_buffer::{send_all, send_deadline, send_more};
+use super::send_pieces::send_in_pieces;
 use super::transfer::{Corked, corks, send_by_kernel, transfer_descriptors};
 use crate::files::contents::Contents;
 use crate::files::read::read;
+use crate::memory::{Loan, copies};
 use crate::net::stream::Stream;
 use crate::options::Limits;
 use crate::services::Services;
@@ -60,22 +62,28 @@ pub(crate) async fn send_response(
     speed: Option<Speed>,
 ) -> io::Result<Vec<u8>> {
     let mut pace = Pace::new(speed);
+    // What waits in the buffer, until this function ends.
+    let mut held = None;
     let with_file = matches!(body, Body::File(..) | Body::Parts(..));
     let corks = with_file && !pace.limits() && corks(services);
     let _corked = stream.plain().filter(|_| corks).and_then(Corked::new);
     match body {
         Body::Nothing => send_last(services, stream, out, followed).await,
         Body::File(contents, range) => {
+            let out = (out, &mut held);
             let out = send_paced(services, stream, out, &contents, range, &mut pace).await?;
             send_last(services, stream, out, followed).await
         }
         Body::Parts(contents, parts) => {
+            let out = (out, &mut held);
             send_parts(services, stream, out, &contents, &parts, &mut pace).await
         }
         Body::Archive(site, mut archive) => {
-            let (mut out, framed) = (out, !stream.is_multiplexed());
+            let framed = !stream.is_multiplexed();
+            let mut out = send_head_first(services, stream, out).await?;
             let site = services.sites.get(site).ok_or(io::ErrorKind::NotFound)?;
             loop {
+                wait_for_window(services, stream).await?;
                 let last = next_piece(services, site, &mut archive, &mut out, framed).await?;
                 let length = out.len() as u64;
                 out = send_all(services, stream, out).await?;
@@ -88,8 +96,10 @@ pub(crate) async fn send_response(
             }
         }
         Body::Compressed(mut compressed) => {
-            let (mut out, framed) = (out, !stream.is_multiplexed());
+            let framed = !stream.is_multiplexed();
+            let mut out = send_head_first(services, stream, out).await?;
             loop {
+                wait_for_window(services, stream).await?;
                 let last = next_chunk(services, &mut compressed, &mut out, framed).await?;
                 let length = out.len() as u64;
                 out = send_all(services, stream, out).await?;
@@ -101,6 +111,27 @@ pub(crate) async fn send_response(
             }
         }
     }
+}
+
+/// Sends the head of a response whose body must wait for flow control. On other streams it is sent with the body.
+async fn send_head_first(
+    services: &Services,
+    stream: &Stream,
+    out: Vec<u8>,
+) -> io::Result<Vec<u8>> {
+    match stream.is_multiplexed() {
+        true => send_all(services, stream, out).await,
+        false => Ok(out),
+    }
+}
+
+/// Waits until flow control allows a part of a body, before it is made.
+async fn wait_for_window(services: &Services, stream: &Stream) -> io::Result<()> {
+    if stream.is_multiplexed() {
+        let window = stream.window(services.chunk);
+        send_deadline(services).wait(window).await?;
+    }
+    Ok(())
 }
 
 /// Sends the last bytes of a response, if they were not sent with the body.
@@ -121,20 +152,20 @@ async fn send_last(
 async fn send_paced(
     services: &Services,
     stream: &Stream,
-    mut out: Vec<u8>,
+    (mut out, held): (Vec<u8>, &mut Option<Loan>),
     contents: &Contents,
     range: ByteRange,
     pace: &mut Pace,
 ) -> io::Result<Vec<u8>> {
     if !pace.limits() {
-        return send_range(services, stream, out, contents, range).await;
+        return send_range(services, stream, (out, held), contents, range).await;
     }
     let mut start = range.start;
     while start < range.end {
         pace.wait().await;
         let end = start + pace.piece(range.end - start);
         let piece = ByteRange { start, end };
-        out = send_range(services, stream, out, contents, piece).await?;
+        out = send_range(services, stream, (out, held), contents, piece).await?;
         if !out.is_empty() {
             out = send_all(services, stream, out).await?;
         }
@@ -144,14 +175,18 @@ async fn send_paced(
     Ok(out)
 }
 
-/// Sends `out` and a range of a file; leaves the last bytes unsent in `out`.
+/// Sends `out` and a range of a file; leaves the last bytes unsent in `out`, and their memory in `held`.
 async fn send_range(
     services: &Services,
     stream: &Stream,
-    mut out: Vec<u8>,
+    (mut out, held): (Vec<u8>, &mut Option<Loan>),
     contents: &Contents,
     range: ByteRange,
 ) -> io::Result<Vec<u8>> {
+    if stream.is_multiplexed() {
+        send_in_pieces(services, stream, out, contents, range).await?;
+        return Ok(Vec::new());
+    }
     if range.len() > Limits::SENDFILE_BYTES_BEFORE_YIELD {
         // The first chunk is long, and many requests may start at once.
         laio_rt::give_way().await;
@@ -164,6 +199,7 @@ async fn send_range(
         out = rest;
     }
     let (mut offset, mut sent) = (range.start, 0);
+    let copies = copies(stream.is_secure());
     while offset < range.end {
         let left = ByteRange {
             start: offset,
@@ -177,6 +213,9 @@ async fn send_range(
             if out.len() > services.chunk {
                 out = send_all(services, stream, out).await?;
             }
+            *held = None;
+            let loan = held.insert(services.memory.piece(chunk as usize, copies));
+            let chunk = loan.bytes() as u64;
             let before = out.len();
             out.reserve_exact(chunk as usize);
             out = read(
@@ -207,14 +246,14 @@ async fn send_range(
 async fn send_parts(
     services: &Services,
     stream: &Stream,
-    mut out: Vec<u8>,
+    (mut out, held): (Vec<u8>, &mut Option<Loan>),
     contents: &Contents,
     parts: &Multipart,
     pace: &mut Pace,
 ) -> io::Result<Vec<u8>> {
     for (number, &range) in parts.ranges().iter().enumerate() {
         parts.push_head(number, &mut out);
-        out = send_paced(services, stream, out, contents, range, pace).await?;
+        out = send_paced(services, stream, (out, held), contents, range, pace).await?;
     }
     parts.push_end(&mut out);
     send_all(services, stream, out).await

@@ -8,6 +8,7 @@ use crate::cpu_pool::CpuPool;
 use crate::idle_eviction::ConnectionSlots;
 use crate::io_contexts::{ContextPlan, IoContexts};
 use crate::log::SharedLog;
+use crate::memory::ProcessMemory;
 use crate::messages::print;
 use crate::net::listen::Share;
 use crate::net::quic::routes::Routes;
@@ -43,6 +44,7 @@ pub(crate) struct Generation {
 #[derive(Clone)]
 pub(crate) struct ServerState {
     pub(crate) addresses: Arc<Addresses>,
+    pub(crate) memory: Arc<ProcessMemory>,
     pub(crate) slots: Arc<ConnectionSlots>,
     pub(crate) sessions: Sessions,
     /// The QUIC endpoints of all generations.
@@ -61,8 +63,11 @@ impl ServerState {
     pub(crate) fn new(options: &Options) -> io::Result<ServerState> {
         let counted = CountedDirectories::default();
         options.observer.report_quotas(&counted);
+        let memory = Arc::new(ProcessMemory::new(options.limits.memory));
+        options.observer.report_memory(&memory);
         Ok(ServerState {
             counted,
+            memory,
             addresses: Arc::default(),
             slots: Arc::default(),
             sessions: Sessions::new()?,
@@ -113,6 +118,7 @@ impl Generation {
         let shared = GenerationState {
             sites: Arc::new(CompiledSites::new(&options, &server_state.counted)?.suit(kind)?),
             addresses: server_state.addresses,
+            memory: server_state.memory,
             trusted_proxies: Arc::new(TrustedProxies::of(&options)?),
             slots: server_state.slots,
             routes: server_state.routes,

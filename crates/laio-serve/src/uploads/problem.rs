@@ -17,6 +17,10 @@ pub(super) struct Problem {
 }
 
 impl Problem {
+    pub(super) const NO_MEMORY: Problem = Problem::new(
+        Status::SERVICE_UNAVAILABLE,
+        "The server has no memory left for this response; try again.",
+    );
     pub(super) const NO_FILE: Problem = Problem::new(
         Status::FORBIDDEN,
         "The root of the site cannot be replaced, moved or deleted.",

@@ -245,7 +245,7 @@ pub(super) async fn connect(
 ) -> Result<(SendRequest<Bytes>, Connection<Io, Bytes>), UpstreamError> {
     let link = target.connect(proxy_header, time, limits).await?;
     let stream = link.into_http2()?;
-    let io = Io::new(stream, Vec::new(), Stalled::default(), |_| {});
+    let io = Io::new(stream, Vec::new(), Stalled::default(), |_| {}, None);
     let io = io.ok_or_else(|| UpstreamError::bad_gateway("the connection is shared"))?;
     let window = UpstreamLimits::HTTP2_WINDOW;
     let streams = u32::try_from(limits.streams).unwrap_or(u32::MAX).max(1);

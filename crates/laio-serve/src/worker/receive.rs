@@ -6,9 +6,11 @@ use crate::connection::running::Connections;
 use crate::connection::state::ConnectionState;
 use crate::connection::streams::Streams;
 use crate::idle_eviction::ConnectionSlots;
+use crate::memory::connection::ConnectionMemory;
 use crate::net::quic::endpoint::Endpoint;
 use crate::net::quic::routes::Routes;
 use crate::observe;
+use crate::options::Http3;
 use crate::services::Services;
 use laio_rt::JoinHandle;
 use quinn_proto::{Incoming, ServerConfig};
@@ -108,8 +110,14 @@ impl Receiver {
         observe::connected();
         observe::count_quic(|quic| quic.connections += 1);
         let connection_state = ConnectionState::new(Some(self.slots.admit(NO_DESCRIPTOR)));
+        let memory = ConnectionMemory::new(
+            &self.services.memory,
+            limits.head_bytes,
+            Http3::SEND_BUFFER_MAX,
+        );
         let streams = Streams {
             services: self.services.clone(),
+            memory,
             connections: connections.clone(),
             peer,
             to_https: None,

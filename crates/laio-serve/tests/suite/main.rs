@@ -16,6 +16,7 @@ mod http3;
 mod https;
 mod listening;
 mod logging;
+mod memory;
 mod message_fields;
 mod observing;
 mod policies;

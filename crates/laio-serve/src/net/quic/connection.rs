@@ -338,6 +338,30 @@ impl QuicConnection {
         }
     }
 
+    /// Writes as much of `bytes` as flow control and the send buffer allow now, and removes that. After less than all,
+    /// [`QuicConnection::poll_writable`] waits.
+    pub(crate) fn write_now(&self, id: StreamId, bytes: &mut Bytes) -> Result<(), StreamEnd> {
+        let mut context = Context::from_waker(Waker::noop());
+        while !bytes.is_empty() {
+            match self.poll_write(&mut context, id, bytes) {
+                Poll::Ready(written) => written?,
+                Poll::Pending => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until a write that was not admitted may be repeated.
+    pub(crate) fn poll_writable(&self, context: &mut Context<'_>, id: StreamId) -> Poll<()> {
+        match self.state.borrow_mut().writers.get_mut(&id) {
+            Some(waker) => {
+                waker.clone_from(context.waker());
+                Poll::Pending
+            }
+            None => Poll::Ready(()),
+        }
+    }
+
     /// Waits until the client gives a stream up: it resets its own direction, or wants nothing more of
     /// ours, or the connection is lost.
     pub(crate) fn poll_given_up(&self, context: &mut Context<'_>, id: StreamId) -> Poll<()> {

@@ -136,7 +136,7 @@ async fn members(
 ) -> Result<(), Problem> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
     let directory: Descriptor = trees::open_served(disk, ctx.site, inside, flags).await?;
-    let mut count = 0;
+    let (mut count, mut memory) = (0, disk.services.memory.page(0));
     loop {
         let entries = disk.names(ReadDir::new(directory.clone())).await?;
         if entries.is_empty() {
@@ -155,6 +155,10 @@ async fn members(
                     Status::INSUFFICIENT_STORAGE,
                     "The directory has more entries than the server lists (--max-listing).",
                 ));
+            }
+            let length = response.0.len();
+            if !memory.as_mut().is_some_and(|memory| memory.grow_to(length)) {
+                return Err(Problem::NO_MEMORY);
             }
             let contexts = &disk.services.contexts;
             let known = entry.file_type();

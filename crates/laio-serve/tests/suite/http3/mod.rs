@@ -3,6 +3,7 @@
 mod client;
 mod early;
 mod lifecycle;
+mod memory;
 mod network;
 mod relay;
 mod requests;

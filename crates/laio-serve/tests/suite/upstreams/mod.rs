@@ -11,6 +11,7 @@ mod forwarding;
 mod groups;
 mod hosts;
 pub(crate) mod http2;
+mod leaving;
 mod php;
 mod proxy_protocol;
 mod queue;

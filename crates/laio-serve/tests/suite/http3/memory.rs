@@ -1,0 +1,80 @@
+//! The memory that clients make the server hold who do not read their responses.
+
+use super::client::{Client, config, endpoint, request};
+use super::{Fixture, large, run};
+use crate::common::until;
+use laio::BackendKind::Lazy;
+use laio_serve::{Http3, Memory, Observer};
+use std::sync::Arc;
+
+const CONNECTIONS: u64 = 10;
+const STREAMS: u64 = 100;
+
+/// Begins requests on a connection whose streams have this window, and reads the heads of the responses.
+async fn hostile(fixture: &Fixture, window: u32) -> (Client, Vec<super::client::Stream>) {
+    let mut config = config(&fixture.made);
+    let mut transport = quinn::TransportConfig::default();
+    transport.stream_receive_window(window.into());
+    config.transport_config(Arc::new(transport));
+    let endpoint = endpoint();
+    let connecting = endpoint.connect_with(config, fixture.address(), "localhost");
+    let connection = connecting.unwrap().await.unwrap();
+    let client = Client::on(endpoint, connection).await;
+    let mut streams = Vec::new();
+    for _ in 0..STREAMS {
+        let mut stream = client.begin(request("GET", "/large.bin", &[])).await;
+        stream.finish().await.unwrap();
+        streams.push(stream);
+    }
+    for stream in &mut streams {
+        assert_eq!(stream.recv_response().await.unwrap().status(), 200);
+    }
+    (client, streams)
+}
+
+#[test]
+fn unread_responses_hold_no_more_than_flow_control_has_admitted() {
+    let observer = Observer::new(false);
+    let own = observer.clone();
+    let fixture = Fixture::with(Lazy, |options| options.observer = own);
+    let held = || observer.seen().memory.held;
+    run(async {
+        // The head of a response, and a few bytes of its body.
+        let mut clients = Vec::new();
+        for _ in 0..CONNECTIONS {
+            clients.push(hostile(&fixture, 1000).await);
+        }
+        // A piece that flow control has admitted in part stays until it is acknowledged, by which the heads of
+        // the next responses arrive.
+        let requests = STREAMS * (Memory::REQUEST + 1024);
+        let most = requests + Http3::SEND_BUFFER_MAX + 3 * Memory::GRAIN;
+        assert!(held() > 0 && held() <= CONNECTIONS * most, "{}", held());
+        until("only requests are held", || {
+            held() <= CONNECTIONS * (requests + 3 * Memory::GRAIN)
+        });
+    });
+    until("all is given back", || held() == 0);
+}
+
+#[test]
+fn a_budget_that_is_used_up_stops_no_other_client() {
+    let observer = Observer::new(false);
+    let own = observer.clone();
+    let fixture = Fixture::with(Lazy, |options| {
+        options.observer = own;
+        options.limits.memory = 0;
+    });
+    run(async {
+        let client = Client::connect(&fixture).await;
+        for _ in 0..3 {
+            assert!(client.get("/large.bin").await == large(), "it is changed");
+        }
+        // The reserve has room for one request, so that others at the same time are rejected.
+        let first = client.begin(request("GET", "/large.bin", &[])).await;
+        let second = client.try_ask(request("GET", "/large.bin", &[])).await;
+        let third = client.try_ask(request("GET", "/large.bin", &[])).await;
+        assert!(second.is_err() || third.is_err(), "both were admitted");
+        drop(first);
+    });
+    assert!(observer.seen().memory.refused > 0);
+}
