@@ -1,4 +1,4 @@
-//! Making a file or directory under a name that nothing has: if the coroutine is cancelled, it is removed again.
+//! Making a file or directory under a new name: if the coroutine is cancelled, it is removed again.
 
 use crate::descriptor::Descriptor;
 use crate::engine::{self, Engine, InFlight, Step};

@@ -1,7 +1,7 @@
-"""Random programs on text files and buffered files, beside `io`: what they read, where they stand, what they write.
+"""Random programs on text files and buffered files, beside `io`: what they read and write, and where.
 
-A program follows from its number, so a failure names all that is needed to repeat it. LAIO_EXAMPLES says how many
-run; the first runs with LAIO_FIRST.
+A program follows from its number, so a failure names all that is needed to repeat it. LAIO_EXAMPLES is how many
+run, LAIO_FIRST the number of the first.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class Stream(Generic[AnyStr]):
 
 
 class Turn:
-    """Lets the coroutines that use one object go one after the other, as the lock of `io` does with threads."""
+    """Lets the coroutines that use one object go one after the other, as the lock of `io` lets threads."""
 
     __slots__ = ("_waiting",)
 
