@@ -1,6 +1,6 @@
 //! The awaitable of a call that did not finish at once.
 
-use crate::engine;
+use crate::engine::{self, Start, Step, Taken};
 use pyo3::exceptions::{PyBaseException, PyRuntimeError, PyStopIteration, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -18,10 +18,10 @@ pub(crate) struct Call {
 }
 
 enum State {
-    /// The call is over; the event loop runs once before its value is returned.
-    Yielding {
+    /// The event loop runs once, and then the call begins.
+    Due {
         others: Option<Py<PyAny>>,
-        value: Py<PyAny>,
+        start: Start,
     },
     Waiting(Background),
     Over,
@@ -43,19 +43,15 @@ enum Next {
 }
 
 impl Call {
-    /// A call that is over, in a thread whose event loop is due to run.
-    pub(crate) fn yielding(value: Py<PyAny>) -> Call {
+    /// A call that begins when the event loop, which is due to run, has run.
+    pub(crate) fn due(start: Start) -> Call {
         let others = None;
-        Call::new(State::Yielding { others, value })
+        Call::new(State::Due { others, start })
     }
 
     /// A call that this thread's engine knows by `key`.
     pub(crate) fn waiting(key: u64) -> Call {
-        Call::new(State::Waiting(Background {
-            key,
-            thread: std::thread::current().id(),
-            future: None,
-        }))
+        Call::new(State::Waiting(Background::new(key)))
     }
 
     fn new(state: State) -> Call {
@@ -74,28 +70,21 @@ impl Call {
     fn advance(&mut self, value: &Bound<'_, PyAny>) -> PyResult<Next> {
         let py = value.py();
         match self.replace(State::Over) {
-            State::Yielding {
-                others,
-                value: result,
-            } => {
+            State::Due { others, start } => {
                 let others = match others {
                     Some(others) => others,
                     None => engine::yield_to_loop(py)?,
                 };
-                let Some(yielded) = send(others.bind(py), value)? else {
-                    return Ok(Next::Return(result));
-                };
-                self.replace(State::Yielding {
-                    others: Some(others),
-                    value: result,
-                });
-                Ok(Next::Yield(yielded))
+                if let Some(yielded) = send(others.bind(py), value)? {
+                    let others = Some(others);
+                    self.replace(State::Due { others, start });
+                    return Ok(Next::Yield(yielded));
+                }
+                self.begin(py, start)
             }
             State::Waiting(background) => {
                 background.check_thread()?;
-                let key = background.key;
                 self.wait(background, value)
-                    .inspect_err(|_| engine::cancel(key))
             }
             State::Over => Err(PyRuntimeError::new_err(
                 "cannot reuse already awaited coroutine",
@@ -103,34 +92,45 @@ impl Call {
         }
     }
 
+    /// Begins a call after the event loop has run.
+    fn begin(&mut self, py: Python<'_>, start: Start) -> PyResult<Next> {
+        let begun = engine::with(|engine| match start(py, engine)? {
+            Step::Done(value) => Ok(Ok(value)),
+            Step::InFlight(next) => Ok(Err(engine.keep(next)?)),
+        })?;
+        match begun {
+            Ok(value) => Ok(Next::Return(value)),
+            Err(key) => self.wait(Background::new(key), py.None().bind(py)),
+        }
+    }
+
     /// Passes the event loop's future on, until the call is over.
     fn wait(&mut self, background: Background, value: &Bound<'_, PyAny>) -> PyResult<Next> {
+        let key = background.key;
+        let next = self.wait_or_fail(background, value);
+        next.inspect_err(|_| engine::cancel(key))
+    }
+
+    fn wait_or_fail(
+        &mut self,
+        mut background: Background,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<Next> {
         let py = value.py();
-        let Background { key, future, .. } = background;
-        let future = match future {
-            Some(future) => future,
-            None => {
-                let (future, wake) = engine::wait_in_loop(py)?;
-                engine::with(|engine| {
-                    engine.set_wake(key, wake);
-                    Ok(())
-                })?;
-                future
-            }
-        };
-        match send(future.bind(py), value)? {
-            Some(yielded) => {
-                let future = Some(future);
-                self.replace(State::Waiting(Background {
-                    future,
-                    ..background
-                }));
-                Ok(Next::Yield(yielded))
-            }
-            None => {
-                let result = engine::with(|engine| Ok(engine.take(key)))?;
-                let lost = || PyRuntimeError::new_err("the event loop resumed an unfinished call");
-                result.ok_or_else(lost)?.map(Next::Return)
+        let key = background.key;
+        // A coroutine that continues with its call, and has to wait once more, gets another future.
+        loop {
+            let future = match background.future.take() {
+                Some(future) => future,
+                None => match engine::with(|engine| engine.take(py, key))? {
+                    Taken::InFlight => future_of(py, key)?,
+                    taken => return taken.into_next(),
+                },
+            };
+            if let Some(yielded) = send(future.bind(py), value)? {
+                background.future = Some(future);
+                self.replace(State::Waiting(background));
+                return Ok(Next::Yield(yielded));
             }
         }
     }
@@ -142,7 +142,6 @@ impl Call {
         background: Background,
         error: PyErr,
     ) -> PyResult<Next> {
-        let key = background.key;
         let Some(future) = &background.future else {
             return Err(error);
         };
@@ -152,10 +151,15 @@ impl Call {
                 Ok(Next::Yield(yielded))
             }
             Err(error) if error.is_instance_of::<PyStopIteration>(py) => {
-                match engine::with(|engine| Ok(engine.take(key)))? {
-                    Some(result) => result.map(Next::Return),
-                    None => Err(error),
-                }
+                let future = None;
+                let none = py.None();
+                self.wait(
+                    Background {
+                        future,
+                        ..background
+                    },
+                    none.bind(py),
+                )
             }
             Err(error) => Err(error),
         }
@@ -192,11 +196,21 @@ impl Call {
         let _ = traceback;
         let error = exception(kind, value)?;
         match self.replace(State::Over) {
-            State::Over | State::Yielding { others: None, .. } => Err(error),
-            State::Yielding {
+            State::Over | State::Due { others: None, .. } => Err(error),
+            State::Due {
                 others: Some(others),
-                ..
-            } => others.call_method1(py, "throw", (error,)),
+                start,
+            } => match others.call_method1(py, "throw", (error,)) {
+                Ok(yielded) => {
+                    let others = Some(others);
+                    self.replace(State::Due { others, start });
+                    Ok(yielded)
+                }
+                Err(error) if error.is_instance_of::<PyStopIteration>(py) => {
+                    self.begin(py, start)?.into_python(py)
+                }
+                Err(error) => Err(error),
+            },
             State::Waiting(background) => {
                 background.check_thread()?;
                 let key = background.key;
@@ -213,7 +227,7 @@ impl Call {
                 engine::cancel(background.key);
                 background.future
             }
-            State::Yielding { others, .. } => others,
+            State::Due { others, .. } => others,
             State::Over => None,
         };
         match inner {
@@ -236,6 +250,14 @@ impl Drop for Call {
 }
 
 impl Background {
+    fn new(key: u64) -> Background {
+        Background {
+            key,
+            thread: std::thread::current().id(),
+            future: None,
+        }
+    }
+
     fn check_thread(&self) -> PyResult<()> {
         if self.thread == std::thread::current().id() {
             return Ok(());
@@ -253,6 +275,27 @@ impl Next {
             Next::Return(value) => Err(stop_iteration(py, value)),
         }
     }
+}
+
+impl Taken {
+    fn into_next(self) -> PyResult<Next> {
+        match self {
+            Taken::Result(result) => result.map(Next::Return),
+            Taken::InFlight | Taken::Nothing => Err(PyRuntimeError::new_err(
+                "the engine of laio in which this call was made has ended",
+            )),
+        }
+    }
+}
+
+/// Makes the event loop wait for a call. Returns the iterator of its future.
+fn future_of(py: Python<'_>, key: u64) -> PyResult<Py<PyAny>> {
+    let (future, wake) = engine::wait_in_loop(py)?;
+    engine::with(|engine| {
+        engine.set_wake(key, wake);
+        Ok(())
+    })?;
+    Ok(future)
 }
 
 /// Sends a value to an iterator. Returns what it yields; `None` when it has returned.

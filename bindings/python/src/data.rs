@@ -22,7 +22,12 @@ impl Data {
 
     /// A buffer of an operation.
     pub(crate) fn into_source(self) -> impl Source {
-        Part::new(Owned::new(self), ..)
+        self.into_source_from(0)
+    }
+
+    /// A buffer of an operation that writes from byte `start` on. It gives the bytes back.
+    pub(crate) fn into_source_from(self, start: usize) -> Part<Owned<Data>> {
+        Part::new(Owned::new(self), start..)
     }
 }
 

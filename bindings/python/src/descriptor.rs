@@ -3,6 +3,7 @@
 use crate::data::Data;
 use crate::engine::{self, Engine, Step};
 use crate::error;
+use crate::left::Left;
 use crate::path::PathArgument;
 use crate::reading::{self, Place, READ_MAX};
 use crate::status::stat_result;
@@ -12,7 +13,7 @@ use laio::ops::{
 };
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 use std::sync::Mutex;
 
 /// A file descriptor, which is closed with the object.
@@ -24,6 +25,7 @@ pub(crate) struct Descriptor {
     name: Py<PyAny>,
     /// What it was when it was opened.
     found: Found,
+    left: Left,
 }
 
 /// What is known of a file from the time when it was opened.
@@ -69,6 +71,7 @@ impl Descriptor {
             file: Mutex::new(Some(file)),
             name,
             found,
+            left: Left::default(),
         }
     }
 
@@ -90,6 +93,7 @@ impl Descriptor {
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
+        self.left.abandon();
         if let Some(file) = self.take() {
             engine::forget(&file);
         }
@@ -167,15 +171,21 @@ impl Descriptor {
     /// Reads at most `length` bytes from a stream, or where the file stands.
     fn read(&self, py: Python<'_>, length: usize) -> PyResult<Py<PyAny>> {
         let file = self.file()?;
+        let place = Place::Next(self.left.clone());
         engine::make(py, move |py, engine| {
             let length = length.min(READ_MAX);
-            reading::into_bytes(py, engine, file, length, Place::Next)
+            reading::into_bytes(py, engine, file, length, place)
         })
+    }
+
+    /// Hands bytes of a stream back: the next read gets them first.
+    fn give_back(&self, data: Data) {
+        self.left.give_back(data.as_ref());
     }
 
     /// Reads from a stream into an object with the buffer protocol. Returns the number of bytes.
     fn read_into(&self, py: Python<'_>, buffer: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        self.read_to(py, &buffer, Place::Next)
+        self.read_to(py, &buffer, Place::Next(self.left.clone()))
     }
 
     /// Writes at `offset`. Returns the number of bytes: fewer than all only after an error in between.
@@ -278,14 +288,32 @@ impl Descriptor {
         })
     }
 
+    /// Gives the descriptor's number to the program, which closes it.
+    fn detach(&self) -> PyResult<RawFd> {
+        self.left.abandon();
+        let closed = || PyValueError::new_err("I/O operation on closed file.");
+        let file = self.take().ok_or_else(closed)?;
+        engine::forget(&file);
+        let descriptor = match file.try_into_owned() {
+            Ok(descriptor) => descriptor,
+            // An operation in the background still uses it.
+            Err(shared) => shared.as_std().try_clone()?.into(),
+        };
+        Ok(descriptor.into_raw_fd())
+    }
+
     /// Closes the descriptor. Later calls fail; operations in the background end first.
     fn close(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.left.abandon();
         let file = self.take();
+        // Before the event loop can run, which may close the descriptor with the call.
+        if let Some(file) = &file {
+            engine::forget(file);
+        }
         engine::make(py, move |py, engine| {
             let Some(file) = file else {
                 return Ok(Step::Done(py.None()));
             };
-            engine.forget(&file);
             match file.try_into_owned() {
                 Ok(descriptor) => engine.run(py, Close::new(descriptor), nothing),
                 Err(_shared) => Ok(Step::Done(py.None())),

@@ -51,6 +51,21 @@ pub(crate) trait InFlight {
     fn resume(self: Box<Self>, py: Python<'_>, engine: &mut Engine) -> PyResult<Step>;
     /// Cancels the operation. The kernel may use its memory for some time yet.
     fn abandon(self: Box<Self>, context: &mut Context);
+    /// Whether it continues only when its coroutine does, not as soon as its completion was delivered. What
+    /// takes bytes from a stream does: a coroutine that is cancelled before it continues has then taken none.
+    fn waits_for_coroutine(&self) -> bool {
+        false
+    }
+    /// Parts from its coroutine, which was cancelled. `key`: that of the call. Returns what goes on without it.
+    fn part(self: Box<Self>, context: &mut Context, key: u64) -> Option<Box<dyn InFlight>> {
+        let _ = key;
+        self.abandon(context);
+        None
+    }
+    /// Whether the end of the process waits for it, after it has parted from its coroutine.
+    fn is_awaited_at_exit(&self) -> bool {
+        false
+    }
 }
 
 /// A call in the background, from the point of view of its coroutine.
@@ -60,7 +75,19 @@ enum Waiting {
         /// What makes the event loop resume the coroutine. `None` until the coroutine waits.
         wake: Option<Py<PyAny>>,
     },
+    /// Its completion was delivered, and it continues when its coroutine does.
+    Ready(Box<dyn InFlight>),
+    /// It goes on without its coroutine, which was cancelled.
+    Parted(Box<dyn InFlight>),
     Finished(PyResult<Py<PyAny>>),
+}
+
+/// What a coroutine finds that asks for the result of its call.
+pub(crate) enum Taken {
+    Result(PyResult<Py<PyAny>>),
+    InFlight,
+    /// The call does not exist: its engine has ended.
+    Nothing,
 }
 
 /// Calls `body` with the engine of this thread, which the first use makes.
@@ -87,7 +114,16 @@ pub(crate) fn forget(file: &OpenFile) {
 /// Cancels a call in the background. If a finalizer does so during another call of laio, the call goes on,
 /// and nothing takes its result.
 pub(crate) fn cancel(key: u64) {
-    if_there(|engine| engine.cancel(key));
+    Python::attach(|py| if_there(|engine| engine.cancel(py, key)));
+}
+
+/// Cancels a call that goes on without its coroutine.
+pub(crate) fn abandon(key: u64) {
+    if_there(|engine| {
+        if let Some(next) = engine.take_parted(key) {
+            next.abandon(&mut engine.context);
+        }
+    });
 }
 
 /// Calls `body` with the engine of this thread, unless there is none, or none any more, or it is in use.
@@ -180,10 +216,50 @@ impl Engine {
         }
     }
 
-    /// Takes the result of a call that has finished.
-    pub(crate) fn take(&mut self, key: u64) -> Option<PyResult<Py<PyAny>>> {
+    /// Takes the result of a call, if it has finished. What has waited for its coroutine continues.
+    pub(crate) fn take(&mut self, py: Python<'_>, key: u64) -> PyResult<Taken> {
+        let next = match self.waiting.remove(&key) {
+            None => return Ok(Taken::Nothing),
+            Some(Waiting::Finished(result)) => return Ok(Taken::Result(result)),
+            Some(Waiting::Ready(next)) => next,
+            Some(waiting) => {
+                self.waiting.insert(key, waiting);
+                return Ok(Taken::InFlight);
+            }
+        };
+        match next.resume(py, self) {
+            Ok(Step::InFlight(next)) => {
+                self.put(key, next, None)?;
+                Ok(Taken::InFlight)
+            }
+            Ok(Step::Done(value)) => Ok(Taken::Result(Ok(value))),
+            Err(error) => Ok(Taken::Result(Err(error))),
+        }
+    }
+
+    /// Cancels a call.
+    fn cancel(&mut self, py: Python<'_>, key: u64) {
+        match self.waiting.remove(&key) {
+            Some(Waiting::InFlight { next, .. }) => {
+                if let Some(next) = next.part(&mut self.context, key) {
+                    self.waiting.insert(key, Waiting::Parted(next));
+                }
+            }
+            Some(Waiting::Ready(next)) => {
+                if let Some(next) = next.part(&mut self.context, key) {
+                    self.go_on(py, key, next);
+                }
+            }
+            _ => {}
+        }
+        // If this fails, the next `collect` submits the cancellation.
+        let _ = self.context.flush();
+    }
+
+    /// Takes a call that goes on without its coroutine.
+    pub(crate) fn take_parted(&mut self, key: u64) -> Option<Box<dyn InFlight>> {
         match self.waiting.remove(&key)? {
-            Waiting::Finished(result) => Some(result),
+            Waiting::Parted(next) => Some(next),
             waiting => {
                 self.waiting.insert(key, waiting);
                 None
@@ -191,22 +267,23 @@ impl Engine {
         }
     }
 
-    /// Cancels a call.
-    fn cancel(&mut self, key: u64) {
-        if let Some(Waiting::InFlight { next, .. }) = self.waiting.remove(&key) {
-            next.abandon(&mut self.context);
-            // If this fails, the next `collect` submits the cancellation.
-            let _ = self.context.flush();
+    /// Continues a call without a coroutine, whose completion was delivered.
+    fn go_on(&mut self, py: Python<'_>, key: u64, next: Box<dyn InFlight>) {
+        // Nothing could take an error.
+        if let Ok(Step::InFlight(next)) = next.resume(py, self)
+            && self.context.set_user_data(next.handle(), key).is_ok()
+        {
+            self.waiting.insert(key, Waiting::Parted(next));
         }
     }
 
     /// Continues the calls whose operations have finished. Returns what wakes the coroutines of those
-    /// that are over.
-    fn collect(&mut self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
+    /// that are over, or continue with their coroutine.
+    fn collect(&mut self, py: Python<'_>, timeout: Duration) -> PyResult<Vec<Py<PyAny>>> {
         self.begin_turn();
         self.flush_is_due = false;
         let options = PollOptions {
-            timeout: Some(Duration::ZERO),
+            timeout: Some(timeout),
             ..PollOptions::default()
         };
         let mut keys = Vec::new();
@@ -216,21 +293,44 @@ impl Engine {
         polled.map_err(|errno| error::of(errno.into()))?;
         let mut wakes = Vec::new();
         for key in keys {
-            let Some(Waiting::InFlight { next, wake }) = self.waiting.remove(&key) else {
-                continue;
-            };
-            let result = match next.resume(py, self) {
-                Ok(Step::InFlight(next)) => {
-                    self.put(key, next, wake)?;
+            let (next, wake) = match self.waiting.remove(&key) {
+                Some(Waiting::InFlight { next, wake }) => (next, wake),
+                Some(Waiting::Parted(next)) => {
+                    self.go_on(py, key, next);
                     continue;
                 }
-                Ok(Step::Done(value)) => Ok(value),
-                Err(error) => Err(error),
+                _ => continue,
             };
-            self.waiting.insert(key, Waiting::Finished(result));
+            let waiting = if next.waits_for_coroutine() {
+                Waiting::Ready(next)
+            } else {
+                match next.resume(py, self) {
+                    Ok(Step::InFlight(next)) => {
+                        self.put(key, next, wake)?;
+                        continue;
+                    }
+                    Ok(Step::Done(value)) => Waiting::Finished(Ok(value)),
+                    Err(error) => Waiting::Finished(Err(error)),
+                }
+            };
+            self.waiting.insert(key, waiting);
             wakes.extend(wake);
         }
         Ok(wakes)
+    }
+
+    /// Waits for what must not be left half done, at most until `deadline`.
+    fn finish_parted(&mut self, py: Python<'_>, deadline: Instant) {
+        let is_awaited = |waiting: &Waiting| match waiting {
+            Waiting::Parted(next) => next.is_awaited_at_exit(),
+            _ => false,
+        };
+        while self.waiting.values().any(is_awaited) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.collect(py, left).is_err() {
+                return;
+            }
+        }
     }
 
     /// Forgets what is known of a descriptor's number, which may be used for another file from now on.
@@ -243,6 +343,7 @@ impl Engine {
 struct Continued<O: Operation, N> {
     ticket: Ticket<O>,
     next: N,
+    waits_for_coroutine: bool,
 }
 
 impl<O, N> InFlight for Continued<O, N>
@@ -255,7 +356,7 @@ where
     }
 
     fn resume(self: Box<Self>, py: Python<'_>, engine: &mut Engine) -> PyResult<Step> {
-        let Continued { ticket, next } = *self;
+        let Continued { ticket, next, .. } = *self;
         let output = engine.context.take(ticket);
         let output =
             output.map_err(|_| PyRuntimeError::new_err("the operation has not finished"))?;
@@ -264,6 +365,10 @@ where
 
     fn abandon(self: Box<Self>, context: &mut Context) {
         context.abandon(self.ticket);
+    }
+
+    fn waits_for_coroutine(&self) -> bool {
+        self.waits_for_coroutine
     }
 }
 
@@ -274,7 +379,24 @@ impl Step {
         O: Operation,
         N: FnOnce(Python<'_>, &mut Engine, O::Output) -> PyResult<Step> + 'static,
     {
-        Step::InFlight(Box::new(Continued { ticket, next }))
+        Step::InFlight(Box::new(Continued {
+            ticket,
+            next,
+            waits_for_coroutine: false,
+        }))
+    }
+
+    /// As [`Step::later`], but `next` gets the output when the coroutine continues.
+    pub(crate) fn with_coroutine<O, N>(ticket: Ticket<O>, next: N) -> Step
+    where
+        O: Operation,
+        N: FnOnce(Python<'_>, &mut Engine, O::Output) -> PyResult<Step> + 'static,
+    {
+        Step::InFlight(Box::new(Continued {
+            ticket,
+            next,
+            waits_for_coroutine: true,
+        }))
     }
 
     /// Applies a function to the value, when it is there.
@@ -310,22 +432,44 @@ where
     fn abandon(self: Box<Self>, context: &mut Context) {
         self.inner.abandon(context);
     }
+
+    fn waits_for_coroutine(&self) -> bool {
+        self.inner.waits_for_coroutine()
+    }
+
+    fn part(self: Box<Self>, context: &mut Context, key: u64) -> Option<Box<dyn InFlight>> {
+        self.inner.part(context, key)
+    }
+
+    fn is_awaited_at_exit(&self) -> bool {
+        self.inner.is_awaited_at_exit()
+    }
 }
+
+/// What begins a call.
+pub(crate) type Start = Box<dyn FnOnce(Python<'_>, &mut Engine) -> PyResult<Step> + Send>;
 
 /// Makes a call. Returns its value if it does not block and the event loop is not due to run, else a
 /// [`Call`] that the coroutine awaits.
+///
+/// If the event loop is due, it runs before the call: a coroutine that is cancelled in that turn has made none,
+/// so that it cannot lose a result.
 pub(crate) fn make(
     py: Python<'_>,
-    start: impl FnOnce(Python<'_>, &mut Engine) -> PyResult<Step>,
+    start: impl FnOnce(Python<'_>, &mut Engine) -> PyResult<Step> + Send + 'static,
 ) -> PyResult<Py<PyAny>> {
-    let call = with(|engine| match start(py, engine)? {
-        Step::Done(value) if !engine.is_turn_over() => Ok(Err(value)),
-        Step::Done(value) => Ok(Ok(Call::yielding(value))),
-        Step::InFlight(next) => Ok(Ok(Call::waiting(engine.keep(next)?))),
+    let call = with(|engine| {
+        if engine.is_turn_over() {
+            return Ok(Err(Call::due(Box::new(start))));
+        }
+        match start(py, engine)? {
+            Step::Done(value) => Ok(Ok(value)),
+            Step::InFlight(next) => Ok(Err(Call::waiting(engine.keep(next)?))),
+        }
     })?;
     match call {
-        Ok(call) => Ok(Py::new(py, call)?.into_any()),
-        Err(value) => Ok(value),
+        Ok(value) => Ok(value),
+        Err(call) => Ok(Py::new(py, call)?.into_any()),
     }
 }
 
@@ -353,7 +497,7 @@ pub(crate) fn yield_to_loop(py: Python<'_>) -> PyResult<Py<PyAny>> {
 /// the descriptor is readable.
 #[pyfunction]
 fn collect(py: Python<'_>) -> PyResult<()> {
-    let wakes = with(|engine| engine.collect(py))?;
+    let wakes = with(|engine| engine.collect(py, Duration::ZERO))?;
     // After the engine is free again, because these are calls of Python.
     for wake in wakes {
         if let Err(error) = wake.call0(py) {
@@ -402,17 +546,18 @@ fn backend() -> PyResult<(String, bool)> {
 /// Ends the engine of this thread: calls in the background are cancelled, and their coroutines never
 /// continue. Waits at most `timeout` seconds; returns False if a call hangs in the kernel.
 #[pyfunction]
-fn shut_down(timeout: f64) -> PyResult<bool> {
+fn shut_down(py: Python<'_>, timeout: f64) -> PyResult<bool> {
     let engine = ENGINE.with(|engine| engine.try_borrow_mut().ok().and_then(|mut e| e.take()));
-    let Some(Engine {
-        context, waiting, ..
-    }) = engine
-    else {
+    let Some(mut engine) = engine else {
         return Ok(true);
     };
+    let deadline = Instant::now() + Duration::try_from_secs_f64(timeout).unwrap_or_default();
+    engine.finish_parted(py, deadline);
+    let Engine {
+        context, waiting, ..
+    } = engine;
     drop(waiting);
-    let timeout = Duration::try_from_secs_f64(timeout).unwrap_or(Duration::ZERO);
-    Ok(context.shutdown_timeout(timeout))
+    Ok(context.shutdown_timeout(deadline.saturating_duration_since(Instant::now())))
 }
 
 /// Forgets the calls of the parent. To be called in a forked child.

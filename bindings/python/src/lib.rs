@@ -8,12 +8,14 @@
 
 mod attributes;
 mod call;
+mod created;
 mod data;
 mod descriptor;
 mod directory;
 mod engine;
 mod error;
 mod files;
+mod left;
 mod names;
 mod numbers;
 mod path;
@@ -37,6 +39,7 @@ fn _laio(module: &Bound<'_, PyModule>) -> PyResult<()> {
     attributes::add_to(module)?;
     whole::add_to(module)?;
     directory::add_to(module)?;
+    created::add_to(module)?;
     module.add_function(wrap_pyfunction!(claim_process, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }

@@ -2,29 +2,24 @@
 
 use crate::engine::{Engine, SCRATCH, Step};
 use crate::error;
-use laio::TryRead;
-use laio::ops::{OpenFile, Read, ReadAt, Readiness};
+use crate::left::{self, Left};
+use laio::ops::{OpenFile, ReadAt, Readiness};
+use laio::{Outcome, TryRead};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMemoryView, PySlice};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io;
 
 /// The kernel reads at most this much at once, in bytes.
 pub(crate) const READ_MAX: usize = 0x7fff_f000;
 
 /// Where to read: at a position, or where the stream or the file stands.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) enum Place {
     At(u64),
-    Next,
-}
-
-impl Place {
-    fn after(self, count: usize) -> Place {
-        match self {
-            Place::At(position) => Place::At(position + count as u64),
-            Place::Next => Place::Next,
-        }
-    }
+    /// After what cancelled reads have left.
+    Next(Left),
 }
 
 /// Reads at most `length` bytes into a `bytes` object.
@@ -35,12 +30,23 @@ pub(crate) fn into_bytes(
     length: usize,
     place: Place,
 ) -> PyResult<Step> {
+    if let Place::Next(left) = &place {
+        if length == 0 {
+            return done(PyBytes::new(py, b""));
+        }
+        if let Some(bytes) = left.take(py, length) {
+            return done(bytes);
+        }
+        if let Some(step) = left::go_on(engine, left, length) {
+            return Ok(step);
+        }
+    }
     // To clear a new object would cost more than to copy what was read.
     if length > SCRATCH {
         return in_place(py, engine, file, length, place);
     }
     let (context, scratch) = engine.scratch();
-    match try_read(context, &file, &mut scratch[..length], place) {
+    match try_read(context, &file, &mut scratch[..length], &place) {
         TryRead::Done(Ok(count)) => done(PyBytes::new(py, &scratch[..count])),
         TryRead::Done(Err(errno)) => Err(error::of(errno.into())),
         TryRead::WouldBlock { done } => {
@@ -61,7 +67,7 @@ fn in_place(
     engine.note_bytes(length);
     let mut tried = TryRead::WouldBlock { done: 0 };
     let bytes = PyBytes::new_with(py, length, |memory| {
-        tried = try_read(&mut engine.context, &file, memory, place);
+        tried = try_read(&mut engine.context, &file, memory, &place);
         Ok(())
     })?;
     match tried {
@@ -84,48 +90,69 @@ fn in_background(
     length: usize,
     place: Place,
 ) -> PyResult<Step> {
-    match place.after(head.len()) {
+    match place {
         Place::At(position) => {
-            head.reserve_exact(length - head.len());
             let before = head.len();
-            let read = ReadAt::new(file, head, position);
+            head.reserve_exact(length - before);
+            let read = ReadAt::new(file, head, position + before as u64);
             engine.run(py, read, move |py, _, (result, bytes)| match result {
                 Err(_) if before > 0 => done(PyBytes::new(py, &bytes[..before])),
                 Err(error) => Err(error::of(error)),
                 Ok(_) => done(PyBytes::new(py, &bytes)),
             })
         }
-        Place::Next if !head.is_empty() => done(PyBytes::new(py, &head)),
-        // Waiting for the data, rather than reading it, loses none if the coroutine is cancelled.
-        Place::Next => {
-            let readable = Readiness::readable(file.clone());
-            engine.run(py, readable, move |py, engine, events| {
-                events.map_err(error::of)?;
-                let mut bytes = vec![0; length];
-                match engine.context.try_read(&file, &mut bytes) {
-                    TryRead::Done(Ok(count)) | TryRead::WouldBlock { done: count @ 1.. } => {
-                        done(PyBytes::new(py, &bytes[..count]))
-                    }
-                    TryRead::Done(Err(errno)) => Err(error::of(errno.into())),
-                    TryRead::WouldBlock { .. } => whole_read(py, engine, file, length),
-                }
-            })
-        }
+        Place::Next(_) if !head.is_empty() => done(PyBytes::new(py, &head)),
+        Place::Next(left) => when_readable(py, engine, file, left, length),
     }
 }
 
-/// Reads from a descriptor that is always ready, for example a device, or whose data another reader took.
-fn whole_read(
+/// Waits until there is data, and reads it when the coroutine continues.
+fn when_readable(
     py: Python<'_>,
     engine: &mut Engine,
     file: OpenFile,
+    left: Left,
     length: usize,
 ) -> PyResult<Step> {
-    let read = Read::new(file, Vec::with_capacity(length));
-    engine.run(py, read, |py, _, (result, bytes)| match result {
-        Ok(_) => done(PyBytes::new(py, &bytes)),
-        Err(error) => Err(error::of(error)),
-    })
+    let readable = Readiness::readable(file.clone());
+    let next = move |py: Python<'_>, engine: &mut Engine, events: io::Result<i16>| {
+        events.map_err(error::of)?;
+        read_ready(py, engine, file, left, length)
+    };
+    match engine.context.submit(readable) {
+        Outcome::Done(events) => next(py, engine, events),
+        Outcome::Pending(ticket) => Ok(Step::with_coroutine(ticket, next)),
+    }
+}
+
+fn read_ready(
+    py: Python<'_>,
+    engine: &mut Engine,
+    file: OpenFile,
+    left: Left,
+    length: usize,
+) -> PyResult<Step> {
+    if let Some(bytes) = left.take(py, length) {
+        return done(bytes);
+    }
+    let mut bytes = vec![0; length];
+    match engine.context.try_read(&file, &mut bytes) {
+        TryRead::Done(Ok(count)) | TryRead::WouldBlock { done: count @ 1.. } => {
+            done(PyBytes::new(py, &bytes[..count]))
+        }
+        TryRead::Done(Err(errno)) => Err(error::of(errno.into())),
+        TryRead::WouldBlock { .. } if is_readable(&file) => {
+            left::read(py, engine, file, left, length)
+        }
+        // Another reader has taken the data.
+        TryRead::WouldBlock { .. } => when_readable(py, engine, file, left, length),
+    }
+}
+
+/// Whether a descriptor is readable now. If so, and an attempt has not read, it has no non-blocking reads.
+fn is_readable(file: &OpenFile) -> bool {
+    let mut polled = [PollFd::new(file, PollFlags::IN)];
+    !matches!(poll(&mut polled, Some(&Timespec::default())), Ok(0))
 }
 
 /// Reads into memory that a Python object lends (its buffer protocol). The result is the number of bytes.
@@ -170,11 +197,11 @@ fn try_read(
     context: &mut laio::Context,
     file: &OpenFile,
     memory: &mut [u8],
-    place: Place,
+    place: &Place,
 ) -> TryRead {
     match place {
-        Place::At(position) => context.try_read_at(file, memory, position),
-        Place::Next => context.try_read(file, memory),
+        Place::At(position) => context.try_read_at(file, memory, *position),
+        Place::Next(_) => context.try_read(file, memory),
     }
 }
 

@@ -136,24 +136,38 @@ fn write_file(
         let open = laio::ops::Open::new(path.name(None), flags | libc::O_CLOEXEC).mode(mode);
         engine.run(py, open, move |py, engine, file| {
             let file = file.map_err(|error| error::about(py, error, &path.object))?;
-            let file = OpenFile::from(file);
-            let length = data.len();
-            let write = WriteAt::new(file.clone(), data.into_source(), 0);
-            engine.run(py, write, move |py, engine, (result, _)| {
-                let result = match result {
-                    Ok(count) if count < length => Err(error::about(
-                        py,
-                        io::Error::from_raw_os_error(libc::EIO),
-                        &path.object,
-                    )),
-                    Ok(count) => Ok(count.into_pyobject(py)?.into_any().unbind()),
-                    Err(error) => Err(error::about(py, error, &path.object)),
-                };
-                close(py, engine, file, move |_, closed| {
-                    let value = result?;
-                    closed.map(|()| Step::Done(value))
-                })
-            })
+            write_from(py, engine, OpenFile::from(file), path, data, 0)
+        })
+    })
+}
+
+/// Writes the bytes from `start` on. If only a part fits, writing the rest shows why.
+fn write_from(
+    py: Python<'_>,
+    engine: &mut Engine,
+    file: OpenFile,
+    path: PathArgument,
+    data: Data,
+    start: usize,
+) -> PyResult<Step> {
+    let length = data.len();
+    let write = WriteAt::new(file.clone(), data.into_source_from(start), start as u64);
+    engine.run(py, write, move |py, engine, (result, source)| {
+        let result = match result {
+            Ok(count @ 1..) if start + count < length => {
+                let data = source.into_inner().into_inner();
+                return write_from(py, engine, file, path, data, start + count);
+            }
+            Ok(count) if start + count < length => Err(io::Error::from_raw_os_error(libc::EIO)),
+            result => result,
+        };
+        let result = match result {
+            Ok(count) => Ok((start + count).into_pyobject(py)?.into_any().unbind()),
+            Err(error) => Err(error::about(py, error, &path.object)),
+        };
+        close(py, engine, file, move |_, closed| {
+            let value = result?;
+            closed.map(|()| Step::Done(value))
         })
     })
 }

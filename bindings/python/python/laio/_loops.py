@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import sys
 import weakref
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from typing import Any
 
 from . import _laio
+
+# A context that does nothing.
+NOTHING: AbstractContextManager[object] = nullcontext()
 
 # The loops that watch the descriptor of their thread, with its number.
 _watching: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
@@ -38,6 +41,51 @@ def let_others_run() -> Iterator[Any]:
 
 def _yield_once() -> Generator[None, None, None]:
     yield
+
+
+def pause() -> tuple[Awaitable[object], Callable[[], object]]:
+    """Returns what a coroutine awaits, and the function that ends this, which any thread may call."""
+    loop = asyncio._get_running_loop()
+    if loop is not None:
+        future = loop.create_future()
+        return future, partial(_end_pause, loop, future)
+    if _trio_runs():
+        import trio
+
+        event = trio.Event()
+        return event.wait(), partial(_end_pause_in_trio, trio.lowlevel.current_trio_token(), event)
+    raise RuntimeError("a call of laio would wait for another one, and no event loop runs in this thread")
+
+
+def _end_pause(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:
+    if asyncio._get_running_loop() is loop:
+        _end(future)
+        return
+    try:
+        loop.call_soon_threadsafe(_end, future)
+    except RuntimeError:
+        # The loop is closed: nothing waits there.
+        pass
+
+
+def _end_pause_in_trio(token: Any, event: Any) -> None:
+    import trio
+
+    if _trio_runs() and trio.lowlevel.current_trio_token() is token:
+        event.set()
+        return
+    try:
+        token.run_sync_soon(event.set)
+    except trio.RunFinishedError:
+        pass
+
+
+def shielded() -> AbstractContextManager[object]:
+    """A context whose body trio does not cancel. In asyncio a cancellation is delivered once."""
+    if asyncio._get_running_loop() is None and _trio_runs():
+        scope: AbstractContextManager[object] = sys.modules["trio"].CancelScope(shield=True)
+        return scope
+    return nullcontext()
 
 
 @asynccontextmanager

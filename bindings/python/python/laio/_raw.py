@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import warnings
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _laio
 from ._laio import Call
-from ._stream import Stream
+from ._stream import Stream, Turn
 
 if TYPE_CHECKING:
     from ._types import Buffer
@@ -51,6 +52,8 @@ class RawFile(Stream[bytes]):
         # Bytes that were written to the buffer, if there is one, and have not reached the kernel. `_position`
         # is before them. Python finds attributes of the object faster than those of the class.
         self._unwritten: bytearray | None = None
+        # Of calls that depend on the position, or move it.
+        self._turn = Turn()
         # Without a look at the mode for each call. A closed descriptor refuses by itself.
         self._pread = descriptor.pread if readable else self._refuse_to_read
 
@@ -108,6 +111,14 @@ class RawFile(Stream[bytes]):
         if not self._seekable:
             result = descriptor.read(size)
             return await result if type(result) is Call else result
+        async with self._turn:
+            return await self._fetch(descriptor, size)
+
+    async def _fetch(self, descriptor: _laio.Descriptor, size: int) -> bytes:
+        """Reads at most ``size`` bytes by one call, with the turn if the file has a position."""
+        if not self._seekable:
+            result = descriptor.read(size)
+            return await result if type(result) is Call else result
         result = descriptor.pread(min(size, PIECE), self._position)
         if type(result) is Call:
             result = await result
@@ -118,11 +129,16 @@ class RawFile(Stream[bytes]):
         """Reads up to the end."""
         descriptor = self._check_readable()
         if self._seekable:
-            whole, self._position = await read_to_end(descriptor, self._position)
-            return whole
+            async with self._turn:
+                whole, self._position = await read_to_end(descriptor, self._position)
+                return whole
         pieces: list[bytes] = []
-        while piece := await self.read(PIECE):
-            pieces.append(piece)
+        try:
+            while piece := await self._fetch(descriptor, PIECE):
+                pieces.append(piece)
+        except BaseException:
+            self._give_back(pieces)
+            raise
         return b"".join(pieces)
 
     async def readline(self, size: int | None = -1, /) -> bytes:
@@ -132,23 +148,39 @@ class RawFile(Stream[bytes]):
         """
         descriptor = self._check_readable()
         most = -1 if size is None else size
-        line = bytearray()
-        while most < 0 or len(line) < most:
-            if not self._seekable:
-                piece = await self.read(1)
-                line += piece
+        if self._seekable:
+            async with self._turn:
+                line = await self._line_at(descriptor, self._position, most)
+                self._position += len(line)
+                return line
+        found: list[bytes] = []
+        try:
+            while most < 0 or len(found) < most:
+                piece = await self._fetch(descriptor, 1)
+                found.append(piece)
                 if piece in (b"", b"\n"):
                     break
-                continue
+        except BaseException:
+            self._give_back(found)
+            raise
+        return b"".join(found)
+
+    async def _line_at(self, descriptor: _laio.Descriptor, position: int, most: int) -> bytes:
+        line = bytearray()
+        while most < 0 or len(line) < most:
             length = LINE if most < 0 else min(LINE, most - len(line))
-            result = descriptor.pread(length, self._position)
+            result = descriptor.pread(length, position + len(line))
             piece = await result if type(result) is Call else result
-            end = piece.find(b"\n") + 1 or len(piece)
-            line += piece[:end]
-            self._position += end
+            line += piece[: piece.find(b"\n") + 1 or len(piece)]
             if not piece or line.endswith(b"\n"):
                 break
         return bytes(line)
+
+    def _give_back(self, lines: list[bytes]) -> None:
+        if self._seekable:
+            self._position -= sum(map(len, lines))
+        elif lines and self._descriptor is not None:
+            self._descriptor.give_back(b"".join(lines))
 
     async def readinto(self, buffer: Buffer, /) -> int:
         """Reads by one call into a writable buffer. Returns the number of bytes; 0 at the end."""
@@ -157,28 +189,47 @@ class RawFile(Stream[bytes]):
         if not self._seekable:
             result = descriptor.read_into(view)
             return await result if type(result) is Call else result
-        result = descriptor.pread_into(view[:PIECE], self._position)
-        if type(result) is Call:
-            result = await result
-        self._position += result
-        return result
+        async with self._turn:
+            result = descriptor.pread_into(view[:PIECE], self._position)
+            if type(result) is Call:
+                result = await result
+            self._position += result
+            return result
 
     async def write(self, data: Buffer, /) -> int:
-        """Writes all of the bytes. Returns their number."""
+        """Writes all of the bytes. Returns their number.
+
+        If only a part fits, that part is written, and the error is raised.
+        """
         descriptor = self._check_writable()
-        return await self._write(descriptor, data)
+        if not self._seekable:
+            return await self._write(descriptor, data)
+        async with self._turn:
+            return await self._write(descriptor, data)
 
     async def _write(self, descriptor: _laio.Descriptor, data: Buffer) -> int:
+        """Writes all of the bytes, with the turn if the file has a position."""
+        view = data if type(data) is bytes else memoryview(data).cast("B")
+        done = await self._write_part(descriptor, view)
+        while done < len(view):
+            done += await self._write_part(descriptor, memoryview(view)[done:])
+        await self._find_end()
+        return done
+
+    async def _write_part(self, descriptor: _laio.Descriptor, data: Buffer) -> int:
+        """Writes bytes by one call, which writes fewer than all only if an error is next. Returns how many."""
         if self._appending or not self._seekable:
             result = descriptor.write(data)
-            count = await result if type(result) is Call else result
-            if self._seekable:
-                self._position = await self._size()
-            return count
+            return progress(await result if type(result) is Call else result, data)
         result = descriptor.pwrite(data, self._position)
-        count = await result if type(result) is Call else result
+        count = progress(await result if type(result) is Call else result, data)
         self._position += count
         return count
+
+    async def _find_end(self) -> None:
+        """Moves the position of a file that is appended to behind what was written."""
+        if self._appending and self._seekable:
+            self._position = await self._size()
 
     async def _size(self) -> int:
         result = self._open().stat()
@@ -189,7 +240,12 @@ class RawFile(Stream[bytes]):
         """Moves the position, in bytes. Returns the new one."""
         self._open()
         if not self._seekable:
-            raise OSError(29, os.strerror(29))
+            raise OSError(errno.ESPIPE, os.strerror(errno.ESPIPE))
+        async with self._turn:
+            return await self._seek(offset, whence)
+
+    async def _seek(self, offset: int, whence: int) -> int:
+        """Moves the position, with the turn."""
         if whence == os.SEEK_SET:
             new = offset
         elif whence == os.SEEK_CUR:
@@ -199,7 +255,7 @@ class RawFile(Stream[bytes]):
         else:
             raise ValueError(f"invalid whence ({whence}, should be 0, 1 or 2)")
         if new < 0:
-            raise OSError(22, os.strerror(22))
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
         self._position = new
         return new
 
@@ -213,7 +269,7 @@ class RawFile(Stream[bytes]):
         if size is None:
             size = await self.tell()
         if size < 0:
-            raise OSError(22, os.strerror(22))
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
         result = descriptor.truncate(size)
         if type(result) is Call:
             await result
@@ -233,8 +289,14 @@ class RawFile(Stream[bytes]):
 
     async def pwrite(self, data: Buffer, offset: int, /) -> int:
         """Writes all of the bytes at ``offset``. The position stays."""
-        result = self._check_writable().pwrite(data, offset)
-        return await result if type(result) is Call else result
+        descriptor = self._check_writable()
+        view = data if type(data) is bytes else memoryview(data).cast("B")
+        done = 0
+        while True:
+            result = descriptor.pwrite(memoryview(view)[done:] if done else view, offset + done)
+            done += progress(await result if type(result) is Call else result, view)
+            if done >= len(view):
+                return done
 
     async def sendfile(self, to: int | Any, offset: int = 0, count: int | None = None) -> int:
         """Sends ``count`` bytes, by default all, from ``offset`` to a socket, pipe or file.
@@ -285,6 +347,13 @@ class RawFile(Stream[bytes]):
     def __repr__(self) -> str:
         state = "closed" if self.closed else "open"
         return f"<laio.{type(self).__name__} name={self.name!r} mode={self.mode!r} {state}>"
+
+
+def progress(count: int, data: Buffer) -> int:
+    """The number of bytes that a call has written: 0 of some would let a program write for ever."""
+    if count == 0 and len(data) > 0:
+        raise OSError(errno.EIO, "the file took none of the bytes, and there was no error")
+    return count
 
 
 async def read_to_end(descriptor: _laio.Descriptor, position: int) -> tuple[bytes, int]:

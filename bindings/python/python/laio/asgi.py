@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote, unquote
@@ -26,6 +27,11 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+
+# Status, fields, the file, and parts: bytes, or begin and end in the file.
+_Response = tuple[
+    int, list[tuple[bytes, bytes]], Descriptor | None, list[bytes | tuple[int, int]]
+]
 
 # A file is read in pieces of this size, in bytes.
 PIECE = 128 * 1024
@@ -60,6 +66,11 @@ class StaticFiles:
     ``page.html.gz``; one older than the plain file is not used. ``dotfiles``: whether names that begin with
     a dot are found. ``symlinks``: where they may lead; ``"follow"`` is anywhere, so that a user who can
     create links can publish every file that the process can read.
+
+    These are parameters of Starlette's class. ``html``: true serves ``404.html`` in place of other answers
+    404, false no index files. ``follow_symlink``: true is ``symlinks="follow"``. ``check_dir``: false opens the
+    directory with the first request. In an application of Starlette, 401 to 405 are its `HTTPException`, for
+    the exception handlers of the application. ``packages`` is missing, because there is one directory.
     """
 
     def __init__(
@@ -70,15 +81,44 @@ class StaticFiles:
         precompressed: Iterable[str] = (),
         dotfiles: bool = False,
         symlinks: Literal["within", "refuse", "follow"] = "within",
+        html: bool | None = None,
+        check_dir: bool = True,
+        follow_symlink: bool = False,
     ) -> None:
-        self._files = Files(directory, list(index), list(precompressed), dotfiles, symlinks)
+        self._arguments = (
+            directory,
+            [] if html is False else list(index),
+            list(precompressed),
+            dotfiles,
+            "follow" if follow_symlink else symlinks,
+        )
+        self._has_page = html is True
+        self._files = Files(*self._arguments) if check_dir else None
+
+    def _opened(self) -> Files:
+        if self._files is None:
+            self._files = Files(*self._arguments)
+        return self._files
+
+    async def _respond(self, scope: Scope) -> _Response:
+        """Decides the response. What is not found has the page of the directory, if it is to have one."""
+        files = self._opened()
+        result = files.respond(_head(scope))
+        response = await result if type(result) is Call else result
+        if response[0] != 404 or not self._has_page:
+            return response
+        method: str = scope["method"]
+        result = files.respond(b"%s /404.html HTTP/1.1\r\nHost: localhost\r\n\r\n" % method.encode())
+        page = await result if type(result) is Call else result
+        return (404, *page[1:]) if page[0] == 200 else response
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             # The specification's way to say that lifespan and websockets are not supported.
             raise ValueError(f"StaticFiles has no answer to a scope of type {scope['type']!r}")
-        result = self._files.respond(_head(scope))
-        status, fields, file, parts = await result if type(result) is Call else result
+        status, fields, file, parts = await self._respond(scope)
+        if file is None:
+            _raise_in_starlette(scope, status, fields)
         await send({"type": "http.response.start", "status": status, "headers": fields})
         if file is None:
             # A page, or nothing.
@@ -95,6 +135,19 @@ class StaticFiles:
             closed = file.close()
             if type(closed) is Call:
                 await closed
+
+
+def _raise_in_starlette(scope: Scope, status: int, fields: list[tuple[bytes, bytes]]) -> None:
+    """Raises the exception of Starlette for a refusal, if the request came through an application of it."""
+    if "app" not in scope or "starlette.exceptions" not in sys.modules or not 401 <= status <= 405:
+        return
+    kept = {
+        name.decode("latin-1"): value.decode("latin-1")
+        for name, value in fields
+        if not name.lower().startswith(b"content-")
+    }
+    error: Exception = sys.modules["starlette.exceptions"].HTTPException(status, headers=kept)
+    raise error
 
 
 def _head(scope: Scope) -> bytes:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from .. import _laio
 from .. import os as _calls
 from .._laio import Call
+from .._raw import progress
 
 if TYPE_CHECKING:
     from _typeshed import StrOrBytesPath, StrPath
@@ -177,7 +178,8 @@ async def copy_data(source: _laio.Descriptor, target: _laio.Descriptor) -> None:
         done = 0
         while done < len(data):
             written = target.pwrite(data[done:] if done else data, position + done)
-            done += written if type(written) is not Call else await written
+            count = written if type(written) is not Call else await written
+            done += progress(count, data)
         position += done
 
 
@@ -206,7 +208,8 @@ async def _copy_stream(source: _laio.Descriptor, target: _laio.Descriptor) -> No
         done = 0
         while done < len(data):
             written = target.write(data[done:] if done else data)
-            done += written if type(written) is not Call else await written
+            count = written if type(written) is not Call else await written
+            done += progress(count, data)
 
 
 async def _copy_attributes(src: StrOrBytesPath, dst: StrOrBytesPath, follow: bool) -> None:

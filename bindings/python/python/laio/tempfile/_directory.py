@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
+from .. import _loops
 from .. import os as _calls
 from ..shutil import rmtree
 from ._names import mkdtemp
@@ -62,10 +63,14 @@ class TemporaryDirectory:
         """Removes the directory and all in it."""
         if self.name is None:
             return
-        pending = self._finalizer is not None and self._finalizer.detach() is not None
-        if pending or await _calls.path.exists(self.name):
-            removal = _Removal(self._ignore_cleanup_errors)
-            await rmtree(self.name, onexc=removal.on_exception)
+        pending = self._finalizer is not None and self._finalizer.alive
+        with _loops.shielded():
+            if pending or await _calls.path.exists(self.name):
+                removal = _Removal(self._ignore_cleanup_errors)
+                await rmtree(self.name, onexc=removal.on_exception)
+        # Not before: a coroutine that is cancelled leaves the rest to the finalizer.
+        if self._finalizer is not None:
+            self._finalizer.detach()
 
     def __repr__(self) -> str:
         return f"<TemporaryDirectory {self.name!r}>"

@@ -9,7 +9,7 @@ import warnings
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from .. import _laio
+from .. import _laio, _loops
 from .. import os as _calls
 from .._laio import Call
 from .._open import Opening, _Plan, file_of
@@ -80,7 +80,8 @@ async def _named(
     try:
         file = await file_of(descriptor, path, plan, True)
     except BaseException:
-        await _calls.unlink(path)
+        with _loops.shielded():
+            await _calls.unlink(path)
         raise
     return NamedFile(file, path, delete, delete_on_close)
 
@@ -99,7 +100,12 @@ async def _open_unnamed(suffix: Any, prefix: Any, dir: Any) -> _laio.Descriptor:
         if error.errno not in _NO_TMPFILE:
             raise
     descriptor, path = await create(suffix, prefix, dir)
-    await _calls.unlink(path)
+    try:
+        await _calls.unlink(path)
+    except BaseException:
+        # As a finalizer does: the removal that was cancelled may not have been made.
+        _unlink(path)
+        raise
     return descriptor
 
 
@@ -137,12 +143,16 @@ class NamedFile:
                 await self._remove()
 
     async def _remove(self) -> None:
-        if self._finalizer is not None and self._finalizer.detach() is not None:
-            try:
+        if self._finalizer is None or not self._finalizer.alive:
+            return
+        try:
+            with _loops.shielded():
                 await _calls.unlink(self.name)
-            except FileNotFoundError:
-                # The program has removed or renamed it.
-                pass
+        except FileNotFoundError:
+            # The program has removed or renamed it.
+            pass
+        # Not before: a coroutine that is cancelled leaves it to the finalizer.
+        self._finalizer.detach()
 
     def __aiter__(self) -> Self:
         return self
@@ -161,6 +171,10 @@ class NamedFile:
 def _remove(path: Any, description: str) -> None:
     """Removes what the program has forgotten to close."""
     warnings.warn(f"Implicitly cleaning up {description}", ResourceWarning, stacklevel=2)
+    _unlink(path)
+
+
+def _unlink(path: Any) -> None:
     try:
         os.unlink(path)
     except OSError:

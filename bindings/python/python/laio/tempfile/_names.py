@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import _laio
-from .. import os as _calls
 from .._laio import Call
-from .._open import close_descriptor
 
 # The first look for the directory of temporary files makes blocking calls: here, rather than in a loop.
 try:
@@ -20,8 +18,6 @@ try:
 except OSError:
     # The functions raise the exception, unless they get a directory.
     pass
-
-_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
 async def mkstemp(
@@ -32,16 +28,16 @@ async def mkstemp(
     The program closes the descriptor and removes the file. ``text`` has no effect on Linux.
     """
     descriptor, path = await create(suffix, prefix, dir)
-    number = os.dup(descriptor.fileno())
-    await close_descriptor(descriptor)
-    return number, path
+    return descriptor.detach(), path
 
 
 async def mkdtemp(suffix: Any = None, prefix: Any = None, dir: Any = None) -> Any:
     """Makes a directory that only this user may use. Returns its absolute path."""
     for path in candidates(suffix, prefix, dir):
         try:
-            await _calls.mkdir(path, 0o700)
+            result = _laio.create_directory(path)
+            if type(result) is Call:
+                await result
         except FileExistsError:
             continue
         return path
@@ -49,10 +45,10 @@ async def mkdtemp(suffix: Any = None, prefix: Any = None, dir: Any = None) -> An
 
 
 async def create(suffix: Any, prefix: Any, dir: Any) -> tuple[_laio.Descriptor, Any]:
-    """Makes a file and opens it for reading and writing."""
+    """Makes a file and opens it for reading and writing. If the coroutine is cancelled, no file stays."""
     for path in candidates(suffix, prefix, dir):
         try:
-            result = _laio.open(path, _NEW, 0o600)
+            result = _laio.create_file(path)
             return (result if type(result) is not Call else await result), path
         except FileExistsError:
             continue

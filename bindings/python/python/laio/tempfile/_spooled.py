@@ -138,6 +138,13 @@ class SpooledFile(Stream[Any]):
         """As the method of a file of `laio.open`."""
         return await self._call("readline", -1 if size is None else size)
 
+    async def readlines(self, hint: int | None = -1, /) -> list[Any]:
+        """As the method of a file of `laio.open`."""
+        return list(await self._call("readlines", -1 if hint is None else hint))
+
+    def _give_back(self, lines: list[Any]) -> None:
+        raise AssertionError("the file reads lines by itself")
+
     async def readinto(self, buffer: Any, /) -> int:
         """As the method of a file of `laio.open`."""
         return int(await self._call("readinto", buffer))

@@ -4,8 +4,9 @@ The functions take the arguments ``loop`` and ``executor``, which have no effect
 These points differ from `aiofiles`:
 
 - Nothing needs asyncio: the functions work in trio too, except `os.wrap`.
-- The attributes ``raw`` and ``buffer`` of a file, and its method ``detach``, are missing: they lead to
-  blocking objects. Of the classes there are four, without those for `stdin` and the like.
+- The attributes ``raw`` and ``buffer`` of a file are missing: they lead to blocking objects. Its method
+  ``detach`` returns such an object, one of `io`, as that of `aiofiles` does.
+- Of the classes there are four, without those for `stdin` and the like.
 - `stdin` has a buffer of its own: what `input` has read ahead, it does not see.
 """
 

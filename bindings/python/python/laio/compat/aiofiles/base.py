@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -41,6 +42,27 @@ def without_executor(
     return run
 
 
+def detach(file: Any) -> Any:
+    """Makes a file of `io` of a file of `laio.open`. Blocks while it writes what is in the buffer."""
+    binary = getattr(file, "buffer", file)
+    descriptor = binary._open()
+    if not hasattr(binary, "_drop_ahead"):
+        raise io.UnsupportedOperation("detach")
+    if binary._seekable:
+        binary._drop_ahead()
+    raw = io.FileIO(descriptor.detach(), binary.mode.replace("b", ""))
+    binary._descriptor = None
+    if binary._seekable:
+        raw.seek(binary._position)
+    unwritten = memoryview(bytes(binary._unwritten or b""))
+    while unwritten:
+        unwritten = unwritten[raw.write(unwritten) :]
+    if binary is file:
+        return raw
+    kind = io.BufferedRandom if "+" in raw.mode else io.BufferedReader if raw.readable() else io.BufferedWriter
+    return kind(raw)
+
+
 class AsyncBase:
     """A file of `laio.open` with the methods that are coroutines in `aiofiles`.
 
@@ -53,7 +75,7 @@ class AsyncBase:
         self._left = file
 
     def __getattr__(self, name: str) -> Any:
-        if name[:1] == "_" or name in ("buffer", "detach"):
+        if name[:1] == "_" or name == "buffer":
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         value = getattr(self._file, name)
         if callable(value):
@@ -72,6 +94,10 @@ class AsyncBase:
     async def writable(self) -> bool:
         """Whether the file can be written."""
         return bool(self._file.writable())
+
+    def detach(self) -> Any:
+        """Ends this object, and returns the file without its buffer: one of `io`, whose methods block."""
+        return detach(self._file)
 
     def __aiter__(self) -> Self:
         return self
