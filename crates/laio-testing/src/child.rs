@@ -18,7 +18,7 @@
 //! ```
 
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::{self, Read, Seek};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -69,6 +69,18 @@ pub fn run_with(
     variables: &[(&str, &str)],
     body: impl FnOnce(),
 ) -> Option<Ended> {
+    let spawn = |command: &mut Command| command.envs(variables.iter().copied()).spawn();
+    run_spawned(limit, test, mark, spawn, body)
+}
+
+/// As [`run`], with a function that starts the child.
+pub(crate) fn run_spawned(
+    limit: Duration,
+    test: &str,
+    mark: &str,
+    spawn: impl FnOnce(&mut Command) -> io::Result<Child>,
+    body: impl FnOnce(),
+) -> Option<Ended> {
     let wanted = format!("{test} {mark}");
     match std::env::var(CHILD) {
         Ok(ours) if ours == wanted => {
@@ -79,7 +91,7 @@ pub fn run_with(
         // A child with another mark, which has not reached its own call yet.
         Ok(ours) if ours.split(' ').next() == Some(test) => None,
         _ if crate::lacks("own-programs") => None,
-        _ => Some(start(limit, test, &wanted, variables)),
+        _ => Some(start(limit, test, &wanted, spawn)),
     }
 }
 
@@ -139,12 +151,18 @@ pub fn wait_within(limit: Duration, mut child: Child) -> Option<ExitStatus> {
     status
 }
 
-fn start(limit: Duration, test: &str, wanted: &str, variables: &[(&str, &str)]) -> Ended {
+fn start(
+    limit: Duration,
+    test: &str,
+    wanted: &str,
+    spawn: impl FnOnce(&mut Command) -> io::Result<Child>,
+) -> Ended {
     watchdog::allow(scaled(limit));
     let program = std::env::current_exe().expect("the path of the test program");
     let output = tempfile::tempfile().expect("a file for the output of the child");
     let share = || Stdio::from(output.try_clone().expect("a descriptor for the child"));
-    let child = Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args([
             test,
             "--exact",
@@ -153,12 +171,10 @@ fn start(limit: Duration, test: &str, wanted: &str, variables: &[(&str, &str)]) 
             "--test-threads=1",
         ])
         .env(CHILD, wanted)
-        .envs(variables.iter().copied())
         .stdin(Stdio::null())
         .stdout(share())
-        .stderr(share())
-        .spawn()
-        .expect("the test program as a child");
+        .stderr(share());
+    let child = spawn(&mut command).expect("the test program as a child");
     let status = wait_within(limit, child);
     let output = contents(output);
     let finished = output.contains(&format!("{PROOF} {wanted}"));

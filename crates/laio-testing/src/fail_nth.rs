@@ -12,12 +12,13 @@
 //! let statx = fail_nth::kind("statx").unwrap();
 //! let mut command = Command::new("cp");
 //! command.args(["-r", "from", "to"]);
-//! let (mut child, faults) = fail_nth::spawn(&mut command, &[statx]).unwrap();
-//! faults.arm(Fault::errno(statx, 3, libc::EIO));
+//! let fault = Fault::errno(statx, 3, libc::EIO);
+//! let (mut child, faults) = fail_nth::spawn(&mut command, &[statx], Some(fault)).unwrap();
 //! child.wait().unwrap();
 //! println!("{} calls, failed: {:?}", faults.seen(statx), faults.hit());
 //! ```
 
+mod child;
 mod kinds;
 mod listener;
 
@@ -29,18 +30,33 @@ use std::process::{Child, Command};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
+pub use child::{Failing, child};
 pub use kinds::{KINDS, Kind, errno_name, kind};
 use listener::{Answer, Asked, Handover};
 
-/// Starts a program whose calls of these kinds can be failed. Without a fault they only are counted.
+/// Starts a program whose calls of these kinds are counted, and one of them fails. Without a fault they are only
+/// counted until [`Faults::arm`] sets one.
 ///
 /// # Errors
 ///
 /// If the program cannot be started, or the kernel refuses the filter.
-pub fn spawn(command: &mut Command, kinds: &[&Kind]) -> io::Result<(Child, Faults)> {
+pub fn spawn(
+    command: &mut Command,
+    kinds: &[&Kind],
+    fault: Option<Fault>,
+) -> io::Result<(Child, Faults)> {
+    let numbers: Vec<i32> = kinds.iter().map(|kind| kind.number()).collect();
+    let counted = Counted {
+        fault,
+        ..Counted::default()
+    };
+    start(command, &numbers, counted)
+}
+
+fn start(command: &mut Command, numbers: &[i32], counted: Counted) -> io::Result<(Child, Faults)> {
     let handover = Arc::new(Handover::new()?);
-    listener::filter_in_child(command, kinds, handover.clone());
-    let shared = Arc::new(Mutex::new(Counted::default()));
+    listener::filter_in_child(command, numbers, handover.clone());
+    let shared = Arc::new(Mutex::new(counted));
     let supervisor = {
         let (handover, shared) = (handover.clone(), shared.clone());
         thread::Builder::new()
@@ -58,8 +74,7 @@ pub fn spawn(command: &mut Command, kinds: &[&Kind]) -> io::Result<(Child, Fault
     started.map(|child| (child, faults))
 }
 
-/// A fault: which call of a kind, counted from the moment at which [`Faults::arm`] is called, and what happens
-/// there.
+/// A fault: which call of a kind, counted from the start or from [`Faults::arm`], and what happens there.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
     kind: &'static Kind,
@@ -132,6 +147,8 @@ struct Counted {
     fault: Option<Fault>,
     seen: HashMap<i32, u32>,
     hit: Option<String>,
+    /// Whether calls are not counted now: see [`child()`].
+    pauses: bool,
 }
 
 impl Faults {
@@ -191,6 +208,13 @@ fn decide(asked: &Asked, counted: &mut Counted) -> Answer {
     if asked.is_internal() {
         return Answer::GoOn;
     }
+    if asked.number() == child::MARK {
+        counted.pauses = !counted.pauses;
+        return Answer::GoOn;
+    }
+    if counted.pauses {
+        return Answer::GoOn;
+    }
     let count = counted.seen.entry(asked.number()).or_insert(0);
     *count += 1;
     let Some(fault) = counted
@@ -227,14 +251,7 @@ mod tests {
             .args(["-c", script])
             .stdin(Stdio::null())
             .stderr(Stdio::null());
-        // The shell waits for its input, so that the fault is armed before it makes its calls.
-        command.stdin(Stdio::piped());
-        let (mut child, faults) = spawn(&mut command, kinds).unwrap();
-        match fault {
-            Some(fault) => faults.arm(fault),
-            None => faults.disarm(),
-        }
-        drop(child.stdin.take());
+        let (mut child, faults) = spawn(&mut command, kinds, fault).unwrap();
         let status = child.wait().unwrap();
         (status.code(), faults.hit(), faults.seen(kinds[0]))
     }
@@ -245,7 +262,7 @@ mod tests {
             return;
         }
         let chdir = kind("chdir").unwrap();
-        let script = "read line; cd / || exit 1; cd /tmp || exit 2; cd / || exit 3; exit 9";
+        let script = "cd / || exit 1; cd /tmp || exit 2; cd / || exit 3; exit 9";
         let without = run(script, None, &[chdir]);
         assert_eq!(without, (Some(9), None, 3));
         for nth in 1..=3 {
@@ -264,7 +281,7 @@ mod tests {
             return;
         }
         let chdir = kind("chdir").unwrap();
-        let script = "read line; cd /; (cd /) || (cd /) || exit 7";
+        let script = "cd /; (cd /) || (cd /) || exit 7";
         let fault = Fault::from_then_on(chdir, 2, libc::EACCES);
         let (status, _, seen) = run(script, Some(fault), &[chdir]);
         assert_eq!((status, seen), (Some(7), 3));
@@ -276,11 +293,7 @@ mod tests {
             return;
         }
         let chdir = kind("chdir").unwrap();
-        let (status, hit, _) = run(
-            "read line; cd /; exit 9",
-            Some(Fault::kill(chdir, 1)),
-            &[chdir],
-        );
+        let (status, hit, _) = run("cd /; exit 9", Some(Fault::kill(chdir, 1)), &[chdir]);
         assert_eq!(status, None);
         assert!(hit.is_some());
     }
@@ -288,7 +301,7 @@ mod tests {
     #[test]
     fn a_program_that_does_not_exist_is_an_error() {
         let mut command = Command::new("/does/not/exist");
-        let error = spawn(&mut command, &[kind("chdir").unwrap()]).unwrap_err();
+        let error = spawn(&mut command, &[kind("chdir").unwrap()], None).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
 }

@@ -17,6 +17,8 @@ mod complete;
 mod completions;
 #[path = "../../../laio/tests/suite/contract/environments.rs"]
 mod environments;
+#[path = "../../../laio/tests/suite/contract/failing_calls.rs"]
+mod failing_calls;
 #[path = "../../../laio/tests/suite/contract/forks.rs"]
 mod forks;
 #[path = "../../../laio/tests/suite/contract/hung_mounts.rs"]

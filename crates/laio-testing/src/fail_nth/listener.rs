@@ -19,8 +19,6 @@ use rustix::process::{
     Pid, PidfdFlags, PidfdGetfdFlags, Signal, kill_process, pidfd_getfd, pidfd_open,
 };
 
-use super::Kind;
-
 /// Calls whose second argument is a path.
 const WITH_PATH: &[libc::c_long] = &[
     libc::SYS_openat,
@@ -41,15 +39,15 @@ const WITH_PATH: &[libc::c_long] = &[
 ];
 
 /// Puts the program that a command starts under a filter whose descriptor goes through `handover`.
-pub(super) fn filter_in_child(command: &mut Command, kinds: &[&Kind], handover: Arc<Handover>) {
-    let program = program(kinds);
+pub(super) fn filter_in_child(command: &mut Command, numbers: &[i32], handover: Arc<Handover>) {
+    let program = program(numbers);
     // SAFETY: the closure runs in the child between fork and exec. It allocates nothing and takes no lock: the
     // program is complete, and the hand-over is memory that both processes share.
     unsafe { command.pre_exec(move || handover.offer(&program)) };
 }
 
 /// Returns the filter: these calls notify the listener, all others go on.
-fn program(kinds: &[&Kind]) -> Vec<libc::sock_filter> {
+fn program(numbers: &[i32]) -> Vec<libc::sock_filter> {
     let statement = |code: u32, k: u32| libc::sock_filter {
         code: code as u16,
         jt: 0,
@@ -61,12 +59,12 @@ fn program(kinds: &[&Kind]) -> Vec<libc::sock_filter> {
         libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
         number,
     )];
-    for (index, kind) in kinds.iter().enumerate() {
+    for (index, &call) in numbers.iter().enumerate() {
         program.push(libc::sock_filter {
             code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16,
-            jt: u8::try_from(kinds.len() - index).expect("fewer than 255 kinds"),
+            jt: u8::try_from(numbers.len() - index).expect("fewer than 255 kinds"),
             jf: 0,
-            k: kind.number() as u32,
+            k: call as u32,
         });
     }
     program.push(statement(
@@ -280,15 +278,17 @@ impl Asked {
         self.0.data.nr
     }
 
-    /// Whether this is a read or write of an eventfd or a similar descriptor of the engine, which the kernel does
-    /// not fail.
+    /// Whether the kernel never fails this call: a read or write of an eventfd or a similar descriptor of the engine,
+    /// or the wakeup of a futex.
     pub(super) fn is_internal(&self) -> bool {
-        let number = libc::c_long::from(self.number());
-        let transfers = number == libc::SYS_read || number == libc::SYS_write;
-        transfers
-            && self
+        let operation = self.0.data.args[1] as c_int & libc::FUTEX_CMD_MASK;
+        match libc::c_long::from(self.number()) {
+            libc::SYS_read | libc::SYS_write => self
                 .file()
-                .is_some_and(|file| file.starts_with("anon_inode:"))
+                .is_some_and(|file| file.starts_with("anon_inode:")),
+            libc::SYS_futex => operation == libc::FUTEX_WAKE,
+            _ => false,
+        }
     }
 
     /// Returns the arguments, and the file and path that they name, for messages.

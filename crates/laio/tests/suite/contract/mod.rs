@@ -6,6 +6,7 @@ mod closing;
 mod complete;
 mod completions;
 mod environments;
+mod failing_calls;
 mod forks;
 mod hung_mounts;
 mod interruptions;

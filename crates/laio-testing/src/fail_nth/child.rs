@@ -1,0 +1,69 @@
+//! The body of a test in a child process, with one failing call.
+
+use std::ffi::c_int;
+use std::time::Duration;
+
+use super::{Counted, Fault, Faults, Kind, start};
+use crate::child::{self, Ended};
+
+/// A call that marks the beginning and the end of the body, and that no program makes otherwise.
+pub(super) const MARK: c_int = libc::SYS_personality as c_int;
+/// The argument with which it changes nothing.
+const QUERY: libc::c_ulong = 0xffff_ffff;
+
+/// A child with a failing call.
+#[derive(Debug)]
+pub struct Failing {
+    /// The result of the child.
+    pub ended: Ended,
+    /// The call that the fault met.
+    pub hit: Option<String>,
+    /// The number of calls of each kind in the body, in the order of the kinds.
+    pub seen: Vec<u32>,
+}
+
+/// Runs the body of a test in a child process as [`child::run`] does; calls of these kinds that the body makes are
+/// counted, and one of them fails.
+///
+/// # Panics
+///
+/// When the child cannot be started.
+pub fn child(
+    limit: Duration,
+    test: &str,
+    mark: &str,
+    kinds: &[&Kind],
+    fault: Option<Fault>,
+    body: impl FnOnce(),
+) -> Option<Failing> {
+    let mut numbers: Vec<c_int> = kinds.iter().map(|kind| kind.number()).collect();
+    numbers.push(MARK);
+    let counted = Counted {
+        fault,
+        pauses: true,
+        ..Counted::default()
+    };
+    let mut faults: Option<Faults> = None;
+    let spawn = |command: &mut std::process::Command| {
+        let (child, started) = start(command, &numbers, counted)?;
+        faults = Some(started);
+        Ok(child)
+    };
+    let marked = || {
+        mark_calls();
+        body();
+        mark_calls();
+    };
+    let ended = child::run_spawned(limit, test, mark, spawn, marked)?;
+    let faults = faults.expect("the child was started");
+    Some(Failing {
+        ended,
+        hit: faults.hit(),
+        seen: kinds.iter().map(|kind| faults.seen(kind)).collect(),
+    })
+}
+
+fn mark_calls() {
+    // SAFETY: the call takes no pointers, and this argument changes nothing.
+    unsafe { libc::personality(QUERY) };
+}
