@@ -150,11 +150,11 @@ fn free_descriptors() -> usize {
     /// The standard streams.
     const USUAL: usize = 3;
     let limit = descriptor_limit();
-    let Ok(open) = std::fs::read_dir("/proc/self/fd") else {
+    let Ok(open) = laio::directory::names("/proc/self/fd") else {
         // `/proc` is not mounted, or no descriptor is left to read it.
         return limit.saturating_sub(USUAL);
     };
-    let numbers = open.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let numbers = open.filter_map(|entry| entry.ok()?.to_str()?.parse().ok());
     let taken = numbers.filter(|number: &usize| *number < limit).count();
     // One of them is the directory stream itself.
     limit.saturating_sub(taken.saturating_sub(1))

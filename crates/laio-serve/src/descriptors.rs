@@ -42,7 +42,7 @@ pub(crate) fn reserve(limit: usize, open: usize) -> usize {
 
 /// Returns the number of open descriptors, or none where `/proc` is not mounted.
 pub(crate) fn count_open() -> Option<usize> {
-    let entries = std::fs::read_dir("/proc/self/fd").ok()?;
+    let entries = laio::directory::names("/proc/self/fd").ok()?;
     // One of them is the directory itself.
     Some(entries.count().saturating_sub(1))
 }

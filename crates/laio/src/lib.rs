@@ -170,6 +170,8 @@ mod cancel;
 mod carry;
 mod composition;
 mod context;
+#[doc(hidden)]
+pub mod directory;
 mod errno;
 mod fd_table;
 mod info;

@@ -177,17 +177,18 @@ impl Claims {
     /// Removes files that processes have left beside the claims when they were killed: those older than the lease.
     pub(crate) fn remove_leftovers(&self) -> io::Result<()> {
         let now = self.now()?;
-        for entry in fs::read_dir(self.plan_dir.claims())? {
-            let entry = entry?;
-            if !entry.file_name().as_bytes().starts_with(b".") {
+        for name in laio::directory::names(self.plan_dir.claims())? {
+            let name = name?;
+            if !name.as_bytes().starts_with(b".") {
                 continue;
             }
-            let Some(status) = ignore_missing(entry.metadata())? else {
+            let path = self.plan_dir.claims().join(name);
+            let Some(status) = ignore_missing(fs::symlink_metadata(&path))? else {
                 continue;
             };
             let age = now.duration_since(status.modified()?);
             if age.is_ok_and(|age| age > self.lease) {
-                ignore_missing(fs::remove_file(entry.path()))?;
+                ignore_missing(fs::remove_file(path))?;
             }
         }
         Ok(())

@@ -78,7 +78,8 @@ impl PlanDir {
         };
         match fs::DirBuilder::new().mode(0o700).create(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                if fs::read_dir(&self.path).map_err(cannot)?.next().is_some() {
+                let mut names = laio::directory::names(&self.path).map_err(cannot)?;
+                if names.next().transpose().map_err(cannot)?.is_some() {
                     let path = self.path.display();
                     return Err(format!(
                         "cannot make a plan in '{path}': the directory is not empty; remove its contents, or name another directory"
@@ -147,8 +148,8 @@ impl PlanDir {
     /// The tokens of the processes that have started each step.
     pub(crate) fn attempts(&self) -> io::Result<HashMap<String, Vec<String>>> {
         let mut tokens: HashMap<_, Vec<_>> = HashMap::new();
-        for entry in fs::read_dir(self.path.join("attempts"))? {
-            let name = entry?.file_name().into_string().unwrap_or_default();
+        for name in laio::directory::names(self.path.join("attempts"))? {
+            let name = name?.into_string().unwrap_or_default();
             if let Some((step, token)) = name.split_once('.') {
                 let of_step = tokens.entry(step.to_owned()).or_default();
                 of_step.push(token.to_owned());

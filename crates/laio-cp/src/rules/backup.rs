@@ -87,9 +87,9 @@ fn self_copy_target(path: &OsStr, options: &Options) -> OsString {
     let whole = Path::new(path);
     let base = whole.file_name().unwrap_or(path);
     let above = whole.parent().filter(|above| !above.as_os_str().is_empty());
-    let names = std::fs::read_dir(above.unwrap_or(Path::new(".")));
+    let names = laio::directory::names(above.unwrap_or(Path::new(".")));
     let names = names.into_iter().flatten().flatten();
-    let number = names.filter_map(|entry| number_of(&entry.file_name(), base));
+    let number = names.filter_map(|name| number_of(&name, base));
     next_name(path, options, Some(number.max().unwrap_or(0)))
 }
 

@@ -199,12 +199,10 @@ impl StateDirectory {
 
     /// Returns the answers to challenges that other servers have shared, at most [`Limits::ACME_CHALLENGES`].
     pub(super) fn shared_challenges(&self) -> Vec<(String, Vec<u8>)> {
-        let Ok(entries) = fs::read_dir(self.path.join(CHALLENGES)) else {
+        let Ok(entries) = laio::directory::names(self.path.join(CHALLENGES)) else {
             return Vec::new();
         };
-        let names = entries
-            .flatten()
-            .filter_map(|it| it.file_name().into_string().ok());
+        let names = entries.flatten().filter_map(|it| it.into_string().ok());
         let names = names.filter(|name| !name.starts_with('.'));
         let read = |name: String| {
             let answer = self.read(&format!("{CHALLENGES}/{name}")).ok()??;
@@ -224,14 +222,15 @@ impl StateDirectory {
     /// Removes the temporary files that killed servers have left in a folder. Only for the server that has the right to
     /// order, because all others write to it only then.
     pub(super) fn remove_temporary(&self, folder: &str, _lock: &OrderLock) {
-        for entry in fs::read_dir(self.path.join(folder))
+        let folder = self.path.join(folder);
+        for name in laio::directory::names(&folder)
             .into_iter()
             .flatten()
             .flatten()
         {
-            if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            if name.as_encoded_bytes().starts_with(b".") {
                 // It is only in the way of tidiness.
-                let _ = fs::remove_file(entry.path());
+                let _ = fs::remove_file(folder.join(name));
             }
         }
     }
@@ -239,11 +238,14 @@ impl StateDirectory {
     /// Removes all answers to challenges, and what a killed server has left of one. Only for the server that has the
     /// right to order.
     pub(super) fn clear_challenges(&self, _lock: &OrderLock) {
-        if let Ok(entries) = fs::read_dir(self.path.join(CHALLENGES)) {
-            for entry in entries.flatten() {
-                // What cannot be removed answers a challenge that no longer exists.
-                let _ = fs::remove_file(entry.path());
-            }
+        let folder = self.path.join(CHALLENGES);
+        for name in laio::directory::names(&folder)
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            // What cannot be removed answers a challenge that no longer exists.
+            let _ = fs::remove_file(folder.join(name));
         }
     }
 }
