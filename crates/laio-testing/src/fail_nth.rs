@@ -30,7 +30,7 @@ use std::process::{Child, Command};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-pub use child::{Failing, child};
+pub use child::{Failing, child, failing_errno};
 pub use kinds::{KINDS, Kind, errno_name, kind};
 use listener::{Answer, Asked, Handover};
 
@@ -106,6 +106,13 @@ impl Fault {
     pub fn kill(kind: &'static Kind, nth: u32) -> Fault {
         let what = What::Kills;
         Fault { kind, nth, what }
+    }
+
+    fn errno_of_call(&self) -> Option<c_int> {
+        match self.what {
+            What::Fails(errno) | What::AlwaysFails(errno) => Some(errno),
+            What::Kills => None,
+        }
     }
 
     fn answer(&self, count: u32) -> Answer {

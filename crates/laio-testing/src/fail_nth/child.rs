@@ -22,6 +22,14 @@ pub struct Failing {
     pub seen: Vec<u32>,
 }
 
+/// Names, in the environment of the child, the errno with which the call fails.
+const ERRNO: &str = "LAIO_TEST_FAILING_ERRNO";
+
+/// In the body of a child: the errno with which one of its calls fails.
+pub fn failing_errno() -> Option<c_int> {
+    std::env::var(ERRNO).ok()?.parse().ok()
+}
+
 /// Runs the body of a test in a child process as [`child::run`] does; calls of these kinds that the body makes are
 /// counted, and one of them fails.
 ///
@@ -45,6 +53,9 @@ pub fn child(
     };
     let mut faults: Option<Faults> = None;
     let spawn = |command: &mut std::process::Command| {
+        if let Some(errno) = fault.and_then(|fault| fault.errno_of_call()) {
+            command.env(ERRNO, errno.to_string());
+        }
         let (child, started) = start(command, &numbers, counted)?;
         faults = Some(started);
         Ok(child)
