@@ -20,7 +20,7 @@
 
 mod child;
 mod kinds;
-mod listener;
+pub(crate) mod listener;
 
 use std::collections::HashMap;
 use std::ffi::c_int;

@@ -81,8 +81,7 @@
 //! | `LAIO_TEST_SKIPS` | a file that gets a line for each skip: `cargo xtask skips FILE` shows it |
 //!
 //! This crate must not depend on the others, which use it in their tests. It has unsafe code for raw system
-//! calls in `bombardment`, `oracle` (arena, world), `fault_fs::watchdog`, `fail_nth`, `forbid`, `nth_call`,
-//! `process` and `temp`.
+//! calls in `bombardment`, `oracle` (arena, world), `fault_fs::watchdog`, `fail_nth`, `forbid`, `process` and `temp`.
 
 pub mod bombardment;
 pub mod child;

@@ -26,11 +26,10 @@
 //! ```
 
 use std::ffi::{c_int, c_long};
-use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::Skip;
+use crate::fail_nth::listener::{Answer, Listener};
 
 /// Calls of which one can fail.
 #[derive(Debug)]
@@ -68,7 +67,9 @@ impl NthCall {
             }
         });
         decider.map_err(skip("a thread that decides about calls"))?;
-        let listener = listen(calls).map_err(skip("a filter with user notification"))?;
+        let numbers: Vec<c_int> = calls.iter().map(|&call| call as c_int).collect();
+        let listener =
+            Listener::install(&numbers).map_err(skip("a filter with user notification"))?;
         sender.send(listener).expect("the thread waits for it");
         Ok(NthCall { armed })
     }
@@ -118,82 +119,13 @@ impl Armed {
     }
 }
 
-/// Installs the filter on this thread, and returns the descriptor that reports its calls.
-fn listen(calls: &[c_long]) -> io::Result<OwnedFd> {
-    const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-    const EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
-    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-    let step = |code, k, jt| libc::sock_filter { code, jt, jf: 0, k };
-    // The number of the call is the first field.
-    let mut program = vec![step(LOAD, 0, 0)];
-    for (index, &call) in calls.iter().enumerate() {
-        let to_the_end = u8::try_from(calls.len() - index).expect("few calls");
-        program.push(step(EQUAL, call as u32, to_the_end));
-    }
-    program.push(step(RETURN, libc::SECCOMP_RET_ALLOW, 0));
-    program.push(step(RETURN, libc::SECCOMP_RET_USER_NOTIF, 0));
-    let filter = libc::sock_fprog {
-        len: u16::try_from(program.len()).expect("few steps"),
-        filter: program.as_mut_ptr(),
-    };
-    rustix::thread::set_no_new_privs(true)?;
-    // SAFETY: the kernel reads the program, which lives through the call.
-    let listener = unsafe {
-        libc::syscall(
-            libc::SYS_seccomp,
-            libc::SECCOMP_SET_MODE_FILTER,
-            libc::SECCOMP_FILTER_FLAG_NEW_LISTENER,
-            &raw const filter,
-        )
-    };
-    if listener < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel has just made the descriptor, which nothing else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(listener as c_int) })
-}
-
 /// Decides about each call, as long as the process lives.
-fn decide(listener: &OwnedFd, armed: &Mutex<Option<Armed>>) {
-    loop {
-        // SAFETY: the kernel accepts only zeros in the struct, all fields of which are integers.
-        let mut call: libc::seccomp_notif = unsafe { std::mem::zeroed() };
-        // SAFETY: the kernel fills in the struct, which lives through the call.
-        if unsafe {
-            libc::ioctl(
-                listener.as_raw_fd(),
-                libc::SECCOMP_IOCTL_NOTIF_RECV,
-                &raw mut call,
-            )
-        } < 0
-        {
-            match io::Error::last_os_error().raw_os_error() {
-                // The thread was interrupted, or the call.
-                Some(libc::EINTR | libc::ENOENT) => continue,
-                _ => return,
-            }
-        }
+fn decide(listener: &Listener, armed: &Mutex<Option<Armed>>) {
+    while let Some(asked) = listener.next() {
         let errno = lock(armed)
             .as_mut()
-            .and_then(|armed| armed.errno_of(c_long::from(call.data.nr)));
-        let answer = libc::seccomp_notif_resp {
-            id: call.id,
-            val: 0,
-            error: -errno.unwrap_or(0),
-            flags: match errno {
-                Some(_) => 0,
-                None => libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32,
-            },
-        };
-        // The call may have been interrupted meanwhile.
-        // SAFETY: the kernel reads the struct, which lives through the call.
-        let _ = unsafe {
-            libc::ioctl(
-                listener.as_raw_fd(),
-                libc::SECCOMP_IOCTL_NOTIF_SEND,
-                &raw const answer,
-            )
-        };
+            .and_then(|armed| armed.errno_of(c_long::from(asked.number())));
+        listener.answer(&asked, errno.map_or(Answer::GoOn, Answer::Fail));
     }
 }
 
@@ -201,6 +133,7 @@ fn decide(listener: &OwnedFd, armed: &Mutex<Option<Armed>>) {
 mod tests {
     use super::*;
     use crate::{child, or_skip, test_name};
+    use std::io;
     use std::time::Duration;
 
     #[test]

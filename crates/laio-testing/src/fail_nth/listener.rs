@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
@@ -39,7 +39,7 @@ const WITH_PATH: &[libc::c_long] = &[
 ];
 
 /// Puts the program that a command starts under a filter whose descriptor goes through `handover`.
-pub(super) fn filter_in_child(command: &mut Command, numbers: &[i32], handover: Arc<Handover>) {
+pub(crate) fn filter_in_child(command: &mut Command, numbers: &[i32], handover: Arc<Handover>) {
     let program = program(numbers);
     // SAFETY: the closure runs in the child between fork and exec. It allocates nothing and takes no lock: the
     // program is complete, and the hand-over is memory that both processes share.
@@ -81,7 +81,7 @@ fn program(numbers: &[i32]) -> Vec<libc::sock_filter> {
 /// Memory that the child of a fork shares with its parent, with which the listener goes to the parent: the child
 /// may make none of the filtered calls before the parent has it.
 #[derive(Debug)]
-pub(super) struct Handover {
+pub(crate) struct Handover {
     memory: NonNull<Words>,
 }
 
@@ -103,7 +103,7 @@ unsafe impl Send for Handover {}
 unsafe impl Sync for Handover {}
 
 impl Handover {
-    pub(super) fn new() -> io::Result<Handover> {
+    pub(crate) fn new() -> io::Result<Handover> {
         use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
         // SAFETY: a new mapping at an address that the kernel chooses.
         let memory = unsafe {
@@ -147,7 +147,7 @@ impl Handover {
     }
 
     /// In the parent: waits for the listener; `None` after [`give_up`](Handover::give_up).
-    pub(super) fn take(&self) -> Option<Listener> {
+    pub(crate) fn take(&self) -> Option<Listener> {
         let words = self.words();
         let number = loop {
             match words.listener.load(Ordering::Acquire) {
@@ -163,7 +163,7 @@ impl Handover {
         Some(Listener(listener.expect("a descriptor of a child")))
     }
 
-    pub(super) fn give_up(&self) {
+    pub(crate) fn give_up(&self) {
         self.words().given_up.store(true, Ordering::Relaxed);
     }
 }
@@ -212,22 +212,29 @@ fn install(program: &[libc::sock_filter]) -> io::Result<c_int> {
 
 /// The listener of a filter.
 #[derive(Debug)]
-pub(super) struct Listener(OwnedFd);
+pub(crate) struct Listener(OwnedFd);
 
 /// What happens to a call.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     GoOn,
     Fail(c_int),
     Kill,
 }
 
 /// A call that waits for its answer.
-pub(super) struct Asked(libc::seccomp_notif);
+pub(crate) struct Asked(libc::seccomp_notif);
 
 impl Listener {
+    /// Installs a filter on the calling thread. Another thread must answer its calls.
+    pub(crate) fn install(numbers: &[c_int]) -> io::Result<Listener> {
+        let listener = install(&program(numbers))?;
+        // SAFETY: the kernel has just made the descriptor, which nothing else owns.
+        Ok(Listener(unsafe { OwnedFd::from_raw_fd(listener) }))
+    }
+
     /// Waits for the next call; `None` when all processes with the filter have ended.
-    pub(super) fn next(&self) -> Option<Asked> {
+    pub(crate) fn next(&self) -> Option<Asked> {
         loop {
             let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
             if poll(&mut fds, None).is_err() {
@@ -248,7 +255,7 @@ impl Listener {
     }
 
     /// Answers a call. Its thread may have been killed meanwhile, which is no error.
-    pub(super) fn answer(&self, asked: &Asked, answer: Answer) {
+    pub(crate) fn answer(&self, asked: &Asked, answer: Answer) {
         // SAFETY: zeros are a valid value.
         let mut response: libc::seccomp_notif_resp = unsafe { mem::zeroed() };
         response.id = asked.0.id;
@@ -274,13 +281,13 @@ impl Listener {
 }
 
 impl Asked {
-    pub(super) fn number(&self) -> c_int {
+    pub(crate) fn number(&self) -> c_int {
         self.0.data.nr
     }
 
     /// Whether the kernel never fails this call: a read or write of an eventfd or a similar descriptor of the engine,
     /// or the wakeup of a futex.
-    pub(super) fn is_internal(&self) -> bool {
+    pub(crate) fn is_internal(&self) -> bool {
         let operation = self.0.data.args[1] as c_int & libc::FUTEX_CMD_MASK;
         match libc::c_long::from(self.number()) {
             libc::SYS_read | libc::SYS_write => self
@@ -292,7 +299,7 @@ impl Asked {
     }
 
     /// Returns the arguments, and the file and path that they name, for messages.
-    pub(super) fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let arguments = &self.0.data.args;
         let file = self.file().unwrap_or_default();
         let path = match WITH_PATH.contains(&libc::c_long::from(self.number())) {
