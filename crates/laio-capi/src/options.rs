@@ -124,6 +124,8 @@ pub(crate) unsafe fn read(options: *const laio_options) -> Result<Options, Errno
             false_eof: has(INJECT_FALSE_EOF),
             attempts_fail: has(INJECT_ATTEMPTS_FAIL),
             short_transfer: given.short_transfer as usize,
+            // Rust programs only.
+            failing_entry: None,
         });
     if !given.backend.is_null() {
         // SAFETY: by the caller.

@@ -1,9 +1,12 @@
 //! For tests of programs that use this crate: faults that a context imposes on itself
 //! ([`Options::inject`](crate::Options::inject)).
 
+use crate::Errno;
+
 /// Injected faults, with which programs can test their event loops.
 ///
-/// They never change the final result of a call, only how it is made.
+/// Except for [`failing_entry`](Inject::failing_entry) they never change the final result of a call, only how it
+/// is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Inject {
     /// Every call is made inline, whether it blocks or not.
@@ -18,4 +21,15 @@ pub struct Inject {
     pub false_eof: bool,
     /// Every non-blocking attempt fails with `EAGAIN`, as after a kernel regression.
     pub attempts_fail: bool,
+    /// One operation of the ring fails as if the kernel had refused it, without an effect.
+    pub failing_entry: Option<FailingEntry>,
+}
+
+/// An operation of the ring that fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailingEntry {
+    /// Which of the context's ring operations, in the order of submission, from 1.
+    pub nth: u64,
+    /// The errno with which it fails.
+    pub errno: Errno,
 }

@@ -1,6 +1,7 @@
 //! The io_uring of one context: submission in batches, waiting, and from CQEs to what comes next.
 //! [`prepare`] makes the SQEs.
 
+mod failing;
 mod opened;
 mod prepare;
 mod setup;
@@ -15,6 +16,7 @@ use crate::operations::{InFlight, Operations, Part, Slot, State};
 use crate::step::{self, Next, total};
 use crate::table::{Opcode, Row};
 use crate::{Errno, Handle, Limits, Options, Stats, ZeroCopyCounts};
+use failing::Failing;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use opened::Opened;
 use setup::{Counted, GETEVENTS, Opcodes, rings_of_thread, set_up};
@@ -103,6 +105,7 @@ pub(crate) struct Ring {
     trust_names: bool,
     /// The injected bound of one step; 0 for none.
     short: usize,
+    failing: Failing,
     _counted: Counted,
 }
 
@@ -145,6 +148,7 @@ impl Ring {
             cqes: Vec::new(),
             trust_names: options.trust_names,
             short: options.inject.short_transfer,
+            failing: Failing::new(options.inject.failing_entry),
             is_pollable: facts::kernel_version() < (5, 18),
             signals_doorbell: false,
         })
@@ -183,6 +187,7 @@ impl Ring {
     /// # Safety
     /// What the entry points to stays valid until its completion has been reaped.
     unsafe fn push(&mut self, entry: squeue::Entry, handle: u64) -> Result<(), Errno> {
+        let entry = self.failing.entry(entry, handle);
         // SAFETY: forwarded to the caller.
         unsafe { self.push_entry(&entry.user_data(handle))? };
         self.outstanding += 1;
@@ -620,7 +625,7 @@ impl Ring {
             if handle as u32 != 0 {
                 let cqe = Cqe {
                     handle,
-                    result: completion.result(),
+                    result: self.failing.result(handle, completion.result()),
                     flags: completion.flags(),
                 };
                 self.outstanding -= u32::from(cqe.kind() != CqeKind::Result);

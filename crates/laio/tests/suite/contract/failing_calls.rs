@@ -2,8 +2,8 @@
 //! right result, with the errno of the failing call, or with `EAGAIN` where a limit or a part of the background is
 //! missing.
 
-use crate::harness::{LIMIT, Way, at, at_mut, cstring, for_each_pending_backend, plain, start};
-use laio::{Completion, Context, Errno, Outcome};
+use crate::harness::{LIMIT, at, at_mut, cstring, for_each_pending_backend, plain, start};
+use laio::{Completion, Context, Errno, Options, Outcome};
 use laio_testing::fail_nth::{self, Fault, Kind};
 use laio_testing::temp::{pattern, scratch};
 use std::collections::HashMap;
@@ -59,7 +59,8 @@ fn no_operation_is_lost_when_a_call_fails() {
         // The body of each child of this way is the first of these calls that it reaches.
         let run = |fault: Option<Fault>| {
             let mark = way.to_string();
-            let body = || make_calls(way, fail_nth::failing_errno().map(Errno::from_raw));
+            let allowed = || fail_nth::failing_errno().map(Errno::from_raw);
+            let body = || make_calls(way.options(), allowed());
             fail_nth::child(
                 2 * LIMIT,
                 laio_testing::test_name!(),
@@ -130,14 +131,14 @@ fn is_right(
 }
 
 /// Makes 200 calls, and checks each result.
-fn make_calls(way: &Way, allowed: Option<Errno>) {
+pub(super) fn make_calls(options: Options, allowed: Option<Errno>) {
     let directory = scratch();
-    let mut context = match Context::new(way.options()) {
+    let mut context = match Context::new(options.clone()) {
         Ok(context) => context,
         Err(errno) => {
             assert!(allowed.is_some(), "no context: {errno}");
             // It is an error that the program sees; the next one succeeds.
-            Context::new(way.options()).expect("a context, because one call has failed")
+            Context::new(options.clone()).expect("a context, because one call has failed")
         }
     };
     let contents = pattern(SIZE, 1);

@@ -3,9 +3,13 @@
 //!
 //! In C a limit of 0 means the default, and only the text of `laio_report` lists the file systems.
 
+use super::failing_calls::make_calls;
 use super::statistics::{counted, for_each_lazy};
-use crate::harness::{Arg, LIMIT, at, at_mut, call, for_each_backend, later, plain};
-use laio::{Context, Errno, Limits};
+use crate::harness::{
+    Arg, LIMIT, Mode, Way, at, at_mut, call, for_each_backend, for_each_pending, later, plain,
+};
+use laio::testing::{FailingEntry, Inject};
+use laio::{BackendKind, Context, Errno, Limits};
 use laio_testing::temp::{file_with, pattern, pipe, scratch};
 use std::time::Instant;
 
@@ -145,6 +149,39 @@ fn invalid_limits_are_replaced() {
             );
             assert!(begin.elapsed() < LIMIT);
             peer.join().unwrap();
+        }
+    });
+}
+
+/// No system call fails then, only a CQE: see `failing_calls` for those.
+#[test]
+fn an_operation_that_the_ring_refuses_is_the_only_one_that_fails() {
+    const ERRNOS: [Errno; 6] = [
+        Errno::IO,
+        Errno::NOMEM,
+        Errno::ACCES,
+        Errno::INTR,
+        Errno::AGAIN,
+        Errno::CANCELED,
+    ];
+    // As for `failing_calls`.
+    let all = std::env::var("LAIO_TEST_FAULTS").is_ok_and(|wanted| wanted == "all");
+    let step = if all { 1 } else { 13 };
+    let natural = |way: &Way| way.mode == Mode::Natural || way.mode == Mode::ForceBlock;
+    for_each_pending(|way| {
+        let has_ring = matches!(way.backend, BackendKind::Lazy | BackendKind::Uring);
+        if !has_ring || way.without_ring || !natural(way) {
+            return;
+        }
+        for nth in (1..=200u64).step_by(step) {
+            let errno = ERRNOS[nth as usize % ERRNOS.len()];
+            let failing_entry = Some(FailingEntry { nth, errno });
+            let options = way.options().inject(Inject {
+                force_block: way.mode == Mode::ForceBlock,
+                failing_entry,
+                ..Inject::default()
+            });
+            make_calls(options, Some(errno));
         }
     });
 }
