@@ -13,8 +13,6 @@
 mod copy;
 #[path = "faults/http.rs"]
 mod http;
-#[path = "faults/plan.rs"]
-mod plan;
 #[path = "faults/server.rs"]
 mod server;
 // The tests of the copy use more of it.

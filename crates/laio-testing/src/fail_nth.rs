@@ -19,6 +19,7 @@
 //! ```
 
 mod child;
+mod choice;
 mod kinds;
 pub(crate) mod listener;
 
@@ -31,6 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 pub use child::{Failing, child, failing_errno};
+pub use choice::chosen;
 pub use kinds::{KINDS, Kind, errno_name, kind};
 use listener::{Answer, Asked, Handover};
 

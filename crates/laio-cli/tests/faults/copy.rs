@@ -14,7 +14,7 @@ use laio_testing::{Skip, child, temp};
 use libtest_mimic::{Completion, Failed, Trial};
 
 use crate::snapshot::{self, Tree};
-use crate::{plan, tree};
+use crate::tree;
 
 /// A copy of `SRC` to `DST`.
 struct Job {
@@ -132,7 +132,7 @@ fn check(
         .expect("one of all");
     let calls = prepared.calls[index];
     let mut wrong = Vec::new();
-    for fault in plan::faults(kind, calls, trial) {
+    for fault in fail_nth::chosen(kind, calls, trial) {
         let copy = Copy::start(job, &[kind], Some(fault));
         let hit = copy.hit.clone().unwrap_or_default();
         let ended = format!("exit {:?}: {}", copy.status, copy.stderr.trim_end());

@@ -15,7 +15,7 @@ use libtest_mimic::{Completion, Failed, Trial};
 
 use crate::http::{Received, request};
 use crate::snapshot::{self, Tree};
-use crate::{plan, tree};
+use crate::tree;
 
 /// Far longer than a server takes to start.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -129,7 +129,7 @@ fn check(job: &Job, kind: &'static Kind, trial: usize) -> Result<Completion, Fai
         return Err(format!("without a fault: {complete:?}").into());
     };
     let mut wrong = Vec::new();
-    for fault in plan::faults(kind, calls, trial) {
+    for fault in fail_nth::chosen(kind, calls, trial) {
         server.prepare();
         server.faults.arm(fault);
         let received = server.ask(job);

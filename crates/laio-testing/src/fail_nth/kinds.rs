@@ -70,7 +70,7 @@ kinds! {
     fsync SYS_fsync: EIO ENOSPC EDQUOT EINVAL;
     ftruncate SYS_ftruncate: EIO EFBIG EINTR;
     futex SYS_futex: EINTR EAGAIN;
-    getdents64 SYS_getdents64: EIO ENOENT ESTALE ENOMEM;
+    getdents64 SYS_getdents64: EIO ESTALE ENOMEM;
     getxattr SYS_getxattr: EIO ENOMEM ERANGE;
     inotify_add_watch SYS_inotify_add_watch: ENOSPC ENOMEM EACCES;
     inotify_init1 SYS_inotify_init1: EMFILE;

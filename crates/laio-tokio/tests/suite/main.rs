@@ -2,6 +2,7 @@
 
 mod cancelled;
 mod dropped;
+mod failing_calls;
 mod lifecycle;
 mod names;
 mod object_store;

@@ -80,8 +80,7 @@ fn no_operation_is_lost_when_a_call_fails() {
         );
         let mut wrong = Vec::new();
         for (index, kind) in kinds.iter().enumerate() {
-            for (nth, errno) in chosen(kind, counted.seen[index], index) {
-                let fault = Fault::errno(kind, nth, errno);
+            for fault in fail_nth::chosen(kind, counted.seen[index], index) {
                 let failing = run(Some(fault)).expect("a child");
                 if !failing.ended.finished {
                     let output = &failing.ended.output;
@@ -91,29 +90,6 @@ fn no_operation_is_lost_when_a_call_fails() {
         }
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     });
-}
-
-/// Returns which calls of a kind fail, and with which errno: one of them, or as many as `LAIO_TEST_FAULTS` says.
-fn chosen(kind: &'static Kind, calls: u32, index: usize) -> Vec<(u32, i32)> {
-    let errnos = kind.errnos;
-    let all = calls as usize * errnos.len();
-    let one = |number: usize| {
-        (
-            (number / errnos.len()) as u32 + 1,
-            errnos[number % errnos.len()],
-        )
-    };
-    match std::env::var("LAIO_TEST_FAULTS").as_deref() {
-        Ok("all") => (0..all).map(one).collect(),
-        Ok(wanted) => {
-            let wanted: usize = wanted.parse().expect("a number or `all`");
-            (0..wanted.min(all))
-                .map(|step| one((step * all / wanted + index) % all))
-                .collect()
-        }
-        Err(_) if all == 0 => Vec::new(),
-        Err(_) => vec![one(index * 7 % all)],
-    }
 }
 
 /// Whether a call may end like this when one call of the process fails with `allowed`.

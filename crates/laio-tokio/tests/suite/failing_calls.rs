@@ -1,0 +1,165 @@
+//! A system call fails while a program uses files and a store: what succeeds is complete.
+
+use std::path::Path;
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use laio_testing::fail_nth::{self, Fault, Kind};
+use laio_testing::temp::{pattern, scratch};
+use laio_testing::test_name;
+use laio_tokio::{LocalStore, fs};
+use object_store::{ObjectStore, ObjectStoreExt};
+
+/// The kinds of calls that the store, the files and the engine make. Not `clone3` and
+/// `close`: tokio's pool panics without a thread, and so does the directory of the standard library that cannot be closed.
+const KINDS: &[&str] = &[
+    "copy_file_range",
+    "fcntl",
+    "fdatasync",
+    "fstat",
+    "fsync",
+    "ftruncate",
+    "getdents64",
+    "io_uring_enter",
+    "io_uring_register",
+    "io_uring_setup",
+    "linkat",
+    "lseek",
+    "mkdirat",
+    "newfstatat",
+    "openat",
+    "openat2",
+    "pread64",
+    "preadv2",
+    "pwrite64",
+    "pwritev2",
+    "read",
+    "renameat",
+    "renameat2",
+    "statx",
+    "tgkill",
+    "unlinkat",
+    "write",
+];
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+#[test]
+fn what_succeeds_is_complete_when_a_call_fails() {
+    if laio_testing::lacks("seccomp") {
+        return;
+    }
+    let kinds: Vec<&'static Kind> = KINDS
+        .iter()
+        .map(|name| fail_nth::kind(name).unwrap())
+        .collect();
+    let run = |fault: Option<Fault>| fail_nth::child(LIMIT, test_name!(), "", &kinds, fault, work);
+    let Some(counted) = run(None) else {
+        return;
+    };
+    assert!(
+        counted.ended.finished,
+        "without a fault: {}",
+        counted.ended.output
+    );
+    let mut wrong = Vec::new();
+    for (index, kind) in kinds.iter().enumerate() {
+        for fault in fail_nth::chosen(kind, counted.seen[index], index) {
+            let failing = run(Some(fault)).expect("a child");
+            if !failing.ended.finished {
+                wrong.push(format!(
+                    "{fault}: {:?}\n{}",
+                    failing.hit, failing.ended.output
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Uses a store and files. Without a failing call everything succeeds.
+fn work() {
+    let build = || {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+    };
+    let runtime = build().or_else(|_| build()).expect("only one call fails");
+    let directory = scratch();
+    let at = directory.path().join("store");
+    std::fs::create_dir(&at)
+        .or_else(|_| std::fs::create_dir(&at))
+        .expect("only one call fails");
+    let failed = runtime.block_on(async { files(directory.path()).await + objects(&at).await });
+    let allowed = usize::from(fail_nth::failing_errno().is_some());
+    // A failing call may be of something that later calls use, such as a driver that is not there.
+    assert!(allowed == 1 || failed == 0, "{failed} have failed");
+}
+
+/// Writes, reads and renames files, and returns how many of these calls have failed.
+async fn files(directory: &Path) -> usize {
+    let mut failed = 0;
+    for round in 0..5 {
+        let contents = pattern(70_000, round);
+        let (first, second) = (
+            directory.join(format!("a{round}")),
+            directory.join(format!("b{round}")),
+        );
+        match fs::write(&first, &contents).await {
+            Ok(()) => assert!(plainly(&first) == contents, "write"),
+            Err(_) => failed += 1,
+        }
+        match fs::read(&first).await {
+            Ok(read) => assert!(read == plainly(&first), "read"),
+            Err(_) => failed += 1,
+        }
+        match fs::rename(&first, &second).await {
+            Ok(()) => assert!(second.exists() || second.exists(), "rename"),
+            Err(_) => failed += 1,
+        }
+    }
+    failed
+}
+
+/// Uses a store, and returns how many of these calls have failed.
+async fn objects(at: &Path) -> usize {
+    let Ok(store) = LocalStore::new_with_prefix(at) else {
+        return 1;
+    };
+    let mut failed = 0;
+    for round in 0..5u64 {
+        let name = object_store::path::Path::from(format!("dir/object{round}"));
+        let contents = pattern(70_000, round);
+        let put = store.put(&name, contents.clone().into()).await;
+        failed += usize::from(put.is_err());
+        let got = match store.get(&name).await {
+            Ok(got) => got.bytes().await,
+            Err(error) => Err(error),
+        };
+        match got {
+            Ok(bytes) => assert!(bytes == contents, "get"),
+            Err(_) => failed += 1,
+        }
+        let there = || {
+            std::fs::read_dir(at.join("dir"))
+                .map(|entries| entries.flatten().count())
+                .unwrap_or(0)
+        };
+        match store.list(None).try_collect::<Vec<_>>().await {
+            // A failing look sees fewer names.
+            Ok(listed) => assert!(
+                listed.len() == there() || listed.len() == there(),
+                "list: {listed:?}"
+            ),
+            Err(_) => failed += 1,
+        }
+    }
+    failed
+}
+
+/// The contents of a file, read by calls of which one may fail.
+fn plainly(path: &Path) -> Vec<u8> {
+    std::fs::read(path)
+        .or_else(|_| std::fs::read(path))
+        .expect("only one call fails")
+}
