@@ -71,14 +71,16 @@ impl Budget {
         let jobs = options.jobs.map_or(processors + 1, NonZeroUsize::get);
         let jobs = if options.recursive { jobs } else { 1 };
         // Twice the minimum of a worker.
-        let affordable = left / (2 * (WORKER_FDS + FILE_FDS + DIRECTORY_FDS));
+        // With the file that a copy replaces, whose attributes the new one gets.
+        let file_fds = FILE_FDS + usize::from(options.atomic || options.resume);
+        let affordable = left / (2 * (WORKER_FDS + file_fds + DIRECTORY_FDS));
         let jobs = jobs.min(Options::JOBS_MAX).min(affordable).max(1);
 
         let left = left.saturating_sub(jobs * WORKER_FDS);
         let depth = options.depth.map_or(Options::DEPTH, NonZeroUsize::get);
-        let depth = depth.min(left / 2 / jobs / FILE_FDS);
+        let depth = depth.min(left / 2 / jobs / file_fds);
         let depth = depth.clamp(1, Options::DEPTH_MAX);
-        let left = left.saturating_sub(jobs * depth * FILE_FDS);
+        let left = left.saturating_sub(jobs * depth * file_fds);
         Budget {
             jobs,
             depth,
@@ -113,6 +115,8 @@ pub(crate) fn require_descriptors(options: &Options, of_plan: bool) -> Result<()
     let needed = FDS_MIN
         + usize::from(options.manifest.is_some())
         + usize::from(options.resume)
+        // The file that is replaced, whose attributes the new one gets.
+        + usize::from(options.atomic || options.resume)
         + if of_plan { PLAN_FDS } else { 0 };
     if free >= needed {
         return Ok(());

@@ -113,7 +113,9 @@ static void describe_outcome(const struct outcome *outcome, struct difference *d
 
 static void describe_kind(struct difference *difference, const struct outcome *outcome)
 {
-	const struct record *a = &plain->records[difference->at], *b = &other->records[difference->at];
+	/* Without a call that differs, none of these is looked at. */
+	const long at = difference->at < 0 ? 0 : difference->at;
+	const struct record *a = &plain->records[at], *b = &other->records[at];
 	const char *name = difference->at < 0 ? "" : name_of((int)a->number);
 
 	if (outcome->how != RUN_DONE)
