@@ -6,6 +6,7 @@
 //! exchange, a stack overflow ends the process without a message.
 
 use crate::Errno;
+use crate::sys::mask;
 use crate::sys::thread::Thread;
 use std::ffi::CString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,7 +23,7 @@ pub struct JoinHandle<T> {
     result: Arc<Mutex<Option<thread::Result<T>>>>,
 }
 
-/// Starts a thread that runs `body`, with all signals blocked. The kernel shows the first 15 bytes of
+/// Starts a thread that runs `body`, with the signal mask of the caller. The kernel shows the first 15 bytes of
 /// the name; errors name the purpose, such as "the thread of worker 0".
 ///
 /// # Errors
@@ -36,7 +37,10 @@ pub fn start<T: Send + 'static>(
     let name = CString::new(name)?;
     let result = Arc::new(Mutex::new(None));
     let place = result.clone();
+    let mask = mask::get();
     let thread = Thread::start_named(Some(STACK), name.into(), move || {
+        // Programs that the body starts inherit the mask: with all signals blocked, nothing could end them.
+        mask::set(mask);
         let ended = catch_unwind(AssertUnwindSafe(body));
         *place.lock().unwrap_or_else(|error| error.into_inner()) = Some(ended);
     });
@@ -96,5 +100,20 @@ mod tests {
             "{error}"
         );
         assert!(error.contains("pids.max"), "{error}");
+    }
+
+    #[test]
+    fn it_has_the_signal_mask_of_its_caller() {
+        let blocked = || {
+            let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+            let line = status.lines().find(|line| line.starts_with("SigBlk:"));
+            line.unwrap().to_owned()
+        };
+        let here = blocked();
+        let there = start("laio-test", "a test", blocked)
+            .unwrap()
+            .join()
+            .unwrap();
+        assert_eq!(there, here);
     }
 }
