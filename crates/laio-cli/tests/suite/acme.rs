@@ -76,7 +76,7 @@ fn page(
     root: &CertificateDer<'static>,
     name: &str,
 ) -> std::io::Result<Vec<u8>> {
-    let mut stream = connect(address, root, name);
+    let mut stream = connect(address, root, name)?;
     let answer = get(&mut stream, "/")?;
     assert!(
         answer.starts_with("HTTP/1.1 200") && answer.ends_with("home"),

@@ -24,9 +24,14 @@ pub(crate) fn can_read(address: usize, length: usize) -> bool {
     })
 }
 
-/// Copies a string that ends with a zero within `most` bytes. `None` if there is none that can be read.
+/// Copies a string that ends with a zero within `most` bytes. `None` if there is none that can be read, or the address
+/// is null.
 /// `is_good`: the kernel has read it just now.
 pub(crate) fn read_string(address: usize, most: usize, is_good: bool) -> Option<Vec<u8>> {
+    // Calls that may take a descriptor alone (`utimensat`) have no name.
+    if address == 0 {
+        return None;
+    }
     let mut bytes = Vec::new();
     while bytes.len() < most {
         let at = address.checked_add(bytes.len())?;
@@ -63,6 +68,7 @@ mod tests {
 
     #[test]
     fn bad_memory_is_distinguished_from_good() {
+        assert_eq!(read_string(0, 100, true), None);
         // SAFETY: fresh mappings that only this test knows.
         let base = unsafe {
             let all = mm::MapFlags::PRIVATE;

@@ -162,7 +162,7 @@ impl Authority {
     fn manage(&self, method: &str, path: &str, body: &str) -> Vec<u8> {
         let own = CertificateDer::from_pem_file(self.dir.join("cert.pem")).unwrap();
         let management = SocketAddr::from(([127, 0, 0, 1], self.ports[1]));
-        let mut stream = connect(management, &own, "localhost");
+        let mut stream = connect(management, &own, "localhost").unwrap();
         let length = body.len();
         let request = format!(
             "{method} {path} HTTP/1.0\r\nHost: localhost\r\nUser-Agent: laio\r\nContent-Length: {length}\r\n\r\n{body}"
@@ -202,7 +202,7 @@ pub(super) fn connect(
     address: SocketAddr,
     root: &CertificateDer<'static>,
     name: &str,
-) -> Encrypted {
+) -> std::io::Result<Encrypted> {
     let mut roots = RootCertStore::empty();
     roots.add(root.clone()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -213,9 +213,10 @@ pub(super) fn connect(
         .with_no_client_auth();
     let name = ServerName::try_from(name.to_owned()).unwrap();
     let connection = ClientConnection::new(Arc::new(config), name).unwrap();
-    let socket = TcpStream::connect(address).unwrap();
+    // The server may not listen yet.
+    let socket = TcpStream::connect(address)?;
     socket.set_read_timeout(Some(LONG)).unwrap();
-    StreamOwned::new(connection, socket)
+    Ok(StreamOwned::new(connection, socket))
 }
 
 /// Returns ports that are free now: Pebble gets its ports as numbers, so the kernel cannot choose them.
