@@ -90,7 +90,7 @@ impl Thread {
     }
 
     fn new(detector: Detector, limit: usize, signal: Option<i32>) -> Result<Rc<Thread>, Errno> {
-        let signal = Signal::install(signal)?;
+        let signal = Signal::install_queued(signal)?;
         interrupt::set_carriers(on_cancel_signal);
         let shared = Box::new(CarrierShared::new(
             detector,
