@@ -53,7 +53,7 @@ fn with_random(prefix: &str) -> CString {
     CString::new(format!("{prefix}{random:016x}")).unwrap_or_default()
 }
 
-/// Whether what is made in this directory is to be locked.
+/// Whether the server locks what it makes in this directory.
 pub(super) fn locks_in(directory: &Descriptor) -> bool {
     is_local(directory)
 }
