@@ -31,7 +31,7 @@ use std::process::{Child, Command};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-pub use child::{Failing, child, failing_errno};
+pub use child::{Failing, child, each, failing_errno};
 pub use choice::chosen;
 pub use kinds::{KINDS, Kind, errno_name, kind};
 use listener::{Answer, Asked, Handover};

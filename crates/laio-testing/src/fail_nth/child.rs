@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::time::Duration;
 
-use super::{Counted, Fault, Faults, Kind, start};
+use super::{Counted, Fault, Faults, Kind, chosen, start};
 use crate::child::{self, Ended};
 
 /// A call that marks the beginning and the end of the body, and that no program makes otherwise.
@@ -72,6 +72,34 @@ pub fn child(
         hit: faults.hit(),
         seen: kinds.iter().map(|kind| faults.seen(kind)).collect(),
     })
+}
+
+/// Runs the body of a test once without a fault, and then once for each fault that [`chosen`] returns for each kind.
+/// The body must return in each child; it finds the errno in [`failing_errno`].
+///
+/// # Panics
+///
+/// If a body does not return. The message has its output.
+pub fn each(limit: Duration, test: &str, mark: &str, kinds: &[&'static Kind], body: impl Fn()) {
+    let run = |fault| child(limit, test, mark, kinds, fault, &body);
+    let Some(counted) = run(None) else {
+        return;
+    };
+    let output = &counted.ended.output;
+    assert!(counted.ended.finished, "without a fault: {output}");
+    let mut wrong = Vec::new();
+    for (index, kind) in kinds.iter().enumerate() {
+        for fault in chosen(kind, counted.seen[index], index) {
+            let failing = run(Some(fault)).expect("a child");
+            if !failing.ended.finished {
+                wrong.push(format!(
+                    "{fault}: {:?}\n{}",
+                    failing.hit, failing.ended.output
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 fn mark_calls() {

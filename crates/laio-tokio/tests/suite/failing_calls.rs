@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
-use laio_testing::fail_nth::{self, Fault, Kind};
+use laio_testing::fail_nth::{self, Kind};
 use laio_testing::temp::{pattern, scratch};
 use laio_testing::test_name;
 use laio_tokio::{LocalStore, fs};
@@ -53,28 +53,7 @@ fn what_succeeds_is_complete_when_a_call_fails() {
         .iter()
         .map(|name| fail_nth::kind(name).unwrap())
         .collect();
-    let run = |fault: Option<Fault>| fail_nth::child(LIMIT, test_name!(), "", &kinds, fault, work);
-    let Some(counted) = run(None) else {
-        return;
-    };
-    assert!(
-        counted.ended.finished,
-        "without a fault: {}",
-        counted.ended.output
-    );
-    let mut wrong = Vec::new();
-    for (index, kind) in kinds.iter().enumerate() {
-        for fault in fail_nth::chosen(kind, counted.seen[index], index) {
-            let failing = run(Some(fault)).expect("a child");
-            if !failing.ended.finished {
-                wrong.push(format!(
-                    "{fault}: {:?}\n{}",
-                    failing.hit, failing.ended.output
-                ));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    fail_nth::each(LIMIT, test_name!(), "", &kinds, work);
 }
 
 /// Uses a store and files. Without a failing call everything succeeds.

@@ -4,7 +4,7 @@
 
 use crate::harness::{LIMIT, at, at_mut, cstring, for_each_pending_backend, plain, start};
 use laio::{Completion, Context, Errno, Options, Outcome};
-use laio_testing::fail_nth::{self, Fault, Kind};
+use laio_testing::fail_nth::{self, Kind};
 use laio_testing::temp::{pattern, scratch};
 use std::collections::HashMap;
 use std::path::Path;
@@ -57,38 +57,14 @@ fn no_operation_is_lost_when_a_call_fails() {
         .collect();
     for_each_pending_backend(|way| {
         // The body of each child of this way is the first of these calls that it reaches.
-        let run = |fault: Option<Fault>| {
-            let mark = way.to_string();
-            let allowed = || fail_nth::failing_errno().map(Errno::from_raw);
-            let body = || make_calls(way.options(), allowed());
-            fail_nth::child(
-                2 * LIMIT,
-                laio_testing::test_name!(),
-                &mark,
-                &kinds,
-                fault,
-                body,
+        let body = || {
+            make_calls(
+                way.options(),
+                fail_nth::failing_errno().map(Errno::from_raw),
             )
         };
-        let Some(counted) = run(None) else {
-            return;
-        };
-        assert!(
-            counted.ended.finished,
-            "without a fault: {}",
-            counted.ended.output
-        );
-        let mut wrong = Vec::new();
-        for (index, kind) in kinds.iter().enumerate() {
-            for fault in fail_nth::chosen(kind, counted.seen[index], index) {
-                let failing = run(Some(fault)).expect("a child");
-                if !failing.ended.finished {
-                    let output = &failing.ended.output;
-                    wrong.push(format!("{fault}: {:?}\n{output}", failing.hit));
-                }
-            }
-        }
-        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        let (test, mark) = (laio_testing::test_name!(), way.to_string());
+        fail_nth::each(2 * LIMIT, test, &mark, &kinds, body);
     });
 }
 
