@@ -398,7 +398,7 @@ impl Options {
 
     /// The signal used to interrupt a helper whose operation is cancelled. By default `SIGSTKFLT`, or
     /// if that has a handler when the process first needs one, the highest real-time signal without a
-    /// handler. The carriers of `activations` always use a real-time signal, because these are queued.
+    /// handler.
     ///
     /// The kernel refuses real-time signals when the processes of the user together have as many queued
     /// ones as `RLIMIT_SIGPENDING` allows. A context then sends its signal again every

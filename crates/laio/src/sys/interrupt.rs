@@ -117,10 +117,6 @@ impl Interruptible {
     }
 }
 
-fn real_time() -> impl Iterator<Item = i32> {
-    (libc::SIGRTMIN()..=libc::SIGRTMAX()).rev()
-}
-
 /// The signal that interrupts helpers; its handler is installed once in the process.
 ///
 /// By default it is `SIGSTKFLT`, which neither the kernel nor any C library sends. The kernel always
@@ -138,39 +134,24 @@ impl Signal {
     pub(crate) fn install(wanted: Option<i32>) -> Result<Signal, Errno> {
         static SIGNAL: OnceLock<Result<Signal, Errno>> = OnceLock::new();
         *SIGNAL.get_or_init(|| {
-            let usual = std::iter::once(libc::SIGSTKFLT).chain(real_time());
-            match wanted {
-                Some(signal) => Signal::first_of([signal].into_iter()),
-                None => Signal::first_of(usual),
-            }
-        })
-    }
-
-    /// The same for carriers, whose thread may get several signals before it handles one: only real-time
-    /// signals are queued.
-    ///
-    /// # Errors
-    /// As for [`Signal::install`].
-    pub(crate) fn install_queued(wanted: Option<i32>) -> Result<Signal, Errno> {
-        static SIGNAL: OnceLock<Result<Signal, Errno>> = OnceLock::new();
-        match wanted {
-            Some(_) => Signal::install(wanted),
-            None => *SIGNAL.get_or_init(|| Signal::first_of(real_time())),
-        }
-    }
-
-    fn first_of(candidates: impl Iterator<Item = i32>) -> Result<Signal, Errno> {
-        for signal in candidates {
-            if has_default_action(signal) {
-                let installed = install(signal)?;
-                if installed.can_be_sent() {
-                    return Ok(installed);
+            let real_time = (libc::SIGRTMIN()..=libc::SIGRTMAX()).rev();
+            let usual = std::iter::once(libc::SIGSTKFLT).chain(real_time);
+            let candidates: Vec<i32> = match wanted {
+                Some(signal) => vec![signal],
+                None => usual.collect(),
+            };
+            for signal in candidates {
+                if has_default_action(signal) {
+                    let installed = install(signal)?;
+                    if installed.can_be_sent() {
+                        return Ok(installed);
+                    }
+                    // SAFETY: the signal had its default action before.
+                    unsafe { libc::signal(signal, libc::SIG_DFL) };
                 }
-                // SAFETY: the signal had its default action before.
-                unsafe { libc::signal(signal, libc::SIG_DFL) };
             }
-        }
-        Err(Errno::BUSY)
+            Err(Errno::BUSY)
+        })
     }
 
     /// The number.

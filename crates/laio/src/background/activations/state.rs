@@ -68,10 +68,11 @@ pub(super) fn become_(word: &AtomicU64, state: u64) {
 
 /// Announces an interruption, before checking whether the call is still in flight. A carrier that
 /// returns from the call first changes its state, and then waits for announced interruptions: so
-/// one of the two sees the other.
-pub(super) fn announce(interrupts: &AtomicU32) {
-    interrupts.fetch_add(1, SeqCst);
+/// one of the two sees the other. Returns how many were announced before and are not handled yet.
+pub(super) fn announce(interrupts: &AtomicU32) -> u32 {
+    let before = interrupts.fetch_add(1, SeqCst);
     fence(SeqCst);
+    before
 }
 
 /// The gate of a carrier's switch records: `data_head`, which the kernel advances, and `data_tail`.

@@ -17,6 +17,7 @@ use crate::{Call, Detector, Errno};
 use std::cell::{Cell, RefCell};
 use std::os::fd::AsRawFd;
 use std::rc::{Rc, Weak};
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::*;
 use std::time::Duration;
 
@@ -90,7 +91,7 @@ impl Thread {
     }
 
     fn new(detector: Detector, limit: usize, signal: Option<i32>) -> Result<Rc<Thread>, Errno> {
-        let signal = Signal::install_queued(signal)?;
+        let signal = Signal::install(signal)?;
         interrupt::set_carriers(on_cancel_signal);
         let shared = Box::new(CarrierShared::new(
             detector,
@@ -318,7 +319,12 @@ impl Thread {
     pub(super) fn interrupt(&self, flight: &Flight) -> bool {
         // SAFETY: carriers live as long as this.
         let carrier = unsafe { &*flight.carrier.get() };
-        state::announce(&carrier.interrupts);
+        if state::announce(&carrier.interrupts) > 0 {
+            // An earlier signal for this call is pending. The kernel keeps one standard signal of a
+            // number, so the carrier would wait for a second one for ever.
+            handled(&carrier.interrupts);
+            return true;
+        }
         let same = std::ptr::eq(carrier.flight.load(Relaxed), flight);
         let mut refused = false;
         // A carrier that has left this state waits for announced interruptions.
@@ -334,7 +340,7 @@ impl Thread {
             }
             refused = sent == Err(Errno::AGAIN);
         }
-        carrier.interrupts.fetch_sub(1, SeqCst);
+        handled(&carrier.interrupts);
         !refused
     }
 
@@ -372,7 +378,11 @@ fn on_cancel_signal(context: &mut libc::ucontext_t) -> bool {
     };
     handoff::interrupt(context);
     // SAFETY: the slot is in use: its carrier is what this handler has interrupted.
-    let interrupts = unsafe { &(*carrier).interrupts };
-    let _ = interrupts.fetch_update(SeqCst, SeqCst, |sent| sent.checked_sub(1));
+    handled(unsafe { &(*carrier).interrupts });
     true
+}
+
+/// Takes back one announcement, if there is one: the handler also runs for a wakeup of the home carrier.
+fn handled(interrupts: &AtomicU32) {
+    let _ = interrupts.fetch_update(SeqCst, SeqCst, |sent| sent.checked_sub(1));
 }
