@@ -1,8 +1,8 @@
 //! Rule 1, results are those of the plain call: pipes and stream sockets.
 
 use crate::harness::{
-    Arg, Sys, at, at_mut, iovec, iovec_mut, later, own, plain, wait_until_ready, wait_until_there,
-    zeroed,
+    Arg, Sys, at, at_mut, iovec, iovec_mut, later, own, plain, wait_until_closed, wait_until_ready,
+    wait_until_there, zeroed,
 };
 use laio_testing::or_skip;
 use laio_testing::temp::{fill, holds, pattern, pipe, stream_pair, tcp_pair};
@@ -127,6 +127,8 @@ fn pipes_that_wait(sys: &mut Sys<'_>) {
         sys.note("write", ended);
     }
     peer.join().unwrap();
+    // A process that another test starts has a copy of the reader's end until it executes its program.
+    wait_until_closed(&writer);
     let _ = sys.check(
         "write after it",
         libc::SYS_write,
