@@ -14,7 +14,7 @@ use std::io;
 use std::time::Duration;
 
 /// New names that are tried, in case other programs have chosen the same.
-const NAME_TRIES: usize = 3;
+pub(super) const NAME_TRIES: usize = 3;
 
 /// Bytes that a disk writes in a second at least, once they have to reach it.
 const SYNC_RATE: u64 = 1 << 20;

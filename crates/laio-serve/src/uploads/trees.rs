@@ -220,26 +220,21 @@ pub(super) enum Extent {
     All,
 }
 
-/// Copies a directory, by its name below the root, to a new name. Returns the copy, which is locked if its name says so.
+/// Copies what is in a directory, which has this name below the root, into an empty one.
 pub(super) async fn copy(
     disk: Disk<'_>,
     site: &Site,
     from: &[u8],
-    to: &Target,
+    to: Descriptor,
     extent: Extent,
     rules: &UploadRules,
-) -> Result<Descriptor, Problem> {
+) -> Result<(), Problem> {
     let source = open_served(disk, site, from, OFlags::RDONLY | OFlags::DIRECTORY).await?;
-    let top = make(disk, &to.directory, to.leaf(), rules).await?;
-    if is_locked(to.leaf().to_bytes()) && !claim(disk, &top).await? {
-        // A server that starts has taken it for a name of one that was killed.
-        return Err(io::Error::from(Errno::AGAIN).into());
-    }
     if extent == Extent::Itself {
-        return Ok(top);
+        return Ok(());
     }
     let mut levels = vec![Level {
-        copy: Some(top.clone()),
+        copy: Some(to),
         ..Level::new(source, from.to_vec())
     }];
     let mut copied = 0;
@@ -264,7 +259,7 @@ pub(super) async fn copy(
         }
         laio_rt::give_way().await;
     }
-    Ok(top)
+    Ok(())
 }
 
 /// What was done with an entry of a directory that is being copied.
@@ -315,6 +310,24 @@ async fn copy_entry(
     }))
 }
 
+/// Makes a directory with a temporary name, and locks it if its name says so. Returns `None` if a server that
+/// starts has taken it for one of a server that was killed, and has removed it.
+pub(super) async fn make_temporary(
+    disk: Disk<'_>,
+    new: &Target,
+    rules: &UploadRules,
+) -> Result<Option<Descriptor>, Problem> {
+    let made = match make(disk, &new.directory, new.leaf(), rules).await {
+        Err(problem) if problem.status == Status::NOT_FOUND => return Ok(None),
+        made => made?,
+    };
+    let is_ours = !is_locked(new.leaf().to_bytes()) || claim(disk, &made).await?;
+    if !is_ours && let Some(quota) = &rules.quota {
+        quota.release(0, 1);
+    }
+    Ok(is_ours.then_some(made))
+}
+
 async fn make(
     disk: Disk<'_>,
     parent: &Descriptor,
@@ -324,8 +337,11 @@ async fn make(
     let reservation = Reservation::of(rules.quota.as_ref(), 0, 1)?;
     disk.names(Mkdir::new(Name::at(parent.clone(), leaf), 0o777))
         .await?;
-    reservation.commit(0, None);
-    Ok(open_directory(disk, parent, leaf).await?)
+    let opened = open_directory(disk, parent, leaf).await;
+    if !matches!(&opened, Err(error) if is(error, Errno::NOENT)) {
+        reservation.commit(0, None);
+    }
+    Ok(opened?)
 }
 
 async fn file(

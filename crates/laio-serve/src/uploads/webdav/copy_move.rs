@@ -9,12 +9,13 @@ use crate::uploads::disk::Disk;
 use crate::uploads::problem::{Problem, of_own};
 use crate::uploads::quota::Reservation;
 use crate::uploads::target::Target;
-use crate::uploads::temporary::{Published, Temporary, of_name, sync_directory};
+use crate::uploads::temporary::{NAME_TRIES, Published, Temporary, of_name, sync_directory};
 use crate::uploads::temporary_name::{aside_name, locks_in, temporary_name};
 use crate::uploads::trees::Extent;
 use crate::uploads::{Done, UploadRules, conditions, put, temporary, trees};
 use laio::ops::{FileStatus, Rename, StatFile};
 use laio_http::Status;
+use laio_rt::Descriptor;
 use rustix::fs::RenameFlags;
 use rustix::io::Errno;
 use std::io;
@@ -160,7 +161,7 @@ async fn copy(
     let opened = trees::open_served(disk, ctx.site, &source.name, FLAGS).await?;
     let status = disk.names(StatFile::new(opened.clone())).await?;
     put::check_space(disk, rules, target, status.size()).await?;
-    let new = target.beside(temporary_name(locks_in(&target.directory)));
+    let new;
     // Keeps the lock until the copy has its name.
     let _made;
     if status.is_file() {
@@ -176,19 +177,18 @@ async fn copy(
             reservation.commit(status.size(), replaced.map(of));
             return Ok(());
         }
+        new = target.beside(temporary_name(locks_in(&target.directory)));
         _made = file.file.clone();
         file.publish(disk, &new, true).await.map_err(of_own)?;
         reservation.commit(status.size(), None);
     } else if status.is_dir() {
         drop(opened);
-        let name = &source.name;
-        _made = match trees::copy(disk, ctx.site, name, &new, extent, rules).await {
-            Ok(made) => made,
-            Err(problem) => {
-                discard(disk, rules, &new).await;
-                return Err(problem);
-            }
-        };
+        (new, _made) = make_beside(disk, rules, target).await?;
+        let copied = trees::copy(disk, ctx.site, &source.name, _made.clone(), extent, rules).await;
+        if let Err(problem) = copied {
+            discard(disk, rules, &new).await;
+            return Err(problem);
+        }
     } else {
         return Err(Problem::NOT_A_FILE);
     }
@@ -203,6 +203,28 @@ async fn copy(
         return Err(error.into());
     }
     Ok(())
+}
+
+/// Makes a directory beside the target for a copy. If a server that starts at the same time removes the directory, the
+/// next try has another name.
+async fn make_beside(
+    disk: Disk<'_>,
+    rules: &UploadRules,
+    target: &Target,
+) -> Result<(Target, Descriptor), Problem> {
+    for _ in 0..NAME_TRIES {
+        let new = target.beside(temporary_name(locks_in(&target.directory)));
+        match trees::make_temporary(disk, &new, rules).await {
+            Ok(Some(directory)) => return Ok((new, directory)),
+            Ok(None) => {}
+            Err(problem) => {
+                discard(disk, rules, &new).await;
+                return Err(problem);
+            }
+        }
+    }
+    let missing = io::Error::from(Errno::NOENT);
+    Err(of_name(disk, &target.directory, missing).await.into())
 }
 
 /// Gives `new` the name of the target, and removes what has that name. A reader, and a crash, sees the one or the
