@@ -125,7 +125,7 @@ impl FromStr for RedirectPort {
             ("auto", _) => Ok(RedirectPort::OfListener),
             ("off", _) => Ok(RedirectPort::Off),
             (_, Ok(port)) if port > 0 => Ok(RedirectPort::Number(port)),
-            _ => Err("it is a port, auto for that of the first TLS address, or off"),
+            _ => Err("it is a port, auto for the port of the first TLS address, or off"),
         }
     }
 }
