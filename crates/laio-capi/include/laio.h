@@ -6,7 +6,7 @@
  *
  * An event loop needs three functions; laio(7) explains the library on one page:
  *
- *     laio_syscall()    makes a system call: at once if it does not block, else in the background
+ *     laio_syscall()    makes a system call: inline if it does not block, else in the background
  *     laio_gethandle()  returns the handle of the call just made, if it went to the background
  *     laio_poll()       delivers the operations that have finished
  *
@@ -98,7 +98,7 @@ void *laio_gethandle(void);
  * Returns 0 when the time-out expires, after laio_wake(), and when a signal handler has run in this thread (a
  * handler that runs just before the wait does not end it: let it call laio_wake()). It may also return 0 early
  * for no visible reason, because the kernel interrupts waits for its own purposes. With no operation in flight it
- * still waits for a finite `timeout`, and with NULL returns 0 at once, because no completion could ever come.
+ * still waits for a finite `timeout`, and with NULL returns 0 immediately, because no completion could ever come.
  *
  * Errors:
  *   EFAULT   `completions` is NULL
@@ -136,7 +136,7 @@ struct laio_options {
 	                             1,024; beyond it such a call fails with EAGAIN. Never less than `helpers` */
 	uint32_t spin_us;         /* microseconds that a helper without work, and laio_poll() waiting for a helper,
 	                             look for it before they sleep, if recent waits were short; default 50,
-	                             UINT32_MAX: they sleep at once */
+	                             UINT32_MAX: they sleep immediately */
 };
 
 #define LAIO_OPTIONS_INIT { (uint32_t)sizeof(struct laio_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
@@ -388,7 +388,7 @@ struct laio_aio_counts {
 /* The counters of a context since its creation. */
 struct laio_stats {
 	uint32_t size;            /* sizeof(struct laio_stats), set by the caller */
-	uint32_t operations_max;  /* highest number in flight or not yet delivered at once */
+	uint32_t operations_max;  /* highest number in flight or not yet delivered */
 	struct laio_counts calls; /* all calls */
 	uint64_t operations;      /* calls that went to the background */
 	uint64_t completions;     /* delivered completions */

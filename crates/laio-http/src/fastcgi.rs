@@ -132,7 +132,7 @@ fn push_record(out: &mut Vec<u8>, kind: u8, content: &[u8]) {
     out.extend_from_slice(content);
 }
 
-/// Splits parameters into names and values. Returns none if they are truncated.
+/// Splits parameters into names and values. Returns `None` if they are truncated.
 ///
 /// ```
 /// use laio_http::fastcgi::{params, push_param};

@@ -225,7 +225,7 @@ impl fmt::Debug for Semaphore {
 }
 
 /// A permit of a [`Semaphore`], released when dropped.
-#[must_use = "dropping the permit releases it at once"]
+#[must_use = "dropping the permit releases it immediately"]
 pub struct Permit(Rc<Permits>);
 
 impl Drop for Permit {

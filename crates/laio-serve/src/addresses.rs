@@ -16,7 +16,7 @@ pub(crate) struct AddressPermit {
 }
 
 impl Addresses {
-    /// Counts another connection. Returns none if the address has reached its limit.
+    /// Counts another connection. Returns `None` if the address has reached its limit.
     pub(crate) fn acquire(self: &Arc<Self>, address: IpAddr, most: u32) -> Option<AddressPermit> {
         let address = network(address);
         let mut counts = self.0.lock().unwrap();

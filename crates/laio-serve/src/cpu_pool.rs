@@ -38,7 +38,7 @@ impl CpuPool {
         }
     }
 
-    /// Runs a job. Returns none if it panicked.
+    /// Runs a job. Returns `None` if it panicked.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> T + Send + 'static,

@@ -186,7 +186,8 @@ fn addresses(options: &Options, question: &Question) -> Step {
     Step { kind, text }
 }
 
-/// Sends a request and reads the head of its response. Returns none if the server closes the connection before.
+/// Sends a request and reads the head of its response. Returns `None` if the server closes the connection
+/// before.
 fn ask(
     address: SocketAddr,
     request: &[u8],

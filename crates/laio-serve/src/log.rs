@@ -61,7 +61,7 @@ enum Target {
 }
 
 impl SharedLog {
-    /// Opens the log. Returns none if logging is off.
+    /// Opens the log. Returns `None` if logging is off.
     ///
     /// # Errors
     /// Names what cannot be opened, or the option that makes no sense.

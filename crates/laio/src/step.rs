@@ -22,8 +22,8 @@ pub(crate) enum Next {
 }
 
 /// After a CQE or an AIO request. `short`: the injected bound of one step; 0 for none.
-/// `rights_changed`: the call was refused, and the thread's rights are not those with which it was
-/// dispatched.
+/// `rights_changed`: the call was refused, and the thread's rights are not the same as at the
+/// hand-over.
 pub(crate) fn after_result(
     operation: &mut InFlight,
     result: Result<usize, Errno>,

@@ -209,7 +209,7 @@ fn directories(names: &[(String, Named)]) -> HashSet<String> {
 fn times(requests: &[(u32, Option<f64>)], about: &mut Vec<String>) -> Vec<Request> {
     let without = |file| Request { file, at: None };
     if requests.iter().any(|(_, time)| time.is_none()) {
-        about.push("times: some lines have none, so none are kept".to_owned());
+        about.push("times: some lines have no time, so no times are kept".to_owned());
         return requests.iter().map(|(file, _)| without(*file)).collect();
     }
     let first = requests.first().and_then(|(_, time)| *time).unwrap_or(0.0);
@@ -224,7 +224,7 @@ fn times(requests: &[(u32, Option<f64>)], about: &mut Vec<String>) -> Vec<Reques
     // Such times cannot be those of the requests.
     if back > requests.len() as u64 / 10 {
         about.push(format!(
-            "times: {back} of {} go back, so none are kept",
+            "times: {back} of {} go back, so no times are kept",
             requests.len()
         ));
         return requests.iter().map(|(file, _)| without(*file)).collect();

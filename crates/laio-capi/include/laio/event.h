@@ -50,7 +50,7 @@ static inline int laio_event_init(struct laio_event *adapter, struct event_base 
 	return -1;
 }
 
-/* Returns whether the call ended at once. If not, the loop runs until it has ended, and calls waiter->done. */
+/* Returns whether the call ended inline. If not, the loop runs until it has ended, and calls waiter->done. */
 static inline int laio_event_await(struct laio_event *adapter, struct laio_waiter *waiter, long value)
 {
 	if (laio_loop_await(adapter->context, waiter, value))

@@ -20,7 +20,7 @@
 
 /* Something that waits for one call at a time. */
 struct laio_waiter {
-	void (*done)(struct laio_waiter *waiter); /* called by the event loop, if the call did not end at once */
+	void (*done)(struct laio_waiter *waiter); /* called by the event loop, if the call did not end inline */
 	long result;                              /* the result of the call, or -errno */
 };
 

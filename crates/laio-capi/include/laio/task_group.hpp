@@ -79,7 +79,7 @@ public:
 	task_group(const task_group &) = delete;
 	task_group &operator=(const task_group &) = delete;
 
-	/* Starts a task, at once: it runs until it first waits. */
+	/* Starts a task immediately: it runs until it first waits. */
 	void spawn(task<void> body)
 	{
 		detail::spawned::make(std::move(body)).start(tasks_, this, &token_);

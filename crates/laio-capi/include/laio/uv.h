@@ -52,7 +52,7 @@ static inline int laio_uv_init(struct laio_uv *adapter, uv_loop_t *loop, struct 
 	return uv_poll_start(&adapter->handle, UV_READABLE, laio_uv_readable_);
 }
 
-/* Returns whether the call ended at once. If not, the loop runs until it has ended, and calls waiter->done. */
+/* Returns whether the call ended inline. If not, the loop runs until it has ended, and calls waiter->done. */
 static inline int laio_uv_await(struct laio_uv *adapter, struct laio_waiter *waiter, long value)
 {
 	if (laio_loop_await(adapter->context, waiter, value))

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Serve another directory under a host name, or under every name below *.NAME; all other
-    /// options are those of DIR.
+    /// options are the same as for DIR.
     #[arg(long, value_name = "NAME=DIR", value_parser = host, help_heading = "Files")]
     host: Vec<(String, String)>,
     #[command(flatten)]
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     ///
     /// The banner on standard error shows the port that the kernel has chosen; all `--processes` serve
     /// it, and a server that takes over after SIGUSR2 too. The mode is the octal
-    /// permissions of the Unix socket. Inherited sockets are those of sd_listen_fds(3).
+    /// permissions of the Unix socket. Inherited sockets come by sd_listen_fds(3).
     /// With proxy: each connection begins with a header of the PROXY protocol, version 1 or 2, which names the
     /// client; connections of others than `--trust-proxy` are closed.
     #[arg(long, value_name = "WHERE")]

@@ -12,7 +12,7 @@ pub(super) struct ExplainArguments {
     /// Explain what these options answer to a GET of URL, and why, instead of serving: the host, the
     /// rules, the file, the status and the header fields.
     ///
-    /// A path alone is one of `http://localhost`. The answer is that of the server's own code; upstreams are not asked.
+    /// A path alone is one of `http://localhost`. The server's own code makes the answer; upstreams are not asked.
     #[arg(long, value_name = "URL", conflicts_with_all = ["check", "print_config"])]
     explain: Option<String>,
     /// Method of the request that --explain explains.

@@ -53,7 +53,7 @@ pub(super) fn execute(
                 _ if handover::is_supervised() => control.stop(),
                 _ => {
                     print_message(
-                        "stopping: finishing the responses in progress; a second signal ends the server at once",
+                        "stopping: finishing the responses in progress; a second signal ends the server now",
                     );
                     notify::send_state(notify::State::Stopping);
                     control.stop();

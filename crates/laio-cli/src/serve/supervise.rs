@@ -76,7 +76,7 @@ pub(super) fn run(settings: &Settings, count: usize) -> Result<(), Failure> {
             }
             Some(_) => {
                 print_message(
-                    "stopping: finishing the responses in progress; a second signal ends the server at once",
+                    "stopping: finishing the responses in progress; a second signal ends the server now",
                 );
                 notify::send_state(notify::State::Stopping);
                 supervisor.stopping = true;

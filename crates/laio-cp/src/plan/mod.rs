@@ -229,7 +229,7 @@ impl Work {
     fn work_on(&self, part: u32) -> Result<Summary, Misuse> {
         if part >= self.header.parts {
             return Err(plan_error(match self.header.parts {
-                0 => format!("there is no part {part}: the plan has none"),
+                0 => format!("there is no part {part}: the plan has no parts"),
                 parts => format!("there is no part {part}: the parts are 0 to {}", parts - 1),
             }));
         }

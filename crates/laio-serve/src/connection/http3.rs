@@ -476,7 +476,7 @@ fn reject(quic: &QuicConnection, id: StreamId) {
     quic.stop(id, code::REQUEST_REJECTED);
 }
 
-/// Receives the head of a request, if it is not here yet. Returns none if the request has failed.
+/// Receives the head of a request, if it is not here yet. Returns `None` if the request has failed.
 async fn receive(
     streams: &Streams,
     quic: &Rc<QuicConnection>,

@@ -100,7 +100,7 @@ impl Question {
         let value = value.trim();
         if !is_token(name) || value.chars().any(char::is_control) {
             let text = format!(
-                "{text:?} is no header field: its name or its value has a character that none has"
+                "{text:?} is no header field: its name or its value has a character that fields cannot have"
             );
             return Err(invalid(text));
         }

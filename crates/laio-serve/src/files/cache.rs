@@ -81,7 +81,7 @@ impl Drop for Refill<'_> {
 }
 
 impl Cache {
-    /// Returns none if the cache is disabled or the kernel has no more inotify instances.
+    /// Returns `None` if the cache is disabled or the kernel has no more inotify instances.
     pub(crate) fn new(limits: &CacheOptions, sites: usize, workers: usize) -> Option<Cache> {
         if limits.files == 0 {
             return None;

@@ -13,7 +13,7 @@ use rustix::fs::{OFlags, ResolveFlags};
 use std::io;
 use std::rc::Rc;
 
-/// Opens the file of an admitted name and caches it, if inotify reports its changes. Returns none if
+/// Opens the file of an admitted name and caches it, if inotify reports its changes. Returns `None` if
 /// the caller should open it without the cache.
 ///
 /// # Errors
@@ -93,7 +93,7 @@ async fn cache_file(
     Ok(Some(FileKind::File(opened)))
 }
 
-/// Reads the contents of a small file. Returns none if its length has changed.
+/// Reads the contents of a small file. Returns `None` if its length has changed.
 async fn whole(
     contexts: &IoContexts,
     limits: &Limits,

@@ -73,7 +73,7 @@ impl ConnectionMemory {
         held
     }
 
-    /// Takes `most` bytes, or as many as the budgets have. Returns none if they have fewer than `least`.
+    /// Takes `most` bytes, or as many as the budgets have. Returns `None` if they have fewer than `least`.
     pub(crate) fn take_some(
         self: &Arc<Self>,
         of: MemoryUse,

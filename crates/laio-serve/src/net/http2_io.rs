@@ -49,7 +49,7 @@ enum Transport {
 }
 
 impl Io {
-    /// Wraps a connection; `input` was received before. Returns none if the stream is itself one
+    /// Wraps a connection; `input` was received before. Returns `None` if the stream is itself one
     /// of several.
     pub(crate) fn new(
         stream: Stream,

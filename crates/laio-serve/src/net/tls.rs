@@ -94,7 +94,7 @@ impl Tls {
             ),
             (None, true) => return Ok(None),
             (Some(_), false) => None,
-            (Some(address), true) => Some(format!("{address} needs a certificate, but none is configured")),
+            (Some(address), true) => Some(format!("{address} needs a certificate, which is not configured")),
             (None, false) => Some(
                 "a certificate is configured, but no address uses TLS: write tls: before an address"
                     .to_owned(),

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 /// What is known of a certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SeenCertificate {
-    /// When the present one expires; none if there is none.
+    /// When the certificate in use expires; `None` if the site has no certificate yet.
     pub expires: Option<SystemTime>,
     /// Certificates that an authority has issued.
     pub orders: u64,

@@ -51,7 +51,7 @@ pub(super) fn html(seen: &Seen, age: Duration) -> String {
         );
         for (name, seen) in &seen.certificates {
             let left = seen.seconds_left().map_or_else(
-                || "there is none".to_owned(),
+                || "no certificate yet".to_owned(),
                 |left| lasting(Duration::from_secs_f64(left.max(0.0))),
             );
             let (issued, failures) = (grouped(seen.orders), grouped(seen.failures));

@@ -116,7 +116,7 @@ pub(super) fn text(seen: &Seen, age: Duration) -> String {
         ),
         (
             "laio_quic_passed_datagrams_total",
-            "QUIC packets that arrived at another worker than that of their connection.",
+            "QUIC packets that arrived at another worker than their connection's.",
             quic.passed,
         ),
         (

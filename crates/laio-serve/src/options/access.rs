@@ -14,7 +14,7 @@ options! {
         ///
         /// Of several networks of `--allow` and `--deny` that contain the client, the one with the longest
         /// prefix decides, and `--deny` if there are two. Clients in no network are refused if there is an
-        /// `--allow`. Rules without a glob, and those of each glob, are separate: all must let the client
+        /// `--allow`. Rules without a glob, and the rules of each glob, are separate: all must let the client
         /// in. The others get 403.
         #[arg(long = "allow", value_name = "[GLOB=]NETWORK", help_heading = "Access")]
         pub allow: Vec<NetworkRule> = Vec::new(),
@@ -37,7 +37,7 @@ options! {
         pub buckets: usize = 65_536,
         /// Send the content of a response at this rate at most; with `,after=BYTES` only what follows them.
         ///
-        /// It is that of one response; limit the connections of a client too. The first matching rule
+        /// It is the rate of one response; limit the connections of a client too. The first matching rule
         /// counts.
         #[arg(long = "limit-rate", value_name = "[GLOB=]BYTES/S", help_heading = "Access")]
         pub speeds: Vec<SpeedRule> = Vec::new(),

@@ -20,10 +20,10 @@ options! {
         /// `http`. With this flag you agree to the terms of service of the authority.
         #[arg(long = "https", value_name = "NAMES", value_delimiter = ',', help_heading = "Encryption")]
         pub names: Vec<HttpsName> = Vec::new(),
-        /// Directory URL of the authority [default: that of Let's Encrypt]
+        /// Directory URL of the authority [default: Let's Encrypt's]
         #[arg(long = "acme-directory", value_name = "URL", requires = "Acme.names", help_heading = "Encryption")]
         pub directory: Option<DirectoryUrl> = None,
-        /// Trust the certificates in this PEM file for --acme-directory, and not those of the system.
+        /// Trust the certificates in this PEM file for --acme-directory, and not the system's.
         #[arg(long = "acme-ca", value_name = "FILE", requires = "Acme.names", help_heading = "Encryption")]
         pub ca: Option<PathBuf> = None,
         /// Mail address that the authority may write to, may be repeated; used when the account is created.

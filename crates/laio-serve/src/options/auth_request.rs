@@ -13,11 +13,12 @@ options! {
         /// Ask the auth server at this URL about each request, and let it in only if the answer is 2xx; with a glob only
         /// requests for paths that it matches. GLOB=off lets requests in without asking.
         ///
-        /// It gets a GET with the fields of the request, and the method and the address in X-Forwarded-Method,
-        /// X-Forwarded-Proto, X-Forwarded-Host, X-Forwarded-Uri, X-Original-Method, X-Original-URI and X-Original-URL. An
-        /// answer of 3xx or 4xx goes to the client. Any other, and none, is 503. URLs are written as those of `--proxy`,
-        /// and may have a query; several for a glob share its requests. The servers of all globs that match must let
-        /// the request in. Globs are those of `--auth-path`, but `off` needs a path without escapes, in the same case.
+        /// It gets a GET with the fields of the request, and the method and the address in
+        /// X-Forwarded-Method, X-Forwarded-Proto, X-Forwarded-Host, X-Forwarded-Uri, X-Original-Method,
+        /// X-Original-URI and X-Original-URL. An answer of 3xx or 4xx goes to the client. Any other, and a
+        /// missing one, is 503. URLs are written as for `--proxy`, and may have a query; several for a glob
+        /// share its requests. The servers of all globs that match must let the request in. Globs are as in
+        /// `--auth-path`, but `off` needs a path without escapes, in the same case.
         #[arg(long = "auth-request", value_name = "[GLOB=]URL", help_heading = "Access")]
         pub rules: Vec<AuthRule> = Vec::new(),
         /// Send auth servers only these fields of a request, such as Cookie and Authorization [default: all]

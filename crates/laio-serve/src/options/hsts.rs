@@ -9,9 +9,9 @@ options! {
     pub struct Hsts {
         /// Let browsers use only https for this many seconds (HSTS), a year without a value, or off.
         ///
-        /// Every response over TLS has the field: errors, redirects and responses of upstreams too, except those
-        /// of an upstream that sends its own. No response without TLS has it. With 0 browsers forget an earlier
-        /// value.
+        /// Every response over TLS has the field: errors, redirects and responses of upstreams too, except
+        /// responses of an upstream that sends its own. No response without TLS has it. With 0 browsers forget an
+        /// earlier value.
         #[arg(long = "hsts", value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "31536000", help_heading = "Encryption")]
         pub age: Option<HstsAge> = None,
         /// Let --hsts hold for the names below the host too.

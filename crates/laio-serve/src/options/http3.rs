@@ -24,7 +24,7 @@ options! {
         /// at its address (Retry), which takes another round trip; 0 asks always.
         #[arg(long = "http3-retry-from", value_name = "N")]
         pub retry_from: usize = 100,
-        /// Port for HTTP/3 in the field `Alt-Svc` [default: that of the address]
+        /// Port for HTTP/3 in the field `Alt-Svc` [default: the port of the address]
         ///
         /// For a server whose clients reach it at another port than the one it listens on.
         #[arg(long = "alt-svc-port", value_name = "PORT", help_heading = "Encryption")]

@@ -11,7 +11,7 @@ options! {
     /// The named limits of a server. Fields are configurable; constants are not.
     #[command(next_help_heading = "Limits")]
     pub struct Limits {
-        /// Connections of one worker; at the limit a new one closes an idle one, or waits if none is
+        /// Connections of one worker; at the limit a new one closes an idle one, or waits until one is
         /// idle. The worker also closes idle connections when descriptors run short.
         ///
         /// It closes the connection that has waited longest for its next request, or for longer than

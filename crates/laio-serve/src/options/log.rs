@@ -134,7 +134,7 @@ options! {
     pub struct LogOptions {
         /// Fields of a line in this order, with --log-format json or logfmt: time, remote, method, target, path,
         /// query, host, status, bytes, duration, duration_us, referer, user_agent, version, tls_version,
-        /// tls_cipher, early_data, upstream, req:NAME, resp:NAME [default: those of json]
+        /// tls_cipher, early_data, upstream, req:NAME, resp:NAME [default: the fields of json]
         ///
         /// Several fields are separated by commas. `req:NAME` and `resp:NAME` are header fields of the request and of
         /// the response. `duration` is in seconds, `duration_us` in microseconds. For journald they are the fields

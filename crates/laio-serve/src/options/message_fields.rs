@@ -14,10 +14,11 @@ options! {
         /// Change a field of all responses that fit: 'set NAME: VALUE', 'add NAME: VALUE', 'default NAME: VALUE' or
         /// 'remove NAME', after conditions such as path=/api/**, status=4xx or type=text/html.
         ///
-        /// `set` replaces the field, `add` adds another one, and `default` adds it if the response has none. The
-        /// conditions come first, with blanks between them: `path=GLOB`, `ext=js,css`, `status=404,5xx`,
-        /// `type=text/*` and `method=GET,HEAD`. All must fit; of several of one kind, one. Rules apply in their order,
-        /// to files, listings, redirects, errors and the responses of upstreams, after `--header`.
+        /// `set` replaces the field, `add` adds another one, and `default` adds it if the response lacks it.
+        /// The conditions come first, with blanks between them: `path=GLOB`, `ext=js,css`, `status=404,5xx`,
+        /// `type=text/*` and `method=GET,HEAD`. All must fit; of several of one kind, one. Rules apply in
+        /// their order, to files, listings, redirects, errors and the responses of upstreams, after
+        /// `--header`.
         #[arg(long = "response-header", value_name = "RULE", help_heading = "Responses")]
         pub response: Vec<MessageRule> = Vec::new(),
         /// Change a field of requests to upstreams: 'set NAME: VALUE', 'add NAME: VALUE', 'default NAME: VALUE' or

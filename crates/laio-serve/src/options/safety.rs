@@ -10,7 +10,7 @@ options! {
         /// Switch to this user, by name or number, once the sockets are bound.
         #[arg(long = "user", value_name = "NAME")]
         pub user: Option<String> = None,
-        /// Switch to this group [default: that of the user]
+        /// Switch to this group [default: the user's]
         #[arg(long = "group", value_name = "NAME")]
         pub group: Option<String> = None,
         /// Restrict workers to the served files: auto (where the kernel can), on or off.

@@ -17,18 +17,21 @@ use std::str::FromStr;
 options! {
     /// A directory, and how its files are served.
     pub struct Site {
-        /// The directory to serve [default: the working directory; none beside --proxy or a redirect of all paths]
+        /// The directory to serve [default: the working directory; no directory beside --proxy or a redirect
+        /// of all paths]
         ///
-        /// Without DIR, a site with `--proxy`, or with a `--redirect` of `/*`, has no files: what neither of them
-        /// answers is 404. It has those of the working directory if another option is about files: `--php`,
-        /// `--fastcgi`, `--listing`, `--zip`, `--fallback`, `--error-page`, `--upload`, `--webdav`, or a file of `--try`.
+        /// Without DIR, a site with `--proxy`, or with a `--redirect` of `/*`, has no files: what neither of
+        /// them answers is 404. It has the files of the working directory if another option is about files:
+        /// `--php`, `--fastcgi`, `--listing`, `--zip`, `--fallback`, `--error-page`, `--upload`, `--webdav`,
+        /// or a file of `--try`.
         #[arg(id = "root", value_name = "DIR")]
         pub root: Option<PathBuf> = None,
         /// Serve the paths below PATH from another directory, or PATH from another file: /static=/srv/static.
         ///
-        /// Their files are those of TARGET, whatever the served directory has under PATH. The longest PATH counts. Other
-        /// rules compare paths and names with PATH, as if TARGET were there; but a listing of what is above does not
-        /// show it. PATH has no empty names, `.` or `..`. Cannot be combined with `--upload`.
+        /// Their files come from TARGET, whatever the served directory has under PATH. The longest PATH
+        /// counts. Other rules compare paths and names with PATH, as if TARGET were there; but a listing of
+        /// what is above does not show it. PATH has no empty names, `.` or `..`. Cannot be combined with
+        /// `--upload`.
         #[arg(long = "alias", value_name = "PATH=TARGET", help_heading = "Files")]
         pub aliases: Vec<Alias> = Vec::new(),
         /// Index file of a directory; the first that exists.
@@ -101,7 +104,7 @@ options! {
         pub fields: Vec<FieldRule> = Vec::new(),
         /// Set Cache-Control for files that match the glob.
         ///
-        /// These rules come after those of `--header`.
+        /// These rules come after the rules of `--header`.
         #[arg(long = "cache-control", value_name = "GLOB=DIRECTIVES", value_parser = FieldRule::cache_control, help_heading = "Responses")]
         pub cache_control: Vec<FieldRule> = Vec::new(),
         /// Rules for the fields of all responses, and of requests to upstreams.
@@ -122,9 +125,9 @@ options! {
         pub redirects: Vec<Redirect> = Vec::new(),
         /// Answer the path FROM as if the request had the path TO, and the query of TO if it has one.
         ///
-        /// FROM and TO are like those of `--redirect`; `{query}` in the query of TO is that of the request. The first
-        /// match counts, once, before upstreams, `--try` and files; a redirect of the path comes before. A client must
-        /// be allowed to read both paths.
+        /// FROM and TO are as in `--redirect`; `{query}` in the query of TO is the query of the request. The
+        /// first match counts, once, before upstreams, `--try` and files; a redirect of the path comes
+        /// before. A client must be allowed to read both paths.
         #[arg(long = "rewrite", value_name = "FROM=TO", help_heading = "Files")]
         pub rewrites: Vec<Rewrite> = Vec::new(),
         /// Which pages of other origins may read the files.

@@ -19,7 +19,7 @@ options! {
     /// Options of TLS that hold for all addresses.
     pub struct Tls {
         /// Redirect requests without TLS to https, at the port of the first TLS address or at this one; off
-        /// redirects none [default with --https: auto]
+        /// redirects nothing [default with --https: auto]
         ///
         /// With 308, at every address without TLS that is not a Unix socket. A request is answered as usual if a proxy
         /// says that its client used https (`X-Forwarded-Proto`, `Forwarded`), because a redirect would lead the
@@ -42,7 +42,8 @@ options! {
         pub client_ca: Option<PathBuf> = None,
         /// Whether clients must have a certificate of --client-ca: required, or optional.
         ///
-        /// With `optional` a client may have none. One that cannot be verified is refused all the same.
+        /// With `optional` a client may have no certificate. One that cannot be verified is refused all the
+        /// same.
         #[arg(long = "client-auth", value_name = "WHETHER", default_value = "required", help_heading = "Encryption")]
         pub client_auth: ClientAuth = ClientAuth::Required,
         /// Refuse the certificates that a list in this PEM file revokes, may be repeated.
@@ -125,7 +126,7 @@ impl FromStr for RedirectPort {
             ("auto", _) => Ok(RedirectPort::OfListener),
             ("off", _) => Ok(RedirectPort::Off),
             (_, Ok(port)) if port > 0 => Ok(RedirectPort::Number(port)),
-            _ => Err("it is a port, auto for that of the first TLS address, or off"),
+            _ => Err("it is a port, auto for the port of the first TLS address, or off"),
         }
     }
 }

@@ -10,8 +10,8 @@ options! {
         /// MKCOL).
         ///
         /// Needs `--auth`. Every change needs a password, also where reading does not (`--auth-path`).
-        /// `--upload=anyone` needs none: all clients that can connect can then change every file of DIR; it cannot
-        /// be combined with `--auth`.
+        /// `--upload=anyone` needs no password: all clients that can connect can then change every file of
+        /// DIR; it cannot be combined with `--auth`.
         #[arg(long = "upload", value_name = "WHO", num_args = 0..=1, require_equals = true, default_missing_value = "users",
             help_heading = "Uploads")]
         pub who: Option<Uploaders> = None,

@@ -254,16 +254,16 @@ options! {
         /// Divide the requests among several upstreams of a prefix by least-connections (the default),
         /// round-robin, or a hash: hash=client, hash=uri, hash=cookie:NAME, hash=header:NAME.
         ///
-        /// With a prefix before it, as in `/api=hash=client`, only among those of that prefix. A hash sends
-        /// requests with the same key to the same upstream; a request without the cookie or field goes to the
-        /// one with the fewest requests in flight.
+        /// With a prefix before it, as in `/api=hash=client`, only among the upstreams of that prefix. A hash
+        /// sends requests with the same key to the same upstream; a request without the cookie or field goes
+        /// to the one with the fewest requests in flight.
         #[arg(long = "balance", value_name = "[PREFIX=]HOW", help_heading = "Upstreams")]
         pub balance: Vec<ForPrefix<Balance>> = Vec::new(),
         /// Check HTTP upstreams with a GET of this path: those that do not answer with 2xx or 3xx get no
         /// requests.
         ///
-        /// With a prefix before it, as in `/api=/health`, only those of that prefix. Two checks with the
-        /// same result decide. With the back end sync nothing is checked.
+        /// With a prefix before it, as in `/api=/health`, only the upstreams of that prefix. Two checks with
+        /// the same result decide. With the back end sync nothing is checked.
         #[arg(long = "health-path", value_name = "[PREFIX=]PATH", help_heading = "Upstreams")]
         pub health_paths: Vec<ForPrefix<HealthPath>> = Vec::new(),
         /// Begin each connection to an HTTP upstream with a header that names the addresses of the client's
@@ -373,7 +373,7 @@ options! {
         /// Time that an idle connection to an upstream is kept.
         #[arg(long = "upstream-idle-timeout", value_name = "SECONDS", value_parser = seconds)]
         pub idle_time: Duration = Duration::from_secs(30),
-        /// Bytes of responses from upstreams that a worker stores, and answers with; 0 stores none.
+        /// Bytes of responses from upstreams that a worker stores, and answers with; 0 stores nothing.
         ///
         /// Only responses whose Cache-Control or Expires allow a shared cache to do so are stored (RFC 9111).
         #[arg(long = "proxy-cache", value_name = "BYTES")]

@@ -538,7 +538,7 @@ impl Recorder {
         most.min(UpstreamLimits::CACHED_BODY) as u64
     }
 
-    /// Adds content. Returns none if it is too much.
+    /// Adds content. Returns `None` if it is too much.
     pub(super) fn add(mut self, content: &[u8]) -> Option<Recorder> {
         let cache = &self.fetch.cache;
         if (self.body.bytes.len() + content.len()) as u64 > Recorder::most(cache) {

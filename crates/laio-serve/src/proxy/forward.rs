@@ -53,7 +53,7 @@ impl Forwarded {
     }
 }
 
-/// Forwards a request. The head of the response is then in `out`. Returns none if the client has
+/// Forwards a request. The head of the response is then in `out`. Returns `None` if the client has
 /// closed its connection.
 pub(crate) async fn forward(
     services: &Services,

@@ -29,7 +29,7 @@ pub(crate) fn is_asked(ctx: RequestContext<'_>) -> bool {
     ctx.site.zip.is_some() && ctx.request.query == Some(QUERY)
 }
 
-/// Answers with the archive of a directory. Returns none if the name is not that of a directory.
+/// Answers with the archive of a directory. Returns `None` if the name is not that of a directory.
 pub(crate) async fn archive(
     services: &Services,
     ctx: RequestContext<'_>,

@@ -26,7 +26,7 @@ impl EarlyAnswer {
         to_https: Option<&RedirectToHttps>,
         now: Instant,
     ) -> Option<EarlyAnswer> {
-        // An authority comes from addresses that it does not tell, and as often as it wants.
+        // ACME validation comes from addresses that are not announced, and has no limit of its rate.
         if let Some(answer) = to_https.and_then(|it| it.challenge(ctx.as_sent())) {
             return Some(EarlyAnswer::Challenge(answer));
         }

@@ -103,7 +103,7 @@ fn described(site: &Site, name: &[u8], found: &io::Result<FileKind>) -> String {
     }
 }
 
-/// Opens a file of the site's configuration, such as an error page. Returns none if it cannot
+/// Opens a file of the site's configuration, such as an error page. Returns `None` if it cannot
 /// be opened.
 pub(crate) async fn open_file(services: &Services, site: &Site, name: &[u8]) -> Option<Opened> {
     match open(services, site, name).await {

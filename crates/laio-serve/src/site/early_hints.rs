@@ -21,7 +21,7 @@ pub(crate) struct EarlyHints {
 const LINKS_MAX: usize = 32;
 
 impl EarlyHints {
-    /// Compiles the hints. Returns none if there are none.
+    /// Compiles the hints. Returns `None` if there are none.
     ///
     /// # Errors
     /// When a glob or a link is malformed.

@@ -62,7 +62,7 @@ impl Answered<'_> {
 }
 
 impl ResponseRules {
-    /// Compiles the rules of a site, which may have rewrites. Returns none if there are no rules.
+    /// Compiles the rules of a site, which may have rewrites. Returns `None` if there are no rules.
     ///
     /// # Errors
     /// When a rule is malformed, or its field may not be changed.

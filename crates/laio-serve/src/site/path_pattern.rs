@@ -59,7 +59,7 @@ impl PathRule {
         }
         let target = match &pattern {
             Pattern::Exact(_) if to.contains('*') => {
-                return Err("the target has a * but the path has none".to_owned());
+                return Err("the target has a * but the path has no *".to_owned());
             }
             Pattern::Exact(_) => vec![Piece::Text(to.to_owned())],
             Pattern::Prefix(_) => with_rest(to),
@@ -355,7 +355,7 @@ mod tests {
         for (from, to, why) in [
             ("old", "/new", "slash"),
             ("/a*b", "/new", "end the path"),
-            ("/a", "/new/*", "has none"),
+            ("/a", "/new/*", "has no *"),
             ("/a", "", "percent-encoded"),
             ("/a", "/b\r\nX: y", "percent-encoded"),
             ("~^/a(", "/b", "unclosed group"),

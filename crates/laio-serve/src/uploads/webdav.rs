@@ -200,7 +200,7 @@ async fn status_of(
     }
 }
 
-/// Receives and parses the body of a request. Returns none if there is none.
+/// Receives and parses the body of a request. Returns `None` for an empty body.
 async fn document(body: &mut ClientBody<'_>) -> Result<Option<Element>, Problem> {
     let mut content = Vec::new();
     while !body.next_piece(&mut content).await? {}

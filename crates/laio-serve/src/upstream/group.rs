@@ -263,7 +263,7 @@ fn only_for_http<T>(
 ) -> io::Result<()> {
     match setting.take() {
         Some(own) if own.prefix.is_some() => Err(wrong(format!(
-            "{flag} is for HTTP upstreams, but those of {prefix} use FastCGI"
+            "{flag} is for HTTP upstreams, but the upstreams of {prefix} use FastCGI"
         ))),
         _ => Ok(()),
     }

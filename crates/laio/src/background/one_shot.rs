@@ -39,7 +39,7 @@ pub(crate) struct OneShotThreads {
 type Finished = Vec<(Handle, Result<usize, Errno>)>;
 
 /// A queued call, with the version of the rights (see [`crate::background::rights`]) with which it was
-/// dispatched.
+/// handed over.
 #[derive(Clone, Copy, Debug)]
 struct QueuedCall {
     version: u32,
@@ -168,7 +168,7 @@ impl OneShotThreads {
         self.outstanding > 0 && !self.shared.lock().queued.is_empty()
     }
 
-    /// Takes the results of finished calls, and starts queued calls. Those that were dispatched with
+    /// Takes the results of finished calls, and starts queued calls. Calls that were handed over with
     /// rights of another version, or with another root or working directory, fail with `EAGAIN`: no thread has these any
     /// more.
     pub(crate) fn reap(&mut self, version: u32) -> Finished {

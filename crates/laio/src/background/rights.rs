@@ -151,9 +151,9 @@ impl Rights {
         self.settled || !has_filters()
     }
 
-    /// Records the rights with which an operation is dispatched. Fails if they differ from those of
-    /// its first dispatch: with the present rights the call might be allowed although it was not
-    /// when the program made it.
+    /// Records the rights with which an operation is handed over. Fails if they differ from the rights
+    /// at its first hand-over: the call might be allowed now although it was not when the program made
+    /// it.
     ///
     /// # Errors
     /// `EAGAIN`
@@ -167,8 +167,8 @@ impl Rights {
         }
     }
 
-    /// Whether a call was refused, and the calling thread's rights have changed since it dispatched
-    /// the operation.
+    /// Whether a call was refused, and the calling thread's rights have changed since it handed
+    /// over the operation.
     pub(super) fn have_refused(
         &mut self,
         pool: &mut Helpers,

@@ -182,7 +182,7 @@ impl Threads {
         self.rights.stamp(operation)
     }
 
-    /// Whether a call was refused, and the rights are not those with which it was dispatched.
+    /// Whether a call was refused, and the rights are not the same as at the hand-over.
     pub(super) fn refused_by_other_rights(
         &mut self,
         operation: &InFlight,

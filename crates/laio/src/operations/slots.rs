@@ -87,7 +87,7 @@ pub(crate) struct InFlight {
     /// has arrived before its result.
     pub(crate) awaiting_notif: i16,
     /// The version of the rights (see [`crate::background::rights`]) with which the operation was first
-    /// dispatched, if its permissions depend on them.
+    /// handed over, if its permissions depend on them.
     pub(crate) rights: Option<u32>,
     pub(crate) links: [Link; 2],
     /// The device number of the remote file system that it asks, if it was found to ask one.

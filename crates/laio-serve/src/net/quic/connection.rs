@@ -273,7 +273,7 @@ impl QuicConnection {
         self.state.borrow_mut().protocol.streams().accept(direction)
     }
 
-    /// Opens a stream in one direction. Returns none if the client does not allow it (yet).
+    /// Opens a stream in one direction. Returns `None` if the client does not allow it (yet).
     pub(crate) fn open(&self) -> Option<StreamId> {
         let mut state = self.state.borrow_mut();
         state.protocol.streams().open(Dir::Uni)

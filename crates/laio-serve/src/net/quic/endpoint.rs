@@ -182,7 +182,7 @@ impl Endpoint {
         self.socket.send(transmit, packet);
     }
 
-    /// Accepts a connection. Returns none if its first packet is invalid.
+    /// Accepts a connection. Returns `None` if its first packet is invalid.
     pub(crate) fn accept(self: &Rc<Self>, incoming: Incoming) -> Option<Rc<QuicConnection>> {
         let mut response = Vec::new();
         let now = Instant::now();

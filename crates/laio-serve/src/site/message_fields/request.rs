@@ -17,7 +17,7 @@ pub(crate) struct RequestRules(Vec<(Rule, Template)>);
 pub(crate) type Field<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
 
 impl RequestRules {
-    /// Compiles the rules. Returns none if there are no rules.
+    /// Compiles the rules. Returns `None` if there are no rules.
     ///
     /// # Errors
     /// When a rule is malformed, or its field may not be changed.

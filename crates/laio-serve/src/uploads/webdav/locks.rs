@@ -98,7 +98,7 @@ impl Locks {
         Ok(lock)
     }
 
-    /// Gives a lock more time. Returns none if the submitted tokens are not those of a lock of the name.
+    /// Gives a lock more time. Returns `None` if the submitted tokens are not those of a lock of the name.
     pub(super) fn refresh(
         &self,
         root: Root,

@@ -50,7 +50,7 @@ impl Element {
     }
 }
 
-/// Parses the body of a request. Returns none if it is empty.
+/// Parses the body of a request. Returns `None` if it is empty.
 ///
 /// No entity is expanded but the five predefined ones and characters by number; a document type is refused.
 pub(super) fn parse(body: &[u8]) -> Result<Option<Element>, Problem> {
