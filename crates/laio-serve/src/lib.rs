@@ -96,8 +96,8 @@ pub use options::{Safety, Sandbox, SyslogAddress};
 pub use options::{UploadSync, Uploaders, Uploads};
 pub use server::control::Control;
 pub use server::{Server, check};
+pub use site::quota::UsedQuota;
 pub use trace::Step;
-pub use uploads::UsedQuota;
 pub use worker::Served;
 
 /// The examples on the front page of the crate compile.

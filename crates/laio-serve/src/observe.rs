@@ -18,7 +18,7 @@ pub use steps::StepCounts;
 pub use upstreams::{ProxyCacheCounts, UpstreamCounts};
 
 use crate::memory::{MemoryCounts, ProcessMemory};
-use crate::uploads::{CountedDirectories, UsedQuota};
+use crate::site::quota::{CountedDirectories, UsedQuota};
 use crate::upstream::health::Health;
 use laio::{Counts, ZeroCopyCounts};
 use laio_http::Status;

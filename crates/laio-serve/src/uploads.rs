@@ -10,7 +10,6 @@ mod make_directory;
 mod names_in_change;
 mod problem;
 mod put;
-mod quota;
 mod stale;
 mod target;
 mod temporary;
@@ -19,40 +18,26 @@ mod trees;
 pub(crate) mod webdav;
 
 pub(crate) use names_in_change::NamesInChange;
-pub use quota::UsedQuota;
-pub(crate) use quota::{CountedDirectories, Quota};
 pub(crate) use stale::remove_stale;
 pub(crate) use temporary_name::is_temporary;
 pub(crate) use webdav::Locks;
 
 use crate::files::resolve::resolve;
 use crate::observe;
-use crate::options::{Limits, UploadSync, Uploaders};
+use crate::options::{Limits, Uploaders};
 use crate::request::authorize::authorize;
 use crate::request::body::ClientBody;
 use crate::request::pages;
 use crate::request::response::{RequestContext, Response};
 use crate::services::Services;
 use crate::site::auth::Resource;
+use crate::site::quota;
 use crate::trace;
 use disk::Disk;
 use laio_http::{ETag, Framing, Method, ResponseHead, Status};
 use problem::Problem;
 use target::Target;
 use webdav::Submitted;
-
-/// How the files of a site may be changed.
-#[derive(Clone, Debug)]
-pub(crate) struct UploadRules {
-    pub(crate) who: Uploaders,
-    /// Bytes of one file.
-    pub(crate) bytes: u64,
-    /// Bytes of the file system that stay free.
-    pub(crate) keep_free: u64,
-    pub(crate) sync: UploadSync,
-    /// The limit on all files together.
-    pub(crate) quota: Option<Quota>,
-}
 
 /// A method that changes files, or is a part of WebDAV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The statistics in the text format of Prometheus.
 
 use super::{Seen, SeenCertificate, UpstreamCounts};
-use crate::uploads::UsedQuota;
+use crate::site::quota::UsedQuota;
 use std::fmt::Write;
 use std::time::Duration;
 

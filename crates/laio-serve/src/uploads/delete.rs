@@ -4,8 +4,9 @@ use super::disk::Disk;
 use super::problem::Problem;
 use super::target::Target;
 use super::temporary::sync_directory;
-use super::{Done, UploadRules, conditions, trees, webdav};
+use super::{Done, conditions, trees, webdav};
 use crate::request::response::RequestContext;
+use crate::site::upload_rules::UploadRules;
 use laio::ops::Unlink;
 
 /// Deletes what has the name. Of a symbolic link that is the link itself.

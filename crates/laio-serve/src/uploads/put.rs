@@ -3,14 +3,15 @@
 use super::conditions::{self, etag, only_creates};
 use super::disk::Disk;
 use super::problem::{Problem, of_own};
-use super::quota::Reservation;
 use super::target::Target;
 use super::temporary::{Published, Temporary, is, sync_directory};
 use super::webdav::{self, Submitted};
-use super::{CHUNK, Change, Done, UploadRules};
+use super::{CHUNK, Change, Done};
 use crate::observe;
 use crate::request::body::ClientBody;
 use crate::request::response::RequestContext;
+use crate::site::quota::Reservation;
+use crate::site::upload_rules::UploadRules;
 use laio::ops::{FileStatus, FileSystemStatus, SetTimes, StatFileSystem, Timestamp};
 use laio_http::Framing;
 use laio_rt::Descriptor;

@@ -6,12 +6,13 @@ use super::xml::{Element, push_text};
 use super::{Depth, depth, document, status_of};
 use crate::request::body::ClientBody;
 use crate::request::response::RequestContext;
+use crate::site::quota::Reservation;
+use crate::site::upload_rules::UploadRules;
 use crate::uploads::disk::Disk;
 use crate::uploads::problem::Problem;
-use crate::uploads::quota::Reservation;
 use crate::uploads::target::Target;
 use crate::uploads::temporary::Temporary;
-use crate::uploads::{Done, UploadRules, put};
+use crate::uploads::{Done, put};
 use laio_http::Status;
 use std::time::Duration;
 
