@@ -110,7 +110,12 @@ pub(crate) fn run(
             clock: Clock::default(),
             limits,
         });
-        observe::upstreams::watch(services.sites.targets().map(|target| &target.health));
+        observe::upstreams::watch(
+            services
+                .sites
+                .targets()
+                .map(|target| target.health.clone() as _),
+        );
         // A worker that explains a request asks no upstream; with the back end sync a check would block it.
         let checks = !trace::is_on() && !services.contexts.sync;
         let checked = services.sites.targets().filter(|_| checks);

@@ -13,6 +13,8 @@ use crate::messages::print;
 use crate::net::listen::Share;
 use crate::net::quic::routes::Routes;
 use crate::net::tls::{Sessions, Tls};
+use crate::observe::gauges::ServerGauges;
+use crate::observe::{MemoryCounts, UsedQuota};
 use crate::options::Options;
 use crate::site::CompiledSites;
 use crate::site::quota::CountedDirectories;
@@ -63,9 +65,11 @@ impl ServerState {
     /// Like [`Sessions::new`] and [`Acme::start`].
     pub(crate) fn new(options: &Options) -> io::Result<ServerState> {
         let counted = CountedDirectories::default();
-        options.observer.report_quotas(&counted);
         let memory = Arc::new(ProcessMemory::new(options.limits.memory));
-        options.observer.report_memory(&memory);
+        options.observer.show(Gauges {
+            counted: counted.clone(),
+            memory: memory.clone(),
+        });
         Ok(ServerState {
             counted,
             memory,
@@ -77,6 +81,23 @@ impl ServerState {
             names_in_change: Arc::default(),
             locks: Arc::default(),
         })
+    }
+}
+
+/// What the statistics show of the state.
+#[derive(Debug)]
+struct Gauges {
+    counted: CountedDirectories,
+    memory: Arc<ProcessMemory>,
+}
+
+impl ServerGauges for Gauges {
+    fn used_quotas(&self) -> Vec<UsedQuota> {
+        self.counted.used()
+    }
+
+    fn memory(&self) -> MemoryCounts {
+        self.memory.counts()
     }
 }
 

@@ -4,6 +4,7 @@
 //! so that several at a time cannot exceed the limit together.
 
 use crate::messages::print;
+use crate::observe::UsedQuota;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;
@@ -44,17 +45,6 @@ const DEPTH_MAX: usize = 256;
 
 /// The pause before a count that has failed is tried again.
 const COUNT_AGAIN: Duration = Duration::from_secs(1);
-
-/// What is used of a directory with a quota.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UsedQuota {
-    /// The directory.
-    pub directory: PathBuf,
-    /// The bytes of the files below it.
-    pub bytes: u64,
-    /// The number of files and directories below it.
-    pub files: u64,
-}
 
 /// Why a quota admits no change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
