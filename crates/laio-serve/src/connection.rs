@@ -482,7 +482,8 @@ impl Connection {
             expects_continue: ctx.request.expects_continue,
             room: 0,
         };
-        let (input, next) = answer_by_upstream(ctx, to, started, body).await?;
+        let cache = self.connections.response_cache.as_ref();
+        let (input, next) = answer_by_upstream(cache, ctx, to, started, body).await?;
         self.answered = true;
         self.input = input;
         Ok(next)
@@ -518,7 +519,8 @@ impl Connection {
             mut output,
             mut name,
         } = services.buffer_pool.take();
-        let answered = answer_change(ctx, change, &mut body, &mut output, &mut name).await;
+        let changes = &self.connections.change_services;
+        let answered = answer_change(changes, ctx, change, &mut body, &mut output, &mut name).await;
         let Some((response, keep_alive)) = answered else {
             return Ok(Next::End);
         };

@@ -19,7 +19,7 @@ use crate::options::Options;
 use crate::site::CompiledSites;
 use crate::site::quota::CountedDirectories;
 use crate::stop::Level;
-use crate::uploads::{Locks, NamesInChange};
+use crate::uploads::SharedChanges;
 use crate::worker::{self, GenerationState, Served};
 use laio::BackendKind;
 use laio::thread::JoinHandle;
@@ -53,8 +53,7 @@ pub(crate) struct ServerState {
     /// The QUIC endpoints of all generations.
     pub(crate) routes: Arc<Routes>,
     pub(crate) acme: Option<Arc<Acme>>,
-    pub(crate) names_in_change: Arc<NamesInChange>,
-    pub(crate) locks: Arc<Locks>,
+    pub(crate) changes: SharedChanges,
     pub(crate) counted: CountedDirectories,
 }
 
@@ -78,8 +77,7 @@ impl ServerState {
             sessions: Sessions::new()?,
             routes: Arc::default(),
             acme: Acme::start(options)?.map(Arc::new),
-            names_in_change: Arc::default(),
-            locks: Arc::default(),
+            changes: SharedChanges::default(),
         })
     }
 }
@@ -146,8 +144,7 @@ impl Generation {
             routes: server_state.routes,
             cpu_pool: Arc::new(CpuPool::new(threads)),
             log: SharedLog::open(&options)?,
-            names_in_change: server_state.names_in_change,
-            locks: server_state.locks,
+            changes: server_state.changes,
             stop: Arc::default(),
             tls: Tls::new(
                 &options,

@@ -17,7 +17,7 @@ pub(super) async fn delete(
     target: &Target,
 ) -> Result<Done, Problem> {
     let limit = disk.services.limits.open_time;
-    let names = &disk.services.names_in_change;
+    let names = &disk.changes.names_in_change;
     let _entered = names.enter(ctx.site.identity, &target.name, limit).await?;
     let present = target.status(disk).await?.ok_or(Problem::NOT_FOUND)?;
     conditions::check(ctx, Some(&present))?;
@@ -36,7 +36,7 @@ pub(super) async fn delete(
             return Ok(webdav::failures(&target.name, &failures));
         }
     }
-    disk.services.locks.forget(ctx.site.identity, &target.name);
+    disk.changes.locks.forget(ctx.site.identity, &target.name);
     sync_directory(disk, &target.directory, rules.sync).await?;
     Ok(Done::Changed(None))
 }

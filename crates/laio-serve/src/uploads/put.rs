@@ -68,7 +68,7 @@ pub(super) async fn put(
     let stored = file.written();
 
     let limit = disk.services.limits.open_time;
-    let names = &disk.services.names_in_change;
+    let names = &disk.changes.names_in_change;
     let _entered = names.enter(ctx.site.identity, &target.name, limit).await?;
     // Another request may have changed or locked the file since the first look.
     let present = replaceable(target.status(disk).await?)?;

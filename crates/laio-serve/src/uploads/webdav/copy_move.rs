@@ -64,13 +64,13 @@ pub(in crate::uploads) async fn copy_or_move(
     })?;
     let target = Target::open(disk, ctx.site, &destination).await?;
     let root = ctx.site.identity;
-    let locks = &disk.services.locks;
+    let locks = &disk.changes.locks;
     locks.check(root, &destination, true, submitted)?;
     locks.check_member(root, &destination, submitted)?;
 
     // In one order, so that two requests never wait for each other.
     let limit = disk.services.limits.open_time;
-    let names = &disk.services.names_in_change;
+    let names = &disk.changes.names_in_change;
     let mut both = [&source.name, &target.name];
     both.sort();
     let _first = names.enter(root, both[0], limit).await?;

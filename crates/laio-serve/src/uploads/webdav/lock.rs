@@ -28,7 +28,7 @@ pub(in crate::uploads) async fn lock(
     submitted: &Submitted,
     body: &mut ClientBody<'_>,
 ) -> Result<Done, Problem> {
-    let (locks, root) = (&disk.services.locks, ctx.site.identity);
+    let (locks, root) = (&disk.changes.locks, ctx.site.identity);
     let time = time(ctx);
     let Some(document) = document(body).await? else {
         let lock = locks.refresh(root, name, submitted, time);
@@ -87,7 +87,7 @@ pub(in crate::uploads) fn unlock(
         user: submitted.user.clone(),
     };
     match disk
-        .services
+        .changes
         .locks
         .unlock(ctx.site.identity, name, &submitted)
     {
