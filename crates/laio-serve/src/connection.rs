@@ -1,6 +1,7 @@
 //! A connection: receives requests and answers them, one after the other.
 
 mod at_once;
+mod from_cache;
 mod http2;
 pub(crate) mod http3;
 mod log_lines;

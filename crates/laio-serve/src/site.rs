@@ -7,6 +7,7 @@ pub(crate) mod auth;
 pub(crate) mod auth_request;
 pub(crate) mod cors;
 mod early_hints;
+pub(crate) mod fast_path;
 mod fields;
 pub(crate) mod hsts;
 pub(crate) mod message_fields;
@@ -35,6 +36,7 @@ use auth::Users;
 use auth_request::AuthRequests;
 use cors::Cors;
 use early_hints::EarlyHints;
+use fast_path::FastPath;
 use fields::FieldRules;
 use laio::BackendKind;
 use laio_http::{Coding, Status};
@@ -154,6 +156,7 @@ pub(crate) struct Site {
     /// The routes to the auth servers, in the order of their rules.
     pub(crate) auth_routes: Vec<Route>,
     pub(crate) sendfile: Vec<SendfileRoot>,
+    pub(crate) fast_path: FastPath,
     rules: Arc<Rules>,
 }
 
@@ -173,6 +176,7 @@ impl Site {
             php: rules.php.as_ref().map(Route::to),
             auth_routes: rules.auth_groups().map(Route::to).collect(),
             sendfile: sendfile.collect::<io::Result<_>>()?,
+            fast_path: FastPath::of(rules),
             rules: rules.clone(),
         })
     }
