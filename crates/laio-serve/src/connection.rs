@@ -1,6 +1,7 @@
 //! A connection: receives requests and answers them, one after the other.
 
 mod at_once;
+mod from_cache;
 mod http2;
 pub(crate) mod http3;
 mod log_lines;
@@ -9,6 +10,7 @@ mod proxied;
 pub(crate) mod proxy_header;
 mod refusals;
 pub(crate) mod running;
+mod stages;
 pub(crate) mod state;
 pub(crate) mod streams;
 
@@ -21,27 +23,23 @@ use crate::net::socket::Expect;
 use crate::net::stream::Stream;
 use crate::net::tls::session::is_plain_http;
 use crate::observe::{self, Stage};
-use crate::options::{EarlyData, Limits, Memory, MemoryUse};
-use crate::request::answer::answer;
-use crate::request::answer_from_cache::answer_from_cache;
+use crate::options::{Memory, MemoryUse};
 use crate::request::auth_state::AuthState;
 use crate::request::body::{BodyTime, ClientBody};
-use crate::request::early_answer::EarlyAnswer;
-use crate::request::lookup::{Answerer, LookedUp, answerer};
 use crate::request::receive::{Skipped, handshake, linger, receive, send_close_notify, skip_body};
 use crate::request::redirect_to_https::{RedirectToHttps, came_by_https};
 use crate::request::response::{RequestContext, Response};
 use crate::request::send_response::{Followed, send_response};
 use crate::services::Services;
 use crate::uploads::{Change, answer_change};
-use laio_http::response::CONTINUE;
-use laio_http::{BodySkip, Framing, Method, Parsed, Rejection, Request, Status, parse};
+use laio_http::{BodySkip, Framing, Parsed, Request, Status, parse};
 use laio_rt::Descriptor;
 use laio_rt::time::{Sleep, sleep_until};
 use log_lines::log_response;
 use page_memory::hold_page;
 use proxied::{Destination, answer_by_upstream};
 use running::Connections;
+use stages::{Exchange, Exchanged};
 use state::{ConnectionState, DrainState, Next};
 use std::io;
 use std::rc::Rc;
@@ -285,92 +283,35 @@ impl Connection {
         }
         ctx.note_site();
         // Boxed, because few sites have auth servers.
-        let auth = ctx.site.auth_requests.as_ref();
-        let auth = auth.map(|rules| {
+        let auth = ctx.site.auth_requests.as_ref().map(|rules| {
             let client = ClientWatch::new(&self.stream, request.framing != Framing::None);
             Box::new(AuthState::new(rules, &request, &self.peer, client))
         });
-        let without_copied = auth.as_ref();
-        let without_copied = without_copied.map(|it| Box::new(it.rules.without_copied(&request)));
-        if let Some(cleaned) = &without_copied {
+        let cleaned = auth.as_ref();
+        let cleaned = cleaned.map(|auth| Box::new(auth.rules.without_copied(&request)));
+        if let Some(cleaned) = &cleaned {
             ctx.auth = auth.as_deref();
             ctx.request = cleaned;
         }
-        let request = ctx.request;
-        let target = ctx.site.rewrites.as_ref();
-        let target = target.and_then(|rewrites| rewrites.of(request, &ctx.site.redirects));
+        let rewrites = ctx.site.rewrites.as_ref();
+        let target = rewrites.and_then(|rules| rules.of(ctx.request, &ctx.site.redirects));
         // Boxed, because few requests have it.
-        let rewritten = target
-            .as_ref()
-            .map(|target| Box::new(target.apply(request)));
+        let rewritten = target.as_ref().map(|it| Box::new(it.apply(ctx.request)));
         if let Some(rewritten) = &rewritten {
             ctx = ctx.rewritten_as(rewritten);
         }
-        if self.stream.is_early() && self.needs_handshake(ctx) {
-            self.stream.confirmed().await?;
-        }
-        let after_head = &input[head_len..];
-        let early = EarlyAnswer::to(ctx, self.to_https.as_deref(), services.contexts.now());
-        if early.is_none()
-            && let Some(hints) = &ctx.site.early_hints
-            && let Some(head) = hints.head(ctx, &self.stream)
-        {
-            self.stream.send_interim(head).await?;
-        }
-        if early.is_none()
-            && let Some((route, path)) = ctx.route()
-        {
-            let to = Destination::upstream(route, path);
-            // Boxed, because its future is larger than that of all other ways together.
-            return Box::pin(self.pass_to_upstream(ctx, to, after_head, started)).await;
-        }
-        let mut looked_up = None;
-        if early.is_none()
-            && let Some(application) = &ctx.site.application
-        {
-            let answerer = answerer(&services, ctx, application).await;
-            if let Some(to) = Destination::of(ctx, &answerer) {
-                if to.is_script() || !self.passes_early() {
-                    self.stream.confirmed().await?;
-                }
-                return Box::pin(self.pass_to_upstream(ctx, to, after_head, started)).await;
-            }
-            if let Answerer::Site(found) = answerer {
-                looked_up = found;
+        let exchange = Exchange::new(ctx, &input[head_len..], started);
+        match self.run_stages(exchange).await? {
+            Exchanged::Over(next) => Ok(next),
+            Exchanged::BodyUnread {
+                keep_alive,
+                body,
+                body_len,
+            } => {
+                input.drain(..head_len + body_len);
+                self.finish_request(keep_alive, input, body).await
             }
         }
-        if early.is_none()
-            && let Some(change) = Change::of(ctx)
-        {
-            return Box::pin(self.change_files(ctx, change, after_head, started)).await;
-        }
-        // Parse the received part of the body before answering, so that bad framing can be refused.
-        let (body, body_len) = match begin_body(&services.limits, request.framing, after_head) {
-            Ok(begun) => begun,
-            Err(rejection) => return self.refuse(rejection.status(), rejection.detail()).await,
-        };
-        let waits = request.expects_continue && after_head.is_empty();
-        ctx.keep_alive &= !waits || (ctx.auth.is_none() && may_continue(request.method));
-        let keep_alive = ctx.keep_alive;
-        self.answer_from_site(ctx, early, looked_up, waits && keep_alive, started)
-            .await?;
-        input.drain(..head_len + body_len);
-        self.finish_request(keep_alive, input, body).await
-    }
-
-    /// Whether a request in early data must wait for the end of the handshake: it may have been repeated, or sent
-    /// from a forged address.
-    fn needs_handshake(&self, ctx: RequestContext<'_>) -> bool {
-        self.peer.is_trusted
-            || ctx.site.treats_clients_differently()
-            || ctx.auth.is_some()
-            || (ctx.route().is_some() && !self.passes_early())
-    }
-
-    /// Whether upstreams get requests in early data.
-    fn passes_early(&self) -> bool {
-        let http3 = self.connections.http3.as_ref();
-        http3.is_some_and(|http3| http3.early_data == Some(EarlyData::Upstreams))
     }
 
     /// Whether the client uses https: with this server, or with the trusted proxy in front of it.
@@ -384,43 +325,6 @@ impl Connection {
             && number != self.services.limits.requests
             && !self.connections.is_draining()
             && self.connection_state.may_keep_alive()
-    }
-
-    /// Answers a request with a file, a listing or a page of the site, and writes its line of the
-    /// access log.
-    async fn answer_from_site(
-        &self,
-        ctx: RequestContext<'_>,
-        early: Option<EarlyAnswer>,
-        looked_up: Option<LookedUp>,
-        send_continue: bool,
-        started: Instant,
-    ) -> io::Result<()> {
-        let services = &*self.services;
-        let Buffers {
-            mut output,
-            mut name,
-        } = services.buffer_pool.take();
-        if send_continue {
-            output.extend_from_slice(CONTINUE);
-        }
-        let response = match early {
-            Some(early) => Some(Box::pin(early.write(services, ctx, &mut output)).await),
-            None if looked_up.is_some() => None,
-            None => answer_from_cache(services, ctx, &mut output, &mut name),
-        };
-        let response = match response {
-            Some(response) => response,
-            None => answer(services, ctx, looked_up, &mut output, &mut name).await,
-        };
-        let held = hold_page(services, &self.stream, ctx, response, &mut output);
-        let (response, _held) = held.await;
-        ctx.apply_rules(&response, &name, &mut output);
-        let followed = Followed::after(ctx.request);
-        let sending = self.send_and_log(ctx, output, response, followed, started);
-        let output = sending.await?;
-        services.buffer_pool.put_back(Buffers { output, name });
-        Ok(())
     }
 
     /// Sends a response, and returns the emptied buffer. The access log gets a line whether or not sending
@@ -460,11 +364,10 @@ impl Connection {
     /// Forwards a request to its upstream, and sends the response.
     async fn pass_to_upstream(
         &mut self,
-        ctx: RequestContext<'_>,
+        exchange: &Exchange<'_>,
         to: Destination<'_>,
-        after_head: &[u8],
-        started: Instant,
     ) -> io::Result<Next> {
+        let ctx = exchange.ctx;
         let limits = &self.services.limits.upstream;
         let body = match BodySkip::new(ctx.request.framing, limits.body_bytes) {
             Ok(body) => body,
@@ -474,7 +377,7 @@ impl Connection {
             services: &self.services,
             stream: &self.stream,
             peer: &self.peer,
-            input: after_head.to_vec(),
+            input: exchange.after_head.to_vec(),
             body,
             waited: Duration::ZERO,
             time: BodyTime::Whole,
@@ -482,20 +385,16 @@ impl Connection {
             expects_continue: ctx.request.expects_continue,
             room: 0,
         };
-        let (input, next) = answer_by_upstream(ctx, to, started, body).await?;
+        let cache = self.connections.response_cache.as_ref();
+        let (input, next) = answer_by_upstream(cache, ctx, to, exchange.started, body).await?;
         self.answered = true;
         self.input = input;
         Ok(next)
     }
 
     /// Makes a change of files, and sends the response.
-    async fn change_files(
-        &mut self,
-        ctx: RequestContext<'_>,
-        change: Change,
-        after_head: &[u8],
-        started: Instant,
-    ) -> io::Result<Next> {
+    async fn change_files(&mut self, exchange: &Exchange<'_>, change: Change) -> io::Result<Next> {
+        let (ctx, after_head) = (exchange.ctx, exchange.after_head);
         let services = self.services.clone();
         let (framing, limits) = (ctx.request.framing, &services.limits);
         let body = match BodySkip::new(framing, change.body_limit(ctx, limits)) {
@@ -518,7 +417,8 @@ impl Connection {
             mut output,
             mut name,
         } = services.buffer_pool.take();
-        let answered = answer_change(ctx, change, &mut body, &mut output, &mut name).await;
+        let changes = &self.connections.change_services;
+        let answered = answer_change(changes, ctx, change, &mut body, &mut output, &mut name).await;
         let Some((response, keep_alive)) = answered else {
             return Ok(Next::End);
         };
@@ -528,7 +428,7 @@ impl Connection {
         ctx.apply_rules(&response, &name, &mut output);
         let (input, body) = (body.input, body.body);
         let followed = Followed::ByRequest;
-        let sending = self.send_and_log(ctx, output, response, followed, started);
+        let sending = self.send_and_log(ctx, output, response, followed, exchange.started);
         let output = sending.await?;
         services.buffer_pool.put_back(Buffers { output, name });
         self.finish_request(keep_alive, input, body).await
@@ -617,23 +517,4 @@ impl Connection {
 /// check for changed files, which otherwise covers all requests that arrive together.
 fn receives_in_batches() -> bool {
     laio_rt::with_context(|context| context.info().has_ring())
-}
-
-/// Parses the received part of a body, which is discarded. Returns its parser and its length.
-fn begin_body(
-    limits: &Limits,
-    framing: Framing,
-    input: &[u8],
-) -> Result<(BodySkip, usize), Rejection> {
-    let mut body = BodySkip::new(framing, limits.body_bytes)?;
-    let length = body.advance(input)?;
-    Ok((body, length))
-}
-
-/// Whether a client that waits for 100 Continue gets it. No response needs the body: with GET and
-/// HEAD it is discarded, so that the connection can be reused. Other methods get only a final
-/// response, after which only the client knows whether it still sends the body (RFC 9110, section
-/// 10.1.1), so the connection cannot be reused.
-fn may_continue(method: Method<'_>) -> bool {
-    matches!(method, Method::Get | Method::Head)
 }

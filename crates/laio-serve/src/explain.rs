@@ -14,9 +14,10 @@ use crate::io_contexts::ContextPlan;
 use crate::net::listen::{Kind, Share, https_port};
 use crate::options::{Cache, Clients, Io, LogTarget, Network, Options};
 use crate::site::CompiledSites;
+use crate::site::quota::CountedDirectories;
 use crate::stop::{Level, Stop};
 use crate::trace::{self, Step};
-use crate::uploads::CountedDirectories;
+use crate::uploads::SharedChanges;
 use crate::worker::{self, GenerationState};
 use laio::BackendKind;
 use laio_http::upstream::parse_response;
@@ -103,8 +104,7 @@ pub fn explain(options: &Options, question: &Question) -> io::Result<Explanation
         routes: Arc::default(),
         slots: Arc::default(),
         cpu_pool: Arc::new(crate::cpu_pool::CpuPool::new(1)),
-        names_in_change: Arc::default(),
-        locks: Arc::default(),
+        changes: SharedChanges::default(),
         log: None,
         stop: stop.clone(),
         tls: None,

@@ -75,11 +75,10 @@ pub use descriptors::raise_descriptor_limit;
 pub use explain::{Answer, Explanation, Question, explain};
 pub use laio_http::log::{LogField, LogFormat};
 pub use laio_http::{Coding, Status};
-pub use memory::MemoryCounts;
 pub use net::listen::Listening;
 pub use observe::{
-    Admin, AuthCounts, Observer, ProxyCacheCounts, QuicCounts, Seen, SeenCertificate, Stage,
-    Stages, StepCounts, UpstreamCounts,
+    Admin, AuthCounts, MemoryCounts, Observer, ProxyCacheCounts, QuicCounts, Seen, SeenCertificate,
+    Stage, Stages, StepCounts, UpstreamCounts, UsedQuota,
 };
 pub use options::{
     Access, Alias, Auth, Cache, Candidate, Certificate, ClassLimits, ClientAuth, Clients, Cors,
@@ -99,7 +98,6 @@ pub use options::{UploadSync, Uploaders, Uploads};
 pub use server::control::Control;
 pub use server::{Server, check};
 pub use trace::Step;
-pub use uploads::UsedQuota;
 pub use worker::Served;
 
 /// The examples on the front page of the crate compile.

@@ -6,6 +6,7 @@
 
 pub(crate) mod connection;
 
+use crate::observe::MemoryCounts;
 use crate::options::{Limits, Memory, MemoryUse};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,19 +17,6 @@ pub(crate) struct ProcessMemory {
     most: u64,
     held: AtomicU64,
     counts: [AtomicU64; 2],
-}
-
-/// What the server holds for its clients.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MemoryCounts {
-    /// Bytes held beyond the reserves of connections.
-    pub held: u64,
-    /// The most of them.
-    pub most: u64,
-    /// Pieces of responses that were smaller than usual, because the budget was used up.
-    pub small_pieces: u64,
-    /// Requests refused because a budget was used up.
-    pub refused: u64,
 }
 
 impl Default for ProcessMemory {

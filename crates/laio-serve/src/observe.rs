@@ -5,6 +5,7 @@
 
 mod admin;
 mod certificates;
+pub(crate) mod gauges;
 mod page;
 mod prometheus;
 mod stages;
@@ -13,13 +14,12 @@ pub(crate) mod upstreams;
 
 pub use admin::Admin;
 pub use certificates::SeenCertificate;
+pub use gauges::{MemoryCounts, UsedQuota};
 pub use stages::{Stage, Stages};
 pub use steps::StepCounts;
 pub use upstreams::{ProxyCacheCounts, UpstreamCounts};
 
-use crate::memory::{MemoryCounts, ProcessMemory};
-use crate::uploads::{CountedDirectories, UsedQuota};
-use crate::upstream::health::Health;
+use gauges::{ServerGauges, UpstreamGauge};
 use laio::{Counts, ZeroCopyCounts};
 use laio_http::Status;
 use laio_rt::ContextId;
@@ -44,8 +44,7 @@ struct ObserverState {
     /// The sum of workers that have ended.
     past: Mutex<Seen>,
     certificates: Mutex<BTreeMap<String, SeenCertificate>>,
-    counted: Mutex<CountedDirectories>,
-    memory: Mutex<Arc<ProcessMemory>>,
+    server: Mutex<Option<Arc<dyn ServerGauges>>>,
 }
 
 /// The statistics of a server.
@@ -148,8 +147,7 @@ impl Observer {
             workers: Mutex::default(),
             past: Mutex::default(),
             certificates: Mutex::default(),
-            counted: Mutex::default(),
-            memory: Mutex::default(),
+            server: Mutex::default(),
         })))
     }
 
@@ -174,8 +172,10 @@ impl Observer {
         let mut sum = state.past.lock().unwrap().clone();
         sum.certificates
             .clone_from(&state.certificates.lock().unwrap());
-        sum.used_quotas = state.counted.lock().unwrap().used();
-        sum.memory = state.memory.lock().unwrap().counts();
+        if let Some(server) = &*state.server.lock().unwrap() {
+            sum.used_quotas = server.used_quotas();
+            sum.memory = server.memory();
+        }
         for worker in workers.iter().filter_map(Weak::upgrade) {
             sum.add(&worker.lock().unwrap());
             sum.workers += 1;
@@ -183,17 +183,10 @@ impl Observer {
         sum
     }
 
-    /// Reports what is used of these directories.
-    pub(crate) fn report_quotas(&self, counted: &CountedDirectories) {
+    /// Lets readers see these numbers of a server.
+    pub(crate) fn show(&self, gauges: impl ServerGauges + 'static) {
         if let Some(state) = &self.0 {
-            *state.counted.lock().unwrap() = counted.clone();
-        }
-    }
-
-    /// Reports the memory that is held for clients.
-    pub(crate) fn report_memory(&self, memory: &Arc<ProcessMemory>) {
-        if let Some(state) = &self.0 {
-            *state.memory.lock().unwrap() = memory.clone();
+            *state.server.lock().unwrap() = Some(Arc::new(gauges));
         }
     }
 
@@ -209,7 +202,7 @@ impl Observer {
                 published: seen.clone(),
                 at: Instant::now(),
                 contexts,
-                healths: Vec::new(),
+                upstreams: Vec::new(),
             });
         });
         OBSERVATION.set(if timing {
@@ -262,7 +255,7 @@ struct Local {
     published: Arc<Mutex<Seen>>,
     at: Instant,
     contexts: Vec<ContextId>,
-    healths: Vec<Arc<Health>>,
+    upstreams: Vec<Arc<dyn UpstreamGauge>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -281,7 +274,7 @@ impl Local {
     fn publish(&mut self) {
         self.at = Instant::now();
         self.seen.take_stats(&self.contexts);
-        self.seen.take_healths(&self.healths);
+        self.seen.take_gauges(&self.upstreams);
         self.published.lock().unwrap().clone_from(&self.seen);
     }
 }

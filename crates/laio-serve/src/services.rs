@@ -9,27 +9,23 @@ use crate::io_contexts::IoContexts;
 use crate::log::Log;
 use crate::memory::ProcessMemory;
 use crate::options::{Io, Limits};
-use crate::proxy::cache::ResponseCache;
 use crate::resource_exhaustion::ExhaustionWarning;
 use crate::site::Sites;
 use crate::site::auth::PasswordChecks;
 use crate::transfer_pools::Pools;
-use crate::uploads::{Locks, NamesInChange};
 use laio_http::{DateCache, HttpDate};
 use laio_rt::sync::Semaphore;
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
 use std::sync::Arc;
 
-/// The services of a worker. A step takes those that it needs; the fields do not know each other.
+/// The services of a worker that several steps use; the fields do not know each other. What only one step needs is
+/// passed to that step.
 pub(crate) struct Services {
     pub(crate) sites: Sites,
     pub(crate) trusted_proxies: Arc<TrustedProxies>,
     pub(crate) limits: Limits,
     pub(crate) contexts: IoContexts,
     pub(crate) cache: Option<Cache>,
-    /// The stored responses of upstreams.
-    pub(crate) response_cache: Option<Rc<ResponseCache>>,
     pub(crate) log: Log,
     pub(crate) buffer_pool: BufferPool,
     /// The budget of memory that is held for clients.
@@ -45,10 +41,6 @@ pub(crate) struct Services {
     pub(crate) archives: Semaphore,
     /// Limits the listings made at the same time.
     pub(crate) listings: Semaphore,
-    /// Limits the changes of files at the same time.
-    pub(crate) changes: Semaphore,
-    pub(crate) names_in_change: Arc<NamesInChange>,
-    pub(crate) locks: Arc<Locks>,
     pub(crate) cpu_pool: Arc<CpuPool>,
     pub(crate) slots: Arc<ConnectionSlots>,
     pub(crate) exhaustion_warning: ExhaustionWarning,

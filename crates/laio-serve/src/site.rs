@@ -7,24 +7,24 @@ pub(crate) mod auth;
 pub(crate) mod auth_request;
 pub(crate) mod cors;
 mod early_hints;
+pub(crate) mod fast_path;
 mod fields;
 pub(crate) mod hsts;
 pub(crate) mod message_fields;
 mod named_files;
 pub(crate) mod network_access;
 mod path_pattern;
+pub(crate) mod quota;
 pub(crate) mod rate_limit;
 mod redirect;
 pub(crate) mod rewrite;
 pub(crate) mod speed;
+pub(crate) mod upload_rules;
 
 pub(crate) use fields::globs;
 
 use crate::messages::print;
-use crate::options::{
-    Host, Options, Protocol, Site as Description, Symlinks, Uploaders, Upstream, Zip,
-};
-use crate::uploads::{CountedDirectories, Quota, UploadRules};
+use crate::options::{Host, Options, Protocol, Site as Description, Symlinks, Upstream, Zip};
 use crate::upstream::group::{Group, Groups, Healths, check_prefixes};
 use crate::upstream::resolver::NameResolver;
 use crate::upstream::route::Route;
@@ -36,12 +36,14 @@ use auth::Users;
 use auth_request::AuthRequests;
 use cors::Cors;
 use early_hints::EarlyHints;
+use fast_path::FastPath;
 use fields::FieldRules;
 use laio::BackendKind;
 use laio_http::{Coding, Status};
 use laio_rt::Descriptor;
 use message_fields::{RequestRules, ResponseRules};
 use network_access::NetworkAccess;
+use quota::CountedDirectories;
 use rate_limit::RateLimits;
 use redirect::Redirects;
 use rewrite::Rewrites;
@@ -54,6 +56,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use upload_rules::UploadRules;
 
 /// All sites of a server, shared by its workers.
 pub(crate) struct CompiledSites {
@@ -153,6 +156,7 @@ pub(crate) struct Site {
     /// The routes to the auth servers, in the order of their rules.
     pub(crate) auth_routes: Vec<Route>,
     pub(crate) sendfile: Vec<SendfileRoot>,
+    pub(crate) fast_path: FastPath,
     rules: Arc<Rules>,
 }
 
@@ -172,6 +176,7 @@ impl Site {
             php: rules.php.as_ref().map(Route::to),
             auth_routes: rules.auth_groups().map(Route::to).collect(),
             sendfile: sendfile.collect::<io::Result<_>>()?,
+            fast_path: FastPath::of(rules),
             rules: rules.clone(),
         })
     }
@@ -494,7 +499,7 @@ fn compile(
         compress: site.compress.clone(),
         compresses_upstreams: compresses_upstreams(site)?,
         zip: site.archives.zip,
-        uploads: upload_rules(site, &root, counted)?,
+        uploads: UploadRules::new(site, &root, counted)?,
         webdav: site.uploads.webdav,
         identity: (status.st_dev, status.st_ino),
         directory: site.directory().map(std::path::absolute).transpose()?,
@@ -542,73 +547,6 @@ fn compresses_upstreams(site: &Description) -> io::Result<bool> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
     Ok(site.compress_upstreams)
-}
-
-/// Compiles who may change files.
-fn upload_rules(
-    site: &Description,
-    root: &OwnedFd,
-    counted: &CountedDirectories,
-) -> io::Result<Option<UploadRules>> {
-    let refuse = |text: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-    let uploads = &site.uploads;
-    let Some(who) = uploads.who else {
-        if uploads.quota.is_some() || uploads.files.is_some() {
-            return refuse(
-                "--upload-quota and --upload-files limit what --upload allows; add --upload",
-            );
-        }
-        return Ok(None);
-    };
-    let asks = site.auth_requests.rules.iter();
-    let asks = asks.filter(|rule| rule.server.is_some()).count() > 0;
-    if who == Uploaders::Users && site.auth.users.is_none() && !asks {
-        return refuse(
-            "--upload needs --auth FILE with the users who may change files, or --auth-request URL with a server that \
-             knows them; --upload=anyone lets everyone who can connect change every file of DIR",
-        );
-    }
-    if who == Uploaders::Anyone && asks {
-        return refuse(
-            "--upload=anyone cannot be combined with --auth-request, because anyone could copy or move what an auth \
-             server guards; use --upload for those whom it lets in, or another host for everyone",
-        );
-    }
-    if who == Uploaders::Anyone && site.auth.users.is_some() {
-        return refuse(
-            "--upload=anyone cannot be combined with --auth, because anyone could copy or move what a password guards; \
-             use --upload for the users of --auth, or another host for everyone",
-        );
-    }
-    if !site.aliases.is_empty() {
-        return refuse(
-            "--upload cannot be combined with --alias, because changes would lead from one directory into another; use \
-             another host for uploads",
-        );
-    }
-    let mut upstreams = site.upstreams.all();
-    let executes = site.upstreams.php.is_some()
-        || upstreams.any(|upstream| upstream.protocol == Protocol::FastCgi);
-    if executes {
-        return refuse(
-            "--upload cannot be combined with --php or --fastcgi, because a program could execute uploaded files; \
-             use another host or another server for uploads",
-        );
-    }
-    Ok(Some(UploadRules {
-        who,
-        bytes: uploads.bytes,
-        keep_free: uploads.keep_free,
-        sync: uploads.sync,
-        // A site with uploads has files.
-        quota: Quota::of(
-            counted,
-            root,
-            site.directory().unwrap_or(Path::new(".")),
-            uploads.quota,
-            uploads.files,
-        )?,
-    }))
 }
 
 /// Compiles a directory whose files upstreams may name in `X-Sendfile`. Symbolic links never lead

@@ -3,6 +3,7 @@
 //! [`answer_change`] decides the response to one of them. A file gets its name when it is complete
 //! ([`temporary`]), so no reader and no crash ever sees a part of one.
 
+mod change_services;
 mod conditions;
 mod delete;
 mod disk;
@@ -10,7 +11,6 @@ mod make_directory;
 mod names_in_change;
 mod problem;
 mod put;
-mod quota;
 mod stale;
 mod target;
 mod temporary;
@@ -18,41 +18,26 @@ mod temporary_name;
 mod trees;
 pub(crate) mod webdav;
 
-pub(crate) use names_in_change::NamesInChange;
-pub use quota::UsedQuota;
-pub(crate) use quota::{CountedDirectories, Quota};
+pub(crate) use change_services::{ChangeServices, SharedChanges};
 pub(crate) use stale::remove_stale;
 pub(crate) use temporary_name::is_temporary;
-pub(crate) use webdav::Locks;
 
 use crate::files::resolve::resolve;
 use crate::observe;
-use crate::options::{Limits, UploadSync, Uploaders};
+use crate::options::{Limits, Uploaders};
 use crate::request::authorize::authorize;
 use crate::request::body::ClientBody;
 use crate::request::pages;
 use crate::request::response::{RequestContext, Response};
 use crate::services::Services;
 use crate::site::auth::Resource;
+use crate::site::quota;
 use crate::trace;
 use disk::Disk;
 use laio_http::{ETag, Framing, Method, ResponseHead, Status};
 use problem::Problem;
 use target::Target;
 use webdav::Submitted;
-
-/// How the files of a site may be changed.
-#[derive(Clone, Debug)]
-pub(crate) struct UploadRules {
-    pub(crate) who: Uploaders,
-    /// Bytes of one file.
-    pub(crate) bytes: u64,
-    /// Bytes of the file system that stay free.
-    pub(crate) keep_free: u64,
-    pub(crate) sync: UploadSync,
-    /// The limit on all files together.
-    pub(crate) quota: Option<Quota>,
-}
 
 /// A method that changes files, or is a part of WebDAV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +122,7 @@ enum Done {
 /// Makes a change and decides the response. Writes its head, and a page, to `out`. Returns whether the next
 /// request can follow on the connection. Returns none instead of making a change that is only explained.
 pub(crate) async fn answer_change(
+    changes: &ChangeServices,
     ctx: RequestContext<'_>,
     change: Change,
     body: &mut ClientBody<'_>,
@@ -162,7 +148,7 @@ pub(crate) async fn answer_change(
             });
             return None;
         }
-        Ok(None) => match make(ctx, change, body, name).await {
+        Ok(None) => match make(changes, ctx, change, body, name).await {
             // The directory was deleted at this moment.
             Err(problem) if change.creates() && problem.status == Status::NOT_FOUND => {
                 Err(Problem::NO_PARENT)
@@ -237,17 +223,18 @@ async fn check(
 }
 
 async fn make(
+    changes: &ChangeServices,
     ctx: RequestContext<'_>,
     change: Change,
     body: &mut ClientBody<'_>,
     name: &[u8],
 ) -> Result<Done, Problem> {
-    let services = body.services;
-    let _permit = services
-        .changes
+    let _permit = changes
+        .permits
         .try_acquire()
         .ok_or(Problem::TOO_MANY_CHANGES)?;
-    let disk = Disk::new(services);
+    let services = body.services;
+    let disk = Disk { services, changes };
     let submitted = match ctx.site.webdav {
         true => webdav::admit(disk, ctx, change, name).await?,
         false => Submitted::default(),

@@ -28,7 +28,7 @@ use crate::site::{CompiledSites, Sites, alt_svc};
 use crate::stop::{Level, Stop};
 use crate::trace;
 use crate::transfer_pools::Pools;
-use crate::uploads::{Locks, NamesInChange};
+use crate::uploads::{ChangeServices, SharedChanges};
 use crate::upstream::health_check::HealthChecks;
 use accept::{Acceptor, accept};
 use laio_rt::future::{Either, race};
@@ -50,8 +50,7 @@ pub(crate) struct GenerationState {
     pub(crate) routes: Arc<Routes>,
     pub(crate) cpu_pool: Arc<CpuPool>,
     pub(crate) log: Option<Arc<SharedLog>>,
-    pub(crate) names_in_change: Arc<NamesInChange>,
-    pub(crate) locks: Arc<Locks>,
+    pub(crate) changes: SharedChanges,
     pub(crate) stop: Arc<Stop>,
     pub(crate) tls: Option<Arc<Tls>>,
 }
@@ -84,9 +83,10 @@ pub(crate) fn run(
         let most = ContextPlan::new(options, backend)?.connections(options);
         let sites = Sites::new(shared.sites)?;
         let limits = options.limits.clone();
+        let change_services = ChangeServices::new(shared.changes, &limits);
+        let response_cache = ResponseCache::new(&limits.upstream);
         let services = Rc::new(Services {
             cache: Cache::new(&options.cache, sites.count(), options.workers(backend)),
-            response_cache: ResponseCache::new(&limits.upstream),
             sites,
             trusted_proxies: shared.trusted_proxies,
             contexts,
@@ -100,9 +100,6 @@ pub(crate) fn run(
             compressions: Semaphore::new(limits.compressions),
             archives: Semaphore::new(limits.zips),
             listings: Semaphore::new(Limits::LISTINGS),
-            changes: Semaphore::new(limits.changes),
-            names_in_change: shared.names_in_change,
-            locks: shared.locks,
             cpu_pool: shared.cpu_pool,
             slots: shared.slots,
             exhaustion_warning: ExhaustionWarning::default(),
@@ -110,14 +107,26 @@ pub(crate) fn run(
             clock: Clock::default(),
             limits,
         });
-        observe::upstreams::watch(services.sites.targets().map(|target| &target.health));
+        observe::upstreams::watch(
+            services
+                .sites
+                .targets()
+                .map(|target| target.health.clone() as _),
+        );
         // A worker that explains a request asks no upstream; with the back end sync a check would block it.
         let checks = !trace::is_on() && !services.contexts.sync;
         let checked = services.sites.targets().filter(|_| checks);
         let _checks = HealthChecks::start(checked, &services.limits.upstream);
         let stop = shared.stop;
         let protocols = (options.http2(backend), options.http3.clone());
-        let connections = Connections::new(services.clone(), stop.clone(), most, protocols);
+        let connections = Connections::new(
+            services.clone(),
+            change_services,
+            response_cache,
+            stop.clone(),
+            most,
+            protocols,
+        );
         let (listeners, quic): (Vec<_>, Vec<_>) = listeners
             .into_iter()
             .partition(|it| it.kind == Kind::Stream);

@@ -3,20 +3,18 @@
 //! [`Connection::exchange`] answers every request. Its future is large, and an idle connection has none, so each
 //! request would pay for creating it. The most common requests need no future, because nothing of them blocks.
 
+use super::from_cache::{Arrival, FromCache, from_cache};
 use super::log_lines::log_response;
 use super::state::Next;
 use super::{Connection, SentResponse};
 use crate::buffers::Buffers;
 use crate::net::stream::Stream;
-use crate::observe::{self, Stage};
 use crate::options::IoStep;
-use crate::request::answer_from_cache::answer_from_cache;
-use crate::request::response::{Body, RequestContext, Response};
+use crate::request::response::Body;
 use crate::request::send_buffer::{await_send, whole};
 use crate::request::send_response::{Followed, send_response};
-use crate::services::Services;
 use laio::ops::Send;
-use laio_http::{Framing, Parsed, parse};
+use laio_http::{Parsed, Request, parse};
 use laio_rt::{Descriptor, Submission};
 use std::future::poll_fn;
 use std::io;
@@ -53,32 +51,6 @@ enum Rest {
     Body(Vec<u8>, Body),
 }
 
-/// Returns the response to a request for a whole cached file, and its buffers, if nothing else decides about the
-/// request. Otherwise the buffers are in the pool again.
-pub(super) fn response_from_cache(
-    services: &Services,
-    ctx: RequestContext<'_>,
-    buffers: Buffers,
-) -> Option<(Response, Buffers)> {
-    let Buffers {
-        mut output,
-        mut name,
-    } = buffers;
-    let request = ctx.request;
-    let special = request.framing != Framing::None || request.expects_continue;
-    let special = special || ctx.site.rewrites.is_some();
-    let response = match special || ctx.site.treats_clients_differently() || ctx.route().is_some() {
-        true => None,
-        false => answer_from_cache(services, ctx, &mut output, &mut name),
-    };
-    let Some(response) = response else {
-        services.buffer_pool.put_back(Buffers { output, name });
-        return None;
-    };
-    ctx.apply_rules(&response, &name, &mut output);
-    Some((response, Buffers { output, name }))
-}
-
 impl Connection {
     /// Answers the request at the start of the input with a cached file, if that takes nothing that may block but
     /// sending. Returns `None` for any other request, which [`Connection::exchange`] answers.
@@ -95,46 +67,31 @@ impl Connection {
         let Stream::Plain(socket) = &self.stream else {
             return AtOnce::No;
         };
-        if services.contexts.sync
-            || services.contexts.sends_by_readiness
-            || services.log.needs_heads()
-        {
+        if services.contexts.sends_by_readiness {
             return AtOnce::No;
         }
-        // The client must be known first, or the answer may be a redirect to https.
-        if self.peer.is_trusted || self.to_https.is_some() {
-            return AtOnce::No;
-        }
-        let started = services.contexts.now();
-        let Ok(Parsed::Complete { request, head_len }) =
-            parse(&self.input, &services.limits.head())
-        else {
-            return AtOnce::No;
-        };
-        let (date, second) = services.now();
-        let keep_alive = self.may_keep_alive(&request, number);
-        let client = &self.peer.client;
-        let ctx = RequestContext::new(
+        let arrival = Arrival {
             services,
-            &request,
-            client,
-            (&date, second),
-            keep_alive,
-            false,
-        );
-        let buffers = services.buffer_pool.take();
-        let Some((response, Buffers { output, name })) =
-            response_from_cache(services, ctx, buffers)
-        else {
+            peer: &self.peer,
+            redirects_to_https: self.to_https.is_some(),
+            secure: false,
+            alt_svc: self.alt_svc.as_deref(),
+            is_multiplexed: false,
+        };
+        let keeps_alive = |request: &Request<'_>| self.may_keep_alive(request, number);
+        let Some(found) = from_cache(&arrival, &self.input, 0, keeps_alive) else {
             return AtOnce::No;
         };
         self.connection_state.mark_not_evictable();
-        observe::since(Stage::Receive, started);
-        let sent = SentResponse {
-            status: response.status,
-            length: response.length,
-            started,
-        };
+        let FromCache {
+            request,
+            head_len,
+            keep_alive,
+            buffers: Buffers { output, name },
+            body,
+            date,
+            sent,
+        } = found;
         let followed = Followed::after(&request);
         let begun = |rest, name| {
             AtOnce::Begun(Box::new(BegunResponse {
@@ -146,8 +103,8 @@ impl Connection {
                 name,
             }))
         };
-        if !matches!(response.body, Body::Nothing) {
-            return begun(Rest::Body(output, response.body), name);
+        if !matches!(body, Body::Nothing) {
+            return begun(Rest::Body(output, body), name);
         }
         let length = output.len();
         let flags = followed.flags();

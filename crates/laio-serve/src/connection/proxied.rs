@@ -4,7 +4,7 @@ use super::state::Next;
 use crate::buffers::Buffers;
 use crate::log::micros_since;
 use crate::net::client_watch::ClientWatch;
-use crate::proxy::cache::{self, Caching};
+use crate::proxy::cache::{self, Caching, ResponseCache};
 use crate::proxy::forward::{Forwarded, forward};
 use crate::proxy::relay::relay;
 use crate::proxy::{ProxyRequest, Source, Upload};
@@ -22,6 +22,7 @@ use laio_rt::future::{Either, race};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
+use std::rc::Rc;
 use std::task::Poll;
 use std::time::Instant;
 
@@ -71,6 +72,7 @@ impl<'a> Destination<'a> {
 /// # Errors
 /// Returns the errors of sending the response.
 pub(super) async fn answer_by_upstream(
+    response_cache: Option<&Rc<ResponseCache>>,
     ctx: RequestContext<'_>,
     Destination {
         route,
@@ -95,7 +97,14 @@ pub(super) async fn answer_by_upstream(
         caching: Caching::Off,
     };
     let client = ClientWatch::new(stream, ctx.request.framing != Framing::None);
-    let forwarded = forward(services, proxy_request, route, &mut body, &mut output);
+    let forwarded = forward(
+        services,
+        response_cache,
+        proxy_request,
+        route,
+        &mut body,
+        &mut output,
+    );
     let forwarded = race(client.left(), forwarded).await;
     let Either::Right(Some(forwarded)) = forwarded else {
         return Ok((body.input, Next::End));

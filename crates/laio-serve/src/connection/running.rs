@@ -5,8 +5,10 @@ use crate::idle_eviction::ConnectionSlots;
 use crate::net::socket::is_quiet;
 use crate::observe;
 use crate::options::{Http2, Http3, IoStep, Limits};
+use crate::proxy::cache::ResponseCache;
 use crate::services::Services;
 use crate::stop::{Interruptible, Level, Stop};
+use crate::uploads::ChangeServices;
 use laio::ops::Readiness;
 use laio_rt::future::{Either, race};
 use laio_rt::sync::Notify;
@@ -26,6 +28,9 @@ use std::time::Instant;
 /// The connections of a worker: their number, their eviction, and how they end with the worker.
 pub(crate) struct Connections {
     services: Rc<Services>,
+    pub(super) change_services: ChangeServices,
+    /// The stored responses of upstreams.
+    pub(super) response_cache: Option<Rc<ResponseCache>>,
     stop: Arc<Stop>,
     most: usize,
     /// The limits of HTTP/2; none if it is disabled.
@@ -56,12 +61,16 @@ struct RunningConnection {
 impl Connections {
     pub(crate) fn new(
         services: Rc<Services>,
+        change_services: ChangeServices,
+        response_cache: Option<Rc<ResponseCache>>,
         stop: Arc<Stop>,
         most: usize,
         (http2, http3): (Option<Http2>, Option<Http3>),
     ) -> Rc<Connections> {
         Rc::new(Connections {
             services,
+            change_services,
+            response_cache,
             stop,
             most,
             http2,

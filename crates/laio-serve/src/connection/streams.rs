@@ -1,7 +1,7 @@
 //! Answers the requests of one HTTP/2 or HTTP/3 connection, each as if it had a connection of its own. The head of each
 //! is that of an HTTP/1.1 request, to which the protocol's own was translated.
 
-use super::at_once::response_from_cache;
+use super::from_cache::{Arrival, FromCache, from_cache};
 use super::log_lines::log_response;
 use super::running::Connections;
 use super::state::ConnectionState;
@@ -13,10 +13,9 @@ use crate::files::contents::Contents;
 use crate::memory::connection::ConnectionMemory;
 use crate::net::http2_exchange::SentAtOnce;
 use crate::net::stream::Stream;
-use crate::observe::{self, Stage};
-use crate::options::{Limits, Memory};
+use crate::options::Limits;
 use crate::request::redirect_to_https::RedirectToHttps;
-use crate::request::response::{Body, RequestContext};
+use crate::request::response::Body;
 use crate::request::send_response::{Followed, send_response};
 use crate::services::Services;
 use laio_http::{ByteRange, Parsed, parse};
@@ -91,43 +90,30 @@ impl Streams {
         send: impl FnOnce(Vec<u8>, Option<&[u8]>) -> io::Result<SentAtOnce>,
     ) -> AtOnce {
         let services = &*self.services;
-        // The request of a trusted proxy names its client, and that of others may be redirected.
-        let depends_on_more = self.peer.is_trusted || self.to_https.is_some();
-        if services.contexts.sync || services.log.needs_heads() || depends_on_more {
-            return AtOnce::NotPossible;
-        }
-        let started = services.contexts.now();
-        let Ok(Parsed::Complete { request, .. }) = parse(head, &services.limits.head()) else {
+        let arrival = Arrival {
+            services,
+            peer: &self.peer,
+            redirects_to_https: self.to_https.is_some(),
+            secure: stream.is_secure(),
+            alt_svc: self.alt_svc.as_deref(),
+            is_multiplexed: true,
+        };
+        let Some(found) = from_cache(&arrival, head, Limits::STREAM_OUTPUT_BYTES, |_| true) else {
             return AtOnce::NotPossible;
         };
-        let (date, second) = services.now();
-        let date = (&date, second);
-        let client = &self.peer.client;
-        let secure = stream.is_secure();
-        let mut ctx = RequestContext::new(services, &request, client, date, true, secure);
-        ctx.alt_svc = self.alt_svc.as_deref();
-        ctx.inline_body = Memory::SHORT_BODY;
-        if ctx.site.early_hints.is_some() {
-            return AtOnce::NotPossible;
-        }
-        let mut buffers = services.buffer_pool.take();
-        buffers.output.reserve(Limits::STREAM_OUTPUT_BYTES);
-        let Some((response, Buffers { output, name })) =
-            response_from_cache(services, ctx, buffers)
-        else {
-            return AtOnce::NotPossible;
-        };
+        let FromCache {
+            request,
+            buffers: Buffers { output, name },
+            body,
+            date,
+            sent,
+            ..
+        } = found;
         services.buffer_pool.put_back(Buffers {
             name,
             ..Buffers::default()
         });
-        observe::since(Stage::Receive, started);
-        let sent = SentResponse {
-            status: response.status,
-            length: response.length,
-            started,
-        };
-        let result = match response.body {
+        let result = match body {
             Body::Nothing => match send(output, None) {
                 Ok(SentAtOnce::Part(_)) => {
                     let rest = Rest::HeldByFlowControl;
@@ -152,15 +138,8 @@ impl Streams {
                 return AtOnce::Begun(BegunResponse { rest, sent });
             }
         };
-        log_response(
-            services,
-            stream,
-            (&request, &[]),
-            client,
-            ctx.date,
-            sent,
-            None,
-        );
+        let client = &self.peer.client;
+        log_response(services, stream, (&request, &[]), client, &date, sent, None);
         AtOnce::Answered(result.is_ok())
     }
 

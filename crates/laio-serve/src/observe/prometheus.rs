@@ -1,7 +1,6 @@
 //! The statistics in the text format of Prometheus.
 
-use super::{Seen, SeenCertificate, UpstreamCounts};
-use crate::uploads::UsedQuota;
+use super::{Seen, SeenCertificate, UpstreamCounts, UsedQuota};
 use std::fmt::Write;
 use std::time::Duration;
 

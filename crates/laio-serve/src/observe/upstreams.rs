@@ -1,7 +1,7 @@
 //! Counts of each upstream.
 
+use super::gauges::UpstreamGauge;
 use super::{LOCAL, OBSERVATION, Observation, Seen};
-use crate::upstream::health::Health;
 use std::sync::Arc;
 
 /// The counts of an upstream.
@@ -56,14 +56,14 @@ pub(crate) fn cached(result: CacheResult) {
     });
 }
 
-/// Makes the calling worker publish the health of its upstreams.
-pub(crate) fn watch<'h>(healths: impl Iterator<Item = &'h Arc<Health>>) {
+/// Makes the calling worker publish which of its upstreams are in use.
+pub(crate) fn watch(gauges: impl Iterator<Item = Arc<dyn UpstreamGauge>>) {
     LOCAL.with_borrow_mut(|local| {
         let Some(local) = local else { return };
-        for health in healths {
-            let name = health.name().to_owned();
+        for gauge in gauges {
+            let name = gauge.name().to_owned();
             local.seen.upstreams.entry(name).or_default();
-            local.healths.push(health.clone());
+            local.upstreams.push(gauge);
         }
         // Readers see all upstreams from the start.
         local.publish();
@@ -105,14 +105,14 @@ fn count(name: &str, change: impl FnOnce(&mut UpstreamCounts)) {
 }
 
 impl Seen {
-    /// Notes the present health of upstreams.
-    pub(super) fn take_healths(&mut self, healths: &[Arc<Health>]) {
+    /// Notes which upstreams are in use.
+    pub(super) fn take_gauges(&mut self, gauges: &[Arc<dyn UpstreamGauge>]) {
         for counts in self.upstreams.values_mut() {
             counts.left_out = false;
         }
-        for health in healths {
-            if let Some(counts) = self.upstreams.get_mut(health.name()) {
-                counts.left_out |= !health.is_in_use();
+        for gauge in gauges {
+            if let Some(counts) = self.upstreams.get_mut(gauge.name()) {
+                counts.left_out |= !gauge.is_in_use();
             }
         }
     }

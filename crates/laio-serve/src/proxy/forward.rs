@@ -1,6 +1,6 @@
 //! The interface between an upstream exchange and the client's connection.
 
-use super::cache::{Fetch, Plan};
+use super::cache::{Fetch, Plan, ResponseCache};
 use super::compress::{Compressing, Form};
 use super::exchange::{self, UpstreamBody, UpstreamResponse};
 use super::relay::Relayed;
@@ -24,6 +24,7 @@ use crate::upstream::group::Group;
 use crate::upstream::route::Route;
 use laio_http::{Framing, Method, RequestPath, Status};
 use std::borrow::Cow;
+use std::rc::Rc;
 
 /// The response for the client.
 pub(crate) struct Forwarded {
@@ -57,6 +58,7 @@ impl Forwarded {
 /// closed its connection.
 pub(crate) async fn forward(
     services: &Services,
+    response_cache: Option<&Rc<ResponseCache>>,
     mut proxy_request: ProxyRequest<'_>,
     route: &Route,
     source: &mut impl Source,
@@ -98,7 +100,7 @@ pub(crate) async fn forward(
         false => None,
     };
     let mut fetch = None;
-    if let Some(cache) = &services.response_cache {
+    if let Some(cache) = response_cache {
         match cache.plan(&proxy_request).await {
             Plan::Bypass => {}
             Plan::Answer(answer) => return Some(answer.write(services, ends, out)),
@@ -132,7 +134,7 @@ pub(crate) async fn forward(
     match answered {
         Ok(answered) => {
             let head = &answered.upstream_head;
-            if let Some(cache) = &services.response_cache {
+            if let Some(cache) = response_cache {
                 cache.invalidate(&proxy_request, head.status);
             }
             if let Some(fetch) = &fetch
@@ -141,7 +143,8 @@ pub(crate) async fn forward(
                 discard(answered);
                 return Some(Forwarded::page(response, ctx));
             }
-            pass_on(services, ctx, answered, tunnel, fetch, out).await
+            let has_cache = response_cache.is_some();
+            pass_on(services, ctx, answered, tunnel, fetch, has_cache, out).await
         }
         Err(error) if error.client_gone => None,
         Err(error) => {
@@ -226,6 +229,7 @@ async fn pass_on(
     answered: UpstreamResponse,
     tunnel: Option<laio_rt::sync::Permit>,
     fetch: Option<Fetch>,
+    has_cache: bool,
     out: &mut Vec<u8>,
 ) -> Option<Forwarded> {
     let UpstreamResponse {
@@ -275,14 +279,14 @@ async fn pass_on(
     let is_chunked = compressing.is_some() || upstream_head.is_chunked(ctx.request.version);
     let chunked = ctx.sends_body() && is_chunked;
     let close = !chunked && ctx.sends_body() && upstream_head.ends_unannounced();
-    let (recorder, cache_status) = match (fetch, &services.response_cache) {
+    let (recorder, cache_status) = match (fetch, has_cache) {
         (Some(fetch), _) => {
             observe::upstreams::cached(CacheResult::Miss);
             let (recorder, status) = fetch.record(&upstream_head, ctx);
             (recorder, Some(status))
         }
-        (None, Some(_)) => (None, Some("fwd=bypass".to_owned())),
-        (None, None) => (None, None),
+        (None, true) => (None, Some("fwd=bypass".to_owned())),
+        (None, false) => (None, None),
     };
     match cache_status {
         Some(status) => {

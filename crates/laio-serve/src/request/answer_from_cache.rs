@@ -7,7 +7,6 @@ use super::response::{RequestContext, Response};
 use crate::files::resolve::{enter, resolve};
 use crate::observe::{self, Stage};
 use crate::services::Services;
-use crate::site::network_access::NetworkAccess;
 use laio_http::Method;
 
 /// Writes the head, and the body if it is short, to `out`. Returns none, with `out` unchanged, if the
@@ -21,14 +20,7 @@ pub(crate) fn answer_from_cache(
     let (request, site) = (ctx.request, ctx.site);
     let cache = services.cache.as_ref()?;
     let simple = matches!(request.method, Method::Get | Method::Head)
-        && site.users.is_none()
-        && site.auth_requests.is_none()
-        && !site
-            .network_access
-            .as_ref()
-            .is_some_and(NetworkAccess::has_places)
-        && site.precompressed.is_empty()
-        && site.compress.is_empty()
+        && site.fast_path.by_cached_file
         && !archive::is_asked(ctx)
         && !ctx.has_conditions();
     if !simple {

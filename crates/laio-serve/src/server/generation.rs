@@ -13,10 +13,13 @@ use crate::messages::print;
 use crate::net::listen::Share;
 use crate::net::quic::routes::Routes;
 use crate::net::tls::{Sessions, Tls};
+use crate::observe::gauges::ServerGauges;
+use crate::observe::{MemoryCounts, UsedQuota};
 use crate::options::Options;
 use crate::site::CompiledSites;
+use crate::site::quota::CountedDirectories;
 use crate::stop::Level;
-use crate::uploads::{CountedDirectories, Locks, NamesInChange};
+use crate::uploads::SharedChanges;
 use crate::worker::{self, GenerationState, Served};
 use laio::BackendKind;
 use laio::thread::JoinHandle;
@@ -50,8 +53,7 @@ pub(crate) struct ServerState {
     /// The QUIC endpoints of all generations.
     pub(crate) routes: Arc<Routes>,
     pub(crate) acme: Option<Arc<Acme>>,
-    pub(crate) names_in_change: Arc<NamesInChange>,
-    pub(crate) locks: Arc<Locks>,
+    pub(crate) changes: SharedChanges,
     pub(crate) counted: CountedDirectories,
 }
 
@@ -62,9 +64,11 @@ impl ServerState {
     /// Like [`Sessions::new`] and [`Acme::start`].
     pub(crate) fn new(options: &Options) -> io::Result<ServerState> {
         let counted = CountedDirectories::default();
-        options.observer.report_quotas(&counted);
         let memory = Arc::new(ProcessMemory::new(options.limits.memory));
-        options.observer.report_memory(&memory);
+        options.observer.show(Gauges {
+            counted: counted.clone(),
+            memory: memory.clone(),
+        });
         Ok(ServerState {
             counted,
             memory,
@@ -73,9 +77,25 @@ impl ServerState {
             sessions: Sessions::new()?,
             routes: Arc::default(),
             acme: Acme::start(options)?.map(Arc::new),
-            names_in_change: Arc::default(),
-            locks: Arc::default(),
+            changes: SharedChanges::default(),
         })
+    }
+}
+
+/// What the statistics show of the state.
+#[derive(Debug)]
+struct Gauges {
+    counted: CountedDirectories,
+    memory: Arc<ProcessMemory>,
+}
+
+impl ServerGauges for Gauges {
+    fn used_quotas(&self) -> Vec<UsedQuota> {
+        self.counted.used()
+    }
+
+    fn memory(&self) -> MemoryCounts {
+        self.memory.counts()
     }
 }
 
@@ -124,8 +144,7 @@ impl Generation {
             routes: server_state.routes,
             cpu_pool: Arc::new(CpuPool::new(threads)),
             log: SharedLog::open(&options)?,
-            names_in_change: server_state.names_in_change,
-            locks: server_state.locks,
+            changes: server_state.changes,
             stop: Arc::default(),
             tls: Tls::new(
                 &options,

@@ -4,8 +4,9 @@ use super::disk::Disk;
 use super::problem::Problem;
 use super::target::Target;
 use super::temporary::sync_directory;
-use super::{Done, UploadRules, conditions, trees, webdav};
+use super::{Done, conditions, trees, webdav};
 use crate::request::response::RequestContext;
+use crate::site::upload_rules::UploadRules;
 use laio::ops::Unlink;
 
 /// Deletes what has the name. Of a symbolic link that is the link itself.
@@ -16,7 +17,7 @@ pub(super) async fn delete(
     target: &Target,
 ) -> Result<Done, Problem> {
     let limit = disk.services.limits.open_time;
-    let names = &disk.services.names_in_change;
+    let names = &disk.changes.names_in_change;
     let _entered = names.enter(ctx.site.identity, &target.name, limit).await?;
     let present = target.status(disk).await?.ok_or(Problem::NOT_FOUND)?;
     conditions::check(ctx, Some(&present))?;
@@ -35,7 +36,7 @@ pub(super) async fn delete(
             return Ok(webdav::failures(&target.name, &failures));
         }
     }
-    disk.services.locks.forget(ctx.site.identity, &target.name);
+    disk.changes.locks.forget(ctx.site.identity, &target.name);
     sync_directory(disk, &target.directory, rules.sync).await?;
     Ok(Done::Changed(None))
 }

@@ -1,5 +1,6 @@
 //! Operations on files, each within the limits of its step and within a time limit.
 
+use super::change_services::ChangeServices;
 use super::problem::of_own;
 use crate::options::IoStep;
 use crate::services::Services;
@@ -14,13 +15,10 @@ use std::time::Duration;
 #[derive(Clone, Copy)]
 pub(super) struct Disk<'a> {
     pub(super) services: &'a Services,
+    pub(super) changes: &'a ChangeServices,
 }
 
-impl<'a> Disk<'a> {
-    pub(super) fn new(services: &'a Services) -> Disk<'a> {
-        Disk { services }
-    }
-
+impl Disk<'_> {
     /// Makes an operation on names or metadata.
     ///
     /// # Errors

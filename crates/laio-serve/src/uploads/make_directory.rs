@@ -1,11 +1,12 @@
 //! Making a directory (MKCOL).
 
+use super::Done;
 use super::disk::Disk;
 use super::problem::Problem;
-use super::quota::Reservation;
 use super::target::Target;
 use super::temporary::sync_directory;
-use super::{Done, UploadRules};
+use crate::site::quota::Reservation;
+use crate::site::upload_rules::UploadRules;
 use laio::ops::Mkdir;
 
 /// Makes a directory.

@@ -2,6 +2,7 @@
 
 use crate::request::body::BodyError;
 use crate::resource_exhaustion::is_resource_exhaustion;
+use crate::site::quota::QuotaError;
 use laio_http::{Rejection, Status};
 use rustix::io::Errno;
 use std::borrow::Cow;
@@ -112,6 +113,24 @@ impl Problem {
     /// Returns the problem of a path.
     pub(super) fn of(rejection: Rejection) -> Problem {
         Problem::new(rejection.status(), rejection.detail())
+    }
+}
+
+impl From<QuotaError> for Problem {
+    fn from(error: QuotaError) -> Problem {
+        match error {
+            QuotaError::Exceeded => Problem {
+                status: Status::INSUFFICIENT_STORAGE,
+                detail: Cow::Borrowed(
+                    "The directory has reached the limit on its bytes or on its number of files; delete files first.",
+                ),
+                precondition: Some("quota-not-exceeded"),
+            },
+            QuotaError::Counting => Problem::new(
+                Status::SERVICE_UNAVAILABLE,
+                "The server is still counting the files of the directory, which has a limit; try again.",
+            ),
+        }
     }
 }
 

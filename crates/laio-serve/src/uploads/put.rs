@@ -3,14 +3,15 @@
 use super::conditions::{self, etag, only_creates};
 use super::disk::Disk;
 use super::problem::{Problem, of_own};
-use super::quota::Reservation;
 use super::target::Target;
 use super::temporary::{Published, Temporary, is, sync_directory};
 use super::webdav::{self, Submitted};
-use super::{CHUNK, Change, Done, UploadRules};
+use super::{CHUNK, Change, Done};
 use crate::observe;
 use crate::request::body::ClientBody;
 use crate::request::response::RequestContext;
+use crate::site::quota::Reservation;
+use crate::site::upload_rules::UploadRules;
 use laio::ops::{FileStatus, FileSystemStatus, SetTimes, StatFileSystem, Timestamp};
 use laio_http::Framing;
 use laio_rt::Descriptor;
@@ -67,7 +68,7 @@ pub(super) async fn put(
     let stored = file.written();
 
     let limit = disk.services.limits.open_time;
-    let names = &disk.services.names_in_change;
+    let names = &disk.changes.names_in_change;
     let _entered = names.enter(ctx.site.identity, &target.name, limit).await?;
     // Another request may have changed or locked the file since the first look.
     let present = replaceable(target.status(disk).await?)?;

@@ -1,10 +1,8 @@
 //! Removing and copying directories with all that is in them. The work left is a stack of open directories, not
 //! recursion, so that its memory has a limit.
 
-use super::UploadRules;
 use super::disk::Disk;
 use super::problem::{Problem, of_own};
-use super::quota::{Quota, Reservation};
 use super::target::Target;
 use super::temporary::{claim, is};
 use super::temporary_name::{is_locked, is_temporary};
@@ -13,6 +11,8 @@ use crate::files::uncached::{FLAGS, open_below};
 use crate::options::{IoStep, UploadSync};
 use crate::request::listing::served_status;
 use crate::site::Site;
+use crate::site::quota::{Quota, Reservation};
+use crate::site::upload_rules::UploadRules;
 use laio::ops::{
     CopyRange, FileType, Fsync, Mkdir, Name, Open, ReadAt, ReadDir, Reflink, StatFile, StatPath,
     Unlink,

@@ -74,7 +74,7 @@ pub(super) async fn check_locks(
     name: &[u8],
     submitted: &Submitted,
 ) -> Result<(), Problem> {
-    let (locks, root) = (&disk.services.locks, ctx.site.identity);
+    let (locks, root) = (&disk.changes.locks, ctx.site.identity);
     if locks.is_empty() {
         return Ok(());
     }
@@ -115,7 +115,7 @@ async fn holds(
         let mut all = true;
         for condition in &list.conditions {
             let matches = match &condition.what {
-                State::Token(token) => disk.services.locks.has(ctx.site.identity, &name, token),
+                State::Token(token) => disk.changes.locks.has(ctx.site.identity, &name, token),
                 State::Tag(tag) => {
                     let status = status_of(disk, ctx.site, &name).await?;
                     let current = status.map(|status| etag(&status));

@@ -3,6 +3,7 @@
 //! load for a request.
 
 use crate::messages::print;
+use crate::observe::gauges::UpstreamGauge;
 use crate::options::UpstreamLimits;
 use std::collections::VecDeque;
 use std::fmt;
@@ -63,10 +64,6 @@ impl Health {
             next_check: AtomicU64::new(0),
             record: Mutex::default(),
         }
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        &self.name
     }
 
     /// Whether it gets requests.
@@ -235,6 +232,16 @@ impl Health {
 
     fn record(&self) -> MutexGuard<'_, Record> {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl UpstreamGauge for Health {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn is_in_use(&self) -> bool {
+        Health::is_in_use(self)
     }
 }
 

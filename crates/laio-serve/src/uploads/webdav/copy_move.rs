@@ -5,14 +5,15 @@ use super::{Depth, Submitted, depth, name_of};
 use crate::files::uncached::FLAGS;
 use crate::messages::print;
 use crate::request::response::RequestContext;
+use crate::site::quota::Reservation;
+use crate::site::upload_rules::UploadRules;
 use crate::uploads::disk::Disk;
 use crate::uploads::problem::{Problem, of_own};
-use crate::uploads::quota::Reservation;
 use crate::uploads::target::Target;
 use crate::uploads::temporary::{NAME_TRIES, Published, Temporary, of_name, sync_directory};
 use crate::uploads::temporary_name::{aside_name, locks_in, temporary_name};
 use crate::uploads::trees::Extent;
-use crate::uploads::{Done, UploadRules, conditions, put, temporary, trees};
+use crate::uploads::{Done, conditions, put, temporary, trees};
 use laio::ops::{FileStatus, Rename, StatFile};
 use laio_http::Status;
 use laio_rt::Descriptor;
@@ -63,13 +64,13 @@ pub(in crate::uploads) async fn copy_or_move(
     })?;
     let target = Target::open(disk, ctx.site, &destination).await?;
     let root = ctx.site.identity;
-    let locks = &disk.services.locks;
+    let locks = &disk.changes.locks;
     locks.check(root, &destination, true, submitted)?;
     locks.check_member(root, &destination, submitted)?;
 
     // In one order, so that two requests never wait for each other.
     let limit = disk.services.limits.open_time;
-    let names = &disk.services.names_in_change;
+    let names = &disk.changes.names_in_change;
     let mut both = [&source.name, &target.name];
     both.sort();
     let _first = names.enter(root, both[0], limit).await?;

@@ -6,12 +6,13 @@ use super::xml::{Element, push_text};
 use super::{Depth, depth, document, status_of};
 use crate::request::body::ClientBody;
 use crate::request::response::RequestContext;
+use crate::site::quota::Reservation;
+use crate::site::upload_rules::UploadRules;
 use crate::uploads::disk::Disk;
 use crate::uploads::problem::Problem;
-use crate::uploads::quota::Reservation;
 use crate::uploads::target::Target;
 use crate::uploads::temporary::Temporary;
-use crate::uploads::{Done, UploadRules, put};
+use crate::uploads::{Done, put};
 use laio_http::Status;
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ pub(in crate::uploads) async fn lock(
     submitted: &Submitted,
     body: &mut ClientBody<'_>,
 ) -> Result<Done, Problem> {
-    let (locks, root) = (&disk.services.locks, ctx.site.identity);
+    let (locks, root) = (&disk.changes.locks, ctx.site.identity);
     let time = time(ctx);
     let Some(document) = document(body).await? else {
         let lock = locks.refresh(root, name, submitted, time);
@@ -86,7 +87,7 @@ pub(in crate::uploads) fn unlock(
         user: submitted.user.clone(),
     };
     match disk
-        .services
+        .changes
         .locks
         .unlock(ctx.site.identity, name, &submitted)
     {

@@ -186,7 +186,7 @@ fn push(
     let resource = Resource {
         name,
         status,
-        locks: has_locks.then(|| disk.services.locks.of(ctx.site.identity, name)),
+        locks: has_locks.then(|| disk.changes.locks.of(ctx.site.identity, name)),
         space,
     };
     response.begin(name, status.is_dir());

@@ -3,9 +3,8 @@
 //! The files are counted once, when the server starts. From then on each change counts what it adds before it adds it,
 //! so that several at a time cannot exceed the limit together.
 
-use super::problem::Problem;
 use crate::messages::print;
-use laio_http::Status;
+use crate::observe::UsedQuota;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;
@@ -47,15 +46,13 @@ const DEPTH_MAX: usize = 256;
 /// The pause before a count that has failed is tried again.
 const COUNT_AGAIN: Duration = Duration::from_secs(1);
 
-/// What is used of a directory with a quota.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UsedQuota {
-    /// The directory.
-    pub directory: PathBuf,
-    /// The bytes of the files below it.
-    pub bytes: u64,
-    /// The number of files and directories below it.
-    pub files: u64,
+/// Why a quota admits no change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QuotaError {
+    /// The change would exceed the limit.
+    Exceeded,
+    /// The server has not yet counted what the directory holds.
+    Counting,
 }
 
 impl CountedDirectories {
@@ -107,7 +104,7 @@ impl Used {
 }
 
 /// What a change has counted in advance. Dropping it gives back what was not used.
-pub(super) struct Reservation<'q> {
+pub(crate) struct Reservation<'q> {
     quota: Option<&'q Quota>,
     bytes: u64,
     names: u64,
@@ -133,13 +130,13 @@ impl Quota {
     }
 
     /// Counts something that was removed.
-    pub(super) fn release(&self, bytes: u64, names: u64) {
+    pub(crate) fn release(&self, bytes: u64, names: u64) {
         // Other programs may have made what is removed, so it may be more than was counted.
         subtract(&self.used.bytes, bytes);
         subtract(&self.used.names, names);
     }
 
-    fn reserve(&self, bytes: u64, names: u64) -> Result<(), Problem> {
+    fn reserve(&self, bytes: u64, names: u64) -> Result<(), QuotaError> {
         add(&self.used.bytes, bytes, self.bytes)?;
         add(&self.used.names, names, self.names).inspect_err(|_| {
             subtract(&self.used.bytes, bytes);
@@ -148,9 +145,9 @@ impl Quota {
 }
 
 /// Checks that changes can be made: what is there is counted.
-pub(super) fn check_counted(quota: Option<&Quota>) -> Result<(), Problem> {
+pub(crate) fn check_counted(quota: Option<&Quota>) -> Result<(), QuotaError> {
     match quota {
-        Some(quota) if quota.used.counted().is_none() => Err(Problem::COUNTING),
+        Some(quota) if quota.used.counted().is_none() => Err(QuotaError::Counting),
         _ => Ok(()),
     }
 }
@@ -159,8 +156,8 @@ impl<'q> Reservation<'q> {
     /// Counts bytes and names in advance.
     ///
     /// # Errors
-    /// 507 if the quota has no room for them.
-    pub(super) fn of(quota: Option<&'q Quota>, bytes: u64, names: u64) -> Result<Self, Problem> {
+    /// When the quota has no space for them.
+    pub(crate) fn of(quota: Option<&'q Quota>, bytes: u64, names: u64) -> Result<Self, QuotaError> {
         let mut reservation = Reservation {
             quota,
             bytes: 0,
@@ -174,7 +171,7 @@ impl<'q> Reservation<'q> {
     ///
     /// # Errors
     /// Like [`Reservation::of`].
-    pub(super) fn grow(&mut self, bytes: u64, names: u64) -> Result<(), Problem> {
+    pub(crate) fn grow(&mut self, bytes: u64, names: u64) -> Result<(), QuotaError> {
         if let Some(quota) = self.quota {
             quota.reserve(bytes, names)?;
         }
@@ -187,12 +184,12 @@ impl<'q> Reservation<'q> {
     ///
     /// # Errors
     /// Like [`Reservation::of`].
-    pub(super) fn grow_to(&mut self, bytes: u64) -> Result<(), Problem> {
+    pub(crate) fn grow_to(&mut self, bytes: u64) -> Result<(), QuotaError> {
         self.grow(bytes.saturating_sub(self.bytes), 0)
     }
 
     /// Leaves what was used counted: `bytes` of the file, in place of a file of `replaced` bytes if there was one.
-    pub(super) fn commit(mut self, bytes: u64, replaced: Option<u64>) {
+    pub(crate) fn commit(mut self, bytes: u64, replaced: Option<u64>) {
         if let Some(quota) = self.quota.take() {
             let unused = self.bytes.saturating_sub(bytes);
             let names = u64::from(replaced.is_some()).min(self.names);
@@ -209,7 +206,7 @@ impl Drop for Reservation<'_> {
     }
 }
 
-fn add(used: &AtomicU64, more: u64, most: Option<u64>) -> Result<(), Problem> {
+fn add(used: &AtomicU64, more: u64, most: Option<u64>) -> Result<(), QuotaError> {
     let sum = |used: u64| {
         let sum = used.saturating_add(more);
         // What adds nothing is allowed although other programs have added too much.
@@ -217,7 +214,7 @@ fn add(used: &AtomicU64, more: u64, most: Option<u64>) -> Result<(), Problem> {
     };
     match used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum) {
         Ok(_) => Ok(()),
-        Err(_) => Err(Problem::QUOTA),
+        Err(_) => Err(QuotaError::Exceeded),
     }
 }
 
@@ -299,20 +296,6 @@ fn count(directory: &OwnedFd, used: &Weak<Used>, depth: usize) -> io::Result<(u6
 fn open(directory: &impl AsFd, name: &CStr) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(directory, name, flags, Mode::empty())
-}
-
-impl Problem {
-    const QUOTA: Problem = Problem {
-        status: Status::INSUFFICIENT_STORAGE,
-        detail: std::borrow::Cow::Borrowed(
-            "The directory has reached the limit on its bytes or on its number of files; delete files first.",
-        ),
-        precondition: Some("quota-not-exceeded"),
-    };
-    const COUNTING: Problem = Problem::new(
-        Status::SERVICE_UNAVAILABLE,
-        "The server is still counting the files of the directory, which has a limit; try again.",
-    );
 }
 
 #[cfg(test)]

@@ -1,0 +1,265 @@
+//! The stages of a request: which part of the server answers it. Their order is the table [`STAGES`].
+
+use super::Connection;
+use super::page_memory::hold_page;
+use super::proxied::Destination;
+use super::state::Next;
+use crate::buffers::Buffers;
+use crate::options::{EarlyData, Limits};
+use crate::request::answer::answer;
+use crate::request::answer_from_cache::answer_from_cache;
+use crate::request::early_answer::EarlyAnswer;
+use crate::request::lookup::{Answerer, LookedUp, answerer};
+use crate::request::response::{RequestContext, Response};
+use crate::request::send_response::Followed;
+use crate::uploads::Change;
+use laio_http::response::CONTINUE;
+use laio_http::{BodySkip, Framing, Method, Rejection};
+use std::io;
+use std::time::Instant;
+
+/// A part of the server that may answer a request, or delays it.
+#[derive(Clone, Copy, Debug)]
+enum RequestStage {
+    /// A request in early data waits for the end of the handshake, unless repeating it does no harm.
+    Handshake,
+    /// Challenges of a certificate authority, refused networks, used-up rates, redirects to https.
+    Early,
+    /// The interim response 103 names what the page needs.
+    Hints,
+    /// The upstream of the path's prefix.
+    Upstream,
+    /// The candidates of `--try`, scripts, and upstreams that answer where there is no file.
+    Application,
+    /// Uploads and WebDAV.
+    Change,
+    /// Files, listings and pages of the site: answers every request.
+    Site,
+}
+
+/// The stages, in the order in which they see a request.
+const STAGES: [RequestStage; 7] = [
+    RequestStage::Handshake,
+    RequestStage::Early,
+    RequestStage::Hints,
+    RequestStage::Upstream,
+    RequestStage::Application,
+    RequestStage::Change,
+    RequestStage::Site,
+];
+
+/// A request whose head has been received, on its way through the stages.
+pub(super) struct Exchange<'a> {
+    pub(super) ctx: RequestContext<'a>,
+    /// The bytes received after the head.
+    pub(super) after_head: &'a [u8],
+    /// When the first bytes arrived.
+    pub(super) started: Instant,
+    /// What [`RequestStage::Application`] has found for [`RequestStage::Site`].
+    looked_up: Option<LookedUp>,
+}
+
+/// What a stage has done with a request.
+enum Step {
+    /// The next stage sees it.
+    Pass,
+    Answered(Exchanged),
+}
+
+/// How the answer to a request has ended.
+pub(super) enum Exchanged {
+    Over(Next),
+    /// The body, of which some bytes follow the head, has not been read.
+    BodyUnread {
+        keep_alive: bool,
+        body: BodySkip,
+        body_len: usize,
+    },
+}
+
+impl<'a> Exchange<'a> {
+    pub(super) fn new(
+        ctx: RequestContext<'a>,
+        after_head: &'a [u8],
+        started: Instant,
+    ) -> Exchange<'a> {
+        Exchange {
+            ctx,
+            after_head,
+            started,
+            looked_up: None,
+        }
+    }
+}
+
+impl Connection {
+    /// Lets each stage see a request, until one answers it.
+    pub(super) async fn run_stages(&mut self, mut exchange: Exchange<'_>) -> io::Result<Exchanged> {
+        for stage in STAGES {
+            // The futures of upstreams and changes are boxed, because they are larger than all others together.
+            let step = match stage {
+                RequestStage::Handshake => self.finish_handshake(exchange.ctx).await?,
+                RequestStage::Early => self.answer_early(&exchange).await?,
+                RequestStage::Hints => self.send_hints(exchange.ctx).await?,
+                RequestStage::Upstream => self.answer_by_prefix(&exchange).await?,
+                RequestStage::Application => self.answer_by_application(&mut exchange).await?,
+                RequestStage::Change => self.answer_by_change(&exchange).await?,
+                RequestStage::Site => {
+                    let looked_up = exchange.looked_up.take();
+                    let answered = self.answer_from_site(&exchange, None, looked_up);
+                    Step::Answered(answered.await?)
+                }
+            };
+            if let Step::Answered(exchanged) = step {
+                return Ok(exchanged);
+            }
+        }
+        unreachable!("the last stage answers every request")
+    }
+
+    async fn finish_handshake(&self, ctx: RequestContext<'_>) -> io::Result<Step> {
+        if self.stream.is_early() && self.needs_handshake(ctx) {
+            self.stream.confirmed().await?;
+        }
+        Ok(Step::Pass)
+    }
+
+    async fn answer_early(&mut self, exchange: &Exchange<'_>) -> io::Result<Step> {
+        let to_https = self.to_https.as_deref();
+        let now = self.services.contexts.now();
+        let Some(early) = EarlyAnswer::to(exchange.ctx, to_https, now) else {
+            return Ok(Step::Pass);
+        };
+        let answered = self.answer_from_site(exchange, Some(early), None);
+        Ok(Step::Answered(Box::pin(answered).await?))
+    }
+
+    async fn send_hints(&self, ctx: RequestContext<'_>) -> io::Result<Step> {
+        let hints = ctx.site.early_hints.as_ref();
+        if let Some(head) = hints.and_then(|hints| hints.head(ctx, &self.stream)) {
+            self.stream.send_interim(head).await?;
+        }
+        Ok(Step::Pass)
+    }
+
+    async fn answer_by_prefix(&mut self, exchange: &Exchange<'_>) -> io::Result<Step> {
+        let Some((route, path)) = exchange.ctx.route() else {
+            return Ok(Step::Pass);
+        };
+        let to = Destination::upstream(route, path);
+        let next = Box::pin(self.pass_to_upstream(exchange, to)).await?;
+        Ok(Step::Answered(Exchanged::Over(next)))
+    }
+
+    async fn answer_by_application(&mut self, exchange: &mut Exchange<'_>) -> io::Result<Step> {
+        let ctx = exchange.ctx;
+        let Some(application) = &ctx.site.application else {
+            return Ok(Step::Pass);
+        };
+        let answerer = answerer(&self.services, ctx, application).await;
+        if let Some(to) = Destination::of(ctx, &answerer) {
+            if to.is_script() || !self.passes_early() {
+                self.stream.confirmed().await?;
+            }
+            let next = Box::pin(self.pass_to_upstream(exchange, to)).await?;
+            return Ok(Step::Answered(Exchanged::Over(next)));
+        }
+        if let Answerer::Site(found) = answerer {
+            exchange.looked_up = found;
+        }
+        Ok(Step::Pass)
+    }
+
+    async fn answer_by_change(&mut self, exchange: &Exchange<'_>) -> io::Result<Step> {
+        let Some(change) = Change::of(exchange.ctx) else {
+            return Ok(Step::Pass);
+        };
+        let next = Box::pin(self.change_files(exchange, change)).await?;
+        Ok(Step::Answered(Exchanged::Over(next)))
+    }
+
+    /// Answers a request with a file, a listing or a page, and writes its line of the access log.
+    async fn answer_from_site(
+        &mut self,
+        exchange: &Exchange<'_>,
+        early: Option<EarlyAnswer>,
+        looked_up: Option<LookedUp>,
+    ) -> io::Result<Exchanged> {
+        let mut ctx = exchange.ctx;
+        let request = ctx.request;
+        // Parse the received part of the body before answering, so that bad framing can be refused.
+        let begun = begin_body(&self.services.limits, request.framing, exchange.after_head);
+        let (body, body_len) = match begun {
+            Ok(begun) => begun,
+            Err(rejection) => {
+                let refused = self.refuse(rejection.status(), rejection.detail());
+                return Ok(Exchanged::Over(refused.await?));
+            }
+        };
+        let waits = request.expects_continue && exchange.after_head.is_empty();
+        ctx.keep_alive &= !waits || (ctx.auth.is_none() && may_continue(request.method));
+        let services = &*self.services;
+        let Buffers {
+            mut output,
+            mut name,
+        } = services.buffer_pool.take();
+        if waits && ctx.keep_alive {
+            output.extend_from_slice(CONTINUE);
+        }
+        let response: Option<Response> = match early {
+            Some(early) => Some(Box::pin(early.write(services, ctx, &mut output)).await),
+            None if looked_up.is_some() => None,
+            None => answer_from_cache(services, ctx, &mut output, &mut name),
+        };
+        let response = match response {
+            Some(response) => response,
+            None => answer(services, ctx, looked_up, &mut output, &mut name).await,
+        };
+        let held = hold_page(services, &self.stream, ctx, response, &mut output);
+        let (response, _held) = held.await;
+        ctx.apply_rules(&response, &name, &mut output);
+        let followed = Followed::after(request);
+        let sending = self.send_and_log(ctx, output, response, followed, exchange.started);
+        let output = sending.await?;
+        services.buffer_pool.put_back(Buffers { output, name });
+        Ok(Exchanged::BodyUnread {
+            keep_alive: ctx.keep_alive,
+            body,
+            body_len,
+        })
+    }
+
+    /// Whether a request in early data must wait for the end of the handshake: it may have been repeated, or sent
+    /// from a forged address.
+    fn needs_handshake(&self, ctx: RequestContext<'_>) -> bool {
+        self.peer.is_trusted
+            || ctx.site.treats_clients_differently()
+            || ctx.auth.is_some()
+            || (ctx.route().is_some() && !self.passes_early())
+    }
+
+    /// Whether upstreams get requests in early data.
+    fn passes_early(&self) -> bool {
+        let http3 = self.connections.http3.as_ref();
+        http3.is_some_and(|http3| http3.early_data == Some(EarlyData::Upstreams))
+    }
+}
+
+/// Parses the received part of a body, which is discarded. Returns its parser and its length.
+fn begin_body(
+    limits: &Limits,
+    framing: Framing,
+    input: &[u8],
+) -> Result<(BodySkip, usize), Rejection> {
+    let mut body = BodySkip::new(framing, limits.body_bytes)?;
+    let length = body.advance(input)?;
+    Ok((body, length))
+}
+
+/// Whether a client that waits for 100 Continue gets it. No response needs the body: with GET and
+/// HEAD it is discarded, so that the connection can be reused. Other methods get only a final
+/// response, after which only the client knows whether it still sends the body (RFC 9110, section
+/// 10.1.1), so the connection cannot be reused.
+fn may_continue(method: Method<'_>) -> bool {
+    matches!(method, Method::Get | Method::Head)
+}

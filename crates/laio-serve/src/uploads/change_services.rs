@@ -1,0 +1,32 @@
+//! What changes need, and no other step.
+
+use super::names_in_change::NamesInChange;
+use super::webdav::Locks;
+use crate::options::Limits;
+use laio_rt::sync::Semaphore;
+use std::sync::Arc;
+
+/// What changes need beside the services of their worker.
+pub(crate) struct ChangeServices {
+    pub(super) names_in_change: Arc<NamesInChange>,
+    pub(super) locks: Arc<Locks>,
+    /// Limits the changes at the same time.
+    pub(super) permits: Semaphore,
+}
+
+/// What the changes of all workers share, before and after a reload.
+#[derive(Clone, Default)]
+pub(crate) struct SharedChanges {
+    names_in_change: Arc<NamesInChange>,
+    locks: Arc<Locks>,
+}
+
+impl ChangeServices {
+    pub(crate) fn new(shared: SharedChanges, limits: &Limits) -> ChangeServices {
+        ChangeServices {
+            names_in_change: shared.names_in_change,
+            locks: shared.locks,
+            permits: Semaphore::new(limits.changes),
+        }
+    }
+}
