@@ -22,11 +22,13 @@ use crate::net::stream::Stream;
 use crate::net::tls::session::is_plain_http;
 use crate::observe::{self, Stage};
 use crate::options::{EarlyData, Limits, Memory, MemoryUse};
+use crate::proxy::auth_request::AskedAsUpstreams;
 use crate::request::answer::answer;
 use crate::request::answer_from_cache::answer_from_cache;
 use crate::request::auth_state::AuthState;
 use crate::request::body::{BodyTime, ClientBody};
 use crate::request::early_answer::EarlyAnswer;
+use crate::request::early_hints::early_hints;
 use crate::request::lookup::{Answerer, LookedUp, answerer};
 use crate::request::receive::{Skipped, handshake, linger, receive, send_close_notify, skip_body};
 use crate::request::redirect_to_https::{RedirectToHttps, came_by_https};
@@ -288,7 +290,8 @@ impl Connection {
         let auth = ctx.site.auth_requests.as_ref();
         let auth = auth.map(|rules| {
             let client = ClientWatch::new(&self.stream, request.framing != Framing::None);
-            Box::new(AuthState::new(rules, &request, &self.peer, client))
+            let servers = &AskedAsUpstreams;
+            Box::new(AuthState::new(rules, servers, &request, &self.peer, client))
         });
         let without_copied = auth.as_ref();
         let without_copied = without_copied.map(|it| Box::new(it.rules.without_copied(&request)));
@@ -312,8 +315,7 @@ impl Connection {
         let after_head = &input[head_len..];
         let early = EarlyAnswer::to(ctx, self.to_https.as_deref(), services.contexts.now());
         if early.is_none()
-            && let Some(hints) = &ctx.site.early_hints
-            && let Some(head) = hints.head(ctx, &self.stream)
+            && let Some(head) = early_hints(ctx, &self.stream)
         {
             self.stream.send_interim(head).await?;
         }
