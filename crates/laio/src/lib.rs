@@ -193,6 +193,7 @@ mod proactor;
 #[cfg(feature = "process")]
 #[doc(hidden)]
 pub mod process;
+mod rights;
 mod shutdown;
 mod signaller;
 #[cfg(all(test, not(miri)))]
