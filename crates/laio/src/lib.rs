@@ -202,6 +202,8 @@ mod stats;
 mod status_word;
 mod step;
 mod sys;
+#[cfg(test)]
+mod system_calls_page;
 pub mod table;
 pub mod testing;
 #[doc(hidden)]
