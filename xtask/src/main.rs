@@ -329,7 +329,7 @@ fn test(arguments: TargetArguments) -> Result<ExitCode, Failure> {
 /// Runs the tests that compare the pages with the code, so that they write the pages instead.
 fn pages() -> Result<ExitCode, Failure> {
     for test in [
-        "--package laio --lib table::page",
+        "--package laio --lib system_calls_page",
         "--package laio-cli --lib serve::manual",
     ] {
         let mut test_run = cargo();

@@ -24,6 +24,7 @@ use crate::net::stream::Stream;
 use crate::net::tls::session::is_plain_http;
 use crate::observe::{self, Stage};
 use crate::options::{Memory, MemoryUse};
+use crate::proxy::auth_request::AskedAsUpstreams;
 use crate::request::auth_state::AuthState;
 use crate::request::body::{BodyTime, ClientBody};
 use crate::request::receive::{Skipped, handshake, linger, receive, send_close_notify, skip_body};
@@ -285,7 +286,8 @@ impl Connection {
         // Boxed, because few sites have auth servers.
         let auth = ctx.site.auth_requests.as_ref().map(|rules| {
             let client = ClientWatch::new(&self.stream, request.framing != Framing::None);
-            Box::new(AuthState::new(rules, &request, &self.peer, client))
+            let servers = &AskedAsUpstreams;
+            Box::new(AuthState::new(rules, servers, &request, &self.peer, client))
         });
         let cleaned = auth.as_ref();
         let cleaned = cleaned.map(|auth| Box::new(auth.rules.without_copied(&request)));

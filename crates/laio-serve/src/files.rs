@@ -6,4 +6,5 @@ pub(crate) mod file_system;
 pub(crate) mod fill;
 pub(crate) mod read;
 pub(crate) mod resolve;
+pub(crate) mod temporary_name;
 pub(crate) mod uncached;

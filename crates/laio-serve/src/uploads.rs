@@ -14,15 +14,14 @@ mod put;
 mod stale;
 mod target;
 mod temporary;
-mod temporary_name;
 mod trees;
 pub(crate) mod webdav;
 
 pub(crate) use change_services::{ChangeServices, SharedChanges};
 pub(crate) use stale::remove_stale;
-pub(crate) use temporary_name::is_temporary;
 
 use crate::files::resolve::resolve;
+use crate::files::temporary_name::is_temporary;
 use crate::observe;
 use crate::options::{Limits, Uploaders};
 use crate::request::authorize::authorize;

@@ -22,11 +22,12 @@ use std::io::{self, Read, Seek};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use crate::child_mark::CHILD;
 use crate::limit::{scaled, wait_until};
 use crate::watchdog;
 
-/// Marks a child process; its value identifies the body.
-const CHILD: &str = "LAIO_TEST_CHILD";
+pub use crate::child_mark::is_child;
+
 /// The line that a child prints when its body has returned: proof that the body ran.
 const PROOF: &str = "laio-testing: the body came to its end:";
 
@@ -115,17 +116,6 @@ pub fn check(limit: Duration, test: &str, mark: &str, body: impl FnOnce()) {
         "the child {test} {mark} {verdict}\n--- its output ---\n{}--- end ---",
         ended.output
     );
-}
-
-/// Whether this process is a child of [`run`].
-pub fn is_child() -> bool {
-    std::env::var_os(CHILD).is_some()
-}
-
-/// Returns the test for which this process was started, if it is a child of [`run`].
-pub(crate) fn running() -> Option<String> {
-    let wanted = std::env::var(CHILD).ok()?;
-    wanted.split(' ').next().map(str::to_owned)
 }
 
 /// Waits for a child process, and kills it after `limit`; returns `None` if it was killed.

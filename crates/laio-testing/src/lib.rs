@@ -85,6 +85,7 @@
 
 pub mod bombardment;
 pub mod child;
+mod child_mark;
 pub mod fail_nth;
 pub mod fault_fs;
 pub mod forbid;

@@ -5,7 +5,8 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::{child, needs};
+use crate::child_mark::test_of_child;
+use crate::needs;
 
 /// The name of the variable that turns every skip into a failure, except those of [`MAY_SKIP`].
 ///
@@ -197,7 +198,7 @@ fn running_test() -> String {
         let path = std::env::current_exe().ok()?;
         Some(path.file_stem()?.to_string_lossy().into_owned())
     };
-    child::running()
+    test_of_child()
         .or(thread.filter(|name| name != "main"))
         .or_else(program)
         .unwrap_or_default()

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::child;
+use crate::child_mark::is_child;
 
 /// The name of the variable with the seconds for which a test may make no progress.
 pub const LIMIT: &str = "LAIO_TEST_LIMIT";
@@ -44,14 +44,14 @@ std::thread_local! {
 
 /// Registers the test that the calling thread runs, if any: the harness names the thread after the test.
 ///
-/// Children of [`child::run`] are not registered: their parent has a limit for them.
+/// Children of [`child::run`](crate::child::run) are not registered: their parent has a limit for them.
 pub fn enter() {
     // The thread may be exiting.
     let _ = OF_THREAD.try_with(|own| {
         let Ok(mut own) = own.try_borrow_mut() else {
             return;
         };
-        if own.is_none() && !child::is_child() {
+        if own.is_none() && !is_child() {
             let thread = std::thread::current();
             let name = thread.name().filter(|name| name.contains("::"));
             *own = name.map(watch);

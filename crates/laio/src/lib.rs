@@ -193,6 +193,7 @@ mod proactor;
 #[cfg(feature = "process")]
 #[doc(hidden)]
 pub mod process;
+mod rights;
 mod shutdown;
 mod signaller;
 #[cfg(all(test, not(miri)))]
@@ -201,6 +202,8 @@ mod stats;
 mod status_word;
 mod step;
 mod sys;
+#[cfg(test)]
+mod system_calls_page;
 pub mod table;
 pub mod testing;
 #[doc(hidden)]

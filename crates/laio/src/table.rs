@@ -2,10 +2,8 @@
 //! call.
 //!
 //! The rest of the engine reads the row; it never compares numbers. A test in
-//! `page.rs` generates `docs/system-calls.md` from it.
+//! `system_calls_page.rs` generates `docs/system-calls.md` from it.
 
-#[cfg(test)]
-mod page;
 mod rows;
 
 pub use rows::ROWS;

@@ -9,6 +9,7 @@ use crate::options::{EarlyData, Limits};
 use crate::request::answer::answer;
 use crate::request::answer_from_cache::answer_from_cache;
 use crate::request::early_answer::EarlyAnswer;
+use crate::request::early_hints::early_hints;
 use crate::request::lookup::{Answerer, LookedUp, answerer};
 use crate::request::response::{RequestContext, Response};
 use crate::request::send_response::Followed;
@@ -135,8 +136,7 @@ impl Connection {
     }
 
     async fn send_hints(&self, ctx: RequestContext<'_>) -> io::Result<Step> {
-        let hints = ctx.site.early_hints.as_ref();
-        if let Some(head) = hints.and_then(|hints| hints.head(ctx, &self.stream)) {
+        if let Some(head) = early_hints(ctx, &self.stream) {
             self.stream.send_interim(head).await?;
         }
         Ok(Step::Pass)

@@ -6,26 +6,42 @@ use super::relay::Relayed;
 use super::upstream_head::UpstreamHead;
 use super::{EmptyBody, ProxyRequest};
 use crate::options::UpstreamLimits;
+use crate::request::auth_servers::{Asking, AuthAnswer, AuthServers};
 use crate::request::auth_state::AuthState;
 use crate::request::response::{RequestContext, Response};
 use crate::services::Services;
 use crate::site::auth_request::AuthRule;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::route::Route;
+use laio_http::log::AddedField;
 use laio_http::{Framing, Method, Request, RequestPath, Status, Version, ascii_query};
 use laio_rt::future::{Either, race};
 
-/// A complete answer of an auth server.
-pub(crate) struct Answer {
+/// Asks auth servers like upstreams.
+pub(crate) struct AskedAsUpstreams;
+
+impl AuthServers for AskedAsUpstreams {
+    fn ask<'a>(
+        &'a self,
+        services: &'a Services,
+        ctx: RequestContext<'a>,
+        state: &'a AuthState<'a>,
+        route: &'a Route,
+        rule: &'a AuthRule,
+    ) -> Asking<'a> {
+        Box::pin(async move {
+            let answer = ask(services, ctx, state, route, rule).await?;
+            Ok(Box::new(answer) as Box<dyn AuthAnswer>)
+        })
+    }
+}
+
+struct Answer {
     head: UpstreamHead,
     body: Vec<u8>,
 }
 
-/// Asks one of the auth servers of a rule about a request, and receives the answer.
-///
-/// # Errors
-/// When there is no complete answer within the limits of time and bytes, or the client leaves.
-pub(crate) async fn ask(
+async fn ask(
     services: &Services,
     ctx: RequestContext<'_>,
     state: &AuthState<'_>,
@@ -139,33 +155,18 @@ async fn receive(answered: UpstreamResponse, most: usize) -> Result<Answer, Upst
     Ok(Answer { head, body })
 }
 
-impl Answer {
-    /// Returns the status.
-    pub(crate) fn status(&self) -> Status {
+impl AuthAnswer for Answer {
+    fn status(&self) -> Status {
         self.head.status
     }
 
-    /// Returns the fields, without those of the connection.
-    pub(crate) fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
-        self.head
-            .fields()
-            .iter()
-            .map(|(name, value)| (&**name, &**value))
+    fn fields(&self) -> &[AddedField] {
+        self.head.fields()
     }
 
-    /// Returns the values of fields that set cookies.
-    pub(crate) fn cookies(&self) -> impl Iterator<Item = &[u8]> {
-        let fields = self.fields();
-        let cookies = fields.filter(|(name, _)| name.eq_ignore_ascii_case(b"Set-Cookie"));
-        cookies.map(|(_, value)| value)
-    }
-
-    /// Writes the answer as the response to the client's request. A cache may keep it only if it says so.
-    pub(crate) fn write(&self, ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Response {
-        let kept = self
-            .fields()
-            .any(|(name, _)| name.eq_ignore_ascii_case(b"Cache-Control"));
-        let more: &[(&str, &[u8])] = match kept {
+    fn write(&self, ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Response {
+        let is_caching = |(name, _): &AddedField| name.eq_ignore_ascii_case(b"Cache-Control");
+        let more: &[(&str, &[u8])] = match self.fields().iter().any(is_caching) {
             true => &[],
             false => &[("Cache-Control", b"no-store")],
         };

@@ -87,7 +87,7 @@ pub(crate) async fn forward(
     if trace::is_on() {
         trace::note("upstream", || described(&proxy_request, route));
         if let Some(rules) = &ctx.site.request_rules {
-            rules.note(ctx);
+            rules.note(ctx.forwarded());
         }
         return None;
     }

@@ -189,7 +189,7 @@ pub(super) fn for_each_field(proxy_request: &ProxyRequest<'_>, mut push: impl Fn
     let forwarded = forwarded.iter();
     let forwarded = forwarded.map(|(name, value)| (name.as_bytes().into(), (&**value).into()));
     let mut fields: Vec<Field<'_>> = passed.chain(forwarded).collect();
-    rules.apply(proxy_request.ctx, &mut fields);
+    rules.apply(proxy_request.ctx.forwarded(), &mut fields);
     for (name, value) in &fields {
         push(name, value);
     }
@@ -198,7 +198,10 @@ pub(super) fn for_each_field(proxy_request: &ProxyRequest<'_>, mut push: impl Fn
 /// Returns the host for an upstream: that of the request, unless a rule sets another one.
 pub(super) fn host<'a>(proxy_request: &ProxyRequest<'a>) -> Option<Cow<'a, str>> {
     let ctx = proxy_request.ctx;
-    match proxy_request.rules.and_then(|rules| rules.host(ctx)) {
+    match proxy_request
+        .rules
+        .and_then(|rules| rules.host(ctx.forwarded()))
+    {
         Some(host) => Some(host.into()),
         None => ctx.request.host.map(Cow::Borrowed),
     }

@@ -1,11 +1,11 @@
 //! Asking auth servers whether a request is let in.
 
+use super::auth_servers::AuthAnswer;
 use super::auth_state::AuthState;
 use super::pages;
 use super::response::{RequestContext, Response};
 use crate::messages::print;
 use crate::observe::{self, AuthResult};
-use crate::proxy::auth_request::{Answer, ask};
 use crate::services::Services;
 use crate::site::auth::Resource;
 use crate::site::auth_request::AuthRule;
@@ -45,7 +45,7 @@ pub(crate) async fn ask_auth_servers(
         }
         match decision(services, ctx, state, number, rule).await {
             Decision::LetIn => {}
-            Decision::Refused(answer) => return Some(refuse(ctx, out, state, &answer)),
+            Decision::Refused(answer) => return Some(refuse(ctx, out, state, &*answer)),
             Decision::Failed => {
                 return Some(pages::error(services, ctx, out, FAILED, UNAVAILABLE).await);
             }
@@ -71,7 +71,7 @@ pub(crate) async fn ask_about_all(services: &Services, ctx: RequestContext<'_>) 
 enum Decision {
     LetIn,
     /// The client gets the answer.
-    Refused(Box<Answer>),
+    Refused(Box<dyn AuthAnswer>),
     /// There is no usable answer.
     Failed,
 }
@@ -88,17 +88,17 @@ async fn decision(
     rule: &AuthRule,
 ) -> Decision {
     let route = &ctx.site.auth_routes[number];
-    let why = match Box::pin(ask(services, ctx, state, route, rule)).await {
+    let why = match state.servers.ask(services, ctx, state, route, rule).await {
         Ok(answer) => match answer.status().code() {
             200..300 => {
                 observe::asked_auth_server(AuthResult::LetIn);
-                state.let_in(number, answer.fields());
+                state.let_in(number, fields_of(&*answer));
                 return Decision::LetIn;
             }
             // The request has no conditions, so 304 answers another question.
             code @ 300..500 if code != Status::NOT_MODIFIED.code() => {
                 observe::asked_auth_server(AuthResult::Refused);
-                return Decision::Refused(Box::new(answer));
+                return Decision::Refused(answer);
             }
             code => format!("the answer is {code}"),
         },
@@ -121,7 +121,7 @@ fn refuse(
     ctx: RequestContext<'_>,
     out: &mut Vec<u8>,
     state: &AuthState<'_>,
-    answer: &Answer,
+    answer: &dyn AuthAnswer,
 ) -> Response {
     let request = ctx.as_sent();
     let reads = matches!(request.method, Method::Get | Method::Head);
@@ -137,8 +137,16 @@ fn refuse(
         let scheme = if ctx.secure { "https" } else { "http" };
         let origin = format!("{scheme}://{}", request.host.unwrap_or_default());
         if let Some(login) = state.rules.login(&origin, &uri) {
-            return pages::login(ctx, out, login.as_bytes(), answer.cookies());
+            let cookies = fields_of(answer)
+                .filter(|(name, _)| name.eq_ignore_ascii_case(b"Set-Cookie"))
+                .map(|(_, value)| value);
+            return pages::login(ctx, out, login.as_bytes(), cookies);
         }
     }
     answer.write(ctx, out)
+}
+
+fn fields_of(answer: &dyn AuthAnswer) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
+    let fields = answer.fields().iter();
+    fields.map(|(name, value)| (&**name, &**value))
 }

@@ -1,5 +1,6 @@
 //! What auth servers have said about one request.
 
+use super::auth_servers::AuthServers;
 use crate::clients::Peer;
 use crate::net::client_watch::ClientWatch;
 use crate::options;
@@ -17,6 +18,7 @@ pub(crate) const PRIVATE: (&str, &[u8]) = ("Cache-Control", b"private");
 /// What auth servers have said about a request.
 pub(crate) struct AuthState<'a> {
     pub(crate) rules: &'a AuthRequests,
+    pub(crate) servers: &'a dyn AuthServers,
     /// The request as the client sent it.
     pub(crate) sent: &'a Request<'a>,
     /// The peer of the connection.
@@ -41,12 +43,14 @@ impl<'a> AuthState<'a> {
     /// Returns the state of a request that no auth server has seen.
     pub(crate) fn new(
         rules: &'a AuthRequests,
+        servers: &'a dyn AuthServers,
         sent: &'a Request<'a>,
         peer: &Peer,
         client: ClientWatch,
     ) -> AuthState<'a> {
         AuthState {
             rules,
+            servers,
             sent,
             peer: peer.clone(),
             client,

@@ -7,7 +7,7 @@ use crate::clients::Client;
 use crate::files::contents::{Contents, Opened};
 use crate::server_name::SERVER_NAME;
 use crate::services::Services;
-use crate::site::message_fields::Answered;
+use crate::site::message_fields::{Answered, ForwardedRequest};
 use crate::site::{Site, alt_svc, hsts};
 use crate::trace;
 use crate::upstream::group;
@@ -109,6 +109,16 @@ impl<'a> RequestContext<'a> {
     /// Returns the request as the client sent it.
     pub(crate) fn as_sent(&self) -> &'a Request<'a> {
         self.before_rewrite.unwrap_or(self.request)
+    }
+
+    /// Returns what the rules for requests to upstreams depend on.
+    pub(crate) fn forwarded(&self) -> ForwardedRequest<'a> {
+        ForwardedRequest {
+            request: self.request,
+            before_rewrite: self.before_rewrite,
+            client: self.client,
+            secure: self.secure,
+        }
     }
 
     /// Returns the redirect of the path, whose name is `name`. A rewritten path has none: it was not asked for.

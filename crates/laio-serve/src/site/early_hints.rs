@@ -1,11 +1,9 @@
 //! Links that clients get before the response (103 Early Hints, RFC 8297).
 
 use super::fields::globs;
-use crate::net::stream::Stream;
 use crate::options::EarlyHint;
-use crate::request::response::RequestContext;
 use globset::GlobSet;
-use laio_http::{Method, ResponseHead, Status};
+use laio_http::{ResponseHead, Status};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -43,20 +41,9 @@ impl EarlyHints {
         }))
     }
 
-    /// Returns the head with the links for a request, or none if it gets no hints.
-    pub(crate) fn head(&self, ctx: RequestContext<'_>, stream: &Stream) -> Option<Vec<u8>> {
-        if !takes_hints(ctx, stream) {
-            return None;
-        }
-        let mut name = Vec::new();
-        let path = ctx.request.path.as_ref().ok()?;
-        let normal = path.file_name(&mut name).ok()?;
-        if normal.trailing_slash
-            && let Some(index) = ctx.site.index.first()
-        {
-            crate::files::resolve::enter(&mut name, index.as_bytes());
-        }
-        let fitting = self.globs.matches(Path::new(OsStr::from_bytes(&name)));
+    /// Returns the head with the links for a file, if it has any.
+    pub(crate) fn head(&self, name: &[u8]) -> Option<Vec<u8>> {
+        let fitting = self.globs.matches(Path::new(OsStr::from_bytes(name)));
         if fitting.is_empty() {
             return None;
         }
@@ -68,18 +55,6 @@ impl EarlyHints {
         head.finish();
         Some(out)
     }
-}
-
-/// Whether the client of a request gets hints: over HTTP/2 and HTTP/3, because some clients of HTTP/1.1 take an interim response
-/// for the final one (RFC 8297, section 3), and browsers ignore hints there; and for pages, because browsers ignore the
-/// hints of what a page loads.
-fn takes_hints(ctx: RequestContext<'_>, stream: &Stream) -> bool {
-    let request = ctx.request;
-    let mode = request.headers.get("Sec-Fetch-Mode");
-    stream.is_multiplexed()
-        && request.method == Method::Get
-        && mode.is_none_or(|mode| mode == b"navigate")
-        && !ctx.has_conditions()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 mod conditions;
 mod request;
 
-pub(crate) use request::{Field, RequestRules};
+pub(crate) use request::{Field, ForwardedRequest, RequestRules};
 
 use crate::options::{FieldAction, MessageRule, is_of_all_responses};
 use crate::trace;

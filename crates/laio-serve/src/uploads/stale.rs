@@ -1,6 +1,6 @@
 //! What an earlier server that was killed has left incomplete.
 
-use super::temporary_name::{is_incomplete, is_locked, lock};
+use crate::files::temporary_name::{is_incomplete, is_locked, lock};
 use crate::messages::print;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use std::ffi::CStr;
@@ -96,7 +96,7 @@ fn is_stale(file: Option<&OwnedFd>, name: &CStr, status: &Stat, before: i64) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::uploads::temporary_name::temporary_name;
+    use crate::files::temporary_name::temporary_name;
     use std::fs::{self, File};
     use std::path::Path;
 

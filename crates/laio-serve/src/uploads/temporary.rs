@@ -3,7 +3,7 @@
 use super::disk::Disk;
 use super::problem::of_own;
 use super::target::Target;
-use super::temporary_name::{lock, locks_in, temporary_name};
+use crate::files::temporary_name::{lock, locks_in, temporary_name};
 use crate::options::UploadSync;
 use laio::ops::{FileStatus, Fsync, Link, Name, Open, Rename, SetMode, StatFile, StatPath, Unlink};
 use laio_rt::Descriptor;

@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::temp;
+use crate::temp::basic::{file_with, in_memory, pipe, scratch};
 
 pub(super) fn io_uring() -> bool {
     // `struct io_uring_params`.
@@ -189,7 +189,7 @@ pub(super) fn is_root() -> bool {
 }
 
 pub(super) fn devices() -> bool {
-    let directory = temp::scratch();
+    let directory = scratch();
     let path = name_of(&directory.path().join("null"));
     // SAFETY: the name lives through the call.
     unsafe { libc::mknod(path.as_ptr(), libc::S_IFCHR | 0o600, libc::makedev(1, 3)) == 0 }
@@ -238,48 +238,48 @@ pub(super) fn user() -> bool {
 }
 
 pub(super) fn disk() -> bool {
-    !temp::in_memory(temp::scratch().path())
+    !in_memory(scratch().path())
 }
 
 pub(super) fn shm() -> bool {
-    temp::in_memory("/dev/shm".as_ref())
+    in_memory("/dev/shm".as_ref())
 }
 
 pub(super) fn ext4() -> bool {
     const EXT4: u64 = 0xef53;
-    rustix::fs::statfs(temp::scratch().path()).is_ok_and(|fs| fs.f_type as u64 == EXT4)
+    rustix::fs::statfs(scratch().path()).is_ok_and(|fs| fs.f_type as u64 == EXT4)
 }
 
 pub(super) fn reflink() -> bool {
-    let directory = temp::scratch();
-    let from = temp::file_with(directory.path(), &[1]);
-    let to = temp::file_with(directory.path(), &[]);
+    let directory = scratch();
+    let from = file_with(directory.path(), &[1]);
+    let to = file_with(directory.path(), &[]);
     rustix::fs::ioctl_ficlone(&to, &from).is_ok()
 }
 
 pub(super) fn holes() -> bool {
-    let directory = temp::scratch();
-    let file = temp::file_with(directory.path(), &[]);
+    let directory = scratch();
+    let file = file_with(directory.path(), &[]);
     let made = file.as_file().set_len(4 << 20);
     made.is_ok() && file.as_file().metadata().is_ok_and(|m| m.blocks() == 0)
 }
 
 pub(super) fn large_files() -> bool {
-    let directory = temp::scratch();
-    let file = temp::file_with(directory.path(), &[]);
+    let directory = scratch();
+    let file = file_with(directory.path(), &[]);
     file.as_file().set_len(1 << 40).is_ok()
 }
 
 pub(super) fn direct_io() -> bool {
-    let directory = temp::scratch();
-    let file = temp::file_with(directory.path(), &[]);
+    let directory = scratch();
+    let file = file_with(directory.path(), &[]);
     let mut options = File::options();
     options.read(true).custom_flags(libc::O_DIRECT);
     options.open(file.path()).is_ok()
 }
 
 pub(super) fn leases() -> bool {
-    let directory = temp::scratch();
+    let directory = scratch();
     let path = directory.path().join("file");
     // Closed again: a file that is open for writing has no lease for readers.
     let file = std::fs::write(&path, b"leased").and_then(|()| File::open(&path));
@@ -291,7 +291,7 @@ pub(super) fn leases() -> bool {
 }
 
 pub(super) fn xattr() -> bool {
-    let places = [temp::scratch(), ordinary()];
+    let places = [scratch(), ordinary()];
     places
         .iter()
         .all(|place| has_attribute(place.path(), c"user.laio", b"1"))
@@ -301,13 +301,13 @@ pub(super) fn acl() -> bool {
     /// Version 2, and read and write for the owner, a user, the group, the mask and others.
     const LIST: &[u8] = b"\x02\0\0\0\x01\0\x06\0\xff\xff\xff\xff\x02\0\x04\0\x01\0\0\0\
         \x04\0\x04\0\xff\xff\xff\xff\x10\0\x04\0\xff\xff\xff\xff\x20\0\x04\0\xff\xff\xff\xff";
-    let places = [temp::scratch(), ordinary()];
+    let places = [scratch(), ordinary()];
     let mut places = places.iter();
     places.all(|place| has_attribute(place.path(), c"system.posix_acl_access", LIST))
 }
 
 pub(super) fn trusted_xattr() -> bool {
-    has_attribute(temp::scratch().path(), c"trusted.laio", b"1")
+    has_attribute(scratch().path(), c"trusted.laio", b"1")
 }
 
 pub(super) fn descriptors() -> bool {
@@ -316,7 +316,7 @@ pub(super) fn descriptors() -> bool {
 }
 
 pub(super) fn pipe_size() -> bool {
-    let (_reader, writer) = temp::pipe();
+    let (_reader, writer) = pipe();
     rustix::pipe::fcntl_getpipe_size(&writer).is_ok_and(|size| size >= 64 << 10)
 }
 
@@ -422,7 +422,7 @@ fn ordinary() -> tempfile::TempDir {
 }
 
 fn has_attribute(directory: &Path, name: &std::ffi::CStr, value: &[u8]) -> bool {
-    let file = temp::file_with(directory, &[]);
+    let file = file_with(directory, &[]);
     let path = name_of(file.path());
     let bytes = value.as_ptr().cast::<c_void>();
     // SAFETY: the names and the value live through the call.

@@ -9,9 +9,9 @@
 
 use super::opened::Examined;
 use super::{Attempted, Try, Why};
-use crate::background::rights::reported::{accesses_as_it_opens, has_filters};
 use crate::knowledge::Knowledge;
 use crate::knowledge::mounts::{FileKind, Place, peek};
+use crate::rights::{accesses_as_it_opens, has_filters};
 use crate::sys::high_fd::HighFd;
 use crate::table::{Attempt, Name, Opcode, Row, known_how};
 use crate::{Call, Errno, sys};

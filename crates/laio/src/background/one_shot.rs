@@ -11,8 +11,8 @@
 use super::doorbell::Doorbell;
 use super::job::{Cancelled, Job, run, run_by_caller};
 use super::lane::{self, Lane};
-use super::rights::FsRoots;
 use super::unanswered::Unanswered;
+use crate::rights::FsRoots;
 use crate::sys::interrupt::{Interruptible, Signal};
 use crate::sys::thread::Thread;
 use crate::{Errno, Handle, Limits};

@@ -6,7 +6,7 @@ use super::queue::Queue;
 use super::task::{AnyTask, Duty};
 use crate::attempt::{Blocked, Why};
 use crate::background::UnansweredCalls;
-use crate::background::rights::{ReportedRights, has_filters};
+use crate::rights::{ReportedRights, has_filters};
 use crate::sys::thread::Thread;
 use crate::ticket::Ticket;
 use crate::transfer::Provisional;

@@ -12,10 +12,10 @@
 use super::driver::Driver;
 use super::generation::Generation;
 use super::local::Local;
-use crate::background::rights::{
+use crate::operations::Link;
+use crate::rights::{
     ReportedRights, by_name, depends_on_rights, has_filters, needs_own_thread, shares_fs_state_with,
 };
-use crate::operations::Link;
 use crate::table::{self, Row};
 use crate::{Call, Errno, Options};
 use std::sync::Arc;

@@ -3,6 +3,7 @@
 use super::format::{Member, NAME_MAX};
 use crate::clients::Client;
 use crate::files::resolve::enter;
+use crate::files::temporary_name::is_temporary;
 use crate::files::uncached::open_below;
 use crate::options::{IoStep, Limits};
 use crate::request::auth_state::AuthState;
@@ -174,7 +175,7 @@ impl Walk<'_> {
         if leaf.starts_with(b".") && !site.serves_dotfiles && name != b".well-known" {
             return false;
         }
-        if crate::uploads::is_temporary(leaf) || !RequestPath::can_name(leaf) {
+        if is_temporary(leaf) || !RequestPath::can_name(leaf) {
             return false;
         }
         let access = site.network_access.as_ref();

@@ -2,16 +2,27 @@
 
 use super::conditions::Asked;
 use super::{Answered, Rule, check_limits, refused};
+use crate::clients::Client;
 use crate::field_names::is_same_variable;
 use crate::options::{FieldAction, MessageRule};
-use crate::request::response::RequestContext;
 use crate::trace;
-use laio_http::{Status, ascii_query};
+use laio_http::{Request, Status, ascii_query};
 use std::borrow::Cow;
 use std::io;
 
 /// The rules of a site for requests to its upstreams.
 pub(crate) struct RequestRules(Vec<(Rule, Template)>);
+
+/// What the rules depend on.
+#[derive(Clone, Copy)]
+pub(crate) struct ForwardedRequest<'a> {
+    pub(crate) request: &'a Request<'a>,
+    /// The request as the client sent it, if it was rewritten.
+    pub(crate) before_rewrite: Option<&'a Request<'a>>,
+    pub(crate) client: &'a Client,
+    /// Whether the client uses https.
+    pub(crate) secure: bool,
+}
 
 /// A field of a request: its name and its value.
 pub(crate) type Field<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
@@ -37,8 +48,12 @@ impl RequestRules {
     }
 
     /// Changes the fields of a request to an upstream.
-    pub(crate) fn apply<'a>(&'a self, ctx: RequestContext<'a>, fields: &mut Vec<Field<'a>>) {
-        for (rule, template) in self.fitting(ctx) {
+    pub(crate) fn apply<'a>(
+        &'a self,
+        forwarded: ForwardedRequest<'a>,
+        fields: &mut Vec<Field<'a>>,
+    ) {
+        for (rule, template) in self.fitting(forwarded) {
             if rule.is_of_host() {
                 continue;
             }
@@ -50,7 +65,7 @@ impl RequestRules {
                 FieldAction::Default if has(fields) => continue,
                 FieldAction::Default | FieldAction::Add => {}
             }
-            let value = template.filled(ctx);
+            let value = template.filled(forwarded);
             if rule.action != FieldAction::Remove && !value.is_empty() {
                 fields.push((Cow::Borrowed(rule.name.as_bytes()), Cow::Owned(value)));
             }
@@ -58,28 +73,28 @@ impl RequestRules {
     }
 
     /// Returns the host that a rule sets.
-    pub(crate) fn host(&self, ctx: RequestContext<'_>) -> Option<String> {
+    pub(crate) fn host(&self, forwarded: ForwardedRequest<'_>) -> Option<String> {
         let last = self
-            .fitting(ctx)
+            .fitting(forwarded)
             .into_iter()
             .rfind(|(rule, _)| rule.is_of_host());
         let (_, template) = last?;
-        String::from_utf8(template.filled(ctx))
+        String::from_utf8(template.filled(forwarded))
             .ok()
             .filter(|host| !host.is_empty())
     }
 
     /// Notes the rules that apply to a request.
-    pub(crate) fn note(&self, ctx: RequestContext<'_>) {
-        for (rule, _) in self.fitting(ctx) {
+    pub(crate) fn note(&self, forwarded: ForwardedRequest<'_>) {
+        for (rule, _) in self.fitting(forwarded) {
             trace::note("fields", || format!("--request-header {}", rule.text));
         }
     }
 
-    fn fitting<'a>(&'a self, ctx: RequestContext<'_>) -> Vec<&'a (Rule, Template)> {
+    fn fitting<'a>(&'a self, forwarded: ForwardedRequest<'_>) -> Vec<&'a (Rule, Template)> {
         let answered = Answered {
-            request: Some(ctx.request),
-            before_rewrite: ctx.before_rewrite,
+            request: Some(forwarded.request),
+            before_rewrite: forwarded.before_rewrite,
             file: None,
             status: Status::OK,
         };
@@ -145,8 +160,8 @@ impl Template {
     }
 
     /// Returns the value for a request. The path and the query are those that the client sent.
-    fn filled(&self, ctx: RequestContext<'_>) -> Vec<u8> {
-        let sent = ctx.as_sent();
+    fn filled(&self, forwarded: ForwardedRequest<'_>) -> Vec<u8> {
+        let sent = forwarded.before_rewrite.unwrap_or(forwarded.request);
         let mut value = Vec::new();
         for piece in &self.0 {
             let path = sent.path.as_ref().map_or("", |path| path.as_str());
@@ -154,9 +169,9 @@ impl Template {
             let whole;
             let text = match piece {
                 Piece::Text(text) => text,
-                Piece::Client => &*ctx.client.name,
+                Piece::Client => &*forwarded.client.name,
                 Piece::Host => sent.host.unwrap_or_default(),
-                Piece::Scheme if ctx.secure => "https",
+                Piece::Scheme if forwarded.secure => "https",
                 Piece::Scheme => "http",
                 Piece::Path => path,
                 Piece::Query => query.as_deref().unwrap_or_default(),

@@ -2,6 +2,7 @@
 
 use super::locks::is_below;
 use super::{Depth, Submitted, depth, name_of};
+use crate::files::temporary_name::{aside_name, locks_in, temporary_name};
 use crate::files::uncached::FLAGS;
 use crate::messages::print;
 use crate::request::response::RequestContext;
@@ -11,7 +12,6 @@ use crate::uploads::disk::Disk;
 use crate::uploads::problem::{Problem, of_own};
 use crate::uploads::target::Target;
 use crate::uploads::temporary::{NAME_TRIES, Published, Temporary, of_name, sync_directory};
-use crate::uploads::temporary_name::{aside_name, locks_in, temporary_name};
 use crate::uploads::trees::Extent;
 use crate::uploads::{Done, conditions, put, temporary, trees};
 use laio::ops::{FileStatus, Rename, StatFile};

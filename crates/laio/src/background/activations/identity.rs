@@ -3,7 +3,7 @@
 //! all carriers, or the program would have another identity after its next hand-off.
 
 use super::carrier::Carrier;
-use crate::background::rights;
+use crate::rights;
 use crate::sys;
 use std::sync::atomic::Ordering::Relaxed;
 

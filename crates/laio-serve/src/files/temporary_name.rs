@@ -4,7 +4,7 @@
 //! in the directory, the server holds a lock (`flock`) on what has the name, which the kernel releases with the
 //! process. Only names that say so are locked: those on file systems whose locks no other kernel shares.
 
-use crate::files::file_system::is_local;
+use super::file_system::is_local;
 use laio_rt::Descriptor;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -27,24 +27,24 @@ pub(crate) fn is_temporary(name: &[u8]) -> bool {
 }
 
 /// Whether a name without slashes is that of something incomplete.
-pub(super) fn is_incomplete(leaf: &[u8]) -> bool {
+pub(crate) fn is_incomplete(leaf: &[u8]) -> bool {
     leaf.starts_with(PREFIX.as_bytes())
 }
 
 /// Whether a name without slashes is that of something locked.
-pub(super) fn is_locked(leaf: &[u8]) -> bool {
+pub(crate) fn is_locked(leaf: &[u8]) -> bool {
     let rest = leaf.strip_prefix(PREFIX.as_bytes());
     rest.is_some_and(|rest| rest.starts_with(LOCKED.as_bytes()))
 }
 
 /// Returns a new name for something incomplete. `locked`: it is locked, or removed at once.
-pub(super) fn temporary_name(locked: bool) -> CString {
+pub(crate) fn temporary_name(locked: bool) -> CString {
     let locked = if locked { LOCKED } else { "" };
     with_random(&format!("{PREFIX}{locked}"))
 }
 
 /// Returns a new name for something that keeps it until something else has its own name.
-pub(super) fn aside_name() -> CString {
+pub(crate) fn aside_name() -> CString {
     with_random(ASIDE)
 }
 
@@ -54,7 +54,7 @@ fn with_random(prefix: &str) -> CString {
 }
 
 /// Whether the server locks what it makes in this directory.
-pub(super) fn locks_in(directory: &Descriptor) -> bool {
+pub(crate) fn locks_in(directory: &Descriptor) -> bool {
     is_local(directory)
 }
 
@@ -62,7 +62,7 @@ pub(super) fn locks_in(directory: &Descriptor) -> bool {
 ///
 /// # Errors
 /// When the file system has no locks.
-pub(super) fn lock(file: impl AsFd) -> io::Result<bool> {
+pub(crate) fn lock(file: impl AsFd) -> io::Result<bool> {
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
         Err(Errno::WOULDBLOCK) => Ok(false),

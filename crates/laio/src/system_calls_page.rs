@@ -1,11 +1,11 @@
 //! `docs/system-calls.md`, generated from the table and from [`crate::placement`].
 
-use super::{Attempt, Class, ROWS, Row, Timeout, row};
 use crate::attempt::Why;
 use crate::background::{Parts, aio};
 use crate::composition::{AioLibrary, Composition, RingUse, Strategy};
 use crate::operations::Part;
 use crate::placement::{Case, Placement, placement};
+use crate::table::{Attempt, Class, ROWS, Row, Timeout, row};
 use crate::{BackendKind, Options};
 use std::fmt::Write;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn is_up_to_date() {
     assert!(
         committed == page,
         "docs/system-calls.md is not what the table says; to regenerate it:\n\
-         LAIO_BLESS=1 cargo test -p laio --lib table::page"
+         LAIO_BLESS=1 cargo test -p laio --lib system_calls_page"
     );
 }
 
@@ -88,7 +88,7 @@ const INTRODUCTION: &str = "\
 # System calls
 
 <!-- Generated from crates/laio/src/table/rows.rs. To regenerate:
-     LAIO_BLESS=1 cargo test -p laio --lib table::page -->
+     LAIO_BLESS=1 cargo test -p laio --lib system_calls_page -->
 
 laio has one table with one row per system call, and everything that depends on the call is in its
 row. This page shows the table: how each call is attempted without blocking, and how it is made
