@@ -1,7 +1,8 @@
 //! File systems, and extended attributes.
 
+use crate::call;
 use crate::descriptor::nothing_about;
-use crate::engine::{self, Step};
+use crate::engine::Step;
 use crate::error;
 use crate::path::PathArgument;
 use laio::ops::{
@@ -17,7 +18,7 @@ use std::ffi::CString;
 /// The status of the file system of a file, as `os.statvfs`.
 #[pyfunction]
 fn statvfs(py: Python<'_>, path: PathArgument) -> PyResult<Py<PyAny>> {
-    engine::make(py, move |py, engine| {
+    call::make(py, move |py, engine| {
         let stat = StatFileSystem::named(path.name(None));
         engine.run(py, stat, move |py, _, status| {
             let status = status.map_err(|error| error::about(py, error, &path.object))?;
@@ -48,7 +49,7 @@ fn statvfs_result(py: Python<'_>, status: &FileSystemStatus) -> PyResult<Py<PyAn
 /// The names of the extended attributes of a file; of a symbolic link itself.
 #[pyfunction]
 fn list_attributes(py: Python<'_>, path: PathArgument) -> PyResult<Py<PyAny>> {
-    engine::make(py, move |py, engine| {
+    call::make(py, move |py, engine| {
         let list = ListAttributes::named(path.name(None), Vec::with_capacity(ATTRIBUTE_MAX));
         engine.run(py, list, move |py, _, (result, bytes)| {
             result.map_err(|error| error::about(py, error, &path.object))?;
@@ -64,7 +65,7 @@ fn list_attributes(py: Python<'_>, path: PathArgument) -> PyResult<Py<PyAny>> {
 #[pyfunction]
 fn get_attribute(py: Python<'_>, path: PathArgument, attribute: String) -> PyResult<Py<PyAny>> {
     let attribute = attribute_name(attribute)?;
-    engine::make(py, move |py, engine| {
+    call::make(py, move |py, engine| {
         let buffer = Vec::with_capacity(ATTRIBUTE_MAX);
         let get = GetAttribute::named(path.name(None), attribute, buffer);
         engine.run(py, get, move |py, _, (result, bytes)| {
@@ -83,7 +84,7 @@ fn set_attribute(
     value: Vec<u8>,
 ) -> PyResult<Py<PyAny>> {
     let attribute = attribute_name(attribute)?;
-    engine::make(py, move |py, engine| {
+    call::make(py, move |py, engine| {
         let set = SetAttribute::named(path.name(None), attribute, value);
         engine.run(py, set, move |py, engine, (result, _)| {
             nothing_about(path)(py, engine, result)
@@ -95,7 +96,7 @@ fn set_attribute(
 #[pyfunction]
 fn remove_attribute(py: Python<'_>, path: PathArgument, attribute: String) -> PyResult<Py<PyAny>> {
     let attribute = attribute_name(attribute)?;
-    engine::make(py, move |py, engine| {
+    call::make(py, move |py, engine| {
         let remove = RemoveAttribute::named(path.name(None), attribute);
         engine.run(py, remove, nothing_about(path))
     })

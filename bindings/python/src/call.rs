@@ -1,12 +1,36 @@
 //! The awaitable of a call that did not finish at once.
 
-use crate::engine::{self, Start, Step, Taken};
+use crate::engine::{self, Engine, Start, Step, Taken};
 use pyo3::exceptions::{PyBaseException, PyRuntimeError, PyStopIteration, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
 use std::sync::Mutex;
 use std::thread::ThreadId;
+
+/// Makes a call. Returns its value if it does not block and the event loop is not due to run, else a
+/// [`Call`] that the coroutine awaits.
+///
+/// If the event loop is due, it runs before the call: a coroutine that is cancelled in that turn has made none,
+/// so that it cannot lose a result.
+pub(crate) fn make(
+    py: Python<'_>,
+    start: impl FnOnce(Python<'_>, &mut Engine) -> PyResult<Step> + Send + 'static,
+) -> PyResult<Py<PyAny>> {
+    let call = engine::with(|engine| {
+        if engine.is_turn_over() {
+            return Ok(Err(Call::due(Box::new(start))));
+        }
+        match start(py, engine)? {
+            Step::Done(value) => Ok(Ok(value)),
+            Step::InFlight(next) => Ok(Err(Call::waiting(engine.keep(next)?))),
+        }
+    })?;
+    match call {
+        Ok(value) => Ok(value),
+        Err(call) => Ok(Py::new(py, call)?.into_any()),
+    }
+}
 
 /// What a coroutine of the package awaits: a call in the background, or a turn of the event loop.
 ///

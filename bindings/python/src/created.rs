@@ -1,7 +1,8 @@
 //! Making a file or directory under a new name: if the coroutine is cancelled, it is removed again.
 
+use crate::call;
 use crate::descriptor::Descriptor;
-use crate::engine::{self, Engine, InFlight, Step};
+use crate::engine::{Engine, InFlight, Step};
 use crate::error;
 use crate::path::PathArgument;
 use laio::ops::{Mkdir, Open, OpenFile, OpenStat, Unlink};
@@ -14,7 +15,7 @@ use std::sync::Arc;
 /// Makes a file that only this user may open, and opens it for reading and writing.
 #[pyfunction]
 fn create_file(py: Python<'_>, path: PathArgument) -> PyResult<Py<PyAny>> {
-    engine::make(py, move |py, engine| {
+    call::make(py, move |py, engine| {
         let path = Arc::new(path);
         let new = New::of(&path, Unlink::new);
         let is_made = new.is_made.clone();
@@ -36,7 +37,7 @@ fn create_file(py: Python<'_>, path: PathArgument) -> PyResult<Py<PyAny>> {
 /// Makes a directory that only this user may use.
 #[pyfunction]
 fn create_directory(py: Python<'_>, path: PathArgument) -> PyResult<Py<PyAny>> {
-    engine::make(py, move |py, engine| {
+    call::make(py, move |py, engine| {
         let path = Arc::new(path);
         let new = New::of(&path, Unlink::directory);
         let is_made = new.is_made.clone();

@@ -1,5 +1,6 @@
 //! An open file, without buffers: the coroutines of the calls on it.
 
+use crate::call;
 use crate::data::Data;
 use crate::engine::{self, Engine, Step};
 use crate::error;
@@ -106,7 +107,7 @@ impl Descriptor {
     #[staticmethod]
     fn duplicate(py: Python<'_>, number: RawFd, name: Py<PyAny>) -> PyResult<Py<PyAny>> {
         let file = OpenFile::duplicate(number).map_err(|errno| error::of(errno.into()))?;
-        engine::make(py, move |py, engine| {
+        call::make(py, move |py, engine| {
             Descriptor::opened(py, engine, file, name, None)
         })
     }
@@ -152,7 +153,7 @@ impl Descriptor {
         // PyO3 converts numbers with a sign faster.
         let (length, offset) = (unsigned(length)?, unsigned(offset)?);
         let file = self.file()?;
-        engine::make(py, move |py, engine| {
+        call::make(py, move |py, engine| {
             let length = length.min(READ_MAX as u64) as usize;
             reading::into_bytes(py, engine, file, length, Place::At(offset))
         })
@@ -172,7 +173,7 @@ impl Descriptor {
     fn read(&self, py: Python<'_>, length: usize) -> PyResult<Py<PyAny>> {
         let file = self.file()?;
         let place = Place::Next(self.left.clone());
-        engine::make(py, move |py, engine| {
+        call::make(py, move |py, engine| {
             let length = length.min(READ_MAX);
             reading::into_bytes(py, engine, file, length, place)
         })
@@ -191,7 +192,7 @@ impl Descriptor {
     /// Writes at `offset`. Returns the number of bytes: fewer than all only after an error in between.
     fn pwrite(&self, py: Python<'_>, data: Data, offset: u64) -> PyResult<Py<PyAny>> {
         let file = self.file()?;
-        engine::make(py, move |py, engine| {
+        call::make(py, move |py, engine| {
             let write = WriteAt::new(file, data.into_source(), offset);
             engine.run(py, write, |py, _, (result, _)| value(py, result))
         })
@@ -200,7 +201,7 @@ impl Descriptor {
     /// Writes to a stream, where the file stands, or at its end (`O_APPEND`).
     fn write(&self, py: Python<'_>, data: Data) -> PyResult<Py<PyAny>> {
         let file = self.file()?;
-        engine::make(py, move |py, engine| {
+        call::make(py, move |py, engine| {
             let write = Write::new(file, data.into_source());
             engine.run(py, write, |py, _, (result, _)| value(py, result))
         })
@@ -209,7 +210,7 @@ impl Descriptor {
     /// The status, as `os.fstat`.
     fn stat(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let file = self.file()?;
-        engine::make(py, move |py, engine| {
+        call::make(py, move |py, engine| {
             engine.run(py, StatFile::new(file), |py, _, status| {
                 let status = status.map_err(error::of)?;
                 stat_result(py, &status).map(Step::Done)
@@ -219,28 +220,28 @@ impl Descriptor {
 
     fn truncate(&self, py: Python<'_>, length: u64) -> PyResult<Py<PyAny>> {
         let file = self.file()?;
-        engine::make(py, move |py, engine| {
+        call::make(py, move |py, engine| {
             engine.run(py, Truncate::new(file, length), nothing)
         })
     }
 
     fn fsync(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let file = self.file()?;
-        engine::make(py, move |py, engine| {
+        call::make(py, move |py, engine| {
             engine.run(py, Fsync::new(file), nothing)
         })
     }
 
     fn fdatasync(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let file = self.file()?;
-        engine::make(py, move |py, engine| {
+        call::make(py, move |py, engine| {
             engine.run(py, Fsync::data(file), nothing)
         })
     }
 
     fn allocate(&self, py: Python<'_>, offset: u64, length: u64) -> PyResult<Py<PyAny>> {
         let file = self.file()?;
-        engine::make(py, move |py, engine| {
+        call::make(py, move |py, engine| {
             engine.run(py, Allocate::new(file, offset, length), nothing)
         })
     }
@@ -248,7 +249,7 @@ impl Descriptor {
     /// Asks the kernel to read a part of the file ahead.
     fn will_need(&self, py: Python<'_>, offset: u64, length: u64) -> PyResult<Py<PyAny>> {
         let file = self.file()?;
-        engine::make(py, move |py, engine| {
+        call::make(py, move |py, engine| {
             let advise = Advise::new(file, offset, length, Advice::WillNeed);
             engine.run(py, advise, nothing)
         })
@@ -265,7 +266,7 @@ impl Descriptor {
     ) -> PyResult<Py<PyAny>> {
         let file = self.file()?;
         let to = OpenFile::duplicate(to).map_err(|errno| error::of(errno.into()))?;
-        engine::make(py, move |py, engine| {
+        call::make(py, move |py, engine| {
             let send = SendFile::new(to, file, Some(offset), count.min(READ_MAX));
             engine.run(py, send, |py, _, result| value(py, result))
         })
@@ -282,7 +283,7 @@ impl Descriptor {
         count: usize,
     ) -> PyResult<Py<PyAny>> {
         let (file, to) = (self.file()?, to.file()?);
-        engine::make(py, move |py, engine| {
+        call::make(py, move |py, engine| {
             let copy = CopyRange::new(file, offset, to, to_offset, count.min(READ_MAX));
             engine.run(py, copy, |py, _, result| value(py, result))
         })
@@ -310,7 +311,7 @@ impl Descriptor {
         if let Some(file) = &file {
             engine::forget(file);
         }
-        engine::make(py, move |py, engine| {
+        call::make(py, move |py, engine| {
             let Some(file) = file else {
                 return Ok(Step::Done(py.None()));
             };
@@ -331,7 +332,7 @@ impl Descriptor {
     ) -> PyResult<Py<PyAny>> {
         let file = self.file()?;
         let memory = reading::writable_bytes(buffer)?;
-        engine::make(py, move |py, engine| {
+        call::make(py, move |py, engine| {
             reading::into_buffer(py, engine, file, memory, place)
         })
     }

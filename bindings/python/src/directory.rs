@@ -1,6 +1,7 @@
 //! Reading directories.
 
-use crate::engine::{self, Engine, Step};
+use crate::call;
+use crate::engine::{Engine, Step};
 use crate::error;
 use crate::path::{self, PathArgument};
 use laio::ops::{Close, FileType, Open, OpenFile, ReadDir};
@@ -22,7 +23,7 @@ fn read_directory(
     dir_fd: Option<RawFd>,
 ) -> PyResult<Py<PyAny>> {
     let parent = path::directory(dir_fd)?;
-    engine::make(py, move |py, engine| {
+    call::make(py, move |py, engine| {
         let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
         engine.run(
             py,

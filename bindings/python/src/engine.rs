@@ -1,6 +1,5 @@
 //! The engine of a thread: its context, and the calls that wait in the background.
 
-use crate::call::Call;
 use crate::error;
 use laio::ops::OpenFile;
 use laio::{Context, Handle, Operation, Options, Outcome, PollOptions, Ticket};
@@ -448,30 +447,6 @@ where
 
 /// What begins a call.
 pub(crate) type Start = Box<dyn FnOnce(Python<'_>, &mut Engine) -> PyResult<Step> + Send>;
-
-/// Makes a call. Returns its value if it does not block and the event loop is not due to run, else a
-/// [`Call`] that the coroutine awaits.
-///
-/// If the event loop is due, it runs before the call: a coroutine that is cancelled in that turn has made none,
-/// so that it cannot lose a result.
-pub(crate) fn make(
-    py: Python<'_>,
-    start: impl FnOnce(Python<'_>, &mut Engine) -> PyResult<Step> + Send + 'static,
-) -> PyResult<Py<PyAny>> {
-    let call = with(|engine| {
-        if engine.is_turn_over() {
-            return Ok(Err(Call::due(Box::new(start))));
-        }
-        match start(py, engine)? {
-            Step::Done(value) => Ok(Ok(value)),
-            Step::InFlight(next) => Ok(Err(Call::waiting(engine.keep(next)?))),
-        }
-    })?;
-    match call {
-        Ok(value) => Ok(value),
-        Err(call) => Ok(Py::new(py, call)?.into_any()),
-    }
-}
 
 /// Makes the running event loop wait for a call: returns an iterator for the coroutine to pass on, and
 /// the function that ends it.

@@ -1,7 +1,8 @@
 //! Responses with the files below a directory, for servers written in Python.
 
+use crate::call;
 use crate::descriptor::{Descriptor, Found as Kind};
-use crate::engine::{self, Engine, Step};
+use crate::engine::{Engine, Step};
 use crate::error;
 use crate::path::PathArgument;
 use laio::below::{BelowStep, OpenBelow};
@@ -84,7 +85,7 @@ impl Files {
     /// open file or None, parts): a part is `bytes`, or (begin, end) of the file.
     fn respond(&self, py: Python<'_>, head: Vec<u8>) -> PyResult<Py<PyAny>> {
         let config = self.0.clone();
-        engine::make(py, move |py, engine| {
+        call::make(py, move |py, engine| {
             let lookup = Lookup::new(&config.rules, head);
             advance(py, engine, config, lookup)
         })

@@ -1,7 +1,8 @@
 //! Calls on names of files, as those of the module `os`.
 
+use crate::call;
 use crate::descriptor::{Descriptor, nothing_about};
-use crate::engine::{self, Step};
+use crate::engine::Step;
 use crate::error;
 use crate::path::{PathArgument, directory};
 use crate::status::stat_result;
@@ -24,7 +25,7 @@ fn open(
     dir_fd: Option<RawFd>,
 ) -> PyResult<Py<PyAny>> {
     let directory = directory(dir_fd)?;
-    engine::make(py, move |py, engine| {
+    call::make(py, move |py, engine| {
         let open = Open::new(path.name(directory), flags | libc::O_CLOEXEC).mode(mode);
         engine.run(py, OpenStat::from(open), move |py, engine, opened| {
             let opened = opened.map_err(|error| error::about(py, error, &path.object))?;
@@ -46,7 +47,7 @@ fn stat(
     follow_symlinks: bool,
 ) -> PyResult<Py<PyAny>> {
     let directory = directory(dir_fd)?;
-    engine::make(py, move |py, engine| {
+    call::make(py, move |py, engine| {
         let mut stat = StatPath::new(path.name(directory));
         if !follow_symlinks {
             stat = stat.no_follow();
@@ -67,7 +68,7 @@ fn mkdir(
     dir_fd: Option<RawFd>,
 ) -> PyResult<Py<PyAny>> {
     let directory = directory(dir_fd)?;
-    engine::make(py, move |py, engine| {
+    call::make(py, move |py, engine| {
         engine.run(
             py,
             Mkdir::new(path.name(directory), mode),
@@ -80,7 +81,7 @@ fn mkdir(
 #[pyo3(signature = (path, dir_fd=None))]
 fn unlink(py: Python<'_>, path: PathArgument, dir_fd: Option<RawFd>) -> PyResult<Py<PyAny>> {
     let directory = directory(dir_fd)?;
-    engine::make(py, move |py, engine| {
+    call::make(py, move |py, engine| {
         engine.run(py, Unlink::new(path.name(directory)), nothing_about(path))
     })
 }
@@ -89,7 +90,7 @@ fn unlink(py: Python<'_>, path: PathArgument, dir_fd: Option<RawFd>) -> PyResult
 #[pyo3(signature = (path, dir_fd=None))]
 fn rmdir(py: Python<'_>, path: PathArgument, dir_fd: Option<RawFd>) -> PyResult<Py<PyAny>> {
     let directory = directory(dir_fd)?;
-    engine::make(py, move |py, engine| {
+    call::make(py, move |py, engine| {
         let name = path.name(directory);
         engine.run(py, Unlink::directory(name), nothing_about(path))
     })
@@ -107,7 +108,7 @@ fn rename(
     flags: u32,
 ) -> PyResult<Py<PyAny>> {
     let (from, to) = (directory(src_dir_fd)?, directory(dst_dir_fd)?);
-    engine::make(py, move |py, engine| {
+    call::make(py, move |py, engine| {
         let rename = Rename::new(src.name(from), dst.name(to)).flags(flags);
         engine.run(py, rename, move |py, _, result| {
             result.map_err(|error| error::about_two(py, error, &src.object, &dst.object))?;
@@ -127,7 +128,7 @@ fn link(
     follow_symlinks: bool,
 ) -> PyResult<Py<PyAny>> {
     let (from, to) = (directory(src_dir_fd)?, directory(dst_dir_fd)?);
-    engine::make(py, move |py, engine| {
+    call::make(py, move |py, engine| {
         let mut link = Link::new(src.name(from), dst.name(to));
         if follow_symlinks {
             link = link.follow();
@@ -148,7 +149,7 @@ fn symlink(
     dir_fd: Option<RawFd>,
 ) -> PyResult<Py<PyAny>> {
     let directory = directory(dir_fd)?;
-    engine::make(py, move |py, engine| {
+    call::make(py, move |py, engine| {
         let symlink = Symlink::new(src.to_c_string(), dst.name(directory));
         engine.run(py, symlink, move |py, _, result| {
             result.map_err(|error| error::about_two(py, error, &src.object, &dst.object))?;
@@ -162,7 +163,7 @@ fn symlink(
 #[pyo3(signature = (path, dir_fd=None))]
 fn readlink(py: Python<'_>, path: PathArgument, dir_fd: Option<RawFd>) -> PyResult<Py<PyAny>> {
     let directory = directory(dir_fd)?;
-    engine::make(py, move |py, engine| {
+    call::make(py, move |py, engine| {
         let read = ReadLink::new(path.name(directory));
         engine.run(py, read, move |py, _, text| {
             let text = text.map_err(|error| error::about(py, error, &path.object))?;
@@ -184,7 +185,7 @@ fn access(
     follow_symlinks: bool,
 ) -> PyResult<Py<PyAny>> {
     let directory = directory(dir_fd)?;
-    engine::make(py, move |py, engine| {
+    call::make(py, move |py, engine| {
         let mut access = Access::new(path.name(directory), mode);
         if effective_ids {
             access = access.effective();
@@ -209,7 +210,7 @@ fn chmod(
     follow_symlinks: bool,
 ) -> PyResult<Py<PyAny>> {
     let directory = directory(dir_fd)?;
-    engine::make(py, move |py, engine| {
+    call::make(py, move |py, engine| {
         let mut set = SetMode::named(path.name(directory), mode);
         if follow_symlinks {
             set = set.follow();
@@ -231,7 +232,7 @@ fn chown(
 ) -> PyResult<Py<PyAny>> {
     let directory = directory(dir_fd)?;
     let (user, group) = (identity(uid)?, identity(gid)?);
-    engine::make(py, move |py, engine| {
+    call::make(py, move |py, engine| {
         let mut set = SetOwner::named(path.name(directory), user, group);
         if follow_symlinks {
             set = set.follow();
@@ -257,7 +258,7 @@ fn utime(
         nanoseconds,
     };
     let (accessed, modified) = (time(accessed), time(modified));
-    engine::make(py, move |py, engine| {
+    call::make(py, move |py, engine| {
         let mut set = SetTimes::named(path.name(directory), Some(accessed), Some(modified));
         if follow_symlinks {
             set = set.follow();

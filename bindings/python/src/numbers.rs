@@ -3,8 +3,8 @@
 //! They use the number itself: to close a duplicate of it would drop the locks of the process on the file
 //! (`fcntl`).
 
+use crate::call;
 use crate::descriptor::{nothing, value};
-use crate::engine;
 use crate::error;
 use crate::reading::READ_MAX;
 use laio::ops::{Fsync, Lent, OpenFile, SendFile, Truncate};
@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 #[pyfunction]
 fn fsync(py: Python<'_>, number: RawFd) -> PyResult<Py<PyAny>> {
     let file = lent(number)?;
-    engine::make(py, move |py, engine| {
+    call::make(py, move |py, engine| {
         engine.run(py, Fsync::new(file), nothing)
     })
 }
@@ -23,7 +23,7 @@ fn fsync(py: Python<'_>, number: RawFd) -> PyResult<Py<PyAny>> {
 #[pyfunction]
 fn fdatasync(py: Python<'_>, number: RawFd) -> PyResult<Py<PyAny>> {
     let file = lent(number)?;
-    engine::make(py, move |py, engine| {
+    call::make(py, move |py, engine| {
         engine.run(py, Fsync::data(file), nothing)
     })
 }
@@ -31,7 +31,7 @@ fn fdatasync(py: Python<'_>, number: RawFd) -> PyResult<Py<PyAny>> {
 #[pyfunction]
 fn truncate(py: Python<'_>, number: RawFd, length: u64) -> PyResult<Py<PyAny>> {
     let file = lent(number)?;
-    engine::make(py, move |py, engine| {
+    call::make(py, move |py, engine| {
         engine.run(py, Truncate::new(file, length), nothing)
     })
 }
@@ -49,7 +49,7 @@ fn sendfile(
     let (to, from, count) = (lent(to)?, lent(from)?, count.min(READ_MAX));
     let kind = fstat(to).map_err(|errno| error::of(errno.into()))?.st_mode;
     if FileType::from_raw_mode(kind) == FileType::RegularFile {
-        return engine::make(py, move |py, engine| {
+        return call::make(py, move |py, engine| {
             let send = SendFile::new(to, from, offset, count);
             engine.run(py, send, |py, _, result| value(py, result))
         });
@@ -57,7 +57,7 @@ fn sendfile(
     // A socket or pipe has no locks. A duplicate stays the same one while the operation waits for it.
     let to =
         OpenFile::duplicate(to.as_fd().as_raw_fd()).map_err(|errno| error::of(errno.into()))?;
-    engine::make(py, move |py, engine| {
+    call::make(py, move |py, engine| {
         let send = SendFile::new(to, from, offset, count);
         engine.run(py, send, |py, _, result| value(py, result))
     })

@@ -1,8 +1,9 @@
 //! Whole files: reading one in as few calls as its size allows, writing one.
 
+use crate::call;
 use crate::data::Data;
 use crate::descriptor::Descriptor;
-use crate::engine::{self, Engine, SCRATCH, Step};
+use crate::engine::{Engine, SCRATCH, Step};
 use crate::error;
 use crate::path::PathArgument;
 use laio::TryRead;
@@ -21,7 +22,7 @@ const LARGE: usize = 1024 * 1024;
 /// Reads a whole file. Returns its bytes; of a large file the open [`Descriptor`].
 #[pyfunction]
 fn read_file(py: Python<'_>, path: PathArgument) -> PyResult<Py<PyAny>> {
-    engine::make(py, move |py, engine| {
+    call::make(py, move |py, engine| {
         let open = OpenStat::new(path.name(None), libc::O_RDONLY | libc::O_CLOEXEC);
         engine.run(py, open, move |py, engine, opened| {
             let opened = opened.map_err(|error| error::about(py, error, &path.object))?;
@@ -132,7 +133,7 @@ fn write_file(
     flags: i32,
     mode: u32,
 ) -> PyResult<Py<PyAny>> {
-    engine::make(py, move |py, engine| {
+    call::make(py, move |py, engine| {
         let open = laio::ops::Open::new(path.name(None), flags | libc::O_CLOEXEC).mode(mode);
         engine.run(py, open, move |py, engine, file| {
             let file = file.map_err(|error| error::about(py, error, &path.object))?;

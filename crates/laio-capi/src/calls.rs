@@ -2,7 +2,7 @@
 
 use crate::completion::laio_completion;
 use crate::operations::poll;
-use crate::ret::{IntoC, set_errno};
+use crate::ret::{IntoC, conclude};
 use crate::thread::{LOCAL, Local, guarded};
 use laio::{Call, Errno, Outcome};
 use libc::{c_int, c_long, c_void, timespec};
@@ -73,22 +73,6 @@ unsafe fn first_call(local: &Local, call: Call) -> c_long {
         }
         Err(Errno::DEADLK) => Err(Errno::DEADLK).into_c(),
         Err(errno) => conclude(local, Outcome::Done(Err(errno))),
-    }
-}
-
-/// Converts an outcome to the C return value and `errno`.
-#[inline]
-pub(crate) fn conclude(local: &Local, outcome: Outcome) -> c_long {
-    match outcome {
-        Outcome::Done(result) => {
-            local.last.set(0);
-            result.into_c()
-        }
-        Outcome::Pending(handle) => {
-            local.last.set(handle.to_raw());
-            set_errno(Errno::INPROGRESS);
-            -1
-        }
     }
 }
 

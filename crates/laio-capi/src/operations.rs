@@ -1,8 +1,7 @@
 //! Operations: submitting, delivering, cancelling, time-outs.
 
-use crate::calls::conclude;
 use crate::completion::{from_pointer, laio_completion};
-use crate::ret::{IntoC, failed};
+use crate::ret::{IntoC, conclude, failed};
 use crate::sized::{self, Sized32};
 use crate::thread::{LOCAL, laio_context, with};
 use laio::{Call, Errno, Outcome, PollOptions, StatusWord};

@@ -1,12 +1,29 @@
 //! Converts results for C: a number and `errno`.
 
-use laio::Errno;
+use crate::thread::Local;
+use laio::{Errno, Outcome};
 use libc::{c_int, c_long};
 
 /// Sets `errno`.
 pub(crate) fn set_errno(errno: Errno) {
     // SAFETY: the C library's own, of this thread.
     unsafe { *libc::__errno_location() = errno.raw() }
+}
+
+/// Converts the outcome of a call to its C return value and `errno`, and keeps its handle.
+#[inline]
+pub(crate) fn conclude(local: &Local, outcome: Outcome) -> c_long {
+    match outcome {
+        Outcome::Done(result) => {
+            local.last.set(0);
+            result.into_c()
+        }
+        Outcome::Pending(handle) => {
+            local.last.set(handle.to_raw());
+            set_errno(Errno::INPROGRESS);
+            -1
+        }
+    }
 }
 
 /// Returns an error from a C function: -1 and `errno`.

@@ -91,6 +91,7 @@ mod script;
 mod status;
 mod target;
 mod text;
+mod version;
 
 pub mod conditional;
 pub mod date;
@@ -121,12 +122,13 @@ pub use mount::{Mount, Program};
 pub use multipart::Multipart;
 pub use range::{ByteRange, RangeLimits, RangeSet, Ranges};
 pub use rejection::Rejection;
-pub use request::{Parsed, Request, Version, parse};
+pub use request::{Parsed, Request, parse};
 pub use request_path::{RequestPath, ascii_query};
 pub use response::ResponseHead;
 pub use script::{BadExtension, ScriptNames, ScriptPath};
 pub use status::Status;
 pub use text::push_html_escaped;
+pub use version::Version;
 
 /// The examples on the front page of the crate compile.
 #[cfg(doctest)]

@@ -1,44 +1,40 @@
 //! The proactor: operations of many threads. An attempt is made on the thread that polls the future;
 //! only what would block goes to a driver.
 
+mod any_function;
+mod atomic;
 mod attempts;
 mod batch;
+mod batch_end;
+mod busy;
 mod driver;
 mod function;
 mod generation;
 mod helper_pool;
+mod inbox;
 mod local;
+mod locks;
 mod one_shot;
 mod queue;
 mod rights;
+mod shared;
+mod stats;
 mod submission;
 mod task;
 mod work_queue;
 
-/// The atomics on which [`queue`] and [`work_queue`] are written: those of the model checker where the
-/// model includes them.
-mod atomic {
-    pub(super) use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-}
-
-/// The locks of [`work_queue`], in the same way.
-mod locks {
-    pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
-}
-
 use crate::composition::Composition;
 use crate::operation::Operation;
 use crate::{BackendKind, Context, Errno, Options};
-use generation::Generation;
+use shared::Shared;
 use std::fmt;
-use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering::*};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 pub use batch::Batch;
 pub use function::{Blocking, Stop};
 pub(crate) use local::new_identity;
+pub use stats::ProactorStats;
 pub use submission::Submission;
 
 /// Makes the operations of many threads, as futures for any runtime, or for none.
@@ -90,14 +86,6 @@ pub use submission::Submission;
 #[derive(Clone)]
 pub struct Proactor(Arc<Shared>);
 
-/// What all clones share.
-struct Shared {
-    options: Options,
-    composition: Composition,
-    /// From [`Arc::into_raw`]; replaced in a forked child.
-    generation: AtomicPtr<Generation>,
-}
-
 impl Proactor {
     /// Makes a proactor with the options of its drivers' contexts. The back end is chosen as in
     /// [`Context::new`]. [`Options::back_pressure`] has no effect.
@@ -117,11 +105,8 @@ impl Proactor {
             // Whether it works here: the first operation could not report it.
             _ => drop(Context::new(options.clone())?),
         }
-        Ok(Proactor(Arc::new(Shared {
-            composition: Composition::of(kind, &options),
-            options,
-            generation: AtomicPtr::new(null_mut()),
-        })))
+        let composition = Composition::of(kind, &options);
+        Ok(Proactor(Arc::new(Shared::new(options, composition))))
     }
 
     /// The proactor of the whole process, with default options. It is made at the first use, and never
@@ -139,7 +124,7 @@ impl Proactor {
     ///
     /// Dropping the future cancels the operation.
     pub fn submit<O: Operation + Send>(&self, operation: O) -> Submission<O> {
-        Submission::new(self.clone(), operation)
+        Submission::new(self.0.clone(), operation)
     }
 
     /// Returns a future that makes many operations, and is ready when all have finished, with their
@@ -151,7 +136,7 @@ impl Proactor {
         &self,
         operations: impl IntoIterator<Item = O>,
     ) -> Batch<O> {
-        Batch::new(self.clone(), operations)
+        Batch::new(self.0.clone(), operations)
     }
 
     /// Returns a future that runs a function which may block, on a helper thread: for work of many calls
@@ -182,7 +167,7 @@ impl Proactor {
         &self,
         function: impl FnOnce(&Stop) -> T + Send + 'static,
     ) -> Blocking<T> {
-        Blocking::new(self.clone(), Box::new(function))
+        Blocking::new(self.0.clone(), Box::new(function))
     }
 
     /// Cancels all operations in flight, whose futures then return `ECANCELED`, ends the drivers, and
@@ -206,90 +191,6 @@ impl Proactor {
     /// The back end of the drivers.
     pub fn backend(&self) -> BackendKind {
         self.0.options.backend.expect("chosen in `new`")
-    }
-}
-
-/// The statistics of a proactor since it was made, or since the process was forked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ProactorStats {
-    /// Operations finished by the attempt on the polling thread.
-    pub inline: u64,
-    /// Operations whose attempt would have blocked.
-    pub background: u64,
-    /// Operations without an attempt, or whose file system has refused it.
-    pub fallback: u64,
-    /// Operations and functions handed to a driver, its helpers, or a thread of their own.
-    pub handed_over: u64,
-    /// How many of these went to a helper without a wakeup of the driver, and are not functions.
-    pub direct: u64,
-    /// How many of these a thread was started for, because of the rights of their thread.
-    pub one_shots: u64,
-    /// Operations in flight whose futures were dropped.
-    pub cancelled: u64,
-    /// Operations on remote file systems (FUSE, network) that a thread makes, or that wait for one, now.
-    pub unanswered: u64,
-    /// Remote file systems that hang now: they have answered none of these operations for
-    /// [`Limits::HUNG_AFTER`](crate::Limits::HUNG_AFTER).
-    pub hung_mounts: u64,
-}
-
-impl Shared {
-    /// What the proactor has in this process.
-    #[inline]
-    fn generation(&self) -> &Generation {
-        let pointer = self.generation.load(Acquire);
-        // SAFETY: it is freed with `self` only.
-        match unsafe { pointer.as_ref() } {
-            Some(generation) if generation.life.is_current() => generation,
-            _ => self.replace_generation(pointer),
-        }
-    }
-
-    fn generation_arc(&self) -> Arc<Generation> {
-        let generation: *const Generation = self.generation();
-        // SAFETY: it comes from `Arc::into_raw`, and `self` holds a reference.
-        unsafe {
-            Arc::increment_strong_count(generation);
-            Arc::from_raw(generation)
-        }
-    }
-
-    /// Makes what this process has; a forked child leaks that of its parent, whose locks another
-    /// thread of the parent may have held.
-    #[cold]
-    fn replace_generation(&self, before: *mut Generation) -> &Generation {
-        let drivers = self.options.drivers.unwrap_or(Options::DRIVERS);
-        let new = Arc::into_raw(Arc::new(Generation::new(drivers, &self.options))).cast_mut();
-        match self
-            .generation
-            .compare_exchange(before, new, AcqRel, Acquire)
-        {
-            // SAFETY: it is freed with `self` only.
-            Ok(_) => unsafe { &*new },
-            Err(theirs) => {
-                // SAFETY: no other thread has it.
-                drop(unsafe { Arc::from_raw(new) });
-                // SAFETY: as above. Only threads of this process get here, so theirs is current.
-                unsafe { &*theirs }
-            }
-        }
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        let pointer = *self.generation.get_mut();
-        // SAFETY: it is null or comes from `Arc::into_raw`.
-        match unsafe { pointer.as_ref() } {
-            Some(generation) if generation.life.is_current() => {
-                generation.started().for_each(|driver| driver.finish());
-                // SAFETY: `self` held this reference.
-                drop(unsafe { Arc::from_raw(pointer) });
-            }
-            // A child leaks what its parent uses.
-            _ => {}
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What changes need, and no other step.
 
 use super::names_in_change::NamesInChange;
-use super::webdav::Locks;
+use super::webdav::locks::Locks;
 use crate::options::Limits;
 use laio_rt::sync::Semaphore;
 use std::sync::Arc;

@@ -8,7 +8,7 @@ mod copy_move;
 pub(crate) mod fuzzing;
 mod if_field;
 mod lock;
-mod locks;
+pub(super) mod locks;
 mod multi_status;
 mod properties;
 mod propfind;
@@ -17,7 +17,6 @@ mod xml;
 
 pub(super) use copy_move::copy_or_move;
 pub(super) use lock::{lock, unlock};
-pub(crate) use locks::Locks;
 pub(super) use locks::Submitted;
 pub(super) use multi_status::{DECLARATION, failures, push_href};
 pub(super) use propfind::propfind;

@@ -1,7 +1,8 @@
 //! Attempts alone, on memory that the caller lends: nothing is handed over.
 
+use super::Proactor;
 use super::local::{self, Local, Request};
-use super::{Proactor, Shared};
+use super::shared::Shared;
 use crate::Call;
 use crate::attempt::Attempted;
 use crate::ops::OpenFile;

@@ -1,21 +1,23 @@
 //! The future of many operations, which are handed over together and wake their task once.
 
-use super::Proactor;
-use super::driver::{Driver, Rest};
+use super::batch_end::BatchEnd;
+use super::driver::Driver;
+use super::inbox::Rest;
+use super::shared::Shared;
 use super::submission::{HandedOver, InFlight, Placed, attempt, place};
 use super::task::Duty;
 use crate::operation::Operation;
 use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::task::{Context, Poll, Waker};
 
-/// The future of many operations; see [`Proactor::submit_all`].
+/// The future of many operations; see [`Proactor::submit_all`](crate::Proactor::submit_all).
 #[must_use = "the calls are made when the future is polled"]
 pub struct Batch<O: Operation + Send> {
-    proactor: Proactor,
+    shared: Arc<Shared>,
     /// Not yet handed over, with the index of the output; attempted, if the attempt has left a rest.
     waiting: VecDeque<(usize, O, Option<Rest>)>,
     in_flight: Vec<(usize, InFlight<O>)>,
@@ -23,44 +25,17 @@ pub struct Batch<O: Operation + Send> {
     end: Arc<BatchEnd>,
 }
 
-/// The end of the operations of a batch.
-#[derive(Default)]
-pub(super) struct BatchEnd {
-    in_flight: AtomicUsize,
-    waker: Mutex<Option<Waker>>,
-}
-
-impl BatchEnd {
-    /// Counts one operation that is over. Returns the waker if it was the last.
-    pub(super) fn count_one(&self) -> Option<Waker> {
-        if self.in_flight.fetch_sub(1, SeqCst) > 1 {
-            return None;
-        }
-        let mut waker = self.waker.lock().unwrap_or_else(|error| error.into_inner());
-        waker.take()
-    }
-
-    fn set_waker(&self, waker: &Waker) {
-        let new = Some(waker.clone());
-        let before = {
-            let mut kept = self.waker.lock().unwrap_or_else(|error| error.into_inner());
-            std::mem::replace(&mut *kept, new)
-        };
-        drop(before);
-    }
-}
-
 // The operations move to the heap before their addresses are passed to the kernel.
 impl<O: Operation + Send> Unpin for Batch<O> {}
 
 impl<O: Operation + Send> Batch<O> {
-    pub(super) fn new(proactor: Proactor, operations: impl IntoIterator<Item = O>) -> Batch<O> {
+    pub(super) fn new(shared: Arc<Shared>, operations: impl IntoIterator<Item = O>) -> Batch<O> {
         let operations = operations.into_iter().enumerate();
         let waiting: VecDeque<_> = operations
             .map(|(index, operation)| (index, operation, None))
             .collect();
         Batch {
-            proactor,
+            shared,
             outputs: waiting.iter().map(|_| None).collect(),
             waiting,
             in_flight: Vec::new(),
@@ -71,7 +46,7 @@ impl<O: Operation + Send> Batch<O> {
     /// Attempts operations and hands over those that would block, until all are or the budget is used
     /// up. Returns whether the task must be polled again for the others.
     fn start(&mut self, waker: &Waker) -> bool {
-        let shared = &self.proactor.0;
+        let shared = &self.shared;
         let mut budget = match shared.options.limits.inline_budget {
             0 => u32::MAX,
             budget => budget,

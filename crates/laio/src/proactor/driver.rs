@@ -2,18 +2,16 @@
 //! attempted.
 
 use super::helper_pool::HelperPool;
-use super::queue::Queue;
+use super::inbox::{Inbox, Message, Rest};
 use super::task::{AnyTask, Duty};
-use crate::attempt::{Blocked, Why};
+use crate::attempt::Blocked;
 use crate::background::UnansweredCalls;
 use crate::rights::{ReportedRights, has_filters};
 use crate::sys::thread::Thread;
 use crate::ticket::Ticket;
-use crate::transfer::Provisional;
-use crate::{BackPressure, Context, Errno, Handle, Notifier, Options, Outcome, PollOptions};
+use crate::{BackPressure, Context, Errno, Handle, Options, Outcome, PollOptions};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 /// A driver, as other threads see it.
@@ -29,49 +27,6 @@ pub(super) struct Driver {
     pub(super) unanswered: UnansweredCalls,
 }
 
-/// Where a driver gets its messages.
-pub(super) struct Inbox {
-    queue: Queue<Message>,
-    notifier: OnceLock<Notifier>,
-    /// Whether the driver takes no more messages.
-    ended: AtomicBool,
-    end: (Mutex<bool>, Condvar),
-}
-
-pub(super) enum Message {
-    Start(Duty, Rest),
-    Cancel(Arc<dyn AnyTask>),
-    StartHelper,
-    /// End when nothing is in flight.
-    Finish,
-    /// Cancel what is in flight, and end.
-    Stop,
-}
-
-/// What the attempt has left to the background.
-pub(super) struct Rest {
-    pub(super) done: usize,
-    pub(super) why: Why,
-    pub(super) provisional: Option<Provisional>,
-}
-
-impl From<Blocked> for Rest {
-    fn from(blocked: Blocked) -> Rest {
-        // `in_flight` is a call on a carrier, of which a proactor has none.
-        let Blocked {
-            done,
-            why,
-            provisional,
-            ..
-        } = blocked;
-        Rest {
-            done,
-            why,
-            provisional,
-        }
-    }
-}
-
 impl Driver {
     /// Starts a driver with the rights of the calling thread, and waits until it has its context.
     ///
@@ -80,12 +35,7 @@ impl Driver {
     pub(super) fn start(options: &Options) -> Result<Arc<Driver>, Errno> {
         let filtered = has_filters();
         let rights = ReportedRights::of_this_thread();
-        let inbox = Arc::new(Inbox {
-            queue: Queue::new(),
-            notifier: OnceLock::new(),
-            ended: AtomicBool::new(false),
-            end: (Mutex::new(false), Condvar::new()),
-        });
+        let inbox = Arc::new(Inbox::new());
         // The driver's rights never change by themselves, and callers compare theirs with them. But
         // the ring would take calls that filters forbid.
         let ring = !options.no_ring && (!filtered || options.settled_rights);
@@ -99,7 +49,7 @@ impl Driver {
         let (own, own_helpers) = (inbox.clone(), helpers.clone());
         let body = move || match Context::new(options) {
             Ok(mut context) => {
-                let _ = own.notifier.set(context.notifier());
+                own.set_notifier(context.notifier());
                 let features = (context.has_ring(), context.sends_without_copy());
                 let unanswered = context.background.unanswered_calls();
                 let _ = report.send(Ok((thread_id(), features, unanswered)));
@@ -153,38 +103,6 @@ impl Driver {
     }
 }
 
-impl Inbox {
-    fn wait_for_end(&self, timeout: Duration) -> bool {
-        let (ended, condition) = &self.end;
-        let ended = ended.lock().unwrap_or_else(|error| error.into_inner());
-        let waited = condition.wait_timeout_while(ended, timeout, |ended| !*ended);
-        *waited.unwrap_or_else(|error| error.into_inner()).0
-    }
-
-    /// Sends messages, which wakes the driver at most once.
-    pub(super) fn push(&self, messages: impl IntoIterator<Item = Message>) {
-        self.push_unchecked(messages);
-        self.drop_if_ended();
-    }
-
-    /// As [`Inbox::push`], without code of the program; [`Inbox::drop_if_ended`] must follow.
-    pub(super) fn push_unchecked(&self, messages: impl IntoIterator<Item = Message>) {
-        if self.queue.push(messages)
-            && let Some(notifier) = self.notifier.get()
-        {
-            notifier.notify();
-        }
-    }
-
-    /// Drops messages that came after the driver had looked for the last time. Dropping an operation
-    /// completes it with ECANCELED.
-    pub(super) fn drop_if_ended(&self) {
-        if self.ended.load(SeqCst) {
-            drop(self.queue.take_all());
-        }
-    }
-}
-
 fn thread_id() -> u32 {
     // SAFETY: gettid takes no pointers.
     let id = unsafe { crate::sys::raw(libc::SYS_gettid, []) };
@@ -198,7 +116,7 @@ fn run(inbox: &Inbox, helpers: &Arc<HelperPool>, mut context: Context) {
     let mut finished: Vec<Handle> = Vec::new();
     let mut finishing = false;
     'running: loop {
-        for message in inbox.queue.take_all() {
+        for message in inbox.take_all() {
             match message {
                 Message::Start(duty, rest) => backlog.push_back((duty, rest)),
                 Message::Cancel(task) => cancel(&mut context, &mut backlog, &task),
@@ -232,11 +150,7 @@ fn run(inbox: &Inbox, helpers: &Arc<HelperPool>, mut context: Context) {
     // Operations that have not begun first: those in flight may take long to cancel.
     drop(backlog);
     drop(context);
-    inbox.ended.store(true, SeqCst);
-    drop(inbox.queue.take_all());
-    let (ended, condition) = &inbox.end;
-    *ended.lock().unwrap_or_else(|error| error.into_inner()) = true;
-    condition.notify_all();
+    inbox.end();
 }
 
 /// How long a driver that cannot wait for its context pauses before it tries again.

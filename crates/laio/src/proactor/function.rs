@@ -1,7 +1,9 @@
 //! The future of a function that may block.
 
+use super::any_function::AnyFunction;
 use super::rights::{Maker, maker_of_function};
-use super::{Proactor, Shared, local, one_shot};
+use super::shared::Shared;
+use super::{local, one_shot};
 use crate::Errno;
 use crate::sys::fork::Life;
 use std::any::Any;
@@ -12,14 +14,14 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
-/// The future of a function; see [`Proactor::blocking`].
+/// The future of a function; see [`Proactor::blocking`](crate::Proactor::blocking).
 #[must_use = "the function runs when the future is polled"]
 pub struct Blocking<T: Send + 'static> {
-    proactor: Proactor,
+    shared: Arc<Shared>,
     state: State<T>,
 }
 
-/// Shows a function whether its future was dropped; see [`Proactor::blocking`].
+/// Shows a function whether its future was dropped; see [`Proactor::blocking`](crate::Proactor::blocking).
 #[derive(Debug, Default)]
 pub struct Stop(AtomicBool);
 
@@ -64,19 +66,10 @@ enum Outcome<T> {
     Failed(Errno),
 }
 
-/// A function of any type, for the thread that runs it.
-pub(super) trait Function: Send + Sync {
-    /// Runs the function, unless its future was dropped, and wakes the future.
-    fn run(&self);
-
-    /// Ends it without running it.
-    fn fail(&self, errno: Errno);
-}
-
 impl<T: Send + 'static> Blocking<T> {
-    pub(super) fn new(proactor: Proactor, body: Body<T>) -> Blocking<T> {
+    pub(super) fn new(shared: Arc<Shared>, body: Body<T>) -> Blocking<T> {
         let state = State::New(Mutex::new(body));
-        Blocking { proactor, state }
+        Blocking { shared, state }
     }
 }
 
@@ -84,9 +77,9 @@ impl<T: Send + 'static> Future for Blocking<T> {
     type Output = Result<T, Errno>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T, Errno>> {
-        let Blocking { proactor, state } = self.get_mut();
+        let Blocking { shared, state } = self.get_mut();
         let running = match std::mem::replace(state, State::Over) {
-            State::New(body) => match hand_over(&proactor.0, unlocked(body), context.waker()) {
+            State::New(body) => match hand_over(shared, unlocked(body), context.waker()) {
                 Ok(running) => running,
                 Err(NotYet::Later(body)) => {
                     *state = State::New(Mutex::new(body));
@@ -149,7 +142,7 @@ fn hand_over<T: Send + 'static>(
     match (maker, reserved) {
         (Maker::Driver(driver), _) => driver.helpers.run(running.clone()),
         (Maker::OneShot, Some(reserved)) => {
-            one_shot::start_function(&generation, reserved, running.clone());
+            one_shot::start_function(&generation.one_shots, reserved, running.clone());
         }
         (Maker::OneShot, None) => unreachable!("reserved above"),
     }
@@ -214,7 +207,7 @@ impl<T> Running<T> {
     }
 }
 
-impl<T: Send> Function for Running<T> {
+impl<T: Send> AnyFunction for Running<T> {
     fn run(&self) {
         let mut progress = self.lock();
         let body = match std::mem::replace(&mut *progress, Progress::Begun(None)) {

@@ -1,14 +1,15 @@
 //! What a proactor has in one process: its drivers, and what is in flight on each descriptor. A
 //! forked child makes its own.
 
-use super::ProactorStats;
+use super::busy::Busy;
 use super::driver::Driver;
 use super::one_shot::OneShots;
+use super::stats::ProactorStats;
 use crate::operations::Link;
 use crate::sys::fork::Life;
 use crate::{Errno, Options};
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 pub(super) struct Generation {
@@ -18,8 +19,8 @@ pub(super) struct Generation {
     starting: Mutex<()>,
     /// The driver for the next operation that has no order to keep.
     next: AtomicUsize,
-    busy: Busy,
-    pub(super) one_shots: OneShots,
+    pub(super) busy: Busy,
+    pub(super) one_shots: Arc<OneShots>,
     /// Whether [`Proactor::shut_down`](super::Proactor::shut_down) was called.
     closed: AtomicBool,
     /// Drivers that threads have started for themselves.
@@ -46,7 +47,7 @@ impl Generation {
             starting: Mutex::new(()),
             next: AtomicUsize::new(0),
             busy: Busy::new(),
-            one_shots: OneShots::new(options),
+            one_shots: Arc::new(OneShots::new(options)),
             closed: AtomicBool::new(false),
             others: Mutex::default(),
             threads: Mutex::default(),
@@ -173,77 +174,12 @@ impl Generation {
     /// Whether anything is in flight on a descriptor.
     #[inline]
     pub(super) fn is_busy(&self, fd: RawFd) -> bool {
-        let [reads, writes] = self.busy.place(fd);
-        reads.load(Acquire) > 0 || writes.load(Acquire) > 0
+        self.busy.is_busy(fd)
     }
 
     /// Whether an operation with these links must wait for one in flight.
     #[inline]
     pub(super) fn must_wait(&self, links: &[Link; 2]) -> bool {
         links.iter().any(|link| self.busy.must_wait(link))
-    }
-}
-
-/// The operations in flight, by descriptor and direction. Descriptors whose numbers differ by a
-/// multiple of [`Busy::PLACES`] share a place: then an attempt is omitted that could have been made.
-struct Busy(Box<[[AtomicU32; 2]]>);
-
-impl Busy {
-    const PLACES: usize = 1024;
-
-    fn new() -> Busy {
-        Busy((0..Busy::PLACES).map(|_| Default::default()).collect())
-    }
-
-    fn place(&self, fd: RawFd) -> &[AtomicU32; 2] {
-        &self.0[fd as usize % Busy::PLACES]
-    }
-
-    #[inline]
-    fn must_wait(&self, link: &Link) -> bool {
-        let locked = link.access.directions();
-        let busy = |(locks, count): (bool, &AtomicU32)| locks && count.load(Acquire) > 0;
-        link.is_used() && locked.into_iter().zip(self.place(link.fd)).any(busy)
-    }
-
-    fn count(&self, link: &Link, by: impl Fn(&AtomicU32)) {
-        if link.is_used() {
-            let counts = self.place(link.fd).iter();
-            let locked = link.access.directions().into_iter().zip(counts);
-            locked
-                .filter(|(locks, _)| *locks)
-                .for_each(|(_, count)| by(count));
-        }
-    }
-}
-
-/// An operation in flight counts on its descriptors as long as this lives.
-pub(super) struct Hold {
-    generation: Arc<Generation>,
-    links: [Link; 2],
-}
-
-impl Hold {
-    pub(super) fn new(generation: Arc<Generation>, links: [Link; 2]) -> Hold {
-        for link in &links {
-            generation.busy.count(link, |count| {
-                count.fetch_add(1, AcqRel);
-            });
-        }
-        Hold { generation, links }
-    }
-
-    pub(super) fn links(&self) -> [Link; 2] {
-        self.links
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        for link in &self.links {
-            self.generation.busy.count(link, |count| {
-                count.fetch_sub(1, AcqRel);
-            });
-        }
     }
 }

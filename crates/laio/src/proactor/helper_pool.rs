@@ -4,8 +4,8 @@
 //! a file system that has no non-blocking form of them ([`Why::KnownUnsupported`]). And they run
 //! functions of the program ([`super::function`]). The driver starts them, so they have its rights.
 
-use super::driver::{Inbox, Message, Rest};
-use super::function::Function;
+use super::any_function::AnyFunction;
+use super::inbox::{Inbox, Message, Rest};
 use super::task::{AnyTask, Duty, guarded};
 use super::work_queue::{Coming, Kind, Taken, WorkQueue};
 use crate::attempt::Why;
@@ -40,7 +40,7 @@ pub(super) struct HelperPool {
 
 enum Work {
     Call(Duty, Rest),
-    Function(Arc<dyn Function>),
+    Function(Arc<dyn AnyFunction>),
 }
 
 impl Work {
@@ -86,7 +86,7 @@ impl HelperPool {
     }
 
     /// Makes a helper run a function.
-    pub(super) fn run(&self, function: Arc<dyn Function>) {
+    pub(super) fn run(&self, function: Arc<dyn AnyFunction>) {
         self.add(Kind::Function, Work::Function(function));
     }
 

@@ -1,10 +1,11 @@
 //! What a thread keeps of a proactor: the knowledge by which it attempts calls, so that an attempt
 //! takes no lock and writes no memory that other threads use.
 
-use super::Shared;
-use super::driver::{Driver, Rest};
+use super::driver::Driver;
 use super::generation::{Generation, ThreadCounts};
 use super::helper_pool::HelperPool;
+use super::inbox::Rest;
+use super::shared::Shared;
 use crate::attempt::{Attempted, Blocked, Examined, Try, Why};
 use crate::background::patience::Patience;
 use crate::composition::Strategy;

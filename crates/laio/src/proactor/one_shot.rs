@@ -1,8 +1,7 @@
 //! Threads that make a single call each, for calling threads whose rights no driver is known to have.
 
-use super::driver::Rest;
-use super::function::Function;
-use super::generation::Generation;
+use super::any_function::AnyFunction;
+use super::inbox::Rest;
 use super::task::{Duty, guarded};
 use crate::background::job::{Job, run};
 use crate::background::lane::{self, Lane};
@@ -181,7 +180,7 @@ impl OneShots {
 /// given back when the call is over. A call for which no thread can be started fails with the errno of
 /// that.
 pub(super) fn start(
-    generation: &Arc<Generation>,
+    one_shots: &Arc<OneShots>,
     reserved: Reservation,
     mut duty: Duty,
     rest: Rest,
@@ -192,8 +191,7 @@ pub(super) fn start(
         let mut duty = duty.lock().unwrap_or_else(|error| error.into_inner());
         duty.take().expect("it is completed once")
     };
-    let listed = generation;
-    let wanted = generation.one_shots.signal;
+    let wanted = one_shots.signal;
     let lane = lane::of(
         table::row(call.number),
         &call,
@@ -208,27 +206,27 @@ pub(super) fn start(
             signal: Signal::install(wanted).ok(),
             over: Mutex::new(false),
         });
-        generation.one_shots.lock_running().push(one.clone());
-        let (own, generation, duty) = (one.clone(), generation.clone(), duty.clone());
+        one_shots.lock_running().push(one.clone());
+        let (own, all, duty) = (one.clone(), one_shots.clone(), duty.clone());
         Thread::start_with_program_code(c"laio-one-shot", move || {
             own.interruptible.adopt_thread(own.signal);
             let result = make(&own, &call, &rest);
             *own.over.lock().unwrap_or_else(|error| error.into_inner()) = true;
             own.interruptible.release_thread();
-            generation.one_shots.forget(&own);
-            generation.one_shots.release(reserved);
+            all.forget(&own);
+            all.release(reserved);
             take(&duty).complete(total(rest.done, result));
         })
-        .inspect_err(|_| listed.one_shots.forget(&one))?;
+        .inspect_err(|_| one_shots.forget(&one))?;
         Ok(one)
     });
     match started {
         Ok(one) => {
-            generation.one_shots.started.fetch_add(1, SeqCst);
+            one_shots.started.fetch_add(1, SeqCst);
             Some(one)
         }
         Err(errno) => {
-            generation.one_shots.release(reserved);
+            one_shots.release(reserved);
             take(&duty).complete(Err(errno));
             None
         }
@@ -237,20 +235,20 @@ pub(super) fn start(
 
 /// Starts a thread for a function, with the rights of the calling thread. The thread was reserved.
 pub(super) fn start_function(
-    generation: &Arc<Generation>,
+    one_shots: &Arc<OneShots>,
     reserved: Reservation,
-    function: Arc<dyn Function>,
+    function: Arc<dyn AnyFunction>,
 ) {
-    let (own, on_thread) = (generation.clone(), function.clone());
+    let (all, on_thread) = (one_shots.clone(), function.clone());
     let started = Thread::start_with_program_code(c"laio-one-shot", move || {
         guarded(|| on_thread.run());
-        own.one_shots.release(reserved);
+        all.release(reserved);
         drop(on_thread);
     });
     match started {
-        Ok(_) => drop(generation.one_shots.started.fetch_add(1, SeqCst)),
+        Ok(_) => drop(one_shots.started.fetch_add(1, SeqCst)),
         Err(errno) => {
-            generation.one_shots.release(reserved);
+            one_shots.release(reserved);
             function.fail(errno);
         }
     }

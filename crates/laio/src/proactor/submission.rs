@@ -1,14 +1,15 @@
 //! The future of one operation.
 
-use super::batch::BatchEnd;
-use super::driver::{Driver, Rest};
-use super::generation::Hold;
+use super::batch_end::BatchEnd;
+use super::busy::Hold;
+use super::driver::Driver;
 use super::helper_pool;
+use super::inbox::Rest;
 use super::local::{self, Request};
 use super::one_shot::{self, OneShot, Reservation};
 use super::rights::{Maker, maker};
+use super::shared::Shared;
 use super::task::{AnyTask, Duty, Task};
-use super::{Proactor, Shared};
 use crate::attempt::{Attempted, Examined, Why};
 use crate::operation::Operation;
 use crate::operations::Link;
@@ -21,10 +22,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
 
-/// The future of an operation; see [`Proactor::submit`].
+/// The future of an operation; see [`Proactor::submit`](crate::Proactor::submit).
 #[must_use = "the call is made when the future is polled"]
 pub struct Submission<O: Operation + Send> {
-    proactor: Proactor,
+    shared: Arc<Shared>,
     state: State<O>,
 }
 
@@ -60,9 +61,9 @@ enum Running {
 impl<O: Operation + Send> Unpin for Submission<O> {}
 
 impl<O: Operation + Send> Submission<O> {
-    pub(super) fn new(proactor: Proactor, operation: O) -> Submission<O> {
+    pub(super) fn new(shared: Arc<Shared>, operation: O) -> Submission<O> {
         Submission {
-            proactor,
+            shared,
             state: State::New(operation),
         }
     }
@@ -85,8 +86,7 @@ impl<O: Operation + Send> Future for Submission<O> {
 
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<O::Output> {
-        let Submission { proactor, state } = self.get_mut();
-        let shared = &proactor.0;
+        let Submission { shared, state } = self.get_mut();
         let handed_over = match std::mem::replace(state, State::Over) {
             State::New(operation) => match attempt(shared, operation) {
                 Ok(output) => return Poll::Ready(output),
@@ -252,7 +252,7 @@ pub(super) fn place<O: Operation + Send>(
         Maker::OneShot => reserved.map_or(Running::None, Running::Reserved),
     };
     let task = Task::new(operation, batch);
-    let duty = Duty::new(task.clone(), Hold::new(generation, links));
+    let duty = Duty::new(task.clone(), Hold::new(&generation.busy, links));
     Ok(Placed {
         in_flight: InFlight {
             task: Some(task),
@@ -281,7 +281,7 @@ impl<O: Operation + Send> InFlight<O> {
             Running::Helper(driver) => driver.helpers.call(duty, rest),
             Running::Reserved(reserved) => {
                 let generation = self.shared.generation_arc();
-                let started = one_shot::start(&generation, *reserved, duty, rest);
+                let started = one_shot::start(&generation.one_shots, *reserved, duty, rest);
                 self.maker = started.map_or(Running::None, Running::OneShot);
             }
             Running::OneShot(_) | Running::None => unreachable!("it is started once"),

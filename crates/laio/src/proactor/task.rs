@@ -4,8 +4,8 @@
 //! kernel uses its memory. When it is over, its future takes the value. If the future was dropped
 //! before, the thread that has the result drops the output.
 
-use super::batch::BatchEnd;
-use super::generation::Hold;
+use super::batch_end::BatchEnd;
+use super::busy::Hold;
 use crate::operation::Operation;
 use crate::operations::Link;
 use crate::sys::fork::Life;
