@@ -1,9 +1,9 @@
 //! Who may use a site, and how much of it: networks, trusted proxies, limits of requests and bytes.
 
-use crate::common::{Client, Response, Running, backends};
+use crate::common::{Client, Response, Running, every_backend};
 use crate::upstreams::backend::Backend;
 use crate::upstreams::http;
-use laio::BackendKind::{self, Lazy, Sync};
+use laio::BackendKind::{self, Lazy};
 use laio_serve::{LogTarget, NetworkRule, Options, RateRule, SpeedRule};
 use std::fs;
 use std::io::{BufReader, Read};
@@ -27,7 +27,7 @@ fn parsed<T: FromStr<Err: std::fmt::Debug>>(texts: &[&str]) -> Vec<T> {
 }
 
 fn serve(dir: &TempDir, kind: BackendKind, change: impl FnOnce(&mut Options)) -> Running {
-    Running::with(dir.path(), kind, change)
+    Running::on(kind, dir.path(), change)
 }
 
 fn from(client: &mut Client, target: &str, address: &str) -> Response {
@@ -37,7 +37,7 @@ fn from(client: &mut Client, target: &str, address: &str) -> Response {
 #[test]
 fn networks_are_let_in_or_refused() {
     let dir = site();
-    for kind in backends().into_iter().chain([Sync]) {
+    for kind in every_backend() {
         let server = serve(&dir, kind, |options| {
             options.clients.proxies = parsed(&["127.0.0.1"]);
             options.site.access.deny = parsed::<NetworkRule>(&["10.0.0.0/8"]);
@@ -154,7 +154,7 @@ fn clients_of_trusted_proxies() {
 #[test]
 fn the_name_of_the_field_is_checked() {
     let dir = site();
-    let error = Running::try_with(dir.path(), Lazy, |options| {
+    let error = Running::try_with(dir.path(), |options| {
         options.clients.field = "A B".to_owned();
     });
     let error = error.map(drop).unwrap_err().to_string();
@@ -167,7 +167,7 @@ fn the_name_of_the_field_is_checked() {
 #[test]
 fn requests_beyond_a_rate() {
     let dir = site();
-    for kind in backends().into_iter().chain([Sync]) {
+    for kind in every_backend() {
         let server = serve(&dir, kind, |options| {
             options.clients.proxies = parsed(&["127.0.0.1"]);
             options.site.access.rates =
@@ -223,7 +223,7 @@ fn responses_are_sent_no_faster_than_allowed() {
         )
         .leak(),
     );
-    for kind in backends().into_iter().chain([Sync]) {
+    for kind in every_backend() {
         let server = serve(&dir, kind, |options| {
             options.site.access.speeds =
                 parsed::<SpeedRule>(&["/large=400000,after=100000", "/up/**=100000"]);

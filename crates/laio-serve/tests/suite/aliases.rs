@@ -1,7 +1,7 @@
 //! Directories with paths of their own (`--alias`).
 
-use crate::common::{Running, anywhere, backends};
-use laio::BackendKind::{Lazy, Sync};
+use crate::common::{Running, anywhere, every_backend};
+use laio::BackendKind::Lazy;
 use laio_serve::{Alias, Coding, Options, Sandbox, Server, Uploaders};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -37,9 +37,9 @@ fn alias(path: &str, directory: &Path) -> Alias {
 
 #[test]
 fn paths_below_an_alias_are_files_of_its_directory() {
-    for backend in backends().into_iter().chain([Sync]) {
+    for backend in every_backend() {
         let (root, other) = directories();
-        let server = Running::with(root.path(), backend, |options| {
+        let server = Running::on(backend, root.path(), |options| {
             options.workers = Some(1);
             options.site.aliases = vec![
                 alias("/static/", other.path()),
@@ -150,10 +150,10 @@ fn what_cannot_be_served_is_refused_at_the_start() {
 
 #[test]
 fn an_absent_target_does_not_stop_the_server() {
-    for backend in backends().into_iter().chain([Sync]) {
+    for backend in every_backend() {
         let (root, other) = directories();
         let absent = other.path().join("absent");
-        let server = Running::with(root.path(), backend, |options| {
+        let server = Running::on(backend, root.path(), |options| {
             options.site.aliases = vec![
                 alias("/static", &absent),
                 alias("/static/inner", &other.path().join("inner")),

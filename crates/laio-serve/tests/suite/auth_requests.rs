@@ -1,7 +1,7 @@
 //! Auth servers: what they are asked, and what clients get when they let requests in, refuse them, or fail.
 
 use crate::common::program::Program;
-use crate::common::{Client, Response, Running, backends, until};
+use crate::common::{Client, Response, Running, every_backend, until};
 use crate::upstreams::backend::Backend;
 use crate::upstreams::http2::Server2;
 use bytes::Bytes;
@@ -99,7 +99,7 @@ fn with_backend(
     auth: &Backend,
     change: impl FnOnce(&mut Options),
 ) -> Running {
-    Running::with(root, backend, |options| {
+    Running::on(backend, root, |options| {
         options.site.auth_requests.rules = vec![rule("", auth)];
         change(options);
     })
@@ -112,7 +112,7 @@ fn cookie(server: &Running, cookie: &str, target: &str) -> Response {
 
 #[test]
 fn requests_are_let_in_or_get_the_answer() {
-    for backend in [backends().as_slice(), &[BackendKind::Sync]].concat() {
+    for backend in every_backend() {
         let (dir, auth) = (site(), auth_server());
         let server = with_backend(dir.path(), backend, &auth, |_| {});
         let mut client = server.connect();
@@ -174,7 +174,7 @@ fn a_failing_auth_server_lets_no_request_in() {
     let closed = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = closed.local_addr().unwrap();
     drop(closed);
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         let rule = format!("http://{address}");
         options.site.auth_requests.rules = vec![rule.parse().unwrap()];
     });
@@ -253,7 +253,7 @@ fn upstreams_get_fields_of_the_answer_and_none_of_the_client() {
     let (dir, auth, program) = (site(), auth_server(), Program::start());
     let app = Backend::answering("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\napp");
     let log = tempfile::NamedTempFile::new().unwrap();
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         let auth_requests = &mut options.site.auth_requests;
         auth_requests.rules = vec![rule("/app/**=", &auth), rule("/in/**=", &auth)];
         auth_requests.copy = copied(&["Remote-User", "X-Groups=X-Teams"]);
@@ -315,7 +315,7 @@ fn scripts_are_guarded_by_path_and_by_file() {
     for name in ["index.php", "admin/index.php"] {
         fs::write(dir.path().join(name), "<?php").unwrap();
     }
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         let (address, auth_requests) = (program.address(), &mut options.site.auth_requests);
         auth_requests.rules = vec![rule("/admin/**=", &auth)];
         auth_requests.copy = copied(&["Remote-User"]);
@@ -372,7 +372,7 @@ fn cookies_of_a_server_that_lets_in_reach_the_client_if_wanted() {
 #[test]
 fn every_rule_must_let_a_request_in_and_each_is_asked_once() {
     let (dir, all, admin) = (site(), auth_server(), auth_server());
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         options.site.auth_requests.rules = vec![
             rule("", &all),
             rule("/admin/**=", &admin),
@@ -402,7 +402,7 @@ fn every_rule_must_let_a_request_in_and_each_is_asked_once() {
 fn hosts_have_their_own_auth_servers() {
     let (dir, auth) = (site(), auth_server());
     let app = Backend::answering("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\napp");
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         let app = format!("/app=http://{}", app.address());
         options.site.upstreams.http = vec![Upstream::http(&app).unwrap()];
         options.site.auth_requests.copy = copied(&["Remote-User"]);
@@ -452,7 +452,7 @@ fn several_servers_for_a_glob_share_the_questions() {
         auth_server(),
         Backend::start(|peer| while peer.request().is_some() {}),
     );
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         options.workers = Some(1);
         options.site.auth_requests.rules = vec![rule("", &hanging), rule("", &auth)];
         options.site.auth_requests.time = Duration::from_millis(500);
@@ -498,7 +498,7 @@ fn a_body_is_not_asked_for_before_the_request_is_let_in() {
 #[test]
 fn changes_need_the_servers_of_all_paths() {
     let (dir, auth) = (site(), auth_server());
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         options.site.auth_requests.rules = vec![rule("/admin/**=", &auth)];
         options.site.uploads.who = Some(Uploaders::Users);
         options.site.uploads.keep_free = 0;
@@ -523,7 +523,7 @@ fn changes_need_the_servers_of_all_paths() {
     assert_eq!(ask("COPY", "/a.txt", &fields).status, 201);
     assert_eq!(fs::read(dir.path().join("admin/x")).unwrap(), b"a.txt");
     for who in [Uploaders::Anyone, Uploaders::Users] {
-        let started = Running::try_with(dir.path(), BackendKind::Lazy, |options| {
+        let started = Running::try_with(dir.path(), |options| {
             if who == Uploaders::Anyone {
                 options.site.auth_requests.rules = vec![rule("", &auth)];
             }
@@ -574,7 +574,7 @@ fn a_lock_belongs_to_the_user_whom_the_server_names() {
 #[test]
 fn archives_contain_what_the_servers_let_in() {
     let (dir, auth) = (site(), auth_server());
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         options.site.auth_requests.rules = vec![rule("/admin/**=", &auth)];
         options.site.archives.zip = Some(Zip::Store);
         options.site.listing = true;
@@ -599,7 +599,7 @@ fn stored_responses_of_upstreams_are_not_for_others() {
     let app = Backend::answering(
         "HTTP/1.1 200 OK\r\nCache-Control: public, max-age=600\r\nContent-Length: 3\r\n\r\napp",
     );
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         options.workers = Some(1);
         options.limits.upstream.cache_bytes = 1 << 20;
         options.site.auth_requests.rules = vec![rule("/app/in/**=", &auth)];
@@ -749,7 +749,7 @@ fn an_auth_server_may_use_a_unix_socket() {
     let dir = site();
     let socket = dir.path().join("socket");
     let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         let rule = format!("http+unix:{}:/check?q", socket.display());
         options.site.auth_requests.rules = vec![rule.parse().unwrap()];
     });
@@ -835,7 +835,7 @@ fn an_auth_server_may_use_http_2() {
         })
     });
     let app = Backend::answering("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\napp");
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         let upstream = auth.upstream("/");
         options.site.auth_requests.rules = vec![AuthRule {
             glob: None,

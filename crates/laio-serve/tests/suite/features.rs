@@ -1,6 +1,6 @@
 //! The options of a site, tested over connections.
 
-use crate::common::{Response, Running, backends};
+use crate::common::{Response, Running, asynchronous_backends, every_backend};
 use laio::BackendKind;
 use laio_serve::{
     Auth, Coding, Cors, ErrorPage, FieldRule, Host, Redirect, Site, Status, Symlinks,
@@ -33,7 +33,7 @@ fn long() -> String {
 
 /// Starts a server for a site that `change` configures.
 fn serve(dir: &TempDir, backend: BackendKind, change: impl FnOnce(&mut Site)) -> Running {
-    Running::with(dir.path(), backend, |options| change(&mut options.site))
+    Running::on(backend, dir.path(), |options| change(&mut options.site))
 }
 
 fn lazy(dir: &TempDir, change: impl FnOnce(&mut Site)) -> Running {
@@ -50,7 +50,7 @@ fn ready_compressed_files() {
     let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
     write("long.txt.gz", "gzip form");
     write("long.txt.br", "brotli form");
-    for backend in backends() {
+    for backend in asynchronous_backends() {
         let server = serve(&dir, backend, |site| {
             site.precompressed = vec![Coding::Brotli, Coding::Zstd, Coding::Gzip];
         });
@@ -206,7 +206,7 @@ fn heads_and_304_of_what_is_compressed_on_the_way() {
 #[test]
 fn compression_on_the_way() {
     let dir = site();
-    for backend in [backends().as_slice(), &[BackendKind::Sync]].concat() {
+    for backend in every_backend() {
         let server = serve(&dir, backend, |site| site.compress = vec![Coding::Gzip]);
         let mut client = server.connect();
         let gzip = "Accept-Encoding: gzip\r\n";
@@ -254,7 +254,7 @@ fn compression_on_the_way() {
             "{backend}: HTTP/1.0 has no chunks"
         );
     }
-    let none = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let none = Running::with(dir.path(), |options| {
         options.site.compress = vec![Coding::Gzip];
         options.limits.compressions = 0;
     });
@@ -264,7 +264,7 @@ fn compression_on_the_way() {
 #[test]
 fn listings() {
     let dir = site();
-    for backend in backends() {
+    for backend in asynchronous_backends() {
         let server = serve(&dir, backend, |site| site.listing = true);
         assert_eq!(
             server.get("/").text(),
@@ -316,7 +316,7 @@ fn listings() {
         );
         assert_eq!(client.get("/docs/").status, 200);
     }
-    let short = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let short = Running::with(dir.path(), |options| {
         options.site.listing = true;
         options.limits.listing_entries = 1;
     });
@@ -479,7 +479,7 @@ fn names_and_passwords() {
         realm: "the docs".to_owned(),
         paths: paths.iter().map(|&path| path.to_owned()).collect(),
     };
-    for backend in [backends().as_slice(), &[BackendKind::Sync]].concat() {
+    for backend in every_backend() {
         let server = serve(&dir, backend, |site| {
             site.auth = auth(&["/docs/**"]);
             site.cors = Cors {
@@ -548,7 +548,7 @@ fn names_and_passwords() {
     assert_eq!(files.get("/").status, 401);
     assert_eq!(get(&files, "/nothing", "Accept: text/html\r\n").status, 401);
     assert_eq!(files.get("/long.txt").status, 200);
-    let busy = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let busy = Running::with(dir.path(), |options| {
         options.site.auth = auth(&[]);
         options.limits.auth_checks = 0;
     });
@@ -568,7 +568,7 @@ fn hosts() {
     );
     fs::write(other.path().join("index.html"), "other").unwrap();
     fs::write(wild.path().join("index.html"), "wild").unwrap();
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         let host = |name: &str, root: &TempDir| Host {
             names: vec![name.to_owned()],
             site: Site {
@@ -599,7 +599,7 @@ fn hosts() {
 fn dots_and_links() {
     let dir = site();
     let status = |server: &Running, target: &str| server.get(target).status;
-    for backend in backends() {
+    for backend in asynchronous_backends() {
         let server = serve(&dir, backend, |_| {});
         assert_eq!(status(&server, "/docs/.hidden"), 404, "{backend}");
         assert_eq!(
@@ -667,7 +667,7 @@ fn nonsense_is_refused_at_the_start() {
 #[test]
 fn text_is_compressed_in_the_coding_that_the_client_prefers() {
     let dir = site();
-    let server = serve(&dir, backends()[0], |site| {
+    let server = serve(&dir, asynchronous_backends()[0], |site| {
         site.compress = vec![Coding::Zstd, Coding::Brotli, Coding::Gzip];
     });
     let mut client = server.connect();

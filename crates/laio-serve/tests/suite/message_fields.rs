@@ -3,7 +3,6 @@
 use crate::common::program::Program;
 use crate::common::*;
 use crate::upstreams::backend::Backend;
-use laio::BackendKind;
 use laio_serve::{Explanation, Options, Question, Site, Upstream, explain};
 use std::fs::{self, File};
 use std::time::{Duration, SystemTime};
@@ -47,8 +46,8 @@ fn every_kind(options: &mut Options) {
 #[test]
 fn all_kinds_of_responses() {
     let dir = files();
-    for backend in backends().into_iter().chain([BackendKind::Sync]) {
-        let server = Running::with(dir.path(), backend, |options| {
+    for backend in every_backend() {
+        let server = Running::on(backend, dir.path(), |options| {
             every_kind(options);
             with_rules(
                 &mut options.site,
@@ -126,7 +125,7 @@ fn all_kinds_of_responses() {
 #[test]
 fn cached_files_keep_their_fields() {
     let dir = files();
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         options.workers = Some(1);
         options.site.fallback = Some("index.html".to_owned());
         with_rules(
@@ -157,7 +156,7 @@ fn cached_files_keep_their_fields() {
 #[test]
 fn rewritten_paths() {
     let dir = files();
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         options.site.rewrites = vec!["/app/*=/index.html".parse().unwrap()];
         options.site.fields = vec!["/app/**=X-File: sent".parse().unwrap()];
         with_rules(
@@ -186,7 +185,7 @@ fn upstreams() {
          Content-Type: application/json; charset=utf-8\r\n\r\nhello",
     );
     let dir = files();
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         let upstream = format!("/api=http://{}", backend.address());
         options.site.upstreams = vec![Upstream::http(&upstream).unwrap()].into();
         with_rules(
@@ -246,7 +245,7 @@ fn upstreams() {
 fn programs() {
     let program = Program::start();
     let dir = files();
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         let upstream = format!("/cgi={}", program.address());
         let upstream = Upstream::fastcgi(&upstream).unwrap();
         options.site.upstreams.fastcgi = vec![upstream];
@@ -295,7 +294,7 @@ fn refused_at_start() {
         ("remove Content-Encoding", "bytes of the body"),
         ("path=[ set X: y", "not a valid glob"),
     ] {
-        let started = Running::try_with(dir.path(), BackendKind::Lazy, |options| {
+        let started = Running::try_with(dir.path(), |options| {
             with_rules(&mut options.site, &[rule]);
         });
         let error = started.err().unwrap().to_string();

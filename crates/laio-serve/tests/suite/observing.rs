@@ -30,7 +30,7 @@ fn seen(backend: BackendKind, timing: bool) -> (Observer, Seen) {
     std::fs::write(root.path().join("file"), "0123456789").unwrap();
     let observer = Observer::new(timing);
     let seen = observer.clone();
-    let server = Running::with(root.path(), backend, |options| options.observer = observer);
+    let server = Running::on(backend, root.path(), |options| options.observer = observer);
     let mut client = server.connect();
     for _ in 0..3 {
         assert_eq!(client.get("/file").status, 200);
@@ -58,10 +58,7 @@ fn times(seen: &Seen, stage: Stage) -> u64 {
 
 #[test]
 fn counts_and_stages() {
-    for backend in crate::common::backends()
-        .into_iter()
-        .chain([BackendKind::Sync])
-    {
+    for backend in crate::common::every_backend() {
         let (_, seen) = seen(backend, true);
         let times = |stage| times(&seen, stage);
         assert_eq!(times(Stage::Total), 4, "{backend}");
@@ -130,7 +127,7 @@ fn stages_over_tls_and_in_http_2() {
     let made = make(keys.path(), "localhost");
     for version_2 in [false, true] {
         let observer = Observer::new(true);
-        let server = Running::with(root.path(), BackendKind::Lazy, |options| {
+        let server = Running::with(root.path(), |options| {
             options.listen = vec!["tls:127.0.0.1:0".parse().unwrap()];
             options.certificates = vec![made.files.clone()];
             options.observer = observer.clone();
@@ -154,7 +151,7 @@ fn calls_of_another_back_end() {
     let root = tempfile::Builder::new().prefix("site").tempdir().unwrap();
     std::fs::write(root.path().join("file"), "0123456789").unwrap();
     let observer = Observer::new(false);
-    let server = Running::with(root.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(root.path(), |options| {
         options.observer = observer.clone();
         options.io.policies = Policies::NONE.with(IoStep::FileRead, BackendKind::Threads);
     });

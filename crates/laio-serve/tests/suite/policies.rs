@@ -32,7 +32,7 @@ fn site() -> TempDir {
 /// Runs a body with a server that `change` configures.
 fn with(root: &Path, change: impl FnOnce(&mut Options), body: impl FnOnce(&Running)) {
     // Options that `change` does not set are those of other tests.
-    let server = Running::with(root, BackendKind::Lazy, |options| {
+    let server = Running::with(root, |options| {
         options.workers = Some(1);
         change(options);
     });
@@ -294,7 +294,7 @@ fn files_that_are_not_in_memory_arrive_whole() {
 fn what_the_kernel_holds_for_a_client_can_be_bounded() {
     let root = site();
     huge(root.path());
-    let server = Running::with(root.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(root.path(), |options| {
         options.workers = Some(1);
         options.limits.send_buffer = Some(16 * 1024);
         options.limits.write_time = Duration::from_millis(300);

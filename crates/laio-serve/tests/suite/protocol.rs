@@ -1,7 +1,6 @@
 //! HTTP/1.1 as in RFC 9110 and RFC 9112, tested over connections.
 
-use crate::common::{Running, backends};
-use laio::BackendKind;
+use crate::common::{Running, asynchronous_backends};
 use std::fs;
 use std::io::{Read, Write};
 use std::time::{Duration, SystemTime};
@@ -21,7 +20,7 @@ fn site() -> TempDir {
 }
 
 fn lazy(site: &TempDir) -> Running {
-    Running::start(site.path(), BackendKind::Lazy)
+    Running::start(site.path())
 }
 
 #[test]
@@ -90,7 +89,7 @@ fn heads_are_bounded_and_the_bounds_can_be_chosen() {
         |target: &str, fields: &str| format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
     // The defaults, and others.
     for (head_bytes, headers, target_bytes) in [(16_384, 100, 8192), (500, 10, 50)] {
-        let server = Running::with(site.path(), BackendKind::Lazy, |options| {
+        let server = Running::with(site.path(), |options| {
             options.limits.head_bytes = head_bytes;
             options.limits.headers = headers;
             options.limits.target_bytes = target_bytes;
@@ -206,8 +205,8 @@ fn unusual_requests_are_served() {
 #[test]
 fn keep_alive_of_both_versions() {
     let site = site();
-    for backend in backends() {
-        let server = Running::with(site.path(), backend, |options| options.limits.requests = 3);
+    for backend in asynchronous_backends() {
+        let server = Running::on(backend, site.path(), |options| options.limits.requests = 3);
         let mut old = server.connect();
         old.send("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n");
         assert_eq!(old.answer(false).header("Connection"), Some("keep-alive"));
@@ -296,8 +295,8 @@ fn expectations() {
 #[test]
 fn bodies_are_bounded() {
     let site = site();
-    for backend in backends() {
-        let server = Running::with(site.path(), backend, |options| {
+    for backend in asynchronous_backends() {
+        let server = Running::on(backend, site.path(), |options| {
             options.limits.body_bytes = 100
         });
         let mut client = server.connect();
@@ -341,8 +340,8 @@ fn bodies_are_bounded() {
 #[test]
 fn several_ranges() {
     let site = site();
-    for backend in backends() {
-        let server = Running::start(site.path(), backend);
+    for backend in asynchronous_backends() {
+        let server = Running::on(backend, site.path(), |_| {});
         let mut client = server.connect();
         let range = |fields: &str| format!("Range: bytes={fields}\r\n");
         let answer = client.request("GET", "/large.bin", &range("0-9,1000-1009,-5"));
@@ -401,9 +400,7 @@ fn several_ranges() {
             200
         );
     }
-    let one = Running::with(site.path(), BackendKind::Lazy, |options| {
-        options.limits.ranges = 1
-    });
+    let one = Running::with(site.path(), |options| options.limits.ranges = 1);
     let mut client = one.connect();
     assert_eq!(
         client
@@ -493,7 +490,7 @@ fn conditions_in_their_order() {
 #[test]
 fn connections_from_one_address_are_bounded() {
     let site = site();
-    let server = Running::with(site.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(site.path(), |options| {
         options.limits.connections_per_address = Some(2);
     });
     let (mut one, mut two) = (server.connect(), server.connect());
@@ -515,10 +512,10 @@ fn connections_from_one_address_are_bounded() {
 #[test]
 fn slow_clients_are_closed_and_others_served() {
     let site = site();
-    for backend in backends() {
+    for backend in asynchronous_backends() {
         // The time limit begins with the first byte of a head, and complete heads arrive in one
         // piece.
-        let server = Running::with(site.path(), backend, |options| {
+        let server = Running::on(backend, site.path(), |options| {
             options.limits.head_time = Duration::from_millis(500);
         });
         let mut slow: Vec<_> = (0..200)

@@ -30,8 +30,8 @@ fn with_rewrites(site: &mut Site, rules: &[&str]) {
 #[test]
 fn files_of_other_paths() {
     let dir = files();
-    for backend in backends() {
-        let server = Running::with(dir.path(), backend, |options| {
+    for backend in asynchronous_backends() {
+        let server = Running::on(backend, dir.path(), |options| {
             with_rewrites(
                 &mut options.site,
                 &[
@@ -151,5 +151,5 @@ fn an_explanation_names_the_rewrite() {
 }
 
 fn lazy_with(dir: &TempDir, change: impl FnOnce(&mut Options)) -> Running {
-    Running::with(dir.path(), laio::BackendKind::Lazy, change)
+    Running::with(dir.path(), change)
 }

@@ -1,6 +1,6 @@
 //! The server, tested by clients over all back ends.
 
-use crate::common::{Running, backends};
+use crate::common::{Running, asynchronous_backends};
 use laio_serve::{Limits, LogTarget};
 use std::fs;
 use std::io::{Read, Write};
@@ -38,9 +38,9 @@ fn large() -> Vec<u8> {
 
 fn for_each(test: impl Fn(&Running, &Path)) {
     let site = site();
-    for backend in backends() {
+    for backend in asynchronous_backends() {
         println!("{backend}");
-        test(&Running::start(site.path(), backend), site.path());
+        test(&Running::on(backend, site.path(), |_| {}), site.path());
     }
 }
 
@@ -281,8 +281,8 @@ fn many_connections_at_once() {
 #[test]
 fn stopping_finishes_the_answer_and_closes_idle_connections() {
     let site = site();
-    for backend in backends() {
-        let server = Running::start(site.path(), backend);
+    for backend in asynchronous_backends() {
+        let server = Running::on(backend, site.path(), |_| {});
         let mut idle = server.connect();
         assert_eq!(idle.get("/ten.txt").status, 200);
         let mut busy = server.connect();
@@ -306,8 +306,8 @@ fn stopping_finishes_the_answer_and_closes_idle_connections() {
 #[test]
 fn connections_are_served_after_they_gave_back_their_buffers() {
     let site = site();
-    for backend in backends() {
-        let server = Running::with(site.path(), backend, |options| {
+    for backend in asynchronous_backends() {
+        let server = Running::on(backend, site.path(), |options| {
             options.limits.idle_time = Duration::from_secs(3600);
         });
         let mut clients: Vec<_> = (0..8).map(|_| server.connect()).collect();
@@ -336,9 +336,9 @@ fn connections_are_served_after_they_gave_back_their_buffers() {
 fn limits_end_what_takes_too_long() {
     const SOON: Duration = Duration::from_millis(200);
     let site = site();
-    for backend in backends() {
+    for backend in asynchronous_backends() {
         let with = |change: &dyn Fn(&mut Limits)| {
-            Running::with(site.path(), backend, |options| {
+            Running::on(backend, site.path(), |options| {
                 options.workers = Some(1);
                 change(&mut options.limits);
             })
@@ -376,9 +376,9 @@ fn limits_end_what_takes_too_long() {
 #[test]
 fn a_client_that_does_not_read_is_disconnected() {
     let site = site();
-    for backend in backends() {
+    for backend in asynchronous_backends() {
         let log = tempfile::NamedTempFile::new().unwrap();
-        let server = Running::with(site.path(), backend, |options| {
+        let server = Running::on(backend, site.path(), |options| {
             options.limits.write_time = Duration::from_millis(300);
             options.limits.write_rate = 1 << 30;
             options.log = LogTarget::File(log.path().to_owned());
@@ -397,9 +397,9 @@ fn a_client_that_does_not_read_is_disconnected() {
 #[test]
 fn every_request_gets_a_line_in_the_log() {
     let site = site();
-    for backend in backends() {
+    for backend in asynchronous_backends() {
         let log = tempfile::NamedTempFile::new().unwrap();
-        let server = Running::with(site.path(), backend, |options| {
+        let server = Running::on(backend, site.path(), |options| {
             options.log = LogTarget::File(log.path().to_owned());
         });
         let mut client = server.connect();
@@ -434,7 +434,7 @@ fn every_request_gets_a_line_in_the_log() {
 #[test]
 fn errors_at_the_start_say_what_was_tried() {
     let site = site();
-    let server = Running::start(site.path(), laio::BackendKind::Lazy);
+    let server = Running::start(site.path());
     let mut taken = server.connect();
     taken.0.get_mut().write_all(b"").unwrap();
     let address = taken.0.get_ref().peer_addr().unwrap();

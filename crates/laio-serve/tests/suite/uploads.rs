@@ -1,6 +1,6 @@
 //! Uploads: PUT, DELETE and MKCOL over connections.
 
-use crate::common::{Client, LONG, Response, Running, backends, until};
+use crate::common::{Client, LONG, Response, Running, asynchronous_backends, every_backend, until};
 use laio::BackendKind;
 use laio_serve::{Auth, Observer, Options, Sandbox, UploadSync, Uploaders};
 use laio_testing::fault_fs::{Fault, Kind, Released};
@@ -19,11 +19,11 @@ fn open(options: &mut Options) {
 }
 
 fn serve(root: &Path, backend: BackendKind) -> Running {
-    Running::with(root, backend, open)
+    Running::on(backend, root, open)
 }
 
 fn lazy(root: &Path, change: impl FnOnce(&mut Options)) -> Running {
-    Running::with(root, BackendKind::Lazy, |options| {
+    Running::with(root, |options| {
         open(options);
         change(options);
     })
@@ -59,7 +59,7 @@ fn long() -> Vec<u8> {
 
 #[test]
 fn files_and_directories() {
-    for backend in [backends().as_slice(), &[BackendKind::Sync]].concat() {
+    for backend in every_backend() {
         let dir = TempDir::new().unwrap();
         let server = serve(dir.path(), backend);
         let mut client = server.connect();
@@ -260,7 +260,7 @@ fn a_refused_request_that_has_arrived_leaves_the_connection() {
 
 #[test]
 fn a_client_that_goes_away_changes_nothing() {
-    for backend in backends() {
+    for backend in asynchronous_backends() {
         let dir = TempDir::new().unwrap();
         fs::write(dir.path().join("a"), "old").unwrap();
         let server = serve(dir.path(), backend);
@@ -280,7 +280,7 @@ fn a_client_that_goes_away_changes_nothing() {
 
 #[test]
 fn the_next_request_sees_the_change() {
-    for backend in backends() {
+    for backend in asynchronous_backends() {
         let dir = TempDir::new().unwrap();
         let server = serve(dir.path(), backend);
         let (mut one, mut other) = (server.connect(), server.connect());
@@ -339,7 +339,7 @@ fn passwords_are_needed_for_every_change() {
 fn without_the_option_files_are_only_read() {
     let dir = TempDir::new().unwrap();
     fs::write(dir.path().join("a"), "old").unwrap();
-    let server = Running::start(dir.path(), BackendKind::Lazy);
+    let server = Running::start(dir.path());
     for (method, expected) in [("PUT", 405), ("DELETE", 405), ("MKCOL", 501)] {
         assert_eq!(status(&server, method, "/a"), expected, "{method}");
     }
@@ -357,7 +357,7 @@ fn without_the_option_files_are_only_read() {
 fn options_that_contradict() {
     let dir = TempDir::new().unwrap();
     let refused = |change: &dyn Fn(&mut Options), expected: &str| {
-        let started = Running::try_with(dir.path(), BackendKind::Lazy, |options| {
+        let started = Running::try_with(dir.path(), |options| {
             options.site.uploads.who = Some(Uploaders::Anyone);
             change(options);
         });
@@ -440,7 +440,7 @@ fn in_the_sandbox() {
     // With helpers seccomp sees the calls, with a ring Landlock alone does.
     for backend in [BackendKind::Lazy, BackendKind::Hybrid, BackendKind::Sync] {
         let dir = TempDir::new().unwrap();
-        let server = Running::with(dir.path(), backend, |options| {
+        let server = Running::on(backend, dir.path(), |options| {
             open(options);
             options.site.uploads.sync = UploadSync::Directory;
             options.safety.landlock = Sandbox::Auto;
@@ -471,7 +471,7 @@ fn a_disk_that_fails_changes_nothing() {
     let Some(disk) = or_skip(FaultFs::mount()) else {
         return;
     };
-    for backend in backends() {
+    for backend in asynchronous_backends() {
         let server = serve(disk.path(), backend);
         disk.add_file("a", b"old");
         assert_eq!(put(&mut server.connect(), "/b", "", long()).status, 201);
@@ -513,8 +513,8 @@ fn a_disk_that_hangs_delays_its_upload_only() {
     };
     let fast = TempDir::new().unwrap();
     fs::write(fast.path().join("fast.txt"), "at once").unwrap();
-    for backend in backends() {
-        let server = Running::with(disk.path(), backend, |options| {
+    for backend in asynchronous_backends() {
+        let server = Running::on(backend, disk.path(), |options| {
             open(options);
             options.workers = Some(1);
             options.hosts.push(laio_serve::Host {
@@ -619,11 +619,11 @@ fn counted(server: &Running, send: impl Fn(&mut Client) -> Response) -> Response
 
 #[test]
 fn the_bytes_of_all_files_have_a_limit() {
-    for backend in backends() {
+    for backend in asynchronous_backends() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("sub")).unwrap();
         fs::write(dir.path().join("sub/old.txt"), [b'x'; 400]).unwrap();
-        let server = Running::with(dir.path(), backend, |options| {
+        let server = Running::on(backend, dir.path(), |options| {
             open(options);
             options.site.uploads.webdav = true;
             options.site.uploads.quota = Some(1000);

@@ -1,6 +1,6 @@
 //! WebDAV over connections: listing, copying, moving, locking.
 
-use crate::common::{Client, Response, Running, backends};
+use crate::common::{Client, Response, Running, asynchronous_backends, every_backend};
 use laio::BackendKind;
 use laio_serve::{Options, Sandbox, Uploaders};
 use laio_testing::fault_fs::{Fault, Kind};
@@ -19,7 +19,7 @@ fn open(options: &mut Options) {
 }
 
 fn serve(root: &Path, backend: BackendKind) -> Running {
-    Running::with(root, backend, open)
+    Running::on(backend, root, open)
 }
 
 fn lazy(root: &Path) -> Running {
@@ -68,7 +68,7 @@ fn names(directory: &Path) -> Vec<String> {
 #[test]
 fn listing() {
     let dir = site();
-    for backend in [backends().as_slice(), &[BackendKind::Sync]].concat() {
+    for backend in every_backend() {
         let server = serve(dir.path(), backend);
         let mut client = server.connect();
         let listed = ask(&mut client, "PROPFIND", "/d/", "Depth: 1\r\n", "");
@@ -139,7 +139,7 @@ fn some_properties() {
 #[test]
 fn refused_listings() {
     let dir = site();
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         open(options);
         options.limits.listing_entries = 3;
     });
@@ -185,7 +185,7 @@ fn refused_listings() {
 #[test]
 fn without_uploads_a_site_is_listed_only() {
     let dir = site();
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         options.site.uploads.webdav = true;
     });
     let asked = server.connect().request("OPTIONS", "/", "");
@@ -205,7 +205,7 @@ fn without_uploads_a_site_is_listed_only() {
 
 #[test]
 fn copies() {
-    for backend in backends() {
+    for backend in asynchronous_backends() {
         let dir = site();
         let root = dir.path();
         let server = serve(root, backend);
@@ -249,7 +249,7 @@ fn copies() {
 
 #[test]
 fn moves() {
-    for backend in backends() {
+    for backend in asynchronous_backends() {
         let dir = site();
         let root = dir.path();
         let server = serve(root, backend);
@@ -304,7 +304,7 @@ fn refused_destinations() {
 
 #[test]
 fn a_directory_is_deleted_with_what_is_in_it() {
-    for backend in backends() {
+    for backend in asynchronous_backends() {
         let dir = site();
         let server = serve(dir.path(), backend);
         assert_eq!(once(&server, "DELETE", "/d", ""), 204, "{backend}");
@@ -547,7 +547,7 @@ fn properties_that_are_set() {
 fn in_the_sandbox() {
     for backend in [BackendKind::Lazy, BackendKind::Hybrid, BackendKind::Sync] {
         let dir = site();
-        let server = Running::with(dir.path(), backend, |options| {
+        let server = Running::on(backend, dir.path(), |options| {
             open(options);
             options.safety.landlock = Sandbox::Auto;
             options.safety.seccomp = Sandbox::Auto;

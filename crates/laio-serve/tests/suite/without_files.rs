@@ -3,7 +3,6 @@
 use crate::common::*;
 use crate::upstreams::backend::Backend;
 use crate::upstreams::http;
-use laio::BackendKind::{Lazy, Sync};
 use laio_serve::{Options, Question, Sandbox, Site, explain};
 use std::path::Path;
 
@@ -12,9 +11,9 @@ const ANSWER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nupstream";
 /// Every file of the machine would be found if the working directory, or the root, were served.
 #[test]
 fn what_no_upstream_answers_is_missing() {
-    for backend in backends().into_iter().chain([Sync]) {
+    for backend in every_backend() {
         let upstream = Backend::answering(ANSWER);
-        let server = Running::with(Path::new("/"), backend, |options| {
+        let server = Running::on(backend, Path::new("/"), |options| {
             options.site.root = None;
             options.site.dotfiles = true;
             options.site.upstreams = vec![http("/api", &upstream)].into();
@@ -47,7 +46,7 @@ fn what_no_upstream_answers_is_missing() {
 
 #[test]
 fn redirects_of_all_paths() {
-    let server = Running::with(Path::new("/absent"), Lazy, |options| {
+    let server = Running::with(Path::new("/absent"), |options| {
         options.site.root = None;
         options.site.redirects = vec!["/*=https://example.org/*=308".parse().unwrap()];
     });
@@ -64,7 +63,7 @@ fn an_alias_beside_an_upstream() {
     let upstream = Backend::answering(ANSWER);
     let files = tempfile::tempdir().unwrap();
     std::fs::write(files.path().join("a.css"), "body {}").unwrap();
-    let server = Running::with(Path::new("/"), Lazy, |options| {
+    let server = Running::with(Path::new("/"), |options| {
         options.site.root = None;
         options.site.upstreams = vec![http("/api", &upstream)].into();
         let alias = format!("/static={}", files.path().display());

@@ -3,7 +3,6 @@
 use super::client::{Client, dial, request};
 use super::relay::Random;
 use super::{Fixture, run};
-use laio::BackendKind::Lazy;
 use quinn::{ConnectionError, ReadError, VarInt};
 use std::time::Duration;
 
@@ -166,7 +165,7 @@ fn violations_on_streams_in_one_direction_end_the_connection() {
             0x202,
         ),
     ];
-    let fixture = Fixture::start(Lazy);
+    let fixture = Fixture::start();
     run(async {
         for (what, streams, ends, code) in cases {
             println!("{what}");
@@ -226,7 +225,7 @@ fn violations_on_request_streams_end_the_connection() {
         ),
         ("an empty section", frame(0x1, b""), 0x200),
     ];
-    let fixture = Fixture::start(Lazy);
+    let fixture = Fixture::start();
     run(async {
         for (what, bytes, code) in cases {
             println!("{what}");
@@ -272,7 +271,7 @@ fn a_malformed_request_ends_only_its_stream() {
             0x107,
         ),
     ];
-    let fixture = Fixture::start(Lazy);
+    let fixture = Fixture::start();
     run(async {
         let (endpoint, connection) = dial(&fixture, fixture.address()).await.unwrap();
         for (what, bytes, code) in cases {
@@ -315,7 +314,7 @@ fn a_malformed_request_ends_only_its_stream() {
 
 #[test]
 fn a_client_that_gives_up_requests_is_served_until_they_are_too_many() {
-    let fixture = Fixture::start(Lazy);
+    let fixture = Fixture::start();
     run(async {
         let client = Client::connect(&fixture).await;
         for _ in 0..20 {
@@ -342,7 +341,7 @@ fn a_client_that_gives_up_requests_is_served_until_they_are_too_many() {
 
 #[test]
 fn random_streams_harm_only_their_connection() {
-    let fixture = Fixture::start(Lazy);
+    let fixture = Fixture::start();
     let mut random = Random(11);
     run(async {
         for _ in 0..100 {
@@ -379,7 +378,7 @@ fn random_streams_harm_only_their_connection() {
 
 #[test]
 fn a_slow_head_and_a_silent_handshake_end() {
-    let fixture = Fixture::with(Lazy, |options| {
+    let fixture = Fixture::with(|options| {
         options.limits.head_time = Duration::from_millis(300);
     });
     run(async {

@@ -2,9 +2,9 @@
 
 use crate::common::certs::{Made, make};
 use crate::common::program::Program;
-use crate::common::{Running, backends, until};
+use crate::common::{Running, every_backend, until};
 use crate::upstreams::backend::Backend;
-use laio::BackendKind::{self, Lazy, Sync};
+use laio::BackendKind::{self, Lazy};
 use laio_serve::{Options, RedirectPort, Server, Upstream, UpstreamAddress};
 use std::fs;
 use std::io::{Read, Write};
@@ -25,7 +25,7 @@ fn start(
     kind: BackendKind,
     change: impl FnOnce(&mut Options),
 ) -> Running {
-    Running::with(&dir.path().join("site"), kind, |options| {
+    Running::on(kind, &dir.path().join("site"), |options| {
         options.listen = ["127.0.0.1:0", "tls:127.0.0.1:0"]
             .map(|text| text.parse().unwrap())
             .to_vec();
@@ -42,7 +42,7 @@ fn https_port(server: &Running) -> u16 {
 #[test]
 fn every_request_without_tls_is_sent_to_https() {
     let site = site();
-    for kind in backends().into_iter().chain([Sync]) {
+    for kind in every_backend() {
         println!("{kind}");
         let server = start(&site, kind, |_| {});
         let port = https_port(&server);

@@ -1,7 +1,7 @@
 //! Stored responses of upstreams.
 
 use super::*;
-use crate::common::{backends, until};
+use crate::common::{every_backend, until};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -396,7 +396,7 @@ fn large_responses_are_sent_from_memory() {
             ));
         }
     });
-    for kind in backends().into_iter().chain([BackendKind::Sync]) {
+    for kind in every_backend() {
         let before = backend.heads().len();
         let (server, _root) = serve_with(kind, vec![http("/", &backend)], |options| {
             options.workers = Some(1);

@@ -1,7 +1,7 @@
 //! Responses of upstreams that are compressed while they are passed on.
 
 use super::*;
-use crate::common::{Client, Response, backends};
+use crate::common::{Client, Response, every_backend};
 use laio_serve::Coding;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
@@ -57,7 +57,7 @@ fn text_is_compressed_for_clients_that_accept_it() {
             }
         }
     });
-    for kind in backends().into_iter().chain([BackendKind::Sync]) {
+    for kind in every_backend() {
         let (server, _root) = compressing(kind, &backend);
         let mut client = server.connect();
         for coding in ["zstd", "br", "gzip"] {

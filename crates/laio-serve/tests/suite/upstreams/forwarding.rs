@@ -6,10 +6,7 @@ const HELLO: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Of: upstream\r\n\
 
 #[test]
 fn below_a_prefix_the_upstream_answers_over_one_connection() {
-    for kind in crate::common::backends()
-        .into_iter()
-        .chain([BackendKind::Sync])
-    {
+    for kind in crate::common::every_backend() {
         let backend = Backend::answering(HELLO);
         let (server, root) = serve_with(kind, vec![http("/api", &backend)], |options| {
             options.workers = Some(1);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::common::certs::make;
-use crate::common::{backends, until};
+use crate::common::{asynchronous_backends, until};
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
@@ -205,7 +205,7 @@ fn say(text: &'static str) -> impl Fn(Request<RecvStream>, SendResponse<Bytes>) 
 #[test]
 fn requests_of_clients_in_http_1() {
     let large: String = (0..100_000).map(|number| format!("{number} ")).collect();
-    for kind in backends() {
+    for kind in asynchronous_backends() {
         let backend = Server2::start(repeat);
         let upstream = Upstream::http(&format!("/a=h2c://{}/b", backend.address)).unwrap();
         let (server, _root) = serve_with(kind, vec![upstream], |options| options.workers = Some(1));
@@ -532,7 +532,7 @@ fn upstreams_that_speak_no_http_2() {
     let (server, _root) = serve(vec![upstream], |_| {});
     assert_eq!(server.get("/").status, 502);
     let root = tempfile::tempdir().unwrap();
-    let started = Running::try_with(root.path(), BackendKind::Sync, |options| {
+    let started = Running::try_on(BackendKind::Sync, root.path(), |options| {
         options.site.upstreams = vec![Upstream::http("/=h2c://127.0.0.1:1").unwrap()].into();
     });
     let error = started.map(drop).unwrap_err().to_string();
