@@ -1,6 +1,6 @@
 //! Requests and files that other servers and clients have handled differently: the result of each.
 
-use crate::common::{LONG, Response, Running, asynchronous_backends, certs, every_backend};
+use crate::common::{LONG, Response, Running, asynchronous_backends, certs};
 use laio_serve::Symlinks;
 use std::ffi::OsStr;
 use std::fs;
@@ -30,16 +30,14 @@ fn listing(root: &Path) -> Running {
 #[test]
 fn a_slash_behind_a_file_is_not_found() {
     let dir = site();
-    for backend in every_backend() {
-        for lists in [false, true] {
-            let server = Running::on(backend, dir.path(), |options| options.site.listing = lists);
-            // Several times, because a repeated request may be answered from the cache.
-            for _ in 0..3 {
-                assert_eq!(server.get("/a.txt").text(), "four");
-                for target in ["/a.txt/", "/a.txt//", "/a.txt/.", "/list/ten.txt/?json"] {
-                    let status = server.get(target).status;
-                    assert_eq!(status, 404, "{target}, {backend}, listing {lists}");
-                }
+    for lists in [false, true] {
+        let server = Running::with(dir.path(), |options| options.site.listing = lists);
+        // Several times, because a repeated request may be answered from the cache.
+        for _ in 0..3 {
+            assert_eq!(server.get("/a.txt").text(), "four");
+            for target in ["/a.txt/", "/a.txt//", "/a.txt/.", "/list/ten.txt/?json"] {
+                let status = server.get(target).status;
+                assert_eq!(status, 404, "{target}, listing {lists}");
             }
         }
     }
@@ -323,34 +321,32 @@ fn a_malformed_port_is_refused() {
 fn http_without_tls_on_a_port_for_tls_is_answered_in_plain_text() {
     let (dir, keys) = (site(), tempfile::tempdir().unwrap());
     let made = certs::make(keys.path(), "localhost");
-    for backend in every_backend() {
-        let server = Running::on(backend, dir.path(), |options| {
-            options.listen = vec!["tls:127.0.0.1:0".parse().unwrap()];
-            options.certificates = vec![made.files.clone()];
-        });
-        for request in [
-            "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
-            "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello",
-            "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-            "G",
-        ] {
-            let mut client = server.connect();
-            client.send(request);
-            let answer = client.answer(false);
-            assert_eq!(answer.status, 400, "{request:?}, {backend}");
-            let kind = answer.header("Content-Type").unwrap();
-            assert!(kind.starts_with("text/plain"), "{kind}");
-            assert_eq!(answer.header("Connection"), Some("close"));
-            assert!(answer.text().contains("https://"), "{}", answer.text());
-            assert!(client.is_closed());
-        }
-        // Anything else gets a TLS alert (level 2, fatal), or the end of the connection.
+    let server = Running::with(dir.path(), |options| {
+        options.listen = vec!["tls:127.0.0.1:0".parse().unwrap()];
+        options.certificates = vec![made.files.clone()];
+    });
+    for request in [
+        "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello",
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        "G",
+    ] {
         let mut client = server.connect();
-        client.send(b"\x00\x01\x02\x03\x04\x05");
-        let mut rest = Vec::new();
-        let _ = client.0.read_to_end(&mut rest);
-        assert!(rest.is_empty() || rest.starts_with(b"\x15"), "{rest:?}");
+        client.send(request);
+        let answer = client.answer(false);
+        assert_eq!(answer.status, 400, "{request:?}");
+        let kind = answer.header("Content-Type").unwrap();
+        assert!(kind.starts_with("text/plain"), "{kind}");
+        assert_eq!(answer.header("Connection"), Some("close"));
+        assert!(answer.text().contains("https://"), "{}", answer.text());
+        assert!(client.is_closed());
     }
+    // Anything else gets a TLS alert (level 2, fatal), or the end of the connection.
+    let mut client = server.connect();
+    client.send(b"\x00\x01\x02\x03\x04\x05");
+    let mut rest = Vec::new();
+    let _ = client.0.read_to_end(&mut rest);
+    assert!(rest.is_empty() || rest.starts_with(b"\x15"), "{rest:?}");
 }
 
 #[test]
@@ -525,26 +521,24 @@ fn errors_on_a_stream_that_is_answered_are_its_errors() {
         ),
     ];
     let dir = site();
-    for backend in asynchronous_backends() {
-        let server = Running::on(backend, dir.path(), |_| {});
-        for (what, length, frames, expected) in &cases {
-            let mut client = Frames::connect(&server);
-            client.send(HEADERS, END_HEADERS, 1, &head(*length));
-            client.answered();
-            for (kind, flags, payload) in frames {
-                client.send(*kind, *flags, 1, payload);
-            }
-            client.send(PING, 0, 0, b"12345678");
-            assert_eq!(client.error(), *expected, "{what}, {backend}");
-            // The `h2` crate ends the connection for an invalid field name, as it may (section
-            // 5.4.1).
-            if *what == "capitals behind" {
-                continue;
-            }
-            // Otherwise the connection stays usable.
-            client.send(HEADERS, end, 3, &head(None));
-            while client.next().2 != 3 {}
+    let server = Running::start(dir.path());
+    for (what, length, frames, expected) in &cases {
+        let mut client = Frames::connect(&server);
+        client.send(HEADERS, END_HEADERS, 1, &head(*length));
+        client.answered();
+        for (kind, flags, payload) in frames {
+            client.send(*kind, *flags, 1, payload);
         }
+        client.send(PING, 0, 0, b"12345678");
+        assert_eq!(client.error(), *expected, "{what}");
+        // The `h2` crate ends the connection for an invalid field name, as it may (section
+        // 5.4.1).
+        if *what == "capitals behind" {
+            continue;
+        }
+        // Otherwise the connection stays usable.
+        client.send(HEADERS, end, 3, &head(None));
+        while client.next().2 != 3 {}
     }
 }
 

@@ -50,61 +50,55 @@ fn ready_compressed_files() {
     let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
     write("long.txt.gz", "gzip form");
     write("long.txt.br", "brotli form");
-    for backend in asynchronous_backends() {
-        let server = serve(&dir, backend, |site| {
-            site.precompressed = vec![Coding::Brotli, Coding::Zstd, Coding::Gzip];
-        });
-        for (accepted, coding, body) in [
-            ("gzip, br", Some("br"), "brotli form"),
-            ("gzip, br;q=0.5", Some("gzip"), "gzip form"),
-            ("zstd, gzip;q=0.1", Some("gzip"), "gzip form"),
-            ("br;q=0, *;q=0.1", Some("gzip"), "gzip form"),
-            ("zstd", None, &long()),
-            ("identity", None, &long()),
-        ] {
-            let answer = get(
-                &server,
-                "/long.txt",
-                &format!("Accept-Encoding: {accepted}\r\n"),
-            );
-            assert_eq!(
-                answer.header("Content-Encoding"),
-                coding,
-                "{backend}: {accepted}"
-            );
-            assert!(answer.text() == body, "{backend}: {accepted}");
-            assert_eq!(answer.header("Vary"), Some("Accept-Encoding"));
-            assert_eq!(
-                answer.header("Content-Type"),
-                Some("text/plain; charset=utf-8")
-            );
-        }
-        let (plain, gzip) = (get(&server, "/long.txt", ""), "Accept-Encoding: gzip\r\n");
-        let tag = get(&server, "/long.txt", gzip)
-            .header("ETag")
-            .unwrap()
-            .to_owned();
-        assert_ne!(
-            plain.header("ETag"),
-            Some(tag.as_str()),
-            "each form has its own tag"
-        );
-        let again = get(
+    let server = lazy(&dir, |site| {
+        site.precompressed = vec![Coding::Brotli, Coding::Zstd, Coding::Gzip];
+    });
+    for (accepted, coding, body) in [
+        ("gzip, br", Some("br"), "brotli form"),
+        ("gzip, br;q=0.5", Some("gzip"), "gzip form"),
+        ("zstd, gzip;q=0.1", Some("gzip"), "gzip form"),
+        ("br;q=0, *;q=0.1", Some("gzip"), "gzip form"),
+        ("zstd", None, &long()),
+        ("identity", None, &long()),
+    ] {
+        let answer = get(
             &server,
             "/long.txt",
-            &format!("{gzip}If-None-Match: {tag}\r\n"),
+            &format!("Accept-Encoding: {accepted}\r\n"),
         );
+        assert_eq!(answer.header("Content-Encoding"), coding, "{accepted}");
+        assert!(answer.text() == body, "{accepted}");
+        assert_eq!(answer.header("Vary"), Some("Accept-Encoding"));
         assert_eq!(
-            (again.status, again.header("Vary")),
-            (304, Some("Accept-Encoding"))
-        );
-        let part = get(&server, "/long.txt", &format!("{gzip}Range: bytes=0-3\r\n"));
-        assert_eq!(
-            (part.status, part.text()),
-            (206, "gzip"),
-            "a range of the form sent"
+            answer.header("Content-Type"),
+            Some("text/plain; charset=utf-8")
         );
     }
+    let (plain, gzip) = (get(&server, "/long.txt", ""), "Accept-Encoding: gzip\r\n");
+    let tag = get(&server, "/long.txt", gzip)
+        .header("ETag")
+        .unwrap()
+        .to_owned();
+    assert_ne!(
+        plain.header("ETag"),
+        Some(tag.as_str()),
+        "each form has its own tag"
+    );
+    let again = get(
+        &server,
+        "/long.txt",
+        &format!("{gzip}If-None-Match: {tag}\r\n"),
+    );
+    assert_eq!(
+        (again.status, again.header("Vary")),
+        (304, Some("Accept-Encoding"))
+    );
+    let part = get(&server, "/long.txt", &format!("{gzip}Range: bytes=0-3\r\n"));
+    assert_eq!(
+        (part.status, part.text()),
+        (206, "gzip"),
+        "a range of the form sent"
+    );
     // A compressed file older than the plain one may belong to an earlier version.
     let old = fs::File::options()
         .write(true)
@@ -479,67 +473,49 @@ fn names_and_passwords() {
         realm: "the docs".to_owned(),
         paths: paths.iter().map(|&path| path.to_owned()).collect(),
     };
-    for backend in every_backend() {
-        let server = serve(&dir, backend, |site| {
-            site.auth = auth(&["/docs/**"]);
-            site.cors = Cors {
-                origins: vec!["*".to_owned()],
-                max_age: 1,
-            };
-        });
-        assert_eq!(server.get("/").status, 200, "{backend}");
-        let mut client = server.connect();
-        let asked = client.get("/docs/a%20%3Cb%3E.txt");
-        let challenge = "Basic realm=\"the docs\", charset=\"UTF-8\"";
-        assert_eq!(
-            (asked.status, asked.header("WWW-Authenticate")),
-            (401, Some(challenge))
-        );
-        let with = |text: &str| {
-            use base64::Engine;
-            let token = base64::engine::general_purpose::STANDARD.encode(text);
-            format!("Authorization: Basic {token}\r\n")
+    let server = lazy(&dir, |site| {
+        site.auth = auth(&["/docs/**"]);
+        site.cors = Cors {
+            origins: vec!["*".to_owned()],
+            max_age: 1,
         };
-        for (text, status) in [
-            ("ann:open sesame", 200),
-            ("ann:open sesame", 200),
-            ("eve:open sesame", 200),
-            ("ann:wrong", 401),
-            ("eve:wrong", 401),
-            ("bob:open sesame", 401),
-            ("ann:", 401),
-            (":", 401),
-        ] {
-            let answer = client.request("GET", "/docs/a%20%3Cb%3E.txt", &with(text));
-            assert_eq!(answer.status, status, "{backend}: {text}");
-        }
-        assert_eq!(
-            client.request("GET", "/docs/nothing", "").status,
-            401,
-            "{backend}"
-        );
-        assert_eq!(
-            client.request("GET", "/x/../docs/deep", "").status,
-            401,
-            "{backend}"
-        );
-        for directory in ["/docs", "/docs/", "/docs//", "/docs/deep/", "/%64ocs/"] {
-            let answer = client.request("GET", directory, "");
-            assert_eq!(answer.status, 401, "{backend}: {directory}");
-        }
-        // Browsers send no password with a preflight request.
-        let asking = "Origin: https://a\r\nAccess-Control-Request-Method: GET\r\n";
-        assert_eq!(
-            client.request("OPTIONS", "/docs/x", asking).status,
-            204,
-            "{backend}"
-        );
-        assert_eq!(
-            client.request("OPTIONS", "/docs/x", "").status,
-            401,
-            "{backend}"
-        );
+    });
+    assert_eq!(server.get("/").status, 200);
+    let mut client = server.connect();
+    let asked = client.get("/docs/a%20%3Cb%3E.txt");
+    let challenge = "Basic realm=\"the docs\", charset=\"UTF-8\"";
+    assert_eq!(
+        (asked.status, asked.header("WWW-Authenticate")),
+        (401, Some(challenge))
+    );
+    let with = |text: &str| {
+        use base64::Engine;
+        let token = base64::engine::general_purpose::STANDARD.encode(text);
+        format!("Authorization: Basic {token}\r\n")
+    };
+    for (text, status) in [
+        ("ann:open sesame", 200),
+        ("ann:open sesame", 200),
+        ("eve:open sesame", 200),
+        ("ann:wrong", 401),
+        ("eve:wrong", 401),
+        ("bob:open sesame", 401),
+        ("ann:", 401),
+        (":", 401),
+    ] {
+        let answer = client.request("GET", "/docs/a%20%3Cb%3E.txt", &with(text));
+        assert_eq!(answer.status, status, "{text}");
     }
+    assert_eq!(client.request("GET", "/docs/nothing", "").status, 401);
+    assert_eq!(client.request("GET", "/x/../docs/deep", "").status, 401);
+    for directory in ["/docs", "/docs/", "/docs//", "/docs/deep/", "/%64ocs/"] {
+        let answer = client.request("GET", directory, "");
+        assert_eq!(answer.status, 401, "{directory}");
+    }
+    // Browsers send no password with a preflight request.
+    let asking = "Origin: https://a\r\nAccess-Control-Request-Method: GET\r\n";
+    assert_eq!(client.request("OPTIONS", "/docs/x", asking).status, 204);
+    assert_eq!(client.request("OPTIONS", "/docs/x", "").status, 401);
     // A glob that matches a file also guards it when it is served for another name.
     let files = lazy(&dir, |site| {
         site.auth = auth(&["*.html"]);
@@ -599,25 +575,21 @@ fn hosts() {
 fn dots_and_links() {
     let dir = site();
     let status = |server: &Running, target: &str| server.get(target).status;
-    for backend in asynchronous_backends() {
-        let server = serve(&dir, backend, |_| {});
-        assert_eq!(status(&server, "/docs/.hidden"), 404, "{backend}");
-        assert_eq!(
-            (status(&server, "/inside"), status(&server, "/outside")),
-            (200, 404),
-            "{backend}"
-        );
-        let server = serve(&dir, backend, |site| {
-            site.dotfiles = true;
-            site.symlinks = Symlinks::Refuse;
-        });
-        assert_eq!(status(&server, "/docs/.hidden"), 200, "{backend}");
-        assert_eq!(
-            (status(&server, "/inside"), status(&server, "/outside")),
-            (404, 404),
-            "{backend}"
-        );
-    }
+    let server = lazy(&dir, |_| {});
+    assert_eq!(status(&server, "/docs/.hidden"), 404);
+    assert_eq!(
+        (status(&server, "/inside"), status(&server, "/outside")),
+        (200, 404)
+    );
+    let server = lazy(&dir, |site| {
+        site.dotfiles = true;
+        site.symlinks = Symlinks::Refuse;
+    });
+    assert_eq!(status(&server, "/docs/.hidden"), 200);
+    assert_eq!(
+        (status(&server, "/inside"), status(&server, "/outside")),
+        (404, 404)
+    );
     symlink(dir.path().join("long.txt"), dir.path().join("absolute")).unwrap();
     assert_eq!(status(&lazy(&dir, |_| {}), "/absolute"), 404);
     let follow = lazy(&dir, |site| site.symlinks = Symlinks::Follow);
@@ -667,7 +639,7 @@ fn nonsense_is_refused_at_the_start() {
 #[test]
 fn text_is_compressed_in_the_coding_that_the_client_prefers() {
     let dir = site();
-    let server = serve(&dir, asynchronous_backends()[0], |site| {
+    let server = lazy(&dir, |site| {
         site.compress = vec![Coding::Zstd, Coding::Brotli, Coding::Gzip];
     });
     let mut client = server.connect();

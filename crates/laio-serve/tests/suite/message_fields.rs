@@ -46,80 +46,72 @@ fn every_kind(options: &mut Options) {
 #[test]
 fn all_kinds_of_responses() {
     let dir = files();
-    for backend in every_backend() {
-        let server = Running::on(backend, dir.path(), |options| {
-            every_kind(options);
-            with_rules(
-                &mut options.site,
-                &[
-                    "set X-All: 1",
-                    "remove Server",
-                    "path=/docs/** set X-Docs: 1",
-                    "ext=js default X-Of: rule",
-                    "ext=css default X-Of: rule",
-                    "status=4xx set Cache-Control: no-store",
-                    "type=text/html add X-Type: html",
-                    "method=HEAD set X-Head: 1",
-                ],
-            );
-        });
-        let mut client = server.connect();
-        // Twice, because the second answer may come from the cache.
-        for round in 0..2 {
-            for (target, status, fields) in [
-                ("/", 200, &["X-Type"][..]),
-                ("/app.js", 200, &[]),
-                ("/docs/", 200, &["X-Docs", "X-Type"]),
-                ("/docs/a.css", 200, &["X-Docs"]),
-                ("/docs/empty/", 200, &["X-Docs", "X-Type"]),
-                ("/docs/empty", 301, &["X-Docs", "X-Type"]),
-                ("/docs/?zip", 200, &["X-Docs"]),
-                ("/old", 301, &["X-Type"]),
-                ("/docs/nothing", 404, &["X-Docs", "X-Type", "Cache-Control"]),
-                ("/%zz", 400, &["X-Type", "Cache-Control"]),
-            ] {
-                let answer = client.get(target);
-                let at = format!("{backend}, {round}: {target}: {}", answer.head);
-                assert_eq!(answer.status, status, "{at}");
-                assert_eq!(answer.header("X-All"), Some("1"), "{at}");
-                assert_eq!(answer.head.matches("X-All").count(), 1, "{at}");
-                assert_eq!(answer.header("Server"), None, "{at}");
-                for name in ["X-Docs", "X-Type", "Cache-Control", "X-Head"] {
-                    assert_eq!(
-                        answer.header(name).is_some(),
-                        fields.contains(&name),
-                        "{at}"
-                    );
-                }
+    let server = Running::with(dir.path(), |options| {
+        every_kind(options);
+        with_rules(
+            &mut options.site,
+            &[
+                "set X-All: 1",
+                "remove Server",
+                "path=/docs/** set X-Docs: 1",
+                "ext=js default X-Of: rule",
+                "ext=css default X-Of: rule",
+                "status=4xx set Cache-Control: no-store",
+                "type=text/html add X-Type: html",
+                "method=HEAD set X-Head: 1",
+            ],
+        );
+    });
+    let mut client = server.connect();
+    // Twice, because the second answer may come from the cache.
+    for round in 0..2 {
+        for (target, status, fields) in [
+            ("/", 200, &["X-Type"][..]),
+            ("/app.js", 200, &[]),
+            ("/docs/", 200, &["X-Docs", "X-Type"]),
+            ("/docs/a.css", 200, &["X-Docs"]),
+            ("/docs/empty/", 200, &["X-Docs", "X-Type"]),
+            ("/docs/empty", 301, &["X-Docs", "X-Type"]),
+            ("/docs/?zip", 200, &["X-Docs"]),
+            ("/old", 301, &["X-Type"]),
+            ("/docs/nothing", 404, &["X-Docs", "X-Type", "Cache-Control"]),
+            ("/%zz", 400, &["X-Type", "Cache-Control"]),
+        ] {
+            let answer = client.get(target);
+            let at = format!("{round}: {target}: {}", answer.head);
+            assert_eq!(answer.status, status, "{at}");
+            assert_eq!(answer.header("X-All"), Some("1"), "{at}");
+            assert_eq!(answer.head.matches("X-All").count(), 1, "{at}");
+            assert_eq!(answer.header("Server"), None, "{at}");
+            for name in ["X-Docs", "X-Type", "Cache-Control", "X-Head"] {
+                assert_eq!(
+                    answer.header(name).is_some(),
+                    fields.contains(&name),
+                    "{at}"
+                );
             }
-            assert_eq!(client.get("/app.js").header("X-Of"), Some("header"));
-            assert_eq!(client.get("/docs/a.css").header("X-Of"), Some("rule"));
-            let bare = client.request("HEAD", "/docs/a.css", "");
-            assert_eq!(bare.header("X-Head"), Some("1"), "{backend}");
-            let since = "If-Modified-Since: Fri, 01 Jan 2100 00:00:00 GMT\r\n";
-            let same = client.request("GET", "/docs/", since);
-            assert_eq!((same.status, same.header("X-Docs")), (304, Some("1")));
-            assert_eq!(same.header("X-Type"), Some("html"), "as the 200");
-            let part = client.request("GET", "/docs/a.css", "Range: bytes=1-2\r\n");
-            assert_eq!((part.status, part.text()), (206, "oc"));
-            assert_eq!(part.header("X-All"), Some("1"), "{backend}");
         }
-        // An answer to what is no request, and the body of a request that expects an interim response.
-        client.send(
-            "PUT /x HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n",
-        );
-        let refused = client.answer(false);
-        assert_eq!(
-            (refused.status, refused.header("X-All")),
-            (405, Some("1")),
-            "{backend}"
-        );
-        let mut client = server.connect();
-        client.send("nonsense\r\n\r\n");
-        let refused = client.answer(false);
-        assert_eq!((refused.status, refused.header("X-All")), (400, Some("1")));
-        assert_eq!(refused.header("Server"), None, "{backend}");
+        assert_eq!(client.get("/app.js").header("X-Of"), Some("header"));
+        assert_eq!(client.get("/docs/a.css").header("X-Of"), Some("rule"));
+        let bare = client.request("HEAD", "/docs/a.css", "");
+        assert_eq!(bare.header("X-Head"), Some("1"));
+        let since = "If-Modified-Since: Fri, 01 Jan 2100 00:00:00 GMT\r\n";
+        let same = client.request("GET", "/docs/", since);
+        assert_eq!((same.status, same.header("X-Docs")), (304, Some("1")));
+        assert_eq!(same.header("X-Type"), Some("html"), "as the 200");
+        let part = client.request("GET", "/docs/a.css", "Range: bytes=1-2\r\n");
+        assert_eq!((part.status, part.text()), (206, "oc"));
+        assert_eq!(part.header("X-All"), Some("1"));
     }
+    // An answer to what is no request, and the body of a request that expects an interim response.
+    client.send("PUT /x HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    let refused = client.answer(false);
+    assert_eq!((refused.status, refused.header("X-All")), (405, Some("1")));
+    let mut client = server.connect();
+    client.send("nonsense\r\n\r\n");
+    let refused = client.answer(false);
+    assert_eq!((refused.status, refused.header("X-All")), (400, Some("1")));
+    assert_eq!(refused.header("Server"), None);
 }
 
 #[test]
