@@ -205,25 +205,19 @@ fn unusual_requests_are_served() {
 #[test]
 fn keep_alive_of_both_versions() {
     let site = site();
-    for backend in asynchronous_backends() {
-        let server = Running::on(backend, site.path(), |options| options.limits.requests = 3);
-        let mut old = server.connect();
-        old.send("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n");
-        assert_eq!(old.answer(false).header("Connection"), Some("keep-alive"));
-        old.send("GET / HTTP/1.0\r\n\r\n");
-        assert_eq!(old.answer(false).header("Connection"), None);
-        assert!(old.is_closed(), "{backend}");
-        let mut new = server.connect();
-        assert_eq!(new.get("/").header("Connection"), None);
-        assert_eq!(new.get("/").header("Connection"), None);
-        let last = new.get("/");
-        assert_eq!(
-            last.header("Connection"),
-            Some("close"),
-            "{backend}: it had its share"
-        );
-        assert!(new.is_closed(), "{backend}");
-    }
+    let server = Running::with(site.path(), |options| options.limits.requests = 3);
+    let mut old = server.connect();
+    old.send("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n");
+    assert_eq!(old.answer(false).header("Connection"), Some("keep-alive"));
+    old.send("GET / HTTP/1.0\r\n\r\n");
+    assert_eq!(old.answer(false).header("Connection"), None);
+    assert!(old.is_closed());
+    let mut new = server.connect();
+    assert_eq!(new.get("/").header("Connection"), None);
+    assert_eq!(new.get("/").header("Connection"), None);
+    let last = new.get("/");
+    assert_eq!(last.header("Connection"), Some("close"), "it had its share");
+    assert!(new.is_closed());
 }
 
 #[test]
@@ -512,25 +506,23 @@ fn connections_from_one_address_are_bounded() {
 #[test]
 fn slow_clients_are_closed_and_others_served() {
     let site = site();
-    for backend in asynchronous_backends() {
-        // The time limit begins with the first byte of a head, and complete heads arrive in one
-        // piece.
-        let server = Running::on(backend, site.path(), |options| {
-            options.limits.head_time = Duration::from_millis(500);
-        });
-        let mut slow: Vec<_> = (0..200)
-            .map(|_| {
-                let mut client = server.connect();
-                client.send("GET / HTTP/1.1\r\nHost: a\r\nX: ");
-                client
-            })
-            .collect();
-        for _ in 0..20 {
-            assert_eq!(server.get("/ten.txt").body, b"0123456789", "{backend}");
-        }
-        for client in &mut slow {
-            assert_eq!(client.answer(false).status, 408, "{backend}");
-            assert!(client.is_closed(), "{backend}");
-        }
+    // The time limit begins with the first byte of a head, and complete heads arrive in one
+    // piece.
+    let server = Running::with(site.path(), |options| {
+        options.limits.head_time = Duration::from_millis(500);
+    });
+    let mut slow: Vec<_> = (0..200)
+        .map(|_| {
+            let mut client = server.connect();
+            client.send("GET / HTTP/1.1\r\nHost: a\r\nX: ");
+            client
+        })
+        .collect();
+    for _ in 0..20 {
+        assert_eq!(server.get("/ten.txt").body, b"0123456789");
+    }
+    for client in &mut slow {
+        assert_eq!(client.answer(false).status, 408);
+        assert!(client.is_closed());
     }
 }

@@ -471,39 +471,37 @@ fn a_disk_that_fails_changes_nothing() {
     let Some(disk) = or_skip(FaultFs::mount()) else {
         return;
     };
-    for backend in asynchronous_backends() {
-        let server = serve(disk.path(), backend);
-        disk.add_file("a", b"old");
-        assert_eq!(put(&mut server.connect(), "/b", "", long()).status, 201);
-        for (kind, errno, expected) in [
-            (Kind::Create, libc::EACCES, 403),
-            (Kind::Write, libc::ENOSPC, 507),
-            (Kind::Write, libc::EDQUOT, 507),
-            (Kind::Fsync, libc::EIO, 500),
-            (Kind::Rename, libc::EROFS, 403),
-        ] {
-            disk.set(kind, Fault::Fail(errno));
-            let answer = put(&mut server.connect(), "/a", "", "new");
-            assert_eq!(answer.status, expected, "{backend}: {kind:?}");
-            disk.clear_all();
-            until("the temporary file is removed", || {
-                names(disk.path()) == ["a", "b"]
-            });
-            assert_eq!(disk.contents("a").unwrap(), b"old", "{backend}: {kind:?}");
-        }
-        assert_eq!(put(&mut server.connect(), "/a", "", "new").status, 204);
-        assert_eq!(disk.contents("a").unwrap(), b"new", "{backend}");
-        // The client goes away in the middle.
-        let mut client = server.connect();
-        client.send("PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3000000\r\n\r\n");
-        client.send(&long()[..500_000]);
-        until("the upload begins", || names(disk.path()).len() == 3);
-        drop(client);
+    let server = serve(disk.path(), BackendKind::Lazy);
+    disk.add_file("a", b"old");
+    assert_eq!(put(&mut server.connect(), "/b", "", long()).status, 201);
+    for (kind, errno, expected) in [
+        (Kind::Create, libc::EACCES, 403),
+        (Kind::Write, libc::ENOSPC, 507),
+        (Kind::Write, libc::EDQUOT, 507),
+        (Kind::Fsync, libc::EIO, 500),
+        (Kind::Rename, libc::EROFS, 403),
+    ] {
+        disk.set(kind, Fault::Fail(errno));
+        let answer = put(&mut server.connect(), "/a", "", "new");
+        assert_eq!(answer.status, expected, "{kind:?}");
+        disk.clear_all();
         until("the temporary file is removed", || {
             names(disk.path()) == ["a", "b"]
         });
-        assert_eq!(status(&server, "DELETE", "/b"), 204, "{backend}");
+        assert_eq!(disk.contents("a").unwrap(), b"old", "{kind:?}");
     }
+    assert_eq!(put(&mut server.connect(), "/a", "", "new").status, 204);
+    assert_eq!(disk.contents("a").unwrap(), b"new");
+    // The client goes away in the middle.
+    let mut client = server.connect();
+    client.send("PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3000000\r\n\r\n");
+    client.send(&long()[..500_000]);
+    until("the upload begins", || names(disk.path()).len() == 3);
+    drop(client);
+    until("the temporary file is removed", || {
+        names(disk.path()) == ["a", "b"]
+    });
+    assert_eq!(status(&server, "DELETE", "/b"), 204);
 }
 
 #[test]
@@ -619,49 +617,47 @@ fn counted(server: &Running, send: impl Fn(&mut Client) -> Response) -> Response
 
 #[test]
 fn the_bytes_of_all_files_have_a_limit() {
-    for backend in asynchronous_backends() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir(dir.path().join("sub")).unwrap();
-        fs::write(dir.path().join("sub/old.txt"), [b'x'; 400]).unwrap();
-        let server = Running::on(backend, dir.path(), |options| {
-            open(options);
-            options.site.uploads.webdav = true;
-            options.site.uploads.quota = Some(1000);
-        });
-        let stored = |name: &str, length: usize| {
-            counted(&server, |client| put(client, name, "", vec![b'y'; length])).status
-        };
-        assert_eq!(stored("/a.txt", 601), 507, "{backend}");
-        assert_eq!(stored("/a.txt", 500), 201, "{backend}");
-        // A file that replaces another needs room for both.
-        assert_eq!(stored("/a.txt", 101), 507, "{backend}");
-        assert_eq!(stored("/a.txt", 100), 204, "{backend}");
-        assert_eq!(stored("/b.txt", 500), 201, "{backend}");
-        let mut client = server.connect();
-        let refused = put(&mut client, "/c.txt", "", "z");
-        assert_eq!(refused.status, 507, "{backend}");
-        assert!(refused.text().contains("<D:quota-not-exceeded>"));
-        // A chunked body has no length in advance.
-        let chunked = "PUT /c.txt HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nz\r\n0\r\n\r\n";
-        let mut client = server.connect();
-        client.send(chunked);
-        assert_eq!(client.answer(false).status, 507, "{backend}");
-        let copy = |from: &str, to: &str, method: &str| {
-            let fields = format!("Destination: http://test{to}\r\n");
-            server.connect().request(method, from, &fields).status
-        };
-        assert_eq!(copy("/a.txt", "/c.txt", "COPY"), 507, "{backend}");
-        assert_eq!(copy("/sub", "/other", "COPY"), 507, "{backend}");
-        assert!(!dir.path().join("other").exists());
-        // A move needs no room, and what it replaces is free again.
-        assert_eq!(copy("/b.txt", "/a.txt", "MOVE"), 204, "{backend}");
-        assert_eq!(copy("/a.txt", "/c.txt", "COPY"), 507, "{backend}");
-        assert_eq!(status(&server, "DELETE", "/sub"), 204, "{backend}");
-        assert_eq!(copy("/a.txt", "/c.txt", "COPY"), 201, "{backend}");
-        assert_eq!(stored("/d.txt", 1), 507, "{backend}");
-        assert_eq!(status(&server, "DELETE", "/c.txt"), 204, "{backend}");
-        assert_eq!(stored("/d.txt", 500), 201, "{backend}");
-    }
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("sub")).unwrap();
+    fs::write(dir.path().join("sub/old.txt"), [b'x'; 400]).unwrap();
+    let server = Running::with(dir.path(), |options| {
+        open(options);
+        options.site.uploads.webdav = true;
+        options.site.uploads.quota = Some(1000);
+    });
+    let stored = |name: &str, length: usize| {
+        counted(&server, |client| put(client, name, "", vec![b'y'; length])).status
+    };
+    assert_eq!(stored("/a.txt", 601), 507);
+    assert_eq!(stored("/a.txt", 500), 201);
+    // A file that replaces another needs room for both.
+    assert_eq!(stored("/a.txt", 101), 507);
+    assert_eq!(stored("/a.txt", 100), 204);
+    assert_eq!(stored("/b.txt", 500), 201);
+    let mut client = server.connect();
+    let refused = put(&mut client, "/c.txt", "", "z");
+    assert_eq!(refused.status, 507);
+    assert!(refused.text().contains("<D:quota-not-exceeded>"));
+    // A chunked body has no length in advance.
+    let chunked = "PUT /c.txt HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nz\r\n0\r\n\r\n";
+    let mut client = server.connect();
+    client.send(chunked);
+    assert_eq!(client.answer(false).status, 507);
+    let copy = |from: &str, to: &str, method: &str| {
+        let fields = format!("Destination: http://test{to}\r\n");
+        server.connect().request(method, from, &fields).status
+    };
+    assert_eq!(copy("/a.txt", "/c.txt", "COPY"), 507);
+    assert_eq!(copy("/sub", "/other", "COPY"), 507);
+    assert!(!dir.path().join("other").exists());
+    // A move needs no room, and what it replaces is free again.
+    assert_eq!(copy("/b.txt", "/a.txt", "MOVE"), 204);
+    assert_eq!(copy("/a.txt", "/c.txt", "COPY"), 507);
+    assert_eq!(status(&server, "DELETE", "/sub"), 204);
+    assert_eq!(copy("/a.txt", "/c.txt", "COPY"), 201);
+    assert_eq!(stored("/d.txt", 1), 507);
+    assert_eq!(status(&server, "DELETE", "/c.txt"), 204);
+    assert_eq!(stored("/d.txt", 500), 201);
 }
 
 #[test]
