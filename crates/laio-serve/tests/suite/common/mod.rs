@@ -2,6 +2,7 @@
 
 pub(crate) mod certs;
 pub(crate) mod program;
+mod table;
 
 use laio::BackendKind;
 use laio_serve::{
