@@ -333,12 +333,9 @@ fn scripts_are_guarded_by_path_and_by_file() {
     let fields = format!("{ANN}Remote-User: eve\r\n");
     assert_eq!(client.request("GET", "/secret", &fields).status, 200);
     assert_eq!(program.calls()[0].get("REMOTE_USER"), "ann");
-    assert_eq!(
-        client
-            .request("GET", "/index.php", "Remote-User: eve\r\n")
-            .status,
-        200
-    );
+    client
+        .request("GET", "/index.php", "Remote-User: eve\r\n")
+        .is("200");
     assert!(!program.calls()[1].has("HTTP_REMOTE_USER") && !program.calls()[1].has("REMOTE_USER"));
 }
 

@@ -57,12 +57,9 @@ fn a_fresh_response_is_used_again() {
         );
         assert_eq!(answer.header("Content-Type"), None);
     }
-    assert_eq!(
-        client
-            .request("GET", "/a?b", "If-None-Match: \"x\"\r\n")
-            .text(),
-        "0"
-    );
+    client
+        .request("GET", "/a?b", "If-None-Match: \"x\"\r\n")
+        .is(r#""0""#);
     // Another path, query or host is something else.
     for (target, host) in [("/a", "test"), ("/a?c", "test"), ("/a?b", "other")] {
         client.send(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
@@ -187,21 +184,15 @@ fn a_stale_response_is_confirmed_or_replaced() {
         let status = "laio; fwd=stale; fwd-status=304; stored";
         assert_eq!(answer.header("Cache-Status"), Some(status));
     }
-    assert_eq!(
-        client
-            .request("GET", "/", "If-None-Match: \"old\"\r\n")
-            .status,
-        304
-    );
+    client
+        .request("GET", "/", "If-None-Match: \"old\"\r\n")
+        .is("304");
     changed.store(true, Ordering::SeqCst);
     let answer = client.get("/");
     assert_eq!(answer.text(), "\"new\"");
-    assert_eq!(
-        client
-            .request("GET", "/", "If-None-Match: \"new\"\r\n")
-            .status,
-        304
-    );
+    client
+        .request("GET", "/", "If-None-Match: \"new\"\r\n")
+        .is("304");
     assert_eq!(backend.connections(), 1);
 }
 
@@ -290,10 +281,9 @@ fn a_successful_change_drops_what_is_stored() {
     let (server, _root) = cached(&backend);
     let mut client = server.connect();
     assert_eq!(client.get("/").text(), "0");
-    assert_eq!(
-        client.request("POST", "/", "Content-Length: 0\r\n").text(),
-        "1"
-    );
+    client
+        .request("POST", "/", "Content-Length: 0\r\n")
+        .is(r#""1""#);
     assert_eq!(client.get("/").text(), "2");
     assert_eq!(client.get("/").text(), "2");
 }
