@@ -319,9 +319,9 @@ fn index_fallback_and_error_pages() {
     // What is hidden stays so.
     lazy(&dir, |site| site.fallback = Some("index.html".to_owned())).answers(
         r#"
-        GET /some/view | Accept: text/html,application/xhtml+xml,*/*;q=0.8 => 200 | "<h1>home</h1>" | Vary: Accept
+        GET /some/view | Accept: text/html,*/*;q=0.8 => 200 | "<h1>home</h1>" | Vary: Accept
         GET /missing.js | Accept: */* => 404
-        GET /.git/config | Accept: text/html,application/xhtml+xml,*/*;q=0.8 => 404
+        GET /.git/config | Accept: text/html,*/*;q=0.8 => 404
         "#,
     );
 }
@@ -378,7 +378,8 @@ fn other_origins() {
     let server = lazy(&dir, |site| site.cors = origins(&["https://a.example"]));
     server.answers(
         "
-        GET / | Origin: https://a.example => 200 | Access-Control-Allow-Origin: https://a.example | Vary: Origin
+        GET / | Origin: https://a.example => 200 | Access-Control-Allow-Origin: https://a.example
+        GET / | Origin: https://a.example => 200 | Vary: Origin
         GET / | Origin: https://b.example => 200 | Access-Control-Allow-Origin: -
         GET / | Origin: https://a.example.org => 200 | Access-Control-Allow-Origin: -
         GET / | Origin: null => 200 | Access-Control-Allow-Origin: -

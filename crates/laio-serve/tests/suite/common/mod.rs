@@ -15,10 +15,11 @@ use std::time::{Duration, Instant};
 
 /// All back ends of a server that this machine has; the others are skips.
 ///
-/// Only the tests of parity use it: how the server accepts, receives, sends, reads files, caches, encrypts, uploads and
-/// talks to upstreams, where it makes different calls in each back end (`has_ring`, `sends_by_readiness`, `sync`). What
-/// a request means does not depend on the back end, so all other tests start their servers with [`Running::with`],
-/// which has `lazy`. See `docs/decisions/114-tests-of-the-server-run-on-one-back-end.md`.
+/// Only the tests of parity use it: how the server accepts, receives, sends, reads files, caches, encrypts,
+/// uploads and talks to upstreams, where it makes different calls in each back end (`has_ring`,
+/// `sends_by_readiness`, `sync`). What a request means does not depend on the back end, so all other tests
+/// start their servers with [`Running::with`], which has `lazy`.
+/// See `docs/decisions/114-tests-of-the-server-run-on-one-back-end.md`.
 pub(crate) fn every_backend() -> Vec<BackendKind> {
     let mut all = asynchronous_backends();
     all.push(BackendKind::Sync);

@@ -3,15 +3,17 @@
 use super::{Client, Response, Running};
 
 impl Running {
-    /// Sends each request of a table, on a connection of its own, and compares the answer. A line is, for example,
+    /// Sends each request of a table, on a connection of its own, and compares the answer. A line is, for
+    /// example,
     ///
     /// ```text
     /// GET /ten.txt | Range: bytes=2-3 => 206 | Content-Range: bytes 2-3/10 | "23"
     /// ```
     ///
-    /// A request has fields, and with `"text"` a body of this length. An answer has its status and any of: `"text"`,
-    /// the whole body; `has text`, a part of it; `Name: value`, the whole field; `Name: start*`, a field that starts
-    /// so; `Name: -`, no such field; `closed`, the connection ends. Lines that start with `#` are comments.
+    /// A request has fields, and with `"text"` a body of this length. An answer has its status and any of:
+    /// `"text"`, the whole body; `has text`, a part of it; `Name: value`, the whole field; `Name: start*`, a
+    /// field that starts so; `Name: -`, no such field; `closed`, the connection ends. Lines that start with `#`
+    /// are comments.
     #[track_caller]
     pub(crate) fn answers(&self, table: &str) {
         let lines = table.lines().map(str::trim);
