@@ -24,8 +24,10 @@ const BACKENDS: [BackendKind; 4] = [
 const SIZES: [usize; 2] = [1000, 100_000];
 
 fn contents(size: usize, number: usize) -> Vec<u8> {
-    let pattern = format!("{number}, ");
-    pattern.bytes().cycle().take(size + number % 7).collect()
+    let length = size + number % 7;
+    let mut text = format!("{number}, ").repeat(length / 3 + 1).into_bytes();
+    text.truncate(length);
+    text
 }
 
 /// Changes a file with `change`, which returns the expected contents, and requests it: at once, and

@@ -9,6 +9,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
+use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
@@ -53,8 +54,10 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-fn long() -> Vec<u8> {
-    (0..700_000u32).flat_map(u32::to_le_bytes).collect()
+fn long() -> &'static [u8] {
+    static ALL: LazyLock<Vec<u8>> =
+        LazyLock::new(|| (0..700_000u32).flat_map(u32::to_le_bytes).collect());
+    &ALL
 }
 
 #[test]
