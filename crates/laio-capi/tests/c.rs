@@ -3,8 +3,9 @@
 //!
 //! Each program in `tests/c`, for each way to compile and to run it, is a test of its own with a name like
 //! `timeouts/threads/cc-c99-shared`; so `cargo test -p laio-capi --test c timeouts/` runs a few. By default
-//! every program is run for every back end in one way, and for one back end in some others. With
-//! `LAIO_TEST_C=full` (`cargo xtask test-c --full`) it is run in all of them. A missing tool (a compiler,
+//! every program is compiled in one way, and run for every back end. With `LAIO_TEST_C=judges`, as in `.ci/run`, it
+//! is also compiled by other compilers, linked otherwise and sanitized, and run for one back end. With
+//! `LAIO_TEST_C=full` (`cargo xtask test-c --full`) there are all combinations. A missing tool (a compiler,
 //! valgrind, ...) makes tests skip, with the reason in the output.
 
 #[path = "c_runner/execute.rs"]
@@ -19,7 +20,7 @@ mod tree;
 
 use execute::{Miss, execute};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
-use matrix::{BACK_ENDS, Build, Linkage, MAIN_CXX, Run};
+use matrix::{BACK_ENDS, Build, Extent, Linkage, MAIN_CXX, Run};
 use program::{Compiled, Program};
 use std::num::NonZero;
 use std::path::Path;
@@ -43,14 +44,14 @@ fn main() -> ExitCode {
     let processors = available_parallelism().map_or(1, NonZero::get);
     // The programs wait more than they compute.
     arguments.test_threads.get_or_insert(4 * processors);
-    let is_full = std::env::var("LAIO_TEST_C").is_ok_and(|wanted| wanted == "full");
+    let extent = Extent::wanted();
     let directory = TempDir::with_prefix("laio-c-").expect("a temporary directory");
     let mut trials = Vec::new();
     let is_shared = tree::target()
         .expect("the compiler's target")
         .can_be_shared();
     let (builds, cxx_builds) = match is_shared {
-        true => (matrix::matrix(is_full), matrix::cxx_matrix(is_full)),
+        true => (matrix::matrix(extent), matrix::cxx_matrix(extent)),
         // musl-gcc compiles no C++.
         false => (matrix::static_matrix(), Vec::new()),
     };

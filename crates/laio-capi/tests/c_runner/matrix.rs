@@ -197,17 +197,44 @@ impl Display for Run {
     }
 }
 
+/// How much is compiled and run: `LAIO_TEST_C`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Extent {
+    /// One build of each program, with every back end.
+    Main,
+    /// Other compilers, languages, linkages and sanitizers too, with one back end: `judges`, as in `.ci/run`.
+    Judges,
+    /// All combinations: `full`.
+    Full,
+}
+
+impl Extent {
+    pub(crate) fn wanted() -> Extent {
+        match std::env::var("LAIO_TEST_C").as_deref() {
+            Err(_) | Ok("") => Extent::Main,
+            Ok("judges") => Extent::Judges,
+            Ok("full") => Extent::Full,
+            Ok(other) => {
+                panic!("LAIO_TEST_C is {other:?}, which is neither \"judges\" nor \"full\"")
+            }
+        }
+    }
+}
+
 /// The builds of the tests of `laio.hpp`, and their runs.
-pub(crate) fn cxx_matrix(is_full: bool) -> Vec<(Build, Vec<Run>)> {
+pub(crate) fn cxx_matrix(extent: Extent) -> Vec<(Build, Vec<Run>)> {
     let plain = |back_end| Run {
         back_end,
         valgrind: false,
     };
     let every = BACK_ENDS.map(plain).to_vec();
-    let some = if is_full {
-        every.clone()
-    } else {
-        vec![plain(LAZY)]
+    if extent == Extent::Main {
+        return vec![(MAIN_CXX, every)];
+    }
+    let is_full = extent == Extent::Full;
+    let some = match is_full {
+        true => every.clone(),
+        false => vec![plain(LAZY)],
     };
     // With C++23 results are those of the standard library, which clang 14 does not have.
     let mut all = vec![
@@ -243,15 +270,18 @@ pub(crate) fn static_matrix() -> Vec<(Build, Vec<Run>)> {
     vec![(MAIN_STATIC, BACK_ENDS.map(plain).to_vec())]
 }
 
-/// The builds and their runs: all combinations, or those that find most errors within a minute.
-pub(crate) fn matrix(is_full: bool) -> Vec<(Build, Vec<Run>)> {
+/// The builds of the C programs, and their runs.
+pub(crate) fn matrix(extent: Extent) -> Vec<(Build, Vec<Run>)> {
     let plain = |back_end| Run {
         back_end,
         valgrind: false,
     };
     let every = BACK_ENDS.map(plain);
-    if !is_full {
+    if extent < Extent::Full {
         let mut most = vec![(MAIN, every.to_vec())];
+        if extent == Extent::Main {
+            return most;
+        }
         for build in [
             Build::new("clang", Language::C17, Linkage::Archive),
             Build::new("gcc", Language::Cxx20, Linkage::Shared),

@@ -1,7 +1,7 @@
 //! The part of the crate `laio` that its contract suite uses, under the same names, over the C API.
 //!
 //! `tests/contract.rs` runs the suite with this crate in the place of `laio`, which tests the
-//! contract through `laio.h` too, in every back end and mode. Plain values (a call, an error, a
+//! contract through `laio.h` too, in every back end and in two modes. Plain values (a call, an error, a
 //! back end's name) are the types of `laio`; all functions go through `c`, used as a C program uses
 //! them.
 //!

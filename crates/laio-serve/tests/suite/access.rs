@@ -1,9 +1,9 @@
 //! Who may use a site, and how much of it: networks, trusted proxies, limits of requests and bytes.
 
-use crate::common::{Client, Response, Running, backends};
+use crate::common::{Client, Response, Running, every_backend};
 use crate::upstreams::backend::Backend;
 use crate::upstreams::http;
-use laio::BackendKind::{self, Lazy, Sync};
+use laio::BackendKind::{self, Lazy};
 use laio_serve::{LogTarget, NetworkRule, Options, RateRule, SpeedRule};
 use std::fs;
 use std::io::{BufReader, Read};
@@ -27,7 +27,7 @@ fn parsed<T: FromStr<Err: std::fmt::Debug>>(texts: &[&str]) -> Vec<T> {
 }
 
 fn serve(dir: &TempDir, kind: BackendKind, change: impl FnOnce(&mut Options)) -> Running {
-    Running::with(dir.path(), kind, change)
+    Running::on(kind, dir.path(), change)
 }
 
 fn from(client: &mut Client, target: &str, address: &str) -> Response {
@@ -37,29 +37,27 @@ fn from(client: &mut Client, target: &str, address: &str) -> Response {
 #[test]
 fn networks_are_let_in_or_refused() {
     let dir = site();
-    for kind in backends().into_iter().chain([Sync]) {
-        let server = serve(&dir, kind, |options| {
-            options.clients.proxies = parsed(&["127.0.0.1"]);
-            options.site.access.deny = parsed::<NetworkRule>(&["10.0.0.0/8"]);
-            options.site.access.allow =
-                parsed::<NetworkRule>(&["10.1.0.0/16", "0.0.0.0/0", "/admin/**=192.0.2.0/24"]);
-        });
-        let mut client = server.connect();
-        // Twice, because the second answer comes from the cache.
-        for _ in 0..3 {
-            for (address, root, admin) in [
-                ("198.51.100.1", 200, 403),
-                ("10.2.0.1", 403, 403),
-                ("10.1.0.1", 200, 403),
-                ("192.0.2.9", 200, 200),
-                ("2001:db8::1", 403, 403),
-            ] {
-                let status = from(&mut client, "/", address).status;
-                assert_eq!(status, root, "{kind} {address}");
-                for path in ["/admin/", "/%61dmin/", "/admin/index.html"] {
-                    let status = from(&mut client, path, address).status;
-                    assert_eq!(status, admin, "{kind} {address} {path}");
-                }
+    let server = serve(&dir, Lazy, |options| {
+        options.clients.proxies = parsed(&["127.0.0.1"]);
+        options.site.access.deny = parsed::<NetworkRule>(&["10.0.0.0/8"]);
+        options.site.access.allow =
+            parsed::<NetworkRule>(&["10.1.0.0/16", "0.0.0.0/0", "/admin/**=192.0.2.0/24"]);
+    });
+    let mut client = server.connect();
+    // Twice, because the second answer comes from the cache.
+    for _ in 0..3 {
+        for (address, root, admin) in [
+            ("198.51.100.1", 200, 403),
+            ("10.2.0.1", 403, 403),
+            ("10.1.0.1", 200, 403),
+            ("192.0.2.9", 200, 200),
+            ("2001:db8::1", 403, 403),
+        ] {
+            let status = from(&mut client, "/", address).status;
+            assert_eq!(status, root, "{address}");
+            for path in ["/admin/", "/%61dmin/", "/admin/index.html"] {
+                let status = from(&mut client, path, address).status;
+                assert_eq!(status, admin, "{address} {path}");
             }
         }
     }
@@ -154,7 +152,7 @@ fn clients_of_trusted_proxies() {
 #[test]
 fn the_name_of_the_field_is_checked() {
     let dir = site();
-    let error = Running::try_with(dir.path(), Lazy, |options| {
+    let error = Running::try_with(dir.path(), |options| {
         options.clients.field = "A B".to_owned();
     });
     let error = error.map(drop).unwrap_err().to_string();
@@ -167,7 +165,7 @@ fn the_name_of_the_field_is_checked() {
 #[test]
 fn requests_beyond_a_rate() {
     let dir = site();
-    for kind in backends().into_iter().chain([Sync]) {
+    for kind in every_backend() {
         let server = serve(&dir, kind, |options| {
             options.clients.proxies = parsed(&["127.0.0.1"]);
             options.site.access.rates =
@@ -223,7 +221,7 @@ fn responses_are_sent_no_faster_than_allowed() {
         )
         .leak(),
     );
-    for kind in backends().into_iter().chain([Sync]) {
+    for kind in every_backend() {
         let server = serve(&dir, kind, |options| {
             options.site.access.speeds =
                 parsed::<SpeedRule>(&["/large=400000,after=100000", "/up/**=100000"]);

@@ -1,8 +1,7 @@
 //! Directories as zip files.
 
-use crate::common::{Client, Running, backends, until};
+use crate::common::{Client, Running, every_backend, until};
 use crate::upstreams::backend::Backend;
-use laio::BackendKind;
 use laio_serve::{Auth, Options, Upstream, Zip};
 use laio_testing::fault_fs::{Fault, Kind};
 use laio_testing::{FaultFs, or_skip};
@@ -110,9 +109,9 @@ fn unpack(archive: &[u8], into: &Path) -> Option<Vec<String>> {
 #[test]
 fn a_directory_with_all_that_is_in_it() {
     let dir = site();
-    for backend in [backends().as_slice(), &[BackendKind::Sync]].concat() {
+    for backend in every_backend() {
         for zip in [Zip::Store, Zip::Deflate] {
-            let server = Running::with(dir.path(), backend, packs(zip));
+            let server = Running::on(backend, dir.path(), packs(zip));
             let mut client = server.connect();
             let (head, body) = fetch(&mut client, "/d/?zip");
             assert!(head.contains("Content-Type: application/zip"), "{head}");
@@ -141,7 +140,7 @@ fn a_directory_with_all_that_is_in_it() {
 fn other_programs_read_it() {
     let dir = site();
     for zip in [Zip::Store, Zip::Deflate] {
-        let server = Running::with(dir.path(), BackendKind::Lazy, packs(zip));
+        let server = Running::with(dir.path(), packs(zip));
         let (_, body) = fetch(&mut server.connect(), "/d/?zip");
         let into = TempDir::new().unwrap();
         let file = into.path().join("a.zip");
@@ -173,7 +172,7 @@ fn other_programs_read_it() {
 #[test]
 fn what_is_no_directory_is_answered_as_ever() {
     let dir = site();
-    let server = Running::with(dir.path(), BackendKind::Lazy, packs(Zip::Store));
+    let server = Running::with(dir.path(), packs(Zip::Store));
     assert_eq!(server.get("/d/run.sh?zip").text(), "#!/bin/sh");
     assert_eq!(server.get("/no/?zip").status, 404);
     assert_eq!(server.get("/d/?zipped").status, 404);
@@ -183,17 +182,14 @@ fn what_is_no_directory_is_answered_as_ever() {
     assert_eq!(server.get("/d/?zip").body.len().to_string(), length);
     let empty = server.get("/d/e/empty/?zip");
     assert_eq!((empty.status, empty.body.len()), (200, 22));
-    let off = Running::start(dir.path(), BackendKind::Lazy);
+    let off = Running::start(dir.path());
     assert_eq!(off.get("/d/?zip").status, 404);
     // A cached index file does not answer for it.
     fs::write(dir.path().join("index.html"), "index").unwrap();
     let mut client = server.connect();
     for _ in 0..5 {
         assert_eq!(client.get("/").text(), "index");
-        assert_eq!(
-            client.get("/?zip").header("Content-Type"),
-            Some("application/zip")
-        );
+        client.get("/?zip").is("Content-Type: application/zip");
     }
 }
 
@@ -201,7 +197,7 @@ fn what_is_no_directory_is_answered_as_ever() {
 fn limits() {
     let dir = site();
     let status = |change: &dyn Fn(&mut Options)| {
-        let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+        let server = Running::with(dir.path(), |options| {
             packs(Zip::Store)(options);
             change(options);
         });
@@ -230,7 +226,7 @@ fn what_others_answer_for_is_left_out() {
     let mut users = tempfile::NamedTempFile::new().unwrap();
     writeln!(users, "ann:{}", bcrypt::hash("open sesame", 4).unwrap()).unwrap();
     let backend = Backend::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         packs(Zip::Store)(options);
         options.site.auth = Auth {
             users: Some(users.path().to_owned()),
@@ -265,7 +261,7 @@ fn a_file_that_cannot_be_read_ends_the_connection() {
             (Kind::Read, "d/b"),
             (Kind::Read, "d/a"),
         ] {
-            let server = Running::with(disk.path(), BackendKind::Lazy, packs(zip));
+            let server = Running::with(disk.path(), packs(zip));
             disk.set_at(file, kind, Fault::Fail(libc::EIO));
             let mut client = server.connect();
             client.send("GET /d/?zip HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
@@ -290,7 +286,7 @@ fn a_client_that_goes_away_frees_its_place() {
     let dir = site();
     let large = fs::File::create(dir.path().join("d/large")).unwrap();
     large.set_len(1 << 30).unwrap();
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         packs(Zip::Store)(options);
         options.workers = Some(1);
         options.limits.zips = 1;

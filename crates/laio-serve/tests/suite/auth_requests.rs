@@ -1,7 +1,7 @@
 //! Auth servers: what they are asked, and what clients get when they let requests in, refuse them, or fail.
 
 use crate::common::program::Program;
-use crate::common::{Client, Response, Running, backends, until};
+use crate::common::{Client, Response, Running, every_backend, until};
 use crate::upstreams::backend::Backend;
 use crate::upstreams::http2::Server2;
 use bytes::Bytes;
@@ -99,7 +99,7 @@ fn with_backend(
     auth: &Backend,
     change: impl FnOnce(&mut Options),
 ) -> Running {
-    Running::with(root, backend, |options| {
+    Running::on(backend, root, |options| {
         options.site.auth_requests.rules = vec![rule("", auth)];
         change(options);
     })
@@ -112,7 +112,7 @@ fn cookie(server: &Running, cookie: &str, target: &str) -> Response {
 
 #[test]
 fn requests_are_let_in_or_get_the_answer() {
-    for backend in [backends().as_slice(), &[BackendKind::Sync]].concat() {
+    for backend in every_backend() {
         let (dir, auth) = (site(), auth_server());
         let server = with_backend(dir.path(), backend, &auth, |_| {});
         let mut client = server.connect();
@@ -120,8 +120,7 @@ fn requests_are_let_in_or_get_the_answer() {
         for _ in 0..2 {
             let answer = client.request("GET", "/a.txt", ANN);
             assert_eq!((answer.status, answer.text()), (200, "a.txt"), "{backend}");
-            assert_eq!(answer.header("Cache-Control"), Some("private"));
-            assert_eq!(answer.header("Remote-User"), None);
+            answer.is("Cache-Control: private | Remote-User: -");
             let answer = client.get("/a.txt");
             assert_eq!((answer.status, answer.text()), (401, "who?\n"), "{backend}");
             let challenge = answer.header("WWW-Authenticate");
@@ -131,13 +130,9 @@ fn requests_are_let_in_or_get_the_answer() {
         let answer = client.request("HEAD", "/a.txt", "");
         assert_eq!(answer.header("Content-Length"), Some("5"));
         let answer = client.request("GET", "/a.txt", "Cookie: elsewhere\r\n");
-        assert_eq!((answer.status, answer.text()), (302, "go"));
-        assert_eq!(answer.header("Location"), Some("https://login/?a=b"));
-        assert_eq!(answer.header("Set-Cookie"), Some("state=1"));
+        answer.is(r#"302 | "go" | Location: https://login/?a=b | Set-Cookie: state=1"#);
         let answer = client.request("GET", "/a.txt", "Cookie: never\r\n");
-        assert_eq!((answer.status, answer.text()), (403, "no"));
-        assert_eq!(answer.header("Cache-Control"), Some("max-age=9"));
-        assert_eq!(answer.header("Transfer-Encoding"), None);
+        answer.is(r#"403 | "no" | Cache-Control: max-age=9 | Transfer-Encoding: -"#);
         // What is not there is not revealed.
         assert_eq!(client.get("/nothing").status, 401);
         assert_eq!(client.request("GET", "/nothing", ANN).status, 404);
@@ -174,7 +169,7 @@ fn a_failing_auth_server_lets_no_request_in() {
     let closed = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = closed.local_addr().unwrap();
     drop(closed);
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         let rule = format!("http://{address}");
         options.site.auth_requests.rules = vec![rule.parse().unwrap()];
     });
@@ -253,7 +248,7 @@ fn upstreams_get_fields_of_the_answer_and_none_of_the_client() {
     let (dir, auth, program) = (site(), auth_server(), Program::start());
     let app = Backend::answering("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\napp");
     let log = tempfile::NamedTempFile::new().unwrap();
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         let auth_requests = &mut options.site.auth_requests;
         auth_requests.rules = vec![rule("/app/**=", &auth), rule("/in/**=", &auth)];
         auth_requests.copy = copied(&["Remote-User", "X-Groups=X-Teams"]);
@@ -315,7 +310,7 @@ fn scripts_are_guarded_by_path_and_by_file() {
     for name in ["index.php", "admin/index.php"] {
         fs::write(dir.path().join(name), "<?php").unwrap();
     }
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         let (address, auth_requests) = (program.address(), &mut options.site.auth_requests);
         auth_requests.rules = vec![rule("/admin/**=", &auth)];
         auth_requests.copy = copied(&["Remote-User"]);
@@ -338,12 +333,9 @@ fn scripts_are_guarded_by_path_and_by_file() {
     let fields = format!("{ANN}Remote-User: eve\r\n");
     assert_eq!(client.request("GET", "/secret", &fields).status, 200);
     assert_eq!(program.calls()[0].get("REMOTE_USER"), "ann");
-    assert_eq!(
-        client
-            .request("GET", "/index.php", "Remote-User: eve\r\n")
-            .status,
-        200
-    );
+    client
+        .request("GET", "/index.php", "Remote-User: eve\r\n")
+        .is("200");
     assert!(!program.calls()[1].has("HTTP_REMOTE_USER") && !program.calls()[1].has("REMOTE_USER"));
 }
 
@@ -372,7 +364,7 @@ fn cookies_of_a_server_that_lets_in_reach_the_client_if_wanted() {
 #[test]
 fn every_rule_must_let_a_request_in_and_each_is_asked_once() {
     let (dir, all, admin) = (site(), auth_server(), auth_server());
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         options.site.auth_requests.rules = vec![
             rule("", &all),
             rule("/admin/**=", &admin),
@@ -402,7 +394,7 @@ fn every_rule_must_let_a_request_in_and_each_is_asked_once() {
 fn hosts_have_their_own_auth_servers() {
     let (dir, auth) = (site(), auth_server());
     let app = Backend::answering("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\napp");
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         let app = format!("/app=http://{}", app.address());
         options.site.upstreams.http = vec![Upstream::http(&app).unwrap()];
         options.site.auth_requests.copy = copied(&["Remote-User"]);
@@ -452,7 +444,7 @@ fn several_servers_for_a_glob_share_the_questions() {
         auth_server(),
         Backend::start(|peer| while peer.request().is_some() {}),
     );
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         options.workers = Some(1);
         options.site.auth_requests.rules = vec![rule("", &hanging), rule("", &auth)];
         options.site.auth_requests.time = Duration::from_millis(500);
@@ -498,7 +490,7 @@ fn a_body_is_not_asked_for_before_the_request_is_let_in() {
 #[test]
 fn changes_need_the_servers_of_all_paths() {
     let (dir, auth) = (site(), auth_server());
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         options.site.auth_requests.rules = vec![rule("/admin/**=", &auth)];
         options.site.uploads.who = Some(Uploaders::Users);
         options.site.uploads.keep_free = 0;
@@ -523,7 +515,7 @@ fn changes_need_the_servers_of_all_paths() {
     assert_eq!(ask("COPY", "/a.txt", &fields).status, 201);
     assert_eq!(fs::read(dir.path().join("admin/x")).unwrap(), b"a.txt");
     for who in [Uploaders::Anyone, Uploaders::Users] {
-        let started = Running::try_with(dir.path(), BackendKind::Lazy, |options| {
+        let started = Running::try_with(dir.path(), |options| {
             if who == Uploaders::Anyone {
                 options.site.auth_requests.rules = vec![rule("", &auth)];
             }
@@ -574,7 +566,7 @@ fn a_lock_belongs_to_the_user_whom_the_server_names() {
 #[test]
 fn archives_contain_what_the_servers_let_in() {
     let (dir, auth) = (site(), auth_server());
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         options.site.auth_requests.rules = vec![rule("/admin/**=", &auth)];
         options.site.archives.zip = Some(Zip::Store);
         options.site.listing = true;
@@ -599,7 +591,7 @@ fn stored_responses_of_upstreams_are_not_for_others() {
     let app = Backend::answering(
         "HTTP/1.1 200 OK\r\nCache-Control: public, max-age=600\r\nContent-Length: 3\r\n\r\napp",
     );
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         options.workers = Some(1);
         options.limits.upstream.cache_bytes = 1 << 20;
         options.site.auth_requests.rules = vec![rule("/app/in/**=", &auth)];
@@ -608,8 +600,7 @@ fn stored_responses_of_upstreams_are_not_for_others() {
     });
     for _ in 0..2 {
         let answer = cookie(&server, "is=ann", "/app/in/x");
-        assert_eq!((answer.status, answer.text()), (200, "app"));
-        assert_eq!(answer.header("Cache-Control"), Some("public, max-age=600"));
+        answer.is(r#"200 | "app" | Cache-Control: public, max-age=600"#);
         assert_eq!(server.get("/app/in/x").status, 401);
         assert_eq!(cookie(&server, "is=ann", "/app/x").status, 200);
     }
@@ -642,8 +633,7 @@ fn tunnels_begin_when_the_request_is_let_in() {
     let mut client = server.connect();
     let fields = format!("{upgrade}Cookie: renew\r\nRemote-User: eve\r\n");
     let answer = client.request("GET", "/ws", &fields);
-    assert_eq!(answer.status, 101);
-    assert_eq!(answer.header("Set-Cookie"), Some("is=ann"));
+    answer.is("101 | Set-Cookie: is=ann");
     client.send("hello\n");
     assert_eq!(line(&mut client), "you said hello");
 }
@@ -749,7 +739,7 @@ fn an_auth_server_may_use_a_unix_socket() {
     let dir = site();
     let socket = dir.path().join("socket");
     let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         let rule = format!("http+unix:{}:/check?q", socket.display());
         options.site.auth_requests.rules = vec![rule.parse().unwrap()];
     });
@@ -835,7 +825,7 @@ fn an_auth_server_may_use_http_2() {
         })
     });
     let app = Backend::answering("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\napp");
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         let upstream = auth.upstream("/");
         options.site.auth_requests.rules = vec![AuthRule {
             glob: None,
@@ -850,8 +840,7 @@ fn an_auth_server_may_use_http_2() {
         options.site.upstreams.http = vec![Upstream::http(&app).unwrap()];
     });
     let answer = server.get("/a.txt");
-    assert_eq!((answer.status, answer.text()), (401, "text"));
-    assert_eq!(answer.header("WWW-Authenticate"), Some("Bearer"));
+    answer.is(r#"401 | "text" | WWW-Authenticate: Bearer"#);
     assert_eq!(cookie(&server, "is=ann", "/app").status, 200);
     assert_eq!(field(&app.heads()[0], "Remote-User"), Some("ann"));
 }

@@ -24,8 +24,10 @@ const BACKENDS: [BackendKind; 4] = [
 const SIZES: [usize; 2] = [1000, 100_000];
 
 fn contents(size: usize, number: usize) -> Vec<u8> {
-    let pattern = format!("{number}, ");
-    pattern.bytes().cycle().take(size + number % 7).collect()
+    let length = size + number % 7;
+    let mut text = format!("{number}, ").repeat(length / 3 + 1).into_bytes();
+    text.truncate(length);
+    text
 }
 
 /// Changes a file with `change`, which returns the expected contents, and requests it: at once, and
@@ -41,7 +43,7 @@ fn is_true(
     {
         let site = TempDir::new().unwrap();
         set_up(site.path());
-        let server = Running::with(site.path(), backend, |options| options.workers = Some(1));
+        let server = Running::on(backend, site.path(), |options| options.workers = Some(1));
         let mut client = server.connect();
         for number in 0..CHANGES {
             let expected = change(site.path(), number, &contents(size, number));
@@ -80,7 +82,7 @@ fn files_are_cached() {
         let site = TempDir::new().unwrap();
         fs::write(site.path().join("small"), contents(1000, 0)).unwrap();
         fs::write(site.path().join("large"), contents(100_000, 0)).unwrap();
-        let server = Running::with(site.path(), backend, |options| options.workers = Some(1));
+        let server = Running::on(backend, site.path(), |options| options.workers = Some(1));
         let mut client = server.connect();
         for _ in 0..100 {
             expect(&mut client, "/small", Some(&contents(1000, 0)), "small");
@@ -95,7 +97,7 @@ fn files_are_cached() {
 fn without_a_cache_no_file_is_cached() {
     let site = TempDir::new().unwrap();
     fs::write(site.path().join("small"), "small").unwrap();
-    let server = Running::with(site.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(site.path(), |options| {
         options.cache = Cache::OFF;
     });
     let mut client = server.connect();
@@ -267,7 +269,7 @@ fn a_link_in_place_of_a_file() {
     let outside = TempDir::new().unwrap();
     fs::write(outside.path().join("secret"), "secret").unwrap();
     for symlinks in [Symlinks::Within, Symlinks::Refuse] {
-        let server = Running::with(site.path(), BackendKind::Lazy, |options| {
+        let server = Running::with(site.path(), |options| {
             options.workers = Some(1);
             options.site.symlinks = symlinks;
         });
@@ -295,9 +297,7 @@ fn changes_that_are_lost() {
     let (one, two) = (site.path().join("one"), site.path().join("two"));
     fs::write(site.path().join("file"), "before").unwrap();
     fs::write(&one, "").unwrap();
-    let server = Running::with(site.path(), BackendKind::Lazy, |options| {
-        options.workers = Some(1)
-    });
+    let server = Running::with(site.path(), |options| options.workers = Some(1));
     let mut client = server.connect();
     (0..4).for_each(|_| expect(&mut client, "/file", Some(b"before"), "before"));
     for _ in 0..queued / 4 + 1 {
@@ -314,7 +314,7 @@ fn on_a_fuse_file_system() {
     let Some(other) = or_skip(FaultFs::mount()) else {
         return;
     };
-    let server = Running::with(other.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(other.path(), |options| {
         options.workers = Some(1);
     });
     let mut client = server.connect();
@@ -345,7 +345,7 @@ fn more_files_than_the_cache_holds() {
         fs::write(name("small"), &small).unwrap();
         fs::write(name("large"), &large).unwrap();
     }
-    let server = Running::with(site.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(site.path(), |options| {
         options.workers = Some(1);
         options.cache = Cache {
             files: 10,
@@ -401,7 +401,7 @@ fn more_directories_than_are_watched() {
         fs::create_dir(&path).unwrap();
         fs::write(path.join("file"), directory.to_string()).unwrap();
     }
-    let server = Running::with(site.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(site.path(), |options| {
         options.workers = Some(1);
     });
     let mut client = server.connect();

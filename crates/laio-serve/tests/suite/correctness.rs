@@ -1,7 +1,6 @@
 //! Requests and files that other servers and clients have handled differently: the result of each.
 
-use crate::common::{LONG, Response, Running, backends, certs};
-use laio::BackendKind::{Lazy, Sync};
+use crate::common::{LONG, Response, Running, asynchronous_backends, certs};
 use laio_serve::Symlinks;
 use std::ffi::OsStr;
 use std::fs;
@@ -25,22 +24,20 @@ fn site() -> TempDir {
 }
 
 fn listing(root: &Path) -> Running {
-    Running::with(root, Lazy, |options| options.site.listing = true)
+    Running::with(root, |options| options.site.listing = true)
 }
 
 #[test]
 fn a_slash_behind_a_file_is_not_found() {
     let dir = site();
-    for backend in backends().into_iter().chain([Sync]) {
-        for lists in [false, true] {
-            let server = Running::with(dir.path(), backend, |options| options.site.listing = lists);
-            // Several times, because a repeated request may be answered from the cache.
-            for _ in 0..3 {
-                assert_eq!(server.get("/a.txt").text(), "four");
-                for target in ["/a.txt/", "/a.txt//", "/a.txt/.", "/list/ten.txt/?json"] {
-                    let status = server.get(target).status;
-                    assert_eq!(status, 404, "{target}, {backend}, listing {lists}");
-                }
+    for lists in [false, true] {
+        let server = Running::with(dir.path(), |options| options.site.listing = lists);
+        // Several times, because a repeated request may be answered from the cache.
+        for _ in 0..3 {
+            assert_eq!(server.get("/a.txt").text(), "four");
+            for target in ["/a.txt/", "/a.txt//", "/a.txt/.", "/list/ten.txt/?json"] {
+                let status = server.get(target).status;
+                assert_eq!(status, 404, "{target}, listing {lists}");
             }
         }
     }
@@ -49,7 +46,7 @@ fn a_slash_behind_a_file_is_not_found() {
 #[test]
 fn a_slash_behind_a_file_gets_the_fallback_as_any_missing_name() {
     let dir = site();
-    let server = Running::with(dir.path(), Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         options.site.listing = true;
         options.site.fallback = Some("index.html".to_owned());
     });
@@ -112,7 +109,7 @@ fn a_listing_shows_what_is_served() {
             ],
         ),
     ] {
-        let server = Running::with(dir.path(), Lazy, |options| {
+        let server = Running::with(dir.path(), |options| {
             options.site.listing = true;
             options.site.symlinks = symlinks;
         });
@@ -197,7 +194,7 @@ fn names_that_no_path_reaches_are_not_listed() {
     for (number, name) in reached.iter().enumerate() {
         fs::write(list.join(name), number.to_string()).unwrap();
     }
-    let server = Running::with(dir.path(), Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         options.site.listing = true;
         options.site.archives.zip = Some(laio_serve::Zip::Store);
         options.site.uploads.webdav = true;
@@ -245,7 +242,7 @@ fn raw(server: &Running, request: &str) -> Response {
 #[test]
 fn a_coding_that_does_not_end_in_chunked_is_refused() {
     let dir = site();
-    let server = Running::start(dir.path(), Lazy);
+    let server = Running::start(dir.path());
     for (status, codings) in [
         (400, "gzip"),
         (400, "identity"),
@@ -266,7 +263,7 @@ fn a_coding_that_does_not_end_in_chunked_is_refused() {
 #[test]
 fn malformed_trailers_are_refused_and_all_are_limited() {
     let dir = site();
-    let server = Running::start(dir.path(), Lazy);
+    let server = Running::start(dir.path());
     let many = "T: v\r\n".repeat(101);
     for (status, trailers) in [
         (200, ""),
@@ -292,7 +289,7 @@ fn malformed_trailers_are_refused_and_all_are_limited() {
 #[test]
 fn a_malformed_port_is_refused() {
     let dir = site();
-    let server = Running::start(dir.path(), Lazy);
+    let server = Running::start(dir.path());
     for (status, host) in [
         (200, "a"),
         (200, "a:"),
@@ -324,40 +321,38 @@ fn a_malformed_port_is_refused() {
 fn http_without_tls_on_a_port_for_tls_is_answered_in_plain_text() {
     let (dir, keys) = (site(), tempfile::tempdir().unwrap());
     let made = certs::make(keys.path(), "localhost");
-    for backend in backends().into_iter().chain([Sync]) {
-        let server = Running::with(dir.path(), backend, |options| {
-            options.listen = vec!["tls:127.0.0.1:0".parse().unwrap()];
-            options.certificates = vec![made.files.clone()];
-        });
-        for request in [
-            "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
-            "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello",
-            "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-            "G",
-        ] {
-            let mut client = server.connect();
-            client.send(request);
-            let answer = client.answer(false);
-            assert_eq!(answer.status, 400, "{request:?}, {backend}");
-            let kind = answer.header("Content-Type").unwrap();
-            assert!(kind.starts_with("text/plain"), "{kind}");
-            assert_eq!(answer.header("Connection"), Some("close"));
-            assert!(answer.text().contains("https://"), "{}", answer.text());
-            assert!(client.is_closed());
-        }
-        // Anything else gets a TLS alert (level 2, fatal), or the end of the connection.
+    let server = Running::with(dir.path(), |options| {
+        options.listen = vec!["tls:127.0.0.1:0".parse().unwrap()];
+        options.certificates = vec![made.files.clone()];
+    });
+    for request in [
+        "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello",
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        "G",
+    ] {
         let mut client = server.connect();
-        client.send(b"\x00\x01\x02\x03\x04\x05");
-        let mut rest = Vec::new();
-        let _ = client.0.read_to_end(&mut rest);
-        assert!(rest.is_empty() || rest.starts_with(b"\x15"), "{rest:?}");
+        client.send(request);
+        let answer = client.answer(false);
+        assert_eq!(answer.status, 400, "{request:?}");
+        let kind = answer.header("Content-Type").unwrap();
+        assert!(kind.starts_with("text/plain"), "{kind}");
+        assert_eq!(answer.header("Connection"), Some("close"));
+        assert!(answer.text().contains("https://"), "{}", answer.text());
+        assert!(client.is_closed());
     }
+    // Anything else gets a TLS alert (level 2, fatal), or the end of the connection.
+    let mut client = server.connect();
+    client.send(b"\x00\x01\x02\x03\x04\x05");
+    let mut rest = Vec::new();
+    let _ = client.0.read_to_end(&mut rest);
+    assert!(rest.is_empty() || rest.starts_with(b"\x15"), "{rest:?}");
 }
 
 #[test]
 fn an_invalid_preface_ends_the_connection() {
     let dir = site();
-    let server = Running::start(dir.path(), Lazy);
+    let server = Running::start(dir.path());
     let mut client = server.connect();
     client.send("INVALID CONNECTION PREFACE\r\n\r\n");
     assert!(client.is_closed(), "nothing is sent");
@@ -369,7 +364,7 @@ fn an_invalid_preface_ends_the_connection() {
     ] {
         assert_eq!(raw(&server, request).status, 400, "{request:?}");
     }
-    let old = Running::with(dir.path(), Lazy, |options| options.http2 = None);
+    let old = Running::with(dir.path(), |options| options.http2 = None);
     assert_eq!(raw(&old, "INVALID CONNECTION PREFACE\r\n\r\n").status, 400);
 }
 
@@ -526,33 +521,31 @@ fn errors_on_a_stream_that_is_answered_are_its_errors() {
         ),
     ];
     let dir = site();
-    for backend in backends() {
-        let server = Running::start(dir.path(), backend);
-        for (what, length, frames, expected) in &cases {
-            let mut client = Frames::connect(&server);
-            client.send(HEADERS, END_HEADERS, 1, &head(*length));
-            client.answered();
-            for (kind, flags, payload) in frames {
-                client.send(*kind, *flags, 1, payload);
-            }
-            client.send(PING, 0, 0, b"12345678");
-            assert_eq!(client.error(), *expected, "{what}, {backend}");
-            // The `h2` crate ends the connection for an invalid field name, as it may (section
-            // 5.4.1).
-            if *what == "capitals behind" {
-                continue;
-            }
-            // Otherwise the connection stays usable.
-            client.send(HEADERS, end, 3, &head(None));
-            while client.next().2 != 3 {}
+    let server = Running::start(dir.path());
+    for (what, length, frames, expected) in &cases {
+        let mut client = Frames::connect(&server);
+        client.send(HEADERS, END_HEADERS, 1, &head(*length));
+        client.answered();
+        for (kind, flags, payload) in frames {
+            client.send(*kind, *flags, 1, payload);
         }
+        client.send(PING, 0, 0, b"12345678");
+        assert_eq!(client.error(), *expected, "{what}");
+        // The `h2` crate ends the connection for an invalid field name, as it may (section
+        // 5.4.1).
+        if *what == "capitals behind" {
+            continue;
+        }
+        // Otherwise the connection stays usable.
+        client.send(HEADERS, end, 3, &head(None));
+        while client.next().2 != 3 {}
     }
 }
 
 #[test]
 fn a_request_whose_rest_never_comes_ends() {
     let dir = site();
-    let server = Running::with(dir.path(), Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         options.limits.body_bytes = 10;
     });
     let mut client = Frames::connect(&server);
@@ -572,8 +565,8 @@ fn a_request_whose_rest_never_comes_ends() {
 #[test]
 fn idle_connections_are_evicted_at_the_limit_of_connections() {
     let dir = site();
-    for backend in backends() {
-        let server = Running::with(dir.path(), backend, |options| {
+    for backend in asynchronous_backends() {
+        let server = Running::on(backend, dir.path(), |options| {
             options.workers = Some(1);
             options.limits.connections = 3;
             options.limits.idle_time = LONG * 10;
@@ -592,7 +585,7 @@ fn idle_connections_are_evicted_at_the_limit_of_connections() {
 #[test]
 fn silent_connections_are_evicted_after_the_time_for_a_head() {
     let dir = site();
-    let server = Running::with(dir.path(), Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         options.workers = Some(1);
         options.limits.connections = 3;
         options.limits.head_time = std::time::Duration::from_millis(100);
@@ -616,11 +609,11 @@ fn the_last_response_of_a_connection_arrives_whole() {
     for (size, contents) in sizes.iter().zip(&contents) {
         fs::write(dir.path().join(size.to_string()), contents).unwrap();
     }
-    for (backend, requests) in backends()
+    for (backend, requests) in asynchronous_backends()
         .into_iter()
         .flat_map(|one| [(one, 1), (one, 100)])
     {
-        let server = Running::with(dir.path(), backend, |options| {
+        let server = Running::on(backend, dir.path(), |options| {
             options.workers = Some(1);
             options.limits.requests = requests;
         });

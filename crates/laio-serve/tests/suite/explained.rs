@@ -2,7 +2,6 @@
 
 use crate::common::Running;
 use crate::common::certs::{connect, make, trusting};
-use laio::BackendKind;
 use laio_serve::{
     Coding, Cors, Explanation, Host, Options, Question, Site, Status, Symlinks, Upstream, explain,
 };
@@ -213,7 +212,7 @@ fn head_of(explanation: &Explanation) -> String {
 fn status_and_fields_are_those_of_a_server() {
     let dir = site();
     let options = options(dir.path());
-    let server = Running::with(dir.path(), BackendKind::Lazy, |own| {
+    let server = Running::with(dir.path(), |own| {
         own.site = options.site.clone();
         own.hosts = options.hosts.clone();
     });
@@ -254,7 +253,7 @@ fn with_and_without_tls() {
     let made = make(keys.path(), "localhost");
     let mut site = options(dir.path()).site;
     site.hsts.age = Some(laio_serve::HstsAge::Seconds(60));
-    let server = Running::with(dir.path(), BackendKind::Lazy, |own| {
+    let server = Running::with(dir.path(), |own| {
         own.site = site.clone();
         own.listen = vec![
             "127.0.0.1:0".parse().unwrap(),

@@ -462,7 +462,7 @@ fn each_call_fails_once() {
                 continue;
             }
             let dir = TempDir::new().unwrap();
-            let server = Running::with(dir.path(), backend, open);
+            let server = Running::on(backend, dir.path(), open);
             let all = CALLS.iter().flat_map(|(what, call, errnos, keeps)| {
                 let faults = errnos.iter().map(|&errno| Injected {
                     what,
@@ -490,7 +490,7 @@ fn a_server_that_cannot_listen_does_not_start() {
         let dir = TempDir::new().unwrap();
         for n in 1.. {
             calls.fail(n, libc::SYS_listen, libc::EADDRINUSE);
-            let started = Running::try_with(dir.path(), BackendKind::Hybrid, |_| {});
+            let started = Running::try_on(BackendKind::Hybrid, dir.path(), |_| {});
             if !calls.disarm() {
                 assert!(n > 2 && started.is_ok());
                 break;
@@ -513,7 +513,7 @@ fn a_directory_that_cannot_be_counted_is_not_changed() {
     for kind in [Kind::Opendir, Kind::Readdir, Kind::Getattr, Kind::Lookup] {
         let name = if kind == Kind::Lookup { "d/a" } else { "d" };
         disk.set_at(name, kind, Fault::Fail(libc::EIO));
-        let server = Running::with(disk.path(), BackendKind::Lazy, |options| {
+        let server = Running::with(disk.path(), |options| {
             open(options);
             options.site.uploads.quota = Some(1000);
         });
@@ -560,7 +560,7 @@ fn each_request_to_a_file_system_fails_once() {
         if !has(backend) {
             continue;
         }
-        let server = Running::with(disk.path(), backend, open);
+        let server = Running::on(backend, disk.path(), open);
         let all = REQUESTS.iter().flat_map(|&(kind, errnos, keeps)| {
             let what = format!("{kind:?}");
             // What an errno means does not depend on the back end.

@@ -6,7 +6,6 @@ use crate::common::program::Program;
 use crate::upstreams::backend::Backend;
 use bytes::Bytes;
 use h2::client::SendRequest;
-use laio::BackendKind;
 use laio_serve::{Auth, Upstream};
 use std::collections::BTreeMap;
 use std::fs;
@@ -124,7 +123,7 @@ fn guarded_by(guards: Guards, with_root: bool) -> Place {
     let (proxied, program) = (Backend::answering(HELLO), Program::start());
     let refusing = Backend::answering("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n");
     let (to, cgi) = (proxied.address(), program.address());
-    let server = Running::with(root.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(root.path(), |options| {
         options.site.upstreams.http = vec![
             Upstream::http(&format!("/app=http://{to}")).unwrap(),
             Upstream::http(&format!("/strip=http://{to}/v1")).unwrap(),

@@ -179,7 +179,7 @@ fn answers_are_those_of_http_1() {
         if !has(backend) {
             continue;
         }
-        let server = Running::with(site.path(), backend, features);
+        let server = Running::on(backend, site.path(), features);
         run(async {
             let client = Client::connect(&server).await;
             for &(method, path, fields) in requests {
@@ -215,7 +215,7 @@ fn answers_are_those_of_http_1() {
 #[test]
 fn several_ranges_and_compression() {
     let site = site();
-    let server = Running::with(site.path(), Lazy, features);
+    let server = Running::with(site.path(), features);
     run(async {
         let client = Client::connect(&server).await;
         let ranges = [("Range", "bytes=0-1,1000000-1000001")];
@@ -242,7 +242,7 @@ fn several_ranges_and_compression() {
 #[test]
 fn many_streams_at_once_and_an_unread_one_does_not_delay_the_others() {
     let site = site();
-    let server = Running::start(site.path(), Lazy);
+    let server = Running::start(site.path());
     run(async {
         let client = Client::connect(&server).await;
         let unread = client
@@ -269,7 +269,7 @@ fn a_cached_file_gets_the_same_answer_and_line_each_time() {
     let site = site();
     for window in [65_535, 4] {
         let log = tempfile::NamedTempFile::new().unwrap();
-        let server = Running::with(site.path(), Lazy, |options| {
+        let server = Running::with(site.path(), |options| {
             options.log = LogTarget::File(log.path().to_owned());
         });
         let asked = [
@@ -308,7 +308,7 @@ fn a_cached_file_gets_the_same_answer_and_line_each_time() {
 #[test]
 fn a_changed_file_is_noticed_between_two_requests() {
     let site = site();
-    let server = Running::start(site.path(), Lazy);
+    let server = Running::start(site.path());
     run(async {
         let client = Client::connect(&server).await;
         for number in 0..50 {
@@ -324,7 +324,7 @@ fn a_changed_file_is_noticed_between_two_requests() {
 #[test]
 fn an_unread_answer_is_reset_and_the_connection_continues() {
     let site = site();
-    let server = Running::with(site.path(), Lazy, |options| {
+    let server = Running::with(site.path(), |options| {
         options.limits.write_time = Duration::from_millis(200);
     });
     run(async {
@@ -363,7 +363,7 @@ async fn futures<F: Future>(all: impl Iterator<Item = F>) -> Vec<F::Output> {
 #[test]
 fn a_client_that_resets_too_many_streams_is_disconnected() {
     let site = site();
-    let server = Running::start(site.path(), Lazy);
+    let server = Running::start(site.path());
     run(async {
         let client = Client::connect(&server).await;
         for _ in 0..2000 {
@@ -390,7 +390,7 @@ fn a_client_that_resets_too_many_streams_is_disconnected() {
 #[test]
 fn heads_are_bounded_by_bytes_and_by_fields() {
     let site = site();
-    let server = Running::with(site.path(), Lazy, |options| {
+    let server = Running::with(site.path(), |options| {
         options.limits.headers = 10;
         options.limits.head_bytes = 2000;
         options.limits.target_bytes = 100;
@@ -417,7 +417,7 @@ fn heads_are_bounded_by_bytes_and_by_fields() {
 #[test]
 fn no_more_requests_at_a_time_than_announced() {
     let site = site();
-    let server = Running::with(site.path(), Lazy, |options| {
+    let server = Running::with(site.path(), |options| {
         options.http2.as_mut().unwrap().streams = 3;
     });
     run(async {
@@ -459,7 +459,7 @@ async fn ping(server: &Running) {
 #[test]
 fn bodies_of_requests_are_not_waited_for() {
     let site = site();
-    let server = Running::start(site.path(), Lazy);
+    let server = Running::start(site.path());
     run(async {
         let client = Client::connect(&server).await;
         for fields in [&[][..], &[("Content-Length", "1000")]] {
@@ -481,7 +481,7 @@ fn bodies_of_requests_are_not_waited_for() {
 fn stopping_finishes_answers_and_logs_their_lines() {
     let site = site();
     let log = tempfile::NamedTempFile::new().unwrap();
-    let server = Running::with(site.path(), Lazy, |options| {
+    let server = Running::with(site.path(), |options| {
         options.log = LogTarget::File(log.path().to_owned());
     });
     run(async {
@@ -505,7 +505,7 @@ fn stopping_finishes_answers_and_logs_their_lines() {
 #[test]
 fn idle_connections_and_those_at_their_limit_end_with_goaway() {
     let site = site();
-    let server = Running::with(site.path(), Lazy, |options| {
+    let server = Running::with(site.path(), |options| {
         options.limits = Limits {
             idle_time: Duration::from_millis(200),
             ..options.limits.clone()
@@ -526,7 +526,7 @@ fn idle_connections_and_those_at_their_limit_end_with_goaway() {
         };
         idle.connection.await.unwrap().unwrap();
     });
-    let server = Running::with(site.path(), Lazy, |options| options.limits.requests = 3);
+    let server = Running::with(site.path(), |options| options.limits.requests = 3);
     run(async {
         let busy = Client::connect(&server).await;
         let mut answers = 0;
@@ -543,7 +543,7 @@ fn idle_connections_and_those_at_their_limit_end_with_goaway() {
 #[test]
 fn an_answer_arrives_whole_though_the_server_ends_the_connection() {
     let site = site();
-    let server = Running::with(site.path(), Lazy, |options| options.limits.requests = 1);
+    let server = Running::with(site.path(), |options| options.limits.requests = 1);
     let mut client = server.connect();
     let frame = |kind: u8, flags: u8, stream: u8, payload: &[u8]| {
         [
@@ -588,7 +588,7 @@ fn over_tls_the_client_chooses() {
     let (site, keys) = (site(), tempfile::tempdir().unwrap());
     let made = crate::common::certs::make(keys.path(), "localhost");
     let start = |backend| {
-        Running::with(site.path(), backend, |options| {
+        Running::on(backend, site.path(), |options| {
             options.listen = vec!["tls:127.0.0.1:0".parse().unwrap()];
             options.certificates = vec![made.files.clone()];
         })
@@ -632,8 +632,8 @@ fn over_tls_the_client_chooses() {
 #[test]
 fn without_http_2_the_refusal_is_http_1() {
     let site = site();
-    let off = Running::with(site.path(), Lazy, |options| options.http2 = None);
-    let waits = Running::start(site.path(), Sync);
+    let off = Running::with(site.path(), |options| options.http2 = None);
+    let waits = Running::on(Sync, site.path(), |_| {});
     for server in [off, waits] {
         let mut client = server.connect();
         client.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
@@ -665,7 +665,7 @@ fn early_hints() {
         "</a.css>; rel=preload; as=style",
         "<https://b.example>; rel=preconnect",
     ];
-    let server = Running::with(site.path(), Lazy, |options| {
+    let server = Running::with(site.path(), |options| {
         let hint = |glob: &str, link: &str| format!("{glob}={link}").parse().unwrap();
         options.site.early_hints = vec![
             hint("*.html", links[0]),
@@ -707,7 +707,7 @@ fn early_hints_of_an_upstream_are_passed_on() {
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\nX-Other: x\r\n\r\n\
          HTTP/1.1 103 Early Hints\r\nX-No-Link: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
     );
-    let server = Running::with(site.path(), Lazy, |options| {
+    let server = Running::with(site.path(), |options| {
         let upstream = format!("/=http://{}", backend.address());
         let upstream = laio_serve::Upstream::http(&upstream).unwrap();
         options.site.upstreams.http = vec![upstream];
@@ -729,7 +729,7 @@ fn uploads() {
             continue;
         }
         let site = site();
-        let server = Running::with(site.path(), backend, |options| {
+        let server = Running::on(backend, site.path(), |options| {
             options.site.uploads.who = Some(laio_serve::Uploaders::Anyone);
             options.site.uploads.keep_free = 0;
             options.site.uploads.webdav = true;
@@ -780,7 +780,7 @@ fn uploads() {
 fn zip_files() {
     let site = site();
     for zip in [laio_serve::Zip::Store, laio_serve::Zip::Deflate] {
-        let server = Running::with(site.path(), Lazy, |options| {
+        let server = Running::with(site.path(), |options| {
             options.site.archives.zip = Some(zip);
         });
         run(async {
@@ -796,7 +796,7 @@ fn zip_files() {
 #[test]
 fn compressed_while_sent() {
     let site = site();
-    let server = Running::with(site.path(), Lazy, |options| {
+    let server = Running::with(site.path(), |options| {
         options.site.compress = vec![
             laio_http::Coding::Zstd,
             laio_http::Coding::Brotli,

@@ -18,7 +18,7 @@ fn site() -> TempDir {
 }
 
 fn start(site: &TempDir, backend: BackendKind, places: &[&str]) -> Running {
-    Running::with(site.path(), backend, |options| {
+    Running::on(backend, site.path(), |options| {
         options.listen = places.iter().map(|text| text.parse().unwrap()).collect();
         options.workers = Some(2);
     })
@@ -92,7 +92,7 @@ fn on_one_port(site: &TempDir) -> Option<(Running, u16)> {
     let free = TcpListener::bind("[::]:0").unwrap();
     let port = free.local_addr().unwrap().port();
     drop(free);
-    let started = Running::try_with(site.path(), Lazy, |options| {
+    let started = Running::try_with(site.path(), |options| {
         let places = [format!("0.0.0.0:{port}"), format!("[::]:{port}")];
         options.listen = places.iter().map(|text| text.parse().unwrap()).collect();
     });

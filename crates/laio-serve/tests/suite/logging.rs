@@ -3,7 +3,6 @@
 use crate::common::certs::{connect, make, trusting};
 use crate::common::{LONG, Running, until};
 use crate::upstreams::backend::Backend;
-use laio::BackendKind;
 use laio_serve::{LogField, LogFormat, LogTarget, Observer, Options, SyslogAddress, Upstream};
 use rustix::net::{AddressFamily, SocketType};
 use std::collections::BTreeMap;
@@ -31,7 +30,7 @@ fn fields(names: &str) -> Vec<LogField> {
 /// Returns the lines of the log that the requests of `ask` leave.
 fn logged(change: impl FnOnce(&mut Options), ask: impl FnOnce(&Running)) -> Vec<String> {
     let (root, log) = (site(), tempfile::NamedTempFile::new().unwrap());
-    let server = Running::with(root.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(root.path(), |options| {
         options.log = LogTarget::File(log.path().to_owned());
         options.log_format = LogFormat::Logfmt;
         options.workers = Some(1);
@@ -208,7 +207,7 @@ fn samples_and_paths_that_are_left_out() {
 fn options_that_make_no_sense() {
     let root = site();
     let error = |change: fn(&mut Options)| {
-        let started = Running::try_with(root.path(), BackendKind::Lazy, |options| {
+        let started = Running::try_with(root.path(), |options| {
             options.log = LogTarget::Stdout;
             change(options);
         });
@@ -235,7 +234,7 @@ fn options_that_make_no_sense() {
 
 /// Starts a server that logs to a target.
 fn logging_to(root: &Path, target: LogTarget, change: impl FnOnce(&mut Options)) -> Running {
-    Running::with(root, BackendKind::Lazy, |options| {
+    Running::with(root, |options| {
         options.log = target;
         change(options);
     })

@@ -1,7 +1,6 @@
 //! The memory that clients make the server hold who do not read their responses.
 
 use crate::common::{Running, until};
-use laio::BackendKind::Lazy;
 use laio_serve::{Http3, Limits, Memory, MemoryCounts, MemoryUse, Observer, Transfer};
 use std::fs;
 use std::io::{Read, Write};
@@ -22,7 +21,7 @@ fn site() -> TempDir {
 fn serve(site: &Path, memory: u64, transfer: Transfer) -> (Running, Observer) {
     let observer = Observer::new(false);
     let own = observer.clone();
-    let server = Running::with(site, Lazy, |options| {
+    let server = Running::with(site, |options| {
         options.observer = own;
         options.limits.memory = memory;
         options.io.transfer = transfer;
@@ -186,7 +185,7 @@ fn a_listing_without_memory_is_refused() {
     for (memory, status) in [(Memory::PROCESS, 200), (0, 503)] {
         let observer = Observer::new(false);
         let own = observer.clone();
-        let server = Running::with(site.path(), Lazy, |options| {
+        let server = Running::with(site.path(), |options| {
             options.observer = own;
             options.limits.memory = memory;
             options.site.listing = true;

@@ -25,12 +25,12 @@ fn get(admin: &Admin, path: &str) -> String {
 
 /// Returns the statistics of a finished server with one file, after three requests for it and one
 /// for another.
-fn seen(backend: BackendKind, timing: bool) -> (Observer, Seen) {
+fn seen(timing: bool) -> (Observer, Seen) {
     let root = tempfile::Builder::new().prefix("site").tempdir().unwrap();
     std::fs::write(root.path().join("file"), "0123456789").unwrap();
     let observer = Observer::new(timing);
     let seen = observer.clone();
-    let server = Running::with(root.path(), backend, |options| options.observer = observer);
+    let server = Running::with(root.path(), |options| options.observer = observer);
     let mut client = server.connect();
     for _ in 0..3 {
         assert_eq!(client.get("/file").status, 200);
@@ -40,11 +40,7 @@ fn seen(backend: BackendKind, timing: bool) -> (Observer, Seen) {
     drop(client);
     server.stop();
     let sum = seen.seen();
-    assert_eq!(
-        (sum.responses, sum.connections),
-        ([0, 3, 0, 1, 0], 1),
-        "{backend}"
-    );
+    assert_eq!((sum.responses, sum.connections), ([0, 3, 0, 1, 0], 1));
     assert_eq!(sum.bytes, 30 + absent.body.len() as u64);
     (seen, sum)
 }
@@ -58,22 +54,17 @@ fn times(seen: &Seen, stage: Stage) -> u64 {
 
 #[test]
 fn counts_and_stages() {
-    for backend in crate::common::backends()
-        .into_iter()
-        .chain([BackendKind::Sync])
-    {
-        let (_, seen) = seen(backend, true);
-        let times = |stage| times(&seen, stage);
-        assert_eq!(times(Stage::Total), 4, "{backend}");
-        assert_eq!((times(Stage::Resolve), times(Stage::Log)), (4, 4));
-        assert!(times(Stage::Open) >= 1 && times(Stage::Stat) >= 1 && times(Stage::Read) >= 1);
-        assert!(times(Stage::Send) >= 4 && times(Stage::Upstream) == 0);
-        assert!(
-            seen.calls.contains_key("openat2"),
-            "{:?}",
-            seen.calls.keys()
-        );
-    }
+    let (_, seen) = seen(true);
+    let times = |stage| times(&seen, stage);
+    assert_eq!(times(Stage::Total), 4);
+    assert_eq!((times(Stage::Resolve), times(Stage::Log)), (4, 4));
+    assert!(times(Stage::Open) >= 1 && times(Stage::Stat) >= 1 && times(Stage::Read) >= 1);
+    assert!(times(Stage::Send) >= 4 && times(Stage::Upstream) == 0);
+    assert!(
+        seen.calls.contains_key("openat2"),
+        "{:?}",
+        seen.calls.keys()
+    );
 }
 
 /// Requests a file twice, over TLS, in HTTP/1.1 or HTTP/2.
@@ -130,7 +121,7 @@ fn stages_over_tls_and_in_http_2() {
     let made = make(keys.path(), "localhost");
     for version_2 in [false, true] {
         let observer = Observer::new(true);
-        let server = Running::with(root.path(), BackendKind::Lazy, |options| {
+        let server = Running::with(root.path(), |options| {
             options.listen = vec!["tls:127.0.0.1:0".parse().unwrap()];
             options.certificates = vec![made.files.clone()];
             options.observer = observer.clone();
@@ -154,7 +145,7 @@ fn calls_of_another_back_end() {
     let root = tempfile::Builder::new().prefix("site").tempdir().unwrap();
     std::fs::write(root.path().join("file"), "0123456789").unwrap();
     let observer = Observer::new(false);
-    let server = Running::with(root.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(root.path(), |options| {
         options.observer = observer.clone();
         options.io.policies = Policies::NONE.with(IoStep::FileRead, BackendKind::Threads);
     });
@@ -166,7 +157,7 @@ fn calls_of_another_back_end() {
 
 #[test]
 fn without_timing_there_are_no_stages_and_without_an_observer_nothing() {
-    let (_, counted) = seen(BackendKind::Lazy, false);
+    let (_, counted) = seen(false);
     assert_eq!(counted.stages.iter().count(), 0);
     let off = Observer::default();
     assert!(!off.is_on() && off.seen().responses == [0; 5]);
@@ -174,7 +165,7 @@ fn without_timing_there_are_no_stages_and_without_an_observer_nothing() {
 
 #[test]
 fn the_page_the_metrics_and_json() {
-    let (observer, _) = seen(BackendKind::Lazy, true);
+    let (observer, _) = seen(true);
     let admin = Admin::start(([127, 0, 0, 1], 0).into(), observer).unwrap();
     let metrics = get(&admin, "/metrics");
     assert!(metrics.contains("\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"));

@@ -8,15 +8,19 @@ use laio_testing::temp::make_cold;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::sync::LazyLock;
 use std::time::Duration;
 use tempfile::TempDir;
 
 const LARGE: usize = 3_000_001;
 
-fn bytes(length: usize) -> Vec<u8> {
-    (0..length as u32)
-        .map(|n| (n.wrapping_mul(2_654_435_761) >> 11) as u8)
-        .collect()
+/// Made once: an unoptimized loop over this many bytes takes longer than to serve them.
+fn bytes(length: usize) -> &'static [u8] {
+    static ALL: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        let byte = |n: u32| (n.wrapping_mul(2_654_435_761) >> 11) as u8;
+        (0..LARGE as u32).map(byte).collect()
+    });
+    &ALL[..length]
 }
 
 fn site() -> TempDir {
@@ -32,7 +36,7 @@ fn site() -> TempDir {
 /// Runs a body with a server that `change` configures.
 fn with(root: &Path, change: impl FnOnce(&mut Options), body: impl FnOnce(&Running)) {
     // Options that `change` does not set are those of other tests.
-    let server = Running::with(root, BackendKind::Lazy, |options| {
+    let server = Running::with(root, |options| {
         options.workers = Some(1);
         change(options);
     });
@@ -294,7 +298,7 @@ fn files_that_are_not_in_memory_arrive_whole() {
 fn what_the_kernel_holds_for_a_client_can_be_bounded() {
     let root = site();
     huge(root.path());
-    let server = Running::with(root.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(root.path(), |options| {
         options.workers = Some(1);
         options.limits.send_buffer = Some(16 * 1024);
         options.limits.write_time = Duration::from_millis(300);
@@ -370,7 +374,7 @@ fn calls_are_counted_by_operation_and_outcome() {
         .unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
-    assert!(answer.ends_with(&bytes(100)));
+    assert!(answer.ends_with(bytes(100)));
     server.control().stop();
     server.wait().unwrap();
     let counts = observer.seen().steps();

@@ -1,7 +1,6 @@
 //! HTTP/1.1 as in RFC 9110 and RFC 9112, tested over connections.
 
-use crate::common::{Running, backends};
-use laio::BackendKind;
+use crate::common::{Running, asynchronous_backends};
 use std::fs;
 use std::io::{Read, Write};
 use std::time::{Duration, SystemTime};
@@ -21,7 +20,7 @@ fn site() -> TempDir {
 }
 
 fn lazy(site: &TempDir) -> Running {
-    Running::start(site.path(), BackendKind::Lazy)
+    Running::start(site.path())
 }
 
 #[test]
@@ -90,7 +89,7 @@ fn heads_are_bounded_and_the_bounds_can_be_chosen() {
         |target: &str, fields: &str| format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
     // The defaults, and others.
     for (head_bytes, headers, target_bytes) in [(16_384, 100, 8192), (500, 10, 50)] {
-        let server = Running::with(site.path(), BackendKind::Lazy, |options| {
+        let server = Running::with(site.path(), |options| {
             options.limits.head_bytes = head_bytes;
             options.limits.headers = headers;
             options.limits.target_bytes = target_bytes;
@@ -121,110 +120,58 @@ fn heads_are_bounded_and_the_bounds_can_be_chosen() {
 fn unusual_requests_are_served() {
     let site = site();
     let server = lazy(&site);
-    for (status, bytes) in [
+    for (status, start) in [
         (
             200,
-            &b"\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"[..],
+            "\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\nConnection: close",
         ),
-        (
-            200,
-            b"GET / HTTP/1.1\r\nhOsT:a\r\nX:\r\nConnection: close\r\n\r\n",
-        ),
-        (200, b"GET / HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n"),
-        (
-            200,
-            b"GET / HTTP/1.2\r\nHost: a\r\nConnection: close\r\n\r\n",
-        ),
-        (
-            200,
-            b"GET http://b/ten.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-        ),
-        (
-            200,
-            b"GET /%74en.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-        ),
-        (
-            404,
-            b"GET /a%2Fb HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-        ),
-        (
-            404,
-            b"GET /%ff HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-        ),
-        (
-            400,
-            b"GET /%00 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-        ),
-        (
-            400,
-            b"GET /%zz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-        ),
-        (
-            400,
-            b"GET /../x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-        ),
-        (
-            200,
-            b"GET /x/../ten.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-        ),
-        (
-            204,
-            b"OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-        ),
-        (
-            204,
-            b"OPTIONS / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-        ),
-        (
-            405,
-            b"TRACE / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-        ),
-        (
-            501,
-            b"BREW / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
-        ),
-        (200, b"GET / HTTP/1.0\r\n\r\n"),
-        (
-            200,
-            b"GET / HTTP/1.0\r\nConnection: close, keep-alive\r\n\r\n",
-        ),
+        (200, "GET / HTTP/1.1\r\nhOsT:a\r\nX:\r\nConnection: close"),
+        (200, "GET / HTTP/1.1\r\nHost:\r\nConnection: close"),
+        (200, "GET / HTTP/1.2\r\nHost: a\r\nConnection: close"),
+        (200, "GET / HTTP/1.0"),
+        (200, "GET / HTTP/1.0\r\nConnection: close, keep-alive"),
     ] {
         let mut client = server.connect();
-        client.send(bytes);
-        let what = bytes.escape_ascii().to_string();
+        client.send(format!("{start}\r\n\r\n"));
         let answer = client.answer(false);
-        assert_eq!(answer.status, status, "{what}");
-        assert_eq!(
-            answer.header("Allow").is_some(),
-            matches!(status, 204 | 405),
-            "{what}"
-        );
-        assert!(client.is_closed(), "{what}");
+        assert_eq!(answer.status, status, "{start:?}");
+        assert_eq!(answer.header("Allow"), None, "{start:?}");
+        assert!(client.is_closed(), "{start:?}");
     }
+    server.answers(
+        "
+        GET http://b/ten.txt | Connection: close => 200 | Allow: - | closed
+        GET /%74en.txt | Connection: close => 200 | Allow: - | closed
+        GET /a%2Fb | Connection: close => 404 | Allow: - | closed
+        GET /%ff | Connection: close => 404 | Allow: - | closed
+        GET /%00 | Connection: close => 400 | Allow: - | closed
+        GET /%zz | Connection: close => 400 | Allow: - | closed
+        GET /../x | Connection: close => 400 | Allow: - | closed
+        GET /x/../ten.txt | Connection: close => 200 | Allow: - | closed
+        OPTIONS * | Connection: close => 204 | Allow: * | closed
+        OPTIONS / | Connection: close => 204 | Allow: * | closed
+        TRACE / | Connection: close => 405 | Allow: * | closed
+        BREW / | Connection: close => 501 | Allow: - | closed
+        ",
+    );
 }
 
 #[test]
 fn keep_alive_of_both_versions() {
     let site = site();
-    for backend in backends() {
-        let server = Running::with(site.path(), backend, |options| options.limits.requests = 3);
-        let mut old = server.connect();
-        old.send("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n");
-        assert_eq!(old.answer(false).header("Connection"), Some("keep-alive"));
-        old.send("GET / HTTP/1.0\r\n\r\n");
-        assert_eq!(old.answer(false).header("Connection"), None);
-        assert!(old.is_closed(), "{backend}");
-        let mut new = server.connect();
-        assert_eq!(new.get("/").header("Connection"), None);
-        assert_eq!(new.get("/").header("Connection"), None);
-        let last = new.get("/");
-        assert_eq!(
-            last.header("Connection"),
-            Some("close"),
-            "{backend}: it had its share"
-        );
-        assert!(new.is_closed(), "{backend}");
-    }
+    let server = Running::with(site.path(), |options| options.limits.requests = 3);
+    let mut old = server.connect();
+    old.send("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n");
+    assert_eq!(old.answer(false).header("Connection"), Some("keep-alive"));
+    old.send("GET / HTTP/1.0\r\n\r\n");
+    assert_eq!(old.answer(false).header("Connection"), None);
+    assert!(old.is_closed());
+    let mut new = server.connect();
+    assert_eq!(new.get("/").header("Connection"), None);
+    assert_eq!(new.get("/").header("Connection"), None);
+    let last = new.get("/");
+    assert_eq!(last.header("Connection"), Some("close"), "it had its share");
+    assert!(new.is_closed());
 }
 
 #[test]
@@ -279,10 +226,7 @@ fn expectations() {
         "PUT /ten.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n",
     );
     let answer = client.answer(false);
-    assert_eq!(
-        (answer.status, answer.header("Connection")),
-        (405, Some("close"))
-    );
+    answer.is("405 | Connection: close");
     assert!(client.is_closed());
     // The body has arrived already, so the server need not send 100 Continue.
     let mut client = server.connect();
@@ -296,16 +240,13 @@ fn expectations() {
 #[test]
 fn bodies_are_bounded() {
     let site = site();
-    for backend in backends() {
-        let server = Running::with(site.path(), backend, |options| {
+    for backend in asynchronous_backends() {
+        let server = Running::on(backend, site.path(), |options| {
             options.limits.body_bytes = 100
         });
         let mut client = server.connect();
         let long = client.request("POST", "/", "Content-Length: 101\r\n");
-        assert_eq!(
-            (long.status, long.header("Connection")),
-            (413, Some("close"))
-        );
+        long.is("413 | Connection: close");
         let mut client = server.connect();
         let body = "x".repeat(100);
         client.send(format!(
@@ -341,8 +282,8 @@ fn bodies_are_bounded() {
 #[test]
 fn several_ranges() {
     let site = site();
-    for backend in backends() {
-        let server = Running::start(site.path(), backend);
+    for backend in asynchronous_backends() {
+        let server = Running::on(backend, site.path(), |_| {});
         let mut client = server.connect();
         let range = |fields: &str| format!("Range: bytes={fields}\r\n");
         let answer = client.request("GET", "/large.bin", &range("0-9,1000-1009,-5"));
@@ -384,39 +325,25 @@ fn several_ranges() {
             "{backend}"
         );
         let head = client.request("HEAD", "/large.bin", &range("0-9,1000-1009"));
-        assert_eq!(
-            (head.status, head.header("Content-Length")),
-            (200, Some("2000000"))
-        );
+        head.is("200 | Content-Length: 2000000");
         // Ranges close to each other are sent as one.
         let near = client.request("GET", "/large.bin", &range("0-9,60-69"));
         assert_eq!(near.header("Content-Range"), Some("bytes 0-69/2000000"));
         let many = (0..17)
             .map(|i| format!("{0}-{0}", i * 1000))
             .collect::<Vec<_>>();
-        assert_eq!(
-            client
-                .request("GET", "/large.bin", &range(&many.join(",")))
-                .status,
-            200
-        );
+        client
+            .request("GET", "/large.bin", &range(&many.join(",")))
+            .is("200");
     }
-    let one = Running::with(site.path(), BackendKind::Lazy, |options| {
-        options.limits.ranges = 1
-    });
+    let one = Running::with(site.path(), |options| options.limits.ranges = 1);
     let mut client = one.connect();
-    assert_eq!(
-        client
-            .request("GET", "/ten.txt", "Range: bytes=0-1\r\n")
-            .status,
-        206
-    );
-    assert_eq!(
-        client
-            .request("GET", "/large.bin", "Range: bytes=0-1,900-901\r\n")
-            .status,
-        200
-    );
+    client
+        .request("GET", "/ten.txt", "Range: bytes=0-1\r\n")
+        .is("206");
+    client
+        .request("GET", "/large.bin", "Range: bytes=0-1,900-901\r\n")
+        .is("200");
 }
 
 #[test]
@@ -493,7 +420,7 @@ fn conditions_in_their_order() {
 #[test]
 fn connections_from_one_address_are_bounded() {
     let site = site();
-    let server = Running::with(site.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(site.path(), |options| {
         options.limits.connections_per_address = Some(2);
     });
     let (mut one, mut two) = (server.connect(), server.connect());
@@ -515,25 +442,23 @@ fn connections_from_one_address_are_bounded() {
 #[test]
 fn slow_clients_are_closed_and_others_served() {
     let site = site();
-    for backend in backends() {
-        // The time limit begins with the first byte of a head, and complete heads arrive in one
-        // piece.
-        let server = Running::with(site.path(), backend, |options| {
-            options.limits.head_time = Duration::from_millis(500);
-        });
-        let mut slow: Vec<_> = (0..200)
-            .map(|_| {
-                let mut client = server.connect();
-                client.send("GET / HTTP/1.1\r\nHost: a\r\nX: ");
-                client
-            })
-            .collect();
-        for _ in 0..20 {
-            assert_eq!(server.get("/ten.txt").body, b"0123456789", "{backend}");
-        }
-        for client in &mut slow {
-            assert_eq!(client.answer(false).status, 408, "{backend}");
-            assert!(client.is_closed(), "{backend}");
-        }
+    // The time limit begins with the first byte of a head, and complete heads arrive in one
+    // piece.
+    let server = Running::with(site.path(), |options| {
+        options.limits.head_time = Duration::from_millis(500);
+    });
+    let mut slow: Vec<_> = (0..200)
+        .map(|_| {
+            let mut client = server.connect();
+            client.send("GET / HTTP/1.1\r\nHost: a\r\nX: ");
+            client
+        })
+        .collect();
+    for _ in 0..20 {
+        assert_eq!(server.get("/ten.txt").body, b"0123456789");
+    }
+    for client in &mut slow {
+        assert_eq!(client.answer(false).status, 408);
+        assert!(client.is_closed());
     }
 }

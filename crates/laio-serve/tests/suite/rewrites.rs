@@ -30,47 +30,45 @@ fn with_rewrites(site: &mut Site, rules: &[&str]) {
 #[test]
 fn files_of_other_paths() {
     let dir = files();
-    for backend in backends() {
-        let server = Running::with(dir.path(), backend, |options| {
-            with_rewrites(
-                &mut options.site,
-                &[
-                    "/app/*=/index.html",
-                    "~^/(d[a-z]+s)-(.*)$=/docs/$2",
-                    "~^/up/(.*)$=/docs/.$1",
-                ],
-            );
-            options.site.redirects = vec![
-                r"~^/blog/(\d{4})/(.+)$=/archive/$1-$2=308".parse().unwrap(),
-                "/app/old=/app/new".parse().unwrap(),
-                "/index.html=/".parse().unwrap(),
-            ];
-        });
-        for (target, status, text) in [
-            // Twice, because the second answer comes from the cache.
-            ("/app/x?y", 200, "the application"),
-            ("/app/x?y", 200, "the application"),
-            ("/docs-a%20b.txt", 200, "a b"),
-            ("/docs-", 200, "docs"),
-            ("/docs/", 200, "docs"),
-            ("/docs-../secret.txt", 400, ""),
-            ("/up/%2e/..%2fsecret.txt", 400, ""),
-            ("/up/.%2fsecret.txt", 400, ""),
-            ("/nothing", 404, ""),
-        ] {
-            let answer = server.get(target);
-            assert_eq!(answer.status, status, "{backend}: {target}");
-            assert!(answer.text().contains(text), "{backend}: {target}");
-        }
-        for (target, status, location) in [
-            ("/blog/2024/a%20b?q=1", 308, "/archive/2024-a%20b?q=1"),
-            ("/app/old", 301, "/app/new"),
-            ("/index.html", 301, "/"),
-        ] {
-            let moved = server.get(target);
-            let found = (moved.status, moved.header("Location"));
-            assert_eq!(found, (status, Some(location)), "{backend}: {target}");
-        }
+    let server = Running::with(dir.path(), |options| {
+        with_rewrites(
+            &mut options.site,
+            &[
+                "/app/*=/index.html",
+                "~^/(d[a-z]+s)-(.*)$=/docs/$2",
+                "~^/up/(.*)$=/docs/.$1",
+            ],
+        );
+        options.site.redirects = vec![
+            r"~^/blog/(\d{4})/(.+)$=/archive/$1-$2=308".parse().unwrap(),
+            "/app/old=/app/new".parse().unwrap(),
+            "/index.html=/".parse().unwrap(),
+        ];
+    });
+    for (target, status, text) in [
+        // Twice, because the second answer comes from the cache.
+        ("/app/x?y", 200, "the application"),
+        ("/app/x?y", 200, "the application"),
+        ("/docs-a%20b.txt", 200, "a b"),
+        ("/docs-", 200, "docs"),
+        ("/docs/", 200, "docs"),
+        ("/docs-../secret.txt", 400, ""),
+        ("/up/%2e/..%2fsecret.txt", 400, ""),
+        ("/up/.%2fsecret.txt", 400, ""),
+        ("/nothing", 404, ""),
+    ] {
+        let answer = server.get(target);
+        assert_eq!(answer.status, status, "{target}");
+        assert!(answer.text().contains(text), "{target}");
+    }
+    for (target, status, location) in [
+        ("/blog/2024/a%20b?q=1", 308, "/archive/2024-a%20b?q=1"),
+        ("/app/old", 301, "/app/new"),
+        ("/index.html", 301, "/"),
+    ] {
+        let moved = server.get(target);
+        let found = (moved.status, moved.header("Location"));
+        assert_eq!(found, (status, Some(location)), "{target}");
     }
 }
 
@@ -151,5 +149,5 @@ fn an_explanation_names_the_rewrite() {
 }
 
 fn lazy_with(dir: &TempDir, change: impl FnOnce(&mut Options)) -> Running {
-    Running::with(dir.path(), laio::BackendKind::Lazy, change)
+    Running::with(dir.path(), change)
 }

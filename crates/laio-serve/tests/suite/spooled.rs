@@ -15,7 +15,7 @@ const LONG: usize = 3_000_000;
 fn serve(backend: BackendKind, change: impl FnOnce(&mut Options)) -> (Running, Program, TempDir) {
     let (root, program) = (tempfile::tempdir().unwrap(), Program::start());
     let upstream = Upstream::fastcgi(&format!("/={}", program.address())).unwrap();
-    let server = Running::with(root.path(), backend, |options| {
+    let server = Running::on(backend, root.path(), |options| {
         options.workers = Some(1);
         options.site.upstreams = vec![upstream].into();
         change(options);
@@ -58,9 +58,7 @@ fn assert_whole(call: &Call, body: &[u8], what: &str) {
 
 #[test]
 fn a_body_in_chunks_gets_a_length() {
-    let backends = crate::common::backends()
-        .into_iter()
-        .chain([BackendKind::Sync]);
+    let backends = crate::common::every_backend();
     for kind in backends {
         let (server, program, _root) = serve(kind, |_| {});
         // Short, at the limit of what is kept in memory, and longer.
@@ -168,7 +166,7 @@ fn a_body_that_breaks_off_or_is_malformed_reaches_no_program() {
 fn a_directory_without_unnamed_files_is_an_error_at_the_start() {
     let root = tempfile::tempdir().unwrap();
     for bad in ["/proc", "/nowhere/at/all"] {
-        let started = Running::try_with(root.path(), BackendKind::Lazy, |options| {
+        let started = Running::try_with(root.path(), |options| {
             options.limits.upstream.spool = Some(bad.into());
         });
         let error = started

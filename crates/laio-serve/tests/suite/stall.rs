@@ -63,7 +63,7 @@ fn other_requests_continue(backend: BackendKind) {
     };
     let slow_target = target(slow.join("slow.txt"));
     let fast_target = target(fast.path().join("fast.txt"));
-    let server = Running::with(root, backend, |options| options.workers = Some(1));
+    let server = Running::on(backend, root, |options| options.workers = Some(1));
 
     for kind in [Kind::Lookup, Kind::Open, Kind::Read] {
         let mut waiting = server.connect();
@@ -104,8 +104,8 @@ fn an_open_that_hangs_is_given_up() {
     };
     slow.add_file("slow.txt", b"at last");
     slow.add_file("fast.txt", b"at once");
-    for backend in crate::common::backends() {
-        let server = Running::with(slow.path(), backend, |options| {
+    for backend in crate::common::asynchronous_backends() {
+        let server = Running::on(backend, slow.path(), |options| {
             options.workers = Some(1);
             options.limits.open_time = Duration::from_millis(200);
         });
@@ -159,7 +159,7 @@ fn a_cached_file_is_served_while_the_limit_of_opens_is_reached() {
         if !has(backend) {
             continue;
         }
-        let server = Running::with(root, backend, |options| {
+        let server = Running::on(backend, root, |options| {
             options.workers = Some(1);
             options.io.class_limits.stat = Some(1);
         });

@@ -19,7 +19,7 @@ fn site() -> TempDir {
 fn serves_as_many_clients_as_it_has_workers_and_then_the_others() {
     let site = site();
     let log = tempfile::NamedTempFile::new().unwrap();
-    let server = Running::with(site.path(), Sync, |options| {
+    let server = Running::on(Sync, site.path(), |options| {
         options.log = LogTarget::File(log.path().to_owned());
     });
     let mut clients: Vec<_> = (0..8).map(|_| server.connect()).collect();
@@ -42,7 +42,7 @@ fn serves_as_many_clients_as_it_has_workers_and_then_the_others() {
 #[test]
 fn stopping_ends_blocking_calls() {
     let site = site();
-    let server = Running::start(site.path(), Sync);
+    let server = Running::on(Sync, site.path(), |_| {});
     let mut idle = server.connect();
     assert_eq!(idle.get("/").status, 200);
     let mut busy = server.connect();
@@ -66,7 +66,7 @@ fn time_outs_are_those_of_the_socket() {
     const SOON: Duration = Duration::from_millis(200);
     let site = site();
     let one_worker = |change: &dyn Fn(&mut Limits)| {
-        Running::with(site.path(), Sync, |options| {
+        Running::on(Sync, site.path(), |options| {
             options.workers = Some(1);
             change(&mut options.limits);
         })

@@ -1,8 +1,8 @@
 //! TLS connections, with a client of another library.
 
 use crate::common::certs::{Encrypted, Made, connect, make, trusting};
-use crate::common::{LONG, Running, backends};
-use laio::BackendKind::{self, Lazy, Sync};
+use crate::common::{LONG, Running, every_backend};
+use laio::BackendKind::{self, Lazy};
 use laio_serve::{Listen, Options, Server};
 use rustls::{ClientConfig, HandshakeKind, SupportedProtocolVersion};
 use std::fs;
@@ -29,7 +29,7 @@ fn encrypted() -> Vec<Listen> {
 }
 
 fn start(site: &TempDir, backend: BackendKind, certificates: &[&Made]) -> Running {
-    Running::with(site.path(), backend, |options| {
+    Running::on(backend, site.path(), |options| {
         options.listen = encrypted();
         options.certificates = certificates.iter().map(|made| made.files.clone()).collect();
     })
@@ -61,7 +61,7 @@ fn files_arrive_as_they_are_and_the_end_is_announced() {
     let (site, keys) = (site(), tempfile::tempdir().unwrap());
     let made = make(keys.path(), "localhost");
     let config = Arc::new(trusting(&[&made], &["http/1.1"]));
-    for backend in backends().into_iter().chain([Sync]) {
+    for backend in every_backend() {
         println!("{backend}");
         let server = start(&site, backend, &[&made]);
         let mut stream = connect(address(&server), &config, "localhost");
@@ -133,7 +133,7 @@ fn tickets_hold_over_a_reload_in_both_versions() {
     let (site, keys) = (site(), tempfile::tempdir().unwrap());
     let made = make(keys.path(), "localhost");
     let mut options = Options::default();
-    let server = Running::with(site.path(), Lazy, |own| {
+    let server = Running::with(site.path(), |own| {
         own.listen = encrypted();
         own.certificates = vec![made.files.clone()];
         options = own.clone();
@@ -226,7 +226,7 @@ fn certificates_are_replaced_while_serving_unless_the_new_ones_are_broken() {
 fn a_client_without_tls_is_refused() {
     let (site, keys) = (site(), tempfile::tempdir().unwrap());
     let made = make(keys.path(), "localhost");
-    let server = Running::with(site.path(), Lazy, |options| {
+    let server = Running::with(site.path(), |options| {
         options.listen = encrypted();
         options.certificates = vec![made.files.clone()];
         options.limits.head_time = Duration::from_millis(300);

@@ -1,6 +1,6 @@
 //! WebDAV over connections: listing, copying, moving, locking.
 
-use crate::common::{Client, Response, Running, backends};
+use crate::common::{Client, Response, Running, asynchronous_backends};
 use laio::BackendKind;
 use laio_serve::{Options, Sandbox, Uploaders};
 use laio_testing::fault_fs::{Fault, Kind};
@@ -19,7 +19,7 @@ fn open(options: &mut Options) {
 }
 
 fn serve(root: &Path, backend: BackendKind) -> Running {
-    Running::with(root, backend, open)
+    Running::on(backend, root, open)
 }
 
 fn lazy(root: &Path) -> Running {
@@ -68,33 +68,31 @@ fn names(directory: &Path) -> Vec<String> {
 #[test]
 fn listing() {
     let dir = site();
-    for backend in [backends().as_slice(), &[BackendKind::Sync]].concat() {
-        let server = serve(dir.path(), backend);
-        let mut client = server.connect();
-        let listed = ask(&mut client, "PROPFIND", "/d/", "Depth: 1\r\n", "");
-        assert_eq!(listed.status, 207, "{backend}");
-        let kind = "application/xml; charset=utf-8";
-        assert_eq!(listed.header("Content-Type"), Some(kind));
-        let text = listed.text();
-        for part in [
-            "<D:href>/d/</D:href>",
-            "<D:resourcetype><D:collection/></D:resourcetype>",
-            "<D:href>/d/a%20&amp;.txt</D:href>",
-            "<D:getcontentlength>4</D:getcontentlength>",
-            "<D:getcontenttype>text/plain; charset=utf-8</D:getcontenttype>",
-            "<D:displayname>a &amp;.txt</D:displayname>",
-            "<D:href>/d/e/</D:href>",
-            "<D:href>/d/link</D:href>",
-            "<D:href>/d/up/</D:href>",
-        ] {
-            assert!(text.contains(part), "{backend}: {part} in {text}");
-        }
-        for part in ["hidden", "outside", "deep"] {
-            assert!(!text.contains(part), "{backend}: {part}");
-        }
-        let itself = ask(&mut client, "PROPFIND", "/d", "Depth: 0\r\n", "");
-        assert_eq!(itself.text().matches("<D:response>").count(), 1);
+    let server = serve(dir.path(), BackendKind::Lazy);
+    let mut client = server.connect();
+    let listed = ask(&mut client, "PROPFIND", "/d/", "Depth: 1\r\n", "");
+    assert_eq!(listed.status, 207);
+    let kind = "application/xml; charset=utf-8";
+    assert_eq!(listed.header("Content-Type"), Some(kind));
+    let text = listed.text();
+    for part in [
+        "<D:href>/d/</D:href>",
+        "<D:resourcetype><D:collection/></D:resourcetype>",
+        "<D:href>/d/a%20&amp;.txt</D:href>",
+        "<D:getcontentlength>4</D:getcontentlength>",
+        "<D:getcontenttype>text/plain; charset=utf-8</D:getcontenttype>",
+        "<D:displayname>a &amp;.txt</D:displayname>",
+        "<D:href>/d/e/</D:href>",
+        "<D:href>/d/link</D:href>",
+        "<D:href>/d/up/</D:href>",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
     }
+    for part in ["hidden", "outside", "deep"] {
+        assert!(!text.contains(part), "{part}");
+    }
+    let itself = ask(&mut client, "PROPFIND", "/d", "Depth: 0\r\n", "");
+    assert_eq!(itself.text().matches("<D:response>").count(), 1);
 }
 
 #[test]
@@ -139,7 +137,7 @@ fn some_properties() {
 #[test]
 fn refused_listings() {
     let dir = site();
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         open(options);
         options.limits.listing_entries = 3;
     });
@@ -185,12 +183,11 @@ fn refused_listings() {
 #[test]
 fn without_uploads_a_site_is_listed_only() {
     let dir = site();
-    let server = Running::with(dir.path(), BackendKind::Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         options.site.uploads.webdav = true;
     });
     let asked = server.connect().request("OPTIONS", "/", "");
-    assert_eq!(asked.header("DAV"), Some("1"));
-    assert_eq!(asked.header("Allow"), Some("GET, HEAD, OPTIONS, PROPFIND"));
+    asked.is("DAV: 1 | Allow: GET, HEAD, OPTIONS, PROPFIND");
     let listed = ask(&mut server.connect(), "PROPFIND", "/d/", "Depth: 1\r\n", "");
     assert_eq!(listed.status, 207);
     assert!(!listed.text().contains("lock"));
@@ -205,7 +202,7 @@ fn without_uploads_a_site_is_listed_only() {
 
 #[test]
 fn copies() {
-    for backend in backends() {
+    for backend in asynchronous_backends() {
         let dir = site();
         let root = dir.path();
         let server = serve(root, backend);
@@ -249,25 +246,23 @@ fn copies() {
 
 #[test]
 fn moves() {
-    for backend in backends() {
-        let dir = site();
-        let root = dir.path();
-        let server = serve(root, backend);
-        assert_eq!(once(&server, "MOVE", "/d", &to("/m")), 201, "{backend}");
-        assert!(root.join("m/.hidden").exists(), "all of it");
-        assert_eq!(once(&server, "MOVE", "/m/e/deep", &to("/deep")), 201);
-        assert_eq!(once(&server, "MOVE", "/deep", &to("/m/a%20&.txt")), 204);
-        assert_eq!(fs::read(root.join("m/a &.txt")).unwrap(), b"deep");
-        fs::create_dir(root.join("n")).unwrap();
-        fs::write(root.join("n/old"), "").unwrap();
-        let no = format!("{}Overwrite: F\r\n", to("/n"));
-        assert_eq!(once(&server, "MOVE", "/m", &no), 412);
-        assert_eq!(once(&server, "MOVE", "/m", &to("/n")), 204);
-        assert!(!root.join("n/old").exists());
-        assert_eq!(names(root), ["n"], "{backend}");
-        let flat = format!("{}Depth: 0\r\n", to("/x"));
-        assert_eq!(once(&server, "MOVE", "/n", &flat), 400);
-    }
+    let dir = site();
+    let root = dir.path();
+    let server = serve(root, BackendKind::Lazy);
+    assert_eq!(once(&server, "MOVE", "/d", &to("/m")), 201);
+    assert!(root.join("m/.hidden").exists(), "all of it");
+    assert_eq!(once(&server, "MOVE", "/m/e/deep", &to("/deep")), 201);
+    assert_eq!(once(&server, "MOVE", "/deep", &to("/m/a%20&.txt")), 204);
+    assert_eq!(fs::read(root.join("m/a &.txt")).unwrap(), b"deep");
+    fs::create_dir(root.join("n")).unwrap();
+    fs::write(root.join("n/old"), "").unwrap();
+    let no = format!("{}Overwrite: F\r\n", to("/n"));
+    assert_eq!(once(&server, "MOVE", "/m", &no), 412);
+    assert_eq!(once(&server, "MOVE", "/m", &to("/n")), 204);
+    assert!(!root.join("n/old").exists());
+    assert_eq!(names(root), ["n"]);
+    let flat = format!("{}Depth: 0\r\n", to("/x"));
+    assert_eq!(once(&server, "MOVE", "/n", &flat), 400);
 }
 
 #[test]
@@ -304,12 +299,10 @@ fn refused_destinations() {
 
 #[test]
 fn a_directory_is_deleted_with_what_is_in_it() {
-    for backend in backends() {
-        let dir = site();
-        let server = serve(dir.path(), backend);
-        assert_eq!(once(&server, "DELETE", "/d", ""), 204, "{backend}");
-        assert_eq!(names(dir.path()), [""; 0], "{backend}");
-    }
+    let dir = site();
+    let server = serve(dir.path(), BackendKind::Lazy);
+    assert_eq!(once(&server, "DELETE", "/d", ""), 204);
+    assert_eq!(names(dir.path()), [""; 0]);
 }
 
 #[test]
@@ -454,10 +447,7 @@ fn locks() {
     let listed = ask("PROPFIND", "/d/e/deep", "Depth: 0\r\n", "");
     assert!(listed.text().contains("<D:activelock>"));
     let refreshed = ask("LOCK", "/d/e/deep", &own, "");
-    assert_eq!(
-        (refreshed.status, refreshed.header("Lock-Token")),
-        (200, None)
-    );
+    refreshed.is("200 | Lock-Token: -");
     let field = |token: &str| format!("Lock-Token: {token}\r\n");
     assert_eq!(
         ask("UNLOCK", "/d/e/deep", &field("<urn:uuid:0>"), "").status,
@@ -547,7 +537,7 @@ fn properties_that_are_set() {
 fn in_the_sandbox() {
     for backend in [BackendKind::Lazy, BackendKind::Hybrid, BackendKind::Sync] {
         let dir = site();
-        let server = Running::with(dir.path(), backend, |options| {
+        let server = Running::on(backend, dir.path(), |options| {
             open(options);
             options.safety.landlock = Sandbox::Auto;
             options.safety.seccomp = Sandbox::Auto;

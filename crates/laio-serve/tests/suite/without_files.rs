@@ -3,7 +3,6 @@
 use crate::common::*;
 use crate::upstreams::backend::Backend;
 use crate::upstreams::http;
-use laio::BackendKind::{Lazy, Sync};
 use laio_serve::{Options, Question, Sandbox, Site, explain};
 use std::path::Path;
 
@@ -12,42 +11,40 @@ const ANSWER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nupstream";
 /// Every file of the machine would be found if the working directory, or the root, were served.
 #[test]
 fn what_no_upstream_answers_is_missing() {
-    for backend in backends().into_iter().chain([Sync]) {
-        let upstream = Backend::answering(ANSWER);
-        let server = Running::with(Path::new("/"), backend, |options| {
-            options.site.root = None;
-            options.site.dotfiles = true;
-            options.site.upstreams = vec![http("/api", &upstream)].into();
-            options.safety.landlock = Sandbox::Auto;
-            options.safety.seccomp = Sandbox::Auto;
-        });
-        // Several times, because a repeated request may be answered from the cache.
-        for _ in 0..3 {
-            assert_eq!(server.get("/api/x").text(), "upstream", "{backend}");
-            for target in [
-                "/",
-                "/.",
-                "/Cargo.toml",
-                "/src",
-                "/src/",
-                "/src/lib.rs",
-                "/etc/passwd",
-                "/proc/self/status",
-                "/index.html",
-                "/x/",
-                "/?json",
-                "/?zip",
-            ] {
-                assert_eq!(server.get(target).status, 404, "{target}, {backend}");
-            }
+    let upstream = Backend::answering(ANSWER);
+    let server = Running::with(Path::new("/"), |options| {
+        options.site.root = None;
+        options.site.dotfiles = true;
+        options.site.upstreams = vec![http("/api", &upstream)].into();
+        options.safety.landlock = Sandbox::Auto;
+        options.safety.seccomp = Sandbox::Auto;
+    });
+    // Several times, because a repeated request may be answered from the cache.
+    for _ in 0..3 {
+        assert_eq!(server.get("/api/x").text(), "upstream");
+        for target in [
+            "/",
+            "/.",
+            "/Cargo.toml",
+            "/src",
+            "/src/",
+            "/src/lib.rs",
+            "/etc/passwd",
+            "/proc/self/status",
+            "/index.html",
+            "/x/",
+            "/?json",
+            "/?zip",
+        ] {
+            assert_eq!(server.get(target).status, 404, "{target}");
         }
-        server.stop();
     }
+    server.stop();
 }
 
 #[test]
 fn redirects_of_all_paths() {
-    let server = Running::with(Path::new("/absent"), Lazy, |options| {
+    let server = Running::with(Path::new("/absent"), |options| {
         options.site.root = None;
         options.site.redirects = vec!["/*=https://example.org/*=308".parse().unwrap()];
     });
@@ -64,7 +61,7 @@ fn an_alias_beside_an_upstream() {
     let upstream = Backend::answering(ANSWER);
     let files = tempfile::tempdir().unwrap();
     std::fs::write(files.path().join("a.css"), "body {}").unwrap();
-    let server = Running::with(Path::new("/"), Lazy, |options| {
+    let server = Running::with(Path::new("/"), |options| {
         options.site.root = None;
         options.site.upstreams = vec![http("/api", &upstream)].into();
         let alias = format!("/static={}", files.path().display());

@@ -51,7 +51,7 @@ fn start(
         return None;
     }
     let observer = Observer::new(false);
-    let server = Running::with(root, backend, |options| {
+    let server = Running::on(backend, root, |options| {
         options.workers = Some(1);
         options.io.transfer = Transfer::ZeroCopy;
         options.io.chunk = Some(CHUNK);

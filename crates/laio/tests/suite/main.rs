@@ -12,3 +12,13 @@ mod environment;
 mod operations;
 mod proactor;
 mod table;
+
+/// The faults under which the contract is tested.
+const MODES: [harness::Mode; 6] = [
+    harness::Mode::Natural,
+    harness::Mode::ForceInline,
+    harness::Mode::ForceBlock,
+    harness::Mode::ShortTransfer,
+    harness::Mode::FalseEof,
+    harness::Mode::AttemptsFail,
+];

@@ -2,6 +2,7 @@
 
 pub(crate) mod certs;
 pub(crate) mod program;
+mod table;
 
 use laio::BackendKind;
 use laio_serve::{
@@ -12,8 +13,21 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The back ends that never block the caller, as far as this machine has them; the others are skips.
-pub(crate) fn backends() -> Vec<BackendKind> {
+/// All back ends of a server that this machine has; the others are skips.
+///
+/// Only the tests of parity use it: how the server accepts, receives, sends, reads files, caches, encrypts,
+/// uploads and talks to upstreams, where it makes different calls in each back end (`has_ring`,
+/// `sends_by_readiness`, `sync`). What a request means does not depend on the back end, so all other tests
+/// start their servers with [`Running::with`], which has `lazy`.
+/// See `docs/decisions/114-tests-of-the-server-run-on-one-back-end.md`.
+pub(crate) fn every_backend() -> Vec<BackendKind> {
+    let mut all = asynchronous_backends();
+    all.push(BackendKind::Sync);
+    all
+}
+
+/// As [`every_backend`], without the one in which a connection has a thread.
+pub(crate) fn asynchronous_backends() -> Vec<BackendKind> {
     let mut all = vec![
         BackendKind::Threads,
         BackendKind::Hybrid,
@@ -56,22 +70,33 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn start(root: &Path, backend: BackendKind) -> Running {
-        Running::with(root, backend, |_| {})
+    pub(crate) fn start(root: &Path) -> Running {
+        Running::with(root, |_| {})
     }
 
-    pub(crate) fn with(
-        root: &Path,
-        backend: BackendKind,
-        change: impl FnOnce(&mut Options),
-    ) -> Running {
-        let server = Running::try_with(root, backend, change);
-        server.unwrap_or_else(|error| panic!("{backend}: {error}"))
+    pub(crate) fn with(root: &Path, change: impl FnOnce(&mut Options)) -> Running {
+        Running::on(BackendKind::Lazy, root, change)
     }
 
     pub(crate) fn try_with(
         root: &Path,
+        change: impl FnOnce(&mut Options),
+    ) -> std::io::Result<Running> {
+        Running::try_on(BackendKind::Lazy, root, change)
+    }
+
+    pub(crate) fn on(
         backend: BackendKind,
+        root: &Path,
+        change: impl FnOnce(&mut Options),
+    ) -> Running {
+        let server = Running::try_on(backend, root, change);
+        server.unwrap_or_else(|error| panic!("{backend}: {error}"))
+    }
+
+    pub(crate) fn try_on(
+        backend: BackendKind,
+        root: &Path,
         change: impl FnOnce(&mut Options),
     ) -> std::io::Result<Running> {
         laio_testing::watchdog::step(backend);

@@ -5,7 +5,6 @@ use super::{Fixture, large};
 use crate::common::{LONG, until};
 use crate::upstreams::backend::Backend;
 use bytes::BytesMut;
-use laio::BackendKind::Lazy;
 use laio_serve::{EarlyData, Http3, Observer, Options, QuicCounts, Uploaders, Upstream};
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
@@ -178,7 +177,7 @@ struct Early {
 impl Early {
     fn start(which: EarlyData, change: impl FnOnce(&mut Options)) -> Early {
         let observer = Observer::new(false);
-        let fixture = Fixture::with(Lazy, |options| {
+        let fixture = Fixture::with(|options| {
             options.workers = Some(2);
             options.observer = observer.clone();
             // Clients that never end their handshake do not go away.
@@ -505,7 +504,7 @@ fn an_early_response_to_a_forged_address_is_no_amplification() {
 
 #[test]
 fn early_data_needs_clients_without_certificates() {
-    let fixture = Fixture::start(Lazy);
+    let fixture = Fixture::start();
     let mut options = fixture.options();
     options.tls.client_ca = Some(fixture.made.files.chain.clone());
     options.http3.as_mut().unwrap().early_data = Some(EarlyData::Files);

@@ -19,7 +19,7 @@ fn what_cannot_be_combined_is_refused() {
     let site = site();
     let made = make(site.path(), "localhost");
     let refused = |backend, change: &dyn Fn(&mut Options)| {
-        let server = Running::try_with(site.path(), backend, |options| {
+        let server = Running::try_on(backend, site.path(), |options| {
             options.listen = vec!["tls:127.0.0.1:0".parse().unwrap()];
             options.certificates = vec![made.files.clone()];
             options.http3 = Some(Http3::default());
@@ -64,7 +64,7 @@ fn what_cannot_be_combined_is_refused() {
 
 #[test]
 fn clients_show_their_address_if_they_must() {
-    let fixture = Fixture::with(Lazy, |options| {
+    let fixture = Fixture::with(|options| {
         let http3 = options.http3.as_mut().unwrap();
         http3.retry_from = 0;
     });
@@ -78,7 +78,7 @@ fn clients_show_their_address_if_they_must() {
 
 #[test]
 fn connections_are_limited() {
-    let fixture = Fixture::with(Lazy, |options| {
+    let fixture = Fixture::with(|options| {
         options.limits.connections_per_address = Some(2);
     });
     run(async {
@@ -106,7 +106,7 @@ fn connections_are_limited() {
 
 #[test]
 fn a_full_worker_closes_an_idle_connection() {
-    let fixture = Fixture::with(Lazy, |options| {
+    let fixture = Fixture::with(|options| {
         options.workers = Some(1);
         options.limits.connections = 2;
     });
@@ -135,7 +135,7 @@ fn a_full_worker_closes_an_idle_connection() {
 
 #[test]
 fn a_connection_ends_after_its_last_request() {
-    let fixture = Fixture::with(Lazy, |options| options.limits.requests = 3);
+    let fixture = Fixture::with(|options| options.limits.requests = 3);
     run(async {
         let client = Client::connect(&fixture).await;
         for _ in 0..3 {
@@ -152,7 +152,7 @@ fn a_connection_ends_after_its_last_request() {
 
 #[test]
 fn an_idle_connection_ends() {
-    let fixture = Fixture::with(Lazy, |options| {
+    let fixture = Fixture::with(|options| {
         options.limits.idle_time = Duration::from_millis(300);
     });
     run(async {
@@ -168,7 +168,7 @@ fn an_idle_connection_ends() {
 
 #[test]
 fn a_stopping_server_finishes_its_responses() {
-    let fixture = Fixture::start(Lazy);
+    let fixture = Fixture::start();
     run(async {
         let idle = Client::connect(&fixture).await;
         assert_eq!(idle.get("/ten.txt").await, b"0123456789");
@@ -203,7 +203,7 @@ fn a_connection_that_is_cut_says_so() {
         socket.write_all(head.as_bytes()).unwrap();
         while socket.write_all(&[b'x'; 10_000]).is_ok() {}
     });
-    let fixture = Fixture::with(Lazy, |options| {
+    let fixture = Fixture::with(|options| {
         options.limits.drain_time = Duration::from_millis(300);
         options.site.upstreams.http = vec![Upstream::http(&upstream).unwrap()];
     });
@@ -240,7 +240,7 @@ fn a_server_that_stops_after_a_reload_finishes_its_responses() {
 }
 
 fn reload(stops: bool) {
-    let fixture = Fixture::with(Lazy, |options| options.workers = Some(2));
+    let fixture = Fixture::with(|options| options.workers = Some(2));
     run(async {
         let client = Client::connect(&fixture).await;
         let mut stream = client.begin(request("GET", "/large.bin", &[])).await;
@@ -268,7 +268,7 @@ fn reload(stops: bool) {
 
 #[test]
 fn no_client_is_refused_during_reloads() {
-    let fixture = Fixture::with(Lazy, |options| options.workers = Some(2));
+    let fixture = Fixture::with(|options| options.workers = Some(2));
     let done = Rc::new(Cell::new(false));
     run(async {
         let reloads = async {
@@ -298,7 +298,7 @@ fn no_client_is_refused_during_reloads() {
 
 #[test]
 fn handshakes_are_limited() {
-    let fixture = Fixture::with(Lazy, |options| {
+    let fixture = Fixture::with(|options| {
         options.workers = Some(1);
         let http3 = options.http3.as_mut().unwrap();
         http3.handshakes = 0;

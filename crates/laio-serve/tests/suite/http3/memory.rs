@@ -3,7 +3,6 @@
 use super::client::{Client, config, endpoint, request};
 use super::{Fixture, large, run};
 use crate::common::until;
-use laio::BackendKind::Lazy;
 use laio_serve::{Http3, Memory, Observer};
 use std::sync::Arc;
 
@@ -36,7 +35,7 @@ async fn hostile(fixture: &Fixture, window: u32) -> (Client, Vec<super::client::
 fn unread_responses_hold_no_more_than_flow_control_has_admitted() {
     let observer = Observer::new(false);
     let own = observer.clone();
-    let fixture = Fixture::with(Lazy, |options| options.observer = own);
+    let fixture = Fixture::with(|options| options.observer = own);
     let held = || observer.seen().memory.held;
     run(async {
         // The head of a response, and a few bytes of its body.
@@ -60,7 +59,7 @@ fn unread_responses_hold_no_more_than_flow_control_has_admitted() {
 fn a_budget_that_is_used_up_stops_no_other_client() {
     let observer = Observer::new(false);
     let own = observer.clone();
-    let fixture = Fixture::with(Lazy, |options| {
+    let fixture = Fixture::with(|options| {
         options.observer = own;
         options.limits.memory = 0;
     });

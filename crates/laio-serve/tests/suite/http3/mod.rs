@@ -29,15 +29,19 @@ struct Fixture {
 }
 
 impl Fixture {
-    fn start(backend: BackendKind) -> Fixture {
-        Fixture::with(backend, |_| {})
+    fn start() -> Fixture {
+        Fixture::with(|_| {})
     }
 
-    fn with(backend: BackendKind, change: impl FnOnce(&mut Options)) -> Fixture {
+    fn with(change: impl FnOnce(&mut Options)) -> Fixture {
+        Fixture::on(BackendKind::Lazy, change)
+    }
+
+    fn on(backend: BackendKind, change: impl FnOnce(&mut Options)) -> Fixture {
         let site = site();
         let made = make(site.path(), "localhost");
         let mut own = Options::default();
-        let server = Running::with(site.path(), backend, |options| {
+        let server = Running::on(backend, site.path(), |options| {
             options.listen = vec!["tls:127.0.0.1:0".parse().unwrap()];
             options.certificates = vec![made.files.clone()];
             options.http3 = Some(Http3::default());

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 #[test]
 fn responses_survive_loss_and_reordering() {
-    let fixture = Fixture::start(Lazy);
+    let fixture = Fixture::start();
     let faults = Faults {
         lost: 30,
         repeated: 20,
@@ -36,7 +36,7 @@ fn a_client_that_moves_keeps_its_connection() {
         if !has(backend) {
             continue;
         }
-        let fixture = Fixture::with(backend, |options| options.workers = Some(4));
+        let fixture = Fixture::on(backend, |options| options.workers = Some(4));
         run(async {
             let client = Client::connect(&fixture).await;
             let large = large();
@@ -67,7 +67,7 @@ fn a_client_that_moves_keeps_its_connection() {
 
 #[test]
 fn nonsense_is_ignored() {
-    let fixture = Fixture::start(Lazy);
+    let fixture = Fixture::start();
     let mut random = Random(7);
     let socket = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
     socket.connect(fixture.address()).unwrap();
@@ -96,7 +96,7 @@ fn nonsense_is_ignored() {
 
 #[test]
 fn an_initial_packet_that_is_changed_breaks_nothing() {
-    let fixture = Fixture::start(Lazy);
+    let fixture = Fixture::start();
     let faults = Faults {
         lost: 0,
         repeated: 3,

@@ -3,7 +3,7 @@
 use super::client::{Client, all, config, endpoint, read, request};
 use super::{Fixture, large, run};
 use crate::common::certs::{connect, trusting};
-use crate::common::{assert_same_lines, backends};
+use crate::common::{assert_same_lines, asynchronous_backends};
 use crate::upstreams::backend::Backend;
 use bytes::{Buf, Bytes};
 use laio::BackendKind::{Lazy, Threads};
@@ -59,8 +59,8 @@ fn answers_are_those_of_http_1() {
         ("BREW", "/ten.txt", &[]),
         ("GET", "/ten.txt", &[("Expect", "a miracle")]),
     ];
-    for backend in backends() {
-        let fixture = Fixture::with(backend, features);
+    for backend in asynchronous_backends() {
+        let fixture = Fixture::on(backend, features);
         run(async {
             let client = Client::connect(&fixture).await;
             for &(method, path, fields) in requests {
@@ -89,7 +89,7 @@ fn answers_are_those_of_http_1() {
 
 #[test]
 fn several_ranges_and_compression() {
-    let fixture = Fixture::with(Lazy, features);
+    let fixture = Fixture::with(features);
     run(async {
         let client = Client::connect(&fixture).await;
         let ranges = [("Range", "bytes=0-1,1000000-1000001")];
@@ -111,7 +111,7 @@ fn several_ranges_and_compression() {
 
 #[test]
 fn many_streams_at_once_and_an_unread_one_does_not_delay_the_others() {
-    let fixture = Fixture::start(Lazy);
+    let fixture = Fixture::start();
     run(async {
         let client = Client::connect(&fixture).await;
         let mut unread = client.begin(request("GET", "/large.bin", &[])).await;
@@ -131,7 +131,7 @@ fn many_streams_at_once_and_an_unread_one_does_not_delay_the_others() {
 
 #[test]
 fn an_unread_answer_is_reset_and_the_connection_continues() {
-    let fixture = Fixture::with(Lazy, |options| {
+    let fixture = Fixture::with(|options| {
         options.limits.write_time = Duration::from_millis(300);
     });
     run(async {
@@ -218,7 +218,7 @@ fn echo() -> std::net::SocketAddr {
 fn bodies_reach_an_upstream_and_come_back() {
     let upstream = echo();
     for backend in [Lazy, Threads] {
-        let fixture = Fixture::with(backend, |options| {
+        let fixture = Fixture::on(backend, |options| {
             let text = format!("/api=http://{upstream}");
             options.site.upstreams.http = vec![Upstream::http(&text).unwrap()];
         });
@@ -260,7 +260,7 @@ fn bodies_reach_an_upstream_and_come_back() {
 
 #[test]
 fn a_body_that_differs_from_its_length_is_malformed() {
-    let fixture = Fixture::start(Lazy);
+    let fixture = Fixture::start();
     run(async {
         let client = Client::connect(&fixture).await;
         for body in ["short", "much too long for it"] {
@@ -279,7 +279,7 @@ fn a_body_that_differs_from_its_length_is_malformed() {
 
 #[test]
 fn heads_are_bounded_by_bytes_and_by_fields() {
-    let fixture = Fixture::with(Lazy, |options| {
+    let fixture = Fixture::with(|options| {
         options.limits.headers = 10;
         options.limits.head_bytes = 2000;
         options.limits.target_bytes = 100;
@@ -314,7 +314,7 @@ fn heads_are_bounded_by_bytes_and_by_fields() {
 #[test]
 fn responses_over_tcp_announce_it() {
     for (port, age) in [(None, ""), (Some(443), "")] {
-        let fixture = Fixture::with(Lazy, |options| {
+        let fixture = Fixture::with(|options| {
             options.listen.push("127.0.0.1:0".parse().unwrap());
             options.http3.as_mut().unwrap().alt_svc_port = port;
         });
@@ -359,7 +359,7 @@ fn a_cached_file_gets_the_same_answer_and_line_each_time() {
     for window in [1_000_000u32, 40] {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("log");
-        let fixture = Fixture::with(Lazy, |options| options.log = LogTarget::File(log.clone()));
+        let fixture = Fixture::with(|options| options.log = LogTarget::File(log.clone()));
         let asked = [
             ("GET", "/ten.txt"),
             ("HEAD", "/ten.txt"),
@@ -396,7 +396,7 @@ fn a_cached_file_gets_the_same_answer_and_line_each_time() {
 
 #[test]
 fn a_changed_file_is_noticed_between_two_requests() {
-    let fixture = Fixture::start(Lazy);
+    let fixture = Fixture::start();
     run(async {
         let client = Client::connect(&fixture).await;
         for number in 0..50 {
@@ -413,7 +413,7 @@ fn a_changed_file_is_noticed_between_two_requests() {
 fn the_access_log_names_the_version() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("log");
-    let fixture = Fixture::with(Lazy, |options| options.log = LogTarget::File(log.clone()));
+    let fixture = Fixture::with(|options| options.log = LogTarget::File(log.clone()));
     run(async {
         let client = Client::connect(&fixture).await;
         client.get("/ten.txt").await;
@@ -427,7 +427,7 @@ fn the_access_log_names_the_version() {
 fn trailers_of_upstreams_and_messages_both_ways() {
     use crate::upstreams::http2::{Server2, echo};
     let backend = Server2::start(echo);
-    let fixture = Fixture::with(Lazy, |options| {
+    let fixture = Fixture::with(|options| {
         options.site.upstreams = vec![backend.upstream("/")].into();
     });
     run(async {
@@ -465,7 +465,7 @@ fn an_auth_server_lets_requests_in() {
         }
     });
     let app = Backend::answering("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\napp");
-    let fixture = Fixture::with(Lazy, |options| {
+    let fixture = Fixture::with(|options| {
         let rule = format!("http://{}/check", auth.address());
         options.site.auth_requests.rules = vec![rule.parse().unwrap()];
         options.site.auth_requests.copy = vec!["Remote-User".parse().unwrap()];

@@ -129,7 +129,7 @@ fn only_clients_of_the_authority() {
     let [known, foreign] = [own.sign(1), other.sign(1)];
     for kind in [Lazy, Sync] {
         for auth in [ClientAuth::Required, ClientAuth::Optional] {
-            let server = Running::with(dir.path(), kind, |options| {
+            let server = Running::on(kind, dir.path(), |options| {
                 set(options, &made, &own);
                 options.tls.client_auth = auth;
             });
@@ -152,7 +152,7 @@ fn a_ticket_from_before_a_reload_does_not_replace_a_certificate() {
     let (dir, made) = site();
     let own = Authority::new(&dir, "own");
     let mut options = Options::default();
-    let server = Running::with(dir.path(), Lazy, |own_options| {
+    let server = Running::with(dir.path(), |own_options| {
         set(own_options, &made, &own);
         options = own_options.clone();
         own_options.tls.client_ca = None;
@@ -178,7 +178,7 @@ fn revoked_certificates_are_refused() {
     let [one, two] = [own.sign(1), own.sign(2)];
     let list = dir.path().join("revoked.pem");
     fs::write(&list, own.revoke(&[2], 2100)).unwrap();
-    let server = Running::with(dir.path(), Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         set(options, &made, &own);
         options.tls.client_crl = vec![list.clone()];
     });

@@ -3,7 +3,6 @@
 use crate::common::Running;
 use crate::common::certs::{connect, make, trusting};
 use crate::upstreams::backend::Backend;
-use laio::BackendKind::Lazy;
 use laio_serve::{HstsAge, Upstream};
 use std::fs;
 use std::io::{Read, Write};
@@ -28,7 +27,7 @@ fn every_response_over_tls_and_no_other_has_the_field() {
             peer.send(answer);
         }
     });
-    let server = Running::with(dir.path(), Lazy, |options| {
+    let server = Running::with(dir.path(), |options| {
         options.listen = ["127.0.0.1:0", "tls:127.0.0.1:0"]
             .map(|text| text.parse().unwrap())
             .to_vec();

@@ -2,7 +2,6 @@
 
 use crate::common::Running;
 use crate::common::certs::{Made, make};
-use laio::BackendKind::Lazy;
 use laio_serve::{Options, Server, TlsVersion};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -19,7 +18,7 @@ use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 
 fn start(dir: &TempDir, made: &Made, change: impl FnOnce(&mut Options)) -> Running {
-    Running::with(dir.path(), Lazy, |options| {
+    Running::with(dir.path(), |options| {
         options.listen = vec!["tls:127.0.0.1:0".parse().unwrap()];
         options.certificates = vec![made.files.clone()];
         change(options);

@@ -34,10 +34,7 @@ fn echo() -> Backend {
 
 #[test]
 fn of_requests_in_both_framings() {
-    for kind in crate::common::backends()
-        .into_iter()
-        .chain([BackendKind::Sync])
-    {
+    for kind in crate::common::every_backend() {
         let backend = echo();
         let (server, _root) = serve_with(kind, vec![http("/", &backend)], |_| {});
         let large = "0123456789abcdef".repeat(40_000);

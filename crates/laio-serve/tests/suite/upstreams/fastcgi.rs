@@ -52,10 +52,7 @@ fn output(text: &str) -> Vec<u8> {
 
 #[test]
 fn variables_of_a_program() {
-    for kind in crate::common::backends()
-        .into_iter()
-        .chain([BackendKind::Sync])
-    {
+    for kind in crate::common::every_backend() {
         let backend = program(|(described, body)| {
             let mut text = "Status: 201 Made\nContent-Type: text/plain\n\n".to_owned();
             described

@@ -6,10 +6,7 @@ const HELLO: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Of: upstream\r\n\
 
 #[test]
 fn below_a_prefix_the_upstream_answers_over_one_connection() {
-    for kind in crate::common::backends()
-        .into_iter()
-        .chain([BackendKind::Sync])
-    {
+    for kind in crate::common::every_backend() {
         let backend = Backend::answering(HELLO);
         let (server, root) = serve_with(kind, vec![http("/api", &backend)], |options| {
             options.workers = Some(1);
@@ -19,8 +16,7 @@ fn below_a_prefix_the_upstream_answers_over_one_connection() {
         for _ in 0..3 {
             let answer = client.get("/api/%61?q=1");
             assert_eq!((answer.status, answer.text()), (200, "hello"), "{kind}");
-            assert_eq!(answer.header("X-Of"), Some("upstream"));
-            assert_eq!(answer.header("Via"), Some("1.1 laio"));
+            answer.is("X-Of: upstream | Via: 1.1 laio");
             assert!(answer.header("Date").is_some() && answer.header("Server").is_some());
             assert_eq!(client.get("/file").text(), "a file", "{kind}");
             assert_eq!(client.get("/apix").status, 404);

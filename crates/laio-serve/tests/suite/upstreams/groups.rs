@@ -1,7 +1,7 @@
 //! Several upstreams for a prefix.
 
 use super::*;
-use crate::common::{LONG, backends, until};
+use crate::common::{LONG, every_backend, until};
 use laio_serve::Observer;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -94,7 +94,7 @@ fn what_was_not_sent_goes_to_the_next_upstream() {
         }
     });
     let (refused, _taken) = refusing("/");
-    for kind in backends().into_iter().chain([BackendKind::Sync]) {
+    for kind in every_backend() {
         let before = backend.heads().len();
         let upstreams = vec![refused.clone(), http("/", &backend)];
         let (server, _root) = serve_with(kind, upstreams, |options| {
@@ -394,10 +394,9 @@ fn a_full_queue_leads_to_another_upstream() {
     });
     let mut client = server.connect();
     for _ in 0..4 {
-        assert_eq!(
-            client.request("POST", "/", "Content-Length: 0\r\n").text(),
-            "ok"
-        );
+        client
+            .request("POST", "/", "Content-Length: 0\r\n")
+            .is(r#""ok""#);
     }
     assert_eq!(slow.heads().len(), 1);
     open.store(true, Ordering::SeqCst);
@@ -414,7 +413,7 @@ fn groups_that_cannot_be() {
             .iter()
             .map(|it| Upstream::http(it).unwrap())
             .collect();
-        let started = Running::try_with(root.path(), BackendKind::Lazy, |options| {
+        let started = Running::try_with(root.path(), |options| {
             options.site.upstreams = upstreams.into();
             options.site.upstreams.balance = vec![balance.parse().unwrap()];
         });

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::common::certs::make;
-use crate::common::{backends, until};
+use crate::common::{asynchronous_backends, until};
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
@@ -205,7 +205,7 @@ fn say(text: &'static str) -> impl Fn(Request<RecvStream>, SendResponse<Bytes>) 
 #[test]
 fn requests_of_clients_in_http_1() {
     let large: String = (0..100_000).map(|number| format!("{number} ")).collect();
-    for kind in backends() {
+    for kind in asynchronous_backends() {
         let backend = Server2::start(repeat);
         let upstream = Upstream::http(&format!("/a=h2c://{}/b", backend.address)).unwrap();
         let (server, _root) = serve_with(kind, vec![upstream], |options| options.workers = Some(1));
@@ -437,10 +437,9 @@ fn what_the_upstream_has_not_looked_at_is_repeated() {
     let (server, _root) = serve(vec![backend.upstream("/")], |_| {});
     let mut client = server.connect();
     for _ in 0..5 {
-        assert_eq!(
-            client.request("POST", "/", "Content-Length: 0\r\n").text(),
-            "ok"
-        );
+        client
+            .request("POST", "/", "Content-Length: 0\r\n")
+            .is(r#""ok""#);
     }
     assert_eq!(backend.connections(), 5);
     // A refused stream goes to another upstream.
@@ -453,10 +452,9 @@ fn what_the_upstream_has_not_looked_at_is_repeated() {
     let (server, _root) = serve(upstreams, |_| {});
     let mut client = server.connect();
     for _ in 0..4 {
-        assert_eq!(
-            client.request("POST", "/", "Content-Length: 0\r\n").text(),
-            "ok"
-        );
+        client
+            .request("POST", "/", "Content-Length: 0\r\n")
+            .is(r#""ok""#);
     }
     assert!(refusing.requests() > 0);
     let (server, _root) = serve(vec![refusing.upstream("/")], |_| {});
@@ -532,7 +530,7 @@ fn upstreams_that_speak_no_http_2() {
     let (server, _root) = serve(vec![upstream], |_| {});
     assert_eq!(server.get("/").status, 502);
     let root = tempfile::tempdir().unwrap();
-    let started = Running::try_with(root.path(), BackendKind::Sync, |options| {
+    let started = Running::try_on(BackendKind::Sync, root.path(), |options| {
         options.site.upstreams = vec![Upstream::http("/=h2c://127.0.0.1:1").unwrap()].into();
     });
     let error = started.map(drop).unwrap_err().to_string();

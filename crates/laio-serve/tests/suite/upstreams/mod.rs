@@ -41,7 +41,7 @@ fn serve_with(
     change: impl FnOnce(&mut Options),
 ) -> (Running, tempfile::TempDir) {
     let root = tempfile::Builder::new().prefix("site").tempdir().unwrap();
-    let server = Running::with(root.path(), backend, |options| {
+    let server = Running::on(backend, root.path(), |options| {
         options.workers = Some(if backend == BackendKind::Sync { 4 } else { 1 });
         options.site.upstreams = upstreams.into();
         change(options);

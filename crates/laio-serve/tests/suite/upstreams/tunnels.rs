@@ -29,7 +29,7 @@ fn sockets() -> Backend {
 
 #[test]
 fn bytes_go_both_ways_until_one_side_ends() {
-    for kind in crate::common::backends() {
+    for kind in crate::common::asynchronous_backends() {
         let backend = sockets();
         let (server, _root) = serve_with(kind, vec![http("/", &backend)], |options| {
             // A tunnel does not count as a connection for requests.
