@@ -113,6 +113,37 @@ fn clients_that_do_not_read_get_no_more_than_their_share() {
     until("all is given back", || counts(&observer).held == 0);
 }
 
+/// A client resets its requests in the middle of the responses. The server takes back what they hold, and goes on.
+#[test]
+fn reset_requests_give_back_what_they_hold() {
+    let site = site();
+    fs::write(site.path().join("small.bin"), "small").unwrap();
+    let (server, observer) = serve(site.path(), Memory::PROCESS, Transfer::default());
+    let mut client = request_all(&server, u32::MAX >> 1);
+    let responses = Memory::most(MemoryUse::Responses) / 2;
+    until("responses wait", || counts(&observer).held >= responses);
+    let mut bytes = Vec::new();
+    for stream in 0..STREAMS as u32 {
+        bytes.extend(frame(3, 0, 2 * stream + 1, &8_u32.to_be_bytes()));
+    }
+    let last = 2 * STREAMS as u32 + 1;
+    bytes.extend(frame(1, 5, last, b"\x82\x86\x04\x0a/small.bin\x41\x01a"));
+    client.write_all(&bytes).unwrap();
+    let mut content = Vec::new();
+    while content != b"small" {
+        let mut head = [0; 9];
+        client.read_exact(&mut head).unwrap();
+        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+        client.read_exact(&mut payload).unwrap();
+        assert_ne!(head[3], 7, "the connection ends");
+        if head[3] == 0 && head[5..] == last.to_be_bytes() {
+            content.extend(payload);
+        }
+    }
+    until("all is given back", || counts(&observer).held == 0);
+    drop(client);
+}
+
 /// The budget is used up by clients of HTTP/2. Others get their responses, in smaller pieces.
 #[test]
 fn a_budget_that_is_used_up_stops_no_other_client() {
