@@ -7,6 +7,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
 const CONNECTIONS: u64 = 50;
@@ -139,6 +140,38 @@ fn reset_requests_give_back_what_they_hold() {
         if head[3] == 0 && head[5..] == last.to_be_bytes() {
             content.extend(payload);
         }
+    }
+    until("all is given back", || counts(&observer).held == 0);
+    drop(client);
+}
+
+/// HPACK repeats the fields of earlier responses by number. That holds no memory of their requests.
+#[test]
+fn an_idle_connection_holds_nothing_of_its_requests() {
+    let site = site();
+    let (server, observer) = serve(site.path(), Memory::PROCESS, Transfer::default());
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    bytes.extend(frame(4, 0, 0, &[]));
+    for number in 0..10 {
+        let path = site.path().join(format!("number-{number}"));
+        let file = fs::File::create(path).unwrap();
+        // Each has another value of Last-Modified.
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(number * 1_000_000);
+        file.set_modified(time).unwrap();
+        let path = format!("/number-{number}");
+        let head = [b"\x82\x86\x04\x09", path.as_bytes(), b"\x41\x01a"].concat();
+        bytes.extend(frame(1, 5, 2 * number as u32 + 1, &head));
+    }
+    let mut client = server.connect().0.into_inner();
+    client.write_all(&bytes).unwrap();
+    let mut ended = 0;
+    while ended < 10 {
+        let mut head = [0; 9];
+        client.read_exact(&mut head).unwrap();
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+        client.read_exact(&mut vec![0; length]).unwrap();
+        assert_ne!(head[3], 3, "a request is reset");
+        ended += usize::from(head[3] <= 1 && head[4] & 1 == 1);
     }
     until("all is given back", || counts(&observer).held == 0);
     drop(client);
