@@ -3,8 +3,10 @@
 
 use crate::buffers::ReceiveBuffers;
 use crate::options::{IoStep, Limits, Options, Transfer};
+use laio::ops::Readiness;
 use laio::walk::Walk;
 use laio::{BackendKind, Operation};
+use laio_rt::future::poll_once;
 use laio_rt::sync::{Permit, Semaphore};
 use laio_rt::{ContextId, Descriptor, Runtime, Submission};
 use std::cell::Cell;
@@ -38,6 +40,26 @@ impl IoContexts {
     #[inline]
     pub(crate) fn submit<O: Operation>(&self, step: IoStep, operation: O) -> Submission<O> {
         laio_rt::submit_to(self.contexts[step as usize], operation)
+    }
+
+    /// Starts the threads in which this many calls wait for clients.
+    async fn start_helpers(&self, calls: usize) -> io::Result<()> {
+        let (reader, writer) = rustix::pipe::pipe()?;
+        let reader = Descriptor::from(reader);
+        let mut waiting = Vec::new();
+        for _ in 0..calls {
+            let mut call = self.submit(IoStep::Receive, Readiness::readable(reader.clone()));
+            match poll_once(&mut call).await {
+                Some(refused) => drop(refused?),
+                None => waiting.push(call),
+            }
+        }
+        // Only now, so that no thread is free for a second call.
+        drop(writer);
+        for call in waiting {
+            call.await?;
+        }
+        Ok(())
     }
 
     /// Runs a walk in the context of a step.
@@ -214,6 +236,31 @@ impl ContextPlan {
         Ok((runtime, io_contexts))
     }
 
+    /// Starts the threads that a worker with this many sockets needs for its first client, if waiting for clients takes
+    /// threads: without them it would answer nothing.
+    ///
+    /// # Errors
+    /// Says that no thread can be started.
+    pub(crate) fn start_helpers(
+        &self,
+        (runtime, contexts): &(Runtime, IoContexts),
+        options: &Options,
+        sockets: usize,
+    ) -> io::Result<()> {
+        if !self.waiting_clients_hold_helpers {
+            return Ok(());
+        }
+        let calls = sockets + calls_of_a_client(options);
+        let started = runtime.block_on(contexts.start_helpers(calls));
+        started.map_err(|error| {
+            let text = format!(
+                "cannot start threads that wait for clients: {error}; the limit of threads may be reached \
+                 (ulimit -u, pids.max of the control group), or memory is short; other back ends wait without threads"
+            );
+            io::Error::new(error.kind(), text)
+        })
+    }
+
     fn engine_options(&self, spec: ContextSpec, options: &Options) -> laio::Options {
         // A worker drops its rights and enters its sandbox before it creates contexts, so rights
         // are settled.
@@ -237,8 +284,7 @@ impl ContextPlan {
                 .waiting_helpers(limit)
                 .back_pressure(laio::BackPressure::Wait),
             None if spec.kind == BackendKind::Threads => {
-                // An HTTP/2 connection receives and sends at the same time.
-                let each = if options.http2.is_some() { 2 } else { 1 };
+                let each = calls_of_a_client(options);
                 let helpers = each * self.connections(options) + Limits::HELPERS_FOR_FILES;
                 engine.helpers(helpers as u32)
             }
@@ -248,6 +294,11 @@ impl ContextPlan {
             None => engine,
         }
     }
+}
+
+/// How many calls of one connection wait at the same time: one of HTTP/2 receives and sends.
+fn calls_of_a_client(options: &Options) -> usize {
+    if options.http2.is_some() { 2 } else { 1 }
 }
 
 /// Returns the back end of a step.

@@ -10,6 +10,7 @@ mod command;
 mod common;
 mod descriptors;
 mod ending;
+mod few_threads;
 mod forbidden;
 mod load;
 mod operation;

@@ -7,6 +7,7 @@ use crate::options::{Limits, Memory};
 use bytes::{Buf, Bytes};
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
+use http::header::{CONTENT_LENGTH, ETAG, InvalidHeaderValue};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use laio_http::upstream::parse_response;
 use laio_rt::{Descriptor, time};
@@ -78,7 +79,7 @@ impl Exchange {
         limits: &Limits,
         memory: RequestMemory,
     ) -> Exchange {
-        let chunked = !request.headers().contains_key(http::header::CONTENT_LENGTH);
+        let chunked = !request.headers().contains_key(CONTENT_LENGTH);
         Exchange {
             to_head: request.method() == http::Method::HEAD,
             response: RefCell::new(ResponseState::Due(respond)),
@@ -263,13 +264,23 @@ impl Exchange {
         let fields = response.headers_mut();
         let count = head.headers.len();
         fields.try_reserve(count).map_err(io::Error::other)?;
+        let mut holds = false;
         for (name, value) in head.headers.iter() {
             let name = HeaderName::from_bytes(name).map_err(io::Error::other)?;
-            if !CONNECTION_SPECIFIC.contains(&name.as_str()) {
-                let value = HeaderValue::from_maybe_shared(out.slice_ref(value));
-                let value = value.map_err(io::Error::other)?;
-                fields.try_append(name, value).map_err(io::Error::other)?;
+            if CONNECTION_SPECIFIC.contains(&name.as_str()) {
+                continue;
             }
+            let value = match name == CONTENT_LENGTH || name == ETAG {
+                true => held_value(out.slice_ref(value)),
+                false => HeaderValue::from_bytes(value),
+            };
+            let value = value.map_err(io::Error::other)?;
+            holds |= value.is_sensitive();
+            fields.try_append(name, value).map_err(io::Error::other)?;
+        }
+        if let Some(value) = fields.values_mut().next().filter(|_| !holds) {
+            let bytes = self.memory.bytes(value.as_bytes().to_vec());
+            *value = held_value(bytes).map_err(io::Error::other)?;
         }
         let due = match head.framing {
             Some(laio_http::Framing::None) => Some(0),
@@ -403,6 +414,14 @@ impl Exchange {
             ResponseState::Sent(_) | ResponseState::Aborted => Poll::Pending,
         }
     }
+}
+
+/// Returns the value of a field whose bytes count for the request until its frame is written. `h2` keeps the values of
+/// other fields for later frames of the connection (HPACK), for as long as it lasts, and so those are copies.
+fn held_value(bytes: Bytes) -> Result<HeaderValue, InvalidHeaderValue> {
+    let mut value = HeaderValue::from_maybe_shared(bytes)?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 impl RequestBody {

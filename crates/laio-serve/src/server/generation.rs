@@ -197,7 +197,8 @@ impl Generation {
         );
         let thread = laio::thread::start(&name, &purpose, move || {
             let served = catch_unwind(AssertUnwindSafe(|| {
-                let (runtime, contexts) = set_up(kind, &options, worker == 0, &report)?;
+                let (runtime, contexts) =
+                    set_up(kind, &options, (worker, listeners.len()), &report)?;
                 worker::run(runtime, contexts, &options, shared, listeners)
             }));
             let outcome = match served {
@@ -240,21 +241,27 @@ impl Generation {
     }
 }
 
-/// Creates a worker's runtime on its own thread, and reports the back end or the error.
+/// Creates the runtime of a worker with this number and so many sockets, on its own thread, and reports the back end or
+/// the error.
 fn set_up(
     kind: BackendKind,
     options: &Options,
-    first: bool,
+    (worker, sockets): (usize, usize),
     report: &Sender<io::Result<String>>,
 ) -> io::Result<(Runtime, IoContexts)> {
     let sandboxed = sandbox::apply(options, kind).inspect(|missing| {
         // Print warnings once: the other workers have the same ones.
-        if first {
+        if worker == 0 {
             missing.iter().for_each(print);
         }
     });
     let plan = sandboxed.and_then(|_| ContextPlan::new(options, kind));
-    match plan.and_then(|plan| plan.create(options)) {
+    let created = plan.and_then(|plan| {
+        let created = plan.create(options)?;
+        plan.start_helpers(&created, options, sockets)?;
+        Ok(created)
+    });
+    match created {
         Ok((runtime, contexts)) => {
             let _ = report.send(Ok(runtime.with_context(describe)));
             Ok((runtime, contexts))

@@ -16,7 +16,7 @@ use crate::services::Services;
 
 use laio::ops::{Accept, Readiness};
 use laio_rt::Descriptor;
-use laio_rt::future::race;
+use laio_rt::future::{Either, race};
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
 use rustls::ServerConfig;
@@ -95,7 +95,11 @@ pub(crate) async fn accept(acceptor: Acceptor) {
             Err(error) if is(&error, Errno::AGAIN) => {
                 let readable = Readiness::readable(listener.clone());
                 let readable = services.contexts.submit(IoStep::Accept, readable);
-                race(readable, connections.wait_until_draining()).await;
+                let readable = race(readable, connections.wait_until_draining()).await;
+                // No thread can be started that would wait.
+                if let Either::Left(Err(error)) = readable {
+                    warned |= pause(connections, &exhaustion_warning, &error).await;
+                }
             }
             // The client has closed the connection already.
             Err(error) if is(&error, Errno::CONNABORTED) => {}
@@ -104,15 +108,18 @@ pub(crate) async fn accept(acceptor: Acceptor) {
                 if services.slots.evict_for_descriptor(&error).await {
                     continue;
                 }
-                warned |= exhaustion_warning.warn("cannot accept connections for now", &error);
-                let _ = race(
-                    laio_rt::time::sleep(EXHAUSTION_PAUSE),
-                    connections.wait_until_draining(),
-                )
-                .await;
+                warned |= pause(connections, &exhaustion_warning, &error).await;
             }
         }
     }
+}
+
+/// Waits a moment after an error that other connections may end. Returns whether it printed a warning.
+async fn pause(connections: &Connections, warning: &ExhaustionWarning, error: &io::Error) -> bool {
+    let warned = warning.warn("cannot accept connections for now", error);
+    let moment = laio_rt::time::sleep(EXHAUSTION_PAUSE);
+    race(moment, connections.wait_until_draining()).await;
+    warned
 }
 
 /// Prepares a worker's share of a listening socket.

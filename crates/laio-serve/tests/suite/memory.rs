@@ -6,6 +6,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
 const CONNECTIONS: u64 = 50;
@@ -110,6 +111,69 @@ fn clients_that_do_not_read_get_no_more_than_their_share() {
     });
     drop(clients);
     until("all is given back", || counts(&observer).held == 0);
+}
+
+/// A client resets its requests in the middle of the responses. The server takes back what they hold, and goes on.
+#[test]
+fn reset_requests_give_back_what_they_hold() {
+    let site = site();
+    fs::write(site.path().join("small.bin"), "small").unwrap();
+    let (server, observer) = serve(site.path(), Memory::PROCESS, Transfer::default());
+    let mut client = request_all(&server, u32::MAX >> 1);
+    let responses = Memory::most(MemoryUse::Responses) / 2;
+    until("responses wait", || counts(&observer).held >= responses);
+    let mut bytes = Vec::new();
+    for stream in 0..STREAMS as u32 {
+        bytes.extend(frame(3, 0, 2 * stream + 1, &8_u32.to_be_bytes()));
+    }
+    let last = 2 * STREAMS as u32 + 1;
+    bytes.extend(frame(1, 5, last, b"\x82\x86\x04\x0a/small.bin\x41\x01a"));
+    client.write_all(&bytes).unwrap();
+    let mut content = Vec::new();
+    while content != b"small" {
+        let mut head = [0; 9];
+        client.read_exact(&mut head).unwrap();
+        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+        client.read_exact(&mut payload).unwrap();
+        assert_ne!(head[3], 7, "the connection ends");
+        if head[3] == 0 && head[5..] == last.to_be_bytes() {
+            content.extend(payload);
+        }
+    }
+    until("all is given back", || counts(&observer).held == 0);
+    drop(client);
+}
+
+/// HPACK repeats the fields of earlier responses by number. That holds no memory of their requests.
+#[test]
+fn an_idle_connection_holds_nothing_of_its_requests() {
+    let site = site();
+    let (server, observer) = serve(site.path(), Memory::PROCESS, Transfer::default());
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    bytes.extend(frame(4, 0, 0, &[]));
+    for number in 0..10 {
+        let path = site.path().join(format!("number-{number}"));
+        let file = fs::File::create(path).unwrap();
+        // Each has another value of Last-Modified.
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(number * 1_000_000);
+        file.set_modified(time).unwrap();
+        let path = format!("/number-{number}");
+        let head = [b"\x82\x86\x04\x09", path.as_bytes(), b"\x41\x01a"].concat();
+        bytes.extend(frame(1, 5, 2 * number as u32 + 1, &head));
+    }
+    let mut client = server.connect().0.into_inner();
+    client.write_all(&bytes).unwrap();
+    let mut ended = 0;
+    while ended < 10 {
+        let mut head = [0; 9];
+        client.read_exact(&mut head).unwrap();
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+        client.read_exact(&mut vec![0; length]).unwrap();
+        assert_ne!(head[3], 3, "a request is reset");
+        ended += usize::from(head[3] <= 1 && head[4] & 1 == 1);
+    }
+    until("all is given back", || counts(&observer).held == 0);
+    drop(client);
 }
 
 /// The budget is used up by clients of HTTP/2. Others get their responses, in smaller pieces.

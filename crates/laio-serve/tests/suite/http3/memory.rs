@@ -5,6 +5,7 @@ use super::{Fixture, large, run};
 use crate::common::until;
 use laio_serve::{Http3, Memory, Observer};
 use std::sync::Arc;
+use std::time::Duration;
 
 const CONNECTIONS: u64 = 10;
 const STREAMS: u64 = 100;
@@ -53,6 +54,27 @@ fn unread_responses_hold_no_more_than_flow_control_has_admitted() {
         });
     });
     until("all is given back", || held() == 0);
+}
+
+/// A client stops its requests in the middle of the responses. The server takes back what they hold, and goes on.
+#[test]
+fn stopped_requests_give_back_what_they_hold() {
+    let observer = Observer::new(false);
+    let own = observer.clone();
+    let fixture = Fixture::with(Lazy, |options| options.observer = own);
+    let held = || observer.seen().memory.held;
+    run(async {
+        let (client, mut streams) = hostile(&fixture, 50_000).await;
+        assert!(held() >= STREAMS * Memory::REQUEST, "{}", held());
+        for stream in &mut streams {
+            stream.stop_sending(h3::error::Code::H3_REQUEST_CANCELLED);
+        }
+        while held() > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert!(client.get("/large.bin").await == large(), "it is changed");
+        assert!(client.connection.close_reason().is_none());
+    });
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Stored responses of upstreams.
 
 use super::*;
-use crate::common::{every_backend, until};
+use crate::common::{LONG, every_backend, until};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 
 /// Starts a server with a cache.
 fn cached(backend: &Backend) -> (Running, tempfile::TempDir) {
@@ -331,6 +332,61 @@ fn requests_for_the_same_wait_for_one_of_them() {
     assert_eq!(client.answer(false).status, 200);
     open.store(false, Ordering::SeqCst);
     all("/slow", 8);
+}
+
+/// The client whose request fills the cache leaves in the middle of the response. The part that has arrived is not stored,
+/// and a client that waits for the same gets a whole response.
+#[test]
+fn a_client_that_leaves_in_the_middle_spoils_nothing() {
+    for fields in ["Content-Length: 10\r\n", "Transfer-Encoding: chunked\r\n"] {
+        let chunked = fields.contains("chunked");
+        let asked = AtomicUsize::new(0);
+        let (left, gone) = channel();
+        let backend = Backend::start(move |peer| {
+            while peer.request().is_some() {
+                peer.send(format!(
+                    "HTTP/1.1 200 OK\r\nCache-Control: max-age=1000\r\n{fields}\r\n"
+                ));
+                peer.send(if chunked { "5\r\nbegin\r\n" } else { "begin" });
+                if asked.fetch_add(1, Ordering::SeqCst) == 0 {
+                    assert_eq!(peer.try_read(1), None);
+                    return left.send(()).unwrap();
+                }
+                peer.send(if chunked {
+                    "5\r\n-end.\r\n0\r\n\r\n"
+                } else {
+                    "-end."
+                });
+            }
+        });
+        let (server, _root) = cached(&backend);
+        let request = "GET / HTTP/1.1\r\nHost: test\r\n\r\n";
+        let mut leaves = server.connect();
+        leaves.send(request);
+        let mut begun = Vec::new();
+        while !begun.ends_with(b"begin") {
+            let mut byte = [0];
+            leaves.0.read_exact(&mut byte).unwrap();
+            begun.extend(byte);
+        }
+        let mut waits = server.connect();
+        waits.send(request);
+        drop(leaves);
+        gone.recv_timeout(LONG).expect("the exchange ends");
+        let others = [waits, server.connect()];
+        for (index, mut client) in others.into_iter().enumerate() {
+            if index > 0 {
+                client.send(request);
+            }
+            let answer = client.answer(false);
+            let body = match answer.header("Content-Length") {
+                Some(_) => answer.body,
+                None => client.chunks(),
+            };
+            assert_eq!(body, b"begin-end.", "{fields}");
+        }
+        assert_eq!(backend.heads().len(), 2, "{fields}");
+    }
 }
 
 #[test]
