@@ -41,6 +41,14 @@ enum Task {
     /// Write the documentation that is generated from the code: docs/system-calls.md, docs/serve/options.md and the
     /// options in man/laio.1
     Pages,
+    /// Check the structure of the tree: lengths of functions, names of types
+    ///
+    /// Prints each place that breaks a rule, and what to do. xtask/tidy.txt lists the exceptions of today.
+    Tidy {
+        /// Remove exceptions that are no longer needed, and lower the numbers of others; after a merge too
+        #[arg(long)]
+        update: bool,
+    },
     /// Make the book of the documentation in target/book/html, with mdBook, and check its links
     Book,
     /// Make packages in target/package: .deb, .rpm, a static tarball
@@ -211,6 +219,7 @@ fn main() -> ExitCode {
         Task::Kernels(arguments) => kernels(arguments),
         Task::Test(arguments) => test(arguments),
         Task::Pages => pages(),
+        Task::Tidy { update } => tidy(update),
         Task::Book => book(),
         Task::Package {
             kinds,
@@ -343,6 +352,22 @@ fn pages() -> Result<ExitCode, Failure> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn tidy(update: bool) -> Result<ExitCode, Failure> {
+    if update {
+        xtask::tidy::update(&xtask::root())?;
+    }
+    let report = xtask::tidy::check(&xtask::root())?;
+    if report.messages.is_empty() {
+        let (files, exceptions) = (report.files, report.exceptions);
+        println!("tidy: {files} files, with {exceptions} exceptions");
+        return Ok(ExitCode::SUCCESS);
+    }
+    for message in &report.messages {
+        println!("{message}");
+    }
+    Err(format!("tidy: {} faults", report.messages.len()).into())
 }
 
 fn book() -> Result<ExitCode, Failure> {

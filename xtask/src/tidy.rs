@@ -2,27 +2,95 @@
 
 mod fault;
 mod functions;
+mod ratchet;
 mod sources;
 mod tokens;
 mod types;
 
 use crate::Failure;
-use sources::Source;
+use crate::files::failure;
+use fault::Fault;
+use ratchet::Ratchet;
+use sources::{File, Source};
+use std::io::ErrorKind;
 use std::path::Path;
 
-/// Checks the tree by all rules; returns a line for each fault.
+/// What a check has found.
+#[derive(Debug)]
+pub struct Report {
+    /// What is wrong, and what to do: a line for each fault.
+    pub messages: Vec<String>,
+    /// How many files were read.
+    pub files: usize,
+    /// How many places the list of exceptions allows.
+    pub exceptions: usize,
+}
+
+/// Checks the tree by all rules.
 ///
 /// # Errors
 /// If a file cannot be read.
-pub fn check(root: &Path) -> Result<Vec<String>, Failure> {
+pub fn check(root: &Path) -> Result<Report, Failure> {
     let files = sources::read(root)?;
+    let faults = faults(&files);
+    let list = exceptions(root)?.unwrap_or_default();
+    Ok(Report {
+        messages: Ratchet::parse(&list).judge(&faults),
+        files: files.len(),
+        exceptions: faults.len(),
+    })
+}
+
+/// Removes the exceptions that are no longer needed. Without a list of
+/// exceptions it writes one.
+///
+/// # Errors
+/// If a file cannot be read or written.
+pub fn update(root: &Path) -> Result<(), Failure> {
+    let files = sources::read(root)?;
+    let faults = faults(&files);
+    let list = exceptions(root)?;
+    let lowered = list.as_deref().map_or_else(
+        || ratchet::begin(&faults),
+        |list| Ratchet::parse(list).lowered(&faults),
+    );
+    write(
+        &root.join(ratchet::PATH),
+        &list.unwrap_or_default(),
+        &lowered,
+    )
+}
+
+fn faults(files: &[File]) -> Vec<Fault> {
     let rust = files.iter().filter(|file| file.is_rust());
     let sources: Vec<Source<'_>> = rust.map(Source::of).collect();
-    let faults = functions::faults(&sources).into_iter();
-    let faults = faults.chain(types::faults(&sources));
-    let messages = faults.map(|fault| {
-        let (place, what, rule, key) = (fault.place, fault.what, fault.rule, fault.key);
-        format!("{place}: {what} ({rule} {key})")
-    });
-    Ok(messages.collect())
+    let rules = [functions::faults(&sources), types::faults(&sources)];
+    rules.into_iter().flatten().collect()
+}
+
+/// The list of exceptions; `None` if there is no such file.
+fn exceptions(root: &Path) -> Result<Option<String>, Failure> {
+    let path = root.join(ratchet::PATH);
+    match std::fs::read_to_string(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        text => Ok(Some(text.map_err(|error| failure("read", &path, &error))?)),
+    }
+}
+
+fn write(path: &Path, old: &str, new: &str) -> Result<(), Failure> {
+    if old == new {
+        return Ok(());
+    }
+    std::fs::write(path, new).map_err(|error| failure("write", path, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+
+    #[test]
+    fn the_tree_is_tidy() {
+        let report = check(&crate::root()).unwrap();
+        assert!(report.messages.is_empty(), "{}", report.messages.join("\n"));
+    }
 }
