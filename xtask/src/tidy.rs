@@ -1,5 +1,7 @@
 //! Checks the structure of the tree: `cargo xtask tidy`.
 
+#[cfg(test)]
+mod circles;
 mod fault;
 mod functions;
 mod ratchet;

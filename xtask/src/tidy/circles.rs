@@ -1,0 +1,3 @@
+//! Rule: no circle of imports leaves a folder.
+
+mod paths;
