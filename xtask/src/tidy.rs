@@ -1,6 +1,5 @@
 //! Checks the structure of the tree: `cargo xtask tidy`.
 
-#[cfg(test)]
 mod circles;
 mod fault;
 mod functions;
@@ -66,7 +65,11 @@ pub fn update(root: &Path) -> Result<(), Failure> {
 fn faults(files: &[File]) -> Vec<Fault> {
     let rust = files.iter().filter(|file| file.is_rust());
     let sources: Vec<Source<'_>> = rust.map(Source::of).collect();
-    let rules = [functions::faults(&sources), types::faults(&sources)];
+    let rules = [
+        circles::faults(&sources),
+        functions::faults(&sources),
+        types::faults(&sources),
+    ];
     rules.into_iter().flatten().collect()
 }
 
