@@ -3,6 +3,7 @@
 mod circles;
 mod fault;
 mod functions;
+mod lines;
 mod ratchet;
 mod sources;
 mod tokens;
@@ -68,6 +69,7 @@ fn faults(files: &[File]) -> Vec<Fault> {
     let rules = [
         circles::faults(&sources),
         functions::faults(&sources),
+        lines::faults(files),
         types::faults(&sources),
     ];
     rules.into_iter().flatten().collect()
