@@ -41,7 +41,7 @@ enum Task {
     /// Write the documentation that is generated from the code: docs/system-calls.md, docs/serve/options.md and the
     /// options in man/laio.1
     Pages,
-    /// Check the structure of the tree: circles of imports, lengths of functions and lines, names of types
+    /// Check the structure of the tree: circles of imports, lengths of functions and lines, words
     ///
     /// Prints each place that breaks a rule, and what to do. xtask/tidy.txt lists the exceptions of today.
     Tidy {

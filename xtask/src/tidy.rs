@@ -3,11 +3,13 @@
 mod circles;
 mod fault;
 mod functions;
+mod glossary;
 mod lines;
 mod ratchet;
 mod sources;
 mod tokens;
 mod types;
+mod words;
 
 use crate::Failure;
 use crate::files::failure;
@@ -70,6 +72,8 @@ fn faults(files: &[File]) -> Vec<Fault> {
         circles::faults(&sources),
         functions::faults(&sources),
         lines::faults(files),
+        glossary::faults(files),
+        words::faults(files, &sources),
         types::faults(&sources),
     ];
     rules.into_iter().flatten().collect()
