@@ -38,14 +38,15 @@ enum Task {
     /// Installs nothing, and prints which programs are missing. Without --kvm qemu emulates the processor,
     /// some thirty times slower: a whole run of one kernel takes hours.
     Kernels(KernelArguments),
-    /// Write the documentation that is generated from the code: docs/system-calls.md, docs/serve/options.md and the
-    /// options in man/laio.1
+    /// Write the documentation that is generated from the code: docs/system-calls.md,
+    /// docs/serve/options.md, the options in man/laio.1, and the tables of docs/modules.md
     Pages,
-    /// Check the structure of the tree: circles of imports, lengths of functions and lines, words
+    /// Check the structure of the tree: circles of imports, lengths, words, the map of the modules
     ///
     /// Prints each place that breaks a rule, and what to do. xtask/tidy.txt lists the exceptions of today.
     Tidy {
-        /// Remove exceptions that are no longer needed, and lower the numbers of others; after a merge too
+        /// Remove exceptions that are no longer needed, lower the numbers of others, and generate the
+        /// tables of docs/modules.md; after a merge too
         #[arg(long)]
         update: bool,
     },
@@ -335,8 +336,10 @@ fn test(arguments: TargetArguments) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Runs the tests that compare the pages with the code, so that they write the pages instead.
+/// Generates the map of modules, and runs the tests that compare other pages with the code, so that they write
+/// the pages instead.
 fn pages() -> Result<ExitCode, Failure> {
+    xtask::tidy::generate(&xtask::root())?;
     for test in [
         "--package laio --lib table::page",
         "--package laio-cli --lib serve::manual",

@@ -5,6 +5,7 @@ mod fault;
 mod functions;
 mod glossary;
 mod lines;
+mod maps;
 mod ratchet;
 mod sources;
 mod tokens;
@@ -45,14 +46,14 @@ pub fn check(root: &Path) -> Result<Report, Failure> {
     })
 }
 
-/// Removes the exceptions that are no longer needed. Without a list of
+/// Generates the tables of modules, and removes the exceptions that are no longer needed. Without a list of
 /// exceptions it writes one.
 ///
 /// # Errors
 /// If a file cannot be read or written.
 pub fn update(root: &Path) -> Result<(), Failure> {
-    let files = sources::read(root)?;
-    let faults = faults(&files);
+    generate(root)?;
+    let faults = faults(&sources::read(root)?);
     let list = exceptions(root)?;
     let lowered = list.as_deref().map_or_else(
         || ratchet::begin(&faults),
@@ -65,6 +66,19 @@ pub fn update(root: &Path) -> Result<(), Failure> {
     )
 }
 
+/// Generates the tables of modules in `docs/modules.md`.
+///
+/// # Errors
+/// If a file cannot be read, or the page cannot be written.
+pub fn generate(root: &Path) -> Result<(), Failure> {
+    let files = sources::read(root)?;
+    let Some(page) = files.iter().find(|file| file.path == maps::PAGE) else {
+        return Ok(());
+    };
+    let current = maps::generate(&page.text, &files);
+    write(&root.join(maps::PAGE), &page.text, &current)
+}
+
 fn faults(files: &[File]) -> Vec<Fault> {
     let rust = files.iter().filter(|file| file.is_rust());
     let sources: Vec<Source<'_>> = rust.map(Source::of).collect();
@@ -72,6 +86,7 @@ fn faults(files: &[File]) -> Vec<Fault> {
         circles::faults(&sources),
         functions::faults(&sources),
         lines::faults(files),
+        maps::faults(files),
         glossary::faults(files),
         words::faults(files, &sources),
         types::faults(&sources),
