@@ -1,16 +1,18 @@
 #![forbid(unsafe_code)]
-//! A static web server whose system calls never stall a worker, except with the back end
-//! `sync`.
+//! A web server whose system calls never stall a worker, except with the back end `sync`.
 //!
-//! A request passes through these steps, one module each:
+//! A request passes through these steps:
 //!
-//! 1. `worker::accept`: accept a connection (`addresses` limits those of each client address)
+//! 1. `worker::accept`: accept a connection (`addresses` limits how many an address has)
 //! 2. `request::receive`: receive the head of a request
-//! 3. `files::resolve`: turn the target into a file name
-//! 4. `request::open`: open the file below the root and read its metadata
-//! 5. `request::file_response`: choose status, header fields and range
-//! 6. `request::send_response`: send the response
-//! 7. `log`: write a line of the access log
+//! 3. `request::early_answer`: answer what needs no file (limits, redirects, refusals)
+//! 4. one of these:
+//!    - `proxy`: ask the upstream or program of the path
+//!    - `uploads`: store or change files
+//!    - `files::resolve`: turn the target into a file name; `request::open`: open the file below the root and
+//!      read its metadata; `request::file_response`: choose status, header fields and range
+//! 5. `request::send_response`: send the response
+//! 6. `log`: write a line of the access log
 //!
 //! `connection` runs the steps in order, `request::answer_from_cache` or `request::answer` decides
 //! the response, and `net::stream` carries the bytes. A step is a function of the request and of the services that it
