@@ -112,11 +112,44 @@ fn write(path: &Path, old: &str, new: &str) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::{check, ratchet, update};
 
     #[test]
     fn the_tree_is_tidy() {
         let report = check(&crate::root()).unwrap();
         assert!(report.messages.is_empty(), "{}", report.messages.join("\n"));
+    }
+
+    #[test]
+    fn an_update_lists_exceptions_and_writes_the_map() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = root.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let page = "<!-- files of a/src -->\n<!-- end of files -->\n";
+        write("docs/modules.md", page);
+        write("a/Cargo.toml", "");
+        write("a/src/lib.rs", &format!("//! Long{}.\n", "g".repeat(110)));
+        write("xtask/Cargo.toml", "");
+        let places = || {
+            let messages = check(root.path()).unwrap().messages;
+            let places = messages
+                .iter()
+                .map(|it| it.split(": ").next().unwrap().to_owned());
+            places.collect::<Vec<_>>()
+        };
+        assert_eq!(places(), ["a/src/lib.rs:1", "docs/modules.md:2"]);
+        update(root.path()).unwrap();
+        assert_eq!(places(), [""; 0]);
+        // Then it only shrinks.
+        write("a/src/lib.rs", "//! Short.\n// Told.\n");
+        update(root.path()).unwrap();
+        assert_eq!(places(), ["a/src/lib.rs:2"]);
+        let list = std::fs::read_to_string(root.path().join(ratchet::PATH)).unwrap();
+        assert!(list.lines().all(|line| line.starts_with('#')));
+        let page = std::fs::read_to_string(root.path().join("docs/modules.md")).unwrap();
+        assert!(page.contains("| `lib.rs` | Short |"));
     }
 }
