@@ -11,8 +11,6 @@ mod file;
 mod file_times;
 mod metadata;
 mod open_options;
-#[cfg(feature = "object-store")]
-mod pieces;
 mod ranges;
 mod read_dir;
 mod writing;
@@ -25,8 +23,6 @@ pub use file::File;
 pub use file_times::FileTimes;
 pub use metadata::{metadata, symlink_metadata, try_exists};
 pub use open_options::OpenOptions;
-#[cfg(feature = "object-store")]
-pub(crate) use pieces::read_pieces;
 pub use read_dir::{DirEntry, ReadDir, read_dir};
 
 use crate::{blocking, run, submit};

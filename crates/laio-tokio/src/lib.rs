@@ -15,9 +15,9 @@
 //! # }
 //! ```
 //!
-//! [`mod@io`] has the standard streams, pipes and terminals. Two features, off by default, are for programs that
-//! embed more: `serve-dir` answers requests of tower and axum with files (`ServeDir`), `object-store` is a
-//! store for the crate `object_store` (`LocalStore`).
+//! [`mod@io`] has the standard streams, pipes and terminals. Two further crates are built on this one:
+//! `laio-tower` answers requests of tower and axum with files, and `laio-object-store` is a store for the crate
+//! `object_store`.
 //!
 //! `docs/tokio.md` lists every function and how it is made, and what differs. The futures work on
 //! current-thread and multi-thread runtimes, and are `Send`. They use no thread of tokio's pool, and run
@@ -27,16 +27,7 @@
 
 pub mod fs;
 pub mod io;
-#[cfg(feature = "object-store")]
-mod object_store;
-#[cfg(feature = "serve-dir")]
-pub mod serve_dir;
 mod waiting;
-
-#[cfg(feature = "object-store")]
-pub use object_store::LocalStore;
-#[cfg(feature = "serve-dir")]
-pub use serve_dir::{Coding, ServeDir};
 
 use laio::{Operation, Options, Proactor, Stop};
 use std::sync::OnceLock;

@@ -1,17 +1,14 @@
-//! A system call fails while a program uses files and a store: what succeeds is complete.
+//! A system call fails while a program uses files: what succeeds is complete.
 
 use std::path::Path;
 use std::time::Duration;
 
-use futures_util::TryStreamExt;
 use laio_testing::fail_nth::{self, Kind};
 use laio_testing::temp::{pattern, scratch};
 use laio_testing::test_name;
-use laio_tokio::{LocalStore, fs};
-use object_store::{ObjectStore, ObjectStoreExt};
+use laio_tokio::fs;
 
-/// The kinds of calls that the store, the files and the engine make. Not `clone3` and
-/// `close`: tokio's pool panics without a thread, and so does the directory of the standard library that cannot be closed.
+/// The kinds of calls that the files and the engine make. Not `clone3`: the engine's driver is a thread.
 const KINDS: &[&str] = &[
     "copy_file_range",
     "fcntl",
@@ -56,7 +53,7 @@ fn what_succeeds_is_complete_when_a_call_fails() {
     fail_nth::each(LIMIT, test_name!(), "", &kinds, work);
 }
 
-/// Uses a store and files. Without a failing call everything succeeds.
+/// Uses files. Without a failing call everything succeeds.
 fn work() {
     let build = || {
         tokio::runtime::Builder::new_current_thread()
@@ -65,11 +62,7 @@ fn work() {
     };
     let runtime = build().or_else(|_| build()).expect("only one call fails");
     let directory = scratch();
-    let at = directory.path().join("store");
-    std::fs::create_dir(&at)
-        .or_else(|_| std::fs::create_dir(&at))
-        .expect("only one call fails");
-    let failed = runtime.block_on(async { files(directory.path()).await + objects(&at).await });
+    let failed = runtime.block_on(files(directory.path()));
     let allowed = usize::from(fail_nth::failing_errno().is_some());
     // A failing call may be of something that later calls use, such as a driver that is not there.
     assert!(allowed == 1 || failed == 0, "{failed} have failed");
@@ -94,42 +87,6 @@ async fn files(directory: &Path) -> usize {
         }
         match fs::rename(&first, &second).await {
             Ok(()) => assert!(second.exists() || second.exists(), "rename"),
-            Err(_) => failed += 1,
-        }
-    }
-    failed
-}
-
-/// Uses a store, and returns how many of these calls have failed.
-async fn objects(at: &Path) -> usize {
-    let Ok(store) = LocalStore::new_with_prefix(at) else {
-        return 1;
-    };
-    let mut failed = 0;
-    for round in 0..5u64 {
-        let name = object_store::path::Path::from(format!("dir/object{round}"));
-        let contents = pattern(70_000, round);
-        let put = store.put(&name, contents.clone().into()).await;
-        failed += usize::from(put.is_err());
-        let got = match store.get(&name).await {
-            Ok(got) => got.bytes().await,
-            Err(error) => Err(error),
-        };
-        match got {
-            Ok(bytes) => assert!(bytes == contents, "get"),
-            Err(_) => failed += 1,
-        }
-        let there = || {
-            std::fs::read_dir(at.join("dir"))
-                .map(|entries| entries.flatten().count())
-                .unwrap_or(0)
-        };
-        match store.list(None).try_collect::<Vec<_>>().await {
-            // A failing look sees fewer names.
-            Ok(listed) => assert!(
-                listed.len() == there() || listed.len() == there(),
-                "list: {listed:?}"
-            ),
             Err(_) => failed += 1,
         }
     }

@@ -1,11 +1,11 @@
 //! The body of a response: bytes, or parts of a file that are read while they are sent.
 
-use crate::proactor;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use laio::Submission;
 use laio::ops::{Limit, OpenFile, ReadAt};
 use laio_http::files::{self, Part};
+use laio_tokio::proactor;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;

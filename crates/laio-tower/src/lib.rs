@@ -1,5 +1,7 @@
 //! A tower service that answers with the files below a directory, as `laio serve` does.
 
+#![forbid(unsafe_code)]
+
 mod answer;
 mod body;
 mod fallback;
@@ -33,7 +35,7 @@ use std::task::{Context, Poll};
 ///
 /// ```
 /// # fn main() -> std::io::Result<()> {
-/// let files = laio_tokio::ServeDir::new("/usr/share")?.precompressed([laio_tokio::Coding::Gzip]);
+/// let files = laio_tower::ServeDir::new("/usr/share")?.precompressed([laio_tower::Coding::Gzip]);
 /// let app: axum::Router = axum::Router::new().nest_service("/files", files);
 /// # drop(app);
 /// # Ok(())
@@ -107,7 +109,7 @@ impl ServeDir {
     /// ```
     /// # fn main() -> std::io::Result<()> {
     /// let app = axum::Router::new().route("/", axum::routing::get(async || "made here"));
-    /// let files = laio_tokio::ServeDir::new("/usr/share")?.fallback(app);
+    /// let files = laio_tower::ServeDir::new("/usr/share")?.fallback(app);
     /// let app: axum::Router = axum::Router::new().fallback_service(files);
     /// # drop(app);
     /// # Ok(())
@@ -183,3 +185,8 @@ fn head<B>(request: &Request<B>) -> Vec<u8> {
     head.extend_from_slice(b"\r\n");
     head
 }
+
+/// The example on the front page of the crate compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

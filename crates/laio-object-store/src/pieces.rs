@@ -1,9 +1,9 @@
 //! A range of a file as a stream of pieces.
 
-use super::File;
 use futures_util::Stream;
 use futures_util::stream::try_unfold;
 use laio::ops::Limit;
+use laio_tokio::fs::File;
 use std::io;
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
 //! Opening the file of a name below the root.
 
 use super::{Config, Symlinks};
-use crate::submit;
+use laio::Operation;
 use laio::below::{BelowStep, OpenBelow};
 use laio::ops::{FileStatus, FileType, OpenFile};
 use laio_http::files::{Attributes, Failure, Found};
@@ -48,4 +48,12 @@ async fn open_below(config: &Config, name: &[u8]) -> io::Result<(OpenFile, FileS
             return found;
         }
     }
+}
+
+/// Makes an operation, and counts it for tokio's cooperative budget: a task whose operations all finish
+/// immediately still lets others run.
+async fn submit<O: Operation + Send>(operation: O) -> io::Result<O::Output> {
+    let submission = laio_tokio::proactor()?.submit(operation);
+    tokio::task::coop::consume_budget().await;
+    Ok(submission.await)
 }

@@ -1,7 +1,7 @@
-//! Serves a directory with axum: `cargo run -p laio-tokio --example serve_dir -- DIRECTORY [ADDRESS]`.
+//! Serves a directory with axum: `cargo run -p laio-tower --example serve_dir -- DIRECTORY [ADDRESS]`.
 
 use axum::Router;
-use laio_tokio::{Coding, ServeDir};
+use laio_tower::{Coding, ServeDir};
 use std::io;
 use tokio::net::TcpListener;
 

@@ -1,13 +1,28 @@
 //! `LocalStore`: the tests that the crate `object_store` has for its stores, and a comparison with its own
 //! local store.
 
-use crate::support::{directory, on_each_runtime};
 use futures_util::TryStreamExt;
+use laio_object_store::LocalStore;
 use laio_testing::random::Random;
-use laio_tokio::LocalStore;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{Error, GetOptions, GetRange, ObjectStore, ObjectStoreExt, integration};
+
+/// Runs a future on a runtime of each kind.
+fn on_each_runtime<F: Future<Output = ()> + Send + 'static>(mut body: impl FnMut() -> F) {
+    let current = tokio::runtime::Builder::new_current_thread().build();
+    current.unwrap().block_on(body());
+    let several = tokio::runtime::Builder::new_multi_thread().build();
+    several
+        .unwrap()
+        .block_on(async { tokio::spawn(body()).await.unwrap() });
+}
+
+fn directory() -> (tempfile::TempDir, std::path::PathBuf) {
+    let directory = laio_testing::temp::scratch();
+    let path = directory.path().to_owned();
+    (directory, path)
+}
 
 #[test]
 fn it_passes_the_tests_of_object_store() {

@@ -1,9 +1,7 @@
 //! `ServeDir` in an axum server: its answers are those of `laio serve`.
 
-use crate::support::directory;
 use laio_serve::{LogTarget, Options, Server, Site};
-use laio_tokio::serve_dir::Symlinks;
-use laio_tokio::{Coding, ServeDir};
+use laio_tower::{Coding, ServeDir, Symlinks};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
@@ -128,7 +126,8 @@ const SPARSE: u64 = 256 << 20;
 
 /// The site: its files are old, so that their entity tags are strong and do not change.
 fn site() -> (tempfile::TempDir, std::path::PathBuf) {
-    let (kept, root) = directory();
+    let kept = laio_testing::temp::scratch();
+    let root = kept.path().to_owned();
     let write = |name: &str, bytes: &[u8]| {
         let path = root.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

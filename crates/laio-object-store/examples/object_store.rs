@@ -1,11 +1,11 @@
 //! Reads the ends of objects and two ranges of each, as a reader of Parquet files does:
-//! `cargo run -p laio-tokio --example object_store -- DIRECTORY`.
+//! `cargo run -p laio-object-store --example object_store -- DIRECTORY`.
 //!
 //! A program with DataFusion registers the store for its `file` URLs:
 //! `context.register_object_store(&Url::parse("file://")?, Arc::new(LocalStore::new()))`.
 
 use futures_util::TryStreamExt;
-use laio_tokio::LocalStore;
+use laio_object_store::LocalStore;
 use object_store::{GetOptions, GetRange, ObjectStore};
 use std::error::Error;
 

@@ -1,10 +1,14 @@
 //! The local file system as a store of the crate `object_store`.
 
-use crate::fs::{File, read_pieces};
+#![forbid(unsafe_code)]
+
+mod pieces;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
+use laio_tokio::fs::File;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{
@@ -12,6 +16,7 @@ use object_store::{
     ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions,
     PutPayload, PutResult, RenameOptions, Result,
 };
+use pieces::read_pieces;
 use std::fmt;
 use std::fs::Metadata;
 use std::io;
@@ -36,7 +41,7 @@ use std::time::SystemTime;
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let directory = tempfile::tempdir()?;
 /// # let directory = directory.path();
-/// let store = laio_tokio::LocalStore::new_with_prefix(directory)?;
+/// let store = laio_object_store::LocalStore::new_with_prefix(directory)?;
 /// store.put(&Path::from("a/b"), "0123456789".into()).await?;
 /// assert_eq!(store.get_range(&Path::from("a/b"), 2..5).await?, "234");
 /// # Ok(())

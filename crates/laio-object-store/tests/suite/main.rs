@@ -1,0 +1,4 @@
+//! The crate's tests, in one program.
+
+mod failing_calls;
+mod store;
