@@ -19,6 +19,7 @@
 //! | [`skips`] | summarizes the skips of a test run |
 //! | [`workspace`] | the packages and dependencies, as cargo describes them |
 //! | [`links`] | finds links that lead nowhere |
+//! | [`tidy`] | checks the structure of the tree |
 //! | [`book`] | makes the book of the documentation |
 //! | [`package`] | makes the packages for distributions |
 //! | [`release`] | checks that a version can be released, and releases it |
@@ -37,6 +38,7 @@ pub mod programs;
 pub mod release;
 pub mod skips;
 pub mod targets;
+pub mod tidy;
 pub mod workspace;
 
 use std::path::{Path, PathBuf};

@@ -38,9 +38,18 @@ enum Task {
     /// Installs nothing, and prints which programs are missing. Without --kvm qemu emulates the processor,
     /// some thirty times slower: a whole run of one kernel takes hours.
     Kernels(KernelArguments),
-    /// Write the documentation that is generated from the code: docs/system-calls.md, docs/serve/options.md and the
-    /// options in man/laio.1
+    /// Write the documentation that is generated from the code: docs/system-calls.md,
+    /// docs/serve/options.md, the options in man/laio.1, and the tables of docs/modules.md
     Pages,
+    /// Check the structure of the tree: circles of imports, lengths, words, the map of the modules
+    ///
+    /// Prints each place that breaks a rule, and what to do. xtask/tidy.txt lists the exceptions of today.
+    Tidy {
+        /// Remove exceptions that are no longer needed, lower the numbers of others, and generate the
+        /// tables of docs/modules.md; after a merge too
+        #[arg(long)]
+        update: bool,
+    },
     /// Make the book of the documentation in target/book/html, with mdBook, and check its links
     Book,
     /// Make packages in target/package: .deb, .rpm, a static tarball
@@ -211,6 +220,7 @@ fn main() -> ExitCode {
         Task::Kernels(arguments) => kernels(arguments),
         Task::Test(arguments) => test(arguments),
         Task::Pages => pages(),
+        Task::Tidy { update } => tidy(update),
         Task::Book => book(),
         Task::Package {
             kinds,
@@ -326,8 +336,10 @@ fn test(arguments: TargetArguments) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Runs the tests that compare the pages with the code, so that they write the pages instead.
+/// Generates the map of modules, and runs the tests that compare other pages with the code, so that they write
+/// the pages instead.
 fn pages() -> Result<ExitCode, Failure> {
+    xtask::tidy::generate(&xtask::root())?;
     for test in [
         "--package laio --lib system_calls_page",
         "--package laio-cli --lib serve::manual",
@@ -343,6 +355,22 @@ fn pages() -> Result<ExitCode, Failure> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn tidy(update: bool) -> Result<ExitCode, Failure> {
+    if update {
+        xtask::tidy::update(&xtask::root())?;
+    }
+    let report = xtask::tidy::check(&xtask::root())?;
+    if report.messages.is_empty() {
+        let (files, exceptions) = (report.files, report.exceptions);
+        println!("tidy: {files} files, with {exceptions} exceptions");
+        return Ok(ExitCode::SUCCESS);
+    }
+    for message in &report.messages {
+        println!("{message}");
+    }
+    Err(format!("tidy: {} faults", report.messages.len()).into())
 }
 
 fn book() -> Result<ExitCode, Failure> {

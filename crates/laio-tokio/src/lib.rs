@@ -15,8 +15,9 @@
 //! # }
 //! ```
 //!
-//! [`mod@io`] has the standard streams, pipes and terminals. Two further crates are built on this one: `laio-tower`
-//! answers requests of tower and axum with files, and `laio-object-store` is a store for the crate `object_store`.
+//! [`mod@io`] has the standard streams, pipes and terminals. Two further crates are built on this one:
+//! `laio-tower` answers requests of tower and axum with files, and `laio-object-store` is a store for the crate
+//! `object_store`.
 //!
 //! `docs/tokio.md` lists every function and how it is made, and what differs. The futures work on
 //! current-thread and multi-thread runtimes, and are `Send`. They use no thread of tokio's pool, and run

@@ -1,3 +1,5 @@
+//! Tests: small comparisons of copies, with GNU cp only.
+
 use super::*;
 use crate::published::Comparison;
 use crate::trees::Shape;

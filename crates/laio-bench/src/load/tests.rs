@@ -1,3 +1,5 @@
+//! Tests: the load client with servers that answer well, badly and not at all.
+
 use super::*;
 use crate::trace::{Entry, Preset, Request};
 use std::io::{Read, Write};

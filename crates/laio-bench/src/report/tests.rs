@@ -1,3 +1,5 @@
+//! Tests: the page of a report, and the findings that it states.
+
 use super::*;
 use crate::machine::Machine;
 use crate::record::{Cache, Case, Cell};

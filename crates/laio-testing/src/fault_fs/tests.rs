@@ -1,3 +1,5 @@
+//! Tests: the file system with faults, through plain system calls.
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{FileExt, FileTypeExt, PermissionsExt, symlink};

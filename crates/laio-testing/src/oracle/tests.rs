@@ -1,3 +1,5 @@
+//! Tests: the comparison of random programs finds known errors.
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
