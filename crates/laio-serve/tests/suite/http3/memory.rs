@@ -61,7 +61,7 @@ fn unread_responses_hold_no_more_than_flow_control_has_admitted() {
 fn stopped_requests_give_back_what_they_hold() {
     let observer = Observer::new(false);
     let own = observer.clone();
-    let fixture = Fixture::with(Lazy, |options| options.observer = own);
+    let fixture = Fixture::with(|options| options.observer = own);
     let held = || observer.seen().memory.held;
     run(async {
         let (client, mut streams) = hostile(&fixture, 50_000).await;
