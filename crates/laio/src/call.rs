@@ -36,26 +36,6 @@ impl Call {
         }
     }
 
-    /// Makes the call without a context, by the system-call instruction. It blocks if the system call
-    /// does.
-    ///
-    /// ```
-    /// // SAFETY: getpid takes no pointers.
-    /// let pid = unsafe { laio::Call::new(libc::SYS_getpid, []).plain() };
-    /// assert_eq!(pid, Ok(std::process::id() as usize));
-    /// ```
-    ///
-    /// # Errors
-    /// Those of the call.
-    ///
-    /// # Safety
-    /// As for the system call.
-    #[inline(always)]
-    pub unsafe fn plain(&self) -> Result<usize, Errno> {
-        // SAFETY: by the caller.
-        unsafe { crate::sys::syscall(self) }
-    }
-
     /// The descriptor in argument `index`, as the kernel reads it: the low 32 bits, signed.
     #[inline]
     pub(crate) fn descriptor(&self, index: u8) -> i32 {

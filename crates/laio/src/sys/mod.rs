@@ -42,6 +42,28 @@ pub(crate) unsafe fn syscall(call: &Call) -> Result<usize, Errno> {
     Errno::from_register(unsafe { arch::syscall(call.number, &call.args) })
 }
 
+impl Call {
+    /// Makes the call without a context, by the system-call instruction. It blocks if the system call
+    /// does.
+    ///
+    /// ```
+    /// // SAFETY: getpid takes no pointers.
+    /// let pid = unsafe { laio::Call::new(libc::SYS_getpid, []).plain() };
+    /// assert_eq!(pid, Ok(std::process::id() as usize));
+    /// ```
+    ///
+    /// # Errors
+    /// Those of the call.
+    ///
+    /// # Safety
+    /// As for the system call.
+    #[inline(always)]
+    pub unsafe fn plain(&self) -> Result<usize, Errno> {
+        // SAFETY: by the caller.
+        unsafe { syscall(self) }
+    }
+}
+
 /// Makes a call like [`syscall`], given a number and its arguments.
 ///
 /// # Safety
