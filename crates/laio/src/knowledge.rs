@@ -157,9 +157,10 @@ impl Knowledge {
         if row.file.is_some() {
             self.mounts.note_lookup();
             let tells = self.mounts.any_remote() && self.facts.cached_open;
-            return match tells {
-                true => crossing::remote_of_names(&mut self.mounts, row, call, tried),
-                false => None,
+            return if tells {
+                crossing::remote_of_names(&mut self.mounts, row, call, tried)
+            } else {
+                None
             };
         }
         let of_file = match row.class {

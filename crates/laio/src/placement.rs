@@ -126,21 +126,24 @@ pub(crate) fn placement(case: &Case) -> Placement {
         return Placement::Helper(reason);
     }
     if case.parts.ring {
-        return match case.waits_in_submission {
-            true => Placement::RingWorker,
-            false => Placement::Ring,
+        return if case.waits_in_submission {
+            Placement::RingWorker
+        } else {
+            Placement::Ring
         };
     }
     if case.is_retriable && case.parts.readiness && case.why != Why::Unsupported {
         let attempted = case.why == Why::WouldBlock || !case.has_attempt;
-        return match attempted {
-            true => Placement::Readiness,
-            false => Placement::Attempt,
+        return if attempted {
+            Placement::Readiness
+        } else {
+            Placement::Attempt
         };
     }
-    match case.parts.aio {
-        true => Placement::Aio,
-        false => Placement::Helper(Reason::NoOther),
+    if case.parts.aio {
+        Placement::Aio
+    } else {
+        Placement::Helper(Reason::NoOther)
     }
 }
 

@@ -132,9 +132,10 @@ fn after_progress(operation: &mut InFlight, moved: usize, short: usize) -> Next 
         // This is usually the end of the file, which an attempt finds without another submission.
         return Next::Attempt;
     }
-    match !regular && sys::is_nonblocking(fd) {
-        true => Next::Finished(Ok(done)),
-        false => Next::Again(Why::WouldBlock),
+    if !regular && sys::is_nonblocking(fd) {
+        Next::Finished(Ok(done))
+    } else {
+        Next::Again(Why::WouldBlock)
     }
 }
 
@@ -152,9 +153,10 @@ pub(crate) fn after_request(
     };
     operation.done += moved;
     let stopped_at_bound = moved > 0 && (cut == Some(moved) || moved == short);
-    match stopped_at_bound && wants_more(operation) {
-        true => Next::Again(Why::WouldBlock),
-        false => Next::Finished(Ok(operation.done)),
+    if stopped_at_bound && wants_more(operation) {
+        Next::Again(Why::WouldBlock)
+    } else {
+        Next::Finished(Ok(operation.done))
     }
 }
 

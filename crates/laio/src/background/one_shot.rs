@@ -181,9 +181,10 @@ impl OneShotThreads {
         let mut finished = std::mem::take(&mut calls.finished);
         // Calls that are queued meanwhile come behind these.
         let mut at = 0;
-        let roots = match calls.queued.is_empty() {
-            true => None,
-            false => FsRoots::of_this_thread(),
+        let roots = if calls.queued.is_empty() {
+            None
+        } else {
+            FsRoots::of_this_thread()
         };
         for _ in 0..calls.queued.len() {
             let queued = calls.queued[at];

@@ -71,9 +71,10 @@ fn remote_of_name(
     let parent = split(&name).0.to_vec();
     for step in 0..STEPS_MAX {
         let from = within.as_ref().map_or(directory, AsRawFd::as_raw_fd);
-        let start = match name.starts_with(b"/") {
-            true => mounts.root()?,
-            false => mounts.of_directory(from)?,
+        let start = if name.starts_with(b"/") {
+            mounts.root()?
+        } else {
+            mounts.of_directory(from)?
         };
         let mount = mounts.get(start);
         if mount.place == Place::Remote {
@@ -141,10 +142,7 @@ impl End {
     /// background. `None` for a name without components.
     fn of(directory: RawFd, name: &[u8]) -> Option<End> {
         let ends = ends_of_components(name);
-        let start: &[u8] = match name.starts_with(b"/") {
-            true => b"/",
-            false => b".",
-        };
+        let start: &[u8] = if name.starts_with(b"/") { b"/" } else { b"." };
         (0..ends.len()).rev().find_map(|known| {
             let part = match known {
                 0 => start,
@@ -175,9 +173,10 @@ impl End {
 
     /// The device number of the remote file system that is mounted on the component.
     fn remote(&self, mounts: &mut Mounts) -> Option<u64> {
-        match mounts.has_remote_at(&self.component) {
-            true => mounts.remote_at(&self.path()?),
-            false => None,
+        if mounts.has_remote_at(&self.component) {
+            mounts.remote_at(&self.path()?)
+        } else {
+            None
         }
     }
 

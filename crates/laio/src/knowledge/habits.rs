@@ -76,13 +76,15 @@ impl Habit {
     /// Records a call that was tried.
     pub(crate) fn tried(&mut self, blocked: bool) {
         let again = self.balance == Habit::FORMED;
-        self.balance = match blocked {
-            true => (self.balance + 1).min(Habit::FORMED),
-            false => self.balance.saturating_sub(Habit::RETURNED),
+        self.balance = if blocked {
+            (self.balance + 1).min(Habit::FORMED)
+        } else {
+            self.balance.saturating_sub(Habit::RETURNED)
         };
-        self.confirmed = match blocked && again {
-            true => (self.confirmed + 1).min(Habit::DOUBLINGS),
-            false => 0,
+        self.confirmed = if blocked && again {
+            (self.confirmed + 1).min(Habit::DOUBLINGS)
+        } else {
+            0
         };
         self.untried = match self.balance {
             Habit::FORMED => Habit::RETRY << self.confirmed,

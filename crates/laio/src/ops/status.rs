@@ -237,18 +237,20 @@ fn empty() -> libc::statx {
 /// The call that writes the status of a file to `statx`: where that call is missing, an older one.
 fn call(directory: usize, path: usize, flags: i32, statx: &mut libc::statx) -> Call {
     let (flags, to) = (flags as usize, pointer(statx));
-    match has_statx() {
-        true => Call::new(libc::SYS_statx, [directory, path, flags, MASK, to]),
-        false => Call::new(libc::SYS_newfstatat, [directory, path, to, flags]),
+    if has_statx() {
+        Call::new(libc::SYS_statx, [directory, path, flags, MASK, to])
+    } else {
+        Call::new(libc::SYS_newfstatat, [directory, path, to, flags])
     }
 }
 
 /// Returns the status that [`call`] has written to `statx`.
 fn status(result: Result<usize, Errno>, statx: libc::statx) -> io::Result<FileStatus> {
     result?;
-    Ok(FileStatus::new(match has_statx() {
-        true => statx,
-        false => of_stat(&statx),
+    Ok(FileStatus::new(if has_statx() {
+        statx
+    } else {
+        of_stat(&statx)
     }))
 }
 

@@ -161,9 +161,10 @@ impl Barrier {
         // SAFETY: no pointers.
         let registered = detector == Detector::Idle
             && unsafe { sys::raw(libc::SYS_membarrier, [Barrier::REGISTER, 0, 0]) }.is_ok();
-        match registered {
-            true => Barrier::Sleepers,
-            false => Barrier::Program,
+        if registered {
+            Barrier::Sleepers
+        } else {
+            Barrier::Program
         }
     }
 

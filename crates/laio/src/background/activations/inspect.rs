@@ -28,9 +28,10 @@ pub(super) fn inspect_current(me: &Carrier) -> Option<Preempted<'_>> {
     if state::state(word) != CALL {
         return None;
     }
-    let tail = match shared.uses_records() {
-        true => Some(carrier.gate().evidence()?),
-        false => None,
+    let tail = if shared.uses_records() {
+        Some(carrier.gate().evidence()?)
+    } else {
+        None
     };
     if try_to_take(me, carrier, word) {
         return None;
