@@ -75,9 +75,10 @@ impl IoContexts {
     /// Returns the time: that of the executor's turn, which is the cheapest, unless calls block the
     /// thread and a turn may take long.
     pub(crate) fn now(&self) -> Instant {
-        match self.sync {
-            true => Instant::now(),
-            false => laio_rt::time::turn_time(),
+        if self.sync {
+            Instant::now()
+        } else {
+            laio_rt::time::turn_time()
         }
     }
 
@@ -192,9 +193,10 @@ impl ContextPlan {
 
     /// Returns the maximum number of connections of a worker.
     pub(crate) fn connections(&self, options: &Options) -> usize {
-        let kind = match self.waiting_clients_hold_helpers {
-            true => BackendKind::Threads,
-            false => self.worker_backend,
+        let kind = if self.waiting_clients_hold_helpers {
+            BackendKind::Threads
+        } else {
+            self.worker_backend
         };
         options.connections(kind)
     }

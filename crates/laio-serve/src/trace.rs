@@ -57,9 +57,10 @@ pub(crate) fn is_secure() -> bool {
 
 /// Runs `work` and returns the decisions of its requests.
 pub(crate) fn traced<T>(secure: bool, work: impl FnOnce() -> T) -> (T, Vec<Step>) {
-    TRACING.set(match secure {
-        true => Tracing::Encrypted,
-        false => Tracing::Clear,
+    TRACING.set(if secure {
+        Tracing::Encrypted
+    } else {
+        Tracing::Clear
     });
     STEPS.take();
     let result = work();

@@ -234,9 +234,10 @@ async fn make(
         .ok_or(Problem::TOO_MANY_CHANGES)?;
     let services = body.services;
     let disk = Disk { services, changes };
-    let submitted = match ctx.site.webdav {
-        true => webdav::admit(disk, ctx, change, name).await?,
-        false => Submitted::default(),
+    let submitted = if ctx.site.webdav {
+        webdav::admit(disk, ctx, change, name).await?
+    } else {
+        Submitted::default()
     };
     if change == Change::Propfind {
         return webdav::propfind(disk, ctx, name, body).await;
@@ -279,9 +280,10 @@ async fn read_nothing(body: &mut ClientBody<'_>) -> Result<(), Problem> {
             break;
         }
     }
-    match content.is_empty() {
-        true => Ok(()),
-        false => Err(Problem::BODY_WITHOUT_MEANING),
+    if content.is_empty() {
+        Ok(())
+    } else {
+        Err(Problem::BODY_WITHOUT_MEANING)
     }
 }
 

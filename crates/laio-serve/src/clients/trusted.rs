@@ -81,9 +81,10 @@ impl TrustedProxies {
             .flat_map(|line| entries(line, is_forwarded));
         let mut client = None;
         for entry in entries.take(Limits::PROXIES) {
-            let entry = match is_forwarded {
-                true => node(entry),
-                false => Some(entry),
+            let entry = if is_forwarded {
+                node(entry)
+            } else {
+                Some(entry)
             };
             let Some(address) = entry.and_then(address) else {
                 break;

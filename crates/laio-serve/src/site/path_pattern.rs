@@ -219,9 +219,10 @@ fn names_its_host(text: &str) -> bool {
 impl Within {
     /// Returns what the place at `at` of a target is in.
     fn of(target: &str, at: usize) -> Within {
-        match target[..at].contains(['?', '#']) {
-            true => Within::Query,
-            false => Within::Path,
+        if target[..at].contains(['?', '#']) {
+            Within::Query
+        } else {
+            Within::Path
         }
     }
 }

@@ -159,9 +159,10 @@ fn name_of(ctx: RequestContext<'_>, address: &str) -> Result<Vec<u8>, Problem> {
         Refusal::NotFound => Problem::HIDDEN,
         Refusal::Rejected(rejection) => Problem::of(rejection),
     })?;
-    match is_temporary(&name) {
-        true => Err(Problem::HIDDEN),
-        false => Ok(name),
+    if is_temporary(&name) {
+        Err(Problem::HIDDEN)
+    } else {
+        Ok(name)
     }
 }
 
