@@ -72,9 +72,10 @@ async fn copy_unless_skipped(worker: &Worker, entry: &Entry) -> Result<Option<Co
         return recorded.await.map(|()| None);
     }
     let nothing_there = entry.directory.is_new && entry.argument.is_none();
-    let mut resolution = match nothing_there || entry.has_no_target_directory() {
-        true => Resolution::Free,
-        false => conflict::examine(io, session, entry, &status).await?,
+    let mut resolution = if nothing_there || entry.has_no_target_directory() {
+        Resolution::Free
+    } else {
+        conflict::examine(io, session, entry, &status).await?
     };
     if let Sink::Copy = worker.schedule.sink {
         let made = conflict::make_way(io, session, entry, &status, resolution);

@@ -435,13 +435,15 @@ impl Cases<'_> {
                     .iter()
                     .map(|(at, value)| (*at, value.median))
                     .collect(),
-                ranges: match is_published {
-                    true => Vec::new(),
-                    false => found.iter().map(|(_, value)| range(value)).collect(),
+                ranges: if is_published {
+                    Vec::new()
+                } else {
+                    found.iter().map(|(_, value)| range(value)).collect()
                 },
-                style: match is_published || dashed(subject) {
-                    true => Style::Dashed,
-                    false => Style::Line,
+                style: if is_published || dashed(subject) {
+                    Style::Dashed
+                } else {
+                    Style::Line
                 },
             }
         };

@@ -47,9 +47,10 @@ impl ExplainArguments {
     pub(super) fn explained(&self, options: &Options) -> Result<String, Failure> {
         let question = self.question().map_err(|error| Mistakes::of(&error))?;
         let explanation = laio_serve::explain(options, &question)?;
-        Ok(match self.explain_json {
-            true => explanation.json(&question),
-            false => explanation.text(&question),
+        Ok(if self.explain_json {
+            explanation.json(&question)
+        } else {
+            explanation.text(&question)
         })
     }
 

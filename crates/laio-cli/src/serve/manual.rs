@@ -149,9 +149,12 @@ fn section(groups: &[Group]) -> String {
         let _ = writeln!(section, ".Pp\n{title}:\n.Bl -tag -width Ds");
         for entry in entries {
             let flag = entry.flag.iter().map(|flag| format!("Fl \\-{flag}"));
-            let value = entry.value.iter().map(|value| match value.contains(' ') {
-                true => format!("Ar \"{value}\""),
-                false => format!("Ar {value}"),
+            let value = entry.value.iter().map(|value| {
+                if value.contains(' ') {
+                    format!("Ar \"{value}\"")
+                } else {
+                    format!("Ar {value}")
+                }
             });
             let between = if entry.value_is_optional {
                 " Ns Op = Ns "
@@ -202,9 +205,12 @@ fn lines(sentence: &str) -> Vec<String> {
     // At the beginning of a line, a dot would begin a request.
     lines
         .into_iter()
-        .map(|line| match line.starts_with(['.', '\'']) {
-            true => format!("\\&{line}"),
-            false => line,
+        .map(|line| {
+            if line.starts_with(['.', '\'']) {
+                format!("\\&{line}")
+            } else {
+                line
+            }
         })
         .collect()
 }

@@ -102,9 +102,10 @@ impl Settings {
             fsync: self.fsync || given.fsync,
             rate: given.rate.or(self.rate),
             backend: given.backend.or(kept),
-            writes: match self.backend_writes {
-                true => Writes::Backend,
-                false => given.writes,
+            writes: if self.backend_writes {
+                Writes::Backend
+            } else {
+                given.writes
             },
             method: self.method,
             jobs: given.jobs.or(self.jobs),

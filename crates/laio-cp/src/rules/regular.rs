@@ -253,9 +253,10 @@ pub(crate) async fn sync(
 
 /// The access mode: verification also reads the destination.
 fn access_mode(options: &Options) -> i32 {
-    match options.verify {
-        true => libc::O_RDWR,
-        false => libc::O_WRONLY,
+    if options.verify {
+        libc::O_RDWR
+    } else {
+        libc::O_WRONLY
     }
 }
 
@@ -377,17 +378,17 @@ async fn create(
 ) -> Result<OpenTarget, Failure> {
     let process = &session.process;
     let mut current = CurrentAttributes::new(process, &entry.directory, None);
-    let mode = match new_file_mode::is_final_at_creation(&session.options) && !atomic {
-        true => source.mode() & new_file_mode::PERMISSION_BITS,
+    let mode = if new_file_mode::is_final_at_creation(&session.options) && !atomic {
+        source.mode() & new_file_mode::PERMISSION_BITS
+    } else {
         // `setxattr` needs write permission.
-        false => {
-            let extra = if names.is_empty() && !replaces {
-                0
-            } else {
-                0o200
-            };
-            (source.mode() & new_file_mode::OWNER_BITS) | extra
-        }
+
+        let extra = if names.is_empty() && !replaces {
+            0
+        } else {
+            0o200
+        };
+        (source.mode() & new_file_mode::OWNER_BITS) | extra
     };
     let open_with = async |flags: i32, name: &OsStr| {
         let flags = flags | access_mode(&session.options) | libc::O_NOFOLLOW | libc::O_NOCTTY;

@@ -89,9 +89,10 @@ impl Directory {
             Ok(file) => {
                 let filled = pwrite(file, &[1; BYTES], 0);
                 let filled = filled.is_ok_and(|written| written == BYTES);
-                let (read, write) = match filled {
-                    true => (try_read(file.as_fd(), BYTES), try_write(file.as_fd())),
-                    false => (Answer::Unknown, Answer::Unknown),
+                let (read, write) = if filled {
+                    (try_read(file.as_fd(), BYTES), try_write(file.as_fd()))
+                } else {
+                    (Answer::Unknown, Answer::Unknown)
                 };
                 let direct = nameless_file(&directory, OFlags::DIRECT);
                 (read, write, Answer::to_open(direct))

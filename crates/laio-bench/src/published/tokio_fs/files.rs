@@ -68,9 +68,10 @@ pub(super) fn range(number: usize) -> Range<u64> {
 /// not spend its time with comparisons.
 pub(super) fn check(bytes: &[u8], length: usize, offset: u64) -> io::Result<()> {
     let is_short = bytes.len() != length;
-    match is_short || Content::of("tokio").differs(offset, &bytes[..8]).is_some() {
-        true => Err(io::Error::other("it read other bytes than the file has")),
-        false => Ok(()),
+    if is_short || Content::of("tokio").differs(offset, &bytes[..8]).is_some() {
+        Err(io::Error::other("it read other bytes than the file has"))
+    } else {
+        Ok(())
     }
 }
 
