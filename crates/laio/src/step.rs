@@ -51,7 +51,7 @@ pub(crate) fn after_result(
         // The kernel interrupted it for reasons of its own. Also after a part: the plain call would go on.
         Errno::INTR => Next::Again(Why::WouldBlock),
         // The stream is in non-blocking mode, and the ring respects that where the kernel has no
-        // non-blocking attempts (no FMODE_NOWAIT; see `Case::of` for sockets and pipes). In
+        // non-blocking attempts (no FMODE_NOWAIT; see `Case::gather` for sockets and pipes). In
         // blocking mode the operation cannot wait on the ring (splice), but can in a helper.
         Errno::AGAIN if row.class == Class::Stream && sys::is_nonblocking(call.descriptor(0)) => {
             Next::Finished(total(done, Err(errno)))

@@ -225,7 +225,7 @@ impl Column {
         let kinds = kinds.filter(|&kind| kind != BackendKind::Sync);
         let column = |kind: BackendKind| Column {
             heading: kind.name(),
-            composition: Composition::of(kind, &Options::new()),
+            composition: Composition::for_backend(kind, &Options::new()),
             has_ring: true,
         };
         let mut columns: Vec<Column> = kinds.map(column).collect();

@@ -236,7 +236,8 @@ impl Knowledge {
         let status = peek(fd).ok()?;
         let mount = self.mounts.find(&status)?;
         let device = u32::from(status.stx_mode) & libc::S_IFMT == libc::S_IFBLK;
-        (self.mounts.get(mount).place != Place::Remote && !device).then(|| FileKind::of(&status))
+        (self.mounts.get(mount).place != Place::Remote && !device)
+            .then(|| FileKind::from_status(&status))
     }
 
     /// Resolves a name to a descriptor whose metadata can be read without waiting.

@@ -435,7 +435,7 @@ pub(crate) struct UnansweredCalls(Arc<HelperShared>);
 
 impl UnansweredCalls {
     pub(crate) fn get(&self) -> Unanswered {
-        Unanswered::of(self.0.lock().lanes.unanswered())
+        Unanswered::from_mounts(self.0.lock().lanes.unanswered())
     }
 }
 

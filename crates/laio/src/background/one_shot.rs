@@ -259,7 +259,7 @@ impl OneShotThreads {
             .filter_map(|one| Some((one.lane.device()?, 1, Some(one.since))));
         let queued = calls.queued.iter();
         let queued = queued.filter_map(|one| Some((one.lane.device()?, 1, None)));
-        Unanswered::of(running.chain(queued))
+        Unanswered::from_mounts(running.chain(queued))
     }
 
     /// In a forked child: forgets the threads, which are the parent's; one of them may hold a lock.

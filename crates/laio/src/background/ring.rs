@@ -124,7 +124,7 @@ impl Ring {
         let (ring, opcodes) = set_up(options.limits.ring_entries)?;
         Ok(Ring {
             _counted: Counted::new(),
-            workers: Workers::of(&ring, options.limits.ring_entries),
+            workers: Workers::for_ring(&ring, options.limits.ring_entries),
             ring: ManuallyDrop::new(ring),
             opcodes,
             unsubmitted: 0,

@@ -87,7 +87,7 @@ fn remote_of_name(
         {
             return None;
         }
-        let end = End::of(from, &name)?;
+        let end = End::of_path(from, &name)?;
         if let Some(remote) = end.remote(mounts) {
             return Some(remote);
         }
@@ -140,7 +140,7 @@ struct End {
 impl End {
     /// The last component is not looked up: it seldom is in the caches when a call must go to the
     /// background. `None` for a name without components.
-    fn of(directory: RawFd, name: &[u8]) -> Option<End> {
+    fn of_path(directory: RawFd, name: &[u8]) -> Option<End> {
         let ends = ends_of_components(name);
         let start: &[u8] = if name.starts_with(b"/") { b"/" } else { b"." };
         (0..ends.len()).rev().find_map(|known| {
@@ -274,7 +274,7 @@ mod tests {
         std::fs::create_dir(path.join("sub")).expect("a directory");
         symlink("/proc", path.join("sub/away")).expect("a link");
         let opened = std::fs::File::open(path).expect("a directory");
-        let end = |name: &str| End::of(opened.as_raw_fd(), name.as_bytes());
+        let end = |name: &str| End::of_path(opened.as_raw_fd(), name.as_bytes());
         let parts = |end: &End| (end.component.clone(), end.after.clone());
         let found = end("sub//away/self/status").expect("components");
         assert_eq!(parts(&found), (b"away".to_vec(), b"self/status".to_vec()));

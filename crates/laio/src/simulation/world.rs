@@ -389,7 +389,7 @@ impl Lifecycle for World {
 }
 
 impl World {
-    /// What decides the placement of a step; see [`Case::of`].
+    /// What decides the placement of a step; see [`Case::gather`].
     fn case(&mut self, slot: Slot, call: &Call, why: Why) -> Case {
         let operation = &self.operations[slot];
         let (row, regular, number) = (operation.row, operation.regular, operation.user_data);

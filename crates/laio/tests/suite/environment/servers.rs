@@ -31,14 +31,14 @@ impl Server {
     /// Mounts a server that ignores interrupts. A while after a thread has closed a ring, the kernel interrupts that
     /// thread once, without a signal (`io_ring_exit_work` adds task work): requests that end then would not hang.
     fn mount(cached: bool) -> Option<Server> {
-        Server::of(FaultFs::options().cached(cached).interruptible(false))
+        Server::start(FaultFs::options().cached(cached).interruptible(false))
     }
 
     fn mount_interruptible(cached: bool) -> Option<Server> {
-        Server::of(FaultFs::options().cached(cached))
+        Server::start(FaultFs::options().cached(cached))
     }
 
-    fn of(options: fault_fs::Options) -> Option<Server> {
+    fn start(options: fault_fs::Options) -> Option<Server> {
         let fs = or_skip(options.mount())?;
         fs.add_file("file", CONTENTS);
         fs.add_dir("dir");
