@@ -134,7 +134,7 @@ pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> Result<Report
             directory.path.display()
         ))?;
     let mut report = Report {
-        machine: Machine::of(&directory).line(),
+        machine: Machine::for_directory(&directory).line(),
         notes: Vec::new(),
         lines: Vec::new(),
     };

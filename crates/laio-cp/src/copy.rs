@@ -5,7 +5,7 @@
 
 use crate::digest::Digest;
 use crate::options::{Backup, Make};
-use crate::outcome::{Copied, Done, Failure, Outcome, count, failure};
+use crate::outcome::{Copied, Done, Failure, FileResult, count, failure};
 use crate::rules::conflict::{self, Resolution};
 use crate::rules::links::{DeferredLink, LinkAction, has_other_names, names_to_expect};
 use crate::rules::source::{self, OpenedSource};
@@ -387,7 +387,7 @@ fn count_result(worker: &Worker, entry: &Entry, result: Result<&Copied, &Failure
     }
     if let Some(observer) = &worker.session.options.observer {
         let (source, target) = (entry.source_path(), entry.target_path());
-        observer.done(&Outcome {
+        observer.done(&FileResult {
             source: &source,
             target: &target,
             kind: entry.kind,

@@ -112,7 +112,7 @@ struct CopyRun {
 impl CopyRun {
     fn new(options: Options, stop: Stop, (phase, sink): (Phase, Sink), is_listed: bool) -> CopyRun {
         let progress = Progress::new(options.progress);
-        let budget = Budget::of(&options);
+        let budget = Budget::from_options(&options);
         let options = Options {
             buffer: budget.buffer,
             backend: if budget.blocking_only {

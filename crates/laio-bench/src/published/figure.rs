@@ -353,12 +353,12 @@ impl Cases<'_> {
             }
             (Shown::TimesPeak(other), _) => {
                 let peak = |subject| self.record.median(case_of(subject), subject, quantity.name);
-                Quartiles::of(&[peak(subject)? / peak(other)?])?
+                Quartiles::from_rounds(&[peak(subject)? / peak(other)?])?
             }
-            (Shown::Position, _) => Quartiles::of(&[case.at?])?,
+            (Shown::Position, _) => Quartiles::from_rounds(&[case.at?])?,
             _ => {
                 let cell = self.record.cell(case, subject)?;
-                Quartiles::of(&cell.measured.get(quantity.name)?.rounds)?
+                Quartiles::from_rounds(&cell.measured.get(quantity.name)?.rounds)?
             }
         };
         Some((value, quantity.shown))

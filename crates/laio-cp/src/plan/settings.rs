@@ -42,7 +42,7 @@ pub(crate) struct Settings {
 impl Settings {
     /// Stores the options. Each option is stored, used by the planner alone, or rejected by
     /// `refuse`.
-    pub(crate) fn of(options: &Options) -> Settings {
+    pub(crate) fn from_options(options: &Options) -> Settings {
         Settings {
             recursive: options.recursive,
             follow: options.follow,

@@ -285,7 +285,7 @@ pub(crate) async fn complete_temporary(
             "not replacing {name}, which is no regular file any more; copy it with a new plan"
         ));
     }
-    let current = CurrentAttributes::of(&status, true, false);
+    let current = CurrentAttributes::from_status(&status, true, false);
     let mut target = OpenTarget::new(file, current, status.device());
     target.creation = Some(Creation {
         mode: REGION_MODE,
@@ -356,7 +356,7 @@ async fn open_existing(
         let cut = io.call_target(Truncate::new(file.clone(), 0)).await;
         cut.map_err(entry.target_failure("cannot truncate"))?;
     }
-    let current = CurrentAttributes::of(&status, true, true);
+    let current = CurrentAttributes::from_status(&status, true, true);
     Ok(OpenTarget {
         is_regular: status.is_file(),
         ..OpenTarget::new(file, current, status.device())
@@ -441,13 +441,13 @@ async fn create(
         _ => {
             let status = io.call_target(StatFile::new(file.clone())).await;
             let status = status.map_err(entry.target_failure("cannot fstat"))?;
-            current = CurrentAttributes::of(&status, true, false);
+            current = CurrentAttributes::from_status(&status, true, false);
             status.device()
         }
     };
     if let Some(partial) = partial_status {
         // An earlier run may have set some attributes.
-        current = CurrentAttributes::of(&partial, true, true);
+        current = CurrentAttributes::from_status(&partial, true, true);
         let narrowed = partial.mode() & new_file_mode::OWNER_BITS;
         if partial.mode() & 0o7777 != narrowed {
             let set = FileRef::Open(file.clone()).set_mode(io, narrowed);

@@ -378,7 +378,7 @@ async fn make_target(
         // One `fstatfs` per file system.
         storage_class: match &entry.directory.info {
             Some(above) if above.source.device() == source.device() => above.storage_class,
-            _ => opened.map_or_else(StorageClass::default, StorageClass::of),
+            _ => opened.map_or_else(StorageClass::default, StorageClass::for_directory),
         },
     };
     Ok((handle, info))

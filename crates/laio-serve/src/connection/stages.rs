@@ -157,7 +157,7 @@ impl Connection {
             return Ok(Step::Pass);
         };
         let answerer = answerer(&self.services, ctx, application).await;
-        if let Some(to) = Destination::of(ctx, &answerer) {
+        if let Some(to) = Destination::for_request(ctx, &answerer) {
             if to.is_script() || !self.passes_early() {
                 self.stream.confirmed().await?;
             }
@@ -171,7 +171,7 @@ impl Connection {
     }
 
     async fn answer_by_change(&mut self, exchange: &Exchange<'_>) -> io::Result<Step> {
-        let Some(change) = Change::of(exchange.ctx) else {
+        let Some(change) = Change::from_request(exchange.ctx) else {
             return Ok(Step::Pass);
         };
         let next = Box::pin(self.change_files(exchange, change)).await?;

@@ -147,7 +147,7 @@ async fn ask_member(
         member: member.clone(),
         limits: limits.clone(),
         deadline,
-        protocol_state: ProtocolState::of(&target.protocol),
+        protocol_state: ProtocolState::for_protocol(&target.protocol),
     };
     let mut result = attempt(proxy_request, target, source, &mut lease).await;
     if let Err(error) = &result
@@ -156,7 +156,7 @@ async fn ask_member(
     {
         pool.forget();
         lease.link = connect().await?;
-        lease.protocol_state = ProtocolState::of(&target.protocol);
+        lease.protocol_state = ProtocolState::for_protocol(&target.protocol);
         result = attempt(proxy_request, target, source, &mut lease).await;
     }
     let (upstream_head, whole) = result?;

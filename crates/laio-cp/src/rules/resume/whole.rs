@@ -146,7 +146,7 @@ async fn set_attributes(
         target: &target,
         path: &|| entry.target_path(),
         names: Some((&names, &origin)),
-        current: CurrentAttributes::of(existing, true, true),
+        current: CurrentAttributes::from_status(existing, true, true),
         is_link: false,
     };
     let mut failures = Failures::new(session);
