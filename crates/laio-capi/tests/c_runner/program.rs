@@ -99,7 +99,7 @@ impl Program {
     pub(crate) fn need(&self) -> Option<&'static str> {
         match self.name.as_str() {
             "fork" => Some("wipe-on-fork"),
-            "limits" | "timeouts" => Some("nowait"),
+            "timeouts" => Some("nowait"),
             // It passes pointers that end an emulator.
             "pointers" => Some("native"),
             _ => None,
