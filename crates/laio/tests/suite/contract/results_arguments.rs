@@ -31,6 +31,7 @@ fn bad_descriptors(sys: &mut Sys<'_>) {
         let memory = at_mut(&mut buffer);
         let mut vector = [iovec_mut(&mut [0u8; 4])];
         let vectors = at_mut(&mut vector);
+        #[rustfmt::skip]
         let numbers: &[(&str, i64, [usize; 6])] = &[
             ("read", libc::SYS_read, [fd, memory, 8, 0, 0, 0]),
             ("write", libc::SYS_write, [fd, memory, 8, 0, 0, 0]),
@@ -49,40 +50,20 @@ fn bad_descriptors(sys: &mut Sys<'_>) {
             ("close", libc::SYS_close, [fd, 0, 0, 0, 0, 0]),
             ("dup", libc::SYS_dup, [fd, 0, 0, 0, 0, 0]),
             ("dup3", libc::SYS_dup3, [fd, NO_FD as usize + 1, 0, 0, 0, 0]),
-            (
-                "fcntl",
-                libc::SYS_fcntl,
-                [fd, libc::F_GETFL as usize, 0, 0, 0, 0],
-            ),
+            ("fcntl", libc::SYS_fcntl, [fd, libc::F_GETFL as usize, 0, 0, 0, 0]),
             ("recvfrom", libc::SYS_recvfrom, [fd, memory, 8, 0, 0, 0]),
             ("sendto", libc::SYS_sendto, [fd, memory, 8, 0, 0, 0]),
             ("accept4", libc::SYS_accept4, [fd, 0, 0, 0, 0, 0]),
             ("connect", libc::SYS_connect, [fd, memory, 16, 0, 0, 0]),
             ("listen", libc::SYS_listen, [fd, 1, 0, 0, 0, 0]),
             ("shutdown", libc::SYS_shutdown, [fd, 2, 0, 0, 0, 0]),
-            (
-                "flock",
-                libc::SYS_flock,
-                [fd, libc::LOCK_SH as usize, 0, 0, 0, 0],
-            ),
-            (
-                "getdents64",
-                libc::SYS_getdents64,
-                [fd, memory, 16, 0, 0, 0],
-            ),
-            (
-                "epoll_pwait",
-                libc::SYS_epoll_pwait,
-                [fd, memory, 1, 0, 0, 0],
-            ),
+            ("flock", libc::SYS_flock, [fd, libc::LOCK_SH as usize, 0, 0, 0, 0]),
+            ("getdents64", libc::SYS_getdents64, [fd, memory, 16, 0, 0, 0]),
+            ("epoll_pwait", libc::SYS_epoll_pwait, [fd, memory, 1, 0, 0, 0]),
             ("sendfile", libc::SYS_sendfile, [fd, fd, 0, 8, 0, 0]),
             ("splice", libc::SYS_splice, [fd, 0, fd, 0, 8, 0]),
             ("tee", libc::SYS_tee, [fd, fd, 8, 0, 0, 0]),
-            (
-                "copy_file_range",
-                libc::SYS_copy_file_range,
-                [fd, 0, fd, 0, 8, 0],
-            ),
+            ("copy_file_range", libc::SYS_copy_file_range, [fd, 0, fd, 0, 8, 0]),
             ("fadvise64", libc::SYS_fadvise64, [fd, 0, 0, 0, 0, 0]),
             ("fchdir", libc::SYS_fchdir, [fd, 0, 0, 0, 0, 0]),
         ];
@@ -121,60 +102,21 @@ fn bad_pointers(sys: &mut Sys<'_>) {
     let data = rustix::event::epoll::EventData::new_u64(7);
     rustix::event::epoll::add(&epoll, &reader, data, rustix::event::epoll::EventFlags::IN).unwrap();
     for bad in BAD {
+        #[rustfmt::skip]
         let numbers: &[(&str, i64, [usize; 6])] = &[
-            (
-                "read of a file",
-                libc::SYS_read,
-                [file.arg(), bad, 8, 0, 0, 0],
-            ),
+            ("read of a file", libc::SYS_read, [file.arg(), bad, 8, 0, 0, 0]),
             ("pread64", libc::SYS_pread64, [file.arg(), bad, 8, 0, 0, 0]),
-            (
-                "pread64 at the end",
-                libc::SYS_pread64,
-                [file.arg(), bad, 8, 100, 0, 0],
-            ),
-            (
-                "write to a file",
-                libc::SYS_write,
-                [file.arg(), bad, 8, 0, 0, 0],
-            ),
-            (
-                "pwrite64",
-                libc::SYS_pwrite64,
-                [file.arg(), bad, 8, 0, 0, 0],
-            ),
-            (
-                "read of a pipe",
-                libc::SYS_read,
-                [reader.arg(), bad, 8, 0, 0, 0],
-            ),
-            (
-                "write to a pipe",
-                libc::SYS_write,
-                [writer.arg(), bad, 8, 0, 0, 0],
-            ),
-            (
-                "read of a socket",
-                libc::SYS_read,
-                [b.arg(), bad, 8, 0, 0, 0],
-            ),
-            (
-                "write to a socket",
-                libc::SYS_write,
-                [b.arg(), bad, 8, 0, 0, 0],
-            ),
+            ("pread64 at the end", libc::SYS_pread64, [file.arg(), bad, 8, 100, 0, 0]),
+            ("write to a file", libc::SYS_write, [file.arg(), bad, 8, 0, 0, 0]),
+            ("pwrite64", libc::SYS_pwrite64, [file.arg(), bad, 8, 0, 0, 0]),
+            ("read of a pipe", libc::SYS_read, [reader.arg(), bad, 8, 0, 0, 0]),
+            ("write to a pipe", libc::SYS_write, [writer.arg(), bad, 8, 0, 0, 0]),
+            ("read of a socket", libc::SYS_read, [b.arg(), bad, 8, 0, 0, 0]),
+            ("write to a socket", libc::SYS_write, [b.arg(), bad, 8, 0, 0, 0]),
             ("recvfrom", libc::SYS_recvfrom, [b.arg(), bad, 8, 0, 0, 0]),
             ("sendto", libc::SYS_sendto, [a.arg(), bad, 8, 0, 0, 0]),
-            (
-                "recv of TCP",
-                libc::SYS_recvfrom,
-                [server.as_raw_fd().arg(), bad, 8, 0, 0, 0],
-            ),
-            (
-                "send to TCP",
-                libc::SYS_sendto,
-                [server.as_raw_fd().arg(), bad, 8, 0, 0, 0],
-            ),
+            ("recv of TCP", libc::SYS_recvfrom, [server.as_raw_fd().arg(), bad, 8, 0, 0, 0]),
+            ("send to TCP", libc::SYS_sendto, [server.as_raw_fd().arg(), bad, 8, 0, 0, 0]),
             ("recvmsg", libc::SYS_recvmsg, [b.arg(), bad, 0, 0, 0, 0]),
             ("sendmsg", libc::SYS_sendmsg, [b.arg(), bad, 0, 0, 0, 0]),
             ("recvmmsg", libc::SYS_recvmmsg, [b.arg(), bad, 1, 0, 0, 0]),
@@ -182,63 +124,23 @@ fn bad_pointers(sys: &mut Sys<'_>) {
             ("connect", libc::SYS_connect, [a.arg(), bad, 16, 0, 0, 0]),
             ("openat", libc::SYS_openat, [here, bad, 0, 0, 0, 0]),
             ("openat2", libc::SYS_openat2, [here, bad, bad, 24, 0, 0]),
-            (
-                "openat2, struct",
-                libc::SYS_openat2,
-                [here, path.arg(), bad, 24, 0, 0],
-            ),
-            (
-                "newfstatat",
-                libc::SYS_newfstatat,
-                [here, bad, at_mut(&mut [0u64; 20]), 0, 0, 0],
-            ),
-            (
-                "newfstatat, struct",
-                libc::SYS_newfstatat,
-                [here, path.arg(), bad, 0, 0, 0],
-            ),
+            ("openat2, struct", libc::SYS_openat2, [here, path.arg(), bad, 24, 0, 0]),
+            ("newfstatat", libc::SYS_newfstatat, [here, bad, at_mut(&mut [0u64; 20]), 0, 0, 0]),
+            ("newfstatat, struct", libc::SYS_newfstatat, [here, path.arg(), bad, 0, 0, 0]),
             ("fstat", libc::SYS_fstat, [file.arg(), bad, 0, 0, 0, 0]),
-            (
-                "statx",
-                libc::SYS_statx,
-                [here, path.arg(), 0, 0x7ff, bad, 0],
-            ),
+            ("statx", libc::SYS_statx, [here, path.arg(), 0, 0x7ff, bad, 0]),
             ("faccessat", libc::SYS_faccessat, [here, bad, 0, 0, 0, 0]),
-            (
-                "readlinkat",
-                libc::SYS_readlinkat,
-                [here, bad, bad, 8, 0, 0],
-            ),
-            (
-                "getdents64",
-                libc::SYS_getdents64,
-                [dir.arg(), bad, 100, 0, 0, 0],
-            ),
+            ("readlinkat", libc::SYS_readlinkat, [here, bad, bad, 8, 0, 0]),
+            ("getdents64", libc::SYS_getdents64, [dir.arg(), bad, 100, 0, 0, 0]),
             ("unlinkat", libc::SYS_unlinkat, [here, bad, 0, 0, 0, 0]),
             ("mkdirat", libc::SYS_mkdirat, [here, bad, 0, 0, 0, 0]),
-            (
-                "renameat2",
-                libc::SYS_renameat2,
-                [here, path.arg(), here, bad, 0, 0],
-            ),
-            (
-                "symlinkat",
-                libc::SYS_symlinkat,
-                [bad, here, path.arg(), 0, 0, 0],
-            ),
+            ("renameat2", libc::SYS_renameat2, [here, path.arg(), here, bad, 0, 0]),
+            ("symlinkat", libc::SYS_symlinkat, [bad, here, path.arg(), 0, 0, 0]),
             ("linkat", libc::SYS_linkat, [here, bad, here, bad, 0, 0]),
             ("nanosleep", libc::SYS_nanosleep, [bad, 0, 0, 0, 0, 0]),
-            (
-                "clock_nanosleep",
-                libc::SYS_clock_nanosleep,
-                [1, 0, bad, 0, 0, 0],
-            ),
+            ("clock_nanosleep", libc::SYS_clock_nanosleep, [1, 0, bad, 0, 0, 0]),
             ("ppoll", libc::SYS_ppoll, [bad, 1, 0, 0, 0, 0]),
-            (
-                "epoll_pwait",
-                libc::SYS_epoll_pwait,
-                [epoll.arg(), bad, 1, 1000, 0, 0],
-            ),
+            ("epoll_pwait", libc::SYS_epoll_pwait, [epoll.arg(), bad, 1, 1000, 0, 0]),
             ("pipe2", libc::SYS_pipe2, [bad, 0, 0, 0, 0, 0]),
             ("getcwd", libc::SYS_getcwd, [bad, 100, 0, 0, 0, 0]),
             ("statfs", libc::SYS_statfs, [path.arg(), bad, 0, 0, 0, 0]),

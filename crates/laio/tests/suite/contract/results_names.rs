@@ -291,27 +291,12 @@ fn names_made_and_removed(sys: &mut Sys<'_>) {
         cstring(path("other")),
         cstring(path("file")),
     );
+    #[rustfmt::skip]
     let calls: &[(&str, libc::c_long, [usize; 5])] = &[
-        (
-            "mkdirat",
-            libc::SYS_mkdirat,
-            [fd, c"made".arg(), 0o7777, 0, 0],
-        ),
-        (
-            "mkdirat in none",
-            libc::SYS_mkdirat,
-            [fd, c"none/made".arg(), 0o700, 0, 0],
-        ),
-        (
-            "linkat",
-            libc::SYS_linkat,
-            [fd, c"file".arg(), fd, c"hard".arg(), 0],
-        ),
-        (
-            "linkat of a link",
-            libc::SYS_linkat,
-            [fd, c"link".arg(), fd, c"hard2".arg(), 0],
-        ),
+        ("mkdirat", libc::SYS_mkdirat, [fd, c"made".arg(), 0o7777, 0, 0]),
+        ("mkdirat in none", libc::SYS_mkdirat, [fd, c"none/made".arg(), 0o700, 0, 0]),
+        ("linkat", libc::SYS_linkat, [fd, c"file".arg(), fd, c"hard".arg(), 0]),
+        ("linkat of a link", libc::SYS_linkat, [fd, c"link".arg(), fd, c"hard2".arg(), 0]),
         (
             "linkat, following",
             libc::SYS_linkat,
@@ -323,41 +308,13 @@ fn names_made_and_removed(sys: &mut Sys<'_>) {
                 libc::AT_SYMLINK_FOLLOW as usize,
             ],
         ),
-        (
-            "linkat of a directory",
-            libc::SYS_linkat,
-            [fd, c"dir".arg(), fd, c"hard4".arg(), 0],
-        ),
-        (
-            "linkat onto",
-            libc::SYS_linkat,
-            [fd, c"file".arg(), fd, c"hard".arg(), 0],
-        ),
-        (
-            "linkat, unknown",
-            libc::SYS_linkat,
-            [fd, c"file".arg(), fd, c"hard5".arg(), 1 << 25],
-        ),
-        (
-            "symlinkat",
-            libc::SYS_symlinkat,
-            [c"target".arg(), fd, c"soft".arg(), 0, 0],
-        ),
-        (
-            "symlinkat onto",
-            libc::SYS_symlinkat,
-            [c"target".arg(), fd, c"soft".arg(), 0, 0],
-        ),
-        (
-            "symlinkat to nothing",
-            libc::SYS_symlinkat,
-            [c"".arg(), fd, c"soft2".arg(), 0, 0],
-        ),
-        (
-            "renameat",
-            libc::SYS_renameat,
-            [fd, c"hard".arg(), fd, c"harder".arg(), 0],
-        ),
+        ("linkat of a directory", libc::SYS_linkat, [fd, c"dir".arg(), fd, c"hard4".arg(), 0]),
+        ("linkat onto", libc::SYS_linkat, [fd, c"file".arg(), fd, c"hard".arg(), 0]),
+        ("linkat, unknown", libc::SYS_linkat, [fd, c"file".arg(), fd, c"hard5".arg(), 1 << 25]),
+        ("symlinkat", libc::SYS_symlinkat, [c"target".arg(), fd, c"soft".arg(), 0, 0]),
+        ("symlinkat onto", libc::SYS_symlinkat, [c"target".arg(), fd, c"soft".arg(), 0, 0]),
+        ("symlinkat to nothing", libc::SYS_symlinkat, [c"".arg(), fd, c"soft2".arg(), 0, 0]),
+        ("renameat", libc::SYS_renameat, [fd, c"hard".arg(), fd, c"harder".arg(), 0]),
         (
             "renameat2",
             libc::SYS_renameat2,
@@ -380,41 +337,17 @@ fn names_made_and_removed(sys: &mut Sys<'_>) {
                 libc::RENAME_EXCHANGE as usize,
             ],
         ),
-        (
-            "renameat2, unknown",
-            libc::SYS_renameat2,
-            [fd, c"harder".arg(), fd, c"soft".arg(), 1 << 20],
-        ),
-        (
-            "renameat2 of none",
-            libc::SYS_renameat2,
-            [fd, c"none".arg(), fd, c"x".arg(), 0],
-        ),
-        (
-            "unlinkat",
-            libc::SYS_unlinkat,
-            [fd, c"harder".arg(), 0, 0, 0],
-        ),
-        (
-            "unlinkat of none",
-            libc::SYS_unlinkat,
-            [fd, c"harder".arg(), 0, 0, 0],
-        ),
-        (
-            "unlinkat, unknown",
-            libc::SYS_unlinkat,
-            [fd, c"soft".arg(), 1, 0, 0],
-        ),
+        ("renameat2, unknown", libc::SYS_renameat2, [fd, c"harder".arg(), fd, c"soft".arg(), 1 << 20]),
+        ("renameat2 of none", libc::SYS_renameat2, [fd, c"none".arg(), fd, c"x".arg(), 0]),
+        ("unlinkat", libc::SYS_unlinkat, [fd, c"harder".arg(), 0, 0, 0]),
+        ("unlinkat of none", libc::SYS_unlinkat, [fd, c"harder".arg(), 0, 0, 0]),
+        ("unlinkat, unknown", libc::SYS_unlinkat, [fd, c"soft".arg(), 1, 0, 0]),
         (
             "unlinkat of a directory",
             libc::SYS_unlinkat,
             [fd, c"made".arg(), libc::AT_REMOVEDIR as usize, 0, 0],
         ),
-        (
-            "unlinkat of here",
-            libc::SYS_unlinkat,
-            [fd, c".".arg(), libc::AT_REMOVEDIR as usize, 0, 0],
-        ),
+        ("unlinkat of here", libc::SYS_unlinkat, [fd, c".".arg(), libc::AT_REMOVEDIR as usize, 0, 0]),
         #[cfg(target_arch = "x86_64")]
         ("mkdir", libc::SYS_mkdir, [new.arg(), 0o751, 0, 0, 0]),
         #[cfg(target_arch = "x86_64")]
@@ -424,51 +357,17 @@ fn names_made_and_removed(sys: &mut Sys<'_>) {
         #[cfg(target_arch = "x86_64")]
         ("link", libc::SYS_link, [file.arg(), new.arg(), 0, 0, 0]),
         #[cfg(target_arch = "x86_64")]
-        (
-            "rename",
-            libc::SYS_rename,
-            [new.arg(), other.arg(), 0, 0, 0],
-        ),
+        ("rename", libc::SYS_rename, [new.arg(), other.arg(), 0, 0, 0]),
         #[cfg(target_arch = "x86_64")]
         ("unlink", libc::SYS_unlink, [other.arg(), 0, 0, 0, 0]),
         #[cfg(target_arch = "x86_64")]
-        (
-            "unlink of none",
-            libc::SYS_unlink,
-            [other.arg(), 0, 0, 0, 0],
-        ),
+        ("unlink of none", libc::SYS_unlink, [other.arg(), 0, 0, 0, 0]),
         #[cfg(target_arch = "x86_64")]
-        (
-            "symlink",
-            libc::SYS_symlink,
-            [c"x".arg(), other.arg(), 0, 0, 0],
-        ),
-        (
-            "fchmodat",
-            libc::SYS_fchmodat,
-            [fd, c"file".arg(), 0o4755, 0, 0],
-        ),
-        (
-            "fchmodat2",
-            FCHMODAT2,
-            [
-                fd,
-                c"link".arg(),
-                0o600,
-                libc::AT_SYMLINK_NOFOLLOW as usize,
-                0,
-            ],
-        ),
-        (
-            "fchownat",
-            libc::SYS_fchownat,
-            [fd, c"file".arg(), usize::MAX, usize::MAX, 0],
-        ),
-        (
-            "in a file",
-            libc::SYS_mkdirat,
-            [fd, c"file/x".arg(), 0o700, 0, 0],
-        ),
+        ("symlink", libc::SYS_symlink, [c"x".arg(), other.arg(), 0, 0, 0]),
+        ("fchmodat", libc::SYS_fchmodat, [fd, c"file".arg(), 0o4755, 0, 0]),
+        ("fchmodat2", FCHMODAT2, [fd, c"link".arg(), 0o600, libc::AT_SYMLINK_NOFOLLOW as usize, 0]),
+        ("fchownat", libc::SYS_fchownat, [fd, c"file".arg(), usize::MAX, usize::MAX, 0]),
+        ("in a file", libc::SYS_mkdirat, [fd, c"file/x".arg(), 0o700, 0, 0]),
     ];
     for &(what, number, args) in calls {
         let _ = sys.check(what, number, args);
