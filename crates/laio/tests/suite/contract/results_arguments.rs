@@ -71,19 +71,11 @@ fn bad_descriptors(sys: &mut Sys<'_>) {
             let _ = sys.check(what, number, args);
         }
         if fd != libc::AT_FDCWD.arg() {
-            let _ = sys.check("openat", libc::SYS_openat, [fd, name.arg(), 0]);
-            let _ = sys.check(
-                "newfstatat",
-                libc::SYS_newfstatat,
-                [fd, name.arg(), at_mut(&mut out), 0],
-            );
-            let _ = sys.check("faccessat", libc::SYS_faccessat, [fd, name.arg(), 0]);
-            let _ = sys.check("unlinkat", libc::SYS_unlinkat, [fd, name.arg(), 0]);
-            let _ = sys.check(
-                "readlinkat",
-                libc::SYS_readlinkat,
-                [fd, name.arg(), at_mut(&mut buffer), 8],
-            );
+            same!(sys, "openat" => SYS_openat [fd, name.arg(), 0]);
+            same!(sys, "newfstatat" => SYS_newfstatat [fd, name.arg(), at_mut(&mut out), 0]);
+            same!(sys, "faccessat" => SYS_faccessat [fd, name.arg(), 0]);
+            same!(sys, "unlinkat" => SYS_unlinkat [fd, name.arg(), 0]);
+            same!(sys, "readlinkat" => SYS_readlinkat [fd, name.arg(), at_mut(&mut buffer), 8]);
         }
     }
 }
@@ -185,13 +177,13 @@ fn bad_vectors(sys: &mut Sys<'_>) {
         ("half good", at(&halfway), 2),
         ("negative count", at(&halfway), usize::MAX),
     ] {
-        let _ = sys.check(what, libc::SYS_preadv, [fd, vectors, count, 0]);
-        let _ = sys.check(what, libc::SYS_preadv2, [fd, vectors, count, 0, 0, 0]);
-        let _ = sys.check(what, libc::SYS_readv, [fd, vectors, count]);
+        same!(sys, what => SYS_preadv [fd, vectors, count, 0]);
+        same!(sys, what => SYS_preadv2 [fd, vectors, count, 0, 0, 0]);
+        same!(sys, what => SYS_readv [fd, vectors, count]);
         // The position after a fault is not specified: the ring moves it only at the end.
         let _ = plain(libc::SYS_lseek, [fd, 0, 0]);
         if what != "huge" {
-            let _ = sys.check(what, libc::SYS_pwritev, [fd, vectors, count, 0]);
+            same!(sys, what => SYS_pwritev [fd, vectors, count, 0]);
         }
     }
     let _ = sys.check(
@@ -206,21 +198,9 @@ fn bad_vectors(sys: &mut Sys<'_>) {
             libc::RWF_NOWAIT as usize | libc::RWF_HIPRI as usize,
         ],
     );
-    let _ = sys.check(
-        "an unknown flag",
-        libc::SYS_preadv2,
-        [fd, at(&many[0]), 4, 0, 0, 1 << 30],
-    );
-    let _ = sys.check(
-        "an unknown flag, writing",
-        libc::SYS_pwritev2,
-        [fd, at(&many[0]), 4, 0, 0, 1 << 30],
-    );
-    let _ = sys.check(
-        "RWF_APPEND",
-        libc::SYS_pwritev2,
-        [fd, at(&many[0]), 4, 0, 0, libc::RWF_APPEND as usize],
-    );
+    same!(sys, "an unknown flag" => SYS_preadv2 [fd, at(&many[0]), 4, 0, 0, 1 << 30]);
+    same!(sys, "an unknown flag, writing" => SYS_pwritev2 [fd, at(&many[0]), 4, 0, 0, 1 << 30]);
+    same!(sys, "RWF_APPEND" => SYS_pwritev2 [fd, at(&many[0]), 4, 0, 0, libc::RWF_APPEND as usize]);
     sys.note("size", file.metadata().unwrap().len());
 }
 
@@ -250,15 +230,15 @@ fn buffers_that_end_early(sys: &mut Sys<'_>) {
     rustix::io::write(&writer, b"abcdefgh").unwrap();
     let (a, b) = stream_pair();
     rustix::io::write(&a, b"abcdefgh").unwrap();
-    let _ = sys.check("pread64", libc::SYS_pread64, [file.arg(), edge, 8, 0]);
+    same!(sys, "pread64" => SYS_pread64 [file.arg(), edge, 8, 0]);
     // The position after a fault is not specified: the ring moves it only at the end.
-    let _ = sys.check("read", libc::SYS_read, [file.arg(), edge, 8]);
-    let _ = sys.check("pwrite64", libc::SYS_pwrite64, [file.arg(), edge, 8, 2]);
+    same!(sys, "read" => SYS_read [file.arg(), edge, 8]);
+    same!(sys, "pwrite64" => SYS_pwrite64 [file.arg(), edge, 8, 2]);
     if !sys.short {
-        let _ = sys.check("read of a pipe", libc::SYS_read, [reader.arg(), edge, 8]);
-        let _ = sys.check("write to a pipe", libc::SYS_write, [writer.arg(), edge, 8]);
-        let _ = sys.check("recv", libc::SYS_recvfrom, [b.arg(), edge, 8, 0, 0, 0]);
-        let _ = sys.check("send", libc::SYS_sendto, [b.arg(), edge, 8, 0, 0, 0]);
+        same!(sys, "read of a pipe" => SYS_read [reader.arg(), edge, 8]);
+        same!(sys, "write to a pipe" => SYS_write [writer.arg(), edge, 8]);
+        same!(sys, "recv" => SYS_recvfrom [b.arg(), edge, 8, 0, 0, 0]);
+        same!(sys, "send" => SYS_sendto [b.arg(), edge, 8, 0, 0, 0]);
         sys.note("left in the pipe", drain(&reader));
         sys.note("left in the socket", drain(&b));
     }
@@ -284,61 +264,29 @@ fn offsets(sys: &mut Sys<'_>) {
             continue;
         }
         sys.note("offset", offset);
-        let _ = sys.check("pread64", libc::SYS_pread64, [fd, buffer, 4, at_offset]);
-        let _ = sys.check("preadv", libc::SYS_preadv, [fd, vectors, 1, at_offset]);
-        let _ = sys.check(
-            "preadv2",
-            libc::SYS_preadv2,
-            [fd, vectors, 1, at_offset, 0, 0],
-        );
-        let _ = sys.check(
-            "position",
-            libc::SYS_lseek,
-            [fd, 0, libc::SEEK_CUR as usize],
-        );
+        same!(sys, "pread64" => SYS_pread64 [fd, buffer, 4, at_offset]);
+        same!(sys, "preadv" => SYS_preadv [fd, vectors, 1, at_offset]);
+        same!(sys, "preadv2" => SYS_preadv2 [fd, vectors, 1, at_offset, 0, 0]);
+        same!(sys, "position" => SYS_lseek [fd, 0, libc::SEEK_CUR as usize]);
         sys.note("read", memory);
         if offset < 100 {
             memory = *b"wxyz";
-            let _ = sys.check("pwrite64", libc::SYS_pwrite64, [fd, buffer, 4, at_offset]);
-            let _ = sys.check("pwritev", libc::SYS_pwritev, [fd, vectors, 1, at_offset]);
-            let _ = sys.check(
-                "pwritev2",
-                libc::SYS_pwritev2,
-                [fd, vectors, 1, at_offset, 0, 0],
-            );
+            same!(sys, "pwrite64" => SYS_pwrite64 [fd, buffer, 4, at_offset]);
+            same!(sys, "pwritev" => SYS_pwritev [fd, vectors, 1, at_offset]);
+            same!(sys, "pwritev2" => SYS_pwritev2 [fd, vectors, 1, at_offset, 0, 0]);
         }
-        let _ = sys.check(
-            "position",
-            libc::SYS_lseek,
-            [fd, 0, libc::SEEK_CUR as usize],
-        );
-        let _ = sys.check(
-            "lseek",
-            libc::SYS_lseek,
-            [fd, at_offset, libc::SEEK_SET as usize],
-        );
+        same!(sys, "position" => SYS_lseek [fd, 0, libc::SEEK_CUR as usize]);
+        same!(sys, "lseek" => SYS_lseek [fd, at_offset, libc::SEEK_SET as usize]);
     }
     sys.note("the file", std::fs::read(sys.dir.join("file")).unwrap());
     let (reader, writer) = pipe();
     rustix::io::write(&writer, b"abcdefgh").unwrap();
-    let _ = sys.check(
-        "pread64 of a pipe",
-        libc::SYS_pread64,
-        [reader.arg(), at_mut(&mut memory), 4, 0],
-    );
-    let _ = sys.check(
-        "pwrite64 to a pipe",
-        libc::SYS_pwrite64,
-        [writer.arg(), at(&memory), 4, 0],
-    );
-    let _ = sys.check("lseek of a pipe", libc::SYS_lseek, [reader.arg(), 0, 0]);
+    same!(sys, "pread64 of a pipe" => SYS_pread64 [reader.arg(), at_mut(&mut memory), 4, 0]);
+    same!(sys, "pwrite64 to a pipe" => SYS_pwrite64 [writer.arg(), at(&memory), 4, 0]);
+    same!(sys, "lseek of a pipe" => SYS_lseek [reader.arg(), 0, 0]);
     if !sys.short {
         let vector = [iovec_mut(&mut memory)];
-        let _ = sys.check(
-            "preadv2 of a pipe",
-            libc::SYS_preadv2,
-            [reader.arg(), at(&vector), 1, usize::MAX, 0, 0],
-        );
+        same!(sys, "preadv2 of a pipe" => SYS_preadv2 [reader.arg(), at(&vector), 1, usize::MAX, 0, 0]);
         sys.note("read", memory);
     }
 }
@@ -374,33 +322,25 @@ fn zero_lengths(sys: &mut Sys<'_>) {
     ] {
         let fd = fd.as_raw_fd().arg();
         sys.note("of", what);
-        let _ = sys.check("read", libc::SYS_read, [fd, here, 0]);
-        let _ = sys.check("read from null", libc::SYS_read, [fd, 0, 0]);
-        let _ = sys.check("readv", libc::SYS_readv, [fd, 0, 0]);
-        let _ = sys.check("pread64", libc::SYS_pread64, [fd, here, 0, 0]);
-        let _ = sys.check("write", libc::SYS_write, [fd, here, 0]);
-        let _ = sys.check("writev", libc::SYS_writev, [fd, 0, 0]);
-        let _ = sys.check("pwrite64", libc::SYS_pwrite64, [fd, here, 0, 0]);
+        same!(sys, "read" => SYS_read [fd, here, 0]);
+        same!(sys, "read from null" => SYS_read [fd, 0, 0]);
+        same!(sys, "readv" => SYS_readv [fd, 0, 0]);
+        same!(sys, "pread64" => SYS_pread64 [fd, here, 0, 0]);
+        same!(sys, "write" => SYS_write [fd, here, 0]);
+        same!(sys, "writev" => SYS_writev [fd, 0, 0]);
+        same!(sys, "pwrite64" => SYS_pwrite64 [fd, here, 0, 0]);
     }
     // A datagram may be empty.
-    let _ = sys.check("write of a datagram", libc::SYS_write, [c.arg(), here, 0]);
+    same!(sys, "write of a datagram" => SYS_write [c.arg(), here, 0]);
     sys.note("peeked", rustix_recv(&d));
     let empty = iovec(&[]);
-    let _ = sys.check(
-        "writev of a datagram",
-        libc::SYS_writev,
-        [c.arg(), at(&empty), 1],
-    );
+    same!(sys, "writev of a datagram" => SYS_writev [c.arg(), at(&empty), 1]);
     sys.note("peeked", rustix_recv(&d));
-    let _ = sys.check(
-        "send of a datagram",
-        libc::SYS_sendto,
-        [c.arg(), here, 0, 0, 0, 0],
-    );
+    same!(sys, "send of a datagram" => SYS_sendto [c.arg(), here, 0, 0, 0, 0]);
     sys.note("peeked", rustix_recv(&d));
     rustix::io::write(&a, b"data").unwrap();
-    let _ = sys.check("recv", libc::SYS_recvfrom, [b.arg(), here, 0, 0, 0, 0]);
-    let _ = sys.check("send", libc::SYS_sendto, [b.arg(), here, 0, 0, 0, 0]);
+    same!(sys, "recv" => SYS_recvfrom [b.arg(), here, 0, 0, 0, 0]);
+    same!(sys, "send" => SYS_sendto [b.arg(), here, 0, 0, 0, 0]);
     sys.note("left", drain(&b));
 }
 
@@ -427,44 +367,20 @@ fn wide_lengths(sys: &mut Sys<'_>) {
     let buffer = at_mut(&mut memory);
     for length in [1 << 63, usize::MAX, usize::MAX / 2] {
         sys.note("length", length);
-        let _ = sys.check("read", libc::SYS_read, [file.arg(), buffer, length]);
-        let _ = sys.check(
-            "pread64",
-            libc::SYS_pread64,
-            [file.arg(), buffer, length, 0],
-        );
-        let _ = sys.check(
-            "read of a pipe",
-            libc::SYS_read,
-            [reader.arg(), buffer, length],
-        );
-        let _ = sys.check("write", libc::SYS_write, [null.arg(), buffer, length]);
-        let _ = sys.check(
-            "pwrite64",
-            libc::SYS_pwrite64,
-            [file.arg(), buffer, length, 0],
-        );
-        let _ = sys.check(
-            "recv",
-            libc::SYS_recvfrom,
-            [b.arg(), buffer, length, libc::MSG_PEEK as usize, 0, 0],
-        );
-        let _ = sys.check(
-            "position",
-            libc::SYS_lseek,
-            [file.arg(), 0, libc::SEEK_CUR as usize],
-        );
+        same!(sys, "read" => SYS_read [file.arg(), buffer, length]);
+        same!(sys, "pread64" => SYS_pread64 [file.arg(), buffer, length, 0]);
+        same!(sys, "read of a pipe" => SYS_read [reader.arg(), buffer, length]);
+        same!(sys, "write" => SYS_write [null.arg(), buffer, length]);
+        same!(sys, "pwrite64" => SYS_pwrite64 [file.arg(), buffer, length, 0]);
+        same!(sys, "recv" => SYS_recvfrom [b.arg(), buffer, length, libc::MSG_PEEK as usize, 0, 0]);
+        same!(sys, "position" => SYS_lseek [file.arg(), 0, libc::SEEK_CUR as usize]);
     }
     // Reads succeed as long as the buffer's first bytes are writable.
     let wide = 3 << 30;
-    let _ = sys.check("a file", libc::SYS_pread64, [file.arg(), buffer, wide, 0]);
-    let _ = sys.check("a pipe", libc::SYS_read, [reader.arg(), buffer, wide]);
-    let _ = sys.check(
-        "a socket",
-        libc::SYS_recvfrom,
-        [b.arg(), buffer, wide, 0, 0, 0],
-    );
-    let _ = sys.check("/dev/null", libc::SYS_write, [null.arg(), buffer, wide]);
+    same!(sys, "a file" => SYS_pread64 [file.arg(), buffer, wide, 0]);
+    same!(sys, "a pipe" => SYS_read [reader.arg(), buffer, wide]);
+    same!(sys, "a socket" => SYS_recvfrom [b.arg(), buffer, wide, 0, 0, 0]);
+    same!(sys, "/dev/null" => SYS_write [null.arg(), buffer, wide]);
     let vector = [
         iovec(&memory),
         libc::iovec {
@@ -472,11 +388,7 @@ fn wide_lengths(sys: &mut Sys<'_>) {
             iov_len: wide,
         },
     ];
-    let _ = sys.check(
-        "/dev/null, a vector",
-        libc::SYS_writev,
-        [null.arg(), at(&vector), 2],
-    );
+    same!(sys, "/dev/null, a vector" => SYS_writev [null.arg(), at(&vector), 2]);
 }
 
 fn unknown_numbers(sys: &mut Sys<'_>) {
