@@ -79,7 +79,7 @@ pub fn child(
 ///
 /// # Panics
 ///
-/// If a body does not return (the message has its output), or a name is that of no kind.
+/// If a body does not return (the message has its output), or no kind has one of the names.
 pub fn each(limit: Duration, test: &str, mark: &str, names: &[&str], body: impl Fn()) {
     if crate::lacks("seccomp") {
         return;

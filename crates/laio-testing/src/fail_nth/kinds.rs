@@ -23,8 +23,8 @@ impl Kind {
     }
 }
 
-/// Kinds of calls that the engine and a program that uses files through it make. Not `clone3` and `close`: without a
-/// thread there is no driver, and a directory of the standard library that cannot be closed is a panic.
+/// Kinds of calls that the engine and a program that uses files through it make. Not `clone3` and `close`:
+/// without a thread there is no driver, and the standard library panics at a directory that it cannot close.
 pub const OF_FILES: &[&str] = &[
     "copy_file_range",
     "fcntl",

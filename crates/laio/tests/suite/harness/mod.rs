@@ -567,7 +567,7 @@ fn compare(expected: &[String], found: &[String], place: &Path) {
     );
 }
 
-/// Makes a call whose result is noted, and must be that of the plain call.
+/// Makes a call and notes its result, which must equal the result of the plain call.
 macro_rules! same {
     ($sys:ident, $what:expr => $number:ident $args:expr) => {
         let _ = $sys.check($what, libc::$number, $args);
