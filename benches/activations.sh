@@ -6,9 +6,9 @@
 #     benches/activations.sh storms       5,000 signals, three times, with each detector, on two processors and on one
 #     benches/activations.sh sanitizers   100,000 hand-offs under the sanitizers of Rust (needs a nightly toolchain with
 #                                         rust-src) and of gcc, with each detector
-#     benches/activations.sh fuzz         30 minutes of random programs, by plain calls and through laio
+#     benches/activations.sh random       random programs, by plain calls and through laio, for some minutes
 #
-# The environment variables HANDOFFS, SIGNALS and SECONDS_EACH change the numbers.
+# The environment variables HANDOFFS, SIGNALS and PROGRAMS change the numbers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-$PWD/target}
@@ -68,22 +68,14 @@ sanitizers() {
     rust_sanitizer thread -Cllvm-args=-tsan-instrument-func-entry-exit=0
 }
 
-fuzz() {
-    local prefix
-    prefix=$(installed)
-    gcc -std=c99 -pthread -O1 -I "$prefix/include" crates/laio-capi/tests/c/fuzz.c -o "$prefix/fuzz" \
-        -L "$prefix/lib" -llaio
-    for detector in perf idle; do
-        echo "fuzz, $detector"
-        LD_LIBRARY_PATH=$prefix/lib LAIO_BACKEND=activations LAIO_DETECTOR=$detector \
-            "$prefix/fuzz" --seconds "${SECONDS_EACH:-900}"
-    done
+random() {
+    LAIO_PROGRAMS=${PROGRAMS:-20000} cargo test --quiet -p laio --test suite differential::activations -- --nocapture | found
 }
 
 [ $# -gt 0 ] || { sed -n '2,/^set/p' "$0" | sed '$d; s/^# \{0,1\}//'; exit 2; }
 for what in "$@"; do
     case $what in
-    million | storms | sanitizers | fuzz) $what ;;
+    million | storms | sanitizers | random) $what ;;
     *) echo "$0: there is no test \`$what'" >&2; exit 2 ;;
     esac
 done

@@ -30,7 +30,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// The time limit of a program: most take a second or two, the random ones half a minute on a busy machine.
+/// The time limit of a program: most take a second or two.
 const LIMIT: Duration = Duration::from_secs(900);
 /// The time limit of the examples, which run one after the other.
 const CHECK_LIMIT: Duration = Duration::from_secs(900);

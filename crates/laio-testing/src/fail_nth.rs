@@ -33,7 +33,7 @@ use std::thread::{self, JoinHandle};
 
 pub use child::{Failing, child, each, failing_errno};
 pub use choice::chosen;
-pub use kinds::{KINDS, Kind, errno_name, kind};
+pub use kinds::{KINDS, Kind, OF_FILES, errno_name, kind};
 use listener::{Answer, Asked, Handover};
 
 /// Starts a program whose calls of these kinds are counted, and one of them fails. Without a fault they are only

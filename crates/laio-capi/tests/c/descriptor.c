@@ -99,47 +99,6 @@ static void level(void)
 		test_close_pipe(fds[i]);
 }
 
-/* A cancelled operation, and one beyond the inline budget, also make it readable. */
-static void of_other_completions(void)
-{
-	struct laio_options options = LAIO_OPTIONS_INIT;
-	struct laio_completion completions[4];
-	struct laio_call call;
-	char byte = 0, other = 0;
-	int fds[2], sockets[2], i, fd;
-	void *handle, *filed;
-
-	CHECK_IS(laio_finish(), 0);
-	options.inline_budget = 1;
-	CHECK_IS(laio_init(&options), 0);
-	fd = laio_fd(NULL);
-	test_pipe(fds);
-	handle = test_begin_read(NULL, fds[0], &byte, 1);
-	CHECK_IS(laio_cancel(NULL, handle), 0);
-	while (drain(completions, 4, 1) == 0)
-		test_sleep(-1, fd);
-	CHECK_COMPLETION(completions[0], handle, -1, ECANCELED);
-
-	CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
-	handle = test_begin_read(NULL, fds[0], &byte, 1);
-	for (i = 0; i < 8; i++) {
-		CHECK_IS(write(sockets[1], "x", 1), 1);
-		call = test_call(SYS_read, (uintptr_t)sockets[0], (uintptr_t)&other, 1);
-		if (laio_submit(NULL, &call, &filed) == 1)
-			continue;
-		while (drain(completions, 4, 1) == 0)
-			test_sleep(-1, fd);
-		CHECK_COMPLETION(completions[0], filed, 1, 0);
-	}
-	CHECK_IS(laio_cancel(NULL, handle), 0);
-	while (drain(completions, 4, 1) == 0)
-		test_sleep(-1, fd);
-	CHECK_IS(laio_finish(), 0);
-	close(sockets[0]);
-	close(sockets[1]);
-	test_close_pipe(fds);
-}
-
 /* The other side: answers each byte with a byte. */
 static void *echo(void *argument)
 {
@@ -219,7 +178,6 @@ int main(void)
 	is_a_descriptor();
 	requested_late();
 	level();
-	of_other_completions();
 	rally(rounds, 0, 4);
 	rally(rounds, 1, 4);
 	rally(rounds / 10, 0, 1);

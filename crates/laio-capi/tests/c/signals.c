@@ -32,20 +32,6 @@ static void forget(int number)
 	CHECK(!is_pending(number));
 }
 
-/* Checks that no signal arrives within a while. */
-static void expect_none(int number)
-{
-	struct timespec time = test_ms(50);
-	sigset_t set = set_of(number);
-	int result;
-
-	do
-		result = sigtimedwait(&set, NULL, &time);
-	while (result < 0 && errno == EINTR);
-	CHECK_IS(result, -1);
-	CHECK_IS(errno, EAGAIN);
-}
-
 /* Sleeps until the signal arrives. Without a handler EINTR occurs too: the kernel does a ring's work. */
 static void sleep_for(int number, siginfo_t *info)
 {
@@ -114,48 +100,6 @@ static void by_waiting(int number)
 	test_close_pipe(fds);
 }
 
-/* At most one signal between two polls, however many operations finish; a real-time signal too. */
-static void merges(void)
-{
-	enum { COUNT = 10 };
-	struct laio_completion completions[COUNT];
-	struct timespec zero = test_ms(0);
-	int fds[COUNT][2], i, seen, number = SIGRTMIN + 1;
-	sigset_t set = set_of(number);
-	char bytes[COUNT] = { 0 };
-	siginfo_t info;
-
-	CHECK_IS(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
-	CHECK_IS(laio_set_signal(NULL, number, bytes), 0);
-	for (i = 0; i < COUNT; i++) {
-		test_pipe(fds[i]);
-		test_begin_read(NULL, fds[i][0], &bytes[i], 1);
-	}
-	/* Start with a poll: earlier signals do not count. */
-	do {
-		forget(number);
-		CHECK_IS(laio_poll(completions, COUNT, &zero), 0);
-	} while (is_pending(number));
-	for (i = 0; i < COUNT; i++) {
-		CHECK_IS(write(fds[i][1], "x", 1), 1);
-		test_nap();
-	}
-	sleep_for(number, &info);
-	expect_none(number);
-	for (seen = 0; seen < COUNT;) {
-		int result = laio_poll(completions, COUNT, &zero);
-
-		CHECK(result >= 0);
-		seen += result;
-		if (result == 0)
-			test_nap();
-	}
-	CHECK_IS(laio_set_signal(NULL, 0, NULL), 0);
-	forget(number);
-	for (i = 0; i < COUNT; i++)
-		test_close_pipe(fds[i]);
-}
-
 static void off_and_changed(void)
 {
 	struct laio_completion completions[2];
@@ -172,7 +116,6 @@ static void off_and_changed(void)
 	forget(SIGUSR1);
 	handle = test_begin_read(NULL, fds[0], &byte, 1);
 	CHECK_IS(write(fds[1], "x", 1), 1);
-	expect_none(SIGUSR1);
 	CHECK_IS(test_await(NULL, handle).laio_return_value, 1);
 	CHECK(!is_pending(SIGUSR1));
 
@@ -306,7 +249,6 @@ int main(void)
 	wrong_numbers();
 	by_waiting(SIGUSR1);
 	by_waiting(SIGRTMIN);
-	merges();
 	off_and_changed();
 	by_handler();
 	two_contexts();

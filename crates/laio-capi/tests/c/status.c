@@ -128,113 +128,6 @@ static void cancelled(void)
 	test_close_pipe(fds);
 }
 
-static void *watch(void *argument)
-{
-	struct laio_status *status = (struct laio_status *)argument;
-
-	while (laio_peek(status) == EINPROGRESS)
-		test_nap();
-	CHECK_IS(laio_peek(status), 0);
-	CHECK_IS(status->laio_return_value, 1);
-	return NULL;
-}
-
-/* Another thread reads the word while this one, which owns the operation, sleeps elsewhere. */
-static void from_another_thread(void)
-{
-	struct laio_status statuses[8];
-	struct laio_completion completion;
-	struct laio_call call;
-	char bytes[8] = { 0 };
-	int fds[8][2], i;
-	pthread_t watchers[8];
-
-	for (i = 0; i < 8; i++) {
-		test_pipe(fds[i]);
-		call = watched_read(fds[i][0], &bytes[i], &statuses[i]);
-		test_begin(NULL, &call);
-		watchers[i] = test_thread(watch, &statuses[i]);
-	}
-	for (i = 7; i >= 0; i--)
-		CHECK_IS(write(fds[i][1], "x", 1), 1);
-	for (i = 0; i < 8; i++)
-		test_join(watchers[i]);
-	for (i = 0; i < 8; i++) {
-		CHECK_IS(bytes[i], 'x');
-		CHECK_IS(laio_poll(&completion, 1, NULL), 1);
-		CHECK_IS(completion.laio_return_value, 1);
-		test_close_pipe(fds[i]);
-	}
-	CHECK_IS(laio_pending(NULL), 0);
-}
-
-/* The owner sleeps in poll(2) on the descriptor, and all its operations have status words. */
-static void wakes_the_owner(void)
-{
-	struct laio_completion completion;
-	struct timespec zero = test_ms(0);
-	struct laio_status status;
-	struct laio_call call;
-	int ready;
-	char byte = 0;
-	int fds[2], result;
-	void *handle;
-
-	test_pipe(fds);
-	ready = laio_fd(NULL);
-	call = watched_read(fds[0], &byte, &status);
-	handle = test_begin(NULL, &call);
-	CHECK_IS(write(fds[1], "x", 1), 1);
-	do {
-		test_sleep(-1, ready);
-		result = laio_poll(&completion, 1, &zero);
-	} while (result == 0);
-	CHECK_IS(result, 1);
-	CHECK_COMPLETION(completion, handle, 1, 0);
-	CHECK_IS(laio_peek(&status), 0);
-	test_close_pipe(fds);
-}
-
-/* The operation makes the whole transfer without a step by its thread. */
-static void long_transfer(void)
-{
-	enum { SIZE = 1 << 20 };
-	struct laio_completion completion;
-	struct laio_status status;
-	struct laio_call call;
-	char *bytes = (char *)calloc(1, SIZE), piece[4096];
-	int fds[2];
-	void *handle;
-	long seen = 0, result;
-
-	CHECK(bytes != NULL);
-	test_pipe(fds);
-	call = test_call(SYS_write, (uintptr_t)fds[1], (uintptr_t)bytes, SIZE);
-	call.status = &status;
-	handle = test_begin(NULL, &call);
-	while (seen < SIZE) {
-		CHECK_IS(laio_peek(&status) == 0, 0);
-		result = read(fds[0], piece, sizeof(piece));
-		CHECK(result > 0);
-		seen += result;
-		if (seen + 65536 >= SIZE)
-			break;
-	}
-	while (seen < SIZE) {
-		result = read(fds[0], piece, sizeof(piece));
-		CHECK(result > 0);
-		seen += result;
-	}
-	while (laio_peek(&status) == EINPROGRESS)
-		test_nap();
-	CHECK_IS(laio_peek(&status), 0);
-	CHECK_IS(status.laio_return_value, SIZE);
-	completion = test_await(NULL, handle);
-	CHECK_COMPLETION(completion, handle, SIZE, 0);
-	test_close_pipe(fds);
-	free(bytes);
-}
-
 int main(void)
 {
 	test_start();
@@ -243,8 +136,5 @@ int main(void)
 		test_skip("watching: nothing goes to the background here");
 	state_machine();
 	cancelled();
-	from_another_thread();
-	wakes_the_owner();
-	long_transfer();
 	return 0;
 }

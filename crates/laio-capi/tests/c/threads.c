@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * threads.c - a context per thread: many at once, threads that end with operations in flight, and
- * laio_wake(), the only function that may be called for a context of another thread.
+ * threads.c - threads that end with operations in flight, and laio_wake().
  */
 #include "test.h"
 
@@ -104,118 +103,6 @@ static void destructors(void)
 	test_close_pipe(fds);
 }
 
-/* A token goes round a ring of threads, each of which waits in its own context. */
-struct station {
-	int from;
-	int to;
-	int rounds;
-	struct laio_context *context;
-};
-
-static void *pass_on(void *argument)
-{
-	struct station *station = (struct station *)argument;
-	struct laio_call call;
-	char byte = 0;
-	int i;
-
-	station->context = laio_context_current();
-	CHECK(station->context != NULL);
-	for (i = 0; i < station->rounds; i++) {
-		call = test_call(SYS_read, (uintptr_t)station->from, (uintptr_t)&byte, 1);
-		CHECK_IS(test_finish(NULL, &call), 1);
-		byte = (char)(byte + 1);
-		call = test_call(SYS_write, (uintptr_t)station->to, (uintptr_t)&byte, 1);
-		CHECK_IS(test_finish(NULL, &call), 1);
-	}
-	CHECK_IS(laio_pending(NULL), 0);
-	return NULL;
-}
-
-static void ring_of(int count, int rounds)
-{
-	struct station *stations = (struct station *)calloc((size_t)count, sizeof(*stations));
-	pthread_t *threads = (pthread_t *)calloc((size_t)count, sizeof(*threads));
-	int (*fds)[2] = (int (*)[2])calloc((size_t)count + 1, sizeof(*fds));
-	char byte = 0;
-	int i;
-
-	CHECK(stations && threads && fds);
-	for (i = 0; i <= count; i++)
-		test_pipe(fds[i]);
-	for (i = 0; i < count; i++) {
-		stations[i].from = fds[i][0];
-		stations[i].to = fds[i + 1][1];
-		stations[i].rounds = rounds;
-		threads[i] = test_thread(pass_on, &stations[i]);
-	}
-	for (i = 0; i < rounds; i++) {
-		byte = (char)i;
-		CHECK_IS(write(fds[0][1], &byte, 1), 1);
-		CHECK_IS(read(fds[count][0], &byte, 1), 1);
-		CHECK_IS((unsigned char)byte, (i + count) % 256);
-	}
-	for (i = 0; i < count; i++)
-		test_join(threads[i]);
-	for (i = 0; i <= count; i++)
-		test_close_pipe(fds[i]);
-	free(stations);
-	free(threads);
-	free(fds);
-}
-
-struct sleeper {
-	struct laio_context *context;
-	int asleep; /* rounds started */
-	int rounds;
-};
-
-static void *sleeps(void *argument)
-{
-	struct sleeper *sleeper = (struct sleeper *)argument;
-	struct laio_completion completion;
-	int i;
-
-	CHECK(laio_context_current() != NULL);
-	/* From now on poll waits, although no operation is in flight. */
-	CHECK_IS(laio_wake(NULL), 0);
-	CHECK_IS(laio_poll(&completion, 1, NULL), 0);
-	__atomic_store_n(&sleeper->context, laio_context_current(), __ATOMIC_RELEASE);
-	for (i = 1; i <= sleeper->rounds; i++) {
-		__atomic_store_n(&sleeper->asleep, i, __ATOMIC_RELEASE);
-		CHECK_IS(laio_poll(&completion, 1, NULL), 0);
-	}
-	__atomic_store_n(&sleeper->asleep, i, __ATOMIC_RELEASE);
-	/* Lives until the last wake. */
-	while (__atomic_load_n(&sleeper->rounds, __ATOMIC_ACQUIRE) != 0)
-		test_nap();
-	return NULL;
-}
-
-/* One wake for each round ends one poll, whether it comes before or during the poll. */
-static void wake(void)
-{
-	struct sleeper sleeper;
-	struct laio_context *context;
-	pthread_t thread;
-	int i;
-
-	memset(&sleeper, 0, sizeof(sleeper));
-	sleeper.rounds = 2000;
-	thread = test_thread(sleeps, &sleeper);
-	while (!(context = __atomic_load_n(&sleeper.context, __ATOMIC_ACQUIRE)))
-		test_nap();
-	for (i = 1; i <= 2000; i++) {
-		while (__atomic_load_n(&sleeper.asleep, __ATOMIC_ACQUIRE) < i)
-			sched_yield();
-		CHECK_IS(laio_wake(context), 0);
-	}
-	while (__atomic_load_n(&sleeper.asleep, __ATOMIC_ACQUIRE) <= 2000)
-		test_nap();
-	__atomic_store_n(&sleeper.rounds, 0, __ATOMIC_RELEASE);
-	test_join(thread);
-}
-
 /* Wakes before the poll are kept, and merge into one. */
 static void wake_is_kept(void)
 {
@@ -254,21 +141,11 @@ static void wake_is_kept(void)
 
 int main(void)
 {
-	int rounds;
-
 	test_start_pending();
-	rounds = test_under_valgrind() ? 5 : 200;
 	ends_with_operations(0);
 	ends_with_operations(1);
 	ends_with_operations(2);
 	destructors();
 	wake_is_kept();
-	if (test_ring_stops_threads()) {
-		test_left_out("threads that wait for each other", "valgrind and a ring");
-		return 0;
-	}
-	ring_of(8, rounds);
-	ring_of(100, test_under_valgrind() ? 1 : 10);
-	wake();
 	return 0;
 }

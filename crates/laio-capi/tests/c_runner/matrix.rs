@@ -168,7 +168,6 @@ impl Run {
         } else {
             Command::new(path)
         };
-        command.args(program.arguments(self.valgrind));
         // Options of the sanitizers.
         if program.leaks() {
             command.env("ASAN_OPTIONS", "detect_leaks=0");

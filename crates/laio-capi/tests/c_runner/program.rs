@@ -14,10 +14,8 @@ use xtask::programs::{output_of, run, succeeds};
 
 /// Warnings are errors: the header and the examples must compile without warnings in strict programs.
 const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
-/// Random programs pass unaligned pointers on purpose.
-const SANITIZERS: [&str; 3] = [
+const SANITIZERS: [&str; 2] = [
     "-fsanitize=address,undefined",
-    "-fno-sanitize=alignment",
     "-fno-sanitize-recover=undefined",
 ];
 /// GCC 12 warns of its own `std::stop_source`.
@@ -97,23 +95,13 @@ impl Program {
         self.source.extension().is_some_and(|it| it == "cpp")
     }
 
-    /// The program's arguments. The seed is fixed, so that a run tests the change and not another program;
-    /// without a seed each run uses new programs.
-    pub(crate) fn arguments(&self, is_slow: bool) -> &'static [&'static str] {
-        match (self.name.as_str(), is_slow) {
-            ("fuzz", false) => &["--seed", "2004", "--programs", "200"],
-            ("fuzz", true) => &["--seed", "2004", "--programs", "10"],
-            _ => &[],
-        }
-    }
-
     /// What the program needs of the machine: a name in `laio_testing::needs`.
     pub(crate) fn need(&self) -> Option<&'static str> {
         match self.name.as_str() {
             "fork" => Some("wipe-on-fork"),
-            "limits" | "timeouts" => Some("nowait"),
-            // They pass pointers that end an emulator, and arguments with which it changes other memory than the kernel.
-            "fuzz" | "pointers" => Some("native"),
+            "timeouts" => Some("nowait"),
+            // It passes pointers that end an emulator.
+            "pointers" => Some("native"),
             _ => None,
         }
     }

@@ -1,7 +1,7 @@
 //! The contract suite of `laio`, through the C API.
 //!
-//! The files are those of `crates/laio/tests/suite/contract`. One is left out, `rust_only.rs`: it is about what C does
-//! not have, and says why.
+//! The files are those of `crates/laio/tests/suite/contract`, and the random programs of `environment`. One is left out,
+//! `rust_only.rs`: it is about what C does not have, and says why.
 
 extern crate laio_through_c as laio;
 
@@ -19,6 +19,8 @@ mod closing;
 mod complete;
 #[path = "../../../laio/tests/suite/contract/completions.rs"]
 mod completions;
+#[path = "../../../laio/tests/suite/environment/differential.rs"]
+mod differential;
 #[path = "../../../laio/tests/suite/contract/environments.rs"]
 mod environments;
 #[path = "../../../laio/tests/suite/contract/failing_calls.rs"]
@@ -63,5 +65,9 @@ mod results_waiting;
 mod starvation;
 #[path = "../../../laio/tests/suite/contract/statistics.rs"]
 mod statistics;
+// For `differential`; the other tests of `environment` use more of it.
+#[allow(dead_code)]
+#[path = "../../../laio/tests/suite/environment/support.rs"]
+mod support;
 #[path = "../../../laio/tests/suite/contract/threads.rs"]
 mod threads;

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::time::Duration;
 
-use super::{Counted, Fault, Faults, Kind, chosen, start};
+use super::{Counted, Fault, Faults, Kind, chosen, kind, start};
 use crate::child::{self, Ended};
 
 /// A call that marks the beginning and the end of the body, and that no program makes otherwise.
@@ -74,14 +74,19 @@ pub fn child(
     })
 }
 
-/// Runs the body of a test once without a fault, and then once for each fault that [`chosen`] returns for each kind.
-/// The body must return in each child; it finds the errno in [`failing_errno`].
+/// Runs the body of a test once without a fault, and then once for each fault that [`chosen`] returns for each kind of
+/// these names. The body must return in each child; it finds the errno in [`failing_errno`].
 ///
 /// # Panics
 ///
-/// If a body does not return. The message has its output.
-pub fn each(limit: Duration, test: &str, mark: &str, kinds: &[&'static Kind], body: impl Fn()) {
-    let run = |fault| child(limit, test, mark, kinds, fault, &body);
+/// If a body does not return (the message has its output), or no kind has one of the names.
+pub fn each(limit: Duration, test: &str, mark: &str, names: &[&str], body: impl Fn()) {
+    if crate::lacks("seccomp") {
+        return;
+    }
+    let kinds = names.iter().map(|name| kind(name).expect("a kind"));
+    let kinds: Vec<&'static Kind> = kinds.collect();
+    let run = |fault| child(limit, test, mark, &kinds, fault, &body);
     let Some(counted) = run(None) else {
         return;
     };

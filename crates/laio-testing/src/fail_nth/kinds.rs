@@ -23,6 +23,38 @@ impl Kind {
     }
 }
 
+/// Kinds of calls that the engine and a program that uses files through it make. Not `clone3` and `close`:
+/// without a thread there is no driver, and the standard library panics at a directory that it cannot close.
+pub const OF_FILES: &[&str] = &[
+    "copy_file_range",
+    "fcntl",
+    "fdatasync",
+    "fstat",
+    "fsync",
+    "ftruncate",
+    "getdents64",
+    "io_uring_enter",
+    "io_uring_register",
+    "io_uring_setup",
+    "linkat",
+    "lseek",
+    "mkdirat",
+    "newfstatat",
+    "openat",
+    "openat2",
+    "pread64",
+    "preadv2",
+    "pwrite64",
+    "pwritev2",
+    "read",
+    "renameat",
+    "renameat2",
+    "statx",
+    "tgkill",
+    "unlinkat",
+    "write",
+];
+
 /// Returns the call of this name.
 pub fn kind(name: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|kind| kind.name == name)

@@ -3,54 +3,16 @@
 use std::path::Path;
 use std::time::Duration;
 
-use laio_testing::fail_nth::{self, Kind};
+use laio_testing::fail_nth;
 use laio_testing::temp::{pattern, scratch};
 use laio_testing::test_name;
 use laio_tokio::fs;
-
-/// The kinds of calls that the files and the engine make. Not `clone3`: the engine's driver is a thread.
-const KINDS: &[&str] = &[
-    "copy_file_range",
-    "fcntl",
-    "fdatasync",
-    "fstat",
-    "fsync",
-    "ftruncate",
-    "getdents64",
-    "io_uring_enter",
-    "io_uring_register",
-    "io_uring_setup",
-    "linkat",
-    "lseek",
-    "mkdirat",
-    "newfstatat",
-    "openat",
-    "openat2",
-    "pread64",
-    "preadv2",
-    "pwrite64",
-    "pwritev2",
-    "read",
-    "renameat",
-    "renameat2",
-    "statx",
-    "tgkill",
-    "unlinkat",
-    "write",
-];
 
 const LIMIT: Duration = Duration::from_secs(120);
 
 #[test]
 fn what_succeeds_is_complete_when_a_call_fails() {
-    if laio_testing::lacks("seccomp") {
-        return;
-    }
-    let kinds: Vec<&'static Kind> = KINDS
-        .iter()
-        .map(|name| fail_nth::kind(name).unwrap())
-        .collect();
-    fail_nth::each(LIMIT, test_name!(), "", &kinds, work);
+    fail_nth::each(LIMIT, test_name!(), "", fail_nth::OF_FILES, work);
 }
 
 /// Uses files. Without a failing call everything succeeds.

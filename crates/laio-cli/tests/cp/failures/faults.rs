@@ -58,6 +58,7 @@ pub(super) fn trials() -> Vec<Trial> {
     faults.into_iter().map(named).chain(closing).collect()
 }
 
+#[rustfmt::skip]
 fn all() -> Vec<(&'static str, Faulty)> {
     let fail = |at, kind, errno, command| Faulty {
         at,
@@ -79,147 +80,49 @@ fn all() -> Vec<(&'static str, Faulty)> {
     };
     let (from, to) = ("-r FS/s d", "-r s FS/d");
     vec![
-        (
-            "nothing goes wrong, from",
-            short("s/b", Kind::Read, 1 << 20, from),
-        ),
-        (
-            "nothing goes wrong, to",
-            short("d/s/b", Kind::Write, 1 << 20, to),
-        ),
+        ("nothing goes wrong, from", short("s/b", Kind::Read, 1 << 20, from)),
+        ("nothing goes wrong, to", short("d/s/b", Kind::Write, 1 << 20, to)),
         ("reading fails", fail("s/b", Kind::Read, libc::EIO, from)),
-        (
-            "reading a single file fails",
-            fail("s/b", Kind::Read, libc::EIO, "FS/s/b d"),
-        ),
+        ("reading a single file fails", fail("s/b", Kind::Read, libc::EIO, "FS/s/b d")),
         ("opening fails", fail("s/b", Kind::Open, libc::EIO, from)),
-        (
-            "opening is forbidden",
-            fail("s/b", Kind::Open, libc::EACCES, from),
-        ),
-        (
-            "opening finds too many files",
-            fail("s/b", Kind::Open, libc::ENFILE, from),
-        ),
-        (
-            "a source vanishes",
-            fail("s/b", Kind::Lookup, libc::ENOENT, from),
-        ),
-        (
-            "a source cannot be looked up",
-            fail("s/b", Kind::Lookup, libc::EIO, from),
-        ),
-        (
-            "a directory cannot be opened",
-            fail("s/t", Kind::Opendir, libc::EACCES, from),
-        ),
-        (
-            "a directory cannot be read",
-            fail("s/t", Kind::Readdir, libc::EIO, from),
-        ),
-        (
-            "the top cannot be read",
-            fail("s", Kind::Readdir, libc::EIO, from),
-        ),
-        (
-            "a link cannot be read",
-            fail("s/l", Kind::Readlink, libc::EIO, "-r FS/s d"),
-        ),
+        ("opening is forbidden", fail("s/b", Kind::Open, libc::EACCES, from)),
+        ("opening finds too many files", fail("s/b", Kind::Open, libc::ENFILE, from)),
+        ("a source vanishes", fail("s/b", Kind::Lookup, libc::ENOENT, from)),
+        ("a source cannot be looked up", fail("s/b", Kind::Lookup, libc::EIO, from)),
+        ("a directory cannot be opened", fail("s/t", Kind::Opendir, libc::EACCES, from)),
+        ("a directory cannot be read", fail("s/t", Kind::Readdir, libc::EIO, from)),
+        ("the top cannot be read", fail("s", Kind::Readdir, libc::EIO, from)),
+        ("a link cannot be read", fail("s/l", Kind::Readlink, libc::EIO, "-r FS/s d")),
         ("short reads", short("s/b", Kind::Read, 1000, from)),
         ("short reads of one byte", short("s/a", Kind::Read, 1, from)),
         ("short listings", short("s", Kind::Readdir, 1, from)),
-        (
-            "creating is forbidden",
-            fail("d/s/b", Kind::Create, libc::EACCES, to),
-        ),
-        (
-            "creating finds no space",
-            fail("d/s/b", Kind::Create, libc::ENOSPC, to),
-        ),
-        (
-            "creating on a read-only file system",
-            fail("d/s/b", Kind::Create, libc::EROFS, to),
-        ),
+        ("creating is forbidden", fail("d/s/b", Kind::Create, libc::EACCES, to)),
+        ("creating finds no space", fail("d/s/b", Kind::Create, libc::ENOSPC, to)),
+        ("creating on a read-only file system", fail("d/s/b", Kind::Create, libc::EROFS, to)),
         ("writing fails", fail("d/s/b", Kind::Write, libc::EIO, to)),
-        (
-            "writing finds no space",
-            fail("d/s/b", Kind::Write, libc::ENOSPC, to),
-        ),
-        (
-            "writing is over the quota",
-            fail("d/s/b", Kind::Write, libc::EDQUOT, to),
-        ),
+        ("writing finds no space", fail("d/s/b", Kind::Write, libc::ENOSPC, to)),
+        ("writing is over the quota", fail("d/s/b", Kind::Write, libc::EDQUOT, to)),
         ("short writes", short("d/s/b", Kind::Write, 1000, to)),
         ("closing fails", fail("d/s/b", Kind::Flush, libc::EIO, to)),
-        (
-            "closing finds no space",
-            fail("d/s/b", Kind::Flush, libc::ENOSPC, to),
-        ),
-        (
-            "closing a single file fails",
-            fail("d/b", Kind::Flush, libc::EDQUOT, "s/b FS/d"),
-        ),
-        (
-            "making a directory fails",
-            fail("d/s/t", Kind::Mkdir, libc::ENOSPC, to),
-        ),
-        (
-            "making the top fails",
-            fail("d/s", Kind::Mkdir, libc::EACCES, to),
-        ),
-        (
-            "making a link fails",
-            fail("d/s/l", Kind::Symlink, libc::EPERM, to),
-        ),
-        (
-            "making a fifo fails",
-            fail("d/s/p", Kind::Mknod, libc::EPERM, to),
-        ),
-        (
-            "attributes of a file fail",
-            fail("d/s/b", Kind::Setattr, libc::EPERM, "-rp s FS/d"),
-        ),
-        (
-            "attributes of a file fail, EIO",
-            fail("d/s/b", Kind::Setattr, libc::EIO, "-a s FS/d"),
-        ),
-        (
-            "attributes of a directory fail",
-            fail("d/s/t", Kind::Setattr, libc::EIO, "-a s FS/d"),
-        ),
-        (
-            "attributes of a link fail",
-            fail("d/s/l", Kind::Setattr, libc::EIO, "-a s FS/d"),
-        ),
-        (
-            "removing fails",
-            fail(
-                "d/old",
-                Kind::Unlink,
-                libc::EBUSY,
-                "--remove-destination -T s/b FS/d/old",
-            ),
-        ),
-        (
-            "renaming for a backup fails",
-            fail("d/old", Kind::Rename, libc::EBUSY, "-bT s/b FS/d/old"),
-        ),
-        (
-            "truncating fails",
-            fail("d/old", Kind::Setattr, libc::EIO, "-T s/b FS/d/old"),
-        ),
-        (
-            "looking at the destination fails",
-            fail("d", Kind::Lookup, libc::EIO, "s/b FS/d"),
-        ),
+        ("closing finds no space", fail("d/s/b", Kind::Flush, libc::ENOSPC, to)),
+        ("closing a single file fails", fail("d/b", Kind::Flush, libc::EDQUOT, "s/b FS/d")),
+        ("making a directory fails", fail("d/s/t", Kind::Mkdir, libc::ENOSPC, to)),
+        ("making the top fails", fail("d/s", Kind::Mkdir, libc::EACCES, to)),
+        ("making a link fails", fail("d/s/l", Kind::Symlink, libc::EPERM, to)),
+        ("making a fifo fails", fail("d/s/p", Kind::Mknod, libc::EPERM, to)),
+        ("attributes of a file fail", fail("d/s/b", Kind::Setattr, libc::EPERM, "-rp s FS/d")),
+        ("attributes of a file fail, EIO", fail("d/s/b", Kind::Setattr, libc::EIO, "-a s FS/d")),
+        ("attributes of a directory fail", fail("d/s/t", Kind::Setattr, libc::EIO, "-a s FS/d")),
+        ("attributes of a link fail", fail("d/s/l", Kind::Setattr, libc::EIO, "-a s FS/d")),
+        ("removing fails", fail("d/old", Kind::Unlink, libc::EBUSY, "--remove-destination -T s/b FS/d/old")),
+        ("renaming for a backup fails", fail("d/old", Kind::Rename, libc::EBUSY, "-bT s/b FS/d/old")),
+        ("truncating fails", fail("d/old", Kind::Setattr, libc::EIO, "-T s/b FS/d/old")),
+        ("looking at the destination fails", fail("d", Kind::Lookup, libc::EIO, "s/b FS/d")),
         (
             "looking at a name of the destination fails",
             fail("d/old", Kind::Lookup, libc::EIO, "-T s/b FS/d/old"),
         ),
-        (
-            "the destination is a stale handle",
-            fail("d/s/b", Kind::Create, libc::ESTALE, to),
-        ),
+        ("the destination is a stale handle", fail("d/s/b", Kind::Create, libc::ESTALE, to)),
     ]
 }
 

@@ -5,6 +5,7 @@ use crate::case::{Case, case};
 /// `cap_net_raw=ep` in the kernel's format.
 const CAPABILITY: &str = "0x0100000200200000000000000000000000000000";
 
+#[rustfmt::skip]
 pub(crate) fn cases() -> Vec<Case> {
     let world = "file s/f; file s/g; dir s/t; file s/t/h; link s/l f; fifo s/p; socket s/k; char s/n 1 3; \
                  mode 4751 s/f; mode 640 s/g; mode 2750 s/t; mode 400 s/t/h; mode 604 s/p; mode 777 s; \
@@ -46,12 +47,7 @@ pub(crate) fn cases() -> Vec<Case> {
         cases.push(case(format!("over {set}"), over, format!("-r {set} s d")));
         for umask in [0o000, 0o077, 0o777] {
             cases.push(
-                case(
-                    format!("umask {umask:o} {set}"),
-                    world,
-                    format!("-r {set} s d"),
-                )
-                .umask(umask),
+                case(format!("umask {umask:o} {set}"), world, format!("-r {set} s d")).umask(umask),
             );
         }
         let plain = "file s/f; dir s/t; file s/t/h; link s/l f; mode 6751 s/f; mode 2750 s/t; mode 400 s/t/h; xattr s/f user.one 1";
@@ -60,12 +56,7 @@ pub(crate) fn cases() -> Vec<Case> {
             "{plain}; file s/o; own 0:0 s/f s/o s/t; mode 755 s/t; mode 6755 s/f s/o; mode 444 s/t/h"
         );
         cases.push(
-            case(
-                format!("user, of others {set}"),
-                others,
-                format!("-r {set} s d"),
-            )
-            .user(),
+            case(format!("user, of others {set}"), others, format!("-r {set} s d")).user(),
         );
     }
     for mode in ["000", "001", "4000", "6777", "7777", "222", "444", "1644"] {
@@ -130,11 +121,7 @@ pub(crate) fn cases() -> Vec<Case> {
     }
     let text = "x".repeat(3000);
     cases.extend([
-        case(
-            "a large xattr",
-            format!("file a; xattr a user.x {text}"),
-            "-a a b",
-        ),
+        case("a large xattr", format!("file a; xattr a user.x {text}"), "-a a b"),
         case(
             "xattrs of a hundred files",
             format!(
@@ -153,67 +140,26 @@ pub(crate) fn cases() -> Vec<Case> {
         .added("--atomic"),
         case("times before 1970", "file a; time -123456789 a", "-p a b"),
         case("times after 2038", "file a; time 4000000000 a", "-p a b"),
-        case(
-            "times of an overwritten file",
-            "file a; file b =old",
-            "-p a b",
-        ),
+        case("times of an overwritten file", "file a; file b =old", "-p a b"),
         case(
             "times of a tree that is there",
             "file s/a; file s/t/b; file d/s/a =old; dir d/s/t; dir d/s/u",
             "-rp s d",
         ),
-        case(
-            "times of links and fifos",
-            "link s/l x; fifo s/p; socket s/k; char s/c 1 5",
-            "-rp s d",
-        ),
+        case("times of links and fifos", "link s/l x; fifo s/p; socket s/k; char s/c 1 5", "-rp s d"),
         case("ownership without a right", "file a; own 0:0 a", "-p a b").user(),
-        case(
-            "ownership of a group",
-            "file a; own 54321:0 a; mode 6755 a",
-            "-p a b",
-        )
-        .user(),
+        case("ownership of a group", "file a; own 54321:0 a; mode 6755 a", "-p a b").user(),
         case("-Z where there is no SELinux", "file a", "-Z a b"),
-        case(
-            "--context where there is no SELinux",
-            "file a",
-            "--context=x a b",
-        ),
-        case(
-            "--preserve=context where there is no SELinux",
-            "file a",
-            "--preserve=context a b",
-        ),
-        case(
-            "-a --preserve=context where there is no SELinux",
-            "file a",
-            "-a --preserve=context a b",
-        ),
-        case(
-            "--preserve abbreviated",
-            "file a; mode 751 a",
-            "--preserve=m,ti a b",
-        ),
+        case("--context where there is no SELinux", "file a", "--context=x a b"),
+        case("--preserve=context where there is no SELinux", "file a", "--preserve=context a b"),
+        case("-a --preserve=context where there is no SELinux", "file a", "-a --preserve=context a b"),
+        case("--preserve abbreviated", "file a; mode 751 a", "--preserve=m,ti a b"),
         case("--preserve nothing", "file a", "--preserve= a b"),
         case("--preserve unknown", "file a", "--preserve=colour a b"),
-        case(
-            "--preserve unknown among others",
-            "file a",
-            "--preserve=mode,colour a b",
-        ),
-        case(
-            "--no-preserve without a list",
-            "file a; file b",
-            "--no-preserve a b",
-        ),
+        case("--preserve unknown among others", "file a", "--preserve=mode,colour a b"),
+        case("--no-preserve without a list", "file a; file b", "--no-preserve a b"),
         case("--no-preserve unknown", "file a", "--no-preserve=x a b"),
-        case(
-            "--preserve=context,mode",
-            "file a",
-            "--preserve=mode,context a b",
-        ),
+        case("--preserve=context,mode", "file a", "--preserve=mode,context a b"),
     ]);
     cases
 }

@@ -2,6 +2,7 @@
 
 use crate::case::{Case, case};
 
+#[rustfmt::skip]
 pub(crate) fn cases() -> Vec<Case> {
     let two = "file a; file b =old";
     let simple = "file a; file b =old; file b~ =older";
@@ -67,104 +68,34 @@ pub(crate) fn cases() -> Vec<Case> {
         case("control unknown", two, "--backup=x a b"),
         case("VERSION_CONTROL unknown", two, "VERSION_CONTROL=x -b a b"),
         case("VERSION_CONTROL alone", two, "VERSION_CONTROL=t a b"),
-        case(
-            "VERSION_CONTROL and --backup=simple",
-            two,
-            "VERSION_CONTROL=t --backup=simple a b",
-        ),
-        case(
-            "SIMPLE_BACKUP_SUFFIX and -S",
-            two,
-            "SIMPLE_BACKUP_SUFFIX=.s -b -S .t a b",
-        ),
-        case(
-            "in a tree",
-            "file s/a; file s/t/b; file d/s/a =old; file d/s/t/b =older",
-            "-rb s d",
-        ),
-        case(
-            "in a tree, numbered",
-            "file s/a; file d/s/a =old; file d/s/a.~3~",
-            "-r --backup=t s d",
-        ),
-        case(
-            "in a tree, verbose",
-            "file s/a; file d/s/a =old; link s/l x; link d/s/l y",
-            "-rbv s d",
-        ),
+        case("VERSION_CONTROL and --backup=simple", two, "VERSION_CONTROL=t --backup=simple a b"),
+        case("SIMPLE_BACKUP_SUFFIX and -S", two, "SIMPLE_BACKUP_SUFFIX=.s -b -S .t a b"),
+        case("in a tree", "file s/a; file s/t/b; file d/s/a =old; file d/s/t/b =older", "-rb s d"),
+        case("in a tree, numbered", "file s/a; file d/s/a =old; file d/s/a.~3~", "-r --backup=t s d"),
+        case("in a tree, verbose", "file s/a; file d/s/a =old; link s/l x; link d/s/l y", "-rbv s d"),
         case("of a link", "link a x; link b y", "-bP a b"),
         case("of a link's file", "file a; file c; link b c", "-b a b"),
         case("of a dangling link", "file a; link b nowhere", "-b a b"),
         case("of a directory", "file a; dir b", "-bT a b"),
-        case(
-            "a directory's merge makes none",
-            "file s/a; dir d/s",
-            "-rb s d",
-        ),
+        case("a directory's merge makes none", "file s/a; dir d/s", "-rb s d"),
         case("of a fifo", "file a; fifo b", "-b a b"),
-        case(
-            "that would be the source",
-            "file a; file a~ =source",
-            "-b a~ a",
-        ),
-        case(
-            "that would be the source, numbered",
-            "file a; file a.~1~ =source",
-            "--backup=t a.~1~ a",
-        ),
-        case(
-            "of hard links",
-            "file s/a; hard s/b s/a; file d/s/a; hard d/s/b d/s/a",
-            "-ab s d",
-        ),
+        case("that would be the source", "file a; file a~ =source", "-b a~ a"),
+        case("that would be the source, numbered", "file a; file a.~1~ =source", "--backup=t a.~1~ a"),
+        case("of hard links", "file s/a; hard s/b s/a; file d/s/a; hard d/s/b d/s/a", "-ab s d"),
         case("of itself, forced", "file a", "-bf a a"),
-        case(
-            "of itself, forced, numbered",
-            "file a; file a.~2~",
-            "--backup=t -f a a",
-        ),
-        case(
-            "of itself, forced, by another name",
-            "file a; hard b a",
-            "-bf a b",
-        ),
-        case(
-            "of a long name",
-            format!("file a; file {long} =old"),
-            format!("-b a {long}"),
-        ),
-        case(
-            "of the longest name",
-            format!("file a; file {longest} =old"),
-            format!("-b a {longest}"),
-        ),
+        case("of itself, forced, numbered", "file a; file a.~2~", "--backup=t -f a a"),
+        case("of itself, forced, by another name", "file a; hard b a", "-bf a b"),
+        case("of a long name", format!("file a; file {long} =old"), format!("-b a {long}")),
+        case("of the longest name", format!("file a; file {longest} =old"), format!("-b a {longest}")),
         case(
             "of the longest name, numbered",
             format!("file a; file {longest} =old"),
             format!("--backup=t a {longest}"),
         ),
-        case(
-            "in a directory with -t",
-            "file a; file d/a =old",
-            "-b -t d a",
-        ),
-        case(
-            "in an unwritable directory",
-            "file a; file d/a =old; mode 555 d",
-            "-b a d",
-        )
-        .user(),
-        case(
-            "of an unwritable file",
-            "file a; file d/a =old; mode 444 d/a",
-            "-b a d",
-        )
-        .user(),
-        case(
-            "numbered, many",
-            "file a; file b =old; file b.~99~",
-            "--backup=numbered a b",
-        ),
+        case("in a directory with -t", "file a; file d/a =old", "-b -t d a"),
+        case("in an unwritable directory", "file a; file d/a =old; mode 555 d", "-b a d").user(),
+        case("of an unwritable file", "file a; file d/a =old; mode 444 d/a", "-b a d").user(),
+        case("numbered, many", "file a; file b =old; file b.~99~", "--backup=numbered a b"),
         case(
             "numbered, of a name with a glob",
             "file a; file 'b*' =old; file bx.~4~",

@@ -2,6 +2,7 @@
 
 use crate::case::{Case, case};
 
+#[rustfmt::skip]
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     let files = [
@@ -80,55 +81,23 @@ pub(crate) fn cases() -> Vec<Case> {
     }
     cases.extend([
         case("a size that is not there", "file a", "--sparse=some a b"),
-        case(
-            "a reflink that is not there",
-            "file a",
-            "--reflink=some a b",
-        ),
-        case(
-            "abbreviations of values",
-            "file a",
-            "--sparse=alw --reflink=nev a b",
-        ),
-        case(
-            "a tree of sparse files",
-            "holes s/a 4M 1M+4K; holes s/t/b 4M; zeros s/c 1M",
-            "-r s d",
-        ),
+        case("a reflink that is not there", "file a", "--reflink=some a b"),
+        case("abbreviations of values", "file a", "--sparse=alw --reflink=nev a b"),
+        case("a tree of sparse files", "holes s/a 4M 1M+4K; holes s/t/b 4M; zeros s/c 1M", "-r s d"),
         case(
             "a tree of sparse files, always",
             "holes s/a 4M 1M+4K; holes s/t/b 4M; zeros s/c 1M",
             "-a --sparse=always s d",
         ),
-        case(
-            "a tree of sparse files, never",
-            "holes s/a 2M 1M+4K; holes s/t/b 2M",
-            "-a --sparse=never s d",
-        ),
+        case("a tree of sparse files, never", "holes s/a 2M 1M+4K; holes s/t/b 2M", "-a --sparse=never s d"),
         case("a file in /proc", "dir d", "/proc/version d"),
         case("a file in /proc, -p", "dir d", "-p /proc/version d").any_output(),
-        case(
-            "files in /proc",
-            "dir d",
-            "/proc/filesystems /proc/cmdline d",
-        ),
-        case(
-            "a file in /proc, --sparse=always",
-            "dir d",
-            "--sparse=always /proc/filesystems d",
-        ),
-        case(
-            "a file in /sys",
-            "dir d",
-            "/sys/kernel/mm/transparent_hugepage/enabled d",
-        ),
+        case("files in /proc", "dir d", "/proc/filesystems /proc/cmdline d"),
+        case("a file in /proc, --sparse=always", "dir d", "--sparse=always /proc/filesystems d"),
+        case("a file in /sys", "dir d", "/sys/kernel/mm/transparent_hugepage/enabled d"),
         case("a tree in /proc", "dir d", "-r /proc/sys/kernel/keys d"),
         case("a tree in /sys", "dir d", "-r /sys/kernel/mm/hugepages d"),
-        case(
-            "to a file in /proc that refuses",
-            "file a",
-            "a /proc/version",
-        ),
+        case("to a file in /proc that refuses", "file a", "a /proc/version"),
         case("a file that becomes too large", "file a 100000", "a b")
             .after("trap '' XFSZ; ulimit -f 16")
             .any_output(),

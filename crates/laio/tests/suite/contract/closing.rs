@@ -502,6 +502,24 @@ fn cancelled_calls_leak_no_descriptor() {
     });
 }
 
+#[test]
+fn a_close_is_not_cancelled() {
+    for_each_pending(|way| {
+        let mut context = way.context();
+        let (reader, _writer) = pipe();
+        let fd = reader.into_raw_fd().arg();
+        let was = identity(fd);
+        let mut buffer = [0u8; 4];
+        let read = pending(&mut context, libc::SYS_read, [fd, at_mut(&mut buffer), 4]);
+        let close = start(&mut context, libc::SYS_close, [fd]);
+        if let Outcome::Pending(handle) = close {
+            let _ = context.cancel(handle);
+        }
+        assert_eq!(ends(&mut context, &[read], close), Ok(0));
+        assert_ne!(identity(fd), was);
+    });
+}
+
 /// Dropping a context closes the context's own descriptors.
 #[test]
 fn contexts_leak_no_descriptor() {

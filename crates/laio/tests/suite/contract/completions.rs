@@ -393,93 +393,34 @@ fn every_waiting_operation_can_be_cancelled() {
         let exited = libc::WEXITED as usize;
         // A child of another test must not inherit an end of the FIFO.
         let here = libc::AT_FDCWD.arg();
+        #[rustfmt::skip]
         let waiting: &[(&str, libc::c_long, [usize; 6])] = &[
-            (
-                "read of a pipe",
-                libc::SYS_read,
-                [empty.arg(), space, 8, 0, 0, 0],
-            ),
-            (
-                "write to a pipe",
-                libc::SYS_write,
-                [writer.arg(), at(&bytes[..]), 10, 0, 0, 0],
-            ),
+            ("read of a pipe", libc::SYS_read, [empty.arg(), space, 8, 0, 0, 0]),
+            ("write to a pipe", libc::SYS_write, [writer.arg(), at(&bytes[..]), 10, 0, 0, 0]),
             ("recv", libc::SYS_recvfrom, [a.arg(), space, 8, 0, 0, 0]),
-            (
-                "recv of all",
-                libc::SYS_recvfrom,
-                [a.arg(), space, 8, libc::MSG_WAITALL as usize, 0, 0],
-            ),
-            (
-                "send",
-                libc::SYS_sendto,
-                [a.arg(), at(&bytes[..]), 100_000, 0, 0, 0],
-            ),
-            (
-                "sendmsg",
-                libc::SYS_sendmsg,
-                [a.arg(), at(&header), 0, 0, 0, 0],
-            ),
+            ("recv of all", libc::SYS_recvfrom, [a.arg(), space, 8, libc::MSG_WAITALL as usize, 0, 0]),
+            ("send", libc::SYS_sendto, [a.arg(), at(&bytes[..]), 100_000, 0, 0, 0]),
+            ("sendmsg", libc::SYS_sendmsg, [a.arg(), at(&header), 0, 0, 0, 0]),
             (
                 "recv of a datagram",
                 libc::SYS_recvfrom,
                 [datagrams.arg(), space, 8, 0, space + 64, at(&16u32)],
             ),
-            (
-                "accept4",
-                libc::SYS_accept4,
-                [listener.arg(), 0, 0, 0, 0, 0],
-            ),
-            (
-                "read of a timer",
-                libc::SYS_read,
-                [timer.arg(), space, 8, 0, 0, 0],
-            ),
-            (
-                "read of an event",
-                libc::SYS_read,
-                [event.arg(), space, 8, 0, 0, 0],
-            ),
-            (
-                "splice",
-                libc::SYS_splice,
-                [empty.arg(), 0, target_writer.arg(), 0, 8, 0],
-            ),
-            (
-                "tee",
-                libc::SYS_tee,
-                [empty.arg(), target_writer.arg(), 8, 0, 0, 0],
-            ),
-            (
-                "epoll_pwait",
-                libc::SYS_epoll_pwait,
-                [epoll.arg(), space, 1, usize::MAX, 0, 8],
-            ),
+            ("accept4", libc::SYS_accept4, [listener.arg(), 0, 0, 0, 0, 0]),
+            ("read of a timer", libc::SYS_read, [timer.arg(), space, 8, 0, 0, 0]),
+            ("read of an event", libc::SYS_read, [event.arg(), space, 8, 0, 0, 0]),
+            ("splice", libc::SYS_splice, [empty.arg(), 0, target_writer.arg(), 0, 8, 0]),
+            ("tee", libc::SYS_tee, [empty.arg(), target_writer.arg(), 8, 0, 0, 0]),
+            ("epoll_pwait", libc::SYS_epoll_pwait, [epoll.arg(), space, 1, usize::MAX, 0, 8]),
             ("ppoll", libc::SYS_ppoll, [at_mut(&mut poll), 1, 0, 0, 8, 0]),
-            (
-                "flock",
-                libc::SYS_flock,
-                [locked.arg(), libc::LOCK_SH as usize, 0, 0, 0, 0],
-            ),
+            ("flock", libc::SYS_flock, [locked.arg(), libc::LOCK_SH as usize, 0, 0, 0, 0]),
             ("nanosleep", libc::SYS_nanosleep, [at(&long), 0, 0, 0, 0, 0]),
-            (
-                "clock_nanosleep",
-                libc::SYS_clock_nanosleep,
-                [libc::CLOCK_TAI as usize, 0, at(&long), 0, 0, 0],
-            ),
+            ("clock_nanosleep", libc::SYS_clock_nanosleep, [libc::CLOCK_TAI as usize, 0, at(&long), 0, 0, 0]),
             ("futex", libc::SYS_futex, [at(&word), futex, 1, 0, 0, 0]),
             ("wait4", libc::SYS_wait4, [pid, 0, 0, 0, 0, 0]),
-            (
-                "waitid",
-                libc::SYS_waitid,
-                [libc::P_PID as usize, pid, 0, exited, 0, 0],
-            ),
+            ("waitid", libc::SYS_waitid, [libc::P_PID as usize, pid, 0, exited, 0, 0]),
             ("msgrcv", libc::SYS_msgrcv, [queue, space, 8, 0, 0, 0]),
-            (
-                "open of a FIFO",
-                libc::SYS_openat,
-                [here, fifo.arg(), libc::O_CLOEXEC as usize, 0, 0, 0],
-            ),
+            ("open of a FIFO", libc::SYS_openat, [here, fifo.arg(), libc::O_CLOEXEC as usize, 0, 0, 0]),
             (
                 "open of a FIFO to write",
                 libc::SYS_openat,

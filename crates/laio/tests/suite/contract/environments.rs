@@ -85,6 +85,12 @@ fn where_io_uring_is_not_implemented() {
     everything_works(test_name!(), &[(forbid::IO_URING, libc::ENOSYS)]);
 }
 
+/// A filter that permits making a ring, but not using it.
+#[test]
+fn where_only_entering_the_ring_is_forbidden() {
+    everything_works(test_name!(), &[(&[libc::SYS_io_uring_enter], libc::EPERM)]);
+}
+
 #[test]
 fn without_modern_calls() {
     let sets = [

@@ -166,13 +166,9 @@ fn timed_waits_last_as_requested() {
         };
         let timed_out = Err(Errno::TIMEDOUT);
         type Wait = (&'static str, libc::c_long, [usize; 6], Result<usize, Errno>);
+        #[rustfmt::skip]
         let calls: &[Wait] = &[
-            (
-                "nanosleep",
-                libc::SYS_nanosleep,
-                [at(&time), 0, 0, 0, 0, 0],
-                Ok(0),
-            ),
+            ("nanosleep", libc::SYS_nanosleep, [at(&time), 0, 0, 0, 0, 0], Ok(0)),
             (
                 "clock_nanosleep",
                 libc::SYS_clock_nanosleep,
@@ -185,49 +181,19 @@ fn timed_waits_last_as_requested() {
                 [libc::CLOCK_TAI as usize, 0, at(&time), 0, 0, 0],
                 Ok(0),
             ),
-            (
-                "ppoll",
-                libc::SYS_ppoll,
-                [at_mut(&mut poll), 1, at(&time), 0, 8, 0],
-                Ok(0),
-            ),
-            (
-                "epoll_pwait",
-                libc::SYS_epoll_pwait,
-                [epoll.arg(), at_mut(&mut events), 1, 12, 0, 8],
-                Ok(0),
-            ),
+            ("ppoll", libc::SYS_ppoll, [at_mut(&mut poll), 1, at(&time), 0, 8, 0], Ok(0)),
+            ("epoll_pwait", libc::SYS_epoll_pwait, [epoll.arg(), at_mut(&mut events), 1, 12, 0, 8], Ok(0)),
             (
                 "epoll_pwait2",
                 libc::SYS_epoll_pwait2,
                 [epoll.arg(), at_mut(&mut events), 1, at(&time), 0, 8],
                 Ok(0),
             ),
-            (
-                "pselect6",
-                libc::SYS_pselect6,
-                [0, 0, 0, 0, at_mut(&mut time), 0],
-                Ok(0),
-            ),
-            (
-                "futex",
-                libc::SYS_futex,
-                [at(&word), futex, 1, at(&time), 0, 0],
-                timed_out,
-            ),
-            (
-                "semtimedop",
-                libc::SYS_semtimedop,
-                [set, at(&down), 1, at(&time), 0, 0],
-                Err(Errno::AGAIN),
-            ),
+            ("pselect6", libc::SYS_pselect6, [0, 0, 0, 0, at_mut(&mut time), 0], Ok(0)),
+            ("futex", libc::SYS_futex, [at(&word), futex, 1, at(&time), 0, 0], timed_out),
+            ("semtimedop", libc::SYS_semtimedop, [set, at(&down), 1, at(&time), 0, 0], Err(Errno::AGAIN)),
             #[cfg(target_arch = "x86_64")]
-            (
-                "poll",
-                libc::SYS_poll,
-                [at_mut(&mut poll), 1, 12, 0, 0, 0],
-                Ok(0),
-            ),
+            ("poll", libc::SYS_poll, [at_mut(&mut poll), 1, 12, 0, 0, 0], Ok(0)),
         ];
         for &(what, number, args, expected) in calls {
             // Before Linux 5.11.

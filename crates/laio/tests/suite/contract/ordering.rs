@@ -417,3 +417,27 @@ fn sendfile_comes_after_earlier_writes() {
         );
     });
 }
+
+#[test]
+fn a_shutdown_of_writing_does_not_cut_off_writes() {
+    for_each_pending(|way| {
+        let mut context = way.context();
+        let (ours, theirs) = stream_pair();
+        let before = fill(&ours);
+        let size = if way.is_short() { 500 } else { 100_000 };
+        let bytes = vec![7u8; size];
+        let write = [ours.arg(), at(&bytes[..]), size];
+        let write = start(&mut context, libc::SYS_write, write);
+        let shutdown = [ours.arg(), libc::SHUT_WR as usize];
+        let shutdown = start(&mut context, libc::SYS_shutdown, shutdown);
+        let reader = std::thread::spawn(move || {
+            let mut all = Vec::new();
+            let mut file = std::fs::File::from(theirs);
+            std::io::Read::read_to_end(&mut file, &mut all).expect("bytes");
+            all
+        });
+        let (results, _) = finish_all(&mut context, &[write, shutdown]);
+        assert_eq!(results, [Ok(size), Ok(0)]);
+        assert_eq!(reader.join().expect("no panic").len(), before + size);
+    });
+}

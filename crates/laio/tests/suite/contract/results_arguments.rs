@@ -31,6 +31,7 @@ fn bad_descriptors(sys: &mut Sys<'_>) {
         let memory = at_mut(&mut buffer);
         let mut vector = [iovec_mut(&mut [0u8; 4])];
         let vectors = at_mut(&mut vector);
+        #[rustfmt::skip]
         let numbers: &[(&str, i64, [usize; 6])] = &[
             ("read", libc::SYS_read, [fd, memory, 8, 0, 0, 0]),
             ("write", libc::SYS_write, [fd, memory, 8, 0, 0, 0]),
@@ -49,40 +50,20 @@ fn bad_descriptors(sys: &mut Sys<'_>) {
             ("close", libc::SYS_close, [fd, 0, 0, 0, 0, 0]),
             ("dup", libc::SYS_dup, [fd, 0, 0, 0, 0, 0]),
             ("dup3", libc::SYS_dup3, [fd, NO_FD as usize + 1, 0, 0, 0, 0]),
-            (
-                "fcntl",
-                libc::SYS_fcntl,
-                [fd, libc::F_GETFL as usize, 0, 0, 0, 0],
-            ),
+            ("fcntl", libc::SYS_fcntl, [fd, libc::F_GETFL as usize, 0, 0, 0, 0]),
             ("recvfrom", libc::SYS_recvfrom, [fd, memory, 8, 0, 0, 0]),
             ("sendto", libc::SYS_sendto, [fd, memory, 8, 0, 0, 0]),
             ("accept4", libc::SYS_accept4, [fd, 0, 0, 0, 0, 0]),
             ("connect", libc::SYS_connect, [fd, memory, 16, 0, 0, 0]),
             ("listen", libc::SYS_listen, [fd, 1, 0, 0, 0, 0]),
             ("shutdown", libc::SYS_shutdown, [fd, 2, 0, 0, 0, 0]),
-            (
-                "flock",
-                libc::SYS_flock,
-                [fd, libc::LOCK_SH as usize, 0, 0, 0, 0],
-            ),
-            (
-                "getdents64",
-                libc::SYS_getdents64,
-                [fd, memory, 16, 0, 0, 0],
-            ),
-            (
-                "epoll_pwait",
-                libc::SYS_epoll_pwait,
-                [fd, memory, 1, 0, 0, 0],
-            ),
+            ("flock", libc::SYS_flock, [fd, libc::LOCK_SH as usize, 0, 0, 0, 0]),
+            ("getdents64", libc::SYS_getdents64, [fd, memory, 16, 0, 0, 0]),
+            ("epoll_pwait", libc::SYS_epoll_pwait, [fd, memory, 1, 0, 0, 0]),
             ("sendfile", libc::SYS_sendfile, [fd, fd, 0, 8, 0, 0]),
             ("splice", libc::SYS_splice, [fd, 0, fd, 0, 8, 0]),
             ("tee", libc::SYS_tee, [fd, fd, 8, 0, 0, 0]),
-            (
-                "copy_file_range",
-                libc::SYS_copy_file_range,
-                [fd, 0, fd, 0, 8, 0],
-            ),
+            ("copy_file_range", libc::SYS_copy_file_range, [fd, 0, fd, 0, 8, 0]),
             ("fadvise64", libc::SYS_fadvise64, [fd, 0, 0, 0, 0, 0]),
             ("fchdir", libc::SYS_fchdir, [fd, 0, 0, 0, 0, 0]),
         ];
@@ -90,19 +71,11 @@ fn bad_descriptors(sys: &mut Sys<'_>) {
             let _ = sys.check(what, number, args);
         }
         if fd != libc::AT_FDCWD.arg() {
-            let _ = sys.check("openat", libc::SYS_openat, [fd, name.arg(), 0]);
-            let _ = sys.check(
-                "newfstatat",
-                libc::SYS_newfstatat,
-                [fd, name.arg(), at_mut(&mut out), 0],
-            );
-            let _ = sys.check("faccessat", libc::SYS_faccessat, [fd, name.arg(), 0]);
-            let _ = sys.check("unlinkat", libc::SYS_unlinkat, [fd, name.arg(), 0]);
-            let _ = sys.check(
-                "readlinkat",
-                libc::SYS_readlinkat,
-                [fd, name.arg(), at_mut(&mut buffer), 8],
-            );
+            same!(sys, "openat" => SYS_openat [fd, name.arg(), 0]);
+            same!(sys, "newfstatat" => SYS_newfstatat [fd, name.arg(), at_mut(&mut out), 0]);
+            same!(sys, "faccessat" => SYS_faccessat [fd, name.arg(), 0]);
+            same!(sys, "unlinkat" => SYS_unlinkat [fd, name.arg(), 0]);
+            same!(sys, "readlinkat" => SYS_readlinkat [fd, name.arg(), at_mut(&mut buffer), 8]);
         }
     }
 }
@@ -121,60 +94,21 @@ fn bad_pointers(sys: &mut Sys<'_>) {
     let data = rustix::event::epoll::EventData::new_u64(7);
     rustix::event::epoll::add(&epoll, &reader, data, rustix::event::epoll::EventFlags::IN).unwrap();
     for bad in BAD {
+        #[rustfmt::skip]
         let numbers: &[(&str, i64, [usize; 6])] = &[
-            (
-                "read of a file",
-                libc::SYS_read,
-                [file.arg(), bad, 8, 0, 0, 0],
-            ),
+            ("read of a file", libc::SYS_read, [file.arg(), bad, 8, 0, 0, 0]),
             ("pread64", libc::SYS_pread64, [file.arg(), bad, 8, 0, 0, 0]),
-            (
-                "pread64 at the end",
-                libc::SYS_pread64,
-                [file.arg(), bad, 8, 100, 0, 0],
-            ),
-            (
-                "write to a file",
-                libc::SYS_write,
-                [file.arg(), bad, 8, 0, 0, 0],
-            ),
-            (
-                "pwrite64",
-                libc::SYS_pwrite64,
-                [file.arg(), bad, 8, 0, 0, 0],
-            ),
-            (
-                "read of a pipe",
-                libc::SYS_read,
-                [reader.arg(), bad, 8, 0, 0, 0],
-            ),
-            (
-                "write to a pipe",
-                libc::SYS_write,
-                [writer.arg(), bad, 8, 0, 0, 0],
-            ),
-            (
-                "read of a socket",
-                libc::SYS_read,
-                [b.arg(), bad, 8, 0, 0, 0],
-            ),
-            (
-                "write to a socket",
-                libc::SYS_write,
-                [b.arg(), bad, 8, 0, 0, 0],
-            ),
+            ("pread64 at the end", libc::SYS_pread64, [file.arg(), bad, 8, 100, 0, 0]),
+            ("write to a file", libc::SYS_write, [file.arg(), bad, 8, 0, 0, 0]),
+            ("pwrite64", libc::SYS_pwrite64, [file.arg(), bad, 8, 0, 0, 0]),
+            ("read of a pipe", libc::SYS_read, [reader.arg(), bad, 8, 0, 0, 0]),
+            ("write to a pipe", libc::SYS_write, [writer.arg(), bad, 8, 0, 0, 0]),
+            ("read of a socket", libc::SYS_read, [b.arg(), bad, 8, 0, 0, 0]),
+            ("write to a socket", libc::SYS_write, [b.arg(), bad, 8, 0, 0, 0]),
             ("recvfrom", libc::SYS_recvfrom, [b.arg(), bad, 8, 0, 0, 0]),
             ("sendto", libc::SYS_sendto, [a.arg(), bad, 8, 0, 0, 0]),
-            (
-                "recv of TCP",
-                libc::SYS_recvfrom,
-                [server.as_raw_fd().arg(), bad, 8, 0, 0, 0],
-            ),
-            (
-                "send to TCP",
-                libc::SYS_sendto,
-                [server.as_raw_fd().arg(), bad, 8, 0, 0, 0],
-            ),
+            ("recv of TCP", libc::SYS_recvfrom, [server.as_raw_fd().arg(), bad, 8, 0, 0, 0]),
+            ("send to TCP", libc::SYS_sendto, [server.as_raw_fd().arg(), bad, 8, 0, 0, 0]),
             ("recvmsg", libc::SYS_recvmsg, [b.arg(), bad, 0, 0, 0, 0]),
             ("sendmsg", libc::SYS_sendmsg, [b.arg(), bad, 0, 0, 0, 0]),
             ("recvmmsg", libc::SYS_recvmmsg, [b.arg(), bad, 1, 0, 0, 0]),
@@ -182,63 +116,23 @@ fn bad_pointers(sys: &mut Sys<'_>) {
             ("connect", libc::SYS_connect, [a.arg(), bad, 16, 0, 0, 0]),
             ("openat", libc::SYS_openat, [here, bad, 0, 0, 0, 0]),
             ("openat2", libc::SYS_openat2, [here, bad, bad, 24, 0, 0]),
-            (
-                "openat2, struct",
-                libc::SYS_openat2,
-                [here, path.arg(), bad, 24, 0, 0],
-            ),
-            (
-                "newfstatat",
-                libc::SYS_newfstatat,
-                [here, bad, at_mut(&mut [0u64; 20]), 0, 0, 0],
-            ),
-            (
-                "newfstatat, struct",
-                libc::SYS_newfstatat,
-                [here, path.arg(), bad, 0, 0, 0],
-            ),
+            ("openat2, struct", libc::SYS_openat2, [here, path.arg(), bad, 24, 0, 0]),
+            ("newfstatat", libc::SYS_newfstatat, [here, bad, at_mut(&mut [0u64; 20]), 0, 0, 0]),
+            ("newfstatat, struct", libc::SYS_newfstatat, [here, path.arg(), bad, 0, 0, 0]),
             ("fstat", libc::SYS_fstat, [file.arg(), bad, 0, 0, 0, 0]),
-            (
-                "statx",
-                libc::SYS_statx,
-                [here, path.arg(), 0, 0x7ff, bad, 0],
-            ),
+            ("statx", libc::SYS_statx, [here, path.arg(), 0, 0x7ff, bad, 0]),
             ("faccessat", libc::SYS_faccessat, [here, bad, 0, 0, 0, 0]),
-            (
-                "readlinkat",
-                libc::SYS_readlinkat,
-                [here, bad, bad, 8, 0, 0],
-            ),
-            (
-                "getdents64",
-                libc::SYS_getdents64,
-                [dir.arg(), bad, 100, 0, 0, 0],
-            ),
+            ("readlinkat", libc::SYS_readlinkat, [here, bad, bad, 8, 0, 0]),
+            ("getdents64", libc::SYS_getdents64, [dir.arg(), bad, 100, 0, 0, 0]),
             ("unlinkat", libc::SYS_unlinkat, [here, bad, 0, 0, 0, 0]),
             ("mkdirat", libc::SYS_mkdirat, [here, bad, 0, 0, 0, 0]),
-            (
-                "renameat2",
-                libc::SYS_renameat2,
-                [here, path.arg(), here, bad, 0, 0],
-            ),
-            (
-                "symlinkat",
-                libc::SYS_symlinkat,
-                [bad, here, path.arg(), 0, 0, 0],
-            ),
+            ("renameat2", libc::SYS_renameat2, [here, path.arg(), here, bad, 0, 0]),
+            ("symlinkat", libc::SYS_symlinkat, [bad, here, path.arg(), 0, 0, 0]),
             ("linkat", libc::SYS_linkat, [here, bad, here, bad, 0, 0]),
             ("nanosleep", libc::SYS_nanosleep, [bad, 0, 0, 0, 0, 0]),
-            (
-                "clock_nanosleep",
-                libc::SYS_clock_nanosleep,
-                [1, 0, bad, 0, 0, 0],
-            ),
+            ("clock_nanosleep", libc::SYS_clock_nanosleep, [1, 0, bad, 0, 0, 0]),
             ("ppoll", libc::SYS_ppoll, [bad, 1, 0, 0, 0, 0]),
-            (
-                "epoll_pwait",
-                libc::SYS_epoll_pwait,
-                [epoll.arg(), bad, 1, 1000, 0, 0],
-            ),
+            ("epoll_pwait", libc::SYS_epoll_pwait, [epoll.arg(), bad, 1, 1000, 0, 0]),
             ("pipe2", libc::SYS_pipe2, [bad, 0, 0, 0, 0, 0]),
             ("getcwd", libc::SYS_getcwd, [bad, 100, 0, 0, 0, 0]),
             ("statfs", libc::SYS_statfs, [path.arg(), bad, 0, 0, 0, 0]),
@@ -283,13 +177,13 @@ fn bad_vectors(sys: &mut Sys<'_>) {
         ("half good", at(&halfway), 2),
         ("negative count", at(&halfway), usize::MAX),
     ] {
-        let _ = sys.check(what, libc::SYS_preadv, [fd, vectors, count, 0]);
-        let _ = sys.check(what, libc::SYS_preadv2, [fd, vectors, count, 0, 0, 0]);
-        let _ = sys.check(what, libc::SYS_readv, [fd, vectors, count]);
+        same!(sys, what => SYS_preadv [fd, vectors, count, 0]);
+        same!(sys, what => SYS_preadv2 [fd, vectors, count, 0, 0, 0]);
+        same!(sys, what => SYS_readv [fd, vectors, count]);
         // The position after a fault is not specified: the ring moves it only at the end.
         let _ = plain(libc::SYS_lseek, [fd, 0, 0]);
         if what != "huge" {
-            let _ = sys.check(what, libc::SYS_pwritev, [fd, vectors, count, 0]);
+            same!(sys, what => SYS_pwritev [fd, vectors, count, 0]);
         }
     }
     let _ = sys.check(
@@ -304,21 +198,9 @@ fn bad_vectors(sys: &mut Sys<'_>) {
             libc::RWF_NOWAIT as usize | libc::RWF_HIPRI as usize,
         ],
     );
-    let _ = sys.check(
-        "an unknown flag",
-        libc::SYS_preadv2,
-        [fd, at(&many[0]), 4, 0, 0, 1 << 30],
-    );
-    let _ = sys.check(
-        "an unknown flag, writing",
-        libc::SYS_pwritev2,
-        [fd, at(&many[0]), 4, 0, 0, 1 << 30],
-    );
-    let _ = sys.check(
-        "RWF_APPEND",
-        libc::SYS_pwritev2,
-        [fd, at(&many[0]), 4, 0, 0, libc::RWF_APPEND as usize],
-    );
+    same!(sys, "an unknown flag" => SYS_preadv2 [fd, at(&many[0]), 4, 0, 0, 1 << 30]);
+    same!(sys, "an unknown flag, writing" => SYS_pwritev2 [fd, at(&many[0]), 4, 0, 0, 1 << 30]);
+    same!(sys, "RWF_APPEND" => SYS_pwritev2 [fd, at(&many[0]), 4, 0, 0, libc::RWF_APPEND as usize]);
     sys.note("size", file.metadata().unwrap().len());
 }
 
@@ -348,15 +230,15 @@ fn buffers_that_end_early(sys: &mut Sys<'_>) {
     rustix::io::write(&writer, b"abcdefgh").unwrap();
     let (a, b) = stream_pair();
     rustix::io::write(&a, b"abcdefgh").unwrap();
-    let _ = sys.check("pread64", libc::SYS_pread64, [file.arg(), edge, 8, 0]);
+    same!(sys, "pread64" => SYS_pread64 [file.arg(), edge, 8, 0]);
     // The position after a fault is not specified: the ring moves it only at the end.
-    let _ = sys.check("read", libc::SYS_read, [file.arg(), edge, 8]);
-    let _ = sys.check("pwrite64", libc::SYS_pwrite64, [file.arg(), edge, 8, 2]);
+    same!(sys, "read" => SYS_read [file.arg(), edge, 8]);
+    same!(sys, "pwrite64" => SYS_pwrite64 [file.arg(), edge, 8, 2]);
     if !sys.short {
-        let _ = sys.check("read of a pipe", libc::SYS_read, [reader.arg(), edge, 8]);
-        let _ = sys.check("write to a pipe", libc::SYS_write, [writer.arg(), edge, 8]);
-        let _ = sys.check("recv", libc::SYS_recvfrom, [b.arg(), edge, 8, 0, 0, 0]);
-        let _ = sys.check("send", libc::SYS_sendto, [b.arg(), edge, 8, 0, 0, 0]);
+        same!(sys, "read of a pipe" => SYS_read [reader.arg(), edge, 8]);
+        same!(sys, "write to a pipe" => SYS_write [writer.arg(), edge, 8]);
+        same!(sys, "recv" => SYS_recvfrom [b.arg(), edge, 8, 0, 0, 0]);
+        same!(sys, "send" => SYS_sendto [b.arg(), edge, 8, 0, 0, 0]);
         sys.note("left in the pipe", drain(&reader));
         sys.note("left in the socket", drain(&b));
     }
@@ -382,61 +264,29 @@ fn offsets(sys: &mut Sys<'_>) {
             continue;
         }
         sys.note("offset", offset);
-        let _ = sys.check("pread64", libc::SYS_pread64, [fd, buffer, 4, at_offset]);
-        let _ = sys.check("preadv", libc::SYS_preadv, [fd, vectors, 1, at_offset]);
-        let _ = sys.check(
-            "preadv2",
-            libc::SYS_preadv2,
-            [fd, vectors, 1, at_offset, 0, 0],
-        );
-        let _ = sys.check(
-            "position",
-            libc::SYS_lseek,
-            [fd, 0, libc::SEEK_CUR as usize],
-        );
+        same!(sys, "pread64" => SYS_pread64 [fd, buffer, 4, at_offset]);
+        same!(sys, "preadv" => SYS_preadv [fd, vectors, 1, at_offset]);
+        same!(sys, "preadv2" => SYS_preadv2 [fd, vectors, 1, at_offset, 0, 0]);
+        same!(sys, "position" => SYS_lseek [fd, 0, libc::SEEK_CUR as usize]);
         sys.note("read", memory);
         if offset < 100 {
             memory = *b"wxyz";
-            let _ = sys.check("pwrite64", libc::SYS_pwrite64, [fd, buffer, 4, at_offset]);
-            let _ = sys.check("pwritev", libc::SYS_pwritev, [fd, vectors, 1, at_offset]);
-            let _ = sys.check(
-                "pwritev2",
-                libc::SYS_pwritev2,
-                [fd, vectors, 1, at_offset, 0, 0],
-            );
+            same!(sys, "pwrite64" => SYS_pwrite64 [fd, buffer, 4, at_offset]);
+            same!(sys, "pwritev" => SYS_pwritev [fd, vectors, 1, at_offset]);
+            same!(sys, "pwritev2" => SYS_pwritev2 [fd, vectors, 1, at_offset, 0, 0]);
         }
-        let _ = sys.check(
-            "position",
-            libc::SYS_lseek,
-            [fd, 0, libc::SEEK_CUR as usize],
-        );
-        let _ = sys.check(
-            "lseek",
-            libc::SYS_lseek,
-            [fd, at_offset, libc::SEEK_SET as usize],
-        );
+        same!(sys, "position" => SYS_lseek [fd, 0, libc::SEEK_CUR as usize]);
+        same!(sys, "lseek" => SYS_lseek [fd, at_offset, libc::SEEK_SET as usize]);
     }
     sys.note("the file", std::fs::read(sys.dir.join("file")).unwrap());
     let (reader, writer) = pipe();
     rustix::io::write(&writer, b"abcdefgh").unwrap();
-    let _ = sys.check(
-        "pread64 of a pipe",
-        libc::SYS_pread64,
-        [reader.arg(), at_mut(&mut memory), 4, 0],
-    );
-    let _ = sys.check(
-        "pwrite64 to a pipe",
-        libc::SYS_pwrite64,
-        [writer.arg(), at(&memory), 4, 0],
-    );
-    let _ = sys.check("lseek of a pipe", libc::SYS_lseek, [reader.arg(), 0, 0]);
+    same!(sys, "pread64 of a pipe" => SYS_pread64 [reader.arg(), at_mut(&mut memory), 4, 0]);
+    same!(sys, "pwrite64 to a pipe" => SYS_pwrite64 [writer.arg(), at(&memory), 4, 0]);
+    same!(sys, "lseek of a pipe" => SYS_lseek [reader.arg(), 0, 0]);
     if !sys.short {
         let vector = [iovec_mut(&mut memory)];
-        let _ = sys.check(
-            "preadv2 of a pipe",
-            libc::SYS_preadv2,
-            [reader.arg(), at(&vector), 1, usize::MAX, 0, 0],
-        );
+        same!(sys, "preadv2 of a pipe" => SYS_preadv2 [reader.arg(), at(&vector), 1, usize::MAX, 0, 0]);
         sys.note("read", memory);
     }
 }
@@ -472,33 +322,25 @@ fn zero_lengths(sys: &mut Sys<'_>) {
     ] {
         let fd = fd.as_raw_fd().arg();
         sys.note("of", what);
-        let _ = sys.check("read", libc::SYS_read, [fd, here, 0]);
-        let _ = sys.check("read from null", libc::SYS_read, [fd, 0, 0]);
-        let _ = sys.check("readv", libc::SYS_readv, [fd, 0, 0]);
-        let _ = sys.check("pread64", libc::SYS_pread64, [fd, here, 0, 0]);
-        let _ = sys.check("write", libc::SYS_write, [fd, here, 0]);
-        let _ = sys.check("writev", libc::SYS_writev, [fd, 0, 0]);
-        let _ = sys.check("pwrite64", libc::SYS_pwrite64, [fd, here, 0, 0]);
+        same!(sys, "read" => SYS_read [fd, here, 0]);
+        same!(sys, "read from null" => SYS_read [fd, 0, 0]);
+        same!(sys, "readv" => SYS_readv [fd, 0, 0]);
+        same!(sys, "pread64" => SYS_pread64 [fd, here, 0, 0]);
+        same!(sys, "write" => SYS_write [fd, here, 0]);
+        same!(sys, "writev" => SYS_writev [fd, 0, 0]);
+        same!(sys, "pwrite64" => SYS_pwrite64 [fd, here, 0, 0]);
     }
     // A datagram may be empty.
-    let _ = sys.check("write of a datagram", libc::SYS_write, [c.arg(), here, 0]);
+    same!(sys, "write of a datagram" => SYS_write [c.arg(), here, 0]);
     sys.note("peeked", rustix_recv(&d));
     let empty = iovec(&[]);
-    let _ = sys.check(
-        "writev of a datagram",
-        libc::SYS_writev,
-        [c.arg(), at(&empty), 1],
-    );
+    same!(sys, "writev of a datagram" => SYS_writev [c.arg(), at(&empty), 1]);
     sys.note("peeked", rustix_recv(&d));
-    let _ = sys.check(
-        "send of a datagram",
-        libc::SYS_sendto,
-        [c.arg(), here, 0, 0, 0, 0],
-    );
+    same!(sys, "send of a datagram" => SYS_sendto [c.arg(), here, 0, 0, 0, 0]);
     sys.note("peeked", rustix_recv(&d));
     rustix::io::write(&a, b"data").unwrap();
-    let _ = sys.check("recv", libc::SYS_recvfrom, [b.arg(), here, 0, 0, 0, 0]);
-    let _ = sys.check("send", libc::SYS_sendto, [b.arg(), here, 0, 0, 0, 0]);
+    same!(sys, "recv" => SYS_recvfrom [b.arg(), here, 0, 0, 0, 0]);
+    same!(sys, "send" => SYS_sendto [b.arg(), here, 0, 0, 0, 0]);
     sys.note("left", drain(&b));
 }
 
@@ -525,44 +367,20 @@ fn wide_lengths(sys: &mut Sys<'_>) {
     let buffer = at_mut(&mut memory);
     for length in [1 << 63, usize::MAX, usize::MAX / 2] {
         sys.note("length", length);
-        let _ = sys.check("read", libc::SYS_read, [file.arg(), buffer, length]);
-        let _ = sys.check(
-            "pread64",
-            libc::SYS_pread64,
-            [file.arg(), buffer, length, 0],
-        );
-        let _ = sys.check(
-            "read of a pipe",
-            libc::SYS_read,
-            [reader.arg(), buffer, length],
-        );
-        let _ = sys.check("write", libc::SYS_write, [null.arg(), buffer, length]);
-        let _ = sys.check(
-            "pwrite64",
-            libc::SYS_pwrite64,
-            [file.arg(), buffer, length, 0],
-        );
-        let _ = sys.check(
-            "recv",
-            libc::SYS_recvfrom,
-            [b.arg(), buffer, length, libc::MSG_PEEK as usize, 0, 0],
-        );
-        let _ = sys.check(
-            "position",
-            libc::SYS_lseek,
-            [file.arg(), 0, libc::SEEK_CUR as usize],
-        );
+        same!(sys, "read" => SYS_read [file.arg(), buffer, length]);
+        same!(sys, "pread64" => SYS_pread64 [file.arg(), buffer, length, 0]);
+        same!(sys, "read of a pipe" => SYS_read [reader.arg(), buffer, length]);
+        same!(sys, "write" => SYS_write [null.arg(), buffer, length]);
+        same!(sys, "pwrite64" => SYS_pwrite64 [file.arg(), buffer, length, 0]);
+        same!(sys, "recv" => SYS_recvfrom [b.arg(), buffer, length, libc::MSG_PEEK as usize, 0, 0]);
+        same!(sys, "position" => SYS_lseek [file.arg(), 0, libc::SEEK_CUR as usize]);
     }
     // Reads succeed as long as the buffer's first bytes are writable.
     let wide = 3 << 30;
-    let _ = sys.check("a file", libc::SYS_pread64, [file.arg(), buffer, wide, 0]);
-    let _ = sys.check("a pipe", libc::SYS_read, [reader.arg(), buffer, wide]);
-    let _ = sys.check(
-        "a socket",
-        libc::SYS_recvfrom,
-        [b.arg(), buffer, wide, 0, 0, 0],
-    );
-    let _ = sys.check("/dev/null", libc::SYS_write, [null.arg(), buffer, wide]);
+    same!(sys, "a file" => SYS_pread64 [file.arg(), buffer, wide, 0]);
+    same!(sys, "a pipe" => SYS_read [reader.arg(), buffer, wide]);
+    same!(sys, "a socket" => SYS_recvfrom [b.arg(), buffer, wide, 0, 0, 0]);
+    same!(sys, "/dev/null" => SYS_write [null.arg(), buffer, wide]);
     let vector = [
         iovec(&memory),
         libc::iovec {
@@ -570,11 +388,7 @@ fn wide_lengths(sys: &mut Sys<'_>) {
             iov_len: wide,
         },
     ];
-    let _ = sys.check(
-        "/dev/null, a vector",
-        libc::SYS_writev,
-        [null.arg(), at(&vector), 2],
-    );
+    same!(sys, "/dev/null, a vector" => SYS_writev [null.arg(), at(&vector), 2]);
 }
 
 fn unknown_numbers(sys: &mut Sys<'_>) {

@@ -35,26 +35,14 @@ fn socket_administration(sys: &mut Sys<'_>) {
         4,
     ];
     let _ = sys.check("setsockopt", libc::SYS_setsockopt, reuse);
-    let _ = sys.check("bind", libc::SYS_bind, [socket.arg(), at(&address), size]);
-    let _ = sys.check(
-        "bind again",
-        libc::SYS_bind,
-        [socket.arg(), at(&address), size],
-    );
-    let _ = sys.check("listen", libc::SYS_listen, [socket.arg(), 5]);
+    same!(sys, "bind" => SYS_bind [socket.arg(), at(&address), size]);
+    same!(sys, "bind again" => SYS_bind [socket.arg(), at(&address), size]);
+    same!(sys, "listen" => SYS_listen [socket.arg(), 5]);
     let mut name: libc::sockaddr_in = zeroed();
     let mut length = size as u32;
-    let _ = sys.check(
-        "getsockname",
-        libc::SYS_getsockname,
-        [socket.arg(), at_mut(&mut name), at_mut(&mut length)],
-    );
+    same!(sys, "getsockname" => SYS_getsockname [socket.arg(), at_mut(&mut name), at_mut(&mut length)]);
     sys.note("a port", name.sin_port != 0);
-    let _ = sys.check(
-        "getpeername",
-        libc::SYS_getpeername,
-        [socket.arg(), at_mut(&mut name), at_mut(&mut length)],
-    );
+    same!(sys, "getpeername" => SYS_getpeername [socket.arg(), at_mut(&mut name), at_mut(&mut length)]);
     let mut value = 0i32;
     length = 4;
     let get = [
@@ -66,27 +54,15 @@ fn socket_administration(sys: &mut Sys<'_>) {
     ];
     let _ = sys.check("getsockopt", libc::SYS_getsockopt, get);
     sys.note("listens", value);
-    let _ = sys.check("no such family", libc::SYS_socket, [99, stream, 0]);
-    let _ = sys.check(
-        "no such kind",
-        libc::SYS_socket,
-        [libc::AF_INET as usize, 99, 0],
-    );
+    same!(sys, "no such family" => SYS_socket [99, stream, 0]);
+    same!(sys, "no such kind" => SYS_socket [libc::AF_INET as usize, 99, 0]);
     let mut pair = [0i32; 2];
-    let _ = sys.check(
-        "socketpair",
-        libc::SYS_socketpair,
-        [libc::AF_UNIX as usize, stream, 0, at_mut(&mut pair)],
-    );
+    same!(sys, "socketpair" => SYS_socketpair [libc::AF_UNIX as usize, stream, 0, at_mut(&mut pair)]);
     let [a, b] = pair.map(|fd| own(Ok(fd as usize)));
-    let _ = sys.check(
-        "shutdown",
-        libc::SYS_shutdown,
-        [a.arg(), libc::SHUT_WR as usize],
-    );
+    same!(sys, "shutdown" => SYS_shutdown [a.arg(), libc::SHUT_WR as usize]);
     let mut byte = [0u8];
-    let _ = sys.check("read", libc::SYS_read, [b.arg(), at_mut(&mut byte), 1]);
-    let _ = sys.check("shutdown, unknown", libc::SYS_shutdown, [a.arg(), 99]);
+    same!(sys, "read" => SYS_read [b.arg(), at_mut(&mut byte), 1]);
+    same!(sys, "shutdown, unknown" => SYS_shutdown [a.arg(), 99]);
 }
 
 fn accepting(sys: &mut Sys<'_>) {
@@ -117,7 +93,7 @@ fn accepting(sys: &mut Sys<'_>) {
         sys.note("status flags", rustix::fs::fcntl_getfl(&accepted).unwrap());
     }
     let _keep = connect();
-    let _ = sys.check("unknown", libc::SYS_accept4, [fd, 0, 0, 0x1234]);
+    same!(sys, "unknown" => SYS_accept4 [fd, 0, 0, 0x1234]);
     let mut length = 0u32;
     let no_room = sys.open(
         "not enough space",
@@ -149,11 +125,7 @@ fn accepting_waits(sys: &mut Sys<'_>) {
         )
         .unwrap();
     let mut buffer = [0u8; 10];
-    let _ = sys.check(
-        "read",
-        libc::SYS_read,
-        [accepted.arg(), at_mut(&mut buffer), 10],
-    );
+    same!(sys, "read" => SYS_read [accepted.arg(), at_mut(&mut buffer), 10]);
     sys.note("read", buffer);
     peer.join().unwrap();
 }
@@ -169,60 +141,28 @@ fn connecting(sys: &mut Sys<'_>) {
         ))
     };
     let client = socket(libc::SOCK_STREAM);
-    let _ = sys.check(
-        "connect",
-        libc::SYS_connect,
-        [client.arg(), at(&address), size],
-    );
-    let _ = sys.check(
-        "again",
-        libc::SYS_connect,
-        [client.arg(), at(&address), size],
-    );
+    same!(sys, "connect" => SYS_connect [client.arg(), at(&address), size]);
+    same!(sys, "again" => SYS_connect [client.arg(), at(&address), size]);
     let local = listener.local_addr().unwrap();
     drop(listener);
     wait_until_refused(local);
     let client = socket(libc::SOCK_STREAM);
-    let _ = sys.check(
-        "refused",
-        libc::SYS_connect,
-        [client.arg(), at(&address), size],
-    );
-    let _ = sys.check(
-        "too short",
-        libc::SYS_connect,
-        [client.arg(), at(&address), 3],
-    );
+    same!(sys, "refused" => SYS_connect [client.arg(), at(&address), size]);
+    same!(sys, "too short" => SYS_connect [client.arg(), at(&address), 3]);
     let mut wrong = address;
     wrong.sin_family = 99;
-    let _ = sys.check(
-        "another family",
-        libc::SYS_connect,
-        [client.arg(), at(&wrong), size],
-    );
+    same!(sys, "another family" => SYS_connect [client.arg(), at(&wrong), size]);
     let datagram = socket(libc::SOCK_DGRAM);
-    let _ = sys.check(
-        "a datagram socket",
-        libc::SYS_connect,
-        [datagram.arg(), at(&address), size],
-    );
+    same!(sys, "a datagram socket" => SYS_connect [datagram.arg(), at(&address), size]);
     let local = own(plain(
         libc::SYS_socket,
         [libc::AF_UNIX as usize, libc::SOCK_STREAM as usize, 0],
     ));
     let (name, length) = unix_address("none");
-    let _ = sys.check(
-        "no such name",
-        libc::SYS_connect,
-        [local.arg(), at(&name), length],
-    );
+    same!(sys, "no such name" => SYS_connect [local.arg(), at(&name), length]);
     let _file = sys.file("file", b"");
     let (name, length) = unix_address(sys.dir.join("file").to_str().unwrap());
-    let _ = sys.check(
-        "a name of a file",
-        libc::SYS_connect,
-        [local.arg(), at(&name), length],
-    );
+    same!(sys, "a name of a file" => SYS_connect [local.arg(), at(&name), length]);
 }
 
 fn unix_address(name: &str) -> (libc::sockaddr_un, usize) {
@@ -255,17 +195,9 @@ fn connecting_to_a_full_backlog(sys: &mut Sys<'_>) {
         ))
     };
     let first = socket(0);
-    let _ = sys.check(
-        "connect",
-        libc::SYS_connect,
-        [first.arg(), at(&address), length],
-    );
+    same!(sys, "connect" => SYS_connect [first.arg(), at(&address), length]);
     let nonblocking = socket(libc::SOCK_NONBLOCK);
-    let _ = sys.check(
-        "nonblocking",
-        libc::SYS_connect,
-        [nonblocking.arg(), at(&address), length],
-    );
+    same!(sys, "nonblocking" => SYS_connect [nonblocking.arg(), at(&address), length]);
     let second = socket(0);
     let accepting = own(plain(libc::SYS_dup, [listener.arg()]));
     let peer = later(move || {
@@ -275,10 +207,6 @@ fn connecting_to_a_full_backlog(sys: &mut Sys<'_>) {
             own(plain(libc::SYS_accept4, [accepting.arg(), 0, 0, 0])),
         )
     });
-    let _ = sys.check(
-        "connect",
-        libc::SYS_connect,
-        [second.arg(), at(&address), length],
-    );
+    same!(sys, "connect" => SYS_connect [second.arg(), at(&address), length]);
     peer.join().unwrap();
 }

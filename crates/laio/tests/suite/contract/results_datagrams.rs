@@ -41,17 +41,9 @@ fn datagrams(sys: &mut Sys<'_>) {
     let size = size_of_val(&target);
     let mut source: libc::sockaddr_in = zeroed();
     let mut length = size as u32;
-    let _ = sys.check(
-        "sendto",
-        libc::SYS_sendto,
-        [from, at("a datagram"), 10, 0, at(&target), size],
-    );
+    same!(sys, "sendto" => SYS_sendto [from, at("a datagram"), 10, 0, at(&target), size]);
     let peek = (libc::MSG_PEEK | libc::MSG_TRUNC) as usize;
-    let _ = sys.check(
-        "peek",
-        libc::SYS_recvfrom,
-        [to, at_mut(&mut buffer), 3, peek, 0, 0],
-    );
+    same!(sys, "peek" => SYS_recvfrom [to, at_mut(&mut buffer), 3, peek, 0, 0]);
     let args = [
         to,
         at_mut(&mut buffer),
@@ -63,100 +55,43 @@ fn datagrams(sys: &mut Sys<'_>) {
     let _ = sys.check("recvfrom", libc::SYS_recvfrom, args);
     sys.note("source", bytes_of(&source) == bytes_of(&udp_address(&a)));
     sys.note("length", length);
-    let _ = sys.check(
-        "sendto",
-        libc::SYS_sendto,
-        [from, at("too long"), 8, 0, at(&target), size],
-    );
-    let _ = sys.check(
-        "cut",
-        libc::SYS_recvfrom,
-        [to, at_mut(&mut buffer), 3, 0, 0, 0],
-    );
-    let _ = sys.check(
-        "sendto",
-        libc::SYS_sendto,
-        [from, at("too long"), 8, 0, at(&target), size],
-    );
+    same!(sys, "sendto" => SYS_sendto [from, at("too long"), 8, 0, at(&target), size]);
+    same!(sys, "cut" => SYS_recvfrom [to, at_mut(&mut buffer), 3, 0, 0, 0]);
+    same!(sys, "sendto" => SYS_sendto [from, at("too long"), 8, 0, at(&target), size]);
     let _ = sys.check(
         "the true length",
         libc::SYS_recvfrom,
         [to, at_mut(&mut buffer), 3, libc::MSG_TRUNC as usize, 0, 0],
     );
     // MSG_WAITALL has no effect on datagrams.
-    let _ = sys.check(
-        "sendto",
-        libc::SYS_sendto,
-        [from, at("short"), 5, 0, at(&target), size],
-    );
-    let _ = sys.check(
-        "all",
-        libc::SYS_recvfrom,
-        [
-            to,
-            at_mut(&mut buffer),
-            20,
-            libc::MSG_WAITALL as usize,
-            0,
-            0,
-        ],
-    );
+    same!(sys, "sendto" => SYS_sendto [from, at("short"), 5, 0, at(&target), size]);
+    same!(sys, "all" => SYS_recvfrom [to, at_mut(&mut buffer), 20, libc::MSG_WAITALL as usize, 0, 0]);
     let mut vector = [iovec_mut(&mut buffer)];
     let mut header: libc::msghdr = zeroed();
     header.msg_iov = vector.as_mut_ptr();
     header.msg_iovlen = 1;
     header.msg_name = at_mut(&mut source) as *mut _;
     header.msg_namelen = size as u32;
-    let _ = sys.check(
-        "sendto",
-        libc::SYS_sendto,
-        [
-            from,
-            at("in a message that is too long"),
-            29,
-            0,
-            at(&target),
-            size,
-        ],
-    );
-    let _ = sys.check("recvmsg", libc::SYS_recvmsg, [to, at_mut(&mut header), 0]);
+    same!(sys, "sendto" => SYS_sendto [from, at("in a message that is too long"), 29, 0, at(&target), size]);
+    same!(sys, "recvmsg" => SYS_recvmsg [to, at_mut(&mut header), 0]);
     sys.note("flags", (header.msg_flags, header.msg_namelen));
     sys.note("source", source.sin_port == udp_address(&a).sin_port);
-    let _ = sys.check("no target", libc::SYS_sendto, [from, at("x"), 1, 0, 0, 0]);
+    same!(sys, "no target" => SYS_sendto [from, at("x"), 1, 0, 0, 0]);
     let big = vec![0u8; 70_000];
-    let _ = sys.check(
-        "too big",
-        libc::SYS_sendto,
-        [from, at(&big[..]), big.len(), 0, at(&target), size],
-    );
-    let _ = sys.check("connect", libc::SYS_connect, [from, at(&target), size]);
+    same!(sys, "too big" => SYS_sendto [from, at(&big[..]), big.len(), 0, at(&target), size]);
+    same!(sys, "connect" => SYS_connect [from, at(&target), size]);
     if !sys.short {
-        let _ = sys.check("write", libc::SYS_write, [from, at("written"), 7]);
-        let _ = sys.check("read", libc::SYS_read, [to, at_mut(&mut buffer), 20]);
+        same!(sys, "write" => SYS_write [from, at("written"), 7]);
+        same!(sys, "read" => SYS_read [to, at_mut(&mut buffer), 20]);
         sys.note("read", buffer);
     }
     // The port has no socket: the next call fails.
     let closed = b.local_addr().unwrap();
     drop(b);
     wait_until_unreachable(closed);
-    let _ = sys.check(
-        "sendto a closed port",
-        libc::SYS_sendto,
-        [from, at("x"), 1, 0, 0, 0],
-    );
+    same!(sys, "sendto a closed port" => SYS_sendto [from, at("x"), 1, 0, 0, 0]);
     wait_until_ready(&a, PollFlags::empty());
-    let _ = sys.check(
-        "refused",
-        libc::SYS_recvfrom,
-        [
-            from,
-            at_mut(&mut buffer),
-            20,
-            libc::MSG_DONTWAIT as usize,
-            0,
-            0,
-        ],
-    );
+    same!(sys, "refused" => SYS_recvfrom [from, at_mut(&mut buffer), 20, libc::MSG_DONTWAIT as usize, 0, 0]);
 }
 
 /// Waits until a dropped socket is closed: another test's child may have a copy of it.
@@ -199,7 +134,7 @@ fn datagrams_that_wait(sys: &mut Sys<'_>) {
     header.msg_iovlen = 1;
     header.msg_name = at_mut(&mut source) as *mut _;
     header.msg_namelen = length;
-    let _ = sys.check("recvmsg", libc::SYS_recvmsg, [to, at_mut(&mut header), 0]);
+    same!(sys, "recvmsg" => SYS_recvmsg [to, at_mut(&mut header), 0]);
     sys.note("header", (header.msg_namelen, header.msg_flags));
     peer.join().unwrap();
     let (c, d) = datagram_pair();
@@ -212,11 +147,7 @@ fn datagrams_that_wait(sys: &mut Sys<'_>) {
         }
         count
     });
-    let _ = sys.check(
-        "send",
-        libc::SYS_sendto,
-        [c.arg(), at("the last"), 8, 0, 0, 0],
-    );
+    same!(sys, "send" => SYS_sendto [c.arg(), at("the last"), 8, 0, 0, 0]);
     sys.note("before it", peer.join().unwrap());
 }
 
@@ -245,7 +176,7 @@ fn many_datagrams(sys: &mut Sys<'_>) {
     let mut vectors = Vec::new();
     let mut messages = headers(&mut buffers, &mut vectors);
     let address = at_mut(&mut messages[..]);
-    let _ = sys.check("sendmmsg", libc::SYS_sendmmsg, [a.arg(), address, 3, 0]);
+    same!(sys, "sendmmsg" => SYS_sendmmsg [a.arg(), address, 3, 0]);
     sys.note(
         "lengths",
         messages
@@ -253,18 +184,10 @@ fn many_datagrams(sys: &mut Sys<'_>) {
             .map(|message| message.msg_len)
             .collect::<Vec<_>>(),
     );
-    let _ = sys.check("recvmmsg", libc::SYS_recvmmsg, [b.arg(), address, 2, 0, 0]);
+    same!(sys, "recvmmsg" => SYS_recvmmsg [b.arg(), address, 2, 0, 0]);
     let one = libc::MSG_WAITFORONE as usize;
-    let _ = sys.check(
-        "recvmmsg, at least one",
-        libc::SYS_recvmmsg,
-        [b.arg(), address, 3, one, 0],
-    );
-    let _ = sys.check(
-        "recvmmsg of none",
-        libc::SYS_recvmmsg,
-        [b.arg(), address, 0, 0, 0],
-    );
+    same!(sys, "recvmmsg, at least one" => SYS_recvmmsg [b.arg(), address, 3, one, 0]);
+    same!(sys, "recvmmsg of none" => SYS_recvmmsg [b.arg(), address, 0, 0, 0]);
     let copy = own(plain(libc::SYS_dup, [a.arg()]));
     let peer = later(move || {
         for text in [b"1", b"2", b"3"] {
@@ -272,30 +195,18 @@ fn many_datagrams(sys: &mut Sys<'_>) {
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
     });
-    let _ = sys.check(
-        "recvmmsg of all",
-        libc::SYS_recvmmsg,
-        [b.arg(), address, 3, 0, 0],
-    );
+    same!(sys, "recvmmsg of all" => SYS_recvmmsg [b.arg(), address, 3, 0, 0]);
     peer.join().unwrap();
     sys.note("buffers", buffers.concat());
     let copy = own(plain(libc::SYS_dup, [a.arg()]));
     let peer = later(move || rustix::io::write(&copy, b"1").unwrap());
-    let _ = sys.check(
-        "the first of them",
-        libc::SYS_recvmmsg,
-        [b.arg(), address, 3, one, 0],
-    );
+    same!(sys, "the first of them" => SYS_recvmmsg [b.arg(), address, 3, one, 0]);
     peer.join().unwrap();
     while rustix::net::send(&a, b"x", rustix::net::SendFlags::DONTWAIT).is_ok() {}
-    let _ = sys.check(
-        "not enough space",
-        libc::SYS_sendmmsg,
-        [a.arg(), address, 3, libc::MSG_DONTWAIT as usize],
-    );
+    same!(sys, "not enough space" => SYS_sendmmsg [a.arg(), address, 3, libc::MSG_DONTWAIT as usize]);
     let copy = own(plain(libc::SYS_dup, [b.arg()]));
     let peer = later(move || drain(&copy).len());
-    let _ = sys.check("space later", libc::SYS_sendmmsg, [a.arg(), address, 3, 0]);
+    same!(sys, "space later" => SYS_sendmmsg [a.arg(), address, 3, 0]);
     peer.join().unwrap();
 }
 
@@ -336,11 +247,7 @@ fn many_datagrams_within_a_time(sys: &mut Sys<'_>) {
         tv_sec: 0,
         tv_nsec: -1,
     };
-    let _ = sys.check(
-        "a bad time",
-        libc::SYS_recvmmsg,
-        [b.arg(), address, 3, 0, at_mut(&mut time)],
-    );
+    same!(sys, "a bad time" => SYS_recvmmsg [b.arg(), address, 3, 0, at_mut(&mut time)]);
 }
 
 /// A message that carries descriptors.
@@ -387,19 +294,11 @@ fn descriptors_in_messages(sys: &mut Sys<'_>) {
         if waits {
             let (from, message) = (a.arg(), at(&header));
             let peer = later(move || plain(libc::SYS_sendmsg, [from, message, 0]));
-            let _ = sys.check(
-                "recvmsg",
-                libc::SYS_recvmsg,
-                [b.arg(), at_mut(&mut answer), flags],
-            );
+            same!(sys, "recvmsg" => SYS_recvmsg [b.arg(), at_mut(&mut answer), flags]);
             sys.note("sent", peer.join().unwrap());
         } else {
             let _ = send(sys);
-            let _ = sys.check(
-                "recvmsg",
-                libc::SYS_recvmsg,
-                [b.arg(), at_mut(&mut answer), flags],
-            );
+            same!(sys, "recvmsg" => SYS_recvmsg [b.arg(), at_mut(&mut answer), flags]);
         }
         sys.note(
             "header",
@@ -413,11 +312,7 @@ fn descriptors_in_messages(sys: &mut Sys<'_>) {
             let fd = own(Ok(fd as usize));
             sys.note("flags", rustix::io::fcntl_getfd(&fd).unwrap());
             let mut byte = [0u8; 3];
-            let _ = sys.check(
-                "read",
-                libc::SYS_pread64,
-                [fd.arg(), at_mut(&mut byte), 3, 4],
-            );
+            same!(sys, "read" => SYS_pread64 [fd.arg(), at_mut(&mut byte), 3, 4]);
             sys.note("read", byte);
         }
     }
@@ -425,25 +320,17 @@ fn descriptors_in_messages(sys: &mut Sys<'_>) {
     let mut control = ControlMessage::new([file.as_raw_fd(); 2]);
     let mut vector_of_control = [iovec(b"message")];
     let header = message_with(&mut control, &mut vector_of_control);
-    let _ = sys.check("sendmsg", libc::SYS_sendmsg, [a.arg(), at(&header), 0]);
+    same!(sys, "sendmsg" => SYS_sendmsg [a.arg(), at(&header), 0]);
     let mut buffer = [0u8; 20];
     let mut vector = [iovec_mut(&mut buffer)];
     let mut answer: libc::msghdr = zeroed();
     answer.msg_iov = vector.as_mut_ptr();
     answer.msg_iovlen = 1;
-    let _ = sys.check(
-        "recvmsg",
-        libc::SYS_recvmsg,
-        [b.arg(), at_mut(&mut answer), 0],
-    );
+    same!(sys, "recvmsg" => SYS_recvmsg [b.arg(), at_mut(&mut answer), 0]);
     sys.note("flags", answer.msg_flags);
     let mut control = ControlMessage::new([-1, -1]);
     let header = message_with(&mut control, &mut vector_of_control);
-    let _ = sys.check(
-        "a bad descriptor",
-        libc::SYS_sendmsg,
-        [a.arg(), at(&header), 0],
-    );
+    same!(sys, "a bad descriptor" => SYS_sendmsg [a.arg(), at(&header), 0]);
 }
 
 /// A message that does not fit at once delivers its descriptors exactly once.
@@ -479,7 +366,7 @@ fn descriptors_in_a_long_message(sys: &mut Sys<'_>) {
     let mut control = ControlMessage::new([file.as_raw_fd(); 2]);
     let mut vector = [iovec(&bytes[..100]), iovec(&bytes[100..])];
     let header = message_with(&mut control, &mut vector);
-    let _ = sys.check("sendmsg", libc::SYS_sendmsg, [a.arg(), at(&header), 0]);
+    same!(sys, "sendmsg" => SYS_sendmsg [a.arg(), at(&header), 0]);
     drop(a);
     let (fds, all) = peer.join().unwrap();
     sys.note("descriptors", fds);

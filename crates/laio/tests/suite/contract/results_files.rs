@@ -58,11 +58,7 @@ fn reads(sys: &mut Sys<'_>) {
             .unwrap();
         sys.note("right", memory[..read] == contents[at_position..][..read]);
         at_position += read;
-        let _ = sys.check(
-            "position",
-            libc::SYS_lseek,
-            [fd, 0, libc::SEEK_CUR as usize],
-        );
+        same!(sys, "position" => SYS_lseek [fd, 0, libc::SEEK_CUR as usize]);
     }
 }
 
@@ -83,8 +79,8 @@ fn reads_of_the_kernels_files(sys: &mut Sys<'_>) {
             "contents",
             String::from_utf8_lossy(&memory[..read]).into_owned(),
         );
-        let _ = sys.check("read", libc::SYS_read, [file.arg(), buffer, 100]);
-        let _ = sys.check("read of the end", libc::SYS_read, [file.arg(), buffer, 100]);
+        same!(sys, "read" => SYS_read [file.arg(), buffer, 100]);
+        same!(sys, "read of the end" => SYS_read [file.arg(), buffer, 100]);
     }
     let null = File::options()
         .read(true)
@@ -116,16 +112,12 @@ fn reads_of_the_kernels_files(sys: &mut Sys<'_>) {
             "read",
             read.map(|read| if read >= 4096 { 5000 } else { read }),
         );
-        let _ = sys.check("pread64", libc::SYS_pread64, [fd, buffer, 500, 3]);
-        let _ = sys.check("write", libc::SYS_write, [fd, buffer, 500]);
-        let _ = sys.check("pwrite64", libc::SYS_pwrite64, [fd, buffer, 500, 3]);
+        same!(sys, "pread64" => SYS_pread64 [fd, buffer, 500, 3]);
+        same!(sys, "write" => SYS_write [fd, buffer, 500]);
+        same!(sys, "pwrite64" => SYS_pwrite64 [fd, buffer, 500, 3]);
     }
     let directory = File::open("/proc/self").unwrap();
-    let _ = sys.check(
-        "read of a directory",
-        libc::SYS_read,
-        [directory.arg(), buffer, 100],
-    );
+    same!(sys, "read of a directory" => SYS_read [directory.arg(), buffer, 100]);
 }
 
 fn vectors(sys: &mut Sys<'_>) {
@@ -158,31 +150,15 @@ fn vectors(sys: &mut Sys<'_>) {
                 .map(|&byte| u64::from(byte))
                 .sum::<u64>(),
         );
-        let _ = sys.check(
-            "position",
-            libc::SYS_lseek,
-            [fd, 0, libc::SEEK_CUR as usize],
-        );
+        same!(sys, "position" => SYS_lseek [fd, 0, libc::SEEK_CUR as usize]);
     }
-    let _ = sys.check("pwritev", libc::SYS_pwritev, [fd, address, count, 100]);
-    let _ = sys.check(
-        "pwritev2",
-        libc::SYS_pwritev2,
-        [fd, address, count, 4900, 0, 0],
-    );
-    let _ = sys.check("writev", libc::SYS_writev, [fd, address, count]);
+    same!(sys, "pwritev" => SYS_pwritev [fd, address, count, 100]);
+    same!(sys, "pwritev2" => SYS_pwritev2 [fd, address, count, 4900, 0, 0]);
+    same!(sys, "writev" => SYS_writev [fd, address, count]);
     let append = libc::RWF_APPEND as usize;
-    let _ = sys.check(
-        "pwritev2, append",
-        libc::SYS_pwritev2,
-        [fd, address, count, 1, 0, append],
-    );
+    same!(sys, "pwritev2, append" => SYS_pwritev2 [fd, address, count, 1, 0, append]);
     let sync = libc::RWF_DSYNC as usize;
-    let _ = sys.check(
-        "pwritev2, sync",
-        libc::SYS_pwritev2,
-        [fd, address, count, 1, 0, sync],
-    );
+    same!(sys, "pwritev2, sync" => SYS_pwritev2 [fd, address, count, 1, 0, sync]);
     sys.note(
         "the file",
         digest(&std::fs::read(sys.dir.join("file")).unwrap()),
@@ -202,30 +178,18 @@ fn writes(sys: &mut Sys<'_>) {
     let fd = file.arg();
     let contents = pattern(if sys.short { 3_000 } else { 200_000 }, 3);
     let buffer = at(&contents[..]);
-    let _ = sys.check("write", libc::SYS_write, [fd, buffer, contents.len()]);
-    let _ = sys.check("write more", libc::SYS_write, [fd, buffer, 10]);
-    let _ = sys.check("pwrite64", libc::SYS_pwrite64, [fd, buffer, 1000, 5]);
-    let _ = sys.check(
-        "pwrite64 beyond the end",
-        libc::SYS_pwrite64,
-        [fd, buffer, 1000, 300_000],
-    );
-    let _ = sys.check(
-        "position",
-        libc::SYS_lseek,
-        [fd, 0, libc::SEEK_CUR as usize],
-    );
+    same!(sys, "write" => SYS_write [fd, buffer, contents.len()]);
+    same!(sys, "write more" => SYS_write [fd, buffer, 10]);
+    same!(sys, "pwrite64" => SYS_pwrite64 [fd, buffer, 1000, 5]);
+    same!(sys, "pwrite64 beyond the end" => SYS_pwrite64 [fd, buffer, 1000, 300_000]);
+    same!(sys, "position" => SYS_lseek [fd, 0, libc::SEEK_CUR as usize]);
     sys.note(
         "the file",
         digest(&std::fs::read(sys.dir.join("file")).unwrap()),
     );
     let full = File::options().write(true).open("/dev/full").unwrap();
-    let _ = sys.check("no space", libc::SYS_write, [full.arg(), buffer, 10]);
-    let _ = sys.check(
-        "too far",
-        libc::SYS_pwrite64,
-        [fd, buffer, 10, i64::MAX as usize],
-    );
+    same!(sys, "no space" => SYS_write [full.arg(), buffer, 10]);
+    same!(sys, "too far" => SYS_pwrite64 [fd, buffer, 10, i64::MAX as usize]);
 }
 
 fn appending(sys: &mut Sys<'_>) {
@@ -237,19 +201,15 @@ fn appending(sys: &mut Sys<'_>) {
         .unwrap();
     let fd = file.arg();
     for text in ["one", "two", "three"] {
-        let _ = sys.check("write", libc::SYS_write, [fd, at(text), text.len()]);
-        let _ = sys.check(
-            "position",
-            libc::SYS_lseek,
-            [fd, 0, libc::SEEK_CUR as usize],
-        );
+        same!(sys, "write" => SYS_write [fd, at(text), text.len()]);
+        same!(sys, "position" => SYS_lseek [fd, 0, libc::SEEK_CUR as usize]);
     }
-    let _ = sys.check("lseek", libc::SYS_lseek, [fd, 0, libc::SEEK_SET as usize]);
-    let _ = sys.check("write", libc::SYS_write, [fd, at("four"), 4]);
+    same!(sys, "lseek" => SYS_lseek [fd, 0, libc::SEEK_SET as usize]);
+    same!(sys, "write" => SYS_write [fd, at("four"), 4]);
     let vector = [iovec(b"fi"), iovec(b"ve")];
-    let _ = sys.check("writev", libc::SYS_writev, [fd, at(&vector), 2]);
+    same!(sys, "writev" => SYS_writev [fd, at(&vector), 2]);
     // On a file that is open for appending, pwrite appends: see BUGS in pwrite(2).
-    let _ = sys.check("pwrite64", libc::SYS_pwrite64, [fd, at("six"), 3, 0]);
+    same!(sys, "pwrite64" => SYS_pwrite64 [fd, at("six"), 3, 0]);
     sys.note(
         "the file",
         std::fs::read_to_string(sys.dir.join("file")).unwrap(),
@@ -270,17 +230,13 @@ fn positions(sys: &mut Sys<'_>) {
         (0, 4),
         (200, 3),
     ] {
-        let _ = sys.check("lseek", libc::SYS_lseek, [fd, offset as usize, whence]);
+        same!(sys, "lseek" => SYS_lseek [fd, offset as usize, whence]);
     }
     let mut buffer = [0u8; 10];
-    let _ = sys.check(
-        "read beyond the end",
-        libc::SYS_read,
-        [fd, at_mut(&mut buffer), 10],
-    );
+    same!(sys, "read beyond the end" => SYS_read [fd, at_mut(&mut buffer), 10]);
     let copy = own(plain(libc::SYS_dup, [fd]));
-    let _ = sys.check("lseek of a copy", libc::SYS_lseek, [copy.arg(), 20, 0]);
-    let _ = sys.check("read", libc::SYS_read, [fd, at_mut(&mut buffer), 10]);
+    same!(sys, "lseek of a copy" => SYS_lseek [copy.arg(), 20, 0]);
+    same!(sys, "read" => SYS_read [fd, at_mut(&mut buffer), 10]);
     sys.note("read", buffer);
 }
 
@@ -289,30 +245,18 @@ fn holes_and_sizes(sys: &mut Sys<'_>) {
     let fd = file.arg();
     let path = sys.path("file");
     let mut buffer = [1u8; 20];
-    let _ = sys.check("ftruncate", libc::SYS_ftruncate, [fd, 5]);
-    let _ = sys.check("ftruncate", libc::SYS_ftruncate, [fd, 1 << 20]);
-    let _ = sys.check(
-        "pread64 of a hole",
-        libc::SYS_pread64,
-        [fd, at_mut(&mut buffer), 20, 1000],
-    );
+    same!(sys, "ftruncate" => SYS_ftruncate [fd, 5]);
+    same!(sys, "ftruncate" => SYS_ftruncate [fd, 1 << 20]);
+    same!(sys, "pread64 of a hole" => SYS_pread64 [fd, at_mut(&mut buffer), 20, 1000]);
     sys.note("read", buffer);
-    let _ = sys.check("truncate", libc::SYS_truncate, [path.arg(), 8]);
-    let _ = sys.check("truncate of none", libc::SYS_truncate, [c"/none".arg(), 8]);
-    let _ = sys.check("fallocate", libc::SYS_fallocate, [fd, 0, 4, 100]);
+    same!(sys, "truncate" => SYS_truncate [path.arg(), 8]);
+    same!(sys, "truncate of none" => SYS_truncate [c"/none".arg(), 8]);
+    same!(sys, "fallocate" => SYS_fallocate [fd, 0, 4, 100]);
     let keep = libc::FALLOC_FL_KEEP_SIZE as usize;
-    let _ = sys.check(
-        "fallocate, same size",
-        libc::SYS_fallocate,
-        [fd, keep, 4, 10_000],
-    );
+    same!(sys, "fallocate, same size" => SYS_fallocate [fd, keep, 4, 10_000]);
     let punch = keep | libc::FALLOC_FL_PUNCH_HOLE as usize;
-    let _ = sys.check("fallocate, a hole", libc::SYS_fallocate, [fd, punch, 2, 2]);
-    let _ = sys.check(
-        "fallocate, unknown",
-        libc::SYS_fallocate,
-        [fd, 1 << 20, 2, 2],
-    );
+    same!(sys, "fallocate, a hole" => SYS_fallocate [fd, punch, 2, 2]);
+    same!(sys, "fallocate, unknown" => SYS_fallocate [fd, 1 << 20, 2, 2]);
     sys.note("the file", std::fs::read(sys.dir.join("file")).unwrap());
 }
 
@@ -320,54 +264,26 @@ fn to_the_device(sys: &mut Sys<'_>) {
     let file = sys.file("file", &pattern(10_000, 5));
     let fd = file.arg();
     let dir = File::open(&sys.dir).unwrap();
-    let _ = sys.check("fsync", libc::SYS_fsync, [fd]);
-    let _ = sys.check("fdatasync", libc::SYS_fdatasync, [fd]);
-    let _ = sys.check("fsync of a directory", libc::SYS_fsync, [dir.arg()]);
-    let _ = sys.check(
-        "sync_file_range",
-        libc::SYS_sync_file_range,
-        [fd, 0, 4096, 7],
-    );
-    let _ = sys.check(
-        "sync_file_range, to the end",
-        libc::SYS_sync_file_range,
-        [fd, 0, 0, 7],
-    );
-    let _ = sys.check(
-        "sync_file_range, unknown",
-        libc::SYS_sync_file_range,
-        [fd, 0, 0, 99],
-    );
-    let _ = sys.check(
-        "sync_file_range, wide",
-        libc::SYS_sync_file_range,
-        [fd, 0, 1 << 40, 7],
-    );
+    same!(sys, "fsync" => SYS_fsync [fd]);
+    same!(sys, "fdatasync" => SYS_fdatasync [fd]);
+    same!(sys, "fsync of a directory" => SYS_fsync [dir.arg()]);
+    same!(sys, "sync_file_range" => SYS_sync_file_range [fd, 0, 4096, 7]);
+    same!(sys, "sync_file_range, to the end" => SYS_sync_file_range [fd, 0, 0, 7]);
+    same!(sys, "sync_file_range, unknown" => SYS_sync_file_range [fd, 0, 0, 99]);
+    same!(sys, "sync_file_range, wide" => SYS_sync_file_range [fd, 0, 1 << 40, 7]);
 }
 
 fn advice(sys: &mut Sys<'_>) {
     let file = sys.file("file", &pattern(10_000, 6));
     let fd = file.arg();
     for advice in [0, 1, 2, 3, 4, 5, 77] {
-        let _ = sys.check("fadvise64", libc::SYS_fadvise64, [fd, 0, 5000, advice]);
-        let _ = sys.check(
-            "fadvise64, the whole file",
-            libc::SYS_fadvise64,
-            [fd, 0, 0, advice],
-        );
+        same!(sys, "fadvise64" => SYS_fadvise64 [fd, 0, 5000, advice]);
+        same!(sys, "fadvise64, the whole file" => SYS_fadvise64 [fd, 0, 0, advice]);
     }
-    let _ = sys.check("readahead", libc::SYS_readahead, [fd, 0, 5000]);
+    same!(sys, "readahead" => SYS_readahead [fd, 0, 5000]);
     let (reader, _writer) = pipe();
-    let _ = sys.check(
-        "fadvise64 of a pipe",
-        libc::SYS_fadvise64,
-        [reader.arg(), 0, 0, 3],
-    );
-    let _ = sys.check(
-        "readahead of a pipe",
-        libc::SYS_readahead,
-        [reader.arg(), 0, 10],
-    );
+    same!(sys, "fadvise64 of a pipe" => SYS_fadvise64 [reader.arg(), 0, 0, 3]);
+    same!(sys, "readahead of a pipe" => SYS_readahead [reader.arg(), 0, 10]);
 }
 
 /// Reads all of a file that is not, or only partly, in the page cache. On a file system in memory this is an
@@ -406,11 +322,7 @@ fn cold_pages(sys: &mut Sys<'_>) {
             "right",
             read.is_ok_and(|read| buffer[..read] == contents[10..]),
         );
-        let _ = sys.check(
-            "position",
-            libc::SYS_lseek,
-            [fd, 0, libc::SEEK_CUR as usize],
-        );
+        same!(sys, "position" => SYS_lseek [fd, 0, libc::SEEK_CUR as usize]);
     }
 }
 
@@ -421,82 +333,26 @@ fn attributes(sys: &mut Sys<'_>) {
     let (name, value) = (c"user.laio", b"a value");
     let set = [path.arg(), name.arg(), at(value), value.len(), 0];
     let _ = sys.check("setxattr", libc::SYS_setxattr, set);
-    let _ = sys.check(
-        "setxattr again",
-        libc::SYS_setxattr,
-        [set[0], set[1], set[2], set[3], 1],
-    );
+    same!(sys, "setxattr again" => SYS_setxattr [set[0], set[1], set[2], set[3], 1]);
     let _ = sys.check("lsetxattr", libc::SYS_lsetxattr, set);
-    let _ = sys.check(
-        "fsetxattr",
-        libc::SYS_fsetxattr,
-        [fd, name.arg(), at(value), 4, 2],
-    );
-    let _ = sys.check(
-        "getxattr",
-        libc::SYS_getxattr,
-        [path.arg(), name.arg(), at_mut(&mut buffer), 100],
-    );
+    same!(sys, "fsetxattr" => SYS_fsetxattr [fd, name.arg(), at(value), 4, 2]);
+    same!(sys, "getxattr" => SYS_getxattr [path.arg(), name.arg(), at_mut(&mut buffer), 100]);
     sys.note("value", buffer);
-    let _ = sys.check(
-        "getxattr, size",
-        libc::SYS_getxattr,
-        [path.arg(), name.arg(), 0, 0],
-    );
-    let _ = sys.check(
-        "getxattr, too small",
-        libc::SYS_getxattr,
-        [path.arg(), name.arg(), at_mut(&mut buffer), 2],
-    );
-    let _ = sys.check(
-        "lgetxattr",
-        libc::SYS_lgetxattr,
-        [path.arg(), name.arg(), at_mut(&mut buffer), 100],
-    );
-    let _ = sys.check(
-        "fgetxattr",
-        libc::SYS_fgetxattr,
-        [fd, name.arg(), at_mut(&mut buffer), 100],
-    );
-    let _ = sys.check(
-        "getxattr of none",
-        libc::SYS_getxattr,
-        [path.arg(), c"user.none".arg(), 0, 0],
-    );
-    let _ = sys.check(
-        "a bad name",
-        libc::SYS_getxattr,
-        [path.arg(), c"none".arg(), 0, 0],
-    );
-    let _ = sys.check(
-        "listxattr",
-        libc::SYS_listxattr,
-        [path.arg(), at_mut(&mut buffer), 100],
-    );
-    let _ = sys.check(
-        "flistxattr",
-        libc::SYS_flistxattr,
-        [fd, at_mut(&mut buffer), 100],
-    );
-    let _ = sys.check(
-        "removexattr",
-        libc::SYS_removexattr,
-        [path.arg(), name.arg()],
-    );
-    let _ = sys.check("fremovexattr", libc::SYS_fremovexattr, [fd, name.arg()]);
-    let _ = sys.check("fchmod", libc::SYS_fchmod, [fd, 0o4751]);
-    let _ = sys.check("fchown", libc::SYS_fchown, [fd, usize::MAX, usize::MAX]);
+    same!(sys, "getxattr, size" => SYS_getxattr [path.arg(), name.arg(), 0, 0]);
+    same!(sys, "getxattr, too small" => SYS_getxattr [path.arg(), name.arg(), at_mut(&mut buffer), 2]);
+    same!(sys, "lgetxattr" => SYS_lgetxattr [path.arg(), name.arg(), at_mut(&mut buffer), 100]);
+    same!(sys, "fgetxattr" => SYS_fgetxattr [fd, name.arg(), at_mut(&mut buffer), 100]);
+    same!(sys, "getxattr of none" => SYS_getxattr [path.arg(), c"user.none".arg(), 0, 0]);
+    same!(sys, "a bad name" => SYS_getxattr [path.arg(), c"none".arg(), 0, 0]);
+    same!(sys, "listxattr" => SYS_listxattr [path.arg(), at_mut(&mut buffer), 100]);
+    same!(sys, "flistxattr" => SYS_flistxattr [fd, at_mut(&mut buffer), 100]);
+    same!(sys, "removexattr" => SYS_removexattr [path.arg(), name.arg()]);
+    same!(sys, "fremovexattr" => SYS_fremovexattr [fd, name.arg()]);
+    same!(sys, "fchmod" => SYS_fchmod [fd, 0o4751]);
+    same!(sys, "fchown" => SYS_fchown [fd, usize::MAX, usize::MAX]);
     let times = [1_000_000i64, 5, 2_000_000, 7];
-    let _ = sys.check(
-        "utimensat",
-        libc::SYS_utimensat,
-        [libc::AT_FDCWD.arg(), path.arg(), at(&times), 0],
-    );
-    let _ = sys.check(
-        "of a descriptor",
-        libc::SYS_utimensat,
-        [fd, 0, at(&times), 0],
-    );
+    same!(sys, "utimensat" => SYS_utimensat [libc::AT_FDCWD.arg(), path.arg(), at(&times), 0]);
+    same!(sys, "of a descriptor" => SYS_utimensat [fd, 0, at(&times), 0]);
     let status = rustix::fs::fstat(&file).unwrap();
     sys.note(
         "times",
@@ -525,58 +381,30 @@ fn memory(sys: &mut Sys<'_>) {
         22,
         7777,
     ] {
-        let _ = sys.check("madvise", libc::SYS_madvise, [base, 8192, advice as usize]);
+        same!(sys, "madvise" => SYS_madvise [base, 8192, advice as usize]);
     }
-    let _ = sys.check(
-        "madvise, not aligned",
-        libc::SYS_madvise,
-        [base + 1, 8192, 3],
-    );
-    let _ = sys.check("mlock", libc::SYS_mlock, [base, 4096]);
-    let _ = sys.check("munlock", libc::SYS_munlock, [base, 4096]);
-    let _ = sys.check(
-        "msync",
-        libc::SYS_msync,
-        [base, 8192, libc::MS_SYNC as usize],
-    );
-    let _ = sys.check("munmap", libc::SYS_munmap, [base, 8192]);
-    let _ = sys.check("munmap, not aligned", libc::SYS_munmap, [base + 1, 8192]);
+    same!(sys, "madvise, not aligned" => SYS_madvise [base + 1, 8192, 3]);
+    same!(sys, "mlock" => SYS_mlock [base, 4096]);
+    same!(sys, "munlock" => SYS_munlock [base, 4096]);
+    same!(sys, "msync" => SYS_msync [base, 8192, libc::MS_SYNC as usize]);
+    same!(sys, "munmap" => SYS_munmap [base, 8192]);
+    same!(sys, "munmap, not aligned" => SYS_munmap [base + 1, 8192]);
     let mut random = [0u8; 64];
-    let _ = sys.check(
-        "getrandom",
-        libc::SYS_getrandom,
-        [at_mut(&mut random), 64, 0],
-    );
+    same!(sys, "getrandom" => SYS_getrandom [at_mut(&mut random), 64, 0]);
     sys.note("filled", random != [0; 64]);
-    let _ = sys.check(
-        "getrandom, unknown",
-        libc::SYS_getrandom,
-        [at_mut(&mut random), 64, 99],
-    );
+    same!(sys, "getrandom, unknown" => SYS_getrandom [at_mut(&mut random), 64, 99]);
 }
 
 fn closing(sys: &mut Sys<'_>) {
     use std::os::fd::IntoRawFd;
     let file = sys.file("file", b"0123456789");
     let copy = own(plain(libc::SYS_dup, [file.arg()]));
-    let _ = sys.check("close", libc::SYS_close, [file.into_raw_fd().arg()]);
+    same!(sys, "close" => SYS_close [file.into_raw_fd().arg()]);
     let mut buffer = [0u8; 4];
-    let _ = sys.check(
-        "read of a copy",
-        libc::SYS_read,
-        [copy.arg(), at_mut(&mut buffer), 4],
-    );
+    same!(sys, "read of a copy" => SYS_read [copy.arg(), at_mut(&mut buffer), 4]);
     let (reader, writer) = pipe();
-    let _ = sys.check(
-        "close of a pipe",
-        libc::SYS_close,
-        [writer.into_raw_fd().arg()],
-    );
-    let _ = sys.check(
-        "read of its end",
-        libc::SYS_read,
-        [reader.arg(), at_mut(&mut buffer), 4],
-    );
+    same!(sys, "close of a pipe" => SYS_close [writer.into_raw_fd().arg()]);
+    same!(sys, "read of its end" => SYS_read [reader.arg(), at_mut(&mut buffer), 4]);
 }
 
 fn duplicating(sys: &mut Sys<'_>) {
@@ -589,26 +417,18 @@ fn duplicating(sys: &mut Sys<'_>) {
         [other.arg(), copy.arg(), libc::O_CLOEXEC as usize],
     );
     sys.note("dup3", replaced == Ok(copy.arg()));
-    let _ = sys.check("read", libc::SYS_read, [copy.arg(), at_mut(&mut buffer), 4]);
+    same!(sys, "read" => SYS_read [copy.arg(), at_mut(&mut buffer), 4]);
     sys.note("read", buffer);
     sys.note("flags", rustix::io::fcntl_getfd(&copy).unwrap());
-    let _ = sys.check(
-        "dup3 onto itself",
-        libc::SYS_dup3,
-        [copy.arg(), copy.arg(), 0],
-    );
-    let _ = sys.check(
-        "dup3, unknown",
-        libc::SYS_dup3,
-        [copy.arg(), other.arg(), 99],
-    );
+    same!(sys, "dup3 onto itself" => SYS_dup3 [copy.arg(), copy.arg(), 0]);
+    same!(sys, "dup3, unknown" => SYS_dup3 [copy.arg(), other.arg(), 99]);
     #[cfg(target_arch = "x86_64")]
     {
         let onto_itself = sys.call(libc::SYS_dup2, [copy.arg(), copy.arg()]);
         sys.note("dup2 onto itself", onto_itself == Ok(copy.arg()));
         let replaced = sys.call(libc::SYS_dup2, [file.arg(), copy.arg()]);
         sys.note("dup2", replaced == Ok(copy.arg()));
-        let _ = sys.check("read", libc::SYS_read, [copy.arg(), at_mut(&mut buffer), 4]);
+        same!(sys, "read" => SYS_read [copy.arg(), at_mut(&mut buffer), 4]);
         sys.note("read", buffer);
     }
     let high = sys.call(
@@ -627,20 +447,8 @@ fn duplicating(sys: &mut Sys<'_>) {
     ));
     let range = high.arg();
     std::mem::forget(high);
-    let _ = sys.check("close_range", libc::SYS_close_range, [range, range, 0]);
-    let _ = sys.check(
-        "closed",
-        libc::SYS_fcntl,
-        [range, libc::F_GETFD as usize, 0],
-    );
-    let _ = sys.check(
-        "close_range, unknown",
-        libc::SYS_close_range,
-        [range, range, 99],
-    );
-    let _ = sys.check(
-        "close_range, backwards",
-        libc::SYS_close_range,
-        [range, range - 1, 0],
-    );
+    same!(sys, "close_range" => SYS_close_range [range, range, 0]);
+    same!(sys, "closed" => SYS_fcntl [range, libc::F_GETFD as usize, 0]);
+    same!(sys, "close_range, unknown" => SYS_close_range [range, range, 99]);
+    same!(sys, "close_range, backwards" => SYS_close_range [range, range - 1, 0]);
 }

@@ -24,18 +24,10 @@ fn nonblocking_descriptors(sys: &mut Sys<'_>) {
         rustix::io::ioctl_fionbio(fd, true).unwrap();
     }
     let vector = [iovec(&buffer[..10])];
-    let _ = sys.check(
-        "read of an empty pipe",
-        libc::SYS_read,
-        [reader.arg(), at_mut(&mut buffer[..]), 10],
-    );
-    let _ = sys.check("readv", libc::SYS_readv, [reader.arg(), at(&vector), 1]);
+    same!(sys, "read of an empty pipe" => SYS_read [reader.arg(), at_mut(&mut buffer[..]), 10]);
+    same!(sys, "readv" => SYS_readv [reader.arg(), at(&vector), 1]);
     if !sys.short {
-        let _ = sys.check(
-            "preadv2",
-            libc::SYS_preadv2,
-            [reader.arg(), at(&vector), 1, usize::MAX, 0, 0],
-        );
+        same!(sys, "preadv2" => SYS_preadv2 [reader.arg(), at(&vector), 1, usize::MAX, 0, 0]);
     }
     let written = sys.call(
         libc::SYS_write,
@@ -47,71 +39,31 @@ fn nonblocking_descriptors(sys: &mut Sys<'_>) {
     let fits = rustix::pipe::fcntl_getpipe_size(&writer).unwrap();
     sys.note("write of more than fits", fits - written <= slack);
     fill(&writer);
-    let _ = sys.check(
-        "write to a full pipe",
-        libc::SYS_write,
-        [writer.arg(), at(&buffer[..]), 10],
-    );
-    let _ = sys.check("writev", libc::SYS_writev, [writer.arg(), at(&vector), 1]);
+    same!(sys, "write to a full pipe" => SYS_write [writer.arg(), at(&buffer[..]), 10]);
+    same!(sys, "writev" => SYS_writev [writer.arg(), at(&vector), 1]);
     drain(&reader);
     let (other, _keep) = pipe();
     let spliced = libc::SPLICE_F_NONBLOCK as usize;
-    let _ = sys.check(
-        "splice",
-        libc::SYS_splice,
-        [other.arg(), 0, writer.arg(), 0, 10, spliced],
-    );
-    let _ = sys.check(
-        "tee",
-        libc::SYS_tee,
-        [other.arg(), writer.arg(), 10, spliced],
-    );
+    same!(sys, "splice" => SYS_splice [other.arg(), 0, writer.arg(), 0, 10, spliced]);
+    same!(sys, "tee" => SYS_tee [other.arg(), writer.arg(), 10, spliced]);
     let event = own(plain(libc::SYS_eventfd2, [0, libc::EFD_NONBLOCK as usize]));
     if !sys.short {
         let mut word = u64::MAX - 1;
-        let _ = sys.check(
-            "eventfd",
-            libc::SYS_read,
-            [event.arg(), at_mut(&mut word), 8],
-        );
-        let _ = sys.check(
-            "eventfd, full",
-            libc::SYS_write,
-            [event.arg(), at(&word), 8],
-        );
-        let _ = sys.check(
-            "eventfd, too much",
-            libc::SYS_write,
-            [event.arg(), at(&word), 8],
-        );
+        same!(sys, "eventfd" => SYS_read [event.arg(), at_mut(&mut word), 8]);
+        same!(sys, "eventfd, full" => SYS_write [event.arg(), at(&word), 8]);
+        same!(sys, "eventfd, too much" => SYS_write [event.arg(), at(&word), 8]);
         let timer = own(plain(
             libc::SYS_timerfd_create,
             [1, libc::TFD_NONBLOCK as usize],
         ));
-        let _ = sys.check(
-            "timerfd",
-            libc::SYS_read,
-            [timer.arg(), at_mut(&mut word), 8],
-        );
+        same!(sys, "timerfd" => SYS_read [timer.arg(), at_mut(&mut word), 8]);
         let notify = own(plain(libc::SYS_inotify_init1, [libc::IN_NONBLOCK as usize]));
-        let _ = sys.check(
-            "inotify",
-            libc::SYS_read,
-            [notify.arg(), at_mut(&mut buffer[..]), 1000],
-        );
+        same!(sys, "inotify" => SYS_read [notify.arg(), at_mut(&mut buffer[..]), 1000]);
     }
     let file = sys.file("file", b"0123456789");
     rustix::io::ioctl_fionbio(&file, true).unwrap();
-    let _ = sys.check(
-        "a file",
-        libc::SYS_read,
-        [file.arg(), at_mut(&mut buffer[..]), 100],
-    );
-    let _ = sys.check(
-        "a file at its end",
-        libc::SYS_read,
-        [file.arg(), at_mut(&mut buffer[..]), 100],
-    );
+    same!(sys, "a file" => SYS_read [file.arg(), at_mut(&mut buffer[..]), 100]);
+    same!(sys, "a file at its end" => SYS_read [file.arg(), at_mut(&mut buffer[..]), 100]);
 }
 
 fn nonblocking_sockets(sys: &mut Sys<'_>) {
@@ -130,7 +82,7 @@ fn nonblocking_sockets(sys: &mut Sys<'_>) {
             for fd in [&a, &b, &c, &d] {
                 rustix::io::ioctl_fionbio(fd, true).unwrap();
             }
-            let _ = sys.check("read", libc::SYS_read, [b.arg(), buffer, 10]);
+            same!(sys, "read" => SYS_read [b.arg(), buffer, 10]);
         }
         let mut vector = [iovec_mut(&mut memory[..10])];
         let mut header: libc::msghdr = zeroed();
@@ -141,38 +93,14 @@ fn nonblocking_sockets(sys: &mut Sys<'_>) {
             msg_len: 0,
         }; 2];
         let waitall = flags | libc::MSG_WAITALL as usize;
-        let _ = sys.check(
-            "recv",
-            libc::SYS_recvfrom,
-            [b.arg(), buffer, 10, flags, 0, 0],
-        );
-        let _ = sys.check(
-            "recv, all",
-            libc::SYS_recvfrom,
-            [b.arg(), buffer, 10, waitall, 0, 0],
-        );
-        let _ = sys.check(
-            "recvmsg",
-            libc::SYS_recvmsg,
-            [b.arg(), at_mut(&mut header), flags],
-        );
-        let _ = sys.check(
-            "recvmmsg",
-            libc::SYS_recvmmsg,
-            [d.arg(), at_mut(&mut many), 2, flags, 0],
-        );
+        same!(sys, "recv" => SYS_recvfrom [b.arg(), buffer, 10, flags, 0, 0]);
+        same!(sys, "recv, all" => SYS_recvfrom [b.arg(), buffer, 10, waitall, 0, 0]);
+        same!(sys, "recvmsg" => SYS_recvmsg [b.arg(), at_mut(&mut header), flags]);
+        same!(sys, "recvmmsg" => SYS_recvmmsg [d.arg(), at_mut(&mut many), 2, flags, 0]);
         rustix::io::write(&a, b"abc").unwrap();
-        let _ = sys.check(
-            "recv, some of all",
-            libc::SYS_recvfrom,
-            [b.arg(), buffer, 10, waitall, 0, 0],
-        );
+        same!(sys, "recv, some of all" => SYS_recvfrom [b.arg(), buffer, 10, waitall, 0, 0]);
         rustix::io::write(&c, b"abc").unwrap();
-        let _ = sys.check(
-            "recvmmsg, one of two",
-            libc::SYS_recvmmsg,
-            [d.arg(), at_mut(&mut many), 2, flags, 0],
-        );
+        same!(sys, "recvmmsg, one of two" => SYS_recvmmsg [d.arg(), at_mut(&mut many), 2, flags, 0]);
         let sent = sys.call(libc::SYS_sendto, [a.arg(), buffer, 1 << 20, flags, 0, 0]);
         sys.note(
             "send of more than fits",
@@ -180,17 +108,13 @@ fn nonblocking_sockets(sys: &mut Sys<'_>) {
         );
         // A stream socket may still accept a few bytes, so this fills it completely.
         fill(&a);
-        let _ = sys.check(
-            "send",
-            libc::SYS_sendto,
-            [a.arg(), buffer, 1 << 16, flags, 0, 0],
-        );
-        let _ = sys.check("sendmsg", libc::SYS_sendmsg, [a.arg(), at(&header), flags]);
+        same!(sys, "send" => SYS_sendto [a.arg(), buffer, 1 << 16, flags, 0, 0]);
+        same!(sys, "sendmsg" => SYS_sendmsg [a.arg(), at(&header), flags]);
         drain(&b);
         if flags == 0 {
             fill(&a);
             if !sys.short {
-                let _ = sys.check("write", libc::SYS_write, [a.arg(), buffer, 1 << 16]);
+                same!(sys, "write" => SYS_write [a.arg(), buffer, 1 << 16]);
             }
             drain(&b);
         }
@@ -198,24 +122,12 @@ fn nonblocking_sockets(sys: &mut Sys<'_>) {
     let stream = libc::SOCK_STREAM as usize | libc::SOCK_NONBLOCK as usize;
     let listener = crate::harness::lonely_listener();
     listener.set_nonblocking(true).unwrap();
-    let _ = sys.check(
-        "accept4",
-        libc::SYS_accept4,
-        [listener.as_raw_fd().arg(), 0, 0, 0],
-    );
+    same!(sys, "accept4" => SYS_accept4 [listener.as_raw_fd().arg(), 0, 0, 0]);
     #[cfg(target_arch = "x86_64")]
-    let _ = sys.check(
-        "accept",
-        libc::SYS_accept,
-        [listener.as_raw_fd().arg(), 0, 0],
-    );
+    same!(sys, "accept" => SYS_accept [listener.as_raw_fd().arg(), 0, 0]);
     let address = crate::harness::tcp_address(&listener);
     let socket = own(plain(libc::SYS_socket, [libc::AF_INET as usize, stream, 0]));
-    let _ = sys.check(
-        "connect",
-        libc::SYS_connect,
-        [socket.arg(), at(&address), size_of_val(&address)],
-    );
+    same!(sys, "connect" => SYS_connect [socket.arg(), at(&address), size_of_val(&address)]);
     laio_testing::limit::wait_until(crate::harness::LIMIT, || {
         plain(
             libc::SYS_getpeername,
@@ -223,16 +135,8 @@ fn nonblocking_sockets(sys: &mut Sys<'_>) {
         )
         .is_ok()
     });
-    let _ = sys.check(
-        "connect again",
-        libc::SYS_connect,
-        [socket.arg(), at(&address), size_of_val(&address)],
-    );
-    let _ = sys.check(
-        "connect again",
-        libc::SYS_connect,
-        [socket.arg(), at(&address), size_of_val(&address)],
-    );
+    same!(sys, "connect again" => SYS_connect [socket.arg(), at(&address), size_of_val(&address)]);
+    same!(sys, "connect again" => SYS_connect [socket.arg(), at(&address), size_of_val(&address)]);
     // The client learns of the connection first.
     wait_until_ready(&listener, PollFlags::IN);
     let accepted = sys.open(
@@ -261,35 +165,23 @@ fn path_descriptors(sys: &mut Sys<'_>) {
     let fd = fd.arg();
     let mut memory = [0u8; 200];
     let buffer = at_mut(&mut memory);
-    let _ = sys.check("read", libc::SYS_read, [fd, buffer, 8]);
-    let _ = sys.check("pread64", libc::SYS_pread64, [fd, buffer, 8, 0]);
-    let _ = sys.check("write", libc::SYS_write, [fd, buffer, 8]);
-    let _ = sys.check("pwrite64", libc::SYS_pwrite64, [fd, buffer, 8, 0]);
-    let _ = sys.check("lseek", libc::SYS_lseek, [fd, 0, 0]);
-    let _ = sys.check("fsync", libc::SYS_fsync, [fd]);
-    let _ = sys.check("ftruncate", libc::SYS_ftruncate, [fd, 0]);
-    let _ = sys.check("fstat", libc::SYS_fstat, [fd, buffer]);
-    let _ = sys.check("getdents64", libc::SYS_getdents64, [fd, buffer, 200]);
-    let _ = sys.check("flock", libc::SYS_flock, [fd, libc::LOCK_SH as usize]);
-    let _ = sys.check("fchmod", libc::SYS_fchmod, [fd, 0o600]);
-    let _ = sys.check("a name in a file", libc::SYS_openat, [fd, c"x".arg(), 0]);
-    let _ = sys.check("itself", libc::SYS_openat, [fd, c"".arg(), 0]);
+    same!(sys, "read" => SYS_read [fd, buffer, 8]);
+    same!(sys, "pread64" => SYS_pread64 [fd, buffer, 8, 0]);
+    same!(sys, "write" => SYS_write [fd, buffer, 8]);
+    same!(sys, "pwrite64" => SYS_pwrite64 [fd, buffer, 8, 0]);
+    same!(sys, "lseek" => SYS_lseek [fd, 0, 0]);
+    same!(sys, "fsync" => SYS_fsync [fd]);
+    same!(sys, "ftruncate" => SYS_ftruncate [fd, 0]);
+    same!(sys, "fstat" => SYS_fstat [fd, buffer]);
+    same!(sys, "getdents64" => SYS_getdents64 [fd, buffer, 200]);
+    same!(sys, "flock" => SYS_flock [fd, libc::LOCK_SH as usize]);
+    same!(sys, "fchmod" => SYS_fchmod [fd, 0o600]);
+    same!(sys, "a name in a file" => SYS_openat [fd, c"x".arg(), 0]);
+    same!(sys, "itself" => SYS_openat [fd, c"".arg(), 0]);
     let empty = libc::AT_EMPTY_PATH as usize;
-    let _ = sys.check(
-        "newfstatat",
-        libc::SYS_newfstatat,
-        [fd, c"".arg(), buffer, empty],
-    );
-    let _ = sys.check(
-        "without the flag",
-        libc::SYS_newfstatat,
-        [fd, c"".arg(), buffer, 0],
-    );
-    let _ = sys.check(
-        "faccessat2",
-        libc::SYS_faccessat2,
-        [fd, c"".arg(), 4, empty],
-    );
+    same!(sys, "newfstatat" => SYS_newfstatat [fd, c"".arg(), buffer, empty]);
+    same!(sys, "without the flag" => SYS_newfstatat [fd, c"".arg(), buffer, 0]);
+    same!(sys, "faccessat2" => SYS_faccessat2 [fd, c"".arg(), 4, empty]);
     drop(sys.open("dup", libc::SYS_dup, [fd]));
     let path = crate::harness::cstring(&sys.dir);
     let flags = (libc::O_PATH | libc::O_DIRECTORY) as usize;
@@ -324,57 +216,25 @@ fn directories_as_files(sys: &mut Sys<'_>) {
         iov_len: 16,
     }];
     let fd = dir.arg();
-    let _ = sys.check("read", libc::SYS_read, [fd, buffer, 16]);
-    let _ = sys.check("pread64", libc::SYS_pread64, [fd, buffer, 16, 0]);
-    let _ = sys.check("readv", libc::SYS_readv, [fd, at(&vector), 1]);
-    let _ = sys.check("preadv2", libc::SYS_preadv2, [fd, at(&vector), 1, 0, 0, 0]);
-    let _ = sys.check("write", libc::SYS_write, [fd, buffer, 16]);
-    let _ = sys.check("pwrite64", libc::SYS_pwrite64, [fd, buffer, 16, 0]);
-    let _ = sys.check("ftruncate", libc::SYS_ftruncate, [fd, 0]);
-    let _ = sys.check("fsync", libc::SYS_fsync, [fd]);
-    let _ = sys.check(
-        "getdents64, too small",
-        libc::SYS_getdents64,
-        [fd, buffer, 8],
-    );
-    let _ = sys.check("unlink", libc::SYS_unlinkat, [fd, c"full".arg(), 0]);
-    let _ = sys.check(
-        "rmdir",
-        libc::SYS_unlinkat,
-        [fd, c"full".arg(), libc::AT_REMOVEDIR as usize],
-    );
-    let _ = sys.check(
-        "rmdir of a file",
-        libc::SYS_unlinkat,
-        [fd, c"file".arg(), libc::AT_REMOVEDIR as usize],
-    );
-    let _ = sys.check("mkdir", libc::SYS_mkdirat, [fd, c"full".arg(), 0o755]);
-    let _ = sys.check(
-        "open to write",
-        libc::SYS_openat,
-        [fd, c"full".arg(), libc::O_WRONLY as usize],
-    );
-    let _ = sys.check(
-        "open as a directory",
-        libc::SYS_openat,
-        [fd, c"file".arg(), libc::O_DIRECTORY as usize],
-    );
-    let _ = sys.check("through a file", libc::SYS_openat, [fd, c"file/x".arg(), 0]);
-    let _ = sys.check(
-        "a slash behind a file",
-        libc::SYS_openat,
-        [fd, c"file/".arg(), 0],
-    );
-    let _ = sys.check(
-        "rename over",
-        libc::SYS_renameat2,
-        [fd, c"file".arg(), fd, c"full".arg(), 0],
-    );
-    let _ = sys.check(
-        "rename into itself",
-        libc::SYS_renameat2,
-        [fd, c"full".arg(), fd, c"full/y".arg(), 0],
-    );
+    same!(sys, "read" => SYS_read [fd, buffer, 16]);
+    same!(sys, "pread64" => SYS_pread64 [fd, buffer, 16, 0]);
+    same!(sys, "readv" => SYS_readv [fd, at(&vector), 1]);
+    same!(sys, "preadv2" => SYS_preadv2 [fd, at(&vector), 1, 0, 0, 0]);
+    same!(sys, "write" => SYS_write [fd, buffer, 16]);
+    same!(sys, "pwrite64" => SYS_pwrite64 [fd, buffer, 16, 0]);
+    same!(sys, "ftruncate" => SYS_ftruncate [fd, 0]);
+    same!(sys, "fsync" => SYS_fsync [fd]);
+    same!(sys, "getdents64, too small" => SYS_getdents64 [fd, buffer, 8]);
+    same!(sys, "unlink" => SYS_unlinkat [fd, c"full".arg(), 0]);
+    same!(sys, "rmdir" => SYS_unlinkat [fd, c"full".arg(), libc::AT_REMOVEDIR as usize]);
+    same!(sys, "rmdir of a file" => SYS_unlinkat [fd, c"file".arg(), libc::AT_REMOVEDIR as usize]);
+    same!(sys, "mkdir" => SYS_mkdirat [fd, c"full".arg(), 0o755]);
+    same!(sys, "open to write" => SYS_openat [fd, c"full".arg(), libc::O_WRONLY as usize]);
+    same!(sys, "open as a directory" => SYS_openat [fd, c"file".arg(), libc::O_DIRECTORY as usize]);
+    same!(sys, "through a file" => SYS_openat [fd, c"file/x".arg(), 0]);
+    same!(sys, "a slash behind a file" => SYS_openat [fd, c"file/".arg(), 0]);
+    same!(sys, "rename over" => SYS_renameat2 [fd, c"file".arg(), fd, c"full".arg(), 0]);
+    same!(sys, "rename into itself" => SYS_renameat2 [fd, c"full".arg(), fd, c"full/y".arg(), 0]);
 }
 
 fn closed_peers(sys: &mut Sys<'_>) {
@@ -387,30 +247,14 @@ fn closed_peers(sys: &mut Sys<'_>) {
     let (reader, writer) = pipe();
     drop(reader);
     wait_until_closed(&writer);
-    let _ = sys.check(
-        "write to a pipe",
-        libc::SYS_write,
-        [writer.arg(), buffer, 16],
-    );
-    let _ = sys.check("writev", libc::SYS_writev, [writer.arg(), at(&vector), 1]);
+    same!(sys, "write to a pipe" => SYS_write [writer.arg(), buffer, 16]);
+    same!(sys, "writev" => SYS_writev [writer.arg(), at(&vector), 1]);
     let (reader, writer) = pipe();
     rustix::io::write(&writer, b"abc").unwrap();
     drop(writer);
-    let _ = sys.check(
-        "read of the rest",
-        libc::SYS_read,
-        [reader.arg(), buffer, 16],
-    );
-    let _ = sys.check(
-        "read of the end",
-        libc::SYS_read,
-        [reader.arg(), buffer, 16],
-    );
-    let _ = sys.check(
-        "readv of the end",
-        libc::SYS_readv,
-        [reader.arg(), at(&vector), 1],
-    );
+    same!(sys, "read of the rest" => SYS_read [reader.arg(), buffer, 16]);
+    same!(sys, "read of the end" => SYS_read [reader.arg(), buffer, 16]);
+    same!(sys, "readv of the end" => SYS_readv [reader.arg(), at(&vector), 1]);
     for name in ["local", "TCP"] {
         sys.note("sockets", name);
         let (a, b) = match name {
@@ -423,67 +267,31 @@ fn closed_peers(sys: &mut Sys<'_>) {
         rustix::io::write(&a, b"abc").unwrap();
         drop(a);
         let waitall = libc::MSG_WAITALL as usize;
-        let _ = sys.check(
-            "recv of the rest",
-            libc::SYS_recvfrom,
-            [b.arg(), buffer, 16, waitall, 0, 0],
-        );
-        let _ = sys.check(
-            "recv of the end",
-            libc::SYS_recvfrom,
-            [b.arg(), buffer, 16, 0, 0, 0],
-        );
-        let _ = sys.check("read of the end", libc::SYS_read, [b.arg(), buffer, 16]);
+        same!(sys, "recv of the rest" => SYS_recvfrom [b.arg(), buffer, 16, waitall, 0, 0]);
+        same!(sys, "recv of the end" => SYS_recvfrom [b.arg(), buffer, 16, 0, 0, 0]);
+        same!(sys, "read of the end" => SYS_read [b.arg(), buffer, 16]);
         if name == "local" {
-            let _ = sys.check("write", libc::SYS_write, [b.arg(), buffer, 16]);
-            let _ = sys.check(
-                "send",
-                libc::SYS_sendto,
-                [b.arg(), buffer, 16, libc::MSG_NOSIGNAL as usize, 0, 0],
-            );
+            same!(sys, "write" => SYS_write [b.arg(), buffer, 16]);
+            same!(sys, "send" => SYS_sendto [b.arg(), buffer, 16, libc::MSG_NOSIGNAL as usize, 0, 0]);
         }
     }
     let (a, b) = tcp_pair();
     rustix::io::write(&b, b"never read").unwrap();
     rustix::net::sockopt::set_socket_linger(&a, Some(std::time::Duration::ZERO)).unwrap();
     drop(a);
-    let _ = sys.check(
-        "recv after a reset",
-        libc::SYS_recvfrom,
-        [b.as_raw_fd().arg(), buffer, 16, 0, 0, 0],
-    );
-    let _ = sys.check(
-        "recv after that",
-        libc::SYS_recvfrom,
-        [b.as_raw_fd().arg(), buffer, 16, 0, 0, 0],
-    );
-    let _ = sys.check(
-        "send after a reset",
-        libc::SYS_sendto,
-        [b.as_raw_fd().arg(), buffer, 16, 0, 0, 0],
-    );
+    same!(sys, "recv after a reset" => SYS_recvfrom [b.as_raw_fd().arg(), buffer, 16, 0, 0, 0]);
+    same!(sys, "recv after that" => SYS_recvfrom [b.as_raw_fd().arg(), buffer, 16, 0, 0, 0]);
+    same!(sys, "send after a reset" => SYS_sendto [b.as_raw_fd().arg(), buffer, 16, 0, 0, 0]);
     let (a, b) = stream_pair();
-    let _ = sys.check(
-        "shutdown",
-        libc::SYS_shutdown,
-        [a.arg(), libc::SHUT_WR as usize],
-    );
-    let _ = sys.check("write after it", libc::SYS_write, [a.arg(), buffer, 16]);
-    let _ = sys.check("read after it", libc::SYS_read, [b.arg(), buffer, 16]);
+    same!(sys, "shutdown" => SYS_shutdown [a.arg(), libc::SHUT_WR as usize]);
+    same!(sys, "write after it" => SYS_write [a.arg(), buffer, 16]);
+    same!(sys, "read after it" => SYS_read [b.arg(), buffer, 16]);
     let (reader, writer) = pipe();
     drop(reader);
     wait_until_closed(&writer);
     let file = sys.file("file", b"0123456789");
-    let _ = sys.check(
-        "splice",
-        libc::SYS_splice,
-        [file.arg(), at_mut(&mut 0u64), writer.arg(), 0, 4, 0],
-    );
-    let _ = sys.check(
-        "sendfile",
-        libc::SYS_sendfile,
-        [writer.arg(), file.arg(), 0, 4],
-    );
+    same!(sys, "splice" => SYS_splice [file.arg(), at_mut(&mut 0u64), writer.arg(), 0, 4, 0]);
+    same!(sys, "sendfile" => SYS_sendfile [writer.arg(), file.arg(), 0, 4]);
 }
 
 fn wrong_kinds(sys: &mut Sys<'_>) {
@@ -499,94 +307,34 @@ fn wrong_kinds(sys: &mut Sys<'_>) {
         ("an eventfd", event.arg()),
     ] {
         sys.note("of", what);
-        let _ = sys.check("recv", libc::SYS_recvfrom, [fd, buffer, 16, 0, 0, 0]);
-        let _ = sys.check("send", libc::SYS_sendto, [fd, buffer, 16, 0, 0, 0]);
+        same!(sys, "recv" => SYS_recvfrom [fd, buffer, 16, 0, 0, 0]);
+        same!(sys, "send" => SYS_sendto [fd, buffer, 16, 0, 0, 0]);
         let header: libc::msghdr = zeroed();
-        let _ = sys.check("recvmsg", libc::SYS_recvmsg, [fd, at(&header), 0]);
-        let _ = sys.check("accept4", libc::SYS_accept4, [fd, 0, 0, 0]);
-        let _ = sys.check("connect", libc::SYS_connect, [fd, buffer, 16]);
-        let _ = sys.check("listen", libc::SYS_listen, [fd, 1]);
-        let _ = sys.check("getdents64", libc::SYS_getdents64, [fd, buffer, 16]);
-        let _ = sys.check(
-            "epoll_pwait",
-            libc::SYS_epoll_pwait,
-            [fd, buffer, 1, 0, 0, 0],
-        );
+        same!(sys, "recvmsg" => SYS_recvmsg [fd, at(&header), 0]);
+        same!(sys, "accept4" => SYS_accept4 [fd, 0, 0, 0]);
+        same!(sys, "connect" => SYS_connect [fd, buffer, 16]);
+        same!(sys, "listen" => SYS_listen [fd, 1]);
+        same!(sys, "getdents64" => SYS_getdents64 [fd, buffer, 16]);
+        same!(sys, "epoll_pwait" => SYS_epoll_pwait [fd, buffer, 1, 0, 0, 0]);
     }
-    let _ = sys.check(
-        "accept4 without listen",
-        libc::SYS_accept4,
-        [stream.arg(), 0, 0, 0],
-    );
-    let _ = sys.check(
-        "read of the writing end",
-        libc::SYS_read,
-        [writer.arg(), buffer, 16],
-    );
-    let _ = sys.check(
-        "write to the reading end",
-        libc::SYS_write,
-        [reader.arg(), buffer, 16],
-    );
-    let _ = sys.check("fsync of a pipe", libc::SYS_fsync, [reader.arg()]);
-    let _ = sys.check(
-        "ftruncate of a pipe",
-        libc::SYS_ftruncate,
-        [writer.arg(), 0],
-    );
-    let _ = sys.check(
-        "ftruncate below zero",
-        libc::SYS_ftruncate,
-        [file.arg(), usize::MAX],
-    );
-    let _ = sys.check(
-        "fallocate of nothing",
-        libc::SYS_fallocate,
-        [file.arg(), 0, 0, 0],
-    );
-    let _ = sys.check(
-        "fallocate below zero",
-        libc::SYS_fallocate,
-        [file.arg(), 0, usize::MAX, 5],
-    );
-    let _ = sys.check(
-        "eventfd, a short buffer",
-        libc::SYS_read,
-        [event.arg(), buffer, 4],
-    );
-    let _ = sys.check(
-        "eventfd, a short word",
-        libc::SYS_write,
-        [event.arg(), buffer, 4],
-    );
+    same!(sys, "accept4 without listen" => SYS_accept4 [stream.arg(), 0, 0, 0]);
+    same!(sys, "read of the writing end" => SYS_read [writer.arg(), buffer, 16]);
+    same!(sys, "write to the reading end" => SYS_write [reader.arg(), buffer, 16]);
+    same!(sys, "fsync of a pipe" => SYS_fsync [reader.arg()]);
+    same!(sys, "ftruncate of a pipe" => SYS_ftruncate [writer.arg(), 0]);
+    same!(sys, "ftruncate below zero" => SYS_ftruncate [file.arg(), usize::MAX]);
+    same!(sys, "fallocate of nothing" => SYS_fallocate [file.arg(), 0, 0, 0]);
+    same!(sys, "fallocate below zero" => SYS_fallocate [file.arg(), 0, usize::MAX, 5]);
+    same!(sys, "eventfd, a short buffer" => SYS_read [event.arg(), buffer, 4]);
+    same!(sys, "eventfd, a short word" => SYS_write [event.arg(), buffer, 4]);
     let read_only = std::fs::File::open(sys.dir.join("file")).unwrap();
-    let _ = sys.check(
-        "write without the right",
-        libc::SYS_write,
-        [read_only.arg(), buffer, 4],
-    );
-    let _ = sys.check(
-        "pwrite without the right",
-        libc::SYS_pwrite64,
-        [read_only.arg(), buffer, 4, 0],
-    );
-    let _ = sys.check(
-        "ftruncate without the right",
-        libc::SYS_ftruncate,
-        [read_only.arg(), 4],
-    );
+    same!(sys, "write without the right" => SYS_write [read_only.arg(), buffer, 4]);
+    same!(sys, "pwrite without the right" => SYS_pwrite64 [read_only.arg(), buffer, 4, 0]);
+    same!(sys, "ftruncate without the right" => SYS_ftruncate [read_only.arg(), 4]);
     let write_only = std::fs::File::options()
         .write(true)
         .open(sys.dir.join("file"))
         .unwrap();
-    let _ = sys.check(
-        "read without the right",
-        libc::SYS_read,
-        [write_only.arg(), buffer, 4],
-    );
-    let _ = sys.check(
-        "pread without the right",
-        libc::SYS_pread64,
-        [write_only.arg(), buffer, 4, 0],
-    );
+    same!(sys, "read without the right" => SYS_read [write_only.arg(), buffer, 4]);
+    same!(sys, "pread without the right" => SYS_pread64 [write_only.arg(), buffer, 4, 0]);
 }

@@ -19,14 +19,14 @@ fn file_locks(sys: &mut Sys<'_>) {
     let other = std::fs::File::open(sys.dir.join("file")).unwrap();
     let (shared, exclusive) = (libc::LOCK_SH as usize, libc::LOCK_EX as usize);
     let (unlock, now) = (libc::LOCK_UN as usize, libc::LOCK_NB as usize);
-    let _ = sys.check("shared", libc::SYS_flock, [file.arg(), shared]);
-    let _ = sys.check("shared by another", libc::SYS_flock, [other.arg(), shared]);
-    let _ = sys.check("exclusive", libc::SYS_flock, [other.arg(), exclusive | now]);
-    let _ = sys.check("unlock", libc::SYS_flock, [file.arg(), unlock]);
-    let _ = sys.check("exclusive", libc::SYS_flock, [other.arg(), exclusive]);
-    let _ = sys.check("shared", libc::SYS_flock, [file.arg(), shared | now]);
-    let _ = sys.check("nothing", libc::SYS_flock, [file.arg(), 0]);
-    let _ = sys.check("unknown", libc::SYS_flock, [file.arg(), 1 << 10]);
+    same!(sys, "shared" => SYS_flock [file.arg(), shared]);
+    same!(sys, "shared by another" => SYS_flock [other.arg(), shared]);
+    same!(sys, "exclusive" => SYS_flock [other.arg(), exclusive | now]);
+    same!(sys, "unlock" => SYS_flock [file.arg(), unlock]);
+    same!(sys, "exclusive" => SYS_flock [other.arg(), exclusive]);
+    same!(sys, "shared" => SYS_flock [file.arg(), shared | now]);
+    same!(sys, "nothing" => SYS_flock [file.arg(), 0]);
+    same!(sys, "unknown" => SYS_flock [file.arg(), 1 << 10]);
 }
 
 fn file_locks_that_wait(sys: &mut Sys<'_>) {
@@ -36,13 +36,9 @@ fn file_locks_that_wait(sys: &mut Sys<'_>) {
     plain(libc::SYS_flock, [file.arg(), exclusive]).unwrap();
     let holder = file.try_clone().unwrap();
     let peer = later(move || plain(libc::SYS_flock, [holder.arg(), libc::LOCK_UN as usize]));
-    let _ = sys.check("exclusive", libc::SYS_flock, [other.arg(), exclusive]);
+    same!(sys, "exclusive" => SYS_flock [other.arg(), exclusive]);
     peer.join().unwrap().unwrap();
-    let _ = sys.check(
-        "held",
-        libc::SYS_flock,
-        [file.arg(), exclusive | libc::LOCK_NB as usize],
-    );
+    same!(sys, "held" => SYS_flock [file.arg(), exclusive | libc::LOCK_NB as usize]);
 }
 
 fn record_lock(kind: i32) -> libc::flock {
@@ -62,11 +58,7 @@ fn record_locks(sys: &mut Sys<'_>) {
     let read_only = std::fs::File::open(sys.dir.join("file")).unwrap();
     let lock = |sys: &mut Sys<'_>, what: &str, file: &std::fs::File, command: i32, kind: i32| {
         let mut lock = record_lock(kind);
-        let _ = sys.check(
-            what,
-            libc::SYS_fcntl,
-            [file.arg(), command as usize, at_mut(&mut lock)],
-        );
+        same!(sys, what => SYS_fcntl [file.arg(), command as usize, at_mut(&mut lock)]);
         sys.note(
             "now",
             (
@@ -109,22 +101,10 @@ fn record_locks(sys: &mut Sys<'_>) {
         libc::F_WRLCK,
     );
     lock(sys, "unknown", &file, libc::F_SETLKW, 77);
-    let _ = sys.check(
-        "null",
-        libc::SYS_fcntl,
-        [file.arg(), libc::F_SETLKW as usize, 0],
-    );
-    let _ = sys.check("unknown command", libc::SYS_fcntl, [file.arg(), 7777, 0]);
-    let _ = sys.check(
-        "F_GETFL",
-        libc::SYS_fcntl,
-        [file.arg(), libc::F_GETFL as usize],
-    );
-    let _ = sys.check(
-        "F_GETFD",
-        libc::SYS_fcntl,
-        [file.arg(), libc::F_GETFD as usize],
-    );
+    same!(sys, "null" => SYS_fcntl [file.arg(), libc::F_SETLKW as usize, 0]);
+    same!(sys, "unknown command" => SYS_fcntl [file.arg(), 7777, 0]);
+    same!(sys, "F_GETFL" => SYS_fcntl [file.arg(), libc::F_GETFL as usize]);
+    same!(sys, "F_GETFD" => SYS_fcntl [file.arg(), libc::F_GETFD as usize]);
 }
 
 fn record_locks_that_wait(sys: &mut Sys<'_>) {
@@ -148,17 +128,9 @@ fn record_locks_that_wait(sys: &mut Sys<'_>) {
             [holder.arg(), libc::F_OFD_SETLK as usize, at(&lock)],
         )
     });
-    let _ = sys.check(
-        "by the descriptor",
-        libc::SYS_fcntl,
-        [other.arg(), libc::F_OFD_SETLKW as usize, at(&lock)],
-    );
+    same!(sys, "by the descriptor" => SYS_fcntl [other.arg(), libc::F_OFD_SETLKW as usize, at(&lock)]);
     peer.join().unwrap().unwrap();
-    let _ = sys.check(
-        "held",
-        libc::SYS_fcntl,
-        [file.arg(), libc::F_OFD_SETLK as usize, at(&lock)],
-    );
+    same!(sys, "held" => SYS_fcntl [file.arg(), libc::F_OFD_SETLK as usize, at(&lock)]);
     let unlock = record_lock(libc::F_UNLCK);
     let _ = plain(
         libc::SYS_fcntl,
@@ -183,17 +155,9 @@ fn record_locks_that_wait(sys: &mut Sys<'_>) {
         let _ = plain(libc::SYS_exit_group, [0]);
     }
     rustix::io::read(&ready, &mut [0u8]).unwrap();
-    let _ = sys.check(
-        "at once",
-        libc::SYS_fcntl,
-        [file.arg(), libc::F_SETLK as usize, at(&lock)],
-    );
+    same!(sys, "at once" => SYS_fcntl [file.arg(), libc::F_SETLK as usize, at(&lock)]);
     rustix::io::write(&let_go, b"x").unwrap();
-    let _ = sys.check(
-        "by the process",
-        libc::SYS_fcntl,
-        [file.arg(), libc::F_SETLKW as usize, at(&lock)],
-    );
+    same!(sys, "by the process" => SYS_fcntl [file.arg(), libc::F_SETLKW as usize, at(&lock)]);
     plain(libc::SYS_wait4, [pid.arg(), 0, 0, 0]).unwrap();
 }
 
@@ -201,20 +165,12 @@ fn futexes(sys: &mut Sys<'_>) {
     let word = AtomicU32::new(1);
     let wait = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
     let wake = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
-    let _ = sys.check("another value", libc::SYS_futex, [at(&word), wait, 2, 0]);
-    let _ = sys.check(
-        "for a time",
-        libc::SYS_futex,
-        [at(&word), wait, 1, at(&time(0, 2_000_000))],
-    );
-    let _ = sys.check(
-        "a bad time",
-        libc::SYS_futex,
-        [at(&word), wait, 1, at(&time(0, -1))],
-    );
-    let _ = sys.check("wake no waiter", libc::SYS_futex, [at(&word), wake, 1]);
-    let _ = sys.check("a bad place", libc::SYS_futex, [1, wait, 1, 0]);
-    let _ = sys.check("unknown", libc::SYS_futex, [at(&word), 77, 1, 0]);
+    same!(sys, "another value" => SYS_futex [at(&word), wait, 2, 0]);
+    same!(sys, "for a time" => SYS_futex [at(&word), wait, 1, at(&time(0, 2_000_000))]);
+    same!(sys, "a bad time" => SYS_futex [at(&word), wait, 1, at(&time(0, -1))]);
+    same!(sys, "wake no waiter" => SYS_futex [at(&word), wake, 1]);
+    same!(sys, "a bad place" => SYS_futex [1, wait, 1, 0]);
+    same!(sys, "unknown" => SYS_futex [at(&word), 77, 1, 0]);
     let (address, pointer) = (at(&word), &word);
     std::thread::scope(|scope| {
         scope.spawn(move || {
@@ -225,7 +181,7 @@ fn futexes(sys: &mut Sys<'_>) {
             assert!(woken);
             pointer.store(2, Ordering::SeqCst);
         });
-        let _ = sys.check("until woken", libc::SYS_futex, [address, wait, 1, 0]);
+        same!(sys, "until woken" => SYS_futex [address, wait, 1, 0]);
     });
     std::thread::scope(|scope| {
         let waiter = scope.spawn(move || plain(libc::SYS_futex, [address, wait, 2, 0]));

@@ -161,11 +161,7 @@ fn extended_statuses(sys: &mut Sys<'_>) {
     let file = sys.file("other", b"0123456789");
     let mut found: libc::statx = zeroed();
     let empty = libc::AT_EMPTY_PATH as usize;
-    let _ = sys.check(
-        "of a descriptor",
-        libc::SYS_statx,
-        [file.arg(), c"".arg(), empty, 0x7ff, at_mut(&mut found)],
-    );
+    same!(sys, "of a descriptor" => SYS_statx [file.arg(), c"".arg(), empty, 0x7ff, at_mut(&mut found)]);
     sys.note("size", found.stx_size);
 }
 
@@ -181,11 +177,7 @@ fn access(sys: &mut Sys<'_>) {
         let path = sys.path(name);
         for mode in [libc::F_OK, libc::R_OK, libc::W_OK, libc::X_OK, 7, 8, -1] {
             let mode = mode as usize;
-            let _ = sys.check(
-                &format!("faccessat of {name} for {mode}"),
-                libc::SYS_faccessat,
-                [here, path.arg(), mode],
-            );
+            same!(sys, &format!("faccessat of {name} for {mode}") => SYS_faccessat [here, path.arg(), mode]);
             for flag in [
                 0,
                 libc::AT_EACCESS,
@@ -194,14 +186,10 @@ fn access(sys: &mut Sys<'_>) {
                 1 << 25,
             ] {
                 let what = format!("faccessat2 of {name} for {mode} with {flag:#x}");
-                let _ = sys.check(
-                    &what,
-                    libc::SYS_faccessat2,
-                    [here, path.arg(), mode, flag as usize],
-                );
+                same!(sys, &what => SYS_faccessat2 [here, path.arg(), mode, flag as usize]);
             }
             #[cfg(target_arch = "x86_64")]
-            let _ = sys.check("access", libc::SYS_access, [path.arg(), mode]);
+            same!(sys, "access" => SYS_access [path.arg(), mode]);
         }
     }
 }
@@ -215,19 +203,11 @@ fn links_read(sys: &mut Sys<'_>) {
         for length in [50, 2, 0] {
             buffer.fill(0);
             let what = format!("readlinkat of {name} into {length}");
-            let _ = sys.check(
-                &what,
-                libc::SYS_readlinkat,
-                [here, path.arg(), at_mut(&mut buffer), length],
-            );
+            same!(sys, &what => SYS_readlinkat [here, path.arg(), at_mut(&mut buffer), length]);
             sys.note("read", String::from_utf8_lossy(&buffer).into_owned());
         }
         #[cfg(target_arch = "x86_64")]
-        let _ = sys.check(
-            "readlink",
-            libc::SYS_readlink,
-            [path.arg(), at_mut(&mut buffer), 50],
-        );
+        same!(sys, "readlink" => SYS_readlink [path.arg(), at_mut(&mut buffer), 50]);
     }
 }
 
@@ -259,12 +239,8 @@ fn listings(sys: &mut Sys<'_>) {
     }
     names.sort();
     sys.note("names", names);
-    let _ = sys.check(
-        "at the end",
-        libc::SYS_getdents64,
-        [dir.arg(), at_mut(&mut buffer[..]), 1024],
-    );
-    let _ = sys.check("again", libc::SYS_lseek, [dir.arg(), 0, 0]);
+    same!(sys, "at the end" => SYS_getdents64 [dir.arg(), at_mut(&mut buffer[..]), 1024]);
+    same!(sys, "again" => SYS_lseek [dir.arg(), 0, 0]);
     let read = sys.call(
         libc::SYS_getdents64,
         [dir.arg(), at_mut(&mut buffer[..]), 1024],
@@ -291,27 +267,12 @@ fn names_made_and_removed(sys: &mut Sys<'_>) {
         cstring(path("other")),
         cstring(path("file")),
     );
+    #[rustfmt::skip]
     let calls: &[(&str, libc::c_long, [usize; 5])] = &[
-        (
-            "mkdirat",
-            libc::SYS_mkdirat,
-            [fd, c"made".arg(), 0o7777, 0, 0],
-        ),
-        (
-            "mkdirat in none",
-            libc::SYS_mkdirat,
-            [fd, c"none/made".arg(), 0o700, 0, 0],
-        ),
-        (
-            "linkat",
-            libc::SYS_linkat,
-            [fd, c"file".arg(), fd, c"hard".arg(), 0],
-        ),
-        (
-            "linkat of a link",
-            libc::SYS_linkat,
-            [fd, c"link".arg(), fd, c"hard2".arg(), 0],
-        ),
+        ("mkdirat", libc::SYS_mkdirat, [fd, c"made".arg(), 0o7777, 0, 0]),
+        ("mkdirat in none", libc::SYS_mkdirat, [fd, c"none/made".arg(), 0o700, 0, 0]),
+        ("linkat", libc::SYS_linkat, [fd, c"file".arg(), fd, c"hard".arg(), 0]),
+        ("linkat of a link", libc::SYS_linkat, [fd, c"link".arg(), fd, c"hard2".arg(), 0]),
         (
             "linkat, following",
             libc::SYS_linkat,
@@ -323,41 +284,13 @@ fn names_made_and_removed(sys: &mut Sys<'_>) {
                 libc::AT_SYMLINK_FOLLOW as usize,
             ],
         ),
-        (
-            "linkat of a directory",
-            libc::SYS_linkat,
-            [fd, c"dir".arg(), fd, c"hard4".arg(), 0],
-        ),
-        (
-            "linkat onto",
-            libc::SYS_linkat,
-            [fd, c"file".arg(), fd, c"hard".arg(), 0],
-        ),
-        (
-            "linkat, unknown",
-            libc::SYS_linkat,
-            [fd, c"file".arg(), fd, c"hard5".arg(), 1 << 25],
-        ),
-        (
-            "symlinkat",
-            libc::SYS_symlinkat,
-            [c"target".arg(), fd, c"soft".arg(), 0, 0],
-        ),
-        (
-            "symlinkat onto",
-            libc::SYS_symlinkat,
-            [c"target".arg(), fd, c"soft".arg(), 0, 0],
-        ),
-        (
-            "symlinkat to nothing",
-            libc::SYS_symlinkat,
-            [c"".arg(), fd, c"soft2".arg(), 0, 0],
-        ),
-        (
-            "renameat",
-            libc::SYS_renameat,
-            [fd, c"hard".arg(), fd, c"harder".arg(), 0],
-        ),
+        ("linkat of a directory", libc::SYS_linkat, [fd, c"dir".arg(), fd, c"hard4".arg(), 0]),
+        ("linkat onto", libc::SYS_linkat, [fd, c"file".arg(), fd, c"hard".arg(), 0]),
+        ("linkat, unknown", libc::SYS_linkat, [fd, c"file".arg(), fd, c"hard5".arg(), 1 << 25]),
+        ("symlinkat", libc::SYS_symlinkat, [c"target".arg(), fd, c"soft".arg(), 0, 0]),
+        ("symlinkat onto", libc::SYS_symlinkat, [c"target".arg(), fd, c"soft".arg(), 0, 0]),
+        ("symlinkat to nothing", libc::SYS_symlinkat, [c"".arg(), fd, c"soft2".arg(), 0, 0]),
+        ("renameat", libc::SYS_renameat, [fd, c"hard".arg(), fd, c"harder".arg(), 0]),
         (
             "renameat2",
             libc::SYS_renameat2,
@@ -380,41 +313,17 @@ fn names_made_and_removed(sys: &mut Sys<'_>) {
                 libc::RENAME_EXCHANGE as usize,
             ],
         ),
-        (
-            "renameat2, unknown",
-            libc::SYS_renameat2,
-            [fd, c"harder".arg(), fd, c"soft".arg(), 1 << 20],
-        ),
-        (
-            "renameat2 of none",
-            libc::SYS_renameat2,
-            [fd, c"none".arg(), fd, c"x".arg(), 0],
-        ),
-        (
-            "unlinkat",
-            libc::SYS_unlinkat,
-            [fd, c"harder".arg(), 0, 0, 0],
-        ),
-        (
-            "unlinkat of none",
-            libc::SYS_unlinkat,
-            [fd, c"harder".arg(), 0, 0, 0],
-        ),
-        (
-            "unlinkat, unknown",
-            libc::SYS_unlinkat,
-            [fd, c"soft".arg(), 1, 0, 0],
-        ),
+        ("renameat2, unknown", libc::SYS_renameat2, [fd, c"harder".arg(), fd, c"soft".arg(), 1 << 20]),
+        ("renameat2 of none", libc::SYS_renameat2, [fd, c"none".arg(), fd, c"x".arg(), 0]),
+        ("unlinkat", libc::SYS_unlinkat, [fd, c"harder".arg(), 0, 0, 0]),
+        ("unlinkat of none", libc::SYS_unlinkat, [fd, c"harder".arg(), 0, 0, 0]),
+        ("unlinkat, unknown", libc::SYS_unlinkat, [fd, c"soft".arg(), 1, 0, 0]),
         (
             "unlinkat of a directory",
             libc::SYS_unlinkat,
             [fd, c"made".arg(), libc::AT_REMOVEDIR as usize, 0, 0],
         ),
-        (
-            "unlinkat of here",
-            libc::SYS_unlinkat,
-            [fd, c".".arg(), libc::AT_REMOVEDIR as usize, 0, 0],
-        ),
+        ("unlinkat of here", libc::SYS_unlinkat, [fd, c".".arg(), libc::AT_REMOVEDIR as usize, 0, 0]),
         #[cfg(target_arch = "x86_64")]
         ("mkdir", libc::SYS_mkdir, [new.arg(), 0o751, 0, 0, 0]),
         #[cfg(target_arch = "x86_64")]
@@ -424,51 +333,17 @@ fn names_made_and_removed(sys: &mut Sys<'_>) {
         #[cfg(target_arch = "x86_64")]
         ("link", libc::SYS_link, [file.arg(), new.arg(), 0, 0, 0]),
         #[cfg(target_arch = "x86_64")]
-        (
-            "rename",
-            libc::SYS_rename,
-            [new.arg(), other.arg(), 0, 0, 0],
-        ),
+        ("rename", libc::SYS_rename, [new.arg(), other.arg(), 0, 0, 0]),
         #[cfg(target_arch = "x86_64")]
         ("unlink", libc::SYS_unlink, [other.arg(), 0, 0, 0, 0]),
         #[cfg(target_arch = "x86_64")]
-        (
-            "unlink of none",
-            libc::SYS_unlink,
-            [other.arg(), 0, 0, 0, 0],
-        ),
+        ("unlink of none", libc::SYS_unlink, [other.arg(), 0, 0, 0, 0]),
         #[cfg(target_arch = "x86_64")]
-        (
-            "symlink",
-            libc::SYS_symlink,
-            [c"x".arg(), other.arg(), 0, 0, 0],
-        ),
-        (
-            "fchmodat",
-            libc::SYS_fchmodat,
-            [fd, c"file".arg(), 0o4755, 0, 0],
-        ),
-        (
-            "fchmodat2",
-            FCHMODAT2,
-            [
-                fd,
-                c"link".arg(),
-                0o600,
-                libc::AT_SYMLINK_NOFOLLOW as usize,
-                0,
-            ],
-        ),
-        (
-            "fchownat",
-            libc::SYS_fchownat,
-            [fd, c"file".arg(), usize::MAX, usize::MAX, 0],
-        ),
-        (
-            "in a file",
-            libc::SYS_mkdirat,
-            [fd, c"file/x".arg(), 0o700, 0, 0],
-        ),
+        ("symlink", libc::SYS_symlink, [c"x".arg(), other.arg(), 0, 0, 0]),
+        ("fchmodat", libc::SYS_fchmodat, [fd, c"file".arg(), 0o4755, 0, 0]),
+        ("fchmodat2", FCHMODAT2, [fd, c"link".arg(), 0o600, libc::AT_SYMLINK_NOFOLLOW as usize, 0]),
+        ("fchownat", libc::SYS_fchownat, [fd, c"file".arg(), usize::MAX, usize::MAX, 0]),
+        ("in a file", libc::SYS_mkdirat, [fd, c"file/x".arg(), 0o700, 0, 0]),
     ];
     for &(what, number, args) in calls {
         let _ = sys.check(what, number, args);
@@ -489,31 +364,11 @@ fn names_made_and_removed(sys: &mut Sys<'_>) {
 fn nodes(sys: &mut Sys<'_>) {
     let dir = std::fs::File::open(&sys.dir).unwrap();
     let fd = dir.arg();
-    let _ = sys.check(
-        "a FIFO",
-        libc::SYS_mknodat,
-        [fd, c"fifo".arg(), libc::S_IFIFO as usize | 0o600, 0],
-    );
-    let _ = sys.check(
-        "again",
-        libc::SYS_mknodat,
-        [fd, c"fifo".arg(), libc::S_IFIFO as usize | 0o600, 0],
-    );
-    let _ = sys.check(
-        "a file",
-        libc::SYS_mknodat,
-        [fd, c"file".arg(), libc::S_IFREG as usize | 0o600, 0],
-    );
-    let _ = sys.check(
-        "a socket",
-        libc::SYS_mknodat,
-        [fd, c"socket".arg(), libc::S_IFSOCK as usize | 0o600, 0],
-    );
-    let _ = sys.check(
-        "open of a socket",
-        libc::SYS_openat,
-        [fd, c"socket".arg(), libc::O_RDWR as usize],
-    );
+    same!(sys, "a FIFO" => SYS_mknodat [fd, c"fifo".arg(), libc::S_IFIFO as usize | 0o600, 0]);
+    same!(sys, "again" => SYS_mknodat [fd, c"fifo".arg(), libc::S_IFIFO as usize | 0o600, 0]);
+    same!(sys, "a file" => SYS_mknodat [fd, c"file".arg(), libc::S_IFREG as usize | 0o600, 0]);
+    same!(sys, "a socket" => SYS_mknodat [fd, c"socket".arg(), libc::S_IFSOCK as usize | 0o600, 0]);
+    same!(sys, "open of a socket" => SYS_openat [fd, c"socket".arg(), libc::O_RDWR as usize]);
     let both = sys.open(
         "a FIFO, both ways",
         libc::SYS_openat,
@@ -537,11 +392,7 @@ fn nodes(sys: &mut Sys<'_>) {
     note_open_file(sys, writer);
     // Another test's child may still have a copy of the reader.
     assert!(has_no_reader(fd, c"fifo"), "the FIFO still has a reader");
-    let _ = sys.check(
-        "no reader",
-        libc::SYS_openat,
-        [fd, c"fifo".arg(), nonblocking | libc::O_WRONLY as usize],
-    );
+    same!(sys, "no reader" => SYS_openat [fd, c"fifo".arg(), nonblocking | libc::O_WRONLY as usize]);
     // O_PATH needs no peer.
     let path = sys.open(
         "a FIFO's path",
@@ -561,25 +412,17 @@ fn long_names_and_loops(sys: &mut Sys<'_>) {
     let deep = "./".repeat(1_000) + "a";
     for name in ["a", "a/x", long.as_str(), longer.as_str(), deep.as_str()] {
         let path = sys.path(name);
-        let _ = sys.check("openat", libc::SYS_openat, [here, path.arg(), 0]);
-        let _ = sys.check(
-            "not following",
-            libc::SYS_openat,
-            [here, path.arg(), libc::O_NOFOLLOW as usize],
-        );
+        same!(sys, "openat" => SYS_openat [here, path.arg(), 0]);
+        same!(sys, "not following" => SYS_openat [here, path.arg(), libc::O_NOFOLLOW as usize]);
         drop(sys.open(
             "making",
             libc::SYS_openat,
             [here, path.arg(), libc::O_CREAT as usize, 0],
         ));
-        let _ = sys.check(
-            "newfstatat",
-            libc::SYS_newfstatat,
-            [here, path.arg(), at_mut(&mut status), 0],
-        );
-        let _ = sys.check("faccessat", libc::SYS_faccessat, [here, path.arg(), 0]);
-        let _ = sys.check("mkdirat", libc::SYS_mkdirat, [here, path.arg(), 0o700]);
-        let _ = sys.check("unlinkat", libc::SYS_unlinkat, [here, path.arg(), 0]);
+        same!(sys, "newfstatat" => SYS_newfstatat [here, path.arg(), at_mut(&mut status), 0]);
+        same!(sys, "faccessat" => SYS_faccessat [here, path.arg(), 0]);
+        same!(sys, "mkdirat" => SYS_mkdirat [here, path.arg(), 0o700]);
+        same!(sys, "unlinkat" => SYS_unlinkat [here, path.arg(), 0]);
     }
 }
 
@@ -587,22 +430,14 @@ fn file_systems(sys: &mut Sys<'_>) {
     let path = cstring(&sys.dir);
     let dir = std::fs::File::open(&sys.dir).unwrap();
     let (mut found, mut expected): (libc::statfs, libc::statfs) = (zeroed(), zeroed());
-    let _ = sys.check("statfs", libc::SYS_statfs, [path.arg(), at_mut(&mut found)]);
+    same!(sys, "statfs" => SYS_statfs [path.arg(), at_mut(&mut found)]);
     let _ = plain(libc::SYS_statfs, [path.arg(), at_mut(&mut expected)]);
     sys.note(
         "kind",
         found.f_type == expected.f_type && found.f_bsize == expected.f_bsize,
     );
-    let _ = sys.check(
-        "fstatfs",
-        libc::SYS_fstatfs,
-        [dir.arg(), at_mut(&mut found)],
-    );
-    let _ = sys.check(
-        "statfs of none",
-        libc::SYS_statfs,
-        [c"/none".arg(), at_mut(&mut found)],
-    );
+    same!(sys, "fstatfs" => SYS_fstatfs [dir.arg(), at_mut(&mut found)]);
+    same!(sys, "statfs of none" => SYS_statfs [c"/none".arg(), at_mut(&mut found)]);
     let mut buffer = [0u8; 200];
     let length = sys
         .call(libc::SYS_getcwd, [at_mut(&mut buffer), 200])
@@ -611,18 +446,10 @@ fn file_systems(sys: &mut Sys<'_>) {
         "getcwd",
         String::from_utf8_lossy(&buffer[..length]).into_owned(),
     );
-    let _ = sys.check(
-        "getcwd, too small",
-        libc::SYS_getcwd,
-        [at_mut(&mut buffer), 1],
-    );
-    let _ = sys.check("chdir to none", libc::SYS_chdir, [c"/none".arg()]);
-    let _ = sys.check(
-        "mount of nothing",
-        libc::SYS_mount,
-        [0, c"/none".arg(), c"none".arg(), 0, 0],
-    );
-    let _ = sys.check("umount2 of none", libc::SYS_umount2, [c"/none".arg(), 0]);
+    same!(sys, "getcwd, too small" => SYS_getcwd [at_mut(&mut buffer), 1]);
+    same!(sys, "chdir to none" => SYS_chdir [c"/none".arg()]);
+    same!(sys, "mount of nothing" => SYS_mount [0, c"/none".arg(), c"none".arg(), 0, 0]);
+    same!(sys, "umount2 of none" => SYS_umount2 [c"/none".arg(), 0]);
 }
 
 fn watches(sys: &mut Sys<'_>) {
@@ -635,29 +462,13 @@ fn watches(sys: &mut Sys<'_>) {
         )
         .unwrap();
     let mask = libc::IN_CREATE as usize;
-    let _ = sys.check(
-        "inotify_add_watch",
-        libc::SYS_inotify_add_watch,
-        [notify.arg(), path.arg(), mask],
-    );
+    same!(sys, "inotify_add_watch" => SYS_inotify_add_watch [notify.arg(), path.arg(), mask]);
     std::fs::write(sys.dir.join("new"), b"").unwrap();
     let mut buffer = [0u8; 200];
     if !sys.short {
-        let _ = sys.check(
-            "read",
-            libc::SYS_read,
-            [notify.arg(), at_mut(&mut buffer), 200],
-        );
+        same!(sys, "read" => SYS_read [notify.arg(), at_mut(&mut buffer), 200]);
         sys.note("event", buffer[..24].to_vec());
     }
-    let _ = sys.check(
-        "inotify_rm_watch",
-        libc::SYS_inotify_rm_watch,
-        [notify.arg(), 1],
-    );
-    let _ = sys.check(
-        "inotify_rm_watch of none",
-        libc::SYS_inotify_rm_watch,
-        [notify.arg(), 99],
-    );
+    same!(sys, "inotify_rm_watch" => SYS_inotify_rm_watch [notify.arg(), 1]);
+    same!(sys, "inotify_rm_watch of none" => SYS_inotify_rm_watch [notify.arg(), 99]);
 }

@@ -230,17 +230,9 @@ fn opens_that_resolve(sys: &mut Sys<'_>) {
     open(sys, "too small", &how_with(0, 0), c"file", 8);
     open(sys, "too large", &how_with(0, 0), c"file", 100_000);
     let wide = [[0u64; 3], [0; 3]];
-    let _ = sys.check(
-        "larger, zeros",
-        libc::SYS_openat2,
-        [usize::MAX, c"file".arg(), at(&wide), 48],
-    );
+    same!(sys, "larger, zeros" => SYS_openat2 [usize::MAX, c"file".arg(), at(&wide), 48]);
     let wide = [[0u64; 3], [1; 3]];
-    let _ = sys.check(
-        "larger, not zeros",
-        libc::SYS_openat2,
-        [dir.arg(), c"file".arg(), at(&wide), 48],
-    );
+    same!(sys, "larger, not zeros" => SYS_openat2 [dir.arg(), c"file".arg(), at(&wide), 48]);
     // The name is in the dentry cache, because it was opened above.
     how.resolve = libc::RESOLVE_CACHED;
     open(sys, "CACHED", &how, c"dir/inner", size);
@@ -255,23 +247,11 @@ fn opens_without_a_directory(sys: &mut Sys<'_>) {
     std::fs::remove_dir(sys.dir.join("gone")).unwrap();
     let mut status: libc::stat = zeroed();
     let fd = dir.arg();
-    let _ = sys.check("openat", libc::SYS_openat, [fd, c"x".arg(), 0]);
-    let _ = sys.check(
-        "making",
-        libc::SYS_openat,
-        [fd, c"x".arg(), libc::O_CREAT as usize, 0o600],
-    );
-    let _ = sys.check(
-        "newfstatat",
-        libc::SYS_newfstatat,
-        [fd, c"x".arg(), at_mut(&mut status), 0],
-    );
-    let _ = sys.check("mkdirat", libc::SYS_mkdirat, [fd, c"x".arg(), 0o700]);
-    let _ = sys.check("fstat", libc::SYS_fstat, [fd, at_mut(&mut status)]);
+    same!(sys, "openat" => SYS_openat [fd, c"x".arg(), 0]);
+    same!(sys, "making" => SYS_openat [fd, c"x".arg(), libc::O_CREAT as usize, 0o600]);
+    same!(sys, "newfstatat" => SYS_newfstatat [fd, c"x".arg(), at_mut(&mut status), 0]);
+    same!(sys, "mkdirat" => SYS_mkdirat [fd, c"x".arg(), 0o700]);
+    same!(sys, "fstat" => SYS_fstat [fd, at_mut(&mut status)]);
     let mut buffer = [0u8; 100];
-    let _ = sys.check(
-        "getdents64",
-        libc::SYS_getdents64,
-        [fd, at_mut(&mut buffer), 100],
-    );
+    same!(sys, "getdents64" => SYS_getdents64 [fd, at_mut(&mut buffer), 100]);
 }

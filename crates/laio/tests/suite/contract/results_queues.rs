@@ -17,45 +17,33 @@ fn event_descriptors(sys: &mut Sys<'_>) {
     }
     let event = sys.open("eventfd2", libc::SYS_eventfd2, [3, 0]).unwrap();
     let mut word = 0u64;
-    let _ = sys.check("read", libc::SYS_read, [event.arg(), at_mut(&mut word), 8]);
+    same!(sys, "read" => SYS_read [event.arg(), at_mut(&mut word), 8]);
     sys.note("word", word);
     word = 5;
-    let _ = sys.check("write", libc::SYS_write, [event.arg(), at(&word), 8]);
-    let _ = sys.check("write", libc::SYS_write, [event.arg(), at(&word), 8]);
-    let _ = sys.check("read", libc::SYS_read, [event.arg(), at_mut(&mut word), 8]);
+    same!(sys, "write" => SYS_write [event.arg(), at(&word), 8]);
+    same!(sys, "write" => SYS_write [event.arg(), at(&word), 8]);
+    same!(sys, "read" => SYS_read [event.arg(), at_mut(&mut word), 8]);
     sys.note("word", word);
     let copy = own(plain(libc::SYS_dup, [event.arg()]));
     let peer = later(move || rustix::io::write(&copy, &7u64.to_ne_bytes()).unwrap());
-    let _ = sys.check("read", libc::SYS_read, [event.arg(), at_mut(&mut word), 8]);
+    same!(sys, "read" => SYS_read [event.arg(), at_mut(&mut word), 8]);
     sys.note("word", word);
     peer.join().unwrap();
     word = u64::MAX;
-    let _ = sys.check("too much", libc::SYS_write, [event.arg(), at(&word), 8]);
+    same!(sys, "too much" => SYS_write [event.arg(), at(&word), 8]);
     word = u64::MAX - 1;
-    let _ = sys.check("full", libc::SYS_write, [event.arg(), at(&word), 8]);
+    same!(sys, "full" => SYS_write [event.arg(), at(&word), 8]);
     let copy = own(plain(libc::SYS_dup, [event.arg()]));
     let peer = later(move || rustix::io::read(&copy, &mut [0u8; 8]).unwrap());
-    let _ = sys.check("more", libc::SYS_write, [event.arg(), at(&1u64), 8]);
+    same!(sys, "more" => SYS_write [event.arg(), at(&1u64), 8]);
     peer.join().unwrap();
     let semaphore = own(plain(libc::SYS_eventfd2, [2, libc::EFD_SEMAPHORE as usize]));
-    let _ = sys.check(
-        "semaphore",
-        libc::SYS_read,
-        [semaphore.arg(), at_mut(&mut word), 8],
-    );
+    same!(sys, "semaphore" => SYS_read [semaphore.arg(), at_mut(&mut word), 8]);
     sys.note("word", word);
-    let _ = sys.check(
-        "pread64",
-        libc::SYS_pread64,
-        [semaphore.arg(), at_mut(&mut word), 8, 0],
-    );
+    same!(sys, "pread64" => SYS_pread64 [semaphore.arg(), at_mut(&mut word), 8, 0]);
     // The reads of a signalfd take the signals of the reading thread: a read in the background finds none,
     // so only its errors are compared.
-    let _ = sys.check(
-        "signalfd4",
-        libc::SYS_signalfd4,
-        [event.arg(), at(&0u64), 8, 0],
-    );
+    same!(sys, "signalfd4" => SYS_signalfd4 [event.arg(), at(&0u64), 8, 0]);
 }
 
 fn timers(sys: &mut Sys<'_>) {
@@ -69,26 +57,14 @@ fn timers(sys: &mut Sys<'_>) {
     let mut time: libc::itimerspec = zeroed();
     time.it_value.tv_nsec = 3_000_000;
     let mut word = 0u64;
-    let _ = sys.check(
-        "timerfd_settime",
-        libc::SYS_timerfd_settime,
-        [timer.arg(), 0, at(&time), 0],
-    );
+    same!(sys, "timerfd_settime" => SYS_timerfd_settime [timer.arg(), 0, at(&time), 0]);
     if !sys.short {
-        let _ = sys.check("read", libc::SYS_read, [timer.arg(), at_mut(&mut word), 8]);
+        same!(sys, "read" => SYS_read [timer.arg(), at_mut(&mut word), 8]);
         sys.note("word", word);
     }
     time.it_value.tv_nsec = -1;
-    let _ = sys.check(
-        "a bad time",
-        libc::SYS_timerfd_settime,
-        [timer.arg(), 0, at(&time), 0],
-    );
-    let _ = sys.check(
-        "timerfd_gettime",
-        libc::SYS_timerfd_gettime,
-        [timer.arg(), at_mut(&mut time)],
-    );
+    same!(sys, "a bad time" => SYS_timerfd_settime [timer.arg(), 0, at(&time), 0]);
+    same!(sys, "timerfd_gettime" => SYS_timerfd_gettime [timer.arg(), at_mut(&mut time)]);
 }
 
 #[repr(C)]
@@ -105,38 +81,16 @@ fn message_queues(sys: &mut Sys<'_>) {
         kind: 3,
         text: *b"a message, rather long, for a queue here",
     };
-    let _ = sys.check("msgsnd", libc::SYS_msgsnd, [queue, at(&message), 10, 0]);
+    same!(sys, "msgsnd" => SYS_msgsnd [queue, at(&message), 10, 0]);
     message.kind = 5;
-    let _ = sys.check("msgsnd", libc::SYS_msgsnd, [queue, at(&message), 20, 0]);
+    same!(sys, "msgsnd" => SYS_msgsnd [queue, at(&message), 20, 0]);
     message.kind = -1;
-    let _ = sys.check("a bad kind", libc::SYS_msgsnd, [queue, at(&message), 20, 0]);
-    let _ = sys.check(
-        "of a kind",
-        libc::SYS_msgrcv,
-        [queue, at_mut(&mut message), 40, 5, 0],
-    );
-    let _ = sys.check(
-        "not enough space",
-        libc::SYS_msgrcv,
-        [queue, at_mut(&mut message), 3, 0, 0],
-    );
-    let _ = sys.check(
-        "cut",
-        libc::SYS_msgrcv,
-        [
-            queue,
-            at_mut(&mut message),
-            3,
-            0,
-            libc::MSG_NOERROR as usize,
-        ],
-    );
+    same!(sys, "a bad kind" => SYS_msgsnd [queue, at(&message), 20, 0]);
+    same!(sys, "of a kind" => SYS_msgrcv [queue, at_mut(&mut message), 40, 5, 0]);
+    same!(sys, "not enough space" => SYS_msgrcv [queue, at_mut(&mut message), 3, 0, 0]);
+    same!(sys, "cut" => SYS_msgrcv [queue, at_mut(&mut message), 3, 0, libc::MSG_NOERROR as usize]);
     let none = libc::IPC_NOWAIT as usize;
-    let _ = sys.check(
-        "none",
-        libc::SYS_msgrcv,
-        [queue, at_mut(&mut message), 40, 0, none],
-    );
+    same!(sys, "none" => SYS_msgrcv [queue, at_mut(&mut message), 40, 0, none]);
     let peer = later(move || {
         let message = Message {
             kind: 9,
@@ -144,18 +98,14 @@ fn message_queues(sys: &mut Sys<'_>) {
         };
         plain(libc::SYS_msgsnd, [queue, at(&message), 15, 0])
     });
-    let _ = sys.check(
-        "later",
-        libc::SYS_msgrcv,
-        [queue, at_mut(&mut message), 40, 0, 0],
-    );
+    same!(sys, "later" => SYS_msgrcv [queue, at_mut(&mut message), 40, 0, 0]);
     sys.note("message", (message.kind, message.text));
     peer.join().unwrap().unwrap();
     let mut sent = 0;
     while plain(libc::SYS_msgsnd, [queue, at(&message), 40, none]).is_ok() {
         sent += 1;
     }
-    let _ = sys.check("full", libc::SYS_msgsnd, [queue, at(&message), 40, none]);
+    same!(sys, "full" => SYS_msgsnd [queue, at(&message), 40, none]);
     let peer = later(move || {
         let mut message = Message {
             kind: 0,
@@ -163,11 +113,7 @@ fn message_queues(sys: &mut Sys<'_>) {
         };
         plain(libc::SYS_msgrcv, [queue, at_mut(&mut message), 40, 0, 0])
     });
-    let _ = sys.check(
-        "space later",
-        libc::SYS_msgsnd,
-        [queue, at(&message), 40, 0],
-    );
+    same!(sys, "space later" => SYS_msgsnd [queue, at(&message), 40, 0]);
     peer.join().unwrap().unwrap();
     sys.note("sent", sent);
     while plain(libc::SYS_msgrcv, [queue, at_mut(&mut message), 40, 0, none]).is_ok() {}
@@ -177,11 +123,7 @@ fn message_queues(sys: &mut Sys<'_>) {
     let errno = removed.map_err(laio::Errno::raw);
     sys.note("removed", matches!(errno, Err(libc::EIDRM | libc::EINVAL)));
     peer.join().unwrap().unwrap();
-    let _ = sys.check(
-        "no such queue",
-        libc::SYS_msgsnd,
-        [queue, at(&message), 40, 0],
-    );
+    same!(sys, "no such queue" => SYS_msgsnd [queue, at(&message), 40, 0]);
 
     let set = sys
         .call(libc::SYS_semget, [libc::IPC_PRIVATE as usize, 1, 0o600])
@@ -192,26 +134,18 @@ fn message_queues(sys: &mut Sys<'_>) {
         sem_flg: 0,
     };
     let (up, down) = (operation(1), operation(-1));
-    let _ = sys.check("semop", libc::SYS_semop, [set, at(&up), 1]);
-    let _ = sys.check("semop", libc::SYS_semop, [set, at(&down), 1]);
+    same!(sys, "semop" => SYS_semop [set, at(&up), 1]);
+    same!(sys, "semop" => SYS_semop [set, at(&down), 1]);
     let soon = libc::timespec {
         tv_sec: 0,
         tv_nsec: 2_000_000,
     };
-    let _ = sys.check(
-        "semtimedop",
-        libc::SYS_semtimedop,
-        [set, at(&down), 1, at(&soon)],
-    );
+    same!(sys, "semtimedop" => SYS_semtimedop [set, at(&down), 1, at(&soon)]);
     let peer = later(move || plain(libc::SYS_semop, [set, at(&operation(1)), 1]));
-    let _ = sys.check("later", libc::SYS_semtimedop, [set, at(&down), 1, 0]);
+    same!(sys, "later" => SYS_semtimedop [set, at(&down), 1, 0]);
     peer.join().unwrap().unwrap();
-    let _ = sys.check(
-        "semctl",
-        libc::SYS_semctl,
-        [set, 0, libc::IPC_RMID as usize],
-    );
-    let _ = sys.check("no such set", libc::SYS_semop, [set, at(&down), 1]);
+    same!(sys, "semctl" => SYS_semctl [set, 0, libc::IPC_RMID as usize]);
+    same!(sys, "no such set" => SYS_semop [set, at(&down), 1]);
 }
 
 fn posix_message_queues(sys: &mut Sys<'_>) {
@@ -227,27 +161,15 @@ fn posix_message_queues(sys: &mut Sys<'_>) {
         return laio_testing::skip("mqueue", format!("mq_open: {errno}"));
     }
     let queue = own(made);
-    let _ = sys.check("mq_unlink", libc::SYS_mq_unlink, [at(name.as_str())]);
+    same!(sys, "mq_unlink" => SYS_mq_unlink [at(name.as_str())]);
     let mut buffer = [0u8; 16];
-    let _ = sys.check(
-        "send",
-        libc::SYS_mq_timedsend,
-        [queue.arg(), at("one"), 3, 1, 0],
-    );
-    let _ = sys.check(
-        "send",
-        libc::SYS_mq_timedsend,
-        [queue.arg(), at("two"), 3, 2, 0],
-    );
+    same!(sys, "send" => SYS_mq_timedsend [queue.arg(), at("one"), 3, 1, 0]);
+    same!(sys, "send" => SYS_mq_timedsend [queue.arg(), at("two"), 3, 2, 0]);
     let past = libc::timespec {
         tv_sec: 1,
         tv_nsec: 0,
     };
-    let _ = sys.check(
-        "full",
-        libc::SYS_mq_timedsend,
-        [queue.arg(), at("three"), 5, 3, at(&past)],
-    );
+    same!(sys, "full" => SYS_mq_timedsend [queue.arg(), at("three"), 5, 3, at(&past)]);
     let mut priority = 0u32;
     let receive = [
         queue.arg(),
@@ -264,11 +186,7 @@ fn posix_message_queues(sys: &mut Sys<'_>) {
     let _ = sys.check("receive later", libc::SYS_mq_timedreceive, receive);
     sys.note("received", (buffer, priority));
     peer.join().unwrap().unwrap();
-    let _ = sys.check(
-        "not enough space",
-        libc::SYS_mq_timedreceive,
-        [queue.arg(), at_mut(&mut buffer), 1, 0, 0],
-    );
+    same!(sys, "not enough space" => SYS_mq_timedreceive [queue.arg(), at_mut(&mut buffer), 1, 0, 0]);
 }
 
 fn terminals(sys: &mut Sys<'_>) {
@@ -293,30 +211,18 @@ fn terminals(sys: &mut Sys<'_>) {
     );
     let terminal = terminal.unwrap();
     let mut buffer = [0u8; 20];
-    let _ = sys.check("write", libc::SYS_write, [master.arg(), at("a line\n"), 7]);
+    same!(sys, "write" => SYS_write [master.arg(), at("a line\n"), 7]);
     if !sys.short {
-        let _ = sys.check(
-            "read",
-            libc::SYS_read,
-            [terminal.arg(), at_mut(&mut buffer), 20],
-        );
+        same!(sys, "read" => SYS_read [terminal.arg(), at_mut(&mut buffer), 20]);
         sys.note("read", buffer);
         let copy = own(plain(libc::SYS_dup, [master.arg()]));
         let peer = later(move || rustix::io::write(&copy, b"later\n").unwrap());
-        let _ = sys.check(
-            "read later",
-            libc::SYS_read,
-            [terminal.arg(), at_mut(&mut buffer), 20],
-        );
+        same!(sys, "read later" => SYS_read [terminal.arg(), at_mut(&mut buffer), 20]);
         sys.note("read", buffer);
         peer.join().unwrap();
     }
-    let _ = sys.check("write", libc::SYS_write, [terminal.arg(), at("out"), 3]);
+    same!(sys, "write" => SYS_write [terminal.arg(), at("out"), 3]);
     laio_testing::limit::wait_until(LIMIT, || rustix::io::ioctl_fionread(&master).unwrap() > 0);
     drop(terminal);
-    let _ = sys.check(
-        "the last of it",
-        libc::SYS_read,
-        [master.arg(), at_mut(&mut buffer), 1],
-    );
+    same!(sys, "the last of it" => SYS_read [master.arg(), at_mut(&mut buffer), 1]);
 }

@@ -25,28 +25,16 @@ scenarios! {
 fn pipes(sys: &mut Sys<'_>) {
     let (reader, writer) = pipe();
     let mut buffer = [0u8; 100];
-    let _ = sys.check(
-        "write",
-        libc::SYS_write,
-        [writer.arg(), at("hello, world"), 12],
-    );
-    let _ = sys.check(
-        "read of less",
-        libc::SYS_read,
-        [reader.arg(), at_mut(&mut buffer), 5],
-    );
+    same!(sys, "write" => SYS_write [writer.arg(), at("hello, world"), 12]);
+    same!(sys, "read of less" => SYS_read [reader.arg(), at_mut(&mut buffer), 5]);
     sys.note("read", buffer);
-    let _ = sys.check(
-        "read of more",
-        libc::SYS_read,
-        [reader.arg(), at_mut(&mut buffer), 100],
-    );
+    same!(sys, "read of more" => SYS_read [reader.arg(), at_mut(&mut buffer), 100]);
     sys.note("read", buffer);
     let vector = [iovec(b"ab"), iovec(b""), iovec(b"cdefg")];
-    let _ = sys.check("writev", libc::SYS_writev, [writer.arg(), at(&vector), 3]);
+    same!(sys, "writev" => SYS_writev [writer.arg(), at(&vector), 3]);
     let (left, right) = buffer.split_at_mut(3);
     let vector = [iovec_mut(left), iovec_mut(right)];
-    let _ = sys.check("readv", libc::SYS_readv, [reader.arg(), at(&vector), 2]);
+    same!(sys, "readv" => SYS_readv [reader.arg(), at(&vector), 2]);
     sys.note("read", buffer);
     let size = sys.check(
         "F_SETPIPE_SZ",
@@ -55,17 +43,9 @@ fn pipes(sys: &mut Sys<'_>) {
     );
     sys.note("size", size);
     let mut count = 0i32;
-    let _ = sys.check(
-        "FIONREAD",
-        libc::SYS_ioctl,
-        [reader.arg(), libc::FIONREAD as usize, at_mut(&mut count)],
-    );
+    same!(sys, "FIONREAD" => SYS_ioctl [reader.arg(), libc::FIONREAD as usize, at_mut(&mut count)]);
     let mut pair = [0i32; 2];
-    let _ = sys.check(
-        "pipe2",
-        libc::SYS_pipe2,
-        [at_mut(&mut pair), libc::O_CLOEXEC as usize],
-    );
+    same!(sys, "pipe2" => SYS_pipe2 [at_mut(&mut pair), libc::O_CLOEXEC as usize]);
     for fd in pair {
         drop(own(Ok(fd as usize)));
     }
@@ -78,19 +58,11 @@ fn pipes_that_wait(sys: &mut Sys<'_>) {
         rustix::io::write(&writer, b"at last").unwrap();
         writer
     });
-    let _ = sys.check(
-        "read",
-        libc::SYS_read,
-        [reader.arg(), at_mut(&mut buffer), 100],
-    );
+    same!(sys, "read" => SYS_read [reader.arg(), at_mut(&mut buffer), 100]);
     sys.note("read", buffer);
     let writer = peer.join().unwrap();
     let peer = later(move || drop(writer));
-    let _ = sys.check(
-        "read of the end",
-        libc::SYS_read,
-        [reader.arg(), at_mut(&mut buffer), 100],
-    );
+    same!(sys, "read of the end" => SYS_read [reader.arg(), at_mut(&mut buffer), 100]);
     peer.join().unwrap();
 
     let (reader, writer) = pipe();
@@ -103,11 +75,7 @@ fn pipes_that_wait(sys: &mut Sys<'_>) {
         file.read_exact(&mut all).unwrap();
         all
     });
-    let _ = sys.check(
-        "write",
-        libc::SYS_write,
-        [writer.arg(), at(&bytes[..]), bytes.len()],
-    );
+    same!(sys, "write" => SYS_write [writer.arg(), at(&bytes[..]), bytes.len()]);
     sys.note("arrived", peer.join().unwrap()[filled..] == bytes);
 
     // The reader closes its end while the write is in progress.
@@ -129,11 +97,7 @@ fn pipes_that_wait(sys: &mut Sys<'_>) {
     peer.join().unwrap();
     // A process that another test starts has a copy of the reader's end until it executes its program.
     wait_until_closed(&writer);
-    let _ = sys.check(
-        "write after it",
-        libc::SYS_write,
-        [writer.arg(), at(&bytes[..]), 10],
-    );
+    same!(sys, "write after it" => SYS_write [writer.arg(), at(&bytes[..]), 10]);
 }
 
 /// With O_DIRECT each write is a packet.
@@ -147,28 +111,12 @@ fn packets_in_pipes(sys: &mut Sys<'_>) {
         return;
     }
     for text in ["one", "two", "three"] {
-        let _ = sys.check(
-            "write",
-            libc::SYS_write,
-            [writer.arg(), at(text), text.len()],
-        );
+        same!(sys, "write" => SYS_write [writer.arg(), at(text), text.len()]);
     }
     let mut buffer = [0u8; 100];
-    let _ = sys.check(
-        "read",
-        libc::SYS_read,
-        [reader.arg(), at_mut(&mut buffer), 100],
-    );
-    let _ = sys.check(
-        "read of less",
-        libc::SYS_read,
-        [reader.arg(), at_mut(&mut buffer), 1],
-    );
-    let _ = sys.check(
-        "read of the next",
-        libc::SYS_read,
-        [reader.arg(), at_mut(&mut buffer), 100],
-    );
+    same!(sys, "read" => SYS_read [reader.arg(), at_mut(&mut buffer), 100]);
+    same!(sys, "read of less" => SYS_read [reader.arg(), at_mut(&mut buffer), 1]);
+    same!(sys, "read of the next" => SYS_read [reader.arg(), at_mut(&mut buffer), 100]);
     sys.note("read", buffer);
 }
 
@@ -183,48 +131,28 @@ fn stream_sockets(sys: &mut Sys<'_>) {
             }
         };
         let mut buffer = [0u8; 100];
-        let _ = sys.check(
-            "send",
-            libc::SYS_sendto,
-            [a.arg(), at("hello, world"), 12, 0, 0, 0],
-        );
+        same!(sys, "send" => SYS_sendto [a.arg(), at("hello, world"), 12, 0, 0, 0]);
         wait_until_there(&b, 12);
         let peek = libc::MSG_PEEK as usize;
-        let _ = sys.check(
-            "peek",
-            libc::SYS_recvfrom,
-            [b.arg(), at_mut(&mut buffer), 5, peek, 0, 0],
-        );
-        let _ = sys.check(
-            "recv",
-            libc::SYS_recvfrom,
-            [b.arg(), at_mut(&mut buffer), 5, 0, 0, 0],
-        );
+        same!(sys, "peek" => SYS_recvfrom [b.arg(), at_mut(&mut buffer), 5, peek, 0, 0]);
+        same!(sys, "recv" => SYS_recvfrom [b.arg(), at_mut(&mut buffer), 5, 0, 0, 0]);
         let waitall = libc::MSG_WAITALL as usize;
-        let _ = sys.check(
-            "recv, all",
-            libc::SYS_recvfrom,
-            [b.arg(), at_mut(&mut buffer), 7, waitall, 0, 0],
-        );
+        same!(sys, "recv, all" => SYS_recvfrom [b.arg(), at_mut(&mut buffer), 7, waitall, 0, 0]);
         sys.note("read", buffer);
-        let _ = sys.check("write", libc::SYS_write, [b.arg(), at("answer"), 6]);
+        same!(sys, "write" => SYS_write [b.arg(), at("answer"), 6]);
         wait_until_there(&a, 6);
-        let _ = sys.check("read", libc::SYS_read, [a.arg(), at_mut(&mut buffer), 100]);
+        same!(sys, "read" => SYS_read [a.arg(), at_mut(&mut buffer), 100]);
         let vector = [iovec(b"ab"), iovec(b""), iovec(b"cdefg")];
         let mut header: libc::msghdr = zeroed();
         header.msg_iov = vector.as_ptr().cast_mut();
         header.msg_iovlen = 3;
-        let _ = sys.check("sendmsg", libc::SYS_sendmsg, [a.arg(), at(&header), 0]);
+        same!(sys, "sendmsg" => SYS_sendmsg [a.arg(), at(&header), 0]);
         wait_until_there(&b, 7);
         let (left, right) = buffer.split_at_mut(3);
         let mut vector = [iovec_mut(left), iovec_mut(right)];
         header.msg_iov = vector.as_mut_ptr();
         header.msg_iovlen = 2;
-        let _ = sys.check(
-            "recvmsg",
-            libc::SYS_recvmsg,
-            [b.arg(), at_mut(&mut header), 0],
-        );
+        same!(sys, "recvmsg" => SYS_recvmsg [b.arg(), at_mut(&mut header), 0]);
         sys.note("flags", header.msg_flags);
         sys.note("read", buffer);
         let mut length = 64u32;
@@ -240,11 +168,7 @@ fn stream_sockets(sys: &mut Sys<'_>) {
         ];
         let _ = sys.check("recvfrom", libc::SYS_recvfrom, from);
         sys.note("address", (length, address));
-        let _ = sys.check(
-            "sendto",
-            libc::SYS_sendto,
-            [a.arg(), at("y"), 1, 0, at(&address), 64],
-        );
+        same!(sys, "sendto" => SYS_sendto [a.arg(), at("y"), 1, 0, at(&address), 64]);
         let urgent = sys.check(
             "out of band",
             libc::SYS_sendto,
@@ -312,17 +236,9 @@ fn stream_sockets_that_wait(sys: &mut Sys<'_>) {
         rustix::net::shutdown(&a, rustix::net::Shutdown::Write).unwrap();
         a
     });
-    let _ = sys.check(
-        "recvmsg",
-        libc::SYS_recvmsg,
-        [b.arg(), at_mut(&mut header), 0],
-    );
+    same!(sys, "recvmsg" => SYS_recvmsg [b.arg(), at_mut(&mut header), 0]);
     let _a = peer.join().unwrap();
-    let _ = sys.check(
-        "recv of the end",
-        libc::SYS_recvfrom,
-        [b.arg(), at_mut(&mut buffer), 10, 0, 0, 0],
-    );
+    same!(sys, "recv of the end" => SYS_recvfrom [b.arg(), at_mut(&mut buffer), 10, 0, 0, 0]);
 
     // A message larger than the buffer of the socket arrives complete and in order.
     for number in [
@@ -381,20 +297,12 @@ fn everything_or_nothing(sys: &mut Sys<'_>) {
             rustix::io::write(&a, b"fghijkl").unwrap();
             a
         });
-        let _ = sys.check(
-            "all",
-            libc::SYS_recvfrom,
-            [b.arg(), at_mut(&mut buffer), 10, waitall, 0, 0],
-        );
+        same!(sys, "all" => SYS_recvfrom [b.arg(), at_mut(&mut buffer), 10, waitall, 0, 0]);
         sys.note("read", buffer);
         let a = peer.join().unwrap();
         // Receives until the end, and so fewer than all bytes.
         let peer = later(move || drop(a));
-        let _ = sys.check(
-            "what is left",
-            libc::SYS_recvfrom,
-            [b.arg(), at_mut(&mut buffer), 10, waitall, 0, 0],
-        );
+        same!(sys, "what is left" => SYS_recvfrom [b.arg(), at_mut(&mut buffer), 10, waitall, 0, 0]);
         peer.join().unwrap();
 
         let (a, b) = pair();
@@ -409,11 +317,7 @@ fn everything_or_nothing(sys: &mut Sys<'_>) {
         let mut header: libc::msghdr = zeroed();
         header.msg_iov = vector.as_mut_ptr();
         header.msg_iovlen = 2;
-        let _ = sys.check(
-            "all of a message",
-            libc::SYS_recvmsg,
-            [b.arg(), at_mut(&mut header), waitall],
-        );
+        same!(sys, "all of a message" => SYS_recvmsg [b.arg(), at_mut(&mut header), waitall]);
         sys.note("read", buffer);
         peer.join().unwrap();
     }
@@ -448,30 +352,14 @@ fn receive_time_limits(sys: &mut Sys<'_>) {
     set_socket_timeout(&b, Timeout::Recv, soon).unwrap();
     set_socket_timeout(&a, Timeout::Send, soon).unwrap();
     let mut buffer = [0u8; 10];
-    let _ = sys.check(
-        "recv",
-        libc::SYS_recvfrom,
-        [b.arg(), at_mut(&mut buffer), 10, 0, 0, 0],
-    );
-    let _ = sys.check("read", libc::SYS_read, [b.arg(), at_mut(&mut buffer), 10]);
+    same!(sys, "recv" => SYS_recvfrom [b.arg(), at_mut(&mut buffer), 10, 0, 0, 0]);
+    same!(sys, "read" => SYS_read [b.arg(), at_mut(&mut buffer), 10]);
     rustix::io::write(&a, b"abc").unwrap();
     let waitall = libc::MSG_WAITALL as usize;
-    let _ = sys.check(
-        "not all",
-        libc::SYS_recvfrom,
-        [b.arg(), at_mut(&mut buffer), 10, waitall, 0, 0],
-    );
+    same!(sys, "not all" => SYS_recvfrom [b.arg(), at_mut(&mut buffer), 10, waitall, 0, 0]);
     fill(&a);
-    let _ = sys.check(
-        "send",
-        libc::SYS_sendto,
-        [a.arg(), at(&pattern(100_000, 1)[..]), 100_000, 0, 0, 0],
-    );
+    same!(sys, "send" => SYS_sendto [a.arg(), at(&pattern(100_000, 1)[..]), 100_000, 0, 0, 0]);
     let listener = crate::harness::lonely_listener();
     set_socket_timeout(&listener, Timeout::Recv, soon).unwrap();
-    let _ = sys.check(
-        "accept4",
-        libc::SYS_accept4,
-        [listener.as_raw_fd().arg(), 0, 0, 0],
-    );
+    same!(sys, "accept4" => SYS_accept4 [listener.as_raw_fd().arg(), 0, 0, 0]);
 }

@@ -18,50 +18,18 @@ fn transfers_between_files(sys: &mut Sys<'_>) {
     let (reader, writer) = pipe();
     let (a, b) = stream_pair();
     let mut offset = 100i64;
-    let _ = sys.check(
-        "sendfile to a file",
-        libc::SYS_sendfile,
-        [to.arg(), from.arg(), at_mut(&mut offset), 500],
-    );
+    same!(sys, "sendfile to a file" => SYS_sendfile [to.arg(), from.arg(), at_mut(&mut offset), 500]);
     sys.note("offset", offset);
-    let _ = sys.check(
-        "sendfile at the position",
-        libc::SYS_sendfile,
-        [to.arg(), from.arg(), 0, 500],
-    );
-    let _ = sys.check(
-        "sendfile to a pipe",
-        libc::SYS_sendfile,
-        [writer.arg(), from.arg(), 0, 600],
-    );
+    same!(sys, "sendfile at the position" => SYS_sendfile [to.arg(), from.arg(), 0, 500]);
+    same!(sys, "sendfile to a pipe" => SYS_sendfile [writer.arg(), from.arg(), 0, 600]);
     sys.note("arrived", digest(&drain(&reader)));
-    let _ = sys.check(
-        "sendfile to a socket",
-        libc::SYS_sendfile,
-        [a.arg(), from.arg(), 0, 700],
-    );
+    same!(sys, "sendfile to a socket" => SYS_sendfile [a.arg(), from.arg(), 0, 700]);
     sys.note("arrived", digest(&drain(&b)));
     offset = 9_900;
-    let _ = sys.check(
-        "sendfile over the end",
-        libc::SYS_sendfile,
-        [to.arg(), from.arg(), at_mut(&mut offset), 500],
-    );
-    let _ = sys.check(
-        "sendfile at the end",
-        libc::SYS_sendfile,
-        [to.arg(), from.arg(), at_mut(&mut offset), 500],
-    );
-    let _ = sys.check(
-        "sendfile from a pipe",
-        libc::SYS_sendfile,
-        [to.arg(), reader.arg(), at_mut(&mut offset), 500],
-    );
-    let _ = sys.check(
-        "sendfile from a bad place",
-        libc::SYS_sendfile,
-        [to.arg(), from.arg(), 1, 500],
-    );
+    same!(sys, "sendfile over the end" => SYS_sendfile [to.arg(), from.arg(), at_mut(&mut offset), 500]);
+    same!(sys, "sendfile at the end" => SYS_sendfile [to.arg(), from.arg(), at_mut(&mut offset), 500]);
+    same!(sys, "sendfile from a pipe" => SYS_sendfile [to.arg(), reader.arg(), at_mut(&mut offset), 500]);
+    same!(sys, "sendfile from a bad place" => SYS_sendfile [to.arg(), from.arg(), 1, 500]);
     let (mut from_at, mut to_at) = (50i64, 3_000i64);
     let copy = libc::SYS_copy_file_range;
     let both = [
@@ -114,11 +82,7 @@ fn transfers_between_files(sys: &mut Sys<'_>) {
     );
     for (what, file) in [("from", &from), ("to", &to)] {
         sys.note(what, digest(&std::fs::read(sys.dir.join(what)).unwrap()));
-        let _ = sys.check(
-            "position",
-            libc::SYS_lseek,
-            [file.arg(), 0, libc::SEEK_CUR as usize],
-        );
+        same!(sys, "position" => SYS_lseek [file.arg(), 0, libc::SEEK_CUR as usize]);
     }
 }
 
@@ -144,11 +108,7 @@ fn transfers_between_pipes(sys: &mut Sys<'_>) {
         splice,
         [file.arg(), 0, writer.arg(), 0, 1_000, 0],
     );
-    let _ = sys.check(
-        "tee",
-        libc::SYS_tee,
-        [reader.arg(), other_writer.arg(), 2_500, 0],
-    );
+    same!(sys, "tee" => SYS_tee [reader.arg(), other_writer.arg(), 2_500, 0]);
     sys.note("arrived", digest(&drain(&other_reader)));
     let _ = sys.check(
         "pipe to pipe",
@@ -198,17 +158,9 @@ fn transfers_between_pipes(sys: &mut Sys<'_>) {
         [file.arg(), at_mut(&mut offset), writer.arg(), 0, 5, 0],
     );
     let _ = sys.check("nothing", splice, [file.arg(), 0, writer.arg(), 0, 0, 0]);
-    let _ = sys.check(
-        "tee of a file",
-        libc::SYS_tee,
-        [file.arg(), writer.arg(), 5, 0],
-    );
+    same!(sys, "tee of a file" => SYS_tee [file.arg(), writer.arg(), 5, 0]);
     let vector = [iovec(&contents[..700]), iovec(&contents[..50])];
-    let _ = sys.check(
-        "vmsplice",
-        libc::SYS_vmsplice,
-        [writer.arg(), at(&vector), 2, 0],
-    );
+    same!(sys, "vmsplice" => SYS_vmsplice [writer.arg(), at(&vector), 2, 0]);
     sys.note("arrived", digest(&drain(&reader)));
     drop(writer);
     let _ = sys.check(
@@ -216,11 +168,7 @@ fn transfers_between_pipes(sys: &mut Sys<'_>) {
         splice,
         [reader.arg(), 0, other_writer.arg(), 0, 5, 0],
     );
-    let _ = sys.check(
-        "tee of the end",
-        libc::SYS_tee,
-        [reader.arg(), other_writer.arg(), 5, 0],
-    );
+    same!(sys, "tee of the end" => SYS_tee [reader.arg(), other_writer.arg(), 5, 0]);
     sys.note(
         "the file",
         digest(&std::fs::read(sys.dir.join("file")).unwrap()),

@@ -37,7 +37,7 @@ fn sleeping(sys: &mut Sys<'_>) {
     ] {
         let request = time(sec, nsec);
         let begin = std::time::Instant::now();
-        let _ = sys.check("nanosleep", libc::SYS_nanosleep, [at(&request), 0]);
+        same!(sys, "nanosleep" => SYS_nanosleep [at(&request), 0]);
         let enough = nsec != 2_000_000 || begin.elapsed().as_nanos() >= 2_000_000;
         sys.note("long enough", enough);
         for clock in [
@@ -69,20 +69,12 @@ fn sleeping_until(sys: &mut Sys<'_>) {
         libc::CLOCK_BOOTTIME,
     ] {
         let mut now = time(0, 0);
-        let _ = sys.check(
-            "clock_gettime",
-            libc::SYS_clock_gettime,
-            [clock as usize, at_mut(&mut now)],
-        );
+        same!(sys, "clock_gettime" => SYS_clock_gettime [clock as usize, at_mut(&mut now)]);
         let absolute = libc::TIMER_ABSTIME as usize;
         for (what, by) in [("now", 0), ("soon", 2_000_000), ("past", -5_000_000)] {
             let total = now.tv_sec * 1_000_000_000 + now.tv_nsec + by;
             let until = time(total / 1_000_000_000, total % 1_000_000_000);
-            let _ = sys.check(
-                what,
-                libc::SYS_clock_nanosleep,
-                [clock as usize, absolute, at(&until), 0],
-            );
+            same!(sys, what => SYS_clock_nanosleep [clock as usize, absolute, at(&until), 0]);
             let mut after = time(0, 0);
             let _ = plain(
                 libc::SYS_clock_gettime,
@@ -94,11 +86,7 @@ fn sleeping_until(sys: &mut Sys<'_>) {
             );
         }
         let bad = time(1, 1_000_000_000);
-        let _ = sys.check(
-            "a bad time",
-            libc::SYS_clock_nanosleep,
-            [clock as usize, absolute, at(&bad), 0],
-        );
+        same!(sys, "a bad time" => SYS_clock_nanosleep [clock as usize, absolute, at(&bad), 0]);
     }
 }
 
@@ -127,60 +115,32 @@ fn polling(sys: &mut Sys<'_>) {
     let soon = time(0, 2_000_000);
     for count in [5, 4, 3, 1] {
         let address = at_mut(&mut all[..]);
-        let _ = sys.check("ppoll", libc::SYS_ppoll, [address, count, 0, 0, 8]);
+        same!(sys, "ppoll" => SYS_ppoll [address, count, 0, 0, 8]);
         results(sys, &all);
-        let _ = sys.check(
-            "ppoll for a time",
-            libc::SYS_ppoll,
-            [address, count, at(&time(5, 0)), 0, 8],
-        );
+        same!(sys, "ppoll for a time" => SYS_ppoll [address, count, at(&time(5, 0)), 0, 8]);
         results(sys, &all);
         #[cfg(target_arch = "x86_64")]
         for wait in [-1i32, 0, 5_000] {
-            let _ = sys.check("poll", libc::SYS_poll, [address, count, wait.arg()]);
+            same!(sys, "poll" => SYS_poll [address, count, wait.arg()]);
             results(sys, &all);
         }
     }
     let none = at_mut(&mut all[2]);
-    let _ = sys.check(
-        "nothing for a time",
-        libc::SYS_ppoll,
-        [none, 1, at(&soon), 0, 8],
-    );
-    let _ = sys.check(
-        "nothing at all",
-        libc::SYS_ppoll,
-        [none, 1, at(&time(0, 0)), 0, 8],
-    );
-    let _ = sys.check("no descriptors", libc::SYS_ppoll, [0, 0, at(&soon), 0, 8]);
-    let _ = sys.check(
-        "a bad time",
-        libc::SYS_ppoll,
-        [none, 1, at(&time(0, -1)), 0, 8],
-    );
-    let _ = sys.check(
-        "too many",
-        libc::SYS_ppoll,
-        [none, 1 << 30, at(&soon), 0, 8],
-    );
-    let _ = sys.check(
-        "a bad mask",
-        libc::SYS_ppoll,
-        [none, 1, at(&soon), at(&0u64), 3],
-    );
+    same!(sys, "nothing for a time" => SYS_ppoll [none, 1, at(&soon), 0, 8]);
+    same!(sys, "nothing at all" => SYS_ppoll [none, 1, at(&time(0, 0)), 0, 8]);
+    same!(sys, "no descriptors" => SYS_ppoll [0, 0, at(&soon), 0, 8]);
+    same!(sys, "a bad time" => SYS_ppoll [none, 1, at(&time(0, -1)), 0, 8]);
+    same!(sys, "too many" => SYS_ppoll [none, 1 << 30, at(&soon), 0, 8]);
+    same!(sys, "a bad mask" => SYS_ppoll [none, 1, at(&soon), at(&0u64), 3]);
     let mask = 0u64;
-    let _ = sys.check(
-        "with a mask",
-        libc::SYS_ppoll,
-        [none, 1, at(&soon), at(&mask), 8],
-    );
+    same!(sys, "with a mask" => SYS_ppoll [none, 1, at(&soon), at(&mask), 8]);
     #[cfg(target_arch = "x86_64")]
-    let _ = sys.check("poll for a time", libc::SYS_poll, [none, 1, 2]);
+    same!(sys, "poll for a time" => SYS_poll [none, 1, 2]);
     let peer = later(move || {
         rustix::io::write(&keep, b"x").unwrap();
         keep
     });
-    let _ = sys.check("something later", libc::SYS_ppoll, [none, 1, 0, 0, 8]);
+    same!(sys, "something later" => SYS_ppoll [none, 1, 0, 0, 8]);
     sys.note("events", all[2].revents);
     peer.join().unwrap();
 }
@@ -228,43 +188,23 @@ fn selecting(sys: &mut Sys<'_>) {
     ready(sys, &readable);
     ready(sys, &writable);
     readable = set_of(&[&one]);
-    let _ = sys.check(
-        "pselect6, none",
-        libc::SYS_pselect6,
-        [count, at_mut(&mut readable), 0, 0, at(&soon), 0],
-    );
+    same!(sys, "pselect6, none" => SYS_pselect6 [count, at_mut(&mut readable), 0, 0, at(&soon), 0]);
     ready(sys, &readable);
     readable = set_of(&[&one]);
     #[cfg(target_arch = "x86_64")]
     {
-        let _ = sys.check(
-            "select, none",
-            libc::SYS_select,
-            [count, at_mut(&mut readable), 0, 0, at_mut(&mut wait)],
-        );
+        same!(sys, "select, none" => SYS_select [count, at_mut(&mut readable), 0, 0, at_mut(&mut wait)]);
         ready(sys, &readable);
         readable = set_of(&[&one]);
-        let _ = sys.check(
-            "a bad time",
-            libc::SYS_select,
-            [count, at_mut(&mut readable), 0, 0, at(&[-1i64, 0])],
-        );
+        same!(sys, "a bad time" => SYS_select [count, at_mut(&mut readable), 0, 0, at(&[-1i64, 0])]);
     }
     let _ = &mut wait;
     let copy = own(plain(libc::SYS_dup, [writer.arg()]));
     let peer = later(move || rustix::io::write(&copy, b"x").unwrap());
-    let _ = sys.check(
-        "later",
-        libc::SYS_pselect6,
-        [count, at_mut(&mut readable), 0, 0, 0, 0],
-    );
+    same!(sys, "later" => SYS_pselect6 [count, at_mut(&mut readable), 0, 0, 0, 0]);
     ready(sys, &readable);
     peer.join().unwrap();
-    let _ = sys.check(
-        "a bad count",
-        libc::SYS_pselect6,
-        [usize::MAX, 0, 0, 0, at(&soon), 0],
-    );
+    same!(sys, "a bad count" => SYS_pselect6 [usize::MAX, 0, 0, 0, at(&soon), 0]);
 }
 
 fn waiting_for_events(sys: &mut Sys<'_>) {
@@ -276,14 +216,13 @@ fn waiting_for_events(sys: &mut Sys<'_>) {
         events: libc::EPOLLIN as u32,
         u64: 77,
     };
-    let control =
-        |sys: &mut Sys<'_>, what: &str, operation: i32, fd: &OwnedFd, event: &libc::epoll_event| {
-            let _ = sys.check(
-                what,
-                libc::SYS_epoll_ctl,
-                [epoll.arg(), operation as usize, fd.arg(), at(event)],
-            );
-        };
+    let control = |sys: &mut Sys<'_>,
+                   what: &str,
+                   operation: i32,
+                   fd: &OwnedFd,
+                   event: &libc::epoll_event| {
+        same!(sys, what => SYS_epoll_ctl [epoll.arg(), operation as usize, fd.arg(), at(event)]);
+    };
     control(sys, "add", libc::EPOLL_CTL_ADD, &reader, &event);
     control(sys, "add again", libc::EPOLL_CTL_ADD, &reader, &event);
     control(sys, "modify none", libc::EPOLL_CTL_MOD, &writer, &event);
@@ -293,58 +232,22 @@ fn waiting_for_events(sys: &mut Sys<'_>) {
     let mut found = [libc::epoll_event { events: 0, u64: 0 }; 4];
     let buffer = at_mut(&mut found);
     let soon = time(0, 2_000_000);
-    let _ = sys.check(
-        "nothing",
-        libc::SYS_epoll_pwait,
-        [epoll.arg(), buffer, 4, 0, 0, 8],
-    );
-    let _ = sys.check(
-        "nothing for a time",
-        libc::SYS_epoll_pwait,
-        [epoll.arg(), buffer, 4, 2, 0, 8],
-    );
-    let _ = sys.check(
-        "for a finer time",
-        libc::SYS_epoll_pwait2,
-        [epoll.arg(), buffer, 4, at(&soon), 0, 8],
-    );
-    let _ = sys.check(
-        "a bad time",
-        libc::SYS_epoll_pwait2,
-        [epoll.arg(), buffer, 4, at(&time(0, -1)), 0, 8],
-    );
-    let _ = sys.check(
-        "not enough space",
-        libc::SYS_epoll_pwait,
-        [epoll.arg(), buffer, 0, 2, 0, 8],
-    );
+    same!(sys, "nothing" => SYS_epoll_pwait [epoll.arg(), buffer, 4, 0, 0, 8]);
+    same!(sys, "nothing for a time" => SYS_epoll_pwait [epoll.arg(), buffer, 4, 2, 0, 8]);
+    same!(sys, "for a finer time" => SYS_epoll_pwait2 [epoll.arg(), buffer, 4, at(&soon), 0, 8]);
+    same!(sys, "a bad time" => SYS_epoll_pwait2 [epoll.arg(), buffer, 4, at(&time(0, -1)), 0, 8]);
+    same!(sys, "not enough space" => SYS_epoll_pwait [epoll.arg(), buffer, 0, 2, 0, 8]);
     #[cfg(target_arch = "x86_64")]
-    let _ = sys.check(
-        "epoll_wait",
-        libc::SYS_epoll_wait,
-        [epoll.arg(), buffer, 4, 2],
-    );
+    same!(sys, "epoll_wait" => SYS_epoll_wait [epoll.arg(), buffer, 4, 2]);
     let copy = own(plain(libc::SYS_dup, [writer.arg()]));
     let peer = later(move || rustix::io::write(&copy, b"x").unwrap());
-    let _ = sys.check(
-        "later",
-        libc::SYS_epoll_pwait,
-        [epoll.arg(), buffer, 4, usize::MAX, 0, 8],
-    );
+    same!(sys, "later" => SYS_epoll_pwait [epoll.arg(), buffer, 4, usize::MAX, 0, 8]);
     let [first, ..] = found;
     sys.note("event", ({ first.events }, { first.u64 }));
     peer.join().unwrap();
     #[cfg(target_arch = "x86_64")]
-    let _ = sys.check(
-        "still there",
-        libc::SYS_epoll_wait,
-        [epoll.arg(), buffer, 4, usize::MAX],
-    );
-    let _ = sys.check(
-        "for ever",
-        libc::SYS_epoll_pwait2,
-        [epoll.arg(), buffer, 4, 0, 0, 8],
-    );
+    same!(sys, "still there" => SYS_epoll_wait [epoll.arg(), buffer, 4, usize::MAX]);
+    same!(sys, "for ever" => SYS_epoll_pwait2 [epoll.arg(), buffer, 4, 0, 0, 8]);
     control(sys, "delete", libc::EPOLL_CTL_DEL, &reader, &event);
     control(sys, "delete again", libc::EPOLL_CTL_DEL, &reader, &event);
 }
@@ -398,28 +301,16 @@ fn waiting_for_children(sys: &mut Sys<'_>) {
             0,
         ];
         let _ = sys.check("waitid, keeping it", libc::SYS_waitid, keep);
-        let _ = sys.check(
-            "waitid",
-            libc::SYS_waitid,
-            [libc::P_PID as usize, pid, at_mut(&mut info), exited, 0],
-        );
+        same!(sys, "waitid" => SYS_waitid [libc::P_PID as usize, pid, at_mut(&mut info), exited, 0]);
         // SAFETY: the kernel has filled it in for a child.
         let (who, what) = unsafe { (info.si_pid(), info.si_status()) };
         sys.note(
             "info",
             (info.si_signo, info.si_code, who as usize == pid, what),
         );
-        let _ = sys.check(
-            "waitid again",
-            libc::SYS_waitid,
-            [libc::P_PID as usize, pid, at_mut(&mut info), exited, 0],
-        );
+        same!(sys, "waitid again" => SYS_waitid [libc::P_PID as usize, pid, at_mut(&mut info), exited, 0]);
         let pid = child(8, slowly);
-        let _ = sys.check(
-            "waitid, no record",
-            libc::SYS_waitid,
-            [libc::P_PID as usize, pid, 0, exited, 0],
-        );
+        same!(sys, "waitid, no record" => SYS_waitid [libc::P_PID as usize, pid, 0, exited, 0]);
         let pid = child(9, slowly);
         let _ = sys.check(
             "waitid with its usage",
@@ -450,153 +341,81 @@ fn waiting_for_children(sys: &mut Sys<'_>) {
     let mut status = 77i32;
     let nohang = libc::WNOHANG as usize;
     let mut info: libc::siginfo_t = zeroed();
-    let _ = sys.check(
-        "not yet",
-        libc::SYS_wait4,
-        [pid, at_mut(&mut status), nohang, 0],
-    );
-    let _ = sys.check(
-        "not yet",
-        libc::SYS_waitid,
-        [libc::P_PID as usize, pid, at_mut(&mut info), nohang | 4, 0],
-    );
+    same!(sys, "not yet" => SYS_wait4 [pid, at_mut(&mut status), nohang, 0]);
+    same!(sys, "not yet" => SYS_waitid [libc::P_PID as usize, pid, at_mut(&mut info), nohang | 4, 0]);
     // SAFETY: plain data; zero means that there is no child yet.
     sys.note("status", (status, unsafe { info.si_pid() }));
     let killed = plain(libc::SYS_kill, [pid, libc::SIGKILL as usize]);
     sys.note("killed", killed);
     let result = sys.call(libc::SYS_wait4, [pid, at_mut(&mut status), 0, 0]);
     sys.note("wait4", (result == Ok(pid), status));
-    let _ = sys.check(
-        "not a child",
-        libc::SYS_wait4,
-        [1, at_mut(&mut status), 0, 0],
-    );
-    let _ = sys.check(
-        "bad options",
-        libc::SYS_wait4,
-        [pid, at_mut(&mut status), 1 << 20, 0],
-    );
-    let _ = sys.check(
-        "no options",
-        libc::SYS_waitid,
-        [libc::P_PID as usize, pid, 0, 0, 0],
-    );
-    let _ = sys.check("no such kind", libc::SYS_waitid, [99, pid, 0, 4, 0]);
+    same!(sys, "not a child" => SYS_wait4 [1, at_mut(&mut status), 0, 0]);
+    same!(sys, "bad options" => SYS_wait4 [pid, at_mut(&mut status), 1 << 20, 0]);
+    same!(sys, "no options" => SYS_waitid [libc::P_PID as usize, pid, 0, 0, 0]);
+    same!(sys, "no such kind" => SYS_waitid [99, pid, 0, 4, 0]);
 }
 
 fn signals(sys: &mut Sys<'_>) {
     let mut old = 0u64;
     let set: u64 = 1 << (libc::SIGUSR2 - 1);
-    let _ = sys.check(
-        "block",
-        libc::SYS_rt_sigprocmask,
-        [libc::SIG_BLOCK as usize, at(&set), at_mut(&mut old), 8],
-    );
+    same!(sys, "block" => SYS_rt_sigprocmask [libc::SIG_BLOCK as usize, at(&set), at_mut(&mut old), 8]);
     let mut info: libc::siginfo_t = zeroed();
     let soon = time(0, 2_000_000);
-    let _ = sys.check(
-        "none",
-        libc::SYS_rt_sigtimedwait,
-        [at(&set), at_mut(&mut info), at(&soon), 8],
-    );
-    let _ = sys.check(
-        "none now",
-        libc::SYS_rt_sigtimedwait,
-        [at(&set), at_mut(&mut info), at(&time(0, 0)), 8],
-    );
-    let _ = sys.check(
-        "a bad set",
-        libc::SYS_rt_sigtimedwait,
-        [at(&set), at_mut(&mut info), at(&soon), 3],
-    );
-    let _ = sys.check(
-        "unblock",
-        libc::SYS_rt_sigprocmask,
-        [libc::SIG_UNBLOCK as usize, at(&set), 0, 8],
-    );
-    let _ = sys.check("unknown", libc::SYS_rt_sigprocmask, [99, at(&set), 0, 8]);
-    let _ = sys.check(
-        "kill of no process",
-        libc::SYS_kill,
-        [std::process::id() as usize, 0],
-    );
-    let _ = sys.check(
-        "a bad signal",
-        libc::SYS_kill,
-        [std::process::id() as usize, 999],
-    );
+    same!(sys, "none" => SYS_rt_sigtimedwait [at(&set), at_mut(&mut info), at(&soon), 8]);
+    same!(sys, "none now" => SYS_rt_sigtimedwait [at(&set), at_mut(&mut info), at(&time(0, 0)), 8]);
+    same!(sys, "a bad set" => SYS_rt_sigtimedwait [at(&set), at_mut(&mut info), at(&soon), 3]);
+    same!(sys, "unblock" => SYS_rt_sigprocmask [libc::SIG_UNBLOCK as usize, at(&set), 0, 8]);
+    same!(sys, "unknown" => SYS_rt_sigprocmask [99, at(&set), 0, 8]);
+    same!(sys, "kill of no process" => SYS_kill [std::process::id() as usize, 0]);
+    same!(sys, "a bad signal" => SYS_kill [std::process::id() as usize, 999]);
 }
 
 fn identity(sys: &mut Sys<'_>) {
-    let _ = sys.check("getpid", libc::SYS_getpid, []);
-    let _ = sys.check("getppid", libc::SYS_getppid, []);
-    let _ = sys.check("getuid", libc::SYS_getuid, []);
-    let _ = sys.check("geteuid", libc::SYS_geteuid, []);
-    let _ = sys.check("getgid", libc::SYS_getgid, []);
-    let _ = sys.check("getpgid", libc::SYS_getpgid, [0]);
-    let _ = sys.check("getpgid of none", libc::SYS_getpgid, [usize::MAX]);
+    same!(sys, "getpid" => SYS_getpid []);
+    same!(sys, "getppid" => SYS_getppid []);
+    same!(sys, "getuid" => SYS_getuid []);
+    same!(sys, "geteuid" => SYS_geteuid []);
+    same!(sys, "getgid" => SYS_getgid []);
+    same!(sys, "getpgid" => SYS_getpgid [0]);
+    same!(sys, "getpgid of none" => SYS_getpgid [usize::MAX]);
     let same = sys.call(libc::SYS_gettid, []) == plain(libc::SYS_gettid, []);
     sys.note("gettid", same);
-    let _ = sys.check("prctl", libc::SYS_prctl, [libc::PR_GET_DUMPABLE as usize]);
-    let _ = sys.check("prctl, unknown", libc::SYS_prctl, [77_777]);
-    let _ = sys.check("personality", libc::SYS_personality, [0xffff_ffff]);
-    let _ = sys.check("getpriority", libc::SYS_getpriority, [0, 0]);
-    let _ = sys.check("sched_yield", libc::SYS_sched_yield, []);
-    let _ = sys.check("sched_getscheduler", libc::SYS_sched_getscheduler, [0]);
+    same!(sys, "prctl" => SYS_prctl [libc::PR_GET_DUMPABLE as usize]);
+    same!(sys, "prctl, unknown" => SYS_prctl [77_777]);
+    same!(sys, "personality" => SYS_personality [0xffff_ffff]);
+    same!(sys, "getpriority" => SYS_getpriority [0, 0]);
+    same!(sys, "sched_yield" => SYS_sched_yield []);
+    same!(sys, "sched_getscheduler" => SYS_sched_getscheduler [0]);
     let mut cpus = [0u64; 16];
-    let _ = sys.check(
-        "sched_getaffinity",
-        libc::SYS_sched_getaffinity,
-        [0, 128, at_mut(&mut cpus)],
-    );
-    let _ = sys.check("setns of nothing", libc::SYS_setns, [usize::MAX, 0]);
-    let _ = sys.check("unshare of nothing", libc::SYS_unshare, [0]);
-    let _ = sys.check("seccomp, unknown", libc::SYS_seccomp, [77, 0, 0]);
+    same!(sys, "sched_getaffinity" => SYS_sched_getaffinity [0, 128, at_mut(&mut cpus)]);
+    same!(sys, "setns of nothing" => SYS_setns [usize::MAX, 0]);
+    same!(sys, "unshare of nothing" => SYS_unshare [0]);
+    same!(sys, "seccomp, unknown" => SYS_seccomp [77, 0, 0]);
 }
 
 fn limits(sys: &mut Sys<'_>) {
     let mut limit: libc::rlimit = zeroed();
-    let _ = sys.check(
-        "getrlimit",
-        libc::SYS_getrlimit,
-        [libc::RLIMIT_CORE as usize, at_mut(&mut limit)],
-    );
-    let _ = sys.check("unknown", libc::SYS_getrlimit, [99, at_mut(&mut limit)]);
-    let _ = sys.check(
-        "prlimit64",
-        libc::SYS_prlimit64,
-        [0, libc::RLIMIT_CORE as usize, 0, at_mut(&mut limit)],
-    );
+    same!(sys, "getrlimit" => SYS_getrlimit [libc::RLIMIT_CORE as usize, at_mut(&mut limit)]);
+    same!(sys, "unknown" => SYS_getrlimit [99, at_mut(&mut limit)]);
+    same!(sys, "prlimit64" => SYS_prlimit64 [0, libc::RLIMIT_CORE as usize, 0, at_mut(&mut limit)]);
     let mut name: libc::utsname = zeroed();
-    let _ = sys.check("uname", libc::SYS_uname, [at_mut(&mut name)]);
+    same!(sys, "uname" => SYS_uname [at_mut(&mut name)]);
     let mut info: libc::sysinfo = zeroed();
-    let _ = sys.check("sysinfo", libc::SYS_sysinfo, [at_mut(&mut info)]);
+    same!(sys, "sysinfo" => SYS_sysinfo [at_mut(&mut info)]);
     let mut usage: libc::rusage = zeroed();
-    let _ = sys.check("getrusage", libc::SYS_getrusage, [0, at_mut(&mut usage)]);
+    same!(sys, "getrusage" => SYS_getrusage [0, at_mut(&mut usage)]);
     let mut now = time(0, 0);
-    let _ = sys.check(
-        "clock_gettime",
-        libc::SYS_clock_gettime,
-        [1, at_mut(&mut now)],
-    );
-    let _ = sys.check(
-        "a clock of none",
-        libc::SYS_clock_gettime,
-        [99, at_mut(&mut now)],
-    );
+    same!(sys, "clock_gettime" => SYS_clock_gettime [1, at_mut(&mut now)]);
+    same!(sys, "a clock of none" => SYS_clock_gettime [99, at_mut(&mut now)]);
     // SAFETY: a descriptor made by the call.
     let memory = sys
         .call(libc::SYS_memfd_create, [c"laio".arg(), 1])
         .map(|fd| unsafe { OwnedFd::from_raw_fd(fd as i32) });
     sys.note("memfd_create", memory.is_ok());
     if let Ok(memory) = memory {
-        let _ = sys.check("write", libc::SYS_write, [memory.arg(), at("bytes"), 5]);
+        same!(sys, "write" => SYS_write [memory.arg(), at("bytes"), 5]);
         let mut status: libc::stat = zeroed();
-        let _ = sys.check(
-            "fstat",
-            libc::SYS_fstat,
-            [memory.arg(), at_mut(&mut status)],
-        );
+        same!(sys, "fstat" => SYS_fstat [memory.arg(), at_mut(&mut status)]);
         sys.note("size", status.st_size);
     }
 }

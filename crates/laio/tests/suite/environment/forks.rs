@@ -211,18 +211,6 @@ fn map_page() -> *mut libc::c_void {
     page
 }
 
-#[test]
-fn a_child_that_ends_at_once_changes_nothing() {
-    alone(test_name!(), |way| {
-        let mut parent = Parent::new(way);
-        for _ in 0..3 {
-            in_child(|| ());
-        }
-        still_works(&mut parent);
-        parent.end();
-    });
-}
-
 /// Other threads begin and end while the program forks, and hold locks of the standard library.
 #[test]
 fn a_child_starts_helpers_whatever_other_threads_do() {

@@ -6,12 +6,10 @@
 mod support;
 
 mod counts;
-mod credentials;
 mod descriptors;
 mod devices;
 mod differential;
 mod fifos;
-mod filters;
 mod forks;
 mod namespaces;
 mod no_threads;

@@ -164,6 +164,7 @@ fn looking_a_name_up() {
         let here = libc::AT_FDCWD.arg();
         let name = server.file.arg();
         let mask = libc::STATX_BASIC_STATS as usize;
+        #[rustfmt::skip]
         let calls = [
             Call::new(libc::SYS_newfstatat, [here, name, at_mut(&mut stat), 0]),
             Call::new(libc::SYS_statx, [here, name, 0, mask, at_mut(&mut statx)]),
@@ -412,25 +413,17 @@ fn cancelling() {
         let mut statx: libc::statx = zeroed();
         let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_FORCE_SYNC;
         let (fd, name) = (file.arg(), server.file.arg());
+        #[rustfmt::skip]
         let requests = [
             (Kind::Open, openat(&server.file, libc::O_CLOEXEC)),
-            (
-                Kind::Read,
-                Call::new(libc::SYS_pread64, [fd, at_mut(&mut buffer), 64, 0]),
-            ),
-            (
-                Kind::Write,
-                Call::new(libc::SYS_pwrite64, [fd, c"CON".arg(), 3, 0]),
-            ),
+            (Kind::Read, Call::new(libc::SYS_pread64, [fd, at_mut(&mut buffer), 64, 0])),
+            (Kind::Write, Call::new(libc::SYS_pwrite64, [fd, c"CON".arg(), 3, 0])),
             (Kind::Fsync, Call::new(libc::SYS_fsync, [fd])),
             (Kind::Getattr, {
                 let args = [fd, c"".arg(), flags.arg(), 0x7ff, at_mut(&mut statx)];
                 Call::new(libc::SYS_statx, args)
             }),
-            (
-                Kind::Unlink,
-                Call::new(libc::SYS_unlinkat, [libc::AT_FDCWD.arg(), name, 0]),
-            ),
+            (Kind::Unlink, Call::new(libc::SYS_unlinkat, [libc::AT_FDCWD.arg(), name, 0])),
         ];
         for (kind, what) in requests {
             if cached && kind == Kind::Read {

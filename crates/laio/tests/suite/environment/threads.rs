@@ -1,81 +1,14 @@
-//! Rule 9: calls that act on the calling thread; and many threads, each with its contexts.
+//! Rule 9: many threads, each with its contexts.
 
-use super::support::{pipe, result_of};
+use super::support::pipe;
 use crate::harness::{
-    Arg, LIMIT, Way, all_ways, at, at_mut, call, collect, cstring, for_each,
-    for_each_pending_backend, has_no_reader, own, pending, plain, zeroed,
+    Arg, LIMIT, Way, all_ways, at_mut, call, collect, cstring, for_each, own, pending, plain,
+    zeroed,
 };
-use laio::{BackendKind, Call, Context, Errno, Handle, Outcome};
+use laio::{BackendKind, Context, Errno, Handle, Outcome};
 use laio_testing::Random;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-
-/// Makes a call that may not go to the background.
-#[track_caller]
-fn inline<const N: usize>(
-    context: &mut Context,
-    number: libc::c_long,
-    args: [usize; N],
-) -> Result<usize, Errno> {
-    // SAFETY: as for `start`: the call is over when this returns.
-    match unsafe { context.call(Call::new(number, args)) } {
-        Outcome::Done(result) => result,
-        Outcome::Pending(_) => panic!("a call that acts on the thread went to the background"),
-    }
-}
-
-#[test]
-fn calls_that_act_on_the_thread_run_on_it() {
-    for_each(|way| {
-        let mut context = way.context();
-        // SAFETY: gettid takes no arguments.
-        let thread = unsafe { libc::gettid() } as usize;
-        assert_eq!(inline(&mut context, libc::SYS_gettid, []), Ok(thread));
-        let mask = 1u64 << (libc::SIGUSR2 - 1);
-        let (mut before, mut now) = (0u64, 0u64);
-        let args = [libc::SIG_BLOCK.arg(), at(&mask), at_mut(&mut before), 8];
-        assert_eq!(inline(&mut context, libc::SYS_rt_sigprocmask, args), Ok(0));
-        let args = [libc::SIG_SETMASK.arg(), at(&before), at_mut(&mut now), 8];
-        assert_eq!(plain(libc::SYS_rt_sigprocmask, args), Ok(0));
-        assert_eq!(now, before | mask);
-        let args = [libc::PR_SET_NAME.arg(), c"named-by-laio".arg(), 0, 0, 0];
-        assert_eq!(inline(&mut context, libc::SYS_prctl, args), Ok(0));
-        let name = std::fs::read_to_string("/proc/thread-self/comm").expect("a name");
-        assert_eq!(name, "named-by-laio\n");
-        let mut time: libc::timespec = zeroed();
-        let args = [libc::CLOCK_THREAD_CPUTIME_ID.arg(), at_mut(&mut time)];
-        assert_eq!(inline(&mut context, libc::SYS_clock_gettime, args), Ok(0));
-        let counts = context.stats().call(libc::SYS_gettid);
-        assert_eq!((counts.inline, counts.total()), (1, 1));
-    });
-}
-
-#[test]
-fn calls_that_cannot_work_are_refused() {
-    let refused = [
-        (libc::SYS_clone, Errno::NOSYS),
-        (libc::SYS_clone3, Errno::NOSYS),
-        (libc::SYS_rt_sigreturn, Errno::NOSYS),
-        (libc::SYS_restart_syscall, Errno::NOSYS),
-        (libc::SYS_rt_sigsuspend, Errno::OPNOTSUPP),
-        #[cfg(target_arch = "x86_64")]
-        (libc::SYS_fork, Errno::NOSYS),
-        #[cfg(target_arch = "x86_64")]
-        (libc::SYS_vfork, Errno::NOSYS),
-        #[cfg(target_arch = "x86_64")]
-        (libc::SYS_pause, Errno::OPNOTSUPP),
-    ];
-    for_each(|way| {
-        let mut context = way.context();
-        for (number, errno) in refused {
-            assert_eq!(
-                inline(&mut context, number, []),
-                Err(errno),
-                "call {number}"
-            );
-        }
-    });
-}
 
 /// Operations of one context, with their expected results.
 struct Mixed {
@@ -201,69 +134,6 @@ fn many_threads_with_a_context_of_each_back_end() {
                 }
             });
         }
-    });
-}
-
-#[test]
-fn several_contexts_on_one_thread() {
-    let _watched = crate::harness::watch("all back ends at once");
-    let pipes: Vec<_> = natural_ways().iter().map(|_| pipe()).collect();
-    let mut buffers = vec![[0u8; 8]; pipes.len()];
-    let mut contexts = Vec::new();
-    for (index, way) in natural_ways().iter().enumerate() {
-        if way.goes_to_background() {
-            let mut context = way.context();
-            let args = [pipes[index].0.arg(), at_mut(&mut buffers[index]), 8];
-            let read = pending(&mut context, libc::SYS_read, args);
-            contexts.push((index, context, read));
-        }
-    }
-    for (index, context, read) in contexts.iter_mut().rev() {
-        assert_eq!(
-            plain(libc::SYS_write, [pipes[*index].1.arg(), c"text".arg(), 4]),
-            Ok(4)
-        );
-        assert_eq!(result_of(context, *read), Ok(4));
-        assert_eq!(&buffers[*index][..4], b"text");
-    }
-}
-
-/// The end of a thread drops its context, which cancels its operations and waits for them.
-#[test]
-fn a_thread_ends_with_operations_in_flight() {
-    for_each_pending_backend(|way| {
-        let way = *way;
-        let (reader, writer) = pipe();
-        let directory = laio_testing::temp::scratch();
-        let fifo = cstring(directory.path().join("fifo"));
-        // SAFETY: the name is a string.
-        assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o600) }, 0);
-        let (read_end, fifo_name) = (reader.arg(), fifo.clone());
-        let thread = std::thread::spawn(move || {
-            // The buffers of a dropped context are free afterwards.
-            let mut buffers = [[0u8; 8]; 2];
-            let mut context = way.context();
-            for buffer in &mut buffers {
-                pending(&mut context, libc::SYS_read, [read_end, at_mut(buffer), 8]);
-            }
-            let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-            let args = [libc::AT_FDCWD.arg(), fifo_name.arg(), flags.arg()];
-            pending(&mut context, libc::SYS_openat, args);
-            assert_eq!(context.pending(), 3);
-            drop(context);
-            buffers
-        });
-        assert_eq!(thread.join().expect("the thread"), [[0; 8]; 2]);
-        // No read takes these bytes.
-        assert_eq!(
-            plain(libc::SYS_write, [writer.arg(), c"text".arg(), 4]),
-            Ok(4)
-        );
-        assert_eq!(laio_testing::temp::drain(&reader), b"text");
-        assert!(
-            has_no_reader(libc::AT_FDCWD.arg(), &fifo),
-            "the cancelled open has left a reader"
-        );
     });
 }
 

@@ -568,6 +568,13 @@ fn compare(expected: &[String], found: &[String], place: &Path) {
     );
 }
 
+/// Makes a call and notes its result, which must equal the result of the plain call.
+macro_rules! same {
+    ($sys:ident, $what:expr => $number:ident $args:expr) => {
+        let _ = $sys.check($what, libc::$number, $args);
+    };
+}
+
 /// Makes a test of each scenario of a file (see [`same_as_plain`]), and a list of the scenarios.
 macro_rules! scenarios {
     (about_files: $about_files:expr; $($name:ident,)*) => {
