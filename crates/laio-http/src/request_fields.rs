@@ -1,0 +1,536 @@
+//! A request of HTTP/2 or HTTP/3, made of fields instead of text (RFC 9113, section 8.3; RFC 9114, section 4.3).
+
+use crate::headers::Headers;
+use crate::request::{RequestLine, is_token_byte, judge};
+use crate::{Limits, Method, Rejection, Request, Version};
+
+/// The head of a request of HTTP/2 or HTTP/3, from which [`Request::from_fields`] makes a request.
+///
+/// ```
+/// use laio_http::{Framing, Limits, Request, RequestFields};
+///
+/// let mut fields = RequestFields::default();
+/// fields.push(b"host", b"example.org");
+/// fields.push_cookies([&b"a=1"[..], b"b=2"]);
+/// fields.finish(b"GET", b"/a?b", false);
+/// let request = Request::from_fields(&fields, &Limits::DEFAULT)?;
+/// assert_eq!((request.host, request.query), (Some("example.org"), Some("b")));
+/// assert_eq!(request.headers.get("Cookie"), Some(&b"a=1; b=2"[..]));
+/// assert_eq!(request.framing, Framing::None);
+/// # Ok::<(), laio_http::Rejection>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestFields {
+    /// The fields, each as the lengths of its name and value, and these. Then the method and the target.
+    bytes: Vec<u8>,
+    count: usize,
+    fields_len: usize,
+    method_len: usize,
+    /// A body of unknown length follows.
+    is_chunked: bool,
+    is_malformed: bool,
+    /// A field does not fit.
+    is_too_large: bool,
+}
+
+/// Bytes that few heads exceed.
+const USUAL_BYTES: usize = 512;
+
+/// The bytes of the lengths before a field: as many as a line of HTTP/1.1 has besides its name and value.
+const LENGTHS: usize = 4;
+
+/// The bytes that a head of HTTP/1.1 has besides its method, target and fields.
+const REST_OF_TEXT: usize = b"  HTTP/1.1\r\n\r\n".len();
+
+/// The field that says in HTTP/1.1 that a body of unknown length follows.
+const CHUNKED_LINE: usize = b"transfer-encoding: chunked\r\n".len();
+
+/// Fields that HTTP/2 and HTTP/3 forbid because they concern an HTTP/1.1 connection (RFC 9113, section 8.2.2).
+const CONNECTION_SPECIFIC: [&[u8]; 5] = [
+    b"connection",
+    b"keep-alive",
+    b"proxy-connection",
+    b"transfer-encoding",
+    b"upgrade",
+];
+
+/// Whether HTTP/2 and HTTP/3 forbid a field, because it concerns an HTTP/1.1 connection (RFC 9113, section 8.2.2).
+/// The name is compared without case.
+#[must_use]
+pub fn is_connection_specific(name: &[u8]) -> bool {
+    // Comparing the length first rules out most fields.
+    matches!(name.len(), 7 | 10 | 16 | 17)
+        && CONNECTION_SPECIFIC
+            .iter()
+            .any(|own| name.eq_ignore_ascii_case(own))
+}
+
+impl<'b> Request<'b> {
+    /// Makes a request of the fields of a head of HTTP/2 or HTTP/3, with the checks and limits of
+    /// [`parse`](crate::parse), as if it had arrived in HTTP/1.1. [`Limits::head_bytes`] counts the bytes that the head would have in HTTP/1.1.
+    ///
+    /// # Errors
+    ///
+    /// Returns the [`Rejection`] with its status.
+    pub fn from_fields(
+        fields: &'b RequestFields,
+        limits: &Limits,
+    ) -> Result<Request<'b>, Rejection> {
+        let line = fields.request_line(limits)?;
+        if fields.count > limits.headers_in_force() {
+            return Err(Rejection::TooManyHeaders);
+        }
+        if fields.is_malformed {
+            return Err(Rejection::Header);
+        }
+        let chunked = if fields.is_chunked { CHUNKED_LINE } else { 0 };
+        let text_len = fields.bytes.len() + REST_OF_TEXT + chunked;
+        if fields.is_too_large || text_len > limits.head_bytes_in_force() {
+            return Err(Rejection::HeadTooLarge);
+        }
+        let headers = Headers::of_fields(&fields.bytes, fields.fields_len, fields.count);
+        judge(line, headers, fields.is_chunked)
+    }
+}
+
+impl RequestFields {
+    /// Returns a head of which nothing is known but that it is too large.
+    #[must_use]
+    pub fn too_large() -> RequestFields {
+        let mut fields = RequestFields {
+            is_too_large: true,
+            ..RequestFields::default()
+        };
+        fields.finish(b"GET", b"/", false);
+        fields
+    }
+
+    /// Adds a field, without white space around its value. Returns whether it is valid; if not, the request is refused.
+    pub fn push(&mut self, name: &[u8], value: &[u8]) -> bool {
+        let value = trim(value);
+        let lengths = (u16::try_from(name.len()), u16::try_from(value.len()));
+        let (Ok(name_len), Ok(value_len)) = lengths else {
+            self.is_too_large = true;
+            return true;
+        };
+        if self.bytes.capacity() == 0 {
+            self.bytes.reserve(USUAL_BYTES);
+        }
+        self.bytes.extend_from_slice(&name_len.to_ne_bytes());
+        self.bytes.extend_from_slice(&value_len.to_ne_bytes());
+        self.bytes.extend_from_slice(name);
+        self.bytes.extend_from_slice(value);
+        self.count += 1;
+        let is_valid = is_name(name) && is_value(value) && !is_connection_specific(name);
+        self.is_malformed |= !is_valid;
+        is_valid
+    }
+
+    /// Adds the cookie fields as one, because a client may split them (RFC 9113, section 8.2.3).
+    pub fn push_cookies<'v>(&mut self, values: impl IntoIterator<Item = &'v [u8]>) {
+        let start = self.bytes.len();
+        if !self.push(b"cookie", b"") {
+            return;
+        }
+        let value_start = self.bytes.len();
+        for value in values {
+            if self.bytes.len() > value_start {
+                self.bytes.extend_from_slice(b"; ");
+            }
+            self.bytes.extend_from_slice(trim(value));
+            self.is_malformed |= !is_value(value);
+        }
+        match u16::try_from(self.bytes.len() - value_start) {
+            Ok(len) => self.bytes[start + 2..start + LENGTHS].copy_from_slice(&len.to_ne_bytes()),
+            Err(_) => self.is_too_large = true,
+        }
+    }
+
+    /// Adds the method and the target, after all fields. `is_chunked`: a body follows whose length no field announces.
+    pub fn finish(&mut self, method: &[u8], target: &[u8], is_chunked: bool) {
+        self.fields_len = self.bytes.len();
+        self.method_len = method.len();
+        self.bytes.extend_from_slice(method);
+        self.bytes.extend_from_slice(target);
+        self.is_chunked = is_chunked;
+    }
+
+    /// Returns the method.
+    #[must_use]
+    pub fn method(&self) -> &[u8] {
+        &self.bytes[self.fields_len..][..self.method_len]
+    }
+
+    /// Returns the bytes of memory that the head takes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn request_line(&self, limits: &Limits) -> Result<RequestLine<'_>, Rejection> {
+        let (method, target) = self.bytes[self.fields_len..].split_at(self.method_len);
+        let start = |word: &'_ [u8], most: usize| word.len().min(most.saturating_add(1));
+        let checked = &method[..start(method, Limits::METHOD_BYTES_MAX)];
+        if checked.is_empty() || !checked.iter().all(|&byte| is_token_byte(byte)) {
+            return Err(Rejection::RequestLine);
+        }
+        if method.len() > Limits::METHOD_BYTES_MAX {
+            return Err(Rejection::MethodTooLong);
+        }
+        let checked = &target[..start(target, limits.target_bytes)];
+        let is_visible = |&byte: &u8| byte > b' ' && byte != 0x7f;
+        if checked.is_empty() || !checked.iter().all(is_visible) {
+            return Err(Rejection::RequestLine);
+        }
+        if target.len() > limits.target_bytes {
+            return Err(Rejection::TargetTooLong);
+        }
+        let method = str::from_utf8(method).map_err(|_| Rejection::RequestLine)?;
+        Ok(RequestLine {
+            method: Method::from_name(method),
+            target: str::from_utf8(target).map_err(|_| Rejection::Target)?,
+            version: Version::Http11,
+            len: 0,
+        })
+    }
+}
+
+/// Removes the white space that is no part of a value (RFC 9110, section 5.5).
+fn trim(value: &[u8]) -> &[u8] {
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let start = value
+        .iter()
+        .position(|byte| !is_space(byte))
+        .unwrap_or(value.len());
+    let end = value
+        .iter()
+        .rposition(|byte| !is_space(byte))
+        .map_or(start, |last| last + 1);
+    &value[start..end]
+}
+
+/// The bytes of a name: `tchar` without upper case (RFC 9113, section 8.2.1).
+const NAME_BYTES: [bool; 256] = {
+    let mut allowed = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        let is_upper = byte >= b'A' && byte <= b'Z';
+        allowed[byte as usize] = is_token_byte(byte) && !is_upper;
+        byte += 1;
+    }
+    allowed
+};
+
+fn is_name(name: &[u8]) -> bool {
+    !name.is_empty() && name.iter().all(|&byte| NAME_BYTES[usize::from(byte)])
+}
+
+/// Whether a value has no control character but tabs, in one pass without a branch per byte.
+fn is_value(value: &[u8]) -> bool {
+    let is_control = |byte: u8| (byte < b' ' && byte != b'\t') | (byte == 0x7f);
+    !value
+        .iter()
+        .fold(false, |found, &byte| found | is_control(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Framing, Parsed, parse};
+
+    type Fields<'t> = &'t [(&'t str, &'t str)];
+
+    fn collected(
+        method: &str,
+        target: &str,
+        fields: Fields<'_>,
+        is_chunked: bool,
+    ) -> RequestFields {
+        let mut collected = RequestFields::default();
+        for (name, value) in fields {
+            collected.push(name.as_bytes(), value.as_bytes());
+        }
+        collected.finish(method.as_bytes(), target.as_bytes(), is_chunked);
+        collected
+    }
+
+    fn text(method: &str, target: &str, fields: Fields<'_>, is_chunked: bool) -> String {
+        let lines: String = fields
+            .iter()
+            .map(|(name, value)| format!("{name}: {value}\r\n"))
+            .collect();
+        let last = if is_chunked {
+            "transfer-encoding: chunked\r\n"
+        } else {
+            ""
+        };
+        format!("{method} {target} HTTP/1.1\r\n{lines}{last}\r\n")
+    }
+
+    /// Returns the outcome as text, without the field that only HTTP/1.1 has.
+    fn outcome(request: Result<Request<'_>, Rejection>) -> String {
+        let request = request.map(|request| Request {
+            headers: request
+                .headers
+                .filtered(|name| name != b"transfer-encoding"),
+            ..request
+        });
+        format!("{request:?}")
+    }
+
+    fn assert_agrees(
+        method: &str,
+        target: &str,
+        fields: Fields<'_>,
+        chunked: bool,
+        limits: &Limits,
+    ) -> String {
+        let text = text(method, target, fields, chunked);
+        let parsed = match parse(text.as_bytes(), limits) {
+            Ok(Parsed::Complete { request, head_len }) => {
+                assert_eq!(head_len, text.len());
+                Ok(request)
+            }
+            Ok(Parsed::Partial) => panic!("{text:?} has no end"),
+            Err(rejection) => Err(rejection),
+        };
+        let collected = collected(method, target, fields, chunked);
+        let made = outcome(Request::from_fields(&collected, limits));
+        assert_eq!(made, outcome(parsed), "{text:?}");
+        made
+    }
+
+    /// The parser of HTTP/1.1 gives the same request, or the same refusal.
+    #[test]
+    fn fields_and_text_give_the_same_request() {
+        const HOST: (&str, &str) = ("host", "a.example:80");
+        let many: Vec<(String, String)> = (0..30)
+            .map(|it| (format!("f{it}"), it.to_string()))
+            .collect();
+        let many: Vec<(&str, &str)> = many
+            .iter()
+            .map(|(name, value)| (&**name, &**value))
+            .collect();
+        let many = [&[HOST][..], &many].concat();
+        let table: &[(&str, &str, Fields<'_>, bool, &str)] = &[
+            ("GET", "/", &[HOST], false, "Ok"),
+            (
+                "GET",
+                "/a%20b/../c?d=e?f",
+                &[HOST, ("accept", "*/*"), ("x", "")],
+                false,
+                "Ok",
+            ),
+            ("HEAD", "/é", &[HOST, ("x", " \té\t ")], false, "Ok"),
+            ("GET", "/", &many, false, "Ok"),
+            ("OPTIONS", "*", &[HOST], false, "Ok"),
+            ("BREW", "/", &[HOST], true, "Chunked"),
+            (
+                "POST",
+                "/",
+                &[HOST, ("content-length", "12")],
+                false,
+                "Length(12)",
+            ),
+            (
+                "POST",
+                "/",
+                &[HOST, ("expect", "100-continue")],
+                true,
+                "expects_continue: true",
+            ),
+            (
+                "GET",
+                "/",
+                &[HOST, ("expect", "100-continue")],
+                false,
+                "expects_continue: false",
+            ),
+            ("GET", "http://b/x", &[HOST], false, "host: Some(\"b\")"),
+            ("GET", "/", &[("host", "")], false, "Ok"),
+            ("GET", "/%00", &[HOST], false, "Err(PathNul)"),
+            ("GET", "/../..", &[HOST], false, "Err(PathAboveRoot)"),
+            ("CONNECT", "a:1", &[HOST], false, "Err(Connect)"),
+            ("GET", "*", &[HOST], false, "Err(Target)"),
+            ("GET", "/a#b", &[HOST], false, "Err(Target)"),
+            ("GET", "ftp://b/", &[HOST], false, "Err(Target)"),
+            ("GET", "http://u@b/", &[HOST], false, "Err(Host)"),
+            ("G(T", "/", &[HOST], false, "Err(RequestLine)"),
+            ("", "/", &[HOST], false, "Err(RequestLine)"),
+            ("GET", "/a\u{1}", &[HOST], false, "Err(RequestLine)"),
+            ("GET", "", &[HOST], false, "Err(RequestLine)"),
+            (
+                "ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFG",
+                "/",
+                &[HOST],
+                false,
+                "Err(MethodTooLong)",
+            ),
+            ("GET", "/", &[], false, "Err(HostMissing)"),
+            ("GET", "/", &[HOST, HOST], false, "Err(HostRepeated)"),
+            ("GET", "/", &[("host", "a b")], false, "Err(Host)"),
+            ("GET", "/", &[("host", "é")], false, "Err(Host)"),
+            ("GET", "/", &[HOST, ("a b", "c")], false, "Err(Header)"),
+            ("GET", "/", &[HOST, ("", "c")], false, "Err(Header)"),
+            ("GET", "/", &[HOST, ("a", "b\u{7f}")], false, "Err(Header)"),
+            ("GET", "/", &[HOST, ("a", "b\0")], false, "Err(Header)"),
+            (
+                "POST",
+                "/",
+                &[HOST, ("content-length", "+1")],
+                false,
+                "Err(ContentLength)",
+            ),
+            (
+                "POST",
+                "/",
+                &[HOST, ("content-length", "1"), ("content-length", "1")],
+                false,
+                "Err(ContentLengthRepeated)",
+            ),
+            (
+                "POST",
+                "/",
+                &[HOST, ("content-length", "1")],
+                true,
+                "Err(LengthAndEncoding)",
+            ),
+            (
+                "GET",
+                "/",
+                &[HOST, ("expect", "more")],
+                false,
+                "Err(Expectation)",
+            ),
+        ];
+        for &(method, target, fields, chunked, part) in table {
+            let made = assert_agrees(method, target, fields, chunked, &Limits::DEFAULT);
+            assert!(made.contains(part), "{made} has no {part}");
+        }
+    }
+
+    #[test]
+    fn limits_count_as_in_text() {
+        let fields: Fields<'_> = &[("host", "a"), ("b", "c"), ("d", "")];
+        for chunked in [false, true] {
+            let len = text("GET", "/abc", fields, chunked).len();
+            let exact = Limits {
+                head_bytes: len,
+                target_bytes: 4,
+                headers: 4,
+            };
+            assert!(assert_agrees("GET", "/abc", fields, chunked, &exact).starts_with("Ok"));
+            for (limits, rejection) in [
+                (
+                    Limits {
+                        head_bytes: len - 1,
+                        ..exact
+                    },
+                    "Err(HeadTooLarge)",
+                ),
+                (
+                    Limits {
+                        target_bytes: 3,
+                        ..exact
+                    },
+                    "Err(TargetTooLong)",
+                ),
+                (
+                    Limits {
+                        headers: 2,
+                        ..exact
+                    },
+                    "Err(TooManyHeaders)",
+                ),
+            ] {
+                assert_eq!(
+                    assert_agrees("GET", "/abc", fields, chunked, &limits),
+                    rejection
+                );
+            }
+        }
+    }
+
+    /// Positions have 16 bits.
+    #[test]
+    fn no_field_is_too_long_for_its_position() {
+        let limits = Limits {
+            head_bytes: usize::MAX,
+            ..Limits::DEFAULT
+        };
+        for length in [65_000, 65_535, 65_536, 70_000] {
+            let long = "x".repeat(length);
+            let fields = collected("GET", "/", &[("host", "a"), ("b", &long)], false);
+            let request = Request::from_fields(&fields, &limits);
+            let found = request.map(|request| request.headers.get("b").map(<[u8]>::len));
+            let is_short = length == 65_000;
+            assert_eq!(
+                found,
+                if is_short {
+                    Ok(Some(length))
+                } else {
+                    Err(Rejection::HeadTooLarge)
+                }
+            );
+            let mut fields = RequestFields::default();
+            fields.push(b"host", b"a");
+            fields.push_cookies([long.as_bytes(), b"y"]);
+            fields.finish(b"GET", b"/", false);
+            assert_eq!(Request::from_fields(&fields, &limits).is_ok(), is_short);
+        }
+        let large = RequestFields::too_large();
+        assert_eq!(
+            Request::from_fields(&large, &limits).err(),
+            Some(Rejection::HeadTooLarge)
+        );
+    }
+
+    #[test]
+    fn http_2_and_3_forbid_more_fields() {
+        for name in [
+            "connection",
+            "keep-alive",
+            "proxy-connection",
+            "transfer-encoding",
+            "upgrade",
+            "Upper",
+        ] {
+            let mut fields = RequestFields::default();
+            assert!(fields.push(b"host", b"a"));
+            assert!(!fields.push(name.as_bytes(), b"x"), "{name}");
+            fields.finish(b"GET", b"/", false);
+            let request = Request::from_fields(&fields, &Limits::DEFAULT);
+            assert_eq!(request.err(), Some(Rejection::Header), "{name}");
+        }
+        assert!(
+            is_connection_specific(b"Transfer-Encoding") && !is_connection_specific(b"upgrades")
+        );
+    }
+
+    #[test]
+    fn split_cookies_are_joined() {
+        for (values, joined) in [
+            (&[][..], ""),
+            (&[&b"a=1"[..]][..], "a=1"),
+            (&[b"a=1", b" b=2 ", b""], "a=1; b=2; "),
+        ] {
+            let mut fields = RequestFields::default();
+            fields.push(b"host", b"a");
+            fields.push_cookies(values.iter().copied());
+            fields.push(b"last", b"x");
+            fields.finish(b"PUT", b"/", true);
+            let request = Request::from_fields(&fields, &Limits::DEFAULT).unwrap();
+            assert_eq!(request.headers.get("cookie"), Some(joined.as_bytes()));
+            assert_eq!(request.headers.get("last"), Some(&b"x"[..]));
+            assert_eq!(request.framing, Framing::Chunked);
+            assert!(request.keep_alive);
+        }
+        let mut fields = RequestFields::default();
+        fields.push_cookies([&b"a\r\nb: c"[..]]);
+        fields.finish(b"GET", b"/", false);
+        assert_eq!(
+            Request::from_fields(&fields, &Limits::DEFAULT).err(),
+            Some(Rejection::Header)
+        );
+    }
+}
