@@ -12,7 +12,7 @@ use crate::{Limits, Method, Rejection, Request, Version};
 /// let mut fields = RequestFields::default();
 /// fields.push(b"host", b"example.org");
 /// fields.push_cookies([&b"a=1"[..], b"b=2"]);
-/// fields.finish(b"GET", b"/a?b", false);
+/// fields.finish(b"GET", b"/a?b");
 /// let request = Request::from_fields(&fields, &Limits::DEFAULT)?;
 /// assert_eq!((request.host, request.query), (Some("example.org"), Some("b")));
 /// assert_eq!(request.headers.get("Cookie"), Some(&b"a=1; b=2"[..]));
@@ -101,7 +101,7 @@ impl RequestFields {
             is_too_large: true,
             ..RequestFields::default()
         };
-        fields.finish(b"GET", b"/", false);
+        fields.finish(b"GET", b"/");
         fields
     }
 
@@ -146,13 +146,17 @@ impl RequestFields {
         }
     }
 
-    /// Adds the method and the target, after all fields. `is_chunked`: a body follows whose length no field announces.
-    pub fn finish(&mut self, method: &[u8], target: &[u8], is_chunked: bool) {
+    /// Adds the method and the target, after all fields.
+    pub fn finish(&mut self, method: &[u8], target: &[u8]) {
         self.fields_len = self.bytes.len();
         self.method_len = method.len();
         self.bytes.extend_from_slice(method);
         self.bytes.extend_from_slice(target);
-        self.is_chunked = is_chunked;
+    }
+
+    /// Notes that a body follows whose length no field announces.
+    pub fn set_chunked(&mut self) {
+        self.is_chunked = true;
     }
 
     /// Returns the method.
@@ -250,7 +254,10 @@ mod tests {
         for (name, value) in fields {
             collected.push(name.as_bytes(), value.as_bytes());
         }
-        collected.finish(method.as_bytes(), target.as_bytes(), is_chunked);
+        collected.finish(method.as_bytes(), target.as_bytes());
+        if is_chunked {
+            collected.set_chunked();
+        }
         collected
     }
 
@@ -475,7 +482,7 @@ mod tests {
             let mut fields = RequestFields::default();
             fields.push(b"host", b"a");
             fields.push_cookies([long.as_bytes(), b"y"]);
-            fields.finish(b"GET", b"/", false);
+            fields.finish(b"GET", b"/");
             assert_eq!(Request::from_fields(&fields, &limits).is_ok(), is_short);
         }
         let large = RequestFields::too_large();
@@ -498,7 +505,7 @@ mod tests {
             let mut fields = RequestFields::default();
             assert!(fields.push(b"host", b"a"));
             assert!(!fields.push(name.as_bytes(), b"x"), "{name}");
-            fields.finish(b"GET", b"/", false);
+            fields.finish(b"GET", b"/");
             let request = Request::from_fields(&fields, &Limits::DEFAULT);
             assert_eq!(request.err(), Some(Rejection::Header), "{name}");
         }
@@ -518,7 +525,8 @@ mod tests {
             fields.push(b"host", b"a");
             fields.push_cookies(values.iter().copied());
             fields.push(b"last", b"x");
-            fields.finish(b"PUT", b"/", true);
+            fields.finish(b"PUT", b"/");
+            fields.set_chunked();
             let request = Request::from_fields(&fields, &Limits::DEFAULT).unwrap();
             assert_eq!(request.headers.get("cookie"), Some(joined.as_bytes()));
             assert_eq!(request.headers.get("last"), Some(&b"x"[..]));
@@ -527,7 +535,7 @@ mod tests {
         }
         let mut fields = RequestFields::default();
         fields.push_cookies([&b"a\r\nb: c"[..]]);
-        fields.finish(b"GET", b"/", false);
+        fields.finish(b"GET", b"/");
         assert_eq!(
             Request::from_fields(&fields, &Limits::DEFAULT).err(),
             Some(Rejection::Header)
