@@ -242,219 +242,128 @@ mod tests {
     use super::*;
     use crate::{Framing, Parsed, parse};
 
-    type Fields<'t> = &'t [(&'t str, &'t str)];
+    const CHUNKED: &str = "transfer-encoding: chunked";
 
-    fn collected(
-        method: &str,
-        target: &str,
-        fields: Fields<'_>,
-        is_chunked: bool,
-    ) -> RequestFields {
+    /// Returns the fields of a head whose lines end at bars.
+    fn collected(head: &str) -> RequestFields {
         let mut collected = RequestFields::default();
-        for (name, value) in fields {
+        let (line, fields) = head.split_once('|').unwrap_or((head, ""));
+        let is_field = |line: &&str| !line.is_empty() && *line != CHUNKED;
+        for field in fields.split('|').filter(is_field) {
+            let (name, value) = field.split_once(':').unwrap();
             collected.push(name.as_bytes(), value.as_bytes());
         }
+        let (method, target) = line.split_once(' ').unwrap();
         collected.finish(method.as_bytes(), target.as_bytes());
-        if is_chunked {
+        if head.ends_with(CHUNKED) {
             collected.set_chunked();
         }
         collected
     }
 
-    fn text(method: &str, target: &str, fields: Fields<'_>, is_chunked: bool) -> String {
-        let lines: String = fields
-            .iter()
-            .map(|(name, value)| format!("{name}: {value}\r\n"))
-            .collect();
-        let last = if is_chunked {
-            "transfer-encoding: chunked\r\n"
-        } else {
-            ""
+    /// Returns the head in HTTP/1.1.
+    fn text(head: &str) -> String {
+        let (line, fields) = head.split_once('|').unwrap_or((head, ""));
+        let fields = fields
+            .split_inclusive('|')
+            .map(|it| it.trim_end_matches('|'));
+        let fields: String = fields.map(|field| format!("{field}\r\n")).collect();
+        format!("{line} HTTP/1.1\r\n{fields}\r\n")
+    }
+
+    /// Checks that the parser of HTTP/1.1 gives the same request, or the same refusal, and returns it.
+    fn same_as_parsed(head: &str, limits: &Limits) -> String {
+        // Only HTTP/1.1 has this field.
+        let keep = |name: &[u8]| !name.starts_with(b"transfer-");
+        let shown = |request: Result<Request<'_>, Rejection>| {
+            let request = request.map(|request| Request {
+                headers: request.headers.filtered(keep),
+                ..request
+            });
+            format!("{request:?}")
         };
-        format!("{method} {target} HTTP/1.1\r\n{lines}{last}\r\n")
-    }
-
-    /// Returns the outcome as text, without the field that only HTTP/1.1 has.
-    fn outcome(request: Result<Request<'_>, Rejection>) -> String {
-        let request = request.map(|request| Request {
-            headers: request
-                .headers
-                .filtered(|name| name != b"transfer-encoding"),
-            ..request
-        });
-        format!("{request:?}")
-    }
-
-    fn assert_agrees(
-        method: &str,
-        target: &str,
-        fields: Fields<'_>,
-        chunked: bool,
-        limits: &Limits,
-    ) -> String {
-        let text = text(method, target, fields, chunked);
+        let text = text(head);
         let parsed = match parse(text.as_bytes(), limits) {
-            Ok(Parsed::Complete { request, head_len }) => {
-                assert_eq!(head_len, text.len());
-                Ok(request)
-            }
-            Ok(Parsed::Partial) => panic!("{text:?} has no end"),
+            Ok(Parsed::Complete { request, head_len }) if head_len == text.len() => Ok(request),
             Err(rejection) => Err(rejection),
+            other => panic!("{text:?}: {other:?}"),
         };
-        let collected = collected(method, target, fields, chunked);
-        let made = outcome(Request::from_fields(&collected, limits));
-        assert_eq!(made, outcome(parsed), "{text:?}");
+        let made = shown(Request::from_fields(&collected(head), limits));
+        assert_eq!(made, shown(parsed), "{text:?}");
         made
     }
 
-    /// The parser of HTTP/1.1 gives the same request, or the same refusal.
     #[test]
     fn fields_and_text_give_the_same_request() {
-        const HOST: (&str, &str) = ("host", "a.example:80");
-        let many: Vec<(String, String)> = (0..30)
-            .map(|it| (format!("f{it}"), it.to_string()))
-            .collect();
-        let many: Vec<(&str, &str)> = many
-            .iter()
-            .map(|(name, value)| (&**name, &**value))
-            .collect();
-        let many = [&[HOST][..], &many].concat();
-        let table: &[(&str, &str, Fields<'_>, bool, &str)] = &[
-            ("GET", "/", &[HOST], false, "Ok"),
+        let many: String = (0..30).map(|it| format!("|f{it}: {it}")).collect();
+        for (head, part) in [
+            ("GET /|host: a:80", "Ok"),
+            ("GET /a%20b/../c?d=e?f|host: a|accept: */*|x:", "Ok"),
+            ("HEAD /é|host: a|x:  \té\t ", "Ok"),
+            (&*format!("GET /|host: a{many}"), "Ok"),
+            ("OPTIONS *|host: a", "Ok"),
+            ("BREW /|host: a|transfer-encoding: chunked", "Chunked"),
+            ("POST /|host: a|content-length: 12", "Length(12)"),
             (
-                "GET",
-                "/a%20b/../c?d=e?f",
-                &[HOST, ("accept", "*/*"), ("x", "")],
-                false,
-                "Ok",
+                "POST /|host: a|expect: 100-continue|transfer-encoding: chunked",
+                "continue: true",
             ),
-            ("HEAD", "/é", &[HOST, ("x", " \té\t ")], false, "Ok"),
-            ("GET", "/", &many, false, "Ok"),
-            ("OPTIONS", "*", &[HOST], false, "Ok"),
-            ("BREW", "/", &[HOST], true, "Chunked"),
+            ("GET /|host: a|expect: 100-continue", "continue: false"),
+            ("GET http://b/x|host: a", "host: Some(\"b\")"),
+            ("GET /|host:", "Ok"),
+            ("GET /%00|host: a", "Err(PathNul)"),
+            ("GET /../..|host: a", "Err(PathAboveRoot)"),
+            ("CONNECT a:1|host: a", "Err(Connect)"),
+            ("GET *|host: a", "Err(Target)"),
+            ("GET /a#b|host: a", "Err(Target)"),
+            ("GET ftp://b/|host: a", "Err(Target)"),
+            ("GET http://u@b/|host: a", "Err(Host)"),
+            ("G(T /|host: a", "Err(RequestLine)"),
+            (" /|host: a", "Err(RequestLine)"),
+            ("GET /a\u{1}|host: a", "Err(RequestLine)"),
+            ("GET |host: a", "Err(RequestLine)"),
+            ("AVERYLONGMETHODNAMETHATISUNKNOWNA /", "Err(MethodTooLong)"),
+            ("GET /", "Err(HostMissing)"),
+            ("GET /|host: a|host: a", "Err(HostRepeated)"),
+            ("GET /|host: a b", "Err(Host)"),
+            ("GET /|host: é", "Err(Host)"),
+            ("GET /|host: a|a b: c", "Err(Header)"),
+            ("GET /|host: a|: c", "Err(Header)"),
+            ("GET /|host: a|a: b\u{7f}", "Err(Header)"),
+            ("GET /|host: a|a: b\0", "Err(Header)"),
+            ("PUT /|host: a|content-length: +1", "Err(ContentLength)"),
             (
-                "POST",
-                "/",
-                &[HOST, ("content-length", "12")],
-                false,
-                "Length(12)",
-            ),
-            (
-                "POST",
-                "/",
-                &[HOST, ("expect", "100-continue")],
-                true,
-                "expects_continue: true",
-            ),
-            (
-                "GET",
-                "/",
-                &[HOST, ("expect", "100-continue")],
-                false,
-                "expects_continue: false",
-            ),
-            ("GET", "http://b/x", &[HOST], false, "host: Some(\"b\")"),
-            ("GET", "/", &[("host", "")], false, "Ok"),
-            ("GET", "/%00", &[HOST], false, "Err(PathNul)"),
-            ("GET", "/../..", &[HOST], false, "Err(PathAboveRoot)"),
-            ("CONNECT", "a:1", &[HOST], false, "Err(Connect)"),
-            ("GET", "*", &[HOST], false, "Err(Target)"),
-            ("GET", "/a#b", &[HOST], false, "Err(Target)"),
-            ("GET", "ftp://b/", &[HOST], false, "Err(Target)"),
-            ("GET", "http://u@b/", &[HOST], false, "Err(Host)"),
-            ("G(T", "/", &[HOST], false, "Err(RequestLine)"),
-            ("", "/", &[HOST], false, "Err(RequestLine)"),
-            ("GET", "/a\u{1}", &[HOST], false, "Err(RequestLine)"),
-            ("GET", "", &[HOST], false, "Err(RequestLine)"),
-            (
-                "ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFG",
-                "/",
-                &[HOST],
-                false,
-                "Err(MethodTooLong)",
-            ),
-            ("GET", "/", &[], false, "Err(HostMissing)"),
-            ("GET", "/", &[HOST, HOST], false, "Err(HostRepeated)"),
-            ("GET", "/", &[("host", "a b")], false, "Err(Host)"),
-            ("GET", "/", &[("host", "é")], false, "Err(Host)"),
-            ("GET", "/", &[HOST, ("a b", "c")], false, "Err(Header)"),
-            ("GET", "/", &[HOST, ("", "c")], false, "Err(Header)"),
-            ("GET", "/", &[HOST, ("a", "b\u{7f}")], false, "Err(Header)"),
-            ("GET", "/", &[HOST, ("a", "b\0")], false, "Err(Header)"),
-            (
-                "POST",
-                "/",
-                &[HOST, ("content-length", "+1")],
-                false,
-                "Err(ContentLength)",
-            ),
-            (
-                "POST",
-                "/",
-                &[HOST, ("content-length", "1"), ("content-length", "1")],
-                false,
+                "PUT /|host: a|content-length: 1|content-length: 1",
                 "Err(ContentLengthRepeated)",
             ),
             (
-                "POST",
-                "/",
-                &[HOST, ("content-length", "1")],
-                true,
+                "PUT /|host: a|content-length: 1|transfer-encoding: chunked",
                 "Err(LengthAndEncoding)",
             ),
-            (
-                "GET",
-                "/",
-                &[HOST, ("expect", "more")],
-                false,
-                "Err(Expectation)",
-            ),
-        ];
-        for &(method, target, fields, chunked, part) in table {
-            let made = assert_agrees(method, target, fields, chunked, &Limits::DEFAULT);
+            ("GET /|host: a|expect: more", "Err(Expectation)"),
+        ] {
+            let made = same_as_parsed(head, &Limits::DEFAULT);
             assert!(made.contains(part), "{made} has no {part}");
         }
     }
 
     #[test]
     fn limits_count_as_in_text() {
-        let fields: Fields<'_> = &[("host", "a"), ("b", "c"), ("d", "")];
-        for chunked in [false, true] {
-            let len = text("GET", "/abc", fields, chunked).len();
+        for fields in ["host: a|b: c|d: ", "host: a|transfer-encoding: chunked"] {
+            let head = format!("PUT /abc|{fields}");
             let exact = Limits {
-                head_bytes: len,
+                head_bytes: text(&head).len(),
                 target_bytes: 4,
-                headers: 4,
+                ..Limits::DEFAULT
             };
-            assert!(assert_agrees("GET", "/abc", fields, chunked, &exact).starts_with("Ok"));
-            for (limits, rejection) in [
-                (
-                    Limits {
-                        head_bytes: len - 1,
-                        ..exact
-                    },
-                    "Err(HeadTooLarge)",
-                ),
-                (
-                    Limits {
-                        target_bytes: 3,
-                        ..exact
-                    },
-                    "Err(TargetTooLong)",
-                ),
-                (
-                    Limits {
-                        headers: 2,
-                        ..exact
-                    },
-                    "Err(TooManyHeaders)",
-                ),
-            ] {
-                assert_eq!(
-                    assert_agrees("GET", "/abc", fields, chunked, &limits),
-                    rejection
-                );
-            }
+            assert!(same_as_parsed(&head, &exact).starts_with("Ok"));
+            let [mut head_bytes, mut target_bytes, mut headers] = [exact; 3];
+            head_bytes.head_bytes -= 1;
+            target_bytes.target_bytes -= 1;
+            headers.headers = 0;
+            assert_eq!(same_as_parsed(&head, &head_bytes), "Err(HeadTooLarge)");
+            assert_eq!(same_as_parsed(&head, &target_bytes), "Err(TargetTooLong)");
+            assert_eq!(same_as_parsed(&head, &headers), "Err(TooManyHeaders)");
         }
     }
 
@@ -467,7 +376,7 @@ mod tests {
         };
         for length in [65_000, 65_535, 65_536, 70_000] {
             let long = "x".repeat(length);
-            let fields = collected("GET", "/", &[("host", "a"), ("b", &long)], false);
+            let fields = collected(&format!("GET /|host: a|b: {long}"));
             let request = Request::from_fields(&fields, &limits);
             let found = request.map(|request| request.headers.get("b").map(<[u8]>::len));
             let is_short = length == 65_000;
