@@ -129,8 +129,8 @@ impl<'b> Headers<'b> {
         }
     }
 
-    /// Returns `count` fields at the start of `bytes`, which take `len` bytes: before each are the lengths of its name
-    /// and value. `bytes` is at most as long as a head may be.
+    /// Returns `count` fields at the start of `bytes`, which take `len` bytes: before each are the
+    /// lengths of its name and value. `bytes` is at most as long as a head may be.
     pub(crate) fn of_fields(bytes: &'b [u8], len: usize, count: usize) -> Self {
         let mut rest = &bytes[..len];
         let mut next = || {

@@ -192,8 +192,8 @@ fn version(bytes: &[u8]) -> Result<Option<Version>, Rejection> {
     }
 }
 
-/// Interprets the request line and the fields that affect parsing. `is_chunked`: a body of unknown length follows,
-/// which no field says.
+/// Interprets the request line and the fields that affect parsing. `is_chunked`: a body of unknown
+/// length follows, which no field says.
 pub(crate) fn judge<'b>(
     line: RequestLine<'b>,
     headers: Headers<'b>,

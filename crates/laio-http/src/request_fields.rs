@@ -1,4 +1,5 @@
-//! A request of HTTP/2 or HTTP/3, made of fields instead of text (RFC 9113, section 8.3; RFC 9114, section 4.3).
+//! A request of HTTP/2 or HTTP/3, made of fields instead of text (RFC 9113, section 8.3; RFC 9114,
+//! section 4.3).
 
 use crate::headers::Headers;
 use crate::request::{RequestLine, is_token_byte, judge};
@@ -45,7 +46,8 @@ const REST_OF_TEXT: usize = b"  HTTP/1.1\r\n\r\n".len();
 /// The field that says in HTTP/1.1 that a body of unknown length follows.
 const CHUNKED_LINE: usize = b"transfer-encoding: chunked\r\n".len();
 
-/// Fields that HTTP/2 and HTTP/3 forbid because they concern an HTTP/1.1 connection (RFC 9113, section 8.2.2).
+/// Fields that HTTP/2 and HTTP/3 forbid because they concern an HTTP/1.1 connection (RFC 9113,
+/// section 8.2.2).
 const CONNECTION_SPECIFIC: [&[u8]; 5] = [
     b"connection",
     b"keep-alive",
@@ -54,8 +56,8 @@ const CONNECTION_SPECIFIC: [&[u8]; 5] = [
     b"upgrade",
 ];
 
-/// Whether HTTP/2 and HTTP/3 forbid a field, because it concerns an HTTP/1.1 connection (RFC 9113, section 8.2.2).
-/// The name is compared without case.
+/// Whether HTTP/2 and HTTP/3 forbid a field, because it concerns an HTTP/1.1 connection (RFC 9113,
+/// section 8.2.2). The name is compared without case.
 #[must_use]
 pub fn is_connection_specific(name: &[u8]) -> bool {
     // Comparing the length first rules out most fields.
@@ -67,7 +69,8 @@ pub fn is_connection_specific(name: &[u8]) -> bool {
 
 impl<'b> Request<'b> {
     /// Makes a request of the fields of a head of HTTP/2 or HTTP/3, with the checks and limits of
-    /// [`parse`](crate::parse), as if it had arrived in HTTP/1.1. [`Limits::head_bytes`] counts the bytes that the head would have in HTTP/1.1.
+    /// [`parse`](crate::parse), as if it had arrived in HTTP/1.1. [`Limits::head_bytes`] counts the
+    /// bytes that the head would have in HTTP/1.1.
     ///
     /// # Errors
     ///
@@ -105,7 +108,8 @@ impl RequestFields {
         fields
     }
 
-    /// Adds a field, without white space around its value. Returns whether it is valid; if not, the request is refused.
+    /// Adds a field, without white space around its value. Returns whether it is valid; if not, the
+    /// request is refused.
     pub fn push(&mut self, name: &[u8], value: &[u8]) -> bool {
         let value = trim(value);
         let lengths = (u16::try_from(name.len()), u16::try_from(value.len()));

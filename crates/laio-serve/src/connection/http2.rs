@@ -1,5 +1,5 @@
 //! HTTP/2: several requests at the same time on one connection. The `h2` crate implements the
-//! frames. Each request is then handled by the same code as those of HTTP/1.1.
+//! frames. Each request is then handled by the same code as one of HTTP/1.1.
 
 mod request;
 mod windows;

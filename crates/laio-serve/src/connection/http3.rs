@@ -1,5 +1,5 @@
 //! HTTP/3: the requests of a QUIC connection, several at the same time. Each is then
-//! handled by the same code as those of HTTP/1.1.
+//! handled by the same code as one of HTTP/1.1.
 
 use super::state::{ConnectionState, DrainState};
 use super::streams::{AtOnce, BegunResponse, Streams};

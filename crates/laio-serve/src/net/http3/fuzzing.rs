@@ -79,8 +79,8 @@ fn request(bytes: &[u8], piece: usize) -> Result<(Head, Vec<u8>), Failure> {
     }
 }
 
-/// The parser of HTTP/1.1 finds the same request in the text of a head. A client that adds lines to a head, or ends it
-/// early, smuggles a request.
+/// The parser of HTTP/1.1 finds the same request in the text of a head. A client that adds lines to
+/// a head, or ends it early, smuggles a request.
 fn check_head(fields: &RequestFields) {
     let limits = Limits {
         head_bytes: 65_535,
