@@ -1,19 +1,19 @@
 //! Certificates that the server gets by itself: by ACME (RFC 8555), or signed with their own keys.
 
+mod answer;
 mod certificate;
 mod directory_client;
 mod order;
-pub(crate) mod published;
 mod renewal;
 mod schedule;
 mod state_directory;
 
 use crate::messages::print;
+use crate::net::tls::published::Published;
 use crate::options::{Acme as AcmeOptions, AcmeChallenge, ClientAuth, HttpsName, Limits, Options};
 use certificate::IssuedCertificate;
 use directory_client::DirectoryClient;
 use order::Authority;
-use published::Published;
 use renewal::{HeldCertificate, Renewal};
 use state_directory::StateDirectory;
 use std::io;

@@ -55,6 +55,7 @@ pub use tls::{Certificate, ClientAuth, RedirectPort, Tls, TlsVersion};
 pub use upload::{UploadSync, Uploaders, Uploads};
 pub use upstream::{Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits, Upstreams};
 
+use crate::observe::Observer;
 use laio::BackendKind;
 use laio_http::log::LogFormat;
 
@@ -98,7 +99,7 @@ pub struct Options {
     /// The file cache of each worker.
     pub cache: Cache,
     /// Collects the statistics of the server.
-    pub observer: crate::Observer,
+    pub observer: Observer,
     /// The limits in force.
     pub limits: Limits,
     /// Proxies in front of the server.
@@ -190,7 +191,7 @@ impl Default for Options {
             log_format: LogFormat::Combined,
             log_options: LogOptions::default(),
             cache: Cache::default(),
-            observer: crate::Observer::default(),
+            observer: Observer::default(),
             limits: Limits::default(),
             clients: Clients::default(),
             safety: Safety::default(),

@@ -15,7 +15,7 @@ pub(crate) enum Level {
     Serving,
     /// Other workers accept the connections; this generation finishes its own without a deadline.
     HandingOver,
-    /// The generation finishes its connections within [`crate::Limits::drain_time`].
+    /// The generation finishes its connections within [`crate::options::Limits::drain_time`].
     Stopping,
     /// The generation closes its connections at once.
     Cut,

@@ -3,7 +3,6 @@
 pub(crate) mod accept;
 mod receive;
 
-use crate::acme::published::Published;
 use crate::addresses::Addresses;
 use crate::buffers::BufferPool;
 use crate::clients::TrustedProxies;
@@ -17,6 +16,7 @@ use crate::memory::ProcessMemory;
 use crate::net::listen::{Kind, Share};
 use crate::net::quic::routes::Routes;
 use crate::net::tls::Tls;
+use crate::net::tls::published::Published;
 use crate::observe;
 use crate::options::{Limits, Options, RedirectPort};
 use crate::proxy::cache::ResponseCache;

@@ -3,11 +3,12 @@
 //! Each step that cannot be repeated for nothing is on disk before the next one begins: the account, and the order with
 //! the key that it is for. A server that was killed goes on with the order, whatever became of it meanwhile.
 
+use super::answer::{Answer, challenges};
 use super::certificate::{self, IssuedCertificate};
 use super::directory_client::{DirectoryClient, complete};
-use super::published::{Answer, Published};
 use super::state_directory::{OrderLock, StateDirectory};
 use crate::messages::print;
+use crate::net::tls::published::{Challenges, Published};
 use crate::options::{Acme, AcmeChallenge, Limits};
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -97,15 +98,12 @@ impl Authority {
             }
             result = self.try_obtain(context, name, present);
         }
-        let unpublished = context.published.set_answers(&[]);
+        context.published.set_challenges(Challenges::default());
         context.state.clear_challenges(context.lock);
-        unpublished
-            .map_err(StepError::Own)
-            .and(result)
-            .map_err(|error| OrderFailure {
-                text: one_line(&error.to_text()),
-                retry_after: self.client.retry_after(),
-            })
+        result.map_err(|error| OrderFailure {
+            text: one_line(&error.to_text()),
+            retry_after: self.client.retry_after(),
+        })
     }
 
     /// Returns when the authority suggests to renew a certificate, and when to ask it again (RFC 9773).
@@ -360,10 +358,8 @@ impl Authority {
                 return Err(own("the authority asks for too many challenges"));
             }
         }
-        context
-            .published
-            .set_answers(&answers)
-            .map_err(StepError::Own)?;
+        let published = challenges(&answers).map_err(StepError::Own)?;
+        context.published.set_challenges(published);
         // The connection of the authority may arrive at another process with the same sockets.
         for (file, contents) in answers.iter().map(Answer::to_file) {
             context.state.share_challenge(&file, &contents)?;

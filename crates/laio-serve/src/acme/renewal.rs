@@ -1,11 +1,12 @@
 //! The thread that gets certificates and renews them. A thread of its own, because its calls block.
 
+use super::answer::{Answer, challenges};
 use super::certificate::{self, IssuedCertificate};
 use super::order::{Authority, OrderContext};
-use super::published::{Answer, Published};
 use super::schedule;
 use super::state_directory::{FileStamp, StateDirectory};
 use crate::messages::print;
+use crate::net::tls::published::Published;
 use crate::observe::Observer;
 use crate::options::Limits;
 use laio_http::HttpDate;
@@ -143,8 +144,9 @@ impl Renewal {
         let answers: Vec<_> = shared
             .filter_map(|(name, contents)| Answer::from_file(&name, contents))
             .collect();
-        if let Err(error) = self.published.set_answers(&answers) {
-            print(format_args!("cannot answer a challenge: {error}"));
+        match challenges(&answers) {
+            Ok(challenges) => self.published.set_challenges(challenges),
+            Err(error) => print(format_args!("cannot answer a challenge: {error}")),
         }
     }
 

@@ -4,9 +4,9 @@ mod certificates;
 mod client_certificates;
 pub(crate) mod early_sessions;
 mod parameters;
+pub(crate) mod published;
 pub(crate) mod session;
 
-use crate::acme::published::{ACME_TLS, Published};
 use crate::messages::print;
 use crate::net::quic::{self, config::RetryKey};
 use crate::options::{AcmeChallenge, Http3, Limits, Options};
@@ -15,6 +15,7 @@ use client_certificates::ClientCertificates;
 use early_sessions::EarlySessions;
 use laio::thread::JoinHandle;
 use parameters::Parameters;
+use published::{ACME_TLS, Published};
 use rustls::crypto::ring;
 use rustls::server::{
     NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache, StoresServerSessions,

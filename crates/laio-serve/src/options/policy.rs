@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// A kind of system call of a request, which can have a back end of its own. A [`Stage`] is
 /// something else: a span of time in a request that is measured.
 ///
-/// [`Stage`]: crate::Stage
+/// [`Stage`]: crate::observe::Stage
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IoStep {
     /// Accepting a connection.

@@ -2,7 +2,7 @@
 
 use super::pages;
 use super::response::{RequestContext, Response};
-use crate::acme::published::Published;
+use crate::net::tls::published::Published;
 use crate::trace;
 use laio_http::{Method, Request};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! The certificates: read from files, chosen by the client's server name, replaced while serving.
 
-use crate::acme::published::{ACME_TLS, Published};
+use super::published::{ACME_TLS, Published};
 use crate::options::{Certificate, Limits};
 use rustls::client::verify_server_name;
 use rustls::crypto::ring;

@@ -1,6 +1,6 @@
 //! A TLS session over a socket. rustls transforms the bytes, the engine sends and receives them.
 
-use crate::acme::published::ACME_TLS;
+use super::published::ACME_TLS;
 use crate::net::socket::{Expect, Socket};
 use crate::net::write_buffers;
 use crate::options::Limits;
