@@ -1,7 +1,7 @@
 //! Buffers for requests in progress, and for receives.
 
-use crate::options::Limits;
 use laio::ops::Slab;
+use laio_serve_base::options::Limits;
 use std::cell::RefCell;
 
 /// The buffers of one request.

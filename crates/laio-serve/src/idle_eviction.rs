@@ -6,8 +6,8 @@
 //! capacity evicts the one that has been idle longest on any worker: its task is woken and closes
 //! it.
 
-use crate::descriptors;
-use crate::options::Limits;
+use laio_serve_base::descriptors;
+use laio_serve_base::options::Limits;
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::Cell;
 use std::collections::HashMap;

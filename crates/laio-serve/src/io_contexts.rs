@@ -2,13 +2,13 @@
 //! for another back end or for a class of calls with a limit.
 
 use crate::buffers::ReceiveBuffers;
-use crate::options::{IoStep, Limits, Options, Transfer};
 use laio::ops::Readiness;
 use laio::walk::Walk;
 use laio::{BackendKind, Operation};
 use laio_rt::future::poll_once;
 use laio_rt::sync::{Permit, Semaphore};
 use laio_rt::{ContextId, Descriptor, Runtime, Submission};
+use laio_serve_base::options::{IoStep, Limits, Options, Transfer};
 use std::cell::Cell;
 use std::io;
 use std::os::fd::OwnedFd;

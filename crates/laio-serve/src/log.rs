@@ -6,14 +6,14 @@ mod journald;
 mod socket;
 mod syslog;
 
-use crate::messages::print;
-use crate::observe::{self, Stage};
-use crate::options::{Limits, LogTarget, Options};
 use crate::site::globs;
 use file::{FileLog, LogFile};
 use globset::GlobSet;
 use laio_http::Status;
 use laio_http::log::{LogField, LogFormat, LogRecord, write_fields, write_line};
+use laio_serve_base::messages::print;
+use laio_serve_base::observe::{self, Stage};
+use laio_serve_base::options::{Limits, LogTarget, Options};
 use socket::{LogSocket, Peer};
 use std::cell::{Cell, RefCell};
 use std::ffi::OsStr;

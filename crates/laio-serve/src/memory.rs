@@ -6,8 +6,8 @@
 
 pub(crate) mod connection;
 
-use crate::observe::MemoryCounts;
-use crate::options::{Limits, Memory, MemoryUse};
+use laio_serve_base::observe::MemoryCounts;
+use laio_serve_base::options::{Limits, Memory, MemoryUse};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

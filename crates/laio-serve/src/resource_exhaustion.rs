@@ -1,7 +1,7 @@
 //! Warnings about exhausted descriptors or memory, limited in rate.
 
-use crate::messages::print;
-use crate::options::Limits;
+use laio_serve_base::messages::print;
+use laio_serve_base::options::Limits;
 use rustix::io::Errno;
 use std::cell::Cell;
 use std::io;

@@ -1,20 +1,20 @@
 //! What the steps of a request need from their worker.
 
 use crate::buffers::BufferPool;
-use crate::clients::TrustedProxies;
-use crate::cpu_pool::CpuPool;
 use crate::files::cache::Cache;
 use crate::idle_eviction::ConnectionSlots;
 use crate::io_contexts::IoContexts;
 use crate::log::Log;
 use crate::memory::ProcessMemory;
-use crate::options::{Io, Limits};
 use crate::resource_exhaustion::ExhaustionWarning;
 use crate::site::Sites;
 use crate::site::auth::PasswordChecks;
-use crate::transfer_pools::Pools;
 use laio_http::{DateCache, HttpDate};
 use laio_rt::sync::Semaphore;
+use laio_serve_base::clients::TrustedProxies;
+use laio_serve_base::cpu_pool::CpuPool;
+use laio_serve_base::options::{Io, Limits};
+use laio_serve_base::transfer_pools::Pools;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 

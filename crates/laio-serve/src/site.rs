@@ -23,8 +23,6 @@ pub(crate) mod upload_rules;
 
 pub(crate) use fields::globs;
 
-use crate::messages::print;
-use crate::options::{Host, Options, Protocol, Site as Description, Symlinks, Upstream, Zip};
 use crate::upstream::group::{Group, Groups, Healths, check_prefixes};
 use crate::upstream::resolver::NameResolver;
 use crate::upstream::route::Route;
@@ -41,6 +39,10 @@ use fields::FieldRules;
 use laio::BackendKind;
 use laio_http::{Coding, Status};
 use laio_rt::Descriptor;
+use laio_serve_base::messages::print;
+use laio_serve_base::options::{
+    Host, Options, Protocol, Site as Description, Symlinks, Upstream, Zip,
+};
 use message_fields::{RequestRules, ResponseRules};
 use network_access::NetworkAccess;
 use quota::CountedDirectories;
@@ -443,7 +445,7 @@ fn compile(
         .map(|file| Users::read(file, &site.auth))
         .transpose()?;
     let cors = (!site.cors.origins.is_empty()).then(|| Cors::new(&site.cors));
-    let page = |page: &crate::options::ErrorPage| {
+    let page = |page: &laio_serve_base::options::ErrorPage| {
         let status = Status::from_code(page.status).filter(|status| status.is_error());
         let text = || format!("{} is not the status of an error with a page", page.status);
         let status = status.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, text()))?;

@@ -1,11 +1,11 @@
 //! Requests to an authority. They block, because the thread that makes them exists for that.
 
-use crate::options::{Acme, Limits};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
+use laio_serve_base::options::{Acme, Limits};
 use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;

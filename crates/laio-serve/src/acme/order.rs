@@ -7,9 +7,7 @@ use super::answer::{Answer, challenges};
 use super::certificate::{self, IssuedCertificate};
 use super::directory_client::{DirectoryClient, complete};
 use super::state_directory::{OrderLock, StateDirectory};
-use crate::messages::print;
 use crate::net::tls::published::{Challenges, Published};
-use crate::options::{Acme, AcmeChallenge, Limits};
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use instant_acme::{
@@ -17,6 +15,8 @@ use instant_acme::{
     ChallengeType, Error, ExternalAccountKey, Identifier, LetsEncrypt, NewAccount, NewOrder, Order,
     OrderStatus, Problem,
 };
+use laio_serve_base::messages::print;
+use laio_serve_base::options::{Acme, AcmeChallenge, Limits};
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;

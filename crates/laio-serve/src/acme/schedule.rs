@@ -1,7 +1,7 @@
 //! When a certificate is renewed, and when a failed order is tried again.
 
 use super::certificate::Validity;
-use crate::options::Limits;
+use laio_serve_base::options::Limits;
 use rustls::crypto::ring;
 use std::time::{Duration, SystemTime};
 

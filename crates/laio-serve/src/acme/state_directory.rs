@@ -3,7 +3,7 @@
 //! A file gets its name when it is complete, so a server that is killed leaves either the old contents or the new
 //! ones. A certificate and its key are one file, because two could not be replaced at the same moment.
 
-use crate::options::{Limits, Options};
+use laio_serve_base::options::{Limits, Options};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -360,7 +360,7 @@ fn explain(what: &str, path: &Path, error: &io::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{Acme, Site};
+    use laio_serve_base::options::{Acme, Site};
     use std::os::unix::fs::PermissionsExt;
 
     fn mode(path: &Path) -> u32 {

@@ -2,13 +2,13 @@
 
 use super::SentResponse;
 use crate::buffers::Buffers;
-use crate::clients::Peer;
-use crate::observe::{self, Stage};
-use crate::options::Memory;
 use crate::request::answer_from_cache::answer_from_cache;
 use crate::request::response::{Body, RequestContext};
 use crate::services::Services;
 use laio_http::{Framing, HttpDate, Parsed, Request, parse};
+use laio_serve_base::clients::Peer;
+use laio_serve_base::observe::{self, Stage};
+use laio_serve_base::options::Memory;
 
 /// What a request has from its connection.
 pub(super) struct Arrival<'a> {

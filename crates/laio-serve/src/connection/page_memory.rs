@@ -4,11 +4,11 @@
 use crate::memory::Loan;
 use crate::memory::connection::Held;
 use crate::net::stream::Stream;
-use crate::options::{Memory, MemoryUse};
 use crate::request::pages;
 use crate::request::response::{RequestContext, Response};
 use crate::services::Services;
 use laio_http::Status;
+use laio_serve_base::options::{Memory, MemoryUse};
 
 /// The memory of a response, given back on drop.
 pub(super) type PageMemory = (Option<Loan>, Option<Held>);

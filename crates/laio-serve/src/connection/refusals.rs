@@ -8,8 +8,8 @@ use crate::request::pages::{self, SecureFields};
 use crate::request::receive::linger;
 use crate::request::send_buffer::send_all;
 use crate::site::message_fields::Answered;
-use crate::trace;
 use laio_http::{Rejection, Status};
+use laio_serve_base::trace;
 use std::io;
 
 impl Connection {

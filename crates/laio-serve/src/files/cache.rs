@@ -16,10 +16,10 @@ mod store;
 use super::contents::Opened;
 use super::resolve::enter;
 use crate::net::arrivals;
-use crate::options::Cache as CacheOptions;
 use admission::{Admission, AdmissionFilter};
 use inotify::{FileEvent, Watch, Watches};
 use laio_rt::Descriptor;
+use laio_serve_base::options::Cache as CacheOptions;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
@@ -88,7 +88,7 @@ impl Cache {
         }
         let mut limits = limits.clone();
         // The caches of all workers together may use an eighth of all descriptors.
-        let most = crate::descriptors::limit() / 8 / workers.max(1);
+        let most = laio_serve_base::descriptors::limit() / 8 / workers.max(1);
         limits.descriptors = limits.descriptors.min(most);
         Some(Cache {
             watches: Rc::new(Watches::new().ok()?),

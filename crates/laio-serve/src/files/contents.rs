@@ -1,8 +1,8 @@
 //! An opened file, and the sources of its bytes.
 
-use crate::options::{Cache, Limits};
 use laio::ops::FileStatus;
 use laio_rt::Descriptor;
+use laio_serve_base::options::{Cache, Limits};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::rc::Rc;

@@ -2,10 +2,10 @@
 
 use super::contents::{Contents, shorter};
 use crate::io_contexts::IoContexts;
-use crate::observe::{self, Stage};
-use crate::options::{IoStep, Limits};
 use laio::ops::{Limit, Load, ReadAt, Sink};
 use laio_rt::Descriptor;
+use laio_serve_base::observe::{self, Stage};
+use laio_serve_base::options::{IoStep, Limits};
 use rustix::fs::OFlags;
 use std::io;
 

@@ -2,13 +2,13 @@
 
 use super::contents::{Contents, FileKind, Opened};
 use crate::io_contexts::IoContexts;
-use crate::observe::{self, Stage};
-use crate::options::{IoStep, Limits};
 use crate::site::Site;
 use laio::Operation;
 use laio::ops::{FileStatus, Name, Open, OpenStat, StatFile};
 use laio::walk::Walk;
 use laio_rt::Descriptor;
+use laio_serve_base::observe::{self, Stage};
+use laio_serve_base::options::{IoStep, Limits};
 use rustix::fs::{OFlags, ResolveFlags};
 use std::ffi::CString;
 use std::io;

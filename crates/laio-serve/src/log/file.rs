@@ -2,9 +2,9 @@
 //! worker writes them.
 
 use super::Dropped;
-use crate::options::{Limits, LogTarget};
 use laio::ops::Write;
 use laio_rt::{Descriptor, JoinHandle};
+use laio_serve_base::options::{Limits, LogTarget};
 use rustix::fs::{Mode, OFlags};
 use std::cell::{Cell, RefCell};
 use std::fmt;

@@ -2,8 +2,8 @@
 //! a thread of its own sends them, which may block. Records that do not fit into the queue are dropped.
 
 use super::syslog;
-use crate::messages::print;
-use crate::options::{Limits, SyslogAddress};
+use laio_serve_base::messages::print;
+use laio_serve_base::options::{Limits, SyslogAddress};
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
 use std::net::{TcpStream, ToSocketAddrs, UdpSocket};

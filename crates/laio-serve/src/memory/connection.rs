@@ -4,8 +4,8 @@
 //! it, so that it is on its way to the client and no request holds a piece while it waits for another one.
 
 use super::ProcessMemory;
-use crate::options::{Limits, Memory, MemoryUse};
 use bytes::Bytes;
+use laio_serve_base::options::{Limits, Memory, MemoryUse};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

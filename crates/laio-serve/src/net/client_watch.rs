@@ -2,8 +2,8 @@
 
 use super::socket::has_left;
 use super::stream::Stream;
-use crate::options::UpstreamLimits;
 use laio_rt::Descriptor;
+use laio_serve_base::options::UpstreamLimits;
 
 /// Looks whether the client of a connection of HTTP/1.1 has left.
 ///

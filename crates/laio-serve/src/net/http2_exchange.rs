@@ -3,7 +3,6 @@
 
 use crate::memory::connection::{Held, RequestMemory, piece};
 use crate::net::tls::session::TlsParameters;
-use crate::options::{Limits, Memory};
 use bytes::{Buf, Bytes};
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
@@ -11,6 +10,7 @@ use http::header::{CONTENT_LENGTH, ETAG, InvalidHeaderValue};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use laio_http::upstream::parse_response;
 use laio_rt::{Descriptor, time};
+use laio_serve_base::options::{Limits, Memory};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;

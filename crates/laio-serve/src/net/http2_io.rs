@@ -6,7 +6,7 @@ use crate::memory::connection::{ConnectionMemory, Held};
 use crate::net::socket::{Expect, Socket};
 use crate::net::stream::Stream;
 use crate::net::tls::session::Session;
-use crate::options::{Http2, Memory, MemoryUse};
+use laio_serve_base::options::{Http2, Memory, MemoryUse};
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
 use std::pin::Pin;

@@ -1,7 +1,7 @@
 //! The listening sockets of a server.
 
-use crate::inherited;
-use crate::options::{Limits, Listen, ListenAddress, Options, abstract_name};
+use laio_serve_base::inherited;
+use laio_serve_base::options::{Limits, Listen, ListenAddress, Options, abstract_name};
 use rustix::fs::{FileType, Mode};
 use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::io;

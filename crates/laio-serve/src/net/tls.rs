@@ -7,13 +7,13 @@ mod parameters;
 pub(crate) mod published;
 pub(crate) mod session;
 
-use crate::messages::print;
 use crate::net::quic::{self, config::RetryKey};
-use crate::options::{AcmeChallenge, Http3, Limits, Options};
 use certificates::{Certificates, Stamp};
 use client_certificates::ClientCertificates;
 use early_sessions::EarlySessions;
 use laio::thread::JoinHandle;
+use laio_serve_base::messages::print;
+use laio_serve_base::options::{AcmeChallenge, Http3, Limits, Options};
 use parameters::Parameters;
 use published::{ACME_TLS, Published};
 use rustls::crypto::ring;

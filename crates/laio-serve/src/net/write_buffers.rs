@@ -1,6 +1,6 @@
 //! A pool of output buffers for each thread, so that a connection with nothing to send has none.
 
-use crate::options::Limits;
+use laio_serve_base::options::Limits;
 use std::cell::RefCell;
 
 thread_local! {

@@ -5,7 +5,6 @@ use super::exchange::{self, UpstreamResponse};
 use super::relay::Relayed;
 use super::upstream_head::UpstreamHead;
 use super::{EmptyBody, ProxyRequest};
-use crate::options::UpstreamLimits;
 use crate::request::auth_servers::{Asking, AuthAnswer, AuthServers};
 use crate::request::auth_state::AuthState;
 use crate::request::response::{RequestContext, Response};
@@ -16,6 +15,7 @@ use crate::upstream::route::Route;
 use laio_http::log::AddedField;
 use laio_http::{Framing, Method, Request, RequestPath, Status, Version, ascii_query};
 use laio_rt::future::{Either, race};
+use laio_serve_base::options::UpstreamLimits;
 
 /// Asks auth servers like upstreams.
 pub(crate) struct AskedAsUpstreams;

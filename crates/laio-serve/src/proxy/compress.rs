@@ -3,7 +3,6 @@
 use super::relay::Relayed;
 use super::trailers::push_last_chunk;
 use super::upstream_head::UpstreamHead;
-use crate::options::Limits;
 use crate::request::compress::encoder::Encoder;
 use crate::request::compress::{Follows, encode, push_encoded};
 use crate::request::response::RequestContext;
@@ -11,6 +10,7 @@ use crate::request::variant::is_compressible;
 use crate::services::Services;
 use laio_http::{Coding, Headers, Status, Version};
 use laio_rt::sync::Permit;
+use laio_serve_base::options::Limits;
 use std::io;
 
 /// How a response that becomes shorter by compression is sent.

@@ -50,7 +50,7 @@ fn describe(params: &mut Vec<u8>, proxy_request: &ProxyRequest<'_>, target: &Tar
     push("REDIRECT_STATUS", b"200");
     push(
         "SERVER_SOFTWARE",
-        crate::server_name::SERVER_NAME.as_bytes(),
+        laio_serve_base::server_name::SERVER_NAME.as_bytes(),
     );
     push("SERVER_PROTOCOL", request.version.as_str().as_bytes());
     push("REQUEST_METHOD", request.method.as_str().as_bytes());

@@ -1,6 +1,5 @@
 //! The body of a response in HTTP/2, and its trailers.
 
-use crate::options::UpstreamLimits;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::http2::Http2Place;
 use crate::upstream::link::Deadline;
@@ -9,6 +8,7 @@ use bytes::Bytes;
 use h2::RecvStream;
 use http::HeaderMap;
 use laio_rt::sync::Permit;
+use laio_serve_base::options::UpstreamLimits;
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;

@@ -2,17 +2,17 @@
 
 use super::compress::has_word;
 use super::request::{HOP_BY_HOP, Hops, VIA, push_field};
-use crate::field_names::is_one_of;
-use crate::options::UpstreamLimits;
 use crate::request::auth_state::{AuthState, PRIVATE};
 use crate::request::response::RequestContext;
-use crate::server_name::SERVER_NAME;
 use crate::site::{alt_svc, hsts};
 use crate::upstream::error::UpstreamError;
 use http::header::CONTENT_LENGTH;
 use http::response::Parts;
 use laio_http::upstream::Response;
 use laio_http::{Coding, Framing, ResponseHead, Status, Version};
+use laio_serve_base::field_names::is_one_of;
+use laio_serve_base::options::UpstreamLimits;
+use laio_serve_base::server_name::SERVER_NAME;
 
 /// Fields that name a file to send instead of the body, and whether the file is removed afterwards.
 const FILES: [(&str, bool); 4] = [

@@ -10,13 +10,13 @@ use super::response::{RequestContext, Response};
 use super::variant::choose_variant;
 use crate::files::contents::FileKind;
 use crate::files::resolve::{Refusal, Resolved, resolve};
-use crate::observe::{self, Stage};
 use crate::request::open::open_file;
 use crate::services::Services;
 use crate::site::auth::Resource;
 use crate::site::cors;
-use crate::trace;
 use laio_http::{Method, Status, prefers};
+use laio_serve_base::observe::{self, Stage};
+use laio_serve_base::trace;
 
 /// Decides the response. Writes its head, and a body that does not come from a file, to `out`.
 /// `name` is a buffer for the name of the file. `looked_up` is what the site has for the path, if that

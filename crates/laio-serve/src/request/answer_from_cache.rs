@@ -5,9 +5,9 @@
 use super::archive;
 use super::response::{RequestContext, Response};
 use crate::files::resolve::{enter, resolve};
-use crate::observe::{self, Stage};
 use crate::services::Services;
 use laio_http::Method;
+use laio_serve_base::observe::{self, Stage};
 
 /// Writes the head, and the body if it is short, to `out`. Returns none, with `out` unchanged, if the
 /// request needs [`answer`](crate::request::answer::answer); `name` may have changed.

@@ -4,13 +4,13 @@ use super::auth_servers::AuthAnswer;
 use super::auth_state::AuthState;
 use super::pages;
 use super::response::{RequestContext, Response};
-use crate::messages::print;
-use crate::observe::{self, AuthResult};
 use crate::services::Services;
 use crate::site::auth::Resource;
 use crate::site::auth_request::AuthRule;
-use crate::trace;
 use laio_http::{Method, Status, ascii_query, prefers};
+use laio_serve_base::messages::print;
+use laio_serve_base::observe::{self, AuthResult};
+use laio_serve_base::trace;
 
 /// Returns the response if an auth server does not let a request for a resource in, else none. A server that has let
 /// the request in is not asked again.

@@ -3,11 +3,11 @@
 use super::auth_request::ask_auth_servers;
 use super::pages;
 use super::response::{RequestContext, Response};
-use crate::observe;
 use crate::services::Services;
 use crate::site::auth::{Access, Resource};
-use crate::trace;
 use laio_http::Status;
+use laio_serve_base::observe;
+use laio_serve_base::trace;
 
 /// Returns the error response if the client may not access `resource`, else none.
 pub(crate) async fn authorize(

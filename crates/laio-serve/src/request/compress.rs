@@ -4,11 +4,11 @@ pub(crate) mod encoder;
 
 use crate::files::contents::Contents;
 use crate::files::read::read;
-use crate::options::Limits;
 use crate::services::Services;
 use encoder::Encoder;
 use laio_http::Coding;
 use laio_rt::sync::Permit;
+use laio_serve_base::options::Limits;
 use std::io::{self, Write};
 
 /// A file being compressed. The number is limited, because each holds an [`Encoder`].

@@ -3,9 +3,9 @@
 use super::pages;
 use super::redirect_to_https::{RedirectToHttps, ToHttps};
 use super::response::{RequestContext, Response};
-use crate::observe;
 use crate::services::Services;
-use crate::trace;
+use laio_serve_base::observe;
+use laio_serve_base::trace;
 use std::time::{Duration, Instant};
 
 /// An answer that needs no file and no upstream.

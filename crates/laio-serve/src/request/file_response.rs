@@ -5,13 +5,13 @@ use super::pages;
 use super::response::{Body, RequestContext, Response};
 use super::variant::Variant;
 use crate::files::contents::Opened;
-use crate::options::Limits;
 use crate::services::Services;
-use crate::trace;
 use laio_http::{
     ByteRange, Coding, ContentType, ETag, HttpDate, Multipart, Outcome, RangeLimits, Ranges,
     Request, ResponseHead, Status, Validators, conditional, date,
 };
+use laio_serve_base::options::Limits;
+use laio_serve_base::trace;
 use std::hash::{BuildHasher, RandomState};
 
 /// Answers with a file: 200, 206, 304, 412 or 416.

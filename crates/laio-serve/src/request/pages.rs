@@ -2,13 +2,13 @@
 
 use super::response::{Body, RequestContext, Response};
 use crate::request::open::open_file;
-use crate::server_name::SERVER_NAME;
 use crate::services::Services;
 use crate::site::auth::Users;
 use crate::site::{Site, alt_svc, cors, hsts};
-use crate::trace;
 use laio_http::response::error_body;
 use laio_http::{ByteRange, ContentType, HttpDate, ResponseHead, Status, Version, path};
+use laio_serve_base::server_name::SERVER_NAME;
+use laio_serve_base::trace;
 use std::time::Duration;
 
 /// Returns the methods that the files of a site allow.

@@ -4,13 +4,13 @@ use crate::io_contexts::IoContexts;
 use crate::net::arrivals;
 use crate::net::socket::{Expect, receive_operation};
 use crate::net::stream::Stream;
-use crate::options::{IoStep, Limits};
 use crate::services::Services;
 use laio::Errno;
 use laio::ops::{Readiness, Recv, SlabBuffer};
 use laio_http::BodySkip;
 use laio_rt::time::{Elapsed, Sleep, sleep, sleep_until, timeout_by};
 use laio_rt::{Descriptor, Submission};
+use laio_serve_base::options::{IoStep, Limits};
 use std::io;
 use std::time::{Duration, Instant};
 

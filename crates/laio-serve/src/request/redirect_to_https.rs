@@ -3,8 +3,8 @@
 use super::pages;
 use super::response::{RequestContext, Response};
 use crate::net::tls::published::Published;
-use crate::trace;
 use laio_http::{Method, Request};
+use laio_serve_base::trace;
 use std::sync::Arc;
 
 /// Redirects the requests of an address without TLS.

@@ -2,11 +2,11 @@
 
 use super::send_deadline::SendDeadline;
 use crate::net::stream::Stream;
-use crate::observe::{self, Stage};
-use crate::options::{IoStep, Limits};
 use crate::services::Services;
 use laio::ops::{Part, Send};
 use laio_rt::Descriptor;
+use laio_serve_base::observe::{self, Stage};
+use laio_serve_base::options::{IoStep, Limits};
 use rustix::net::SendFlags;
 use std::io;
 use std::time::Duration;

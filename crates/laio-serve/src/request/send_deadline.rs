@@ -1,9 +1,9 @@
 //! The time limit for a slow client.
 
-use crate::options::Limits;
 use crate::services::Services;
 use laio::ops::Readiness;
 use laio_rt::Descriptor;
+use laio_serve_base::options::Limits;
 use std::cell::Cell;
 use std::io;
 use std::time::{Duration, Instant};

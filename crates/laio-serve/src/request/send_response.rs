@@ -12,10 +12,10 @@ use crate::files::contents::Contents;
 use crate::files::read::read;
 use crate::memory::{Loan, copies};
 use crate::net::stream::Stream;
-use crate::options::Limits;
 use crate::services::Services;
 use crate::site::speed::Speed;
 use laio_http::{ByteRange, Multipart, Request};
+use laio_serve_base::options::Limits;
 use rustix::net::SendFlags;
 use std::io;
 

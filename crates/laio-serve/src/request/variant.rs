@@ -2,13 +2,13 @@
 //! sent.
 
 use crate::files::contents::Opened;
-use crate::options::Limits;
 use crate::request::open::open_file;
 use crate::request::response::RequestContext;
 use crate::services::Services;
-use crate::trace;
 use laio_http::{Coding, ContentType, Method, Version};
 use laio_rt::sync::Permit;
+use laio_serve_base::options::Limits;
+use laio_serve_base::trace;
 
 /// The chosen form of a file.
 pub(crate) enum Variant {

@@ -1,9 +1,9 @@
 //! What a site has besides its root: the paths below a prefix are served from another directory, or a path is that of
 //! another file.
 
-use crate::messages::print;
-use crate::options::{Alias, Limits};
 use laio_rt::Descriptor;
+use laio_serve_base::messages::print;
+use laio_serve_base::options::{Alias, Limits};
 use rustix::fs::{Mode, OFlags};
 use std::io;
 use std::os::fd::OwnedFd;

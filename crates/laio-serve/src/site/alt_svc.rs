@@ -1,6 +1,6 @@
 //! The field `Alt-Svc` (RFC 7838), by which responses over TCP announce HTTP/3.
 
-use crate::options::Http3;
+use laio_serve_base::options::Http3;
 
 /// The name of the field.
 pub(crate) const FIELD: &str = "Alt-Svc";

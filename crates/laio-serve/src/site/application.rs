@@ -1,7 +1,7 @@
 //! A site in which programs answer beside files: what may answer a path, and which files are scripts.
 
-use crate::options::{Candidate, Site as Description};
 use laio_http::ScriptNames;
+use laio_serve_base::options::{Candidate, Site as Description};
 use std::io;
 
 /// The compiled candidates and script names of a site.

@@ -2,10 +2,10 @@
 
 mod password_hash;
 
-use crate::cpu_pool::CpuPool;
-use crate::options::{Auth, Limits};
 use laio_http::{Guard, Mount, Request, RequestPath};
 use laio_rt::sync::Semaphore;
+use laio_serve_base::cpu_pool::CpuPool;
+use laio_serve_base::options::{Auth, Limits};
 use password_hash::PasswordHash;
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -1,8 +1,8 @@
 //! Which pages of other origins may read the files (CORS; the Fetch standard, sections 3.2 and
 //! 4.8).
 
-use crate::options;
 use laio_http::{Method, Request, ResponseHead};
+use laio_serve_base::options;
 use std::io;
 
 /// The CORS rule of a site.

@@ -1,9 +1,9 @@
 //! Links that clients get before the response (103 Early Hints, RFC 8297).
 
 use super::fields::globs;
-use crate::options::EarlyHint;
 use globset::GlobSet;
 use laio_http::{ResponseHead, Status};
+use laio_serve_base::options::EarlyHint;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;

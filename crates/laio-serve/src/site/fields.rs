@@ -1,9 +1,9 @@
 //! Header fields by file name.
 
-use crate::options::FieldRule;
-use crate::trace;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use laio_http::ResponseHead;
+use laio_serve_base::options::FieldRule;
+use laio_serve_base::trace;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;

@@ -1,6 +1,6 @@
 //! The field `Strict-Transport-Security` of a site.
 
-use crate::options::{Hsts, HstsAge, Site};
+use laio_serve_base::options::{Hsts, HstsAge, Site};
 use std::io;
 
 /// The name of the field.

@@ -5,10 +5,10 @@ mod request;
 
 pub(crate) use request::{Field, ForwardedRequest, RequestRules};
 
-use crate::options::{FieldAction, MessageRule, is_of_all_responses};
-use crate::trace;
 use conditions::{Asked, Conditions};
 use laio_http::{ContentType, Request, Status};
+use laio_serve_base::options::{FieldAction, MessageRule, is_of_all_responses};
+use laio_serve_base::trace;
 use std::io;
 
 /// The most rules of one kind that a site may have.

@@ -1,10 +1,10 @@
 //! Which clients a site lets in, by their network.
 
 use super::auth::{Resource, is_guarded};
-use crate::clients::Client;
-use crate::clients::networks::Networks;
-use crate::options::{Access, NetworkRule};
 use laio_http::Guard;
+use laio_serve_base::clients::Client;
+use laio_serve_base::clients::networks::Networks;
+use laio_serve_base::options::{Access, NetworkRule};
 use std::io;
 
 /// The rules of a site.

@@ -3,8 +3,8 @@
 //! The files are counted once, when the server starts. From then on each change counts what it adds before it adds it,
 //! so that several at a time cannot exceed the limit together.
 
-use crate::messages::print;
-use crate::observe::UsedQuota;
+use laio_serve_base::messages::print;
+use laio_serve_base::observe::UsedQuota;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;

@@ -1,9 +1,9 @@
 //! Limits on the rate of requests: token buckets in a table of fixed size.
 
-use crate::addresses::network;
-use crate::clients::Client;
-use crate::options::{Access, RateKey, RateRule};
 use laio_http::{Guard, Request, RequestPath};
+use laio_serve_base::addresses::network;
+use laio_serve_base::clients::Client;
+use laio_serve_base::options::{Access, RateKey, RateRule};
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::io;
 use std::sync::Mutex;

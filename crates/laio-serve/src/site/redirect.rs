@@ -1,8 +1,8 @@
 //! Redirects by path.
 
 use super::path_pattern::PathRule;
-use crate::options::Redirect;
 use laio_http::{Status, path};
+use laio_serve_base::options::Redirect;
 use std::io;
 
 /// The redirects of a site.

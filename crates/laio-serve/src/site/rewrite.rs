@@ -2,9 +2,9 @@
 
 use super::path_pattern::{PathRule, decode};
 use super::redirect::Redirects;
-use crate::options::Rewrite;
-use crate::trace;
 use laio_http::{Rejection, Request, RequestPath};
+use laio_serve_base::options::Rewrite;
+use laio_serve_base::trace;
 use std::io;
 
 /// The rewrites of a site.

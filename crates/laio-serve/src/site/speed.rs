@@ -1,7 +1,7 @@
 //! Limits on the rate of responses.
 
-use crate::options::{Access, SpeedRule};
 use laio_http::{Guard, Request};
+use laio_serve_base::options::{Access, SpeedRule};
 use std::io;
 
 /// The limits of a site; the first one that fits counts.

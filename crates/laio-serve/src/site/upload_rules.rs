@@ -1,7 +1,7 @@
 //! How the files of a site may be changed.
 
 use super::quota::{CountedDirectories, Quota};
-use crate::options::{Protocol, Site as Description, UploadSync, Uploaders};
+use laio_serve_base::options::{Protocol, Site as Description, UploadSync, Uploaders};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;

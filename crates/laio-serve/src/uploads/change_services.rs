@@ -2,8 +2,8 @@
 
 use super::names_in_change::NamesInChange;
 use super::webdav::locks::Locks;
-use crate::options::Limits;
 use laio_rt::sync::Semaphore;
+use laio_serve_base::options::Limits;
 use std::sync::Arc;
 
 /// What changes need beside the services of their worker.

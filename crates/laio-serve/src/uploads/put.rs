@@ -7,7 +7,6 @@ use super::target::Target;
 use super::temporary::{Published, Temporary, is, sync_directory};
 use super::webdav::{self, Submitted};
 use super::{CHUNK, Change, Done};
-use crate::observe;
 use crate::request::body::ClientBody;
 use crate::request::response::RequestContext;
 use crate::site::quota::Reservation;
@@ -15,6 +14,7 @@ use crate::site::upload_rules::UploadRules;
 use laio::ops::{FileStatus, FileSystemStatus, SetTimes, StatFileSystem, Timestamp};
 use laio_http::Framing;
 use laio_rt::Descriptor;
+use laio_serve_base::observe;
 use rustix::io::Errno;
 use std::io;
 

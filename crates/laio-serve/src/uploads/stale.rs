@@ -1,7 +1,7 @@
 //! What an earlier server that was killed has left incomplete.
 
 use crate::files::temporary_name::{is_incomplete, is_locked, lock};
-use crate::messages::print;
+use laio_serve_base::messages::print;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;

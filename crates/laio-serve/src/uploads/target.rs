@@ -3,10 +3,10 @@
 use super::disk::Disk;
 use super::problem::Problem;
 use crate::files::uncached::open_below;
-use crate::options::IoStep;
 use crate::site::Site;
 use laio::ops::{FileStatus, Name, StatPath};
 use laio_rt::Descriptor;
+use laio_serve_base::options::IoStep;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};

@@ -8,7 +8,6 @@ use super::temporary::{claim, is};
 use crate::files::resolve::enter;
 use crate::files::temporary_name::{is_locked, is_temporary};
 use crate::files::uncached::{FLAGS, open_below};
-use crate::options::{IoStep, UploadSync};
 use crate::request::listing::served_status;
 use crate::site::Site;
 use crate::site::quota::{Quota, Reservation};
@@ -19,6 +18,7 @@ use laio::ops::{
 };
 use laio_http::Status;
 use laio_rt::Descriptor;
+use laio_serve_base::options::{IoStep, UploadSync};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};

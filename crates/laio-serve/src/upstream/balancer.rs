@@ -1,6 +1,6 @@
 //! The choice of one of several upstreams.
 
-use crate::options::Balance;
+use laio_serve_base::options::Balance;
 use std::cell::Cell;
 
 /// What a worker knows of the upstreams of a group in order to choose one.
@@ -97,7 +97,7 @@ fn mix(mut z: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::HashKey;
+    use laio_serve_base::options::HashKey;
 
     const NAMES: [&str; 4] = ["http://a", "http://b", "http://c", "http://d"];
 

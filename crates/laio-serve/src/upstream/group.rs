@@ -3,10 +3,10 @@
 use super::health::Health;
 use super::route::Route;
 use super::target::{PrefixSettings, Target};
-use crate::options::{
+use laio_http::{Mount, RequestPath};
+use laio_serve_base::options::{
     Balance, ForPrefix, HealthPath, Protocol, Upstream, UpstreamAddress, UpstreamLimits, Upstreams,
 };
-use laio_http::{Mount, RequestPath};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::Path;
@@ -294,7 +294,7 @@ fn setting<'s, T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::HashKey;
+    use laio_serve_base::options::HashKey;
 
     fn groups(upstreams: &[Upstream], change: impl FnOnce(&mut Upstreams)) -> io::Result<Groups> {
         let mut settings = Upstreams::from(upstreams.to_vec());

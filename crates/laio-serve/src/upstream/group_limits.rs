@@ -1,7 +1,7 @@
 //! What the upstreams of a prefix share in a worker: tunnels, and the memory for spooled bodies.
 
-use crate::options::UpstreamLimits;
 use laio_rt::sync::{Permit, Semaphore};
+use laio_serve_base::options::UpstreamLimits;
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 

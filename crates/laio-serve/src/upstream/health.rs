@@ -2,9 +2,9 @@
 //! (active). All workers of a process share the judgement, so that it costs each of them one atomic
 //! load for a request.
 
-use crate::messages::print;
-use crate::observe::gauges::UpstreamGauge;
-use crate::options::UpstreamLimits;
+use laio_serve_base::messages::print;
+use laio_serve_base::observe::gauges::UpstreamGauge;
+use laio_serve_base::options::UpstreamLimits;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

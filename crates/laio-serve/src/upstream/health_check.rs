@@ -4,11 +4,11 @@ use super::health::now;
 use super::http2;
 use super::link::send;
 use super::target::Target;
-use crate::options::{Protocol, UpstreamLimits};
-use crate::server_name::SERVER_NAME;
 use laio_http::upstream::parse_response;
 use laio_rt::JoinHandle;
 use laio_rt::future::{Either, race};
+use laio_serve_base::options::{Protocol, UpstreamLimits};
+use laio_serve_base::server_name::SERVER_NAME;
 use std::io;
 use std::sync::Arc;
 

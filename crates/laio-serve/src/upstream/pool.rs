@@ -3,8 +3,8 @@
 
 use super::error::{Progress, UpstreamError};
 use super::link::Link;
-use crate::options::UpstreamLimits;
 use laio_rt::sync::{Permit, Semaphore};
+use laio_serve_base::options::UpstreamLimits;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::{Rc, Weak};
 use std::time::Instant;

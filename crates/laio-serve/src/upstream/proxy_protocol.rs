@@ -1,7 +1,7 @@
 //! The header that tells an upstream the addresses of the client's connection (the PROXY protocol,
 //! `doc/proxy-protocol.txt` of HAProxy, sections 2.1 and 2.2).
 
-use crate::options::ProxyProtocol;
+use laio_serve_base::options::ProxyProtocol;
 use std::net::{IpAddr, SocketAddr};
 
 /// The first bytes of a header of version 2.

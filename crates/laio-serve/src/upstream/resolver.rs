@@ -1,7 +1,7 @@
 //! DNS lookups of upstream names: at start, and then periodically on a separate thread. No request
 //! waits for a lookup. While a lookup fails, the previous addresses stay in use.
 
-use crate::options::{UpstreamAddress, UpstreamLimits};
+use laio_serve_base::options::{UpstreamAddress, UpstreamLimits};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Condvar, Mutex};

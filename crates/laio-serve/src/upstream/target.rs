@@ -7,10 +7,10 @@ use super::health::Health;
 use super::link::Link;
 use super::proxy_protocol;
 use super::resolver::{Addresses, ResolvedAddress};
-use crate::options::{
+use laio_http::Mount;
+use laio_serve_base::options::{
     HealthPath, Protocol, ProxyProtocol, Upstream, UpstreamAddress, UpstreamLimits,
 };
-use laio_http::Mount;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;

@@ -1,6 +1,5 @@
 //! Receiving the packets of QUIC connections, and accepting those that are new.
 
-use crate::addresses::Addresses;
 use crate::connection::http3;
 use crate::connection::running::Connections;
 use crate::connection::state::ConnectionState;
@@ -9,10 +8,11 @@ use crate::idle_eviction::ConnectionSlots;
 use crate::memory::connection::ConnectionMemory;
 use crate::net::quic::endpoint::Endpoint;
 use crate::net::quic::routes::Routes;
-use crate::observe;
-use crate::options::Http3;
 use crate::services::Services;
 use laio_rt::JoinHandle;
+use laio_serve_base::addresses::Addresses;
+use laio_serve_base::observe;
+use laio_serve_base::options::Http3;
 use quinn_proto::{Incoming, ServerConfig};
 use std::io;
 use std::os::fd::OwnedFd;

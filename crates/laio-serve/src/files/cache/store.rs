@@ -2,7 +2,7 @@
 
 use super::inotify::Watch;
 use crate::files::contents::{Contents, Opened};
-use crate::options::Cache as CacheOptions;
+use laio_serve_base::options::Cache as CacheOptions;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::time::Instant;

@@ -3,8 +3,8 @@
 use super::frames::{FrameHead, Frames, kind};
 use super::{Failure, ReceiveStreams, code, qpack};
 use crate::net::quic::StreamId;
-use crate::options::Http3;
 use bytes::Bytes;
+use laio_serve_base::options::Http3;
 use std::task::{Context, Poll, ready};
 
 /// The stream of a request.

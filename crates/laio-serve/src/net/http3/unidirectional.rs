@@ -3,7 +3,7 @@
 use super::frames::{FrameHead, Frames, integer, kind};
 use super::{Failure, ReceiveStreams, code};
 use crate::net::quic::StreamId;
-use crate::options::Http3;
+use laio_serve_base::options::Http3;
 use std::collections::HashSet;
 use std::task::{Context, Poll, ready};
 

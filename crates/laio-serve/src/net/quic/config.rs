@@ -2,7 +2,7 @@
 
 use super::congestion::Controllers;
 use crate::net::tls::early_sessions::{EarlySessions, NoTickets, Promise, WithPromise};
-use crate::options::{Http3, Limits};
+use laio_serve_base::options::{Http3, Limits};
 use quinn_proto::crypto::HandshakeTokenKey;
 use quinn_proto::crypto::rustls::{NoInitialCipherSuite, QuicServerConfig};
 use quinn_proto::{ServerConfig, TransportConfig, VarInt};

@@ -3,12 +3,12 @@
 use super::congestion;
 use super::endpoint::{Endpoint, Handshake};
 use crate::net::http3::code;
-use crate::observe;
-use crate::options::Http3;
 use bytes::Bytes;
 use laio::ops::Readiness;
 use laio_rt::time::{Sleep, sleep_until};
 use laio_rt::{Descriptor, Submission};
+use laio_serve_base::observe;
+use laio_serve_base::options::Http3;
 use quinn_proto::{
     ConnectionEvent, ConnectionHandle, Dir, Event, ReadError, StreamEvent, StreamId, Transmit,
     VarInt, WriteError,

@@ -6,8 +6,8 @@ use super::connection_id::{begins_connection, has_early_data};
 use super::routes::{Datagram, Route, Routes};
 use super::socket::{ReceiveBuffers, UdpSocket};
 use crate::io_contexts::IoContexts;
-use crate::options::Http3;
 use laio_rt::future::{Either, race};
+use laio_serve_base::options::Http3;
 use quinn_proto::{
     ConnectionEvent, ConnectionHandle, DatagramEvent, EndpointEvent, Incoming, ServerConfig,
     Transmit,

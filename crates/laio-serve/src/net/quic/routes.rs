@@ -1,9 +1,9 @@
 //! Which endpoint has a connection, so that a packet that arrives at another one reaches it.
 
 use super::connection_id::{ConnectionIdKey, EndpointNumber, Generator, destination};
-use crate::observe;
-use crate::options::Http3;
 use bytes::BytesMut;
+use laio_serve_base::observe;
+use laio_serve_base::options::Http3;
 use quinn_proto::{EcnCodepoint, EndpointConfig};
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;

@@ -3,10 +3,10 @@
 
 use super::routes::Datagram;
 use crate::io_contexts::IoContexts;
-use crate::options::{Http3, IoStep};
 use bytes::BytesMut;
 use laio::ops::Readiness;
 use laio_rt::{Descriptor, Submission};
+use laio_serve_base::options::{Http3, IoStep};
 use quinn_proto::{EcnCodepoint, Transmit};
 use quinn_udp::{RecvMeta, UdpSocketState};
 use std::io::{self, IoSliceMut};

@@ -1,7 +1,7 @@
 //! The certificates: read from files, chosen by the client's server name, replaced while serving.
 
 use super::published::{ACME_TLS, Published};
-use crate::options::{Certificate, Limits};
+use laio_serve_base::options::{Certificate, Limits};
 use rustls::client::verify_server_name;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;

@@ -1,6 +1,6 @@
 //! Certificates of clients: which authorities sign them, and which certificates these have revoked.
 
-use crate::options::{ClientAuth, Tls};
+use laio_serve_base::options::{ClientAuth, Tls};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;

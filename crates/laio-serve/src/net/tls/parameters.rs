@@ -1,6 +1,6 @@
 //! Protocol versions and cipher suites.
 
-use crate::options::{Tls, TlsVersion};
+use laio_serve_base::options::{Tls, TlsVersion};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::{ALL_VERSIONS, ProtocolVersion, SupportedCipherSuite, SupportedProtocolVersion};
 use std::io;

@@ -1,4 +1,4 @@
-//! Certificates, and answers to challenges of an authority (ACME), from the moment at which they are published.
+//! Certificates, and answers to challenges of an authority (ACME), once they are published.
 
 use rustls::sign::CertifiedKey;
 use std::collections::HashMap;

@@ -3,8 +3,8 @@
 use super::published::ACME_TLS;
 use crate::net::socket::{Expect, Socket};
 use crate::net::write_buffers;
-use crate::options::Limits;
 use laio_rt::Descriptor;
+use laio_serve_base::options::Limits;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Connection, ProtocolVersion};
 use rustls::{ServerConfig, ServerConnection};

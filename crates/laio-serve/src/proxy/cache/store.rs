@@ -2,9 +2,9 @@
 //! dropped first.
 
 use super::policy::{Freshness, values};
-use crate::options::UpstreamLimits;
 use crate::proxy::upstream_head::UpstreamHead;
 use laio_http::Headers;
+use laio_serve_base::options::UpstreamLimits;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::time::Instant;

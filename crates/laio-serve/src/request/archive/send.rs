@@ -6,7 +6,6 @@ use crate::files::contents::Contents;
 use crate::files::read::read;
 use crate::files::resolve::enter;
 use crate::files::uncached::FLAGS;
-use crate::messages::print;
 use crate::request::variant::is_compressible;
 use crate::services::Services;
 use crate::site::Site;
@@ -14,6 +13,7 @@ use flate2::write::DeflateEncoder;
 use flate2::{Compression, Crc};
 use laio_http::ContentType;
 use laio_rt::sync::Permit;
+use laio_serve_base::messages::print;
 use rustix::fs::OFlags;
 use std::io::{self, Write};
 
@@ -216,7 +216,7 @@ async fn open_member(
     let status = services
         .contexts
         .submit(
-            crate::options::IoStep::Stat,
+            laio_serve_base::options::IoStep::Stat,
             laio::ops::StatFile::new(file.clone()),
         )
         .await?;

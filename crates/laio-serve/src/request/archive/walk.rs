@@ -1,11 +1,9 @@
 //! Finding the files of an archive, in one order, by the rules of reading.
 
 use super::format::{Member, NAME_MAX};
-use crate::clients::Client;
 use crate::files::resolve::enter;
 use crate::files::temporary_name::is_temporary;
 use crate::files::uncached::open_below;
-use crate::options::{IoStep, Limits};
 use crate::request::auth_state::AuthState;
 use crate::request::listing::served_status;
 use crate::request::lookup::explain;
@@ -16,6 +14,8 @@ use crate::upstream::group;
 use laio::ops::{FileType, ReadDir};
 use laio_http::{RequestPath, Status, path};
 use laio_rt::Descriptor;
+use laio_serve_base::clients::Client;
+use laio_serve_base::options::{IoStep, Limits};
 use rustix::fs::OFlags;
 use std::io;
 use std::os::unix::ffi::OsStrExt;

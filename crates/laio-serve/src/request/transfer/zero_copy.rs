@@ -2,12 +2,12 @@
 //! several are in flight.
 
 use crate::files::read::read_into;
-use crate::options::{IoStep, Limits};
 use crate::request::send_buffer::await_send;
 use crate::services::Services;
 use laio::ops::{Limit, Send};
 use laio_http::ByteRange;
 use laio_rt::{Descriptor, Submission};
+use laio_serve_base::options::{IoStep, Limits};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;

@@ -1,9 +1,9 @@
 //! Hashes of passwords in a file of users: bcrypt and Argon2.
 
-use crate::options::Limits;
 use argon2::password_hash::PasswordVerifier;
 use argon2::password_hash::phc;
 use argon2::{Algorithm, Argon2, Params, Version};
+use laio_serve_base::options::Limits;
 use std::str::FromStr;
 
 /// A hash that is not too costly to check.

@@ -1,10 +1,10 @@
 //! When a rule applies.
 
 use super::{Answered, Rule};
-use crate::options::{FieldConditions, StatusPattern};
 use crate::site::fields::globs;
 use globset::{Candidate, GlobSet};
 use laio_http::{Request, Status};
+use laio_serve_base::options::{FieldConditions, StatusPattern};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;

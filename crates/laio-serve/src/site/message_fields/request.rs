@@ -2,11 +2,11 @@
 
 use super::conditions::Asked;
 use super::{Answered, Rule, check_limits, refused};
-use crate::clients::Client;
-use crate::field_names::is_same_variable;
-use crate::options::{FieldAction, MessageRule};
-use crate::trace;
 use laio_http::{Request, Status, ascii_query};
+use laio_serve_base::clients::Client;
+use laio_serve_base::field_names::is_same_variable;
+use laio_serve_base::options::{FieldAction, MessageRule};
+use laio_serve_base::trace;
 use std::borrow::Cow;
 use std::io;
 
