@@ -8,13 +8,13 @@ mod renewal;
 mod schedule;
 mod state_directory;
 
-use crate::net::tls::published::Published;
 use certificate::IssuedCertificate;
 use directory_client::DirectoryClient;
 use laio_serve_base::messages::print;
 use laio_serve_base::options::{
     Acme as AcmeOptions, AcmeChallenge, ClientAuth, HttpsName, Limits, Options,
 };
+use laio_serve_net::tls::published::Published;
 use order::Authority;
 use renewal::{HeldCertificate, Renewal};
 use state_directory::StateDirectory;

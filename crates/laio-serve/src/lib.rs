@@ -36,21 +36,15 @@
 //! `fuzzing`, off by default: functions for the fuzz targets of the repository. It is no part of the interface.
 
 mod acme;
-mod buffers;
 mod connection;
 mod explain;
 mod files;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod idle_eviction;
-mod io_contexts;
 mod log;
-mod memory;
-mod net;
 mod proxy;
 mod request;
-mod resource_exhaustion;
 mod server;
 mod services;
 mod site;
@@ -86,7 +80,7 @@ pub use laio_serve_base::options::{
 pub use laio_serve_base::options::{Safety, Sandbox, SyslogAddress};
 pub use laio_serve_base::options::{UploadSync, Uploaders, Uploads};
 pub use laio_serve_base::trace::Step;
-pub use net::listen::Listening;
+pub use laio_serve_net::listen::Listening;
 pub use server::control::Control;
 pub use server::{Server, check};
 pub use worker::Served;

@@ -1,12 +1,7 @@
 //! What the steps of a request need from their worker.
 
-use crate::buffers::BufferPool;
 use crate::files::cache::Cache;
-use crate::idle_eviction::ConnectionSlots;
-use crate::io_contexts::IoContexts;
 use crate::log::Log;
-use crate::memory::ProcessMemory;
-use crate::resource_exhaustion::ExhaustionWarning;
 use crate::site::Sites;
 use crate::site::auth::PasswordChecks;
 use laio_http::{DateCache, HttpDate};
@@ -15,6 +10,11 @@ use laio_serve_base::clients::TrustedProxies;
 use laio_serve_base::cpu_pool::CpuPool;
 use laio_serve_base::options::{Io, Limits};
 use laio_serve_base::transfer_pools::Pools;
+use laio_serve_net::buffers::BufferPool;
+use laio_serve_net::idle_eviction::ConnectionSlots;
+use laio_serve_net::io_contexts::IoContexts;
+use laio_serve_net::memory::ProcessMemory;
+use laio_serve_net::resource_exhaustion::ExhaustionWarning;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! The answer to a challenge of an authority.
 
 use super::certificate;
-use crate::net::tls::published::Challenges;
+use laio_serve_net::tls::published::Challenges;
 use std::sync::Arc;
 
 /// The answer to a challenge.
@@ -63,7 +63,7 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::tls::published::Published;
+    use laio_serve_net::tls::published::Published;
 
     #[test]
     fn answers_replace_each_other() {

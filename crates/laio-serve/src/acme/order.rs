@@ -7,7 +7,6 @@ use super::answer::{Answer, challenges};
 use super::certificate::{self, IssuedCertificate};
 use super::directory_client::{DirectoryClient, complete};
 use super::state_directory::{OrderLock, StateDirectory};
-use crate::net::tls::published::{Challenges, Published};
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use instant_acme::{
@@ -17,6 +16,7 @@ use instant_acme::{
 };
 use laio_serve_base::messages::print;
 use laio_serve_base::options::{Acme, AcmeChallenge, Limits};
+use laio_serve_net::tls::published::{Challenges, Published};
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;

@@ -1,9 +1,7 @@
 //! A request that an upstream answers: the steps between the client's connection and `proxy`.
 
 use super::state::Next;
-use crate::buffers::Buffers;
 use crate::log::micros_since;
-use crate::net::client_watch::ClientWatch;
 use crate::proxy::cache::{self, Caching, ResponseCache};
 use crate::proxy::forward::{Forwarded, forward};
 use crate::proxy::relay::relay;
@@ -19,6 +17,8 @@ use crate::upstream::route::Route;
 use laio_http::log::LogRecord;
 use laio_http::{Framing, RequestPath};
 use laio_rt::future::{Either, race};
+use laio_serve_net::buffers::Buffers;
+use laio_serve_net::client_watch::ClientWatch;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;

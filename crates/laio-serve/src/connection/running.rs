@@ -1,8 +1,6 @@
 //! The running connections of a worker.
 
 use super::state::{ConnectionState, DrainState};
-use crate::idle_eviction::ConnectionSlots;
-use crate::net::socket::is_quiet;
 use crate::proxy::cache::ResponseCache;
 use crate::services::Services;
 use crate::uploads::ChangeServices;
@@ -13,6 +11,8 @@ use laio_rt::{Aborted, Descriptor, JoinHandle};
 use laio_serve_base::observe;
 use laio_serve_base::options::{Http2, Http3, IoStep, Limits};
 use laio_serve_base::stop::{Interruptible, Level, Stop};
+use laio_serve_net::idle_eviction::ConnectionSlots;
+use laio_serve_net::socket::is_quiet;
 use pin_project_lite::pin_project;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;

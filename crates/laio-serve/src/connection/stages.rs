@@ -4,7 +4,6 @@ use super::Connection;
 use super::page_memory::hold_page;
 use super::proxied::Destination;
 use super::state::Next;
-use crate::buffers::Buffers;
 use crate::request::answer::answer;
 use crate::request::answer_from_cache::answer_from_cache;
 use crate::request::early_answer::EarlyAnswer;
@@ -16,6 +15,7 @@ use crate::uploads::Change;
 use laio_http::response::CONTINUE;
 use laio_http::{BodySkip, Framing, Method, Rejection};
 use laio_serve_base::options::{EarlyData, Limits};
+use laio_serve_net::buffers::Buffers;
 use std::io;
 use std::time::Instant;
 

@@ -15,11 +15,11 @@ mod store;
 
 use super::contents::Opened;
 use super::resolve::enter;
-use crate::net::arrivals;
 use admission::{Admission, AdmissionFilter};
 use inotify::{FileEvent, Watch, Watches};
 use laio_rt::Descriptor;
 use laio_serve_base::options::Cache as CacheOptions;
+use laio_serve_net::arrivals;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
@@ -342,8 +342,8 @@ mod tests {
     use super::*;
     use crate::files::contents::FileKind;
     use crate::files::uncached::examine;
-    use crate::io_contexts::ContextPlan;
     use laio::BackendKind;
+    use laio_serve_net::io_contexts::ContextPlan;
     use std::fs::File;
     use std::os::fd::OwnedFd;
 

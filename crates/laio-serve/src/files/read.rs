@@ -1,11 +1,11 @@
 //! Reading a file.
 
 use super::contents::{Contents, shorter};
-use crate::io_contexts::IoContexts;
 use laio::ops::{Limit, Load, ReadAt, Sink};
 use laio_rt::Descriptor;
 use laio_serve_base::observe::{self, Stage};
 use laio_serve_base::options::{IoStep, Limits};
+use laio_serve_net::io_contexts::IoContexts;
 use rustix::fs::OFlags;
 use std::io;
 

@@ -1,7 +1,6 @@
 //! Opening a file below the root, and reading its metadata, without the cache.
 
 use super::contents::{Contents, FileKind, Opened};
-use crate::io_contexts::IoContexts;
 use crate::site::Site;
 use laio::Operation;
 use laio::ops::{FileStatus, Name, Open, OpenStat, StatFile};
@@ -9,6 +8,7 @@ use laio::walk::Walk;
 use laio_rt::Descriptor;
 use laio_serve_base::observe::{self, Stage};
 use laio_serve_base::options::{IoStep, Limits};
+use laio_serve_net::io_contexts::IoContexts;
 use rustix::fs::{OFlags, ResolveFlags};
 use std::ffi::CString;
 use std::io;

@@ -1,7 +1,6 @@
 //! A request that is forwarded to an upstream, and its body.
 
 use super::cache::Caching;
-use crate::net::stream::Stream;
 pub(crate) use crate::request::body::BodyTime;
 use crate::request::lookup::Script;
 use crate::request::response::RequestContext;
@@ -9,6 +8,7 @@ use crate::site::message_fields::RequestRules;
 use crate::upstream::error::UpstreamError;
 use laio_http::RequestPath;
 use laio_serve_base::clients::Peer;
+use laio_serve_net::stream::Stream;
 use std::net::SocketAddr;
 
 /// A request to be forwarded to an upstream.

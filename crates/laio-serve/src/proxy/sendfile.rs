@@ -3,7 +3,6 @@
 use super::upstream_head::{NamedFile, UpstreamHead};
 use crate::files::contents::FileKind;
 use crate::files::uncached::open_below;
-use crate::io_contexts::IoContexts;
 use crate::request::file_response;
 use crate::request::open::open;
 use crate::request::pages;
@@ -15,6 +14,7 @@ use laio::ops::{Name, Unlink};
 use laio_http::Status;
 use laio_rt::Descriptor;
 use laio_serve_base::messages::print;
+use laio_serve_net::io_contexts::IoContexts;
 use rustix::fs::OFlags;
 use std::ffi::CString;
 use std::io;

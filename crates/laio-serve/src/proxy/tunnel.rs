@@ -2,9 +2,6 @@
 //! or the idle timeout expires.
 
 use super::lease::Lease;
-use crate::io_contexts::IoContexts;
-use crate::net::socket::Expect;
-use crate::net::stream::Stream;
 use crate::request::send_buffer::send_all;
 use crate::services::Services;
 use crate::upstream::link::{Link, Transport, send};
@@ -12,6 +9,9 @@ use crate::upstream::route::InFlight;
 use laio_rt::future::{join, race};
 use laio_rt::sync::Permit;
 use laio_serve_base::options::UpstreamLimits;
+use laio_serve_net::io_contexts::IoContexts;
+use laio_serve_net::socket::Expect;
+use laio_serve_net::stream::Stream;
 use std::cell::Cell;
 use std::io;
 use std::time::{Duration, Instant};

@@ -1,13 +1,13 @@
 //! What auth servers have said about one request.
 
 use super::auth_servers::AuthServers;
-use crate::net::client_watch::ClientWatch;
 use crate::site::Site;
 use crate::site::auth_request::AuthRequests;
 use laio_http::log::AddedField;
 use laio_http::{Request, ResponseHead};
 use laio_serve_base::clients::Peer;
 use laio_serve_base::options;
+use laio_serve_net::client_watch::ClientWatch;
 use std::borrow::Cow;
 use std::cell::{Ref, RefCell};
 

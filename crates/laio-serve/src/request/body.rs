@@ -2,13 +2,13 @@
 
 use super::receive::receive;
 use super::send_buffer::send_all;
-use crate::net::socket::Expect;
-use crate::net::stream::Stream;
 use crate::services::Services;
 use laio_http::response::CONTINUE;
 use laio_http::{BodySkip, Rejection};
 use laio_rt::time::sleep_until;
 use laio_serve_base::clients::Peer;
+use laio_serve_net::socket::Expect;
+use laio_serve_net::stream::Stream;
 use std::io;
 use std::time::{Duration, Instant};
 

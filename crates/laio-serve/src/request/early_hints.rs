@@ -2,8 +2,8 @@
 
 use super::response::RequestContext;
 use crate::files::resolve::enter;
-use crate::net::stream::Stream;
 use laio_http::Method;
+use laio_serve_net::stream::Stream;
 
 /// Returns the head with the links for a request, if it gets any.
 pub(crate) fn early_hints(ctx: RequestContext<'_>, stream: &Stream) -> Option<Vec<u8>> {

@@ -5,12 +5,12 @@ use super::response::RequestContext;
 use crate::files::contents::FileKind;
 use crate::files::resolve::{Refusal, Resolved, enter, resolve};
 use crate::files::uncached::is_regular_file;
-use crate::resource_exhaustion;
 use crate::services::Services;
 use crate::site::application::{Application, expand, expand_query};
 use laio_http::{Rejection, RequestPath, Status};
 use laio_serve_base::options::Candidate;
 use laio_serve_base::trace;
+use laio_serve_net::resource_exhaustion;
 use std::io;
 
 /// What was found.

@@ -4,12 +4,12 @@ use crate::files::cache::CacheLookup;
 use crate::files::contents::{FileKind, Opened};
 use crate::files::fill::fill;
 use crate::files::uncached::open_uncached;
-use crate::resource_exhaustion;
 use crate::services::Services;
 use crate::site::Site;
 use laio_http::HttpDate;
 use laio_serve_base::options::{IoStep, Limits};
 use laio_serve_base::trace;
+use laio_serve_net::resource_exhaustion;
 use std::io;
 
 /// Opens a name relative to the root of a site; an empty name is the root. Neither `..` nor,

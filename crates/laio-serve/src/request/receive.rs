@@ -1,9 +1,5 @@
 //! Receives heads, discards bodies; begins and ends connections.
 
-use crate::io_contexts::IoContexts;
-use crate::net::arrivals;
-use crate::net::socket::{Expect, receive_operation};
-use crate::net::stream::Stream;
 use crate::services::Services;
 use laio::Errno;
 use laio::ops::{Readiness, Recv, SlabBuffer};
@@ -11,6 +7,10 @@ use laio_http::BodySkip;
 use laio_rt::time::{Elapsed, Sleep, sleep, sleep_until, timeout_by};
 use laio_rt::{Descriptor, Submission};
 use laio_serve_base::options::{IoStep, Limits};
+use laio_serve_net::arrivals;
+use laio_serve_net::io_contexts::IoContexts;
+use laio_serve_net::socket::{Expect, receive_operation};
+use laio_serve_net::stream::Stream;
 use std::io;
 use std::time::{Duration, Instant};
 

@@ -2,9 +2,9 @@
 
 use super::pages;
 use super::response::{RequestContext, Response};
-use crate::net::tls::published::Published;
 use laio_http::{Method, Request};
 use laio_serve_base::trace;
+use laio_serve_net::tls::published::Published;
 use std::sync::Arc;
 
 /// Redirects the requests of an address without TLS.

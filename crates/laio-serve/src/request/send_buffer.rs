@@ -1,12 +1,12 @@
 //! Sends a whole buffer within the time limits.
 
 use super::send_deadline::SendDeadline;
-use crate::net::stream::Stream;
 use crate::services::Services;
 use laio::ops::{Part, Send};
 use laio_rt::Descriptor;
 use laio_serve_base::observe::{self, Stage};
 use laio_serve_base::options::{IoStep, Limits};
+use laio_serve_net::stream::Stream;
 use rustix::net::SendFlags;
 use std::io;
 use std::time::Duration;

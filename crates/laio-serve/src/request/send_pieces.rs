@@ -3,10 +3,10 @@
 use super::send_buffer::{send_all, send_deadline};
 use crate::files::contents::Contents;
 use crate::files::read::read;
-use crate::net::stream::Stream;
 use crate::services::Services;
 use laio_http::ByteRange;
 use laio_serve_base::options::Limits;
+use laio_serve_net::stream::Stream;
 use std::io;
 
 /// What direct reads begin at a multiple of.

@@ -10,12 +10,12 @@ use super::send_pieces::send_in_pieces;
 use super::transfer::{Corked, corks, send_by_kernel, transfer_descriptors};
 use crate::files::contents::Contents;
 use crate::files::read::read;
-use crate::memory::{Loan, copies};
-use crate::net::stream::Stream;
 use crate::services::Services;
 use crate::site::speed::Speed;
 use laio_http::{ByteRange, Multipart, Request};
 use laio_serve_base::options::Limits;
+use laio_serve_net::memory::{Loan, copies};
+use laio_serve_net::stream::Stream;
 use rustix::net::SendFlags;
 use std::io;
 

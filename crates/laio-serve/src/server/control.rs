@@ -2,12 +2,12 @@
 //! thread executes them one after the other, and restarts workers that fail.
 
 use super::generation::{Generation, OnEnd, ServerState, WorkerEnded};
-use crate::net::listen::Listening;
 use crate::worker::Served;
 use laio::BackendKind;
 use laio_serve_base::messages::{self, print};
 use laio_serve_base::options::{Limits, Options};
 use laio_serve_base::stop::Level;
+use laio_serve_net::listen::Listening;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

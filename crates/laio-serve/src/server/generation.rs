@@ -2,13 +2,7 @@
 
 use super::sandbox;
 use crate::acme::Acme;
-use crate::idle_eviction::ConnectionSlots;
-use crate::io_contexts::{ContextPlan, IoContexts};
 use crate::log::SharedLog;
-use crate::memory::ProcessMemory;
-use crate::net::listen::Share;
-use crate::net::quic::routes::Routes;
-use crate::net::tls::{Sessions, Tls};
 use crate::site::CompiledSites;
 use crate::site::quota::CountedDirectories;
 use crate::uploads::SharedChanges;
@@ -24,6 +18,12 @@ use laio_serve_base::observe::gauges::ServerGauges;
 use laio_serve_base::observe::{MemoryCounts, UsedQuota};
 use laio_serve_base::options::Options;
 use laio_serve_base::stop::Level;
+use laio_serve_net::idle_eviction::ConnectionSlots;
+use laio_serve_net::io_contexts::{ContextPlan, IoContexts};
+use laio_serve_net::listen::Share;
+use laio_serve_net::memory::ProcessMemory;
+use laio_serve_net::quic::routes::Routes;
+use laio_serve_net::tls::{Sessions, Tls};
 use std::any::Any;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,9 +1,9 @@
 //! The reasons why a change is refused or fails.
 
 use crate::request::body::BodyError;
-use crate::resource_exhaustion::is_resource_exhaustion;
 use crate::site::quota::QuotaError;
 use laio_http::{Rejection, Status};
+use laio_serve_net::resource_exhaustion::is_resource_exhaustion;
 use rustix::io::Errno;
 use std::borrow::Cow;
 use std::io;

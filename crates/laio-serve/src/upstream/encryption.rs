@@ -1,8 +1,8 @@
 //! The TLS configuration for an upstream: trusted certificates, and the expected name.
 
-use crate::net::tls::session::Session;
 use laio_rt::Descriptor;
 use laio_serve_base::options::{Protocol, Trust, Upstream, UpstreamAddress};
+use laio_serve_net::tls::session::Session;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};

@@ -3,13 +3,13 @@
 
 use super::error::{Progress, UpstreamError};
 use super::target::Target;
-use crate::net::http2_io::{Io, Stalled};
 use bytes::Bytes;
 use h2::client::{Connection, ResponseFuture, SendRequest};
 use h2::{Reason, SendStream};
 use http::Request;
 use laio_rt::sync::Semaphore;
 use laio_serve_base::options::UpstreamLimits;
+use laio_serve_net::http2_io::{Io, Stalled};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};

@@ -3,13 +3,13 @@
 use super::encryption::Encryption;
 use super::error::{Progress, UpstreamError};
 use super::resolver::ResolvedAddress;
-use crate::net::socket::{Expect, is_quiet};
-use crate::net::stream::{Stream, encrypt};
-use crate::net::tls::session::Session;
 use laio::ops::{Address, Connect, Limit, Recv, Send};
 use laio_http::Status;
 use laio_rt::Descriptor;
 use laio_serve_base::options::UpstreamLimits;
+use laio_serve_net::socket::{Expect, is_quiet};
+use laio_serve_net::stream::{Stream, encrypt};
+use laio_serve_net::tls::session::Session;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType};
 use std::cell::RefCell;
