@@ -49,7 +49,6 @@ mod server;
 mod services;
 mod site;
 mod uploads;
-mod upstream;
 mod worker;
 
 pub use explain::{Answer, Explanation, Question, explain};

@@ -23,11 +23,6 @@ pub(crate) mod upload_rules;
 
 pub(crate) use fields::globs;
 
-use crate::upstream::group::{Group, Groups, Healths, check_prefixes};
-use crate::upstream::resolver::NameResolver;
-use crate::upstream::route::Route;
-use crate::upstream::spool_files;
-use crate::upstream::target::Target;
 use aliases::{AliasDescriptors, Aliases};
 use application::Application;
 use auth::Users;
@@ -43,6 +38,11 @@ use laio_serve_base::messages::print;
 use laio_serve_base::options::{
     Host, Options, Protocol, Site as Description, Symlinks, Upstream, Zip,
 };
+use laio_serve_upstream::group::{Group, Groups, Healths, check_prefixes};
+use laio_serve_upstream::resolver::NameResolver;
+use laio_serve_upstream::route::Route;
+use laio_serve_upstream::spool_files;
+use laio_serve_upstream::target::Target;
 use message_fields::{RequestRules, ResponseRules};
 use network_access::NetworkAccess;
 use quota::CountedDirectories;

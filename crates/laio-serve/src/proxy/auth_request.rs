@@ -10,12 +10,12 @@ use crate::request::auth_state::AuthState;
 use crate::request::response::{RequestContext, Response};
 use crate::services::Services;
 use crate::site::auth_request::AuthRule;
-use crate::upstream::error::UpstreamError;
-use crate::upstream::route::Route;
 use laio_http::log::AddedField;
 use laio_http::{Framing, Method, Request, RequestPath, Status, Version, ascii_query};
 use laio_rt::future::{Either, race};
 use laio_serve_base::options::UpstreamLimits;
+use laio_serve_upstream::error::UpstreamError;
+use laio_serve_upstream::route::Route;
 
 /// Asks auth servers like upstreams.
 pub(crate) struct AskedAsUpstreams;

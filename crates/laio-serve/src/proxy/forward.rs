@@ -14,15 +14,15 @@ use crate::request::response::{RequestContext, Response};
 use crate::services::Services;
 use crate::site::auth::Resource;
 use crate::site::cors;
-use crate::upstream::error::UpstreamError;
-use crate::upstream::group::Group;
-use crate::upstream::route::Route;
 use laio_http::{Framing, Method, RequestPath, Status};
 use laio_serve_base::messages::print;
 use laio_serve_base::observe::upstreams::CacheResult;
 use laio_serve_base::observe::{self, Stage};
 use laio_serve_base::options::Protocol;
 use laio_serve_base::trace;
+use laio_serve_upstream::error::UpstreamError;
+use laio_serve_upstream::group::Group;
+use laio_serve_upstream::route::Route;
 use std::borrow::Cow;
 use std::rc::Rc;
 

@@ -1,8 +1,8 @@
 //! The hash of a request, by which an upstream is chosen.
 
 use super::ProxyRequest;
-use crate::upstream::balancer::hash;
 use laio_serve_base::options::{Balance, HashKey};
+use laio_serve_upstream::balancer::hash;
 
 /// Returns the hash of what the balancing looks at, if the request has it.
 pub(super) fn of(proxy_request: &ProxyRequest<'_>, balance: &Balance) -> Option<u64> {

@@ -1,14 +1,14 @@
 //! The body of a response in HTTP/2, and its trailers.
 
-use crate::upstream::error::UpstreamError;
-use crate::upstream::http2::Http2Place;
-use crate::upstream::link::Deadline;
-use crate::upstream::route::{InFlight, Member};
 use bytes::Bytes;
 use h2::RecvStream;
 use http::HeaderMap;
 use laio_rt::sync::Permit;
 use laio_serve_base::options::UpstreamLimits;
+use laio_serve_upstream::error::UpstreamError;
+use laio_serve_upstream::http2::Http2Place;
+use laio_serve_upstream::link::Deadline;
+use laio_serve_upstream::route::{InFlight, Member};
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;

@@ -1,14 +1,14 @@
 //! A connection to an upstream while an exchange uses it.
 
 use super::upstream_head::UpstreamHead;
-use crate::upstream::error::UpstreamError;
-use crate::upstream::link::{Deadline, Link};
-use crate::upstream::route::{InFlight, Member};
 use laio_http::fastcgi::{Event, Records};
 use laio_http::upstream::{parse_cgi, parse_response};
 use laio_rt::sync::Permit;
 use laio_serve_base::messages::print;
 use laio_serve_base::options::{Protocol, UpstreamLimits};
+use laio_serve_upstream::error::UpstreamError;
+use laio_serve_upstream::link::{Deadline, Link};
+use laio_serve_upstream::route::{InFlight, Member};
 use std::io;
 use std::rc::Rc;
 

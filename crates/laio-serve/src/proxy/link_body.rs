@@ -3,9 +3,9 @@
 use super::lease::{Lease, ProtocolState};
 use super::trailers;
 use super::upstream_head::UpstreamHead;
-use crate::upstream::error::UpstreamError;
 use http::HeaderMap;
 use laio_http::{BodySkip, Framing};
+use laio_serve_upstream::error::UpstreamError;
 use std::io;
 
 /// The body of a response in HTTP/1.1 or FastCGI.

@@ -5,10 +5,10 @@ pub(crate) use crate::request::body::BodyTime;
 use crate::request::lookup::Script;
 use crate::request::response::RequestContext;
 use crate::site::message_fields::RequestRules;
-use crate::upstream::error::UpstreamError;
 use laio_http::RequestPath;
 use laio_serve_base::clients::Peer;
 use laio_serve_net::stream::Stream;
+use laio_serve_upstream::error::UpstreamError;
 use std::net::SocketAddr;
 
 /// A request to be forwarded to an upstream.

@@ -12,8 +12,6 @@ use crate::request::pace::Pace;
 use crate::request::send_buffer::{send_all, send_deadline};
 use crate::services::Services;
 use crate::site::speed::Speed;
-use crate::upstream::error::UpstreamError;
-use crate::upstream::route::Member;
 use http::HeaderMap;
 use laio_http::Request;
 use laio_rt::future::{Either, race};
@@ -22,6 +20,8 @@ use laio_serve_base::options::UpstreamLimits;
 use laio_serve_net::client_watch::ClientWatch;
 use laio_serve_net::memory::{Loan, copies};
 use laio_serve_net::stream::Stream;
+use laio_serve_upstream::error::UpstreamError;
+use laio_serve_upstream::route::Member;
 use std::io;
 use std::rc::Rc;
 

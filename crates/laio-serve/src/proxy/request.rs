@@ -4,10 +4,10 @@
 use super::ProxyRequest;
 use super::cache::Caching;
 use crate::site::message_fields::Field;
-use crate::upstream::target::Target;
 use laio_http::{Framing, Headers, Method, Version, ascii_query};
 use laio_serve_base::field_names::{is_one_of, is_same_variable};
 use laio_serve_net::stream::Stream;
+use laio_serve_upstream::target::Target;
 use std::borrow::Cow;
 use std::io::Write;
 

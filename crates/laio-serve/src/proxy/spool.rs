@@ -2,13 +2,13 @@
 //! before the body; without a length it reads no body.
 
 use super::proxy_request::Source;
-use crate::upstream::error::UpstreamError;
-use crate::upstream::group_limits::{GroupLimits, SpoolMemory};
-use crate::upstream::spool_files::create;
 use laio::ops::{Limit, Part, ReadAt, WriteAt};
 use laio_http::Rejection;
 use laio_rt::Descriptor;
 use laio_serve_base::options::UpstreamLimits;
+use laio_serve_upstream::error::UpstreamError;
+use laio_serve_upstream::group_limits::{GroupLimits, SpoolMemory};
+use laio_serve_upstream::spool_files::create;
 use std::io;
 use std::path::Path;
 use std::rc::Rc;

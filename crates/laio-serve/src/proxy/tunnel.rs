@@ -4,14 +4,14 @@
 use super::lease::Lease;
 use crate::request::send_buffer::send_all;
 use crate::services::Services;
-use crate::upstream::link::{Link, Transport, send};
-use crate::upstream::route::InFlight;
 use laio_rt::future::{join, race};
 use laio_rt::sync::Permit;
 use laio_serve_base::options::UpstreamLimits;
 use laio_serve_net::io_contexts::IoContexts;
 use laio_serve_net::socket::Expect;
 use laio_serve_net::stream::Stream;
+use laio_serve_upstream::link::{Link, Transport, send};
+use laio_serve_upstream::route::InFlight;
 use std::cell::Cell;
 use std::io;
 use std::time::{Duration, Instant};

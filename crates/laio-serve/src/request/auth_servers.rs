@@ -4,10 +4,10 @@ use super::auth_state::AuthState;
 use super::response::{RequestContext, Response};
 use crate::services::Services;
 use crate::site::auth_request::AuthRule;
-use crate::upstream::error::UpstreamError;
-use crate::upstream::route::Route;
 use laio_http::Status;
 use laio_http::log::AddedField;
+use laio_serve_upstream::error::UpstreamError;
+use laio_serve_upstream::route::Route;
 use std::pin::Pin;
 
 /// Asks auth servers.

@@ -7,14 +7,14 @@ use crate::files::contents::{Contents, Opened};
 use crate::services::Services;
 use crate::site::message_fields::{Answered, ForwardedRequest};
 use crate::site::{Site, alt_svc, hsts};
-use crate::upstream::group;
-use crate::upstream::route::Route;
 use laio_http::{
     ByteRange, ContentType, HttpDate, Method, Multipart, Request, RequestPath, ResponseHead, Status,
 };
 use laio_serve_base::clients::Client;
 use laio_serve_base::server_name::SERVER_NAME;
 use laio_serve_base::trace;
+use laio_serve_upstream::group;
+use laio_serve_upstream::route::Route;
 
 /// A response. The output buffer holds its head and perhaps a page; `body` follows that.
 pub(crate) struct Response {

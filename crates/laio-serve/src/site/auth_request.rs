@@ -2,11 +2,11 @@
 
 use super::auth::{Resource, is_guarded};
 use super::fields::globs;
-use crate::upstream::group::{Group, Healths};
 use globset::GlobSet;
 use laio_http::{Guard, Request, RequestPath};
 use laio_serve_base::field_names::{is_one_of, is_same_variable};
 use laio_serve_base::options::{self, AuthServer, Site as Description};
+use laio_serve_upstream::group::{Group, Healths};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::io;
 use std::path::Path;

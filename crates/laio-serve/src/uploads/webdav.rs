@@ -33,11 +33,11 @@ use crate::request::body::ClientBody;
 use crate::request::response::RequestContext;
 use crate::site::Site;
 use crate::site::auth;
-use crate::upstream::group;
 use if_field::{IfField, State};
 use laio::ops::{FileStatus, StatFile};
 use laio_http::etag::{Comparison, list_matches};
 use laio_http::{RequestPath, Status};
+use laio_serve_upstream::group;
 use rustix::fs::OFlags;
 use xml::Element;
 

@@ -5,20 +5,22 @@ use std::fmt;
 
 /// An error of an exchange: the status for the client, and the reason for the log.
 #[derive(Debug)]
-pub(crate) struct UpstreamError {
-    pub(crate) status: Status,
-    pub(crate) why: String,
+pub struct UpstreamError {
+    /// The status of the response to the client.
+    pub status: Status,
+    /// The cause, for messages.
+    pub why: String,
     /// How far the exchange was.
-    pub(crate) progress: Progress,
+    pub progress: Progress,
     /// The client has closed its connection.
-    pub(crate) client_gone: bool,
+    pub client_gone: bool,
     /// The name of the upstream, if one was chosen.
-    pub(crate) upstream: Option<String>,
+    pub upstream: Option<String>,
 }
 
 /// How far an exchange was when it failed, which decides whether the request may be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub enum Progress {
     /// The upstream has got nothing.
     NotConnected,
     /// A reused connection was closed before any byte of the response: the upstream had probably closed
@@ -31,7 +33,8 @@ pub(crate) enum Progress {
 }
 
 impl UpstreamError {
-    pub(crate) fn new(status: Status, why: impl fmt::Display) -> UpstreamError {
+    /// Returns an error after which the request is not repeated.
+    pub fn new(status: Status, why: impl fmt::Display) -> UpstreamError {
         UpstreamError {
             status,
             why: why.to_string(),
@@ -41,50 +44,56 @@ impl UpstreamError {
         }
     }
 
-    pub(crate) fn client_gone() -> UpstreamError {
+    /// The client has closed its connection.
+    pub fn client_gone() -> UpstreamError {
         UpstreamError {
             client_gone: true,
             ..UpstreamError::bad_gateway("the client closed the connection")
         }
     }
 
-    pub(crate) fn bad_gateway(why: impl fmt::Display) -> UpstreamError {
+    /// The upstream cannot be reached, or breaks the protocol.
+    pub fn bad_gateway(why: impl fmt::Display) -> UpstreamError {
         UpstreamError::new(Status::BAD_GATEWAY, why)
     }
 
-    pub(crate) fn timed_out(why: impl fmt::Display) -> UpstreamError {
+    /// The upstream takes too long.
+    pub fn timed_out(why: impl fmt::Display) -> UpstreamError {
         UpstreamError::new(Status::GATEWAY_TIMEOUT, why)
     }
 
-    pub(crate) fn busy(why: impl fmt::Display) -> UpstreamError {
+    /// There are too many requests.
+    pub fn busy(why: impl fmt::Display) -> UpstreamError {
         UpstreamError::new(Status::SERVICE_UNAVAILABLE, why)
     }
 
     /// Returns the error for a request body that is malformed or too large.
-    pub(crate) fn bad_body(rejection: Rejection) -> UpstreamError {
+    pub fn bad_body(rejection: Rejection) -> UpstreamError {
         UpstreamError::new(rejection.status(), rejection.detail())
     }
 
-    pub(crate) fn slow_client() -> UpstreamError {
+    /// The client takes too long to send the body.
+    pub fn slow_client() -> UpstreamError {
         UpstreamError::new(
             Status::REQUEST_TIMEOUT,
             "the client sent the body too slowly",
         )
     }
 
-    pub(crate) fn at(self, progress: Progress) -> UpstreamError {
+    /// Returns the error of an exchange that was so far.
+    pub fn at(self, progress: Progress) -> UpstreamError {
         UpstreamError { progress, ..self }
     }
 
     /// Whether the upstream has caused the error, rather than the client or a limit of this server.
-    pub(crate) fn is_of_upstream(&self) -> bool {
+    pub fn is_of_upstream(&self) -> bool {
         !self.client_gone
             && self.progress != Progress::Stale
             && matches!(self.status, Status::BAD_GATEWAY | Status::GATEWAY_TIMEOUT)
     }
 
     /// Returns the text for the client. The reason goes to the log only.
-    pub(crate) fn detail(&self) -> &'static str {
+    pub fn detail(&self) -> &'static str {
         match self.status {
             Status::SERVICE_UNAVAILABLE => {
                 "Too many requests are waiting for the upstream server; try again."

@@ -16,18 +16,23 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// The upstreams of a prefix in one worker.
-pub(crate) struct Route {
-    pub(crate) group: Arc<Group>,
+pub struct Route {
+    /// The group of servers.
+    pub group: Arc<Group>,
     members: Vec<Rc<Member>>,
-    pub(crate) limits: Rc<GroupLimits>,
+    /// The limits that a worker applies to the group.
+    pub limits: Rc<GroupLimits>,
     balancer: Balancer,
 }
 
 /// An upstream in one worker, with its connections.
-pub(crate) struct Member {
-    pub(crate) target: Arc<Target>,
-    pub(crate) pool: Rc<Pool>,
-    pub(crate) http2: Rc<Http2Connections>,
+pub struct Member {
+    /// The server.
+    pub target: Arc<Target>,
+    /// Connections of HTTP/1.1 and FastCGI.
+    pub pool: Rc<Pool>,
+    /// Connections of HTTP/2.
+    pub http2: Rc<Http2Connections>,
     in_flight: Cell<usize>,
     /// Whether failures lead to another upstream.
     has_others: bool,
@@ -35,7 +40,7 @@ pub(crate) struct Member {
 
 /// The upstreams that a request was given to, as a bit for each.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Tried(u64);
+pub struct Tried(u64);
 
 impl Tried {
     fn has(self, index: usize) -> bool {
@@ -46,13 +51,15 @@ impl Tried {
         self.0 |= 1 << index; // at most UpstreamLimits::MEMBERS, 64
     }
 
-    pub(crate) fn count(self) -> usize {
+    /// Returns how many there are.
+    pub fn count(self) -> usize {
         self.0.count_ones() as usize
     }
 }
 
 impl Route {
-    pub(crate) fn to(group: &Arc<Group>) -> Route {
+    /// Returns the route of a worker to a group.
+    pub fn to(group: &Arc<Group>) -> Route {
         let targets = group.targets();
         let member = |target: &Arc<Target>| {
             Rc::new(Member {
@@ -73,7 +80,7 @@ impl Route {
 
     /// Chooses an upstream that was not tried yet, and adds it to those. If all others are left out, it is
     /// one of them: a wrong judgement costs an error less than a refusal would.
-    pub(crate) fn choose(
+    pub fn choose(
         &self,
         tried: &mut Tried,
         key: Option<u64>,
@@ -143,14 +150,14 @@ impl Route {
 
 impl Member {
     /// Counts a request until the result is dropped.
-    pub(crate) fn begin(self: &Rc<Member>) -> InFlight {
+    pub fn begin(self: &Rc<Member>) -> InFlight {
         self.in_flight.set(self.in_flight.get() + 1);
         upstreams::asked(&self.target.name);
         InFlight(self.clone())
     }
 
     /// Notes that the head of a response has arrived.
-    pub(crate) fn succeeded(&self) {
+    pub fn succeeded(&self) {
         if self.has_others {
             self.target.health.succeeded(health::now());
         }
@@ -158,12 +165,7 @@ impl Member {
 
     /// Notes an error, if it is the upstream's: not the client's, not a limit of this server, and not
     /// the end of the time for the whole exchange.
-    pub(crate) fn failed(
-        &self,
-        error: &UpstreamError,
-        deadline: Deadline,
-        limits: &UpstreamLimits,
-    ) {
+    pub fn failed(&self, error: &UpstreamError, deadline: Deadline, limits: &UpstreamLimits) {
         if !error.is_of_upstream() || deadline.is_over() {
             return;
         }
@@ -176,7 +178,7 @@ impl Member {
 }
 
 /// A request in flight.
-pub(crate) struct InFlight(Rc<Member>);
+pub struct InFlight(Rc<Member>);
 
 impl Drop for InFlight {
     fn drop(&mut self) {

@@ -10,7 +10,7 @@ use std::path::Path;
 const UNNAMED: OFlags = OFlags::TMPFILE.union(OFlags::RDWR).union(OFlags::CLOEXEC);
 
 /// Creates an unnamed file in a directory, or in memory.
-pub(crate) async fn create(directory: Option<&Path>) -> io::Result<Descriptor> {
+pub async fn create(directory: Option<&Path>) -> io::Result<Descriptor> {
     let Some(directory) = directory else {
         let file = rustix::fs::memfd_create(c"laio-spool", MemfdFlags::CLOEXEC)?;
         return Ok(file.into());
@@ -24,7 +24,7 @@ pub(crate) async fn create(directory: Option<&Path>) -> io::Result<Descriptor> {
 ///
 /// # Errors
 /// Names the directory, and the reason.
-pub(crate) fn check(directory: &Path) -> io::Result<()> {
+pub fn check(directory: &Path) -> io::Result<()> {
     let opened = rustix::fs::open(directory, UNNAMED, Mode::RUSR | Mode::WUSR);
     opened.map(drop).map_err(|errno| {
         let error = io::Error::from(errno);

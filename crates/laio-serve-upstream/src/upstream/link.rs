@@ -20,39 +20,42 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// A connection to an upstream, with its input buffer.
-pub(crate) struct Link {
+pub struct Link {
     transport: Transport,
     /// Bytes received and not yet consumed.
-    pub(crate) input: Vec<u8>,
+    pub input: Vec<u8>,
     /// The connection has carried an exchange before.
-    pub(crate) reused: bool,
+    pub reused: bool,
     /// The header of the PROXY protocol with which the connection began; empty without it.
-    pub(crate) proxy_header: Vec<u8>,
+    pub proxy_header: Vec<u8>,
 }
 
 /// The socket or TLS session of a connection, shared by its sender and its receiver.
 #[derive(Clone)]
-pub(crate) enum Transport {
+pub enum Transport {
+    /// A socket without encryption.
     Plain(Descriptor),
+    /// A socket with TLS.
     Tls(Rc<RefCell<Session>>),
 }
 
 /// The time limit of a whole exchange.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Deadline(Option<Instant>);
+pub struct Deadline(Option<Instant>);
 
 impl Deadline {
-    pub(crate) fn new(limits: &UpstreamLimits) -> Deadline {
+    /// Returns the deadline of an exchange that begins now, if it has one.
+    pub fn new(limits: &UpstreamLimits) -> Deadline {
         Deadline(limits.whole_time.map(|time| Instant::now() + time))
     }
 
     /// Whether no time is left.
-    pub(crate) fn is_over(self) -> bool {
+    pub fn is_over(self) -> bool {
         self.0.is_some_and(|end| Instant::now() >= end)
     }
 
     /// Returns the time for a step: its own limit, or what is left of the exchange's.
-    pub(crate) fn within(self, time: Duration) -> Duration {
+    pub fn within(self, time: Duration) -> Duration {
         self.0.map_or(time, |end| {
             time.min(end.saturating_duration_since(Instant::now()))
         })
@@ -122,12 +125,13 @@ impl Link {
         }
     }
 
-    pub(crate) fn transport(&self) -> Transport {
+    /// Returns what carries the bytes.
+    pub fn transport(&self) -> Transport {
         self.transport.clone()
     }
 
     /// Whether the connection is open and nothing unexpected was received.
-    pub(crate) fn is_quiet(&self) -> bool {
+    pub fn is_quiet(&self) -> bool {
         match &self.transport {
             Transport::Plain(socket) => is_quiet(socket),
             Transport::Tls(session) => {
@@ -138,7 +142,7 @@ impl Link {
     }
 
     /// Appends received bytes, waiting until there are any. Returns 0 at the end.
-    pub(crate) async fn receive(&mut self, time: Duration) -> io::Result<usize> {
+    pub async fn receive(&mut self, time: Duration) -> io::Result<usize> {
         let socket = match &self.transport {
             Transport::Plain(socket) => socket.clone(),
             Transport::Tls(session) => {
@@ -173,11 +177,7 @@ impl Link {
 }
 
 /// Sends a whole buffer, and returns it empty.
-pub(crate) async fn send(
-    transport: &Transport,
-    out: Vec<u8>,
-    time: Duration,
-) -> io::Result<Vec<u8>> {
+pub async fn send(transport: &Transport, out: Vec<u8>, time: Duration) -> io::Result<Vec<u8>> {
     let length = out.len();
     let sent = async {
         match transport {
@@ -247,7 +247,7 @@ impl Transport {
     }
 
     /// Shuts down the sending side.
-    pub(crate) async fn finish(&self) -> io::Result<()> {
+    pub async fn finish(&self) -> io::Result<()> {
         match self {
             Transport::Plain(socket) => Ok(rustix::net::shutdown(socket, Shutdown::Write)?),
             Transport::Tls(session) => {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const SLOW_START_SHARE: f64 = 0.1;
 
 /// Milliseconds since a moment before the first call, never 0.
-pub(crate) fn now() -> u64 {
+pub fn now() -> u64 {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     1 + millis(START.elapsed())
 }
@@ -26,7 +26,7 @@ fn millis(time: Duration) -> u64 {
 
 /// The health of an upstream. Times are those of [`now`].
 #[derive(Debug)]
-pub(crate) struct Health {
+pub struct Health {
     /// The name in messages.
     name: String,
     /// When it may be tried again; 0 while it is in use.

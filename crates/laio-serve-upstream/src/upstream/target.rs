@@ -18,17 +18,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// An upstream.
-pub(crate) struct Target {
-    pub(crate) mount: Mount,
-    pub(crate) protocol: Protocol,
+pub struct Target {
+    /// The prefix of requests, and what replaces it.
+    pub mount: Mount,
+    /// The protocol of the server.
+    pub protocol: Protocol,
     address: ResolvedAddress,
     encryption: Option<Encryption>,
     /// Whether a connection carries several requests.
-    pub(crate) keeps_connections: bool,
+    pub keeps_connections: bool,
     /// The name in log messages.
-    pub(crate) name: String,
-    pub(crate) weight: u32,
-    pub(crate) health: Arc<Health>,
+    pub name: String,
+    /// Its share of the requests.
+    pub weight: u32,
+    /// Whether it answers.
+    pub health: Arc<Health>,
     /// The path and the host of checks, if there are any.
     pub(super) check: Option<(String, String)>,
     proxy_protocol: Option<ProxyProtocol>,
@@ -106,7 +110,7 @@ impl Target {
     }
 
     /// Returns the addresses that are looked up again while the server runs.
-    pub(crate) fn addresses(&self) -> Option<Arc<Addresses>> {
+    pub fn addresses(&self) -> Option<Arc<Addresses>> {
         match &self.address {
             ResolvedAddress::Tcp(addresses) => Some(addresses.clone()),
             ResolvedAddress::Unix(_) => None,
@@ -114,13 +118,13 @@ impl Target {
     }
 
     /// Whether connections use TLS.
-    pub(crate) fn is_encrypted(&self) -> bool {
+    pub fn is_encrypted(&self) -> bool {
         self.encryption.is_some()
     }
 
     /// Returns the header of the PROXY protocol for a client with a connection between these addresses, the
     /// server's first; empty without it.
-    pub(crate) fn proxy_header(&self, ends: impl FnOnce() -> [Option<SocketAddr>; 2]) -> Vec<u8> {
+    pub fn proxy_header(&self, ends: impl FnOnce() -> [Option<SocketAddr>; 2]) -> Vec<u8> {
         let header = |version| proxy_protocol::header(version, ends());
         self.proxy_protocol.map(header).unwrap_or_default()
     }
@@ -135,7 +139,7 @@ impl Target {
     ///
     /// # Errors
     /// Returns the last error, if no address accepts.
-    pub(crate) async fn connect(
+    pub async fn connect(
         &self,
         proxy_header: Vec<u8>,
         time: Duration,

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex};
 
 /// The addresses of one name and port.
 #[derive(Debug)]
-pub(crate) struct Addresses {
+pub struct Addresses {
     host: String,
     port: u16,
     found: Mutex<Vec<SocketAddr>>,
@@ -53,7 +53,7 @@ fn look_up(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
 
 /// The lookup thread, which ends when this is dropped.
 #[derive(Debug, Default)]
-pub(crate) struct NameResolver(Option<Arc<StopFlag>>);
+pub struct NameResolver(Option<Arc<StopFlag>>);
 
 #[derive(Debug, Default)]
 struct StopFlag {
@@ -66,7 +66,7 @@ impl NameResolver {
     ///
     /// # Errors
     /// When the thread cannot be started.
-    pub(crate) fn start(all: impl Iterator<Item = Arc<Addresses>>) -> io::Result<NameResolver> {
+    pub fn start(all: impl Iterator<Item = Arc<Addresses>>) -> io::Result<NameResolver> {
         let names: Vec<_> = all.filter(|addresses| addresses.is_name()).collect();
         if names.is_empty() {
             return Ok(NameResolver::default());

@@ -13,12 +13,12 @@ use std::io;
 use std::sync::Arc;
 
 /// The checks of a worker, which end when this is dropped.
-pub(crate) struct HealthChecks(Vec<JoinHandle<()>>);
+pub struct HealthChecks(Vec<JoinHandle<()>>);
 
 impl HealthChecks {
     /// Starts the checks of these upstreams. The workers of a process share them: each check is made by
     /// the worker whose timer ends first.
-    pub(crate) fn start<'t>(
+    pub fn start<'t>(
         targets: impl Iterator<Item = &'t Arc<Target>>,
         limits: &UpstreamLimits,
     ) -> HealthChecks {

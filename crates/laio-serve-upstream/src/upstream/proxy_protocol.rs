@@ -15,7 +15,7 @@ const TCP_OVER_IPV6: u8 = 0x21;
 
 /// Returns the header for a client's connection. `ends` are the server's and the client's address; clients
 /// of Unix sockets have none.
-pub(crate) fn header(version: ProxyProtocol, ends: [Option<SocketAddr>; 2]) -> Vec<u8> {
+pub fn header(version: ProxyProtocol, ends: [Option<SocketAddr>; 2]) -> Vec<u8> {
     let [Some(own), Some(client)] = ends else {
         return of_the_server(version);
     };

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// The connections of a worker to an upstream.
 #[derive(Default)]
-pub(crate) struct Http2Connections {
+pub struct Http2Connections {
     all: RefCell<Vec<Rc<Http2Connection>>>,
     /// One request makes a connection while the others wait for it, because it will carry them too.
     connecting: OnceCell<Semaphore>,
@@ -37,15 +37,15 @@ struct Http2Connection {
 }
 
 /// The place of one request on a connection, free again on drop.
-pub(crate) struct Http2Place {
+pub struct Http2Place {
     connection: Rc<Http2Connection>,
     /// Whether the connection has carried a request before.
-    pub(crate) reused: bool,
+    pub reused: bool,
 }
 
 impl Http2Connections {
     /// Returns a place on a connection, which may be a new one.
-    pub(crate) async fn place(
+    pub async fn place(
         self: &Rc<Self>,
         target: &Target,
         proxy_header: &[u8],
@@ -175,7 +175,7 @@ impl Http2Place {
     ///
     /// # Errors
     /// When the connection takes no more requests: then the upstream has got nothing.
-    pub(crate) async fn begin(
+    pub async fn begin(
         &self,
         request: Request<()>,
         ends: bool,
@@ -196,17 +196,17 @@ impl Http2Place {
     }
 
     /// Lets the connection take no more requests.
-    pub(crate) fn retire(&self) {
+    pub fn retire(&self) {
         self.connection.retired.set(true);
     }
 
     /// Whether the connection takes no more requests.
-    pub(crate) fn is_retired(&self) -> bool {
+    pub fn is_retired(&self) -> bool {
         self.connection.retired.get()
     }
 
     /// Returns what an error of the `h2` crate before the response means.
-    pub(crate) fn explain(&self, error: &h2::Error) -> UpstreamError {
+    pub fn explain(&self, error: &h2::Error) -> UpstreamError {
         let refused = error.reason() == Some(Reason::REFUSED_STREAM);
         if error.is_remote() && refused {
             // The upstream has not looked at the request (RFC 9113, section 8.7).

@@ -5,8 +5,9 @@ use laio_serve_base::options::UpstreamLimits;
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
+/// The limits of a group, as a worker applies them.
 #[derive(Default)]
-pub(crate) struct GroupLimits {
+pub struct GroupLimits {
     tunnels: OnceCell<Semaphore>,
     /// Bytes of request bodies spooled in memory.
     spooled: Cell<u64>,
@@ -14,20 +15,21 @@ pub(crate) struct GroupLimits {
 
 impl GroupLimits {
     /// Returns a permit for a tunnel, if the limit allows.
-    pub(crate) fn tunnel(&self, limits: &UpstreamLimits) -> Option<Permit> {
+    pub fn tunnel(&self, limits: &UpstreamLimits) -> Option<Permit> {
         let tunnels = self.tunnels.get_or_init(|| Semaphore::new(limits.tunnels));
         tunnels.try_acquire()
     }
 }
 
 /// A share of the memory for spooled bodies, released on drop.
-pub(crate) struct SpoolMemory {
+pub struct SpoolMemory {
     limits: Rc<GroupLimits>,
     bytes: u64,
 }
 
 impl SpoolMemory {
-    pub(crate) fn new(limits: &Rc<GroupLimits>) -> SpoolMemory {
+    /// Returns memory of which nothing is held.
+    pub fn new(limits: &Rc<GroupLimits>) -> SpoolMemory {
         SpoolMemory {
             limits: limits.clone(),
             bytes: 0,
@@ -35,7 +37,7 @@ impl SpoolMemory {
     }
 
     /// Reserves memory. Returns false, and reserves none, if the limit would be exceeded.
-    pub(crate) fn take(&mut self, bytes: u64) -> bool {
+    pub fn take(&mut self, bytes: u64) -> bool {
         let all = self.limits.spooled.get() + bytes;
         let fits = all <= UpstreamLimits::SPOOLED;
         if fits {

@@ -10,7 +10,7 @@ use std::rc::{Rc, Weak};
 use std::time::Instant;
 
 #[derive(Default)]
-pub(crate) struct Pool {
+pub struct Pool {
     /// Idle connections, the most recently used last.
     idle: RefCell<Vec<(Link, Instant)>>,
     sweeping: Cell<bool>,
@@ -31,7 +31,7 @@ impl Pool {
     /// Waits for a permit for a connection.
     ///
     /// With HTTP/2 it is for one of the requests, `each`, that a connection carries at the same time.
-    pub(crate) async fn permit(
+    pub async fn permit(
         &self,
         limits: &UpstreamLimits,
         each: usize,
@@ -58,7 +58,7 @@ impl Pool {
 
     /// Returns an idle connection that began with this header of the PROXY protocol, is still open, and on
     /// which the upstream has sent nothing.
-    pub(crate) fn take(&self, limits: &UpstreamLimits, proxy_header: &[u8]) -> Option<Link> {
+    pub fn take(&self, limits: &UpstreamLimits, proxy_header: &[u8]) -> Option<Link> {
         loop {
             let mut idle = self.idle.borrow_mut();
             let fitting = |(link, _): &(Link, Instant)| link.proxy_header == proxy_header;
@@ -72,7 +72,7 @@ impl Pool {
     }
 
     /// Puts a connection back for later requests.
-    pub(crate) fn keep(self: &Rc<Self>, link: Link, limits: &UpstreamLimits) {
+    pub fn keep(self: &Rc<Self>, link: Link, limits: &UpstreamLimits) {
         let mut idle = self.idle.borrow_mut();
         if !link.input.is_empty() {
             return;
@@ -93,7 +93,7 @@ impl Pool {
     }
 
     /// Closes all idle connections, because the upstream has restarted.
-    pub(crate) fn forget(&self) {
+    pub fn forget(&self) {
         let idle = self.idle.take();
         drop(idle);
     }

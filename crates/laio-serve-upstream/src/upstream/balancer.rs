@@ -80,7 +80,7 @@ fn by_hash<'a>(choices: impl Iterator<Item = Choice<'a>>, key: u64) -> Option<us
 
 /// Returns a hash that is the same in all processes and releases: FNV-1a with 64 bits, mixed, because
 /// FNV alone leaves the high bits of short keys alike.
-pub(crate) fn hash(bytes: &[u8]) -> u64 {
+pub fn hash(bytes: &[u8]) -> u64 {
     let fnv = bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     });

@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 /// The groups of a site, the longest prefixes first.
 #[derive(Default)]
-pub(crate) struct Groups(Vec<Arc<Group>>);
+pub struct Groups(Vec<Arc<Group>>);
 
 /// The upstreams of one prefix: at least one.
-pub(crate) struct Group {
+pub struct Group {
     targets: Vec<Arc<Target>>,
     balance: Balance,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Group {
 /// The health of each upstream, by its name and the path of its checks: two prefixes, or two sites, with
 /// the same upstream have one judgement of it.
 #[derive(Default)]
-pub(crate) struct Healths(HashMap<(String, Option<String>), Arc<Health>>);
+pub struct Healths(HashMap<(String, Option<String>), Arc<Health>>);
 
 /// The host and the canonical prefix of upstreams.
 type Place = (Option<String>, String);
@@ -35,7 +35,7 @@ impl Groups {
     ///
     /// # Errors
     /// When a name cannot be looked up, or the upstreams of a prefix cannot form a group.
-    pub(crate) fn new(
+    pub fn new(
         upstreams: &[&Upstream],
         settings: &Upstreams,
         healths: &mut Healths,
@@ -71,11 +71,12 @@ impl Groups {
     }
 
     /// Returns routes for one worker.
-    pub(crate) fn routes(&self) -> Vec<Route> {
+    pub fn routes(&self) -> Vec<Route> {
         self.0.iter().map(Route::to).collect()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Group>> {
+    /// Returns all groups.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Group>> {
         self.0.iter()
     }
 }
@@ -110,7 +111,7 @@ impl Group {
     }
 
     /// Returns the program that executes the scripts of a site.
-    pub(crate) fn of_php(address: &UpstreamAddress, healths: &mut Healths) -> io::Result<Group> {
+    pub fn of_php(address: &UpstreamAddress, healths: &mut Healths) -> io::Result<Group> {
         Ok(Group {
             targets: vec![Arc::new(Target::of_php(address, healths)?)],
             balance: Balance::default(),
@@ -118,7 +119,7 @@ impl Group {
     }
 
     /// Returns the auth servers of one glob.
-    pub(crate) fn of_auth_servers(
+    pub fn of_auth_servers(
         servers: &[&Upstream],
         ca: Option<&Path>,
         healths: &mut Healths,
@@ -135,26 +136,28 @@ impl Group {
         })
     }
 
-    pub(crate) fn targets(&self) -> &[Arc<Target>] {
+    /// Returns the servers of the group.
+    pub fn targets(&self) -> &[Arc<Target>] {
         &self.targets
     }
 
-    pub(crate) fn balance(&self) -> &Balance {
+    /// Returns how requests are shared among the servers.
+    pub fn balance(&self) -> &Balance {
         &self.balance
     }
 
     /// Returns the prefix, which all upstreams of the group have.
-    pub(crate) fn mount(&self) -> &Mount {
+    pub fn mount(&self) -> &Mount {
         &self.targets[0].mount
     }
 
     /// Returns the protocol, which all upstreams of the group have.
-    pub(crate) fn protocol(&self) -> &Protocol {
+    pub fn protocol(&self) -> &Protocol {
         &self.targets[0].protocol
     }
 
     /// Returns the name in log messages for what concerns no single upstream.
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.targets[0].name
     }
 }
@@ -170,7 +173,7 @@ impl Healths {
 }
 
 /// Returns the route for a path.
-pub(crate) fn route<'r>(routes: &'r [Route], path: &RequestPath<'_>) -> Option<&'r Route> {
+pub fn route<'r>(routes: &'r [Route], path: &RequestPath<'_>) -> Option<&'r Route> {
     routes
         .iter()
         .find(|route| route.group.mount().rest(path).is_some())
@@ -226,7 +229,7 @@ fn check(prefix: &str, members: &[&Upstream]) -> io::Result<()> {
 ///
 /// # Errors
 /// Names the flag and the prefix.
-pub(crate) fn check_prefixes(sites: &[&Upstreams]) -> io::Result<()> {
+pub fn check_prefixes(sites: &[&Upstreams]) -> io::Result<()> {
     let mut places = Vec::new();
     for upstream in sites.iter().flat_map(|site| site.all()) {
         places.push(place(upstream)?);
