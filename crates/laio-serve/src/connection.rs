@@ -15,13 +15,6 @@ pub(crate) mod state;
 pub(crate) mod streams;
 
 use crate::proxy::auth_request::AskedAsUpstreams;
-use crate::request::auth_state::AuthState;
-use crate::request::body::{BodyTime, ClientBody};
-use crate::request::receive::{Skipped, handshake, linger, receive, send_close_notify, skip_body};
-use crate::request::redirect_to_https::{RedirectToHttps, came_by_https};
-use crate::request::response::{RequestContext, Response};
-use crate::request::send_response::{Followed, send_response};
-use crate::services::Services;
 use crate::uploads::{Change, answer_change};
 use laio_http::{BodySkip, Framing, Parsed, Request, Status, parse};
 use laio_rt::Descriptor;
@@ -30,6 +23,15 @@ use laio_serve_base::addresses::AddressPermit;
 use laio_serve_base::clients::Peer;
 use laio_serve_base::observe::{self, Stage};
 use laio_serve_base::options::{Memory, MemoryUse};
+use laio_serve_core::request::auth_state::AuthState;
+use laio_serve_core::request::body::{BodyTime, ClientBody};
+use laio_serve_core::request::receive::{
+    Skipped, handshake, linger, receive, send_close_notify, skip_body,
+};
+use laio_serve_core::request::redirect_to_https::{RedirectToHttps, came_by_https};
+use laio_serve_core::request::response::{RequestContext, Response};
+use laio_serve_core::request::send_response::{Followed, send_response};
+use laio_serve_core::services::Services;
 use laio_serve_net::buffers::Buffers;
 use laio_serve_net::client_watch::ClientWatch;
 use laio_serve_net::memory::connection::ConnectionMemory;

@@ -9,8 +9,6 @@ mod report;
 
 pub use question::Question;
 
-use crate::site::CompiledSites;
-use crate::site::quota::CountedDirectories;
 use crate::uploads::SharedChanges;
 use crate::worker::{self, GenerationState};
 use laio::BackendKind;
@@ -19,6 +17,8 @@ use laio_serve_base::clients::TrustedProxies;
 use laio_serve_base::options::{Cache, Clients, Io, LogTarget, Network, Options};
 use laio_serve_base::stop::{Level, Stop};
 use laio_serve_base::trace::{self, Step};
+use laio_serve_core::site::CompiledSites;
+use laio_serve_core::site::quota::CountedDirectories;
 use laio_serve_net::io_contexts::ContextPlan;
 use laio_serve_net::listen::{Kind, Share, https_port};
 use std::io::{self, Read, Write};

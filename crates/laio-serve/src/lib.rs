@@ -38,16 +38,11 @@
 mod acme;
 mod connection;
 mod explain;
-mod files;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod log;
 mod proxy;
-mod request;
 mod server;
-mod services;
-mod site;
 mod uploads;
 mod worker;
 

@@ -20,20 +20,20 @@ pub(crate) mod webdav;
 pub(crate) use change_services::{ChangeServices, SharedChanges};
 pub(crate) use stale::remove_stale;
 
-use crate::files::resolve::resolve;
-use crate::files::temporary_name::is_temporary;
-use crate::request::authorize::authorize;
-use crate::request::body::ClientBody;
-use crate::request::pages;
-use crate::request::response::{RequestContext, Response};
-use crate::services::Services;
-use crate::site::auth::Resource;
-use crate::site::quota;
 use disk::Disk;
 use laio_http::{ETag, Framing, Method, ResponseHead, Status};
 use laio_serve_base::observe;
 use laio_serve_base::options::{Limits, Uploaders};
 use laio_serve_base::trace;
+use laio_serve_core::files::resolve::resolve;
+use laio_serve_core::files::temporary_name::is_temporary;
+use laio_serve_core::request::authorize::authorize;
+use laio_serve_core::request::body::ClientBody;
+use laio_serve_core::request::pages;
+use laio_serve_core::request::response::{RequestContext, Response};
+use laio_serve_core::services::Services;
+use laio_serve_core::site::auth::Resource;
+use laio_serve_core::site::quota;
 use problem::Problem;
 use target::Target;
 use webdav::Submitted;
@@ -206,11 +206,11 @@ async fn check(
     }
     let resolved = resolve(ctx.site, path, name);
     let resolved = resolved.map_err(|refusal| match refusal {
-        crate::files::resolve::Refusal::NotFound if change == Change::Propfind => {
+        laio_serve_core::files::resolve::Refusal::NotFound if change == Change::Propfind => {
             Problem::NOT_FOUND
         }
-        crate::files::resolve::Refusal::NotFound => Problem::HIDDEN,
-        crate::files::resolve::Refusal::Rejected(rejection) => Problem::of(rejection),
+        laio_serve_core::files::resolve::Refusal::NotFound => Problem::HIDDEN,
+        laio_serve_core::files::resolve::Refusal::Rejected(rejection) => Problem::of(rejection),
     })?;
     if is_temporary(name) {
         return Err(Problem::HIDDEN);

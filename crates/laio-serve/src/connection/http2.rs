@@ -6,7 +6,6 @@ mod windows;
 
 use super::state::{ConnectionState, DrainState};
 use super::streams::{AtOnce, BegunResponse, Streams};
-use crate::request::receive::linger;
 use bytes::Bytes;
 use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream};
@@ -15,6 +14,7 @@ use laio_rt::future::{Either, race};
 use laio_rt::time;
 use laio_rt::{Descriptor, JoinHandle};
 use laio_serve_base::options::{Http2, Limits};
+use laio_serve_core::request::receive::linger;
 use laio_serve_net::http2_exchange::Exchange;
 use laio_serve_net::http2_io::{Io, Stalled, Wire};
 use laio_serve_net::stream::Stream;

@@ -1,11 +1,11 @@
 //! The memory of responses that are made in memory before they are sent: listings, lists of properties, and answers of
 //! auth servers.
 
-use crate::request::pages;
-use crate::request::response::{RequestContext, Response};
-use crate::services::Services;
 use laio_http::Status;
 use laio_serve_base::options::{Memory, MemoryUse};
+use laio_serve_core::request::pages;
+use laio_serve_core::request::response::{RequestContext, Response};
+use laio_serve_core::services::Services;
 use laio_serve_net::memory::Loan;
 use laio_serve_net::memory::connection::Held;
 use laio_serve_net::stream::Stream;

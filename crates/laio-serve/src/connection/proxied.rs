@@ -1,19 +1,19 @@
 //! A request that an upstream answers: the steps between the client's connection and `proxy`.
 
 use super::state::Next;
-use crate::log::micros_since;
 use crate::proxy::cache::{self, Caching, ResponseCache};
 use crate::proxy::forward::{Forwarded, forward};
 use crate::proxy::relay::relay;
 use crate::proxy::{ProxyRequest, Source, Upload};
-use crate::request::auth_state::AuthState;
-use crate::request::body::{BodyError, BodyTime, ClientBody};
-use crate::request::lookup::{Answerer, Script};
-use crate::request::response::RequestContext;
-use crate::request::send_response::{Followed, send_response};
 use laio_http::log::LogRecord;
 use laio_http::{Framing, RequestPath};
 use laio_rt::future::{Either, race};
+use laio_serve_core::log::micros_since;
+use laio_serve_core::request::auth_state::AuthState;
+use laio_serve_core::request::body::{BodyError, BodyTime, ClientBody};
+use laio_serve_core::request::lookup::{Answerer, Script};
+use laio_serve_core::request::response::RequestContext;
+use laio_serve_core::request::send_response::{Followed, send_response};
 use laio_serve_net::buffers::Buffers;
 use laio_serve_net::client_watch::ClientWatch;
 use laio_serve_upstream::error::UpstreamError;

@@ -2,7 +2,6 @@
 
 use super::state::{ConnectionState, DrainState};
 use crate::proxy::cache::ResponseCache;
-use crate::services::Services;
 use crate::uploads::ChangeServices;
 use laio::ops::Readiness;
 use laio_rt::future::{Either, race};
@@ -11,6 +10,7 @@ use laio_rt::{Aborted, Descriptor, JoinHandle};
 use laio_serve_base::observe;
 use laio_serve_base::options::{Http2, Http3, IoStep, Limits};
 use laio_serve_base::stop::{Interruptible, Level, Stop};
+use laio_serve_core::services::Services;
 use laio_serve_net::idle_eviction::ConnectionSlots;
 use laio_serve_net::socket::is_quiet;
 use pin_project_lite::pin_project;

@@ -3,14 +3,14 @@
 use super::relay::Relayed;
 use super::trailers::push_last_chunk;
 use super::upstream_head::UpstreamHead;
-use crate::request::compress::encoder::Encoder;
-use crate::request::compress::{Follows, encode, push_encoded};
-use crate::request::response::RequestContext;
-use crate::request::variant::is_compressible;
-use crate::services::Services;
 use laio_http::{Coding, Headers, Status, Version};
 use laio_rt::sync::Permit;
 use laio_serve_base::options::Limits;
+use laio_serve_core::request::compress::encoder::Encoder;
+use laio_serve_core::request::compress::{Follows, encode, push_encoded};
+use laio_serve_core::request::response::RequestContext;
+use laio_serve_core::request::variant::is_compressible;
+use laio_serve_core::services::Services;
 use std::io;
 
 /// How a response that becomes shorter by compression is sent.

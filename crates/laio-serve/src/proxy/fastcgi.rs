@@ -2,9 +2,9 @@
 
 use super::ProxyRequest;
 use super::request::{VIA, for_each_field, host};
-use crate::request::auth_state::AuthState;
 use laio_http::fastcgi::{PARAMS, push_begin, push_param, push_stream, push_stream_end};
 use laio_http::{Framing, ascii_query};
+use laio_serve_core::request::auth_state::AuthState;
 use laio_serve_upstream::target::Target;
 use std::path::Path;
 

@@ -1,12 +1,12 @@
 //! A request that is forwarded to an upstream, and its body.
 
 use super::cache::Caching;
-pub(crate) use crate::request::body::BodyTime;
-use crate::request::lookup::Script;
-use crate::request::response::RequestContext;
-use crate::site::message_fields::RequestRules;
 use laio_http::RequestPath;
 use laio_serve_base::clients::Peer;
+pub(crate) use laio_serve_core::request::body::BodyTime;
+use laio_serve_core::request::lookup::Script;
+use laio_serve_core::request::response::RequestContext;
+use laio_serve_core::site::message_fields::RequestRules;
 use laio_serve_net::stream::Stream;
 use laio_serve_upstream::error::UpstreamError;
 use std::net::SocketAddr;

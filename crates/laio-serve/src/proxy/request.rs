@@ -3,9 +3,9 @@
 
 use super::ProxyRequest;
 use super::cache::Caching;
-use crate::site::message_fields::Field;
 use laio_http::{Framing, Headers, Method, Version, ascii_query};
 use laio_serve_base::field_names::{is_one_of, is_same_variable};
+use laio_serve_core::site::message_fields::Field;
 use laio_serve_net::stream::Stream;
 use laio_serve_upstream::target::Target;
 use std::borrow::Cow;

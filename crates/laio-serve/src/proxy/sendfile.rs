@@ -1,19 +1,19 @@
 //! Files that an upstream names, for the server to send (`X-Sendfile`).
 
 use super::upstream_head::{NamedFile, UpstreamHead};
-use crate::files::contents::FileKind;
-use crate::files::uncached::open_below;
-use crate::request::file_response;
-use crate::request::open::open;
-use crate::request::pages;
-use crate::request::response::{Body, RequestContext, Response};
-use crate::request::variant::Variant;
-use crate::services::Services;
-use crate::site::{SendfileRoot, Site};
 use laio::ops::{Name, Unlink};
 use laio_http::Status;
 use laio_rt::Descriptor;
 use laio_serve_base::messages::print;
+use laio_serve_core::files::contents::FileKind;
+use laio_serve_core::files::uncached::open_below;
+use laio_serve_core::request::file_response;
+use laio_serve_core::request::open::open;
+use laio_serve_core::request::pages;
+use laio_serve_core::request::response::{Body, RequestContext, Response};
+use laio_serve_core::request::variant::Variant;
+use laio_serve_core::services::Services;
+use laio_serve_core::site::{SendfileRoot, Site};
 use laio_serve_net::io_contexts::IoContexts;
 use rustix::fs::OFlags;
 use std::ffi::CString;

@@ -2,11 +2,11 @@
 //! or the idle timeout expires.
 
 use super::lease::Lease;
-use crate::request::send_buffer::send_all;
-use crate::services::Services;
 use laio_rt::future::{join, race};
 use laio_rt::sync::Permit;
 use laio_serve_base::options::UpstreamLimits;
+use laio_serve_core::request::send_buffer::send_all;
+use laio_serve_core::services::Services;
 use laio_serve_net::io_contexts::IoContexts;
 use laio_serve_net::socket::Expect;
 use laio_serve_net::stream::Stream;

@@ -2,9 +2,6 @@
 
 use super::compress::has_word;
 use super::request::{HOP_BY_HOP, Hops, VIA, push_field};
-use crate::request::auth_state::{AuthState, PRIVATE};
-use crate::request::response::RequestContext;
-use crate::site::{alt_svc, hsts};
 use http::header::CONTENT_LENGTH;
 use http::response::Parts;
 use laio_http::upstream::Response;
@@ -12,6 +9,9 @@ use laio_http::{Coding, Framing, ResponseHead, Status, Version};
 use laio_serve_base::field_names::is_one_of;
 use laio_serve_base::options::UpstreamLimits;
 use laio_serve_base::server_name::SERVER_NAME;
+use laio_serve_core::request::auth_state::{AuthState, PRIVATE};
+use laio_serve_core::request::response::RequestContext;
+use laio_serve_core::site::{alt_svc, hsts};
 use laio_serve_upstream::error::UpstreamError;
 
 /// Fields that name a file to send instead of the body, and whether the file is removed afterwards.

@@ -2,9 +2,6 @@
 
 use super::sandbox;
 use crate::acme::Acme;
-use crate::log::SharedLog;
-use crate::site::CompiledSites;
-use crate::site::quota::CountedDirectories;
 use crate::uploads::SharedChanges;
 use crate::worker::{self, GenerationState, Served};
 use laio::BackendKind;
@@ -18,6 +15,9 @@ use laio_serve_base::observe::gauges::ServerGauges;
 use laio_serve_base::observe::{MemoryCounts, UsedQuota};
 use laio_serve_base::options::Options;
 use laio_serve_base::stop::Level;
+use laio_serve_core::log::SharedLog;
+use laio_serve_core::site::CompiledSites;
+use laio_serve_core::site::quota::CountedDirectories;
 use laio_serve_net::idle_eviction::ConnectionSlots;
 use laio_serve_net::io_contexts::{ContextPlan, IoContexts};
 use laio_serve_net::listen::Share;

@@ -1,9 +1,9 @@
 //! The conditions of a change (RFC 9110, section 13), for files that exist and for others.
 
 use super::problem::Problem;
-use crate::request::response::RequestContext;
 use laio::ops::FileStatus;
 use laio_http::{ETag, Outcome, Validators, conditional, date};
+use laio_serve_core::request::response::RequestContext;
 
 /// Checks the conditions of a request that changes `present`.
 ///

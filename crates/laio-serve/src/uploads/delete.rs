@@ -5,9 +5,9 @@ use super::problem::Problem;
 use super::target::Target;
 use super::temporary::sync_directory;
 use super::{Done, conditions, trees, webdav};
-use crate::request::response::RequestContext;
-use crate::site::upload_rules::UploadRules;
 use laio::ops::Unlink;
+use laio_serve_core::request::response::RequestContext;
+use laio_serve_core::site::upload_rules::UploadRules;
 
 /// Deletes what has the name. Of a symbolic link that is the link itself.
 pub(super) async fn delete(

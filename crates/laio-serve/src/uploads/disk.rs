@@ -2,11 +2,11 @@
 
 use super::change_services::ChangeServices;
 use super::problem::of_own;
-use crate::services::Services;
 use laio::Operation;
 use laio::ops::{Part, WriteAt};
 use laio_rt::Descriptor;
 use laio_serve_base::options::IoStep;
+use laio_serve_core::services::Services;
 use rustix::io::Errno;
 use std::io;
 use std::time::Duration;

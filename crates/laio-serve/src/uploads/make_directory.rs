@@ -5,9 +5,9 @@ use super::disk::Disk;
 use super::problem::Problem;
 use super::target::Target;
 use super::temporary::sync_directory;
-use crate::site::quota::Reservation;
-use crate::site::upload_rules::UploadRules;
 use laio::ops::Mkdir;
+use laio_serve_core::site::quota::Reservation;
+use laio_serve_core::site::upload_rules::UploadRules;
 
 /// Makes a directory.
 pub(super) async fn make_directory(

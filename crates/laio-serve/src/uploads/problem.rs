@@ -1,8 +1,8 @@
 //! The reasons why a change is refused or fails.
 
-use crate::request::body::BodyError;
-use crate::site::quota::QuotaError;
 use laio_http::{Rejection, Status};
+use laio_serve_core::request::body::BodyError;
+use laio_serve_core::site::quota::QuotaError;
 use laio_serve_net::resource_exhaustion::is_resource_exhaustion;
 use rustix::io::Errno;
 use std::borrow::Cow;

@@ -7,14 +7,14 @@ use super::target::Target;
 use super::temporary::{Published, Temporary, is, sync_directory};
 use super::webdav::{self, Submitted};
 use super::{CHUNK, Change, Done};
-use crate::request::body::ClientBody;
-use crate::request::response::RequestContext;
-use crate::site::quota::Reservation;
-use crate::site::upload_rules::UploadRules;
 use laio::ops::{FileStatus, FileSystemStatus, SetTimes, StatFileSystem, Timestamp};
 use laio_http::Framing;
 use laio_rt::Descriptor;
 use laio_serve_base::observe;
+use laio_serve_core::request::body::ClientBody;
+use laio_serve_core::request::response::RequestContext;
+use laio_serve_core::site::quota::Reservation;
+use laio_serve_core::site::upload_rules::UploadRules;
 use rustix::io::Errno;
 use std::io;
 

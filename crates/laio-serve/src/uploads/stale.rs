@@ -1,7 +1,7 @@
 //! What an earlier server that was killed has left incomplete.
 
-use crate::files::temporary_name::{is_incomplete, is_locked, lock};
 use laio_serve_base::messages::print;
+use laio_serve_core::files::temporary_name::{is_incomplete, is_locked, lock};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;
@@ -96,7 +96,7 @@ fn is_stale(file: Option<&OwnedFd>, name: &CStr, status: &Stat, before: i64) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::temporary_name::temporary_name;
+    use laio_serve_core::files::temporary_name::temporary_name;
     use std::fs::{self, File};
     use std::path::Path;
 

@@ -2,11 +2,11 @@
 
 use super::disk::Disk;
 use super::problem::Problem;
-use crate::files::uncached::open_below;
-use crate::site::Site;
 use laio::ops::{FileStatus, Name, StatPath};
 use laio_rt::Descriptor;
 use laio_serve_base::options::IoStep;
+use laio_serve_core::files::uncached::open_below;
+use laio_serve_core::site::Site;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};

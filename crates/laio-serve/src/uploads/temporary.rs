@@ -3,10 +3,10 @@
 use super::disk::Disk;
 use super::problem::of_own;
 use super::target::Target;
-use crate::files::temporary_name::{lock, locks_in, temporary_name};
 use laio::ops::{FileStatus, Fsync, Link, Name, Open, Rename, SetMode, StatFile, StatPath, Unlink};
 use laio_rt::Descriptor;
 use laio_serve_base::options::UploadSync;
+use laio_serve_core::files::temporary_name::{lock, locks_in, temporary_name};
 use rustix::fs::{OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::CString;

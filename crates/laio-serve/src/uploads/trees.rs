@@ -5,13 +5,6 @@ use super::disk::Disk;
 use super::problem::{Problem, of_own};
 use super::target::Target;
 use super::temporary::{claim, is};
-use crate::files::resolve::enter;
-use crate::files::temporary_name::{is_locked, is_temporary};
-use crate::files::uncached::{FLAGS, open_below};
-use crate::request::listing::served_status;
-use crate::site::Site;
-use crate::site::quota::{Quota, Reservation};
-use crate::site::upload_rules::UploadRules;
 use laio::ops::{
     CopyRange, FileType, Fsync, Mkdir, Name, Open, ReadAt, ReadDir, Reflink, StatFile, StatPath,
     Unlink,
@@ -19,6 +12,13 @@ use laio::ops::{
 use laio_http::Status;
 use laio_rt::Descriptor;
 use laio_serve_base::options::{IoStep, UploadSync};
+use laio_serve_core::files::resolve::enter;
+use laio_serve_core::files::temporary_name::{is_locked, is_temporary};
+use laio_serve_core::files::uncached::{FLAGS, open_below};
+use laio_serve_core::request::listing::served_status;
+use laio_serve_core::site::Site;
+use laio_serve_core::site::quota::{Quota, Reservation};
+use laio_serve_core::site::upload_rules::UploadRules;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};

@@ -2,11 +2,6 @@
 
 use super::locks::is_below;
 use super::{Depth, Submitted, depth, name_of};
-use crate::files::temporary_name::{aside_name, locks_in, temporary_name};
-use crate::files::uncached::FLAGS;
-use crate::request::response::RequestContext;
-use crate::site::quota::Reservation;
-use crate::site::upload_rules::UploadRules;
 use crate::uploads::disk::Disk;
 use crate::uploads::problem::{Problem, of_own};
 use crate::uploads::target::Target;
@@ -17,6 +12,11 @@ use laio::ops::{FileStatus, Rename, StatFile};
 use laio_http::Status;
 use laio_rt::Descriptor;
 use laio_serve_base::messages::print;
+use laio_serve_core::files::temporary_name::{aside_name, locks_in, temporary_name};
+use laio_serve_core::files::uncached::FLAGS;
+use laio_serve_core::request::response::RequestContext;
+use laio_serve_core::site::quota::Reservation;
+use laio_serve_core::site::upload_rules::UploadRules;
 use rustix::fs::RenameFlags;
 use rustix::io::Errno;
 use std::io;

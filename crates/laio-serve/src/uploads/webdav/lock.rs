@@ -4,16 +4,16 @@ use super::locks::{Lock, Locks, Owner, Submitted, Wanted};
 use super::multi_status::{DECLARATION, push_href};
 use super::xml::{Element, push_text};
 use super::{Depth, depth, document, status_of};
-use crate::request::body::ClientBody;
-use crate::request::response::RequestContext;
-use crate::site::quota::Reservation;
-use crate::site::upload_rules::UploadRules;
 use crate::uploads::disk::Disk;
 use crate::uploads::problem::Problem;
 use crate::uploads::target::Target;
 use crate::uploads::temporary::Temporary;
 use crate::uploads::{Done, put};
 use laio_http::Status;
+use laio_serve_core::request::body::ClientBody;
+use laio_serve_core::request::response::RequestContext;
+use laio_serve_core::site::quota::Reservation;
+use laio_serve_core::site::upload_rules::UploadRules;
 use std::time::Duration;
 
 /// The time of a lock whose client does not say how long it needs it.

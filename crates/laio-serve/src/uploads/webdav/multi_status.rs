@@ -71,7 +71,7 @@ pub(in crate::uploads) fn failures(inside: &[u8], failures: &[Failure]) -> Done 
     for (name, problem) in failures {
         let mut whole = inside.to_vec();
         if !name.is_empty() {
-            crate::files::resolve::enter(&mut whole, name);
+            laio_serve_core::files::resolve::enter(&mut whole, name);
         }
         response.begin(&whole, false);
         response.status(problem.status);

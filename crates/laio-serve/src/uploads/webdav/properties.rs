@@ -3,10 +3,10 @@
 use super::lock::push_active_lock;
 use super::locks::Lock;
 use super::xml::{XmlName, push_text};
-use crate::request::response::RequestContext;
 use crate::uploads::conditions;
 use laio::ops::FileStatus;
 use laio_http::{ContentType, HttpDate, date};
+use laio_serve_core::request::response::RequestContext;
 
 /// The properties that the server keeps for every resource, by their names in the namespace of WebDAV.
 const LIVE: [&str; 9] = [

@@ -4,14 +4,14 @@ use super::multi_status::MultiStatus;
 use super::properties::push_name;
 use super::xml::{Element, XmlName};
 use super::{document, status_of};
-use crate::request::body::ClientBody;
-use crate::request::response::RequestContext;
 use crate::uploads::Done;
 use crate::uploads::disk::Disk;
 use crate::uploads::problem::Problem;
 use crate::uploads::target::Target;
 use laio::ops::{SetTimes, Timestamp};
 use laio_http::{Status, date};
+use laio_serve_core::request::body::ClientBody;
+use laio_serve_core::request::response::RequestContext;
 
 /// The namespace of the properties that Windows sets.
 const WINDOWS: &str = "urn:schemas-microsoft-com:";
