@@ -14,8 +14,6 @@ mod stages;
 pub(crate) mod state;
 pub(crate) mod streams;
 
-use crate::proxy::auth_request::AskedAsUpstreams;
-use crate::uploads::{Change, answer_change};
 use laio_http::{BodySkip, Framing, Parsed, Request, Status, parse};
 use laio_rt::Descriptor;
 use laio_rt::time::{Sleep, sleep_until};
@@ -38,6 +36,8 @@ use laio_serve_net::memory::connection::ConnectionMemory;
 use laio_serve_net::socket::Expect;
 use laio_serve_net::stream::Stream;
 use laio_serve_net::tls::session::is_plain_http;
+use laio_serve_proxy::auth_request::AskedAsUpstreams;
+use laio_serve_uploads::{Change, answer_change};
 use log_lines::log_response;
 use page_memory::hold_page;
 use proxied::{Destination, answer_by_upstream};

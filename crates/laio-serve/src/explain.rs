@@ -9,7 +9,6 @@ mod report;
 
 pub use question::Question;
 
-use crate::uploads::SharedChanges;
 use crate::worker::{self, GenerationState};
 use laio::BackendKind;
 use laio_http::upstream::parse_response;
@@ -21,6 +20,7 @@ use laio_serve_core::site::CompiledSites;
 use laio_serve_core::site::quota::CountedDirectories;
 use laio_serve_net::io_contexts::ContextPlan;
 use laio_serve_net::listen::{Kind, Share, https_port};
+use laio_serve_uploads::SharedChanges;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;

@@ -16,8 +16,9 @@
 //!
 //! `connection` runs the steps in order, `request::answer_from_cache` or `request::answer` decides
 //! the response, and `net::stream` carries the bytes. A step is a function of the request and of the services that it
-//! needs (`services`). `site` compiles the configuration of a site ([`Site`]) once, `upstream` that
-//! of the servers behind this one, to which `proxy` forwards requests. Each worker thread has an
+//! needs (`services`). `site` compiles the configuration of a site ([`Site`]) once, `upstream` does so for
+//! the servers behind this one, to which `proxy` forwards requests. These modules are in crates of their own, whose
+//! names begin with `laio-serve-`; this crate composes them. Each worker thread has an
 //! engine context, an executor and a listening socket of its own (`worker`); `cpu_pool` runs long
 //! computations on other threads. Workers started together form a `server::generation`;
 //! `server::control` starts, replaces, restarts and stops generations for [`Server`].
@@ -35,15 +36,12 @@
 //!
 //! `fuzzing`, off by default: functions for the fuzz targets of the repository. It is no part of the interface.
 
-mod acme;
 mod connection;
 mod explain;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod proxy;
 mod server;
-mod uploads;
 mod worker;
 
 pub use explain::{Answer, Explanation, Question, explain};

@@ -5,8 +5,6 @@ mod generation;
 mod privileges;
 mod sandbox;
 
-use crate::acme;
-use crate::uploads;
 use crate::worker::Served;
 use control::{Control, Service};
 use laio::BackendKind;
@@ -64,7 +62,7 @@ impl Server {
         })?;
         let addresses = sockets.addresses().to_vec();
         // Before other threads exist, and after privileged calls.
-        acme::create_state(&options, privileges::owner(&options.safety)?)?;
+        laio_serve_acme::create_state(&options, privileges::owner(&options.safety)?)?;
         privileges::drop_to(&options.safety)?;
         if privileges::is_root() && options.safety.user.is_none() {
             print(
@@ -73,7 +71,7 @@ impl Server {
         }
         let uploaded = upload_roots(&options);
         let service = Service::start(options, kind, sockets)?;
-        uploads::remove_stale(uploaded);
+        laio_serve_uploads::remove_stale(uploaded);
         let (backend, control) = (service.backend().to_owned(), service.control());
         Ok(Server {
             addresses,
@@ -141,7 +139,7 @@ pub fn check(options: &Options) -> io::Result<()> {
     TrustedProxies::of(options)?;
     SharedLog::open(options)?;
     Tls::new(options, false, Sessions::new()?, None)?;
-    acme::check_options(options)?;
+    laio_serve_acme::check_options(options)?;
     let sites = CompiledSites::new(options, &CountedDirectories::default());
     // What it reports without an error comes before the result.
     messages::flush(None);

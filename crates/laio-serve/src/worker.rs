@@ -4,8 +4,6 @@ pub(crate) mod accept;
 mod receive;
 
 use crate::connection::running::{AcceptTasks, Connections};
-use crate::proxy::cache::ResponseCache;
-use crate::uploads::{ChangeServices, SharedChanges};
 use accept::{Acceptor, accept};
 use laio_rt::future::{Either, race};
 use laio_rt::sync::Semaphore;
@@ -33,6 +31,8 @@ use laio_serve_net::quic::routes::Routes;
 use laio_serve_net::resource_exhaustion::ExhaustionWarning;
 use laio_serve_net::tls::Tls;
 use laio_serve_net::tls::published::Published;
+use laio_serve_proxy::cache::ResponseCache;
+use laio_serve_uploads::{ChangeServices, SharedChanges};
 use laio_serve_upstream::health_check::HealthChecks;
 use receive::Receiver;
 use std::io;

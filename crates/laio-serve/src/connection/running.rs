@@ -1,8 +1,6 @@
 //! The running connections of a worker.
 
 use super::state::{ConnectionState, DrainState};
-use crate::proxy::cache::ResponseCache;
-use crate::uploads::ChangeServices;
 use laio::ops::Readiness;
 use laio_rt::future::{Either, race};
 use laio_rt::sync::Notify;
@@ -13,6 +11,8 @@ use laio_serve_base::stop::{Interruptible, Level, Stop};
 use laio_serve_core::services::Services;
 use laio_serve_net::idle_eviction::ConnectionSlots;
 use laio_serve_net::socket::is_quiet;
+use laio_serve_proxy::cache::ResponseCache;
+use laio_serve_uploads::ChangeServices;
 use pin_project_lite::pin_project;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;

@@ -4,7 +4,6 @@ use super::Connection;
 use super::page_memory::hold_page;
 use super::proxied::Destination;
 use super::state::Next;
-use crate::uploads::Change;
 use laio_http::response::CONTINUE;
 use laio_http::{BodySkip, Framing, Method, Rejection};
 use laio_serve_base::options::{EarlyData, Limits};
@@ -16,6 +15,7 @@ use laio_serve_core::request::lookup::{Answerer, LookedUp, answerer};
 use laio_serve_core::request::response::{RequestContext, Response};
 use laio_serve_core::request::send_response::Followed;
 use laio_serve_net::buffers::Buffers;
+use laio_serve_uploads::Change;
 use std::io;
 use std::time::Instant;
 

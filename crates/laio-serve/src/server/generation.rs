@@ -1,12 +1,11 @@
 //! A generation of workers: those started together with the same options.
 
 use super::sandbox;
-use crate::acme::Acme;
-use crate::uploads::SharedChanges;
 use crate::worker::{self, GenerationState, Served};
 use laio::BackendKind;
 use laio::thread::JoinHandle;
 use laio_rt::Runtime;
+use laio_serve_acme::Acme;
 use laio_serve_base::addresses::Addresses;
 use laio_serve_base::clients::TrustedProxies;
 use laio_serve_base::cpu_pool::CpuPool;
@@ -24,6 +23,7 @@ use laio_serve_net::listen::Share;
 use laio_serve_net::memory::ProcessMemory;
 use laio_serve_net::quic::routes::Routes;
 use laio_serve_net::tls::{Sessions, Tls};
+use laio_serve_uploads::SharedChanges;
 use std::any::Any;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};

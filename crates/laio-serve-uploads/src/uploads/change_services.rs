@@ -7,7 +7,7 @@ use laio_serve_base::options::Limits;
 use std::sync::Arc;
 
 /// What changes need beside the services of their worker.
-pub(crate) struct ChangeServices {
+pub struct ChangeServices {
     pub(super) names_in_change: Arc<NamesInChange>,
     pub(super) locks: Arc<Locks>,
     /// Limits the changes at the same time.
@@ -16,13 +16,14 @@ pub(crate) struct ChangeServices {
 
 /// What the changes of all workers share, before and after a reload.
 #[derive(Clone, Default)]
-pub(crate) struct SharedChanges {
+pub struct SharedChanges {
     names_in_change: Arc<NamesInChange>,
     locks: Arc<Locks>,
 }
 
 impl ChangeServices {
-    pub(crate) fn new(shared: SharedChanges, limits: &Limits) -> ChangeServices {
+    /// Returns the services of a worker, which shares some with others.
+    pub fn new(shared: SharedChanges, limits: &Limits) -> ChangeServices {
         ChangeServices {
             names_in_change: shared.names_in_change,
             locks: shared.locks,

@@ -3,7 +3,7 @@
 use super::cache::Caching;
 use laio_http::RequestPath;
 use laio_serve_base::clients::Peer;
-pub(crate) use laio_serve_core::request::body::BodyTime;
+use laio_serve_core::request::body::{BodyError, BodyTime, ClientBody};
 use laio_serve_core::request::lookup::Script;
 use laio_serve_core::request::response::RequestContext;
 use laio_serve_core::site::message_fields::RequestRules;
@@ -13,26 +13,28 @@ use std::net::SocketAddr;
 
 /// A request to be forwarded to an upstream.
 #[derive(Clone, Copy)]
-pub(crate) struct ProxyRequest<'a> {
-    pub(crate) ctx: RequestContext<'a>,
-    pub(crate) path: &'a RequestPath<'a>,
+pub struct ProxyRequest<'a> {
+    /// The request of the client.
+    pub ctx: RequestContext<'a>,
+    /// The path to ask for.
+    pub path: &'a RequestPath<'a>,
     /// The script that a FastCGI program executes, if the site has chosen one.
-    pub(crate) script: Option<&'a Script>,
+    pub script: Option<&'a Script>,
     /// The peer of the connection: the client, or a proxy.
-    pub(crate) peer: &'a Peer,
+    pub peer: &'a Peer,
     /// Whether the connection can become a tunnel. Once [`super::forward::forward`] has checked the
     /// request: whether the client asked for that too.
-    pub(crate) websocket: bool,
+    pub websocket: bool,
     /// The client's connection; none for a request of this server itself.
-    pub(crate) stream: Option<&'a Stream>,
+    pub stream: Option<&'a Stream>,
     /// The rules of the site for the fields of the request; none for auth servers.
-    pub(crate) rules: Option<&'a RequestRules>,
+    pub rules: Option<&'a RequestRules>,
     /// Further fields.
-    pub(crate) more: &'a [(&'static str, Vec<u8>)],
+    pub more: &'a [(&'static str, Vec<u8>)],
     /// The length of the body, if the body was spooled.
-    pub(crate) spooled: Option<u64>,
+    pub spooled: Option<u64>,
     /// How the cache of responses takes part.
-    pub(crate) caching: Caching<'a>,
+    pub caching: Caching<'a>,
 }
 
 impl ProxyRequest<'_> {
@@ -62,7 +64,8 @@ impl ProxyRequest<'_> {
 }
 
 /// The body of a request.
-pub(crate) trait Source {
+#[allow(async_fn_in_trait)] // Its futures stay on the thread of a worker.
+pub trait Source {
     /// Sets how long the client may take.
     fn set_time(&mut self, _time: BodyTime) {}
     /// Appends the next chunk of the body, waiting for it. Returns whether it was the last.
@@ -73,6 +76,32 @@ pub(crate) trait Source {
     fn rewind(&mut self) -> bool;
     /// Whether the whole body was read.
     fn is_done(&self) -> bool;
+}
+
+impl Source for ClientBody<'_> {
+    fn set_time(&mut self, time: BodyTime) {
+        self.time = time;
+    }
+
+    async fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, UpstreamError> {
+        self.next_piece(out).await.map_err(|error| match error {
+            BodyError::ClientGone => UpstreamError::client_gone(),
+            BodyError::SlowClient => UpstreamError::slow_client(),
+            BodyError::Bad(rejection) => UpstreamError::bad_body(rejection),
+        })
+    }
+
+    fn is_ready(&self) -> bool {
+        self.body.is_done() || !self.input.is_empty()
+    }
+
+    fn rewind(&mut self) -> bool {
+        self.bytes == 0
+    }
+
+    fn is_done(&self) -> bool {
+        self.body.is_done()
+    }
 }
 
 /// The body of a request that has none.

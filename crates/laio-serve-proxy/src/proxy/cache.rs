@@ -2,7 +2,7 @@
 //! it. Each worker has a cache of its own.
 
 #[cfg(feature = "fuzzing")]
-pub(crate) mod fuzzing;
+pub mod fuzzing;
 mod policy;
 mod store;
 
@@ -32,7 +32,7 @@ use std::time::Instant;
 use store::{Key, Store, Stored, joined};
 
 /// The responses of upstreams that a worker has stored.
-pub(crate) struct ResponseCache {
+pub struct ResponseCache {
     store: RefCell<Store>,
     /// Requests that are on their way to an upstream, and wake up those that wait for their response.
     fills: RefCell<HashMap<Key, Rc<Notify>>>,
@@ -45,7 +45,7 @@ pub(crate) struct ResponseCache {
 
 /// How the cache takes part in a request to an upstream.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) enum Caching<'a> {
+pub enum Caching<'a> {
     /// Not at all.
     #[default]
     Off,
@@ -53,7 +53,9 @@ pub(crate) enum Caching<'a> {
     Store,
     /// The upstream is asked whether a stored response with these validators is still valid.
     Revalidate {
+        /// The entity tag of the stored response.
         etag: Option<&'a [u8]>,
+        /// The value of its Last-Modified.
         modified: Option<&'a [u8]>,
     },
 }
@@ -79,7 +81,7 @@ pub(super) struct CachedAnswer {
 }
 
 /// A request to an upstream whose response may be stored.
-pub(crate) struct Fetch {
+pub struct Fetch {
     cache: Rc<ResponseCache>,
     key: Key,
     /// The stored response that is not fresh.
@@ -107,7 +109,7 @@ impl Drop for Fill {
 
 impl ResponseCache {
     /// Creates a cache, if the limit of bytes is not zero.
-    pub(crate) fn new(limits: &UpstreamLimits) -> Option<Rc<ResponseCache>> {
+    pub fn new(limits: &UpstreamLimits) -> Option<Rc<ResponseCache>> {
         (limits.cache_bytes > 0).then(|| {
             Rc::new(ResponseCache {
                 store: RefCell::new(Store::new(limits.cache_bytes)),
@@ -575,7 +577,7 @@ impl Recorder {
 }
 
 /// Fetches a response again, whose stale form the client has got.
-pub(crate) async fn refresh(
+pub async fn refresh(
     services: &Services,
     mut proxy_request: ProxyRequest<'_>,
     route: &Route,

@@ -26,7 +26,7 @@ use std::io;
 use std::rc::Rc;
 
 /// The body of a response in transit.
-pub(crate) struct Relayed {
+pub struct Relayed {
     body: Body,
     member: Rc<Member>,
     /// Whether the body is sent to the client in chunks.
@@ -94,12 +94,12 @@ impl Relayed {
     }
 
     /// Returns the upstream that answers.
-    pub(crate) fn member(&self) -> &Rc<Member> {
+    pub fn member(&self) -> &Rc<Member> {
         &self.member
     }
 
     /// Returns the number of content bytes so far, as the client gets them.
-    pub(crate) fn content(&self) -> u64 {
+    pub fn content(&self) -> u64 {
         self.content
     }
 
@@ -192,7 +192,7 @@ const SIZE: &[u8] = b"00000\r\n";
 ///
 /// # Errors
 /// Returns the errors of the client and of the upstream: the connection must end.
-pub(crate) async fn relay(
+pub async fn relay(
     services: &Services,
     stream: &Stream,
     mut out: Vec<u8>,

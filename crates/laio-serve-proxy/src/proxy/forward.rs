@@ -27,18 +27,19 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 /// The response for the client.
-pub(crate) struct Forwarded {
-    pub(crate) response: Response,
+pub struct Forwarded {
+    /// The head, or all of a response of this server.
+    pub response: Response,
     /// The body, if it comes from the upstream.
-    pub(crate) relayed: Option<Box<Relayed>>,
+    pub relayed: Option<Box<Relayed>>,
     /// What sends the rest of the request during the response.
-    pub(crate) upload: Option<Upload>,
+    pub upload: Option<Upload>,
     /// The tunnel that the connection becomes.
-    pub(crate) tunnel: Option<Tunnel>,
+    pub tunnel: Option<Tunnel>,
     /// What the cache fetches again when the client has got its response.
-    pub(crate) refresh: Option<Fetch>,
+    pub refresh: Option<Fetch>,
     /// Whether another request may follow.
-    pub(crate) keep_alive: bool,
+    pub keep_alive: bool,
 }
 
 impl Forwarded {
@@ -56,7 +57,7 @@ impl Forwarded {
 
 /// Forwards a request. The head of the response is then in `out`. Returns `None` if the client has
 /// closed its connection.
-pub(crate) async fn forward(
+pub async fn forward(
     services: &Services,
     response_cache: Option<&Rc<ResponseCache>>,
     mut proxy_request: ProxyRequest<'_>,

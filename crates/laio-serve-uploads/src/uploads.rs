@@ -15,10 +15,10 @@ mod stale;
 mod target;
 mod temporary;
 mod trees;
-pub(crate) mod webdav;
+pub mod webdav;
 
-pub(crate) use change_services::{ChangeServices, SharedChanges};
-pub(crate) use stale::remove_stale;
+pub use change_services::{ChangeServices, SharedChanges};
+pub use stale::remove_stale;
 
 use disk::Disk;
 use laio_http::{ETag, Framing, Method, ResponseHead, Status};
@@ -40,7 +40,8 @@ use webdav::Submitted;
 
 /// A method that changes files, or is a part of WebDAV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+#[allow(missing_docs)] // They have the names of the methods.
+pub enum Change {
     Put,
     Delete,
     MakeDirectory,
@@ -55,7 +56,7 @@ pub(crate) enum Change {
 
 impl Change {
     /// Returns the change that a request asks for, if its site allows changes and no upstream answers it.
-    pub(crate) fn of(ctx: RequestContext<'_>) -> Option<Change> {
+    pub fn of(ctx: RequestContext<'_>) -> Option<Change> {
         let (uploads, webdav) = (ctx.site.uploads.is_some(), ctx.site.webdav);
         if !uploads && !webdav {
             return None;
@@ -84,7 +85,7 @@ impl Change {
     }
 
     /// Returns the limit of the body, with its framing.
-    pub(crate) fn body_limit(self, ctx: RequestContext<'_>, limits: &Limits) -> u64 {
+    pub fn body_limit(self, ctx: RequestContext<'_>, limits: &Limits) -> u64 {
         match (self, &ctx.site.uploads) {
             // A longer body is refused once the conditions are checked.
             (Change::Put, _) if ctx.request.framing != Framing::Chunked => u64::MAX,
@@ -94,7 +95,7 @@ impl Change {
     }
 
     /// Returns the buffer space for one receive of the body.
-    pub(crate) fn receive_room(self, framing: Framing) -> usize {
+    pub fn receive_room(self, framing: Framing) -> usize {
         match (self, framing) {
             (Change::Put, Framing::Length(length)) => length.min(CHUNK as u64) as usize,
             (Change::Put, Framing::Chunked) => CHUNK,
@@ -120,7 +121,7 @@ enum Done {
 
 /// Makes a change and decides the response. Writes its head, and a page, to `out`. Returns whether the next
 /// request can follow on the connection. Returns none instead of making a change that is only explained.
-pub(crate) async fn answer_change(
+pub async fn answer_change(
     changes: &ChangeServices,
     ctx: RequestContext<'_>,
     change: Change,

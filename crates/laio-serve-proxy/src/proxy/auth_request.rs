@@ -18,7 +18,7 @@ use laio_serve_upstream::error::UpstreamError;
 use laio_serve_upstream::route::Route;
 
 /// Asks auth servers like upstreams.
-pub(crate) struct AskedAsUpstreams;
+pub struct AskedAsUpstreams;
 
 impl AuthServers for AskedAsUpstreams {
     fn ask<'a>(

@@ -27,8 +27,9 @@ use std::time::SystemTime;
 
 /// The thread that gets certificates and renews them, which ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Acme {
-    pub(crate) published: Arc<Published>,
+pub struct Acme {
+    /// What workers use.
+    pub published: Arc<Published>,
     wake: Sender<()>,
     ended: Arc<AtomicBool>,
 }
@@ -39,7 +40,7 @@ impl Acme {
     ///
     /// # Errors
     /// When options cannot be combined, or the directory for keys cannot be used.
-    pub(crate) fn start(options: &Options) -> io::Result<Option<Acme>> {
+    pub fn start(options: &Options) -> io::Result<Option<Acme>> {
         if !options.acme.is_on() {
             return Ok(None);
         }
@@ -86,12 +87,12 @@ impl Acme {
     }
 
     /// Lets the thread begin, or try again what has failed.
-    pub(crate) fn wake(&self) {
+    pub fn wake(&self) {
         let _ = self.wake.send(());
     }
 
     /// Lets the thread end after its request in progress. The certificates stay in use.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         self.ended.store(true, Ordering::Relaxed);
     }
 }
@@ -147,7 +148,7 @@ fn check(options: &Options, ended: &Arc<AtomicBool>) -> io::Result<Option<Author
 ///
 /// # Errors
 /// Like [`Acme::start`].
-pub(crate) fn check_options(options: &Options) -> io::Result<()> {
+pub fn check_options(options: &Options) -> io::Result<()> {
     match options.acme.is_on() {
         true => check(options, &Arc::default()).map(drop),
         false => Ok(()),
@@ -158,7 +159,7 @@ pub(crate) fn check_options(options: &Options) -> io::Result<()> {
 ///
 /// # Errors
 /// Names the directory, and says why it cannot be created.
-pub(crate) fn create_state(options: &Options, owner: Option<(u32, u32)>) -> io::Result<()> {
+pub fn create_state(options: &Options, owner: Option<(u32, u32)>) -> io::Result<()> {
     match options.acme.is_on() {
         true => state_directory::create_for(&state_directory::path(options)?, owner),
         false => Ok(()),

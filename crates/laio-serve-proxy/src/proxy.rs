@@ -5,19 +5,19 @@
 //! to pass on, `http2` does the same for upstreams in HTTP/2, `relay` passes the response's body on, `cache` stores responses. `spool` stores a body whose length must be known
 //! first. `hash_key` is what chooses an upstream by a hash. `sendfile` handles responses that name a file, `tunnel` handles WebSocket connections. `auth_request` asks auth servers.
 
-pub(crate) mod auth_request;
-pub(crate) mod cache;
+pub mod auth_request;
+pub mod cache;
 mod compress;
 mod exchange;
 mod fastcgi;
-pub(crate) mod forward;
+pub mod forward;
 mod hash_key;
 mod http2;
 mod http2_body;
 mod lease;
 mod link_body;
 mod proxy_request;
-pub(crate) mod relay;
+pub mod relay;
 mod request;
 mod sendfile;
 mod spool;
@@ -25,6 +25,6 @@ mod trailers;
 mod tunnel;
 mod upstream_head;
 
-pub(crate) use http2::Upload;
+pub use http2::Upload;
 use proxy_request::EmptyBody;
-pub(crate) use proxy_request::{BodyTime, ProxyRequest, Source};
+pub use proxy_request::{ProxyRequest, Source};

@@ -16,7 +16,7 @@ const DEPTH_MAX: usize = 64;
 
 /// Removes what is incomplete below these directories and no running server makes, on a thread of its own, because the
 /// directories may be large and the disk slow. Most file systems have unnamed files, so there is rarely any.
-pub(crate) fn remove_stale(roots: Vec<OwnedFd>) {
+pub fn remove_stale(roots: Vec<OwnedFd>) {
     if roots.is_empty() {
         return;
     }

@@ -5,13 +5,14 @@ use super::http2_body::Http2Body;
 use super::request::{VIA, for_each_field, host};
 use super::trailers::takes_trailers;
 use super::upstream_head::{UpstreamHead, early_hints};
-use super::{BodyTime, ProxyRequest, Source};
+use super::{ProxyRequest, Source};
 use bytes::Bytes;
 use h2::{RecvStream, SendStream};
 use http::header::{CONTENT_LENGTH, TE, VIA as VIA_FIELD};
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri};
 use laio_http::{Framing, Method, ascii_query};
 use laio_serve_base::options::UpstreamLimits;
+use laio_serve_core::request::body::BodyTime;
 use laio_serve_net::stream::Stream;
 use laio_serve_upstream::error::{Progress, UpstreamError};
 use laio_serve_upstream::http2::Http2Place;
@@ -257,7 +258,7 @@ fn head(proxy_request: &ProxyRequest<'_>, target: &Target) -> Result<Request<()>
 }
 
 /// What sends the body of a request.
-pub(crate) struct Upload {
+pub struct Upload {
     stream: SendStream<Bytes>,
     /// What was taken from the source and not yet sent.
     chunk: Bytes,
@@ -276,7 +277,7 @@ enum UploadState {
 impl Upload {
     /// Sends the body until its end, or until the upstream accepts no more. May be dropped and called
     /// again, if `source` may.
-    pub(crate) async fn run(
+    pub async fn run(
         &mut self,
         source: &mut impl Source,
         limits: &UpstreamLimits,

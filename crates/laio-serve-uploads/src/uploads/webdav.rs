@@ -5,7 +5,7 @@
 
 mod copy_move;
 #[cfg(feature = "fuzzing")]
-pub(crate) mod fuzzing;
+pub mod fuzzing;
 mod if_field;
 mod lock;
 pub(super) mod locks;

@@ -26,8 +26,8 @@ pub(crate) struct IssuedCertificate {
 /// When a certificate is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Validity {
-    pub(crate) from: SystemTime,
-    pub(crate) until: SystemTime,
+    pub from: SystemTime,
+    pub until: SystemTime,
 }
 
 impl IssuedCertificate {
