@@ -28,13 +28,17 @@ use std::time::SystemTime;
 /// The thread that gets certificates and renews them, which ends when this is dropped.
 #[derive(Debug)]
 pub struct Acme {
-    /// What workers use.
-    pub published: Arc<Published>,
+    published: Arc<Published>,
     wake: Sender<()>,
     ended: Arc<AtomicBool>,
 }
 
 impl Acme {
+    /// Returns what workers use.
+    pub fn published(&self) -> Arc<Published> {
+        self.published.clone()
+    }
+
     /// Reads the certificates on disk, and starts the thread, which does nothing before [`Acme::wake`]. Returns none
     /// if no name is configured.
     ///

@@ -3,6 +3,10 @@
 
 pub mod answer;
 pub mod answer_from_cache;
+#[cfg(feature = "zip")]
+pub(crate) mod archive;
+#[cfg(not(feature = "zip"))]
+#[path = "request/without_archive.rs"]
 pub(crate) mod archive;
 pub mod auth_request;
 pub mod auth_servers;

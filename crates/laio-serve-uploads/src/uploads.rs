@@ -14,8 +14,11 @@ mod put;
 mod stale;
 mod target;
 mod temporary;
-mod trees;
+#[cfg(feature = "webdav")]
 pub mod webdav;
+#[cfg(not(feature = "webdav"))]
+#[path = "uploads/without_webdav.rs"]
+mod webdav;
 
 pub use change_services::{ChangeServices, SharedChanges};
 pub use stale::remove_stale;
@@ -36,7 +39,7 @@ use laio_serve_core::site::auth::Resource;
 use laio_serve_core::site::quota;
 use problem::Problem;
 use target::Target;
-use webdav::Submitted;
+use webdav::Made;
 
 /// A method that changes files, or is a part of WebDAV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,15 +68,7 @@ impl Change {
             Method::Put if uploads => Change::Put,
             Method::Delete if uploads => Change::Delete,
             Method::Other("MKCOL") if uploads => Change::MakeDirectory,
-            Method::Other("PROPFIND") if webdav => Change::Propfind,
-            Method::Other(name) if uploads && webdav => match name {
-                "COPY" => Change::Copy,
-                "MOVE" => Change::Move,
-                "LOCK" => Change::Lock,
-                "UNLOCK" => Change::Unlock,
-                "PROPPATCH" => Change::Proppatch,
-                _ => return None,
-            },
+            Method::Other(name) if webdav => webdav::change(name, uploads)?,
             _ => return None,
         };
         ctx.upstream().is_none().then_some(change)
@@ -111,6 +106,7 @@ enum Done {
     /// The file was replaced or deleted.
     Changed(Option<ETag>),
     /// The response is a document of WebDAV.
+    #[cfg_attr(not(feature = "webdav"), allow(dead_code))]
     Document {
         status: Status,
         content: Vec<u8>,
@@ -170,7 +166,9 @@ pub async fn answer_change(
         Ok(done) => confirm(ctx, out, &done),
         Err(problem) => match problem.precondition {
             // Clients of WebDAV read elements, others a page.
-            Some(precondition) if ctx.site.webdav => refuse(ctx, out, name, &problem, precondition),
+            Some(precondition) if ctx.site.webdav => {
+                webdav::refuse(ctx, out, name, &problem, precondition)
+            }
             _ => pages::error(services, ctx, out, problem.status, &problem.detail).await,
         },
     };
@@ -235,40 +233,20 @@ async fn make(
         .ok_or(Problem::TOO_MANY_CHANGES)?;
     let services = body.services;
     let disk = Disk { services, changes };
-    let submitted = match ctx.site.webdav {
-        true => webdav::admit(disk, ctx, change, name).await?,
-        false => Submitted::default(),
+    let submitted = match webdav::make(disk, ctx, change, name, body).await? {
+        Made::Done(done) => return Ok(done),
+        Made::Admitted(submitted) => submitted,
     };
-    if change == Change::Propfind {
-        return webdav::propfind(disk, ctx, name, body).await;
-    }
     let rules = ctx.site.uploads.as_ref().ok_or(Problem::NO_FILE)?;
     quota::check_counted(rules.quota.as_ref())?;
+    let target = Target::open(disk, ctx.site, name);
+    if change == Change::Put {
+        return put::put(disk, ctx, rules, &target.await?, &submitted, body).await;
+    }
+    read_nothing(body).await?;
     match change {
-        Change::Put => {
-            let target = Target::open(disk, ctx.site, name).await?;
-            put::put(disk, ctx, rules, &target, &submitted, body).await
-        }
-        Change::Lock => webdav::lock(disk, ctx, rules, name, &submitted, body).await,
-        Change::Proppatch => webdav::proppatch(disk, ctx, name, body).await,
-        _ => {
-            read_nothing(body).await?;
-            match change {
-                Change::Unlock => webdav::unlock(disk, ctx, name, &submitted),
-                Change::Copy | Change::Move => {
-                    let moves = change == Change::Move;
-                    webdav::copy_or_move(disk, ctx, rules, name, &submitted, moves).await
-                }
-                Change::Delete => {
-                    let target = Target::open(disk, ctx.site, name).await?;
-                    delete::delete(disk, ctx, rules, &target).await
-                }
-                _ => {
-                    let target = Target::open(disk, ctx.site, name).await?;
-                    make_directory::make_directory(disk, rules, &target).await
-                }
-            }
-        }
+        Change::Delete => delete::delete(disk, ctx, rules, &target.await?).await,
+        _ => make_directory::make_directory(disk, rules, &target.await?).await,
     }
 }
 
@@ -317,24 +295,7 @@ fn confirm(ctx: RequestContext<'_>, out: &mut Vec<u8>, done: &Done) -> Response 
     Response::bare(status)
 }
 
-/// Answers a change that was refused with what programs understand.
-fn refuse(
-    ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
-    name: &[u8],
-    problem: &Problem,
-    precondition: &str,
-) -> Response {
-    let mut content = webdav::DECLARATION.to_vec();
-    content.extend_from_slice(format!("<D:error xmlns:D=\"DAV:\"><D:{precondition}>").as_bytes());
-    if *precondition == *"lock-token-submitted" {
-        webdav::push_href(&mut content, name, false);
-    }
-    content.extend_from_slice(format!("</D:{precondition}></D:error>\n").as_bytes());
-    let head = ctx.head(out, problem.status);
-    with_document(ctx, head, problem.status, &content)
-}
-
+/// Answers with a document of WebDAV.
 fn with_document(
     ctx: RequestContext<'_>,
     head: ResponseHead<'_>,

@@ -9,6 +9,7 @@ mod report;
 
 pub use question::Question;
 
+use crate::features;
 use crate::worker::{self, GenerationState};
 use laio::BackendKind;
 use laio_http::upstream::parse_response;
@@ -68,6 +69,7 @@ const HEAD_BYTES: usize = 256 * 1024;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn explain(options: &Options, question: &Question) -> io::Result<Explanation> {
+    features::check(options)?;
     let https_port = port_of_https(options, question);
     let addresses = addresses(options, question);
     let mut options = Options {

@@ -15,10 +15,10 @@
 //! 6. `log`: write a line of the access log
 //!
 //! `connection` runs the steps in order, `request::answer_from_cache` or `request::answer` decides
-//! the response, and `net::stream` carries the bytes. A step is a function of the request and of the services that it
-//! needs (`services`). `site` compiles the configuration of a site ([`Site`]) once, `upstream` does so for
-//! the servers behind this one, to which `proxy` forwards requests. These modules are in crates of their own, whose
-//! names begin with `laio-serve-`; this crate composes them. Each worker thread has an
+//! the response, and `net::stream` carries the bytes. A step is a function of the request and of the
+//! services that it needs (`services`). `site` compiles the configuration of a site ([`Site`]) once,
+//! `upstream` does so for the servers behind this one, to which `proxy` forwards requests. These modules
+//! are in crates of their own, whose names begin with `laio-serve-`; this crate composes them. Each worker thread has an
 //! engine context, an executor and a listening socket of its own (`worker`); `cpu_pool` runs long
 //! computations on other threads. Workers started together form a `server::generation`;
 //! `server::control` starts, replaces, restarts and stops generations for [`Server`].
@@ -32,12 +32,18 @@
 //!
 //! # Features
 //!
-//! `clap`, off by default: the structs of options are also arguments of the crate clap.
+//! All are off by default. Without one of the first three, a server does not start with options that need it.
 //!
-//! `fuzzing`, off by default: functions for the fuzz targets of the repository. It is no part of the interface.
+//! - `acme`: certificates of an authority ([`Acme`]).
+//! - `webdav`: mounting the files of a site ([`Uploads`]).
+//! - `zip`: directories as zip files ([`Archives`]).
+//! - `clap`: the structs of options are also arguments of the crate clap.
+//! - `fuzzing`: functions for the fuzz targets of the repository. It is no part of the interface.
 
+mod acme;
 mod connection;
 mod explain;
+mod features;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;

@@ -6,6 +6,7 @@ mod privileges;
 mod sandbox;
 
 use crate::worker::Served;
+use crate::{acme, features};
 use control::{Control, Service};
 use laio::BackendKind;
 use laio::thread::JoinHandle;
@@ -47,6 +48,7 @@ impl Server {
     pub fn start(options: Options) -> io::Result<Server> {
         let kind = backend(&options)?;
         let descriptors = raise_descriptor_limit();
+        features::check(&options)?;
         ContextPlan::new(&options, kind)?;
         check_http3(&options, kind)?;
         let listeners = Listener::open_all(&options)?;
@@ -62,7 +64,7 @@ impl Server {
         })?;
         let addresses = sockets.addresses().to_vec();
         // Before other threads exist, and after privileged calls.
-        laio_serve_acme::create_state(&options, privileges::owner(&options.safety)?)?;
+        acme::create_state(&options, privileges::owner(&options.safety)?)?;
         privileges::drop_to(&options.safety)?;
         if privileges::is_root() && options.safety.user.is_none() {
             print(
@@ -134,12 +136,13 @@ impl Server {
 /// Like [`Server::start`].
 pub fn check(options: &Options) -> io::Result<()> {
     let kind = backend(options)?;
+    features::check(options)?;
     ContextPlan::new(options, kind)?;
     check_http3(options, kind)?;
     TrustedProxies::of(options)?;
     SharedLog::open(options)?;
     Tls::new(options, false, Sessions::new()?, None)?;
-    laio_serve_acme::check_options(options)?;
+    acme::check_options(options)?;
     let sites = CompiledSites::new(options, &CountedDirectories::default());
     // What it reports without an error comes before the result.
     messages::flush(None);

@@ -4,7 +4,7 @@ use super::disk::Disk;
 use super::problem::Problem;
 use super::target::Target;
 use super::temporary::sync_directory;
-use super::{Done, conditions, trees, webdav};
+use super::{Done, conditions, webdav};
 use laio::ops::Unlink;
 use laio_serve_core::request::response::RequestContext;
 use laio_serve_core::site::upload_rules::UploadRules;
@@ -30,10 +30,8 @@ pub(super) async fn delete(
         rules.quota.iter().for_each(|quota| quota.release(0, 1));
     } else {
         // With all that is in it, as WebDAV demands.
-        let failures =
-            trees::remove(disk, &target.directory, target.leaf(), rules.quota.as_ref()).await?;
-        if !failures.is_empty() {
-            return Ok(webdav::failures(&target.name, &failures));
+        if let Some(failed) = webdav::remove_tree(disk, target, rules).await? {
+            return Ok(failed);
         }
     }
     disk.changes.locks.forget(ctx.site.identity, &target.name);

@@ -18,10 +18,6 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    pub(super) const NO_MEMORY: Problem = Problem::new(
-        Status::SERVICE_UNAVAILABLE,
-        "The server has no memory left for this response; try again.",
-    );
     pub(super) const NO_FILE: Problem = Problem::new(
         Status::FORBIDDEN,
         "The root of the site cannot be replaced, moved or deleted.",
@@ -79,27 +75,6 @@ impl Problem {
     pub(super) const TOO_MANY_CHANGES: Problem = Problem::new(
         Status::SERVICE_UNAVAILABLE,
         "The server is storing too many files at the moment; try again.",
-    );
-
-    pub(super) const LOCKED: Problem = Problem {
-        status: Status::LOCKED,
-        detail: Cow::Borrowed("Another client has locked this, or what is in it."),
-        precondition: Some("lock-token-submitted"),
-    };
-    pub(super) const INFINITE_DEPTH: Problem = Problem {
-        status: Status::FORBIDDEN,
-        detail: Cow::Borrowed("The server lists one directory at a time: ask with Depth 0 or 1."),
-        precondition: Some("propfind-finite-depth"),
-    };
-    pub(super) const DEPTH: Problem = Problem::new(
-        Status::BAD_REQUEST,
-        "The method does not have this value of Depth.",
-    );
-    pub(super) const OTHER_SERVER: Problem =
-        Problem::new(Status::BAD_GATEWAY, "The destination is on another server.");
-    pub(super) const NO_DESTINATION: Problem = Problem::new(
-        Status::BAD_REQUEST,
-        "The Destination field is missing or malformed.",
     );
 
     pub(super) const fn new(status: Status, detail: &'static str) -> Problem {

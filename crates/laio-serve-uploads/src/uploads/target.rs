@@ -9,7 +9,7 @@ use laio_serve_core::files::uncached::open_below;
 use laio_serve_core::site::Site;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::io;
 
 /// A name in an open directory. The directory stays below the root by the rules of reading; the name itself is
@@ -52,6 +52,7 @@ impl Target {
     }
 
     /// Returns another name in the same directory.
+    #[cfg(feature = "webdav")]
     pub(super) fn beside(&self, leaf: CString) -> Target {
         Target {
             directory: self.directory.clone(),
@@ -61,7 +62,8 @@ impl Target {
     }
 
     /// Returns the name in its directory.
-    pub(super) fn leaf(&self) -> &CStr {
+    #[cfg(feature = "webdav")]
+    pub(super) fn leaf(&self) -> &std::ffi::CStr {
         &self.leaf
     }
 

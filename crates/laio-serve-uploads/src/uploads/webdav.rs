@@ -10,22 +10,21 @@ mod if_field;
 mod lock;
 pub(super) mod locks;
 mod multi_status;
+mod problems;
 mod properties;
 mod propfind;
 mod proppatch;
+mod trees;
 mod xml;
 
-pub(super) use copy_move::copy_or_move;
-pub(super) use lock::{lock, unlock};
 pub(super) use locks::Submitted;
-pub(super) use multi_status::{DECLARATION, failures, push_href};
-pub(super) use propfind::propfind;
-pub(super) use proppatch::proppatch;
 
 use super::conditions::etag;
 use super::disk::Disk;
 use super::problem::Problem;
-use super::{Change, trees};
+use super::target::Target;
+use super::{Change, Done, read_nothing, with_document};
+use copy_move::copy_or_move;
 use if_field::{IfField, State};
 use laio::ops::{FileStatus, StatFile};
 use laio_http::etag::{Comparison, list_matches};
@@ -35,14 +34,108 @@ use laio_serve_core::files::temporary_name::is_temporary;
 use laio_serve_core::request::auth_state::AuthState;
 use laio_serve_core::request::body::ClientBody;
 use laio_serve_core::request::response::RequestContext;
+use laio_serve_core::request::response::Response;
 use laio_serve_core::site::Site;
 use laio_serve_core::site::auth;
+use laio_serve_core::site::quota;
+use laio_serve_core::site::upload_rules::UploadRules;
 use laio_serve_upstream::group;
+use lock::{lock, unlock};
+use multi_status::{DECLARATION, failures, push_href};
+use propfind::propfind;
+use proppatch::proppatch;
 use rustix::fs::OFlags;
 use xml::Element;
 
+/// What WebDAV has done with a change.
+pub(super) enum Made {
+    /// All of it.
+    Done(Done),
+    /// No lock forbids the change, which is not one of WebDAV only.
+    Admitted(Submitted),
+}
+
+/// Removes a directory with all that is in it. Returns the response if not all of it could be removed.
+pub(super) async fn remove_tree(
+    disk: Disk<'_>,
+    target: &Target,
+    rules: &UploadRules,
+) -> Result<Option<Done>, Problem> {
+    let quota = rules.quota.as_ref();
+    let left = trees::remove(disk, &target.directory, target.leaf(), quota).await?;
+    Ok((!left.is_empty()).then(|| failures(&target.name, &left)))
+}
+
+/// Returns the change that a method of WebDAV asks for.
+pub(super) fn change(method: &str, uploads: bool) -> Option<Change> {
+    Some(match method {
+        "PROPFIND" => Change::Propfind,
+        "COPY" if uploads => Change::Copy,
+        "MOVE" if uploads => Change::Move,
+        "LOCK" if uploads => Change::Lock,
+        "UNLOCK" if uploads => Change::Unlock,
+        "PROPPATCH" if uploads => Change::Proppatch,
+        _ => return None,
+    })
+}
+
+/// Checks whether a change is admitted, and makes it if it is one of WebDAV only.
+pub(super) async fn make(
+    disk: Disk<'_>,
+    ctx: RequestContext<'_>,
+    change: Change,
+    name: &[u8],
+    body: &mut ClientBody<'_>,
+) -> Result<Made, Problem> {
+    let submitted = match ctx.site.webdav {
+        true => admit(disk, ctx, change, name).await?,
+        false => Submitted::default(),
+    };
+    match change {
+        Change::Put | Change::Delete | Change::MakeDirectory => {
+            return Ok(Made::Admitted(submitted));
+        }
+        Change::Propfind => return propfind(disk, ctx, name, body).await.map(Made::Done),
+        _ => {}
+    }
+    let rules = ctx.site.uploads.as_ref().ok_or(Problem::NO_FILE)?;
+    quota::check_counted(rules.quota.as_ref())?;
+    let done = match change {
+        Change::Lock => lock(disk, ctx, rules, name, &submitted, body).await,
+        Change::Proppatch => proppatch(disk, ctx, name, body).await,
+        Change::Unlock => {
+            read_nothing(body).await?;
+            unlock(disk, ctx, name, &submitted)
+        }
+        _ => {
+            read_nothing(body).await?;
+            let moves = change == Change::Move;
+            copy_or_move(disk, ctx, rules, name, &submitted, moves).await
+        }
+    };
+    done.map(Made::Done)
+}
+
+/// Answers a change that was refused with what programs understand.
+pub(super) fn refuse(
+    ctx: RequestContext<'_>,
+    out: &mut Vec<u8>,
+    name: &[u8],
+    problem: &Problem,
+    precondition: &str,
+) -> Response {
+    let mut content = DECLARATION.to_vec();
+    content.extend_from_slice(format!("<D:error xmlns:D=\"DAV:\"><D:{precondition}>").as_bytes());
+    if *precondition == *"lock-token-submitted" {
+        push_href(&mut content, name, false);
+    }
+    content.extend_from_slice(format!("</D:{precondition}></D:error>\n").as_bytes());
+    let head = ctx.head(out, problem.status);
+    with_document(ctx, head, problem.status, &content)
+}
+
 /// Reads the `If` field, and checks that no lock forbids the change. Returns the tokens of the client.
-pub(super) async fn admit(
+async fn admit(
     disk: Disk<'_>,
     ctx: RequestContext<'_>,
     change: Change,

@@ -2,6 +2,7 @@
 //! thread executes them one after the other, and restarts workers that fail.
 
 use super::generation::{Generation, OnEnd, ServerState, WorkerEnded};
+use crate::features;
 use crate::worker::Served;
 use laio::BackendKind;
 use laio_serve_base::messages::{self, print};
@@ -248,6 +249,7 @@ impl Service {
             let text = "the back end sync cannot reload options, because its workers block in accept; restart the server";
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
         }
+        features::check(&options)?;
         let kept = options.keep_fixed_options(&self.present.options);
         options.observer = self.present.options.observer.clone();
         let number = self.present.number + 1;

@@ -1,11 +1,11 @@
 //! A generation of workers: those started together with the same options.
 
 use super::sandbox;
+use crate::acme::Acme;
 use crate::worker::{self, GenerationState, Served};
 use laio::BackendKind;
 use laio::thread::JoinHandle;
 use laio_rt::Runtime;
-use laio_serve_acme::Acme;
 use laio_serve_base::addresses::Addresses;
 use laio_serve_base::clients::TrustedProxies;
 use laio_serve_base::cpu_pool::CpuPool;
@@ -150,7 +150,7 @@ impl Generation {
                 &options,
                 options.http2(kind).is_some(),
                 server_state.sessions,
-                server_state.acme.map(|acme| acme.published.clone()),
+                server_state.acme.map(|acme| acme.published()),
             )?
             .map(Arc::new),
         };

@@ -1,13 +1,14 @@
 //! Copying and moving files and directories (COPY, MOVE).
 
 use super::locks::is_below;
+use super::trees;
+use super::trees::Extent;
 use super::{Depth, Submitted, depth, name_of};
 use crate::uploads::disk::Disk;
 use crate::uploads::problem::{Problem, of_own};
 use crate::uploads::target::Target;
 use crate::uploads::temporary::{NAME_TRIES, Published, Temporary, of_name, sync_directory};
-use crate::uploads::trees::Extent;
-use crate::uploads::{Done, conditions, put, temporary, trees};
+use crate::uploads::{Done, conditions, put, temporary};
 use laio::ops::{FileStatus, Rename, StatFile};
 use laio_http::Status;
 use laio_rt::Descriptor;

@@ -1,8 +1,8 @@
 //! Responses with a status for each of several resources (RFC 4918, section 13).
 
+use super::trees::Failure;
 use super::xml::push_text;
 use crate::uploads::Done;
-use crate::uploads::trees::Failure;
 use laio_http::{Status, path};
 
 /// A multi-status document being written.

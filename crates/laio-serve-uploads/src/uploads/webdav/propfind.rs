@@ -2,11 +2,12 @@
 
 use super::multi_status::MultiStatus;
 use super::properties::{Resource, push_name};
+use super::trees;
 use super::xml::{Element, XmlName};
 use super::{Depth, depth, document, status_of};
 use crate::uploads::disk::Disk;
 use crate::uploads::problem::Problem;
-use crate::uploads::{Done, put, trees};
+use crate::uploads::{Done, put};
 use laio::ops::{FileStatus, ReadDir};
 use laio_http::{RequestPath, Status};
 use laio_rt::Descriptor;

@@ -1,10 +1,10 @@
 //! Removing and copying directories with all that is in them. The work left is a stack of open directories, not
 //! recursion, so that its memory has a limit.
 
-use super::disk::Disk;
-use super::problem::{Problem, of_own};
-use super::target::Target;
-use super::temporary::{claim, is};
+use crate::uploads::disk::Disk;
+use crate::uploads::problem::{Problem, of_own};
+use crate::uploads::target::Target;
+use crate::uploads::temporary::{claim, is};
 use laio::ops::{
     CopyRange, FileType, Fsync, Mkdir, Name, Open, ReadAt, ReadDir, Reflink, StatFile, StatPath,
     Unlink,
@@ -440,7 +440,7 @@ async fn through_memory(
     mut done: u64,
 ) -> io::Result<()> {
     let limit = disk.services.limits.read_time;
-    let mut buffer = Vec::with_capacity(super::CHUNK);
+    let mut buffer = Vec::with_capacity(crate::uploads::CHUNK);
     loop {
         let (read, filled) = disk
             .data(limit, ReadAt::new(from.clone(), buffer, done))
