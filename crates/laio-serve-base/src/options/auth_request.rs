@@ -55,6 +55,7 @@ options! {
 /// Which requests an auth server decides about.
 ///
 /// ```
+/// # use laio_serve_base::options as laio_serve;
 /// use laio_serve::AuthRule;
 ///
 /// let rule: AuthRule = "/admin/**=http://127.0.0.1:4180/oauth2/auth?allowed_groups=admins".parse()?;

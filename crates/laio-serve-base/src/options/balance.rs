@@ -7,6 +7,7 @@ use std::str::FromStr;
 /// How requests are divided among the upstreams of a prefix.
 ///
 /// ```
+/// # use laio_serve_base::options as laio_serve;
 /// use laio_serve::{Balance, HashKey};
 ///
 /// assert_eq!("round-robin".parse(), Ok(Balance::RoundRobin));
@@ -112,6 +113,7 @@ impl FromStr for HealthPath {
 /// A setting for the upstreams of one prefix, or for those of all prefixes.
 ///
 /// ```
+/// # use laio_serve_base::options as laio_serve;
 /// use laio_serve::{Balance, ForPrefix};
 ///
 /// let all: ForPrefix<Balance> = "hash=client".parse()?;

@@ -6,6 +6,7 @@ use std::str::FromStr;
 /// One of the things that may answer a request path, in the order in which they are tried.
 ///
 /// ```
+/// # use laio_serve_base::options as laio_serve;
 /// use laio_serve::Candidate;
 ///
 /// let page: Candidate = "{path}.html".parse()?;

@@ -10,6 +10,7 @@ use std::str::FromStr;
 /// The destination of the access log.
 ///
 /// ```
+/// # use laio_serve_base::options as laio_serve;
 /// use laio_serve::{LogTarget, SyslogAddress};
 ///
 /// assert_eq!("-".parse(), Ok(LogTarget::Stdout));

@@ -12,6 +12,7 @@ use std::time::Duration;
 /// An upstream: a server or program that answers for the paths below a prefix.
 ///
 /// ```
+/// # use laio_serve_base::options as laio_serve;
 /// use laio_serve::{Protocol, Upstream, UpstreamAddress};
 ///
 /// let api = Upstream::http("/api=http://127.0.0.1:9000/v1")?;
