@@ -129,6 +129,41 @@ impl<'b> Headers<'b> {
         }
     }
 
+    /// Returns `count` fields at the start of `bytes`, which take `len` bytes: before each are the
+    /// lengths of its name and value. `bytes` is at most as long as a head may be.
+    pub(crate) fn of_fields(bytes: &'b [u8], len: usize, count: usize) -> Self {
+        let mut rest = &bytes[..len];
+        let mut next = || {
+            let start = (len - rest.len()) as u16;
+            let (&[name_0, name_1, value_0, value_1], after) = rest.split_first_chunk()?;
+            let (name_len, value_len) = (
+                u16::from_ne_bytes([name_0, name_1]),
+                u16::from_ne_bytes([value_0, value_1]),
+            );
+            rest = &after[usize::from(name_len) + usize::from(value_len)..];
+            Some(Span {
+                name_start: start + 4,
+                name_len,
+                value_start: start + 4 + name_len,
+                value_len,
+            })
+        };
+        let mut headers = Headers {
+            head: bytes,
+            count,
+            few: [Span::default(); FEW],
+            many: Box::default(),
+        };
+        match count {
+            ..=FEW => {
+                let few = headers.few.iter_mut().zip(std::iter::from_fn(next));
+                few.for_each(|(place, span)| *place = span);
+            }
+            _ => headers.many = std::iter::from_fn(&mut next).collect(),
+        }
+        headers
+    }
+
     /// Converts the fields found by the parser, which are slices of `head`.
     fn of(head: &'b [u8], fields: &[httparse::Header<'b>]) -> Self {
         debug_assert!(head.len() <= usize::from(u16::MAX));

@@ -83,7 +83,7 @@ fn parse_within<'b>(head: &'b [u8], limits: &Limits) -> Result<Parsed<'b>, Rejec
         Ok(None) => Ok(Parsed::Partial),
         Ok(Some((headers, head_len))) => {
             refuse_bare_line_feed(&head[..head_len])?;
-            let request = judge(line, headers)?;
+            let request = judge(line, headers, false)?;
             Ok(Parsed::Complete { request, head_len })
         }
         Err(httparse::Error::TooManyHeaders) => Err(Rejection::TooManyHeaders),
@@ -92,12 +92,12 @@ fn parse_within<'b>(head: &'b [u8], limits: &Limits) -> Result<Parsed<'b>, Rejec
 }
 
 /// A parsed request line.
-struct RequestLine<'b> {
-    method: Method<'b>,
-    target: &'b str,
-    version: Version,
+pub(crate) struct RequestLine<'b> {
+    pub(crate) method: Method<'b>,
+    pub(crate) target: &'b str,
+    pub(crate) version: Version,
     /// The length up to the first field, including empty lines before the request line.
-    len: usize,
+    pub(crate) len: usize,
 }
 
 /// Parses `method SP request-target SP HTTP-version CRLF` (RFC 9112, section 3), or returns `None`
@@ -192,8 +192,13 @@ fn version(bytes: &[u8]) -> Result<Option<Version>, Rejection> {
     }
 }
 
-/// Interprets the request line and the fields that affect parsing.
-fn judge<'b>(line: RequestLine<'b>, headers: Headers<'b>) -> Result<Request<'b>, Rejection> {
+/// Interprets the request line and the fields that affect parsing. `is_chunked`: a body of unknown
+/// length follows, which no field says.
+pub(crate) fn judge<'b>(
+    line: RequestLine<'b>,
+    headers: Headers<'b>,
+    is_chunked: bool,
+) -> Result<Request<'b>, Rejection> {
     let RequestLine {
         method,
         target,
@@ -210,6 +215,9 @@ fn judge<'b>(line: RequestLine<'b>, headers: Headers<'b>) -> Result<Request<'b>,
     let mut framing = FramingFields::default();
     let mut connection = ConnectionFields::default();
     let mut expects_continue = false;
+    if is_chunked {
+        framing.transfer_encoding(b"chunked");
+    }
     for (name, value) in headers.iter() {
         // Comparing the length first rules out most fields.
         match name.len() {
@@ -269,8 +277,25 @@ pub(crate) fn refuse_bare_line_feed(head: &[u8]) -> Result<(), Rejection> {
 }
 
 /// `tchar` (RFC 9110, section 5.6.2).
-pub(crate) fn is_token_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+pub(crate) const fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(
+            byte,
+            b'!' | b'#'
+                | b'$'
+                | b'%'
+                | b'&'
+                | b'\''
+                | b'*'
+                | b'+'
+                | b'-'
+                | b'.'
+                | b'^'
+                | b'_'
+                | b'`'
+                | b'|'
+                | b'~'
+        )
 }
 
 #[cfg(test)]

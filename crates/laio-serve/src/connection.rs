@@ -14,7 +14,7 @@ mod stages;
 pub(crate) mod state;
 pub(crate) mod streams;
 
-use laio_http::{BodySkip, Framing, Parsed, Request, Status, parse};
+use laio_http::{BodySkip, Framing, Parsed, Request, RequestFields, Status, parse};
 use laio_rt::Descriptor;
 use laio_rt::time::{Sleep, sleep_until};
 use laio_serve_base::addresses::AddressPermit;
@@ -246,8 +246,17 @@ impl Connection {
     }
 
     /// Answers the request of a stream of HTTP/2 or HTTP/3. Returns whether the response was sent completely.
-    async fn answer_one(mut self) -> bool {
-        self.exchange(1).await.is_ok()
+    async fn answer_one(mut self, head: RequestFields) -> bool {
+        let started = Instant::now();
+        let limits = self.services.limits.head();
+        let answered = match Request::from_fields(&head, &limits) {
+            Ok(request) => self.answer(&request, &[], 1, started).await.map(drop),
+            Err(rejection) => {
+                let refused = self.refuse(rejection.status(), rejection.detail());
+                refused.await.map(drop)
+            }
+        };
+        answered.is_ok()
     }
 
     /// Receives the request with this number, whose first bytes have arrived, and answers it.
@@ -271,14 +280,39 @@ impl Connection {
                 }
             };
         };
+        match self
+            .answer(&request, &input[head_len..], number, started)
+            .await?
+        {
+            Exchanged::Over(next) => Ok(next),
+            Exchanged::BodyUnread {
+                keep_alive,
+                body,
+                body_len,
+            } => {
+                input.drain(..head_len + body_len);
+                self.finish_request(keep_alive, input, body).await
+            }
+        }
+    }
+
+    /// Answers the request with this number, which began to arrive at `started`.
+    async fn answer(
+        &mut self,
+        request: &Request<'_>,
+        after_head: &[u8],
+        number: u32,
+        started: Instant,
+    ) -> io::Result<Exchanged> {
+        let services = self.services.clone();
         self.connection_state.mark_not_evictable();
         observe::since(Stage::Receive, started);
         let (date, second) = services.now();
-        let keep_alive = self.may_keep_alive(&request, number);
-        let client = services.trusted_proxies.client(&request, &self.peer);
-        let secure = self.is_secure(&request);
+        let keep_alive = self.may_keep_alive(request, number);
+        let client = services.trusted_proxies.client(request, &self.peer);
+        let secure = self.is_secure(request);
         let date = (&date, second);
-        let mut ctx = RequestContext::new(&services, &request, &client, date, keep_alive, secure);
+        let mut ctx = RequestContext::new(&services, request, &client, date, keep_alive, secure);
         let alt_svc = self.alt_svc.clone();
         ctx.alt_svc = alt_svc.as_deref();
         if self.stream.is_multiplexed() {
@@ -289,10 +323,10 @@ impl Connection {
         let auth = ctx.site.auth_requests.as_ref().map(|rules| {
             let client = ClientWatch::new(&self.stream, request.framing != Framing::None);
             let servers = &AskedAsUpstreams;
-            Box::new(AuthState::new(rules, servers, &request, &self.peer, client))
+            Box::new(AuthState::new(rules, servers, request, &self.peer, client))
         });
         let cleaned = auth.as_ref();
-        let cleaned = cleaned.map(|auth| Box::new(auth.rules.without_copied(&request)));
+        let cleaned = cleaned.map(|auth| Box::new(auth.rules.without_copied(request)));
         if let Some(cleaned) = &cleaned {
             ctx.auth = auth.as_deref();
             ctx.request = cleaned;
@@ -304,18 +338,8 @@ impl Connection {
         if let Some(rewritten) = &rewritten {
             ctx = ctx.rewritten_as(rewritten);
         }
-        let exchange = Exchange::new(ctx, &input[head_len..], started);
-        match self.run_stages(exchange).await? {
-            Exchanged::Over(next) => Ok(next),
-            Exchanged::BodyUnread {
-                keep_alive,
-                body,
-                body_len,
-            } => {
-                input.drain(..head_len + body_len);
-                self.finish_request(keep_alive, input, body).await
-            }
-        }
+        let exchange = Exchange::new(ctx, after_head, started);
+        self.run_stages(exchange).await
     }
 
     /// Whether the client uses https: with this server, or with the trusted proxy in front of it.

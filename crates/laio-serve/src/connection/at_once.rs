@@ -24,21 +24,24 @@ use std::task::{Context, Poll};
 type Sending = Submission<Send<Descriptor, Vec<u8>>>;
 
 /// What became of a request that was to be answered at once.
-enum AtOnce {
-    /// It takes [`Connection::exchange`]. Nothing has changed.
-    No,
-    Answered(io::Result<Next>),
-    /// The response is decided, and sending it takes longer. The request is still in the input.
-    Begun(Box<BegunResponse>),
+enum AtOnce<'h> {
+    Answered(io::Result<Answered>),
+    /// The response is decided, and sending it takes longer.
+    Begun(Box<BegunResponse<'h>>),
+}
+
+/// A request whose response is sent.
+struct Answered {
+    head_len: usize,
+    keep_alive: bool,
 }
 
 /// A response of which something is left to send.
-struct BegunResponse {
+struct BegunResponse<'h> {
     rest: Rest,
     sent: SentResponse,
-    /// The length of the request.
-    head_len: usize,
-    keep_alive: bool,
+    request: Request<'h>,
+    answered: Answered,
     followed: Followed,
     name: Vec<u8>,
 }
@@ -55,20 +58,23 @@ impl Connection {
     /// Answers the request at the start of the input with a cached file, if that takes nothing that may block but
     /// sending. Returns `None` for any other request, which [`Connection::exchange`] answers.
     pub(super) async fn answer_at_once(&mut self, number: u32) -> Option<io::Result<Next>> {
-        match poll_fn(|context| Poll::Ready(self.try_at_once(context, number))).await {
-            AtOnce::No => None,
-            AtOnce::Answered(next) => Some(next),
-            AtOnce::Begun(begun) => Some(Box::pin(self.finish_response(*begun)).await),
-        }
+        let this = &*self;
+        let tried = poll_fn(|context| Poll::Ready(this.try_at_once(context, number)));
+        let answered = match tried.await? {
+            AtOnce::Answered(answered) => answered,
+            AtOnce::Begun(begun) => Box::pin(this.finish_response(*begun)).await,
+        };
+        Some(answered.map(|answered| self.after_request(answered)))
     }
 
-    fn try_at_once(&mut self, context: &mut Context<'_>, number: u32) -> AtOnce {
+    /// Returns `None` for a request that takes [`Connection::exchange`], with nothing changed.
+    fn try_at_once(&self, context: &mut Context<'_>, number: u32) -> Option<AtOnce<'_>> {
         let services = &*self.services;
         let Stream::Plain(socket) = &self.stream else {
-            return AtOnce::No;
+            return None;
         };
         if services.contexts.sends_by_readiness {
-            return AtOnce::No;
+            return None;
         }
         let arrival = Arrival {
             services,
@@ -79,13 +85,21 @@ impl Connection {
             is_multiplexed: false,
         };
         let keeps_alive = |request: &Request<'_>| self.may_keep_alive(request, number);
-        let Some(found) = from_cache(&arrival, &self.input, 0, keeps_alive) else {
-            return AtOnce::No;
+        let mut head_len = 0;
+        let read = || match parse(&self.input, &services.limits.head()) {
+            Ok(Parsed::Complete {
+                request,
+                head_len: length,
+            }) => {
+                head_len = length;
+                Some(request)
+            }
+            _ => None,
         };
+        let found = from_cache(&arrival, read, 0, keeps_alive)?;
         self.connection_state.mark_not_evictable();
         let FromCache {
             request,
-            head_len,
             keep_alive,
             buffers: Buffers { output, name },
             body,
@@ -93,35 +107,43 @@ impl Connection {
             sent,
         } = found;
         let followed = Followed::after(&request);
-        let begun = |rest, name| {
-            AtOnce::Begun(Box::new(BegunResponse {
+        let answered = Answered {
+            head_len,
+            keep_alive,
+        };
+        let begun = |request, answered, rest, name| {
+            Some(AtOnce::Begun(Box::new(BegunResponse {
                 rest,
                 sent,
-                head_len,
-                keep_alive,
+                request,
+                answered,
                 followed,
                 name,
-            }))
+            })))
         };
         if !matches!(body, Body::Nothing) {
-            return begun(Rest::Body(output, body), name);
+            return begun(request, answered, Rest::Body(output, body), name);
         }
         let length = output.len();
         let flags = followed.flags();
         let send = Send::new(socket.clone(), output).flags(flags.bits() as i32);
         let mut sending = services.contexts.submit(IoStep::Send, send);
         let Poll::Ready((result, output)) = Pin::new(&mut sending).poll(context) else {
-            return begun(Rest::Sending(sending, length), name);
+            return begun(request, answered, Rest::Sending(sending, length), name);
         };
         services.buffer_pool.put_back(Buffers { output, name });
         let (stream, client) = (&self.stream, &self.peer.client);
         log_response(services, stream, (&request, &[]), client, &date, sent, None);
-        let next = self.after_request(head_len, keep_alive);
-        AtOnce::Answered(whole(result, length).map(|()| next))
+        let result = whole(result, length);
+        Some(AtOnce::Answered(result.map(|()| answered)))
     }
 
     /// Removes an answered request from the input.
-    fn after_request(&mut self, head_len: usize, keep_alive: bool) -> Next {
+    fn after_request(&mut self, answered: Answered) -> Next {
+        let Answered {
+            head_len,
+            keep_alive,
+        } = answered;
         self.input.drain(..head_len);
         self.answered = true;
         match keep_alive {
@@ -131,37 +153,26 @@ impl Connection {
         }
     }
 
-    async fn finish_response(&mut self, begun: BegunResponse) -> io::Result<Next> {
+    async fn finish_response(&self, begun: BegunResponse<'_>) -> io::Result<Answered> {
         let BegunResponse {
             rest,
             sent,
-            head_len,
-            keep_alive,
+            request,
+            answered,
             followed,
             name,
         } = begun;
-        let services = self.services.clone();
+        let (services, stream) = (&*self.services, &self.stream);
         let result = match rest {
-            Rest::Sending(sending, length) => await_send(&services, length, sending).await,
+            Rest::Sending(sending, length) => await_send(services, length, sending).await,
             Rest::Body(output, body) => {
-                send_response(&services, &self.stream, output, body, followed, None).await
+                send_response(services, stream, output, body, followed, None).await
             }
         };
-        if let Ok(Parsed::Complete { request, .. }) = parse(&self.input, &services.limits.head()) {
-            let (stream, client) = (&self.stream, &self.peer.client);
-            let date = services.now().0;
-            log_response(
-                &services,
-                stream,
-                (&request, &[]),
-                client,
-                &date,
-                sent,
-                None,
-            );
-        }
+        let (client, date) = (&self.peer.client, services.now().0);
+        log_response(services, stream, (&request, &[]), client, &date, sent, None);
         let output = result?;
         services.buffer_pool.put_back(Buffers { output, name });
-        Ok(self.after_request(head_len, keep_alive))
+        Ok(answered)
     }
 }

@@ -1,7 +1,7 @@
 //! The fast path: decides the response to a request whose cached file alone matters, for HTTP/1.1, HTTP/2 and HTTP/3.
 
 use super::SentResponse;
-use laio_http::{Framing, HttpDate, Parsed, Request, parse};
+use laio_http::{Framing, HttpDate, Request};
 use laio_serve_base::clients::Peer;
 use laio_serve_base::observe::{self, Stage};
 use laio_serve_base::options::Memory;
@@ -26,7 +26,6 @@ pub(super) struct Arrival<'a> {
 /// The response to a request: its head, and perhaps its body, are in the output buffer.
 pub(super) struct FromCache<'h> {
     pub(super) request: Request<'h>,
-    pub(super) head_len: usize,
     pub(super) keep_alive: bool,
     pub(super) buffers: Buffers,
     /// What follows the output buffer.
@@ -35,11 +34,11 @@ pub(super) struct FromCache<'h> {
     pub(super) sent: SentResponse,
 }
 
-/// Decides the response to the request at the start of the input. Returns `None` for a request that needs
-/// [`Connection::exchange`](super::Connection::exchange), with nothing changed.
+/// Decides the response to a request, which `read` returns. Returns `None` for a request that needs
+/// [`Connection::answer`](super::Connection::answer), with nothing changed.
 pub(super) fn from_cache<'h>(
     arrival: &Arrival<'_>,
-    input: &'h [u8],
+    read: impl FnOnce() -> Option<Request<'h>>,
     output_bytes: usize,
     keeps_alive: impl FnOnce(&Request<'_>) -> bool,
 ) -> Option<FromCache<'h>> {
@@ -50,9 +49,7 @@ pub(super) fn from_cache<'h>(
         return None;
     }
     let started = services.contexts.now();
-    let Ok(Parsed::Complete { request, head_len }) = parse(input, &services.limits.head()) else {
-        return None;
-    };
+    let request = read()?;
     if request.framing != Framing::None || request.expects_continue {
         return None;
     }
@@ -88,7 +85,6 @@ pub(super) fn from_cache<'h>(
     ctx.apply_rules(&response, &name, &mut output);
     observe::since(Stage::Receive, started);
     Some(FromCache {
-        head_len,
         keep_alive,
         buffers: Buffers { output, name },
         sent: SentResponse {

@@ -1,5 +1,5 @@
 //! HTTP/2: several requests at the same time on one connection. The `h2` crate implements the
-//! frames. Each request is translated to HTTP/1.1 and then handled by the same code as others.
+//! frames. Each request is then handled by the same code as one of HTTP/1.1.
 
 mod request;
 mod windows;
@@ -10,6 +10,7 @@ use bytes::Bytes;
 use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream};
 use http::Request;
+use laio_http::RequestFields;
 use laio_rt::future::{Either, race};
 use laio_rt::time;
 use laio_rt::{Descriptor, JoinHandle};
@@ -302,8 +303,8 @@ impl Http2Connection {
     /// Answers a request: at once, or in a new task.
     fn answer(&self, (request, mut respond): Incoming, context: &mut Context<'_>) {
         let id = respond.stream_id().as_u32();
-        let head = request::head(&request);
-        let Some(memory) = self.streams.memory.admit(head.len()) else {
+        let head = request::fields(&request);
+        let Some(memory) = self.streams.memory.admit(head.size()) else {
             // The client may send the request again (RFC 9113, section 8.7).
             return respond.send_reset(Reason::REFUSED_STREAM);
         };
@@ -343,7 +344,7 @@ impl Http2Connection {
         id: u32,
         exchange: Rc<Exchange>,
         stream: Stream,
-        head: Vec<u8>,
+        head: RequestFields,
         begun: Option<BegunResponse>,
     ) {
         self.update_drain_state(false);

@@ -1,9 +1,10 @@
-//! HTTP/3: the requests of a QUIC connection, several at the same time. Each is translated to
-//! HTTP/1.1 and then handled by the same code as others.
+//! HTTP/3: the requests of a QUIC connection, several at the same time. Each is then
+//! handled by the same code as one of HTTP/1.1.
 
 use super::state::{ConnectionState, DrainState};
 use super::streams::{AtOnce, BegunResponse, Streams};
 use bytes::Bytes;
+use laio_http::RequestFields;
 use laio_rt::JoinHandle;
 use laio_rt::future::{Either, race};
 use laio_rt::time::{self, Sleep, sleep_until};
@@ -371,9 +372,9 @@ impl Http3Connection {
         let mut request = RequestStream::new(id, limits.head_bytes);
         let (quic, head) = (&self.quic, request.poll_head(context, &*self.quic));
         let head = match head {
-            Poll::Ready(Ok(Head::Text(head)))
+            Poll::Ready(Ok(Head::Whole(head)))
                 if head.length.is_none()
-                    && is_safe(&head.text)
+                    && is_safe(&head.fields)
                     && request.poll_is_over(context, &**quic)
                     && !quic.is_given_up(id) =>
             {
@@ -391,9 +392,9 @@ impl Http3Connection {
                 return self.start(id, Progress::Receiving(request, head, memory));
             }
         };
-        let to_head = head.to_head;
-        let head = head.finish(false);
-        let Some(memory) = self.streams.memory.admit(head.len()) else {
+        let head = head.fields;
+        let to_head = head.method() == b"HEAD";
+        let Some(memory) = self.streams.memory.admit(head.size()) else {
             return reject(quic, id);
         };
         let exchange =
@@ -449,7 +450,7 @@ enum Progress {
 /// A request whose head has arrived.
 struct ReceivedRequest {
     exchange: Rc<Http3Exchange>,
-    head: Vec<u8>,
+    head: RequestFields,
     /// Whether it may be answered before the client has completed the handshake.
     may_be_early: bool,
 }
@@ -514,14 +515,18 @@ async fn receive(
         Err(_) => return abort(code::REQUEST_INCOMPLETE, code::NO_ERROR),
     };
     let (head, to_head, chunked, may_be_early) = match head {
-        Head::Text(head) => {
+        Head::Whole(mut head) => {
             let has_body = !request_has_ended(&mut request, quic).await;
-            let (to_head, chunked) = (head.to_head, head.length.is_none());
-            let may_be_early = !has_body && is_safe(&head.text);
-            (head.finish(has_body), to_head, chunked, may_be_early)
+            let chunked = head.length.is_none();
+            if has_body && chunked {
+                head.fields.set_chunked();
+            }
+            let may_be_early = !has_body && is_safe(&head.fields);
+            let to_head = head.fields.method() == b"HEAD";
+            (head.fields, to_head, chunked, may_be_early)
         }
         // A head of HTTP/1.1 that is as large gets the response, and a line in the access log.
-        Head::TooLarge => (too_large(limits.head_bytes), false, true, true),
+        Head::TooLarge => (RequestFields::too_large(), false, true, true),
     };
     let form = (to_head, chunked);
     let exchange = Http3Exchange::new(quic.clone(), id, request, form, limits, memory);
@@ -574,15 +579,8 @@ async fn respond(
 
 /// Whether a request has a method that changes nothing, so that it may be answered in early data, which can be
 /// repeated (RFC 8470, section 4).
-fn is_safe(head: &[u8]) -> bool {
-    head.starts_with(b"GET ") || head.starts_with(b"HEAD ")
-}
-
-/// Returns the start of a head that has more than `most` bytes.
-fn too_large(most: usize) -> Vec<u8> {
-    let mut head = b"GET / HTTP/1.1\r\nx: ".to_vec();
-    head.resize(head.len() + most, b'x');
-    head
+fn is_safe(head: &RequestFields) -> bool {
+    matches!(head.method(), b"GET" | b"HEAD")
 }
 
 /// Whether the client has ended the request with its head, as far as it is known now.

@@ -1,12 +1,11 @@
-//! Answers the requests of one HTTP/2 or HTTP/3 connection, each as if it had a connection of its own. The head of each
-//! is that of an HTTP/1.1 request, to which the protocol's own was translated.
+//! Answers the requests of one HTTP/2 or HTTP/3 connection, each as if it had a connection of its own.
 
 use super::from_cache::{Arrival, FromCache, from_cache};
 use super::log_lines::log_response;
 use super::running::Connections;
 use super::state::ConnectionState;
 use super::{Connection, SentResponse};
-use laio_http::{ByteRange, Parsed, parse};
+use laio_http::{ByteRange, Request, RequestFields};
 use laio_serve_base::addresses::AddressPermit;
 use laio_serve_base::clients::Peer;
 use laio_serve_base::options::Limits;
@@ -64,9 +63,8 @@ pub(super) struct BegunResponse {
 
 impl Streams {
     /// Answers a request. Returns whether the response was sent completely.
-    pub(super) async fn answer(&self, stream: Stream, head: Vec<u8>) -> bool {
+    pub(super) async fn answer(&self, stream: Stream, head: RequestFields) -> bool {
         let connection = Connection {
-            input: head,
             alt_svc: self.alt_svc.clone(),
             ..Connection::new(
                 self.services.clone(),
@@ -78,7 +76,7 @@ impl Streams {
                 None,
             )
         };
-        connection.answer_one().await
+        connection.answer_one(head).await
     }
 
     /// Answers a request, which has no body, with a cached file, if nothing but sending can block.
@@ -86,7 +84,7 @@ impl Streams {
     pub(super) fn answer_at_once(
         &self,
         stream: &Stream,
-        head: &[u8],
+        head: &RequestFields,
         send: impl FnOnce(Vec<u8>, Option<&[u8]>) -> io::Result<SentAtOnce>,
     ) -> AtOnce {
         let services = &*self.services;
@@ -98,7 +96,8 @@ impl Streams {
             alt_svc: self.alt_svc.as_deref(),
             is_multiplexed: true,
         };
-        let Some(found) = from_cache(&arrival, head, Limits::STREAM_OUTPUT_BYTES, |_| true) else {
+        let read = || Request::from_fields(head, &services.limits.head()).ok();
+        let Some(found) = from_cache(&arrival, read, Limits::STREAM_OUTPUT_BYTES, |_| true) else {
             return AtOnce::NotPossible;
         };
         let FromCache {
@@ -144,7 +143,12 @@ impl Streams {
     }
 
     /// Sends the rest of a response. Returns whether it was sent completely. `head` is that of the request.
-    pub(super) async fn finish(&self, stream: &Stream, head: &[u8], begun: BegunResponse) -> bool {
+    pub(super) async fn finish(
+        &self,
+        stream: &Stream,
+        head: &RequestFields,
+        begun: BegunResponse,
+    ) -> bool {
         let BegunResponse { rest, sent } = begun;
         let result = match rest {
             Rest::HeldByFlowControl => stream.flush().await,
@@ -154,8 +158,8 @@ impl Streams {
                 sending.await.map(drop)
             }
         };
-        // Parsed again, because a parsed request borrows its head; it was valid before.
-        if let Ok(Parsed::Complete { request, .. }) = parse(head, &self.services.limits.head()) {
+        // A request borrows its head, so a task does not get it.
+        if let Ok(request) = Request::from_fields(head, &self.services.limits.head()) {
             let (services, client) = (&*self.services, &self.peer.client);
             let date = services.now().0;
             log_response(services, stream, (&request, &[]), client, &date, sent, None);

@@ -1,9 +1,10 @@
-//! A request: its head, translated to HTTP/1.1, and its body.
+//! A request: its head and its body.
 
 use super::frames::{FrameHead, Frames, kind};
 use super::{Failure, ReceiveStreams, code, qpack};
 use crate::net::quic::StreamId;
 use bytes::Bytes;
+use laio_http::RequestFields;
 use laio_serve_base::options::Http3;
 use std::task::{Context, Poll, ready};
 
@@ -35,19 +36,17 @@ enum Stage {
 /// The head of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Head {
-    /// As an HTTP/1.1 client would have sent it.
-    Text(HeadText),
+    /// All of it has arrived.
+    Whole(WholeHead),
     /// It is larger than the limit.
     TooLarge,
 }
 
-/// The head of a request in HTTP/1.1.
+/// The head of a request within the limits.
 #[derive(Debug, PartialEq, Eq)]
-pub struct HeadText {
-    /// The request line and the fields.
-    pub text: Vec<u8>,
-    /// Whether the method is HEAD.
-    pub to_head: bool,
+pub struct WholeHead {
+    /// The pseudo-header fields and the fields.
+    pub fields: RequestFields,
     /// The value of `Content-Length`; without one the body is presented in chunks.
     pub length: Option<u64>,
 }
@@ -90,8 +89,8 @@ impl RequestStream {
             Part::End => return Poll::Ready(Err(Failure::Stream(code::REQUEST_INCOMPLETE))),
         };
         self.stage = Stage::Body;
-        let head = translate(&section, self.most)?;
-        if let Head::Text(head) = &head {
+        let head = collect(&section, self.most)?;
+        if let Head::Whole(head) = &head {
             self.announced = head.length;
         }
         Poll::Ready(Ok(head))
@@ -235,9 +234,9 @@ struct Fields {
     authority: Option<Vec<u8>>,
     path: Option<Vec<u8>>,
     host: Option<Vec<u8>>,
-    length: Option<Vec<u8>>,
-    /// The lines of all other fields.
-    lines: Vec<u8>,
+    length: Option<u64>,
+    /// All others, and the length.
+    others: RequestFields,
     /// The values of the cookie fields, which a client may split.
     cookies: Vec<u8>,
     is_after_pseudo_fields: bool,
@@ -248,8 +247,8 @@ struct Fields {
 /// Bytes that each field counts for, besides its name and value (RFC 9114, section 4.2.2).
 const FIELD_OVERHEAD: usize = 32;
 
-/// Translates the head of a request to HTTP/1.1, whose parser then checks it.
-fn translate(section: &[u8], most: usize) -> Result<Head, Failure> {
+/// Collects the head of a request, and checks what HTTP/3 alone asks for.
+fn collect(section: &[u8], most: usize) -> Result<Head, Failure> {
     let mut fields = Fields::default();
     let decoded = qpack::decode(section, |name, value| {
         fields.size += name.len() + value.len() + FIELD_OVERHEAD;
@@ -259,7 +258,7 @@ fn translate(section: &[u8], most: usize) -> Result<Head, Failure> {
         }
     });
     match decoded {
-        Ok(()) => fields.head().map(Head::Text).ok_or_else(malformed),
+        Ok(()) => fields.head().map(Head::Whole).ok_or_else(malformed),
         Err(Refusal::TooLarge) => Ok(Head::TooLarge),
         Err(Refusal::Failure(failure)) => Err(failure),
     }
@@ -292,35 +291,30 @@ impl Fields {
             return valid.then_some(()).ok_or_else(malformed);
         }
         self.is_after_pseudo_fields = true;
-        if !is_field_name(name) || !is_field_value(value) {
-            return Err(malformed());
-        }
-        let own = match name {
-            // Fields of a connection (RFC 9114, section 4.2).
-            b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding"
-            | b"upgrade" => return Err(malformed()),
-            b"te" if !value.eq_ignore_ascii_case(b"trailers") => return Err(malformed()),
-            b"te" => return Ok(()),
+        let is_valid = match name {
+            b"te" => value.eq_ignore_ascii_case(b"trailers"),
             b"cookie" => {
                 if !self.cookies.is_empty() {
                     self.cookies.extend_from_slice(b"; ");
                 }
                 self.cookies.extend_from_slice(value);
-                return Ok(());
+                is_field_value(value)
             }
-            b"host" => &mut self.host,
-            b"content-length" => &mut self.length,
-            _ => {
-                push(&mut self.lines, name, value);
-                return Ok(());
+            b"host" => is_field_value(value) && self.host.replace(value.to_vec()).is_none(),
+            b"content-length" => {
+                let length = decimal(value);
+                length.is_some() && self.length.is_none() && {
+                    self.length = length;
+                    self.others.push(name, value)
+                }
             }
+            _ => !has_outer_space(value) && self.others.push(name, value),
         };
-        let is_new = own.replace(value.to_vec()).is_none();
-        is_new.then_some(()).ok_or_else(malformed)
+        is_valid.then_some(()).ok_or_else(malformed)
     }
 
     /// Returns the head, or none if pseudo-fields are missing or contradict others.
-    fn head(self) -> Option<HeadText> {
+    fn head(self) -> Option<WholeHead> {
         let method = self.method.filter(|method| is_token(method))?;
         let target = if method == b"CONNECT" {
             let others = self.scheme.is_some() || self.path.is_some();
@@ -337,49 +331,21 @@ impl Fields {
         if host.is_empty() {
             return None;
         }
-        let length = match &self.length {
-            Some(value) => {
-                let digits = value.iter().all(u8::is_ascii_digit);
-                let value = std::str::from_utf8(value).ok().filter(|_| digits)?;
-                Some(value.parse().ok()?)
-            }
-            None => None,
-        };
-        let mut text = Vec::with_capacity(self.lines.len() + target.len() + 128);
-        for part in [&method[..], b" ", &target, b" HTTP/1.1\r\n"] {
-            text.extend_from_slice(part);
-        }
-        push(&mut text, b"host", &host);
-        text.extend_from_slice(&self.lines);
+        let mut fields = self.others;
+        fields.push(b"host", &host);
         if !self.cookies.is_empty() {
-            push(&mut text, b"cookie", &self.cookies);
+            fields.push_cookies([&self.cookies[..]]);
         }
-        if let Some(length) = &self.length {
-            push(&mut text, b"content-length", length);
-        }
-        Some(HeadText {
-            to_head: method == b"HEAD",
-            text,
-            length,
-        })
+        fields.finish(&method, &target);
+        let length = self.length;
+        Some(WholeHead { fields, length })
     }
 }
 
-impl HeadText {
-    /// Ends the head. `has_body`: the request does not end with it.
-    pub fn finish(mut self, has_body: bool) -> Vec<u8> {
-        if has_body && self.length.is_none() {
-            push(&mut self.text, b"transfer-encoding", b"chunked");
-        }
-        self.text.extend_from_slice(b"\r\n");
-        self.text
-    }
-}
-
-fn push(text: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    for part in [name, b": ", value, b"\r\n"] {
-        text.extend_from_slice(part);
-    }
+/// Returns the value of a number that has only digits.
+fn decimal(value: &[u8]) -> Option<u64> {
+    let digits = value.iter().all(u8::is_ascii_digit);
+    str::from_utf8(value).ok().filter(|_| digits)?.parse().ok()
 }
 
 fn is_token(name: &[u8]) -> bool {
@@ -393,11 +359,15 @@ fn is_field_name(name: &[u8]) -> bool {
     is_token(name) && !name.iter().any(u8::is_ascii_uppercase)
 }
 
-/// Whether a value can be a line of HTTP/1.1: it has no control characters, and no space at its ends.
+/// Whether a value has no control characters, and no space at its ends.
 fn is_field_value(value: &[u8]) -> bool {
-    let is_space = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
     let is_allowed = |&byte: &u8| byte == b'\t' || byte >= b' ' && byte != 0x7f;
-    value.iter().all(is_allowed) && !is_space(value.first()) && !is_space(value.last())
+    value.iter().all(is_allowed) && !has_outer_space(value)
+}
+
+fn has_outer_space(value: &[u8]) -> bool {
+    let is_space = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    is_space(value.first()) || is_space(value.last())
 }
 
 /// Whether a value can be a word of a request line.
@@ -408,6 +378,7 @@ fn is_word(value: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use laio_http::{Limits, Request};
 
     fn head(fields: &[(&str, &str)]) -> Result<Head, Failure> {
         let mut section = Vec::new();
@@ -415,12 +386,15 @@ mod tests {
         for (name, value) in fields {
             qpack::encode(name.as_bytes(), value.as_bytes(), &mut section);
         }
-        translate(&section, 1000)
+        collect(&section, 1000)
     }
 
-    fn text(fields: &[(&str, &str)]) -> String {
+    fn shown(fields: &[(&str, &str)]) -> String {
         match head(fields) {
-            Ok(Head::Text(head)) => String::from_utf8(head.finish(false)).unwrap(),
+            Ok(Head::Whole(head)) => match Request::from_fields(&head.fields, &Limits::DEFAULT) {
+                Ok(it) => format!("{} {} {:?} {:?}", it.method, it.target, it.host, it.headers),
+                Err(rejection) => format!("{rejection:?}"),
+            },
             other => panic!("{fields:?}: {other:?}"),
         }
     }
@@ -437,8 +411,8 @@ mod tests {
     }
 
     #[test]
-    fn heads_become_those_of_http_1() {
-        assert_eq!(text(&USUAL), "GET /b?c HTTP/1.1\r\nhost: a\r\n\r\n");
+    fn heads_become_requests() {
+        assert_eq!(shown(&USUAL), r#"GET /b?c Some("a") {"host": "a"}"#);
         let fields = [
             ("accept", "*/*"),
             ("cookie", "a=1"),
@@ -447,27 +421,26 @@ mod tests {
             ("cookie", "b=2"),
         ];
         assert_eq!(
-            text(&with(&fields)),
-            "GET /b?c HTTP/1.1\r\nhost: a\r\naccept: */*\r\ncookie: a=1; b=2\r\n\r\n"
+            shown(&with(&fields)),
+            r#"GET /b?c Some("a") {"accept": "*/*", "host": "a", "cookie": "a=1; b=2"}"#
         );
         let connect = [(":method", "CONNECT"), (":authority", "a:1")];
-        assert_eq!(text(&connect), "CONNECT a:1 HTTP/1.1\r\nhost: a:1\r\n\r\n");
+        assert_eq!(shown(&connect), "Connect");
     }
 
     #[test]
-    fn a_body_has_a_length_or_is_chunked() {
-        let ends_with = |fields: &[(&str, &str)], end: &str| match head(fields) {
-            Ok(Head::Text(head)) => head.finish(true).ends_with(end.as_bytes()),
-            _ => false,
+    fn a_body_may_have_a_length() {
+        let length = |fields: &[(&str, &str)]| match head(fields) {
+            Ok(Head::Whole(head)) => head.length,
+            other => panic!("{fields:?}: {other:?}"),
         };
-        let length = with(&[("content-length", "12")]);
-        assert!(ends_with(&length, "content-length: 12\r\n\r\n"));
-        assert!(ends_with(&USUAL, "transfer-encoding: chunked\r\n\r\n"));
+        assert_eq!(length(&with(&[("content-length", "12")])), Some(12));
+        assert_eq!(length(&USUAL), None);
     }
 
     #[test]
     fn malformed_heads_are_refused() {
-        let heads: [Vec<(&str, &str)>; 18] = [
+        let heads: [Vec<(&str, &str)>; 19] = [
             vec![],
             USUAL[..3].to_vec(),
             USUAL[1..].to_vec(),
@@ -484,6 +457,7 @@ mod tests {
             with(&[("a", " b")]),
             with(&[("connection", "close")]),
             with(&[("te", "gzip")]),
+            with(&[("content-length", "")]),
             with(&[("content-length", "+1")]),
             with(&[("content-length", "1"), ("content-length", "1")]),
         ];
