@@ -59,7 +59,7 @@ pub enum Change {
 
 impl Change {
     /// Returns the change that a request asks for, if its site allows changes and no upstream answers it.
-    pub fn of(ctx: RequestContext<'_>) -> Option<Change> {
+    pub fn from_request(ctx: RequestContext<'_>) -> Option<Change> {
         let (uploads, webdav) = (ctx.site.uploads.is_some(), ctx.site.webdav);
         if !uploads && !webdav {
             return None;
@@ -183,7 +183,11 @@ async fn check(
     out: &mut Vec<u8>,
     name: &mut Vec<u8>,
 ) -> Result<Option<Response>, Problem> {
-    let path = ctx.request.path.as_ref().map_err(|it| Problem::of(*it))?;
+    let path = ctx
+        .request
+        .path
+        .as_ref()
+        .map_err(|it| Problem::from_rejection(*it))?;
     let who = ctx.site.uploads.as_ref().map(|rules| rules.who);
     // A change may concern other paths than that of the request: a destination, or what is in a directory.
     if change != Change::Propfind
@@ -209,7 +213,9 @@ async fn check(
             Problem::NOT_FOUND
         }
         laio_serve_core::files::resolve::Refusal::NotFound => Problem::HIDDEN,
-        laio_serve_core::files::resolve::Refusal::Rejected(rejection) => Problem::of(rejection),
+        laio_serve_core::files::resolve::Refusal::Rejected(rejection) => {
+            Problem::from_rejection(rejection)
+        }
     })?;
     if is_temporary(name) {
         return Err(Problem::HIDDEN);
@@ -258,9 +264,10 @@ async fn read_nothing(body: &mut ClientBody<'_>) -> Result<(), Problem> {
             break;
         }
     }
-    match content.is_empty() {
-        true => Ok(()),
-        false => Err(Problem::BODY_WITHOUT_MEANING),
+    if content.is_empty() {
+        Ok(())
+    } else {
+        Err(Problem::BODY_WITHOUT_MEANING)
     }
 }
 

@@ -50,6 +50,7 @@ pub mod fuzzing;
 mod server;
 mod worker;
 
+pub use connection::request_stages;
 pub use explain::{Answer, Explanation, Question, explain};
 pub use laio_http::log::{LogField, LogFormat};
 pub use laio_http::{Coding, Status};

@@ -146,10 +146,12 @@ impl Connection {
         } = answered;
         self.input.drain(..head_len);
         self.answered = true;
-        match keep_alive {
-            true => Next::Request,
-            false if self.input.is_empty() => Next::End,
-            false => Next::Linger,
+        if keep_alive {
+            Next::Request
+        } else if self.input.is_empty() {
+            Next::End
+        } else {
+            Next::Linger
         }
     }
 
