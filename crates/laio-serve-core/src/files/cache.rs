@@ -150,7 +150,7 @@ impl Cache {
     }
 
     /// Returns a cached file, and does not record the request. If the caller answers with it, it
-    /// calls [`Cache::count_hit`].
+    /// calls `Cache::count_hit`.
     pub fn get(&self, site: usize, name: &[u8]) -> Option<Opened> {
         self.drain_events();
         let state = self.state.borrow();

@@ -127,7 +127,7 @@ impl ConnectionMemory {
         }
     }
 
-    /// Returns a place for [`Place::poll_take`].
+    /// Returns a place for `Place::poll_take`.
     pub fn place(self: &Arc<Self>) -> Place {
         Place {
             memory: self.clone(),

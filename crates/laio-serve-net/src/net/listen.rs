@@ -19,6 +19,7 @@ pub struct Listening {
     listeners: Vec<Listener>,
     addresses: Vec<Listen>,
     /// The sockets of each worker.
+    #[doc(hidden)]
     pub shares: Vec<Vec<Share>>,
 }
 
@@ -34,6 +35,7 @@ impl Listening {
     }
 
     /// Distributes sockets to workers until `share` returns none.
+    #[doc(hidden)]
     pub fn with(
         listeners: Vec<Listener>,
         share: impl Fn(&[Listener], usize) -> Option<io::Result<Vec<Share>>>,

@@ -10,9 +10,9 @@ use std::io::{self, Write};
 pub enum Encoder {
     /// Holds about 350 KiB.
     Gzip(GzEncoder<Vec<u8>>),
-    /// Holds up to 3.5 MiB with the window of [`Encoder::BROTLI_WINDOW_LOG`].
+    /// Holds up to 3.5 MiB with the window of `Encoder::BROTLI_WINDOW_LOG`.
     Brotli(Box<CompressorWriter<Vec<u8>>>),
-    /// Holds up to 4 MiB with the window of [`Encoder::ZSTD_WINDOW_LOG`].
+    /// Holds up to 4 MiB with the window of `Encoder::ZSTD_WINDOW_LOG`.
     Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
 }
 
