@@ -6,7 +6,7 @@
 #
 # Without blank lines, comments and tests.
 set -euo pipefail
-cd "$(dirname "$0")/../crates/laio-serve/src"
+cd "$(dirname "$0")/../crates/laio-serve-core/src"
 
 lines() {
     local file

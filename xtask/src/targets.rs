@@ -33,7 +33,7 @@ pub struct Request {
 
 /// The packages whose suites run by default: those that make system calls. The others compute, and their tests of
 /// speed and of C need tools of the target.
-pub const PACKAGES: [&str; 5] = ["laio", "laio-testing", "laio-rt", "laio-cp", "laio-serve"];
+pub const PACKAGES: [&str; 5] = ["laio", "laio-testing", "laio-rt", "laio-cp", "laio-serve*"];
 
 /// Tests under an emulator wait for slow neighbours: all limits of time are this number of seconds per 300.
 const EMULATED_LIMIT: &str = "3000";

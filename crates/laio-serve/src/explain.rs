@@ -9,18 +9,19 @@ mod report;
 
 pub use question::Question;
 
-use crate::clients::TrustedProxies;
-use crate::io_contexts::ContextPlan;
-use crate::net::listen::{Kind, Share, https_port};
-use crate::options::{Cache, Clients, Io, LogTarget, Network, Options};
-use crate::site::CompiledSites;
-use crate::site::quota::CountedDirectories;
-use crate::stop::{Level, Stop};
-use crate::trace::{self, Step};
-use crate::uploads::SharedChanges;
+use crate::features;
 use crate::worker::{self, GenerationState};
 use laio::BackendKind;
 use laio_http::upstream::parse_response;
+use laio_serve_base::clients::TrustedProxies;
+use laio_serve_base::options::{Cache, Clients, Io, LogTarget, Network, Options};
+use laio_serve_base::stop::{Level, Stop};
+use laio_serve_base::trace::{self, Step};
+use laio_serve_core::site::CompiledSites;
+use laio_serve_core::site::quota::CountedDirectories;
+use laio_serve_net::io_contexts::ContextPlan;
+use laio_serve_net::listen::{Kind, Share, https_port};
+use laio_serve_uploads::SharedChanges;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -68,6 +69,7 @@ const HEAD_BYTES: usize = 256 * 1024;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn explain(options: &Options, question: &Question) -> io::Result<Explanation> {
+    features::check(options)?;
     let https_port = port_of_https(options, question);
     let addresses = addresses(options, question);
     let mut options = Options {
@@ -103,7 +105,7 @@ pub fn explain(options: &Options, question: &Question) -> io::Result<Explanation
         trusted_proxies: Arc::new(TrustedProxies::from_options(&options)?),
         routes: Arc::default(),
         slots: Arc::default(),
-        cpu_pool: Arc::new(crate::cpu_pool::CpuPool::new(1)),
+        cpu_pool: Arc::new(laio_serve_base::cpu_pool::CpuPool::new(1)),
         changes: SharedChanges::default(),
         log: None,
         stop: stop.clone(),

@@ -15,9 +15,10 @@
 //! 6. `log`: write a line of the access log
 //!
 //! `connection` runs the steps in order, `request::answer_from_cache` or `request::answer` decides
-//! the response, and `net::stream` carries the bytes. A step is a function of the request and of the services that it
-//! needs (`services`). `site` compiles the configuration of a site ([`Site`]) once, `upstream` that
-//! of the servers behind this one, to which `proxy` forwards requests. Each worker thread has an
+//! the response, and `net::stream` carries the bytes. A step is a function of the request and of the
+//! services that it needs (`services`). `site` compiles the configuration of a site ([`Site`]) once,
+//! `upstream` does so for the servers behind this one, to which `proxy` forwards requests. These modules
+//! are in crates of their own, whose names begin with `laio-serve-`; this crate composes them. Each worker thread has an
 //! engine context, an executor and a listening socket of its own (`worker`); `cpu_pool` runs long
 //! computations on other threads. Workers started together form a `server::generation`;
 //! `server::control` starts, replaces, restarts and stops generations for [`Server`].
@@ -31,74 +32,56 @@
 //!
 //! # Features
 //!
-//! `clap`, off by default: the structs of options are also arguments of the crate clap.
+//! All are off by default. Without one of the first three, a server does not start with options that need it.
 //!
-//! `fuzzing`, off by default: functions for the fuzz targets of the repository. It is no part of the interface.
+//! - `acme`: certificates of an authority ([`Acme`]).
+//! - `webdav`: mounting the files of a site ([`Uploads`]).
+//! - `zip`: directories as zip files ([`Archives`]).
+//! - `clap`: the structs of options are also arguments of the crate clap.
+//! - `fuzzing`: functions for the fuzz targets of the repository. It is no part of the interface.
 
 mod acme;
-mod addresses;
-mod buffers;
-mod clients;
 mod connection;
-mod cpu_pool;
-mod descriptors;
 mod explain;
-mod field_names;
-mod files;
+mod features;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod idle_eviction;
-mod inherited;
-mod io_contexts;
-mod log;
-mod memory;
-mod messages;
-mod net;
-mod observe;
-mod options;
-mod proxy;
-mod request;
-mod resource_exhaustion;
 mod server;
-mod server_name;
-mod services;
-mod site;
-mod stop;
-mod trace;
-mod transfer_pools;
-mod uploads;
-mod upstream;
 mod worker;
 
 pub use connection::request_stages;
-pub use descriptors::raise_descriptor_limit;
 pub use explain::{Answer, Explanation, Question, explain};
 pub use laio_http::log::{LogField, LogFormat};
 pub use laio_http::{Coding, Status};
-pub use net::listen::Listening;
-pub use observe::{
+pub use laio_serve_base::descriptors::raise_descriptor_limit;
+pub use laio_serve_base::observe::{
     Admin, AuthCounts, MemoryCounts, Observer, ProxyCacheCounts, QuicCounts, Seen, SeenCertificate,
     Stage, Stages, StepCounts, UpstreamCounts, UsedQuota,
 };
-pub use options::{
+pub use laio_serve_base::options::{
     Access, Alias, Auth, Cache, Candidate, Certificate, ClassLimits, ClientAuth, Clients, Cors,
     ErrorPage, FieldRule, Host, Hsts, HstsAge, Http2, Http3, Io, IoStep, Limits, Listen,
     ListenAddress, LogOptions, LogTarget, Memory, MemoryUse, Network, Options, PRESETS, Policies,
     Preset, Redirect, RedirectPort, Rewrite, Site, Symlinks, Tls, TlsVersion, Transfer,
 };
-pub use options::{Acme, AcmeChallenge, DirectoryUrl, HttpsName};
-pub use options::{Archives, EarlyData, EarlyHint, Zip};
-pub use options::{AuthRequests, AuthRule, AuthServer, CopiedField};
-pub use options::{Balance, ForPrefix, HashKey, HealthPath, ProxyProtocol};
-pub use options::{FieldAction, FieldConditions, MessageFields, MessageRule, StatusPattern};
-pub use options::{NetworkRule, RateKey, RateRule, SpeedRule};
-pub use options::{Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits, Upstreams};
-pub use options::{Safety, Sandbox, SyslogAddress};
-pub use options::{UploadSync, Uploaders, Uploads};
+pub use laio_serve_base::options::{Acme, AcmeChallenge, DirectoryUrl, HttpsName};
+pub use laio_serve_base::options::{Archives, EarlyData, EarlyHint, Zip};
+pub use laio_serve_base::options::{AuthRequests, AuthRule, AuthServer, CopiedField};
+pub use laio_serve_base::options::{Balance, ForPrefix, HashKey, HealthPath, ProxyProtocol};
+pub use laio_serve_base::options::{
+    FieldAction, FieldConditions, MessageFields, MessageRule, StatusPattern,
+};
+pub use laio_serve_base::options::{NetworkRule, RateKey, RateRule, SpeedRule};
+pub use laio_serve_base::options::{
+    Protocol, Trust, Upstream, UpstreamAddress, UpstreamLimits, Upstreams,
+};
+pub use laio_serve_base::options::{Safety, Sandbox, SyslogAddress};
+pub use laio_serve_base::options::{UploadSync, Uploaders, Uploads};
+pub use laio_serve_base::trace::Step;
+pub use laio_serve_net::listen::Listening;
 pub use server::control::Control;
 pub use server::{Server, check};
-pub use trace::Step;
 pub use worker::Served;
 
 /// The examples on the front page of the crate compile.

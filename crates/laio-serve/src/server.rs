@@ -5,22 +5,21 @@ mod generation;
 mod privileges;
 mod sandbox;
 
-use crate::acme;
-use crate::clients::TrustedProxies;
-use crate::descriptors::raise_descriptor_limit;
-use crate::io_contexts::ContextPlan;
-use crate::log::SharedLog;
-use crate::messages::{self, print};
-use crate::net::listen::{Listener, Listening, Share};
-use crate::net::tls::{Sessions, Tls};
-use crate::options::{Limits, Listen, ListenAddress, Options, Site};
-use crate::site::CompiledSites;
-use crate::site::quota::CountedDirectories;
-use crate::uploads;
 use crate::worker::Served;
+use crate::{acme, features};
 use control::{Control, Service};
 use laio::BackendKind;
 use laio::thread::JoinHandle;
+use laio_serve_base::clients::TrustedProxies;
+use laio_serve_base::descriptors::raise_descriptor_limit;
+use laio_serve_base::messages::{self, print};
+use laio_serve_base::options::{Limits, Listen, ListenAddress, Options, Site};
+use laio_serve_core::log::SharedLog;
+use laio_serve_core::site::CompiledSites;
+use laio_serve_core::site::quota::CountedDirectories;
+use laio_serve_net::io_contexts::ContextPlan;
+use laio_serve_net::listen::{Listener, Listening, Share};
+use laio_serve_net::tls::{Sessions, Tls};
 use rustix::fs::{Mode, OFlags};
 use std::io;
 use std::net::SocketAddr;
@@ -49,6 +48,7 @@ impl Server {
     pub fn start(options: Options) -> io::Result<Server> {
         let kind = backend(&options)?;
         let descriptors = raise_descriptor_limit();
+        features::check(&options)?;
         ContextPlan::new(&options, kind)?;
         check_http3(&options, kind)?;
         let listeners = Listener::open_all(&options)?;
@@ -73,7 +73,7 @@ impl Server {
         }
         let uploaded = upload_roots(&options);
         let service = Service::start(options, kind, sockets)?;
-        uploads::remove_stale(uploaded);
+        laio_serve_uploads::remove_stale(uploaded);
         let (backend, control) = (service.backend().to_owned(), service.control());
         Ok(Server {
             addresses,
@@ -136,6 +136,7 @@ impl Server {
 /// Like [`Server::start`].
 pub fn check(options: &Options) -> io::Result<()> {
     let kind = backend(options)?;
+    features::check(options)?;
     ContextPlan::new(options, kind)?;
     check_http3(options, kind)?;
     TrustedProxies::from_options(options)?;

@@ -1,14 +1,14 @@
 //! The fast path: decides the response to a request whose cached file alone matters, for HTTP/1.1, HTTP/2 and HTTP/3.
 
 use super::SentResponse;
-use crate::buffers::Buffers;
-use crate::clients::Peer;
-use crate::observe::{self, Stage};
-use crate::options::Memory;
-use crate::request::answer_from_cache::answer_from_cache;
-use crate::request::response::{Body, RequestContext};
-use crate::services::Services;
 use laio_http::{Framing, HttpDate, Request};
+use laio_serve_base::clients::Peer;
+use laio_serve_base::observe::{self, Stage};
+use laio_serve_base::options::Memory;
+use laio_serve_core::request::answer_from_cache::answer_from_cache;
+use laio_serve_core::request::response::{Body, RequestContext};
+use laio_serve_core::services::Services;
+use laio_serve_net::buffers::Buffers;
 
 /// What a request has from its connection.
 pub(super) struct Arrival<'a> {

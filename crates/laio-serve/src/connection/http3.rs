@@ -3,21 +3,21 @@
 
 use super::state::{ConnectionState, DrainState};
 use super::streams::{AtOnce, BegunResponse, Streams};
-use crate::memory::connection::RequestMemory;
-use crate::net::http3::frames::{kind, put_head, put_integer};
-use crate::net::http3::request::{Head, RequestStream};
-use crate::net::http3::unidirectional::Unidirectional;
-use crate::net::http3::{Failure, code};
-use crate::net::http3_exchange::Exchange;
-use crate::net::quic::connection::QuicConnection;
-use crate::net::quic::{Dir, StreamId};
-use crate::net::stream::Stream;
-use crate::options::Http3;
 use bytes::Bytes;
 use laio_http::RequestFields;
 use laio_rt::JoinHandle;
 use laio_rt::future::{Either, race};
 use laio_rt::time::{self, Sleep, sleep_until};
+use laio_serve_base::options::Http3;
+use laio_serve_net::http3::frames::{kind, put_head, put_integer};
+use laio_serve_net::http3::request::{Head, RequestStream};
+use laio_serve_net::http3::unidirectional::Unidirectional;
+use laio_serve_net::http3::{Failure, code};
+use laio_serve_net::http3_exchange::Http3Exchange;
+use laio_serve_net::memory::connection::RequestMemory;
+use laio_serve_net::quic::connection::QuicConnection;
+use laio_serve_net::quic::{Dir, StreamId};
+use laio_serve_net::stream::Stream;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -399,7 +399,8 @@ impl Http3Connection {
         let Some(memory) = self.streams.memory.admit(head.size()) else {
             return reject(quic, id);
         };
-        let exchange = Exchange::new(quic.clone(), id, request, (to_head, true), limits, memory);
+        let exchange =
+            Http3Exchange::new(quic.clone(), id, request, (to_head, true), limits, memory);
         let exchange = Rc::new(exchange);
         let stream = Stream::Http3(exchange.clone());
         let send = |output, content: Option<&[u8]>| exchange.try_send(output, content);
@@ -450,7 +451,7 @@ enum Progress {
 
 /// A request whose head has arrived.
 struct ReceivedRequest {
-    exchange: Rc<Exchange>,
+    exchange: Rc<Http3Exchange>,
     head: RequestFields,
     /// Whether it may be answered before the client has completed the handshake.
     may_be_early: bool,
@@ -530,7 +531,7 @@ async fn receive(
         Head::TooLarge => (RequestFields::too_large(), false, true, true),
     };
     let form = (to_head, chunked);
-    let exchange = Exchange::new(quic.clone(), id, request, form, limits, memory);
+    let exchange = Http3Exchange::new(quic.clone(), id, request, form, limits, memory);
     Some(ReceivedRequest {
         exchange: Rc::new(exchange),
         head,

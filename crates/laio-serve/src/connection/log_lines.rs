@@ -1,13 +1,13 @@
 //! The lines of the access log for the responses on a connection.
 
 use super::{Connection, SentResponse};
-use crate::clients::Client;
-use crate::log::micros_since;
-use crate::net::stream::Stream;
-use crate::request::response::Response;
-use crate::services::Services;
 use laio_http::log::{AddedField, LogRecord};
 use laio_http::{HttpDate, Request};
+use laio_serve_base::clients::Client;
+use laio_serve_core::log::micros_since;
+use laio_serve_core::request::response::Response;
+use laio_serve_core::services::Services;
+use laio_serve_net::stream::Stream;
 
 /// Writes the line of the access log for a response, and counts it. `added` are fields that the server has added to
 /// those of the request.

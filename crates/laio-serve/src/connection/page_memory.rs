@@ -1,14 +1,14 @@
 //! The memory of responses that are made in memory before they are sent: listings, lists of properties, and answers of
 //! auth servers.
 
-use crate::memory::Loan;
-use crate::memory::connection::Held;
-use crate::net::stream::Stream;
-use crate::options::{Memory, MemoryUse};
-use crate::request::pages;
-use crate::request::response::{RequestContext, Response};
-use crate::services::Services;
 use laio_http::Status;
+use laio_serve_base::options::{Memory, MemoryUse};
+use laio_serve_core::request::pages;
+use laio_serve_core::request::response::{RequestContext, Response};
+use laio_serve_core::services::Services;
+use laio_serve_net::memory::Loan;
+use laio_serve_net::memory::connection::Held;
+use laio_serve_net::stream::Stream;
 
 /// The memory of a response, given back on drop.
 pub(super) type PageMemory = (Option<Loan>, Option<Held>);

@@ -1,24 +1,23 @@
 //! A request that an upstream answers: the steps between the client's connection and `proxy`.
 
 use super::state::Next;
-use crate::buffers::Buffers;
-use crate::log::micros_since;
-use crate::net::client_watch::ClientWatch;
-use crate::proxy::cache::{self, Caching, ResponseCache};
-use crate::proxy::forward::{Forwarded, forward};
-use crate::proxy::relay::relay;
-use crate::proxy::{ProxyRequest, Source, Upload};
-use crate::request::auth_state::AuthState;
-use crate::request::body::{BodyError, BodyTime, ClientBody};
-use crate::request::lookup::{Answerer, Script};
-use crate::request::response::RequestContext;
-use crate::request::send_response::{Followed, send_response};
-use crate::upstream::error::UpstreamError;
-use crate::upstream::link::Deadline;
-use crate::upstream::route::Route;
 use laio_http::log::LogRecord;
 use laio_http::{Framing, RequestPath};
 use laio_rt::future::{Either, race};
+use laio_serve_core::log::micros_since;
+use laio_serve_core::request::auth_state::AuthState;
+use laio_serve_core::request::body::{BodyTime, ClientBody};
+use laio_serve_core::request::lookup::{Answerer, Script};
+use laio_serve_core::request::response::RequestContext;
+use laio_serve_core::request::send_response::{Followed, send_response};
+use laio_serve_net::buffers::Buffers;
+use laio_serve_net::client_watch::ClientWatch;
+use laio_serve_proxy::cache::{self, Caching, ResponseCache};
+use laio_serve_proxy::forward::{Forwarded, forward};
+use laio_serve_proxy::relay::relay;
+use laio_serve_proxy::{ProxyRequest, Source, Upload};
+use laio_serve_upstream::link::Deadline;
+use laio_serve_upstream::route::Route;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
@@ -204,30 +203,4 @@ async fn while_uploading<T>(
         Poll::Pending
     })
     .await
-}
-
-impl Source for ClientBody<'_> {
-    fn set_time(&mut self, time: BodyTime) {
-        self.time = time;
-    }
-
-    async fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, UpstreamError> {
-        self.next_piece(out).await.map_err(|error| match error {
-            BodyError::ClientGone => UpstreamError::client_gone(),
-            BodyError::SlowClient => UpstreamError::slow_client(),
-            BodyError::Bad(rejection) => UpstreamError::bad_body(rejection),
-        })
-    }
-
-    fn is_ready(&self) -> bool {
-        self.body.is_done() || !self.input.is_empty()
-    }
-
-    fn rewind(&mut self) -> bool {
-        self.bytes == 0
-    }
-
-    fn is_done(&self) -> bool {
-        self.body.is_done()
-    }
 }

@@ -1,14 +1,14 @@
 //! Connections of a proxy that names its client in a header before all else, before TLS too (the PROXY protocol).
 
 use super::Connection;
-use crate::addresses::Addresses;
-use crate::clients::Peer;
-use crate::net::socket::Expect;
-use crate::net::stream::Stream;
-use crate::observe;
-use crate::request::receive::receive;
-use crate::services::Services;
 use laio_http::proxy_protocol::{Parsed, parse};
+use laio_serve_base::addresses::Addresses;
+use laio_serve_base::clients::Peer;
+use laio_serve_base::observe;
+use laio_serve_core::request::receive::receive;
+use laio_serve_core::services::Services;
+use laio_serve_net::socket::Expect;
+use laio_serve_net::stream::Stream;
 use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;

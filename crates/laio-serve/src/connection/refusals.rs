@@ -3,13 +3,13 @@
 use super::Connection;
 use super::http2;
 use super::state::Next;
-use crate::net::stream::Stream;
-use crate::request::pages::{self, SecureFields};
-use crate::request::receive::linger;
-use crate::request::send_buffer::send_all;
-use crate::site::message_fields::Answered;
-use crate::trace;
 use laio_http::{Rejection, Status};
+use laio_serve_base::trace;
+use laio_serve_core::request::pages::{self, SecureFields};
+use laio_serve_core::request::receive::linger;
+use laio_serve_core::request::send_buffer::send_all;
+use laio_serve_core::site::message_fields::Answered;
+use laio_serve_net::stream::Stream;
 use std::io;
 
 impl Connection {

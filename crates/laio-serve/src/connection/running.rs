@@ -1,18 +1,18 @@
 //! The running connections of a worker.
 
 use super::state::{ConnectionState, DrainState};
-use crate::idle_eviction::ConnectionSlots;
-use crate::net::socket::is_quiet;
-use crate::observe;
-use crate::options::{Http2, Http3, IoStep, Limits};
-use crate::proxy::cache::ResponseCache;
-use crate::services::Services;
-use crate::stop::{Interruptible, Level, Stop};
-use crate::uploads::ChangeServices;
 use laio::ops::Readiness;
 use laio_rt::future::{Either, race};
 use laio_rt::sync::Notify;
 use laio_rt::{Aborted, Descriptor, JoinHandle};
+use laio_serve_base::observe;
+use laio_serve_base::options::{Http2, Http3, IoStep, Limits};
+use laio_serve_base::stop::{Interruptible, Level, Stop};
+use laio_serve_core::services::Services;
+use laio_serve_net::idle_eviction::ConnectionSlots;
+use laio_serve_net::socket::is_quiet;
+use laio_serve_proxy::cache::ResponseCache;
+use laio_serve_uploads::ChangeServices;
 use pin_project_lite::pin_project;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;

@@ -1,6 +1,6 @@
 //! The state of a connection for draining and eviction.
 
-use crate::idle_eviction::ConnectionSlot;
+use laio_serve_net::idle_eviction::ConnectionSlot;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::task::{Context, Poll};

@@ -2,12 +2,13 @@
 //! thread executes them one after the other, and restarts workers that fail.
 
 use super::generation::{Generation, OnEnd, ServerState, WorkerEnded};
-use crate::messages::{self, print};
-use crate::net::listen::Listening;
-use crate::options::{Limits, Options};
-use crate::stop::Level;
+use crate::features;
 use crate::worker::Served;
 use laio::BackendKind;
+use laio_serve_base::messages::{self, print};
+use laio_serve_base::options::{Limits, Options};
+use laio_serve_base::stop::Level;
+use laio_serve_net::listen::Listening;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -248,6 +249,7 @@ impl Service {
             let text = "the back end sync cannot reload options, because its workers block in accept; restart the server";
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
         }
+        features::check(&options)?;
         let kept = options.keep_fixed_options(&self.present.options);
         options.observer = self.present.options.observer.clone();
         let number = self.present.number + 1;

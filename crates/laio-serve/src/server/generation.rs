@@ -2,28 +2,28 @@
 
 use super::sandbox;
 use crate::acme::Acme;
-use crate::addresses::Addresses;
-use crate::clients::TrustedProxies;
-use crate::cpu_pool::CpuPool;
-use crate::idle_eviction::ConnectionSlots;
-use crate::io_contexts::{ContextPlan, IoContexts};
-use crate::log::SharedLog;
-use crate::memory::ProcessMemory;
-use crate::messages::print;
-use crate::net::listen::Share;
-use crate::net::quic::routes::Routes;
-use crate::net::tls::{Sessions, Tls};
-use crate::observe::gauges::ServerGauges;
-use crate::observe::{MemoryCounts, UsedQuota};
-use crate::options::Options;
-use crate::site::CompiledSites;
-use crate::site::quota::CountedDirectories;
-use crate::stop::Level;
-use crate::uploads::SharedChanges;
 use crate::worker::{self, GenerationState, Served};
 use laio::BackendKind;
 use laio::thread::JoinHandle;
 use laio_rt::Runtime;
+use laio_serve_base::addresses::Addresses;
+use laio_serve_base::clients::TrustedProxies;
+use laio_serve_base::cpu_pool::CpuPool;
+use laio_serve_base::messages::print;
+use laio_serve_base::observe::gauges::ServerGauges;
+use laio_serve_base::observe::{MemoryCounts, UsedQuota};
+use laio_serve_base::options::Options;
+use laio_serve_base::stop::Level;
+use laio_serve_core::log::SharedLog;
+use laio_serve_core::site::CompiledSites;
+use laio_serve_core::site::quota::CountedDirectories;
+use laio_serve_net::idle_eviction::ConnectionSlots;
+use laio_serve_net::io_contexts::{ContextPlan, IoContexts};
+use laio_serve_net::listen::Share;
+use laio_serve_net::memory::ProcessMemory;
+use laio_serve_net::quic::routes::Routes;
+use laio_serve_net::tls::{Sessions, Tls};
+use laio_serve_uploads::SharedChanges;
 use std::any::Any;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -150,7 +150,7 @@ impl Generation {
                 &options,
                 options.http2(kind).is_some(),
                 server_state.sessions,
-                server_state.acme.map(|acme| acme.published.clone()),
+                server_state.acme.map(|acme| acme.published()),
             )?
             .map(Arc::new),
         };

@@ -1,6 +1,6 @@
 //! Dropping privileges once the sockets are bound.
 
-use crate::options::Safety;
+use laio_serve_base::options::Safety;
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist, setgroups, setresgid, setresuid};
 use std::ffi::CString;
 use std::io;

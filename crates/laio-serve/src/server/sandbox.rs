@@ -3,8 +3,8 @@
 
 mod seccomp;
 
-use crate::options::{Options, Safety, Sandbox, Symlinks};
 use laio::BackendKind;
+use laio_serve_base::options::{Options, Safety, Sandbox, Symlinks};
 use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
     RulesetStatus, path_beneath_rules,
@@ -107,7 +107,7 @@ fn apply_landlock(options: &Options) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Site;
+    use laio_serve_base::options::Site;
     use std::fs;
 
     #[test]

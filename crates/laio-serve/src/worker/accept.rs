@@ -1,18 +1,18 @@
 //! Accepting connections.
 
-use crate::addresses::Addresses;
 use crate::connection::Connection;
 use crate::connection::proxy_header;
 use crate::connection::running::Connections;
 use crate::connection::state::ConnectionState;
-use crate::messages::print;
-use crate::net::stream::Stream;
-use crate::net::tls::session::Session;
-use crate::observe::{self, Stage};
-use crate::options::{IoStep, Limits};
-use crate::request::redirect_to_https::RedirectToHttps;
-use crate::resource_exhaustion::ExhaustionWarning;
-use crate::services::Services;
+use laio_serve_base::addresses::Addresses;
+use laio_serve_base::messages::print;
+use laio_serve_base::observe::{self, Stage};
+use laio_serve_base::options::{IoStep, Limits};
+use laio_serve_core::request::redirect_to_https::RedirectToHttps;
+use laio_serve_core::services::Services;
+use laio_serve_net::resource_exhaustion::ExhaustionWarning;
+use laio_serve_net::stream::Stream;
+use laio_serve_net::tls::session::Session;
 
 use laio::ops::{Accept, Readiness};
 use laio_rt::Descriptor;

@@ -1,18 +1,18 @@
 //! Receiving the packets of QUIC connections, and accepting those that are new.
 
-use crate::addresses::Addresses;
 use crate::connection::http3;
 use crate::connection::running::Connections;
 use crate::connection::state::ConnectionState;
 use crate::connection::streams::Streams;
-use crate::idle_eviction::ConnectionSlots;
-use crate::memory::connection::ConnectionMemory;
-use crate::net::quic::endpoint::Endpoint;
-use crate::net::quic::routes::Routes;
-use crate::observe;
-use crate::options::Http3;
-use crate::services::Services;
 use laio_rt::JoinHandle;
+use laio_serve_base::addresses::Addresses;
+use laio_serve_base::observe;
+use laio_serve_base::options::Http3;
+use laio_serve_core::services::Services;
+use laio_serve_net::idle_eviction::ConnectionSlots;
+use laio_serve_net::memory::connection::ConnectionMemory;
+use laio_serve_net::quic::endpoint::Endpoint;
+use laio_serve_net::quic::routes::Routes;
 use quinn_proto::{Incoming, ServerConfig};
 use std::io;
 use std::os::fd::OwnedFd;

@@ -1,0 +1,246 @@
+//! The response with a file: status, head, and the part of the file that is sent.
+
+use super::compress::Compressed;
+use super::pages;
+use super::response::{Body, RequestContext, Response};
+use super::variant::Variant;
+use crate::files::contents::Opened;
+use crate::services::Services;
+use laio_http::{
+    ByteRange, Coding, ConditionalResult, ContentType, ETag, HttpDate, Multipart, RangeLimits,
+    Ranges, Request, ResponseHead, Status, Validators, conditional, date,
+};
+use laio_serve_base::options::Limits;
+use laio_serve_base::trace;
+use std::hash::{BuildHasher, RandomState};
+
+/// Answers with a file: 200, 206, 304, 412 or 416.
+pub async fn answer_with_file(
+    services: &Services,
+    ctx: RequestContext<'_>,
+    out: &mut Vec<u8>,
+    name: &[u8],
+    variant: Variant,
+) -> Response {
+    if let Variant::Plain(opened) = &variant
+        && !ctx.has_conditions()
+        && let Some(response) = ctx.with_cached_file(out, opened)
+    {
+        return response;
+    }
+    let plain = matches!(variant, Variant::Plain(_));
+    let (opened, coding, permit) = match variant {
+        Variant::Plain(opened) => (opened, Coding::Identity, None),
+        Variant::Precompressed(opened, coding) => (opened, coding, None),
+        Variant::Compressing(opened, coding, permit) => (opened, coding, Some(permit)),
+    };
+    let representation = present(ctx, name, &opened, coding, permit.is_some());
+    let validators = Validators {
+        etag: Some(&representation.etag),
+        modified: Some(representation.last_modified),
+        now: ctx.second,
+    };
+    let size = opened.status.size();
+    let range = match conditional::evaluate(ctx.request, &validators) {
+        ConditionalResult::NotModified => {
+            note_response(
+                ctx,
+                "304: the client has the present version (If-None-Match or If-Modified-Since)",
+            );
+            ctx.finish(representation.head(ctx, out, Status::NOT_MODIFIED));
+            return Response::bare(Status::NOT_MODIFIED);
+        }
+        ConditionalResult::PreconditionFailed => {
+            note_response(
+                ctx,
+                "412: the file does not match If-Match or If-Unmodified-Since",
+            );
+            let detail = "The file does not match the conditions of the request.";
+            let page = pages::error(services, ctx, out, Status::PRECONDITION_FAILED, detail);
+            return Box::pin(page).await;
+        }
+        ConditionalResult::Proceed {
+            range_applies: true,
+        } => ranges(services, ctx.request, size),
+        ConditionalResult::Proceed {
+            range_applies: false,
+        } => Ranges::None,
+    };
+    trace::note("response", || match (&permit, &range) {
+        (Some(_), _) => "200: the file, compressed, in chunks".to_owned(),
+        (None, Ranges::None) => format!("200: the file, {size} bytes"),
+        (None, Ranges::Single(range)) => {
+            format!("206: bytes {} to {} of {size}", range.start, range.end - 1)
+        }
+        (None, Ranges::Multiple(_)) => "206: several ranges of bytes".to_owned(),
+        (None, Ranges::Unsatisfiable) => "416: the file has no such bytes".to_owned(),
+    });
+    if let Some(permit) = permit {
+        let head = representation.head(ctx, out, Status::OK);
+        let head = head.content_type(ContentType::of_path(name));
+        ctx.finish(head.header("Transfer-Encoding", b"chunked"));
+        let mut response = Response::bare(Status::OK);
+        if ctx.sends_body() {
+            let compressed = Compressed::new(opened.contents, size, coding, permit);
+            response.body = Body::Compressed(Box::new(compressed));
+            response.length = size;
+        }
+        return response;
+    }
+    match range {
+        Ranges::Unsatisfiable => Box::pin(pages::unsatisfiable(services, ctx, out, size)).await,
+        Ranges::None => whole(ctx, out, &representation, &opened, plain),
+        Ranges::Single(range) => single_range(ctx, out, &representation, opened, range),
+        Ranges::Multiple(set) => {
+            let content_type = ContentType::of_path(name);
+            // Unpredictable, so that no file contains the boundary.
+            let random = RandomState::new().hash_one(size);
+            let parts = Multipart::new(set, size, content_type, random);
+            several_ranges(ctx, out, &representation, opened, parts)
+        }
+    }
+}
+
+fn note_response(ctx: RequestContext<'_>, text: &str) {
+    let path = ctx.request.path.as_ref().map_or("", |path| path.as_str());
+    trace::note("response", || {
+        format!("{text}, for {}", path.escape_debug())
+    });
+}
+
+fn ranges(services: &Services, request: &Request<'_>, size: u64) -> Ranges {
+    let limits = RangeLimits {
+        count: services.limits.ranges,
+        gap: Limits::RANGE_GAP,
+    };
+    let value = request.headers.only("Range");
+    value.map_or(Ranges::None, |value| {
+        Ranges::parse_within(value, size, &limits)
+    })
+}
+
+/// A file with the metadata of its response.
+struct Representation<'a> {
+    name: &'a [u8],
+    etag: ETag,
+    last_modified: i64,
+    coding: Coding,
+    varies: bool,
+}
+
+impl Representation<'_> {
+    /// Begins a head with the fields that 200, 206 and 304 share (RFC 9110, section 15.4.5).
+    fn head<'v>(
+        &self,
+        ctx: RequestContext<'_>,
+        out: &'v mut Vec<u8>,
+        status: Status,
+    ) -> ResponseHead<'v> {
+        self.fields(ctx, ctx.head(out, status), status)
+    }
+
+    fn fields<'v>(
+        &self,
+        ctx: RequestContext<'_>,
+        head: ResponseHead<'v>,
+        status: Status,
+    ) -> ResponseHead<'v> {
+        let mut head = head.etag(&self.etag);
+        if let Some(date) = HttpDate::from_unix(self.last_modified) {
+            head = head.last_modified(&date);
+        }
+        if self.varies {
+            head = head.vary("Accept-Encoding");
+        }
+        if self.coding != Coding::Identity && status != Status::NOT_MODIFIED {
+            head = head.content_encoding(self.coding.name());
+        }
+        ctx.site.fields.add(head, self.name)
+    }
+}
+
+fn present<'a>(
+    ctx: RequestContext<'_>,
+    name: &'a [u8],
+    opened: &Opened,
+    coding: Coding,
+    compressing: bool,
+) -> Representation<'a> {
+    let status = &opened.status;
+    let modified = status.modified();
+    let etag = ETag::of_file(
+        status.inode(),
+        status.size(),
+        modified.seconds,
+        modified.nanoseconds,
+    );
+    // The compressed form has the same meaning as the file but not the same bytes.
+    let etag = if compressing { etag.weak() } else { etag };
+    Representation {
+        name,
+        etag: etag.settled(modified.seconds, ctx.second),
+        last_modified: date::last_modified(modified.seconds, ctx.second),
+        coding,
+        varies: !ctx.site.compress.is_empty() || !ctx.site.precompressed.is_empty(),
+    }
+}
+
+fn whole(
+    ctx: RequestContext<'_>,
+    out: &mut Vec<u8>,
+    representation: &Representation<'_>,
+    opened: &Opened,
+    plain: bool,
+) -> Response {
+    let head = ctx.head(out, Status::OK);
+    let start = head.written().len();
+    let head = representation.fields(ctx, head, Status::OK).accept_ranges();
+    let head = head
+        .content_type(ContentType::of_path(representation.name))
+        .content_length(opened.status.size());
+    // A weak entity tag may become a strong one later, so it is not stored.
+    if plain
+        && !representation.etag.is_weak()
+        && let Some(fields) = &opened.fields
+    {
+        let own = &head.written()[start..];
+        let rules = ctx.site.response_rules.as_ref();
+        let _ = fields.set(match rules.filter(|rules| rules.suit_cached_files) {
+            Some(rules) => rules.applied_to_file(representation.name, own).into(),
+            None => own.into(),
+        });
+    }
+    ctx.with_whole_file(head, opened)
+}
+
+fn single_range(
+    ctx: RequestContext<'_>,
+    out: &mut Vec<u8>,
+    representation: &Representation<'_>,
+    opened: Opened,
+    range: ByteRange,
+) -> Response {
+    let status = Status::PARTIAL_CONTENT;
+    let head = representation.head(ctx, out, status).accept_ranges();
+    let head = head.content_range(range, opened.status.size());
+    let head = head.content_type(ContentType::of_path(representation.name));
+    let body = Body::File(opened.contents, range);
+    ctx.with_body(head, status, range.len(), body)
+}
+
+fn several_ranges(
+    ctx: RequestContext<'_>,
+    out: &mut Vec<u8>,
+    representation: &Representation<'_>,
+    opened: Opened,
+    parts: Multipart,
+) -> Response {
+    let status = Status::PARTIAL_CONTENT;
+    let mut content_type = Vec::new();
+    parts.push_content_type(&mut content_type);
+    let head = representation.head(ctx, out, status).accept_ranges();
+    let head = head.header("Content-Type", &content_type);
+    let length = parts.content_length();
+    let body = Body::Parts(opened.contents, Box::new(parts));
+    ctx.with_body(head, status, length, body)
+}

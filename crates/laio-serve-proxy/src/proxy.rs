@@ -1,0 +1,30 @@
+//! Requests that an upstream answers.
+//!
+//! `forward` connects an exchange with the client's connection. `exchange` sends the request, whose
+//! head `request` and `fastcgi` build, and receives the response's head; `upstream_head` chooses the fields
+//! to pass on, `http2` does the same for upstreams in HTTP/2, `relay` passes the response's body on, `cache` stores responses. `spool` stores a body whose length must be known
+//! first. `hash_key` is what chooses an upstream by a hash. `sendfile` handles responses that name a file, `tunnel` handles WebSocket connections. `auth_request` asks auth servers.
+
+pub mod auth_request;
+pub mod cache;
+mod compress;
+mod exchange;
+mod fastcgi;
+pub mod forward;
+mod hash_key;
+mod http2;
+mod http2_body;
+mod lease;
+mod link_body;
+mod proxy_request;
+pub mod relay;
+mod request;
+mod sendfile;
+mod spool;
+mod trailers;
+mod tunnel;
+mod upstream_head;
+
+pub use http2::Upload;
+use proxy_request::EmptyBody;
+pub use proxy_request::{ProxyRequest, Source};

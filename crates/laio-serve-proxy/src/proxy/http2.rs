@@ -1,0 +1,335 @@
+//! Requests to upstreams in HTTP/2 (RFC 9113).
+
+use super::exchange::{ResponseWait, UpstreamBody, UpstreamResponse, may_be_repeated};
+use super::http2_body::Http2Body;
+use super::request::{VIA, for_each_field, host};
+use super::trailers::takes_trailers;
+use super::upstream_head::{UpstreamHead, early_hints};
+use super::{ProxyRequest, Source};
+use bytes::Bytes;
+use h2::{RecvStream, SendStream};
+use http::header::{CONTENT_LENGTH, TE, VIA as VIA_FIELD};
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri};
+use laio_http::{Framing, Method, ascii_query};
+use laio_serve_base::options::UpstreamLimits;
+use laio_serve_core::request::body::BodyTime;
+use laio_serve_net::stream::Stream;
+use laio_serve_upstream::error::{Progress, UpstreamError};
+use laio_serve_upstream::http2::Http2Place;
+use laio_serve_upstream::link::Deadline;
+use laio_serve_upstream::route::Member;
+use laio_serve_upstream::target::Target;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Poll, ready};
+
+/// Sends a request to one upstream, and receives the head of the response. If the connection turns out to
+/// be closed, repeats the request on another one, if that is allowed.
+pub(super) async fn ask(
+    proxy_request: &ProxyRequest<'_>,
+    member: &Rc<Member>,
+    source: &mut impl Source,
+    limits: &UpstreamLimits,
+    deadline: Deadline,
+) -> Result<UpstreamResponse, UpstreamError> {
+    let in_flight = member.begin();
+    let permit = member.pool.permit(limits, limits.streams).await?;
+    let proxy_header = member.target.proxy_header(|| proxy_request.ends());
+    if proxy_request.is_multiplexed() {
+        // A client may send the messages of a stream one by one.
+        source.set_time(BodyTime::EachPiece);
+    }
+    let mut repeated = false;
+    let (place, response, upload) = loop {
+        let time = deadline.within(limits.connect_time);
+        let connections = &member.http2;
+        let place = connections.place(&member.target, &proxy_header, time, limits);
+        let place = place.await?;
+        let answered = attempt(
+            proxy_request,
+            &member.target,
+            &place,
+            source,
+            limits,
+            deadline,
+        );
+        match answered.await {
+            Ok((response, upload)) => break (place, response, upload),
+            Err(error) => {
+                let closed = match error.progress {
+                    Progress::Stale => true,
+                    Progress::NotConnected => place.is_retired(),
+                    Progress::NothingReceived | Progress::Final => false,
+                };
+                if repeated || !closed || !may_be_repeated(proxy_request, &error, source) {
+                    return Err(error);
+                }
+                place.retire();
+                repeated = true;
+            }
+        }
+    };
+    let (parts, stream) = response.into_parts();
+    let to_head = proxy_request.ctx.request.method == Method::Head;
+    let upstream_head = UpstreamHead::of_http2(&parts, stream.is_end_stream(), to_head)?;
+    let ended = upstream_head.framing == Some(Framing::None) || stream.is_end_stream();
+    let upload = upload.filter(|_| proxy_request.is_multiplexed());
+    let body = Http2Body::new(
+        stream,
+        ended,
+        member.clone(),
+        limits.clone(),
+        deadline,
+        (place, permit, in_flight),
+    );
+    Ok(UpstreamResponse {
+        body: UpstreamBody::Http2(body),
+        upstream_head,
+        whole: upload.is_none(),
+        upload,
+    })
+}
+
+/// Sends the body while waiting for the response. Returns the response, and what sends the rest of the
+/// body, if there is more of it.
+async fn attempt(
+    proxy_request: &ProxyRequest<'_>,
+    target: &Target,
+    place: &Http2Place,
+    source: &mut impl Source,
+    limits: &UpstreamLimits,
+    deadline: Deadline,
+) -> Result<(Response<RecvStream>, Option<Upload>), UpstreamError> {
+    let framing = proxy_request.ctx.request.framing;
+    let bodiless = matches!(framing, Framing::None | Framing::Length(0));
+    let request = head(proxy_request, target)?;
+    let time = deadline.within(limits.queue_time);
+    let (response, stream) = place.begin(request, bodiless, time).await?;
+    let mut response = response;
+    let mut interim = 0;
+    let mut wait = ResponseWait::new(limits, deadline);
+    let mut upload = Upload {
+        stream,
+        chunk: Bytes::new(),
+        last: bodiless,
+        state: if bodiless {
+            UploadState::Ended
+        } else {
+            UploadState::Running
+        },
+    };
+    let answered = {
+        let mut pump = pin!(upload.run(source, limits, deadline));
+        let mut pumped = false;
+        loop {
+            let arrived = poll_fn(|context| {
+                if !pumped && let Poll::Ready(result) = pump.as_mut().poll(context) {
+                    match result {
+                        Ok(()) => pumped = true,
+                        Err(error) => return Poll::Ready(Err(error)),
+                    }
+                }
+                // None: no more interim responses come. An error is that of the response too.
+                if let Poll::Ready(Some(Ok(head))) = response.poll_informational(context) {
+                    return Poll::Ready(Ok(Arrived::Interim(head)));
+                }
+                if let Poll::Ready(result) = Pin::new(&mut response).poll(context) {
+                    let result = result.map_err(|error| place.explain(&error));
+                    return Poll::Ready(result.map(Arrived::Response));
+                }
+                // The time limit for the response begins when the request is sent.
+                if pumped {
+                    wait.poll(context).map(Err)
+                } else {
+                    Poll::Pending
+                }
+            })
+            .await;
+            match arrived {
+                Ok(Arrived::Response(response)) => break Ok(response),
+                Ok(Arrived::Interim(head)) => {
+                    interim += 1;
+                    let passed = pass_hints(proxy_request.stream, &head, interim).await;
+                    if let Err(error) = passed {
+                        break Err(error);
+                    }
+                }
+                Err(error) => break Err(error),
+            }
+        }
+    };
+    match answered {
+        Ok(response) => {
+            let runs = upload.state == UploadState::Running;
+            Ok((response, runs.then_some(upload)))
+        }
+        Err(error) => {
+            if error.is_of_upstream() && error.progress == Progress::NothingReceived {
+                // The connection may be dead. Its other requests go on, but it gets no new ones.
+                place.retire();
+            }
+            Err(error)
+        }
+    }
+}
+
+/// What arrives for a request.
+enum Arrived {
+    Interim(Response<()>),
+    Response(Response<RecvStream>),
+}
+
+/// Passes the early hints of an interim response on to a client that takes them. `number` counts the interim responses.
+async fn pass_hints(
+    client: Option<&Stream>,
+    head: &Response<()>,
+    number: usize,
+) -> Result<(), UpstreamError> {
+    if number > UpstreamLimits::INTERIM {
+        let text = "the upstream sent too many interim responses";
+        return Err(UpstreamError::bad_gateway(text));
+    }
+    let Some(client) = client.filter(|client| client.is_multiplexed()) else {
+        return Ok(());
+    };
+    if head.status() != StatusCode::EARLY_HINTS {
+        return Ok(());
+    }
+    let fields = head.headers().iter();
+    let fields = fields.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+    let Some(hints) = early_hints(fields) else {
+        return Ok(());
+    };
+    let sent = client.send_interim(hints).await;
+    sent.map_err(|_| UpstreamError::client_gone())
+}
+
+/// Returns the head of a request.
+fn head(proxy_request: &ProxyRequest<'_>, target: &Target) -> Result<Request<()>, UpstreamError> {
+    let wrong = |error: http::Error| {
+        let text = format!("HTTP/2 cannot express the request: {error}");
+        UpstreamError::bad_gateway(text)
+    };
+    let request = proxy_request.ctx.request;
+    let mut path = target.mount.upstream_path(proxy_request.path).into_owned();
+    if let Some(query) = request.query {
+        path.push('?');
+        path.push_str(&ascii_query(query));
+    }
+    let uri = Uri::builder()
+        .scheme(if target.is_encrypted() {
+            "https"
+        } else {
+            "http"
+        })
+        .authority(host(proxy_request).as_deref().unwrap_or("localhost"))
+        .path_and_query(path);
+    let mut head = Request::builder()
+        .method(request.method.as_str())
+        .uri(uri.build().map_err(wrong)?)
+        .body(())
+        .map_err(wrong)?;
+    let fields = head.headers_mut();
+    let mut push = |name: &[u8], value: &[u8]| {
+        // The parser accepts what these types accept, so nothing is lost.
+        if let (Ok(name), Ok(value)) =
+            (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
+        {
+            fields.append(name, value);
+        }
+    };
+    for_each_field(proxy_request, &mut push);
+    let version = proxy_request.stream.and_then(Stream::version);
+    let version = version.unwrap_or(request.version.as_str());
+    let version = version.trim_start_matches("HTTP/").trim_end_matches(".0");
+    let via = format!("{version} {VIA}");
+    push(VIA_FIELD.as_str().as_bytes(), via.as_bytes());
+    if let Framing::Length(length) = request.framing {
+        push(
+            CONTENT_LENGTH.as_str().as_bytes(),
+            length.to_string().as_bytes(),
+        );
+    }
+    let takes_trailers = proxy_request.stream.is_some() && takes_trailers(request);
+    if proxy_request.is_multiplexed() || takes_trailers {
+        // Trailers are passed on to such a client. Servers of gRPC insist on the field.
+        push(TE.as_str().as_bytes(), b"trailers");
+    }
+    Ok(head)
+}
+
+/// What sends the body of a request.
+pub struct Upload {
+    stream: SendStream<Bytes>,
+    /// What was taken from the source and not yet sent.
+    chunk: Bytes,
+    /// Whether the chunk is the last one.
+    last: bool,
+    state: UploadState,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum UploadState {
+    Running,
+    /// The whole body was sent, or the upstream accepts no more.
+    Ended,
+}
+
+impl Upload {
+    /// Sends the body until its end, or until the upstream accepts no more. May be dropped and called
+    /// again, if `source` may.
+    pub async fn run(
+        &mut self,
+        source: &mut impl Source,
+        limits: &UpstreamLimits,
+        deadline: Deadline,
+    ) -> Result<(), UpstreamError> {
+        while self.state == UploadState::Running {
+            if self.chunk.is_empty() && !self.last {
+                let mut chunk = Vec::new();
+                self.last = source.next(&mut chunk).await?;
+                self.chunk = Bytes::from(chunk);
+            }
+            let time = deadline.within(limits.between_time);
+            let sent = laio_rt::time::timeout(time, self.send()).await;
+            sent.map_err(|_| {
+                UpstreamError::timed_out("the upstream did not accept the request in time")
+                    .at(Progress::NothingReceived)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Sends the chunk, as flow control allows.
+    async fn send(&mut self) {
+        while !self.chunk.is_empty() {
+            self.stream.reserve_capacity(self.chunk.len());
+            let granted = poll_fn(|context| {
+                loop {
+                    if self.stream.capacity() > 0 {
+                        return Poll::Ready(Some(self.stream.capacity()));
+                    }
+                    match ready!(self.stream.poll_capacity(context)) {
+                        Some(Ok(_)) => {}
+                        Some(Err(_)) | None => return Poll::Ready(None),
+                    }
+                }
+            });
+            let Some(granted) = granted.await else {
+                self.state = UploadState::Ended;
+                return;
+            };
+            let piece = self.chunk.split_to(granted.min(self.chunk.len()));
+            let ends = self.last && self.chunk.is_empty();
+            if self.stream.send_data(piece, ends).is_err() || ends {
+                self.state = UploadState::Ended;
+                return;
+            }
+        }
+        if self.last {
+            let _ = self.stream.send_data(Bytes::new(), true);
+            self.state = UploadState::Ended;
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! The head of an upstream's response, and the fields that are passed on.
+
+use super::compress::has_word;
+use super::request::{HOP_BY_HOP, Hops, VIA, push_field};
+use http::header::CONTENT_LENGTH;
+use http::response::Parts;
+use laio_http::upstream::Response;
+use laio_http::{Coding, Framing, ResponseHead, Status, Version};
+use laio_serve_base::field_names::is_one_of;
+use laio_serve_base::options::UpstreamLimits;
+use laio_serve_base::server_name::SERVER_NAME;
+use laio_serve_core::request::auth_state::{AuthState, PRIVATE};
+use laio_serve_core::request::response::RequestContext;
+use laio_serve_core::site::{alt_svc, hsts};
+use laio_serve_upstream::error::UpstreamError;
+
+/// Fields that name a file to send instead of the body, and whether the file is removed afterwards.
+const FILES: [(&str, bool); 4] = [
+    ("X-Sendfile", false),
+    ("X-LIGHTTPD-send-file", false),
+    ("X-LIGHTTPD-send-temp-file", true),
+    ("X-LIGHTTPD-send-tempfile", true),
+];
+
+/// Fields that the server sets itself when it sends a file.
+const SET_FOR_FILES: [&str; 6] = [
+    "Accept-Ranges",
+    "Content-Range",
+    "Date",
+    "ETag",
+    "Last-Modified",
+    "Server",
+];
+
+/// Fields that describe a body.
+const NOT_IN_304: [&str; 4] = [
+    "Content-Encoding",
+    "Content-Language",
+    "Content-Range",
+    "Content-Type",
+];
+
+/// Fields that describe the bytes of the content, which compression changes.
+const OF_THE_PLAIN_CONTENT: [&str; 5] = [
+    "Accept-Ranges",
+    "Content-Digest",
+    "Content-MD5",
+    "Digest",
+    "Repr-Digest",
+];
+
+/// The name and value of a field.
+pub(super) type Field = (Box<[u8]>, Box<[u8]>);
+
+/// The parsed head of an upstream's response.
+#[derive(Clone)]
+pub(super) struct UpstreamHead {
+    pub(super) status: Status,
+    /// None if the body ends with the connection.
+    pub(super) framing: Option<Framing>,
+    pub(super) keep_alive: bool,
+    pub(super) file: Option<NamedFile>,
+    /// The fields to pass on.
+    fields: Vec<Field>,
+    /// The announced length, even where no body follows.
+    length: Option<Box<[u8]>>,
+}
+
+/// A file that an upstream asks the server to send.
+#[derive(Clone)]
+pub(super) struct NamedFile {
+    pub(super) path: Box<[u8]>,
+    pub(super) temporary: bool,
+}
+
+impl UpstreamHead {
+    /// Selects the fields to pass on. `program` is set for the responses of CGI programs.
+    pub(super) fn from_response(response: &Response<'_>, program: bool) -> UpstreamHead {
+        let hops = Hops::from_headers(&response.headers);
+        let mut upstream_head = UpstreamHead {
+            status: response.status,
+            framing: response.framing,
+            keep_alive: response.keep_alive,
+            file: None,
+            fields: Vec::new(),
+            length: None,
+        };
+        for (name, value) in response.headers.iter() {
+            if !(hops.has(name) || program && name.eq_ignore_ascii_case(b"Status")) {
+                upstream_head.add(name, value);
+            }
+        }
+        upstream_head
+    }
+
+    /// Selects the fields to pass on of a response in HTTP/2. `ended`: no body follows.
+    ///
+    /// # Errors
+    /// When the status or the length is none of HTTP.
+    pub(super) fn of_http2(
+        parts: &Parts,
+        ended: bool,
+        to_head: bool,
+    ) -> Result<UpstreamHead, UpstreamError> {
+        let wrong = || {
+            let text = format!("the status or the length is malformed: {}", parts.status);
+            UpstreamError::bad_gateway(text)
+        };
+        let status = Status::from_code(parts.status.as_u16()).ok_or_else(wrong)?;
+        let lengths = parts.headers.get_all(CONTENT_LENGTH).iter().count();
+        if status.code() < 200 || lengths > 1 {
+            return Err(wrong());
+        }
+        if parts.headers.len() > UpstreamLimits::HEAD.headers {
+            let text = "there are too many header fields";
+            return Err(UpstreamError::bad_gateway(text));
+        }
+        let mut upstream_head = UpstreamHead {
+            status,
+            framing: None,
+            keep_alive: true,
+            file: None,
+            fields: Vec::new(),
+            length: None,
+        };
+        for (name, value) in &parts.headers {
+            if !is_one_of(name.as_str().as_bytes(), &HOP_BY_HOP) {
+                upstream_head.add(name.as_str().as_bytes(), value.as_bytes());
+            }
+        }
+        let bodiless = to_head || status.is_bodiless();
+        if ended && !bodiless && upstream_head.length.is_none() {
+            upstream_head.length = Some(b"0".as_slice().into());
+        }
+        let length = upstream_head.length.as_deref().map(|length| {
+            let text = std::str::from_utf8(length).ok();
+            text.and_then(|text| text.parse().ok()).ok_or_else(wrong)
+        });
+        upstream_head.framing = match length.transpose()? {
+            _ if bodiless => Some(Framing::None),
+            length => length.map(Framing::Length),
+        };
+        Ok(upstream_head)
+    }
+
+    /// Adds a field that is passed on, or one that the server interprets.
+    pub(super) fn add(&mut self, name: &[u8], value: &[u8]) {
+        let named = FILES
+            .iter()
+            .find(|(own, _)| name.eq_ignore_ascii_case(own.as_bytes()));
+        if let Some((_, temporary)) = named {
+            self.file = Some(NamedFile {
+                path: value.into(),
+                temporary: *temporary,
+            });
+        } else if name.eq_ignore_ascii_case(b"Content-Length") {
+            self.length = Some(value.into());
+        } else {
+            self.fields.push((name.into(), value.into()));
+        }
+    }
+
+    /// Writes the head for the client.
+    pub(super) fn write(
+        &self,
+        ctx: RequestContext<'_>,
+        out: &mut Vec<u8>,
+        chunked: bool,
+        close: bool,
+    ) {
+        self.write_with(ctx, out, chunked, close, &[]);
+    }
+
+    /// Writes the head for the client, with these fields too.
+    pub(super) fn write_with(
+        &self,
+        ctx: RequestContext<'_>,
+        out: &mut Vec<u8>,
+        chunked: bool,
+        close: bool,
+        more: &[(&str, &[u8])],
+    ) {
+        let mut head = ResponseHead::new(out, self.status);
+        if !self.has("Date") {
+            head = head.date(ctx.date);
+        }
+        if !self.has("Server") {
+            head = head.server(SERVER_NAME);
+        }
+        head = self.add_secure_fields(head, ctx);
+        for (name, value) in &self.fields {
+            // The parser accepts token characters only.
+            head = head.header(std::str::from_utf8(name).unwrap_or("X"), value);
+        }
+        for (name, value) in more {
+            head = head.header(name, value);
+        }
+        if ctx.auth.is_some_and(AuthState::has_let_in) && !self.has(PRIVATE.0) {
+            head = head.header(PRIVATE.0, PRIVATE.1);
+        }
+        head = head.header("Via", format!("1.1 {VIA}").as_bytes());
+        match &self.length {
+            // 1xx and 204 have no length, even if the upstream sends one (RFC 9110, section 8.6).
+            Some(length) if self.status.code() >= 200 && self.status != Status::NO_CONTENT => {
+                head = head.header("Content-Length", length);
+            }
+            _ if chunked => head = head.header("Transfer-Encoding", b"chunked"),
+            _ => {}
+        }
+        head.connection(ctx.request.version, ctx.keep_alive && !close)
+            .finish();
+    }
+
+    /// Writes the head of a response that turns the connection into a tunnel.
+    pub(super) fn write_upgrade(&self, ctx: RequestContext<'_>, out: &mut Vec<u8>) {
+        let mut head = ResponseHead::new(out, self.status).date(ctx.date);
+        head = self.add_secure_fields(head, ctx);
+        head = head.header("Connection", b"Upgrade");
+        head = head.header("Upgrade", b"websocket");
+        for (name, value) in &self.fields {
+            head = head.header(std::str::from_utf8(name).unwrap_or("X"), value);
+        }
+        head.finish();
+    }
+
+    /// Returns the head of early hints for the client: the fields that browsers use. None without a link.
+    pub(super) fn early_hints(&self) -> Option<Vec<u8>> {
+        let fields = self.fields.iter();
+        early_hints(fields.map(|(name, value)| (&**name, &**value)))
+    }
+
+    /// Whether the body is sent in chunks to a client of this version. Otherwise, without a length,
+    /// the body ends with the connection.
+    pub(super) fn is_chunked(&self, version: Version) -> bool {
+        self.ends_unannounced() && version == Version::Http11
+    }
+
+    /// Whether a body of unknown length follows.
+    pub(super) fn ends_unannounced(&self) -> bool {
+        matches!(self.framing, None | Some(Framing::Chunked))
+    }
+
+    /// Adds the upstream's fields to the head that the server wrote for a named file.
+    pub(super) fn amend(&self, out: &mut Vec<u8>, file_is_whole: bool) {
+        let Some(end) = out.windows(4).position(|four| four == b"\r\n\r\n") else {
+            return;
+        };
+        let body = out.split_off(end + 2);
+        let own_type = self.has("Content-Type") && file_is_whole;
+        let own = [hsts::FIELD, alt_svc::FIELD, PRIVATE.0].map(|name| (name, self.has(name)));
+        let mut lines = Vec::with_capacity(out.len() + 256);
+        for line in out.split_inclusive(|&byte| byte == b'\n') {
+            let replaced = own_type && starts_with(line, "Content-Type:")
+                || own
+                    .iter()
+                    .any(|&(name, has)| has && starts_with(line, name));
+            if !replaced {
+                lines.extend_from_slice(line);
+            }
+        }
+        for (name, value) in &self.fields {
+            let replaced = name.eq_ignore_ascii_case(b"Content-Type") && !own_type;
+            if !replaced && !is_one_of(name, &SET_FOR_FILES) {
+                push_field(&mut lines, name, value);
+            }
+        }
+        push_field(&mut lines, b"Via", format!("1.1 {VIA}").as_bytes());
+        *out = lines;
+        out.extend_from_slice(&body);
+    }
+
+    /// Adds `Strict-Transport-Security` and `Alt-Svc`, unless the upstream has sent its own, and the cookies of auth
+    /// servers.
+    fn add_secure_fields<'v>(
+        &self,
+        mut head: ResponseHead<'v>,
+        ctx: RequestContext<'_>,
+    ) -> ResponseHead<'v> {
+        for (name, value) in [(hsts::FIELD, ctx.hsts), (alt_svc::FIELD, ctx.alt_svc)] {
+            if let Some(value) = value.filter(|_| !self.has(name)) {
+                head = head.header(name, value.as_bytes());
+            }
+        }
+        match ctx.auth {
+            Some(auth) => auth.add_cookies(head),
+            None => head,
+        }
+    }
+
+    /// Returns the fields to pass on.
+    pub(super) fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// Returns the head for a response that some clients get compressed: with a coding, or as it is.
+    pub(super) fn in_form(&self, coding: Option<Coding>) -> UpstreamHead {
+        let mut head = self.clone();
+        let mut vary = head
+            .fields
+            .iter()
+            .filter(|(name, _)| name.eq_ignore_ascii_case(b"Vary"));
+        if !vary.any(|(_, list)| has_word(list, b"Accept-Encoding") || has_word(list, b"*")) {
+            head.push("Vary", b"Accept-Encoding");
+        }
+        if let Some(coding) = coding {
+            head.fields
+                .retain(|(name, _)| !is_one_of(name, &OF_THE_PLAIN_CONTENT));
+            head.push("Content-Encoding", coding.name().as_bytes());
+            head.length = None;
+            // The bytes are others, with the same meaning (RFC 9110, section 8.8.1).
+            for (name, value) in &mut head.fields {
+                if name.eq_ignore_ascii_case(b"ETag") && !value.starts_with(b"W/") {
+                    *value = [b"W/", &**value].concat().into();
+                }
+            }
+        }
+        head
+    }
+
+    fn push(&mut self, name: &str, value: &[u8]) {
+        self.fields.push((name.as_bytes().into(), value.into()));
+    }
+
+    /// Returns the first field of a name.
+    pub(super) fn field(&self, name: &str) -> Option<&[u8]> {
+        let mut fields = self.fields.iter();
+        let found = fields.find(|(own, _)| own.eq_ignore_ascii_case(name.as_bytes()));
+        found.map(|(_, value)| &**value)
+    }
+
+    /// Returns the announced length.
+    pub(super) fn announced(&self) -> Option<u64> {
+        let text = std::str::from_utf8(self.length.as_deref()?).ok()?;
+        text.parse().ok()
+    }
+
+    /// Returns the bytes of all fields.
+    pub(super) fn size(&self) -> usize {
+        let sizes = self
+            .fields
+            .iter()
+            .map(|(name, value)| name.len() + value.len());
+        sizes.sum()
+    }
+
+    /// Returns the head as it is stored: with a date, and without the age that it has already.
+    pub(super) fn for_store(&self, ctx: RequestContext<'_>) -> UpstreamHead {
+        let mut head = self.clone();
+        head.remove(b"Age");
+        head.add_date(ctx);
+        head
+    }
+
+    fn add_date(&mut self, ctx: RequestContext<'_>) {
+        if !self.has("Date") {
+            let date = ctx.date.as_bytes().as_slice();
+            self.fields.push((b"Date".as_slice().into(), date.into()));
+        }
+    }
+
+    pub(super) fn set_length(&mut self, length: usize) {
+        self.length = Some(length.to_string().into_bytes().into());
+        self.framing = Some(Framing::Length(length as u64));
+    }
+
+    /// Replaces the fields that a 304 for this response has (RFC 9111, section 3.2).
+    pub(super) fn update(&mut self, newer: &UpstreamHead, ctx: RequestContext<'_>) {
+        self.remove(b"Date");
+        for (name, _) in &newer.fields {
+            self.remove(name);
+        }
+        self.fields.extend(newer.fields.iter().cloned());
+        self.add_date(ctx);
+    }
+
+    fn remove(&mut self, name: &[u8]) {
+        self.fields
+            .retain(|(own, _)| !own.eq_ignore_ascii_case(name));
+    }
+
+    /// Returns the head that tells a client that it has this response already (RFC 9110, section 15.4.5).
+    pub(super) fn not_modified(&self) -> UpstreamHead {
+        let mut head = self.clone();
+        head.fields
+            .retain(|(name, _)| !is_one_of(name, &NOT_IN_304));
+        UpstreamHead {
+            status: Status::NOT_MODIFIED,
+            framing: Some(Framing::None),
+            length: None,
+            ..head
+        }
+    }
+
+    /// Returns a head without fields.
+    #[cfg(test)]
+    pub(super) fn bare(status: Status) -> UpstreamHead {
+        UpstreamHead {
+            status,
+            framing: None,
+            keep_alive: true,
+            file: None,
+            fields: Vec::new(),
+            length: None,
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.fields
+            .iter()
+            .any(|(own, _)| own.eq_ignore_ascii_case(name.as_bytes()))
+    }
+}
+
+/// Returns the head of early hints with those of these fields that browsers use. None without a link.
+pub(super) fn early_hints<'f>(
+    fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut head = ResponseHead::new(&mut out, Status::EARLY_HINTS);
+    let mut has_link = false;
+    for (name, value) in fields {
+        has_link |= name.eq_ignore_ascii_case(b"Link");
+        if is_one_of(name, &["Link", "Content-Security-Policy"]) {
+            head = head.header(std::str::from_utf8(name).unwrap_or("X"), value);
+        }
+    }
+    head.finish();
+    has_link.then_some(out)
+}
+
+fn starts_with(line: &[u8], name: &str) -> bool {
+    line.get(..name.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(name.as_bytes()))
+}

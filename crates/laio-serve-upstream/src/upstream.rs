@@ -1,0 +1,19 @@
+//! Servers and programs behind this one: `group` has those of a prefix, `route` chooses one for a request
+//! by `balancer` and `health`, `pool` provides a connection, `link` carries its bytes, `resolver` looks up
+//! names.
+
+pub mod balancer;
+mod encryption;
+pub mod error;
+pub mod group;
+pub mod group_limits;
+pub mod health;
+pub mod health_check;
+pub mod http2;
+pub mod link;
+mod pool;
+pub mod proxy_protocol;
+pub mod resolver;
+pub mod route;
+pub mod spool_files;
+pub mod target;

@@ -1,4 +1,0 @@
-//! The name and version of this server.
-
-/// The value of the `Server` field.
-pub(crate) const SERVER_NAME: &str = concat!("laio/", env!("CARGO_PKG_VERSION"));
