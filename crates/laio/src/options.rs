@@ -126,8 +126,9 @@ pub struct Limits {
     pub operations: u32,
     /// The number of helper threads for calls that end by themselves: file I/O, names, metadata.
     /// They start on demand and end after [`Limits::HELPER_IDLE_MS`] without work. At the limit
-    /// such calls queue. Each remote file system (FUSE, network) has as many of its own, up to
-    /// [`Limits::REMOTE_LANES`] file systems: one that does not answer takes none from calls on others.
+    /// such calls queue. Each remote file system (FUSE, network) has as many of its own, and up to
+    /// [`Limits::REMOTE_GROWTH`] times as many while it answers, for [`Limits::REMOTE_LANES`] file systems: one that
+    /// does not answer takes none from calls on others.
     pub helpers: u32,
     /// The number of further helper threads, for calls that may wait without a bound: for locks,
     /// children, peers, terminals, times, the other end of a FIFO. At the limit such a call fails
@@ -193,6 +194,9 @@ impl Limits {
     /// The number of remote file systems whose calls have helpers of their own, as many as
     /// [`Limits::helpers`] each. While more have calls in flight, the others share one such lane.
     pub const REMOTE_LANES: usize = 16;
+    /// How many times [`Limits::helpers`] threads make calls on one remote file system: with each answer while calls
+    /// queue there is one more. They end as other helpers do.
+    pub const REMOTE_GROWTH: usize = 8;
     /// How long a remote file system answers none of its calls before the statistics show that it hangs.
     pub const HUNG_AFTER: Duration = Duration::from_secs(1);
     /// Elements of an iovec array, the kernel's `UIO_MAXIOV`.
