@@ -155,6 +155,17 @@ pub fn forbid(calls: &[c_long], errno: c_int) {
     install(&Forbid::new(calls, errno));
 }
 
+/// As [`forbid`], on all threads of the process.
+///
+/// # Panics
+///
+/// If the kernel refuses the filter.
+pub fn forbid_all_threads(calls: &[c_long], errno: c_int) {
+    for program in Forbid::new(calls, errno).programs() {
+        seccompiler::apply_filter_all_threads(&program).expect("a seccomp filter on all threads");
+    }
+}
+
 /// As [`forbid`], for a whole [`Forbid`].
 ///
 /// # Panics
