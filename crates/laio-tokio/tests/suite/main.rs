@@ -8,6 +8,7 @@ mod names;
 mod oracle;
 mod owned_paths;
 mod ranges;
+mod rights;
 mod short_writes;
 mod slow_disk;
 mod standard;
