@@ -1,12 +1,10 @@
 //! Which calls depend on the rights of the calling thread, what the kernel reports of these rights ([`reported`]), and what
-//! follows from what it allows ([`domain`], [`names`]).
+//! follows from what it allows ([`domain`]).
 //! [`crate::background`] and [`crate::proactor`] compare them.
 
 mod domain;
-mod names;
 mod reported;
 
-pub(crate) use names::begin_where;
 pub(crate) use reported::{
     FsRoots, ReportedRights, accesses_as_it_opens, has_filters, is_about_rights, share_fs_state,
     shares_fs_state_with, thread_id,

@@ -19,8 +19,8 @@
 use super::helpers::Helpers;
 use crate::operations::InFlight;
 use crate::rights::{
-    FsRoots, ReportedRights, begin_where, by_name, depends_on_rights, has_filters,
-    needs_own_thread, shares_fs_state_with,
+    FsRoots, ReportedRights, by_name, depends_on_rights, has_filters, needs_own_thread,
+    shares_fs_state_with,
 };
 use crate::table::Row;
 use crate::{Call, Errno, Rights as Whose};
@@ -226,7 +226,7 @@ impl Rights {
     /// if it cannot be compared.
     fn note_fs_state(&mut self, pool: &mut Helpers) -> bool {
         if self.are_filtered() {
-            return self.note_names(pool);
+            return false;
         }
         let is_shared = match pool.sample_thread() {
             // The first helper starts with this state.
@@ -247,25 +247,6 @@ impl Rights {
                 true
             }
             Err(_) => false,
-        }
-    }
-
-    /// The same, where a filter might kill the process for asking the kernel directly.
-    fn note_names(&mut self, pool: &mut Helpers) -> bool {
-        // Whether they can be compared at all.
-        let can_be_compared = || begin_where(crate::rights::thread_id());
-        match pool.sample_thread() {
-            None => can_be_compared(),
-            // No helper has begun that could be looked at.
-            Some(0) => false,
-            Some(thread) if begin_where(thread) => true,
-            Some(_) => {
-                let is_known = can_be_compared();
-                if is_known {
-                    pool.renew();
-                }
-                is_known
-            }
         }
     }
 

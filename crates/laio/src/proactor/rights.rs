@@ -9,14 +9,13 @@
 //!   same. Threads with filters therefore have a driver of their own.
 //! - Landlock domains and namespaces: a thread started for the call inherits them, unless it is known that the calling
 //!   thread has entered no domain.
-//! - Root, working directory and umask of a thread with filters are compared by reading files.
 
 use super::driver::Driver;
 use super::generation::Generation;
 use super::local::Local;
 use crate::operations::Link;
 use crate::rights::{
-    ReportedRights, begin_where, by_name, depends_on_rights, has_filters, needs_own_thread,
+    ReportedRights, by_name, depends_on_rights, has_filters, needs_own_thread,
     shares_fs_state_with, thread_id,
 };
 use crate::table::{self, Row};
@@ -76,8 +75,8 @@ pub(super) fn maker(
     {
         return Ok(Maker::Driver(own.clone()));
     }
-    if reported.is_filtered() && by_name(row) && !begin_where(thread_id()) {
-        // Root and working directory could not be compared with the driver's.
+    if reported.is_filtered() && by_name(row) {
+        // Root and working directory cannot be compared.
         return Ok(Maker::OneShot);
     }
     Ok(Maker::Driver(local.start_own_driver(generation, options)?))
@@ -103,7 +102,7 @@ fn has_same_state(driver: &Driver, reported: &ReportedRights, row: &Row) -> bool
     if reported.is_filtered() {
         // A filter might kill the process for asking. The driver's own thread has the same state
         // unless it has called `unshare` since; calls by name do not rely on that.
-        return !by_name(row) || begin_where(driver.thread);
+        return !by_name(row);
     }
     let same_names = !by_name(row) || shares_fs_state_with(driver.thread) == Ok(true);
     same_names && shares_descriptors(driver)
