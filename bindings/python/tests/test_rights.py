@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import errno
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -41,7 +43,9 @@ async def _compare(directory: str, stage: str) -> None:
     assert moved == await _outcome_here(laio.os.rename(here, f"{here}-moved"))
     secret = os.path.join(directory, "secret")
     opened = _outcome(lambda: open(secret).close())
-    assert opened == await _outcome_here(laio.os.open(secret, os.O_RDONLY))
+    assert opened == await _outcome_here(laio.Path(secret).read_bytes())
+    if stage.startswith("changed"):
+        assert opened == errno.EACCES
 
 
 async def _all_threads(directory: str) -> None:
@@ -67,15 +71,19 @@ async def _own_thread(directory: str) -> None:
     ("thread", "_all_threads"),
     ("thread", "_own_thread"),
 ])
-def test_calls_have_the_rights_of(rights: str, scenario: str, tmp_path: Path) -> None:
+def test_calls_have_the_rights_of(rights: str, scenario: str) -> None:
     if scenario == "_own_thread" and os.uname().machine != "x86_64":
         pytest.skip("the number of setfsuid is that of x86-64")
-    (tmp_path / "secret").write_text("a")
-    (tmp_path / "secret").chmod(0o600)
-    tmp_path.chmod(0o755)
-    source = f"import laio; laio.set_rights({rights!r}); from test_rights import *; "
-    source += f"import asyncio, test_rights; asyncio.run(test_rights.{scenario}({str(tmp_path)!r}))"
-    subprocess.run([sys.executable, "-c", source], check=True, cwd=Path(__file__).parent)
+    # Others may look into it, unlike the directories of pytest.
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
+        os.chmod(directory, 0o755)
+        secret = Path(directory, "secret")
+        secret.write_text("a")
+        secret.chmod(0o600)
+        source = f"import asyncio, laio, test_rights; laio.set_rights({rights!r}); "
+        source += f"asyncio.run(test_rights.{scenario}({directory!r}))"
+        here = Path(__file__).parent
+        subprocess.run([sys.executable, "-c", source], check=True, cwd=here)
 
 
 def test_rights_are_set_before_the_first_call() -> None:
