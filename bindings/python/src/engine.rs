@@ -527,7 +527,8 @@ fn backend() -> PyResult<(String, bool)> {
     })
 }
 
-/// Sets whose rights calls in the background have, for threads that have not used laio yet: "process" or "thread".
+/// Sets whose rights calls in the background have, for threads that have not used laio yet: "process" or
+/// "thread".
 #[pyfunction]
 fn set_rights(rights: &str) -> PyResult<()> {
     let is_thread = match rights {

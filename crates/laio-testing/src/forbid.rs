@@ -45,8 +45,8 @@ pub const NOWAIT: &[c_long] = &[libc::SYS_preadv2, libc::SYS_pwritev2];
 /// Opening with a resolve policy, such as `RESOLVE_CACHED` and `RESOLVE_BENEATH`.
 pub const OPENAT2: &[c_long] = &[libc::SYS_openat2];
 
-/// What Docker's default profile (moby 28) forbids to a container with the default capabilities, of the calls that exist
-/// here: it lists what it allows.
+/// What Docker's default profile (moby 28) forbids to a container with the default capabilities, of the
+/// calls that exist here: it lists what it allows.
 pub const DOCKER: &[c_long] = &[
     libc::SYS_acct,
     libc::SYS_add_key,

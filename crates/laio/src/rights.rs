@@ -1,6 +1,6 @@
-//! Which calls depend on the rights of the calling thread, what the kernel reports of these rights ([`reported`]), and what
-//! follows from what it allows ([`domain`]).
-//! [`crate::background`] and [`crate::proactor`] compare them.
+//! Which calls depend on the rights of the calling thread, what the kernel reports of these rights
+//! ([`reported`]), and what follows from what it allows ([`domain`]). [`crate::background`] and
+//! [`crate::proactor`] compare them.
 
 mod domain;
 mod reported;
@@ -21,8 +21,8 @@ pub(crate) fn needs_own_thread(reported: &ReportedRights, row: &Row, call: &Call
         || (landlock_may_forbid(row, call) && !has_entered_no_domain(reported))
 }
 
-/// Whether the calling thread is known to have entered no Landlock domain since the process began. Then no thread
-/// had that it has started.
+/// Whether the calling thread is known to have entered no Landlock domain since the process began. Then
+/// no thread had that it has started.
 pub(crate) fn has_entered_no_domain(reported: &ReportedRights) -> bool {
     !reported.allows_landlock() || !has_landlock() || domain::is_first(reported)
 }

@@ -8,10 +8,11 @@
 //! [`BackPressure::Wait`](crate::BackPressure::Wait). So does an `open` that a helper finds to be
 //! unbounded.
 //!
-//! A call that asks a remote file system ends by itself while the server answers, and may not end while it
-//! does not. So each remote file system has a lane of its own, where its calls queue: they take no helper
-//! from calls on other file systems. Its limit is the bounded lane's at first, and grows with each answer while calls
-//! queue ([`Limits::REMOTE_GROWTH`]): its calls wait for a server, and take no processor.
+//! A call that asks a remote file system ends by itself while the server answers, and may not end while
+//! it does not. So each remote file system has a lane of its own, where its calls queue: they take no
+//! helper from calls on other file systems. Its limit is the bounded lane's at first, and grows with
+//! each answer while calls queue ([`Limits::REMOTE_GROWTH`]): its calls wait for a server, and take no
+//! processor.
 
 use super::job::Job;
 use crate::sys::interrupt::{Interruptible, Signal};

@@ -78,8 +78,8 @@ impl Rights {
         self.whose != Whose::Thread
     }
 
-    /// Whether the program has promised that filters forbid nothing that it calls, or there are no filters. The kernel
-    /// applies none to what it does by itself.
+    /// Whether the program has promised that filters forbid nothing that it calls, or there are no
+    /// filters. The kernel applies none to what it does by itself.
     fn ring_obeys_filters(&self) -> bool {
         self.whose == Whose::Settled || !has_filters()
     }

@@ -39,8 +39,8 @@ impl Driver {
         let rights = ReportedRights::of_this_thread();
         let without_domain = rights.as_ref().is_some_and(has_entered_no_domain);
         let inbox = Arc::new(Inbox::new());
-        // The ring would take calls that filters forbid. The driver's own thread does not change its rights, and
-        // callers compare theirs with them.
+        // The ring would take calls that filters forbid. The driver's own thread does not change its
+        // rights, and callers compare theirs with them.
         let settled = options.whose_rights() == Rights::Settled;
         let own = match options.whose_rights() {
             Rights::Process => Rights::Process,

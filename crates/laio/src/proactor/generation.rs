@@ -62,7 +62,8 @@ impl Generation {
     }
 
     /// The driver of an operation with these links, which is the same for all operations on a
-    /// descriptor. Starts the driver if it does not run. `filtered`: one that was started by a thread with filters.
+    /// descriptor. Starts the driver if it does not run. `filtered`: one that was started by a thread
+    /// with filters.
     ///
     /// # Errors
     /// Those of [`Driver::start`].

@@ -7,8 +7,8 @@
 //! - Seccomp filters: the kernel shows how many there are, not which. A thread only ever adds filters,
 //!   so a driver that the calling thread itself has started has the same ones if the number is the
 //!   same. Threads with filters therefore have a driver of their own.
-//! - Landlock domains and namespaces: a thread started for the call inherits them, unless it is known that the calling
-//!   thread has entered no domain.
+//! - Landlock domains and namespaces: a thread started for the call inherits them, unless it is known
+//!   that the calling thread has entered no domain.
 
 use super::driver::Driver;
 use super::generation::Generation;
@@ -44,7 +44,8 @@ pub(super) fn maker(
     let shared = |filtered| generation.driver(links, options, filtered).cloned();
     match options.whose_rights() {
         Rights::Thread => {}
-        // A driver with a ring serves no thread with filters, which may have come for all threads since it was started.
+        // A driver with a ring serves no thread with filters, which may have come for all threads since
+        // it was started.
         Rights::Process => return shared(has_filters()).map(Maker::Driver),
         Rights::Settled => return shared(false).map(Maker::Driver),
     }

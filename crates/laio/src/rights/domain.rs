@@ -3,12 +3,12 @@
 use super::reported::ReportedRights;
 use crate::sys;
 
-/// Whether the calling thread is known to be in the Landlock domain with which the process began, if in any. False if
-/// it has entered another one, or if that cannot be found out.
+/// Whether the calling thread is known to be in the Landlock domain with which the process began, if in
+/// any. False if it has entered another one, or if that cannot be found out.
 ///
-/// A thread in a domain may not look into a process outside of it. The parent of this process is outside of each domain
-/// that a thread of this process has entered, and a thread never leaves one. So a thread that may look into the parent
-/// has entered none, and neither had any thread when this one started it.
+/// A thread in a domain may not look into a process outside of it. The parent of this process is outside
+/// of each domain that a thread of this process has entered, and a thread never leaves one. So a thread
+/// that may look into the parent has entered none, and neither had any thread when this one started it.
 pub(crate) fn is_first(reported: &ReportedRights) -> bool {
     // A filter might kill the process for asking.
     !reported.is_filtered() && may_look_into_parent()

@@ -1,4 +1,5 @@
-//! Rights that all threads of the process give up are given up in the background too, whosever rights calls have there.
+//! Rights that all threads of the process give up are given up in the background too, whosever rights
+//! calls have there.
 
 use super::changes::{self, Change};
 use super::operations::{Make, Place};
@@ -72,7 +73,7 @@ fn in_proactor(options: Options, change: &Change, rights: Rights) -> i32 {
     ended
 }
 
-/// Makes all calls before the change and after it, and compares the results with those of the plain calls.
+/// Makes all calls before the change and after it, and compares the results with the plain calls' results.
 fn across(place: &Place, change: &Change, laio: Make<'_>) -> i32 {
     if (change.prepare)(place).is_err() {
         return SKIPPED;
