@@ -14,13 +14,10 @@ thread_local! {
 
 fuzz_target!(|input: (u8, bool, &[u8])| {
     let (rule, raw, bytes) = input;
-    let target = match raw {
-        true => String::from_utf8_lossy(bytes).into_owned(),
-        false => {
+    let target = if raw { String::from_utf8_lossy(bytes).into_owned() } else {
             let pieces = bytes.iter().take(64);
             let pieces = pieces.map(|&byte| model::PIECES[usize::from(byte) % model::PIECES.len()]);
             format!("/{}", pieces.collect::<String>())
-        }
-    };
+        };
     JUDGES.with(|judges| model::judge(&target, &judges[usize::from(rule) % judges.len()]));
 });

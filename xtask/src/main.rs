@@ -248,9 +248,10 @@ fn install(arguments: &InstallArguments) -> Result<ExitCode, Failure> {
         let mut again = std::process::Command::new(std::env::current_exe()?);
         again.args(std::env::args_os().skip(1)).env(TARGET, target);
         let status = again.status().map_err(|error| cannot_run(&again, &error))?;
-        return Ok(match status.success() {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::FAILURE,
+        return Ok(if status.success() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
         });
     }
     let directories = arguments.directories()?;
@@ -261,9 +262,10 @@ fn install(arguments: &InstallArguments) -> Result<ExitCode, Failure> {
     let library = (!arguments.no_library)
         .then(|| build(&Target::of_cargo()?, kinds, false))
         .transpose()?;
-    let program = match arguments.no_build {
-        true => program::built,
-        false => program::build,
+    let program = if arguments.no_build {
+        program::built
+    } else {
+        program::build
     };
     let program = (!arguments.no_program).then(program).transpose()?;
     let parts = Parts {

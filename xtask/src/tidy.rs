@@ -81,7 +81,7 @@ pub fn generate(root: &Path) -> Result<(), Failure> {
 
 fn faults(files: &[File]) -> Vec<Fault> {
     let rust = files.iter().filter(|file| file.is_rust());
-    let sources: Vec<Source<'_>> = rust.map(Source::of).collect();
+    let sources: Vec<Source<'_>> = rust.map(Source::from_file).collect();
     let rules = [
         circles::faults(&sources),
         functions::faults(&sources),

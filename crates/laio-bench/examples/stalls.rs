@@ -277,9 +277,10 @@ impl Disk {
         let output = process.stdout.take().expect("a pipe");
         BufReader::new(output).read_line(&mut line)?;
         let file = PathBuf::from(line.trim_end());
-        match file.is_absolute() {
-            true => Ok(Disk { process, file }),
-            false => Err(io::Error::other("no FUSE file system can be mounted")),
+        if file.is_absolute() {
+            Ok(Disk { process, file })
+        } else {
+            Err(io::Error::other("no FUSE file system can be mounted"))
         }
     }
 }

@@ -53,7 +53,7 @@ fn settled(kind: BackendKind) -> Options {
 pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> Result<String, Error> {
     let here =
         crate::info::probe::Directory::probe(&std::env::temp_dir()).doing("looking around")?;
-    let mut text = format!("{}\n\n", Machine::of(&here).line());
+    let mut text = format!("{}\n\n", Machine::for_directory(&here).line());
     text.push_str("Calls that do not block: nanoseconds, and the ratio to the plain call\n");
     text.push_str(&inline(settings, progress)?);
     for (title, pinned, busy) in [

@@ -70,7 +70,7 @@ impl Default for Settings {
 /// machine does not support is not an error: it is left out, and a note says so.
 pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> Result<Report, Error> {
     let mut workspace = Workspace::prepare(settings)?;
-    let mut report = Report::new(Machine::of(workspace.directory()).line());
+    let mut report = Report::new(Machine::for_directory(workspace.directory()).line());
     if let Some(note) = cpu_note() {
         report.note(note);
     }
@@ -241,7 +241,7 @@ fn measurement(
     [plain, ring]: [Option<&[f64]>; 2],
     inline: Option<f64>,
 ) -> Measurement {
-    let summary = Quartiles::of(own).expect("at least one round");
+    let summary = Quartiles::from_rounds(own).expect("at least one round");
     let ratio = |other| Some(rounded(Quartiles::of_ratios(own, other?)?.median));
     Measurement {
         call: row.name.to_owned(),

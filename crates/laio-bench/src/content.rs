@@ -13,7 +13,7 @@ const WORD: usize = 8;
 
 impl Content {
     /// Returns the contents of the file with this name.
-    pub fn of(name: &str) -> Content {
+    pub fn from_name(name: &str) -> Content {
         // FNV-1a: short, and the same on every machine and in every version.
         let seed = name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn every_piece_is_part_of_the_whole() {
-        let content = Content::of("dir0001/file0042.bin");
+        let content = Content::from_name("dir0001/file0042.bin");
         let mut whole = vec![0; 100];
         content.fill(0, &mut whole);
         for start in 0..whole.len() {
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_wrong_byte_is_found_where_it_is() {
-        let content = Content::of("a");
+        let content = Content::from_name("a");
         let mut bytes = vec![0; 64];
         for offset in [0, 3, 8, 1 << 40] {
             for wrong in 0..bytes.len() {
@@ -157,11 +157,11 @@ mod tests {
     #[test]
     fn contents_are_the_same_for_ever() {
         let mut bytes = [0; 8];
-        Content::of("index.html").fill(0, &mut bytes);
-        assert_eq!(bytes, Content::of("index.html").word(0));
+        Content::from_name("index.html").fill(0, &mut bytes);
+        assert_eq!(bytes, Content::from_name("index.html").word(0));
         assert_ne!(
-            Content::of("index.html").word(0),
-            Content::of("index.htm").word(0)
+            Content::from_name("index.html").word(0),
+            Content::from_name("index.htm").word(0)
         );
         assert_eq!(Random::new(1).word(), 0x910a_2dec_8902_5cc1);
     }

@@ -5,7 +5,7 @@
 //! rate, or at the times of a log, however long earlier ones take. Latency then counts from the scheduled
 //! start, so a server that stalls is charged for the requests that were due meanwhile.
 //!
-//! All clients are tasks of one thread. The client's own delay is measured too: see [`Outcome::lag`].
+//! All clients are tasks of one thread. The client's own delay is measured too: see [`LoadResult::lag`].
 
 mod client;
 mod connection;
@@ -14,7 +14,7 @@ mod report;
 mod tally;
 mod tls;
 
-pub use report::{Outcome, Percentiles, Second};
+pub use report::{LoadResult, Percentiles, Second};
 pub use tls::{Tls, Trust};
 
 use crate::content::{Content, Random};
@@ -103,9 +103,9 @@ pub fn run(
     what: &What,
     stop: &Stop,
     progress: &mut dyn FnMut(&str),
-) -> Result<Outcome, Error> {
+) -> Result<LoadResult, Error> {
     stop.check()?;
-    let plan = Plan::of(settings, what)?;
+    let plan = Plan::from_settings(settings, what)?;
     let runtime =
         laio_rt::Runtime::new(laio::Options::new().rights(laio::Rights::Settled)).doing("cannot start")?;
     Ok(runtime.block_on(drive::drive(settings, plan, stop, progress)))
@@ -121,7 +121,7 @@ pub enum What {
 }
 
 impl Plan {
-    fn of(settings: &Settings, what: &What) -> Result<Plan, Error> {
+    fn from_settings(settings: &Settings, what: &What) -> Result<Plan, Error> {
         let plan = match what {
             What::Target(target) => Plan {
                 targets: vec![Target::new(settings, target, Expected::Anything)],
@@ -130,7 +130,7 @@ impl Plan {
             },
             What::Trace(trace) => {
                 let target = |file: &crate::trace::Entry| {
-                    let content = Content::of(&file.name);
+                    let content = Content::from_name(&file.name);
                     let expected = match file.size {
                         Some(size) => Expected::File { content, size },
                         None => Expected::Absent,

@@ -35,10 +35,10 @@ impl Machine {
     pub fn with(path: &Path) -> Result<Machine, Error> {
         let directory = Directory::probe(path);
         let directory = directory.doing(format_args!("cannot use {}", path.display()))?;
-        Ok(Machine::of(&directory))
+        Ok(Machine::for_directory(&directory))
     }
 
-    pub(crate) fn of(directory: &Directory) -> Machine {
+    pub(crate) fn for_directory(directory: &Directory) -> Machine {
         let name = rustix::system::uname();
         Machine {
             kernel: format!(

@@ -134,7 +134,7 @@ pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> Result<Report
             directory.path.display()
         ))?;
     let mut report = Report {
-        machine: Machine::of(&directory).line(),
+        machine: Machine::for_directory(&directory).line(),
         notes: Vec::new(),
         lines: Vec::new(),
     };
@@ -205,9 +205,10 @@ fn compare(
             let mut context = Context::new(options.clone())?;
             let sequence = reads(&mut context, file, settings.operations, ordered, round)?;
             let records = appended(&mut context, directory, settings.operations, ordered)?;
-            let (completion, issue) = match ordered {
-                false => (&mut line.completion, &mut line.issue),
-                true => (&mut line.completion_ordered, &mut line.issue_ordered),
+            let (completion, issue) = if ordered {
+                (&mut line.completion_ordered, &mut line.issue_ordered)
+            } else {
+                (&mut line.completion, &mut line.issue)
             };
             completion.add(&sequence);
             issue.add(&records);

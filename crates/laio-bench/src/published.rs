@@ -95,7 +95,7 @@ impl Comparison {
 
     /// Returns the tables, plots and conclusions of a record.
     pub fn show(&self, record: &Record) -> Sheet {
-        let mut sheet = Sheet::of(record, &format!("{}: {}", self.name, self.what));
+        let mut sheet = Sheet::from_record(record, &format!("{}: {}", self.name, self.what));
         self.shown.show(&mut sheet, &(self.view)(record));
         sheet
     }

@@ -98,7 +98,7 @@ impl Cell {
             verified: left_out.is_none(),
             left_out,
             measured: measured
-                .filter_map(|(name, rounds)| Some((name.into(), Measured::of(rounds)?)))
+                .filter_map(|(name, rounds)| Some((name.into(), Measured::from_rounds(rounds)?)))
                 .collect(),
         }
     }
@@ -148,8 +148,8 @@ pub struct Measured {
 
 impl Measured {
     /// Returns `None` without rounds.
-    pub fn of(rounds: Vec<f64>) -> Option<Measured> {
-        let quartiles = Quartiles::of(&rounds)?;
+    pub fn from_rounds(rounds: Vec<f64>) -> Option<Measured> {
+        let quartiles = Quartiles::from_rounds(&rounds)?;
         Some(Measured {
             median: quartiles.median,
             low_quartile: quartiles.low,

@@ -88,7 +88,7 @@ impl Finding {
 
 impl Sheet {
     /// Adds the machine, the settings and the notes of a record.
-    pub fn of(record: &Record, title: &str) -> Sheet {
+    pub fn from_record(record: &Record, title: &str) -> Sheet {
         let mut about = vec![record.machine.line()];
         let settings = record.settings.iter();
         about.extend(settings.map(|(name, what)| format!("{name}: {what}")));

@@ -13,7 +13,7 @@ pub struct Quartiles {
 
 impl Quartiles {
     /// Computes the quartiles of rounds in any order; `None` without rounds.
-    pub fn of(rounds: &[f64]) -> Option<Quartiles> {
+    pub fn from_rounds(rounds: &[f64]) -> Option<Quartiles> {
         let mut sorted = rounds.to_vec();
         sorted.sort_by(f64::total_cmp);
         (!sorted.is_empty()).then(|| Quartiles {
@@ -36,7 +36,7 @@ impl Quartiles {
     pub fn of_ratios(rounds: &[f64], reference: &[f64]) -> Option<Quartiles> {
         let pairs = rounds.iter().zip(reference);
         let quotients: Vec<f64> = pairs.map(|(round, reference)| round / reference).collect();
-        Quartiles::of(&quotients)
+        Quartiles::from_rounds(&quotients)
     }
 }
 
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     fn of(rounds: &[f64]) -> Quartiles {
-        Quartiles::of(rounds).unwrap()
+        Quartiles::from_rounds(rounds).unwrap()
     }
 
     #[test]
@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(of(&[4.0, 1.0, 3.0, 2.0]).median, 2.5);
         let single = of(&[7.0]);
         assert_eq!((single.median, single.spread()), (7.0, 0.0));
-        assert_eq!(Quartiles::of(&[]), None);
+        assert_eq!(Quartiles::from_rounds(&[]), None);
     }
 
     #[test]

@@ -40,9 +40,10 @@ impl Stop {
 
     /// Returns an error if the request was made.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        match self.is_asked() {
-            true => Err(std::io::Error::from(ErrorKind::Interrupted)).doing("stopped as asked"),
-            false => Ok(()),
+        if self.is_asked() {
+            Err(std::io::Error::from(ErrorKind::Interrupted)).doing("stopped as asked")
+        } else {
+            Ok(())
         }
     }
 

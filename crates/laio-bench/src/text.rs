@@ -16,9 +16,10 @@ pub(crate) fn columns(left: &[usize], lines: &[Vec<String>]) -> String {
     for line in lines {
         let mut row = String::new();
         for (index, (cell, &width)) in line.iter().zip(&widths).enumerate() {
-            let written = match left.contains(&index) {
-                true => write!(row, "{cell:<width$}  "),
-                false => write!(row, "{cell:>width$}  "),
+            let written = if left.contains(&index) {
+                write!(row, "{cell:<width$}  ")
+            } else {
+                write!(row, "{cell:>width$}  ")
             };
             written.expect("a string takes all");
         }

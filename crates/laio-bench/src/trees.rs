@@ -116,7 +116,12 @@ fn fill_directory(at: &Path, name: &str, files: u64, size: u64, stop: &Stop) -> 
     for number in 0..files {
         stop.check()?;
         let file = format!("{name}f{number:05}");
-        make_file(&at.join(&file), Content::of(&file), size, &mut buffer)?;
+        make_file(
+            &at.join(&file),
+            Content::from_name(&file),
+            size,
+            &mut buffer,
+        )?;
     }
     Ok(())
 }
@@ -148,7 +153,7 @@ fn make_sparse(
 ) -> std::io::Result<()> {
     let mut file = File::create_new(path)?;
     file.set_len(size)?;
-    let content = Content::of("image");
+    let content = Content::from_name("image");
     let mut buffer = vec![0; piece as usize];
     for number in 0..pieces {
         if stop.is_asked() {
@@ -200,7 +205,7 @@ mod tests {
         );
         let bytes = std::fs::read(at.join("a/b/f00001")).unwrap();
         assert_eq!(bytes.len(), 5000);
-        assert_eq!(Content::of("a/b/f00001").differs(0, &bytes), None);
+        assert_eq!(Content::from_name("a/b/f00001").differs(0, &bytes), None);
         assert!(
             binary.make(&at, &Stop::new()).is_err(),
             "it is there already"

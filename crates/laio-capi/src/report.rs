@@ -58,9 +58,10 @@ fn write_report(page: &mut String, context: &Context) -> std::fmt::Result {
     }
     if stats.unanswered > 0 {
         let hung: Vec<&str> = info.hung_mounts().map(|mount| &mount.point[..]).collect();
-        let hung = match hung.is_empty() {
-            true => "none".to_owned(),
-            false => hung.join(", "),
+        let hung = if hung.is_empty() {
+            "none".to_owned()
+        } else {
+            hung.join(", ")
         };
         writeln!(
             page,

@@ -50,10 +50,11 @@ fn main() -> ExitCode {
     let is_shared = tree::target()
         .expect("the compiler's target")
         .can_be_shared();
-    let (builds, cxx_builds) = match is_shared {
-        true => (matrix::matrix(extent), matrix::cxx_matrix(extent)),
+    let (builds, cxx_builds) = if is_shared {
+        (matrix::matrix(extent), matrix::cxx_matrix(extent))
+    } else {
         // musl-gcc compiles no C++.
-        false => (matrix::static_matrix(), Vec::new()),
+        (matrix::static_matrix(), Vec::new())
     };
     for (build, runs) in builds {
         tests(
@@ -97,9 +98,10 @@ fn tests(
     runs: &[Run],
 ) {
     for program in programs {
-        let name = match program.is_cxx() {
-            true => format!("laio.hpp/{}", program.name),
-            false => program.name.clone(),
+        let name = if program.is_cxx() {
+            format!("laio.hpp/{}", program.name)
+        } else {
+            program.name.clone()
         };
         let compiled = Arc::new(Compiled::new(program, build, directory));
         for &run in runs {

@@ -19,8 +19,9 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let info = Info::probe(&arguments.paths);
-    print(&match arguments.json {
-        true => info.json(),
-        false => info.table(),
+    print(&if arguments.json {
+        info.json()
+    } else {
+        info.table()
     })
 }

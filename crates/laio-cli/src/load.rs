@@ -126,9 +126,10 @@ impl Arguments {
     fn tls(&self) -> Result<Option<Tls>, Failure> {
         if !self.url.encrypted {
             let asked = self.insecure || self.resume || self.ca.is_some();
-            return match asked {
-                true => Err("--ca, --insecure and --resume are for https:// URLs".into()),
-                false => Ok(None),
+            return if asked {
+                Err("--ca, --insecure and --resume are for https:// URLs".into())
+            } else {
+                Ok(None)
             };
         }
         let trust = match &self.ca {

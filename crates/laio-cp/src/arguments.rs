@@ -80,9 +80,12 @@ impl Operands {
             }
         }
         let directory = self.take_target_directory()?;
-        let stripped = |file: PathBuf| match self.strip_slashes {
-            true => without_trailing_slashes(file.as_os_str()),
-            false => file.into_os_string(),
+        let stripped = |file: PathBuf| {
+            if self.strip_slashes {
+                without_trailing_slashes(file.as_os_str())
+            } else {
+                file.into_os_string()
+            }
         };
         if let Some((handle, path)) = directory {
             let pairs = self.files.into_iter().map(|file| {

@@ -56,7 +56,7 @@ const BUFFER_MIN: usize = 64 << 10;
 
 impl Budget {
     /// The budget that the options ask for, within the limits of the process.
-    pub(crate) fn of(options: &Options) -> Budget {
+    pub(crate) fn from_options(options: &Options) -> Budget {
         let budget = Budget::by_descriptors(options, free_descriptors());
         match free_memory() {
             Some(bytes) => budget.by_memory(bytes),

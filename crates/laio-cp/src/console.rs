@@ -58,9 +58,10 @@ impl Console {
         let mut output = lock(&self.output);
         self.write_out(&mut output);
         self.progress.while_hidden(|| {
-            let asked = match laio::process::was_closed(&io::stderr()) {
-                true => Err(Errno::BADF.into()),
-                false => write!(io::stderr(), "{}: {question}", self.program),
+            let asked = if laio::process::was_closed(&io::stderr()) {
+                Err(Errno::BADF.into())
+            } else {
+                write!(io::stderr(), "{}: {question}", self.program)
             };
             if let Err(error) = asked {
                 self.record_failure(Failure::from_error(error, "write error"));
@@ -92,9 +93,10 @@ impl Console {
         // A closed pipe does not stop the copy; `finish` reports it.
         self.progress.while_hidden(|| {
             let mut stdout = io::stdout().lock();
-            let written = match laio::process::was_closed(&stdout) {
-                true => Err(Errno::BADF.into()),
-                false => stdout.write_all(output).and_then(|()| stdout.flush()),
+            let written = if laio::process::was_closed(&stdout) {
+                Err(Errno::BADF.into())
+            } else {
+                stdout.write_all(output).and_then(|()| stdout.flush())
             };
             if let Err(error) = written {
                 self.record_failure(Failure::from_error(error, "write error"));

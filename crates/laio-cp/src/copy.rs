@@ -5,7 +5,7 @@
 
 use crate::digest::Digest;
 use crate::options::{Backup, Make};
-use crate::outcome::{Copied, Done, Failure, Outcome, count, failure};
+use crate::outcome::{Copied, Done, Failure, FileResult, count, failure};
 use crate::rules::conflict::{self, Resolution};
 use crate::rules::links::{DeferredLink, LinkAction, has_other_names, names_to_expect};
 use crate::rules::source::{self, OpenedSource};
@@ -72,9 +72,10 @@ async fn copy_unless_skipped(worker: &Worker, entry: &Entry) -> Result<Option<Co
         return recorded.await.map(|()| None);
     }
     let nothing_there = entry.directory.is_new && entry.argument.is_none();
-    let mut resolution = match nothing_there || entry.has_no_target_directory() {
-        true => Resolution::Free,
-        false => conflict::examine(io, session, entry, &status).await?,
+    let mut resolution = if nothing_there || entry.has_no_target_directory() {
+        Resolution::Free
+    } else {
+        conflict::examine(io, session, entry, &status).await?
     };
     if let Sink::Copy = worker.schedule.sink {
         let made = conflict::make_way(io, session, entry, &status, resolution);
@@ -386,7 +387,7 @@ fn count_result(worker: &Worker, entry: &Entry, result: Result<&Copied, &Failure
     }
     if let Some(observer) = &worker.session.options.observer {
         let (source, target) = (entry.source_path(), entry.target_path());
-        observer.done(&Outcome {
+        observer.done(&FileResult {
             source: &source,
             target: &target,
             kind: entry.kind,

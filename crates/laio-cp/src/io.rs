@@ -96,9 +96,10 @@ impl Io {
         operation: O,
         is_in_memory: bool,
     ) -> O::Output {
-        match is_in_memory && !self.avoids_blocking {
-            true => self.call_blocking(operation),
-            false => submit(operation).await,
+        if is_in_memory && !self.avoids_blocking {
+            self.call_blocking(operation)
+        } else {
+            submit(operation).await
         }
     }
 
@@ -137,9 +138,10 @@ impl Io {
 
     /// Writes data; through the back end if one was requested that data must go through.
     pub(crate) async fn write_data<O: Operation>(&self, operation: O) -> O::Output {
-        match self.routes_data {
-            true => submit(operation).await,
-            false => self.call_target(operation).await,
+        if self.routes_data {
+            submit(operation).await
+        } else {
+            self.call_target(operation).await
         }
     }
 

@@ -55,7 +55,7 @@ pub use filter::Filter;
 pub use options::{
     Backup, Existing, Follow, Make, Method, Options, Preserve, Reflink, Sparse, Writes,
 };
-pub use outcome::{Done, Failure, Observer, Outcome, Summary};
+pub use outcome::{Done, Failure, FileResult, Observer, Summary};
 pub use run::copy;
 pub use stop::Stop;
 pub use tree::temporary::PREFIX as TEMPORARY_PREFIX;

@@ -81,9 +81,10 @@ impl Manifest {
                     state.output.get_ref().sync_all()?;
                 }
                 std::fs::rename(temporary, &self.path)?;
-                match durable {
-                    true => self.sync_directory(),
-                    false => Ok(()),
+                if durable {
+                    self.sync_directory()
+                } else {
+                    Ok(())
                 }
             }
         }

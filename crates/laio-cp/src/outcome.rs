@@ -26,7 +26,7 @@ pub enum Done {
 
 /// The result of one file.
 #[derive(Debug)]
-pub struct Outcome<'a> {
+pub struct FileResult<'a> {
     /// The path of the source, as in messages.
     pub source: &'a Path,
     /// The path of the destination, as in messages.
@@ -82,7 +82,7 @@ impl fmt::Display for DebugDetail {
 /// Receives the result of each file that is not a directory, on the thread that copied it.
 pub trait Observer: Send + Sync {
     /// Called when a file is finished.
-    fn done(&self, outcome: &Outcome<'_>);
+    fn done(&self, outcome: &FileResult<'_>);
 }
 
 /// Why a file was not copied completely.

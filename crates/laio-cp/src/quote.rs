@@ -80,9 +80,12 @@ fn plain(quoted: &mut String, escaping: &mut bool) {
 
 /// Returns the name without quotes if a shell does not need them (`quotef`).
 pub(crate) fn bare(name: &OsStr) -> String {
-    let safe = |character: char| match character.is_ascii() {
-        true => character.is_ascii_alphanumeric() || "/._-+,@%:^".contains(character),
-        false => !character.is_control(),
+    let safe = |character: char| {
+        if character.is_ascii() {
+            character.is_ascii_alphanumeric() || "/._-+,@%:^".contains(character)
+        } else {
+            !character.is_control()
+        }
     };
     match name.to_str() {
         Some(text) if !text.is_empty() && text.chars().all(safe) => text.to_owned(),

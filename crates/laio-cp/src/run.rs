@@ -26,9 +26,10 @@ use std::sync::Arc;
 /// # Errors
 /// If the arguments are wrong, or the copy cannot start.
 pub fn copy(options: Options, operands: Operands, stop: Stop) -> Result<Summary, Misuse> {
-    let sink = match options.dry_run {
-        true => Sink::DryRun,
-        false => Sink::Copy,
+    let sink = if options.dry_run {
+        Sink::DryRun
+    } else {
+        Sink::Copy
     };
     run_walk(options, operands, stop, sink).map(|(summary, _)| summary)
 }
@@ -111,12 +112,13 @@ struct CopyRun {
 impl CopyRun {
     fn new(options: Options, stop: Stop, (phase, sink): (Phase, Sink), is_listed: bool) -> CopyRun {
         let progress = Progress::new(options.progress);
-        let budget = Budget::of(&options);
+        let budget = Budget::from_options(&options);
         let options = Options {
             buffer: budget.buffer,
-            backend: match budget.blocking_only {
-                true => Some(BackendKind::Sync),
-                false => options.backend,
+            backend: if budget.blocking_only {
+                Some(BackendKind::Sync)
+            } else {
+                options.backend
             },
             ..options
         };

@@ -120,9 +120,10 @@ impl Session {
     /// recognizes it, and removes it if this process was killed.
     pub(crate) fn name_for_replacement(&self) -> OsString {
         let name = self.temporary_names.next();
-        match self.options.resume {
-            true => resumable_name([name.as_bytes()]),
-            false => name,
+        if self.options.resume {
+            resumable_name([name.as_bytes()])
+        } else {
+            name
         }
     }
 

@@ -246,9 +246,10 @@ impl State {
 
     /// Returns the rejection for a byte that is not allowed.
     fn rejection(self) -> Rejection {
-        match self.is_trailer() {
-            true => Rejection::Trailer,
-            false => Rejection::Chunk,
+        if self.is_trailer() {
+            Rejection::Trailer
+        } else {
+            Rejection::Chunk
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::{Headers, Method, Request, date};
 /// Only for requests that would succeed without them: a missing file is 404 whatever the conditions
 /// are (section 13.2.1).
 #[must_use]
-pub fn evaluate(request: &Request<'_>, current: &Validators<'_>) -> Outcome {
+pub fn evaluate(request: &Request<'_>, current: &Validators<'_>) -> ConditionalResult {
     let headers = &request.headers;
     let reads = matches!(request.method, Method::Get | Method::Head);
 
@@ -19,7 +19,7 @@ pub fn evaluate(request: &Request<'_>, current: &Validators<'_>) -> Outcome {
         None => not_modified_after(headers, "If-Unmodified-Since", current).unwrap_or(true),
     };
     if !unchanged {
-        return Outcome::PreconditionFailed;
+        return ConditionalResult::PreconditionFailed;
     }
 
     // Steps 3 and 4.
@@ -29,8 +29,8 @@ pub fn evaluate(request: &Request<'_>, current: &Validators<'_>) -> Outcome {
         None => false,
     };
     match client_has_it {
-        true if reads => return Outcome::NotModified,
-        true => return Outcome::PreconditionFailed,
+        true if reads => return ConditionalResult::NotModified,
+        true => return ConditionalResult::PreconditionFailed,
         false => {}
     }
 
@@ -38,7 +38,7 @@ pub fn evaluate(request: &Request<'_>, current: &Validators<'_>) -> Outcome {
     let range_applies = request.method == Method::Get
         && headers.get("Range").is_some()
         && if_range(headers, current);
-    Outcome::Proceed { range_applies }
+    ConditionalResult::Proceed { range_applies }
 }
 
 /// The current state of the requested resource.
@@ -54,7 +54,7 @@ pub struct Validators<'a> {
 
 /// The result of evaluating the preconditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ConditionalResult {
     /// Answer normally.
     Proceed {
         /// Whether there is a `Range` field and it applies.
@@ -118,10 +118,10 @@ mod tests {
     use super::*;
     use crate::{Limits, Parsed, parse};
 
-    const PROCEED: Outcome = Outcome::Proceed {
+    const PROCEED: ConditionalResult = ConditionalResult::Proceed {
         range_applies: false,
     };
-    const RANGE: Outcome = Outcome::Proceed {
+    const RANGE: ConditionalResult = ConditionalResult::Proceed {
         range_applies: true,
     };
     const SAME: &str = "\"1-2-3.4\"";
@@ -130,7 +130,7 @@ mod tests {
     const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
     const MODIFIED: i64 = 784_111_777;
 
-    fn with(method: &str, fields: &[(&str, &str)], current: &Validators<'_>) -> Outcome {
+    fn with(method: &str, fields: &[(&str, &str)], current: &Validators<'_>) -> ConditionalResult {
         let fields: String = fields
             .iter()
             .map(|(name, value)| format!("{name}: {value}\r\n"))
@@ -142,7 +142,7 @@ mod tests {
         }
     }
 
-    fn method(method: &str, fields: &[(&str, &str)]) -> Outcome {
+    fn method(method: &str, fields: &[(&str, &str)]) -> ConditionalResult {
         let etag = ETag::of_file(1, 2, 3, 4);
         let current = Validators {
             etag: Some(&etag),
@@ -152,7 +152,7 @@ mod tests {
         with(method, fields, &current)
     }
 
-    fn get(fields: &[(&str, &str)]) -> Outcome {
+    fn get(fields: &[(&str, &str)]) -> ConditionalResult {
         method("GET", fields)
     }
 
@@ -167,10 +167,13 @@ mod tests {
     fn if_match() {
         assert_eq!(get(&[("If-Match", SAME)]), PROCEED);
         assert_eq!(get(&[("If-Match", "*")]), PROCEED);
-        assert_eq!(get(&[("If-Match", "\"x\"")]), Outcome::PreconditionFailed);
+        assert_eq!(
+            get(&[("If-Match", "\"x\"")]),
+            ConditionalResult::PreconditionFailed
+        );
         assert_eq!(
             get(&[("If-Match", "W/\"1-2-3.4\"")]),
-            Outcome::PreconditionFailed
+            ConditionalResult::PreconditionFailed
         );
         assert_eq!(get(&[("If-Match", "\"x\""), ("If-Match", SAME)]), PROCEED);
     }
@@ -179,7 +182,7 @@ mod tests {
     fn if_unmodified_since() {
         assert_eq!(
             get(&[("If-Unmodified-Since", BEFORE)]),
-            Outcome::PreconditionFailed
+            ConditionalResult::PreconditionFailed
         );
         assert_eq!(get(&[("If-Unmodified-Since", EXACTLY)]), PROCEED);
         assert_eq!(get(&[("If-Unmodified-Since", "nonsense")]), PROCEED);
@@ -192,28 +195,40 @@ mod tests {
 
     #[test]
     fn if_none_match() {
-        assert_eq!(get(&[("If-None-Match", SAME)]), Outcome::NotModified);
+        assert_eq!(
+            get(&[("If-None-Match", SAME)]),
+            ConditionalResult::NotModified
+        );
         assert_eq!(
             get(&[("If-None-Match", "W/\"1-2-3.4\"")]),
-            Outcome::NotModified
+            ConditionalResult::NotModified
         );
-        assert_eq!(get(&[("If-None-Match", "*")]), Outcome::NotModified);
+        assert_eq!(
+            get(&[("If-None-Match", "*")]),
+            ConditionalResult::NotModified
+        );
         assert_eq!(get(&[("If-None-Match", "\"x\"")]), PROCEED);
         assert_eq!(
             method("HEAD", &[("If-None-Match", SAME)]),
-            Outcome::NotModified
+            ConditionalResult::NotModified
         );
         assert_eq!(
             method("PUT", &[("If-None-Match", "*")]),
-            Outcome::PreconditionFailed
+            ConditionalResult::PreconditionFailed
         );
     }
 
     #[test]
     fn if_modified_since() {
         assert_eq!(get(&[("If-Modified-Since", BEFORE)]), PROCEED);
-        assert_eq!(get(&[("If-Modified-Since", EXACTLY)]), Outcome::NotModified);
-        assert_eq!(get(&[("If-Modified-Since", AFTER)]), Outcome::NotModified);
+        assert_eq!(
+            get(&[("If-Modified-Since", EXACTLY)]),
+            ConditionalResult::NotModified
+        );
+        assert_eq!(
+            get(&[("If-Modified-Since", AFTER)]),
+            ConditionalResult::NotModified
+        );
         assert_eq!(get(&[("If-Modified-Since", "0")]), PROCEED);
         assert_eq!(
             get(&[("If-Modified-Since", AFTER), ("If-Modified-Since", AFTER)]),
@@ -230,12 +245,12 @@ mod tests {
     #[test]
     fn failed_preconditions_come_before_not_modified() {
         let both = [("If-Match", "\"x\""), ("If-None-Match", SAME)];
-        assert_eq!(get(&both), Outcome::PreconditionFailed);
+        assert_eq!(get(&both), ConditionalResult::PreconditionFailed);
         let both = [
             ("If-Unmodified-Since", BEFORE),
             ("If-Modified-Since", AFTER),
         ];
-        assert_eq!(get(&both), Outcome::PreconditionFailed);
+        assert_eq!(get(&both), ConditionalResult::PreconditionFailed);
     }
 
     #[test]
@@ -277,8 +292,8 @@ mod tests {
         assert_eq!(get("If-Modified-Since", AFTER), RANGE);
         assert_eq!(get("If-Unmodified-Since", BEFORE), RANGE);
         assert_eq!(get("If-None-Match", SAME), RANGE);
-        assert_eq!(get("If-None-Match", "*"), Outcome::NotModified);
-        assert_eq!(get("If-Match", SAME), Outcome::PreconditionFailed);
+        assert_eq!(get("If-None-Match", "*"), ConditionalResult::NotModified);
+        assert_eq!(get("If-Match", SAME), ConditionalResult::PreconditionFailed);
         assert_eq!(get("If-Range", EXACTLY), PROCEED);
         assert_eq!(get("If-Range", "nonsense"), PROCEED);
     }

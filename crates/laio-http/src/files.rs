@@ -289,12 +289,13 @@ impl<F> Search<F> {
         mut left: Vec<Coding>,
         now: i64,
     ) -> Lookup<F> {
-        let coding = match left.is_empty() {
-            true => Coding::Identity,
-            false => with_request(&self.head, |request| {
+        let coding = if left.is_empty() {
+            Coding::Identity
+        } else {
+            with_request(&self.head, |request| {
                 Coding::negotiate(&request.headers, &left)
             })
-            .unwrap_or(Coding::Identity),
+            .unwrap_or(Coding::Identity)
         };
         if coding == Coding::Identity {
             return self.respond(rules, plain, coding, now);
@@ -377,8 +378,9 @@ fn first<F>(
     if request.method == Method::Options {
         return Err(options());
     }
-    Ok(match normal.trailing_slash {
-        true => Stage::Index(0, name.len()),
-        false => Stage::Path,
+    Ok(if normal.trailing_slash {
+        Stage::Index(0, name.len())
+    } else {
+        Stage::Path
     })
 }

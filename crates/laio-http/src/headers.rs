@@ -130,7 +130,7 @@ impl<'b> Headers<'b> {
     }
 
     /// Converts the fields found by the parser, which are slices of `head`.
-    fn of(head: &'b [u8], fields: &[httparse::Header<'b>]) -> Self {
+    fn from_fields(head: &'b [u8], fields: &[httparse::Header<'b>]) -> Self {
         debug_assert!(head.len() <= usize::from(u16::MAX));
         let offset = |part: &[u8]| (part.as_ptr() as usize - head.as_ptr() as usize) as u16;
         let span = |field: &httparse::Header<'b>| Span {
@@ -163,7 +163,9 @@ fn parse_into<'b>(
 ) -> Result<Option<(Headers<'b>, usize)>, httparse::Error> {
     Ok(match httparse::parse_headers(&head[from..], fields)? {
         httparse::Status::Partial => None,
-        httparse::Status::Complete((len, fields)) => Some((Headers::of(head, fields), from + len)),
+        httparse::Status::Complete((len, fields)) => {
+            Some((Headers::from_fields(head, fields), from + len))
+        }
     })
 }
 

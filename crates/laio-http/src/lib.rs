@@ -33,7 +33,7 @@
 //! // Is the client's copy current, and which part of the file does it want?
 //! let current = Validators { etag: Some(&etag), modified: Some(mtime), now: clock.second() };
 //! let range = match conditional::evaluate(&request, &current) {
-//!     Outcome::Proceed { range_applies: true } => {
+//!     ConditionalResult::Proceed { range_applies: true } => {
 //!         request.headers.only("Range").map_or(Ranges::None, |value| Ranges::parse(value, size))
 //!     }
 //!     outcome => panic!("{outcome:?}: another response"),
@@ -107,7 +107,7 @@ pub mod upstream;
 
 pub use accept::prefers;
 pub use body::BodySkip;
-pub use conditional::{Outcome, Validators};
+pub use conditional::{ConditionalResult, Validators};
 pub use date::{DateCache, HttpDate};
 pub use encoding::Coding;
 pub use etag::ETag;

@@ -22,7 +22,7 @@ use std::str::FromStr;
 ///     remote: "192.0.2.1",
 ///     status: Status::OK,
 ///     bytes: 5,
-///     ..LogRecord::of(&request, &HttpDate::EPOCH)
+///     ..LogRecord::from_request(&request, &HttpDate::EPOCH)
 /// };
 /// let mut lines = Vec::new();
 /// log::write_line(LogFormat::Combined, &record, &mut lines);
@@ -122,7 +122,7 @@ impl<'a> LogRecord<'a> {
     /// Returns a record with the properties of the request; status and sizes are those of an empty
     /// response.
     #[must_use]
-    pub fn of(request: &'a Request<'a>, date: &'a HttpDate) -> Self {
+    pub fn from_request(request: &'a Request<'a>, date: &'a HttpDate) -> Self {
         LogRecord {
             method: request.method.as_str(),
             target: request.target.as_bytes(),

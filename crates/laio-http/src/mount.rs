@@ -77,9 +77,10 @@ impl Mount {
         };
         let rest = self.rest(path).unwrap_or(path.as_str());
         let there = there.trim_end_matches('/');
-        match there.is_empty() {
-            true => format!("/{}", rest.trim_start_matches('/')).into(),
-            false => format!("{there}{rest}").into(),
+        if there.is_empty() {
+            format!("/{}", rest.trim_start_matches('/')).into()
+        } else {
+            format!("{there}{rest}").into()
         }
     }
 

@@ -88,9 +88,10 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed, BadHeader> {
 fn first(bytes: &[u8]) -> Result<Parsed, BadHeader> {
     let start = &bytes[..bytes.len().min(V1_MAX)];
     let Some(end) = start.iter().position(|&byte| byte == b'\n') else {
-        return match bytes.len() < V1_MAX {
-            true => Ok(Parsed::Partial),
-            false => Err(BadHeader::TooLong),
+        return if bytes.len() < V1_MAX {
+            Ok(Parsed::Partial)
+        } else {
+            Err(BadHeader::TooLong)
         };
     };
     let line = start[..end].strip_suffix(b"\r").ok_or(BadHeader::Line)?;

@@ -172,9 +172,10 @@ fn streams(text: &[u8]) -> Cow<'_, [u8]> {
 /// Software that decodes a path and then parses it as an address finds a query or a fragment in it.
 fn before_query(text: &[u8]) -> Cow<'_, [u8]> {
     let before = cut(text, b"?#");
-    match before.len() == text.len() {
-        true => text.into(),
-        false => before.to_vec().into(),
+    if before.len() == text.len() {
+        text.into()
+    } else {
+        before.to_vec().into()
     }
 }
 
@@ -183,18 +184,21 @@ fn merged(text: &[u8]) -> Cow<'_, [u8]> {
     let empty = |segment: &&[u8]| !segment.is_empty();
     let segments: Vec<_> = text.split(|&byte| byte == b'/').filter(empty).collect();
     let joined = segments.join(&b'/');
-    match joined.len() == text.len() {
-        true => text.into(),
-        false => joined.into(),
+    if joined.len() == text.len() {
+        text.into()
+    } else {
+        joined.into()
     }
 }
 
 fn by_segment(text: &[u8], read: impl Fn(&[u8]) -> &[u8]) -> Cow<'_, [u8]> {
     let segments: Vec<_> = text.split(|&byte| byte == b'/').map(read).collect();
     let joined = segments.join(&b'/');
-    match joined.len() == text.len() {
-        true => text.into(), // readers only remove bytes
-        false => joined.into(),
+    if joined.len() == text.len() {
+        text.into()
+    } else {
+        // readers only remove bytes
+        joined.into()
     }
 }
 
@@ -219,9 +223,10 @@ pub(crate) fn fold(text: &[u8]) -> Cow<'_, [u8]> {
         folded.extend_from_slice(out.as_bytes());
         folded.extend_from_slice(chunk.invalid());
     }
-    match folded == text {
-        true => text.into(),
-        false => folded.into(),
+    if folded == text {
+        text.into()
+    } else {
+        folded.into()
     }
 }
 

@@ -262,9 +262,10 @@ pub(crate) fn refuse_bare_line_feed(head: &[u8]) -> Result<(), Rejection> {
     let is_bare = pairs.fold(false, |is_bare, (&before, &byte)| {
         is_bare | ((byte == b'\n') & (before != b'\r'))
     });
-    match is_bare {
-        false => Ok(()),
-        true => Err(Rejection::BareLineFeed),
+    if is_bare {
+        Err(Rejection::BareLineFeed)
+    } else {
+        Ok(())
     }
 }
 

@@ -51,9 +51,10 @@ impl<'t> RequestPath<'t> {
         let rest = path.strip_prefix('/').ok_or(Rejection::Target)?;
         let text = canonical(rest)?;
         readings::refuse_hidden_dots(&text)?;
-        let text = match text == path {
-            true => path.into(),
-            false => text.into(),
+        let text = if text == path {
+            path.into()
+        } else {
+            text.into()
         };
         Ok(RequestPath { text })
     }
@@ -207,9 +208,10 @@ pub fn ascii_query(query: &str) -> Cow<'_, str> {
     }
     let mut text = String::with_capacity(query.len() * 2);
     for byte in query.bytes() {
-        match byte.is_ascii() {
-            true => text.push(char::from(byte)),
-            false => push_escape(byte, &mut text),
+        if byte.is_ascii() {
+            text.push(char::from(byte))
+        } else {
+            push_escape(byte, &mut text)
         }
     }
     text.into()

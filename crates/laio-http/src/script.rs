@@ -48,9 +48,12 @@ impl ScriptNames {
     pub fn new<'e>(
         extensions: impl IntoIterator<Item = &'e str>,
     ) -> Result<ScriptNames, BadExtension> {
-        let extension = |text: &str| match text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-            true if !text.is_empty() => Ok(text.to_ascii_lowercase()),
-            _ => Err(BadExtension(text.to_owned())),
+        let extension = |text: &str| {
+            if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+                Ok(text.to_ascii_lowercase())
+            } else {
+                Err(BadExtension(text.to_owned()))
+            }
         };
         let extensions = extensions.into_iter().map(extension);
         extensions.collect::<Result<_, _>>().map(ScriptNames)

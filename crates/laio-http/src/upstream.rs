@@ -227,9 +227,10 @@ fn fields<'b>(
 }
 
 fn incomplete<T>(head: &[u8], limits: &Limits) -> Result<Option<T>, BadResponse> {
-    match head.len() == limits.head_bytes_in_force() {
-        true => Err(BadResponse::HeadTooLarge),
-        false => Ok(None),
+    if head.len() == limits.head_bytes_in_force() {
+        Err(BadResponse::HeadTooLarge)
+    } else {
+        Ok(None)
     }
 }
 

@@ -127,9 +127,10 @@ impl ObjectStore for LocalStore {
             Some(range) => range.as_range(meta.size).map_err(generic)?,
             None => 0..meta.size,
         };
-        let content = match options.head {
-            true => range.start..range.start,
-            false => range.clone(),
+        let content = if options.head {
+            range.start..range.start
+        } else {
+            range.clone()
         };
         let pieces = read_pieces(file, content);
         let pieces = pieces.map(move |piece| match piece {

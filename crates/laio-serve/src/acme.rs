@@ -146,9 +146,10 @@ fn check(options: &Options, ended: &Arc<AtomicBool>) -> io::Result<Option<Author
 /// # Errors
 /// Like [`Acme::start`].
 pub(crate) fn check_options(options: &Options) -> io::Result<()> {
-    match options.acme.is_on() {
-        true => check(options, &Arc::default()).map(drop),
-        false => Ok(()),
+    if options.acme.is_on() {
+        check(options, &Arc::default()).map(drop)
+    } else {
+        Ok(())
     }
 }
 
@@ -157,9 +158,10 @@ pub(crate) fn check_options(options: &Options) -> io::Result<()> {
 /// # Errors
 /// Names the directory, and says why it cannot be created.
 pub(crate) fn create_state(options: &Options, owner: Option<(u32, u32)>) -> io::Result<()> {
-    match options.acme.is_on() {
-        true => state_directory::create_for(&state_directory::path(options)?, owner),
-        false => Ok(()),
+    if options.acme.is_on() {
+        state_directory::create_for(&state_directory::path(options)?, owner)
+    } else {
+        Ok(())
     }
 }
 

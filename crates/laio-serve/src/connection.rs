@@ -40,6 +40,7 @@ use log_lines::log_response;
 use page_memory::hold_page;
 use proxied::{Destination, answer_by_upstream};
 use running::Connections;
+pub use stages::request_stages;
 use stages::{Exchange, Exchanged};
 use state::{ConnectionState, DrainState, Next};
 use std::io;

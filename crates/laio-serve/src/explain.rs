@@ -100,7 +100,7 @@ pub fn explain(options: &Options, question: &Question) -> io::Result<Explanation
         )?),
         addresses: Arc::default(),
         memory: Arc::default(),
-        trusted_proxies: Arc::new(TrustedProxies::of(&options)?),
+        trusted_proxies: Arc::new(TrustedProxies::from_options(&options)?),
         routes: Arc::default(),
         slots: Arc::default(),
         cpu_pool: Arc::new(crate::cpu_pool::CpuPool::new(1)),

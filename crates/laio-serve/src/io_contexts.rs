@@ -75,16 +75,17 @@ impl IoContexts {
     /// Returns the time: that of the executor's turn, which is the cheapest, unless calls block the
     /// thread and a turn may take long.
     pub(crate) fn now(&self) -> Instant {
-        match self.sync {
-            true => Instant::now(),
-            false => laio_rt::time::turn_time(),
+        if self.sync {
+            Instant::now()
+        } else {
+            laio_rt::time::turn_time()
         }
     }
 
     /// Waits for a permit for a step, if its class has a limit.
     #[inline]
     pub(crate) async fn permit(&self, step: IoStep) -> Option<Permit> {
-        let permits = self.permits[LimitedClass::of(step)? as usize].as_ref()?;
+        let permits = self.permits[LimitedClass::for_step(step)? as usize].as_ref()?;
         Some(permits.acquire().await)
     }
 
@@ -134,7 +135,7 @@ impl LimitedClass {
         LimitedClass::Send,
     ];
 
-    fn of(step: IoStep) -> Option<LimitedClass> {
+    fn for_step(step: IoStep) -> Option<LimitedClass> {
         match step {
             IoStep::Accept | IoStep::Receive => None,
             IoStep::Open | IoStep::Stat => Some(LimitedClass::Metadata),
@@ -167,7 +168,7 @@ impl ContextPlan {
         };
         for step in IoStep::ALL {
             let kind = kind(options, worker_backend, step);
-            let class = LimitedClass::of(step);
+            let class = LimitedClass::for_step(step);
             // `sync` calls finish at once, so a limit on calls in flight does not apply.
             let limited = kind != BackendKind::Sync;
             let limit = options.io.class_limits.of(step).filter(|_| limited);
@@ -192,9 +193,10 @@ impl ContextPlan {
 
     /// Returns the maximum number of connections of a worker.
     pub(crate) fn connections(&self, options: &Options) -> usize {
-        let kind = match self.waiting_clients_hold_helpers {
-            true => BackendKind::Threads,
-            false => self.worker_backend,
+        let kind = if self.waiting_clients_hold_helpers {
+            BackendKind::Threads
+        } else {
+            self.worker_backend
         };
         options.connections(kind)
     }
@@ -359,7 +361,7 @@ fn check(options: &Options, worker_backend: BackendKind) -> io::Result<()> {
         let mut steps = IoStep::ALL
             .into_iter()
             .zip(kinds)
-            .filter(|(step, _)| LimitedClass::of(*step) == Some(class))
+            .filter(|(step, _)| LimitedClass::for_step(*step) == Some(class))
             .peekable();
         let limited = steps
             .peek()
@@ -425,7 +427,7 @@ fn permits(
                 | BackendKind::PosixAio
                 | BackendKind::Activations
         );
-        if let Some(class) = LimitedClass::of(step).filter(|_| needs_permits)
+        if let Some(class) = LimitedClass::for_step(step).filter(|_| needs_permits)
             && let Some(limit) = options.io.class_limits.of(step)
         {
             permits[class as usize] = Some(Semaphore::new(limit as usize));

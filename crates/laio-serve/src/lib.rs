@@ -71,6 +71,7 @@ mod uploads;
 mod upstream;
 mod worker;
 
+pub use connection::request_stages;
 pub use descriptors::raise_descriptor_limit;
 pub use explain::{Answer, Explanation, Question, explain};
 pub use laio_http::log::{LogField, LogFormat};

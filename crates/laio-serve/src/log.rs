@@ -75,9 +75,10 @@ impl SharedLog {
                 "--log-fields needs --log-format json or logfmt: the fields of the other formats are fixed",
             ));
         }
-        let skip = match rules.skip.is_empty() {
-            true => None,
-            false => Some(globs(rules.skip.iter().map(String::as_str))?),
+        let skip = if rules.skip.is_empty() {
+            None
+        } else {
+            Some(globs(rules.skip.iter().map(String::as_str))?)
         };
         let target = match &options.log {
             LogTarget::Off => return Ok(None),
@@ -193,9 +194,10 @@ impl Log {
             let end = bytes.windows(4).position(|it| it == b"\r\n\r\n");
             end.map_or(bytes.len(), |end| end + 4)
         };
-        let begins = match output.starts_with(b"HTTP/1.1 100 ") {
-            true => end_of(output),
-            false => 0,
+        let begins = if output.starts_with(b"HTTP/1.1 100 ") {
+            end_of(output)
+        } else {
+            0
         };
         let rest = &output[begins..];
         Some(rest[..end_of(rest)].to_vec())

@@ -138,7 +138,7 @@ pub fn check(options: &Options) -> io::Result<()> {
     let kind = backend(options)?;
     ContextPlan::new(options, kind)?;
     check_http3(options, kind)?;
-    TrustedProxies::of(options)?;
+    TrustedProxies::from_options(options)?;
     SharedLog::open(options)?;
     Tls::new(options, false, Sessions::new()?, None)?;
     acme::check_options(options)?;

@@ -176,7 +176,7 @@ impl Site {
             php: rules.php.as_ref().map(Route::to),
             auth_routes: rules.auth_groups().map(Route::to).collect(),
             sendfile: sendfile.collect::<io::Result<_>>()?,
-            fast_path: FastPath::of(rules),
+            fast_path: FastPath::from_rules(rules),
             rules: rules.clone(),
         })
     }
@@ -449,7 +449,7 @@ fn compile(
         let status = status.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, text()))?;
         io::Result::Ok((status, name(&page.file)))
     };
-    let application = Application::of(site)?;
+    let application = Application::from_site(site)?;
     let here = |upstream: &&Upstream| match &upstream.host {
         Some(name) => has_name(names, name),
         None => true,

@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 /// One decision on the way to a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What decided: `listen`, `site`, `hsts`, `cors`, `access`, `path`, `rewrite`, `redirect`, `try`, `file`, `form`, `response`, `fields`, `upstream`, `change`.
+    /// What decided: `listen`, `site`, `hsts`, `cors`, `access`, `path`, `stage`, `rewrite`, `redirect`, `try`, `file`, `form`, `response`, `fields`, `upstream`, `change`.
     pub kind: &'static str,
     /// The decision and its reason.
     pub text: String,
@@ -27,6 +27,9 @@ thread_local! {
     static STEPS: RefCell<Vec<Step>> = const { RefCell::new(Vec::new()) };
 }
 
+/// The kind of the steps that name a stage.
+const STAGE: &str = "stage";
+
 /// The most steps that are kept: a site may have many candidates and index files.
 const STEPS_MAX: usize = 1000;
 
@@ -40,6 +43,16 @@ pub(crate) fn note(kind: &'static str, text: impl FnOnce() -> String) {
                 steps.push(Step { kind, text });
             }
         });
+    }
+}
+
+/// Notes that the request has come to a stage. If the stage decides nothing, the next one replaces its step.
+pub(crate) fn note_stage(text: &str) {
+    if is_on() {
+        STEPS.with_borrow_mut(|steps| {
+            steps.pop_if(|step| step.kind == STAGE);
+        });
+        note(STAGE, || text.to_owned());
     }
 }
 
@@ -57,9 +70,10 @@ pub(crate) fn is_secure() -> bool {
 
 /// Runs `work` and returns the decisions of its requests.
 pub(crate) fn traced<T>(secure: bool, work: impl FnOnce() -> T) -> (T, Vec<Step>) {
-    TRACING.set(match secure {
-        true => Tracing::Encrypted,
-        false => Tracing::Clear,
+    TRACING.set(if secure {
+        Tracing::Encrypted
+    } else {
+        Tracing::Clear
     });
     STEPS.take();
     let result = work();

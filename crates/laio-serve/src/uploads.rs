@@ -55,7 +55,7 @@ pub(crate) enum Change {
 
 impl Change {
     /// Returns the change that a request asks for, if its site allows changes and no upstream answers it.
-    pub(crate) fn of(ctx: RequestContext<'_>) -> Option<Change> {
+    pub(crate) fn from_request(ctx: RequestContext<'_>) -> Option<Change> {
         let (uploads, webdav) = (ctx.site.uploads.is_some(), ctx.site.webdav);
         if !uploads && !webdav {
             return None;
@@ -184,7 +184,11 @@ async fn check(
     out: &mut Vec<u8>,
     name: &mut Vec<u8>,
 ) -> Result<Option<Response>, Problem> {
-    let path = ctx.request.path.as_ref().map_err(|it| Problem::of(*it))?;
+    let path = ctx
+        .request
+        .path
+        .as_ref()
+        .map_err(|it| Problem::from_rejection(*it))?;
     let who = ctx.site.uploads.as_ref().map(|rules| rules.who);
     // A change may concern other paths than that of the request: a destination, or what is in a directory.
     if change != Change::Propfind
@@ -210,7 +214,7 @@ async fn check(
             Problem::NOT_FOUND
         }
         crate::files::resolve::Refusal::NotFound => Problem::HIDDEN,
-        crate::files::resolve::Refusal::Rejected(rejection) => Problem::of(rejection),
+        crate::files::resolve::Refusal::Rejected(rejection) => Problem::from_rejection(rejection),
     })?;
     if is_temporary(name) {
         return Err(Problem::HIDDEN);
@@ -234,9 +238,10 @@ async fn make(
         .ok_or(Problem::TOO_MANY_CHANGES)?;
     let services = body.services;
     let disk = Disk { services, changes };
-    let submitted = match ctx.site.webdav {
-        true => webdav::admit(disk, ctx, change, name).await?,
-        false => Submitted::default(),
+    let submitted = if ctx.site.webdav {
+        webdav::admit(disk, ctx, change, name).await?
+    } else {
+        Submitted::default()
     };
     if change == Change::Propfind {
         return webdav::propfind(disk, ctx, name, body).await;
@@ -279,9 +284,10 @@ async fn read_nothing(body: &mut ClientBody<'_>) -> Result<(), Problem> {
             break;
         }
     }
-    match content.is_empty() {
-        true => Ok(()),
-        false => Err(Problem::BODY_WITHOUT_MEANING),
+    if content.is_empty() {
+        Ok(())
+    } else {
+        Err(Problem::BODY_WITHOUT_MEANING)
     }
 }
 

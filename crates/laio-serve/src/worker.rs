@@ -181,11 +181,12 @@ pub(crate) fn run(
         let mut accepting = AcceptTasks(listeners.into_iter().map(accept).collect());
         let hand_over = stop.reached(Level::HandingOver);
         let ended = async {
-            match receiving.0.is_empty() {
-                true => accepting.ended().await,
-                false => match race(accepting.ended(), receiving.ended()).await {
+            if receiving.0.is_empty() {
+                accepting.ended().await
+            } else {
+                match race(accepting.ended(), receiving.ended()).await {
                     Either::Left(ended) | Either::Right(ended) => ended,
-                },
+                }
             }
         };
         if let Either::Left(Err(aborted)) = race(ended, hand_over).await {

@@ -73,12 +73,13 @@ pub fn restore_signals() {
 /// If the hard limit is lower.
 pub fn allow_descriptors(wanted: u64) -> Result<(), Skip> {
     let most = raise_descriptors();
-    match most >= wanted {
-        true => Ok(()),
-        false => Err(Skip::because(
+    if most >= wanted {
+        Ok(())
+    } else {
+        Err(Skip::because(
             "descriptors",
             format!("{wanted} descriptors are needed, and the hard limit (ulimit -Hn) is {most}"),
-        )),
+        ))
     }
 }
 

@@ -63,9 +63,10 @@ impl Skip {
     /// If the need is not in the list.
     pub fn unless_there(need: &str) -> Result<(), Skip> {
         let known = needs::find(need).unwrap_or_else(|| panic!("`{need}` is not among the needs"));
-        match known.is_there() {
-            true => Ok(()),
-            false => Err(Skip::because(need, format!("without {}", known.what))),
+        if known.is_there() {
+            Ok(())
+        } else {
+            Err(Skip::because(need, format!("without {}", known.what)))
         }
     }
 

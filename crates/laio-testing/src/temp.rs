@@ -149,12 +149,13 @@ pub fn pipe_of(bytes: usize) -> Result<(OwnedFd, OwnedFd), Skip> {
 /// If it holds less.
 pub fn holds(pipe: impl AsFd, bytes: usize) -> Result<(), Skip> {
     let size = rustix::pipe::fcntl_getpipe_size(pipe).expect("a pipe");
-    match size >= bytes {
-        true => Ok(()),
-        false => Err(Skip::because(
+    if size >= bytes {
+        Ok(())
+    } else {
+        Err(Skip::because(
             "pipe-size",
             format!("a pipe holds {size} bytes, and {bytes} are needed: see fs.pipe-max-size"),
-        )),
+        ))
     }
 }
 

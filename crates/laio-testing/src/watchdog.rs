@@ -97,9 +97,10 @@ pub fn watch(what: &str) -> Watched {
     let id = NEXT.fetch_add(1, Ordering::Relaxed);
     let now = Instant::now();
     let test = std::thread::current().name().unwrap_or("?").to_owned();
-    let what = match test == what {
-        true => test,
-        false => format!("{test} in {what}"),
+    let what = if test == what {
+        test
+    } else {
+        format!("{test} in {what}")
     };
     running().push(Watch {
         id,

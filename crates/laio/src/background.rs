@@ -134,9 +134,10 @@ impl Background {
             waiter,
             aio,
             threads: Threads::new(&doorbell, options),
-            carriers: match composition.carriers {
-                true => Some(Activations::new(&doorbell, options)?),
-                false => None,
+            carriers: if composition.carriers {
+                Some(Activations::new(&doorbell, options)?)
+            } else {
+                None
             },
             doorbell,
             reports_readiness: composition.readiness,

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 #[inline]
 pub(crate) unsafe fn run(row: &Row, call: &Call) -> Result<usize, Errno> {
     let deadline = if row.class == Class::Waiting {
-        Deadline::of(row, call)
+        Deadline::from_call(row, call)
     } else {
         None
     };
@@ -93,7 +93,7 @@ pub(crate) fn interrupted_transfer(row: &Row, call: &Call, done: usize) -> bool 
 }
 
 fn is_stream(fd: i32) -> bool {
-    peek(fd).is_ok_and(|status| FileKind::of(&status).is_stream())
+    peek(fd).is_ok_and(|status| FileKind::from_status(&status).is_stream())
 }
 
 /// An interrupted `connect` continues in the kernel; calling it again would return `EALREADY`.
@@ -121,7 +121,7 @@ struct Deadline {
 }
 
 impl Deadline {
-    fn of(row: &Row, call: &Call) -> Option<Deadline> {
+    fn from_call(row: &Row, call: &Call) -> Option<Deadline> {
         let (arg, form) = match (row.attempt, row.name) {
             (Attempt::ZeroTimeout(arg, form), _) => (arg as usize, form),
             (_, "nanosleep") => (0, Timeout::Timespec),

@@ -36,7 +36,7 @@ pub(crate) enum AioLibrary {
 }
 
 impl Composition {
-    pub(crate) fn of(kind: BackendKind, options: &Options) -> Composition {
+    pub(crate) fn for_backend(kind: BackendKind, options: &Options) -> Composition {
         use BackendKind::*;
         let has_epoll = matches!(kind, Hybrid | PosixAio | LinuxAio | Lazy | Activations);
         Composition {

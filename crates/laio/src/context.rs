@@ -77,7 +77,7 @@ impl Context {
             None => BackendKind::from_environment()?.unwrap_or(BackendKind::Lazy),
         };
         let limits = options.limits;
-        let composition = Composition::of(kind, &options);
+        let composition = Composition::for_backend(kind, &options);
         let strategies = composition.strategies;
         let knowledge = Knowledge::new(&composition, &options);
         let background = Background::new(&composition, &options, knowledge.mounts.descriptor())?;

@@ -64,13 +64,14 @@ impl Knowledge {
     /// Whether calls of this kind have blocked lately on this descriptor.
     #[inline]
     pub(crate) fn has_blocked(&self, row: &Row, call: &Call) -> bool {
-        Kind::of(row).is_some_and(|kind| !self.hints.habit(call.descriptor(0), kind).is_empty())
+        Kind::for_row(row)
+            .is_some_and(|kind| !self.hints.habit(call.descriptor(0), kind).is_empty())
     }
 
     /// Whether a call on a file is expected to block, because calls of its kind on its descriptor
     /// have blocked nearly every time. If so, it counts as one that was not tried.
     pub(crate) fn skips(&mut self, row: &Row, call: &Call) -> bool {
-        let Some(kind) = Kind::of(row) else {
+        let Some(kind) = Kind::for_row(row) else {
             return false;
         };
         let fd = call.descriptor(0);
@@ -85,7 +86,7 @@ impl Knowledge {
     /// Records whether a call on a file that was tried has blocked.
     #[cold]
     pub(crate) fn note_tried(&mut self, row: &Row, call: &Call, blocked: bool) {
-        if let Some(kind) = Kind::of(row) {
+        if let Some(kind) = Kind::for_row(row) {
             let fd = call.descriptor(0);
             self.hints
                 .change_habit(fd, kind, |habit| habit.tried(blocked));
@@ -157,9 +158,10 @@ impl Knowledge {
         if row.file.is_some() {
             self.mounts.note_lookup();
             let tells = self.mounts.any_remote() && self.facts.cached_open;
-            return match tells {
-                true => crossing::remote_of_names(&mut self.mounts, row, call, tried),
-                false => None,
+            return if tells {
+                crossing::remote_of_names(&mut self.mounts, row, call, tried)
+            } else {
+                None
             };
         }
         let of_file = match row.class {

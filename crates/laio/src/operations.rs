@@ -182,9 +182,10 @@ impl Operations {
     /// Returns the completion of a finished operation and marks it as delivered.
     pub(crate) fn take_completion(&mut self, slot: Slot) -> Completion {
         let completion = self.slots.completion(slot);
-        match self.payloads.has(slot) {
-            true => self.slots.deliver(slot),
-            false => self.slots.remove(slot),
+        if self.payloads.has(slot) {
+            self.slots.deliver(slot)
+        } else {
+            self.slots.remove(slot)
         }
         completion
     }

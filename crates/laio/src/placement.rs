@@ -1,4 +1,4 @@
-//! Placement: where the next step of an operation goes. [`Case::of`] gathers what decides, and
+//! Placement: where the next step of an operation goes. [`Case::gather`] gathers what decides, and
 //! [`placement`] decides, over plain values and without a system call.
 
 use crate::attempt::{Try, Why, may_open_device};
@@ -24,7 +24,7 @@ pub(crate) fn hand_over(
     why: Why,
 ) -> Result<bool, Errno> {
     let parts = background.accepts(operations[slot].row, operations[slot].regular);
-    let case = Case::of(operations, slot, call, why, parts, knowledge);
+    let case = Case::gather(operations, slot, call, why, parts, knowledge);
     offer(case, |part| {
         background.start(part, operations, slot, call, why)
     })
@@ -126,21 +126,24 @@ pub(crate) fn placement(case: &Case) -> Placement {
         return Placement::Helper(reason);
     }
     if case.parts.ring {
-        return match case.waits_in_submission {
-            true => Placement::RingWorker,
-            false => Placement::Ring,
+        return if case.waits_in_submission {
+            Placement::RingWorker
+        } else {
+            Placement::Ring
         };
     }
     if case.is_retriable && case.parts.readiness && case.why != Why::Unsupported {
         let attempted = case.why == Why::WouldBlock || !case.has_attempt;
-        return match attempted {
-            true => Placement::Readiness,
-            false => Placement::Attempt,
+        return if attempted {
+            Placement::Readiness
+        } else {
+            Placement::Attempt
         };
     }
-    match case.parts.aio {
-        true => Placement::Aio,
-        false => Placement::Helper(Reason::NoOther),
+    if case.parts.aio {
+        Placement::Aio
+    } else {
+        Placement::Helper(Reason::NoOther)
     }
 }
 
@@ -205,7 +208,7 @@ impl Case {
 
     /// Gathers what decides the placement of an operation's next step, which is `call`. Questions to
     /// the kernel are asked only where the answer matters.
-    pub(crate) fn of(
+    pub(crate) fn gather(
         operations: &mut Operations,
         slot: Slot,
         call: &Call,
@@ -226,7 +229,7 @@ impl Case {
         let may_time_out = knowledge.hints.kind(fd) != Some(FileKind::Stream);
         let has_timeout_or_mode = stream
             && !(why == Why::ExpectedToBlock || operation.zero_copy)
-            && ((may_time_out && has_timeout(fd, Direction::of(row)))
+            && ((may_time_out && has_timeout(fd, Direction::for_row(row)))
                 || (!tried && sys::is_nonblocking(fd)));
         let began_hung_up =
             stream && !tried && reads_bytes(row, call) && sys::terminal::is_hung_up(fd);

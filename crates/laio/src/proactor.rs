@@ -105,7 +105,7 @@ impl Proactor {
             // Whether it works here: the first operation could not report it.
             _ => drop(Context::new(options.clone())?),
         }
-        let composition = Composition::of(kind, &options);
+        let composition = Composition::for_backend(kind, &options);
         Ok(Proactor(Arc::new(Shared::new(options, composition))))
     }
 

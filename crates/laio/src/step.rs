@@ -51,7 +51,7 @@ pub(crate) fn after_result(
         // The kernel interrupted it for reasons of its own. Also after a part: the plain call would go on.
         Errno::INTR => Next::Again(Why::WouldBlock),
         // The stream is in non-blocking mode, and the ring respects that where the kernel has no
-        // non-blocking attempts (no FMODE_NOWAIT; see `Case::of` for sockets and pipes). In
+        // non-blocking attempts (no FMODE_NOWAIT; see `Case::gather` for sockets and pipes). In
         // blocking mode the operation cannot wait on the ring (splice), but can in a helper.
         Errno::AGAIN if row.class == Class::Stream && sys::is_nonblocking(call.descriptor(0)) => {
             Next::Finished(total(done, Err(errno)))
@@ -132,9 +132,10 @@ fn after_progress(operation: &mut InFlight, moved: usize, short: usize) -> Next 
         // This is usually the end of the file, which an attempt finds without another submission.
         return Next::Attempt;
     }
-    match !regular && sys::is_nonblocking(fd) {
-        true => Next::Finished(Ok(done)),
-        false => Next::Again(Why::WouldBlock),
+    if !regular && sys::is_nonblocking(fd) {
+        Next::Finished(Ok(done))
+    } else {
+        Next::Again(Why::WouldBlock)
     }
 }
 
@@ -152,9 +153,10 @@ pub(crate) fn after_request(
     };
     operation.done += moved;
     let stopped_at_bound = moved > 0 && (cut == Some(moved) || moved == short);
-    match stopped_at_bound && wants_more(operation) {
-        true => Next::Again(Why::WouldBlock),
-        false => Next::Finished(Ok(operation.done)),
+    if stopped_at_bound && wants_more(operation) {
+        Next::Again(Why::WouldBlock)
+    } else {
+        Next::Finished(Ok(operation.done))
     }
 }
 

@@ -225,7 +225,7 @@ impl Column {
         let kinds = kinds.filter(|&kind| kind != BackendKind::Sync);
         let column = |kind: BackendKind| Column {
             heading: kind.name(),
-            composition: Composition::of(kind, &Options::new()),
+            composition: Composition::for_backend(kind, &Options::new()),
             has_ring: true,
         };
         let mut columns: Vec<Column> = kinds.map(column).collect();
@@ -323,9 +323,10 @@ fn names(rows: &[&Row]) -> String {
     for (class, heading, _) in CLASSES {
         let of_class: Vec<&&Row> = rows.iter().filter(|row| row.class == class).collect();
         let all = ROWS.iter().filter(|row| row.class == class).count();
-        match of_class.len() == all {
-            true => names.push(format!("all of {heading}")),
-            false => names.extend(of_class.iter().map(|row| format!("`{}`", row.name))),
+        if of_class.len() == all {
+            names.push(format!("all of {heading}"))
+        } else {
+            names.extend(of_class.iter().map(|row| format!("`{}`", row.name)))
         }
     }
     names.join(", ")

@@ -134,9 +134,10 @@ impl Target {
     /// all.
     pub fn compiler_for(&self, name: &str) -> String {
         let prefix = self.triple.replace("-unknown-", "-");
-        match name.starts_with("clang") {
-            true => format!("{name} --target={prefix}"),
-            false => format!("{prefix}-{name}"),
+        if name.starts_with("clang") {
+            format!("{name} --target={prefix}")
+        } else {
+            format!("{prefix}-{name}")
         }
     }
 

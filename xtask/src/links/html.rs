@@ -14,7 +14,7 @@ pub fn dead_in_book(book: &Path) -> Result<Vec<String>, Failure> {
     let mut pages = BTreeMap::new();
     for path in pages_below(book)? {
         let text = read(&book.join(&path))?;
-        pages.insert(path, Page::of(&text));
+        pages.insert(path, Page::from_html(&text));
     }
     if pages.is_empty() {
         return Err(format!("there is no page in {}", book.display()).into());
@@ -46,7 +46,7 @@ struct Page {
 }
 
 impl Page {
-    fn of(text: &str) -> Page {
+    fn from_html(text: &str) -> Page {
         let far = |link: &&str| link.contains("://") || link.starts_with("data:");
         let links = ["href", "src"]
             .into_iter()

@@ -22,9 +22,10 @@ pub(super) fn check(target: &Target) -> Result<(), Failure> {
     }
     let libraries =
         output_of(Command::new("rustc").args(["--print", "target-libdir", "--target", triple]))?;
-    match Path::new(libraries.trim()).is_dir() {
-        true => Ok(()),
-        false => Err(format!("the toolchain has no {triple}: rustup target add {triple}").into()),
+    if Path::new(libraries.trim()).is_dir() {
+        Ok(())
+    } else {
+        Err(format!("the toolchain has no {triple}: rustup target add {triple}").into())
     }
 }
 

@@ -101,9 +101,10 @@ pub(super) fn dry_run(verify: bool) -> Check {
     publish.args(["publish", "--workspace", "--dry-run", "--locked"]);
     publish.args((!verify).then_some("--no-verify"));
     run(&mut publish).map_err(|error| fault(&error))?;
-    Ok(match verify {
-        true => "made, and compiled as their users will".to_owned(),
-        false => "made; not compiled".to_owned(),
+    Ok(if verify {
+        "made, and compiled as their users will".to_owned()
+    } else {
+        "made; not compiled".to_owned()
     })
 }
 

@@ -161,9 +161,10 @@ pub fn check(target: &Target) -> Result<Runner, Failure> {
     {
         missing.push(format!("{program} (Debian: apt install {package})"));
     }
-    let emulator = match target.is_native() {
-        true => None,
-        false => EMULATORS.iter().find_map(|name| which(name)),
+    let emulator = if target.is_native() {
+        None
+    } else {
+        EMULATORS.iter().find_map(|name| which(name))
     };
     if !target.is_native() && emulator.is_none() {
         let name = EMULATORS[0];

@@ -87,7 +87,7 @@ mod tests {
             text: (*text).into(),
         };
         let files: Vec<_> = files.iter().map(file).collect();
-        let sources: Vec<_> = files.iter().map(Source::of).collect();
+        let sources: Vec<_> = files.iter().map(Source::from_file).collect();
         let faults = faults(&sources);
         let lines = faults.iter().map(|fault| {
             let circle = fault.what.split(": ").nth(1).unwrap_or_default();

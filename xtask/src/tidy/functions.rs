@@ -79,7 +79,7 @@ mod tests {
             package: String::new(),
             text,
         };
-        let faults = faults(&[Source::of(&file)]);
+        let faults = faults(&[Source::from_file(&file)]);
         assert_eq!(faults.len(), 1);
         assert_eq!((&*faults[0].key, &*faults[0].place), ("x.rs::b", "x.rs:73"));
         assert!(faults[0].what.contains("72 lines"));

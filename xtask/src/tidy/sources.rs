@@ -36,7 +36,7 @@ pub(crate) struct Source<'a> {
 }
 
 impl Source<'_> {
-    pub(crate) fn of(file: &File) -> Source<'_> {
+    pub(crate) fn from_file(file: &File) -> Source<'_> {
         let tokens = split(&file.text);
         Source { file, tokens }
     }

@@ -61,7 +61,7 @@ mod tests {
             ),
             file("b", "x.rs", "pub struct A;"),
         ];
-        let sources: Vec<_> = files.iter().map(Source::of).collect();
+        let sources: Vec<_> = files.iter().map(Source::from_file).collect();
         let faults = faults(&sources);
         let found: Vec<_> = faults
             .iter()

@@ -133,7 +133,7 @@ mod tests {
         };
         let sources: Vec<_> = file
             .is_rust()
-            .then(|| Source::of(&file))
+            .then(|| Source::from_file(&file))
             .into_iter()
             .collect();
         let faults = faults(std::slice::from_ref(&file), &sources);

@@ -27,9 +27,10 @@ impl Cache {
         // Disables read-ahead.
         fadvise(file, 0, None, Advice::Random)?;
         let pages_only = "1";
-        let dropped_all = match drop_all {
-            false => Err("as asked"),
-            true => std::fs::write("/proc/sys/vm/drop_caches", pages_only).map_err(|_| "not root"),
+        let dropped_all = if drop_all {
+            std::fs::write("/proc/sys/vm/drop_caches", pages_only).map_err(|_| "not root")
+        } else {
+            Err("as asked")
         };
         Ok(Cache {
             dropped_all,

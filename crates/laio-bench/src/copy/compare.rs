@@ -61,9 +61,10 @@ pub(super) fn trees(
 }
 
 fn shown(name: &Path) -> String {
-    match name.as_os_str().is_empty() {
-        true => "the topmost directory".to_owned(),
-        false => name.display().to_string(),
+    if name.as_os_str().is_empty() {
+        "the topmost directory".to_owned()
+    } else {
+        name.display().to_string()
     }
 }
 

@@ -134,16 +134,17 @@ impl Workspace {
         let (bytes, inodes) = free(self.own.path())?;
         // Some file systems count no inodes.
         let is_short = bytes < self.reserve.0 || inodes < self.reserve.1;
-        let old = match is_short {
-            true => self.done.take(),
-            false => Vec::new(),
+        let old = if is_short {
+            self.done.take()
+        } else {
+            Vec::new()
         };
         for path in old {
             let doing = || format!("cannot remove {}", path.display());
-            match path.is_dir() {
-                true => std::fs::remove_dir_all(&path).doing(doing())?,
-                false if path.exists() => std::fs::remove_file(&path).doing(doing())?,
-                false => {}
+            if path.is_dir() {
+                std::fs::remove_dir_all(&path).doing(doing())?
+            } else if path.exists() {
+                std::fs::remove_file(&path).doing(doing())?
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! The loops that schedule the requests, and end the load.
 
 use super::client::Client;
-use super::report::Outcome;
+use super::report::LoadResult;
 use super::tally::{Kind, Tally, record};
 use super::{IN_FLIGHT_MAX, Pace, Plan, Settings};
 use crate::content::Random;
@@ -40,7 +40,7 @@ pub(super) async fn drive(
     plan: Plan,
     stop: &Stop,
     progress: &mut dyn FnMut(&str),
-) -> Outcome {
+) -> LoadResult {
     // Only these end with the trace.
     let ordered =
         matches!(settings.pace, Pace::Clients(_) | Pace::Times(_)) && plan.order.len() > 1;
@@ -87,7 +87,7 @@ pub(super) async fn drive(
     watch(&shared, progress).await;
     watcher.detach();
     let tally = shared.tally.borrow();
-    Outcome::of(settings, &tally)
+    LoadResult::from_tally(settings, &tally)
 }
 
 impl Shared {

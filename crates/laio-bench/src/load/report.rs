@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// The results of loading a server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct LoadResult {
     /// How requests were scheduled.
     pub pace: String,
     /// Whether each request used a new connection.
@@ -95,7 +95,7 @@ pub struct Second {
 const MILLI: f64 = 1e-6;
 
 impl Percentiles {
-    fn of(histogram: &Histogram<u64>) -> Option<Percentiles> {
+    fn from_histogram(histogram: &Histogram<u64>) -> Option<Percentiles> {
         let at = |part| histogram.value_at_quantile(part) as f64 * MILLI;
         (!histogram.is_empty()).then(|| Percentiles {
             count: histogram.len(),
@@ -109,8 +109,8 @@ impl Percentiles {
     }
 }
 
-impl Outcome {
-    pub(super) fn of(settings: &Settings, tally: &Tally) -> Outcome {
+impl LoadResult {
+    pub(super) fn from_tally(settings: &Settings, tally: &Tally) -> LoadResult {
         let seconds = tally.began.elapsed().as_secs_f64();
         let used = laio::measure::Usage::of_process().processor - tally.used;
         let series = tally
@@ -126,7 +126,7 @@ impl Outcome {
                 p50: interval.latency.value_at_quantile(0.5) as f64 * MILLI,
                 p99: interval.latency.value_at_quantile(0.99) as f64 * MILLI,
             });
-        Outcome {
+        LoadResult {
             pace: match settings.pace {
                 Pace::Clients(1) => "1 client, in order".to_owned(),
                 Pace::Clients(clients) => format!("{clients} clients, in order"),
@@ -143,15 +143,15 @@ impl Outcome {
             errors: tally.errors.clone(),
             most_in_flight: tally.most_in_flight,
             reopened: tally.reopened,
-            connect: Percentiles::of(&tally.connect),
-            handshake: Percentiles::of(&tally.handshake),
+            connect: Percentiles::from_histogram(&tally.connect),
+            handshake: Percentiles::from_histogram(&tally.handshake),
             resumed: tally.resumed,
-            first_byte: Percentiles::of(&tally.first_byte),
-            service: Percentiles::of(&tally.service),
-            response: Percentiles::of(&tally.response),
-            first: Percentiles::of(&tally.first),
-            again: Percentiles::of(&tally.again),
-            lag: Percentiles::of(&tally.lag),
+            first_byte: Percentiles::from_histogram(&tally.first_byte),
+            service: Percentiles::from_histogram(&tally.service),
+            response: Percentiles::from_histogram(&tally.response),
+            first: Percentiles::from_histogram(&tally.first),
+            again: Percentiles::from_histogram(&tally.again),
+            lag: Percentiles::from_histogram(&tally.lag),
             processor: used.as_secs_f64() / seconds,
             series: series.collect(),
         }

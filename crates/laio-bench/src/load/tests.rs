@@ -65,7 +65,7 @@ fn made(trace: &Trace) -> impl Fn(&str) -> Vec<u8> + Send + Sync + 'static {
         let mut bytes = format!("HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n").into_bytes();
         let start = bytes.len();
         bytes.resize(start + size as usize, 0);
-        Content::of(&name).fill(0, &mut bytes[start..]);
+        Content::from_name(&name).fill(0, &mut bytes[start..]);
         bytes
     }
 }
@@ -85,7 +85,7 @@ fn tree() -> Trace {
     trace
 }
 
-fn load(settings: &Settings, trace: &Trace) -> Outcome {
+fn load(settings: &Settings, trace: &Trace) -> LoadResult {
     run(
         settings,
         &What::Trace(trace.clone()),

@@ -76,9 +76,10 @@ fn roots(file: &std::path::Path) -> io::Result<RootCertStore> {
         let certificate = certificate.map_err(io::Error::other)?;
         roots.add(certificate).map_err(io::Error::other)?;
     }
-    match roots.is_empty() {
-        true => Err(io::Error::other("there is no certificate in it")),
-        false => Ok(roots),
+    if roots.is_empty() {
+        Err(io::Error::other("there is no certificate in it"))
+    } else {
+        Ok(roots)
     }
 }
 
@@ -86,10 +87,11 @@ fn system() -> Result<RootCertStore, Error> {
     let mut roots = RootCertStore::empty();
     // Some of the system's certificates may be malformed or expired; the others remain usable.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    match roots.is_empty() {
-        true => Err(io::Error::from(io::ErrorKind::NotFound))
-            .doing("the system has no root certificates (give --ca FILE, or --insecure)"),
-        false => Ok(roots),
+    if roots.is_empty() {
+        Err(io::Error::from(io::ErrorKind::NotFound))
+            .doing("the system has no root certificates (give --ca FILE, or --insecure)")
+    } else {
+        Ok(roots)
     }
 }
 
@@ -219,9 +221,10 @@ impl Session {
         while self.connection.wants_write() {
             self.connection.write_tls(&mut records)?;
         }
-        match records.is_empty() {
-            true => Ok(()),
-            false => self.stream.write_all(records).await.0,
+        if records.is_empty() {
+            Ok(())
+        } else {
+            self.stream.write_all(records).await.0
         }
     }
 }

@@ -353,12 +353,12 @@ impl Cases<'_> {
             }
             (Shown::TimesPeak(other), _) => {
                 let peak = |subject| self.record.median(case_of(subject), subject, quantity.name);
-                Quartiles::of(&[peak(subject)? / peak(other)?])?
+                Quartiles::from_rounds(&[peak(subject)? / peak(other)?])?
             }
-            (Shown::Position, _) => Quartiles::of(&[case.at?])?,
+            (Shown::Position, _) => Quartiles::from_rounds(&[case.at?])?,
             _ => {
                 let cell = self.record.cell(case, subject)?;
-                Quartiles::of(&cell.measured.get(quantity.name)?.rounds)?
+                Quartiles::from_rounds(&cell.measured.get(quantity.name)?.rounds)?
             }
         };
         Some((value, quantity.shown))
@@ -435,13 +435,15 @@ impl Cases<'_> {
                     .iter()
                     .map(|(at, value)| (*at, value.median))
                     .collect(),
-                ranges: match is_published {
-                    true => Vec::new(),
-                    false => found.iter().map(|(_, value)| range(value)).collect(),
+                ranges: if is_published {
+                    Vec::new()
+                } else {
+                    found.iter().map(|(_, value)| range(value)).collect()
                 },
-                style: match is_published || dashed(subject) {
-                    true => Style::Dashed,
-                    false => Style::Line,
+                style: if is_published || dashed(subject) {
+                    Style::Dashed
+                } else {
+                    Style::Line
                 },
             }
         };

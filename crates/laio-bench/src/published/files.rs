@@ -25,7 +25,7 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<(), Error> {
     let (settings, name) = (run.settings, run.record.benchmark.clone());
     let trace = Preset::Rice.trace(1, settings.scale(0.02));
     let set = run.make("trace", &trace)?;
-    let work = Work::of(&trace, &set, name == "open-stat-read").together();
+    let work = Work::from_trace(&trace, &set, name == "open-stat-read").together();
     let strategies: Vec<_> = Strategy::ALL
         .into_iter()
         .filter(|strategy| *strategy == Strategy::Plain || settings.takes(strategy.name()))

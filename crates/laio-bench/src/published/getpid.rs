@@ -95,6 +95,6 @@ fn turn(entrant: Option<&Entrant>, block: usize) -> Outcome {
         }
     }
     let seconds = own as f64 * 1e-9 * CALLS / (BLOCKS * block) as f64;
-    let ratio = Quartiles::of(&ratios).map_or(1.0, |ratio| ratio.median);
+    let ratio = Quartiles::from_rounds(&ratios).map_or(1.0, |ratio| ratio.median);
     Ok(vec![("million_s", seconds), ("ratio", ratio)])
 }

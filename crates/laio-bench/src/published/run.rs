@@ -42,7 +42,7 @@ impl<'a> Run<'a> {
         let mut run = Run {
             settings,
             stop,
-            record: Record::begin(comparison.name, Machine::of(&directory)),
+            record: Record::begin(comparison.name, Machine::for_directory(&directory)),
             rounds,
             progress,
             place: directory.place,

@@ -41,7 +41,7 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<(), Error> {
     for (name, preset, part) in traces {
         let trace = preset.trace(1, settings.scale(0.02) * part);
         let set = run.make(name, &trace)?;
-        let work = Work::of(&trace, &set, true);
+        let work = Work::from_trace(&trace, &set, true);
         for cache in run.caches() {
             count(run, &work, &Case::new(name, cache))?;
         }

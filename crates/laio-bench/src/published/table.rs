@@ -260,9 +260,10 @@ const OPEN_STAT_READ: Presentation = Presentation {
             values: |claim, record| all_named(claim.of, |subject| reasons::cold(record, (subject, 1), (subject, 100))),
             holds: Of(|gains| gains[0] >= 1.2 && gains[1] < 1.2),
             today: "times as fast with 100 in flight as with 1: {}: {why}",
-            why: Why::Of(|_, _, gains| match gains.last().is_some_and(|plain| *plain >= 1.2) {
-                true => "today's disk does many requests at a time, and plain threads keep it busy as well as helpers do",
-                false => "more in flight help only a program that does not wait for one after the other",
+            why: Why::Of(|_, _, gains| if gains.last().is_some_and(|plain| *plain >= 1.2) {
+                "today's disk does many requests at a time, and plain threads keep it busy as well as helpers do"
+            } else {
+                "more in flight help only a program that does not wait for one after the other"
             }.to_owned()),
         },
         Claim {

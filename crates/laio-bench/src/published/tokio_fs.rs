@@ -106,9 +106,10 @@ fn turn(
 }
 
 fn runtime(is_multi: bool) -> io::Result<Runtime> {
-    match is_multi {
-        true => Builder::new_multi_thread().worker_threads(1).build(),
-        false => Builder::new_current_thread().build(),
+    if is_multi {
+        Builder::new_multi_thread().worker_threads(1).build()
+    } else {
+        Builder::new_current_thread().build()
     }
 }
 

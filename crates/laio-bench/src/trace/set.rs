@@ -94,7 +94,7 @@ fn make_files(
         }
         make_file(
             &root.join(&file.name),
-            Content::of(&file.name),
+            Content::from_name(&file.name),
             size,
             &mut buffer,
         )?;
@@ -120,7 +120,7 @@ mod tests {
         for file in &trace.files {
             let bytes = std::fs::read(directory.join(FILES).join(&file.name)).unwrap();
             assert_eq!(Some(bytes.len() as u64), file.size);
-            assert_eq!(Content::of(&file.name).differs(0, &bytes), None);
+            assert_eq!(Content::from_name(&file.name).differs(0, &bytes), None);
         }
         let again = file::read(&directory.join(file::NAME)).unwrap();
         assert_eq!(again.transferred(), trace.transferred());

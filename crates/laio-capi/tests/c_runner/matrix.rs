@@ -232,9 +232,10 @@ pub(crate) fn cxx_matrix(extent: Extent) -> Vec<(Build, Vec<Run>)> {
         return vec![(MAIN_CXX, every)];
     }
     let is_full = extent == Extent::Full;
-    let some = match is_full {
-        true => every.clone(),
-        false => vec![plain(LAZY)],
+    let some = if is_full {
+        every.clone()
+    } else {
+        vec![plain(LAZY)]
     };
     // With C++23 results are those of the standard library, which clang 14 does not have.
     let mut all = vec![

@@ -254,14 +254,16 @@ fn compiler(build: Build) -> Result<Compiler, Miss> {
         (name, _) => name,
     };
     let target = target()?;
-    let program = match target.is_other_processor() {
-        true => target.compiler_for(name),
-        false => name.to_owned(),
+    let program = if target.is_other_processor() {
+        target.compiler_for(name)
+    } else {
+        name.to_owned()
     };
     let Some(compiler) = Compiler::named(&program) else {
-        let need = match target.is_other_processor() {
-            true => INAPPLICABLE,
-            false => name,
+        let need = if target.is_other_processor() {
+            INAPPLICABLE
+        } else {
+            name
         };
         return Err(skipped(need, format!("{program} is not installed")));
     };

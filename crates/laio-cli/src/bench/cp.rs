@@ -76,9 +76,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     if stop.is_asked() {
         return Err("stopped by a signal".into());
     }
-    match copy::ours_were_right(&record) {
-        true => Ok(()),
-        false => Err("a copy by laio failed or was wrong; the tables say which".into()),
+    if copy::ours_were_right(&record) {
+        Ok(())
+    } else {
+        Err("a copy by laio failed or was wrong; the tables say which".into())
     }
 }
 
@@ -105,9 +106,10 @@ fn workloads(arguments: &Arguments, scale: f64) -> Result<Vec<Workload>, Failure
     let mut workloads = Vec::new();
     if !arguments.trees.is_empty() {
         for name in &arguments.trees {
-            match name.contains('/') {
-                true => workloads.push(Workload::Given(name.into())),
-                false => workloads.extend(Workload::named(name, scale)?),
+            if name.contains('/') {
+                workloads.push(Workload::Given(name.into()))
+            } else {
+                workloads.extend(Workload::named(name, scale)?)
             }
         }
         return Ok(workloads);

@@ -22,9 +22,10 @@ pub(crate) struct Arguments {
 
 fn axis(name: &str) -> Result<String, String> {
     let axes: Vec<_> = Comparison::axes().collect();
-    match axes.contains(&name) {
-        true => Ok(name.to_owned()),
-        false => Err(format!("the axes are {}", axes.join(", "))),
+    if axes.contains(&name) {
+        Ok(name.to_owned())
+    } else {
+        Err(format!("the axes are {}", axes.join(", ")))
     }
 }
 

@@ -107,9 +107,10 @@ pub(super) fn measure(name: &str, settings: &Settings, results: &Results) -> Res
     line.clear();
     let record = record?;
     results.show(comparison, &record)?;
-    match record.cells.iter().any(|cell| cell.verified) {
-        true => Ok(()),
-        false => Err("nothing could be measured; the text above says why".into()),
+    if record.cells.iter().any(|cell| cell.verified) {
+        Ok(())
+    } else {
+        Err("nothing could be measured; the text above says why".into())
     }
 }
 

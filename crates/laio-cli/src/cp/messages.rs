@@ -58,11 +58,12 @@ pub(super) fn print_stats(summary: &Summary) {
 /// Prints requested text on standard output. Unlike a message, it must not get lost.
 pub(super) fn print(program: &str, text: &str) -> ExitCode {
     let mut output = std::io::stdout();
-    let written = match laio::process::was_closed(&output) {
-        true => Err(laio::Errno::BADF.into()),
-        false => output
+    let written = if laio::process::was_closed(&output) {
+        Err(laio::Errno::BADF.into())
+    } else {
+        output
             .write_all(text.as_bytes())
-            .and_then(|()| output.flush()),
+            .and_then(|()| output.flush())
     };
     match written {
         Ok(()) => ExitCode::SUCCESS,

@@ -31,9 +31,10 @@ pub(super) fn operands(given: PlainOptions) -> Result<Operands, CliError> {
 
 fn read_list(file: &PathBuf) -> Result<Vec<PathBuf>, CliError> {
     let mut bytes = Vec::new();
-    let read = match file.as_os_str() == "-" {
-        true => std::io::stdin().read_to_end(&mut bytes),
-        false => std::fs::File::open(file).and_then(|mut file| file.read_to_end(&mut bytes)),
+    let read = if file.as_os_str() == "-" {
+        std::io::stdin().read_to_end(&mut bytes)
+    } else {
+        std::fs::File::open(file).and_then(|mut file| file.read_to_end(&mut bytes))
     };
     read.map_err(|error| {
         CliError::Plain(format!(

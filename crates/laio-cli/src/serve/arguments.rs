@@ -176,9 +176,10 @@ impl Arguments {
             safety: self.operation.safety.clone(),
             ..Options::default()
         };
-        options.cache = match self.no_cache {
-            true => Cache::OFF,
-            false => self.cache.clone(),
+        options.cache = if self.no_cache {
+            Cache::OFF
+        } else {
+            self.cache.clone()
         };
         self.policy.set(&mut options);
         options.backend = self.backend.or(options.backend);

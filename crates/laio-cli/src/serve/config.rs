@@ -23,7 +23,7 @@ pub struct Mistakes(Vec<String>);
 
 impl Mistakes {
     /// Returns the one error of a command line.
-    pub(super) fn of(error: &dyn fmt::Display) -> Mistakes {
+    pub(super) fn from_error(error: &dyn fmt::Display) -> Mistakes {
         Mistakes(vec![error.to_string()])
     }
 }

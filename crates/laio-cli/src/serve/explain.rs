@@ -45,11 +45,14 @@ impl ExplainArguments {
     /// # Errors
     /// When the request makes no sense, or a site cannot be served.
     pub(super) fn explained(&self, options: &Options) -> Result<String, Failure> {
-        let question = self.question().map_err(|error| Mistakes::of(&error))?;
+        let question = self
+            .question()
+            .map_err(|error| Mistakes::from_error(&error))?;
         let explanation = laio_serve::explain(options, &question)?;
-        Ok(match self.explain_json {
-            true => explanation.json(&question),
-            false => explanation.text(&question),
+        Ok(if self.explain_json {
+            explanation.json(&question)
+        } else {
+            explanation.text(&question)
         })
     }
 

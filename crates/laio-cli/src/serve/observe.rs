@@ -67,9 +67,10 @@ impl AdminHandle {
 impl ObserveArguments {
     pub(super) fn observer(&self) -> Observer {
         let timing = self.stage_timing || self.stage_plot.is_some();
-        match timing || self.admin.is_some() {
-            true => Observer::new(timing),
-            false => Observer::default(),
+        if timing || self.admin.is_some() {
+            Observer::new(timing)
+        } else {
+            Observer::default()
         }
     }
 

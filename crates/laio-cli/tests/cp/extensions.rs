@@ -180,9 +180,10 @@ fn ways() -> Vec<Case> {
         ];
         cases.extend(cases_of_way.map(|case| {
             let case = case.added(&way).any_output();
-            match way.contains("uring") {
-                true => case.needs("io_uring"),
-                false => case,
+            if way.contains("uring") {
+                case.needs("io_uring")
+            } else {
+                case
             }
         }));
     }

@@ -195,9 +195,10 @@ fn least_memory(command: &str, root: &Path) -> u64 {
     assert!(does(enough), "{command} does not do with {enough} KiB");
     while enough - little > STEP {
         let between = u64::midpoint(little, enough);
-        match does(between) {
-            true => enough = between,
-            false => little = between,
+        if does(between) {
+            enough = between
+        } else {
+            little = between
         }
     }
     enough

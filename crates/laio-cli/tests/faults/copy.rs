@@ -145,9 +145,10 @@ fn check(
             wrong.push(format!("{fault}\n  {hit}\n  {ended}\n  {found}"));
         }
     }
-    match wrong.is_empty() {
-        true => Ok(Completion::Completed),
-        false => Err(wrong.join("\n").into()),
+    if wrong.is_empty() {
+        Ok(Completion::Completed)
+    } else {
+        Err(wrong.join("\n").into())
     }
 }
 
@@ -365,9 +366,10 @@ impl Copy {
 /// Returns what must be equal of a line of a snapshot. As GNU cp, `-a` says nothing of extended attributes that it
 /// cannot copy, unless it verifies.
 fn compared<'a>(line: &'a str, job: &Job, kind: &Kind) -> &'a str {
-    match kind.name.contains("xattr") && !job.command.contains("--verify") {
-        true => line.split(", user.").next().unwrap_or_default(),
-        false => line,
+    if kind.name.contains("xattr") && !job.command.contains("--verify") {
+        line.split(", user.").next().unwrap_or_default()
+    } else {
+        line
     }
 }
 

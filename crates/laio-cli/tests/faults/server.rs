@@ -150,9 +150,10 @@ fn check(job: &Job, kind: &'static Kind, trial: usize) -> Result<Completion, Fai
             server = Server::start(job, kind);
         }
     }
-    match wrong.is_empty() {
-        true => Ok(Completion::Completed),
-        false => Err(wrong.join("\n").into()),
+    if wrong.is_empty() {
+        Ok(Completion::Completed)
+    } else {
+        Err(wrong.join("\n").into())
     }
 }
 
@@ -307,9 +308,10 @@ fn address(messages: &Receiver<String>) -> SocketAddr {
 }
 
 fn contents(root: &Path) -> Tree {
-    match root.exists() {
-        true => snapshot::of(root, &BTreeSet::new()),
-        false => Tree::new(),
+    if root.exists() {
+        snapshot::of(root, &BTreeSet::new())
+    } else {
+        Tree::new()
     }
 }
 

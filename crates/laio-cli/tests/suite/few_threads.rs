@@ -25,7 +25,7 @@ fn a_server_with_too_few_threads_answers_or_refuses_to_start() {
             .stderr(Stdio::piped());
         let fault = Fault::from_then_on(clone, threads + 1, libc::EAGAIN);
         let (child, faults) = fail_nth::spawn(&mut command, &[clone], Some(fault)).unwrap();
-        let mut process = ServerProcess::of(child);
+        let mut process = ServerProcess::from_child(child);
         let mut line = process.wait_for_line("");
         while !line.contains("http://") {
             if line.contains("cannot start ") {

@@ -144,9 +144,10 @@ fn listing(root: &Path) -> Vec<String> {
 fn a_machine_is_described() {
     each(|forbid| {
         let output = laio(forbid, &["info", "/"]).output().unwrap();
-        match output.status.success() && text(&output.stdout).contains("Back end") {
-            true => Ok(()),
-            false => Err(text(&output.stderr).to_owned()),
+        if output.status.success() && text(&output.stdout).contains("Back end") {
+            Ok(())
+        } else {
+            Err(text(&output.stderr).to_owned())
         }
     });
 }
@@ -166,9 +167,10 @@ fn a_copy_is_the_same() {
         if !output.status.success() || !output.stderr.is_empty() {
             return Err(format!("{}: {}", output.status, text(&output.stderr)));
         }
-        match listing(&copy) == expected {
-            true => Ok(()),
-            false => Err(format!("{:#?} instead of {expected:#?}", listing(&copy))),
+        if listing(&copy) == expected {
+            Ok(())
+        } else {
+            Err(format!("{:#?} instead of {expected:#?}", listing(&copy)))
         }
     });
 }
@@ -291,9 +293,10 @@ fn a_site_is_served() {
         }
         let answer = get(server.connect(), "/inner/deep/large.bin");
         let length = answer.map_err(|error| error.to_string())?.len();
-        match length > 3 << 20 {
-            true => Ok(()),
-            false => Err(format!("{length} bytes of a large file")),
+        if length > 3 << 20 {
+            Ok(())
+        } else {
+            Err(format!("{length} bytes of a large file"))
         }
     });
 }

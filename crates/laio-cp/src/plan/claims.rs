@@ -205,9 +205,10 @@ impl Claims {
         let mine = status.uid() == rustix::process::geteuid().as_raw();
         let is_gone = mine && owner.is_some_and(|owner| self.me.is_gone(&owner));
         let age = self.now()?.duration_since(status.modified()?);
-        match is_gone || age.is_ok_and(|age| age > self.lease) {
-            true => Ok(ExistingClaim::Dead(device_and_inode(&status))),
-            false => Ok(ExistingClaim::Alive),
+        if is_gone || age.is_ok_and(|age| age > self.lease) {
+            Ok(ExistingClaim::Dead(device_and_inode(&status)))
+        } else {
+            Ok(ExistingClaim::Alive)
         }
     }
 

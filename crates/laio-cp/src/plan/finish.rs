@@ -167,9 +167,15 @@ impl Finish {
             Resolution::UpToDate(_) => Resolution::Existing(Box::new(source)),
             found => conflict::make_way(io, session, &entry, &source, found).await?,
         };
-        link::to_first_copy(io, session, &entry, &FirstCopy::of(&of, None), &resolution)
-            .await
-            .map(|_| true)
+        link::to_first_copy(
+            io,
+            session,
+            &entry,
+            &FirstCopy::from_entry(&of, None),
+            &resolution,
+        )
+        .await
+        .map(|_| true)
     }
 
     /// Sets the attributes of a directory.

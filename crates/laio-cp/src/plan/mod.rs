@@ -149,7 +149,7 @@ pub fn plan(
     budget::require_descriptors(&options, true)?;
     settings::refuse(&options)
         .map_err(|option| plan_error(format!("{option} cannot be combined with --plan")))?;
-    let settings = Settings::of(&options);
+    let settings = Settings::from_options(&options);
     let plan_dir = PlanDir::new(plan_dir);
     plan_dir.make().map_err(plan_error)?;
     let time = SystemTime::now().duration_since(UNIX_EPOCH);

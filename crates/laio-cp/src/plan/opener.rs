@@ -128,7 +128,7 @@ impl Opener {
             names: Default::default(),
             storage_class: source
                 .as_ref()
-                .map_or_else(|_| StorageClass::default(), StorageClass::of),
+                .map_or_else(|_| StorageClass::default(), StorageClass::for_directory),
         };
         let sides = (
             Side {

@@ -129,9 +129,10 @@ impl Planner {
         if !status.is_file() {
             return 0;
         }
-        match session.options.sparse != Sparse::Never && has_holes(status) {
-            true => status.size().min(status.blocks() * 512),
-            false => status.size(),
+        if session.options.sparse != Sparse::Never && has_holes(status) {
+            status.size().min(status.blocks() * 512)
+        } else {
+            status.size()
         }
     }
 

@@ -42,7 +42,7 @@ pub(crate) struct Settings {
 impl Settings {
     /// Stores the options. Each option is stored, used by the planner alone, or rejected by
     /// `refuse`.
-    pub(crate) fn of(options: &Options) -> Settings {
+    pub(crate) fn from_options(options: &Options) -> Settings {
         Settings {
             recursive: options.recursive,
             follow: options.follow,
@@ -102,9 +102,10 @@ impl Settings {
             fsync: self.fsync || given.fsync,
             rate: given.rate.or(self.rate),
             backend: given.backend.or(kept),
-            writes: match self.backend_writes {
-                true => Writes::Backend,
-                false => given.writes,
+            writes: if self.backend_writes {
+                Writes::Backend
+            } else {
+                given.writes
             },
             method: self.method,
             jobs: given.jobs.or(self.jobs),

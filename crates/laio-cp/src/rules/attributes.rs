@@ -208,7 +208,7 @@ pub(crate) fn set_on_directory(
         target: &target,
         path: &path,
         names: source.as_ref().map(|source| (&info.names, source)),
-        current: CurrentAttributes::of(
+        current: CurrentAttributes::from_status(
             &info.target,
             info.default_acl.is_some() || !directory.is_new,
             !directory.is_new,

@@ -76,10 +76,10 @@ pub(crate) async fn backup_name(io: &Io, session: &Session, entry: &Entry) -> io
 /// The destination of a copy; its backup name if `--force` and `--backup` copy a file onto itself.
 pub(crate) fn target_of_self_copy(options: &Options, source: &OsStr, target: OsString) -> OsString {
     let regular = |path: &OsString| std::fs::metadata(path).is_ok_and(|status| status.is_file());
-    match options.force && options.backup != Backup::None && *source == *target && regular(&target)
-    {
-        true => self_copy_target(&target, options),
-        false => target,
+    if options.force && options.backup != Backup::None && *source == *target && regular(&target) {
+        self_copy_target(&target, options)
+    } else {
+        target
     }
 }
 

@@ -157,9 +157,10 @@ async fn copy_range(
         return Ok((Done::CopyRange, end - start));
     }
     let more = transfer::through_memory(pair, at, end, Zeros::Written).await?;
-    let done = match refused.is_none() && has_moved {
-        true => Done::CopyRange,
-        false => Done::ReadWrite,
+    let done = if refused.is_none() && has_moved {
+        Done::CopyRange
+    } else {
+        Done::ReadWrite
     };
     Ok((done, at - start + more))
 }
@@ -176,9 +177,10 @@ pub(crate) async fn copy_region(
         reflink: "no",
         sparse: "no",
     };
-    match looks_for_holes(pair) {
-        true => copy_extents(pair, start, end, &mut detail).await.map(drop),
-        false => copy_range(pair, start, end, &mut detail).await.map(drop),
+    if looks_for_holes(pair) {
+        copy_extents(pair, start, end, &mut detail).await.map(drop)
+    } else {
+        copy_range(pair, start, end, &mut detail).await.map(drop)
     }
 }
 
@@ -241,9 +243,10 @@ async fn copy_extents(
     detail.sparse = if seeks { "SEEK_HOLE" } else { "zeros" };
     while copied.at < size {
         pair.check_stop()?;
-        let extent = match seeks {
-            true => sparse::next_extent(pair, copied.at, size).await,
-            false => Extent::Data(start, size),
+        let extent = if seeks {
+            sparse::next_extent(pair, copied.at, size).await
+        } else {
+            Extent::Data(start, size)
         };
         let (data, hole) = match extent {
             Extent::None => break,
@@ -261,16 +264,13 @@ async fn copy_extents(
                 (copied.at, size)
             }
         };
-        let (done, bytes) = match zeros {
-            true => {
-                detail.offload = "avoided";
-                let bytes = transfer::through_memory(pair, data, hole, Zeros::Skipped).await?;
-                (Done::ReadWrite, bytes)
-            }
-            false => {
-                preallocate(pair, data, hole - data)?;
-                copy_range(pair, data, hole, detail).await?
-            }
+        let (done, bytes) = if zeros {
+            detail.offload = "avoided";
+            let bytes = transfer::through_memory(pair, data, hole, Zeros::Skipped).await?;
+            (Done::ReadWrite, bytes)
+        } else {
+            preallocate(pair, data, hole - data)?;
+            copy_range(pair, data, hole, detail).await?
         };
         copied.done = done;
         copied.bytes += bytes;

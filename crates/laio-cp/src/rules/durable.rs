@@ -102,10 +102,11 @@ impl ArgumentDirectories {
 }
 
 fn above(entry: &Entry) -> PathBuf {
-    let above = match entry.has_parents() {
+    let above = if entry.has_parents() {
         // The directories of its name are synced like others.
-        true => None,
-        false => Path::new(entry.new_name()).parent(),
+        None
+    } else {
+        Path::new(entry.new_name()).parent()
     };
     let above = above.filter(|above| !above.as_os_str().is_empty());
     above.unwrap_or(Path::new(".")).to_owned()

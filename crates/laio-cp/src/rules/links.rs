@@ -63,7 +63,7 @@ pub(crate) struct FirstCopy {
 }
 
 impl FirstCopy {
-    pub(crate) fn of(entry: &Entry, digest: Option<Digest>) -> FirstCopy {
+    pub(crate) fn from_entry(entry: &Entry, digest: Option<Digest>) -> FirstCopy {
         FirstCopy {
             directory: entry.directory.clone(),
             name: entry.new_name().to_owned(),
@@ -129,7 +129,7 @@ impl Links {
         entry: &Entry,
         digest: Option<Digest>,
     ) -> (Arc<FirstCopy>, Vec<DeferredLink>) {
-        let first = Arc::new(FirstCopy::of(entry, digest));
+        let first = Arc::new(FirstCopy::from_entry(entry, digest));
         let mut table = lock(&self.0);
         let Some(known) = table.get_mut(&file) else {
             return (first, Vec::new());

@@ -184,9 +184,10 @@ fn directory_of(io: &Io, file: &Handle) -> Option<FileRef> {
     let named = StatPath::<Handle>::new(name(&path)?).no_follow();
     let named = io.call_blocking(named).ok()?;
     let open = io.call_blocking(StatFile::new(file.clone())).ok()?;
-    match identity(&named) == identity(&open) {
-        true => Some(FileRef::Named(name(path.parent()?)?)),
-        false => None,
+    if identity(&named) == identity(&open) {
+        Some(FileRef::Named(name(path.parent()?)?))
+    } else {
+        None
     }
 }
 

@@ -127,9 +127,10 @@ impl OpenPair<'_> {
 
     /// Fails if a stop was requested. Called between two pieces of a file.
     pub(crate) fn check_stop(&self) -> Result<(), CopyError> {
-        match self.session.stop.is_requested() {
-            true => Err(CopyError::Stopped),
-            false => Ok(()),
+        if self.session.stop.is_requested() {
+            Err(CopyError::Stopped)
+        } else {
+            Ok(())
         }
     }
 

@@ -110,9 +110,10 @@ impl Queue<'_> {
     ) -> Result<(usize, AlignedBuffer), CopyError> {
         let io = self.pair.io;
         let mut direct = self.direct.get();
-        let wanted = match direct {
-            true => count.next_multiple_of(ALIGNMENT),
-            false => count,
+        let wanted = if direct {
+            count.next_multiple_of(ALIGNMENT)
+        } else {
+            count
         };
         let result = loop {
             buffer.clear();

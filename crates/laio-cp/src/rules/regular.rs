@@ -253,9 +253,10 @@ pub(crate) async fn sync(
 
 /// The access mode: verification also reads the destination.
 fn access_mode(options: &Options) -> i32 {
-    match options.verify {
-        true => libc::O_RDWR,
-        false => libc::O_WRONLY,
+    if options.verify {
+        libc::O_RDWR
+    } else {
+        libc::O_WRONLY
     }
 }
 
@@ -284,7 +285,7 @@ pub(crate) async fn complete_temporary(
             "not replacing {name}, which is no regular file any more; copy it with a new plan"
         ));
     }
-    let current = CurrentAttributes::of(&status, true, false);
+    let current = CurrentAttributes::from_status(&status, true, false);
     let mut target = OpenTarget::new(file, current, status.device());
     target.creation = Some(Creation {
         mode: REGION_MODE,
@@ -355,7 +356,7 @@ async fn open_existing(
         let cut = io.call_target(Truncate::new(file.clone(), 0)).await;
         cut.map_err(entry.target_failure("cannot truncate"))?;
     }
-    let current = CurrentAttributes::of(&status, true, true);
+    let current = CurrentAttributes::from_status(&status, true, true);
     Ok(OpenTarget {
         is_regular: status.is_file(),
         ..OpenTarget::new(file, current, status.device())
@@ -377,17 +378,17 @@ async fn create(
 ) -> Result<OpenTarget, Failure> {
     let process = &session.process;
     let mut current = CurrentAttributes::new(process, &entry.directory, None);
-    let mode = match new_file_mode::is_final_at_creation(&session.options) && !atomic {
-        true => source.mode() & new_file_mode::PERMISSION_BITS,
+    let mode = if new_file_mode::is_final_at_creation(&session.options) && !atomic {
+        source.mode() & new_file_mode::PERMISSION_BITS
+    } else {
         // `setxattr` needs write permission.
-        false => {
-            let extra = if names.is_empty() && !replaces {
-                0
-            } else {
-                0o200
-            };
-            (source.mode() & new_file_mode::OWNER_BITS) | extra
-        }
+
+        let extra = if names.is_empty() && !replaces {
+            0
+        } else {
+            0o200
+        };
+        (source.mode() & new_file_mode::OWNER_BITS) | extra
     };
     let open_with = async |flags: i32, name: &OsStr| {
         let flags = flags | access_mode(&session.options) | libc::O_NOFOLLOW | libc::O_NOCTTY;
@@ -440,13 +441,13 @@ async fn create(
         _ => {
             let status = io.call_target(StatFile::new(file.clone())).await;
             let status = status.map_err(entry.target_failure("cannot fstat"))?;
-            current = CurrentAttributes::of(&status, true, false);
+            current = CurrentAttributes::from_status(&status, true, false);
             status.device()
         }
     };
     if let Some(partial) = partial_status {
         // An earlier run may have set some attributes.
-        current = CurrentAttributes::of(&partial, true, true);
+        current = CurrentAttributes::from_status(&partial, true, true);
         let narrowed = partial.mode() & new_file_mode::OWNER_BITS;
         if partial.mode() & 0o7777 != narrowed {
             let set = FileRef::Open(file.clone()).set_mode(io, narrowed);

@@ -109,14 +109,16 @@ async fn check_referents(
     source: &Metadata,
     target: &Metadata,
 ) -> SameFile {
-    let source = match source.is_symlink() {
-        true => io.call_backend(StatPath::new(entry.source())).await,
-        false => Ok(*source),
+    let source = if source.is_symlink() {
+        io.call_backend(StatPath::new(entry.source())).await
+    } else {
+        Ok(*source)
     };
     let target_is_link = target.is_symlink();
-    let target = match target_is_link {
-        true => io.call_target(StatPath::new(entry.target())).await,
-        false => Ok(*target),
+    let target = if target_is_link {
+        io.call_target(StatPath::new(entry.target())).await
+    } else {
+        Ok(*target)
     };
     match (source, target) {
         (Ok(source), Ok(target)) if identity(&source) == identity(&target) => {}

@@ -30,9 +30,10 @@ pub(crate) async fn enter(worker: &Worker, mut entry: Entry) -> Result<Option<Li
     let options = &session.options;
     let found = source::open_directory(io, &entry, session.follows(&entry)).await?;
     let (opened, status) = (found.opened, found.status);
-    let resolution = match entry.directory.is_new {
-        true => Resolution::Free,
-        false => conflict::examine_directory(io, session, &entry, &status).await?,
+    let resolution = if entry.directory.is_new {
+        Resolution::Free
+    } else {
+        conflict::examine_directory(io, session, &entry, &status).await?
     };
     if entry
         .directory
@@ -352,12 +353,11 @@ async fn make_target(
     // A new directory inherits the default ACL of its parent.
     let above = entry.directory.info.as_ref();
     let inherits = is_new && above.is_some_and(|above| above.default_acl.is_none());
-    let default_acl = match inherits {
-        true => None,
-        false => {
-            let directory = FileRef::Open(handle.clone());
-            attributes::default_permissions(io, &directory).await
-        }
+    let default_acl = if inherits {
+        None
+    } else {
+        let directory = FileRef::Open(handle.clone());
+        attributes::default_permissions(io, &directory).await
     };
     let mode =
         is_new.then(|| new_file_mode::of_directory(session, &source, default_acl, made, is_parent));
@@ -378,7 +378,7 @@ async fn make_target(
         // One `fstatfs` per file system.
         storage_class: match &entry.directory.info {
             Some(above) if above.source.device() == source.device() => above.storage_class,
-            _ => opened.map_or_else(StorageClass::default, StorageClass::of),
+            _ => opened.map_or_else(StorageClass::default, StorageClass::for_directory),
         },
     };
     Ok((handle, info))

@@ -267,9 +267,10 @@ impl Entry {
     /// The same name, relative to the descriptor of the destination's directory: the name of the copy may be a path.
     pub(crate) fn sibling_name(&self, name: &OsStr) -> PathBuf {
         let has_parts = |name: &OsStr| name.as_bytes().contains(&b'/');
-        let above = match has_parts(self.new_name()) && !has_parts(name) {
-            true => Path::new(self.new_name()).parent(),
-            false => None,
+        let above = if has_parts(self.new_name()) && !has_parts(name) {
+            Path::new(self.new_name()).parent()
+        } else {
+            None
         };
         above.map_or_else(|| name.into(), |above| above.join(name))
     }

@@ -151,9 +151,10 @@ fn reopen_as(io: &Io, from: &Option<Handle>, side: &Side, how: i32) -> io::Resul
     let handle = Arc::new(opened?);
     let status = io.call_blocking(StatFile::new(handle.clone()))?;
     let found: Identity = identity(&status);
-    match found == expected {
-        true => Ok(Some(handle)),
+    if found == expected {
+        Ok(Some(handle))
+    } else {
         // Another directory has the name now.
-        false => Err(Errno::STALE.into()),
+        Err(Errno::STALE.into())
     }
 }

@@ -23,7 +23,7 @@ const F2FS: u64 = 0xf2f5_2010;
 
 impl StorageClass {
     /// The storage class of the file system that a directory is on.
-    pub(crate) fn of(directory: &Handle) -> StorageClass {
+    pub(crate) fn for_directory(directory: &Handle) -> StorageClass {
         let Ok(status) = rustix::fs::fstatfs(directory) else {
             return StorageClass::Unknown;
         };

@@ -107,9 +107,10 @@ pub(crate) async fn rename_into_place(
     replaces: bool,
 ) -> Result<(), Failure> {
     let rename = |flags| Rename::new(entry.sibling(name), entry.target()).flags(flags);
-    let mut result = match replaces {
-        true => io.call_target(rename(0)).await,
-        false => io.call_target(rename(libc::RENAME_NOREPLACE)).await,
+    let mut result = if replaces {
+        io.call_target(rename(0)).await
+    } else {
+        io.call_target(rename(libc::RENAME_NOREPLACE)).await
     };
     let cannot = |error: &io::Error| error.raw_os_error() == Some(Errno::INVAL.raw());
     if !replaces && result.as_ref().is_err_and(cannot) {

@@ -3,8 +3,8 @@
 use super::page::{bare, error, type_text, unsatisfiable};
 use super::{Attributes, Body, FileResponse, Part};
 use crate::{
-    ByteRange, Coding, ContentType, ETag, HttpDate, Multipart, Outcome, RangeLimits, Ranges,
-    Request, Status, Validators, conditional, date,
+    ByteRange, Coding, ConditionalResult, ContentType, ETag, HttpDate, Multipart, RangeLimits,
+    Ranges, Request, Status, Validators, conditional, date,
 };
 use std::hash::{BuildHasher, RandomState};
 
@@ -27,12 +27,12 @@ pub(super) fn with_file<F>(
     };
     let content_type = ContentType::of_path(name);
     let mut response = match conditional::evaluate(request, &validators) {
-        Outcome::PreconditionFailed => {
+        ConditionalResult::PreconditionFailed => {
             let detail = "The file does not match the conditions of the request.";
             return error(Status::PRECONDITION_FAILED, detail);
         }
-        Outcome::NotModified => bare(Status::NOT_MODIFIED),
-        Outcome::Proceed { range_applies } => {
+        ConditionalResult::NotModified => bare(Status::NOT_MODIFIED),
+        ConditionalResult::Proceed { range_applies } => {
             let ranges = match request.headers.only("Range") {
                 Some(value) if range_applies => Ranges::parse_within(value, size, &RANGE_LIMITS),
                 _ => Ranges::None,

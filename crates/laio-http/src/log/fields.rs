@@ -324,7 +324,7 @@ mod tests {
             early_data: true,
             upstream: Some("http://127.0.0.1:9"),
             response_head: Some(HEAD),
-            ..LogRecord::of(&request, &HttpDate::EPOCH)
+            ..LogRecord::from_request(&request, &HttpDate::EPOCH)
         };
         let mut out = Vec::new();
         write_fields(format, &fields(names), &record, &mut out);

@@ -98,7 +98,7 @@ fn serve(bytes: &[u8], random: &mut Random) -> bool {
     };
     let outcome = conditional::evaluate(&request, &current);
     if outcome
-        == (Outcome::Proceed {
+        == (ConditionalResult::Proceed {
             range_applies: true,
         })
     {
@@ -107,7 +107,7 @@ fn serve(bytes: &[u8], random: &mut Random) -> bool {
     let _ = Coding::negotiate(&request.headers, &[Coding::Brotli, Coding::Gzip]);
 
     let mut out = Vec::new();
-    let record = LogRecord::of(&request, &HttpDate::EPOCH);
+    let record = LogRecord::from_request(&request, &HttpDate::EPOCH);
     let fields: Vec<LogField> = [
         "path",
         "query",

@@ -143,9 +143,10 @@ fn a_peer_that_is_gone_is_an_error() {
             let (one, other) = UnixStream::pair().unwrap();
             let writer = spawn(async move {
                 let bytes = vec![0u8; 3_000_000];
-                match vectored {
-                    true => one.write_vectored((bytes, "more")).await.0,
-                    false => one.write_all(bytes).await.0,
+                if vectored {
+                    one.write_vectored((bytes, "more")).await.0
+                } else {
+                    one.write_all(bytes).await.0
                 }
             });
             read_exactly(&other, 10_000).await;

@@ -28,9 +28,10 @@ impl Flag {
     fn wait(self: Arc<Self>) -> impl Future<Output = ()> {
         poll_fn(move |context| {
             *self.waker.lock().unwrap() = Some(context.waker().clone());
-            match self.set.swap(false, Ordering::SeqCst) {
-                true => Poll::Ready(()),
-                false => Poll::Pending,
+            if self.set.swap(false, Ordering::SeqCst) {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
             }
         })
     }
@@ -104,9 +105,10 @@ fn a_storm_of_wakes() {
                     if polls.fetch_add(1, Ordering::Relaxed) < 4 {
                         let _ = send.send(context.waker().clone());
                     }
-                    match stop.load(Ordering::SeqCst) {
-                        true => Poll::Ready(()),
-                        false => Poll::<()>::Pending,
+                    if stop.load(Ordering::SeqCst) {
+                        Poll::Ready(())
+                    } else {
+                        Poll::<()>::Pending
                     }
                 }));
                 threads.push((

@@ -152,9 +152,12 @@ impl Authority {
     fn folder(&self) -> String {
         let url = self.directory();
         let rest = url.strip_prefix("https://").unwrap_or(url);
-        let plain = |it: char| match it.is_ascii_alphanumeric() || matches!(it, '.' | '-') {
-            true => it,
-            false => '_',
+        let plain = |it: char| {
+            if it.is_ascii_alphanumeric() || matches!(it, '.' | '-') {
+                it
+            } else {
+                '_'
+            }
         };
         let name: String = rest.chars().map(plain).collect();
         // Not hidden, nor the name of a parent.
@@ -238,9 +241,12 @@ impl Authority {
     }
 
     fn create_account(&self, state: &StateDirectory) -> Result<Account, StepError> {
-        let contact = |address: &String| match address.contains(':') {
-            true => address.clone(),
-            false => format!("mailto:{address}"),
+        let contact = |address: &String| {
+            if address.contains(':') {
+                address.clone()
+            } else {
+                format!("mailto:{address}")
+            }
         };
         let contacts: Vec<_> = self.options.contacts.iter().map(contact).collect();
         let contacts: Vec<_> = contacts.iter().map(String::as_str).collect();
@@ -455,9 +461,10 @@ fn request(name: &str, key: &KeyPair) -> Result<Vec<u8>, StepError> {
 /// Checks that a token has the characters of base64url (RFC 8555, section 8.3), because it becomes the name of a file.
 fn checked_token(token: &str) -> Result<String, StepError> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    match (1..=128).contains(&token.len()) && token.bytes().all(fits) {
-        true => Ok(token.to_owned()),
-        false => Err(own("the authority has sent a malformed token")),
+    if (1..=128).contains(&token.len()) && token.bytes().all(fits) {
+        Ok(token.to_owned())
+    } else {
+        Err(own("the authority has sent a malformed token"))
     }
 }
 

@@ -117,9 +117,10 @@ impl Renewal {
                 if waits || !held.is_due(SystemTime::now()) {
                     continue;
                 }
-                match held.local {
-                    true => self.sign(index),
-                    false => self.order(index),
+                if held.local {
+                    self.sign(index)
+                } else {
+                    self.order(index)
                 }
             }
             // One at a time, because an authority that does not answer would delay the orders of others.

@@ -17,7 +17,7 @@ pub(crate) struct TrustedProxies {
 impl TrustedProxies {
     /// # Errors
     /// Like [`TrustedProxies::new`], and when connections begin with the header of a proxy, but no proxy is trusted.
-    pub(crate) fn of(options: &Options) -> io::Result<TrustedProxies> {
+    pub(crate) fn from_options(options: &Options) -> io::Result<TrustedProxies> {
         let mut named = options.listen.iter().filter(|listen| listen.proxy_header);
         if let Some(listen) = named.next().filter(|_| options.clients.proxies.is_empty()) {
             let text = format!(
@@ -81,9 +81,10 @@ impl TrustedProxies {
             .flat_map(|line| entries(line, is_forwarded));
         let mut client = None;
         for entry in entries.take(Limits::PROXIES) {
-            let entry = match is_forwarded {
-                true => node(entry),
-                false => Some(entry),
+            let entry = if is_forwarded {
+                node(entry)
+            } else {
+                Some(entry)
             };
             let Some(address) = entry.and_then(address) else {
                 break;

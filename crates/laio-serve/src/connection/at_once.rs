@@ -124,10 +124,12 @@ impl Connection {
     fn after_request(&mut self, head_len: usize, keep_alive: bool) -> Next {
         self.input.drain(..head_len);
         self.answered = true;
-        match keep_alive {
-            true => Next::Request,
-            false if self.input.is_empty() => Next::End,
-            false => Next::Linger,
+        if keep_alive {
+            Next::Request
+        } else if self.input.is_empty() {
+            Next::End
+        } else {
+            Next::Linger
         }
     }
 

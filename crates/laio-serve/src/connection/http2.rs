@@ -256,10 +256,12 @@ impl Http2Connection {
     /// more bytes.
     fn update_drain_state(&self, is_sent: bool) {
         let is_idle = is_sent && self.state.tasks.borrow().is_empty();
-        let drain_state = match is_idle {
-            false => DrainState::InRequest,
-            true if self.accepted > 0 => DrainState::Between,
-            true => DrainState::New,
+        let drain_state = if !is_idle {
+            DrainState::InRequest
+        } else if self.accepted > 0 {
+            DrainState::Between
+        } else {
+            DrainState::New
         };
         let connection_state = &self.state.connection_state;
         if connection_state.drain_state.get() == drain_state {
@@ -293,9 +295,10 @@ impl Http2Connection {
                 self.connection.graceful_shutdown();
             }
         }
-        match requests.is_empty() {
-            true => Poll::Pending,
-            false => Poll::Ready(Event::Requests(requests)),
+        if requests.is_empty() {
+            Poll::Pending
+        } else {
+            Poll::Ready(Event::Requests(requests))
         }
     }
 
@@ -317,12 +320,11 @@ impl Http2Connection {
             memory,
         ));
         let stream = Stream::Http2(exchange.clone());
-        let at_once = match has_body || exchange.poll_reset(context).is_ready() {
-            true => AtOnce::NotPossible,
-            false => {
-                let send = |output, content: Option<&[u8]>| exchange.try_send(output, content);
-                self.streams.answer_at_once(&stream, &head, send)
-            }
+        let at_once = if has_body || exchange.poll_reset(context).is_ready() {
+            AtOnce::NotPossible
+        } else {
+            let send = |output, content: Option<&[u8]>| exchange.try_send(output, content);
+            self.streams.answer_at_once(&stream, &head, send)
         };
         let begun = match at_once {
             AtOnce::Answered(whole) => {

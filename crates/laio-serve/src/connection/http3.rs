@@ -312,10 +312,12 @@ impl Http3Connection {
     }
 
     fn drain_state(&self) -> DrainState {
-        match self.is_busy() || self.rejects_until().is_some() {
-            true => DrainState::InRequest,
-            false if self.accepted > 0 => DrainState::Between,
-            false => DrainState::New,
+        if self.is_busy() || self.rejects_until().is_some() {
+            DrainState::InRequest
+        } else if self.accepted > 0 {
+            DrainState::Between
+        } else {
+            DrainState::New
         }
     }
 
@@ -550,9 +552,10 @@ async fn respond(
         if let Some(begun) = begun {
             return streams.finish(&stream, &head, begun).await;
         }
-        let confirmed = match may_be_early {
-            true => Ok(()),
-            false => exchange.confirmed().await,
+        let confirmed = if may_be_early {
+            Ok(())
+        } else {
+            exchange.confirmed().await
         };
         confirmed.is_ok() && streams.answer(stream, head).await
     };

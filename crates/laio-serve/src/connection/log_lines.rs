@@ -34,7 +34,7 @@ pub(super) fn log_response(
         response_head: head,
         tls: stream.tls().filter(|_| log.needs_tls()),
         early_data: stream.is_early(),
-        ..LogRecord::of(request, date)
+        ..LogRecord::from_request(request, date)
     });
 }
 

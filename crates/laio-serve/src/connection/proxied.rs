@@ -50,7 +50,10 @@ impl<'a> Destination<'a> {
     }
 
     /// Returns the upstream for what answers a request, if it is not the site itself.
-    pub(super) fn of(ctx: RequestContext<'a>, answerer: &'a Answerer) -> Option<Destination<'a>> {
+    pub(super) fn for_request(
+        ctx: RequestContext<'a>,
+        answerer: &'a Answerer,
+    ) -> Option<Destination<'a>> {
         match answerer {
             Answerer::Site(_) => None,
             Answerer::Upstream => {
@@ -159,7 +162,7 @@ pub(super) async fn answer_by_upstream(
             Some(member) => &member.target.name,
             None => route.group.name(),
         }),
-        ..LogRecord::of(ctx.request, ctx.date)
+        ..LogRecord::from_request(ctx.request, ctx.date)
     });
     drop(added);
     let output = sent?;

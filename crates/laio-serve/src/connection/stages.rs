@@ -13,41 +13,59 @@ use crate::request::early_hints::early_hints;
 use crate::request::lookup::{Answerer, LookedUp, answerer};
 use crate::request::response::{RequestContext, Response};
 use crate::request::send_response::Followed;
+use crate::trace;
 use crate::uploads::Change;
 use laio_http::response::CONTINUE;
 use laio_http::{BodySkip, Framing, Method, Rejection};
 use std::io;
 use std::time::Instant;
 
+/// The stages, in the order in which they see a request, each with what it answers. `--explain` prints the
+/// stages that decide something, and the documentation has this table.
+const STAGES: [(RequestStage, &str); 7] = [
+    (
+        RequestStage::Handshake,
+        "handshake: early data waits for the end of the handshake, unless repeating it does no harm",
+    ),
+    (
+        RequestStage::Early,
+        "early: challenges of a certificate authority, refused networks, used-up rates, redirects to https",
+    ),
+    (
+        RequestStage::Hints,
+        "hints: the interim response 103, which names what the page needs",
+    ),
+    (
+        RequestStage::Upstream,
+        "upstream: the upstream of the path's prefix",
+    ),
+    (
+        RequestStage::Application,
+        "application: candidates of --try, scripts, and upstreams that answer where there is no file",
+    ),
+    (RequestStage::Change, "change: uploads and WebDAV"),
+    (
+        RequestStage::Site,
+        "site: files, listings and pages, for every request that is left",
+    ),
+];
+
 /// A part of the server that may answer a request, or delays it.
 #[derive(Clone, Copy, Debug)]
 enum RequestStage {
-    /// A request in early data waits for the end of the handshake, unless repeating it does no harm.
     Handshake,
-    /// Challenges of a certificate authority, refused networks, used-up rates, redirects to https.
     Early,
-    /// The interim response 103 names what the page needs.
     Hints,
-    /// The upstream of the path's prefix.
     Upstream,
-    /// The candidates of `--try`, scripts, and upstreams that answer where there is no file.
     Application,
-    /// Uploads and WebDAV.
     Change,
-    /// Files, listings and pages of the site: answers every request.
     Site,
 }
 
-/// The stages, in the order in which they see a request.
-const STAGES: [RequestStage; 7] = [
-    RequestStage::Handshake,
-    RequestStage::Early,
-    RequestStage::Hints,
-    RequestStage::Upstream,
-    RequestStage::Application,
-    RequestStage::Change,
-    RequestStage::Site,
-];
+/// Returns the stages of a request in their order, each as `name: what it answers`.
+pub fn request_stages() -> impl Iterator<Item = &'static str> {
+    STAGES.into_iter().map(|(_, text)| text)
+}
 
 /// A request whose head has been received, on its way through the stages.
 pub(super) struct Exchange<'a> {
@@ -96,7 +114,8 @@ impl<'a> Exchange<'a> {
 impl Connection {
     /// Lets each stage see a request, until one answers it.
     pub(super) async fn run_stages(&mut self, mut exchange: Exchange<'_>) -> io::Result<Exchanged> {
-        for stage in STAGES {
+        for (stage, text) in STAGES {
+            trace::note_stage(text);
             // The futures of upstreams and changes are boxed, because they are larger than all others together.
             let step = match stage {
                 RequestStage::Handshake => self.finish_handshake(exchange.ctx).await?,
@@ -157,7 +176,7 @@ impl Connection {
             return Ok(Step::Pass);
         };
         let answerer = answerer(&self.services, ctx, application).await;
-        if let Some(to) = Destination::of(ctx, &answerer) {
+        if let Some(to) = Destination::for_request(ctx, &answerer) {
             if to.is_script() || !self.passes_early() {
                 self.stream.confirmed().await?;
             }
@@ -171,7 +190,7 @@ impl Connection {
     }
 
     async fn answer_by_change(&mut self, exchange: &Exchange<'_>) -> io::Result<Step> {
-        let Some(change) = Change::of(exchange.ctx) else {
+        let Some(change) = Change::from_request(exchange.ctx) else {
             return Ok(Step::Pass);
         };
         let next = Box::pin(self.change_files(exchange, change)).await?;

@@ -91,9 +91,10 @@ impl ConnectionState {
         {
             slot.set_waker(context.waker());
         }
-        match self.is_evicted() && !self.closes_itself.get() {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
+        if self.is_evicted() && !self.closes_itself.get() {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
         }
     }
 }

@@ -38,7 +38,7 @@ impl Question {
         } else if let Some(rest) = strip_scheme(url, "https://") {
             (true, rest)
         } else if url.starts_with('/') || url == "*" {
-            return Ok(Question::of(false, "localhost", None, url));
+            return Ok(Question::from_parts(false, "localhost", None, url));
         } else {
             let text = format!(
                 "{url:?} is no URL of a web server: write http://HOST/PATH, https://HOST/PATH or /PATH"
@@ -62,10 +62,10 @@ impl Question {
             }
             _ => None,
         };
-        Ok(Question::of(secure, host, port, target))
+        Ok(Question::from_parts(secure, host, port, target))
     }
 
-    fn of(secure: bool, host: &str, port: Option<u16>, target: &str) -> Question {
+    fn from_parts(secure: bool, host: &str, port: Option<u16>, target: &str) -> Question {
         Question {
             secure,
             host: host.to_owned(),

@@ -46,9 +46,12 @@ pub(super) fn push_entry(
 /// Appends the name of a field as the journal allows it: `LAIO_REQ_X_ID` for `req:X-Id`.
 fn push_name(name: &str, out: &mut Vec<u8>) {
     let letters = PREFIX.bytes().chain(name.bytes()).take(NAME_MAX);
-    out.extend(letters.map(|byte| match byte.is_ascii_alphanumeric() {
-        true => byte.to_ascii_uppercase(),
-        false => b'_',
+    out.extend(letters.map(|byte| {
+        if byte.is_ascii_alphanumeric() {
+            byte.to_ascii_uppercase()
+        } else {
+            b'_'
+        }
     }));
 }
 

@@ -259,9 +259,10 @@ impl Sender {
             if !slow {
                 self.connection = None;
             }
-            let goes_on = match slow {
-                true => !self.shared.lock().closed,
-                false => self.shared.pause(Limits::LOG_RECONNECT_INTERVAL),
+            let goes_on = if slow {
+                !self.shared.lock().closed
+            } else {
+                self.shared.pause(Limits::LOG_RECONNECT_INTERVAL)
             };
             if !goes_on {
                 return self.lose((records.ends.len() - done) as u64);
@@ -422,15 +423,12 @@ impl Connection {
 impl Stream {
     fn send(&mut self, record: &[u8]) -> io::Result<()> {
         if self.rest.is_empty() {
-            match self.counted {
-                true => {
-                    self.rest = format!("{} ", record.len()).into_bytes();
-                    self.rest.extend_from_slice(record);
-                }
-                false => {
-                    self.rest.extend_from_slice(record);
-                    self.rest.push(b'\n');
-                }
+            if self.counted {
+                self.rest = format!("{} ", record.len()).into_bytes();
+                self.rest.extend_from_slice(record);
+            } else {
+                self.rest.extend_from_slice(record);
+                self.rest.push(b'\n');
             }
         }
         while !self.rest.is_empty() {

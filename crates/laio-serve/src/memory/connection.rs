@@ -238,9 +238,10 @@ impl Place {
             first.is_none() || first == self.number
         };
         let (least, most) = (most.min(Memory::PIECE_MIN) as u64, most as u64);
-        let held = match first {
-            true => memory.take_some(MemoryUse::Responses, least, most),
-            false => None,
+        let held = if first {
+            memory.take_some(MemoryUse::Responses, least, most)
+        } else {
+            None
         };
         let Some(held) = held else {
             self.wait(context.waker());

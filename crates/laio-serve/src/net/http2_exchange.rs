@@ -270,9 +270,10 @@ impl Exchange {
             if CONNECTION_SPECIFIC.contains(&name.as_str()) {
                 continue;
             }
-            let value = match name == CONTENT_LENGTH || name == ETAG {
-                true => held_value(out.slice_ref(value)),
-                false => HeaderValue::from_bytes(value),
+            let value = if name == CONTENT_LENGTH || name == ETAG {
+                held_value(out.slice_ref(value))
+            } else {
+                HeaderValue::from_bytes(value)
             };
             let value = value.map_err(io::Error::other)?;
             holds |= value.is_sensitive();

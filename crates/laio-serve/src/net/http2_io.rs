@@ -119,9 +119,10 @@ impl Wire {
         let all = |held: &[Held]| held.iter().map(Held::bytes).sum::<usize>() as u64;
         let missing = (end as u64 * Memory::FRAME_COPIES).saturating_sub(all(&held));
         if missing > 0 {
-            let least = match held.is_empty() {
-                true => Memory::reserve(MemoryUse::Frames, 0),
-                false => Memory::GRAIN,
+            let least = if held.is_empty() {
+                Memory::reserve(MemoryUse::Frames, 0)
+            } else {
+                Memory::GRAIN
             };
             let most = missing.max(least);
             held.extend(memory.take_some(MemoryUse::Frames, 1, most));
@@ -193,9 +194,10 @@ impl Transport {
 
 /// After a receive that took all that had arrived, the next one will probably block.
 fn expect(is_drained: bool) -> Expect {
-    match is_drained {
-        true => Expect::Block,
-        false => Expect::Arrived,
+    if is_drained {
+        Expect::Block
+    } else {
+        Expect::Arrived
     }
 }
 
@@ -251,9 +253,10 @@ impl AsyncWrite for Io {
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.wire.defers_flushes.get() {
-            true => Poll::Ready(Ok(())),
-            false => self.wire.poll_send(context),
+        if self.wire.defers_flushes.get() {
+            Poll::Ready(Ok(()))
+        } else {
+            self.wire.poll_send(context)
         }
     }
 

@@ -237,9 +237,10 @@ impl Exchange {
         let mut rest = piece(bytes, held);
         self.quic.write_now(self.id, &mut rest).map_err(error_of)?;
         let sent = length - rest.len();
-        self.piece.set(match rest.is_empty() {
-            true => (2 * self.piece.get()).min(Limits::CHUNK),
-            false => (2 * sent).clamp(Memory::PIECE_MIN, Memory::PIECE_FIRST),
+        self.piece.set(if rest.is_empty() {
+            (2 * self.piece.get()).min(Limits::CHUNK)
+        } else {
+            (2 * sent).clamp(Memory::PIECE_MIN, Memory::PIECE_FIRST)
         });
         self.frame.set(self.frame.get() - sent as u64);
         if let ResponseState::Body(Some(due)) = self.response.get() {
@@ -285,9 +286,10 @@ impl Exchange {
                 return Ok(SentAtOnce::Part(0));
             };
             let sent = self.send_piece(content.to_vec(), held)?;
-            return Ok(match sent == content.len() {
-                true => SentAtOnce::Whole,
-                false => SentAtOnce::Part(sent),
+            return Ok(if sent == content.len() {
+                SentAtOnce::Whole
+            } else {
+                SentAtOnce::Part(sent)
             });
         }
         self.finish_if_whole();

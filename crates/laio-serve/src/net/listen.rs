@@ -156,7 +156,7 @@ impl Listener {
     /// Takes over the file of an inherited Unix socket.
     fn adopt_file(&mut self) {
         if let (None, ListenAddress::Unix { path, .. }) = (&self.file, &self.listen.address) {
-            self.file = SocketFile::of(path).ok();
+            self.file = SocketFile::at(path).ok();
         }
     }
 
@@ -455,7 +455,7 @@ fn unix(path: &Path, mode: Option<u32>) -> io::Result<(OwnedFd, Option<SocketFil
     }
     remove_stale(path)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-    let file = SocketFile::of(path)?;
+    let file = SocketFile::at(path)?;
     if let Some(mode) = mode {
         rustix::fs::chmod(path, Mode::from_raw_mode(mode))?;
     }
@@ -494,7 +494,7 @@ struct SocketFile {
 }
 
 impl SocketFile {
-    fn of(path: &Path) -> io::Result<SocketFile> {
+    fn at(path: &Path) -> io::Result<SocketFile> {
         Ok(SocketFile {
             path: path.to_owned(),
             identity: identity(path)?,

@@ -163,7 +163,7 @@ impl Files {
 
     fn stamp(&self) -> Stamp {
         let clients = self.clients.iter().flat_map(|it| it.files());
-        Stamp::of(self.certificates.files().chain(clients.cloned()))
+        Stamp::from_files(self.certificates.files().chain(clients.cloned()))
     }
 }
 

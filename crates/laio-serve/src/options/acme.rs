@@ -112,12 +112,13 @@ impl FromStr for HttpsName {
                 IpAddr::V4(address) => address.is_private() || address.is_link_local(),
                 IpAddr::V6(address) => address.is_unique_local() || address.is_unicast_link_local(),
             };
-            return match private || address.is_loopback() {
-                true => Ok(HttpsName(address.to_string())),
-                false => Err(
+            return if private || address.is_loopback() {
+                Ok(HttpsName(address.to_string()))
+            } else {
+                Err(
                     "the server gets no certificates for public addresses: write a host name"
                         .to_owned(),
-                ),
+                )
             };
         }
         let name = text.to_ascii_lowercase();

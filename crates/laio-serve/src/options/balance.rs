@@ -100,11 +100,12 @@ impl FromStr for HealthPath {
     type Err = String;
 
     fn from_str(text: &str) -> Result<HealthPath, String> {
-        match text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            true => Ok(HealthPath(text.to_owned())),
-            false => Err(format!(
+        if text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            Ok(HealthPath(text.to_owned()))
+        } else {
+            Err(format!(
                 "{text:?} is not a path: it must begin with a slash and be percent-encoded"
-            )),
+            ))
         }
     }
 }

@@ -83,11 +83,13 @@ impl Listen {
                 named
             };
         }
-        let (ip, https, http) = match local {
-            true => (IpAddr::V4(Ipv4Addr::LOCALHOST), 8443, 8080),
+        let (ip, https, http) = if local {
+            (IpAddr::V4(Ipv4Addr::LOCALHOST), 8443, 8080)
+        } else if !has_ipv6() {
             // A machine may have no IPv6.
-            false if !has_ipv6() => (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 443, 80),
-            false => (IpAddr::V6(Ipv6Addr::UNSPECIFIED), 443, 80),
+            (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 443, 80)
+        } else {
+            (IpAddr::V6(Ipv6Addr::UNSPECIFIED), 443, 80)
         };
         let [mut encrypted, plain] =
             [https, http].map(|port| Listen::from(SocketAddr::from((ip, port))));

@@ -122,9 +122,10 @@ impl fmt::Display for SyslogAddress {
             SyslogAddress::Udp(host, port) => ("udp", host, port),
             SyslogAddress::Tcp(host, port) => ("tcp", host, port),
         };
-        match host.contains(':') {
-            true => write!(f, "syslog:{scheme}://[{host}]:{port}"),
-            false => write!(f, "syslog:{scheme}://{host}:{port}"),
+        if host.contains(':') {
+            write!(f, "syslog:{scheme}://[{host}]:{port}")
+        } else {
+            write!(f, "syslog:{scheme}://{host}:{port}")
         }
     }
 }

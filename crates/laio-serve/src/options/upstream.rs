@@ -113,9 +113,10 @@ impl Upstream {
         Ok(Upstream {
             host,
             prefix,
-            protocol: match scheme.starts_with("h2") {
-                true => Protocol::Http2 { path },
-                false => Protocol::Http { path },
+            protocol: if scheme.starts_with("h2") {
+                Protocol::Http2 { path }
+            } else {
+                Protocol::Http { path }
             },
             address,
             tls: tls.then(Trust::default),
@@ -180,18 +181,20 @@ fn weight(text: &str) -> Result<(&str, u32), String> {
 
 fn check_path(path: &str) -> Result<(), String> {
     let strange = |byte: u8| !byte.is_ascii_graphic() || matches!(byte, b'?' | b'#');
-    match path.starts_with('/') && !path.bytes().any(strange) {
-        true => Ok(()),
-        false => Err(format!(
+    if path.starts_with('/') && !path.bytes().any(strange) {
+        Ok(())
+    } else {
+        Err(format!(
             "{path:?} is not a path: it must begin with a slash, have no query, and be percent-encoded"
-        )),
+        ))
     }
 }
 
 fn unix(socket: &str) -> Result<UpstreamAddress, String> {
-    match socket.starts_with('/') {
-        true => Ok(UpstreamAddress::Unix(socket.into())),
-        false => Err(format!("{socket:?} is not an absolute path of a socket")),
+    if socket.starts_with('/') {
+        Ok(UpstreamAddress::Unix(socket.into()))
+    } else {
+        Err(format!("{socket:?} is not an absolute path of a socket"))
     }
 }
 

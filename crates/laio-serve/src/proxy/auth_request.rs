@@ -166,9 +166,10 @@ impl AuthAnswer for Answer {
 
     fn write(&self, ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Response {
         let is_caching = |(name, _): &AddedField| name.eq_ignore_ascii_case(b"Cache-Control");
-        let more: &[(&str, &[u8])] = match self.fields().iter().any(is_caching) {
-            true => &[],
-            false => &[("Cache-Control", b"no-store")],
+        let more: &[(&str, &[u8])] = if self.fields().iter().any(is_caching) {
+            &[]
+        } else {
+            &[("Cache-Control", b"no-store")]
         };
         self.head.write_with(ctx, out, false, false, more);
         if ctx.sends_body() {

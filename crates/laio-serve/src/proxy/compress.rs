@@ -138,9 +138,10 @@ impl Compressing {
             self.plain = plain;
             return over;
         }
-        let follows = match last {
-            true => Follows::Nothing,
-            false => Follows::Later,
+        let follows = if last {
+            Follows::Nothing
+        } else {
+            Follows::Later
         };
         let (made, plain) =
             encode(services, self.coding, &mut self.encoder, plain, follows).await?;

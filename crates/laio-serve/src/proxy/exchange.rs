@@ -85,9 +85,10 @@ pub(super) async fn ask(
             && begun.elapsed() < limits.retry_time
             && !deadline.is_over()
             && may_be_repeated(proxy_request, &error, source);
-        chosen = match again {
-            true => route.choose(&mut tried, key, limits),
-            false => None,
+        chosen = if again {
+            route.choose(&mut tried, key, limits)
+        } else {
+            None
         };
         let Some(next) = chosen else {
             return Err(error);
@@ -146,7 +147,7 @@ async fn ask_member(
         member: member.clone(),
         limits: limits.clone(),
         deadline,
-        protocol_state: ProtocolState::of(&target.protocol),
+        protocol_state: ProtocolState::for_protocol(&target.protocol),
     };
     let mut result = attempt(proxy_request, target, source, &mut lease).await;
     if let Err(error) = &result
@@ -155,7 +156,7 @@ async fn ask_member(
     {
         pool.forget();
         lease.link = connect().await?;
-        lease.protocol_state = ProtocolState::of(&target.protocol);
+        lease.protocol_state = ProtocolState::for_protocol(&target.protocol);
         result = attempt(proxy_request, target, source, &mut lease).await;
     }
     let (upstream_head, whole) = result?;
@@ -211,9 +212,10 @@ async fn attempt(
             return Poll::Ready(result.map(|upstream_head| (upstream_head, whole)));
         }
         // The time limit for the response begins when the request is sent.
-        match pumped.is_some() {
-            true => response_wait.poll(context).map(Err),
-            false => Poll::Pending,
+        if pumped.is_some() {
+            response_wait.poll(context).map(Err)
+        } else {
+            Poll::Pending
         }
     })
     .await;
@@ -355,9 +357,10 @@ async fn read_head(
             continue;
         }
         // Limits the time between two chunks of a head; `ResponseWait` limits the time for the first one.
-        let time = match received.get() {
-            true => lease.limits.between_time,
-            false => lease.limits.first_byte_time.saturating_mul(2),
+        let time = if received.get() {
+            lease.limits.between_time
+        } else {
+            lease.limits.first_byte_time.saturating_mul(2)
         };
         let time = lease.deadline.within(time.max(lease.limits.between_time));
         let error = match lease.link.receive(time).await {

@@ -95,9 +95,10 @@ pub(crate) async fn forward(
         && !services.contexts.sync
         && !matches!(route.group.protocol(), Protocol::Http2 { .. })
         && request::wants_websocket(&proxy_request);
-    let tunnel = match proxy_request.websocket {
-        true => route.limits.tunnel(limits),
-        false => None,
+    let tunnel = if proxy_request.websocket {
+        route.limits.tunnel(limits)
+    } else {
+        None
     };
     let mut fetch = None;
     if let Some(cache) = response_cache {

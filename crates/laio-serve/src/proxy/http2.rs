@@ -112,9 +112,10 @@ async fn attempt(
         stream,
         chunk: Bytes::new(),
         last: bodiless,
-        state: match bodiless {
-            true => UploadState::Ended,
-            false => UploadState::Running,
+        state: if bodiless {
+            UploadState::Ended
+        } else {
+            UploadState::Running
         },
     };
     let answered = {
@@ -137,9 +138,10 @@ async fn attempt(
                     return Poll::Ready(result.map(Arrived::Response));
                 }
                 // The time limit for the response begins when the request is sent.
-                match pumped {
-                    true => wait.poll(context).map(Err),
-                    false => Poll::Pending,
+                if pumped {
+                    wait.poll(context).map(Err)
+                } else {
+                    Poll::Pending
                 }
             })
             .await;

@@ -40,7 +40,7 @@ pub(super) struct FastCgiState {
 }
 
 impl ProtocolState {
-    pub(super) fn of(protocol: &Protocol) -> ProtocolState {
+    pub(super) fn for_protocol(protocol: &Protocol) -> ProtocolState {
         match protocol {
             Protocol::Http { .. } | Protocol::Http2 { .. } => ProtocolState::Http,
             Protocol::FastCgi => ProtocolState::FastCgi(Box::default()),
@@ -69,13 +69,17 @@ impl Lease {
             ProtocolState::Http => {
                 let input = &mut self.link.input;
                 let found = parse_response(input, &heads, to_head).map(|found| {
-                    found.map(|(response, length)| (UpstreamHead::of(&response, false), length))
+                    found.map(|(response, length)| {
+                        (UpstreamHead::from_response(&response, false), length)
+                    })
                 });
                 (input, found)
             }
             ProtocolState::FastCgi(fastcgi_state) => {
                 let found = parse_cgi(&fastcgi_state.output, &heads, to_head).map(|found| {
-                    found.map(|(response, length)| (UpstreamHead::of(&response, true), length))
+                    found.map(|(response, length)| {
+                        (UpstreamHead::from_response(&response, true), length)
+                    })
                 });
                 if matches!(found, Ok(None)) && fastcgi_state.records.is_done() {
                     return Err(UpstreamError::bad_gateway(

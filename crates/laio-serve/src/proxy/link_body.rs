@@ -59,9 +59,10 @@ impl LinkBody {
             Ending::Over => true,
             Ending::Connection => {
                 let input = &mut lease.link.input;
-                match input.len() <= most {
-                    true => out.append(input),
-                    false => out.extend(input.drain(..most)),
+                if input.len() <= most {
+                    out.append(input)
+                } else {
+                    out.extend(input.drain(..most))
                 }
                 false
             }

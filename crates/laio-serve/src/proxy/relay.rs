@@ -208,9 +208,10 @@ pub(crate) async fn relay(
     let client = ClientWatch::new(stream, false);
     loop {
         let before = body.content();
-        let (most, _loan) = match body.has_received() {
-            true => room(services, stream).await?,
-            false => (UpstreamLimits::CHUNK, None),
+        let (most, _loan) = if body.has_received() {
+            room(services, stream).await?
+        } else {
+            (UpstreamLimits::CHUNK, None)
         };
         let last = match body.compressing.take() {
             Some(mut compressing) => {

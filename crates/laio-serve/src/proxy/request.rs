@@ -67,7 +67,7 @@ const OTHER_PATHS: [&str; 14] = [
 pub(super) struct Hops<'b>(Vec<&'b [u8]>);
 
 impl<'b> Hops<'b> {
-    pub(super) fn of(headers: &Headers<'b>) -> Hops<'b> {
+    pub(super) fn from_headers(headers: &Headers<'b>) -> Hops<'b> {
         let values = headers.all("Connection");
         let options = values.flat_map(|value| value.split(|&byte| byte == b','));
         Hops(options.map(<[u8]>::trim_ascii).collect())
@@ -98,7 +98,7 @@ pub(super) fn wants_websocket(proxy_request: &ProxyRequest<'_>) -> bool {
             .headers
             .only("Upgrade")
             .is_some_and(|value| value.eq_ignore_ascii_case(b"websocket"))
-        && Hops::of(&request.headers).names(b"upgrade")
+        && Hops::from_headers(&request.headers).names(b"upgrade")
 }
 
 /// Returns the fields that are passed on to any kind of upstream.
@@ -106,7 +106,7 @@ fn passed_fields<'a>(
     proxy_request: &ProxyRequest<'a>,
 ) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
     let headers = &proxy_request.ctx.request.headers;
-    let (hops, trusts_peer) = (Hops::of(headers), proxy_request.peer.is_trusted);
+    let (hops, trusts_peer) = (Hops::from_headers(headers), proxy_request.peer.is_trusted);
     let cached = !matches!(proxy_request.caching, Caching::Off);
     headers.iter().filter(move |(name, _)| {
         let is = |names: &[&str]| is_variable_of(name, names);

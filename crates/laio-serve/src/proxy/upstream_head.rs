@@ -75,8 +75,8 @@ pub(super) struct NamedFile {
 
 impl UpstreamHead {
     /// Selects the fields to pass on. `program` is set for the responses of CGI programs.
-    pub(super) fn of(response: &Response<'_>, program: bool) -> UpstreamHead {
-        let hops = Hops::of(&response.headers);
+    pub(super) fn from_response(response: &Response<'_>, program: bool) -> UpstreamHead {
+        let hops = Hops::from_headers(&response.headers);
         let mut upstream_head = UpstreamHead {
             status: response.status,
             framing: response.framing,

@@ -136,13 +136,13 @@ async fn not_found(
     };
     if let Some(fallback) = &ctx.site.fallback {
         trace::note("try", || {
-            match prefers(&ctx.request.headers, "text/html", "*/*") {
-                true => format!(
+            if prefers(&ctx.request.headers, "text/html", "*/*") {
+                format!(
                     "nothing was found, and the client asks for HTML: --fallback {}",
                     trace::shown(fallback)
-                ),
-                false => "--fallback is only for clients that ask for HTML (Accept: text/html)"
-                    .to_owned(),
+                )
+            } else {
+                "--fallback is only for clients that ask for HTML (Accept: text/html)".to_owned()
             }
         });
     }

@@ -72,9 +72,10 @@ pub(crate) async fn archive(
     let head = head
         .header("Content-Type", b"application/zip")
         .header("Content-Disposition", &disposition(name));
-    let head = match deflates {
-        true => head.header("Transfer-Encoding", b"chunked"),
-        false => head.content_length(archive.length()),
+    let head = if deflates {
+        head.header("Transfer-Encoding", b"chunked")
+    } else {
+        head.content_length(archive.length())
     };
     ctx.finish(head);
     let mut response = Response::bare(Status::OK);

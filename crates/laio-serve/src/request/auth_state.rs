@@ -129,9 +129,10 @@ impl<'a> AuthState<'a> {
     /// Adds the fields of a response of a site.
     pub(crate) fn add_fields<'v>(&self, head: ResponseHead<'v>, site: &Site) -> ResponseHead<'v> {
         let head = self.add_cookies(head);
-        match self.has_let_in() && !site.fields.sets(PRIVATE.0) {
-            true => head.header(PRIVATE.0, PRIVATE.1),
-            false => head,
+        if self.has_let_in() && !site.fields.sets(PRIVATE.0) {
+            head.header(PRIVATE.0, PRIVATE.1)
+        } else {
+            head
         }
     }
 }

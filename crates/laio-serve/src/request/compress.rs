@@ -70,10 +70,7 @@ pub(crate) async fn next_chunk(
     compressed.offset += chunk.len() as u64;
     compressed.left -= chunk.len() as u64;
     let last = compressed.left == 0;
-    let follows = match last {
-        true => Follows::Nothing,
-        false => Follows::Now,
-    };
+    let follows = if last { Follows::Nothing } else { Follows::Now };
     let (coding, encoder) = (compressed.coding, &mut compressed.encoder);
     let (made, chunk) = encode(services, coding, encoder, chunk, follows).await?;
     compressed.chunk = chunk;

@@ -9,8 +9,8 @@ use crate::options::Limits;
 use crate::services::Services;
 use crate::trace;
 use laio_http::{
-    ByteRange, Coding, ContentType, ETag, HttpDate, Multipart, Outcome, RangeLimits, Ranges,
-    Request, ResponseHead, Status, Validators, conditional, date,
+    ByteRange, Coding, ConditionalResult, ContentType, ETag, HttpDate, Multipart, RangeLimits,
+    Ranges, Request, ResponseHead, Status, Validators, conditional, date,
 };
 use std::hash::{BuildHasher, RandomState};
 
@@ -42,7 +42,7 @@ pub(crate) async fn answer_with_file(
     };
     let size = opened.status.size();
     let range = match conditional::evaluate(ctx.request, &validators) {
-        Outcome::NotModified => {
+        ConditionalResult::NotModified => {
             note_response(
                 ctx,
                 "304: the client has the present version (If-None-Match or If-Modified-Since)",
@@ -50,7 +50,7 @@ pub(crate) async fn answer_with_file(
             ctx.finish(representation.head(ctx, out, Status::NOT_MODIFIED));
             return Response::bare(Status::NOT_MODIFIED);
         }
-        Outcome::PreconditionFailed => {
+        ConditionalResult::PreconditionFailed => {
             note_response(
                 ctx,
                 "412: the file does not match If-Match or If-Unmodified-Since",
@@ -59,10 +59,10 @@ pub(crate) async fn answer_with_file(
             let page = pages::error(services, ctx, out, Status::PRECONDITION_FAILED, detail);
             return Box::pin(page).await;
         }
-        Outcome::Proceed {
+        ConditionalResult::Proceed {
             range_applies: true,
         } => ranges(services, ctx.request, size),
-        Outcome::Proceed {
+        ConditionalResult::Proceed {
             range_applies: false,
         } => Ranges::None,
     };

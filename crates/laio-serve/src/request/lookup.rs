@@ -207,15 +207,16 @@ async fn index(
     }
     trace::note("file", || {
         let names = ctx.site.index.join(", ");
-        match ctx.site.listing {
-            true => format!(
+        if ctx.site.listing {
+            format!(
                 "{} has no index file ({names}), and is no directory",
                 trace::shown(name)
-            ),
-            false => format!(
+            )
+        } else {
+            format!(
                 "{} has no index file ({names}), and --listing is off",
                 trace::shown(name)
-            ),
+            )
         }
     });
     // A directory without index file that may not be listed, or a file with a slash after it:

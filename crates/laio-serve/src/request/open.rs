@@ -93,13 +93,14 @@ fn described(site: &Site, name: &[u8], found: &io::Result<FileKind>) -> String {
             _ => format!("cannot be opened: {error}"),
         },
     };
-    match site.has_alias(name) {
-        true => format!(
+    if site.has_alias(name) {
+        format!(
             "{}, by --alias {}, {what}",
             trace::shown(name),
             trace::shown(&site.file_path(name))
-        ),
-        false => format!("{} {what}", trace::shown(name)),
+        )
+    } else {
+        format!("{} {what}", trace::shown(name))
     }
 }
 

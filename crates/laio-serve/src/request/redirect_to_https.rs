@@ -104,9 +104,10 @@ fn location(host: &str, port: u16, path: &str, query: Option<&str>) -> Vec<u8> {
     let mut escaped = Vec::with_capacity(location.len());
     for byte in location.bytes() {
         // Clients send bytes outside ASCII unescaped.
-        match byte.is_ascii_graphic() {
-            true => escaped.push(byte),
-            false => escaped.extend_from_slice(format!("%{byte:02X}").as_bytes()),
+        if byte.is_ascii_graphic() {
+            escaped.push(byte)
+        } else {
+            escaped.extend_from_slice(format!("%{byte:02X}").as_bytes())
         }
     }
     escaped

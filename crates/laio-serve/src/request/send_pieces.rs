@@ -64,8 +64,9 @@ async fn read_piece(
     let mut piece = read(contexts, limits, contents, buffer, whole, start).await?;
     piece.drain(..before.min(piece.len()));
     piece.truncate(most);
-    match piece.is_empty() {
-        true => Err(crate::files::contents::shorter()),
-        false => Ok(piece),
+    if piece.is_empty() {
+        Err(crate::files::contents::shorter())
+    } else {
+        Ok(piece)
     }
 }

@@ -32,9 +32,10 @@ pub(crate) enum Followed {
 
 impl Followed {
     pub(crate) fn after(request: &Request<'_>) -> Followed {
-        match request.keep_alive {
-            true => Followed::ByRequest,
-            false => Followed::ByEnd,
+        if request.keep_alive {
+            Followed::ByRequest
+        } else {
+            Followed::ByEnd
         }
     }
 
@@ -119,9 +120,10 @@ async fn send_head_first(
     stream: &Stream,
     out: Vec<u8>,
 ) -> io::Result<Vec<u8>> {
-    match stream.is_multiplexed() {
-        true => send_all(services, stream, out).await,
-        false => Ok(out),
+    if stream.is_multiplexed() {
+        send_all(services, stream, out).await
+    } else {
+        Ok(out)
     }
 }
 

@@ -116,9 +116,10 @@ pub(super) fn corks(services: &Services) -> bool {
 /// Sends the head with `MSG_MORE`, so that head and first bytes share a packet. Not where the
 /// socket is corked, which has the same effect.
 async fn send_head(services: &Services, stream: &Stream, out: Vec<u8>) -> io::Result<Vec<u8>> {
-    match corks(services) || out.is_empty() {
-        true => send_all(services, stream, out).await,
-        false => send_more(services, stream, out).await,
+    if corks(services) || out.is_empty() {
+        send_all(services, stream, out).await
+    } else {
+        send_more(services, stream, out).await
     }
 }
 

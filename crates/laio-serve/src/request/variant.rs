@@ -71,15 +71,18 @@ async fn sidecar(
 /// Whether a precompressed file is not older than the plain one.
 fn is_current(opened: &Opened, plain: &Opened, name: &[u8]) -> bool {
     let current = age(opened) >= age(plain);
-    trace::note("form", || match current {
-        true => format!(
-            "{} is sent instead: the client accepts it",
-            trace::shown(name)
-        ),
-        false => format!(
-            "{} is older than the file itself, and ignored",
-            trace::shown(name)
-        ),
+    trace::note("form", || {
+        if current {
+            format!(
+                "{} is sent instead: the client accepts it",
+                trace::shown(name)
+            )
+        } else {
+            format!(
+                "{} is older than the file itself, and ignored",
+                trace::shown(name)
+            )
+        }
     });
     current
 }

@@ -139,7 +139,7 @@ impl Generation {
             sites: Arc::new(CompiledSites::new(&options, &server_state.counted)?.suit(kind)?),
             addresses: server_state.addresses,
             memory: server_state.memory,
-            trusted_proxies: Arc::new(TrustedProxies::of(&options)?),
+            trusted_proxies: Arc::new(TrustedProxies::from_options(&options)?),
             slots: server_state.slots,
             routes: server_state.routes,
             cpu_pool: Arc::new(CpuPool::new(threads)),

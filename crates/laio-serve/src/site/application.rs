@@ -18,7 +18,7 @@ impl Application {
     ///
     /// # Errors
     /// When candidates could never be reached, or a script would have to be sent as text.
-    pub(crate) fn of(site: &Description) -> io::Result<Option<Application>> {
+    pub(crate) fn from_site(site: &Description) -> io::Result<Option<Application>> {
         let php = site.upstreams.php.is_some();
         if !php && site.candidates.is_empty() {
             return Ok(None);

@@ -140,9 +140,10 @@ impl AuthRequests {
         });
         Ok(Some(AuthRequests {
             rules: rules.collect::<io::Result<_>>()?,
-            open: match open.is_empty() {
-                true => None,
-                false => Some((globs(open.iter().map(String::as_str))?, open)),
+            open: if open.is_empty() {
+                None
+            } else {
+                Some((globs(open.iter().map(String::as_str))?, open))
             },
             send: given.send.clone(),
             copy: given.copy.clone(),
@@ -331,11 +332,12 @@ fn check_fields(site: &Description) -> io::Result<()> {
 fn check_login(login: &str) -> io::Result<()> {
     let starts = ["/", "http://", "https://"];
     let good = starts.iter().any(|start| login.starts_with(start));
-    match good && login.bytes().all(|byte| byte.is_ascii_graphic()) {
-        true => Ok(()),
-        false => Err(wrong(format!(
+    if good && login.bytes().all(|byte| byte.is_ascii_graphic()) {
+        Ok(())
+    } else {
+        Err(wrong(format!(
             "--auth-request-login {login:?} is no address: write /PATH or https://HOST/PATH, percent-encoded; {URL} and {URI} are replaced"
-        ))),
+        )))
     }
 }
 

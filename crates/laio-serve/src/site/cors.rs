@@ -67,9 +67,10 @@ impl Cors {
             None => "the request has no Origin, which --cors would compare".to_owned(),
             Some(origin) => {
                 let shown = String::from_utf8_lossy(origin).escape_debug().to_string();
-                match self.knows(origin) {
-                    true => format!("--cors lets pages of {shown} read"),
-                    false => format!("--cors does not name {shown}, whose pages may not read"),
+                if self.knows(origin) {
+                    format!("--cors lets pages of {shown} read")
+                } else {
+                    format!("--cors does not name {shown}, whose pages may not read")
                 }
             }
         }

@@ -17,7 +17,7 @@ pub(crate) struct FastPath {
 impl FastPath {
     /// The pattern names every field, so that a new rule does not compile before it is stated here whether it
     /// excludes the fast path.
-    pub(super) fn of(rules: &Rules) -> FastPath {
+    pub(super) fn from_rules(rules: &Rules) -> FastPath {
         let Rules {
             users,
             auth_requests,

@@ -91,9 +91,10 @@ impl ResponseRules {
 
     /// Changes the head of a response, at the end of `out` or followed there by its body. A 100 may come before it.
     pub(crate) fn apply(&self, answered: Answered<'_>, out: &mut Vec<u8>) {
-        let start = match out.starts_with(b"HTTP/1.1 100 ") {
-            true => end_of_head(out).unwrap_or(0),
-            false => 0,
+        let start = if out.starts_with(b"HTTP/1.1 100 ") {
+            end_of_head(out).unwrap_or(0)
+        } else {
+            0
         };
         let Some(end) = end_of_head(&out[start..]) else {
             return;
@@ -118,9 +119,10 @@ impl ResponseRules {
             status: Status::OK,
         };
         let mut changed = Vec::new();
-        match self.change(answered, fields, &mut changed, false) {
-            true => changed,
-            false => fields.to_vec(),
+        if self.change(answered, fields, &mut changed, false) {
+            changed
+        } else {
+            fields.to_vec()
         }
     }
 

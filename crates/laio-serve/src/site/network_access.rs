@@ -32,12 +32,12 @@ impl NetworkAccess {
         let place = |glob: &str| {
             let guard = Guard::new([glob]);
             let guard = guard.map_err(|bad| io::Error::new(io::ErrorKind::InvalidInput, bad))?;
-            Ok((guard, Rules::of(access, Some(glob))))
+            Ok((guard, Rules::from_access(access, Some(glob))))
         };
         Ok(NetworkAccess {
             everywhere: rules()
                 .any(|rule| rule.glob.is_none())
-                .then(|| Rules::of(access, None)),
+                .then(|| Rules::from_access(access, None)),
             places: globs.into_iter().map(place).collect::<io::Result<_>>()?,
         })
     }
@@ -61,7 +61,7 @@ impl NetworkAccess {
 }
 
 impl Rules {
-    fn of(access: &Access, glob: Option<&str>) -> Rules {
+    fn from_access(access: &Access, glob: Option<&str>) -> Rules {
         let with = |rules: &[NetworkRule], admits| {
             let rules = rules.iter().filter(|rule| rule.glob.as_deref() == glob);
             rules.map(|rule| (rule.network, admits)).collect::<Vec<_>>()

@@ -163,7 +163,7 @@ fn with_rest(to: &str) -> Vec<Piece> {
     };
     let texts = [before, after].map(|text| Piece::Text(text.to_owned()));
     let [before, after] = texts;
-    let rest = Piece::Matched(0, Within::of(to, to.find('*').unwrap_or_default()));
+    let rest = Piece::Matched(0, Within::from_target(to, to.find('*').unwrap_or_default()));
     vec![before, rest, after]
 }
 
@@ -175,7 +175,7 @@ fn with_groups(to: &str, expression: &Regex) -> Result<Vec<Piece>, String> {
         if at > 0 {
             pieces.push(Piece::Text(rest[..at].to_owned()));
         }
-        let within = Within::of(to, to.len() - rest.len() + at);
+        let within = Within::from_target(to, to.len() - rest.len() + at);
         let behind = &rest[at + 1..];
         let (name, behind) = match behind.strip_prefix('{') {
             Some(name) => name.split_once('}').ok_or("a } is missing after ${")?,
@@ -218,10 +218,11 @@ fn names_its_host(text: &str) -> bool {
 
 impl Within {
     /// Returns what the place at `at` of a target is in.
-    fn of(target: &str, at: usize) -> Within {
-        match target[..at].contains(['?', '#']) {
-            true => Within::Query,
-            false => Within::Path,
+    fn from_target(target: &str, at: usize) -> Within {
+        if target[..at].contains(['?', '#']) {
+            Within::Query
+        } else {
+            Within::Path
         }
     }
 }

@@ -84,9 +84,10 @@ fn new_path(text: &str) -> Result<RequestPath<'_>, Rejection> {
         let rest = segment.replace("%2e", ".").replace("%2E", ".");
         rest == "." || rest == ".."
     };
-    match text.split('/').any(is_dots) {
-        true => Err(Rejection::PathAmbiguous),
-        false => RequestPath::new(text),
+    if text.split('/').any(is_dots) {
+        Err(Rejection::PathAmbiguous)
+    } else {
+        RequestPath::new(text)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::problem::Problem;
 use crate::request::response::RequestContext;
 use laio::ops::FileStatus;
-use laio_http::{ETag, Outcome, Validators, conditional, date};
+use laio_http::{ConditionalResult, ETag, Validators, conditional, date};
 
 /// Checks the conditions of a request that changes `present`.
 ///
@@ -24,8 +24,10 @@ pub(super) fn check(ctx: RequestContext<'_>, present: Option<&FileStatus>) -> Re
         now: ctx.second,
     };
     match conditional::evaluate(ctx.request, &validators) {
-        Outcome::Proceed { .. } => Ok(()),
-        Outcome::NotModified | Outcome::PreconditionFailed => Err(Problem::CONDITIONS),
+        ConditionalResult::Proceed { .. } => Ok(()),
+        ConditionalResult::NotModified | ConditionalResult::PreconditionFailed => {
+            Err(Problem::CONDITIONS)
+        }
     }
 }
 

@@ -111,7 +111,7 @@ impl Problem {
     }
 
     /// Returns the problem of a path.
-    pub(super) fn of(rejection: Rejection) -> Problem {
+    pub(super) fn from_rejection(rejection: Rejection) -> Problem {
         Problem::new(rejection.status(), rejection.detail())
     }
 }
@@ -146,7 +146,7 @@ impl From<BodyError> for Problem {
                 "The request body arrived too slowly.",
             ),
             BodyError::Bad(Rejection::BodyTooLarge) => Problem::TOO_LARGE,
-            BodyError::Bad(rejection) => Problem::of(rejection),
+            BodyError::Bad(rejection) => Problem::from_rejection(rejection),
         }
     }
 }

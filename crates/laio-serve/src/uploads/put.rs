@@ -151,9 +151,10 @@ pub(super) async fn check_space(
     let free = status
         .available_blocks()
         .saturating_mul(status.fragment_size());
-    match status.blocks() == 0 || free >= rules.keep_free.saturating_add(length) {
-        true => Ok(()),
-        false => Err(Problem::NO_SPACE),
+    if status.blocks() == 0 || free >= rules.keep_free.saturating_add(length) {
+        Ok(())
+    } else {
+        Err(Problem::NO_SPACE)
     }
 }
 

@@ -87,9 +87,10 @@ fn remove_below(directory: &OwnedFd, before: i64, depth: usize, all: bool) {
 
 /// Whether no running server makes the file or directory. Locks it if its name says that it would be locked.
 fn is_stale(file: Option<&OwnedFd>, name: &CStr, status: &Stat, before: i64) -> bool {
-    match is_locked(name.to_bytes()) {
-        true => file.is_some_and(|file| lock(file).is_ok_and(|locked| locked)),
-        false => status.st_mtime < before,
+    if is_locked(name.to_bytes()) {
+        file.is_some_and(|file| lock(file).is_ok_and(|locked| locked))
+    } else {
+        status.st_mtime < before
     }
 }
 

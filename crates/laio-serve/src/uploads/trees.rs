@@ -127,11 +127,12 @@ pub(super) async fn remove(
                 Err(error) if is(&error, Errno::ISDIR) => {
                     let deep = levels.len() >= DEPTH_MAX;
                     let level = levels.last_mut().expect("it is not empty");
-                    let opened = match deep {
-                        true => Err(Problem::TOO_DEEP),
-                        false => open_directory(disk, &level.directory, &entry)
+                    let opened = if deep {
+                        Err(Problem::TOO_DEEP)
+                    } else {
+                        open_directory(disk, &level.directory, &entry)
                             .await
-                            .map_err(Problem::from),
+                            .map_err(Problem::from)
                     };
                     match opened {
                         Ok(directory) => levels.push(Level::new(directory, name)),

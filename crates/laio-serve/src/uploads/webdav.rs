@@ -149,7 +149,7 @@ fn name_of(ctx: RequestContext<'_>, address: &str) -> Result<Vec<u8>, Problem> {
     if path.contains(['?', '#']) || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(bad());
     }
-    let path = RequestPath::new(path).map_err(Problem::of)?;
+    let path = RequestPath::new(path).map_err(Problem::from_rejection)?;
     let upstream = group::route(&ctx.site.routes, &path);
     if upstream.is_some() || path.is_whole_server() {
         return Err(Problem::OTHER_SERVER);
@@ -157,11 +157,12 @@ fn name_of(ctx: RequestContext<'_>, address: &str) -> Result<Vec<u8>, Problem> {
     let mut name = Vec::new();
     resolve(ctx.site, &path, &mut name).map_err(|refusal| match refusal {
         Refusal::NotFound => Problem::HIDDEN,
-        Refusal::Rejected(rejection) => Problem::of(rejection),
+        Refusal::Rejected(rejection) => Problem::from_rejection(rejection),
     })?;
-    match is_temporary(&name) {
-        true => Err(Problem::HIDDEN),
-        false => Ok(name),
+    if is_temporary(&name) {
+        Err(Problem::HIDDEN)
+    } else {
+        Ok(name)
     }
 }
 

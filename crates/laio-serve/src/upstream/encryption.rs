@@ -23,7 +23,10 @@ impl Encryption {
     ///
     /// # Errors
     /// When the trusted certificates cannot be read, or there are none.
-    pub(super) fn of(upstream: &Upstream, ca: Option<&Path>) -> io::Result<Option<Encryption>> {
+    pub(super) fn for_upstream(
+        upstream: &Upstream,
+        ca: Option<&Path>,
+    ) -> io::Result<Option<Encryption>> {
         let (Some(trust), UpstreamAddress::Tcp(host, _)) = (&upstream.tls, &upstream.address)
         else {
             return Ok(None);

@@ -42,12 +42,13 @@ impl Addresses {
 fn look_up(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     let mut found: Vec<_> = (host, port).to_socket_addrs()?.collect();
     found.dedup();
-    match found.is_empty() {
-        true => Err(io::Error::new(
+    if found.is_empty() {
+        Err(io::Error::new(
             io::ErrorKind::NotFound,
             "the name has no address",
-        )),
-        false => Ok(found),
+        ))
+    } else {
+        Ok(found)
     }
 }
 

@@ -102,9 +102,10 @@ impl Route {
                 index,
                 name: &target.name,
                 // A hash moves no keys while an upstream starts slowly.
-                weight: match by_hash {
-                    true => f64::from(target.weight),
-                    false => target.health.weight(target.weight, now, limits),
+                weight: if by_hash {
+                    f64::from(target.weight)
+                } else {
+                    target.health.weight(target.weight, now, limits)
                 },
                 in_flight: member.in_flight.get(),
             }

@@ -82,7 +82,7 @@ impl Target {
             mount,
             protocol: upstream.protocol.clone(),
             address: ResolvedAddress::resolve(&upstream.address)?,
-            encryption: Encryption::of(upstream, ca)?,
+            encryption: Encryption::for_upstream(upstream, ca)?,
             keeps_connections: true,
             proxy_protocol,
         })

@@ -816,9 +816,10 @@ fn an_auth_server_may_use_http_2() {
                 .get("cookie")
                 .is_some_and(|it| it == "is=ann");
             let answer = http::Response::builder();
-            let answer = match is_ann {
-                true => answer.status(200).header("remote-user", "ann"),
-                false => answer.status(401).header("www-authenticate", "Bearer"),
+            let answer = if is_ann {
+                answer.status(200).header("remote-user", "ann")
+            } else {
+                answer.status(401).header("www-authenticate", "Bearer")
             };
             let mut body = respond.send_response(answer.body(()).unwrap(), false)?;
             body.send_data(Bytes::from_static(b"text"), true)

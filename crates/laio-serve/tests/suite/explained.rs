@@ -3,7 +3,8 @@
 use crate::common::Running;
 use crate::common::certs::{connect, make, trusting};
 use laio_serve::{
-    Coding, Cors, Explanation, Host, Options, Question, Site, Status, Symlinks, Upstream, explain,
+    Coding, Cors, Explanation, Host, Options, Question, Site, Status, Step, Symlinks, Upstream,
+    explain,
 };
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -313,6 +314,11 @@ fn with_and_without_tls() {
     );
 }
 
+fn last_stage(steps: &[Step]) -> &str {
+    let mut stages = steps.iter().filter(|step| step.kind == "stage");
+    &stages.next_back().unwrap().text
+}
+
 /// Nobody connects to an upstream to explain a request for it; access to it is decided as ever.
 #[test]
 fn upstreams_are_not_asked() {
@@ -350,7 +356,14 @@ fn upstreams_are_not_asked() {
             "{target}"
         );
         assert!(last.text.contains(&expected), "{}", last.text);
+        let stage = if target == "/x.php/y" {
+            "application: "
+        } else {
+            "upstream: "
+        };
+        assert!(last_stage(&explained.steps).starts_with(stage), "{target}");
     }
+    assert!(last_stage(&explained("/index.html").steps).starts_with("site: "));
     let refused = explained("/api/private/x").answer.unwrap();
     assert_eq!(refused.status, Status::UNAUTHORIZED.code());
     let asked = upstream.accept().map(drop).unwrap_err();

@@ -351,9 +351,10 @@ async fn futures<F: Future>(all: impl Iterator<Item = F>) -> Vec<F::Output> {
                 *output = Some(value);
             }
         }
-        match all.iter().all(|(_, output)| output.is_some()) {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
+        if all.iter().all(|(_, output)| output.is_some()) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
         }
     })
     .await;

@@ -302,9 +302,10 @@ impl Asked {
     pub(crate) fn describe(&self) -> String {
         let arguments = &self.0.data.args;
         let file = self.file().unwrap_or_default();
-        let path = match WITH_PATH.contains(&libc::c_long::from(self.number())) {
-            true => self.path(arguments[1]),
-            false => String::new(),
+        let path = if WITH_PATH.contains(&libc::c_long::from(self.number())) {
+            self.path(arguments[1])
+        } else {
+            String::new()
         };
         let [a, b, c, d, ..] = *arguments;
         format!(

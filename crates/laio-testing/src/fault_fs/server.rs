@@ -256,9 +256,10 @@ impl Filesystem for Server {
             modified,
         };
         let work = move |tree: &mut Tree, manner: Manner, reply: ReplyAttr| {
-            let changed = match manner.pretends {
-                true => tree.attributes(ino.0),
-                false => tree.change(ino.0, &changes),
+            let changed = if manner.pretends {
+                tree.attributes(ino.0)
+            } else {
+                tree.change(ino.0, &changes)
             };
             match changed {
                 Ok(attributes) => reply.attr(&time, &attributes),

@@ -177,9 +177,10 @@ pub(super) fn seccomp() -> bool {
 
 pub(super) fn fuse() -> bool {
     let device = File::options().read(true).write(true).open("/dev/fuse");
-    let may_mount = match is_root() {
-        true => mounts(),
-        false => program("fusermount3") && Path::new("/sys/fs/fuse/connections").exists(),
+    let may_mount = if is_root() {
+        mounts()
+    } else {
+        program("fusermount3") && Path::new("/sys/fs/fuse/connections").exists()
     };
     device.is_ok() && may_mount
 }

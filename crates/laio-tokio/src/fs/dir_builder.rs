@@ -57,10 +57,13 @@ impl DirBuilder {
             match self.create_one(ancestor).await {
                 Ok(()) => break,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => missing.push(ancestor),
-                Err(error) => match is_dir(ancestor).await {
-                    true => break,
-                    false => return Err(error),
-                },
+                Err(error) => {
+                    if is_dir(ancestor).await {
+                        break;
+                    } else {
+                        return Err(error);
+                    }
+                }
             }
         }
         for directory in missing.into_iter().rev() {

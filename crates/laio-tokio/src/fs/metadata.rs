@@ -45,9 +45,12 @@ async fn of_name(path: &Path, flags: i32) -> io::Result<Metadata> {
         // No descriptor is left, and `stat` needs none.
         Err(error) if matches!(error.raw_os_error(), Some(EMFILE | ENFILE)) => {
             let (path, follow) = (path.to_owned(), flags == 0);
-            blocking(move |_| match follow {
-                true => std::fs::metadata(path),
-                false => std::fs::symlink_metadata(path),
+            blocking(move |_| {
+                if follow {
+                    std::fs::metadata(path)
+                } else {
+                    std::fs::symlink_metadata(path)
+                }
             })
             .await
         }
@@ -57,8 +60,9 @@ async fn of_name(path: &Path, flags: i32) -> io::Result<Metadata> {
 
 /// The metadata of an open file. On a local file system, they are in the kernel's memory.
 pub(super) async fn of_open(file: OpenFile) -> io::Result<Metadata> {
-    match proactor()?.is_local(&file) {
-        true => file.as_std().metadata(),
-        false => blocking(move |_| file.as_std().metadata()).await,
+    if proactor()?.is_local(&file) {
+        file.as_std().metadata()
+    } else {
+        blocking(move |_| file.as_std().metadata()).await
     }
 }

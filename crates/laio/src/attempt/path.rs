@@ -236,7 +236,8 @@ impl Knowledge {
         let status = peek(fd).ok()?;
         let mount = self.mounts.find(&status)?;
         let device = u32::from(status.stx_mode) & libc::S_IFMT == libc::S_IFBLK;
-        (self.mounts.get(mount).place != Place::Remote && !device).then(|| FileKind::of(&status))
+        (self.mounts.get(mount).place != Place::Remote && !device)
+            .then(|| FileKind::from_status(&status))
     }
 
     /// Resolves a name to a descriptor whose metadata can be read without waiting.
@@ -285,10 +286,11 @@ impl Knowledge {
         }
         if flags & libc::AT_EMPTY_PATH != 0 {
             // Usually the name is empty; a name that is not is left to the background.
-            return match is_empty_name(call.args[name.path as usize], memory_is_good) {
+            return if is_empty_name(call.args[name.path as usize], memory_is_good) {
                 // SAFETY: by the caller.
-                true => unsafe { self.if_local(row, call) },
-                false => Attempted::blocked(0, Why::NotTried),
+                unsafe { self.if_local(row, call) }
+            } else {
+                Attempted::blocked(0, Why::NotTried)
             };
         }
         let follow = if flags & libc::AT_SYMLINK_NOFOLLOW != 0 {
@@ -357,9 +359,10 @@ impl Knowledge {
     /// `access` checks with the real IDs, `open` with the file-system IDs: whether the two are equal
     /// now.
     fn access_can_be_tried(&self) -> bool {
-        match self.settled_rights {
-            true => self.facts.same_identity,
-            false => accesses_as_it_opens(),
+        if self.settled_rights {
+            self.facts.same_identity
+        } else {
+            accesses_as_it_opens()
         }
     }
 }
@@ -401,17 +404,16 @@ fn open_flags(
     memory_is_good: bool,
 ) -> Option<i32> {
     let by_struct = row.opcode == Some(Opcode::OpenAt2);
-    let flags = match by_struct {
-        true => {
-            // A mode without O_CREAT stays in: it is an error.
-            *how = known_how(call, memory_is_good)?;
-            let flags = i32::try_from(how.flags).ok()?;
-            if flags & !OPEN_FLAGS != 0 {
-                return None;
-            }
-            flags
+    let flags = if by_struct {
+        // A mode without O_CREAT stays in: it is an error.
+        *how = known_how(call, memory_is_good)?;
+        let flags = i32::try_from(how.flags).ok()?;
+        if flags & !OPEN_FLAGS != 0 {
+            return None;
         }
-        false => row.flags_of(call) & OPEN_FLAGS,
+        flags
+    } else {
+        row.flags_of(call) & OPEN_FLAGS
     };
     if flags & libc::O_PATH != 0 && !by_struct {
         let kept = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;

@@ -74,10 +74,11 @@ impl Knowledge {
             FastCall::Recv => result.is_ok() && args[3] & libc::MSG_WAITALL as usize == 0,
             _ => result == Ok(length),
         };
-        Some(match is_final {
-            true => Attempted::Done(result),
+        Some(if is_final {
+            Attempted::Done(result)
+        } else {
             // SAFETY: by the caller.
-            false => unsafe { self.attempt_from(call, result) },
+            unsafe { self.attempt_from(call, result) }
         })
     }
 
@@ -164,10 +165,11 @@ impl Knowledge {
                     self.look_at(fd),
                     Ok(FileKind::Regular | FileKind::Directory)
                 );
-            return match instant {
+            return if instant {
                 // SAFETY: by the caller.
-                true => Attempted::Done(unsafe { sys::syscall(call) }),
-                false => Attempted::blocked(0, Why::NotTried),
+                Attempted::Done(unsafe { sys::syscall(call) })
+            } else {
+                Attempted::blocked(0, Why::NotTried)
             };
         }
         if !can_be_tried(row, call) {
@@ -198,9 +200,10 @@ impl Knowledge {
             if moved == 0 {
                 // The end of the file, except on kernels that return 0 for data that is not cached.
                 let untrue = self.facts.false_eof && kind == NowaitKind::Reads;
-                return match untrue {
-                    true => Attempted::blocked(done, Why::WouldBlock),
-                    false => Attempted::Done(Ok(done)),
+                return if untrue {
+                    Attempted::blocked(done, Why::WouldBlock)
+                } else {
+                    Attempted::Done(Ok(done))
                 };
             }
             done += moved;

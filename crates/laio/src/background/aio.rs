@@ -49,7 +49,7 @@ pub(crate) struct FileStep {
 impl FileStep {
     /// Returns the step of a positioned call or an `fsync`; `None` for calls that neither library
     /// has: those that use the file position, and those with per-call flags.
-    fn of(row: &Row, call: &Call) -> Option<FileStep> {
+    fn from_call(row: &Row, call: &Call) -> Option<FileStep> {
         let fd = call.descriptor(0);
         let plain = |verb, address: u8, count: u8, offset: u8| FileStep {
             verb,
@@ -116,7 +116,7 @@ pub(crate) fn has_form(library: AioLibrary, row: &Row) -> bool {
     if let Some(flags) = flags {
         call.args[flags as usize] = 0;
     }
-    let step = FileStep::of(row, &call);
+    let step = FileStep::from_call(row, &call);
     step.is_some_and(|step| library == AioLibrary::Linux || Posix::has(step.verb))
 }
 
@@ -197,7 +197,7 @@ impl Aio {
         call: &Call,
         threads: &mut Threads,
     ) -> bool {
-        let Some(step) = FileStep::of(row, call) else {
+        let Some(step) = FileStep::from_call(row, call) else {
             return false;
         };
         let allowed = match &self.library {

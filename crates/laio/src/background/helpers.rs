@@ -205,9 +205,10 @@ impl Helpers {
 
     /// How long a thread of this context may spin.
     pub(crate) fn spin_us(&self) -> u32 {
-        match self.threads.is_empty() {
-            true => 0,
-            false => self.spin_us,
+        if self.threads.is_empty() {
+            0
+        } else {
+            self.spin_us
         }
     }
 
@@ -434,7 +435,7 @@ pub(crate) struct UnansweredCalls(Arc<HelperShared>);
 
 impl UnansweredCalls {
     pub(crate) fn get(&self) -> Unanswered {
-        Unanswered::of(self.0.lock().lanes.unanswered())
+        Unanswered::from_mounts(self.0.lock().lanes.unanswered())
     }
 }
 
@@ -466,9 +467,10 @@ impl HelperShared {
         while let Some((mut lane, job)) = self.next_job(interruptible, generation, spin_us) {
             let begin = Instant::now();
             let waits = lane != Lane::Unbounded && lane::opens_blocking_file(&job, interruptible);
-            let moved = match waits {
-                true => self.move_to_unbounded(lane, &job, generation, interruptible),
-                false => Ok(true),
+            let moved = if waits {
+                self.move_to_unbounded(lane, &job, generation, interruptible)
+            } else {
+                Ok(true)
             };
             let result = match moved {
                 Ok(true) => run(&job, interruptible),

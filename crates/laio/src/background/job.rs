@@ -69,9 +69,10 @@ pub(crate) enum Cancelled {
 impl Cancelled {
     /// The outcome for a running job. `interrupted`: see [`Interruptible::interrupt`].
     pub(super) fn running(interrupted: bool) -> Cancelled {
-        match interrupted {
-            true => Cancelled::Running,
-            false => Cancelled::Refused,
+        if interrupted {
+            Cancelled::Running
+        } else {
+            Cancelled::Refused
         }
     }
 }

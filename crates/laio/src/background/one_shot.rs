@@ -181,9 +181,10 @@ impl OneShotThreads {
         let mut finished = std::mem::take(&mut calls.finished);
         // Calls that are queued meanwhile come behind these.
         let mut at = 0;
-        let roots = match calls.queued.is_empty() {
-            true => None,
-            false => FsRoots::of_this_thread(),
+        let roots = if calls.queued.is_empty() {
+            None
+        } else {
+            FsRoots::of_this_thread()
         };
         for _ in 0..calls.queued.len() {
             let queued = calls.queued[at];
@@ -258,7 +259,7 @@ impl OneShotThreads {
             .filter_map(|one| Some((one.lane.device()?, 1, Some(one.since))));
         let queued = calls.queued.iter();
         let queued = queued.filter_map(|one| Some((one.lane.device()?, 1, None)));
-        Unanswered::of(running.chain(queued))
+        Unanswered::from_mounts(running.chain(queued))
     }
 
     /// In a forked child: forgets the threads, which are the parent's; one of them may hold a lock.

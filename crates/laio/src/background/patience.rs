@@ -75,9 +75,10 @@ impl Patience {
         self.since = now;
         self.credit = (self.credit + earned).min(self.limit * SPINS_IN_CREDIT);
         // A shorter spin would rarely find something.
-        match self.credit >= self.limit {
-            true => self.limit,
-            false => Duration::ZERO,
+        if self.credit >= self.limit {
+            self.limit
+        } else {
+            Duration::ZERO
         }
     }
 

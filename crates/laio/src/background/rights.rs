@@ -115,9 +115,10 @@ impl Rights {
         }
         // Too many helpers of earlier generations are still busy. The call goes to the one-shot
         // threads, which have their own limit.
-        match pool.threads() > most {
-            true => Maker::OneShotThreads,
-            false => Maker::Helper,
+        if pool.threads() > most {
+            Maker::OneShotThreads
+        } else {
+            Maker::Helper
         }
     }
 

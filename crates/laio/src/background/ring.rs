@@ -124,7 +124,7 @@ impl Ring {
         let (ring, opcodes) = set_up(options.limits.ring_entries)?;
         Ok(Ring {
             _counted: Counted::new(),
-            workers: Workers::of(&ring, options.limits.ring_entries),
+            workers: Workers::for_ring(&ring, options.limits.ring_entries),
             ring: ManuallyDrop::new(ring),
             opcodes,
             unsubmitted: 0,
@@ -246,9 +246,10 @@ impl Ring {
     /// Chooses the size of the next batch, after a submission.
     fn adapt_batch(&mut self) {
         let complete = self.backlog.len() + self.ring.completion().len();
-        self.batch = match complete >= self.outstanding as usize {
-            true => (self.batch * 2).min(Limits::BATCH_MAX),
-            false => Limits::BATCH,
+        self.batch = if complete >= self.outstanding as usize {
+            (self.batch * 2).min(Limits::BATCH_MAX)
+        } else {
+            Limits::BATCH
         };
     }
 
@@ -295,10 +296,11 @@ impl Ring {
     /// Returns the descriptor that is readable when there are completions: the doorbell, once it is exposed, or the
     /// ring's own, which also reports the doorbell while the ring polls that.
     pub(crate) fn pollable<'a>(&'a self, doorbell: &'a Doorbell) -> BorrowedFd<'a> {
-        match self.is_pollable {
+        if self.is_pollable {
             // SAFETY: the ring lives as long as the borrow, and so does its descriptor.
-            true => unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) },
-            false => doorbell.as_fd(),
+            unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
+        } else {
+            doorbell.as_fd()
         }
     }
 
@@ -539,9 +541,10 @@ impl Ring {
         let pause = Limits::RING_RETRY;
         std::thread::sleep(timeout.map_or(pause, |timeout| timeout.min(pause)));
         self.refusals = self.refusals.saturating_add(1);
-        match self.refusals > Limits::RING_REFUSALS {
-            true => Err(errno),
-            false => Ok(()),
+        if self.refusals > Limits::RING_REFUSALS {
+            Err(errno)
+        } else {
+            Ok(())
         }
     }
 
@@ -561,9 +564,10 @@ impl Ring {
     ) -> Result<Next, Result<usize, Errno>> {
         let cancelled = Next::Finished(total(operation.done, Err(Errno::CANCELED)));
         if operation.state == State::With(Part::Readiness) {
-            return Ok(match operation.cancelled {
-                true => cancelled,
-                false => Next::Attempt,
+            return Ok(if operation.cancelled {
+                cancelled
+            } else {
+                Next::Attempt
             });
         }
         let result = result(operation, cqe.result);
@@ -572,9 +576,10 @@ impl Ring {
             self.zero_copy.ordinary += 1;
             return Ok(Next::Again(Why::WouldBlock));
         }
-        let opened = match self.trust_names {
-            true => Opened::Result,
-            false => opened::settle(operation, result),
+        let opened = if self.trust_names {
+            Opened::Result
+        } else {
+            opened::settle(operation, result)
         };
         match opened {
             Opened::Result => Err(result),
@@ -612,9 +617,10 @@ impl Ring {
         self.take_to_backlog();
         std::mem::swap(&mut self.backlog, cqes);
         self.backlog.clear();
-        match std::mem::take(&mut self.lost_descriptor) {
-            true => Err(Errno::BADF),
-            false => Ok(()),
+        if std::mem::take(&mut self.lost_descriptor) {
+            Err(Errno::BADF)
+        } else {
+            Ok(())
         }
     }
 

@@ -18,7 +18,9 @@ struct OfMount {
 impl Unanswered {
     /// From device numbers, numbers of calls, and since when none of those that run was answered. A device
     /// may come more than once.
-    pub(crate) fn of(mounts: impl Iterator<Item = (u64, usize, Option<Instant>)>) -> Unanswered {
+    pub(crate) fn from_mounts(
+        mounts: impl Iterator<Item = (u64, usize, Option<Instant>)>,
+    ) -> Unanswered {
         let mut all = Unanswered::default();
         mounts.for_each(|(device, calls, since)| {
             all.note(OfMount {
@@ -74,7 +76,7 @@ mod tests {
         let Some(long_ago) = now.checked_sub(Limits::HUNG_AFTER + Duration::from_secs(60)) else {
             return;
         };
-        let calls = |since| Unanswered::of([(7, 3, since), (8, 1, Some(now))].into_iter());
+        let calls = |since| Unanswered::from_mounts([(7, 3, since), (8, 1, Some(now))].into_iter());
         let hung = |all: Unanswered| all.hung().collect::<Vec<_>>();
         assert_eq!(calls(Some(long_ago)).calls(), 4);
         assert_eq!(hung(calls(Some(long_ago))), [7]);

@@ -71,9 +71,10 @@ fn remote_of_name(
     let parent = split(&name).0.to_vec();
     for step in 0..STEPS_MAX {
         let from = within.as_ref().map_or(directory, AsRawFd::as_raw_fd);
-        let start = match name.starts_with(b"/") {
-            true => mounts.root()?,
-            false => mounts.of_directory(from)?,
+        let start = if name.starts_with(b"/") {
+            mounts.root()?
+        } else {
+            mounts.of_directory(from)?
         };
         let mount = mounts.get(start);
         if mount.place == Place::Remote {
@@ -86,7 +87,7 @@ fn remote_of_name(
         {
             return None;
         }
-        let end = End::of(from, &name)?;
+        let end = End::of_path(from, &name)?;
         if let Some(remote) = end.remote(mounts) {
             return Some(remote);
         }
@@ -139,12 +140,9 @@ struct End {
 impl End {
     /// The last component is not looked up: it seldom is in the caches when a call must go to the
     /// background. `None` for a name without components.
-    fn of(directory: RawFd, name: &[u8]) -> Option<End> {
+    fn of_path(directory: RawFd, name: &[u8]) -> Option<End> {
         let ends = ends_of_components(name);
-        let start: &[u8] = match name.starts_with(b"/") {
-            true => b"/",
-            false => b".",
-        };
+        let start: &[u8] = if name.starts_with(b"/") { b"/" } else { b"." };
         (0..ends.len()).rev().find_map(|known| {
             let part = match known {
                 0 => start,
@@ -175,9 +173,10 @@ impl End {
 
     /// The device number of the remote file system that is mounted on the component.
     fn remote(&self, mounts: &mut Mounts) -> Option<u64> {
-        match mounts.has_remote_at(&self.component) {
-            true => mounts.remote_at(&self.path()?),
-            false => None,
+        if mounts.has_remote_at(&self.component) {
+            mounts.remote_at(&self.path()?)
+        } else {
+            None
         }
     }
 
@@ -275,7 +274,7 @@ mod tests {
         std::fs::create_dir(path.join("sub")).expect("a directory");
         symlink("/proc", path.join("sub/away")).expect("a link");
         let opened = std::fs::File::open(path).expect("a directory");
-        let end = |name: &str| End::of(opened.as_raw_fd(), name.as_bytes());
+        let end = |name: &str| End::of_path(opened.as_raw_fd(), name.as_bytes());
         let parts = |end: &End| (end.component.clone(), end.after.clone());
         let found = end("sub//away/self/status").expect("components");
         assert_eq!(parts(&found), (b"away".to_vec(), b"self/status".to_vec()));

@@ -18,7 +18,7 @@ impl Kind {
     /// The kind of a call on a file; `None` for names, and for calls on streams unless they also
     /// read and write files.
     #[inline]
-    pub(crate) fn of(row: &Row) -> Option<Kind> {
+    pub(crate) fn for_row(row: &Row) -> Option<Kind> {
         match (row.class, row.attempt) {
             (Class::FileRead | Class::FileWrite | Class::Stream, Attempt::NowaitRead) => {
                 Some(Kind::Read)
@@ -76,13 +76,15 @@ impl Habit {
     /// Records a call that was tried.
     pub(crate) fn tried(&mut self, blocked: bool) {
         let again = self.balance == Habit::FORMED;
-        self.balance = match blocked {
-            true => (self.balance + 1).min(Habit::FORMED),
-            false => self.balance.saturating_sub(Habit::RETURNED),
+        self.balance = if blocked {
+            (self.balance + 1).min(Habit::FORMED)
+        } else {
+            self.balance.saturating_sub(Habit::RETURNED)
         };
-        self.confirmed = match blocked && again {
-            true => (self.confirmed + 1).min(Habit::DOUBLINGS),
-            false => 0,
+        self.confirmed = if blocked && again {
+            (self.confirmed + 1).min(Habit::DOUBLINGS)
+        } else {
+            0
         };
         self.untried = match self.balance {
             Habit::FORMED => Habit::RETRY << self.confirmed,
@@ -142,7 +144,7 @@ mod tests {
 
     #[test]
     fn reads_writes_and_flushes_are_apart() {
-        let kind = |number: libc::c_long| Kind::of(row(number as usize));
+        let kind = |number: libc::c_long| Kind::for_row(row(number as usize));
         assert_eq!(kind(libc::SYS_pread64), Some(Kind::Read));
         assert_eq!(kind(libc::SYS_read), Some(Kind::Read));
         assert_eq!(kind(libc::SYS_pwritev), Some(Kind::Write));

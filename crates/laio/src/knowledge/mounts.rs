@@ -267,7 +267,7 @@ impl Mounts {
                 .any(|line| Place::of_type(&line.fstype) == Place::Remote);
         let remote = lines.iter();
         let remote = remote.filter(|line| Place::of_type(&line.fstype) == Place::Remote);
-        self.remote_lines = remote.map(RemoteMount::of).collect();
+        self.remote_lines = remote.map(RemoteMount::from_line).collect();
         for mount in &mut self.known {
             if let Some(line) = lines.iter().find(|line| line.device == mount.device) {
                 mount.place = Place::of_type(&line.fstype);
@@ -304,7 +304,7 @@ impl Mounts {
     /// in the kernel's memory are read.
     pub(crate) fn of(&mut self, fd: RawFd) -> Result<(FileKind, Option<MountIndex>), Errno> {
         let status = peek(fd)?;
-        Ok((FileKind::of(&status), self.find(&status)))
+        Ok((FileKind::from_status(&status), self.find(&status)))
     }
 
     /// The mount of a file, from the attributes that [`peek`] returned.
@@ -401,7 +401,7 @@ impl FileKind {
         matches!(self, FileKind::Stream | FileKind::Socket)
     }
 
-    pub(crate) fn of(status: &Statx) -> FileKind {
+    pub(crate) fn from_status(status: &Statx) -> FileKind {
         FileKind::of_mode(status.stx_mode)
     }
 
@@ -447,7 +447,7 @@ struct RemoteMount {
 }
 
 impl RemoteMount {
-    fn of(line: &MountLine) -> RemoteMount {
+    fn from_line(line: &MountLine) -> RemoteMount {
         let point = unescaped(&line.point);
         let last = point.rsplit(|byte| *byte == b'/').next();
         RemoteMount {

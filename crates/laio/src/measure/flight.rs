@@ -294,7 +294,7 @@ impl CachedBatch {
     /// # Errors
     /// None yet; `EINVAL` for an empty set.
     pub fn new(file: OwnedFd, size: usize) -> Result<CachedBatch, Errno> {
-        CachedBatch::of(libc::SYS_pread64, file, size)
+        CachedBatch::for_file(libc::SYS_pread64, file, size)
     }
 
     /// The same with writes.
@@ -302,10 +302,10 @@ impl CachedBatch {
     /// # Errors
     /// As for [`CachedBatch::new`].
     pub fn of_writes(file: OwnedFd, size: usize) -> Result<CachedBatch, Errno> {
-        CachedBatch::of(libc::SYS_pwrite64, file, size)
+        CachedBatch::for_file(libc::SYS_pwrite64, file, size)
     }
 
-    fn of(number: libc::c_long, file: OwnedFd, size: usize) -> Result<CachedBatch, Errno> {
+    fn for_file(number: libc::c_long, file: OwnedFd, size: usize) -> Result<CachedBatch, Errno> {
         if size == 0 {
             return Err(Errno::INVAL);
         }

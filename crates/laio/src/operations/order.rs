@@ -56,7 +56,7 @@ pub(crate) enum Direction {
 
 impl Direction {
     /// The direction whose readiness a call waits for.
-    pub(crate) fn of(row: &Row) -> Direction {
+    pub(crate) fn for_row(row: &Row) -> Direction {
         match row.descriptors[0].map(|descriptor| descriptor.usage) {
             Some(Use::Write) => Direction::Write,
             _ => Direction::Read,

@@ -123,7 +123,7 @@ impl InFlight {
     /// The descriptor and direction whose readiness the operation waits for.
     pub(crate) fn awaited(&self) -> (RawFd, Direction) {
         self.polled()
-            .unwrap_or((self.call.descriptor(0), Direction::of(self.row)))
+            .unwrap_or((self.call.descriptor(0), Direction::for_row(self.row)))
     }
 
     /// The descriptor and direction of a poll that waits by readiness; see

@@ -49,7 +49,7 @@ impl From<UnixAddr> for Address {
 
 impl PartialEq for Address {
     fn eq(&self, other: &Address) -> bool {
-        let (one, other) = (Storage::of(self), Storage::of(other));
+        let (one, other) = (Storage::from_address(self), Storage::from_address(other));
         one.bytes() == other.bytes()
     }
 }
@@ -104,7 +104,7 @@ impl Storage {
     }
 
     /// Returns a buffer with an address for the kernel to read.
-    pub(super) fn of(address: &Address) -> Storage {
+    pub(super) fn from_address(address: &Address) -> Storage {
         let mut storage = Storage::empty();
         let place = &raw mut storage.address;
         // SAFETY (for the writes below): sockaddr_storage has the size and alignment for each family.
@@ -225,7 +225,7 @@ mod tests {
             unnamed.into(),
         ];
         for address in addresses {
-            let read = Storage::of(&address).read().unwrap();
+            let read = Storage::from_address(&address).read().unwrap();
             assert_eq!(format!("{address:?}"), format!("{read:?}"));
             assert_eq!(address, read);
         }

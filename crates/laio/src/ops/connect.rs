@@ -52,7 +52,7 @@ operation! {
 impl<F> Connect<F> {
     /// Connects `socket` to `address`.
     pub fn new(socket: F, address: impl Into<Address>) -> Self {
-        let address = Storage::of(&address.into());
+        let address = Storage::from_address(&address.into());
         Connect { socket, address }
     }
 }

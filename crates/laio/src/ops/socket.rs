@@ -159,7 +159,7 @@ impl<F, B> SendTo<F, B> {
             socket,
             buffer,
             flags: libc::MSG_NOSIGNAL,
-            message: Message::new(Storage::of(&address.into())),
+            message: Message::new(Storage::from_address(&address.into())),
         }
     }
 

@@ -56,7 +56,7 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
-    fn of(time: &libc::statx_timestamp) -> Timestamp {
+    fn from_statx(time: &libc::statx_timestamp) -> Timestamp {
         Timestamp {
             seconds: time.tv_sec,
             nanoseconds: time.tv_nsec,
@@ -182,17 +182,17 @@ impl FileStatus {
 
     /// When the contents were last changed.
     pub fn modified(&self) -> Timestamp {
-        Timestamp::of(&self.statx.stx_mtime)
+        Timestamp::from_statx(&self.statx.stx_mtime)
     }
 
     /// When contents or status were last changed.
     pub fn changed(&self) -> Timestamp {
-        Timestamp::of(&self.statx.stx_ctime)
+        Timestamp::from_statx(&self.statx.stx_ctime)
     }
 
     /// Returns when the contents were last read, if the mount records that.
     pub fn accessed(&self) -> Timestamp {
-        Timestamp::of(&self.statx.stx_atime)
+        Timestamp::from_statx(&self.statx.stx_atime)
     }
 
     /// Returns the status with these times of last access and modification, recorded earlier.
@@ -209,7 +209,7 @@ impl FileStatus {
     /// Returns when the file was created, if the file system records that.
     pub fn created(&self) -> Option<Timestamp> {
         let known = self.statx.stx_mask & libc::STATX_BTIME != 0;
-        known.then(|| Timestamp::of(&self.statx.stx_btime))
+        known.then(|| Timestamp::from_statx(&self.statx.stx_btime))
     }
 }
 
@@ -237,18 +237,20 @@ fn empty() -> libc::statx {
 /// The call that writes the status of a file to `statx`: where that call is missing, an older one.
 fn call(directory: usize, path: usize, flags: i32, statx: &mut libc::statx) -> Call {
     let (flags, to) = (flags as usize, pointer(statx));
-    match has_statx() {
-        true => Call::new(libc::SYS_statx, [directory, path, flags, MASK, to]),
-        false => Call::new(libc::SYS_newfstatat, [directory, path, to, flags]),
+    if has_statx() {
+        Call::new(libc::SYS_statx, [directory, path, flags, MASK, to])
+    } else {
+        Call::new(libc::SYS_newfstatat, [directory, path, to, flags])
     }
 }
 
 /// Returns the status that [`call`] has written to `statx`.
 fn status(result: Result<usize, Errno>, statx: libc::statx) -> io::Result<FileStatus> {
     result?;
-    Ok(FileStatus::new(match has_statx() {
-        true => statx,
-        false => of_stat(&statx),
+    Ok(FileStatus::new(if has_statx() {
+        statx
+    } else {
+        of_stat(&statx)
     }))
 }
 

@@ -61,10 +61,7 @@ struct Line {
 impl HelperPool {
     pub(super) fn new(options: &Options, driver: Arc<Inbox>) -> HelperPool {
         let limits = &options.limits;
-        let spin_us = match has_processors() {
-            true => limits.spin_us,
-            false => 0,
-        };
+        let spin_us = if has_processors() { limits.spin_us } else { 0 };
         HelperPool {
             work: WorkQueue::new(limits.helpers as usize, limits.waiting_helpers as usize),
             lines: Mutex::default(),

@@ -133,7 +133,9 @@ impl OneShots {
     pub(super) fn unanswered(&self) -> Unanswered {
         let reserved = self.lock_reserved();
         let remote = reserved.remote.iter();
-        Unanswered::of(remote.map(|one| (one.device, one.threads, Some(one.unanswered_since))))
+        Unanswered::from_mounts(
+            remote.map(|one| (one.device, one.threads, Some(one.unanswered_since))),
+        )
     }
 
     fn lock_reserved(&self) -> MutexGuard<'_, Reserved> {

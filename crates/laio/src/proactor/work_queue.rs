@@ -118,9 +118,10 @@ impl<W> WorkQueue<W> {
         state.arrived();
         loop {
             if let Some((kind, work)) = state.take() {
-                let coming = match state.has_startable() {
-                    true => self.bring_one(&mut state),
-                    false => Coming::Helper,
+                let coming = if state.has_startable() {
+                    self.bring_one(&mut state)
+                } else {
+                    Coming::Helper
                 };
                 return Ok(Taken { kind, work, coming });
             }

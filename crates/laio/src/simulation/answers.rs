@@ -41,9 +41,10 @@ impl World {
                 if !self.is_ready(at) {
                     return None;
                 }
-                match self.operations[slot].cancelled {
-                    true => Next::Finished(total(self.operations[slot].done, Err(Errno::CANCELED))),
-                    false => Next::Attempt,
+                if self.operations[slot].cancelled {
+                    Next::Finished(total(self.operations[slot].done, Err(Errno::CANCELED)))
+                } else {
+                    Next::Attempt
                 }
             }
             Part::Helper => {

@@ -130,9 +130,10 @@ impl Kernel {
             Kind::Accept => Now::Waits,
             _ if file.is_regular && call.kind.writes() => Now::Moves(wanted),
             _ if file.is_regular => {
-                let at = match call.kind.is_positioned() {
-                    true => call.offset + call.moved,
-                    false => file.position,
+                let at = if call.kind.is_positioned() {
+                    call.offset + call.moved
+                } else {
+                    file.position
                 };
                 Now::Moves(file.size.saturating_sub(at).min(wanted))
             }

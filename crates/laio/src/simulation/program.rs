@@ -139,13 +139,15 @@ impl ProgramCall {
         number: usize,
         random: &mut Random,
     ) -> Self {
-        let length = match kind.moves_bytes() {
-            true => random.between(1..40),
-            false => 0,
+        let length = if kind.moves_bytes() {
+            random.between(1..40)
+        } else {
+            0
         };
-        let expected: Vec<u8> = match kind.writes() {
-            true => (0..length).map(|index| sent(number, index)).collect(),
-            false => vec![UNTOUCHED; length],
+        let expected: Vec<u8> = if kind.writes() {
+            (0..length).map(|index| sent(number, index)).collect()
+        } else {
+            vec![UNTOUCHED; length]
         };
         let mut this = ProgramCall {
             kind,

@@ -62,9 +62,10 @@ impl World {
                 aio: !ring && random.chance(1, 3),
             },
             attempts: random.chance(3, 4),
-            bound: match random.chance(1, 10) {
-                true => random.between(1..9),
-                false => 0,
+            bound: if random.chance(1, 10) {
+                random.between(1..9)
+            } else {
+                0
             },
             failed_cancels: Vec::new(),
             now: Instant::now(),
@@ -177,13 +178,14 @@ impl World {
                     .any(|link| self.operations.order.must_wait(link))
             }
         };
-        let attempted = match waits {
-            true => Attempted::blocked(0, Why::Ordered),
-            false if kind == Kind::Send && self.parts.ring && self.random.chance(1, 3) => {
-                Attempted::blocked(0, Why::ZeroCopy)
-            }
-            false if self.attempts || kind.closes() => self.attempt(number, &system_call),
-            false => Attempted::blocked(0, Why::NotTried),
+        let attempted = if waits {
+            Attempted::blocked(0, Why::Ordered)
+        } else if kind == Kind::Send && self.parts.ring && self.random.chance(1, 3) {
+            Attempted::blocked(0, Why::ZeroCopy)
+        } else if self.attempts || kind.closes() {
+            self.attempt(number, &system_call)
+        } else {
+            Attempted::blocked(0, Why::NotTried)
         };
         self.say(|| format!("{number}: {}: {attempted:?}", self.calls[number]));
         match attempted {
@@ -236,13 +238,12 @@ impl World {
             self.say(|| format!("{number}: not started, {errno:?}"));
             drop(self.operations.payloads.take(slot));
             self.calls[number].excused = true;
-            match self.calls[number].kind.closes() {
-                true => {
-                    let step = self.calls[number].call;
-                    let closed = self.kernel.act(number, &mut self.calls, &step, 0);
-                    self.over(number, Ok(closed));
-                }
-                false => self.over(number, total(blocked.done, Err(errno))),
+            if self.calls[number].kind.closes() {
+                let step = self.calls[number].call;
+                let closed = self.kernel.act(number, &mut self.calls, &step, 0);
+                self.over(number, Ok(closed));
+            } else {
+                self.over(number, total(blocked.done, Err(errno)))
             }
         }
     }
@@ -299,9 +300,10 @@ impl World {
         self.calls[number].excused |= short && (regular || count == 0);
         let value = self.kernel.act(number, &mut self.calls, step, count);
         let goes_on = short && !regular && !nonblocking && count > 0;
-        match goes_on && (kind.writes() || kind == Kind::RecvAll) {
-            true => Attempted::blocked(count, Why::WouldBlock),
-            false => Attempted::Done(Ok(value)),
+        if goes_on && (kind.writes() || kind == Kind::RecvAll) {
+            Attempted::blocked(count, Why::WouldBlock)
+        } else {
+            Attempted::Done(Ok(value))
         }
     }
 }
@@ -372,9 +374,10 @@ impl Lifecycle for World {
             return Cancelled::Removed;
         }
         // The kernel may not find it, because it is about to start.
-        match part != Part::Helper && self.chance(1, 4) {
-            true => self.failed_cancels.push(handle),
-            false => self.kernel.requests[at].cancelled = true,
+        if part != Part::Helper && self.chance(1, 4) {
+            self.failed_cancels.push(handle)
+        } else {
+            self.kernel.requests[at].cancelled = true
         }
         Cancelled::Running
     }
@@ -386,7 +389,7 @@ impl Lifecycle for World {
 }
 
 impl World {
-    /// What decides the placement of a step; see [`Case::of`].
+    /// What decides the placement of a step; see [`Case::gather`].
     fn case(&mut self, slot: Slot, call: &Call, why: Why) -> Case {
         let operation = &self.operations[slot];
         let (row, regular, number) = (operation.row, operation.regular, operation.user_data);

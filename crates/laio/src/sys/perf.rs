@@ -45,7 +45,7 @@ pub(crate) struct Switches {
 
 impl Switches {
     /// Opens those of a thread of this process; 0 is the calling one.
-    pub(crate) fn of(thread: u32) -> Result<Switches, Errno> {
+    pub(crate) fn for_thread(thread: u32) -> Result<Switches, Errno> {
         let descriptor = HighFd::from(open(thread)?);
         // Mapped writable, so that the kernel honours `data_tail`.
         let access = ProtFlags::READ | ProtFlags::WRITE;

@@ -83,15 +83,16 @@ impl Directory {
         let (path, directory) = open_directory(path)?;
         let mut context = Context::new(Options::new().backend(BackendKind::Sync))?;
         let mount = context.mount_of(&directory).ok_or(Errno::NODEV)?.clone();
-        let sample = Sample::of(&directory);
+        let sample = Sample::from_directory(&directory);
         let nameless = nameless_file(&directory, OFlags::empty());
         let (nowait_read, nowait_write, direct) = match &nameless {
             Ok(file) => {
                 let filled = pwrite(file, &[1; BYTES], 0);
                 let filled = filled.is_ok_and(|written| written == BYTES);
-                let (read, write) = match filled {
-                    true => (try_read(file.as_fd(), BYTES), try_write(file.as_fd())),
-                    false => (Answer::Unknown, Answer::Unknown),
+                let (read, write) = if filled {
+                    (try_read(file.as_fd(), BYTES), try_write(file.as_fd()))
+                } else {
+                    (Answer::Unknown, Answer::Unknown)
                 };
                 let direct = nameless_file(&directory, OFlags::DIRECT);
                 (read, write, Answer::to_open(direct))
@@ -163,7 +164,7 @@ impl Sample {
     /// The maximum number of entries to read: suitable ones are usually among the first few.
     const ENTRIES: usize = 256;
 
-    fn of(directory: &OwnedFd) -> Sample {
+    fn from_directory(directory: &OwnedFd) -> Sample {
         let mut sample = Sample {
             name: None,
             file: None,

@@ -39,7 +39,7 @@ pub(crate) struct Done {
 }
 
 impl Work {
-    pub(crate) fn of(trace: &Trace, set: &Path, read: bool) -> Work {
+    pub(crate) fn from_trace(trace: &Trace, set: &Path, read: bool) -> Work {
         let root = set.join(FILES);
         let shared = Shared {
             files: trace
@@ -221,7 +221,7 @@ mod tests {
         let trace = Preset::Rice.trace(3, 0.001);
         make(&trace, &set, true, &Stop::new(), &mut |_| {}).unwrap();
         for read in [false, true] {
-            let work = Work::of(&trace, &set, read);
+            let work = Work::from_trace(&trace, &set, read);
             assert_eq!(work.plainly(3).unwrap().bytes, trace.transferred());
             for strategy in Strategy::ALL {
                 let Some(options) = strategy.options(10) else {

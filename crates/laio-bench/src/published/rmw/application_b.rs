@@ -137,9 +137,10 @@ async fn serve(blocks: &Blocks, inbox: &Inbox, outboxes: Outboxes) -> io::Result
 }
 
 async fn perform(file: &File, mut request: Request) -> io::Result<Request> {
-    request.buffer = match request.write {
-        true => write(file, request.buffer, request.number).await?,
-        false => read(file, request.buffer, request.number).await?,
+    request.buffer = if request.write {
+        write(file, request.buffer, request.number).await?
+    } else {
+        read(file, request.buffer, request.number).await?
     };
     Ok(request)
 }
@@ -184,9 +185,10 @@ fn compute(
         }
         blocks.written(request.number);
         iterations += 1;
-        match Instant::now() < until {
-            true => pass(begin(request.client, request.buffer)),
-            false => under_way -= 1,
+        if Instant::now() < until {
+            pass(begin(request.client, request.buffer))
+        } else {
+            under_way -= 1
         }
     }
     Ok((iterations, Usage::of_thread().since(&before)))

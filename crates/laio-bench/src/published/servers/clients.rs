@@ -53,7 +53,7 @@ pub(in crate::published) fn run(run: &mut Run<'_>) -> Result<(), Error> {
             measure("Rice", run)?;
             continue;
         }
-        match Schedulers::of(&set) {
+        match Schedulers::from_directory(&set) {
             Ok(schedulers) if !settings.quick => {
                 for name in schedulers.names() {
                     schedulers

@@ -12,7 +12,7 @@ pub(super) struct Schedulers {
 
 impl Schedulers {
     /// Returns the device of a directory, or the reason why its scheduler cannot be changed.
-    pub(super) fn of(directory: &Path) -> Result<Schedulers, String> {
+    pub(super) fn from_directory(directory: &Path) -> Result<Schedulers, String> {
         let device = std::fs::metadata(directory)
             .map_err(|error| error.to_string())?
             .dev();

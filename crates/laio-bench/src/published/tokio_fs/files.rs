@@ -68,14 +68,19 @@ pub(super) fn range(number: usize) -> Range<u64> {
 /// not spend its time with comparisons.
 pub(super) fn check(bytes: &[u8], length: usize, offset: u64) -> io::Result<()> {
     let is_short = bytes.len() != length;
-    match is_short || Content::of("tokio").differs(offset, &bytes[..8]).is_some() {
-        true => Err(io::Error::other("it read other bytes than the file has")),
-        false => Ok(()),
+    if is_short
+        || Content::from_name("tokio")
+            .differs(offset, &bytes[..8])
+            .is_some()
+    {
+        Err(io::Error::other("it read other bytes than the file has"))
+    } else {
+        Ok(())
     }
 }
 
 pub(super) fn filled(length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
-    Content::of("tokio").fill(0, &mut bytes);
+    Content::from_name("tokio").fill(0, &mut bytes);
     bytes
 }

@@ -179,9 +179,12 @@ async fn whole_file(way: Way, files: &Files, count: usize) -> io::Result<Spent> 
 
 async fn metadata(way: Way, files: &Files, count: usize) -> io::Result<Spent> {
     let name = |index: usize| &files.small[index % files.small.len()];
-    let is_page = |status: std::fs::Metadata| match status.len() == PAGE as u64 {
-        true => Ok(()),
-        false => Err(io::Error::other("it returned another size")),
+    let is_page = |status: std::fs::Metadata| {
+        if status.len() == PAGE as u64 {
+            Ok(())
+        } else {
+            Err(io::Error::other("it returned another size"))
+        }
     };
     match way {
         Way::Std => timed!(count, index => { is_page(std::fs::metadata(name(index))?)?; }),

@@ -116,9 +116,10 @@ fn written(arg: &Arg, value: &str) -> String {
         Ok(Value::Float(number)) => !is_name && number.is_finite(),
         _ => false,
     };
-    match plain {
-        true => value.to_owned(),
-        false => quoted(value),
+    if plain {
+        value.to_owned()
+    } else {
+        quoted(value)
     }
 }
 

@@ -49,12 +49,13 @@ fn is_there(program: &str, package: &str, says: &str) -> Result<(), Skip> {
         )
     })?;
     let text = String::from_utf8_lossy(&version.stdout).into_owned();
-    match text.contains(says) {
-        true => Ok(()),
-        false => Err(Skip::because(
+    if text.contains(says) {
+        Ok(())
+    } else {
+        Err(Skip::because(
             program,
             format!("{program} is not that of {says}"),
-        )),
+        ))
     }
 }
 
@@ -69,9 +70,10 @@ fn parallel() -> Result<(), Skip> {
 fn mpirun() -> Result<(), Skip> {
     is_there("mpirun", "openmpi-bin", "Open MPI")?;
     let world = planned()?;
-    let root = match rustix::process::geteuid().is_root() {
-        true => "--allow-run-as-root",
-        false => "",
+    let root = if rustix::process::geteuid().is_root() {
+        "--allow-run-as-root"
+    } else {
+        ""
     };
     let script = format!("mpirun {root} --oversubscribe -n 3 \"$LAIO\" cp --work P --take");
     finished(&world, &script);

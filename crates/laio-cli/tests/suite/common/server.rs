@@ -20,11 +20,11 @@ impl ServerProcess {
     /// Starts a server, and collects the lines of its standard error in the background.
     pub(crate) fn spawn(command: &mut Command) -> ServerProcess {
         laio_testing::process::restore_signals();
-        ServerProcess::of(command.stderr(Stdio::piped()).spawn().unwrap())
+        ServerProcess::from_child(command.stderr(Stdio::piped()).spawn().unwrap())
     }
 
     /// Collects the lines of the standard error of a server, which is a pipe.
-    pub(crate) fn of(mut child: Child) -> ServerProcess {
+    pub(crate) fn from_child(mut child: Child) -> ServerProcess {
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let (sender, messages) = channel();
         std::thread::spawn(move || {

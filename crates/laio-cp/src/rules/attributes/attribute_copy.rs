@@ -37,7 +37,11 @@ pub(crate) struct CurrentAttributes {
 
 impl CurrentAttributes {
     /// The attributes in a status.
-    pub(crate) fn of(status: &Metadata, may_have_acl: bool, is_old: bool) -> CurrentAttributes {
+    pub(crate) fn from_status(
+        status: &Metadata,
+        may_have_acl: bool,
+        is_old: bool,
+    ) -> CurrentAttributes {
         CurrentAttributes {
             user: status.user(),
             group: status.group(),

@@ -178,25 +178,22 @@ pub(super) fn copy_attributes(
             continue;
         }
         let quoted = quote((copy.path)());
-        let failure = match is_acl {
-            true => Failure::from_error(error, format!("preserving permissions for {quoted}")),
-            false if unsupported => {
-                Failure::from_error(error, format!("setting attributes for {quoted}"))
-            }
-            false => {
-                let attribute = name.to_string_lossy();
-                Failure::from_error(
-                    error,
-                    format!("setting attribute '{attribute}' for {quoted}"),
-                )
-            }
+        let failure = if is_acl {
+            Failure::from_error(error, format!("preserving permissions for {quoted}"))
+        } else if unsupported {
+            Failure::from_error(error, format!("setting attributes for {quoted}"))
+        } else {
+            let attribute = name.to_string_lossy();
+            Failure::from_error(
+                error,
+                format!("setting attribute '{attribute}' for {quoted}"),
+            )
         };
-        let required = match is_acl {
-            true => preserve.required,
-            false => {
-                preserve.attributes_required
-                    || (preserve.context_required && **name == *SELINUX_CONTEXT)
-            }
+        let required = if is_acl {
+            preserve.required
+        } else {
+            preserve.attributes_required
+                || (preserve.context_required && **name == *SELINUX_CONTEXT)
         };
         if required {
             failures.add(Err(failure));

@@ -61,9 +61,10 @@ pub(crate) fn take_over(
         if wanted.is_some() && wanted.as_deref() == has.as_deref() {
             continue;
         }
-        let what = match is_acl {
-            true => "access control list".to_owned(),
-            false => format!("attribute '{}'", name.to_string_lossy()),
+        let what = if is_acl {
+            "access control list".to_owned()
+        } else {
+            format!("attribute '{}'", name.to_string_lossy())
         };
         let text = format!("cannot keep the {what} of the existing");
         return Err(entry.target_failure(&text)(error));
@@ -128,13 +129,15 @@ fn stays(name: &CStr) -> bool {
 /// The file may also have another owner than the one that it replaces. Its group must not get more than all others do, if it
 /// is another one.
 fn kept_mode(session: &Session, existing: &Metadata, keeps_group: bool) -> u32 {
-    let kept = match session.process.is_privileged() {
-        true => 0o7777,
-        false => 0o1777,
+    let kept = if session.process.is_privileged() {
+        0o7777
+    } else {
+        0o1777
     };
     let mode = existing.mode() & kept;
-    match keeps_group {
-        true => mode,
-        false => mode & !0o070 | mode & (mode & 0o007) << 3,
+    if keeps_group {
+        mode
+    } else {
+        mode & !0o070 | mode & (mode & 0o007) << 3
     }
 }

@@ -39,9 +39,10 @@ pub(crate) async fn check(
     if wanted != time && !(source.is_file() && is_coarser(wanted, time)) {
         return Ok(None);
     }
-    let whole = match source.is_file() {
-        true => check_file(io, session, entry, source, existing).await?,
-        false => check_special(io, session, entry, source, existing),
+    let whole = if source.is_file() {
+        check_file(io, session, entry, source, existing).await?
+    } else {
+        check_special(io, session, entry, source, existing)
     };
     if whole.is_some() {
         count(&io.counters().whole);
@@ -104,9 +105,10 @@ async fn is_same(
     wanted: Digest,
 ) -> bool {
     let name = entry.quoted_target();
-    let existing = match session.options.verify {
-        true => verify::read_back(io, session, target, name).await,
-        false => digest_of(io, session, target, name).await,
+    let existing = if session.options.verify {
+        verify::read_back(io, session, target, name).await
+    } else {
+        digest_of(io, session, target, name).await
     };
     let is_same = existing.is_ok_and(|(existing, _)| existing == wanted);
     if is_same && session.options.verify {
@@ -144,7 +146,7 @@ async fn set_attributes(
         target: &target,
         path: &|| entry.target_path(),
         names: Some((&names, &origin)),
-        current: CurrentAttributes::of(existing, true, true),
+        current: CurrentAttributes::from_status(existing, true, true),
         is_link: false,
     };
     let mut failures = Failures::new(session);
@@ -162,9 +164,10 @@ fn check_special(
     source: &Metadata,
     existing: &Metadata,
 ) -> Option<CompleteCopy> {
-    let is_same = match source.is_symlink() {
-        true => links_match(io, session, entry, source),
-        false => source.represented_device() == existing.represented_device(),
+    let is_same = if source.is_symlink() {
+        links_match(io, session, entry, source)
+    } else {
+        source.represented_device() == existing.represented_device()
     };
     let has_attributes = source.is_symlink() || has_owner_and_mode(session, source, existing);
     (is_same && has_attributes).then_some(CompleteCopy { digest: None })

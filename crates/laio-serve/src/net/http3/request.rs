@@ -254,9 +254,10 @@ fn translate(section: &[u8], most: usize) -> Result<Head, Failure> {
     let mut fields = Fields::default();
     let decoded = qpack::decode(section, |name, value| {
         fields.size += name.len() + value.len() + FIELD_OVERHEAD;
-        match fields.size <= most {
-            true => fields.add(name, value).map_err(Refusal::from),
-            false => Err(Refusal::TooLarge),
+        if fields.size <= most {
+            fields.add(name, value).map_err(Refusal::from)
+        } else {
+            Err(Refusal::TooLarge)
         }
     });
     match decoded {

@@ -84,9 +84,10 @@ impl Controller for Closable {
     }
 
     fn window(&self) -> u64 {
-        match self.closes.load(Ordering::Relaxed) {
-            true => UNLIMITED,
-            false => self.inner.window(),
+        if self.closes.load(Ordering::Relaxed) {
+            UNLIMITED
+        } else {
+            self.inner.window()
         }
     }
 

@@ -102,9 +102,10 @@ impl QuicConnection {
                 handshake: Some(handshake),
                 is_confirmed: false,
                 is_lost: false,
-                early_data: match has_early_data {
-                    true => EarlyPackets::Arrived,
-                    false => EarlyPackets::None,
+                early_data: if has_early_data {
+                    EarlyPackets::Arrived
+                } else {
+                    EarlyPackets::None
                 },
                 output: Output::default(),
                 timer: sleep_until(Instant::now()),
@@ -500,9 +501,12 @@ impl State {
         // Known with the hello of the client.
         if accepted || self.protocol.crypto_session().handshake_data().is_some() {
             self.early_data = EarlyPackets::Counted;
-            observe::count_quic(|quic| match accepted {
-                true => quic.early_accepted += 1,
-                false => quic.early_rejected += 1,
+            observe::count_quic(|quic| {
+                if accepted {
+                    quic.early_accepted += 1
+                } else {
+                    quic.early_rejected += 1
+                }
             });
         }
     }

@@ -49,9 +49,10 @@ impl Routes {
         // Under the lock of the endpoints, so that none is kept after this.
         let mut early = self.early.lock().unwrap();
         for (to, datagram) in std::mem::take(&mut *early) {
-            match to == address {
-                true => mailbox.put(datagram),
-                false => put(&mut early, (to, datagram)),
+            if to == address {
+                mailbox.put(datagram)
+            } else {
+                put(&mut early, (to, datagram))
             }
         }
         drop(early);

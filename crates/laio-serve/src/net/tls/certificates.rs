@@ -64,7 +64,7 @@ impl Certificates {
 }
 
 impl Stamp {
-    pub(crate) fn of(files: impl Iterator<Item = PathBuf>) -> Stamp {
+    pub(crate) fn from_files(files: impl Iterator<Item = PathBuf>) -> Stamp {
         let look = |path: PathBuf| {
             let metadata = std::fs::metadata(path).ok()?;
             let (inode, size) = (metadata.ino(), metadata.size());

@@ -101,9 +101,12 @@ pub(super) fn freshness(status: u16, fields: &[Field], now: i64) -> Option<Fresh
         return None;
     }
     // Section 5.2.2.10 forbids stale responses with s-maxage, but those who write both mean both.
-    let stale = |time: Option<u64>| match directives.must_revalidate || directives.no_cache {
-        true => 0,
-        false => time.unwrap_or(0),
+    let stale = |time: Option<u64>| {
+        if directives.must_revalidate || directives.no_cache {
+            0
+        } else {
+            time.unwrap_or(0)
+        }
     };
     Some(Freshness {
         lifetime,

@@ -60,9 +60,10 @@ impl Member {
 
     /// Returns the length of the data in stored blocks.
     fn stored(&self) -> u64 {
-        match self.is_directory() {
-            true => 0,
-            false => self.size + BLOCK_HEAD * self.size.div_ceil(BLOCK as u64).max(1),
+        if self.is_directory() {
+            0
+        } else {
+            self.size + BLOCK_HEAD * self.size.div_ceil(BLOCK as u64).max(1)
         }
     }
 
@@ -112,9 +113,10 @@ impl Member {
         push_32(out, 0x0807_4b50);
         push_32(out, self.crc);
         for length in [self.packed, self.size] {
-            match self.is_long() {
-                true => push_64(out, length),
-                false => push_32(out, length as u32),
+            if self.is_long() {
+                push_64(out, length)
+            } else {
+                push_32(out, length as u32)
             }
         }
     }
@@ -253,9 +255,10 @@ pub(super) fn stored_length(members: &[Member]) -> u64 {
         central += CENTRAL + name + member.central_extra(long);
         offset += LOCAL + name + member.local_extra() + packed + member.descriptor();
     }
-    let long = match is_long_end(members.len() as u64, offset, central) {
-        true => 56 + 20,
-        false => 0,
+    let long = if is_long_end(members.len() as u64, offset, central) {
+        56 + 20
+    } else {
+        0
     };
     offset + central + long + 22
 }

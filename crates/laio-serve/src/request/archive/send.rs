@@ -113,19 +113,18 @@ pub(crate) async fn next_piece(
         }
     };
     archive.offset += piece.len() as u64;
-    match framed && archive.deflates {
-        false => out.extend_from_slice(&piece),
-        true => {
-            // An empty chunk would end the body.
-            if !piece.is_empty() {
-                write!(out, "{:x}\r\n", piece.len())?;
-                out.extend_from_slice(&piece);
-                out.extend_from_slice(b"\r\n");
-            }
-            if last {
-                out.extend_from_slice(b"0\r\n\r\n");
-            }
+    if framed && archive.deflates {
+        // An empty chunk would end the body.
+        if !piece.is_empty() {
+            write!(out, "{:x}\r\n", piece.len())?;
+            out.extend_from_slice(&piece);
+            out.extend_from_slice(b"\r\n");
         }
+        if last {
+            out.extend_from_slice(b"0\r\n\r\n");
+        }
+    } else {
+        out.extend_from_slice(&piece)
     }
     Ok(last)
 }

@@ -49,9 +49,10 @@ pub(super) async fn send_zero_copy(
     };
     let (mut offset, mut sent) = (range.start, 0);
     while offset < range.end {
-        let mut buffer = match in_flight.chunks.len() < Limits::ZEROCOPY_CHUNKS {
-            true => services.transfer_pools.chunk(),
-            false => in_flight.finish_oldest().await?,
+        let mut buffer = if in_flight.chunks.len() < Limits::ZEROCOPY_CHUNKS {
+            services.transfer_pools.chunk()
+        } else {
+            in_flight.finish_oldest().await?
         };
         // Read at multiples of the chunk size, which suits disks.
         let most = services.chunk as u64 - offset % services.chunk as u64;

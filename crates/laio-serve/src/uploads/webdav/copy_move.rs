@@ -85,9 +85,10 @@ pub(in crate::uploads) async fn copy_or_move(
             ..Problem::EXISTS
         });
     }
-    let moved = match moves {
-        true => rename(disk, rules, (&source, &target), present.as_ref(), &status).await?,
-        false => false,
+    let moved = if moves {
+        rename(disk, rules, (&source, &target), present.as_ref(), &status).await?
+    } else {
+        false
     };
     if !moved {
         let names = (&source, &target);

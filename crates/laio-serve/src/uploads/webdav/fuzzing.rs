@@ -41,9 +41,12 @@ fn write(element: &Element, out: &mut Vec<u8>) {
 fn replace(element: &mut Element) {
     for text in [&mut element.text, &mut element.name.namespace] {
         let is_good = |c: char| c >= ' ' && !matches!(c, '\u{fffe}' | '\u{ffff}');
-        let good = |c: char| match is_good(c) || matches!(c, '\t' | '\n') {
-            true => c,
-            false => '\u{fffd}',
+        let good = |c: char| {
+            if is_good(c) || matches!(c, '\t' | '\n') {
+                c
+            } else {
+                '\u{fffd}'
+            }
         };
         *text = text.chars().map(good).collect();
     }

@@ -75,9 +75,10 @@ impl IfField {
                 conditions,
             });
         }
-        match lists.is_empty() {
-            true => Err(bad()),
-            false => Ok(IfField { lists }),
+        if lists.is_empty() {
+            Err(bad())
+        } else {
+            Ok(IfField { lists })
         }
     }
 

@@ -86,16 +86,17 @@ pub(in crate::uploads) fn unlock(
         tokens: vec![token.to_owned()],
         user: submitted.user.clone(),
     };
-    match disk
+    if disk
         .changes
         .locks
         .unlock(ctx.site.identity, name, &submitted)
     {
-        true => Ok(Done::Changed(None)),
-        false => Err(Problem {
+        Ok(Done::Changed(None))
+    } else {
+        Err(Problem {
             precondition: Some("lock-token-matches-request-uri"),
             ..Problem::new(Status::CONFLICT, "There is no such lock of this name.")
-        }),
+        })
     }
 }
 

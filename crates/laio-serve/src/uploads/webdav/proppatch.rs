@@ -109,9 +109,10 @@ fn set(property: &Element) -> Fate {
         "Win32LastAccessTime",
         "Win32FileAttributes",
     ];
-    match windows && ignored.contains(&name.local.as_str()) {
-        true => Fate::Ignored,
-        false => Fate::Refused,
+    if windows && ignored.contains(&name.local.as_str()) {
+        Fate::Ignored
+    } else {
+        Fate::Refused
     }
 }
 

@@ -319,9 +319,10 @@ fn upstream() -> Backend {
         while let Some(head) = peer.request() {
             let is_early =
                 head.contains("\r\nearly-data: 1\r\n") || head.contains("\r\nEarly-Data: 1\r\n");
-            peer.send(match is_early && head.starts_with("GET /api/late ") {
-                true => "HTTP/1.1 425 Too Early\r\nContent-Length: 0\r\n\r\n",
-                false => "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+            peer.send(if is_early && head.starts_with("GET /api/late ") {
+                "HTTP/1.1 425 Too Early\r\nContent-Length: 0\r\n\r\n"
+            } else {
+                "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
             });
         }
     })
@@ -443,9 +444,10 @@ fn early_data_after_a_reload() {
         let id = client.ask(b"GET", "/ten.txt", None);
         client.shake_hands();
         let is_accepted = client.connection.accepted_0rtt();
-        let answer = match is_accepted {
-            true => client.answer(id, true),
-            false => client.get("/ten.txt"),
+        let answer = if is_accepted {
+            client.answer(id, true)
+        } else {
+            client.get("/ten.txt")
         };
         assert!(answer.ends_with(b"0123456789"));
         is_accepted

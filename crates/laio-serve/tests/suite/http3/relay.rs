@@ -54,9 +54,10 @@ impl Relay {
             threads.push(std::thread::spawn(move || {
                 let mut random = Random(if upward { 1 } else { 2 });
                 let mut delayed: Option<Vec<u8>> = None;
-                let send = |datagram: &[u8]| match upward {
-                    true => drop(far.send(datagram)),
-                    false => {
+                let send = |datagram: &[u8]| {
+                    if upward {
+                        drop(far.send(datagram))
+                    } else {
                         let client = *client.lock().unwrap();
                         client
                             .iter()
@@ -65,9 +66,10 @@ impl Relay {
                 };
                 let mut buffer = [0; 65536];
                 while !ends.load(Ordering::Relaxed) {
-                    let received = match upward {
-                        true => near.recv_from(&mut buffer),
-                        false => far.recv(&mut buffer).map(|count| (count, server)),
+                    let received = if upward {
+                        near.recv_from(&mut buffer)
+                    } else {
+                        far.recv(&mut buffer).map(|count| (count, server))
                     };
                     let Ok((count, from)) = received else {
                         delayed.take().iter().for_each(|datagram| send(datagram));

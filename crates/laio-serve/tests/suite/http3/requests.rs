@@ -458,10 +458,7 @@ fn trailers_of_upstreams_and_messages_both_ways() {
 fn an_auth_server_lets_requests_in() {
     let auth = Backend::start(|peer| {
         while let Some(head) = peer.request() {
-            peer.send(match head.contains("\r\ncookie: ann\r\n") {
-                true => "HTTP/1.1 200 OK\r\nRemote-User: ann\r\nSet-Cookie: new\r\nContent-Length: 0\r\n\r\n",
-                false => "HTTP/1.1 302 Found\r\nLocation: /login\r\nSet-Cookie: state\r\nContent-Length: 2\r\n\r\ngo",
-            });
+            peer.send(if head.contains("\r\ncookie: ann\r\n") { "HTTP/1.1 200 OK\r\nRemote-User: ann\r\nSet-Cookie: new\r\nContent-Length: 0\r\n\r\n" } else { "HTTP/1.1 302 Found\r\nLocation: /login\r\nSet-Cookie: state\r\nContent-Length: 2\r\n\r\ngo" });
         }
     });
     let app = Backend::answering("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\napp");

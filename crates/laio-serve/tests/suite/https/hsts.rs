@@ -20,9 +20,10 @@ fn every_response_over_tls_and_no_other_has_the_field() {
         "HTTP/1.1 200 OK\r\nStrict-Transport-Security: max-age=1\r\nContent-Length: 0\r\n\r\n";
     let backend = Backend::start(move |peer| {
         while let Some(head) = peer.request() {
-            let answer = match head.contains("/own") {
-                true => own,
-                false => "HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n",
+            let answer = if head.contains("/own") {
+                own
+            } else {
+                "HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n"
             };
             peer.send(answer);
         }

@@ -165,13 +165,14 @@ fn a_stale_response_is_confirmed_or_replaced() {
             let new = flag.load(Ordering::SeqCst);
             let tag = if new { "\"new\"" } else { "\"old\"" };
             let fields = format!("Cache-Control: max-age=0\r\nETag: {tag}\r\n");
-            match head.contains(&format!("If-None-Match: {tag}\r\n")) {
-                true => peer.send(format!(
+            if head.contains(&format!("If-None-Match: {tag}\r\n")) {
+                peer.send(format!(
                     "HTTP/1.1 304 Not Modified\r\n{fields}X-Again: 1\r\n\r\n"
-                )),
-                false => peer.send(format!(
+                ))
+            } else {
+                peer.send(format!(
                     "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n{fields}\r\n{tag}"
-                )),
+                ))
             }
         }
     });
@@ -295,9 +296,10 @@ fn requests_for_the_same_wait_for_one_of_them() {
     let flag = open.clone();
     let backend = Backend::start(move |peer| {
         while let Some(head) = peer.request() {
-            let fields = match head.contains("/stored") {
-                true => "Cache-Control: max-age=1000\r\n",
-                false => "",
+            let fields = if head.contains("/stored") {
+                "Cache-Control: max-age=1000\r\n"
+            } else {
+                ""
             };
             while head.contains("slow") && !flag.load(Ordering::SeqCst) {
                 std::thread::sleep(Duration::from_millis(5));

@@ -92,9 +92,10 @@ fn what_is_not_compressed() {
                 "/short" => "Content-Type: text/plain\r\nContent-Length: 5\r\n",
                 _ => "",
             };
-            let (framing, body) = match fields.contains("Length") {
-                true => ("", "hello"),
-                false => ("Transfer-Encoding: chunked\r\n", "5\r\nhello\r\n0\r\n\r\n"),
+            let (framing, body) = if fields.contains("Length") {
+                ("", "hello")
+            } else {
+                ("Transfer-Encoding: chunked\r\n", "5\r\nhello\r\n0\r\n\r\n")
             };
             peer.send(format!("HTTP/1.1 200 OK\r\n{fields}{framing}\r\n{body}"));
         }

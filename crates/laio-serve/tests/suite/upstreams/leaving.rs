@@ -21,13 +21,12 @@ fn patient(options: &mut Options) {
 fn upstream(fastcgi: bool) -> (Backend, Receiver<()>) {
     let (left, gone) = channel();
     let backend = Backend::start(move |peer| {
-        let streams = match fastcgi {
-            false => peer.request().is_some_and(|head| head.contains("/stream")),
-            true => {
-                // The parameters and the end of the empty body are less than this.
-                let asked = peer.try_read(300).unwrap();
-                asked.windows(7).any(|it| it == b"/stream")
-            }
+        let streams = if fastcgi {
+            // The parameters and the end of the empty body are less than this.
+            let asked = peer.try_read(300).unwrap();
+            asked.windows(7).any(|it| it == b"/stream")
+        } else {
+            peer.request().is_some_and(|head| head.contains("/stream"))
         };
         if streams && fastcgi {
             let mut out = Vec::new();
@@ -61,9 +60,10 @@ fn read_begin(client: &mut impl Read) {
 fn clients_of_http_1_that_close_reset_or_end_their_side() {
     for fastcgi in [false, true] {
         let (backend, gone) = upstream(fastcgi);
-        let to = match fastcgi {
-            true => Upstream::fastcgi(&format!("/={}", backend.address())).unwrap(),
-            false => http("/", &backend),
+        let to = if fastcgi {
+            Upstream::fastcgi(&format!("/={}", backend.address())).unwrap()
+        } else {
+            http("/", &backend)
         };
         let (server, _root) = serve(vec![to], patient);
         for target in ["/wait", "/stream"] {

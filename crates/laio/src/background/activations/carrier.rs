@@ -200,7 +200,7 @@ impl Owned {
         if !shared.uses_records() {
             return Ok(());
         }
-        let switches = Switches::of(number)?;
+        let switches = Switches::for_thread(number)?;
         let data = epoll::EventData::new_u64(0);
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&shared.waiting, switches.as_fd(), data, flags)?;

@@ -157,13 +157,14 @@ impl Barrier {
     const PRIVATE_EXPEDITED: usize = 1 << 3;
 
     /// Returns the barrier that this process may use.
-    pub(super) fn of(detector: Detector) -> Barrier {
+    pub(super) fn for_detector(detector: Detector) -> Barrier {
         // SAFETY: no pointers.
         let registered = detector == Detector::Idle
             && unsafe { sys::raw(libc::SYS_membarrier, [Barrier::REGISTER, 0, 0]) }.is_ok();
-        match registered {
-            true => Barrier::Sleepers,
-            false => Barrier::Program,
+        if registered {
+            Barrier::Sleepers
+        } else {
+            Barrier::Program
         }
     }
 

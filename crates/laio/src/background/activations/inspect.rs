@@ -28,9 +28,10 @@ pub(super) fn inspect_current(me: &Carrier) -> Option<Preempted<'_>> {
     if state::state(word) != CALL {
         return None;
     }
-    let tail = match shared.uses_records() {
-        true => Some(carrier.gate().evidence()?),
-        false => None,
+    let tail = if shared.uses_records() {
+        Some(carrier.gate().evidence()?)
+    } else {
+        None
     };
     if try_to_take(me, carrier, word) {
         return None;
@@ -90,11 +91,11 @@ fn is_blocked(carrier: &Carrier) -> bool {
 /// The signals that the thread blocks in its call. `None` if that cannot be known now; the last
 /// known mask stays.
 fn blocked_signals(carrier: &Carrier) -> Option<Mask> {
-    let before = Status::of(carrier)?;
+    let before = Status::from_carrier(carrier)?;
     if !is_blocked(carrier) {
         return None;
     }
-    mask_of_the_sleeper((before, Status::of(carrier)?))
+    mask_of_the_sleeper((before, Status::from_carrier(carrier)?))
 }
 
 /// A snapshot of `/proc/self/task/TID/status`.
@@ -107,7 +108,7 @@ struct Status {
 }
 
 impl Status {
-    fn of(carrier: &Carrier) -> Option<Status> {
+    fn from_carrier(carrier: &Carrier) -> Option<Status> {
         // Longer texts occur only in processes with very many groups.
         let mut text = [0u8; 4096];
         let length = read(carrier.status.as_ref()?, &mut text)?;

@@ -82,7 +82,7 @@ impl CarrierShared {
             epoch: AtomicU32::new(0),
             detector,
             sleep_words: (0..sleep_words).map(|_| SleepWord::default()).collect(),
-            barrier: Barrier::of(detector),
+            barrier: Barrier::for_detector(detector),
             current: AtomicPtr::new(std::ptr::null_mut()),
             victim: AtomicPtr::new(std::ptr::null_mut()),
             home: AtomicPtr::new(std::ptr::null_mut()),

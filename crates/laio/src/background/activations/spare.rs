@@ -121,10 +121,12 @@ pub(super) unsafe extern "C" fn returned(control: *mut Control, word: usize) -> 
     }
     // SAFETY: the flight of this call.
     unsafe { Flight::land(flight, word) };
-    match serves {
-        true => serve(me),
-        false if me.is_home() => home::wait(me),
-        false => end(me),
+    if serves {
+        serve(me)
+    } else if me.is_home() {
+        home::wait(me)
+    } else {
+        end(me)
     }
 }
 

@@ -209,9 +209,10 @@ impl Linux {
         // Extending a file allocates blocks, which `io_submit` waits for.
         let writes = matches!(step.verb, Verb::Write | Verb::WriteV);
         let waits = writes && (file.appends || !file.holds(step));
-        match waits && !self.blocking {
-            true => Method::Declined,
-            false => Method::Direct { alignment, waits },
+        if waits && !self.blocking {
+            Method::Declined
+        } else {
+            Method::Direct { alignment, waits }
         }
     }
 
@@ -499,11 +500,15 @@ impl File {
         let reported = status.stx_mask & libc::STATX_DIOALIGN != 0;
         let direct = flags & libc::O_DIRECT != 0 && (!reported || status.stx_dio_offset_align != 0);
         Some(File {
-            alignment: direct.then(|| match reported {
-                true => Alignment::new(status.stx_dio_mem_align, status.stx_dio_offset_align),
-                // Before Linux 6.1, and where the file system does not report it: no device has
-                // larger blocks.
-                false => Alignment::new(status.stx_blksize.max(4096), status.stx_blksize.max(4096)),
+            alignment: direct.then(|| {
+                if reported {
+                    Alignment::new(status.stx_dio_mem_align, status.stx_dio_offset_align)
+                } else {
+                    // Before Linux 6.1, and where the file system does not report it: no device has
+
+                    // larger blocks.
+                    Alignment::new(status.stx_blksize.max(4096), status.stx_blksize.max(4096))
+                }
             }),
             appends: flags & libc::O_APPEND != 0,
             size: (kind == libc::S_IFREG).then_some(status.stx_size),

@@ -174,7 +174,7 @@ impl Drop for Posix {
 }
 
 fn is_file(fd: i32) -> bool {
-    peek(fd).is_ok_and(|status| FileKind::of(&status) == FileKind::Regular)
+    peek(fd).is_ok_and(|status| FileKind::from_status(&status) == FileKind::Regular)
 }
 
 /// Whether the C library would move the position of the descriptor, which the call itself does not.

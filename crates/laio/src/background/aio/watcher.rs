@@ -144,14 +144,15 @@ impl Blocker {
     fn new() -> Result<Blocker, Errno> {
         // musl asks by `lseek` whether a descriptor has positions. An eventfd says that it has, but
         // refuses `pread`; a socket says that it has none. Nothing can send to this one.
-        let event = match CANCELS_BEGUN {
-            true => socket_with(
+        let event = if CANCELS_BEGUN {
+            socket_with(
                 AddressFamily::UNIX,
                 SocketType::DGRAM,
                 SocketFlags::CLOEXEC,
                 None,
-            )?,
-            false => eventfd(0, EventfdFlags::CLOEXEC)?,
+            )?
+        } else {
+            eventfd(0, EventfdFlags::CLOEXEC)?
         };
         Ok(Blocker {
             event: HighFd::from(event),
@@ -344,9 +345,10 @@ impl WatcherShared {
 
 /// Queues a sentinel behind the blocker. Returns false if the library has no memory or thread for it.
 fn queue_sentinel(sentinel: Block, blocker: &Blocker) -> bool {
-    let (address, count) = match CANCELS_BEGUN {
-        true => (blocker.buffer.as_ptr() as usize, size_of::<u64>()),
-        false => (0, 0),
+    let (address, count) = if CANCELS_BEGUN {
+        (blocker.buffer.as_ptr() as usize, size_of::<u64>())
+    } else {
+        (0, 0)
     };
     let step = FileStep {
         verb: Verb::Read,

@@ -23,9 +23,10 @@ impl Ring {
         in_worker: bool,
     ) -> Result<bool, Errno> {
         let row = operation.row;
-        let call = &match self.trust_names {
-            true => *call,
-            false => opened::without_waiting(row, call, &mut operation.scratch),
+        let call = &if self.trust_names {
+            *call
+        } else {
+            opened::without_waiting(row, call, &mut operation.scratch)
         };
         let stream = row.class == Class::Stream && !operation.regular;
         // A typed operation may say of any call that it is expected to block or is a zero-copy send.

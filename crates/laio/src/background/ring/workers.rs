@@ -27,7 +27,7 @@ impl Workers {
     /// The workers that slow operations leave to others.
     const RESERVED: u32 = 2;
 
-    pub(super) fn of(ring: &IoUring, entries: u32) -> Workers {
+    pub(super) fn for_ring(ring: &IoUring, entries: u32) -> Workers {
         let mut most = [0, 0];
         // Since Linux 5.15. Zeros only ask.
         let asked = ring.submitter().register_iowq_max_workers(&mut most);

@@ -157,9 +157,10 @@ impl Workspace {
             }
             6 => {
                 let found = self.random.below(2) == 0;
-                let (name, expected) = match found {
-                    true => (&self.name, Expected::Size),
-                    false => (&self.missing, Expected::Missing),
+                let (name, expected) = if found {
+                    (&self.name, Expected::Size)
+                } else {
+                    (&self.missing, Expected::Missing)
                 };
                 let status = (&raw mut lane.status) as usize;
                 let (here, all) = (libc::AT_FDCWD as usize, libc::STATX_BASIC_STATS as usize);

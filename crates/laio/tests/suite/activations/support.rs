@@ -27,9 +27,10 @@ fn lacks_detector(detector: Detector, errno: laio::Errno) {
 /// Reports what is missing here. A child process may lack it because of its own filter, which is not a skip: most
 /// tests run in the parent process too.
 pub(crate) fn lacks(need: &'static str, reason: String) {
-    match laio_testing::child::is_child() {
-        true => println!("not available in this process: {reason}"),
-        false => laio_testing::skip(need, reason),
+    if laio_testing::child::is_child() {
+        println!("not available in this process: {reason}")
+    } else {
+        laio_testing::skip(need, reason)
     }
 }
 

@@ -77,9 +77,10 @@ fn hang(context: &mut Context, names: &[CString], root: &OwnedFd) -> Vec<Handle>
     let status = at_mut(status);
     let calls = names.iter().enumerate().map(|(index, name)| {
         let path = at(name.as_bytes_with_nul());
-        let directory = match name.as_bytes().starts_with(b"/") {
-            true => HERE,
-            false => root.arg(),
+        let directory = if name.as_bytes().starts_with(b"/") {
+            HERE
+        } else {
+            root.arg()
         };
         match index / 3 % 5 {
             0 => pending(context, libc::SYS_statx, [directory, path, 0, mask, status]),

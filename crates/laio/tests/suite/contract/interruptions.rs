@@ -47,13 +47,14 @@ fn streams_are_not_interrupted() {
                 all
             });
             let vector = [iovec(&bytes[..11]), iovec(&bytes[11..])];
-            let written = match socket {
-                true => call(
+            let written = if socket {
+                call(
                     context,
                     libc::SYS_sendto,
                     [writer.arg(), at(&bytes[..]), size, 0, 0, 0],
-                ),
-                false => call(context, libc::SYS_writev, [writer.arg(), at(&vector), 2]),
+                )
+            } else {
+                call(context, libc::SYS_writev, [writer.arg(), at(&vector), 2])
             };
             assert_eq!(written, Ok(size));
             assert!(peer.join().unwrap()[filled..] == bytes);

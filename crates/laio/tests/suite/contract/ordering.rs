@@ -49,25 +49,27 @@ fn a_write_does_not_overtake_a_write() {
             assert!(matches!(first, Outcome::Pending(_)), "{first:?}");
             let mut bytes = drain(&reader);
             // The pipe has free space now, but A has not continued yet.
-            let second = match socket {
-                true => start(
+            let second = if socket {
+                start(
                     &mut context,
                     libc::SYS_sendto,
                     [writer.arg(), at("B1"), 2, 0, 0, 0],
-                ),
-                false => start(&mut context, libc::SYS_write, [writer.arg(), at("B1"), 2]),
+                )
+            } else {
+                start(&mut context, libc::SYS_write, [writer.arg(), at("B1"), 2])
             };
-            let third = match socket {
-                true => start(
+            let third = if socket {
+                start(
                     &mut context,
                     libc::SYS_sendmsg,
                     [writer.arg(), at(&header), 0],
-                ),
-                false => start(
+                )
+            } else {
+                start(
                     &mut context,
                     libc::SYS_writev,
                     [writer.arg(), at(&vector), 2],
-                ),
+                )
             };
             let (results, completions) = finish_all(&mut context, &[first, second, third]);
             assert_eq!(results, [Ok(4), Ok(2), Ok(4)]);

@@ -31,14 +31,14 @@ impl Server {
     /// Mounts a server that ignores interrupts. A while after a thread has closed a ring, the kernel interrupts that
     /// thread once, without a signal (`io_ring_exit_work` adds task work): requests that end then would not hang.
     fn mount(cached: bool) -> Option<Server> {
-        Server::of(FaultFs::options().cached(cached).interruptible(false))
+        Server::start(FaultFs::options().cached(cached).interruptible(false))
     }
 
     fn mount_interruptible(cached: bool) -> Option<Server> {
-        Server::of(FaultFs::options().cached(cached))
+        Server::start(FaultFs::options().cached(cached))
     }
 
-    fn of(options: fault_fs::Options) -> Option<Server> {
+    fn start(options: fault_fs::Options) -> Option<Server> {
         let fs = or_skip(options.mount())?;
         fs.add_file("file", CONTENTS);
         fs.add_dir("dir");
@@ -233,9 +233,10 @@ fn reading() {
             let mut context = way.context();
             let file = server.open(false);
             let mut buffer = [0u8; 64];
-            let what = match positioned {
-                true => Call::new(libc::SYS_pread64, [file.arg(), at_mut(&mut buffer), 64, 0]),
-                false => Call::new(libc::SYS_read, [file.arg(), at_mut(&mut buffer), 64]),
+            let what = if positioned {
+                Call::new(libc::SYS_pread64, [file.arg(), at_mut(&mut buffer), 64, 0])
+            } else {
+                Call::new(libc::SYS_read, [file.arg(), at_mut(&mut buffer), 64])
             };
             let result = server.hangs_and_ends(&mut context, Kind::Read, what);
             assert_eq!(result, Ok(CONTENTS.len()));
@@ -250,9 +251,10 @@ fn writing() {
         on_servers(|way, server, cached| {
             let mut context = way.context();
             let file = server.open(true);
-            let what = match positioned {
-                true => Call::new(libc::SYS_pwrite64, [file.arg(), c"CON".arg(), 3, 0]),
-                false => Call::new(libc::SYS_write, [file.arg(), c"CON".arg(), 3]),
+            let what = if positioned {
+                Call::new(libc::SYS_pwrite64, [file.arg(), c"CON".arg(), 3, 0])
+            } else {
+                Call::new(libc::SYS_write, [file.arg(), c"CON".arg(), 3])
             };
             assert_eq!(
                 server.hangs_and_ends(&mut context, Kind::Write, what),

@@ -201,9 +201,10 @@ fn lacks(backend: BackendKind, errno: Errno) {
         BackendKind::LinuxAio => "linux-aio",
         _ => "activations",
     };
-    match laio_testing::child::is_child() || NARROWED.with_borrow(|only| !only.1.is_empty()) {
-        true => println!("not available in this process: {reason}"),
-        false => laio_testing::skip(need, reason),
+    if laio_testing::child::is_child() || NARROWED.with_borrow(|only| !only.1.is_empty()) {
+        println!("not available in this process: {reason}")
+    } else {
+        laio_testing::skip(need, reason)
     }
 }
 

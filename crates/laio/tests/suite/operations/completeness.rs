@@ -123,9 +123,10 @@ fn a_receive_of_all_waits_for_all() {
             let outcome = start(
                 &mut context,
                 libc::SYS_recvfrom,
-                match way.goes_to_background() {
-                    true => recv,
-                    false => [from.arg(), at_mut(&mut whole[..]), 3, all, 0, 0],
+                if way.goes_to_background() {
+                    recv
+                } else {
+                    [from.arg(), at_mut(&mut whole[..]), 3, all, 0, 0]
                 },
             );
             drop(to);

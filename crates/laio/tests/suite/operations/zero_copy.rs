@@ -87,9 +87,10 @@ fn the_same_bytes_in_every_way() {
         let mut context = way.context();
         let (near, mut far) = tcp_pair();
         let near = Rc::new(OwnedFd::from(near));
-        let lengths = match way.is_short() {
-            true => [1, 10, 100],
-            false => [1, 65_536, 3_000_001],
+        let lengths = if way.is_short() {
+            [1, 10, 100]
+        } else {
+            [1, 65_536, 3_000_001]
         };
         let total: usize = lengths.iter().sum();
         let reader = std::thread::spawn(move || {
@@ -117,9 +118,10 @@ fn the_same_bytes_in_every_way() {
         let counts = context.stats().zero_copy;
         // In the back ends that make a plain call, the hint has no effect.
         let asked = way.backend != BackendKind::Activations;
-        match context.sends_without_copy() {
-            true => assert!(counts.sends + counts.ordinary >= 3, "{counts:?}"),
-            false => assert_eq!(counts.ordinary, if asked { 3 } else { 0 }),
+        if context.sends_without_copy() {
+            assert!(counts.sends + counts.ordinary >= 3, "{counts:?}")
+        } else {
+            assert_eq!(counts.ordinary, if asked { 3 } else { 0 })
         }
         assert!(counts.copied <= counts.sends, "{counts:?}");
     });
