@@ -2,13 +2,14 @@
 
 use crate::error;
 use laio::ops::OpenFile;
-use laio::{Context, Handle, Operation, Options, Outcome, PollOptions, Ticket};
-use pyo3::exceptions::PyRuntimeError;
+use laio::{Context, Handle, Operation, Options, Outcome, PollOptions, Rights, Ticket};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// A coroutine lets the event loop run after this many calls without waiting, if [`TURN`] has passed.
@@ -19,6 +20,9 @@ const BYTES_PER_CALL: usize = 32 * 1024;
 const TURN: Duration = Duration::from_millis(1);
 /// The largest read that is made into the engine's own buffer, in bytes.
 pub(crate) const SCRATCH: usize = 64 * 1024;
+
+/// Whether the engines made from now on make calls in the background with the rights of their thread.
+static THREAD_RIGHTS: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     static ENGINE: RefCell<Option<Engine>> = const { RefCell::new(None) };
@@ -138,8 +142,13 @@ fn if_there(body: impl FnOnce(&mut Engine)) {
 
 impl Engine {
     fn new() -> PyResult<Engine> {
+        let rights = match THREAD_RIGHTS.load(Relaxed) {
+            true => Rights::Thread,
+            false => Rights::Process,
+        };
+        let options = Options::new().rights(rights);
         Ok(Engine {
-            context: Context::new(Options::new()).map_err(|errno| error::of(errno.into()))?,
+            context: Context::new(options).map_err(|errno| error::of(errno.into()))?,
             scratch: Vec::new(),
             waiting: HashMap::new(),
             next_key: 0,
@@ -518,6 +527,27 @@ fn backend() -> PyResult<(String, bool)> {
     })
 }
 
+/// Sets whose rights calls in the background have, for threads that have not used laio yet: "process" or
+/// "thread".
+#[pyfunction]
+fn set_rights(rights: &str) -> PyResult<()> {
+    let is_thread = match rights {
+        "thread" => true,
+        "process" => false,
+        _ => {
+            return Err(PyValueError::new_err(
+                "rights must be 'process' or 'thread'",
+            ));
+        }
+    };
+    if ENGINE.with(|engine| engine.try_borrow().map_or(true, |engine| engine.is_some())) {
+        let message = "this thread has used laio before";
+        return Err(PyRuntimeError::new_err(message));
+    }
+    THREAD_RIGHTS.store(is_thread, Relaxed);
+    Ok(())
+}
+
 /// Ends the engine of this thread: calls in the background are cancelled, and their coroutines never
 /// continue. Waits at most `timeout` seconds; returns False if a call hangs in the kernel.
 #[pyfunction]
@@ -551,6 +581,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(flush_later, module)?)?;
     module.add_function(wrap_pyfunction!(pending, module)?)?;
     module.add_function(wrap_pyfunction!(backend, module)?)?;
+    module.add_function(wrap_pyfunction!(set_rights, module)?)?;
     module.add_function(wrap_pyfunction!(shut_down, module)?)?;
     module.add_function(wrap_pyfunction!(after_fork, module)?)
 }

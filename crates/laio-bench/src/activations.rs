@@ -42,7 +42,7 @@ fn strategies() -> Vec<(&'static str, Options)> {
 
 /// Measurements do not change their rights.
 fn settled(kind: BackendKind) -> Options {
-    Options::new().backend(kind).settled_rights(true)
+    Options::new().backend(kind).rights(laio::Rights::Settled)
 }
 
 /// Measures, and returns the results as tables.

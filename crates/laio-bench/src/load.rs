@@ -107,7 +107,7 @@ pub fn run(
     stop.check()?;
     let plan = Plan::from_settings(settings, what)?;
     let runtime =
-        laio_rt::Runtime::new(laio::Options::new().settled_rights(true)).doing("cannot start")?;
+        laio_rt::Runtime::new(laio::Options::new().rights(laio::Rights::Settled)).doing("cannot start")?;
     Ok(runtime.block_on(drive::drive(settings, plan, stop, progress)))
 }
 

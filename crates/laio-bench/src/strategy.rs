@@ -60,11 +60,11 @@ impl Strategy {
             Strategy::Backend(variant) => variant.options(false)?,
             Strategy::TwoThreads => Options::new()
                 .backend(BackendKind::Lazy)
-                .settled_rights(true),
+                .rights(laio::Rights::Settled),
             Strategy::Trusting => Options::new()
                 .backend(BackendKind::Lazy)
                 .trust_names(true)
-                .settled_rights(true),
+                .rights(laio::Rights::Settled),
         };
         // As published: as many helpers as operations.
         Some(options.helpers(in_flight as u32))

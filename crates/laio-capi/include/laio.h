@@ -166,6 +166,9 @@ struct laio_options {
    do not change after the context was created, except by calls through it. Calls in the background then cost less.
    If the promise is broken, they are made with rights that the thread has given up. See laio(7), RIGHTS. */
 #define LAIO_SETTLED_RIGHTS 0x40u
+/* Calls in the background have the rights of the process, as with a pool of threads: a thread that gives up rights
+   for itself alone has them made as if it had not. What all threads give up is given up here too. */
+#define LAIO_PROCESS_RIGHTS 0x10u
 /* For tests of event loops. These do not change results, only how calls are made: all inline, blocking; all
    in the background; attempts see a false end of file; attempts always fail. */
 #define LAIO_INJECT_INLINE 0x100u

@@ -23,6 +23,9 @@
  *                a small class with the same members. `.or_throw()` is the value, or throws std::system_error.
  *   Contexts.    An operation belongs to the laio::context that its thread uses, and ends there. The first context of a
  *                thread is used from its construction; any other one while its run() or poll() is on the stack.
+ *   Rights.      Calls in the background have the rights of the process, as with a pool of threads, unless the options of
+ *                the context say otherwise: context(laio_options(LAIO_OPTIONS_INIT)) is for single threads that give
+ *                up rights.
  *   Inline.      A call that does not block completes in await_ready: no suspension, no allocation, no lock.
  *   Buffers.     Everything that a call points to must live until the co_await is over. An operation that is destroyed
  *                in flight, because its coroutine is, is cancelled, and its destructor waits until the kernel has let

@@ -2,7 +2,7 @@
 
 use crate::sized::{self, Sized32};
 use laio::testing::Inject;
-use laio::{BackPressure, BackendKind, Detector, Errno, Limits, Options};
+use laio::{BackPressure, BackendKind, Detector, Errno, Limits, Options, Rights};
 use libc::c_char;
 use std::ffi::CStr;
 
@@ -53,6 +53,7 @@ const PURE: u32 = 0x8;
 const TRUST_WRITES: u32 = 0x80;
 const AIO_BLOCKING: u32 = 0x20;
 const SETTLED_RIGHTS: u32 = 0x40;
+const PROCESS_RIGHTS: u32 = 0x10;
 const DETECTOR_PERF: u32 = 0x1;
 const DETECTOR_IDLE: u32 = 0x2;
 const INJECT_INLINE: u32 = 0x100;
@@ -66,6 +67,7 @@ const FLAGS: u32 = WAIT_AT_LIMIT
     | PURE
     | AIO_BLOCKING
     | SETTLED_RIGHTS
+    | PROCESS_RIGHTS
     | INJECT_INLINE
     | INJECT_BACKGROUND
     | INJECT_FALSE_EOF
@@ -117,7 +119,11 @@ pub(crate) unsafe fn read(options: *const laio_options) -> Result<Options, Errno
         .trust_writes(has(TRUST_WRITES))
         .carry_streams(has(PURE))
         .allow_blocking_aio(has(AIO_BLOCKING))
-        .settled_rights(has(SETTLED_RIGHTS))
+        .rights(match (has(SETTLED_RIGHTS), has(PROCESS_RIGHTS)) {
+            (true, _) => Rights::Settled,
+            (false, true) => Rights::Process,
+            (false, false) => Rights::Thread,
+        })
         .inject(Inject {
             force_inline: has(INJECT_INLINE),
             force_block: has(INJECT_BACKGROUND),

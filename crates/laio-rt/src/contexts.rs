@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::limits;
 use laio::ops::Readiness;
-use laio::{Notifier, Options, Outcome, Ticket};
+use laio::{Notifier, Options, Outcome, Rights, Ticket};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
@@ -75,7 +75,7 @@ impl Contexts {
     }
 
     pub(crate) fn add(&self, options: Options) -> io::Result<ContextId> {
-        let mut context = laio::Context::new(options)?;
+        let mut context = laio::Context::new(options.default_rights(Rights::Process))?;
         let events = context.descriptor()?.try_clone_to_owned()?;
         let extra = ExtraContext {
             engine: RefCell::new(Engine::new(context)),

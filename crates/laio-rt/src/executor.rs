@@ -6,7 +6,7 @@ use crate::limits;
 use crate::ready::{ReadyQueue, TaskId, TaskWaker};
 use crate::task::Tasks;
 use crate::timers::Timers;
-use laio::Options;
+use laio::{Options, Rights};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
@@ -59,7 +59,7 @@ impl Drop for Entered {
 
 impl Core {
     pub(crate) fn new(options: Options) -> io::Result<Rc<Core>> {
-        let mut context = laio::Context::new(options)?;
+        let mut context = laio::Context::new(options.default_rights(Rights::Process))?;
         Ok(Rc::new(Core {
             ready: ReadyQueue::new(context.notifier()),
             contexts: Contexts::new(context),

@@ -26,7 +26,8 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Creates a runtime whose context has these options.
+    /// Creates a runtime whose context has these options. Unless they say whose rights calls in the
+    /// background have, these are the rights of the process ([`laio::Rights::Process`]).
     ///
     /// # Errors
     /// Those of [`Context::new`].
@@ -36,9 +37,10 @@ impl Runtime {
         })
     }
 
-    /// Adds a context with other options, for operations submitted with [`submit_to`](crate::submit_to). It lives
-    /// as long as the runtime. Each batch of its completions costs one operation of the runtime's own context; a
-    /// context without operations in flight costs nothing.
+    /// Adds a context with other options (as for [`Runtime::new`]), for operations submitted with
+    /// [`submit_to`](crate::submit_to). It lives as long as the runtime. Each batch of its completions
+    /// costs one operation of the runtime's own context; a context without operations in flight costs
+    /// nothing.
     ///
     /// The order of operations on a descriptor is kept within one context, not between contexts: use each
     /// descriptor in one context at a time.

@@ -270,7 +270,7 @@ impl ContextPlan {
         // Without a thread for a call on a file, a slow response is better than none.
         let engine = laio::Options::new()
             .backend(spec.kind)
-            .settled_rights(true)
+            .rights(laio::Rights::Settled)
             .call_without_threads(true);
         let mut kinds = self
             .extra

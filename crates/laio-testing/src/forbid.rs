@@ -45,6 +45,53 @@ pub const NOWAIT: &[c_long] = &[libc::SYS_preadv2, libc::SYS_pwritev2];
 /// Opening with a resolve policy, such as `RESOLVE_CACHED` and `RESOLVE_BENEATH`.
 pub const OPENAT2: &[c_long] = &[libc::SYS_openat2];
 
+/// What Docker's default profile (moby 28) forbids to a container with the default capabilities, of the
+/// calls that exist here: it lists what it allows.
+pub const DOCKER: &[c_long] = &[
+    libc::SYS_acct,
+    libc::SYS_add_key,
+    libc::SYS_bpf,
+    libc::SYS_clock_settime,
+    libc::SYS_delete_module,
+    libc::SYS_fanotify_init,
+    libc::SYS_finit_module,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fsopen,
+    libc::SYS_fspick,
+    libc::SYS_init_module,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_io_uring_setup,
+    libc::SYS_kcmp,
+    libc::SYS_kexec_load,
+    libc::SYS_keyctl,
+    libc::SYS_lookup_dcookie,
+    libc::SYS_mount,
+    libc::SYS_mount_setattr,
+    libc::SYS_move_mount,
+    libc::SYS_move_pages,
+    libc::SYS_nfsservctl,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_open_tree,
+    libc::SYS_perf_event_open,
+    libc::SYS_pivot_root,
+    libc::SYS_quotactl,
+    libc::SYS_reboot,
+    libc::SYS_request_key,
+    libc::SYS_setdomainname,
+    libc::SYS_sethostname,
+    libc::SYS_setns,
+    libc::SYS_settimeofday,
+    libc::SYS_swapoff,
+    libc::SYS_swapon,
+    libc::SYS_syslog,
+    libc::SYS_umount2,
+    libc::SYS_unshare,
+    libc::SYS_userfaultfd,
+    libc::SYS_vhangup,
+];
+
 /// The time limit of a child of [`child()`].
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -153,6 +200,17 @@ impl std::fmt::Display for Forbid {
 /// If the kernel refuses the filter.
 pub fn forbid(calls: &[c_long], errno: c_int) {
     install(&Forbid::new(calls, errno));
+}
+
+/// As [`forbid`], on all threads of the process.
+///
+/// # Panics
+///
+/// If the kernel refuses the filter.
+pub fn forbid_all_threads(calls: &[c_long], errno: c_int) {
+    for program in Forbid::new(calls, errno).programs() {
+        seccompiler::apply_filter_all_threads(&program).expect("a seccomp filter on all threads");
+    }
 }
 
 /// As [`forbid`], for a whole [`Forbid`].

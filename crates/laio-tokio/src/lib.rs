@@ -5,6 +5,9 @@
 //! block is done when the future is first polled. Only what would block goes to a driver of
 //! [`laio::Proactor`], by io_uring where that is allowed.
 //!
+//! Calls in the background have the rights of the process, as with tokio's pool; [`install`] a proactor with
+//! [`laio::Rights::Thread`] if single threads give up rights.
+//!
 //! ```
 //! use laio_tokio::fs;
 //! # #[tokio::main(flavor = "current_thread")]
@@ -29,13 +32,19 @@ pub mod fs;
 pub mod io;
 mod waiting;
 
-use laio::{Operation, Options, Proactor, Stop};
+use laio::{Operation, Options, Proactor, Rights, Stop};
 use std::sync::OnceLock;
 
 static PROACTOR: OnceLock<Proactor> = OnceLock::new();
 
-/// Makes all functions of this crate use this proactor, rather than [`Proactor::global`], for example one
-/// with [`Options::settled_rights`].
+/// Makes all functions of this crate use this proactor, for example one whose calls have the rights of the
+/// calling thread:
+///
+/// ```
+/// let options = laio::Options::new().rights(laio::Rights::Thread);
+/// laio_tokio::install(laio::Proactor::new(options)?).expect("before the first use");
+/// # Ok::<(), laio::Errno>(())
+/// ```
 ///
 /// # Errors
 /// Returns the proactor if one was installed or used before.
@@ -43,7 +52,7 @@ pub fn install(proactor: Proactor) -> Result<(), Proactor> {
     PROACTOR.set(proactor)
 }
 
-/// The proactor that this crate uses.
+/// The proactor that this crate uses: the installed one, or one with [`laio::Rights::Process`].
 ///
 /// # Errors
 /// Those of [`Proactor::new`].
@@ -51,10 +60,7 @@ pub fn proactor() -> std::io::Result<&'static Proactor> {
     if let Some(proactor) = PROACTOR.get() {
         return Ok(proactor);
     }
-    let new = match Proactor::global() {
-        Ok(global) => global.clone(),
-        Err(_) => Proactor::new(Options::new())?,
-    };
+    let new = Proactor::new(Options::new().rights(Rights::Process))?;
     Ok(PROACTOR.get_or_init(|| new))
 }
 

@@ -78,7 +78,7 @@ impl<'a> Info<'a> {
     }
 
     /// The number of live helper threads, including those that make a single call (see
-    /// [`Options::settled_rights`](crate::Options::settled_rights)).
+    /// [`Rights::Settled`](crate::Rights::Settled)).
     pub fn helper_threads(self) -> usize {
         self.0.background.helper_threads()
     }

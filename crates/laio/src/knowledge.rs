@@ -13,7 +13,7 @@ use crate::composition::{Composition, FastPaths};
 use crate::table::{Attempt, Class, Row};
 use crate::testing::Inject;
 use crate::transfer::uses_position;
-use crate::{Call, Errno, Options};
+use crate::{Call, Errno, Options, Rights};
 use dirty::DirtyRoom;
 use facts::Facts;
 use habits::{Habit, Kind};
@@ -32,7 +32,7 @@ pub(crate) struct Knowledge {
     pub(crate) trust_names: bool,
     /// Where buffered writes are made inline, [`Options::trust_writes`].
     pub(crate) dirty_room: Option<DirtyRoom>,
-    /// See [`Options::settled_rights`].
+    /// Whether the rights never change: [`Rights::Settled`].
     pub(crate) settled_rights: bool,
     /// Whether plain calls may block the caller: in the `sync` back end, or if forced by
     /// [`Inject::force_inline`].
@@ -50,7 +50,7 @@ impl Knowledge {
             inject: options.inject,
             trust_names: options.trust_names,
             dirty_room: options.trust_writes.then(DirtyRoom::default),
-            settled_rights: options.settled_rights,
+            settled_rights: options.whose_rights() == Rights::Settled,
             blocks_inline: composition.blocks_inline || options.inject.force_inline,
         }
     }

@@ -134,7 +134,7 @@
 //!    ([`Limits::inline_budget`]).
 //! 9. Calls that belong to the calling thread always run there; [`table`] says which, and which are
 //!    refused. Calls in the background have the rights that the thread has when it makes them, however it
-//!    changes these ([`Options::settled_rights`]).
+//!    changes these ([`Options::rights`]).
 //! 10. After `fork` the child begins with an empty context. A context dies with its thread, and cancels
 //!     and waits for its operations first.
 //! 11. Statistics count every call ([`Stats`], [`Mount::counts`]).
@@ -224,7 +224,7 @@ pub use errno::Errno;
 pub use info::Info;
 pub use knowledge::mounts::{Mount, Place};
 pub use operation::{Operation, ReadsStream};
-pub use options::{BackPressure, BackendKind, Detector, Limits, Options};
+pub use options::{BackPressure, BackendKind, Detector, Limits, Options, Rights};
 pub use poll::PollOptions;
 pub use proactor::{Batch, Blocking, Proactor, ProactorStats, Stop, Submission};
 pub use stats::{AioCounts, Counts, Stats, ZeroCopyCounts};

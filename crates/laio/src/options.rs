@@ -124,10 +124,11 @@ pub enum BackPressure {
 pub struct Limits {
     /// The number of operations in flight or completed and not yet delivered.
     pub operations: u32,
-    /// The number of helper threads for calls that end by themselves: file I/O, names, metadata.
-    /// They start on demand and end after [`Limits::HELPER_IDLE_MS`] without work. At the limit
-    /// such calls queue. Each remote file system (FUSE, network) has as many of its own, up to
-    /// [`Limits::REMOTE_LANES`] file systems: one that does not answer takes none from calls on others.
+    /// The number of helper threads for calls that end by themselves: file I/O, names, metadata. They
+    /// start on demand and end after [`Limits::HELPER_IDLE_MS`] without work. At the limit such calls
+    /// queue. Each remote file system (FUSE, network) has as many of its own, and up to
+    /// [`Limits::REMOTE_GROWTH`] times as many while it answers, for [`Limits::REMOTE_LANES`] file
+    /// systems: one that does not answer takes none from calls on others.
     pub helpers: u32,
     /// The number of further helper threads, for calls that may wait without a bound: for locks,
     /// children, peers, terminals, times, the other end of a FIFO. At the limit such a call fails
@@ -193,6 +194,9 @@ impl Limits {
     /// The number of remote file systems whose calls have helpers of their own, as many as
     /// [`Limits::helpers`] each. While more have calls in flight, the others share one such lane.
     pub const REMOTE_LANES: usize = 16;
+    /// How many times [`Limits::helpers`] threads make calls on one remote file system: with each answer
+    /// while calls queue there is one more. They end as other helpers do.
+    pub const REMOTE_GROWTH: usize = 8;
     /// How long a remote file system answers none of its calls before the statistics show that it hangs.
     pub const HUNG_AFTER: Duration = Duration::from_secs(1);
     /// Elements of an iovec array, the kernel's `UIO_MAXIOV`.
@@ -212,6 +216,26 @@ impl Default for Limits {
             spin_us: 50,
         }
     }
+}
+
+/// Whose rights a call in the background has: credentials, capabilities, groups, namespaces, root, filters,
+/// Landlock domain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rights {
+    /// The rights that the calling thread has when the call goes to the background. They are compared
+    /// each time, and a thread is started for each call by name where Landlock may have restricted the
+    /// calling thread, which the kernel does not show.
+    #[default]
+    Thread,
+    /// The rights of the process, as with a pool of threads: what all threads give up (`setuid` of the C
+    /// library, `SECCOMP_FILTER_FLAG_TSYNC`, `LANDLOCK_RESTRICT_SELF_TSYNC`) is given up here too. A
+    /// thread that gives up rights **for itself only** has its calls in the background made as if it had
+    /// not.
+    Process,
+    /// The rights of the process, which do not change any more, as the program promises: the ring takes calls
+    /// although seccomp filters do not see them there. If the promise is broken, calls are made with
+    /// rights that were given up. Calls through the context may change them.
+    Settled,
 }
 
 /// Options of a context.
@@ -235,7 +259,7 @@ pub struct Options {
     pub(crate) cancel_signal: Option<i32>,
     pub(crate) detector: Option<Detector>,
     pub(crate) carry_streams: bool,
-    pub(crate) settled_rights: bool,
+    rights: Option<Rights>,
     pub(crate) drivers: Option<usize>,
 }
 
@@ -376,17 +400,21 @@ impl Options {
         self
     }
 
-    /// Promises that the rights of the thread do not change after this context was made, except by
-    /// calls through this context: credentials, capabilities, groups, namespaces, root, filters,
-    /// Landlock domain. Helpers then serve without a comparison of rights, and the ring takes calls
-    /// although seccomp filters do not see them there.
-    ///
-    /// Without the promise the context compares rights when a call goes to the background, and starts a thread for
-    /// each call by name where Landlock may have restricted the calling thread, which the kernel does not show. If
-    /// the promise is broken, calls are made with rights that the thread has given up.
-    pub fn settled_rights(mut self, settled: bool) -> Options {
-        self.settled_rights = settled;
+    /// Sets whose rights calls in the background have; by default [`Rights::Thread`].
+    pub fn rights(mut self, rights: Rights) -> Options {
+        self.rights = Some(rights);
         self
+    }
+
+    /// Sets whose rights calls in the background have, unless these options say so already: for crates with
+    /// another default.
+    pub fn default_rights(mut self, rights: Rights) -> Options {
+        self.rights.get_or_insert(rights);
+        self
+    }
+
+    pub(crate) fn whose_rights(&self) -> Rights {
+        self.rights.unwrap_or_default()
     }
 
     /// Sets the number of drivers of a [`Proactor`](crate::Proactor); a context has none. The default

@@ -1,11 +1,13 @@
-//! Which calls depend on the rights of the calling thread, and what the kernel reports of these rights ([`reported`]).
-//! [`crate::background`] and [`crate::proactor`] compare them.
+//! Which calls depend on the rights of the calling thread, what the kernel reports of these rights
+//! ([`reported`]), and what follows from what it allows ([`domain`]). [`crate::background`] and
+//! [`crate::proactor`] compare them.
 
+mod domain;
 mod reported;
 
 pub(crate) use reported::{
     FsRoots, ReportedRights, accesses_as_it_opens, has_filters, is_about_rights, share_fs_state,
-    shares_fs_state_with,
+    shares_fs_state_with, thread_id,
 };
 
 use crate::Call;
@@ -15,8 +17,14 @@ use reported::has_landlock;
 /// Whether only a thread that the calling thread starts for this call is known to have its rights:
 /// the kernel does not report what they depend on. `reported`: the calling thread's.
 pub(crate) fn needs_own_thread(reported: &ReportedRights, row: &Row, call: &Call) -> bool {
-    let forbidden = reported.allows_landlock() && landlock_may_forbid(row, call);
-    (forbidden && has_landlock()) || CALLS_IN_NAMESPACES.contains(&row.name)
+    CALLS_IN_NAMESPACES.contains(&row.name)
+        || (landlock_may_forbid(row, call) && !has_entered_no_domain(reported))
+}
+
+/// Whether the calling thread is known to have entered no Landlock domain since the process began. Then
+/// no thread had that it has started.
+pub(crate) fn has_entered_no_domain(reported: &ReportedRights) -> bool {
+    !reported.allows_landlock() || !has_landlock() || domain::is_first(reported)
 }
 
 /// Whether the permissions of the call depend on the thread's rights when it is made, rather than

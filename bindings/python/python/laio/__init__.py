@@ -2,13 +2,14 @@
 
 A call that does not block returns from ``await`` without leaving the coroutine: no thread, no future, no
 turn of the event loop. Only a call that would block goes to the background, by io_uring where that is
-allowed, else by a thread.
+allowed, else by a thread. It has the rights of the process there, as in a pool of threads;
+``set_rights("thread")``, before the first call of a thread, is for threads that give up rights for themselves.
 """
 
 from . import _lifecycle as _lifecycle
 from . import os, shutil, tempfile
 from ._binary import DEFAULT_BUFFER_SIZE, BinaryFile
-from ._laio import __version__
+from ._laio import __version__, set_rights
 from ._open import open
 from ._path import Path
 from ._raw import RawFile
@@ -23,6 +24,7 @@ __all__ = [
     "__version__",
     "open",
     "os",
+    "set_rights",
     "shutil",
     "tempfile",
 ]

@@ -159,7 +159,8 @@ private:
 /* Operations, completions and coroutines of one thread, or of one part of a program within a thread. */
 class context {
 public:
-	/* Throws std::system_error for the errors of laio_init(). */
+	/* Throws std::system_error for the errors of laio_init(). With options from LAIO_OPTIONS_INIT calls in the
+	   background have the rights of the thread; by default of the process (LAIO_PROCESS_RIGHTS). */
 	explicit context(const laio_options &options = default_options())
 		: raw_(laio_context_new(&options))
 	{
@@ -261,6 +262,7 @@ public:
 	static laio_options default_options() noexcept
 	{
 		laio_options options = LAIO_OPTIONS_INIT;
+		options.flags = LAIO_PROCESS_RIGHTS;
 		return options;
 	}
 

@@ -32,7 +32,7 @@ use super::doorbell::Doorbell;
 use super::job::Cancelled;
 use super::ring::thread_has_rings;
 use crate::attempt::CarriedCall;
-use crate::{Call, Detector, Errno, Handle, Options};
+use crate::{Call, Detector, Errno, Handle, Options, Rights};
 pub(crate) use flight::CarryOutcome;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ impl Activations {
         let inbox = Box::new(Inbox::new(doorbell.clone()));
         let limit = (options.limits.carriers as usize).max(2);
         let thread = Thread::join(&inbox, options.detector, limit, options.cancel_signal)?;
-        if !options.settled_rights {
+        if options.whose_rights() != Rights::Settled {
             thread.compare_rights();
         }
         let first = Flight::new(&inbox);

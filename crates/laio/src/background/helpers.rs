@@ -487,7 +487,11 @@ impl HelperShared {
             pool.done(interruptible, &job, lane, generation);
             // Under the lock, so that a late cancellation of this job cannot interrupt the next one.
             interruptible.rearm();
+            let has_grown = lane.device().is_some() && pool.is_short();
             drop(pool);
+            if has_grown {
+                self.short_of_helpers.store(true, SeqCst);
+            }
             self.report(job.handle, result);
         }
     }

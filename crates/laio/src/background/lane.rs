@@ -8,9 +8,11 @@
 //! [`BackPressure::Wait`](crate::BackPressure::Wait). So does an `open` that a helper finds to be
 //! unbounded.
 //!
-//! A call that asks a remote file system ends by itself while the server answers, and may not end while it
-//! does not. So each remote file system has a lane of its own, with the limit of the bounded one, where its
-//! calls queue: they take no helper from calls on other file systems.
+//! A call that asks a remote file system ends by itself while the server answers, and may not end while
+//! it does not. So each remote file system has a lane of its own, where its calls queue: they take no
+//! helper from calls on other file systems. Its limit is the bounded lane's at first, and grows with
+//! each answer while calls queue ([`Limits::REMOTE_GROWTH`]): its calls wait for a server, and take no
+//! processor.
 
 use super::job::Job;
 use crate::sys::interrupt::{Interruptible, Signal};
@@ -197,6 +199,8 @@ struct Track {
     /// The number of running jobs of the current generation.
     running: usize,
     limit: usize,
+    /// To which the limit grows.
+    most: usize,
     /// For a remote file system: when it has last answered while jobs were running, or when the first of
     /// them began.
     unanswered_since: Option<Instant>,
@@ -208,7 +212,23 @@ impl Track {
             queue: VecDeque::new(),
             running: 0,
             limit: limit.max(1),
+            most: limit.max(1),
             unanswered_since: None,
+        }
+    }
+
+    fn growing(self) -> Track {
+        Track {
+            most: self.limit.saturating_mul(Limits::REMOTE_GROWTH),
+            ..self
+        }
+    }
+
+    /// A job is over: with each one, further ones may begin two, while the track grows.
+    fn end(&mut self) {
+        self.running -= 1;
+        if !self.queue.is_empty() {
+            self.limit = (self.limit + 1).min(self.most);
         }
     }
 
@@ -289,7 +309,7 @@ impl Lanes {
             return;
         }
         let track = self.track(lane);
-        track.running -= 1;
+        track.end();
         if lane.device().is_some() {
             track.unanswered_since = (track.running > 0).then(Instant::now);
             self.drop_empty();
@@ -427,7 +447,7 @@ impl Lanes {
                 let limit = self.bounded.limit;
                 let at = self.remote.iter().position(|(of, _)| *of == device);
                 let at = at.unwrap_or_else(|| {
-                    self.remote.push((device, Track::new(limit)));
+                    self.remote.push((device, Track::new(limit).growing()));
                     self.remote.len() - 1
                 });
                 &mut self.remote[at].1

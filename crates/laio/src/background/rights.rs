@@ -23,15 +23,14 @@ use crate::rights::{
     shares_fs_state_with,
 };
 use crate::table::Row;
-use crate::{Call, Errno};
+use crate::{Call, Errno, Rights as Whose};
 use std::cell::Cell;
 use std::sync::Mutex;
 
 /// The rights of the calling thread as the context last saw them.
 #[derive(Debug)]
 pub(crate) struct Rights {
-    /// See [`crate::Options::settled_rights`].
-    settled: bool,
+    whose: Whose,
     /// The rights version: incremented when the rights have changed. Each new version also renews
     /// the pool of helpers, whose own generation counts renewals: a change of only the FS state
     /// renews the pool and leaves this version as it is.
@@ -58,9 +57,9 @@ pub(crate) enum Maker {
 }
 
 impl Rights {
-    pub(crate) fn new(settled: bool) -> Rights {
+    pub(crate) fn new(whose: Whose) -> Rights {
         Rights {
-            settled,
+            whose,
             version: 0,
             is_new: false,
             known: None,
@@ -72,6 +71,17 @@ impl Rights {
 
     pub(crate) fn version(&self) -> u32 {
         self.version
+    }
+
+    /// Whether calls have the rights of the process, so that the calling thread's own need no comparison.
+    fn are_of_process(&self) -> bool {
+        self.whose != Whose::Thread
+    }
+
+    /// Whether the program has promised that filters forbid nothing that it calls, or there are no
+    /// filters. The kernel applies none to what it does by itself.
+    fn ring_obeys_filters(&self) -> bool {
+        self.whose == Whose::Settled || !has_filters()
     }
 
     fn are_filtered(&self) -> bool {
@@ -88,7 +98,7 @@ impl Rights {
         row: &Row,
         call: &Call,
     ) -> Maker {
-        if self.settled {
+        if self.are_of_process() {
             return Maker::Helper;
         }
         if !self.note(pool) {
@@ -115,8 +125,8 @@ impl Rights {
     /// Whether the ring may take a call of this row. Operations that depend on rights must then be
     /// submitted at once.
     pub(super) fn ring_may_take(&mut self, pool: &mut Helpers, row: &Row) -> bool {
-        if self.settled {
-            return !(self.own_root_or_cwd && by_name(row));
+        if self.are_of_process() {
+            return self.ring_obeys_filters() && !(self.own_root_or_cwd && by_name(row));
         }
         if !depends_on_rights(row) {
             return !has_filters();
@@ -130,7 +140,7 @@ impl Rights {
     /// of the thread that started the first of them.
     pub(super) fn posix_aio_may_take(&mut self, pool: &mut Helpers) -> bool {
         static FIRST: Mutex<Option<ReportedRights>> = Mutex::new(None);
-        if self.settled && !self.changed_by_call {
+        if self.are_of_process() && !self.changed_by_call {
             return true;
         }
         if !self.note(pool) || self.are_filtered() {
@@ -146,7 +156,7 @@ impl Rights {
     /// Whether Linux AIO may take a call: the kernel uses the submitting thread's credentials, but
     /// applies no filters.
     pub(super) fn linux_aio_may_take(&self) -> bool {
-        self.settled || !has_filters()
+        self.ring_obeys_filters()
     }
 
     /// Records the rights with which an operation is handed over. Fails if they differ from the rights
@@ -156,7 +166,7 @@ impl Rights {
     /// # Errors
     /// `EAGAIN`
     pub(super) fn stamp(&self, operation: &mut InFlight) -> Result<(), Errno> {
-        if self.settled || !depends_on_rights(operation.row) {
+        if self.are_of_process() || !depends_on_rights(operation.row) {
             return Ok(());
         }
         match operation.rights.replace(self.version) {
@@ -208,7 +218,7 @@ impl Rights {
     /// Begins a new generation of helpers if the calling thread's rights or FS state are no longer those with which it
     /// queued jobs: a helper that it started for them now would have the new ones.
     pub(super) fn renew_if_changed(&mut self, pool: &mut Helpers) {
-        if !self.settled && self.note(pool) {
+        if !self.are_of_process() && self.note(pool) {
             self.note_fs_state(pool);
         }
     }

@@ -39,7 +39,7 @@ impl Threads {
         Threads {
             pool,
             one_shot,
-            rights: Rights::new(options.settled_rights),
+            rights: Rights::new(options.whose_rights()),
             most: limits.helpers as usize + limits.waiting_helpers as usize,
         }
     }

@@ -6,10 +6,10 @@ use super::inbox::{Inbox, Message, Rest};
 use super::task::{AnyTask, Duty};
 use crate::attempt::Blocked;
 use crate::background::UnansweredCalls;
-use crate::rights::{ReportedRights, has_filters};
+use crate::rights::{self, ReportedRights, has_entered_no_domain, has_filters};
 use crate::sys::thread::Thread;
 use crate::ticket::Ticket;
-use crate::{BackPressure, Context, Errno, Handle, Options, Outcome, PollOptions};
+use crate::{BackPressure, Context, Errno, Handle, Options, Outcome, PollOptions, Rights};
 use std::collections::VecDeque;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -21,6 +21,8 @@ pub(super) struct Driver {
     /// The rights that the thread that started it had then, and that it has.
     pub(super) rights: Option<ReportedRights>,
     pub(super) filtered: bool,
+    /// Whether the thread that started it is known to have entered no Landlock domain before.
+    pub(super) without_domain: bool,
     pub(super) thread: u32,
     pub(super) has_ring: bool,
     pub(super) sends_without_copy: bool,
@@ -35,14 +37,19 @@ impl Driver {
     pub(super) fn start(options: &Options) -> Result<Arc<Driver>, Errno> {
         let filtered = has_filters();
         let rights = ReportedRights::of_this_thread();
+        let without_domain = rights.as_ref().is_some_and(has_entered_no_domain);
         let inbox = Arc::new(Inbox::new());
-        // The driver's rights never change by themselves, and callers compare theirs with them. But
-        // the ring would take calls that filters forbid.
-        let ring = !options.no_ring && (!filtered || options.settled_rights);
+        // The ring would take calls that filters forbid. The driver's own thread does not change its
+        // rights, and callers compare theirs with them.
+        let settled = options.whose_rights() == Rights::Settled;
+        let own = match options.whose_rights() {
+            Rights::Process => Rights::Process,
+            Rights::Thread | Rights::Settled => Rights::Settled,
+        };
         let options = options
             .clone()
-            .ring(ring)
-            .settled_rights(true)
+            .ring(!options.no_ring && (!filtered || settled))
+            .rights(own)
             .back_pressure(BackPressure::Wait);
         let helpers = Arc::new(HelperPool::new(&options, inbox.clone()));
         let (report, reported) = mpsc::channel();
@@ -52,7 +59,7 @@ impl Driver {
                 own.set_notifier(context.notifier());
                 let features = (context.has_ring(), context.sends_without_copy());
                 let unanswered = context.background.unanswered_calls();
-                let _ = report.send(Ok((thread_id(), features, unanswered)));
+                let _ = report.send(Ok((rights::thread_id(), features, unanswered)));
                 drop(report);
                 run(&own, &own_helpers, context);
             }
@@ -66,6 +73,7 @@ impl Driver {
             helpers,
             rights,
             filtered,
+            without_domain,
             thread,
             has_ring,
             sends_without_copy,
@@ -101,12 +109,6 @@ impl Driver {
         let left = || end.map_or(timeout, |end| end.saturating_duration_since(Instant::now()));
         self.inbox.wait_for_end(timeout) && self.helpers.wait_for_end(left())
     }
-}
-
-fn thread_id() -> u32 {
-    // SAFETY: gettid takes no pointers.
-    let id = unsafe { crate::sys::raw(libc::SYS_gettid, []) };
-    id.unwrap_or(0) as u32
 }
 
 /// The loop of a driver.

@@ -16,6 +16,8 @@ pub(super) struct Generation {
     pub(super) life: Life,
     /// Started when the first operation is handed over.
     drivers: Box<[OnceLock<Arc<Driver>>]>,
+    /// The drivers of threads with filters, where calls have the rights of the process.
+    filtered: Box<[OnceLock<Arc<Driver>>]>,
     starting: Mutex<()>,
     /// The driver for the next operation that has no order to keep.
     next: AtomicUsize,
@@ -41,9 +43,11 @@ pub(super) struct ThreadCounts {
 
 impl Generation {
     pub(super) fn new(drivers: usize, options: &Options) -> Generation {
+        let places = || (0..drivers.max(1)).map(|_| OnceLock::new()).collect();
         Generation {
             life: Life::current(),
-            drivers: (0..drivers.max(1)).map(|_| OnceLock::new()).collect(),
+            drivers: places(),
+            filtered: places(),
             starting: Mutex::new(()),
             next: AtomicUsize::new(0),
             busy: Busy::new(),
@@ -58,7 +62,8 @@ impl Generation {
     }
 
     /// The driver of an operation with these links, which is the same for all operations on a
-    /// descriptor. Starts the driver if it does not run.
+    /// descriptor. Starts the driver if it does not run. `filtered`: one that was started by a thread
+    /// with filters.
     ///
     /// # Errors
     /// Those of [`Driver::start`].
@@ -66,12 +71,18 @@ impl Generation {
         &self,
         links: &[Link; 2],
         options: &Options,
+        filtered: bool,
     ) -> Result<&Arc<Driver>, Errno> {
         let number = match links.iter().find(|link| link.is_used()) {
             Some(link) => link.fd as usize,
             None => self.next.fetch_add(1, Relaxed),
         };
-        let place = &self.drivers[number % self.drivers.len()];
+        let drivers = if filtered {
+            &self.filtered
+        } else {
+            &self.drivers
+        };
+        let place = &drivers[number % drivers.len()];
         if let Some(driver) = place.get() {
             return Ok(driver);
         }
@@ -138,7 +149,8 @@ impl Generation {
 
     /// The drivers that were started.
     pub(super) fn started(&self) -> impl Iterator<Item = &Arc<Driver>> {
-        self.drivers.iter().filter_map(OnceLock::get)
+        let places = self.drivers.iter().chain(&self.filtered);
+        places.filter_map(OnceLock::get)
     }
 
     /// These, and the drivers that threads have started for themselves.

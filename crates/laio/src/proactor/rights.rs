@@ -7,17 +7,19 @@
 //! - Seccomp filters: the kernel shows how many there are, not which. A thread only ever adds filters,
 //!   so a driver that the calling thread itself has started has the same ones if the number is the
 //!   same. Threads with filters therefore have a driver of their own.
-//! - Landlock domains and namespaces: a thread started for the call inherits them.
+//! - Landlock domains and namespaces: a thread started for the call inherits them, unless it is known
+//!   that the calling thread has entered no domain.
 
 use super::driver::Driver;
 use super::generation::Generation;
 use super::local::Local;
 use crate::operations::Link;
 use crate::rights::{
-    ReportedRights, by_name, depends_on_rights, has_filters, needs_own_thread, shares_fs_state_with,
+    ReportedRights, by_name, depends_on_rights, has_filters, needs_own_thread,
+    shares_fs_state_with, thread_id,
 };
 use crate::table::{self, Row};
-use crate::{Call, Errno, Options};
+use crate::{Call, Errno, Options, Rights};
 use std::sync::Arc;
 
 /// Who makes a call.
@@ -39,10 +41,15 @@ pub(super) fn maker(
     call: &Call,
     links: &[Link; 2],
 ) -> Result<Maker, Errno> {
-    let shared = || generation.driver(links, options).cloned();
-    if options.settled_rights {
-        return shared().map(Maker::Driver);
+    let shared = |filtered| generation.driver(links, options, filtered).cloned();
+    match options.whose_rights() {
+        Rights::Thread => {}
+        // A driver with a ring serves no thread with filters, which may have come for all threads since
+        // it was started.
+        Rights::Process => return shared(has_filters()).map(Maker::Driver),
+        Rights::Settled => return shared(false).map(Maker::Driver),
     }
+    let shared = || shared(false);
     if !depends_on_rights(row) && !has_filters() {
         let driver = shared()?;
         if !driver.filtered && shares_descriptors(&driver) {
@@ -57,7 +64,7 @@ pub(super) fn maker(
     }
     let fits = |driver: &Driver, own: bool| {
         driver.rights.as_ref() == Some(&reported)
-            && (own || !reported.is_filtered())
+            && (own || (driver.without_domain && !reported.is_filtered()))
             && has_same_state(driver, &reported, row)
     };
     let driver = shared()?;
@@ -106,12 +113,16 @@ fn has_same_state(driver: &Driver, reported: &ReportedRights, row: &Row) -> bool
 /// answer, it is assumed: only `unshare(CLONE_FILES)` would change it.
 fn shares_descriptors(driver: &Driver) -> bool {
     const KCMP_FILES: usize = 2;
-    // SAFETY: neither call takes a pointer.
+    // SAFETY: kcmp takes no pointers for this question.
     let same = unsafe {
-        crate::sys::raw(libc::SYS_gettid, []).and_then(|own| {
-            let args = [own, driver.thread as usize, KCMP_FILES, 0, 0];
-            crate::sys::raw(libc::SYS_kcmp, args)
-        })
+        let args = [
+            thread_id() as usize,
+            driver.thread as usize,
+            KCMP_FILES,
+            0,
+            0,
+        ];
+        crate::sys::raw(libc::SYS_kcmp, args)
     };
     !matches!(same, Ok(order) if order != 0)
 }

@@ -201,9 +201,14 @@ fn identity(name: &std::ffi::CStr) -> Option<[u64; 4]> {
 /// Whether the calling thread shares its FS state (root, working directory and umask: `CLONE_FS`)
 /// with another thread of the process. An error where kcmp is not available.
 pub(crate) fn shares_fs_state_with(thread: u32) -> Result<bool, Errno> {
+    share_fs_state(thread_id(), thread)
+}
+
+/// The TID of the calling thread.
+pub(crate) fn thread_id() -> u32 {
     // SAFETY: gettid takes no pointers.
-    let own = unsafe { sys::raw(libc::SYS_gettid, [])? };
-    share_fs_state(own as u32, thread)
+    let id = unsafe { sys::raw(libc::SYS_gettid, []) };
+    id.unwrap_or(0) as u32
 }
 
 /// Whether two threads of the process share their FS state.

@@ -288,6 +288,31 @@ mod tests {
         assert!(!pool.any_stuck() && pool.take_stuck().is_empty());
     }
 
+    #[test]
+    fn a_lane_of_a_remote_file_system_grows_with_its_answers() {
+        let limits = Limits {
+            helpers: 2,
+            ..Limits::default()
+        };
+        let (mut pool, lane) = (Pool::new(Lanes::new(&limits, false), 0), Lane::Remote(1));
+        for number in 0..60 {
+            pool.lanes.add(lane, job(number + 1)).expect("room");
+        }
+        let mut running = 0;
+        let mut rounds = Vec::new();
+        while let Some((taken, _)) = pool.lanes.take(0) {
+            assert_eq!(taken, lane);
+            running += 1;
+            while let Some((_, _)) = pool.lanes.take(0) {
+                running += 1;
+            }
+            rounds.push(running);
+            (0..running).for_each(|_| pool.lanes.done(lane, 0));
+            running = 0;
+        }
+        assert_eq!(rounds, [2, 4, 8, 16, 16, 14]);
+    }
+
     /// Each file system has as many helpers as calls that end by themselves have, and those beyond the
     /// limit of lanes share one.
     #[test]

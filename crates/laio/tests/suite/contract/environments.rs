@@ -81,6 +81,15 @@ fn without_io_uring_and_perf() {
 }
 
 #[test]
+fn under_the_default_filter_of_docker() {
+    let sets = [
+        (forbid::DOCKER, libc::EPERM),
+        (&[libc::SYS_clone3], libc::ENOSYS),
+    ];
+    everything_works(test_name!(), &sets);
+}
+
+#[test]
 fn where_io_uring_is_not_implemented() {
     everything_works(test_name!(), &[(forbid::IO_URING, libc::ENOSYS)]);
 }

@@ -2,14 +2,14 @@
 //! that is allowed.
 
 use crate::harness::{Arg, Way, at_mut, call, cstring, for_each_backend, own};
-use laio::{BackPressure, BackendKind, Call, Context, Errno, Options, Outcome};
+use laio::{BackPressure, BackendKind, Call, Context, Errno, Options, Outcome, Rights};
 use laio_testing::forbid;
 use laio_testing::temp;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-/// Runs a test in every back end on a thread that can start no other one, with and without comparison of
-/// rights (threads for a single call, and helpers).
-fn for_each_without_threads(body: impl Fn(&Way, bool) + Sync) {
+/// Runs a test in every back end on a thread that can start no other one, with rights of each
+/// kind (threads for a single call, and helpers).
+fn for_each_without_threads(body: impl Fn(&Way, Rights) + Sync) {
     if laio_testing::lacks("seccomp") {
         return;
     }
@@ -18,12 +18,12 @@ fn for_each_without_threads(body: impl Fn(&Way, bool) + Sync) {
         if way.backend == BackendKind::Activations {
             return;
         }
-        for settled in [false, true] {
+        for rights in [Rights::Thread, Rights::Process, Rights::Settled] {
             std::thread::scope(|scope| {
                 let thread = scope.spawn(|| {
                     let calls = [libc::SYS_clone, libc::SYS_clone3];
                     forbid::forbid(&calls, libc::EAGAIN);
-                    body(way, settled);
+                    body(way, rights);
                 });
                 thread.join().expect("no panic");
             });
@@ -38,8 +38,8 @@ fn needs_helpers(way: &Way) -> bool {
 
 #[test]
 fn by_default_no_caller_is_blocked() {
-    for_each_without_threads(|way, settled| {
-        let mut context = way.with(|options| options.settled_rights(settled));
+    for_each_without_threads(|way, rights| {
+        let mut context = way.with(|options| options.rights(rights));
         let directory = temp::scratch();
         let path = directory.path().join("made");
         let name = cstring(&path);
@@ -61,9 +61,9 @@ fn where_it_is_allowed_the_caller_makes_calls_that_end_by_themselves() {
         |options| options.call_without_threads(true),
         |options| options.back_pressure(BackPressure::Wait),
     ];
-    for_each_without_threads(|way, settled| {
+    for_each_without_threads(|way, rights| {
         for allow in allowed {
-            let mut context = way.with(|options| allow(options).settled_rights(settled));
+            let mut context = way.with(|options| allow(options).rights(rights));
             files(&mut context);
             fifo(&mut context, way);
             let made = context.stats().made_by_caller;

@@ -15,7 +15,7 @@ fn a_context_goes_on_when_io_uring_lacks_memory() {
         child::check(LIMIT, test_name!(), &errno.to_string(), || {
             let options = Options::new().backend(BackendKind::Uring);
             // Or the filter below keeps operations from the ring.
-            let mut context = Context::new(options.settled_rights(true)).expect("a ring");
+            let mut context = Context::new(options.rights(laio::Rights::Settled)).expect("a ring");
             let (reader, _writer) = pipe();
             let mut bytes = [0u8; 8];
             let args = [reader.arg(), at_mut(&mut bytes), 8];

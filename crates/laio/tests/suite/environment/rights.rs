@@ -4,7 +4,7 @@
 //! plain calls at that moment. Each combination runs in a process of its own, forked from a process with one thread.
 
 use crate::harness::{LIMIT, Way, call, for_each_backend};
-use laio::{BackendKind, Context, Errno};
+use laio::{BackendKind, Context, Errno, Rights};
 use laio_testing::{child, test_name};
 use std::ffi::c_long;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,6 +18,8 @@ mod meanwhile;
 mod operations;
 #[path = "rights/proactor.rs"]
 mod proactor;
+#[path = "rights/process.rs"]
+mod process;
 
 use changes::Change;
 use operations::{Make, Place};
@@ -256,9 +258,10 @@ fn scenario(way: &Way, change: &Change, when: When) -> i32 {
     };
     let mut early = None;
     if when != When::Before {
-        early = made(Context::new(
-            way.options().settled_rights(when == When::Settled),
-        ));
+        early = made(Context::new(way.options().rights(match when {
+            When::Settled => Rights::Settled,
+            _ => Rights::Thread,
+        })));
         if early.is_none() {
             return DOES_NOT_APPLY;
         }

@@ -419,7 +419,7 @@ fn without_requests_helpers_make_the_calls() {
         let mark = format!("{number} {errno}");
         child::check(LIMIT * 3, test_name!(), &mark, || {
             // Where a filter may exist, helpers make the calls from the start.
-            let options = Options::new().settled_rights(true);
+            let options = Options::new().rights(laio::Rights::Settled);
             let Some(mut context) = context_with(BackendKind::LinuxAio, options) else {
                 return;
             };

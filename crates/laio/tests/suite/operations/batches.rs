@@ -41,7 +41,7 @@ fn receive_all(context: &mut Context, sockets: &[(OwnedFd, OwnedFd)], data_is_th
 fn batches_grow_while_no_device_waits() {
     let options = Options::new().backend(BackendKind::Uring);
     // With settled rights no call goes to a one-shot thread.
-    let mut context = match Context::new(options.settled_rights(true)) {
+    let mut context = match Context::new(options.rights(laio::Rights::Settled)) {
         Ok(context) => context,
         Err(errno) => return laio_testing::skip("io_uring", errno.to_string()),
     };

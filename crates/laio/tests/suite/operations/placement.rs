@@ -8,7 +8,7 @@ use laio_testing::temp::stream_pair;
 fn a_ring_connects_and_receives_without_a_helper() {
     for kind in [BackendKind::Lazy, BackendKind::Uring] {
         // With settled rights no call goes to a one-shot thread, which would have ended by then.
-        let options = Options::new().backend(kind).settled_rights(true);
+        let options = Options::new().backend(kind).rights(laio::Rights::Settled);
         let mut context = match Context::new(options) {
             Ok(context) if context.info().has_ring() => context,
             _ => return laio_testing::skip("io_uring", "no ring"),

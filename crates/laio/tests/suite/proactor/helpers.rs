@@ -234,7 +234,7 @@ fn a_dropped_function_is_stopped_or_not_begun() {
         ..Limits::default()
     };
     let options = Options::new().backend(BackendKind::Lazy).limits(limits);
-    let proactor = Proactor::new(options.settled_rights(true)).unwrap();
+    let proactor = Proactor::new(options.rights(laio::Rights::Settled)).unwrap();
     let (begun, begins) = mpsc::channel();
     let (stopped, stops) = mpsc::channel();
     let mut first = proactor.blocking(move |stop| {
@@ -266,7 +266,7 @@ fn a_shutdown_waits_for_functions_and_begins_none() {
         ..Limits::default()
     };
     let options = Options::new().backend(BackendKind::Lazy).limits(limits);
-    let proactor = Proactor::new(options.settled_rights(true)).unwrap();
+    let proactor = Proactor::new(options.rights(laio::Rights::Settled)).unwrap();
     let (begun, begins) = mpsc::channel();
     let (go, gone) = mpsc::channel::<()>();
     let mut first = proactor.blocking(move |_| {

@@ -3,7 +3,7 @@
 use super::support::{all_lazy, block_on, poll_once};
 use crate::harness::{LIMIT, watch};
 use laio::ops::{Mkdir, Name, Open, OpenFile, Read, ReadAt, StatPath, Unlink};
-use laio::{BackendKind, Options, Proactor};
+use laio::{BackendKind, Options, Proactor, Rights};
 use laio_testing::fault_fs::{Fault, Kind, Released};
 use laio_testing::limit::wait_until;
 use laio_testing::temp::{pipe, scratch};
@@ -61,13 +61,13 @@ fn a_file_system_that_hangs_stops_no_operation_on_another() {
         return;
     };
     let kinds = [BackendKind::Threads, BackendKind::Hybrid, BackendKind::Lazy];
-    let settled = [false, true];
-    for (kind, settled) in kinds
+    let all = [Rights::Thread, Rights::Process, Rights::Settled];
+    for (kind, rights) in kinds
         .into_iter()
-        .flat_map(|kind| settled.map(|one| (kind, one)))
+        .flat_map(|kind| all.map(|one| (kind, one)))
     {
-        let name = format!("{kind}, settled rights: {settled}");
-        let options = Options::new().backend(kind).settled_rights(settled);
+        let name = format!("{kind}, {rights:?} rights");
+        let options = Options::new().backend(kind).rights(rights);
         let proactor = Proactor::new(options.helpers(2)).expect("a proactor");
         let directory = scratch();
         fs.set(Kind::Lookup, Fault::Hang);

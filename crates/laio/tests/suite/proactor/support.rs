@@ -3,7 +3,7 @@
 use crate::harness::LIMIT;
 use laio::ops::Sink;
 use laio::testing::Inject;
-use laio::{BackendKind, Options, Proactor};
+use laio::{BackendKind, Options, Proactor, Rights};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -25,7 +25,11 @@ pub(super) fn all() -> Vec<(String, Proactor)> {
     let others = [
         ("lazy without a ring", lazy().ring(false)),
         ("lazy with three drivers", lazy().drivers(3)),
-        ("lazy with settled rights", lazy().settled_rights(true)),
+        (
+            "lazy, rights of the process",
+            lazy().rights(Rights::Process),
+        ),
+        ("lazy, settled rights", lazy().rights(Rights::Settled)),
         (
             "lazy, attempts fail",
             inject(Inject {

@@ -177,6 +177,28 @@ pub(crate) const SECOND_FILTER: Change = Change {
     through: false,
 };
 
+pub(crate) const FILTER_OF_ALL_THREADS: Change = Change {
+    name: "a filter for all threads",
+    prepare: nothing,
+    change: |_, _| {
+        forbid::forbid_all_threads(&FORBIDDEN, libc::EPERM);
+        Ok(())
+    },
+    back: None,
+    through: false,
+};
+
+pub(crate) const LANDLOCK_OF_ALL_THREADS: Change = Change {
+    name: "Landlock on files for all threads",
+    prepare: |_| needs_landlock(8),
+    change: |_, make| {
+        const ALL_THREADS: usize = 1 << 3;
+        landlock_with(make, FILES, 0, ALL_THREADS)
+    },
+    back: None,
+    through: false,
+};
+
 pub(crate) const MOUNTS: Change = Change {
     name: "unshare of mounts, with one hidden",
     prepare: nothing,
@@ -355,6 +377,10 @@ fn needs_landlock(version: usize) -> Result<(), String> {
 
 /// Forbids these accesses everywhere.
 fn landlock(make: Make<'_>, files: u64, network: u64) -> Result<(), Errno> {
+    landlock_with(make, files, network, 0)
+}
+
+fn landlock_with(make: Make<'_>, files: u64, network: u64, flags: usize) -> Result<(), Errno> {
     no_new_privileges(make)?;
     let attributes: [u64; 2] = [files, network];
     let size = if network == 0 { 8 } else { 16 };
@@ -362,7 +388,7 @@ fn landlock(make: Make<'_>, files: u64, network: u64) -> Result<(), Errno> {
         libc::SYS_landlock_create_ruleset,
         [at(&attributes), size, 0, 0, 0, 0],
     )?;
-    let result = set(make, libc::SYS_landlock_restrict_self, [rules, 0, 0]);
+    let result = set(make, libc::SYS_landlock_restrict_self, [rules, flags, 0]);
     let _ = plain(libc::SYS_close, [rules, 0, 0, 0, 0, 0]);
     result
 }

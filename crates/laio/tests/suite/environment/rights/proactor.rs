@@ -80,7 +80,9 @@ unsafe impl Operation for Raw {
     }
 }
 
-fn by(proactor: &Proactor) -> impl FnMut(c_long, [usize; 6]) -> Result<usize, Errno> + '_ {
+pub(super) fn by(
+    proactor: &Proactor,
+) -> impl FnMut(c_long, [usize; 6]) -> Result<usize, Errno> + '_ {
     |number, args| block_on(proactor.submit(Raw(Call::new(number, args))))
 }
 
