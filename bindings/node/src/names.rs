@@ -29,22 +29,21 @@ impl Engine {
         })
     }
 
-    /// Reads a whole file that is opened with `flags`: of a large one, or one whose size is not known, the
-    /// answer is the open file.
+    /// Reads a whole file. Of one that does not fit into `memory`, or whose size is not known, the answer is
+    /// the open file.
     #[napi]
     pub fn read_file(
         &self,
         env: Env,
         path: Path<'_>,
-        flags: i32,
         mut memory: BufferSlice<'_>,
     ) -> Result<Answer> {
         let (name, spare) = (path::name(&path), self.0.memory(0));
-        let call = whole::read(self.0.proactor, name, flags, memory.len(), spare);
+        let call = whole::read(self.0.proactor, name, memory.len(), spare);
         self.0.run(env, Some(&mut memory), call)
     }
 
-    /// As `read_file`, but `EAGAIN` if a call would block.
+    /// As `read_file`, for any size, but `EAGAIN` if a call would block.
     #[napi]
     pub fn try_read_file(
         &self,
@@ -53,7 +52,7 @@ impl Engine {
         mut memory: BufferSlice<'_>,
     ) -> Result<Answer> {
         let (name, spare) = (path::name(&path), self.0.memory(0));
-        let call = whole::read(self.0.proactor, name, libc::O_RDONLY, memory.len(), spare);
+        let call = whole::read(self.0.proactor, name, usize::MAX, spare);
         self.0.run_now(env, &mut memory, call)
     }
 

@@ -5,18 +5,19 @@ use laio::Proactor;
 use laio::ops::{Close, Limit, Name, OpenFile, OpenStat, ReadAt};
 use std::io;
 
-/// Opens a file, and reads it into `spare` if its size is known to be less than `limit` bytes.
+/// Opens a file, and reads it into `spare` if it is known to have less than `limit` bytes. Otherwise, or if a
+/// read fails, the value is the open file.
 pub(crate) async fn read(
     proactor: &'static Proactor,
     name: io::Result<Name>,
-    flags: i32,
     limit: usize,
     mut spare: Vec<u8>,
 ) -> Outcome {
-    let open = OpenStat::new(name?, flags | libc::O_CLOEXEC);
+    let open = OpenStat::new(name?, libc::O_RDONLY | libc::O_CLOEXEC);
     let opened = proactor.submit(open).await?;
-    let size = opened.status().filter(|_| opened.is_stored());
-    let size = size
+    let status = opened.status().filter(|_| opened.is_stored());
+    let size = status
+        .filter(|status| status.is_file())
         .map(|status| status.size())
         .filter(|&size| size < limit as u64);
     let Some(size) = size else {
@@ -29,13 +30,12 @@ pub(crate) async fn read(
     spare.reserve(length);
     let read = ReadAt::new(file.clone(), Limit::new(spare, length), 0);
     let (result, bytes) = proactor.submit(read).await;
-    if matches!(result, Ok(count) if count == length) {
-        // It has grown meanwhile.
+    if !matches!(result, Ok(count) if count < length) {
         return Ok(Value::File(file));
     }
     if let Ok(descriptor) = file.try_into_owned() {
-        proactor.submit(Close::new(descriptor)).await?;
+        // Where files are stored, closing one that was read reports nothing.
+        let _ = proactor.submit(Close::new(descriptor)).await;
     }
-    result?;
     Ok(Value::Bytes(bytes.into_inner()))
 }
