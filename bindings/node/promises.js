@@ -24,7 +24,7 @@ async function readFile(file, options) {
   if (file instanceof FileHandle) return plain ? file.readFile(plain) : refuse('readFile', [options]);
   const name = pathOf(file);
   const flag = plain?.flag || 'r';
-  if (isMissing(name, plain, flagsOf(flag))) return node.readFile(file, options);
+  if (isMissing(name, plain, flagsOf(flag)) || plain.encoding === 'buffer') return node.readFile(file, options);
   const { encoding, signal } = plain;
   checkAborted(signal);
   const opened = flag === 'r' ? await readSmall(name, signal) : await open(name, flag, 0o666);

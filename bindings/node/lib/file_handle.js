@@ -100,7 +100,7 @@ class FileHandle extends EventEmitter {
   async readFile(options) {
     this.#check('readFile');
     const plain = optionsOf(options);
-    if (plain === undefined) return refuse('readFile', [options]);
+    if (plain === undefined || plain.encoding === 'buffer') return refuse('readFile', [options]);
     return this.#use(() => whole.read(this, plain));
   }
 

@@ -88,11 +88,27 @@ async fn copy_bytes(
         };
         match copied {
             Ok(count @ 1..) => done += count as u64,
-            // Perhaps not for these files.
-            _ if in_kernel && done == 0 => in_kernel = false,
-            Ok(0) => break,
+            Ok(0) if !in_kernel || done > 0 => break,
+            Ok(0) => in_kernel = false,
+            Err(error) if in_kernel && done == 0 && is_unsupported(&error) => in_kernel = false,
             Err(error) => return Err(error),
         }
     }
     Ok(())
+}
+
+/// Whether `copy_file_range` may be the wrong call for these files.
+fn is_unsupported(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(
+            libc::EXDEV
+                | libc::EINVAL
+                | libc::EOPNOTSUPP
+                | libc::ENOSYS
+                | libc::EPERM
+                | libc::EACCES
+                | libc::EBADF
+        )
+    )
 }
