@@ -4,6 +4,7 @@
 const { EventEmitter } = require('node:events');
 const fs = require('node:fs');
 const readline = require('node:readline');
+const { inspect } = require('node:util');
 const { isDone, settle } = require('./engine.js');
 const { isWhole, isId, modeOf, optionsOf, timeOf } = require('./arguments.js');
 const { closed, coded, failure, refuse } = require('./errors.js');
@@ -11,6 +12,7 @@ const { memory, makeStats } = require('./stats.js');
 const whole = require('./whole.js');
 
 const EAGAIN = -11;
+const EINVAL = -22;
 // The length of a read without a buffer, in bytes.
 const READ_LENGTH = 16 * 1024;
 // The kernel reads and writes at most so many buffers in a call.
@@ -61,6 +63,7 @@ class FileHandle extends EventEmitter {
   async readv(buffers, position) {
     this.#check('readv');
     if (!Array.isArray(buffers) || !buffers.every(ArrayBuffer.isView)) return refuse('readv', [buffers, position]);
+    if (buffers.length === 0) throw failure(EINVAL, 'read');
     const targets = buffers.slice(0, MOST_BUFFERS).map(bytesOf);
     const joined = Buffer.allocUnsafe(targets.reduce((sum, target) => sum + target.length, 0));
     const bytesRead = await this.#readInto(joined, typeof position === 'number' ? position : -1);
@@ -92,9 +95,9 @@ class FileHandle extends EventEmitter {
 
   async stat(options = { bigint: false }) {
     this.#check('fstat');
-    const { bigint } = options;
+    const isBigint = options.bigint;
     const answer = this.#file.stat(memory);
-    return makeStats(isDone(answer) ? answer : await this.#wait(answer, 'fstat'), bigint);
+    return makeStats(isDone(answer) ? answer : await this.#wait(answer, 'fstat'), isBigint);
   }
 
   async readFile(options) {
@@ -199,7 +202,9 @@ class FileHandle extends EventEmitter {
     const wrong = this.#closing ? 'closing' : this.#fd === -1 ? 'closed' : this.#locked && 'locked';
     if (wrong) throw coded(Error, 'ERR_INVALID_STATE', `Invalid state: The FileHandle is ${wrong}`);
     if (options.type !== undefined && typeof options.type !== 'string') {
-      throw coded(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "options.type" property must be of type string.');
+      const received = `type ${typeof options.type} (${inspect(options.type)})`;
+      const message = `The "options.type" property must be of type string. Received ${received}`;
+      throw coded(TypeError, 'ERR_INVALID_ARG_TYPE', message);
     }
     this.#locked = true;
     this.#uses++;
@@ -303,8 +308,6 @@ class FileHandle extends EventEmitter {
 
   /** What Node's streams call to use this file. */
   #streamed(calls) {
-    this.#check('open');
-    this.#uses++;
     let used = true;
     const close = (fd, done) => {
       if (used) this.#release();
@@ -312,6 +315,7 @@ class FileHandle extends EventEmitter {
       this.close().then(() => done(), done);
     };
     const attach = (stream) => {
+      this.#uses++;
       this.on('close', () => stream.close());
       return stream;
     };
@@ -339,8 +343,8 @@ const bytesOf = (view) => new Uint8Array(view.buffer, view.byteOffset, view.byte
 /** The bytes of a write and their position; `undefined` for arguments that Node does not accept. */
 function planWrite(buffer, [offset, length, position]) {
   if (typeof buffer === 'string') {
-    const encoding = length ?? 'utf8';
-    if (!Buffer.isEncoding(encoding)) return undefined;
+    const encoding = Buffer.isEncoding(length) ? length : 'utf8';
+    if (encoding.toLowerCase() === 'hex' && buffer.length % 2 !== 0) return undefined;
     return { bytes: Buffer.from(buffer, encoding), position: typeof offset === 'number' ? offset : -1 };
   }
   if (!ArrayBuffer.isView(buffer)) return undefined;
