@@ -6,10 +6,13 @@ const node = require('node:fs/promises');
 const directory = require('./lib/directory.js');
 const whole = require('./lib/whole.js');
 const { FileHandle } = require('./lib/file_handle.js');
-const { engine, scratch, isDone, settle, bytesOf } = require('./lib/engine.js');
+const { engine, scratch, isDone, paced, settle, bytesOf } = require('./lib/engine.js');
 const { pathOf, flagsOf, modeOf, isWhole, isId, timeOf, optionsOf, decoded } = require('./lib/arguments.js');
-const { checkAborted, refuse } = require('./lib/errors.js');
+const { checkAborted, failure, refuse } = require('./lib/errors.js');
 const { memory, makeStats } = require('./lib/stats.js');
+
+const ENOTDIR = -20;
+const EEXIST = -17;
 
 const isMissing = (...values) => values.includes(undefined);
 
@@ -24,24 +27,22 @@ async function readFile(file, options) {
   if (file instanceof FileHandle) return plain ? file.readFile(plain) : refuse('readFile', [options]);
   const name = pathOf(file);
   const flag = plain?.flag || 'r';
-  if (isMissing(name, plain, flagsOf(flag)) || plain.encoding === 'buffer') return node.readFile(file, options);
-  const { encoding, signal } = plain;
+  if (isMissing(name, plain, flagsOf(flag)) || plain.encoding === 'buffer')
+    return node.readFile(file, options);
+  const { signal } = plain;
   checkAborted(signal);
-  const opened = flag === 'r' ? await readSmall(name, signal) : await open(name, flag, 0o666);
-  if (!(opened instanceof FileHandle)) {
-    const value = decoded(opened, encoding);
-    if (signal) await null;
-    checkAborted(signal);
-    return value;
-  }
-  return closing(opened, () => whole.read(opened, plain));
+  const read = flag === 'r' ? await readSmall(name, plain) : await open(name, flag, 0o666);
+  if (read instanceof FileHandle) return closing(read, () => whole.read(read, plain));
+  checkAborted(signal);
+  return paced(read);
 }
 
-/** The bytes of a small file; otherwise an open file. */
-async function readSmall(name, signal) {
+/** The contents of a small file; otherwise an open file. */
+async function readSmall(name, { encoding, signal }) {
   const answer = engine.readFile(name, scratch);
   const value = isDone(answer) ? answer : await settle(answer, 'open', name, undefined, signal);
-  if (typeof value === 'number' || value instanceof Uint8Array) return bytesOf(value);
+  // Before anything is awaited: the next call uses the scratch memory.
+  if (typeof value === 'number' || value instanceof Uint8Array) return decoded(bytesOf(value), encoding);
   return new FileHandle(value);
 }
 
@@ -87,14 +88,14 @@ async function stat(file, options = { bigint: false }) {
   const name = pathOf(file);
   if (name === undefined || options === null) return node.stat(file, options);
   const answer = engine.stat(name, true, memory);
-  return makeStats(isDone(answer) ? answer : await settle(answer, 'stat', name), options.bigint);
+  return paced(makeStats(isDone(answer) ? answer : await settle(answer, 'stat', name), options.bigint));
 }
 
 async function lstat(file, options = { bigint: false }) {
   const name = pathOf(file);
   if (name === undefined || options === null) return node.lstat(file, options);
   const answer = engine.stat(name, false, memory);
-  return makeStats(isDone(answer) ? answer : await settle(answer, 'lstat', name), options.bigint);
+  return paced(makeStats(isDone(answer) ? answer : await settle(answer, 'lstat', name), options.bigint));
 }
 
 async function access(file, mode) {
@@ -105,13 +106,15 @@ async function access(file, mode) {
 
 async function readdir(file, options) {
   const [name, plain] = [pathOf(file), optionsOf(options)];
-  const isPlain = !plain?.recursive || (typeof name === 'string' && [undefined, 'utf8'].includes(plain.encoding));
+  const isPlain =
+    !plain?.recursive || (typeof name === 'string' && [undefined, 'utf8'].includes(plain.encoding));
   if (isMissing(name, plain) || !isPlain) return node.readdir(file, options);
   return directory.read(name, plain, { stat, lstat });
 }
 
 async function mkdir(file, options) {
-  const given = typeof options === 'number' || typeof options === 'string' ? { mode: options } : options || {};
+  const given =
+    typeof options === 'number' || typeof options === 'string' ? { mode: options } : options || {};
   const { recursive = false, mode = 0o777 } = given;
   const [name, bits] = [pathOf(file), modeOf(mode, 0o777)];
   const isPlain = typeof recursive === 'boolean' && (!recursive || typeof name === 'string');
@@ -126,51 +129,39 @@ async function makeAll(name, mode) {
   const left = [name];
   while (left.length > 0) {
     const next = left.pop();
-    const error = await make(next, mode);
+    const error = await errorOf(async () => settle(engine.mkdir(next, mode), 'mkdir', next));
     if (error === undefined) {
       first ??= next;
     } else if (error.code === 'ENOENT') {
       const above = next.slice(0, Math.max(next.lastIndexOf('/'), 0));
-      if (above !== next && above !== '') left.push(next, above);
-      else throw at(error, name);
+      if (above === '') throw error;
+      left.push(next, above);
     } else if (['EACCES', 'ENOSPC', 'ENOTDIR', 'EPERM'].includes(error.code)) {
-      throw at(error, name);
+      throw error;
     } else {
-      await checkDirectory(next, error, name, left.length > 0);
+      await checkDirectory(next, error.code === 'EEXIST' && left.length > 0);
     }
   }
   return first;
 }
 
-const make = async (name, mode) => {
+async function errorOf(call) {
   try {
-    await settle(engine.mkdir(name, mode), 'mkdir', name);
-  } catch (error) {
-    return error;
-  }
-};
-
-/** The error of a part of a path, as that of the whole. */
-function at({ errno }, name) {
-  try {
-    return settle(errno, 'mkdir', name);
+    await call();
   } catch (error) {
     return error;
   }
 }
 
-async function checkDirectory(next, error, name, hasMore) {
+/** Throws the error of `mkdir` for a name that exists. `isAbove`: another directory must be made in it. */
+async function checkDirectory(name, isAbove) {
   let stats;
-  try {
-    stats = await stat(next);
-  } catch (missing) {
-    throw at(missing, name);
-  }
-  if (stats.isDirectory()) return;
-  throw at(hasMore && error.code === 'EEXIST' ? { errno: ENOTDIR } : error, name);
+  const error = await errorOf(async () => {
+    stats = await stat(name);
+  });
+  if (stats?.isDirectory()) return;
+  throw failure(isAbove ? ENOTDIR : (error?.errno ?? EEXIST), 'mkdir', name);
 }
-
-const ENOTDIR = -20;
 
 async function rmdir(file, options) {
   const name = pathOf(file);
@@ -208,7 +199,7 @@ async function readlink(file, options) {
   if (isMissing(name, plain)) return node.readlink(file, options);
   const answer = engine.readlink(name, scratch);
   const bytes = bytesOf(isDone(answer) ? answer : await settle(answer, 'readlink', name));
-  return plain.encoding === 'buffer' ? Buffer.from(bytes) : bytes.toString(plain.encoding || 'utf8');
+  return paced(plain.encoding === 'buffer' ? Buffer.from(bytes) : bytes.toString(plain.encoding || 'utf8'));
 }
 
 async function truncate(file, length = 0) {
@@ -253,7 +244,8 @@ async function copyFile(from, to, mode) {
 }
 
 // Made by Node. Each name stands here, because Node finds the names of a module in its text.
-const { constants, cp, glob, lchmod, mkdtemp, mkdtempDisposable, opendir, realpath, rm, statfs, watch } = node;
+const { constants, cp, glob, lchmod, mkdtemp, mkdtempDisposable, opendir, realpath, rm, statfs, watch } =
+  node;
 
 module.exports = {
   access,

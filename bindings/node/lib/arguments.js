@@ -1,13 +1,17 @@
 'use strict';
-// The usual arguments of calls. Each function returns `undefined` for others: Node then makes the call, or its
-// error.
+// The usual arguments of calls. Each function returns `undefined` for others: Node then makes the call, or
+// its error.
 
 const { constants } = require('node:fs');
 const { fileURLToPath } = require('node:url');
 
 const { O_RDONLY, O_WRONLY, O_RDWR, O_CREAT, O_EXCL, O_TRUNC, O_APPEND, O_SYNC } = constants;
 const FLAGS = new Map();
-for (const [letter, own] of [['r', O_RDONLY], ['w', O_TRUNC | O_CREAT], ['a', O_APPEND | O_CREAT]]) {
+for (const [letter, own] of [
+  ['r', O_RDONLY],
+  ['w', O_TRUNC | O_CREAT],
+  ['a', O_APPEND | O_CREAT],
+]) {
   for (const plus of ['', '+']) {
     const flags = own | (plus ? O_RDWR : letter === 'r' ? O_RDONLY : O_WRONLY);
     const add = (mark, more) => {

@@ -3,7 +3,7 @@
 
 const fs = require('node:fs');
 const path = require('node:path');
-const { engine, scratch, settle, bytesOf } = require('./engine.js');
+const { engine, scratch, isDone, paced, settle, bytesOf } = require('./engine.js');
 
 const { UV_DIRENT_UNKNOWN, UV_DIRENT_DIR, UV_DIRENT_LINK } = fs.constants;
 const TYPES = [
@@ -19,11 +19,11 @@ const TYPES = [
 /** The names of a directory, and a function for the type of each. */
 async function list(directory, encoding = 'utf8') {
   const answer = engine.readdir(directory, scratch);
-  const bytes = bytesOf(typeof answer === 'number' && answer >= 0 ? answer : await settle(answer, 'scandir', directory));
+  const bytes = bytesOf(isDone(answer) ? answer : await settle(answer, 'scandir', directory));
   const count = new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, IS_LITTLE);
   const types = Uint8Array.prototype.slice.call(bytes, 4, 4 + count);
   const text = bytes.subarray(4 + count);
-  return { names: count === 0 ? [] : split(text, encoding), types };
+  return paced({ names: count === 0 ? [] : split(text, encoding), types });
 }
 
 const IS_LITTLE = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
@@ -31,7 +31,7 @@ const IS_LITTLE = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
 function split(text, encoding) {
   if (encoding === 'utf8' || encoding === 'utf-8') return text.toString().split('\0');
   const names = [];
-  for (let begin = 0; begin <= text.length;) {
+  for (let begin = 0; begin <= text.length; ) {
     const end = text.indexOf(0, begin);
     const name = text.subarray(begin, end === -1 ? text.length : end);
     names.push(encoding === 'buffer' ? Buffer.from(name) : name.toString(encoding));
@@ -42,7 +42,8 @@ function split(text, encoding) {
 
 function join(directory, name) {
   if (typeof directory === 'string' && typeof name === 'string') return path.join(directory, name);
-  const start = typeof directory === 'string' ? path.join(directory, '/') : Buffer.concat([directory, Buffer.from('/')]);
+  const start =
+    typeof directory === 'string' ? path.join(directory, '/') : Buffer.concat([directory, Buffer.from('/')]);
   return Buffer.concat([Buffer.from(start), Buffer.from(name)]);
 }
 
@@ -74,7 +75,9 @@ async function readTree(root, withFileTypes, calls) {
     for (let i = 0; i < listed.names.length; i++) {
       const below = path.join(directory, listed.names[i]);
       found.push(withFileTypes ? made[i] : path.relative(root, below));
-      const enters = withFileTypes ? made[i].isDirectory() : await leadsToDirectory(below, listed.types[i], calls);
+      const enters = withFileTypes
+        ? made[i].isDirectory()
+        : await leadsToDirectory(below, listed.types[i], calls);
       if (enters) queue.push([below, await list(below)]);
     }
   }
@@ -83,7 +86,10 @@ async function readTree(root, withFileTypes, calls) {
 
 async function leadsToDirectory(name, type, { stat }) {
   if (type !== UV_DIRENT_LINK && type !== UV_DIRENT_UNKNOWN) return type === UV_DIRENT_DIR;
-  return stat(name).then((stats) => stats.isDirectory(), () => false);
+  return stat(name).then(
+    (stats) => stats.isDirectory(),
+    () => false,
+  );
 }
 
 module.exports = { read };

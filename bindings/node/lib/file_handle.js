@@ -5,7 +5,7 @@ const { EventEmitter } = require('node:events');
 const fs = require('node:fs');
 const readline = require('node:readline');
 const { inspect } = require('node:util');
-const { isDone, settle } = require('./engine.js');
+const { engine, isDone, paced, settle } = require('./engine.js');
 const { isWhole, isId, modeOf, optionsOf, timeOf } = require('./arguments.js');
 const { closed, coded, failure, refuse } = require('./errors.js');
 const { memory, makeStats } = require('./stats.js');
@@ -18,55 +18,57 @@ const READ_LENGTH = 16 * 1024;
 // The kernel reads and writes at most so many buffers in a call.
 const MOST_BUFFERS = 1024;
 
+// Closes the files that a program has lost.
+const lost = new FinalizationRegistry((fd) => engine.close(fd));
+
 class FileHandle extends EventEmitter {
-  #file;
   #fd;
   // Calls and streams that use the file, and the handle itself until it is closed.
   #uses = 1;
   #closing;
   #locked = false;
 
-  constructor(file) {
+  constructor({ fd }) {
     super();
-    this.#file = file;
-    this.#fd = file.fd;
+    this.#fd = fd;
+    lost.register(this, fd, this);
   }
 
   get fd() {
     return this.#fd;
   }
 
-  async read(...args) {
-    const plan = this.#planRead('read', args);
-    if (plan instanceof Promise) return plan;
-    const { buffer, target, position } = plan;
-    if (target.byteLength === 0) return { __proto__: null, bytesRead: 0, buffer };
-    const bytesRead = await this.#readInto(target, position);
-    return { __proto__: null, bytesRead, buffer };
+  async read(buffer, offset, length, position) {
+    this.#check('read');
+    const plan = planRead(buffer, offset, length, position);
+    if (plan === undefined) return refuse('read', [buffer, offset, length, position]);
+    const answer = plan.target.byteLength === 0 ? 0 : engine.read(this.#fd, plan.target, plan.position);
+    const bytesRead = isDone(answer) ? answer : await this.#finishRead(answer, plan.target);
+    return paced({ __proto__: null, bytesRead, buffer: plan.buffer });
   }
 
   /** As `read`, but without a promise: `undefined` if it would block. It may read fewer bytes. */
-  tryRead(...args) {
-    const plan = this.#planRead('read', args);
-    if (plan instanceof Promise) {
-      plan.catch(() => {});
+  tryRead(buffer, offset, length, position) {
+    this.#check('read');
+    const plan = planRead(buffer, offset, length, position);
+    if (plan === undefined) {
       throw coded(TypeError, 'ERR_INVALID_ARG_VALUE', 'tryRead takes the arguments of read');
     }
-    const { buffer, target, position } = plan;
-    if (target.byteLength === 0) return { __proto__: null, bytesRead: 0, buffer };
-    const answer = this.#file.tryRead(target, position);
-    if (answer === EAGAIN) return undefined;
-    if (answer < 0) throw failure(answer, 'read');
-    return { __proto__: null, bytesRead: answer, buffer };
+    const bytesRead = plan.target.byteLength === 0 ? 0 : engine.tryRead(this.#fd, plan.target, plan.position);
+    if (bytesRead === EAGAIN) return undefined;
+    if (bytesRead < 0) throw failure(bytesRead, 'read');
+    return { __proto__: null, bytesRead, buffer: plan.buffer };
   }
 
   async readv(buffers, position) {
     this.#check('readv');
-    if (!Array.isArray(buffers) || !buffers.every(ArrayBuffer.isView)) return refuse('readv', [buffers, position]);
+    if (!Array.isArray(buffers) || !buffers.every(ArrayBuffer.isView))
+      return refuse('readv', [buffers, position]);
     if (buffers.length === 0) throw failure(EINVAL, 'read');
     const targets = buffers.slice(0, MOST_BUFFERS).map(bytesOf);
     const joined = Buffer.allocUnsafe(targets.reduce((sum, target) => sum + target.length, 0));
-    const bytesRead = await this.#readInto(joined, typeof position === 'number' ? position : -1);
+    const answer = engine.read(this.#fd, joined, typeof position === 'number' ? position : -1);
+    const bytesRead = isDone(answer) ? answer : await this.#finishRead(answer, joined);
     let at = 0;
     for (const target of targets) {
       target.set(joined.subarray(at, Math.min(at + target.length, bytesRead)));
@@ -80,24 +82,30 @@ class FileHandle extends EventEmitter {
     if (buffer?.byteLength === 0) return { __proto__: null, bytesWritten: 0, buffer };
     const planned = planWrite(buffer, args);
     if (planned === undefined) return refuse('write', [buffer, ...args]);
-    const bytesWritten = await this.#do('write', planned.bytes, planned.position);
+    const bytesWritten = await this.#do('write', 'write', planned.bytes, planned.position);
     return { __proto__: null, bytesWritten, buffer };
   }
 
   async writev(buffers, position) {
     this.#check('writev');
-    if (!Array.isArray(buffers) || !buffers.every(ArrayBuffer.isView)) return refuse('writev', [buffers, position]);
+    if (!Array.isArray(buffers) || !buffers.every(ArrayBuffer.isView))
+      return refuse('writev', [buffers, position]);
     if (buffers.length === 0) return { __proto__: null, bytesWritten: 0, buffers };
     const joined = Buffer.concat(buffers.map(bytesOf));
-    const bytesWritten = await this.#do('write', joined, typeof position === 'number' ? position : -1);
+    const bytesWritten = await this.#do(
+      'write',
+      'write',
+      joined,
+      typeof position === 'number' ? position : -1,
+    );
     return { __proto__: null, bytesWritten, buffers };
   }
 
   async stat(options = { bigint: false }) {
     this.#check('fstat');
     const isBigint = options.bigint;
-    const answer = this.#file.stat(memory);
-    return makeStats(isDone(answer) ? answer : await this.#wait(answer, 'fstat'), isBigint);
+    const answer = engine.statFile(this.#fd, memory);
+    return paced(makeStats(isDone(answer) ? answer : await this.#wait(answer, 'fstat'), isBigint));
   }
 
   async readFile(options) {
@@ -122,37 +130,37 @@ class FileHandle extends EventEmitter {
   async truncate(length = 0) {
     this.#check('ftruncate');
     if (!Number.isSafeInteger(length)) return refuse('truncate', [length]);
-    await this.#do('truncate', Math.max(0, length));
+    await this.#do('truncate', 'ftruncate', Math.max(0, length));
   }
 
   async sync() {
     this.#check('fsync');
-    await this.#do('sync');
+    await this.#do('sync', 'fsync');
   }
 
   async datasync() {
     this.#check('fdatasync');
-    await this.#do('datasync');
+    await this.#do('datasync', 'fdatasync');
   }
 
   async chmod(mode) {
     this.#check('fchmod');
     const number = modeOf(mode);
     if (number === undefined) return refuse('chmod', [mode]);
-    await this.#do('chmod', number);
+    await this.#do('chmodFile', 'fchmod', number);
   }
 
   async chown(user, group) {
     this.#check('fchown');
     if (!isId(user) || !isId(group)) return refuse('chown', [user, group]);
-    await this.#do('chown', user, group);
+    await this.#do('chownFile', 'fchown', user, group);
   }
 
   async utimes(accessed, modified) {
     this.#check('futimes');
     const times = [timeOf(accessed), timeOf(modified)];
     if (times.includes(undefined)) return refuse('utimes', [accessed, modified]);
-    await this.#do('utimes', ...times);
+    await this.#do('utimesFile', 'futime', ...times);
   }
 
   // A property, as in Node, so that it can be passed on without its object.
@@ -174,7 +182,10 @@ class FileHandle extends EventEmitter {
   createReadStream(options = undefined) {
     const { operations, attach } = this.#streamed({
       read: (fd, buffer, offset, length, position, done) => {
-        this.read(buffer, offset, length, position).then(({ bytesRead }) => done(null, bytesRead, buffer), done);
+        this.read(buffer, offset, length, position).then(
+          ({ bytesRead }) => done(null, bytesRead, buffer),
+          done,
+        );
       },
     });
     return attach(fs.createReadStream('', { ...options, fd: this.#fd, fs: operations }));
@@ -245,40 +256,15 @@ class FileHandle extends EventEmitter {
     if (this.#fd === -1) throw closed(syscall);
   }
 
-  /** The buffer of a read and its part to fill, or a promise that fails. */
-  #planRead(method, args) {
-    this.#check(method);
-    let [buffer, offset, length, position] = args;
-    if (!ArrayBuffer.isView(buffer)) {
-      if (buffer !== undefined && (typeof buffer !== 'object' || Array.isArray(buffer))) return refuse(method, args);
-      ({ buffer = Buffer.alloc(READ_LENGTH), offset = 0, length, position = null } = buffer ?? {});
-      if (!ArrayBuffer.isView(buffer)) return refuse(method, args);
-    }
-    if (offset !== null && typeof offset === 'object') ({ offset = 0, length, position = null } = offset);
-    offset ??= 0;
-    length ??= buffer.byteLength - offset;
-    const isEmpty = buffer.byteLength === 0 && length !== 0;
-    if (isEmpty || !isWhole(offset, 0, buffer.byteLength) || !isWhole(length, 0, buffer.byteLength - offset)) {
-      return refuse(method, args);
-    }
-    const isAll = offset === 0 && length === buffer.byteLength;
-    const target = isAll ? buffer : new Uint8Array(buffer.buffer, buffer.byteOffset + offset, length);
-    return { buffer, target, position: Number.isSafeInteger(position) ? position : -1 };
+  async #finishRead(answer, target) {
+    const bytes = await this.#wait(answer, 'read');
+    bytesOf(target).set(bytes);
+    return bytes.length;
   }
 
-  /** Reads into the bytes of a view. Returns their number, or a promise for it. */
-  #readInto(target, position) {
-    const answer = this.#file.read(target, position);
-    if (isDone(answer)) return answer;
-    return this.#wait(answer, 'read').then((bytes) => {
-      bytesOf(target).set(bytes);
-      return bytes.length;
-    });
-  }
-
-  #do(method, ...args) {
-    const answer = this.#file[method](...args);
-    return isDone(answer) ? answer : this.#wait(answer, SYSCALLS[method] ?? method);
+  #do(method, syscall, ...args) {
+    const answer = engine[method](this.#fd, ...args);
+    return isDone(answer) ? paced(answer) : this.#wait(answer, syscall);
   }
 
   #wait(answer, syscall) {
@@ -297,10 +283,12 @@ class FileHandle extends EventEmitter {
 
   #release() {
     if (--this.#uses > 0) return;
+    const fd = this.#fd;
     this.#fd = -1;
+    lost.unregister(this);
     const { resolve, reject } = this.#ended ?? { resolve() {}, reject() {} };
     try {
-      Promise.resolve(settle(this.#file.close(), 'close')).then(() => resolve(), reject);
+      Promise.resolve(settle(engine.close(fd), 'close')).then(() => resolve(), reject);
     } catch (error) {
       reject(error);
     }
@@ -329,16 +317,25 @@ if (Symbol.asyncDispose) {
   };
 }
 
-const SYSCALLS = {
-  truncate: 'ftruncate',
-  sync: 'fsync',
-  datasync: 'fdatasync',
-  chmod: 'fchmod',
-  chown: 'fchown',
-  utimes: 'futime',
-};
-
 const bytesOf = (view) => new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
+
+/** The buffer of a read, its part to fill, and the position; `undefined` for what Node does not accept. */
+function planRead(buffer, offset, length, position) {
+  if (!ArrayBuffer.isView(buffer)) {
+    if (buffer !== undefined && (typeof buffer !== 'object' || Array.isArray(buffer))) return undefined;
+    ({ buffer = Buffer.alloc(READ_LENGTH), offset = 0, length, position = null } = buffer ?? {});
+    if (!ArrayBuffer.isView(buffer)) return undefined;
+  }
+  if (offset !== null && typeof offset === 'object') ({ offset = 0, length, position = null } = offset);
+  offset ??= 0;
+  length ??= buffer.byteLength - offset;
+  if (!isWhole(offset, 0, buffer.byteLength) || !isWhole(length, 0, buffer.byteLength - offset))
+    return undefined;
+  if (buffer.byteLength === 0 && length !== 0) return undefined;
+  const isAll = offset === 0 && length === buffer.byteLength;
+  const target = isAll ? buffer : new Uint8Array(buffer.buffer, buffer.byteOffset + offset, length);
+  return { buffer, target, position: Number.isSafeInteger(position) ? position : -1 };
+}
 
 /** The bytes of a write and their position; `undefined` for arguments that Node does not accept. */
 function planWrite(buffer, [offset, length, position]) {
@@ -351,7 +348,8 @@ function planWrite(buffer, [offset, length, position]) {
   if (typeof offset === 'object') ({ offset = 0, length, position = null } = offset ?? {});
   offset ??= 0;
   if (typeof length !== 'number') length = buffer.byteLength - offset;
-  if (!isWhole(offset, 0, buffer.byteLength) || !isWhole(length, 0, buffer.byteLength - offset)) return undefined;
+  if (!isWhole(offset, 0, buffer.byteLength) || !isWhole(length, 0, buffer.byteLength - offset))
+    return undefined;
   const bytes = new Uint8Array(buffer.buffer, buffer.byteOffset + offset, length);
   return { bytes, position: Number.isSafeInteger(position) ? position : -1 };
 }

@@ -14,7 +14,8 @@ const whole = new BigInt64Array(memory.buffer);
 const hasDates = !('atime' in fs.Stats.prototype);
 const date = (ms) => new Date(Math.round(Number(ms)));
 const field = (index) => halves[2 * index + 1] * 2 ** 32 + halves[2 * index];
-const ms = (index) => (signed[2 * index + 1] * 2 ** 32 + halves[2 * index]) * 1e3 + halves[2 * index + 2] / 1e6;
+const ms = (index) =>
+  (signed[2 * index + 1] * 2 ** 32 + halves[2 * index]) * 1e3 + halves[2 * index + 2] / 1e6;
 
 // In the order of Node's own, so that both print the same.
 function Stats() {
@@ -37,8 +38,18 @@ function Stats() {
 Stats.prototype = fs.Stats.prototype;
 
 function BigIntStats() {
-  [this.dev, this.mode, this.nlink, this.uid, this.gid, this.rdev, this.blksize, this.ino, this.size,
-    this.blocks] = whole;
+  [
+    this.dev,
+    this.mode,
+    this.nlink,
+    this.uid,
+    this.gid,
+    this.rdev,
+    this.blksize,
+    this.ino,
+    this.size,
+    this.blocks,
+  ] = whole;
   const times = [10, 12, 14, 16].map((index) => whole[index] * 10n ** 9n + whole[index + 1]);
   [this.atimeMs, this.mtimeMs, this.ctimeMs, this.birthtimeMs] = times.map((ns) => ns / 10n ** 6n);
   [this.atimeNs, this.mtimeNs, this.ctimeNs, this.birthtimeNs] = times;

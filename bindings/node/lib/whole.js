@@ -44,7 +44,9 @@ async function readToEnd(handle, signal) {
 }
 
 const isPieces = (data) =>
-  data != null && typeof data === 'object' && !ArrayBuffer.isView(data) &&
+  data != null &&
+  typeof data === 'object' &&
+  !ArrayBuffer.isView(data) &&
   (Symbol.asyncIterator in data || Symbol.iterator in data);
 
 /** Data to write: bytes, or pieces that are written in turn. `undefined` for what Node does not accept. */
@@ -58,12 +60,16 @@ async function write(handle, data, { encoding, signal }) {
   if (ArrayBuffer.isView(data)) return writeBytes(handle, data, signal);
   for await (const piece of data) {
     checkAborted(signal);
-    await writeBytes(handle, ArrayBuffer.isView(piece) ? piece : Buffer.from(piece, encoding || 'utf8'), signal);
+    await writeBytes(
+      handle,
+      ArrayBuffer.isView(piece) ? piece : Buffer.from(piece, encoding || 'utf8'),
+      signal,
+    );
   }
 }
 
 async function writeBytes(handle, bytes, signal) {
-  for (let done = 0; done < bytes.byteLength;) {
+  for (let done = 0; done < bytes.byteLength; ) {
     const { bytesWritten } = await handle.write(bytes, done, Math.min(bytes.byteLength - done, PIECE), null);
     done += bytesWritten;
     checkAborted(signal);

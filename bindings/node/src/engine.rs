@@ -1,7 +1,8 @@
 //! The engine of an environment (the main thread, or a worker): its calls in the background.
 
-use crate::answer::{self, Answer, LOWEST_ERROR, Outcome};
-use laio::{Options, Proactor};
+use crate::answer::{self, Answer, LOWEST_ERROR, Opened, Outcome, Value};
+use laio::ops::OpenFile;
+use laio::{Operation, Options, Proactor};
 use napi::bindgen_prelude::{Either3, Function};
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi::{Env, Error, Result};
@@ -9,6 +10,7 @@ use napi_derive::napi;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
+use std::os::fd::{AsRawFd, RawFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -24,6 +26,8 @@ pub struct Engine(pub(crate) Rc<Inner>);
 pub(crate) struct Inner {
     pub(crate) proactor: &'static Proactor,
     tasks: RefCell<HashMap<i64, Task>>,
+    /// The open files of the environment, by the numbers of their descriptors.
+    files: RefCell<HashMap<RawFd, OpenFile>>,
     last: Cell<i64>,
     spare: Cell<Vec<u8>>,
     woken: Arc<Woken>,
@@ -59,6 +63,7 @@ impl Engine {
         let inner = Rc::new(Inner {
             proactor: proactor()?,
             tasks: RefCell::default(),
+            files: RefCell::default(),
             last: Cell::new(LOWEST_ERROR),
             spare: Cell::default(),
             woken: Arc::new(Woken {
@@ -85,7 +90,7 @@ impl Engine {
             match inner.poll(number, &mut task) {
                 Poll::Ready(outcome) => {
                     answers.push(Either3::A(number as f64));
-                    answers.push(answer::make(env, inner, outcome, None)?);
+                    answers.push(inner.answer(env, outcome, None)?);
                 }
                 Poll::Pending => drop(inner.tasks.borrow_mut().insert(number, task)),
             }
@@ -123,20 +128,20 @@ impl Engine {
 impl Inner {
     /// Makes a call. If it is done immediately, bytes that fit into `memory` go there.
     pub(crate) fn run(
-        self: &Rc<Inner>,
+        &self,
         env: Env,
         memory: Option<&mut [u8]>,
         call: impl Future<Output = Outcome> + 'static,
     ) -> Result<Answer> {
         let mut task: Task = Box::pin(call);
         if let Some(outcome) = attempt(&mut task) {
-            return answer::make(env, self, outcome, memory);
+            return self.answer(env, outcome, memory);
         }
         let number = self.last.get() - 1;
         self.last.set(number);
         // Once more, with a waker.
         if let Poll::Ready(outcome) = self.poll(number, &mut task) {
-            return answer::make(env, self, outcome, memory);
+            return self.answer(env, outcome, memory);
         }
         self.tasks.borrow_mut().insert(number, task);
         self.keep_alive(env, true)?;
@@ -145,7 +150,7 @@ impl Inner {
 
     /// Makes a call only if it is done immediately; otherwise cancels it.
     pub(crate) fn run_now(
-        self: &Rc<Inner>,
+        &self,
         env: Env,
         memory: &mut [u8],
         call: impl Future<Output = Outcome> + 'static,
@@ -153,7 +158,36 @@ impl Inner {
         let mut task: Task = Box::pin(call);
         let blocked = || Err(io::Error::from_raw_os_error(libc::EAGAIN));
         let outcome = attempt(&mut task).unwrap_or_else(blocked);
-        answer::make(env, self, outcome, Some(memory))
+        self.answer(env, outcome, Some(memory))
+    }
+
+    fn answer(&self, env: Env, outcome: Outcome, memory: Option<&mut [u8]>) -> Result<Answer> {
+        match outcome {
+            Ok(Value::Number(number)) => Ok(Either3::A(number)),
+            Ok(Value::Bytes(bytes)) => {
+                let answer = answer::bytes(env, &bytes, memory);
+                self.recycle(bytes);
+                answer
+            }
+            Ok(Value::Status(status)) => answer::of_status(env, &status, memory),
+            Ok(Value::File(file)) => {
+                let fd = file.as_raw_fd();
+                self.files.borrow_mut().insert(fd, file);
+                Ok(Either3::C(Opened { fd }))
+            }
+            Err(error) => Ok(answer::failed(&error)),
+        }
+    }
+
+    /// An open file of the environment.
+    pub(crate) fn file(&self, fd: RawFd) -> io::Result<OpenFile> {
+        let file = self.files.borrow().get(&fd).cloned();
+        file.ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))
+    }
+
+    /// Takes a file that must be closed.
+    pub(crate) fn take_file(&self, fd: RawFd) -> Option<OpenFile> {
+        self.files.borrow_mut().remove(&fd)
     }
 
     fn poll(&self, number: i64, task: &mut Task) -> Poll<Outcome> {
@@ -190,6 +224,15 @@ impl Inner {
             self.spare.set(memory);
         }
     }
+}
+
+/// Makes an operation that returns nothing.
+pub(crate) async fn nothing<O>(proactor: &'static Proactor, operation: O) -> Outcome
+where
+    O: Operation<Output = io::Result<()>> + Send,
+{
+    proactor.submit(operation).await?;
+    Ok(Value::Number(0.0))
 }
 
 fn attempt(task: &mut Task) -> Option<Outcome> {

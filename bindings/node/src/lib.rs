@@ -7,10 +7,11 @@
 #![deny(unsafe_code)]
 
 mod answer;
+mod attributes;
 mod copy;
-mod descriptor;
 mod directory;
 mod engine;
+mod files;
 mod names;
 mod path;
 mod status;

@@ -1,12 +1,13 @@
 //! Calls on names.
 
 use crate::answer::{Answer, Outcome, Value};
-use crate::engine::Engine;
+use crate::attributes::{id, timestamp};
+use crate::engine::{Engine, nothing};
 use crate::path::{self, Path};
 use crate::{copy, directory, whole};
 use laio::ops::{
     Access, Link, Mkdir, Open, ReadLink, Rename, SetMode, SetOwner, SetTimes, StatPath, Symlink,
-    Timestamp, Unlink,
+    Unlink,
 };
 use laio::{Operation, Proactor};
 use napi::bindgen_prelude::BufferSlice;
@@ -205,15 +206,6 @@ impl Engine {
     }
 }
 
-/// Makes an operation that returns nothing.
-pub(crate) async fn nothing<O>(proactor: &'static Proactor, operation: O) -> Outcome
-where
-    O: Operation<Output = io::Result<()>> + Send,
-{
-    proactor.submit(operation).await?;
-    Ok(Value::Number(0.0))
-}
-
 async fn stat(
     proactor: &'static Proactor,
     name: io::Result<laio::ops::Name>,
@@ -223,21 +215,4 @@ async fn stat(
     let stat = if follow { stat } else { stat.no_follow() };
     let status = proactor.submit(stat).await?;
     Ok(Value::Status(Box::new(status)))
-}
-
-/// A user or group; `None` for -1.
-pub(crate) fn id(number: f64) -> Option<u32> {
-    (number >= 0.0).then_some(number as u32)
-}
-
-/// A time in seconds, with the resolution that libuv gives it: microseconds.
-pub(crate) fn timestamp(time: f64) -> Timestamp {
-    let whole = time.trunc();
-    let mut nanoseconds = ((time - whole) * 1e9) as i64;
-    nanoseconds -= nanoseconds % 1000;
-    let before = nanoseconds < 0;
-    Timestamp {
-        seconds: whole as i64 - i64::from(before),
-        nanoseconds: (nanoseconds + if before { 1_000_000_000 } else { 0 }) as u32,
-    }
 }
