@@ -1,5 +1,6 @@
 'use strict';
-// Makes a call with `laio/promises` and with `node:fs/promises`, each in a directory of its own, and compares.
+// Makes a call with `laio/promises` and with `node:fs/promises`, each in a directory of its own, and
+// compares.
 
 const assert = require('node:assert/strict');
 const { createHash } = require('node:crypto');
@@ -46,7 +47,13 @@ function short(data) {
 }
 
 const TYPES = [
-  'isFile', 'isDirectory', 'isSymbolicLink', 'isFIFO', 'isSocket', 'isBlockDevice', 'isCharacterDevice',
+  'isFile',
+  'isDirectory',
+  'isSymbolicLink',
+  'isFIFO',
+  'isSocket',
+  'isBlockDevice',
+  'isCharacterDevice',
 ];
 const typesOf = (value) => TYPES.filter((type) => value[type]());
 

@@ -29,10 +29,34 @@ async function* pieces() {
   yield Buffer.from('two');
 }
 
-const names = ['file', 'empty', 'large', 'dir', 'link', 'dangling', 'absent', 'file/x', '', 'a\0b', 7, null, undefined];
+const names = [
+  'file',
+  'empty',
+  'large',
+  'dir',
+  'link',
+  'dangling',
+  'absent',
+  'file/x',
+  '',
+  'a\0b',
+  7,
+  null,
+  undefined,
+];
 const calls = {
-  access: [...each((p, f) => p.access(f)), (p) => p.access('file', 7), (p) => p.access('file', 9), (p) => p.access('file', 'x')],
-  stat: [...each((p, f) => p.stat(f)), (p) => p.stat('file', { bigint: true }), (p) => p.stat('file', null), (p) => p.stat('file', {})],
+  access: [
+    ...each((p, f) => p.access(f)),
+    (p) => p.access('file', 7),
+    (p) => p.access('file', 9),
+    (p) => p.access('file', 'x'),
+  ],
+  stat: [
+    ...each((p, f) => p.stat(f)),
+    (p) => p.stat('file', { bigint: true }),
+    (p) => p.stat('file', null),
+    (p) => p.stat('file', {}),
+  ],
   lstat: [...each((p, f) => p.lstat(f)), (p) => p.lstat('link', { bigint: true })],
   readFile: [
     ...each((p, f) => p.readFile(f)),
@@ -54,9 +78,16 @@ const calls = {
     aborted((p, signal) => p.readFile('large', { signal })),
   ],
   writeFile: [
-    ...['text', Buffer.from('bytes'), new Uint16Array([1, 2]), new DataView(new ArrayBuffer(3)), 7, null, {}, ['x', 'y']].map(
-      (data) => (p) => p.writeFile('file', data),
-    ),
+    ...[
+      'text',
+      Buffer.from('bytes'),
+      new Uint16Array([1, 2]),
+      new DataView(new ArrayBuffer(3)),
+      7,
+      null,
+      {},
+      ['x', 'y'],
+    ].map((data) => (p) => p.writeFile('file', data)),
     (p) => p.writeFile('new', 'x', { mode: 0o600, flag: 'wx' }),
     (p) => p.writeFile('file', 'x', { flag: 'wx' }),
     (p) => p.writeFile('file', 'x', { flag: 'r+' }),
@@ -70,7 +101,12 @@ const calls = {
     (p) => p.writeFile('new', Buffer.alloc(2_000_000, 'x')),
     aborted((p, signal) => p.writeFile('new', 'x', { signal })),
   ],
-  appendFile: [(p) => p.appendFile('file', 'more'), (p) => p.appendFile('new', 'x'), (p) => p.appendFile('dir', 'x'), (p) => p.appendFile('file', 7)],
+  appendFile: [
+    (p) => p.appendFile('file', 'more'),
+    (p) => p.appendFile('new', 'x'),
+    (p) => p.appendFile('dir', 'x'),
+    (p) => p.appendFile('file', 7),
+  ],
   readdir: [
     ...each(async (p, f) => sorted(await p.readdir(f))),
     async (p) => sorted(await p.readdir('.', { withFileTypes: true })),
@@ -79,46 +115,96 @@ const calls = {
     async (p) => sorted(await p.readdir('.', 'buffer')),
     async (p) => sorted(await p.readdir('.', 'hex')),
     async (p) => (fs.writeFileSync(strange(), ''), sorted(await p.readdir('.'))),
-    async (p) => (fs.writeFileSync(strange(), ''), sorted(await p.readdir(Buffer.from('.'), { encoding: 'buffer', withFileTypes: true }))),
+    async (p) => (
+      fs.writeFileSync(strange(), ''),
+      sorted(await p.readdir(Buffer.from('.'), { encoding: 'buffer', withFileTypes: true }))
+    ),
     (p) => p.readdir('.', 'nonsense'),
     (p) => p.readdir('file', { recursive: true }),
   ],
   mkdir: [
     ...each((p, f) => p.mkdir(f)),
-    ...['new', 'new/a/b', 'new/a/b/', 'dir', 'file', 'file/x/y', 'link/x', 'dirlink/x/y', 'dangling', './new/../x', ''].map(
-      (f) => (p) => p.mkdir(f, { recursive: true }),
-    ),
+    ...[
+      'new',
+      'new/a/b',
+      'new/a/b/',
+      'dir',
+      'file',
+      'file/x/y',
+      'link/x',
+      'dirlink/x/y',
+      'dangling',
+      './new/../x',
+      '',
+    ].map((f) => (p) => p.mkdir(f, { recursive: true })),
     (p) => p.mkdir('new', 0o700),
     (p) => p.mkdir('new', '700'),
     (p) => p.mkdir('new', { mode: 'x' }),
     (p) => p.mkdir('new', { recursive: 1 }),
     (p) => p.mkdir(Buffer.from('new/x'), { recursive: true }),
   ],
-  rmdir: [...each((p, f) => p.rmdir(f)), (p) => p.rmdir('dir/below/deep'), (p) => p.rmdir('dir', { recursive: false })],
+  rmdir: [
+    ...each((p, f) => p.rmdir(f)),
+    (p) => p.rmdir('dir/below/deep'),
+    (p) => p.rmdir('dir', { recursive: false }),
+  ],
   unlink: each((p, f) => p.unlink(f)),
-  rename: [...each((p, f) => p.rename(f, 'new')), (p) => p.rename('file', 'absent/x'), (p) => p.rename('file', 7)],
+  rename: [
+    ...each((p, f) => p.rename(f, 'new')),
+    (p) => p.rename('file', 'absent/x'),
+    (p) => p.rename('file', 7),
+  ],
   link: [...each((p, f) => p.link(f, 'new')), (p) => p.link('file', 'empty')],
   symlink: [
-    (p) => p.symlink('anything', 'new'), (p) => p.symlink('x', 'file'), (p) => p.symlink('x', 'new', 'dir'),
-    (p) => p.symlink('x', 'new', 'nonsense'), (p) => p.symlink(7, 'new'), (p) => p.symlink('x', 'absent/y'), (p) => p.symlink('', 'new'),
+    (p) => p.symlink('anything', 'new'),
+    (p) => p.symlink('x', 'file'),
+    (p) => p.symlink('x', 'new', 'dir'),
+    (p) => p.symlink('x', 'new', 'nonsense'),
+    (p) => p.symlink(7, 'new'),
+    (p) => p.symlink('x', 'absent/y'),
+    (p) => p.symlink('', 'new'),
   ],
-  readlink: [...each((p, f) => p.readlink(f)), (p) => p.readlink('link', 'buffer'), (p) => p.readlink('link', 'hex')],
+  readlink: [
+    ...each((p, f) => p.readlink(f)),
+    (p) => p.readlink('link', 'buffer'),
+    (p) => p.readlink('link', 'hex'),
+  ],
   truncate: [
-    ...each((p, f) => p.truncate(f)), (p) => p.truncate('file', 3), (p) => p.truncate('file', -3),
-    (p) => p.truncate('file', 20), (p) => p.truncate('file', 1.5), (p) => p.truncate('file', 'x'),
+    ...each((p, f) => p.truncate(f)),
+    (p) => p.truncate('file', 3),
+    (p) => p.truncate('file', -3),
+    (p) => p.truncate('file', 20),
+    (p) => p.truncate('file', 1.5),
+    (p) => p.truncate('file', 'x'),
   ],
-  chmod: [...each((p, f) => p.chmod(f, 0o640)), (p) => p.chmod('file', '600'), (p) => p.chmod('file', -1), (p) => p.chmod('file')],
-  chown: [...each((p, f) => p.chown(f, -1, -1)), (p) => p.chown('file', process.getuid(), -1), (p) => p.chown('file', 'x', 1), (p) => p.chown('file', 2 ** 33, 1)],
+  chmod: [
+    ...each((p, f) => p.chmod(f, 0o640)),
+    (p) => p.chmod('file', '600'),
+    (p) => p.chmod('file', -1),
+    (p) => p.chmod('file'),
+  ],
+  chown: [
+    ...each((p, f) => p.chown(f, -1, -1)),
+    (p) => p.chown('file', process.getuid(), -1),
+    (p) => p.chown('file', 'x', 1),
+    (p) => p.chown('file', 2 ** 33, 1),
+  ],
   lchown: each((p, f) => p.lchown(f, -1, -1)),
   utimes: [
     ...each((p, f) => p.utimes(f, time, time)),
-    ...[[1, 2], [1.25, 1e9 + 0.123456], [-1.5, 0], ['3', '4'], [NaN, 1], ['x', 1], [time, 7e9]].map(
-      ([a, m]) => async (p) => {
-        await p.utimes('file', a, m);
-        const { atimeNs, mtimeNs } = fs.statSync('file', { bigint: true });
-        return a < 0 ? String(mtimeNs) : `${atimeNs} ${mtimeNs}`;
-      },
-    ),
+    ...[
+      [1, 2],
+      [1.25, 1e9 + 0.123456],
+      [-1.5, 0],
+      ['3', '4'],
+      [NaN, 1],
+      ['x', 1],
+      [time, 7e9],
+    ].map(([a, m]) => async (p) => {
+      await p.utimes('file', a, m);
+      const { atimeNs, mtimeNs } = fs.statSync('file', { bigint: true });
+      return a < 0 ? String(mtimeNs) : `${atimeNs} ${mtimeNs}`;
+    }),
   ],
   lutimes: [
     ...each((p, f) => p.lutimes(f, time, time)),
@@ -127,14 +213,36 @@ const calls = {
   copyFile: [
     ...each((p, f) => p.copyFile(f, 'new')),
     ...[0, 1, 2, 4, 8, 'x'].map((mode) => (p) => p.copyFile('file', 'empty', mode)),
-    (p) => p.copyFile('file', 'file'), (p) => p.copyFile('file', 'dir'), (p) => p.copyFile('file', 'absent/x'),
-    (p) => p.copyFile('large', 'file'), (p) => p.copyFile('/proc/self/comm', 'new'),
+    (p) => p.copyFile('file', 'file'),
+    (p) => p.copyFile('file', 'dir'),
+    (p) => p.copyFile('file', 'absent/x'),
+    (p) => p.copyFile('large', 'file'),
+    (p) => p.copyFile('/proc/self/comm', 'new'),
   ],
   open: [
     ...each(async (p, f) => (await p.open(f)).close()),
-    ...['r', 'rs', 'r+', 'rs+', 'sr+', 'w', 'wx', 'xw', 'w+', 'wx+', 'a', 'ax', 'as', 'a+', 'ax+', 'sa+', 'x', 'rw', 1.5, 2].map(
-      (flags) => async (p) => (await p.open('file', flags)).close(),
-    ),
+    ...[
+      'r',
+      'rs',
+      'r+',
+      'rs+',
+      'sr+',
+      'w',
+      'wx',
+      'xw',
+      'w+',
+      'wx+',
+      'a',
+      'ax',
+      'as',
+      'a+',
+      'ax+',
+      'sa+',
+      'x',
+      'rw',
+      1.5,
+      2,
+    ].map((flags) => async (p) => (await p.open('file', flags)).close()),
     async (p) => (await p.open('new', 'w', 0o600)).close(),
     async (p) => (await p.open('new', 'w', 'x')).close(),
   ],
@@ -160,7 +268,8 @@ function named(text, call) {
 
 for (const [name, cases] of Object.entries(calls)) {
   test(name, async (t) => {
-    for (const call of cases) await same(t, `${name}: ${call.text ?? call}`, () => prepare(call.text ?? `${call}`), call);
+    for (const call of cases)
+      await same(t, `${name}: ${call.text ?? call}`, () => prepare(call.text ?? `${call}`), call);
   });
 }
 
@@ -192,4 +301,27 @@ test('the status has all fields of Node, and its class', async (t) => {
     }
   }
   assert.ok((await laio.stat(file)) instanceof fs.Stats);
+});
+
+test('calls that are made together do not mix their results', async (t) => {
+  const root = directory(t);
+  const numbers = Array.from({ length: 100 }, (_, i) => i);
+  for (const i of numbers) {
+    fs.writeFileSync(`${root}/${i}`, `${i}`.repeat(i));
+    fs.symlinkSync(`target-${i}`, `${root}/link-${i}`);
+    fs.mkdirSync(`${root}/dir-${i}/name-${i}`, { recursive: true });
+  }
+  const results = await Promise.all(
+    numbers.flatMap((i) => [
+      laio.readFile(`${root}/${i}`, 'utf8'),
+      laio.stat(`${root}/${i}`).then(({ size }) => size),
+      laio.readlink(`${root}/link-${i}`),
+      laio.readdir(`${root}/dir-${i}`).then(([name]) => name),
+    ]),
+  );
+  const expected = numbers.flatMap((i) => {
+    const text = `${i}`.repeat(i);
+    return [text, text.length, `target-${i}`, `name-${i}`];
+  });
+  assert.deepEqual(results, expected);
 });

@@ -35,23 +35,53 @@ function choose(below) {
     return below(8) === 0 ? Buffer.from(chosen) : chosen;
   };
   const [file, other, data] = [name(), name(), pick(['', 'text', 'ünï', Buffer.alloc(below(9000), 'xyz')])];
-  const [mode, size, at, flag, encoding] = [pick([0o600, 0o644, 0o755, '640']), below(5000), below(100) - 5, pick(FLAGS), pick(ENCODINGS)];
+  const [mode, size, at, flag, encoding] = [
+    pick([0o600, 0o644, 0o755, '640']),
+    below(5000),
+    below(100) - 5,
+    pick(FLAGS),
+    pick(ENCODINGS),
+  ];
   const sorted = async (list) => (await list).sort();
   const onNames = [
-    (p) => p.writeFile(file, data, { flag, mode }), (p) => p.writeFile(file, data), (p) => p.appendFile(file, data),
-    (p) => p.readFile(file, encoding), (p) => p.readFile(file, { encoding, flag }), (p) => p.stat(file), (p) => p.lstat(file, { bigint: true }),
-    (p) => p.mkdir(file, { recursive: size % 2 === 0, mode: 0o755 }), (p) => p.rmdir(file), (p) => p.unlink(file),
-    (p) => p.rename(file, other), (p) => p.link(file, other), (p) => p.symlink(file, other), (p) => p.readlink(file, encoding),
-    (p) => p.truncate(file, size), (p) => p.chmod(file, mode), (p) => p.utimes(file, size, at), (p) => p.access(file, size % 8),
-    (p) => p.copyFile(file, other, size % 4), (p) => sorted(p.readdir(file)),
-    (p) => p.rm(file, { force: true, recursive: size % 2 === 0 }), (p) => p.realpath(file).then((found) => path.basename(found)),
+    (p) => p.writeFile(file, data, { flag, mode }),
+    (p) => p.writeFile(file, data),
+    (p) => p.appendFile(file, data),
+    (p) => p.readFile(file, encoding),
+    (p) => p.readFile(file, { encoding, flag }),
+    (p) => p.stat(file),
+    (p) => p.lstat(file, { bigint: true }),
+    (p) => p.mkdir(file, { recursive: size % 2 === 0, mode: 0o755 }),
+    (p) => p.rmdir(file),
+    (p) => p.unlink(file),
+    (p) => p.rename(file, other),
+    (p) => p.link(file, other),
+    (p) => p.symlink(file, other),
+    (p) => p.readlink(file, encoding),
+    (p) => p.truncate(file, size),
+    (p) => p.chmod(file, mode),
+    (p) => p.utimes(file, size, at),
+    (p) => p.access(file, size % 8),
+    (p) => p.copyFile(file, other, size % 4),
+    (p) => sorted(p.readdir(file)),
+    (p) => p.rm(file, { force: true, recursive: size % 2 === 0 }),
+    (p) => p.realpath(file).then((found) => path.basename(found)),
   ];
   const number = below(3);
   const onFiles = [
-    (h) => h.read(Buffer.alloc(size), 0, size, at), (h) => h.read({ buffer: Buffer.alloc(64), position: null }),
-    (h) => h.write(data, at < 0 ? null : at), (h) => h.writev([Buffer.from('ab'), Buffer.from('c')], at),
-    (h) => h.readv([Buffer.alloc(10), Buffer.alloc(size)], at), (h) => h.readFile(encoding), (h) => h.writeFile(data),
-    (h) => h.stat(), (h) => h.truncate(size), (h) => h.chmod(mode), (h) => h.sync(), (h) => h.utimes(size, 5), (h) => h.close(),
+    (h) => h.read(Buffer.alloc(size), 0, size, at),
+    (h) => h.read({ buffer: Buffer.alloc(64), position: null }),
+    (h) => h.write(data, at < 0 ? null : at),
+    (h) => h.writev([Buffer.from('ab'), Buffer.from('c')], at),
+    (h) => h.readv([Buffer.alloc(10), Buffer.alloc(size)], at),
+    (h) => h.readFile(encoding),
+    (h) => h.writeFile(data),
+    (h) => h.stat(),
+    (h) => h.truncate(size),
+    (h) => h.chmod(mode),
+    (h) => h.sync(),
+    (h) => h.utimes(size, 5),
+    (h) => h.close(),
   ];
   const open = async (p, handles) => {
     await handles[number]?.close();
