@@ -37,6 +37,9 @@ async function readFile(file, options) {
   return paced(read);
 }
 
+// A buffer to read into is an option of newer releases.
+const isPlainRead = ({ encoding, buffer }) => encoding !== 'buffer' && buffer === undefined;
+
 /** The contents of a small file; otherwise an open file. */
 async function readSmall(name, { encoding, signal }) {
   const answer = engine.readFile(name, scratch);

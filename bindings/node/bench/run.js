@@ -17,23 +17,20 @@ const PAGE = 4096;
 
 const median = (values) => values.sort((a, b) => a - b)[values.length >> 1];
 
-/** The time of a call in µs, over `count` calls. */
-async function time(call, count) {
-  const begin = process.hrtime.bigint();
-  for (let i = 0; i < count; i++) await call();
-  return Number(process.hrtime.bigint() - begin) / 1e3 / count;
-}
-
-function timeSync(call, count) {
-  const begin = process.hrtime.bigint();
-  for (let i = 0; i < count; i++) call();
-  return Number(process.hrtime.bigint() - begin) / 1e3 / count;
+/** The time of a call and the processor time of all threads for it, in µs, over `count` calls. */
+async function time(call, count, isSync = false) {
+  const [begin, cpu] = [process.hrtime.bigint(), process.cpuUsage()];
+  if (isSync) for (let i = 0; i < count; i++) call();
+  else for (let i = 0; i < count; i++) await call();
+  const took = Number(process.hrtime.bigint() - begin) / 1e3;
+  const { user, system } = process.cpuUsage(cpu);
+  return [took / count, (user + system) / count];
 }
 
 /** Prints a row: medians of the subjects, and each as a multiple of the first. */
 async function compare(title, count, { sync, promises }, prepare = () => {}) {
   const subjects = [
-    ...(sync ? [['sync', () => timeSync(sync, count)]] : []),
+    ...(sync ? [['sync', () => time(sync, count, true)]] : []),
     ['Node', () => time(() => promises(node), Math.ceil(count / 8))],
     ['laio', () => time(() => promises(laio), count)],
   ];
@@ -46,11 +43,11 @@ async function compare(title, count, { sync, promises }, prepare = () => {}) {
       if (round >= 0) times[i].push(took);
     }
   }
-  const medians = times.map(median);
-  const cells = subjects.map(
-    ([name], i) => `${name} ${medians[i].toFixed(1)} (${(medians[i] / medians[0]).toFixed(2)})`,
-  );
-  console.log(`${title}: ${cells.join(', ')} µs`);
+  for (const [kind, what] of ['time', 'processor time'].entries()) {
+    const medians = times.map((all) => median(all.map((pair) => pair[kind])));
+    const cell = ([name], i) => `${name} ${medians[i].toFixed(1)} (${(medians[i] / medians[0]).toFixed(2)})`;
+    console.log(`${title}, ${what}: ${subjects.map(cell).join(', ')} µs`);
+  }
 }
 
 async function cached() {
@@ -141,15 +138,15 @@ async function besideSlow() {
     });
     await new Promise((resolve) => setTimeout(resolve, 300));
     const times = [];
-    for (let i = 0; i < (p === node ? 60 : 10_000); i++) times.push(await time(() => p.readFile(file), 1));
+    for (let i = 0; i < (p === node ? 60 : 10_000); i++)
+      times.push((await time(() => p.readFile(file), 1))[0]);
     times.sort((a, b) => a - b);
     running = false;
     await Promise.all(slow);
     const at = (part) =>
       (times[Math.min(times.length - 1, Math.floor(times.length * part))] / 1e3).toFixed(3);
-    console.log(
-      `cached read beside slow ones: ${name} median ${at(0.5)}, p99.9 ${at(0.999)} ms (${times.length} reads)`,
-    );
+    const figures = `median ${at(0.5)}, p99.9 ${at(0.999)} ms`;
+    console.log(`cached read beside slow ones: ${name} ${figures} (${times.length} reads)`);
   }
   feeder.kill();
   fs.closeSync(keep);

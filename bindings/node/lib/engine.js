@@ -50,7 +50,10 @@ function paced(value) {
 
 const isDone = (answer) => typeof answer !== 'number' || answer >= 0;
 
-/** The value of an answer, or a promise for it: not for bytes in memory that the next call uses. Throws the error of a call that has failed. */
+/**
+ * The value of an answer, or a promise for it: not for bytes in memory that the next call uses. Throws the error
+ * of a call that has failed.
+ */
 function settle(answer, syscall, path, dest, signal) {
   if (isDone(answer)) return paced(answer);
   if (answer >= LOWEST_ERROR) {

@@ -4,7 +4,6 @@
 const { EventEmitter } = require('node:events');
 const fs = require('node:fs');
 const readline = require('node:readline');
-const { inspect } = require('node:util');
 const { engine, isDone, paced, settle } = require('./engine.js');
 const { isWhole, isId, modeOf, optionsOf, timeOf } = require('./arguments.js');
 const { closed, coded, failure, refuse } = require('./errors.js');
@@ -13,6 +12,8 @@ const whole = require('./whole.js');
 
 const EAGAIN = -11;
 const EINVAL = -22;
+// Releases before this one take what is no position for the place where the file stands.
+const CHECKS_POSITION = Number(process.versions.node.split('.')[0]) >= 22;
 // The length of a read without a buffer, in bytes.
 const READ_LENGTH = 16 * 1024;
 // The kernel reads and writes at most so many buffers in a call.
@@ -209,14 +210,10 @@ class FileHandle extends EventEmitter {
     return readline.createInterface({ input: this.createReadStream(options), crlfDelay: Infinity });
   }
 
-  readableWebStream(options = {}) {
+  /** A stream of bytes, whatever the options, as in newer releases of Node. */
+  readableWebStream() {
     const wrong = this.#closing ? 'closing' : this.#fd === -1 ? 'closed' : this.#locked && 'locked';
     if (wrong) throw coded(Error, 'ERR_INVALID_STATE', `Invalid state: The FileHandle is ${wrong}`);
-    if (options.type !== undefined && typeof options.type !== 'string') {
-      const received = `type ${typeof options.type} (${inspect(options.type)})`;
-      const message = `The "options.type" property must be of type string. Received ${received}`;
-      throw coded(TypeError, 'ERR_INVALID_ARG_TYPE', message);
-    }
     this.#locked = true;
     this.#uses++;
     let over = false;
@@ -334,7 +331,16 @@ function planRead(buffer, offset, length, position) {
   if (buffer.byteLength === 0 && length !== 0) return undefined;
   const isAll = offset === 0 && length === buffer.byteLength;
   const target = isAll ? buffer : new Uint8Array(buffer.buffer, buffer.byteOffset + offset, length);
-  return { buffer, target, position: Number.isSafeInteger(position) ? position : -1 };
+  const from = positionOf(position);
+  return from === undefined ? undefined : { buffer, target, position: from };
+}
+
+/** The position of a read: -1 is where the file stands. */
+function positionOf(position) {
+  if (position == null) return -1;
+  if (typeof position === 'bigint' && CHECKS_POSITION) position = Number(position);
+  if (Number.isSafeInteger(position) && (position >= -1 || !CHECKS_POSITION)) return position;
+  return CHECKS_POSITION ? undefined : -1;
 }
 
 /** The bytes of a write and their position; `undefined` for arguments that Node does not accept. */

@@ -157,7 +157,6 @@ const calls = {
   ],
   readableWebStream: [
     async (h) => (await web(h.readableWebStream({ type: 'bytes' }))).toString(),
-    (h) => h.readableWebStream({ type: 7 }),
     (h) => [h.readableWebStream(), h.readableWebStream()],
     async (h) => (await h.close(), h.readableWebStream()),
     async (h) => {
