@@ -260,7 +260,10 @@ test('tryRead gives the bytes, or undefined', async (t) => {
   const file = `${directory(t)}/file`;
   fs.writeFileSync(file, CONTENTS);
   const handle = await laio.open(file);
-  const { bytesRead, buffer } = handle.tryRead(bytes(5), 0, 5, 4);
+  let read;
+  // What is not in memory any more is read first.
+  while ((read = handle.tryRead(bytes(5), 0, 5, 4)) === undefined) await handle.readFile();
+  const { bytesRead, buffer } = read;
   assert.deepEqual([bytesRead, buffer.toString()], [5, 'first']);
   assert.throws(() => handle.tryRead(bytes(5), 9), { code: 'ERR_INVALID_ARG_VALUE' });
   await handle.close();

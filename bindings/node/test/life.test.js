@@ -192,7 +192,7 @@ test('calls leave neither memory nor descriptors behind', async (t) => {
     (async () => {
       await round(500);
       const [memory, files] = [await used(), open()];
-      await round(5000);
+      await round(3000);
       const grown = (await used()) - memory;
       console.log(open() - files, grown < 2e6 ? 'no leak' : grown);
     })();`;
@@ -220,10 +220,15 @@ test('a file that the program has lost is closed', async (t) => {
 test('calls that never wait', async (t) => {
   const file = path.join(directory(t), 'file');
   fs.writeFileSync(file, 'contents');
-  await laio.readFile(file);
-  assert.equal(tryReadFile(file, 'utf8'), 'contents');
-  assert.deepEqual(tryReadFile(file), Buffer.from('contents'));
-  assert.deepEqual(tryStat(file), fs.statSync(file));
+  // The kernel may also refuse a look-up without waiting because another one is in progress.
+  const tried = async (call) => {
+    for (let value; ; await laio.readFile(file)) {
+      if ((value = call()) !== undefined) return value;
+    }
+  };
+  assert.equal(await tried(() => tryReadFile(file, 'utf8')), 'contents');
+  assert.deepEqual(await tried(() => tryReadFile(file)), Buffer.from('contents'));
+  assert.deepEqual(await tried(() => tryStat(file)), fs.statSync(file));
   assert.equal(tryReadFile(fifo(t)), undefined);
   assert.throws(() => tryReadFile('a\0b'), { code: 'ERR_INVALID_ARG_VALUE' });
   const pipe = await laio.open(fifo(t), 'r+');

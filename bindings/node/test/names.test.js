@@ -22,7 +22,7 @@ function prepare(what) {
 }
 
 const sorted = (list) => list.sort((a, b) => String(a.name ?? a).localeCompare(String(b.name ?? b)));
-const time = new Date('2020-02-02T02:02:02.345Z');
+const time = new Date('2020-02-02T02:02:02.5Z');
 const strange = () => Buffer.concat([Buffer.from('bytes-'), Buffer.from([0xff])]);
 async function* pieces() {
   yield 'one ';
