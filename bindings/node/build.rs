@@ -1,0 +1,5 @@
+//! Linker options for an addon.
+
+fn main() {
+    napi_build::setup();
+}

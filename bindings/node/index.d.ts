@@ -1,0 +1,30 @@
+import type { BigIntStats, PathLike, Stats } from 'node:fs';
+
+export * as promises from './promises';
+
+/** The contents of a file; `undefined` if reading it would block. Throws the error of a call that fails. */
+export function tryReadFile(path: PathLike, options?: { encoding?: null } | null): Buffer | undefined;
+export function tryReadFile(
+    path: PathLike,
+    options: BufferEncoding | { encoding: BufferEncoding },
+): string | undefined;
+
+/** The status of a file; `undefined` if reading it would block. Throws the error of a call that fails. */
+export function tryStat(path: PathLike, options?: { bigint?: false }): Stats | undefined;
+export function tryStat(path: PathLike, options: { bigint: true }): BigIntStats | undefined;
+
+/** How the calls of the process were made so far. */
+export function stats(): {
+    /** Calls that were done by their attempt. */
+    inline: number;
+    /** Calls whose attempt would have blocked. */
+    wouldBlock: number;
+    /** Calls that could not be attempted. */
+    notAttempted: number;
+    /** Calls that another thread or io_uring has made. */
+    handedOver: number;
+    /** Calls that were cancelled. */
+    cancelled: number;
+    /** Calls of this thread of JavaScript that are not over. */
+    pending: number;
+};

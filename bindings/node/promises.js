@@ -1,0 +1,289 @@
+'use strict';
+// The functions of `node:fs/promises`. With arguments other than the usual ones, Node makes the call or its
+// error.
+
+const node = require('node:fs/promises');
+const directory = require('./lib/directory.js');
+const whole = require('./lib/whole.js');
+const { FileHandle } = require('./lib/file_handle.js');
+const { engine, scratch, isDone, paced, settle, bytesOf } = require('./lib/engine.js');
+const { pathOf, flagsOf, modeOf, isWhole, isId, timeOf, optionsOf, decoded } = require('./lib/arguments.js');
+const { checkAborted, failure, refuse } = require('./lib/errors.js');
+const { memory, makeStats } = require('./lib/stats.js');
+
+const ENOTDIR = -20;
+const EEXIST = -17;
+
+const isMissing = (...values) => values.includes(undefined);
+
+async function open(file, flags, mode) {
+  const [name, number, bits] = [pathOf(file), flagsOf(flags), modeOf(mode, 0o666)];
+  if (isMissing(name, number, bits)) return node.open(file, flags, mode);
+  return new FileHandle(await settle(engine.open(name, number, bits), 'open', name));
+}
+
+async function readFile(file, options) {
+  const plain = optionsOf(options);
+  if (file instanceof FileHandle) return plain ? file.readFile(plain) : refuse('readFile', [options]);
+  const name = pathOf(file);
+  const flag = plain?.flag || 'r';
+  if (isMissing(name, plain, flagsOf(flag)) || plain.encoding === 'buffer')
+    return node.readFile(file, options);
+  const { signal } = plain;
+  checkAborted(signal);
+  const read = flag === 'r' ? await readSmall(name, plain) : await open(name, flag, 0o666);
+  if (read instanceof FileHandle) return closing(read, () => whole.read(read, plain));
+  checkAborted(signal);
+  return paced(read);
+}
+
+// A buffer to read into is an option of newer releases.
+const isPlainRead = ({ encoding, buffer }) => encoding !== 'buffer' && buffer === undefined;
+
+/** The contents of a small file; otherwise an open file. */
+async function readSmall(name, { encoding, signal }) {
+  const answer = engine.readFile(name, scratch);
+  const value = isDone(answer) ? answer : await settle(answer, 'open', name, undefined, signal);
+  // Before anything is awaited: the next call uses the scratch memory.
+  if (typeof value === 'number' || value instanceof Uint8Array) return decoded(bytesOf(value), encoding);
+  return new FileHandle(value);
+}
+
+/** Closes a file after a call. */
+async function closing(handle, call) {
+  let value;
+  try {
+    value = await call();
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+  await handle.close();
+  return value;
+}
+
+async function writeFile(file, data, options) {
+  return writeWith(node.writeFile, 'w', file, data, options);
+}
+
+async function appendFile(file, data, options) {
+  return writeWith(node.appendFile, 'a', file, data, options);
+}
+
+async function writeWith(given, usual, file, data, options) {
+  const plain = optionsOf(options);
+  if (file instanceof FileHandle) return file.writeFile(data, options);
+  const { flag, mode, flush } = plain ?? {};
+  const bytes = plain && whole.dataOf(data, plain);
+  const isFlag = flush == null || typeof flush === 'boolean';
+  if (!isFlag || isMissing(pathOf(file), bytes, flagsOf(flag || usual), modeOf(mode, 0o666))) {
+    return given(file, data, options);
+  }
+  checkAborted(plain.signal);
+  const handle = await open(file, flag || usual, mode);
+  return closing(handle, async () => {
+    await whole.write(handle, bytes, plain);
+    if (flush) await handle.sync();
+  });
+}
+
+async function stat(file, options = { bigint: false }) {
+  const name = pathOf(file);
+  if (name === undefined || options === null) return node.stat(file, options);
+  const answer = engine.stat(name, true, memory);
+  return paced(makeStats(isDone(answer) ? answer : await settle(answer, 'stat', name), options.bigint));
+}
+
+async function lstat(file, options = { bigint: false }) {
+  const name = pathOf(file);
+  if (name === undefined || options === null) return node.lstat(file, options);
+  const answer = engine.stat(name, false, memory);
+  return paced(makeStats(isDone(answer) ? answer : await settle(answer, 'lstat', name), options.bigint));
+}
+
+async function access(file, mode) {
+  const name = pathOf(file);
+  if (name === undefined || !isWhole(mode ?? 0, 0, 7)) return node.access(file, mode);
+  await settle(engine.access(name, mode ?? 0), 'access', name);
+}
+
+async function readdir(file, options) {
+  const [name, plain] = [pathOf(file), optionsOf(options)];
+  const isPlain =
+    !plain?.recursive || (typeof name === 'string' && [undefined, 'utf8'].includes(plain.encoding));
+  if (isMissing(name, plain) || !isPlain) return node.readdir(file, options);
+  return directory.read(name, plain, { stat, lstat });
+}
+
+async function mkdir(file, options) {
+  const given =
+    typeof options === 'number' || typeof options === 'string' ? { mode: options } : options || {};
+  const { recursive = false, mode = 0o777 } = given;
+  const [name, bits] = [pathOf(file), modeOf(mode, 0o777)];
+  const isPlain = typeof recursive === 'boolean' && (!recursive || typeof name === 'string');
+  if (isMissing(name, bits) || !isPlain) return node.mkdir(file, options);
+  if (recursive) return makeAll(name, bits);
+  await settle(engine.mkdir(name, bits), 'mkdir', name);
+}
+
+/** Makes a directory and those above it, in the steps of Node. Returns the first one that it has made. */
+async function makeAll(name, mode) {
+  let first;
+  const left = [name];
+  while (left.length > 0) {
+    const next = left.pop();
+    const error = await errorOf(async () => settle(engine.mkdir(next, mode), 'mkdir', next));
+    if (error === undefined) {
+      first ??= next;
+    } else if (error.code === 'ENOENT') {
+      const above = next.slice(0, Math.max(next.lastIndexOf('/'), 0));
+      if (above === '') throw error;
+      left.push(next, above);
+    } else if (['EACCES', 'ENOSPC', 'ENOTDIR', 'EPERM'].includes(error.code)) {
+      throw error;
+    } else {
+      await checkDirectory(next, error.code === 'EEXIST' && left.length > 0);
+    }
+  }
+  return first;
+}
+
+async function errorOf(call) {
+  try {
+    await call();
+  } catch (error) {
+    return error;
+  }
+}
+
+/** Throws the error of `mkdir` for a name that exists. `isAbove`: another directory must be made in it. */
+async function checkDirectory(name, isAbove) {
+  let stats;
+  const error = await errorOf(async () => {
+    stats = await stat(name);
+  });
+  if (stats?.isDirectory()) return;
+  throw failure(isAbove ? ENOTDIR : (error?.errno ?? EEXIST), 'mkdir', name);
+}
+
+async function rmdir(file, options) {
+  const name = pathOf(file);
+  if (name === undefined || options !== undefined) return node.rmdir(file, options);
+  await settle(engine.rmdir(name), 'rmdir', name);
+}
+
+async function unlink(file) {
+  const name = pathOf(file);
+  if (name === undefined) return node.unlink(file);
+  await settle(engine.unlink(name), 'unlink', name);
+}
+
+async function rename(from, to) {
+  const names = [pathOf(from), pathOf(to)];
+  if (isMissing(...names)) return node.rename(from, to);
+  await settle(engine.rename(...names), 'rename', ...names);
+}
+
+async function link(from, to) {
+  const names = [pathOf(from), pathOf(to)];
+  if (isMissing(...names)) return node.link(from, to);
+  await settle(engine.link(...names), 'link', ...names);
+}
+
+async function symlink(target, file, type) {
+  const names = [pathOf(target), pathOf(file)];
+  const isPlain = typeof type !== 'string' || ['file', 'dir', 'junction'].includes(type);
+  if (isMissing(...names) || !isPlain) return node.symlink(target, file, type);
+  await settle(engine.symlink(...names), 'symlink', ...names);
+}
+
+async function readlink(file, options) {
+  const [name, plain] = [pathOf(file), optionsOf(options)];
+  if (isMissing(name, plain)) return node.readlink(file, options);
+  const answer = engine.readlink(name, scratch);
+  const bytes = bytesOf(isDone(answer) ? answer : await settle(answer, 'readlink', name));
+  return paced(plain.encoding === 'buffer' ? Buffer.from(bytes) : bytes.toString(plain.encoding || 'utf8'));
+}
+
+async function truncate(file, length = 0) {
+  const handle = await open(file, 'r+');
+  return closing(handle, () => handle.truncate(length));
+}
+
+async function chmod(file, mode) {
+  const [name, bits] = [pathOf(file), modeOf(mode)];
+  if (isMissing(name, bits)) return node.chmod(file, mode);
+  await settle(engine.chmod(name, bits), 'chmod', name);
+}
+
+async function chown(file, user, group) {
+  const name = pathOf(file);
+  if (name === undefined || !isId(user) || !isId(group)) return node.chown(file, user, group);
+  await settle(engine.chown(name, user, group, true), 'chown', name);
+}
+
+async function lchown(file, user, group) {
+  const name = pathOf(file);
+  if (name === undefined || !isId(user) || !isId(group)) return node.lchown(file, user, group);
+  await settle(engine.chown(name, user, group, false), 'lchown', name);
+}
+
+async function utimes(file, accessed, modified) {
+  const [name, ...times] = [pathOf(file), timeOf(accessed), timeOf(modified)];
+  if (isMissing(name, ...times)) return node.utimes(file, accessed, modified);
+  await settle(engine.utimes(name, ...times, true), 'utime', name);
+}
+
+async function lutimes(file, accessed, modified) {
+  const [name, ...times] = [pathOf(file), timeOf(accessed), timeOf(modified)];
+  if (isMissing(name, ...times)) return node.lutimes(file, accessed, modified);
+  await settle(engine.utimes(name, ...times, false), 'lutime', name);
+}
+
+async function copyFile(from, to, mode) {
+  const names = [pathOf(from), pathOf(to)];
+  if (isMissing(...names) || !isWhole(mode ?? 0, 0, 7)) return node.copyFile(from, to, mode);
+  await settle(engine.copyFile(...names, mode ?? 0), 'copyfile', ...names);
+}
+
+// Made by Node. Each name stands here, because Node finds the names of a module in its text.
+const { constants, cp, glob, lchmod, mkdtemp, mkdtempDisposable, opendir, realpath, rm, statfs, watch } =
+  node;
+
+module.exports = {
+  access,
+  appendFile,
+  chmod,
+  chown,
+  copyFile,
+  link,
+  lstat,
+  lchown,
+  lutimes,
+  mkdir,
+  open,
+  readFile,
+  readdir,
+  readlink,
+  rename,
+  rmdir,
+  stat,
+  symlink,
+  truncate,
+  unlink,
+  utimes,
+  writeFile,
+  constants,
+  cp,
+  lchmod,
+  mkdtemp,
+  opendir,
+  realpath,
+  rm,
+  statfs,
+  watch,
+};
+// Not in each release of Node.
+for (const [name, made] of Object.entries({ glob, mkdtempDisposable })) {
+  if (made !== undefined) module.exports[name] = made;
+}

@@ -1,0 +1,54 @@
+//! Reading a directory as a whole.
+
+use crate::answer::{Outcome, Value};
+use laio::Proactor;
+use laio::ops::{Close, FileType, Name, Open, OpenFile, ReadDir};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+
+/// Reads all entries. The bytes of the answer are the number of entries (32 bits), their types as Node
+/// numbers them (a byte each), and their names with zero bytes between them.
+pub(crate) async fn read(proactor: &'static Proactor, name: io::Result<Name>) -> Outcome {
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    let directory = OpenFile::from(proactor.submit(Open::new(name?, flags)).await?);
+    let listed = list(proactor, &directory).await;
+    if let Ok(descriptor) = directory.try_into_owned() {
+        proactor.submit(Close::new(descriptor)).await?;
+    }
+    listed.map(Value::Bytes)
+}
+
+async fn list(proactor: &'static Proactor, directory: &OpenFile) -> io::Result<Vec<u8>> {
+    let (mut types, mut names) = (Vec::new(), Vec::new());
+    let mut buffer = Vec::with_capacity(ReadDir::<OpenFile>::ROOM);
+    loop {
+        let read = ReadDir::with_buffer(directory.clone(), buffer);
+        let entries = proactor.submit(read).await?;
+        if entries.is_empty() {
+            break;
+        }
+        for entry in entries.iter() {
+            types.push(type_number(entry.file_type()));
+            names.extend_from_slice(entry.name().as_bytes());
+            names.push(0);
+        }
+        buffer = entries.into_buffer();
+    }
+    names.pop();
+    let count = u32::try_from(types.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    Ok([&count.to_ne_bytes()[..], &types, &names].concat())
+}
+
+/// `UV_DIRENT_*`.
+fn type_number(file_type: FileType) -> u8 {
+    match file_type {
+        FileType::Unknown => 0,
+        FileType::Regular => 1,
+        FileType::Directory => 2,
+        FileType::Symlink => 3,
+        FileType::Fifo => 4,
+        FileType::Socket => 5,
+        FileType::CharDevice => 6,
+        FileType::BlockDevice => 7,
+    }
+}

@@ -1,0 +1,270 @@
+//! The engine of an environment (the main thread, or a worker): its calls in the background.
+
+use crate::answer::{self, Answer, LOWEST_ERROR, Opened, Outcome, Value};
+use laio::ops::OpenFile;
+use laio::{Operation, Options, Proactor};
+use napi::bindgen_prelude::{Either3, Function};
+use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
+use napi::{Env, Error, Result};
+use napi_derive::napi;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// Memory up to this size is kept for the next read or write, in bytes.
+const SPARE_MAX: usize = 1024 * 1024;
+
+/// Makes calls, and continues those that were not done immediately.
+#[napi]
+pub struct Engine(pub(crate) Rc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) proactor: &'static Proactor,
+    tasks: RefCell<HashMap<i64, Task>>,
+    /// The open files of the environment, by the numbers of their descriptors.
+    files: RefCell<HashMap<RawFd, OpenFile>>,
+    last: Cell<i64>,
+    spare: Cell<Vec<u8>>,
+    woken: Arc<Woken>,
+}
+
+type Task = Pin<Box<dyn Future<Output = Outcome>>>;
+
+/// A function without arguments that any thread can make the event loop call. Only calls in the background
+/// keep the loop alive.
+type Bell = ThreadsafeFunction<(), (), (), napi::Status, false, true>;
+
+/// The calls that can go on, and the bell, which rings once for all of them.
+struct Woken {
+    numbers: Mutex<Vec<i64>>,
+    bell: Mutex<Bell>,
+}
+
+/// The waker of a call.
+struct Waking {
+    number: i64,
+    woken: Arc<Woken>,
+}
+
+#[napi]
+impl Engine {
+    /// `wake` is called when calls can go on: it then calls `collect`.
+    #[napi(constructor)]
+    pub fn new(env: Env, wake: Function<'_, (), ()>) -> Result<Engine> {
+        let bell = wake
+            .build_threadsafe_function()
+            .weak::<true>()
+            .build_callback(|_| Ok(()))?;
+        let inner = Rc::new(Inner {
+            proactor: proactor()?,
+            tasks: RefCell::default(),
+            files: RefCell::default(),
+            last: Cell::new(LOWEST_ERROR),
+            spare: Cell::default(),
+            woken: Arc::new(Woken {
+                numbers: Mutex::default(),
+                bell: Mutex::new(bell),
+            }),
+        });
+        // At its end an environment cancels its calls; their memory lives until the kernel has let go.
+        env.add_env_cleanup_hook(inner.clone(), |inner| drop(inner.tasks.take()))?;
+        Ok(Engine(inner))
+    }
+
+    /// Continues the calls that can go on. Returns the numbers and answers of those that are over, in turn.
+    #[napi]
+    pub fn collect(&self, env: Env) -> Result<Vec<Answer>> {
+        let inner = &self.0;
+        let numbers = std::mem::take(&mut *lock(&inner.woken.numbers));
+        let mut answers = Vec::with_capacity(2 * numbers.len());
+        for number in numbers {
+            // Without the borrow, because the call may end in a destructor of JavaScript's.
+            let Some(mut task) = inner.tasks.borrow_mut().remove(&number) else {
+                continue;
+            };
+            match inner.poll(number, &mut task) {
+                Poll::Ready(outcome) => {
+                    answers.push(Either3::A(number as f64));
+                    answers.push(inner.answer(env, outcome, None)?);
+                }
+                Poll::Pending => drop(inner.tasks.borrow_mut().insert(number, task)),
+            }
+        }
+        inner.keep_alive(env, false)?;
+        Ok(answers)
+    }
+
+    /// Cancels a call in the background.
+    #[napi]
+    pub fn cancel(&self, env: Env, number: i64) -> Result<()> {
+        let task = self.0.tasks.borrow_mut().remove(&number);
+        drop(task);
+        self.0.keep_alive(env, false)
+    }
+
+    /// The statistics of the process: calls done by their attempt, calls that would have blocked, calls that
+    /// could not be attempted, calls handed to another thread, calls cancelled; and the calls in the
+    /// background of this environment.
+    #[napi]
+    pub fn stats(&self) -> Vec<f64> {
+        let stats = self.0.proactor.stats();
+        let counts = [
+            stats.inline,
+            stats.background,
+            stats.fallback,
+            stats.handed_over,
+            stats.cancelled,
+            self.0.tasks.borrow().len() as u64,
+        ];
+        counts.map(|count| count as f64).to_vec()
+    }
+}
+
+impl Inner {
+    /// Makes a call. If it is done immediately, bytes that fit into `memory` go there.
+    pub(crate) fn run(
+        &self,
+        env: Env,
+        memory: Option<&mut [u8]>,
+        call: impl Future<Output = Outcome> + 'static,
+    ) -> Result<Answer> {
+        let mut task: Task = Box::pin(call);
+        if let Some(outcome) = attempt(&mut task) {
+            return self.answer(env, outcome, memory);
+        }
+        let number = self.last.get() - 1;
+        self.last.set(number);
+        // Once more, with a waker.
+        if let Poll::Ready(outcome) = self.poll(number, &mut task) {
+            return self.answer(env, outcome, memory);
+        }
+        self.tasks.borrow_mut().insert(number, task);
+        self.keep_alive(env, true)?;
+        Ok(Either3::A(number as f64))
+    }
+
+    /// Makes a call only if it is done immediately; otherwise cancels it.
+    pub(crate) fn run_now(
+        &self,
+        env: Env,
+        memory: &mut [u8],
+        call: impl Future<Output = Outcome> + 'static,
+    ) -> Result<Answer> {
+        let mut task: Task = Box::pin(call);
+        let blocked = || Err(io::Error::from_raw_os_error(libc::EAGAIN));
+        let outcome = attempt(&mut task).unwrap_or_else(blocked);
+        self.answer(env, outcome, Some(memory))
+    }
+
+    fn answer(&self, env: Env, outcome: Outcome, memory: Option<&mut [u8]>) -> Result<Answer> {
+        match outcome {
+            Ok(Value::Number(number)) => Ok(Either3::A(number)),
+            Ok(Value::Bytes(bytes)) => {
+                let answer = answer::bytes(env, &bytes, memory);
+                self.recycle(bytes);
+                answer
+            }
+            Ok(Value::Status(status)) => answer::of_status(env, &status, memory),
+            Ok(Value::File(file)) => {
+                let fd = file.as_raw_fd();
+                self.files.borrow_mut().insert(fd, file);
+                Ok(Either3::C(Opened { fd }))
+            }
+            Err(error) => Ok(answer::failed(&error)),
+        }
+    }
+
+    /// An open file of the environment.
+    pub(crate) fn file(&self, fd: RawFd) -> io::Result<OpenFile> {
+        let file = self.files.borrow().get(&fd).cloned();
+        file.ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))
+    }
+
+    /// Takes a file that must be closed.
+    pub(crate) fn take_file(&self, fd: RawFd) -> Option<OpenFile> {
+        self.files.borrow_mut().remove(&fd)
+    }
+
+    fn poll(&self, number: i64, task: &mut Task) -> Poll<Outcome> {
+        let woken = self.woken.clone();
+        let waker = Waker::from(Arc::new(Waking { number, woken }));
+        task.as_mut().poll(&mut Context::from_waker(&waker))
+    }
+
+    /// Calls in the background keep the event loop alive. `begun`: one has begun, or else may have ended.
+    // The count of references to the function does not do it.
+    #[allow(deprecated)]
+    fn keep_alive(&self, env: Env, begun: bool) -> Result<()> {
+        let mut bell = lock(&self.woken.bell);
+        if begun {
+            bell.refer(&env)
+        } else if self.tasks.borrow().is_empty() {
+            bell.unref(&env)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Empty memory with at least this capacity.
+    pub(crate) fn memory(&self, capacity: usize) -> Vec<u8> {
+        let mut memory = self.spare.take();
+        memory.clear();
+        memory.reserve(capacity);
+        memory
+    }
+
+    /// Keeps memory for the next call.
+    pub(crate) fn recycle(&self, memory: Vec<u8>) {
+        if memory.capacity() <= SPARE_MAX {
+            self.spare.set(memory);
+        }
+    }
+}
+
+/// Makes an operation that returns nothing.
+pub(crate) async fn nothing<O>(proactor: &'static Proactor, operation: O) -> Outcome
+where
+    O: Operation<Output = io::Result<()>> + Send,
+{
+    proactor.submit(operation).await?;
+    Ok(Value::Number(0.0))
+}
+
+fn attempt(task: &mut Task) -> Option<Outcome> {
+    match task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(outcome) => Some(outcome),
+        Poll::Pending => None,
+    }
+}
+
+/// The proactor of the process. As Node's own threads do, its threads have the rights of the process.
+fn proactor() -> Result<&'static Proactor> {
+    static PROACTOR: OnceLock<std::result::Result<Proactor, laio::Errno>> = OnceLock::new();
+    let made = PROACTOR.get_or_init(|| Proactor::new(Options::new().settled_rights(true)));
+    made.as_ref()
+        .map_err(|errno| Error::from_reason(format!("laio cannot start: {errno}")))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Wake for Waking {
+    fn wake(self: Arc<Self>) {
+        let mut numbers = lock(&self.woken.numbers);
+        let is_first = numbers.is_empty();
+        numbers.push(self.number);
+        drop(numbers);
+        if is_first {
+            // It fails only at the end of the environment.
+            lock(&self.woken.bell).call((), ThreadsafeFunctionCallMode::NonBlocking);
+        }
+    }
+}
