@@ -56,11 +56,12 @@ async fn objects(at: &Path) -> usize {
                 .unwrap_or(0)
         };
         match store.list(None).try_collect::<Vec<_>>().await {
-            // A failing look sees fewer names.
-            Ok(listed) => assert!(
-                listed.len() == there() || listed.len() == there(),
-                "list: {listed:?}"
-            ),
+            // The walk is object_store's own: it leaves out a name that it cannot look up.
+            Ok(listed) => {
+                let missing = there().max(there()) - listed.len();
+                let allowed = usize::from(fail_nth::failing_errno().is_some());
+                assert!(missing <= allowed, "list: {listed:?}");
+            }
             Err(_) => failed += 1,
         }
     }
