@@ -142,9 +142,10 @@ fn if_there(body: impl FnOnce(&mut Engine)) {
 
 impl Engine {
     fn new() -> PyResult<Engine> {
-        let rights = match THREAD_RIGHTS.load(Relaxed) {
-            true => Rights::Thread,
-            false => Rights::Process,
+        let rights = if THREAD_RIGHTS.load(Relaxed) {
+            Rights::Thread
+        } else {
+            Rights::Process
         };
         let options = Options::new().rights(rights);
         Ok(Engine {

@@ -106,8 +106,8 @@ pub fn run(
 ) -> Result<LoadResult, Error> {
     stop.check()?;
     let plan = Plan::from_settings(settings, what)?;
-    let runtime =
-        laio_rt::Runtime::new(laio::Options::new().rights(laio::Rights::Settled)).doing("cannot start")?;
+    let runtime = laio_rt::Runtime::new(laio::Options::new().rights(laio::Rights::Settled))
+        .doing("cannot start")?;
     Ok(runtime.block_on(drive::drive(settings, plan, stop, progress)))
 }
 

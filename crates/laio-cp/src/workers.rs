@@ -82,7 +82,9 @@ fn run_worker(
     let options = &session.options;
     // Sources are opened through the engine with O_NONBLOCK, so `open` never waits for the peer of
     // a FIFO. Special files whose data is copied are opened by a blocking call.
-    let mut engine = laio::Options::new().trust_names(true).rights(laio::Rights::Settled);
+    let mut engine = laio::Options::new()
+        .trust_names(true)
+        .rights(laio::Rights::Settled);
     // Where no thread can be started, the copy makes its calls itself.
     engine = engine.call_without_threads(true);
     if let Some(backend) = options.backend {

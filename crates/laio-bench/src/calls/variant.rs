@@ -64,7 +64,11 @@ impl CallVariant {
             CallVariant::BareRing | CallVariant::Direct => return None,
         };
         // Measurements do not change their rights.
-        Some(options.trust_names(trust_names).rights(laio::Rights::Settled))
+        Some(
+            options
+                .trust_names(trust_names)
+                .rights(laio::Rights::Settled),
+        )
     }
 
     /// Whether helper threads make calls that other back ends attempt inline.
