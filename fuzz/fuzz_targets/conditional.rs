@@ -1,7 +1,7 @@
 #![no_main]
 //! Fuzzes the conditions of a request.
 
-use laio_http::{ETag, Limits, Method, Outcome, Parsed, Validators, conditional, parse};
+use laio_http::{ConditionalResult, ETag, Limits, Method, Parsed, Validators, conditional, parse};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (i64, i64, bool, &[u8])| {
@@ -21,9 +21,9 @@ fuzz_target!(|input: (i64, i64, bool, &[u8])| {
     };
     let has = |name: &str| request.headers.get(name).is_some();
     match conditional::evaluate(&request, &current) {
-        Outcome::NotModified => assert!(has("If-None-Match") || has("If-Modified-Since")),
-        Outcome::PreconditionFailed => assert!(has("If-Match") || has("If-Unmodified-Since")),
-        Outcome::Proceed { range_applies } => {
+        ConditionalResult::NotModified => assert!(has("If-None-Match") || has("If-Modified-Since")),
+        ConditionalResult::PreconditionFailed => assert!(has("If-Match") || has("If-Unmodified-Since")),
+        ConditionalResult::Proceed { range_applies } => {
             assert!(!range_applies || (request.method == Method::Get && has("Range")));
             if range_applies && weak && request.headers.only("If-Range").is_some_and(is_tag) {
                 panic!("a weak tag is no ground for a range");

@@ -38,7 +38,7 @@ fuzz_target!(|input: (u8, &[u8])| {
         path::normalize(back, &mut relative_again).expect("what was encoded can be decoded");
         assert_eq!(relative, relative_again);
     }
-    let record = log::LogRecord::of(&request, &laio_http::HttpDate::EPOCH);
+    let record = log::LogRecord::from_request(&request, &laio_http::HttpDate::EPOCH);
     for format in [log::LogFormat::Common, log::LogFormat::Combined, log::LogFormat::Json] {
         let mut line = Vec::new();
         log::write_line(format, &record, &mut line);
