@@ -35,20 +35,6 @@ fn every_other_test_without_capabilities() {
     });
 }
 
-#[test]
-fn every_other_test_on_one_processor() {
-    every_other_test(|command| {
-        // SAFETY: as above.
-        unsafe {
-            command.pre_exec(|| {
-                let mut one: libc::cpu_set_t = std::mem::zeroed();
-                libc::CPU_SET(usize::try_from(libc::sched_getcpu()).unwrap_or(0), &mut one);
-                check(libc::sched_setaffinity(0, size_of_val(&one), &one).into())
-            });
-        }
-    });
-}
-
 fn every_other_test(restrict: impl FnOnce(&mut Command)) {
     every_test_but(&["sandboxes"], restrict);
 }
