@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncSeekExt, AsyncWriteExt, BufReader};
+use tokio::task::unconstrained;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -48,7 +49,8 @@ fn dropped_at<F: Future>(at: At, future: F, arrive: impl FnOnce()) -> Option<F::
     let woken = Arc::new(Count::default());
     let waker = Waker::from(woken.clone());
     let mut context = Context::from_waker(&waker);
-    let mut future = pin!(future);
+    // A task that has used up its budget gets Pending, and its wakeup only when it returns to the runtime.
+    let mut future = pin!(unconstrained(future));
     if !matches!(at, At::NotPolled)
         && let Poll::Ready(output) = future.as_mut().poll(&mut context)
     {
