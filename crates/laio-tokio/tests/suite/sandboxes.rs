@@ -13,7 +13,7 @@ fn every_other_test_without_io_uring() {
 /// The filter, with `no_new_privs`, and the capabilities that Docker leaves to root.
 #[test]
 fn every_other_test_as_in_docker() {
-    every_test_but(&["sandboxes", UNSTEADY], |command| {
+    every_other_test(|command| {
         // SAFETY: the closure makes system calls only.
         unsafe { command.pre_exec(|| keep_capabilities(DOCKER_CAPABILITIES)) };
         forbid::restrict(command, &Forbid::new(DOCKER, libc::EPERM));
@@ -24,12 +24,26 @@ fn every_other_test_as_in_docker() {
 #[test]
 fn every_other_test_without_capabilities() {
     // The oracle itself looks into directories that only root may read.
-    every_test_but(&["sandboxes", "oracle", UNSTEADY], |command| {
+    every_test_but(&["sandboxes", "oracle"], |command| {
         // SAFETY: as above.
         unsafe {
             command.pre_exec(|| {
                 check(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0).into())?;
                 keep_capabilities(0)
+            });
+        }
+    });
+}
+
+#[test]
+fn every_other_test_on_one_processor() {
+    every_other_test(|command| {
+        // SAFETY: as above.
+        unsafe {
+            command.pre_exec(|| {
+                let mut one: libc::cpu_set_t = std::mem::zeroed();
+                libc::CPU_SET(usize::try_from(libc::sched_getcpu()).unwrap_or(0), &mut one);
+                check(libc::sched_setaffinity(0, size_of_val(&one), &one).into())
             });
         }
     });
@@ -56,9 +70,6 @@ fn every_test_but(skipped: &[&str], restrict: impl FnOnce(&mut Command)) {
     assert!(output.status.success(), "{text}");
     assert!(text.contains("test names::"), "{text}");
 }
-
-/// It does not always end, with or without a sandbox, so it runs only where it always did.
-const UNSTEADY: &str = "a_read_that_is_dropped_anywhere_loses_nothing";
 
 /// The default capabilities of Docker, without `CAP_SYS_ADMIN`.
 const DOCKER_CAPABILITIES: u32 = 0xa804_25fb;
