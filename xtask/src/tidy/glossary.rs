@@ -11,15 +11,17 @@ pub(crate) fn faults(files: &[File]) -> Vec<Fault> {
         return Vec::new();
     };
     let others = files.iter().filter(|file| file.path != GLOSSARY);
+    // Pages first, which use most terms.
+    let mut others: Vec<_> = others.collect();
+    others.sort_by_key(|file| !file.path.ends_with(".md"));
+    let others = others.into_iter();
     let others: Vec<String> = others.map(|file| file.text.to_ascii_lowercase()).collect();
     let mut faults = Vec::new();
     for (index, line) in glossary.text.lines().enumerate() {
         let Some(term) = term(line) else { continue };
         let forms = forms(term);
-        if !others
-            .iter()
-            .any(|text| forms.iter().any(|form| text.contains(form)))
-        {
+        let is_used = |form: &String| others.iter().any(|text| text.contains(form));
+        if !forms.iter().any(is_used) {
             faults.push(Fault {
                 rule: "glossary",
                 key: term.to_owned(),
@@ -41,11 +43,8 @@ fn term(line: &str) -> Option<&str> {
 /// How prose and names of code write a term.
 fn forms(term: &str) -> Vec<String> {
     let term = term.to_ascii_lowercase();
-    let mut forms: Vec<_> = ["_", "", "-"]
-        .map(|link| term.replace([' ', '-'], link).replace('/', ""))
-        .into();
-    forms.push(term);
-    forms
+    let names = ["_", "", "-"].map(|link| term.replace([' ', '-'], link).replace('/', ""));
+    std::iter::once(term).chain(names).collect()
 }
 
 #[cfg(test)]
