@@ -7,11 +7,16 @@ use crate::{Failure, root};
 use std::path::Path;
 
 /// The manifests with a version of their own, or of a crate beside them.
-const MANIFESTS: [&str; 2] = ["Cargo.toml", "bindings/python/Cargo.toml"];
+const MANIFESTS: [&str; 3] = [
+    "Cargo.toml",
+    "bindings/python/Cargo.toml",
+    "bindings/node/Cargo.toml",
+];
 
 /// Files that state the version in words: each line with the old one gets the new one.
-const MENTIONS: [&str; 5] = [
+const MENTIONS: [&str; 6] = [
     "README.md",
+    "bindings/node/package.json",
     "crates/laio-capi/include/laio.h",
     "crates/laio-capi/tests/c/headers.c",
     "docs/serve/transport.md",
