@@ -1,6 +1,6 @@
 //! WebDAV (RFC 4918): what a client needs to mount the files of a site.
 //!
-//! [`admit`] checks locks and the `If` field before a change; the other functions answer the methods. Dead
+//! `admit` checks locks and the `If` field before a change; the other functions answer the methods. Dead
 //! properties are not kept.
 
 mod copy_move;
