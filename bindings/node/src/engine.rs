@@ -2,7 +2,7 @@
 
 use crate::answer::{self, Answer, LOWEST_ERROR, Opened, Outcome, Value};
 use laio::ops::OpenFile;
-use laio::{Operation, Options, Proactor};
+use laio::{Operation, Options, Proactor, Rights};
 use napi::bindgen_prelude::{Either3, Function};
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi::{Env, Error, Result};
@@ -245,7 +245,7 @@ fn attempt(task: &mut Task) -> Option<Outcome> {
 /// The proactor of the process. As Node's own threads do, its threads have the rights of the process.
 fn proactor() -> Result<&'static Proactor> {
     static PROACTOR: OnceLock<std::result::Result<Proactor, laio::Errno>> = OnceLock::new();
-    let made = PROACTOR.get_or_init(|| Proactor::new(Options::new().settled_rights(true)));
+    let made = PROACTOR.get_or_init(|| Proactor::new(Options::new().rights(Rights::Process)));
     made.as_ref()
         .map_err(|errno| Error::from_reason(format!("laio cannot start: {errno}")))
 }
