@@ -95,6 +95,7 @@ pub mod nth_call;
 pub mod oracle;
 pub mod process;
 pub mod random;
+pub mod sandbox;
 mod skip;
 pub mod temp;
 pub mod watchdog;

@@ -1,5 +1,7 @@
 //! The crate's tests, in one program. The oracle is `tokio::fs`: the same program runs with both.
 
+#![forbid(unsafe_code)]
+
 mod cancelled;
 mod dropped;
 mod failing_calls;

@@ -1,5 +1,6 @@
 //! Whose rights calls in the background have.
 
+use laio_testing::sandbox::{may_change_user, set_effective_user};
 use laio_testing::temp::scratch;
 use laio_testing::{child, test_name};
 use laio_tokio::fs;
@@ -33,11 +34,6 @@ async fn compare(directory: &Path, stage: &str) -> Option<ErrorKind> {
     made
 }
 
-fn effective_user(user: u32) {
-    // SAFETY: seteuid takes no pointers. The C library changes all threads.
-    assert_eq!(unsafe { libc::seteuid(user) }, 0);
-}
-
 async fn all_threads_give_up_rights() {
     let directory = scratch();
     let path = directory.path();
@@ -45,22 +41,18 @@ async fn all_threads_give_up_rights() {
     std::fs::write(path.join("secret"), "a").expect("written");
     std::fs::set_permissions(path.join("secret"), PermissionsExt::from_mode(0o600)).expect("owner");
     assert_eq!(compare(path, "before").await, None);
-    effective_user(65534);
+    set_effective_user(65534);
     for round in 0..3 {
         let refused = compare(path, &format!("changed-{round}")).await;
         assert_eq!(refused, Some(ErrorKind::PermissionDenied));
     }
-    effective_user(0);
+    set_effective_user(0);
     assert_eq!(compare(path, "back").await, None);
 }
 
 #[test]
 fn what_all_threads_give_up_is_given_up_in_the_background() {
-    const SETUID: libc::c_ulong = 7;
-    // SAFETY: neither takes pointers.
-    let may_change =
-        unsafe { libc::geteuid() == 0 && libc::prctl(libc::PR_CAPBSET_READ, SETUID, 0, 0, 0) == 1 };
-    if !may_change {
+    if !may_change_user() {
         return laio_testing::skip("root", "only root has rights to give up");
     }
     for rights in [None, Some(laio::Rights::Thread)] {
