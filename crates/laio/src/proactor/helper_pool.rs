@@ -1,21 +1,24 @@
 //! The helpers of a driver: threads that take work from any thread, without a wakeup of the driver.
 //!
-//! They make calls for which the driver could do no more than wake another thread: buffered writes to
-//! a file system that has no non-blocking form of them ([`Why::KnownUnsupported`]). And they run
+//! They make calls for which the driver could do no more than wake another thread ([`takes`]): calls by
+//! name, and buffered writes to a file system that has no non-blocking form of them. And they run
 //! functions of the program ([`super::function`]). The driver starts them, so they have its rights.
 
 use super::any_function::AnyFunction;
 use super::inbox::{Inbox, Message, Rest};
+use super::shared::Shared;
 use super::task::{AnyTask, Duty, guarded};
 use super::work_queue::{Coming, Kind, Taken, WorkQueue};
 use crate::attempt::Why;
 use crate::background::job::{Job, run};
+use crate::background::lane;
 use crate::background::patience::{Patience, has_processors};
+use crate::composition::Strategy;
 use crate::operations::Link;
 use crate::step::total;
-use crate::sys::interrupt::Interruptible;
+use crate::sys::interrupt::{Interruptible, Signal};
 use crate::sys::thread::Thread;
-use crate::table::{self, Attempt, Row};
+use crate::table::{self, Attempt, Class, Row};
 use crate::{Errno, Limits, Options, transfer};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -27,7 +30,10 @@ pub(super) struct HelperPool {
     work: WorkQueue<Work>,
     /// The descriptors on which a helper makes a call, with the operations that wait for its end.
     lines: Mutex<Vec<Line>>,
+    making: Mutex<Vec<Making>>,
     driver: Arc<Inbox>,
+    /// The signal that interrupts cancelled calls; see [`Signal::install`].
+    signal: Option<i32>,
     /// See [`Limits::spin_us`]; 0 on a single processor.
     pub(super) spin_us: u32,
     /// Of the helper that spins.
@@ -58,6 +64,27 @@ struct Line {
     waiting: Vec<(Duty, Rest)>,
 }
 
+/// A call that a helper makes now.
+struct Making {
+    task: Arc<dyn AnyTask>,
+    interruptible: Arc<Interruptible>,
+}
+
+impl Making {
+    fn is_for(&self, task: &Arc<dyn AnyTask>) -> bool {
+        std::ptr::addr_eq(Arc::as_ptr(&self.task), Arc::as_ptr(task))
+    }
+
+    /// Interrupts the call; the caller holds the lock of the list. Without a signal the call goes on to its
+    /// end, which no other process delays: an `open` that may wait for one is the driver's.
+    fn interrupt(&self, signal: Option<i32>) {
+        if let Ok(signal) = Signal::install(signal) {
+            // Refused only for a real-time signal of the program's choice, at the limit of signals.
+            let _ = self.interruptible.interrupt(signal);
+        }
+    }
+}
+
 impl HelperPool {
     pub(super) fn new(options: &Options, driver: Arc<Inbox>) -> HelperPool {
         let limits = &options.limits;
@@ -65,7 +92,9 @@ impl HelperPool {
         HelperPool {
             work: WorkQueue::new(limits.helpers as usize, limits.waiting_helpers as usize),
             lines: Mutex::default(),
+            making: Mutex::default(),
             driver,
+            signal: options.cancel_signal,
             spin_us,
             patience: Mutex::new(Patience::new(spin_us)),
             call_ns: AtomicU64::new(0),
@@ -96,7 +125,7 @@ impl HelperPool {
         self.driver.drop_if_ended();
     }
 
-    /// Cancels an operation that no helper makes yet. Returns false if it went to the driver.
+    /// Cancels an operation: removes it, or interrupts its call. Returns false if it went to the driver.
     pub(super) fn cancel(&self, task: &Arc<dyn AnyTask>) -> bool {
         let is_it = |work: &Work| matches!(work, Work::Call(duty, _) if duty.is_for(task));
         if let Some(work) = self.work.remove(Kind::Call, is_it) {
@@ -105,6 +134,12 @@ impl HelperPool {
             drop(work);
             return true;
         }
+        let making = self.lock_making();
+        if let Some(made) = making.iter().find(|made| made.is_for(task)) {
+            made.interrupt(self.signal);
+            return true;
+        }
+        drop(making);
         let mut lines = self.lock_lines();
         let found = lines.iter_mut().find_map(|line| {
             let at = line
@@ -132,10 +167,13 @@ impl HelperPool {
         self.work.is_empty()
     }
 
-    /// Fails what no helper has begun with `ECANCELED`, and lets the helpers end.
+    /// Fails what no helper has begun with `ECANCELED`, interrupts the calls, and lets the helpers end.
     pub(super) fn stop(&self) {
         for work in self.work.stop() {
             work.fail(Errno::CANCELED);
+        }
+        for made in self.lock_making().iter() {
+            made.interrupt(self.signal);
         }
         let lines = std::mem::take(&mut *self.lock_lines());
         drop(lines);
@@ -164,7 +202,7 @@ impl HelperPool {
             for work in self.work.not_started() {
                 match work {
                     Work::Call(duty, rest) => {
-                        let result = make(&Interruptible::default(), &duty, rest);
+                        let result = make(&Interruptible::default(), &duty, &rest);
                         self.end_line_of(&duty);
                         duty.complete(result);
                     }
@@ -176,7 +214,8 @@ impl HelperPool {
 
     /// What a helper does.
     fn serve(&self) {
-        let interruptible = Interruptible::default();
+        let interruptible = Arc::new(Interruptible::default());
+        interruptible.adopt_thread(Signal::install(self.signal).ok());
         let idle = Duration::from_millis(Limits::HELPER_IDLE_MS);
         loop {
             let Taken { kind, work, coming } =
@@ -186,7 +225,7 @@ impl HelperPool {
                         if ended.was_last {
                             self.driver.push([Message::Finish]);
                         }
-                        return;
+                        break;
                     }
                 };
             self.order(coming);
@@ -197,18 +236,44 @@ impl HelperPool {
                     guarded(|| drop(function));
                     self.work.done(kind);
                 }
-                Work::Call(duty, rest) => {
-                    let begin = Instant::now();
-                    let result = make(&interruptible, &duty, rest);
-                    self.call_ns
-                        .store(begin.elapsed().as_nanos() as u64, Relaxed);
-                    self.end_line_of(&duty);
-                    // Before the next operation is handed over, which this helper can take.
-                    self.work.done(kind);
-                    duty.complete(result);
-                }
+                Work::Call(duty, rest) => self.serve_call(duty, rest, &interruptible),
             }
         }
+        interruptible.release_thread();
+    }
+
+    /// Makes the call of an operation and completes it, or passes the operation to the driver.
+    fn serve_call(&self, duty: Duty, rest: Rest, interruptible: &Arc<Interruptible>) {
+        self.lock_making().push(Making {
+            task: duty.task().clone(),
+            interruptible: interruptible.clone(),
+        });
+        let begin = Instant::now();
+        let job = Job::new(table::row(duty.core().call.number), duty.core().call);
+        let waits = lane::opens_blocking_file(&job, interruptible);
+        let result = (!waits).then(|| make(interruptible, &duty, &rest));
+        let mut making = self.lock_making();
+        making.retain(|made| !made.is_for(duty.task()));
+        // From here on a cancellation goes to the driver, and must find the operation there.
+        let result = match result {
+            None if interruptible.is_interrupted() => Err(Errno::CANCELED),
+            None => {
+                self.driver.push_unchecked([Message::Start(duty, rest)]);
+                drop(making);
+                self.work.done(Kind::Call);
+                return self.driver.drop_if_ended();
+            }
+            Some(result) => result,
+        };
+        // With the lock, so that no late cancellation interrupts the next call.
+        interruptible.rearm();
+        drop(making);
+        self.call_ns
+            .store(begin.elapsed().as_nanos() as u64, Relaxed);
+        self.end_line_of(&duty);
+        // Before the next operation is handed over, which this helper can take.
+        self.work.done(Kind::Call);
+        duty.complete(result);
     }
 
     fn spin(&self, gap: Duration, look: &dyn Fn() -> bool) {
@@ -278,6 +343,12 @@ impl HelperPool {
         self.lines.lock().unwrap_or_else(|error| error.into_inner())
     }
 
+    fn lock_making(&self) -> MutexGuard<'_, Vec<Making>> {
+        self.making
+            .lock()
+            .unwrap_or_else(|error| error.into_inner())
+    }
+
     fn count_threads(&self, change: impl Fn(usize) -> usize) {
         let (threads, condition) = &self.threads;
         let mut threads = threads.lock().unwrap_or_else(|error| error.into_inner());
@@ -292,18 +363,32 @@ fn used(link: Link) -> Option<RawFd> {
 }
 
 /// Whether a helper can take a call from the calling thread, if the file is local and the call waits for
-/// no other one: the driver could only pass it on to a helper too. On a local file system it need not be
-/// interrupted.
-pub(super) fn takes(options: &Options, row: &Row, rest: &Rest, links: &[Link; 2]) -> bool {
-    rest.why == Why::KnownUnsupported
-        && row.attempt == Attempt::NowaitWrite
+/// no other one: the driver could only pass it on to a helper, or its ring to a worker thread.
+pub(super) fn takes(
+    shared: &Shared,
+    has_ring: bool,
+    row: &Row,
+    rest: &Rest,
+    links: &[Link; 2],
+) -> bool {
+    let needs_a_thread = match row.class {
+        Class::Path => row.file.is_some() && !links[0].is_used(),
+        Class::FileRead | Class::FileWrite if !has_ring => true,
+        Class::FileRead | Class::FileWrite => match row.attempt {
+            Attempt::NowaitWrite => rest.why == Why::KnownUnsupported,
+            attempt => attempt == Attempt::Never,
+        },
+        _ => false,
+    };
+    needs_a_thread
+        && shared.composition.strategies[row.class as usize] == Strategy::Try
         && rest.provisional.is_none()
         && !links[1].is_used()
-        && options.inject == Default::default()
+        && shared.options.inject == Default::default()
 }
 
 /// Makes the call, and goes on after a short transfer, as the driver does.
-fn make(interruptible: &Interruptible, duty: &Duty, rest: Rest) -> Result<usize, Errno> {
+fn make(interruptible: &Interruptible, duty: &Duty, rest: &Rest) -> Result<usize, Errno> {
     let call = &duty.core().call;
     let row = table::row(call.number);
     let mut done = rest.done;

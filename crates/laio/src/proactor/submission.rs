@@ -218,8 +218,9 @@ pub(super) fn place<O: Operation + Send>(
         let row = table::row(call.number);
         let links = local.links_in_flight(row, &call);
         let made_by = maker(&generation, &shared.options, local, row, &call, &links);
-        let direct = helper_pool::takes(&shared.options, row, &rest, &links)
-            && local.is_local(call.descriptor(0))
+        let direct = matches!(&made_by, Ok(Maker::Driver(driver))
+            if helper_pool::takes(shared, driver.has_ring, row, &rest, &links))
+            && local.asked_remote(&call, &rest).is_none()
             && !generation.must_wait(&links);
         (made_by, links, direct)
     };

@@ -99,7 +99,7 @@ impl<W> WorkQueue<W> {
         }
         state.gap = state.done_at.elapsed();
         state.kinds[kind as usize].queue.push_back(work);
-        Ok(self.bring_one(&mut state))
+        Ok(self.bring_one(state))
     }
 
     /// Waits for work, at most `idle` long. `spin` may look for work by its second argument; the first
@@ -118,11 +118,7 @@ impl<W> WorkQueue<W> {
         state.arrived();
         loop {
             if let Some((kind, work)) = state.take() {
-                let coming = if state.has_startable() {
-                    self.bring_one(&mut state)
-                } else {
-                    Coming::Helper
-                };
+                let coming = self.bring_one(state);
                 return Ok(Taken { kind, work, coming });
             }
             let is_over = state.phase != Phase::Open && state.is_empty();
@@ -211,22 +207,30 @@ impl<W> WorkQueue<W> {
     }
 
     /// Makes a helper come, unless one is on its way or all are busy.
-    fn bring_one(&self, state: &mut State<W>) -> Coming {
+    fn bring_one(&self, mut state: MutexGuard<'_, State<W>>) -> Coming {
         if state.coming > 0 || !state.has_startable() {
             return Coming::Helper;
         }
+        let sleeps = !state.is_spun && state.idle > 0;
+        let starts = !state.is_spun && !sleeps;
+        if starts && state.helpers >= state.most() {
+            return Coming::Helper;
+        }
         state.coming += 1;
+        state.helpers += usize::from(starts);
         if state.is_spun {
             self.posted.fetch_add(1, Relaxed);
-        } else if state.idle > 0 {
-            self.wakeup.notify_one();
-        } else if state.helpers < state.most() {
-            state.helpers += 1;
-            return Coming::ToBeStarted;
-        } else {
-            state.coming -= 1;
         }
-        Coming::Helper
+        // A helper that wakes takes the lock first.
+        drop(state);
+        if sleeps {
+            self.wakeup.notify_one();
+        }
+        if starts {
+            Coming::ToBeStarted
+        } else {
+            Coming::Helper
+        }
     }
 
     fn wake_all(&self) {

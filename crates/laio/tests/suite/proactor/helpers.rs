@@ -1,9 +1,11 @@
 //! The helpers of a driver: calls that no driver makes, and functions.
 
 use super::support::{all, all_lazy, block_on, poll_once};
-use crate::harness::{LIMIT, watch};
-use laio::ops::{Fsync, OpenFile, Read, ReadAt, Seek, Source, Whence, Write, WriteAt};
-use laio::{BackendKind, Errno, Limits, Options, Proactor};
+use crate::harness::{LIMIT, cstring, watch};
+use laio::ops::{
+    Fsync, Mkdir, Name, Open, OpenFile, Read, ReadAt, Seek, Source, Whence, Write, WriteAt,
+};
+use laio::{BackendKind, Errno, Limits, Options, Proactor, Rights};
 use laio_testing::limit::wait_until;
 use laio_testing::temp::{file_with, pattern, scratch};
 use std::fs::{self, File};
@@ -163,6 +165,51 @@ fn a_write_that_cannot_be_attempted_needs_no_driver() {
     assert_eq!(stats.inline + stats.handed_over, 10);
 }
 
+/// The rights of threads cost no call a thread of its own here.
+fn lazy_process(helpers: u32) -> Proactor {
+    let options = Options::new().backend(BackendKind::Lazy).helpers(helpers);
+    Proactor::new(options.rights(Rights::Process)).expect("a proactor")
+}
+
+#[test]
+fn a_call_by_name_needs_no_driver() {
+    let directory = scratch();
+    let proactor = lazy_process(8);
+    for number in 0..10 {
+        let name = cstring(directory.path().join(format!("new {number}")));
+        block_on(proactor.submit(Mkdir::new(Name::new(name), 0o700))).unwrap();
+    }
+    let stats = proactor.stats();
+    assert_eq!((stats.direct, stats.handed_over), (10, 10), "{stats:?}");
+}
+
+/// A helper passes an `open` that waits for another process on to the driver: there it can be dropped, and
+/// keeps no helper from another call.
+#[test]
+fn an_open_that_waits_occupies_no_helper() {
+    let _watched = watch("an_open_that_waits_occupies_no_helper");
+    let directory = scratch();
+    let fifo = cstring(directory.path().join("fifo"));
+    let kind = rustix::fs::FileType::Fifo;
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &*fifo, kind, mode, 0).unwrap();
+    let proactor = lazy_process(1);
+    let open = || Open::new(Name::new(fifo.clone()), libc::O_WRONLY);
+    let mut opens: Vec<_> = (0..3).map(|_| proactor.submit(open())).collect();
+    for open in &mut opens {
+        assert!(poll_once(open).is_pending());
+    }
+    let name = cstring(directory.path().join("new"));
+    block_on(proactor.submit(Mkdir::new(Name::new(name), 0o700))).unwrap();
+    drop(opens.pop());
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK;
+    let _reader = rustix::fs::open(&*fifo, flags, rustix::fs::Mode::empty()).unwrap();
+    for open in opens {
+        block_on(open).unwrap();
+    }
+    assert!(proactor.shut_down(LIMIT));
+}
+
 /// A thread ends with detached writes in flight, and the driver that it has started ends with it.
 #[test]
 fn a_finished_driver_makes_all_writes() {
@@ -234,7 +281,7 @@ fn a_dropped_function_is_stopped_or_not_begun() {
         ..Limits::default()
     };
     let options = Options::new().backend(BackendKind::Lazy).limits(limits);
-    let proactor = Proactor::new(options.rights(laio::Rights::Settled)).unwrap();
+    let proactor = Proactor::new(options.rights(Rights::Settled)).unwrap();
     let (begun, begins) = mpsc::channel();
     let (stopped, stops) = mpsc::channel();
     let mut first = proactor.blocking(move |stop| {
@@ -266,7 +313,7 @@ fn a_shutdown_waits_for_functions_and_begins_none() {
         ..Limits::default()
     };
     let options = Options::new().backend(BackendKind::Lazy).limits(limits);
-    let proactor = Proactor::new(options.rights(laio::Rights::Settled)).unwrap();
+    let proactor = Proactor::new(options.rights(Rights::Settled)).unwrap();
     let (begun, begins) = mpsc::channel();
     let (go, gone) = mpsc::channel::<()>();
     let mut first = proactor.blocking(move |_| {
