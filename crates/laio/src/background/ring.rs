@@ -3,6 +3,7 @@
 
 mod failing;
 mod opened;
+mod polls;
 mod prepare;
 mod setup;
 mod workers;
@@ -17,9 +18,10 @@ use crate::step::{self, Next, total};
 use crate::table::{Opcode, Row};
 use crate::{Errno, Handle, Limits, Options, Stats, ZeroCopyCounts};
 use failing::Failing;
-use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue, types};
 use opened::Opened;
-use setup::{Counted, GETEVENTS, Opcodes, rings_of_thread, set_up};
+use polls::{Polled, Polls};
+use setup::{Counted, Opcodes, rings_of_thread, set_up};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
@@ -70,19 +72,14 @@ pub(crate) struct Ring {
     batch: u32,
     /// Entries of operations in the kernel or the queue whose completion has not been reaped.
     outstanding: u32,
+    /// The operations among these that wait for a device or a file system.
+    on_files: u32,
+    /// Whether the kernel has `IORING_ENTER_NO_IOWAIT`: since Linux 6.15.
+    has_no_iowait: bool,
     /// CQEs taken from the completion queue and not yet returned by [`Ring::take_cqes`], which
     /// all CQEs pass through; it keeps CQEs longer only if the queue had to be emptied early.
     backlog: Vec<Cqe>,
-    doorbell_armed: bool,
-    mounts: Option<RawFd>,
-    mounts_armed: bool,
-    mounts_changed: bool,
-    /// The timer of operations' deadlines, if the pollable descriptor must report it.
-    timer: Option<RawFd>,
-    timer_armed: bool,
-    timer_expired: bool,
-    /// Whether a poll of the doorbell, the mount table or the timer has failed with `EBADF`.
-    lost_descriptor: bool,
+    polls: Polls,
     /// Slots of operations for which a cancel request returned ENOENT.
     failed_cancels: Vec<Slot>,
     /// Operations whose cancel requests the submission queue did not take.
@@ -109,14 +106,8 @@ pub(crate) struct Ring {
     _counted: Counted,
 }
 
-/// User data of entries that are not operations: the low half is zero, which no handle has.
-const DOORBELL: u64 = 1 << 32;
-const MOUNTS: u64 = 2 << 32;
-const TIMER: u64 = 3 << 32;
-/// The first of the cancel requests: one value for each slot.
-const CANCEL: u64 = 4 << 32;
-
-const ENTER_EXT_ARG: u32 = 1 << 3;
+/// The user data of the first cancel request: there is one value for each slot.
+const CANCEL: u64 = polls::FIRST_OTHER;
 
 impl Ring {
     /// A ring for the calling thread; see [`set_up`] for errors.
@@ -125,20 +116,15 @@ impl Ring {
         Ok(Ring {
             _counted: Counted::new(),
             workers: Workers::for_ring(&ring, options.limits.ring_entries),
+            has_no_iowait: ring.params().is_feature_no_iowait(),
+            on_files: 0,
             ring: ManuallyDrop::new(ring),
             opcodes,
             unsubmitted: 0,
             batch: Limits::BATCH,
             outstanding: 0,
             backlog: Vec::new(),
-            doorbell_armed: false,
-            mounts,
-            mounts_armed: false,
-            mounts_changed: false,
-            timer: None,
-            timer_armed: false,
-            timer_expired: false,
-            lost_descriptor: false,
+            polls: Polls::new(mounts),
             failed_cancels: Vec::new(),
             untaken_cancels: Vec::new(),
             submissions: 0,
@@ -332,7 +318,7 @@ impl Ring {
         // Also if the doorbell was never armed: draining it is harmless then. While the kernel signals CQEs
         // to it, it may only be drained before they are reaped.
         if let Some(doorbell) = doorbell
-            && !self.doorbell_armed
+            && !self.polls.is_armed(Polled::Doorbell)
             && !self.signals_doorbell
         {
             doorbell.drain();
@@ -340,8 +326,8 @@ impl Ring {
         Ok(Noticed {
             interrupted,
             watched_mounts: true,
-            mounts_changed: std::mem::take(&mut self.mounts_changed),
-            timer_expired: std::mem::take(&mut self.timer_expired),
+            mounts_changed: self.polls.take_fired(Polled::Mounts),
+            timer_expired: self.polls.take_fired(Polled::Timer),
             ..Noticed::default()
         })
     }
@@ -360,8 +346,8 @@ impl Ring {
             let slot = operations.live_slot(handle);
             let operation = &mut operations[slot];
             let is_call = matches!(operation.state, State::With(Part::Ring | Part::RingWorker));
-            if is_call && workers::occupies_one(operation.row) {
-                self.workers.end(operation.ring_epoch);
+            if is_call {
+                self.note_end(operation);
             }
             if cqe.kind() != CqeKind::Only && self.is_notification(operation, &cqe) {
                 if operation.state == State::AwaitingNotif && operation.awaiting_notif == 0 {
@@ -380,6 +366,14 @@ impl Ring {
         }
         self.cqes = cqes;
         result
+    }
+
+    /// A call that the ring has made is over.
+    fn note_end(&mut self, operation: &InFlight) {
+        if workers::occupies_one(operation.row) {
+            self.workers.end(operation.ring_epoch);
+        }
+        self.on_files -= u32::from(workers::may_need_one(operation.row, operation.regular));
     }
 
     /// Submits, and waits for a CQE; `None` waits for ever. A time-out or a signal ends the wait
@@ -456,37 +450,10 @@ impl Ring {
         for handle in std::mem::take(&mut self.untaken_cancels) {
             self.cancel(handle);
         }
-        if let Some(doorbell) = doorbell
-            && !self.doorbell_armed
-        {
-            let fd = types::Fd(doorbell.as_fd().as_raw_fd());
-            let entry = opcode::PollAdd::new(fd, libc::POLLIN as u32)
-                .build()
-                .user_data(DOORBELL);
+        for (polled, entry) in self.polls.missing(doorbell) {
             // SAFETY: the entry points to nothing.
             unsafe { self.push_entry(&entry)? };
-            self.doorbell_armed = true;
-        }
-        if let Some(mounts) = self.mounts
-            && !self.mounts_armed
-        {
-            let events = (libc::POLLPRI | libc::POLLERR) as u32;
-            let entry = opcode::PollAdd::new(types::Fd(mounts), events)
-                .build()
-                .user_data(MOUNTS);
-            // SAFETY: the entry points to nothing.
-            unsafe { self.push_entry(&entry)? };
-            self.mounts_armed = true;
-        }
-        if let Some(timer) = self.timer
-            && !self.timer_armed
-        {
-            let entry = opcode::PollAdd::new(types::Fd(timer), libc::POLLIN as u32)
-                .build()
-                .user_data(TIMER);
-            // SAFETY: the entry points to nothing.
-            unsafe { self.push_entry(&entry)? };
-            self.timer_armed = true;
+            self.polls.armed(polled);
         }
         Ok(())
     }
@@ -498,13 +465,19 @@ impl Ring {
             Some(timespec) => types::SubmitArgs::new().timespec(timespec),
             None => types::SubmitArgs::new(),
         };
+        // Without NO_IOWAIT the kernel counts a processor that sleeps here as waiting for a disk. While the
+        // ring does wait for one, the count is right, and some governors raise the clock for it.
+        let mut flags = EnterFlags::GETEVENTS | EnterFlags::EXT_ARG;
+        flags.set(
+            EnterFlags::NO_IOWAIT,
+            self.has_no_iowait && self.on_files == 0,
+        );
         // GETEVENTS even without a wait: it runs deferred completions and flushes an overflow.
         let result = unsafe {
             // SAFETY: the arguments live through the call and have the type EXT_ARG stands for.
-            let flags = GETEVENTS | ENTER_EXT_ARG;
             self.ring
                 .submitter()
-                .enter(self.unsubmitted, want, flags, Some(&arguments))
+                .enter(self.unsubmitted, want, flags.bits(), Some(&arguments))
         };
         let submitted = self.unsubmitted > 0;
         self.unsubmitted = self.ring.submission().len() as u32;
@@ -617,7 +590,7 @@ impl Ring {
         self.take_to_backlog();
         std::mem::swap(&mut self.backlog, cqes);
         self.backlog.clear();
-        if std::mem::take(&mut self.lost_descriptor) {
+        if self.polls.take_lost() {
             Err(Errno::BADF)
         } else {
             Ok(())
@@ -638,23 +611,10 @@ impl Ring {
                 self.backlog.push(cqe);
                 continue;
             }
-            self.lost_descriptor |= handle < CANCEL && completion.result() == -libc::EBADF;
-            match handle {
-                DOORBELL => self.doorbell_armed = false,
-                MOUNTS => {
-                    self.mounts_armed = false;
-                    self.mounts_changed |= completion.result() >= 0;
-                }
-                TIMER => {
-                    self.timer_armed = false;
-                    self.timer_expired |= completion.result() >= 0;
-                }
-                CANCEL.. => {
-                    if completion.result() == -libc::ENOENT {
-                        self.failed_cancels.push(((handle - CANCEL) >> 32) as Slot);
-                    }
-                }
-                other => unreachable!("user data {other:#x} was never submitted"),
+            if handle < CANCEL {
+                self.polls.ended(handle, completion.result());
+            } else if completion.result() == -libc::ENOENT {
+                self.failed_cancels.push(((handle - CANCEL) >> 32) as Slot);
             }
         }
     }
@@ -672,7 +632,7 @@ impl Ring {
 
     /// Adds a timer to the polls of the ring.
     pub(crate) fn set_timer(&mut self, timer: RawFd) {
-        self.timer = Some(timer);
+        self.polls.set_timer(timer);
     }
 }
 

@@ -52,6 +52,7 @@ impl Ring {
         if workers::occupies_one(row) {
             operation.ring_epoch = self.workers.begin();
         }
+        self.on_files += u32::from(workers::may_need_one(row, operation.regular));
         if operation.rights.is_some() || counts_from_submission(row, call) {
             // Submitting now fixes the thread's credentials. An entry that the kernel does not take
             // stays queued; the next poll reports errors.

@@ -2,11 +2,8 @@
 
 use crate::sys::high_fd::HighFd;
 use crate::{Errno, Limits};
-use io_uring::{IoUring, Probe};
+use io_uring::{EnterFlags, IoUring, Probe};
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd};
-
-/// `IORING_ENTER_GETEVENTS`.
-pub(super) const GETEVENTS: u32 = 1;
 
 /// The smallest submission queue.
 const RING_ENTRIES_MIN: u32 = 8;
@@ -30,7 +27,7 @@ pub(super) fn set_up(entries: u32) -> Result<(IoUring, Opcodes), Errno> {
     // SAFETY: nothing is submitted, and there are no arguments.
     unsafe {
         ring.submitter()
-            .enter::<libc::sigset_t>(0, 0, GETEVENTS, None)?
+            .enter::<libc::sigset_t>(0, 0, EnterFlags::GETEVENTS.bits(), None)?
     };
     Ok((ring, opcodes))
 }
