@@ -1,10 +1,9 @@
 //! A request that asks an auth server about the request of a client, and the answer.
 
-use super::cache::Caching;
 use super::exchange::{self, UpstreamResponse};
+use super::proxy_request::{Caching, EmptyBody, ProxyRequest};
 use super::relay::Relayed;
 use super::upstream_head::UpstreamHead;
-use super::{EmptyBody, ProxyRequest};
 use laio_http::log::AddedField;
 use laio_http::{Framing, Method, Request, RequestPath, Status, Version, ascii_query};
 use laio_rt::future::{Either, race};

@@ -9,9 +9,9 @@ mod store;
 use super::compress::Form;
 use super::exchange::{self, UpstreamResponse};
 use super::forward::Forwarded;
+use super::proxy_request::{Caching, EmptyBody, ProxyRequest};
 use super::relay::Relayed;
 use super::upstream_head::UpstreamHead;
-use super::{EmptyBody, ProxyRequest};
 use laio_http::{ByteRange, Method, Status};
 use laio_rt::sync::Notify;
 use laio_serve_base::messages::print;
@@ -41,23 +41,6 @@ pub struct ResponseCache {
     uncacheable: RefCell<HashMap<Key, Instant>>,
     /// Bytes of responses that are being stored. They are limited like those that are stored.
     recorded: Cell<usize>,
-}
-
-/// How the cache takes part in a request to an upstream.
-#[derive(Clone, Copy, Debug, Default)]
-pub enum Caching<'a> {
-    /// Not at all.
-    #[default]
-    Off,
-    /// The response may be stored, so the conditions of this client do not matter.
-    Store,
-    /// The upstream is asked whether a stored response with these validators is still valid.
-    Revalidate {
-        /// The entity tag of the stored response.
-        etag: Option<&'a [u8]>,
-        /// The value of its Last-Modified.
-        modified: Option<&'a [u8]>,
-    },
 }
 
 /// What the cache has for a request.

@@ -1,5 +1,6 @@
 //! Compressing the responses of upstreams while they are passed on.
 
+use super::fields::has_word;
 use super::relay::Relayed;
 use super::trailers::push_last_chunk;
 use super::upstream_head::UpstreamHead;
@@ -89,12 +90,6 @@ fn is_text(value: &[u8]) -> bool {
     let essence = essence.trim_ascii().to_ascii_lowercase();
     let essence = std::str::from_utf8(&essence).unwrap_or_default();
     essence != "text/event-stream" && is_compressible(essence)
-}
-
-/// Whether a list has a word, in any letter case.
-pub(super) fn has_word(list: &[u8], word: &[u8]) -> bool {
-    let mut words = list.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
-    words.any(|own| own.eq_ignore_ascii_case(word))
 }
 
 /// A response being compressed.

@@ -2,11 +2,14 @@
 
 use super::http2_body::Http2Body;
 use super::lease::{Lease, ProtocolState};
+use super::proxy_request::{ProxyRequest, Source};
+use super::repeat::may_be_repeated;
+use super::response_wait::ResponseWait;
+use super::upload::Upload;
 use super::upstream_head::UpstreamHead;
-use super::{ProxyRequest, Source, Upload, fastcgi, hash_key, http2, request};
+use super::{fastcgi, hash_key, http2, request};
 use laio_http::fastcgi::{STDIN, push_stream, push_stream_end};
 use laio_http::{Framing, Method, Status};
-use laio_rt::time::Sleep;
 use laio_serve_base::messages::print;
 use laio_serve_base::options::{Protocol, UpstreamLimits};
 use laio_serve_net::stream::Stream;
@@ -17,9 +20,9 @@ use laio_serve_upstream::target::Target;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io::{self, Write};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Instant;
 
 /// The head of a response, and the connection for its body.
@@ -101,22 +104,6 @@ pub(super) async fn ask(
             next.target.name,
         ));
     }
-}
-
-/// Whether a failed request can be repeated without having an effect twice.
-pub(super) fn may_be_repeated(
-    proxy_request: &ProxyRequest<'_>,
-    error: &UpstreamError,
-    source: &mut impl Source,
-) -> bool {
-    let allowed = match error.progress {
-        Progress::NotConnected => true,
-        Progress::Stale | Progress::NothingReceived => {
-            request::is_idempotent(&proxy_request.ctx.request.method)
-        }
-        Progress::Final => false,
-    };
-    allowed && !error.client_gone && source.rewind()
 }
 
 /// Sends a request to one upstream. If a reused connection turns out to be closed, repeats an idempotent
@@ -226,34 +213,6 @@ async fn attempt(
         }
         progress => error.at(progress),
     })
-}
-
-/// The time limit of the wait for a response.
-pub(super) struct ResponseWait<'a> {
-    limits: &'a UpstreamLimits,
-    deadline: Deadline,
-    first_byte: Option<Sleep>,
-}
-
-impl<'a> ResponseWait<'a> {
-    pub(super) fn new(limits: &'a UpstreamLimits, deadline: Deadline) -> Self {
-        ResponseWait {
-            limits,
-            deadline,
-            first_byte: None,
-        }
-    }
-
-    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<UpstreamError> {
-        let time = self.limits.first_byte_time;
-        let limit = self
-            .first_byte
-            .get_or_insert_with(|| laio_rt::time::sleep(self.deadline.within(time)));
-        Pin::new(limit).poll(context).map(|()| {
-            let late = UpstreamError::timed_out("the upstream did not answer in time");
-            late.at(Progress::NothingReceived)
-        })
-    }
 }
 
 /// The framing of the request body.

@@ -3,11 +3,13 @@
 use super::cache::{Fetch, Plan, ResponseCache};
 use super::compress::{Compressing, Form};
 use super::exchange::{self, UpstreamBody, UpstreamResponse};
+use super::proxy_request::{ProxyRequest, Source};
 use super::relay::Relayed;
+use super::request;
 use super::sendfile::send_named;
 use super::spool::Spool;
 use super::tunnel::Tunnel;
-use super::{ProxyRequest, Source, Upload, request};
+use super::upload::Upload;
 use laio_http::{Framing, Method, RequestPath, Status};
 use laio_serve_base::messages::print;
 use laio_serve_base::observe::upstreams::CacheResult;

@@ -1,6 +1,5 @@
 //! A request that is forwarded to an upstream, and its body.
 
-use super::cache::Caching;
 use laio_http::RequestPath;
 use laio_serve_base::clients::Peer;
 use laio_serve_core::request::body::{BodyError, BodyTime, ClientBody};
@@ -35,6 +34,23 @@ pub struct ProxyRequest<'a> {
     pub spooled: Option<u64>,
     /// How the cache of responses takes part.
     pub caching: Caching<'a>,
+}
+
+/// How the cache takes part in a request to an upstream.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Caching<'a> {
+    /// Not at all.
+    #[default]
+    Off,
+    /// The response may be stored, so the conditions of this client do not matter.
+    Store,
+    /// The upstream is asked whether a stored response with these validators is still valid.
+    Revalidate {
+        /// The entity tag of the stored response.
+        etag: Option<&'a [u8]>,
+        /// The value of its Last-Modified.
+        modified: Option<&'a [u8]>,
+    },
 }
 
 impl ProxyRequest<'_> {

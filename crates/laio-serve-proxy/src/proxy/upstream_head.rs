@@ -1,7 +1,6 @@
 //! The head of an upstream's response, and the fields that are passed on.
 
-use super::compress::has_word;
-use super::request::{HOP_BY_HOP, Hops, VIA, push_field};
+use super::fields::{HOP_BY_HOP, Hops, VIA, has_word, push_field};
 use http::header::CONTENT_LENGTH;
 use http::response::Parts;
 use laio_http::upstream::Response;
