@@ -1,9 +1,10 @@
 //! Requests that an upstream answers.
 //!
-//! `forward` connects an exchange with the client's connection. `exchange` sends the request, whose
-//! head `request` and `fastcgi` build, and receives the response's head; `upstream_head` chooses the fields
-//! to pass on, `http2` does the same for upstreams in HTTP/2, `relay` passes the response's body on, `cache` stores responses. `spool` stores a body whose length must be known
-//! first. `hash_key` is what chooses an upstream by a hash. `sendfile` handles responses that name a file, `tunnel` handles WebSocket connections. `auth_request` asks auth servers.
+//! `forward` connects an exchange with the client's connection. `exchange` chooses the upstream; `http1` and
+//! `http2` send the request, whose head `request` and `fastcgi` build, and receive the response's head, whose
+//! fields `upstream_head` chooses. `relay` passes the body on, `cache` stores responses. `spool` stores a body
+//! whose length must be known first. `hash_key` is what chooses an upstream by a hash. `sendfile` handles responses
+//! that name a file, `tunnel` handles WebSocket connections. `auth_request` asks auth servers.
 
 pub mod auth_request;
 pub mod cache;
@@ -13,6 +14,7 @@ mod fastcgi;
 mod fields;
 pub mod forward;
 mod hash_key;
+mod http1;
 mod http2;
 mod http2_body;
 mod lease;
@@ -28,6 +30,7 @@ mod trailers;
 mod tunnel;
 mod upload;
 mod upstream_head;
+mod upstream_response;
 
 pub use proxy_request::{Caching, ProxyRequest, Source};
 pub use upload::Upload;

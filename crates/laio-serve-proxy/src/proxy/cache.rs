@@ -7,11 +7,11 @@ mod policy;
 mod store;
 
 use super::compress::Form;
-use super::exchange::{self, UpstreamResponse};
+use super::exchange;
 use super::forward::Forwarded;
 use super::proxy_request::{Caching, EmptyBody, ProxyRequest};
-use super::relay::Relayed;
 use super::upstream_head::UpstreamHead;
+use super::upstream_response::UpstreamResponse;
 use laio_http::{ByteRange, Method, Status};
 use laio_rt::sync::Notify;
 use laio_serve_base::messages::print;
@@ -22,7 +22,6 @@ use laio_serve_core::request::auth_state::AuthState;
 use laio_serve_core::request::compress::Compressed;
 use laio_serve_core::request::response::{Body, RequestContext, Response};
 use laio_serve_core::services::Services;
-use laio_serve_upstream::route::Route;
 use policy::{Directives, age_on_arrival, elements, freshness, is_known_to_client, values};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -523,8 +522,18 @@ impl Recorder {
         most.min(UpstreamLimits::CACHED_BODY) as u64
     }
 
+    /// Adds content, and stores the response with the last. Returns `None` after that, or if it is too much.
+    pub(super) fn record(self, content: &[u8], last: bool) -> Option<Recorder> {
+        let recorder = self.add(content)?;
+        if !last {
+            return Some(recorder);
+        }
+        recorder.finish();
+        None
+    }
+
     /// Adds content. Returns `None` if it is too much.
-    pub(super) fn add(mut self, content: &[u8]) -> Option<Recorder> {
+    fn add(mut self, content: &[u8]) -> Option<Recorder> {
         let cache = &self.fetch.cache;
         if (self.body.bytes.len() + content.len()) as u64 > Recorder::most(cache) {
             self.fetch.refuse(self.head.status);
@@ -540,7 +549,7 @@ impl Recorder {
     }
 
     /// Stores the complete response.
-    pub(super) fn finish(mut self) {
+    fn finish(mut self) {
         self.head.set_length(self.body.bytes.len());
         let stored = Stored {
             head: self.head,
@@ -560,24 +569,19 @@ impl Recorder {
 }
 
 /// Fetches a response again, whose stale form the client has got.
-pub async fn refresh(
-    services: &Services,
-    mut proxy_request: ProxyRequest<'_>,
-    route: &Route,
-    fetch: Fetch,
-) {
+pub async fn refresh(services: &Services, mut proxy_request: ProxyRequest<'_>, fetch: Fetch) {
     let limits = &services.limits.upstream;
     let ctx = proxy_request.ctx;
     proxy_request.websocket = false;
     let request = fetch.request(proxy_request);
-    let refreshed = match exchange::ask(&request, route, &mut EmptyBody, limits).await {
+    let refreshed = match exchange::ask(&request, &mut EmptyBody, limits).await {
         Ok(answered) => store_again(fetch, answered, ctx).await,
         Err(error) => Err(io::Error::other(error.why)),
     };
     if let Err(error) = refreshed {
         print(format_args!(
             "{} for {}: the stored response could not be refreshed: {error}",
-            route.group.name(),
+            proxy_request.route.group.name(),
             proxy_request.path.as_str().escape_debug(),
         ));
     }
@@ -588,24 +592,23 @@ async fn store_again(
     answered: UpstreamResponse,
     ctx: RequestContext<'_>,
 ) -> io::Result<()> {
-    let UpstreamResponse {
-        body,
-        upstream_head,
-        whole,
-        ..
-    } = answered;
-    let recorder = match (&fetch.stale, upstream_head.status) {
+    let UpstreamResponse { head, mut body, .. } = answered;
+    let recorder = match (&fetch.stale, head.status) {
         (Some(stale), Status::NOT_MODIFIED) => {
-            fetch.confirm(stale, &upstream_head, ctx);
+            fetch.confirm(stale, &head, ctx);
             None
         }
-        _ => fetch.record(&upstream_head, ctx).0,
+        _ => fetch.record(&head, ctx).0,
     };
-    let mut relayed = Relayed::new(body, &upstream_head, whole, false).recorded(recorder);
-    let mut buffer = Vec::new();
-    while !relayed.take(&mut buffer)? {
-        buffer.clear();
-        relayed.wait().await?;
+    let mut recorder = recorder;
+    let mut content = Vec::new();
+    loop {
+        let last = body.take(&mut content, usize::MAX)?;
+        recorder = recorder.and_then(|it| it.record(&content, last));
+        if last {
+            return Ok(());
+        }
+        content.clear();
+        body.wait().await?;
     }
-    Ok(())
 }

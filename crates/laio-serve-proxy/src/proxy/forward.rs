@@ -2,7 +2,7 @@
 
 use super::cache::{Fetch, Plan, ResponseCache};
 use super::compress::{Compressing, Form};
-use super::exchange::{self, UpstreamBody, UpstreamResponse};
+use super::exchange;
 use super::proxy_request::{ProxyRequest, Source};
 use super::relay::Relayed;
 use super::request;
@@ -10,6 +10,7 @@ use super::sendfile::send_named;
 use super::spool::Spool;
 use super::tunnel::Tunnel;
 use super::upload::Upload;
+use super::upstream_response::UpstreamResponse;
 use laio_http::{Framing, Method, RequestPath, Status};
 use laio_serve_base::messages::print;
 use laio_serve_base::observe::upstreams::CacheResult;
@@ -24,7 +25,6 @@ use laio_serve_core::site::auth::Resource;
 use laio_serve_core::site::cors;
 use laio_serve_upstream::error::UpstreamError;
 use laio_serve_upstream::group::Group;
-use laio_serve_upstream::route::Route;
 use std::borrow::Cow;
 use std::rc::Rc;
 
@@ -63,12 +63,11 @@ pub async fn forward(
     services: &Services,
     response_cache: Option<&Rc<ResponseCache>>,
     mut proxy_request: ProxyRequest<'_>,
-    route: &Route,
     source: &mut impl Source,
     out: &mut Vec<u8>,
 ) -> Option<Forwarded> {
     let limits = &services.limits.upstream;
-    let ctx = proxy_request.ctx;
+    let (ctx, route) = (proxy_request.ctx, proxy_request.route);
     let ends = RequestContext {
         keep_alive: ctx.keep_alive && source.is_done(),
         ..ctx
@@ -88,7 +87,7 @@ pub async fn forward(
         return Some(Forwarded::page(response, ends));
     }
     if trace::is_on() {
-        trace::note("upstream", || described(&proxy_request, route));
+        trace::note("upstream", || described(&proxy_request));
         if let Some(rules) = &ctx.site.request_rules {
             rules.note(ctx.forwarded());
         }
@@ -127,7 +126,7 @@ pub async fn forward(
         Err(UpstreamError::busy("the limit of tunnels is reached"))
     } else {
         let begun = observe::begin();
-        let answered = ask(services, &mut proxy_request, route, source).await;
+        let answered = ask(services, &mut proxy_request, source).await;
         observe::end(Stage::Upstream, begun);
         answered
     };
@@ -137,14 +136,14 @@ pub async fn forward(
     };
     match answered {
         Ok(answered) => {
-            let head = &answered.upstream_head;
+            let head = &answered.head;
             if let Some(cache) = response_cache {
                 cache.invalidate(&proxy_request, head.status);
             }
             if let Some(fetch) = &fetch
                 && let Some(response) = fetch.settle(services, head, ctx, out)
             {
-                discard(answered);
+                answered.discard();
                 return Some(Forwarded::page(response, ctx));
             }
             let has_cache = response_cache.is_some();
@@ -173,20 +172,9 @@ pub async fn forward(
     }
 }
 
-/// Discards the body of a response. If it is empty, the connection can be reused.
-fn discard(answered: UpstreamResponse) {
-    let UpstreamResponse {
-        body,
-        upstream_head,
-        whole,
-        ..
-    } = answered;
-    let _ = Relayed::new(body, &upstream_head, whole, false).take(&mut Vec::new());
-}
-
 /// Returns who answers a request, and why.
-fn described(proxy_request: &ProxyRequest<'_>, route: &Route) -> String {
-    let (group, path) = (&route.group, proxy_request.path);
+fn described(proxy_request: &ProxyRequest<'_>) -> String {
+    let (group, path) = (&proxy_request.route.group, proxy_request.path);
     let name = group.name();
     if let Some(script) = proxy_request.script {
         return format!("{name} executes the script {}", trace::shown(&script.name));
@@ -214,17 +202,16 @@ fn resource<'a>(group: &'a Group, path: &'a RequestPath<'a>) -> Resource<'a> {
 async fn ask(
     services: &Services,
     proxy_request: &mut ProxyRequest<'_>,
-    route: &Route,
     source: &mut impl Source,
 ) -> Result<UpstreamResponse, UpstreamError> {
-    let limits = &services.limits.upstream;
+    let (limits, route) = (&services.limits.upstream, proxy_request.route);
     let chunked = proxy_request.ctx.request.framing == Framing::Chunked;
     if !chunked || *route.group.protocol() != Protocol::FastCgi {
-        return exchange::ask(proxy_request, route, source, limits).await;
+        return exchange::ask(proxy_request, source, limits).await;
     }
     let mut spool = Spool::fill(source, &route.limits, limits).await?;
     proxy_request.spooled = Some(spool.length());
-    exchange::ask(proxy_request, route, &mut spool, limits).await
+    exchange::ask(proxy_request, &mut spool, limits).await
 }
 
 async fn pass_on(
@@ -237,15 +224,15 @@ async fn pass_on(
     out: &mut Vec<u8>,
 ) -> Option<Forwarded> {
     let UpstreamResponse {
+        head: upstream_head,
         body,
-        upstream_head,
-        whole,
         upload,
     } = answered;
     let status = upstream_head.status;
     if status == Status::SWITCHING_PROTOCOLS {
-        let name = body.name().to_owned();
-        let (Some(permit), UpstreamBody::Link(lease)) = (tunnel, body) else {
+        let member = body.member().clone();
+        let (Some(permit), Some(lease)) = (tunnel, body.into_lease()) else {
+            let name = &member.target.name;
             print(format_args!(
                 "{name}: the upstream switched protocols although the client did not ask"
             ));
@@ -264,9 +251,10 @@ async fn pass_on(
     }
     if let Some(file) = upstream_head.file.as_ref().filter(|_| status == Status::OK) {
         // The upstream's body is discarded. If it is empty, the connection can be reused.
-        let name = body.name().to_owned();
-        let _ = Relayed::new(body, &upstream_head, whole, false).take(&mut Vec::new());
-        let response = send_named(services, ctx, out, &name, &upstream_head, file).await;
+        let member = body.member().clone();
+        let name = &member.target.name;
+        let _ = Relayed::new(body, false).take(&mut Vec::new());
+        let response = send_named(services, ctx, out, name, &upstream_head, file).await;
         return Some(Forwarded::page(response, ctx));
     }
     let form = Form::of(services, ctx, &upstream_head);
@@ -300,7 +288,7 @@ async fn pass_on(
         }
         None => sent_head.write(ctx, out, chunked, close),
     }
-    let relayed = Relayed::new(body, &upstream_head, whole, chunked);
+    let relayed = Relayed::new(body, chunked);
     let relayed = relayed
         .recorded(recorder)
         .compressed(compressing)

@@ -1,6 +1,5 @@
 //! Requests to upstreams in HTTP/2 (RFC 9113).
 
-use super::exchange::{UpstreamBody, UpstreamResponse};
 use super::fields::VIA;
 use super::http2_body::Http2Body;
 use super::proxy_request::{ProxyRequest, Source};
@@ -10,6 +9,7 @@ use super::response_wait::ResponseWait;
 use super::trailers::takes_trailers;
 use super::upload::Upload;
 use super::upstream_head::{UpstreamHead, early_hints};
+use super::upstream_response::{UpstreamBody, UpstreamResponse};
 use h2::RecvStream;
 use http::header::{CONTENT_LENGTH, TE, VIA as VIA_FIELD};
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri};
@@ -75,8 +75,8 @@ pub(super) async fn ask(
     };
     let (parts, stream) = response.into_parts();
     let to_head = proxy_request.ctx.request.method == Method::Head;
-    let upstream_head = UpstreamHead::of_http2(&parts, stream.is_end_stream(), to_head)?;
-    let ended = upstream_head.framing == Some(Framing::None) || stream.is_end_stream();
+    let head = UpstreamHead::of_http2(&parts, stream.is_end_stream(), to_head)?;
+    let ended = head.framing == Some(Framing::None) || stream.is_end_stream();
     let upload = upload.filter(|_| proxy_request.is_multiplexed());
     let body = Http2Body::new(
         stream,
@@ -87,9 +87,8 @@ pub(super) async fn ask(
         (place, permit, in_flight),
     );
     Ok(UpstreamResponse {
+        head,
         body: UpstreamBody::Http2(body),
-        upstream_head,
-        whole: upload.is_none(),
         upload,
     })
 }

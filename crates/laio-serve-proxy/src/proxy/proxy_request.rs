@@ -8,6 +8,7 @@ use laio_serve_core::request::response::RequestContext;
 use laio_serve_core::site::message_fields::RequestRules;
 use laio_serve_net::stream::Stream;
 use laio_serve_upstream::error::UpstreamError;
+use laio_serve_upstream::route::Route;
 use std::net::SocketAddr;
 
 /// A request to be forwarded to an upstream.
@@ -15,6 +16,8 @@ use std::net::SocketAddr;
 pub struct ProxyRequest<'a> {
     /// The request of the client.
     pub ctx: RequestContext<'a>,
+    /// The upstreams of the path's prefix.
+    pub route: &'a Route,
     /// The path to ask for.
     pub path: &'a RequestPath<'a>,
     /// The script that a FastCGI program executes, if the site has chosen one.

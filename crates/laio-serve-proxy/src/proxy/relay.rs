@@ -3,15 +3,11 @@
 
 use super::cache::Recorder;
 use super::compress::Compressing;
-use super::exchange::UpstreamBody;
-use super::http2_body::Http2Body;
-use super::link_body::LinkBody;
 use super::trailers::{push_last_chunk, takes_trailers};
-use super::upstream_head::UpstreamHead;
+use super::upstream_response::UpstreamBody;
 use http::HeaderMap;
 use laio_http::Request;
 use laio_rt::future::{Either, race};
-use laio_serve_base::messages::print;
 use laio_serve_base::options::UpstreamLimits;
 use laio_serve_core::request::pace::Pace;
 use laio_serve_core::request::send_buffer::{send_all, send_deadline};
@@ -20,15 +16,13 @@ use laio_serve_core::site::speed::Speed;
 use laio_serve_net::client_watch::ClientWatch;
 use laio_serve_net::memory::{Loan, copies};
 use laio_serve_net::stream::Stream;
-use laio_serve_upstream::error::UpstreamError;
 use laio_serve_upstream::route::Member;
 use std::io;
 use std::rc::Rc;
 
 /// The body of a response in transit.
 pub struct Relayed {
-    body: Body,
-    member: Rc<Member>,
+    body: UpstreamBody,
     /// Whether the body is sent to the client in chunks.
     chunked: bool,
     /// Whether a client that gets chunks takes the fields after the body.
@@ -40,30 +34,10 @@ pub struct Relayed {
     compressing: Option<Compressing>,
 }
 
-enum Body {
-    Link(LinkBody),
-    Http2(Http2Body),
-}
-
 impl Relayed {
-    pub(super) fn new(
-        body: UpstreamBody,
-        upstream_head: &UpstreamHead,
-        whole: bool,
-        chunked: bool,
-    ) -> Relayed {
-        let member = match &body {
-            UpstreamBody::Link(lease) => lease.member(),
-            UpstreamBody::Http2(body) => body.member(),
-        };
-        let member = member.clone();
-        let body = match body {
-            UpstreamBody::Link(lease) => Body::Link(LinkBody::new(lease, upstream_head, whole)),
-            UpstreamBody::Http2(body) => Body::Http2(body),
-        };
+    pub(super) fn new(body: UpstreamBody, chunked: bool) -> Relayed {
         Relayed {
             body,
-            member,
             chunked,
             takes_trailers: false,
             content: 0,
@@ -95,7 +69,7 @@ impl Relayed {
 
     /// Returns the upstream that answers.
     pub fn member(&self) -> &Rc<Member> {
-        &self.member
+        self.body.member()
     }
 
     /// Returns the number of content bytes so far, as the client gets them.
@@ -110,7 +84,7 @@ impl Relayed {
 
     /// Returns the fields for behind the last chunk.
     pub(super) fn trailers_of_chunks(&mut self) -> Option<HeaderMap> {
-        self.take_trailers().filter(|_| self.takes_trailers)
+        self.body.take_trailers().filter(|_| self.takes_trailers)
     }
 
     /// Appends the received content. Returns whether it was the last.
@@ -121,67 +95,20 @@ impl Relayed {
     /// Appends at most `most` bytes of the received content. Returns whether they were the last.
     fn take_some(&mut self, out: &mut Vec<u8>, most: usize) -> io::Result<bool> {
         let before = out.len();
-        let over = match &mut self.body {
-            Body::Link(body) => body.take(out, most),
-            Body::Http2(body) => body.take(out, most),
-        };
+        let over = self.body.take(out, most);
         self.content += (out.len() - before) as u64;
         if let Some(recorder) = self.recorder.take() {
-            self.recorder = recorder.add(&out[before..]);
-        }
-        if let Ok(true) = over
-            && let Some(recorder) = self.recorder.take()
-        {
-            recorder.finish();
+            self.recorder = recorder.record(&out[before..], matches!(over, Ok(true)));
         }
         over
     }
 
-    /// Whether content was received and not taken.
-    fn has_received(&self) -> bool {
-        match &self.body {
-            Body::Link(body) => body.has_received(),
-            Body::Http2(body) => body.has_received(),
-        }
-    }
-
-    /// Waits until more is received.
-    pub(super) async fn wait(&mut self) -> io::Result<()> {
-        match &mut self.body {
-            Body::Link(body) => body.wait().await,
-            Body::Http2(body) => body.wait().await,
-        }
-    }
-
     /// Passes the fields after the body on to a client that can get them.
     async fn pass_trailers(&mut self, stream: &Stream) -> io::Result<()> {
-        match self.take_trailers() {
+        match self.body.take_trailers() {
             Some(trailers) => stream.send_trailers(trailers).await,
             None => Ok(()),
         }
-    }
-
-    fn take_trailers(&mut self) -> Option<HeaderMap> {
-        match &mut self.body {
-            Body::Http2(body) => body.take_trailers(),
-            Body::Link(body) => body.take_trailers(),
-        }
-    }
-
-    /// Reports that the upstream has broken the response off.
-    fn report(&self, error: &io::Error) {
-        let fault = UpstreamError::bad_gateway(format_args!("the response is incomplete: {error}"));
-        let name = match &self.body {
-            Body::Link(body) => {
-                body.failed(&fault);
-                body.name().unwrap_or_default()
-            }
-            Body::Http2(body) => {
-                body.failed(&fault);
-                body.name()
-            }
-        };
-        print(format_args!("{name}: {}", fault.why));
     }
 }
 
@@ -208,7 +135,7 @@ pub async fn relay(
     let client = ClientWatch::new(stream, false);
     loop {
         let before = body.content();
-        let (most, _loan) = if body.has_received() {
+        let (most, _loan) = if body.body.has_received() {
             room(services, stream).await?
         } else {
             (UpstreamLimits::CHUNK, None)
@@ -235,10 +162,10 @@ pub async fn relay(
             Ok(false) => pace.wait().await,
             Err(error) => return Err(broken(body, error)),
         }
-        if body.has_received() {
+        if body.body.has_received() {
             continue;
         }
-        match race(client.left(), body.wait()).await {
+        match race(client.left(), body.body.wait()).await {
             Either::Left(()) => return Err(io::ErrorKind::ConnectionAborted.into()),
             Either::Right(Ok(())) => {}
             Either::Right(Err(error)) => return Err(broken(body, error)),
@@ -260,7 +187,7 @@ async fn room(services: &Services, stream: &Stream) -> io::Result<(usize, Option
 }
 
 fn broken(body: &Relayed, error: io::Error) -> io::Error {
-    body.report(&error);
+    body.body.report(&error);
     error
 }
 

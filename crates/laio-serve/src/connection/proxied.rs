@@ -88,6 +88,7 @@ pub(super) async fn answer_by_upstream(
     let Buffers { mut output, name } = services.buffer_pool.take();
     let proxy_request = ProxyRequest {
         ctx,
+        route,
         path,
         script,
         peer: body.peer,
@@ -103,7 +104,6 @@ pub(super) async fn answer_by_upstream(
         services,
         response_cache,
         proxy_request,
-        route,
         &mut body,
         &mut output,
     );
@@ -168,7 +168,7 @@ pub(super) async fn answer_by_upstream(
     services.buffer_pool.put_back(Buffers { output, name });
     if let Some(fetch) = refresh {
         // The client has its response; a further request on this connection waits.
-        cache::refresh(services, proxy_request, route, fetch).await;
+        cache::refresh(services, proxy_request, fetch).await;
     }
     let next = match (keep_alive, whole) {
         (true, _) => Next::Request,
