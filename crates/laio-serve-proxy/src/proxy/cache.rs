@@ -8,7 +8,6 @@ mod store;
 
 use super::compress::Form;
 use super::exchange;
-use super::forward::Forwarded;
 use super::proxy_request::{Caching, EmptyBody, ProxyRequest};
 use super::upstream_head::UpstreamHead;
 use super::upstream_response::UpstreamResponse;
@@ -20,6 +19,7 @@ use laio_serve_base::options::UpstreamLimits;
 use laio_serve_core::files::contents::Contents;
 use laio_serve_core::request::auth_state::AuthState;
 use laio_serve_core::request::compress::Compressed;
+use laio_serve_core::request::pages;
 use laio_serve_core::request::response::{Body, RequestContext, Response};
 use laio_serve_core::services::Services;
 use policy::{Directives, age_on_arrival, elements, freshness, is_known_to_client, values};
@@ -46,21 +46,16 @@ pub struct ResponseCache {
 pub(super) enum Plan {
     /// The upstream answers as without the cache.
     Bypass,
-    /// The client gets what is stored.
-    Answer(CachedAnswer),
-    /// Nothing is stored, and the client wants nothing else.
-    NotStored,
+    /// The client gets what is stored, or a page because it wants nothing else. A stale response is
+    /// fetched again afterwards.
+    Answer(Response, Option<Fetch>),
     /// The upstream is asked.
     Fetch(Fetch),
 }
 
-/// A stored response that answers a request.
-pub(super) struct CachedAnswer {
-    stored: Rc<Stored>,
-    status: String,
-    /// What fetches the response again, after the client has got the stale one.
-    refresh: Option<Fetch>,
-}
+/// A stored response that answers a request, the text for `Cache-Status`, and what fetches the response
+/// again, after the client has got the stale one.
+type Usable = (Rc<Stored>, String, Option<Fetch>);
 
 /// A request to an upstream whose response may be stored.
 pub struct Fetch {
@@ -104,23 +99,18 @@ impl ResponseCache {
 
     /// Decides what happens with a request. Waits for another request that fetches the same, within a
     /// limit of time.
-    pub(super) async fn plan(self: &Rc<Self>, proxy_request: &ProxyRequest<'_>) -> Plan {
+    pub(super) async fn plan(
+        self: &Rc<Self>,
+        services: &Services,
+        ctx: RequestContext<'_>,
+        proxy_request: &ProxyRequest<'_>,
+        out: &mut Vec<u8>,
+    ) -> Plan {
         let request = proxy_request.ctx.request;
         let headers = &request.headers;
         let has = |name: &str| headers.get(name).is_some();
-        let reads = matches!(request.method, Method::Get | Method::Head);
-        let partial = ["Range", "If-Range", "If-Match", "If-Unmodified-Since"];
         let wanted = Directives::of(headers.all("Cache-Control"));
-        // What an auth server lets in depends on more than what a key contains.
-        let is_private = proxy_request.ctx.auth.is_some_and(AuthState::has_let_in);
-        if !reads
-            || is_private
-            || !request.framing.is_none()
-            || proxy_request.script.is_some()
-            || proxy_request.websocket
-            || wanted.no_store
-            || partial.iter().any(|name| has(name))
-        {
+        if wanted.no_store || !may_be_stored(proxy_request) {
             return Plan::Bypass;
         }
         let pragma = !has("Cache-Control") && headers.get("Pragma") == Some(b"no-cache");
@@ -145,12 +135,14 @@ impl ResponseCache {
             let stored = stored.filter(|it| !authorized || it.freshness.for_authorized);
             if let Some(stored) = &stored
                 && !asks_again
-                && let Some(answer) = self.usable(stored, wanted.max_age, &fetch)
+                && let Some((stored, status, refresh)) = self.usable(stored, wanted.max_age, &fetch)
             {
-                return Plan::Answer(answer);
+                return Plan::Answer(write(services, &stored, &status, ctx, out), refresh);
             }
             if wanted.only_if_cached {
-                return Plan::NotStored;
+                let (status, detail) = (Status::GATEWAY_TIMEOUT, "The response is not stored.");
+                let page = Box::pin(pages::error(services, ctx, out, status, detail)).await;
+                return Plan::Answer(page, None);
             }
             if request.method == Method::Head {
                 return Plan::Bypass;
@@ -176,18 +168,15 @@ impl ResponseCache {
         stored: &Rc<Stored>,
         max_age: Option<u64>,
         fetch: &impl Fn(Option<Rc<Stored>>, Option<Fill>) -> Fetch,
-    ) -> Option<CachedAnswer> {
+    ) -> Option<Usable> {
         let (age, freshness) = (stored.age(), &stored.freshness);
         if max_age.is_some_and(|most| age > most) || freshness.always_validate {
             return None;
         }
         if age < freshness.lifetime {
             upstreams::cached(CacheResult::Hit);
-            return Some(CachedAnswer {
-                stored: stored.clone(),
-                status: format!("hit; ttl={}", freshness.lifetime - age),
-                refresh: None,
-            });
+            let status = format!("hit; ttl={}", freshness.lifetime - age);
+            return Some((stored.clone(), status, None));
         }
         let late = age - freshness.lifetime;
         if late >= freshness.while_revalidate {
@@ -195,11 +184,8 @@ impl ResponseCache {
         }
         upstreams::cached(CacheResult::Stale);
         let fill = self.begin(&fetch(None, None).key).ok();
-        Some(CachedAnswer {
-            stored: stored.clone(),
-            status: format!("hit; ttl=-{late}"),
-            refresh: fill.map(|fill| fetch(Some(stored.clone()), Some(fill))),
-        })
+        let refresh = fill.map(|fill| fetch(Some(stored.clone()), Some(fill)));
+        Some((stored.clone(), format!("hit; ttl=-{late}"), refresh))
     }
 
     /// Announces a fetch to other requests, unless there is one.
@@ -253,6 +239,22 @@ impl ResponseCache {
     }
 }
 
+/// Whether a stored response may answer a request like this one.
+fn may_be_stored(proxy_request: &ProxyRequest<'_>) -> bool {
+    let request = proxy_request.ctx.request;
+    let partial = ["Range", "If-Range", "If-Match", "If-Unmodified-Since"];
+    // What an auth server lets in depends on more than what a key contains.
+    let is_private = proxy_request.ctx.auth.is_some_and(AuthState::has_let_in);
+    matches!(request.method, Method::Get | Method::Head)
+        && !is_private
+        && request.framing.is_none()
+        && proxy_request.script.is_none()
+        && !proxy_request.websocket
+        && partial
+            .iter()
+            .all(|name| request.headers.get(name).is_none())
+}
+
 /// Returns the key of a request.
 fn key(proxy_request: &ProxyRequest<'_>, secure: bool) -> Key {
     let request = proxy_request.ctx.request;
@@ -283,22 +285,6 @@ fn key(proxy_request: &ProxyRequest<'_>, secure: bool) -> Key {
         }
     }
     key.into()
-}
-
-impl CachedAnswer {
-    /// Writes the head, and a short body.
-    pub(super) fn write(
-        self,
-        services: &Services,
-        ctx: RequestContext<'_>,
-        out: &mut Vec<u8>,
-    ) -> Forwarded {
-        let response = write(services, &self.stored, &self.status, ctx, out);
-        Forwarded {
-            refresh: self.refresh,
-            ..Forwarded::page(response, ctx)
-        }
-    }
 }
 
 /// Writes the head of a stored response, and its body if that is short.

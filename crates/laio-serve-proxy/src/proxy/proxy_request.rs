@@ -24,8 +24,8 @@ pub struct ProxyRequest<'a> {
     pub script: Option<&'a Script>,
     /// The peer of the connection: the client, or a proxy.
     pub peer: &'a Peer,
-    /// Whether the connection can become a tunnel. Once [`super::forward::forward`] has checked the
-    /// request: whether the client asked for that too.
+    /// Whether the connection can become a tunnel. Once [`super::answer`] has checked the request:
+    /// whether the client asked for that too.
     pub websocket: bool,
     /// The client's connection; none for a request of this server itself.
     pub stream: Option<&'a Stream>,
@@ -56,6 +56,30 @@ pub enum Caching<'a> {
     },
 }
 
+impl<'a> ProxyRequest<'a> {
+    /// Returns the request of a client, as it arrived on its connection.
+    pub fn new(
+        ctx: RequestContext<'a>,
+        (stream, peer): (&'a Stream, &'a Peer),
+        (route, path): (&'a Route, &'a RequestPath<'a>),
+        script: Option<&'a Script>,
+    ) -> ProxyRequest<'a> {
+        ProxyRequest {
+            ctx,
+            route,
+            path,
+            script,
+            peer,
+            websocket: !stream.is_multiplexed(),
+            stream: Some(stream),
+            rules: ctx.site.request_rules.as_ref(),
+            more: &[],
+            spooled: None,
+            caching: Caching::Off,
+        }
+    }
+}
+
 impl ProxyRequest<'_> {
     /// Returns the server's address and the client's, where there are any. The port of a client behind a
     /// trusted proxy is not known, and 0.
@@ -83,8 +107,7 @@ impl ProxyRequest<'_> {
 }
 
 /// The body of a request.
-#[allow(async_fn_in_trait)] // Its futures stay on the thread of a worker.
-pub trait Source {
+pub(super) trait Source {
     /// Sets how long the client may take.
     fn set_time(&mut self, _time: BodyTime) {}
     /// Appends the next chunk of the body, waiting for it. Returns whether it was the last.

@@ -10,7 +10,7 @@ use std::future::poll_fn;
 use std::task::{Poll, ready};
 
 /// What sends the body of a request.
-pub struct Upload {
+pub(super) struct Upload {
     stream: SendStream<Bytes>,
     /// What was taken from the source and not yet sent.
     chunk: Bytes,
@@ -48,7 +48,7 @@ impl Upload {
 
     /// Sends the body until its end, or until the upstream accepts no more. May be dropped and called
     /// again, if `source` may.
-    pub async fn run(
+    pub(super) async fn run(
         &mut self,
         source: &mut impl Source,
         limits: &UpstreamLimits,

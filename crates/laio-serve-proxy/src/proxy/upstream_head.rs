@@ -159,6 +159,12 @@ impl UpstreamHead {
         }
     }
 
+    /// Returns the file that the server sends in place of the body.
+    pub(super) fn named_file(&self) -> Option<NamedFile> {
+        let is_ok = self.status == Status::OK;
+        self.file.clone().filter(|_| is_ok)
+    }
+
     /// Writes the head for the client.
     pub(super) fn write(
         &self,

@@ -27,9 +27,10 @@ pub(super) enum UpstreamBody {
 }
 
 impl UpstreamResponse {
-    /// Discards the body. If it is empty, the connection can be reused.
-    pub(super) fn discard(mut self) {
+    /// Discards the body. If it is empty, the connection can be reused. Returns the head.
+    pub(super) fn discard(mut self) -> UpstreamHead {
         let _ = self.body.take(&mut Vec::new(), usize::MAX);
+        self.head
     }
 }
 
