@@ -1,30 +1,39 @@
 //! Requests that an upstream answers.
 //!
-//! `forward` connects an exchange with the client's connection. `exchange` sends the request, whose
-//! head `request` and `fastcgi` build, and receives the response's head; `upstream_head` chooses the fields
-//! to pass on, `http2` does the same for upstreams in HTTP/2, `relay` passes the response's body on, `cache` stores responses. `spool` stores a body whose length must be known
-//! first. `hash_key` is what chooses an upstream by a hash. `sendfile` handles responses that name a file, `tunnel` handles WebSocket connections. `auth_request` asks auth servers.
+//! `answer` decides who answers a request, and sends the response. `exchange` chooses the upstream; `http1`
+//! and `http2` send the request, whose head `request` and `fastcgi` build, and receive the response's head,
+//! whose fields `upstream_head` chooses. `relay` passes the response on, `cache` stores it. `spool` stores a
+//! body whose length must be known first. `hash_key` is what chooses an upstream by a hash. `sendfile` handles
+//! responses that name a file, `tunnel` handles WebSocket connections. `auth_request` asks auth servers.
+//!
+//! A request is a `RequestContext`, here with a [`ProxyRequest`] around it, and its response is an
+//! `UpstreamResponse` from its head to its last byte.
 
+mod answer;
 pub mod auth_request;
 pub mod cache;
 mod compress;
 mod exchange;
 mod fastcgi;
-pub mod forward;
+mod fields;
 mod hash_key;
+mod http1;
 mod http2;
 mod http2_body;
 mod lease;
 mod link_body;
 mod proxy_request;
-pub mod relay;
+mod relay;
+mod repeat;
 mod request;
+mod response_wait;
 mod sendfile;
 mod spool;
 mod trailers;
 mod tunnel;
+mod upload;
 mod upstream_head;
+mod upstream_response;
 
-pub use http2::Upload;
-use proxy_request::EmptyBody;
-pub use proxy_request::{ProxyRequest, Source};
+pub use answer::answer;
+pub use proxy_request::ProxyRequest;

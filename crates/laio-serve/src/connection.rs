@@ -6,7 +6,6 @@ mod http2;
 pub(crate) mod http3;
 mod log_lines;
 mod page_memory;
-mod proxied;
 pub(crate) mod proxy_header;
 mod refusals;
 pub(crate) mod running;
@@ -14,7 +13,7 @@ mod stages;
 pub(crate) mod state;
 pub(crate) mod streams;
 
-use laio_http::{BodySkip, Framing, Parsed, Request, RequestFields, Status, parse};
+use laio_http::{BodySkip, Framing, Parsed, Request, RequestFields, RequestPath, Status, parse};
 use laio_rt::Descriptor;
 use laio_rt::time::{Sleep, sleep_until};
 use laio_serve_base::addresses::AddressPermit;
@@ -23,6 +22,7 @@ use laio_serve_base::observe::{self, Stage};
 use laio_serve_base::options::{Memory, MemoryUse};
 use laio_serve_core::request::auth_state::AuthState;
 use laio_serve_core::request::body::{BodyTime, ClientBody};
+use laio_serve_core::request::lookup::Script;
 use laio_serve_core::request::receive::{
     Skipped, handshake, linger, receive, send_close_notify, skip_body,
 };
@@ -36,11 +36,12 @@ use laio_serve_net::memory::connection::ConnectionMemory;
 use laio_serve_net::socket::Expect;
 use laio_serve_net::stream::Stream;
 use laio_serve_net::tls::session::is_plain_http;
+use laio_serve_proxy::ProxyRequest;
 use laio_serve_proxy::auth_request::AskedAsUpstreams;
 use laio_serve_uploads::{Change, answer_change};
+use laio_serve_upstream::route::Route;
 use log_lines::log_response;
 use page_memory::hold_page;
-use proxied::{Destination, answer_by_upstream};
 use running::Connections;
 pub use stages::request_stages;
 use stages::{Exchange, Exchanged};
@@ -390,11 +391,12 @@ impl Connection {
         sent
     }
 
-    /// Forwards a request to its upstream, and sends the response.
-    async fn pass_to_upstream(
+    /// Lets an upstream answer, with a script if it executes one.
+    async fn answer_by_upstream(
         &mut self,
         exchange: &Exchange<'_>,
-        to: Destination<'_>,
+        to: (&Route, &RequestPath<'_>),
+        script: Option<&Script>,
     ) -> io::Result<Next> {
         let ctx = exchange.ctx;
         let limits = &self.services.limits.upstream;
@@ -402,7 +404,7 @@ impl Connection {
             Ok(body) => body,
             Err(rejection) => return self.refuse(rejection.status(), rejection.detail()).await,
         };
-        let body = ClientBody {
+        let mut body = ClientBody {
             services: &self.services,
             stream: &self.stream,
             peer: &self.peer,
@@ -415,10 +417,13 @@ impl Connection {
             room: 0,
         };
         let cache = self.connections.response_cache.as_ref();
-        let (input, next) = answer_by_upstream(cache, ctx, to, exchange.started, body).await?;
-        self.answered = true;
-        self.input = input;
-        Ok(next)
+        let request = ProxyRequest::new(ctx, (&self.stream, &self.peer), to, script);
+        let answered = laio_serve_proxy::answer(cache, request, exchange.started, &mut body);
+        let Some(keep_alive) = answered.await? else {
+            return Ok(Next::End);
+        };
+        let (input, body) = (body.input, body.body);
+        self.finish_request(keep_alive, input, body).await
     }
 
     /// Makes a change of files, and sends the response.

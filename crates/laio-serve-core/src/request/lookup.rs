@@ -11,6 +11,7 @@ use laio_http::{Rejection, RequestPath, Status};
 use laio_serve_base::options::Candidate;
 use laio_serve_base::trace;
 use laio_serve_net::resource_exhaustion;
+use laio_serve_upstream::route::Route;
 use std::io;
 
 /// What was found.
@@ -47,6 +48,24 @@ pub enum Answerer {
     Site(Option<LookedUp>),
     Script(Script),
     Upstream,
+}
+
+impl Answerer {
+    /// Returns the upstream that answers a request, with the script that it executes. Returns `None` if the
+    /// site itself answers.
+    pub fn upstream<'a>(
+        &'a self,
+        ctx: RequestContext<'a>,
+    ) -> Option<((&'a Route, &'a RequestPath<'a>), Option<&'a Script>)> {
+        match self {
+            Answerer::Site(_) => None,
+            Answerer::Upstream => Some((ctx.upstream()?, None)),
+            Answerer::Script(script) => {
+                let path = ctx.request.path.as_ref().ok()?;
+                Some(((ctx.site.php.as_ref()?, path), Some(script)))
+            }
+        }
+    }
 }
 
 /// Decides who answers a request.

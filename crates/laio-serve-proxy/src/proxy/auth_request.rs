@@ -1,10 +1,9 @@
 //! A request that asks an auth server about the request of a client, and the answer.
 
-use super::cache::Caching;
-use super::exchange::{self, UpstreamResponse};
-use super::relay::Relayed;
+use super::exchange;
+use super::proxy_request::{Caching, EmptyBody, ProxyRequest};
 use super::upstream_head::UpstreamHead;
-use super::{EmptyBody, ProxyRequest};
+use super::upstream_response::UpstreamResponse;
 use laio_http::log::AddedField;
 use laio_http::{Framing, Method, Request, RequestPath, Status, Version, ascii_query};
 use laio_rt::future::{Either, race};
@@ -69,6 +68,7 @@ async fn ask(
             auth: None,
             ..ctx
         },
+        route,
         path: &path,
         script: None,
         peer: &state.peer,
@@ -81,7 +81,7 @@ async fn ask(
     };
     let limits = limits(&services.limits.upstream, state, route);
     let answer = async {
-        let answered = exchange::ask(&proxy_request, route, &mut EmptyBody, &limits).await?;
+        let answered = exchange::ask(&proxy_request, &mut EmptyBody, &limits).await?;
         receive(answered, state.rules.body_bytes).await
     };
     match race(state.client.left(), answer).await {
@@ -128,23 +128,21 @@ fn described(ctx: RequestContext<'_>, sent: &Request<'_>) -> Vec<(&'static str, 
 /// Receives the body of an answer.
 async fn receive(answered: UpstreamResponse, most: usize) -> Result<Answer, UpstreamError> {
     let UpstreamResponse {
-        body,
-        upstream_head: mut head,
-        whole,
+        mut head,
+        body: mut arriving,
         ..
     } = answered;
     if head.status == Status::SWITCHING_PROTOCOLS {
         return Err(UpstreamError::bad_gateway("the answer is 101"));
     }
-    let mut relayed = Relayed::new(body, &head, whole, false);
     let mut body = Vec::new();
     let broken =
         |error| UpstreamError::bad_gateway(format_args!("the answer is incomplete: {error}"));
-    while !relayed.take(&mut body).map_err(broken)? {
+    while !arriving.take(&mut body, usize::MAX).map_err(broken)? {
         if body.len() > most {
             break;
         }
-        relayed.wait().await.map_err(broken)?;
+        arriving.wait().await.map_err(broken)?;
     }
     if body.len() > most {
         return Err(UpstreamError::bad_gateway(format_args!(

@@ -7,11 +7,10 @@ mod policy;
 mod store;
 
 use super::compress::Form;
-use super::exchange::{self, UpstreamResponse};
-use super::forward::Forwarded;
-use super::relay::Relayed;
+use super::exchange;
+use super::proxy_request::{Caching, EmptyBody, ProxyRequest};
 use super::upstream_head::UpstreamHead;
-use super::{EmptyBody, ProxyRequest};
+use super::upstream_response::UpstreamResponse;
 use laio_http::{ByteRange, Method, Status};
 use laio_rt::sync::Notify;
 use laio_serve_base::messages::print;
@@ -20,9 +19,9 @@ use laio_serve_base::options::UpstreamLimits;
 use laio_serve_core::files::contents::Contents;
 use laio_serve_core::request::auth_state::AuthState;
 use laio_serve_core::request::compress::Compressed;
+use laio_serve_core::request::pages;
 use laio_serve_core::request::response::{Body, RequestContext, Response};
 use laio_serve_core::services::Services;
-use laio_serve_upstream::route::Route;
 use policy::{Directives, age_on_arrival, elements, freshness, is_known_to_client, values};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -43,42 +42,20 @@ pub struct ResponseCache {
     recorded: Cell<usize>,
 }
 
-/// How the cache takes part in a request to an upstream.
-#[derive(Clone, Copy, Debug, Default)]
-pub enum Caching<'a> {
-    /// Not at all.
-    #[default]
-    Off,
-    /// The response may be stored, so the conditions of this client do not matter.
-    Store,
-    /// The upstream is asked whether a stored response with these validators is still valid.
-    Revalidate {
-        /// The entity tag of the stored response.
-        etag: Option<&'a [u8]>,
-        /// The value of its Last-Modified.
-        modified: Option<&'a [u8]>,
-    },
-}
-
 /// What the cache has for a request.
 pub(super) enum Plan {
     /// The upstream answers as without the cache.
     Bypass,
-    /// The client gets what is stored.
-    Answer(CachedAnswer),
-    /// Nothing is stored, and the client wants nothing else.
-    NotStored,
+    /// The client gets what is stored, or a page because it wants nothing else. A stale response is
+    /// fetched again afterwards.
+    Answer(Response, Option<Fetch>),
     /// The upstream is asked.
     Fetch(Fetch),
 }
 
-/// A stored response that answers a request.
-pub(super) struct CachedAnswer {
-    stored: Rc<Stored>,
-    status: String,
-    /// What fetches the response again, after the client has got the stale one.
-    refresh: Option<Fetch>,
-}
+/// A stored response that answers a request, the text for `Cache-Status`, and what fetches the response
+/// again, after the client has got the stale one.
+type Usable = (Rc<Stored>, String, Option<Fetch>);
 
 /// A request to an upstream whose response may be stored.
 pub struct Fetch {
@@ -122,23 +99,18 @@ impl ResponseCache {
 
     /// Decides what happens with a request. Waits for another request that fetches the same, within a
     /// limit of time.
-    pub(super) async fn plan(self: &Rc<Self>, proxy_request: &ProxyRequest<'_>) -> Plan {
+    pub(super) async fn plan(
+        self: &Rc<Self>,
+        services: &Services,
+        ctx: RequestContext<'_>,
+        proxy_request: &ProxyRequest<'_>,
+        out: &mut Vec<u8>,
+    ) -> Plan {
         let request = proxy_request.ctx.request;
         let headers = &request.headers;
         let has = |name: &str| headers.get(name).is_some();
-        let reads = matches!(request.method, Method::Get | Method::Head);
-        let partial = ["Range", "If-Range", "If-Match", "If-Unmodified-Since"];
         let wanted = Directives::of(headers.all("Cache-Control"));
-        // What an auth server lets in depends on more than what a key contains.
-        let is_private = proxy_request.ctx.auth.is_some_and(AuthState::has_let_in);
-        if !reads
-            || is_private
-            || !request.framing.is_none()
-            || proxy_request.script.is_some()
-            || proxy_request.websocket
-            || wanted.no_store
-            || partial.iter().any(|name| has(name))
-        {
+        if wanted.no_store || !may_be_stored(proxy_request) {
             return Plan::Bypass;
         }
         let pragma = !has("Cache-Control") && headers.get("Pragma") == Some(b"no-cache");
@@ -163,12 +135,14 @@ impl ResponseCache {
             let stored = stored.filter(|it| !authorized || it.freshness.for_authorized);
             if let Some(stored) = &stored
                 && !asks_again
-                && let Some(answer) = self.usable(stored, wanted.max_age, &fetch)
+                && let Some((stored, status, refresh)) = self.usable(stored, wanted.max_age, &fetch)
             {
-                return Plan::Answer(answer);
+                return Plan::Answer(write(services, &stored, &status, ctx, out), refresh);
             }
             if wanted.only_if_cached {
-                return Plan::NotStored;
+                let (status, detail) = (Status::GATEWAY_TIMEOUT, "The response is not stored.");
+                let page = Box::pin(pages::error(services, ctx, out, status, detail)).await;
+                return Plan::Answer(page, None);
             }
             if request.method == Method::Head {
                 return Plan::Bypass;
@@ -194,18 +168,15 @@ impl ResponseCache {
         stored: &Rc<Stored>,
         max_age: Option<u64>,
         fetch: &impl Fn(Option<Rc<Stored>>, Option<Fill>) -> Fetch,
-    ) -> Option<CachedAnswer> {
+    ) -> Option<Usable> {
         let (age, freshness) = (stored.age(), &stored.freshness);
         if max_age.is_some_and(|most| age > most) || freshness.always_validate {
             return None;
         }
         if age < freshness.lifetime {
             upstreams::cached(CacheResult::Hit);
-            return Some(CachedAnswer {
-                stored: stored.clone(),
-                status: format!("hit; ttl={}", freshness.lifetime - age),
-                refresh: None,
-            });
+            let status = format!("hit; ttl={}", freshness.lifetime - age);
+            return Some((stored.clone(), status, None));
         }
         let late = age - freshness.lifetime;
         if late >= freshness.while_revalidate {
@@ -213,11 +184,8 @@ impl ResponseCache {
         }
         upstreams::cached(CacheResult::Stale);
         let fill = self.begin(&fetch(None, None).key).ok();
-        Some(CachedAnswer {
-            stored: stored.clone(),
-            status: format!("hit; ttl=-{late}"),
-            refresh: fill.map(|fill| fetch(Some(stored.clone()), Some(fill))),
-        })
+        let refresh = fill.map(|fill| fetch(Some(stored.clone()), Some(fill)));
+        Some((stored.clone(), format!("hit; ttl=-{late}"), refresh))
     }
 
     /// Announces a fetch to other requests, unless there is one.
@@ -271,6 +239,22 @@ impl ResponseCache {
     }
 }
 
+/// Whether a stored response may answer a request like this one.
+fn may_be_stored(proxy_request: &ProxyRequest<'_>) -> bool {
+    let request = proxy_request.ctx.request;
+    let partial = ["Range", "If-Range", "If-Match", "If-Unmodified-Since"];
+    // What an auth server lets in depends on more than what a key contains.
+    let is_private = proxy_request.ctx.auth.is_some_and(AuthState::has_let_in);
+    matches!(request.method, Method::Get | Method::Head)
+        && !is_private
+        && request.framing.is_none()
+        && proxy_request.script.is_none()
+        && !proxy_request.websocket
+        && partial
+            .iter()
+            .all(|name| request.headers.get(name).is_none())
+}
+
 /// Returns the key of a request.
 fn key(proxy_request: &ProxyRequest<'_>, secure: bool) -> Key {
     let request = proxy_request.ctx.request;
@@ -301,22 +285,6 @@ fn key(proxy_request: &ProxyRequest<'_>, secure: bool) -> Key {
         }
     }
     key.into()
-}
-
-impl CachedAnswer {
-    /// Writes the head, and a short body.
-    pub(super) fn write(
-        self,
-        services: &Services,
-        ctx: RequestContext<'_>,
-        out: &mut Vec<u8>,
-    ) -> Forwarded {
-        let response = write(services, &self.stored, &self.status, ctx, out);
-        Forwarded {
-            refresh: self.refresh,
-            ..Forwarded::page(response, ctx)
-        }
-    }
 }
 
 /// Writes the head of a stored response, and its body if that is short.
@@ -540,8 +508,18 @@ impl Recorder {
         most.min(UpstreamLimits::CACHED_BODY) as u64
     }
 
+    /// Adds content, and stores the response with the last. Returns `None` after that, or if it is too much.
+    pub(super) fn record(self, content: &[u8], last: bool) -> Option<Recorder> {
+        let recorder = self.add(content)?;
+        if !last {
+            return Some(recorder);
+        }
+        recorder.finish();
+        None
+    }
+
     /// Adds content. Returns `None` if it is too much.
-    pub(super) fn add(mut self, content: &[u8]) -> Option<Recorder> {
+    fn add(mut self, content: &[u8]) -> Option<Recorder> {
         let cache = &self.fetch.cache;
         if (self.body.bytes.len() + content.len()) as u64 > Recorder::most(cache) {
             self.fetch.refuse(self.head.status);
@@ -557,7 +535,7 @@ impl Recorder {
     }
 
     /// Stores the complete response.
-    pub(super) fn finish(mut self) {
+    fn finish(mut self) {
         self.head.set_length(self.body.bytes.len());
         let stored = Stored {
             head: self.head,
@@ -577,24 +555,19 @@ impl Recorder {
 }
 
 /// Fetches a response again, whose stale form the client has got.
-pub async fn refresh(
-    services: &Services,
-    mut proxy_request: ProxyRequest<'_>,
-    route: &Route,
-    fetch: Fetch,
-) {
+pub async fn refresh(services: &Services, mut proxy_request: ProxyRequest<'_>, fetch: Fetch) {
     let limits = &services.limits.upstream;
     let ctx = proxy_request.ctx;
     proxy_request.websocket = false;
     let request = fetch.request(proxy_request);
-    let refreshed = match exchange::ask(&request, route, &mut EmptyBody, limits).await {
+    let refreshed = match exchange::ask(&request, &mut EmptyBody, limits).await {
         Ok(answered) => store_again(fetch, answered, ctx).await,
         Err(error) => Err(io::Error::other(error.why)),
     };
     if let Err(error) = refreshed {
         print(format_args!(
             "{} for {}: the stored response could not be refreshed: {error}",
-            route.group.name(),
+            proxy_request.route.group.name(),
             proxy_request.path.as_str().escape_debug(),
         ));
     }
@@ -605,24 +578,23 @@ async fn store_again(
     answered: UpstreamResponse,
     ctx: RequestContext<'_>,
 ) -> io::Result<()> {
-    let UpstreamResponse {
-        body,
-        upstream_head,
-        whole,
-        ..
-    } = answered;
-    let recorder = match (&fetch.stale, upstream_head.status) {
+    let UpstreamResponse { head, mut body, .. } = answered;
+    let recorder = match (&fetch.stale, head.status) {
         (Some(stale), Status::NOT_MODIFIED) => {
-            fetch.confirm(stale, &upstream_head, ctx);
+            fetch.confirm(stale, &head, ctx);
             None
         }
-        _ => fetch.record(&upstream_head, ctx).0,
+        _ => fetch.record(&head, ctx).0,
     };
-    let mut relayed = Relayed::new(body, &upstream_head, whole, false).recorded(recorder);
-    let mut buffer = Vec::new();
-    while !relayed.take(&mut buffer)? {
-        buffer.clear();
-        relayed.wait().await?;
+    let mut recorder = recorder;
+    let mut content = Vec::new();
+    loop {
+        let last = body.take(&mut content, usize::MAX)?;
+        recorder = recorder.and_then(|it| it.record(&content, last));
+        if last {
+            return Ok(());
+        }
+        content.clear();
+        body.wait().await?;
     }
-    Ok(())
 }

@@ -1,7 +1,6 @@
 //! Compressing the responses of upstreams while they are passed on.
 
-use super::relay::Relayed;
-use super::trailers::push_last_chunk;
+use super::fields::has_word;
 use super::upstream_head::UpstreamHead;
 use laio_http::{Coding, Headers, Status, Version};
 use laio_rt::sync::Permit;
@@ -82,19 +81,13 @@ fn is_worth_it(head: &UpstreamHead, most: u64) -> bool {
         })
 }
 
-/// Whether a content type is one of text. An event stream is not compressed, because each of its messages is sent
-/// at once.
+/// Whether a content type is one of text. An event stream is not compressed, because each of its
+/// messages is sent at once.
 fn is_text(value: &[u8]) -> bool {
     let essence = value.split(|&byte| byte == b';').next().unwrap_or_default();
     let essence = essence.trim_ascii().to_ascii_lowercase();
     let essence = std::str::from_utf8(&essence).unwrap_or_default();
     essence != "text/event-stream" && is_compressible(essence)
-}
-
-/// Whether a list has a word, in any letter case.
-pub(super) fn has_word(list: &[u8], word: &[u8]) -> bool {
-    let mut words = list.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
-    words.any(|own| own.eq_ignore_ascii_case(word))
 }
 
 /// A response being compressed.
@@ -117,41 +110,43 @@ impl Compressing {
         }
     }
 
-    /// Appends what has been received, compressed, in the chunks of HTTP/1.1 or bare. The client can decode all of it,
-    /// because the upstream may take its time for the rest. Returns whether it was the last.
-    ///
-    /// # Errors
-    /// The errors of the upstream and of the encoder.
-    pub(super) async fn next(
-        &mut self,
-        services: &Services,
-        body: &mut Relayed,
-        out: &mut Vec<u8>,
-        framed: bool,
-    ) -> io::Result<bool> {
+    /// Returns an empty buffer for content.
+    pub(super) fn buffer(&mut self) -> Vec<u8> {
         let mut plain = std::mem::take(&mut self.plain);
         plain.clear();
-        let before = body.content();
-        let over = body.take(&mut plain);
-        let last = matches!(over, Ok(true));
-        if plain.is_empty() && !last {
-            self.plain = plain;
-            return over;
-        }
-        let follows = if last {
-            Follows::Nothing
-        } else {
-            Follows::Later
+        plain
+    }
+
+    /// Appends content, compressed, as a chunk of HTTP/1.1 or bare. The client can decode all of it,
+    /// because the upstream may take its time for the rest. Returns `last`, which says whether the
+    /// content was the last, or the error of the encoder; and the length of what was appended, without
+    /// the frame.
+    pub(super) async fn push(
+        &mut self,
+        services: &Services,
+        plain: Vec<u8>,
+        last: io::Result<bool>,
+        out: &mut Vec<u8>,
+        framed: bool,
+    ) -> (io::Result<bool>, u64) {
+        let follows = match last {
+            Ok(true) => Follows::Nothing,
+            _ if plain.is_empty() => {
+                self.plain = plain;
+                return (last, 0);
+            }
+            _ => Follows::Later,
         };
-        let (made, plain) =
-            encode(services, self.coding, &mut self.encoder, plain, follows).await?;
-        self.plain = plain;
-        body.set_content(before + made.len() as u64);
-        push_encoded(out, &made, framed)?;
-        if last && framed {
-            push_last_chunk(out, body.trailers_of_chunks().as_ref());
+        let made = encode(services, self.coding, &mut self.encoder, plain, follows).await;
+        let pushed = made.and_then(|(made, plain)| {
+            self.plain = plain;
+            push_encoded(out, &made, framed)?;
+            Ok(made.len() as u64)
+        });
+        match pushed {
+            Ok(length) => (last, length),
+            Err(error) => (Err(error), 0),
         }
-        over
     }
 }
 

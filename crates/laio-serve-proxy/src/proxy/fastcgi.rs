@@ -1,7 +1,8 @@
 //! Requests as FastCGI parameters (RFC 3875, section 4.1).
 
-use super::ProxyRequest;
-use super::request::{VIA, for_each_field, host};
+use super::fields::VIA;
+use super::proxy_request::ProxyRequest;
+use super::request::{for_each_field, host};
 use laio_http::fastcgi::{PARAMS, push_begin, push_param, push_stream, push_stream_end};
 use laio_http::{Framing, ascii_query};
 use laio_serve_core::request::auth_state::AuthState;

@@ -1,6 +1,6 @@
 //! The hash of a request, by which an upstream is chosen.
 
-use super::ProxyRequest;
+use super::proxy_request::ProxyRequest;
 use laio_serve_base::options::{Balance, HashKey};
 use laio_serve_upstream::balancer::hash;
 

@@ -1,13 +1,16 @@
 //! Requests to upstreams in HTTP/2 (RFC 9113).
 
-use super::exchange::{ResponseWait, UpstreamBody, UpstreamResponse, may_be_repeated};
+use super::fields::VIA;
 use super::http2_body::Http2Body;
-use super::request::{VIA, for_each_field, host};
+use super::proxy_request::{ProxyRequest, Source};
+use super::repeat::may_be_repeated;
+use super::request::{for_each_field, host};
+use super::response_wait::ResponseWait;
 use super::trailers::takes_trailers;
+use super::upload::Upload;
 use super::upstream_head::{UpstreamHead, early_hints};
-use super::{ProxyRequest, Source};
-use bytes::Bytes;
-use h2::{RecvStream, SendStream};
+use super::upstream_response::{UpstreamBody, UpstreamResponse};
+use h2::RecvStream;
 use http::header::{CONTENT_LENGTH, TE, VIA as VIA_FIELD};
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri};
 use laio_http::{Framing, Method, ascii_query};
@@ -22,7 +25,7 @@ use laio_serve_upstream::target::Target;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Poll, ready};
+use std::task::Poll;
 
 /// Sends a request to one upstream, and receives the head of the response. If the connection turns out to
 /// be closed, repeats the request on another one, if that is allowed.
@@ -72,8 +75,8 @@ pub(super) async fn ask(
     };
     let (parts, stream) = response.into_parts();
     let to_head = proxy_request.ctx.request.method == Method::Head;
-    let upstream_head = UpstreamHead::of_http2(&parts, stream.is_end_stream(), to_head)?;
-    let ended = upstream_head.framing == Some(Framing::None) || stream.is_end_stream();
+    let head = UpstreamHead::of_http2(&parts, stream.is_end_stream(), to_head)?;
+    let ended = head.framing == Some(Framing::None) || stream.is_end_stream();
     let upload = upload.filter(|_| proxy_request.is_multiplexed());
     let body = Http2Body::new(
         stream,
@@ -84,9 +87,8 @@ pub(super) async fn ask(
         (place, permit, in_flight),
     );
     Ok(UpstreamResponse {
+        head,
         body: UpstreamBody::Http2(body),
-        upstream_head,
-        whole: upload.is_none(),
         upload,
     })
 }
@@ -109,16 +111,7 @@ async fn attempt(
     let mut response = response;
     let mut interim = 0;
     let mut wait = ResponseWait::new(limits, deadline);
-    let mut upload = Upload {
-        stream,
-        chunk: Bytes::new(),
-        last: bodiless,
-        state: if bodiless {
-            UploadState::Ended
-        } else {
-            UploadState::Running
-        },
-    };
+    let mut upload = Upload::new(stream, bodiless);
     let answered = {
         let mut pump = pin!(upload.run(source, limits, deadline));
         let mut pumped = false;
@@ -161,7 +154,7 @@ async fn attempt(
     };
     match answered {
         Ok(response) => {
-            let runs = upload.state == UploadState::Running;
+            let runs = upload.is_running();
             Ok((response, runs.then_some(upload)))
         }
         Err(error) => {
@@ -257,79 +250,4 @@ fn head(proxy_request: &ProxyRequest<'_>, target: &Target) -> Result<Request<()>
         push(TE.as_str().as_bytes(), b"trailers");
     }
     Ok(head)
-}
-
-/// What sends the body of a request.
-pub struct Upload {
-    stream: SendStream<Bytes>,
-    /// What was taken from the source and not yet sent.
-    chunk: Bytes,
-    /// Whether the chunk is the last one.
-    last: bool,
-    state: UploadState,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum UploadState {
-    Running,
-    /// The whole body was sent, or the upstream accepts no more.
-    Ended,
-}
-
-impl Upload {
-    /// Sends the body until its end, or until the upstream accepts no more. May be dropped and called
-    /// again, if `source` may.
-    pub async fn run(
-        &mut self,
-        source: &mut impl Source,
-        limits: &UpstreamLimits,
-        deadline: Deadline,
-    ) -> Result<(), UpstreamError> {
-        while self.state == UploadState::Running {
-            if self.chunk.is_empty() && !self.last {
-                let mut chunk = Vec::new();
-                self.last = source.next(&mut chunk).await?;
-                self.chunk = Bytes::from(chunk);
-            }
-            let time = deadline.within(limits.between_time);
-            let sent = laio_rt::time::timeout(time, self.send()).await;
-            sent.map_err(|_| {
-                UpstreamError::timed_out("the upstream did not accept the request in time")
-                    .at(Progress::NothingReceived)
-            })?;
-        }
-        Ok(())
-    }
-
-    /// Sends the chunk, as flow control allows.
-    async fn send(&mut self) {
-        while !self.chunk.is_empty() {
-            self.stream.reserve_capacity(self.chunk.len());
-            let granted = poll_fn(|context| {
-                loop {
-                    if self.stream.capacity() > 0 {
-                        return Poll::Ready(Some(self.stream.capacity()));
-                    }
-                    match ready!(self.stream.poll_capacity(context)) {
-                        Some(Ok(_)) => {}
-                        Some(Err(_)) | None => return Poll::Ready(None),
-                    }
-                }
-            });
-            let Some(granted) = granted.await else {
-                self.state = UploadState::Ended;
-                return;
-            };
-            let piece = self.chunk.split_to(granted.min(self.chunk.len()));
-            let ends = self.last && self.chunk.is_empty();
-            if self.stream.send_data(piece, ends).is_err() || ends {
-                self.state = UploadState::Ended;
-                return;
-            }
-        }
-        if self.last {
-            let _ = self.stream.send_data(Bytes::new(), true);
-            self.state = UploadState::Ended;
-        }
-    }
 }

@@ -50,10 +50,6 @@ impl Http2Body {
         &self.member
     }
 
-    pub(super) fn name(&self) -> &str {
-        &self.member.target.name
-    }
-
     /// Whether content was received and not taken.
     pub(super) fn has_received(&self) -> bool {
         self.next.is_some()

@@ -49,15 +49,6 @@ impl ProtocolState {
 }
 
 impl Lease {
-    /// Returns the name of the upstream in log messages.
-    pub(super) fn member(&self) -> &Rc<Member> {
-        &self.member
-    }
-
-    pub(super) fn name(&self) -> &str {
-        &self.member.target.name
-    }
-
     /// Parses the head, if it is complete, and leaves what follows it in the buffer.
     pub(super) fn head(&mut self, to_head: bool) -> Result<Option<UpstreamHead>, UpstreamError> {
         if let ProtocolState::FastCgi(_) = self.protocol_state {

@@ -6,12 +6,15 @@ use super::upstream_head::UpstreamHead;
 use http::HeaderMap;
 use laio_http::{BodySkip, Framing};
 use laio_serve_upstream::error::UpstreamError;
+use laio_serve_upstream::route::Member;
 use std::io;
+use std::rc::Rc;
 
 /// The body of a response in HTTP/1.1 or FastCGI.
 pub(super) struct LinkBody {
     /// The connection, until the body has ended.
     lease: Option<Lease>,
+    member: Rc<Member>,
     ending: Ending,
     /// Whether the connection can be reused after the body.
     keep: bool,
@@ -43,6 +46,7 @@ impl LinkBody {
             },
         };
         LinkBody {
+            member: lease.member.clone(),
             lease: Some(lease),
             ending,
             keep: whole && upstream_head.keep_alive,
@@ -153,9 +157,13 @@ impl LinkBody {
         (!lines.is_empty()).then(|| trailers::parse(&lines))
     }
 
-    /// Returns the name of the upstream, if the body has not ended.
-    pub(super) fn name(&self) -> Option<&str> {
-        self.lease.as_ref().map(Lease::name)
+    pub(super) fn member(&self) -> &Rc<Member> {
+        &self.member
+    }
+
+    /// Returns the connection, if the body has not ended.
+    pub(super) fn into_lease(self) -> Option<Lease> {
+        self.lease
     }
 
     /// Notes that the upstream has broken the response off.

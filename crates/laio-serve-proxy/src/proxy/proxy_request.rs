@@ -1,6 +1,5 @@
 //! A request that is forwarded to an upstream, and its body.
 
-use super::cache::Caching;
 use laio_http::RequestPath;
 use laio_serve_base::clients::Peer;
 use laio_serve_core::request::body::{BodyError, BodyTime, ClientBody};
@@ -9,6 +8,7 @@ use laio_serve_core::request::response::RequestContext;
 use laio_serve_core::site::message_fields::RequestRules;
 use laio_serve_net::stream::Stream;
 use laio_serve_upstream::error::UpstreamError;
+use laio_serve_upstream::route::Route;
 use std::net::SocketAddr;
 
 /// A request to be forwarded to an upstream.
@@ -16,14 +16,16 @@ use std::net::SocketAddr;
 pub struct ProxyRequest<'a> {
     /// The request of the client.
     pub ctx: RequestContext<'a>,
+    /// The upstreams of the path's prefix.
+    pub route: &'a Route,
     /// The path to ask for.
     pub path: &'a RequestPath<'a>,
     /// The script that a FastCGI program executes, if the site has chosen one.
     pub script: Option<&'a Script>,
     /// The peer of the connection: the client, or a proxy.
     pub peer: &'a Peer,
-    /// Whether the connection can become a tunnel. Once [`super::forward::forward`] has checked the
-    /// request: whether the client asked for that too.
+    /// Whether the connection can become a tunnel. Once [`super::answer`] has checked the request:
+    /// whether the client asked for that too.
     pub websocket: bool,
     /// The client's connection; none for a request of this server itself.
     pub stream: Option<&'a Stream>,
@@ -35,6 +37,47 @@ pub struct ProxyRequest<'a> {
     pub spooled: Option<u64>,
     /// How the cache of responses takes part.
     pub caching: Caching<'a>,
+}
+
+/// How the cache takes part in a request to an upstream.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Caching<'a> {
+    /// Not at all.
+    #[default]
+    Off,
+    /// The response may be stored, so the conditions of this client do not matter.
+    Store,
+    /// The upstream is asked whether a stored response with these validators is still valid.
+    Revalidate {
+        /// The entity tag of the stored response.
+        etag: Option<&'a [u8]>,
+        /// The value of its Last-Modified.
+        modified: Option<&'a [u8]>,
+    },
+}
+
+impl<'a> ProxyRequest<'a> {
+    /// Returns the request of a client, as it arrived on its connection.
+    pub fn new(
+        ctx: RequestContext<'a>,
+        (stream, peer): (&'a Stream, &'a Peer),
+        (route, path): (&'a Route, &'a RequestPath<'a>),
+        script: Option<&'a Script>,
+    ) -> ProxyRequest<'a> {
+        ProxyRequest {
+            ctx,
+            route,
+            path,
+            script,
+            peer,
+            websocket: !stream.is_multiplexed(),
+            stream: Some(stream),
+            rules: ctx.site.request_rules.as_ref(),
+            more: &[],
+            spooled: None,
+            caching: Caching::Off,
+        }
+    }
 }
 
 impl ProxyRequest<'_> {
@@ -64,8 +107,7 @@ impl ProxyRequest<'_> {
 }
 
 /// The body of a request.
-#[allow(async_fn_in_trait)] // Its futures stay on the thread of a worker.
-pub trait Source {
+pub(super) trait Source {
     /// Sets how long the client may take.
     fn set_time(&mut self, _time: BodyTime) {}
     /// Appends the next chunk of the body, waiting for it. Returns whether it was the last.

@@ -1,31 +1,15 @@
 //! Requests as HTTP upstreams get them: without the fields that concern the client's connection,
 //! and with fields that describe the client (RFC 9110, section 7.6; RFC 7239).
 
-use super::ProxyRequest;
-use super::cache::Caching;
-use laio_http::{Framing, Headers, Method, Version, ascii_query};
+use super::fields::{HOP_BY_HOP, Hops, VIA, push_field};
+use super::proxy_request::{Caching, ProxyRequest};
+use laio_http::{Framing, Method, Version, ascii_query};
 use laio_serve_base::field_names::{is_one_of, is_same_variable};
 use laio_serve_core::site::message_fields::Field;
 use laio_serve_net::stream::Stream;
 use laio_serve_upstream::target::Target;
 use std::borrow::Cow;
 use std::io::Write;
-
-/// The name of this server in `Via`.
-pub(super) const VIA: &str = "laio";
-
-/// Hop-by-hop fields, in addition to those that `Connection` names (RFC 9110, section 7.6.1).
-pub(super) const HOP_BY_HOP: [&str; 9] = [
-    "Connection",
-    "Keep-Alive",
-    "Proxy-Authenticate",
-    "Proxy-Authorization",
-    "Proxy-Connection",
-    "TE",
-    "Trailer",
-    "Transfer-Encoding",
-    "Upgrade",
-];
 
 /// Fields that the server replaces or removes.
 const REPLACED: [&str; 3] = ["Content-Length", "Expect", "Host"];
@@ -62,25 +46,6 @@ const OTHER_PATHS: [&str; 14] = [
     "X-Rewrite-URL",
     "X-Script-Name",
 ];
-
-/// The hop-by-hop fields that a message names in `Connection`.
-pub(super) struct Hops<'b>(Vec<&'b [u8]>);
-
-impl<'b> Hops<'b> {
-    pub(super) fn from_headers(headers: &Headers<'b>) -> Hops<'b> {
-        let values = headers.all("Connection");
-        let options = values.flat_map(|value| value.split(|&byte| byte == b','));
-        Hops(options.map(<[u8]>::trim_ascii).collect())
-    }
-
-    pub(super) fn has(&self, name: &[u8]) -> bool {
-        is_one_of(name, &HOP_BY_HOP) || self.names(name)
-    }
-
-    pub(super) fn names(&self, name: &[u8]) -> bool {
-        self.0.iter().any(|own| own.eq_ignore_ascii_case(name))
-    }
-}
 
 /// Whether a field would become the same variable as one of `names`.
 fn is_variable_of(name: &[u8], names: &[&str]) -> bool {
@@ -243,20 +208,4 @@ pub(super) fn push_head(out: &mut Vec<u8>, proxy_request: &ProxyRequest<'_>, tar
         push_field(out, b"Upgrade", b"websocket");
     }
     out.extend_from_slice(b"\r\n");
-}
-
-/// Appends a field whose value was checked by the parser.
-pub(super) fn push_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    out.extend_from_slice(name);
-    out.extend_from_slice(b": ");
-    out.extend_from_slice(value);
-    out.extend_from_slice(b"\r\n");
-}
-
-/// Whether the request may be repeated (RFC 9110, section 9.2.2).
-pub(super) fn is_idempotent(method: &Method<'_>) -> bool {
-    matches!(
-        method,
-        Method::Get | Method::Head | Method::Options | Method::Put | Method::Delete
-    )
 }

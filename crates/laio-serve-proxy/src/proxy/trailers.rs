@@ -1,5 +1,6 @@
 //! The fields after the body of a response (RFC 9110, section 6.5).
 
+use super::fields::push_field;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use laio_http::Request;
 
@@ -67,7 +68,7 @@ pub(super) fn push_last_chunk(out: &mut Vec<u8>, fields: Option<&HeaderMap>) {
     for (name, value) in fields.into_iter().flatten() {
         // Control characters other than a tab are in no `HeaderValue`.
         if may_follow(name) {
-            super::request::push_field(out, name.as_str().as_bytes(), value.as_bytes());
+            push_field(out, name.as_str().as_bytes(), value.as_bytes());
         }
     }
     out.extend_from_slice(b"\r\n");

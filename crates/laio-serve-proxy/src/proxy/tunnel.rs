@@ -16,7 +16,7 @@ use std::cell::Cell;
 use std::io;
 use std::time::{Duration, Instant};
 
-pub struct Tunnel {
+pub(super) struct Tunnel {
     link: Link,
     limits: UpstreamLimits,
     _permit: Permit,
@@ -36,7 +36,7 @@ impl Tunnel {
 
     /// Copies bytes in both directions; `input` holds the bytes received after the request. Returns
     /// the number of bytes sent to the client.
-    pub async fn run(mut self, services: &Services, stream: &Stream, input: Vec<u8>) -> u64 {
+    pub(super) async fn run(mut self, services: &Services, stream: &Stream, input: Vec<u8>) -> u64 {
         let transport = self.link.transport();
         let (last_received, sent) = (Cell::new(Instant::now()), Cell::new(0));
         let time = self.limits.tunnel_time;

@@ -1,7 +1,6 @@
 //! The head of an upstream's response, and the fields that are passed on.
 
-use super::compress::has_word;
-use super::request::{HOP_BY_HOP, Hops, VIA, push_field};
+use super::fields::{HOP_BY_HOP, Hops, VIA, has_word, push_field};
 use http::header::CONTENT_LENGTH;
 use http::response::Parts;
 use laio_http::upstream::Response;
@@ -158,6 +157,12 @@ impl UpstreamHead {
         } else {
             self.fields.push((name.into(), value.into()));
         }
+    }
+
+    /// Returns the file that the server sends in place of the body.
+    pub(super) fn named_file(&self) -> Option<NamedFile> {
+        let is_ok = self.status == Status::OK;
+        self.file.clone().filter(|_| is_ok)
     }
 
     /// Writes the head for the client.

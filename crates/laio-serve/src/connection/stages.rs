@@ -2,7 +2,6 @@
 
 use super::Connection;
 use super::page_memory::hold_page;
-use super::proxied::Destination;
 use super::state::Next;
 use laio_http::response::CONTINUE;
 use laio_http::{BodySkip, Framing, Method, Rejection};
@@ -162,11 +161,10 @@ impl Connection {
     }
 
     async fn answer_by_prefix(&mut self, exchange: &Exchange<'_>) -> io::Result<Step> {
-        let Some((route, path)) = exchange.ctx.route() else {
+        let Some(to) = exchange.ctx.route() else {
             return Ok(Step::Pass);
         };
-        let to = Destination::upstream(route, path);
-        let next = Box::pin(self.pass_to_upstream(exchange, to)).await?;
+        let next = Box::pin(self.answer_by_upstream(exchange, to, None)).await?;
         Ok(Step::Answered(Exchanged::Over(next)))
     }
 
@@ -176,11 +174,11 @@ impl Connection {
             return Ok(Step::Pass);
         };
         let answerer = answerer(&self.services, ctx, application).await;
-        if let Some(to) = Destination::for_request(ctx, &answerer) {
-            if to.is_script() || !self.passes_early() {
+        if let Some((to, script)) = answerer.upstream(ctx) {
+            if script.is_some() || !self.passes_early() {
                 self.stream.confirmed().await?;
             }
-            let next = Box::pin(self.pass_to_upstream(exchange, to)).await?;
+            let next = Box::pin(self.answer_by_upstream(exchange, to, script)).await?;
             return Ok(Step::Answered(Exchanged::Over(next)));
         }
         if let Answerer::Site(found) = answerer {
