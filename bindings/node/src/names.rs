@@ -111,88 +111,72 @@ impl Engine {
         let call = copy::copy(self.0.proactor, path::name(&from), to, flags);
         self.0.run(env, None, call)
     }
+}
 
+/// Methods for calls on one name or two that return nothing. Each name has the function of `path.rs` that
+/// reads it; the expression makes the operation.
+macro_rules! calls {
+    ($(
+        $(#[$doc:meta])+
+        $method:ident($($name:ident: $read:ident),+ $(; $($more:ident: $type:ident),+)?) => $operation:expr;
+    )+) => {
+        #[napi]
+        impl Engine {
+            $(
+                $(#[$doc])+
+                #[napi]
+                pub fn $method(&self, env: Env, $($name: Path<'_>,)+ $($($more: $type,)+)?) -> Result<Answer> {
+                    let operation = || {
+                        $(let $name = path::$read(&$name)?;)+
+                        io::Result::Ok($operation)
+                    };
+                    self.make(env, operation())
+                }
+            )+
+        }
+    };
+}
+
+calls! {
     /// Checks whether a file may be used.
-    #[napi]
-    pub fn access(&self, env: Env, path: Path<'_>, mode: u32) -> Result<Answer> {
-        self.make(env, path::name(&path).map(|name| Access::new(name, mode)))
-    }
+    access(name: name; mode: u32) => Access::new(name, mode);
 
     /// Makes a directory.
-    #[napi]
-    pub fn mkdir(&self, env: Env, path: Path<'_>, mode: u32) -> Result<Answer> {
-        self.make(env, path::name(&path).map(|name| Mkdir::new(name, mode)))
-    }
+    mkdir(name: name; mode: u32) => Mkdir::new(name, mode);
 
     /// Removes an empty directory.
-    #[napi]
-    pub fn rmdir(&self, env: Env, path: Path<'_>) -> Result<Answer> {
-        self.make(env, path::name(&path).map(Unlink::directory))
-    }
+    rmdir(name: name) => Unlink::directory(name);
 
     /// Removes the name of a file.
-    #[napi]
-    pub fn unlink(&self, env: Env, path: Path<'_>) -> Result<Answer> {
-        self.make(env, path::name(&path).map(Unlink::new))
-    }
+    unlink(name: name) => Unlink::new(name);
 
     /// Renames a file.
-    #[napi]
-    pub fn rename(&self, env: Env, from: Path<'_>, to: Path<'_>) -> Result<Answer> {
-        let names = path::name(&from).and_then(|from| Ok((from, path::name(&to)?)));
-        self.make(env, names.map(|(from, to)| Rename::new(from, to)))
-    }
+    rename(from: name, to: name) => Rename::new(from, to);
 
     /// Gives a file a further name.
-    #[napi]
-    pub fn link(&self, env: Env, file: Path<'_>, path: Path<'_>) -> Result<Answer> {
-        let names = path::name(&file).and_then(|file| Ok((file, path::name(&path)?)));
-        self.make(env, names.map(|(file, name)| Link::new(file, name)))
-    }
+    link(file: name, name: name) => Link::new(file, name);
 
     /// Makes a symbolic link.
-    #[napi]
-    pub fn symlink(&self, env: Env, target: Path<'_>, path: Path<'_>) -> Result<Answer> {
-        let both = path::text(&target).and_then(|text| Ok((text, path::name(&path)?)));
-        self.make(env, both.map(|(text, name)| Symlink::new(text, name)))
-    }
+    symlink(target: text, name: name) => Symlink::new(target, name);
 
     /// Sets the permissions of a file.
-    #[napi]
-    pub fn chmod(&self, env: Env, path: Path<'_>, mode: u32) -> Result<Answer> {
-        let set = path::name(&path).map(|name| SetMode::named(name, mode).follow());
-        self.make(env, set)
-    }
+    chmod(name: name; mode: u32) => SetMode::named(name, mode).follow();
 
     /// Sets the owner of a file, or of a symbolic link itself. -1 leaves a part as it is.
-    #[napi]
-    pub fn chown(
-        &self,
-        env: Env,
-        path: Path<'_>,
-        user: f64,
-        group: f64,
-        follow: bool,
-    ) -> Result<Answer> {
-        let set = path::name(&path).map(|name| SetOwner::named(name, id(user), id(group)));
-        self.make(env, set.map(|set| if follow { set.follow() } else { set }))
-    }
+    chown(name: name; user: f64, group: f64, follow: bool) => {
+        let set = SetOwner::named(name, id(user), id(group));
+        if follow { set.follow() } else { set }
+    };
 
     /// Sets the times of a file, or of a symbolic link itself, in seconds.
-    #[napi]
-    pub fn utimes(
-        &self,
-        env: Env,
-        path: Path<'_>,
-        accessed: f64,
-        modified: f64,
-        follow: bool,
-    ) -> Result<Answer> {
+    utimes(name: name; accessed: f64, modified: f64, follow: bool) => {
         let (accessed, modified) = (Some(timestamp(accessed)), Some(timestamp(modified)));
-        let set = path::name(&path).map(|name| SetTimes::named(name, accessed, modified));
-        self.make(env, set.map(|set| if follow { set.follow() } else { set }))
-    }
+        let set = SetTimes::named(name, accessed, modified);
+        if follow { set.follow() } else { set }
+    };
+}
 
+impl Engine {
     fn make<O>(&self, env: Env, operation: io::Result<O>) -> Result<Answer>
     where
         O: Operation<Output = io::Result<()>> + Send,
