@@ -5,7 +5,7 @@ const promises = require('./promises.js');
 const { engine, scratch } = require('./lib/engine.js');
 const { pathOf, optionsOf, decoded } = require('./lib/arguments.js');
 const { coded, failure } = require('./lib/errors.js');
-const { memory, makeStats } = require('./lib/stats.js');
+const { makeStats } = require('./lib/stats.js');
 
 const EAGAIN = -11;
 
@@ -13,7 +13,7 @@ const EAGAIN = -11;
 function tryReadFile(file, options) {
   const name = checked(pathOf(file), 'path');
   const { encoding } = checked(optionsOf(options), 'options');
-  const answer = engine.tryReadFile(name, scratch);
+  const answer = engine.tryReadFile(name);
   if (answer === EAGAIN) return undefined;
   const value = succeeded(answer, 'open', name);
   if (typeof value === 'number') return decoded(scratch.subarray(0, value), encoding);
@@ -26,7 +26,7 @@ function tryReadFile(file, options) {
 /** The status of a file, as `stat` gives it; `undefined` if that would block. */
 function tryStat(file, options = {}) {
   const name = checked(pathOf(file), 'path');
-  const answer = engine.tryStat(name, memory);
+  const answer = engine.tryStat(name);
   if (answer === EAGAIN) return undefined;
   return makeStats(succeeded(answer, 'stat', name), options.bigint);
 }

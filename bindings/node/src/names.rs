@@ -1,139 +1,111 @@
 //! Calls on names.
 
-use crate::answer::{Answer, Outcome, Value};
+use crate::answer::{Answer, Value};
 use crate::attributes::{id, timestamp};
-use crate::engine::{Engine, nothing};
+use crate::engine::{Memory, engine, nothing};
 use crate::path::{self, Path};
-use crate::{copy, directory, whole};
+use crate::{copy, directory, status, whole};
 use laio::ops::{
     Access, Link, Mkdir, Open, ReadLink, Rename, SetMode, SetOwner, SetTimes, StatPath, Symlink,
     Unlink,
 };
-use laio::{Operation, Proactor};
-use napi::bindgen_prelude::BufferSlice;
 use napi::{Env, Result};
 use napi_derive::napi;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 
+/// Opens a file.
 #[napi]
-impl Engine {
-    /// Opens a file.
-    #[napi]
-    pub fn open(&self, env: Env, path: Path<'_>, flags: i32, mode: u32) -> Result<Answer> {
-        let name = path::name(&path);
-        let proactor = self.0.proactor;
-        self.0.run(env, None, async move {
-            let open = Open::new(name?, flags | libc::O_CLOEXEC).mode(mode);
-            let file = proactor.submit(open).await?;
-            Ok(Value::File(file.into()))
-        })
-    }
-
-    /// Reads a whole file. Of one that does not fit into `memory`, or whose size is not known, the answer is
-    /// the open file.
-    #[napi]
-    pub fn read_file(
-        &self,
-        env: Env,
-        path: Path<'_>,
-        mut memory: BufferSlice<'_>,
-    ) -> Result<Answer> {
-        let (name, spare) = (path::name(&path), self.0.memory(0));
-        let call = whole::read(self.0.proactor, name, memory.len(), spare);
-        self.0.run(env, Some(&mut memory), call)
-    }
-
-    /// As `read_file`, for any size, but `EAGAIN` if a call would block.
-    #[napi]
-    pub fn try_read_file(
-        &self,
-        env: Env,
-        path: Path<'_>,
-        mut memory: BufferSlice<'_>,
-    ) -> Result<Answer> {
-        let (name, spare) = (path::name(&path), self.0.memory(0));
-        let call = whole::read(self.0.proactor, name, usize::MAX, spare);
-        self.0.run_now(env, &mut memory, call)
-    }
-
-    /// Reads the status of a file, or of a symbolic link itself.
-    #[napi]
-    pub fn stat(
-        &self,
-        env: Env,
-        path: Path<'_>,
-        follow: bool,
-        mut memory: BufferSlice<'_>,
-    ) -> Result<Answer> {
-        let call = stat(self.0.proactor, path::name(&path), follow);
-        self.0.run(env, Some(&mut memory), call)
-    }
-
-    /// As `stat`, but `EAGAIN` if it would block.
-    #[napi]
-    pub fn try_stat(
-        &self,
-        env: Env,
-        path: Path<'_>,
-        mut memory: BufferSlice<'_>,
-    ) -> Result<Answer> {
-        let call = stat(self.0.proactor, path::name(&path), true);
-        self.0.run_now(env, &mut memory, call)
-    }
-
-    /// Reads a directory; see `directory.rs` for the form of the answer.
-    #[napi]
-    pub fn readdir(&self, env: Env, path: Path<'_>, mut memory: BufferSlice<'_>) -> Result<Answer> {
-        let call = directory::read(self.0.proactor, path::name(&path));
-        self.0.run(env, Some(&mut memory), call)
-    }
-
-    /// Reads the target of a symbolic link.
-    #[napi]
-    pub fn readlink(
-        &self,
-        env: Env,
-        path: Path<'_>,
-        mut memory: BufferSlice<'_>,
-    ) -> Result<Answer> {
-        let (name, proactor) = (path::name(&path), self.0.proactor);
-        self.0.run(env, Some(&mut memory), async move {
-            let target = proactor.submit(ReadLink::new(name?)).await?;
-            Ok(Value::Bytes(target.into_os_string().into_vec()))
-        })
-    }
-
-    /// Copies a file; `flags` are `COPYFILE_*`.
-    #[napi]
-    pub fn copy_file(&self, env: Env, from: Path<'_>, to: Path<'_>, flags: u32) -> Result<Answer> {
-        let to = [path::name(&to), path::name(&to)];
-        let call = copy::copy(self.0.proactor, path::name(&from), to, flags);
-        self.0.run(env, None, call)
-    }
+pub fn open(env: Env, path: Path<'_>, flags: i32, mode: u32) -> Result<Answer> {
+    let open = |name| Open::new(name, flags | libc::O_CLOEXEC).mode(mode);
+    let opened = |file: io::Result<OwnedFd>| Ok(Value::File(file?.into()));
+    engine()?.submit(env, Memory::New, path::name(path).map(open), opened)
 }
 
-/// Methods for calls on one name or two that return nothing. Each name has the function of `path.rs` that
+/// Reads a whole file. Of one that does not fit into the scratch memory, or whose size is not known, the
+/// answer is the open file.
+#[napi]
+pub fn read_file(env: Env, path: Path<'_>) -> Result<Answer> {
+    let engine = engine()?;
+    let (name, spare) = (path::name(path), engine.memory(0));
+    let call = whole::read(engine.proactor, name, engine.room(), spare);
+    engine.run(env, Memory::Scratch, call)
+}
+
+/// As `read_file`, for any size, but `EAGAIN` if a call would block.
+#[napi]
+pub fn try_read_file(env: Env, path: Path<'_>) -> Result<Answer> {
+    let engine = engine()?;
+    let (name, spare) = (path::name(path), engine.memory(0));
+    let call = whole::read(engine.proactor, name, usize::MAX, spare);
+    engine.run_now(env, call)
+}
+
+/// Reads the status of a file, or of a symbolic link itself.
+#[napi]
+pub fn stat(env: Env, path: Path<'_>, follow: bool) -> Result<Answer> {
+    let stat = path::name(path).map(|name| {
+        let stat = StatPath::new(name);
+        if follow { stat } else { stat.no_follow() }
+    });
+    engine()?.submit(env, Memory::Scratch, stat, status::outcome)
+}
+
+/// As `stat`, but `EAGAIN` if it would block.
+#[napi]
+pub fn try_stat(env: Env, path: Path<'_>) -> Result<Answer> {
+    let engine = engine()?;
+    let stat = path::name(path).map(|name| engine.proactor.submit(StatPath::new(name)));
+    engine.run_now(env, async { status::outcome(stat?.await) })
+}
+
+/// Reads a directory; see `directory.rs` for the form of the answer.
+#[napi]
+pub fn readdir(env: Env, path: Path<'_>) -> Result<Answer> {
+    let engine = engine()?;
+    let call = directory::read(engine.proactor, path::name(path));
+    engine.run(env, Memory::Scratch, call)
+}
+
+/// Reads the target of a symbolic link.
+#[napi]
+pub fn readlink(env: Env, path: Path<'_>) -> Result<Answer> {
+    let read = path::name(path).map(ReadLink::new);
+    let bytes = |target: io::Result<PathBuf>| {
+        let target = target?.into_os_string();
+        Ok(Value::Bytes(target.into_vec()))
+    };
+    engine()?.submit(env, Memory::Scratch, read, bytes)
+}
+
+/// Copies a file; `flags` are `COPYFILE_*`.
+#[napi]
+pub fn copy_file(env: Env, from: Path<'_>, to: Path<'_>, flags: u32) -> Result<Answer> {
+    let engine = engine()?;
+    let call = copy::copy(engine.proactor, path::name(from), path::text(to), flags);
+    engine.run(env, Memory::New, call)
+}
+
+/// Functions for calls on one name or two that return nothing. Each name has the function of `path.rs` that
 /// reads it; the expression makes the operation.
 macro_rules! calls {
     ($(
         $(#[$doc:meta])+
-        $method:ident($($name:ident: $read:ident),+ $(; $($more:ident: $type:ident),+)?) => $operation:expr;
+        $call:ident($($name:ident: $read:ident),+ $(; $($more:ident: $type:ident),+)?) => $operation:expr;
     )+) => {
-        #[napi]
-        impl Engine {
-            $(
-                $(#[$doc])+
-                #[napi]
-                pub fn $method(&self, env: Env, $($name: Path<'_>,)+ $($($more: $type,)+)?) -> Result<Answer> {
-                    let operation = || {
-                        $(let $name = path::$read(&$name)?;)+
-                        io::Result::Ok($operation)
-                    };
-                    self.make(env, operation())
-                }
-            )+
-        }
+        $(
+            $(#[$doc])+
+            #[napi]
+            pub fn $call(env: Env, $($name: Path<'_>,)+ $($($more: $type,)+)?) -> Result<Answer> {
+                let operation = || {
+                    $(let $name = path::$read($name)?;)+
+                    io::Result::Ok($operation)
+                };
+                engine()?.submit(env, Memory::New, operation(), nothing)
+            }
+        )+
     };
 }
 
@@ -174,29 +146,4 @@ calls! {
         let set = SetTimes::named(name, accessed, modified);
         if follow { set.follow() } else { set }
     };
-}
-
-impl Engine {
-    fn make<O>(&self, env: Env, operation: io::Result<O>) -> Result<Answer>
-    where
-        O: Operation<Output = io::Result<()>> + Send,
-    {
-        let proactor = self.0.proactor;
-        self.0.run(
-            env,
-            None,
-            async move { nothing(proactor, operation?).await },
-        )
-    }
-}
-
-async fn stat(
-    proactor: &'static Proactor,
-    name: io::Result<laio::ops::Name>,
-    follow: bool,
-) -> Outcome {
-    let stat = StatPath::new(name?);
-    let stat = if follow { stat } else { stat.no_follow() };
-    let status = proactor.submit(stat).await?;
-    Ok(Value::Status(Box::new(status)))
 }
