@@ -1,6 +1,51 @@
 import type { BigIntStats, PathLike, Stats } from 'node:fs';
+import type { FileHandle } from './promises';
 
 export * as promises from './promises';
+export {
+    createReadStream,
+    createWriteStream,
+    access,
+    appendFile,
+    chmod,
+    chown,
+    close,
+    copyFile,
+    fchmod,
+    fchown,
+    fdatasync,
+    fstat,
+    fsync,
+    ftruncate,
+    futimes,
+    lchown,
+    link,
+    lstat,
+    lutimes,
+    mkdir,
+    open,
+    read,
+    readFile,
+    readdir,
+    readlink,
+    readv,
+    rename,
+    rmdir,
+    stat,
+    symlink,
+    truncate,
+    unlink,
+    utimes,
+    write,
+    writeFile,
+    writev,
+} from 'node:fs';
+
+/** The bytes of each range of a file, which are read at the same time; fewer behind its end. */
+export function readRanges(
+    file: PathLike | FileHandle,
+    ranges: Iterable<{ position: number; length: number }>,
+): Promise<Buffer[]>;
 
 /** The contents of a file; `undefined` if reading it would block. Throws the error of a call that fails. */
 export function tryReadFile(path: PathLike, options?: { encoding?: null } | null): Buffer | undefined;

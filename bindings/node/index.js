@@ -1,11 +1,13 @@
 'use strict';
-// What Node does not have: calls without a promise, which return `undefined` if they would block.
+// The functions of `node:fs` with a callback, its streams, and what Node does not have: calls without a promise,
+// which return `undefined` if they would block.
 
 const promises = require('./promises.js');
 const { engine, scratch } = require('./lib/engine.js');
 const { pathOf, optionsOf, decoded } = require('./lib/arguments.js');
 const { coded, failure } = require('./lib/errors.js');
 const { makeStats } = require('./lib/stats.js');
+const { readRanges } = require('./lib/ranges.js');
 
 const EAGAIN = -11;
 
@@ -47,4 +49,13 @@ function checked(argument, name) {
   throw coded(TypeError, 'ERR_INVALID_ARG_VALUE', `The argument '${name}' is invalid.`);
 }
 
-module.exports = { promises, tryReadFile, tryStat, stats };
+// So that Node finds the names in the text.
+module.exports = {
+  ...require('./lib/callbacks.js'),
+  ...require('./lib/streams.js'),
+  promises,
+  readRanges,
+  stats,
+  tryReadFile,
+  tryStat,
+};
