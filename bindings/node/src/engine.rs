@@ -1,7 +1,7 @@
 //! The engine of an environment (the main thread, or a worker): its calls in the background.
 
 use crate::answer::{self, Answer, LOWEST_ERROR, Opened, Outcome, Value};
-use laio::ops::OpenFile;
+use laio::ops::{Close, OpenFile};
 use laio::{Operation, Options, Proactor, Rights};
 use napi::bindgen_prelude::{Buffer, Either3, Function};
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
@@ -219,12 +219,24 @@ impl Engine {
                 answer
             }
             Ok(Value::Status(status)) => self.bytes(env, &status, memory),
-            Ok(Value::File(file)) => {
-                let fd = file.as_raw_fd();
-                self.files.borrow_mut().insert(fd, file);
-                Ok(Either3::C(Opened { fd }))
-            }
+            Ok(Value::File(file)) => Ok(Either3::C(Opened {
+                fd: self.keep(file),
+            })),
             Err(error) => Ok(answer::failed(&error)),
+        }
+    }
+
+    /// Keeps an open file for calls with its number.
+    pub(crate) fn keep(&self, file: OpenFile) -> RawFd {
+        let fd = file.as_raw_fd();
+        self.files.borrow_mut().insert(fd, file);
+        fd
+    }
+
+    /// Closes a file that was only read: that reports nothing.
+    pub(crate) async fn drop_file(&self, file: OpenFile) {
+        if let Ok(descriptor) = file.try_into_owned() {
+            let _ = self.proactor.submit(Close::new(descriptor)).await;
         }
     }
 
