@@ -1,7 +1,7 @@
 'use strict';
 // Starts calls, and settles the promises of those that go on in the background.
 
-const engine = require('../laio.node');
+const engine = require('./addon.js');
 const { failure, abortError } = require('./errors.js');
 
 // The lowest answer that is an error number; those below it are numbers of calls.
