@@ -1,11 +1,13 @@
 'use strict';
-// What Node does not have: calls without a promise, which return `undefined` if they would block.
+// The functions of `node:fs` with a callback, its streams, and what Node does not have: calls without a promise,
+// which return `undefined` if they would block.
 
 const promises = require('./promises.js');
 const { engine, scratch } = require('./lib/engine.js');
 const { pathOf, optionsOf, decoded } = require('./lib/arguments.js');
 const { coded, failure } = require('./lib/errors.js');
-const { memory, makeStats } = require('./lib/stats.js');
+const { makeStats } = require('./lib/stats.js');
+const { readRanges } = require('./lib/ranges.js');
 
 const EAGAIN = -11;
 
@@ -13,7 +15,7 @@ const EAGAIN = -11;
 function tryReadFile(file, options) {
   const name = checked(pathOf(file), 'path');
   const { encoding } = checked(optionsOf(options), 'options');
-  const answer = engine.tryReadFile(name, scratch);
+  const answer = engine.tryReadFile(name);
   if (answer === EAGAIN) return undefined;
   const value = succeeded(answer, 'open', name);
   if (typeof value === 'number') return decoded(scratch.subarray(0, value), encoding);
@@ -26,7 +28,7 @@ function tryReadFile(file, options) {
 /** The status of a file, as `stat` gives it; `undefined` if that would block. */
 function tryStat(file, options = {}) {
   const name = checked(pathOf(file), 'path');
-  const answer = engine.tryStat(name, memory);
+  const answer = engine.tryStat(name);
   if (answer === EAGAIN) return undefined;
   return makeStats(succeeded(answer, 'stat', name), options.bigint);
 }
@@ -47,4 +49,14 @@ function checked(argument, name) {
   throw coded(TypeError, 'ERR_INVALID_ARG_VALUE', `The argument '${name}' is invalid.`);
 }
 
-module.exports = { promises, tryReadFile, tryStat, stats };
+// So that Node finds the names in the text.
+module.exports = {
+  ...require('./lib/callbacks.js'),
+  ...require('./lib/static.js'),
+  ...require('./lib/streams.js'),
+  promises,
+  readRanges,
+  stats,
+  tryReadFile,
+  tryStat,
+};

@@ -9,7 +9,7 @@ const { FileHandle } = require('./lib/file_handle.js');
 const { engine, scratch, isDone, paced, settle, bytesOf } = require('./lib/engine.js');
 const { pathOf, flagsOf, modeOf, isWhole, isId, timeOf, optionsOf, decoded } = require('./lib/arguments.js');
 const { checkAborted, failure, refuse } = require('./lib/errors.js');
-const { memory, makeStats } = require('./lib/stats.js');
+const { makeStats } = require('./lib/stats.js');
 
 const ENOTDIR = -20;
 const EEXIST = -17;
@@ -42,7 +42,7 @@ const isPlainRead = ({ encoding, buffer }) => encoding !== 'buffer' && buffer ==
 
 /** The contents of a small file; otherwise an open file. */
 async function readSmall(name, { encoding, signal }) {
-  const answer = engine.readFile(name, scratch);
+  const answer = engine.readFile(name);
   const value = isDone(answer) ? answer : await settle(answer, 'open', name, undefined, signal);
   // Before anything is awaited: the next call uses the scratch memory.
   if (typeof value === 'number' || value instanceof Uint8Array) return decoded(bytesOf(value), encoding);
@@ -90,14 +90,14 @@ async function writeWith(given, usual, file, data, options) {
 async function stat(file, options = { bigint: false }) {
   const name = pathOf(file);
   if (name === undefined || options === null) return node.stat(file, options);
-  const answer = engine.stat(name, true, memory);
+  const answer = engine.stat(name, true);
   return paced(makeStats(isDone(answer) ? answer : await settle(answer, 'stat', name), options.bigint));
 }
 
 async function lstat(file, options = { bigint: false }) {
   const name = pathOf(file);
   if (name === undefined || options === null) return node.lstat(file, options);
-  const answer = engine.stat(name, false, memory);
+  const answer = engine.stat(name, false);
   return paced(makeStats(isDone(answer) ? answer : await settle(answer, 'lstat', name), options.bigint));
 }
 
@@ -200,7 +200,7 @@ async function symlink(target, file, type) {
 async function readlink(file, options) {
   const [name, plain] = [pathOf(file), optionsOf(options)];
   if (isMissing(name, plain)) return node.readlink(file, options);
-  const answer = engine.readlink(name, scratch);
+  const answer = engine.readlink(name);
   const bytes = bytesOf(isDone(answer) ? answer : await settle(answer, 'readlink', name));
   return paced(plain.encoding === 'buffer' ? Buffer.from(bytes) : bytes.toString(plain.encoding || 'utf8'));
 }

@@ -18,7 +18,7 @@ const TYPES = [
 
 /** The names of a directory, and a function for the type of each. */
 async function list(directory, encoding = 'utf8') {
-  const answer = engine.readdir(directory, scratch);
+  const answer = engine.readdir(directory);
   const bytes = bytesOf(isDone(answer) ? answer : await settle(answer, 'scandir', directory));
   const count = new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, IS_LITTLE);
   const types = Uint8Array.prototype.slice.call(bytes, 4, 4 + count);

@@ -1,16 +1,18 @@
 'use strict';
 // Starts calls, and settles the promises of those that go on in the background.
 
-const { Engine } = require('../laio.node');
+const engine = require('./addon.js');
 const { failure, abortError } = require('./errors.js');
 
 // The lowest answer that is an error number; those below it are numbers of calls.
 const LOWEST_ERROR = -4095;
-// Small files, names of directories and targets of links are read into this memory, in bytes.
+// Small files, names of directories, targets of links and statuses are read into memory of this size, in bytes.
 const SCRATCH_SIZE = 64 * 1024;
 
+// Its memory never moves: the engine keeps its address.
+const scratch = Buffer.allocUnsafeSlow(SCRATCH_SIZE);
 const waiting = new Map();
-const engine = new Engine(() => {
+engine.start(scratch, () => {
   const answers = engine.collect();
   for (let i = 0; i < answers.length; i += 2) {
     const call = waiting.get(answers[i]);
@@ -19,7 +21,6 @@ const engine = new Engine(() => {
     call?.end(answers[i + 1]);
   }
 });
-const scratch = Buffer.allocUnsafeSlow(SCRATCH_SIZE);
 
 // Calls that do not wait let the event loop run after this many, if it has not run for so many ms.
 const CALLS_PER_CHECK = 32;

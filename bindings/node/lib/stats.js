@@ -2,13 +2,14 @@
 // `fs.Stats` from the fields of a status.
 
 const fs = require('node:fs');
+const { scratch } = require('./engine.js');
 
 const FIELDS = 18;
 // A call writes the fields here, as numbers of 64 bits. Halves make a number without a BigInt.
-const memory = new Uint8Array(8 * FIELDS);
-const halves = new Uint32Array(memory.buffer);
-const signed = new Int32Array(memory.buffer);
-const whole = new BigInt64Array(memory.buffer);
+const place = [scratch.buffer, scratch.byteOffset];
+const halves = new Uint32Array(...place, 2 * FIELDS);
+const signed = new Int32Array(...place, 2 * FIELDS);
+const whole = new BigInt64Array(...place, FIELDS);
 
 // Newer releases of Node make the dates when they are read.
 const hasDates = !('atime' in fs.Stats.prototype);
@@ -63,9 +64,9 @@ function addDates(stats) {
   stats.birthtime = date(stats.birthtimeMs);
 }
 
-/** The object for a status that a call has written to `memory`, or whose bytes it has returned. */
+/** The object for a status that a call has written to the scratch memory, or whose bytes it has returned. */
 function makeStats(answer, bigint) {
-  if (typeof answer !== 'number') memory.set(answer);
+  if (typeof answer !== 'number') scratch.set(answer);
   if (!bigint) return new Stats();
   if (BigIntStats.prototype.constructor === BigIntStats) {
     // Node does not export its class.
@@ -74,4 +75,4 @@ function makeStats(answer, bigint) {
   return new BigIntStats();
 }
 
-module.exports = { memory, makeStats, modeOf: () => halves[2], sizeOf: () => field(8) };
+module.exports = { makeStats };

@@ -1,7 +1,7 @@
 //! What a call returns to JavaScript.
 
 use crate::status;
-use laio::ops::{FileStatus, OpenFile};
+use laio::ops::OpenFile;
 use napi::bindgen_prelude::{Buffer, BufferSlice, Either3};
 use napi::{Env, Result};
 use napi_derive::napi;
@@ -24,7 +24,7 @@ pub(crate) const LOWEST_ERROR: i64 = -4095;
 pub(crate) enum Value {
     Number(f64),
     Bytes(Vec<u8>),
-    Status(Box<FileStatus>),
+    Status(status::Bytes),
     File(OpenFile),
 }
 
@@ -34,15 +34,6 @@ pub(crate) type Outcome = io::Result<Value>;
 pub(crate) fn failed(error: &io::Error) -> Answer {
     // Of errors without a number there are only paths with a zero byte.
     Either3::A(-f64::from(error.raw_os_error().unwrap_or(libc::EINVAL)))
-}
-
-/// The answer for a status; see [`bytes`].
-pub(crate) fn of_status(
-    env: Env,
-    status: &FileStatus,
-    memory: Option<&mut [u8]>,
-) -> Result<Answer> {
-    bytes(env, &status::to_bytes(status), memory)
 }
 
 /// The answer for bytes. If they fit into `memory`, they go there, and the answer is their number.

@@ -6,6 +6,7 @@ use laio::ops::{
     CopyRange, FileStatus, Name, Open, OpenFile, Reflink, SendFile, SetMode, StatFile, Truncate,
     Unlink,
 };
+use std::ffi::CString;
 use std::io;
 
 /// `COPYFILE_EXCL`: the destination must not exist.
@@ -18,14 +19,14 @@ const CLONE_ONLY: u32 = 4;
 /// The most that a call copies, in bytes.
 const PIECE: usize = 1 << 30;
 
-/// Copies a file. `to` is the name of the destination, twice: to open it, and to remove it after an error.
+/// Copies a file.
 pub(crate) async fn copy(
     proactor: &'static Proactor,
     from: io::Result<Name>,
-    to: [io::Result<Name>; 2],
+    to: io::Result<CString>,
     flags: u32,
 ) -> Outcome {
-    let (from, [to, to_remove]) = (from?, to);
+    let (from, to) = (from?, to?);
     let open = Open::new(from, libc::O_RDONLY | libc::O_CLOEXEC);
     let source = OpenFile::from(proactor.submit(open).await?);
     let status = proactor.submit(StatFile::new(source.clone())).await?;
@@ -35,12 +36,12 @@ pub(crate) async fn copy(
         0
     };
     let create = libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC | exclusive;
-    let open = Open::new(to?, create).mode(status.mode());
+    let open = Open::new(Name::new(to.clone()), create).mode(status.mode());
     let target = OpenFile::from(proactor.submit(open).await?);
     let filled = fill(proactor, &source, &status, &target, flags).await;
     if filled.is_err() {
         // The error that is reported is the first one.
-        let _ = proactor.submit(Unlink::new(to_remove?)).await;
+        let _ = proactor.submit(Unlink::new(Name::new(to))).await;
     }
     filled.map(|()| Value::Number(0.0))
 }

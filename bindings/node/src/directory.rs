@@ -4,10 +4,12 @@ use crate::answer::{Outcome, Value};
 use laio::Proactor;
 use laio::ops::{Close, FileType, Name, Open, OpenFile, ReadDir};
 use std::io;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 
 /// Reads all entries. The bytes of the answer are the number of entries (32 bits), their types as Node
-/// numbers them (a byte each), and their names with zero bytes between them.
+/// numbers them (a byte each), and their names with zero bytes between them. They are in the order of libuv,
+/// that of their bytes.
 pub(crate) async fn read(proactor: &'static Proactor, name: io::Result<Name>) -> Outcome {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
     let directory = OpenFile::from(proactor.submit(Open::new(name?, flags)).await?);
@@ -19,7 +21,8 @@ pub(crate) async fn read(proactor: &'static Proactor, name: io::Result<Name>) ->
 }
 
 async fn list(proactor: &'static Proactor, directory: &OpenFile) -> io::Result<Vec<u8>> {
-    let (mut types, mut names) = (Vec::new(), Vec::new());
+    let mut found = Vec::new();
+    let mut names = Vec::new();
     let mut buffer = Vec::with_capacity(ReadDir::<OpenFile>::ROOM);
     loop {
         let read = ReadDir::with_buffer(directory.clone(), buffer);
@@ -28,15 +31,25 @@ async fn list(proactor: &'static Proactor, directory: &OpenFile) -> io::Result<V
             break;
         }
         for entry in entries.iter() {
-            types.push(type_number(entry.file_type()));
+            let begin = names.len();
             names.extend_from_slice(entry.name().as_bytes());
-            names.push(0);
+            found.push((begin..names.len(), type_number(entry.file_type())));
         }
         buffer = entries.into_buffer();
     }
-    names.pop();
-    let count = u32::try_from(types.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
-    Ok([&count.to_ne_bytes()[..], &types, &names].concat())
+    let name = |place: &Range<usize>| &names[place.clone()];
+    found.sort_unstable_by(|(a, _), (b, _)| name(a).cmp(name(b)));
+    let count = u32::try_from(found.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    let mut answer = Vec::with_capacity(4 + 2 * found.len() + names.len());
+    answer.extend_from_slice(&count.to_ne_bytes());
+    answer.extend(found.iter().map(|(_, kind)| kind));
+    for (number, (place, _)) in found.iter().enumerate() {
+        if number > 0 {
+            answer.push(0);
+        }
+        answer.extend_from_slice(name(place));
+    }
+    Ok(answer)
 }
 
 /// `UV_DIRENT_*`.

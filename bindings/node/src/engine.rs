@@ -1,9 +1,9 @@
 //! The engine of an environment (the main thread, or a worker): its calls in the background.
 
 use crate::answer::{self, Answer, LOWEST_ERROR, Opened, Outcome, Value};
-use laio::ops::OpenFile;
+use laio::ops::{Close, OpenFile};
 use laio::{Operation, Options, Proactor, Rights};
-use napi::bindgen_prelude::{Either3, Function};
+use napi::bindgen_prelude::{Buffer, Either3, Function};
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi::{Env, Error, Result};
 use napi_derive::napi;
@@ -19,18 +19,31 @@ use std::task::{Context, Poll, Wake, Waker};
 /// Memory up to this size is kept for the next read or write, in bytes.
 const SPARE_MAX: usize = 1024 * 1024;
 
-/// Makes calls, and continues those that were not done immediately.
-#[napi]
-pub struct Engine(pub(crate) Rc<Inner>);
+thread_local! {
+    /// The engine of the environment that runs on this thread.
+    static ENGINE: RefCell<Option<Rc<Engine>>> = const { RefCell::new(None) };
+}
 
-pub(crate) struct Inner {
+/// Makes calls, and continues those that were not done immediately.
+pub(crate) struct Engine {
     pub(crate) proactor: &'static Proactor,
     tasks: RefCell<HashMap<i64, Task>>,
     /// The open files of the environment, by the numbers of their descriptors.
     files: RefCell<HashMap<RawFd, OpenFile>>,
     last: Cell<i64>,
     spare: Cell<Vec<u8>>,
+    /// Memory that JavaScript uses only for answers: it stays where it is.
+    scratch: RefCell<Buffer>,
     woken: Arc<Woken>,
+}
+
+/// Where an answer goes if the call is done immediately and it has room there.
+pub(crate) enum Memory<'a> {
+    /// Memory of its own.
+    New,
+    /// The memory that the engine was started with.
+    Scratch,
+    Given(&'a mut [u8]),
 }
 
 type Task = Pin<Box<dyn Future<Output = Outcome>>>;
@@ -51,95 +64,144 @@ struct Waking {
     woken: Arc<Woken>,
 }
 
+/// Starts the engine of the environment. Answers go to `scratch` if they fit. `wake` is called when calls can
+/// go on: it then calls `collect`.
 #[napi]
-impl Engine {
-    /// `wake` is called when calls can go on: it then calls `collect`.
-    #[napi(constructor)]
-    pub fn new(env: Env, wake: Function<'_, (), ()>) -> Result<Engine> {
-        let bell = wake
-            .build_threadsafe_function()
-            .weak::<true>()
-            .build_callback(|_| Ok(()))?;
-        let inner = Rc::new(Inner {
-            proactor: proactor()?,
-            tasks: RefCell::default(),
-            files: RefCell::default(),
-            last: Cell::new(LOWEST_ERROR),
-            spare: Cell::default(),
-            woken: Arc::new(Woken {
-                numbers: Mutex::default(),
-                bell: Mutex::new(bell),
-            }),
-        });
-        // At its end an environment cancels its calls; their memory lives until the kernel has let go.
-        env.add_env_cleanup_hook(inner.clone(), |inner| drop(inner.tasks.take()))?;
-        Ok(Engine(inner))
-    }
-
-    /// Continues the calls that can go on. Returns the numbers and answers of those that are over, in turn.
-    #[napi]
-    pub fn collect(&self, env: Env) -> Result<Vec<Answer>> {
-        let inner = &self.0;
-        let numbers = std::mem::take(&mut *lock(&inner.woken.numbers));
-        let mut answers = Vec::with_capacity(2 * numbers.len());
-        for number in numbers {
-            // Without the borrow, because the call may end in a destructor of JavaScript's.
-            let Some(mut task) = inner.tasks.borrow_mut().remove(&number) else {
-                continue;
-            };
-            match inner.poll(number, &mut task) {
-                Poll::Ready(outcome) => {
-                    answers.push(Either3::A(number as f64));
-                    answers.push(inner.answer(env, outcome, None)?);
-                }
-                Poll::Pending => drop(inner.tasks.borrow_mut().insert(number, task)),
-            }
-        }
-        inner.keep_alive(env, false)?;
-        Ok(answers)
-    }
-
-    /// Cancels a call in the background.
-    #[napi]
-    pub fn cancel(&self, env: Env, number: i64) -> Result<()> {
-        let task = self.0.tasks.borrow_mut().remove(&number);
-        drop(task);
-        self.0.keep_alive(env, false)
-    }
-
-    /// The statistics of the process: calls done by their attempt, calls that would have blocked, calls that
-    /// could not be attempted, calls handed to another thread, calls cancelled; and the calls in the
-    /// background of this environment.
-    #[napi]
-    pub fn stats(&self) -> Vec<f64> {
-        let stats = self.0.proactor.stats();
-        let counts = [
-            stats.inline,
-            stats.background,
-            stats.fallback,
-            stats.handed_over,
-            stats.cancelled,
-            self.0.tasks.borrow().len() as u64,
-        ];
-        counts.map(|count| count as f64).to_vec()
-    }
+pub fn start(env: Env, scratch: Buffer, wake: Function<'_, (), ()>) -> Result<()> {
+    let bell = wake
+        .build_threadsafe_function()
+        .weak::<true>()
+        .build_callback(|_| Ok(()))?;
+    let engine = Rc::new(Engine {
+        proactor: proactor()?,
+        tasks: RefCell::default(),
+        files: RefCell::default(),
+        last: Cell::new(LOWEST_ERROR),
+        spare: Cell::default(),
+        scratch: RefCell::new(scratch),
+        woken: Arc::new(Woken {
+            numbers: Mutex::default(),
+            bell: Mutex::new(bell),
+        }),
+    });
+    ENGINE.set(Some(engine.clone()));
+    // At its end an environment cancels its calls; their memory lives until the kernel has let go.
+    env.add_env_cleanup_hook(engine, |engine| {
+        drop(engine.tasks.take());
+        drop(ENGINE.take());
+    })?;
+    Ok(())
 }
 
-impl Inner {
-    /// Makes a call. If it is done immediately, bytes that fit into `memory` go there.
+/// The engine of the environment.
+pub(crate) fn engine() -> Result<Rc<Engine>> {
+    let started = ENGINE.with_borrow(Option::clone);
+    started.ok_or_else(|| Error::from_reason("the engine was not started"))
+}
+
+/// Continues the calls that can go on. Returns the numbers and answers of those that are over, in turn.
+#[napi]
+pub fn collect(env: Env) -> Result<Vec<Answer>> {
+    let engine = engine()?;
+    let numbers = std::mem::take(&mut *lock(&engine.woken.numbers));
+    let mut answers = Vec::with_capacity(2 * numbers.len());
+    for number in numbers {
+        // Without the borrow, because the call may end in a destructor of JavaScript's.
+        let Some(mut task) = engine.tasks.borrow_mut().remove(&number) else {
+            continue;
+        };
+        match engine.poll(number, &mut task) {
+            Poll::Ready(outcome) => {
+                answers.push(Either3::A(number as f64));
+                answers.push(engine.answer(env, outcome, Memory::New)?);
+            }
+            Poll::Pending => drop(engine.tasks.borrow_mut().insert(number, task)),
+        }
+    }
+    engine.keep_alive(env, false)?;
+    Ok(answers)
+}
+
+/// Cancels a call in the background.
+#[napi]
+pub fn cancel(env: Env, number: i64) -> Result<()> {
+    let engine = engine()?;
+    let task = engine.tasks.borrow_mut().remove(&number);
+    drop(task);
+    engine.keep_alive(env, false)
+}
+
+/// The statistics of the process: calls done by their attempt, calls that would have blocked, calls that
+/// could not be attempted, calls handed to another thread, calls cancelled; and the calls in the
+/// background of this environment.
+#[napi]
+pub fn stats() -> Result<Vec<f64>> {
+    let engine = engine()?;
+    let stats = engine.proactor.stats();
+    let counts = [
+        stats.inline,
+        stats.background,
+        stats.fallback,
+        stats.handed_over,
+        stats.cancelled,
+        engine.tasks.borrow().len() as u64,
+    ];
+    Ok(counts.map(|count| count as f64).to_vec())
+}
+
+impl Engine {
+    /// Makes a call.
     pub(crate) fn run(
         &self,
         env: Env,
-        memory: Option<&mut [u8]>,
+        memory: Memory<'_>,
         call: impl Future<Output = Outcome> + 'static,
     ) -> Result<Answer> {
         let mut task: Task = Box::pin(call);
-        if let Some(outcome) = attempt(&mut task) {
-            return self.answer(env, outcome, memory);
+        match attempt(&mut task) {
+            Some(outcome) => self.answer(env, outcome, memory),
+            None => self.go_on(env, memory, task),
         }
+    }
+
+    /// Makes an operation; `value` is for its output.
+    pub(crate) fn submit<O>(
+        &self,
+        env: Env,
+        memory: Memory<'_>,
+        operation: io::Result<O>,
+        value: impl FnOnce(O::Output) -> Outcome + 'static,
+    ) -> Result<Answer>
+    where
+        O: Operation + Send + 'static,
+    {
+        let mut call = match operation {
+            Ok(operation) => self.proactor.submit(operation),
+            Err(error) => return Ok(answer::failed(&error)),
+        };
+        // On the stack: most calls are over then.
+        match attempt(&mut call) {
+            Some(output) => self.answer(env, value(output), memory),
+            None => self.go_on(env, memory, Box::pin(async move { value(call.await) })),
+        }
+    }
+
+    /// Makes a call only if it is done immediately; otherwise cancels it.
+    pub(crate) fn run_now(
+        &self,
+        env: Env,
+        call: impl Future<Output = Outcome> + 'static,
+    ) -> Result<Answer> {
+        let mut task: Task = Box::pin(call);
+        let blocked = || Err(io::Error::from_raw_os_error(libc::EAGAIN));
+        let outcome = attempt(&mut task).unwrap_or_else(blocked);
+        self.answer(env, outcome, Memory::Scratch)
+    }
+
+    /// Polls a call that was attempted once more, with a waker, and keeps it if it still waits.
+    fn go_on(&self, env: Env, memory: Memory<'_>, mut task: Task) -> Result<Answer> {
         let number = self.last.get() - 1;
         self.last.set(number);
-        // Once more, with a waker.
         if let Poll::Ready(outcome) = self.poll(number, &mut task) {
             return self.answer(env, outcome, memory);
         }
@@ -148,34 +210,33 @@ impl Inner {
         Ok(Either3::A(number as f64))
     }
 
-    /// Makes a call only if it is done immediately; otherwise cancels it.
-    pub(crate) fn run_now(
-        &self,
-        env: Env,
-        memory: &mut [u8],
-        call: impl Future<Output = Outcome> + 'static,
-    ) -> Result<Answer> {
-        let mut task: Task = Box::pin(call);
-        let blocked = || Err(io::Error::from_raw_os_error(libc::EAGAIN));
-        let outcome = attempt(&mut task).unwrap_or_else(blocked);
-        self.answer(env, outcome, Some(memory))
-    }
-
-    fn answer(&self, env: Env, outcome: Outcome, memory: Option<&mut [u8]>) -> Result<Answer> {
+    fn answer(&self, env: Env, outcome: Outcome, memory: Memory<'_>) -> Result<Answer> {
         match outcome {
             Ok(Value::Number(number)) => Ok(Either3::A(number)),
             Ok(Value::Bytes(bytes)) => {
-                let answer = answer::bytes(env, &bytes, memory);
+                let answer = self.bytes(env, &bytes, memory);
                 self.recycle(bytes);
                 answer
             }
-            Ok(Value::Status(status)) => answer::of_status(env, &status, memory),
-            Ok(Value::File(file)) => {
-                let fd = file.as_raw_fd();
-                self.files.borrow_mut().insert(fd, file);
-                Ok(Either3::C(Opened { fd }))
-            }
+            Ok(Value::Status(status)) => self.bytes(env, &status, memory),
+            Ok(Value::File(file)) => Ok(Either3::C(Opened {
+                fd: self.keep(file),
+            })),
             Err(error) => Ok(answer::failed(&error)),
+        }
+    }
+
+    /// Keeps an open file for calls with its number.
+    pub(crate) fn keep(&self, file: OpenFile) -> RawFd {
+        let fd = file.as_raw_fd();
+        self.files.borrow_mut().insert(fd, file);
+        fd
+    }
+
+    /// Closes a file that was only read: that reports nothing.
+    pub(crate) async fn drop_file(&self, file: OpenFile) {
+        if let Ok(descriptor) = file.try_into_owned() {
+            let _ = self.proactor.submit(Close::new(descriptor)).await;
         }
     }
 
@@ -210,6 +271,19 @@ impl Inner {
         }
     }
 
+    fn bytes(&self, env: Env, bytes: &[u8], memory: Memory<'_>) -> Result<Answer> {
+        match memory {
+            Memory::New => answer::bytes(env, bytes, None),
+            Memory::Scratch => answer::bytes(env, bytes, Some(&mut self.scratch.borrow_mut())),
+            Memory::Given(memory) => answer::bytes(env, bytes, Some(memory)),
+        }
+    }
+
+    /// The bytes that fit into the scratch memory.
+    pub(crate) fn room(&self) -> usize {
+        self.scratch.borrow().len()
+    }
+
     /// Empty memory with at least this capacity.
     pub(crate) fn memory(&self, capacity: usize) -> Vec<u8> {
         let mut memory = self.spare.take();
@@ -226,18 +300,14 @@ impl Inner {
     }
 }
 
-/// Makes an operation that returns nothing.
-pub(crate) async fn nothing<O>(proactor: &'static Proactor, operation: O) -> Outcome
-where
-    O: Operation<Output = io::Result<()>> + Send,
-{
-    proactor.submit(operation).await?;
-    Ok(Value::Number(0.0))
+/// The outcome of an operation that returns nothing.
+pub(crate) fn nothing(result: io::Result<()>) -> Outcome {
+    result.map(|()| Value::Number(0.0))
 }
 
-fn attempt(task: &mut Task) -> Option<Outcome> {
-    match task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(outcome) => Some(outcome),
+fn attempt<F: Future + Unpin>(call: &mut F) -> Option<F::Output> {
+    match Pin::new(call).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
         Poll::Pending => None,
     }
 }

@@ -1,9 +1,9 @@
 //! Calls on open files.
 
-use crate::answer::{self, Answer, Value};
+use crate::answer::{self, Answer, Outcome, Value};
 use crate::attributes::{id, timestamp};
-use crate::engine::{Engine, nothing};
-use laio::Operation;
+use crate::engine::{Memory, engine, nothing};
+use crate::status;
 use laio::ops::{
     Close, Fsync, Limit, OpenFile, Read, ReadAt, SetMode, SetOwner, SetTimes, StatFile, Truncate,
     Write, WriteAt,
@@ -13,159 +13,135 @@ use napi::{Env, Result};
 use napi_derive::napi;
 use std::io;
 
+/// Fills `memory` from `position` on, or where the file stands if it is negative.
 #[napi]
-impl Engine {
-    /// Fills `memory` from `position` on, or where the file stands if it is negative.
-    #[napi]
-    pub fn read(
-        &self,
-        env: Env,
-        fd: i32,
-        mut memory: BufferSlice<'_>,
-        position: f64,
-    ) -> Result<Answer> {
-        let (proactor, length) = (self.0.proactor, memory.len());
-        let file = self.0.file(fd);
-        // A read of all bytes needs no copy. After another one, the whole read has the result of the kernel.
-        if position >= 0.0
-            && let Ok(file) = &file
-            && let Some(Ok(count)) = proactor.try_read_at(file, &mut memory, position as u64)
-            && count == length
-        {
-            return Ok(Either3::A(count as f64));
-        }
-        let spare = Limit::new(self.0.memory(length), length);
-        self.0.run(env, Some(&mut memory), async move {
-            let (result, bytes) = if position < 0.0 {
-                proactor.submit(Read::new(file?, spare)).await
-            } else {
-                let read = ReadAt::new(file?, spare, position as u64);
-                proactor.submit(read).await
-            };
-            result?;
-            Ok(Value::Bytes(bytes.into_inner()))
-        })
+pub fn read(env: Env, fd: i32, mut memory: BufferSlice<'_>, position: f64) -> Result<Answer> {
+    let engine = engine()?;
+    let (length, file) = (memory.len(), engine.file(fd));
+    // A read of all bytes needs no copy. After another one, the whole read has the result of the kernel.
+    if position >= 0.0
+        && let Ok(file) = &file
+        && let Some(Ok(count)) = engine
+            .proactor
+            .try_read_at(file, &mut memory, position as u64)
+        && count == length
+    {
+        return Ok(Either3::A(count as f64));
     }
+    let spare = Limit::new(engine.memory(length), length);
+    let memory = Memory::Given(&mut memory);
+    if position < 0.0 {
+        let read = file.map(|file| Read::new(file, spare));
+        engine.submit(env, memory, read, bytes)
+    } else {
+        let read = file.map(|file| ReadAt::new(file, spare, position as u64));
+        engine.submit(env, memory, read, bytes)
+    }
+}
 
-    /// Reads as `read` what is there: `EAGAIN` if it would block.
-    #[napi]
-    pub fn try_read(&self, fd: i32, mut memory: BufferSlice<'_>, position: f64) -> Answer {
-        let proactor = self.0.proactor;
-        let read = |file: OpenFile| {
-            let done = if position < 0.0 {
-                proactor.try_read(&file, &mut memory)
-            } else {
-                proactor.try_read_at(&file, &mut memory, position as u64)
-            };
-            done.unwrap_or_else(|| Err(io::Error::from_raw_os_error(libc::EAGAIN)))
+fn bytes((result, bytes): (io::Result<usize>, Limit<Vec<u8>>)) -> Outcome {
+    result.map(|_| Value::Bytes(bytes.into_inner()))
+}
+
+/// Reads as `read` what is there: `EAGAIN` if it would block.
+#[napi]
+pub fn try_read(fd: i32, mut memory: BufferSlice<'_>, position: f64) -> Result<Answer> {
+    let engine = engine()?;
+    let read = |file: OpenFile| {
+        let done = if position < 0.0 {
+            engine.proactor.try_read(&file, &mut memory)
+        } else {
+            engine
+                .proactor
+                .try_read_at(&file, &mut memory, position as u64)
         };
-        match self.0.file(fd).and_then(read) {
-            Ok(count) => Either3::A(count as f64),
-            Err(error) => answer::failed(&error),
+        done.unwrap_or_else(|| Err(io::Error::from_raw_os_error(libc::EAGAIN)))
+    };
+    Ok(match engine.file(fd).and_then(read) {
+        Ok(count) => Either3::A(count as f64),
+        Err(error) => answer::failed(&error),
+    })
+}
+
+/// Writes the bytes at `position`, or where the file stands if it is negative. They are copied, because
+/// the program may change or transfer its memory before the kernel has written them.
+#[napi]
+pub fn write(env: Env, fd: i32, bytes: BufferSlice<'_>, position: f64) -> Result<Answer> {
+    let engine = engine()?;
+    let file = engine.file(fd);
+    let mut copy = engine.memory(bytes.len());
+    copy.extend_from_slice(&bytes);
+    let owner = engine.clone();
+    let count = move |(result, copy): (io::Result<usize>, Vec<u8>)| {
+        owner.recycle(copy);
+        result.map(|count| Value::Number(count as f64))
+    };
+    if position < 0.0 {
+        let write = file.map(|file| Write::new(file, copy));
+        engine.submit(env, Memory::New, write, count)
+    } else {
+        let write = file.map(|file| WriteAt::new(file, copy, position as u64));
+        engine.submit(env, Memory::New, write, count)
+    }
+}
+
+/// Reads the status.
+#[napi]
+pub fn stat_file(env: Env, fd: i32) -> Result<Answer> {
+    let engine = engine()?;
+    let stat = engine.file(fd).map(StatFile::new);
+    engine.submit(env, Memory::Scratch, stat, status::outcome)
+}
+
+/// Closes a file. Calls in the background end first.
+#[napi]
+pub fn close(env: Env, fd: i32) -> Result<Answer> {
+    let engine = engine()?;
+    match engine.take_file(fd).map(OpenFile::try_into_owned) {
+        Some(Ok(descriptor)) => {
+            let close = Close::new(descriptor);
+            engine.submit(env, Memory::New, Ok(close), nothing)
         }
+        Some(Err(_)) | None => Ok(Either3::A(0.0)),
     }
+}
 
-    /// Writes the bytes at `position`, or where the file stands if it is negative. They are copied, because
-    /// the program may change or transfer its memory before the kernel has written them.
-    #[napi]
-    pub fn write(
-        &self,
-        env: Env,
-        fd: i32,
-        bytes: BufferSlice<'_>,
-        position: f64,
-    ) -> Result<Answer> {
-        let (proactor, inner) = (self.0.proactor, self.0.clone());
-        let file = self.0.file(fd);
-        let mut copy = self.0.memory(bytes.len());
-        copy.extend_from_slice(&bytes);
-        self.0.run(env, None, async move {
-            let (result, copy) = if position < 0.0 {
-                proactor.submit(Write::new(file?, copy)).await
-            } else {
-                let write = WriteAt::new(file?, copy, position as u64);
-                proactor.submit(write).await
-            };
-            inner.recycle(copy);
-            Ok(Value::Number(result? as f64))
-        })
-    }
+/// Functions for calls on an open file that return nothing; the expression makes the operation.
+macro_rules! calls {
+    ($(
+        $(#[$doc:meta])+
+        $call:ident($file:ident $(, $more:ident: $type:ident)*) => $operation:expr;
+    )+) => {
+        $(
+            $(#[$doc])+
+            #[napi]
+            pub fn $call(env: Env, fd: i32 $(, $more: $type)*) -> Result<Answer> {
+                let engine = engine()?;
+                let operation = engine.file(fd).map(|$file| $operation);
+                engine.submit(env, Memory::New, operation, nothing)
+            }
+        )+
+    };
+}
 
-    /// Reads the status.
-    #[napi]
-    pub fn stat_file(&self, env: Env, fd: i32, mut memory: BufferSlice<'_>) -> Result<Answer> {
-        let (proactor, file) = (self.0.proactor, self.0.file(fd));
-        self.0.run(env, Some(&mut memory), async move {
-            let status = proactor.submit(StatFile::new(file?)).await?;
-            Ok(Value::Status(Box::new(status)))
-        })
-    }
-
+calls! {
     /// Sets the length in bytes.
-    #[napi]
-    pub fn truncate(&self, env: Env, fd: i32, length: f64) -> Result<Answer> {
-        self.make_on(env, fd, |file| Truncate::new(file, length as u64))
-    }
+    truncate(file, length: f64) => Truncate::new(file, length as u64);
 
     /// Writes everything to the device.
-    #[napi]
-    pub fn sync(&self, env: Env, fd: i32) -> Result<Answer> {
-        self.make_on(env, fd, Fsync::new)
-    }
+    sync(file) => Fsync::new(file);
 
     /// Writes the data to the device.
-    #[napi]
-    pub fn datasync(&self, env: Env, fd: i32) -> Result<Answer> {
-        self.make_on(env, fd, Fsync::data)
-    }
+    datasync(file) => Fsync::data(file);
 
     /// Sets the permissions.
-    #[napi]
-    pub fn chmod_file(&self, env: Env, fd: i32, mode: u32) -> Result<Answer> {
-        self.make_on(env, fd, |file| SetMode::new(file, mode))
-    }
+    chmod_file(file, mode: u32) => SetMode::new(file, mode);
 
     /// Sets the owner. -1 leaves a part as it is.
-    #[napi]
-    pub fn chown_file(&self, env: Env, fd: i32, user: f64, group: f64) -> Result<Answer> {
-        self.make_on(env, fd, |file| SetOwner::new(file, id(user), id(group)))
-    }
+    chown_file(file, user: f64, group: f64) => SetOwner::new(file, id(user), id(group));
 
     /// Sets the times, in seconds.
-    #[napi]
-    pub fn utimes_file(&self, env: Env, fd: i32, accessed: f64, modified: f64) -> Result<Answer> {
-        let (accessed, modified) = (timestamp(accessed), timestamp(modified));
-        self.make_on(env, fd, |file| {
-            SetTimes::new(file, Some(accessed), Some(modified))
-        })
-    }
-
-    /// Closes a file. Calls in the background end first.
-    #[napi]
-    pub fn close(&self, env: Env, fd: i32) -> Result<Answer> {
-        let Some(file) = self.0.take_file(fd) else {
-            return Ok(Either3::A(0.0));
-        };
-        let proactor = self.0.proactor;
-        match file.try_into_owned() {
-            Ok(descriptor) => {
-                let close = nothing(proactor, Close::new(descriptor));
-                self.0.run(env, None, close)
-            }
-            Err(_shared) => Ok(Either3::A(0.0)),
-        }
-    }
-
-    fn make_on<O>(&self, env: Env, fd: i32, operation: impl FnOnce(OpenFile) -> O) -> Result<Answer>
-    where
-        O: Operation<Output = io::Result<()>> + Send,
-    {
-        let proactor = self.0.proactor;
-        let operation = self.0.file(fd).map(operation);
-        self.0.run(
-            env,
-            None,
-            async move { nothing(proactor, operation?).await },
-        )
-    }
+    utimes_file(file, accessed: f64, modified: f64) => {
+        SetTimes::new(file, Some(timestamp(accessed)), Some(timestamp(modified)))
+    };
 }

@@ -14,5 +14,6 @@ mod engine;
 mod files;
 mod names;
 mod path;
+mod responses;
 mod status;
 mod whole;

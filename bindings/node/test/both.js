@@ -78,16 +78,16 @@ function readable(file) {
   }
 }
 
-/** Runs `call(promises)` with both, in a directory that `prepare` fills, and compares results and files. */
-async function same(t, what, prepare, call) {
+/** Runs `call(module)` with both, in a directory that `prepare` fills, and compares results and files. */
+async function same(t, what, prepare, call, modules = [laio, node]) {
   const found = [];
   const before = process.cwd();
-  for (const promises of [laio, node]) {
+  for (const module of modules) {
     const root = directory(t);
     process.chdir(root);
     try {
       await prepare?.(root);
-      found.push({ ...(await outcome(() => call(promises))), files: tree(root) });
+      found.push({ ...(await outcome(() => call(module))), files: tree(root) });
     } finally {
       process.chdir(before);
       fs.rmSync(root, { recursive: true, force: true });

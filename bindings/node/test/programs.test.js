@@ -42,7 +42,6 @@ function choose(below) {
     pick(FLAGS),
     pick(ENCODINGS),
   ];
-  const sorted = async (list) => (await list).sort();
   const onNames = [
     (p) => p.writeFile(file, data, { flag, mode }),
     (p) => p.writeFile(file, data),
@@ -63,7 +62,7 @@ function choose(below) {
     (p) => p.utimes(file, size, at),
     (p) => p.access(file, size % 8),
     (p) => p.copyFile(file, other, size % 4),
-    (p) => sorted(p.readdir(file)),
+    (p) => p.readdir(file),
     (p) => p.rm(file, { force: true, recursive: size % 2 === 0 }),
     (p) => p.realpath(file).then((found) => path.basename(found)),
   ];

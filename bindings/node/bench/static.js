@@ -1,0 +1,124 @@
+'use strict';
+// Requests per second of processor time of a static handler: laio's in Express, in Fastify and in `http`, against
+// express.static and @fastify/static. Each server is a process of its own; rounds are interleaved, medians.
+// Build the addon with `./build --release`, and install the others where Node finds them.
+// usage: NODE_PATH=node_modules node bench/static.js
+
+const { fork } = require('node:child_process');
+const { once } = require('node:events');
+const fs = require('node:fs');
+const http = require('node:http');
+const net = require('node:net');
+const os = require('node:os');
+const path = require('node:path');
+
+const ROUNDS = 7;
+const CONNECTIONS = 16;
+const SECOND = 1e6;
+
+const servers = {
+  'express.static': (root) => {
+    const express = require('express');
+    return http.createServer(express().use(express.static(root)));
+  },
+  'laio in Express': (root) => {
+    const { staticFiles } = require('../index.js');
+    return http.createServer(require('express')().use(staticFiles(root)));
+  },
+  '@fastify/static': (root) => withFastify((app) => app.register(require('@fastify/static'), { root })),
+  'laio in Fastify': (root) => withFastify((app) => app.register(require('../index.js').staticFiles(root).fastify)),
+  'laio in http': (root) => http.createServer(require('../index.js').staticFiles(root)),
+};
+
+async function withFastify(add) {
+  const app = require('fastify')();
+  add(app);
+  await app.ready();
+  return app.server;
+}
+
+/** The server process: tells its port, and its processor time for each message. */
+async function serve(name, root) {
+  const server = await servers[name](root);
+  server.listen(0, '127.0.0.1', () => process.send(server.address().port));
+  process.on('message', () => {
+    const { user, system } = process.cpuUsage();
+    process.send(user + system);
+  });
+  process.on('disconnect', () => process.exit());
+}
+
+/** Makes requests one after the other on a connection. `length` is that of a response. */
+function request(port, target, count, length) {
+  const text = `GET ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`;
+  return new Promise((resolve, reject) => {
+    const socket = net.connect(port, '127.0.0.1');
+    let got = 0;
+    let left = count;
+    socket.on('connect', () => socket.write(text)).on('error', reject);
+    socket.on('data', (data) => {
+      got += data.length;
+      if (got < length) return;
+      got = 0;
+      if (--left > 0) socket.write(text);
+      else socket.end(resolve);
+    });
+  });
+}
+
+/** The length of a response with its head. */
+function lengthOf(port, target) {
+  return new Promise((resolve, reject) => {
+    const socket = net.connect(port, '127.0.0.1');
+    let length = 0;
+    socket.on('data', (data) => (length += data.length)).on('error', reject);
+    socket.on('end', () => resolve(length - 'Connection: close'.length + 'Connection: keep-alive'.length));
+    socket.write(`GET ${target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`);
+  });
+}
+
+async function measure({ child, port }, target, count, length) {
+  const used = async () => {
+    child.send('used');
+    return (await once(child, 'message'))[0];
+  };
+  const before = await used();
+  const each = Math.ceil(count / CONNECTIONS);
+  await Promise.all(Array.from({ length: CONNECTIONS }, () => request(port, target, each, length)));
+  return (each * CONNECTIONS * SECOND) / ((await used()) - before);
+}
+
+async function main() {
+  const root = fs.mkdtempSync(path.join(os.tmpdir(), 'laio-static-'));
+  fs.writeFileSync(`${root}/1k.txt`, Buffer.alloc(1024, 'x'));
+  fs.writeFileSync(`${root}/100k.txt`, Buffer.alloc(100 * 1024, 'x'));
+  const started = {};
+  for (const name of Object.keys(servers)) {
+    const child = fork(__filename, [name, root]);
+    const [port] = await once(child, 'message');
+    started[name] = { child, port };
+  }
+  for (const [target, count] of [
+    ['/1k.txt', 8000],
+    ['/100k.txt', 2400],
+  ]) {
+    const found = Object.fromEntries(Object.keys(servers).map((name) => [name, []]));
+    for (let round = -1; round < ROUNDS; round++) {
+      for (const [name, server] of Object.entries(started)) {
+        // `Keep-Alive: timeout=5` belongs to the responses of a connection that stays open.
+        const length = (await lengthOf(server.port, target)) + 'Keep-Alive: timeout=5\r\n'.length;
+        const rate = await measure(server, target, count, length);
+        if (round >= 0) found[name].push(rate);
+      }
+    }
+    for (const [name, rates] of Object.entries(found)) {
+      const median = rates.sort((a, b) => a - b)[ROUNDS >> 1];
+      console.log(`${target} ${name}: ${Math.round(median)} requests per second of processor time`);
+    }
+  }
+  for (const { child } of Object.values(started)) child.disconnect();
+  fs.rmSync(root, { recursive: true });
+}
+
+if (process.send) serve(...process.argv.slice(2));
+else main();
