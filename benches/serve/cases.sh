@@ -1,24 +1,39 @@
 # shellcheck shell=bash
 # The cases.
 
-# Creates the files of sizes in KiB in $workdir/warm, named after the sizes.
+# Creates a file of each size in KiB in $workdir/warm, named after the size.
 warm_files() {
     local size
     mkdir -p "$workdir/warm"
     for size in "$@"; do head -c $((size * 1024)) /dev/urandom >"$workdir/warm/$size"; done
 }
 
+# Creates a set of files of each size in KiB in $workdir/warm: 64, and at most 320 MiB, so that they are not all
+# in the caches of a processor. Their names are in $workdir/KIB.paths.
+warm_sets() {
+    local size number
+    mkdir -p "$workdir/warm"
+    for size in "$@"; do
+        for number in $(seq $((327680 / size < 64 ? 327680 / size : 64))); do
+            head -c $((size * 1024)) /dev/urandom >"$workdir/warm/$size-$number"
+            echo "/$size-$number"
+        done | LC_ALL=C sort >"$workdir/$size.paths"
+    done
+}
+
 # in_memory CASE KIB...
 in_memory() {
     local case=$1 round name size servers header="Accept: */*" bare=bare
     shift
-    warm_files "$@"
+    warm_sets "$@"
     [ "$case" = close ] && header="Connection: close" bare=
     # shellcheck disable=SC2086
     servers=$(installed $bare laio nginx lighttpd)
     for name in $servers; do start "$name" "$workdir/warm"; done
     for round in $(seq "$rounds"); do
-        for size in "$@"; do for name in $servers; do of_wrk "$case-${size}K" "$name" "$size" 64 "$header"; done; done
+        for size in "$@"; do for name in $servers; do
+            PATHS=$workdir/$size.paths of_wrk "$case-${size}K" "$name" "$size" 64 "$header"
+        done; done
     done
     stop
 }
@@ -124,18 +139,37 @@ each_once() {
         for name in $(installed "$@"); do
             start "$name" "$workdir/mnt/set/files"
             drop_caches
+            touch_memory
             of_load "$case" "$name" --trace "$trace" --clients 100 --seconds "$time"
             stop
         done
     done
 }
 
+# The same with the congestion control that paces: it costs those that send a response in several pieces more.
+bbr() {
+    sysctl -q net.ipv4.tcp_congestion_control=bbr || return 0
+    in_memory bbr 100 1024
+    sysctl -q net.ipv4.tcp_congestion_control=cubic
+}
+
+# Files on the disk of $ROOM itself.
 cold() {
+    local kib
+    for kib in 100 4; do
+        mkdir -p "$workdir/mnt"
+        files_of "$kib"
+        each_once cold-${kib}K $kib 600 laio nginx nginx-threads nginx-8 lighttpd
+        rm -rf "$workdir/mnt/set"
+    done
+}
+
+loop() {
     local kib
     for kib in 100 4; do
         image $kib
         attach "$workdir/$kib.img"
-        each_once cold-${kib}K $kib 600 laio nginx nginx-threads nginx-8
+        each_once loop-${kib}K $kib 600 laio nginx nginx-threads nginx-8
         detach
     done
 }

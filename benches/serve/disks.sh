@@ -9,15 +9,21 @@ loop='' disk=''
 image() {
     local kib=$1 image=$workdir/$1.img
     [ -e "$image" ] && return
-    echo "making $files files of $kib KiB" >&2
-    awk -v files="$files" -v bytes=$((kib * 1024)) 'BEGIN { for (n = 0; n < files; n++)
-        printf "- - - [22/Nov/2026:00:00:00 +0000] \"GET /d%03d/f%02d HTTP/1.1\" 200 %d\n", n / 100, n % 100, bytes }' >"$workdir/log"
     truncate -s $((files * (kib + 4) / 930 + 150))M "$image"
     mkfs.ext4 -q -F -m 0 -N $((files * 11 / 10 + 1000)) -E lazy_itable_init=0,lazy_journal_init=0 "$image"
     attach "$image"
+    files_of "$kib"
+    detach
+}
+
+# files_of KIB: creates $files files of this size in $workdir/mnt/set, and $workdir/KIB.trace
+files_of() {
+    local kib=$1
+    echo "making $files files of $kib KiB" >&2
+    awk -v files="$files" -v bytes=$((kib * 1024)) 'BEGIN { for (n = 0; n < files; n++)
+        printf "- - - [22/Nov/2026:00:00:00 +0000] \"GET /d%03d/f%02d HTTP/1.1\" 200 %d\n", n / 100, n % 100, bytes }' >"$workdir/log"
     "$laio" trace import "$workdir/log" --to "$workdir/mnt/set" >/dev/null
     { grep '^#' "$workdir/mnt/set/trace.tsv"; grep -v '^#' "$workdir/mnt/set/trace.tsv" | shuf --random-source=<(yes); } >"$workdir/$kib.trace"
-    detach
 }
 
 # attach FILE [OPTION [COMMAND...]]: mounts the disk in FILE at $workdir/mnt; COMMAND runs in FILE's directory.
@@ -54,8 +60,23 @@ detach() {
     disk=
 }
 
-# Prints the MiB read from the attached disk so far.
-read_so_far() { if [ -z "$loop" ]; then echo 0; else awk '{ print int($3 / 2048) }' "/sys/block/${loop#/dev/}/stat"; fi; }
+# Prints the MiB read so far from the attached disk, or from that of $workdir.
+read_so_far() {
+    local number
+    number=$(mountpoint -d "$(df --output=target "$workdir" | tail -1)") || number=
+    if [ -n "$loop" ]; then awk '{ print int($3 / 2048) }' "/sys/block/${loop#/dev/}/stat"
+    elif [ -r "/sys/dev/block/$number/stat" ]; then awk '{ print int($3 / 2048) }' "/sys/dev/block/$number/stat"
+    else echo 0; fi
+}
+
+# Takes as much memory as the files of a case need and gives it back: on a virtual machine that returns free pages
+# to its host, the first use of a page takes longer than the server needs to send it.
+touch_memory() {
+    local need
+    need=$(du -sm "$workdir/mnt/set" | cut -f1)
+    dd if=/dev/zero of=/dev/shm/touched-$$ bs=1M count=$((need * 11 / 10 + 200)) status=none || true
+    rm -f /dev/shm/touched-$$
+}
 
 # Drops all cached pages, dentries and inodes that are not in use.
 drop_caches() {

@@ -2,11 +2,11 @@
 # A measurement is a line of $workdir/lines: case, server, requests per second, µs of the server's processor time
 # per request, p50 and p99 in ms, failed requests, MiB read from the disk.
 
-# of_wrk CASE NAME PATH CONNECTIONS [HEADER]
+# of_wrk CASE NAME PATH CONNECTIONS [HEADER]: requests one path, or those of the file $PATHS in turn
 of_wrk() {
     local label=$1 name=$2 path=$3 connections=$4 header=${5:-"Accept: */*"} before after
     before=$(computed "$name")
-    taskset -c 1 wrk -t1 -c"$connections" -d"${seconds}s" --timeout 30s --latency -H "$header" \
+    taskset -c 1 wrk -t1 -c"$connections" ${PATHS:+-s benches/serve/paths.lua} -d"${seconds}s" --timeout 30s --latency -H "$header" \
         "$scheme://127.0.0.1:${ports[$name]}/$path" >"$workdir/wrk.out"
     after=$(computed "$name")
     awk -v label="$label" -v name="$name" -v ticks=$((after - before)) -v tick="$tick" '
