@@ -14,7 +14,7 @@ use crate::request::open::open_file;
 use crate::services::Services;
 use crate::site::auth::Resource;
 use crate::site::{Site, cors};
-use laio_http::{Method, RequestPath, Status, prefers};
+use laio_http::{Method, Output, RequestPath, Status, prefers};
 use laio_serve_base::observe::{self, Stage};
 use laio_serve_base::trace;
 
@@ -26,7 +26,7 @@ pub async fn answer(
     services: &Services,
     ctx: RequestContext<'_>,
     looked_up: Option<LookedUp>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     name: &mut Vec<u8>,
 ) -> Response {
     let (request, site) = (ctx.request, ctx.site);
@@ -101,7 +101,7 @@ async fn answer_for_name(
     services: &Services,
     ctx: RequestContext<'_>,
     (resolved, looked_up): (Resolved, Option<LookedUp>),
-    out: &mut Vec<u8>,
+    out: &mut Output,
     name: &mut Vec<u8>,
 ) -> Response {
     let asks_again = resolved.directory || ctx.site.application.is_some();
@@ -147,7 +147,7 @@ async fn answer_for_name(
 async fn not_found(
     services: &Services,
     ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     name: &mut Vec<u8>,
 ) -> Response {
     let ctx = RequestContext {
@@ -185,7 +185,7 @@ async fn not_found(
 async fn refuse(
     services: &Services,
     ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     refusal: Refusal,
 ) -> Response {
     pages::error(services, ctx, out, refusal.status(), refusal.detail()).await
@@ -194,7 +194,7 @@ async fn refuse(
 async fn wrong_method(
     services: &Services,
     ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     method: Method<'_>,
 ) -> Response {
     let (status, detail) = if method.is_known() {

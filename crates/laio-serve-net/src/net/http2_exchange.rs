@@ -8,6 +8,7 @@ use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::header::{CONTENT_LENGTH, ETAG, InvalidHeaderValue};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
+use laio_http::Output;
 use laio_http::upstream::parse_response;
 use laio_rt::{Descriptor, time};
 use laio_serve_base::options::{Limits, Memory};
@@ -127,6 +128,11 @@ impl Exchange {
         poll_fn(|context| self.body.borrow_mut().poll_receive(context, input)).await
     }
 
+    /// Sends a head, and what follows it in the output. Returns an empty buffer.
+    pub async fn send_output(&self, output: Output) -> (io::Result<usize>, Vec<u8>) {
+        self.send(output.bytes).await
+    }
+
     /// Sends all of `out`, which begins with the head of the response if that is not sent yet.
     /// Returns an empty buffer.
     pub async fn send(&self, out: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
@@ -193,8 +199,8 @@ impl Exchange {
 
     /// Sends a response as far as flow control and the send buffer allow now. `out` has its head, and the body if it is
     /// short; `content` is the body of another one, of which all or nothing is sent.
-    pub fn try_send(&self, out: Vec<u8>, content: Option<&[u8]>) -> io::Result<SentAtOnce> {
-        let mut out = self.memory.bytes(out);
+    pub fn try_send(&self, output: &mut Output, content: Option<&[u8]>) -> io::Result<SentAtOnce> {
+        let mut out = self.memory.bytes(std::mem::take(&mut output.bytes));
         self.send_heads(&mut out)?;
         let wanted = content.map_or(out.len(), <[u8]>::len);
         let granted = match &mut *self.response.borrow_mut() {

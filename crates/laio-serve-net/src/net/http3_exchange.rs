@@ -10,8 +10,8 @@ use crate::net::quic::StreamId;
 use crate::net::quic::connection::{QuicConnection, StreamEnd};
 use bytes::Bytes;
 use http::HeaderMap;
-use laio_http::Framing;
 use laio_http::upstream::parse_response;
+use laio_http::{Framing, Output};
 use laio_rt::time;
 use laio_serve_base::observe;
 use laio_serve_base::options::{Limits, Memory};
@@ -170,6 +170,11 @@ impl Http3Exchange {
         io::ErrorKind::InvalidData.into()
     }
 
+    /// Sends a head, and what follows it in the output. Returns an empty buffer.
+    pub async fn send_output(&self, output: Output) -> (io::Result<usize>, Vec<u8>) {
+        self.send(output.bytes).await
+    }
+
     /// Sends all of `out`, which begins with the head of the response if that is not sent yet.
     /// Returns an empty buffer.
     pub async fn send(&self, out: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
@@ -255,8 +260,8 @@ impl Http3Exchange {
 
     /// Sends a response as far as flow control allows now. `out` has its head, and the body if it is short; `content` is
     /// the body of another one. [`Http3Exchange::flush`] sends the rest of `out`.
-    pub fn try_send(&self, out: Vec<u8>, content: Option<&[u8]>) -> io::Result<SentAtOnce> {
-        let mut body = &out[..];
+    pub fn try_send(&self, output: &Output, content: Option<&[u8]>) -> io::Result<SentAtOnce> {
+        let mut body = &output.bytes[..];
         let HeadFrame {
             bytes: mut frames,
             due,

@@ -12,7 +12,7 @@ use super::forward::Forwarded;
 use super::relay::Relayed;
 use super::upstream_head::UpstreamHead;
 use super::{EmptyBody, ProxyRequest};
-use laio_http::{ByteRange, Method, Status};
+use laio_http::{ByteRange, Method, Output, Status};
 use laio_rt::sync::Notify;
 use laio_serve_base::messages::print;
 use laio_serve_base::observe::upstreams::{self, CacheResult};
@@ -309,7 +309,7 @@ impl CachedAnswer {
         self,
         services: &Services,
         ctx: RequestContext<'_>,
-        out: &mut Vec<u8>,
+        out: &mut Output,
     ) -> Forwarded {
         let response = write(services, &self.stored, &self.status, ctx, out);
         Forwarded {
@@ -325,7 +325,7 @@ fn write(
     stored: &Stored,
     status: &str,
     ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
 ) -> Response {
     let headers = &ctx.request.headers;
     let age = stored.age().to_string();
@@ -364,7 +364,7 @@ fn write(
         return response;
     }
     if stored.body.len() <= UpstreamLimits::CHUNK {
-        out.extend_from_slice(&stored.body);
+        out.bytes.extend_from_slice(&stored.body);
     } else {
         let whole = ByteRange {
             start: 0,
@@ -398,7 +398,7 @@ impl Fetch {
         services: &Services,
         answered: &UpstreamHead,
         ctx: RequestContext<'_>,
-        out: &mut Vec<u8>,
+        out: &mut Output,
     ) -> Option<Response> {
         let stale = self.stale.as_ref()?;
         if answered.status == Status::NOT_MODIFIED {
@@ -416,7 +416,7 @@ impl Fetch {
         &self,
         services: &Services,
         ctx: RequestContext<'_>,
-        out: &mut Vec<u8>,
+        out: &mut Output,
         status: Status,
     ) -> Option<Response> {
         let stale = self.stale.as_ref()?;

@@ -8,7 +8,7 @@ use super::sendfile::send_named;
 use super::spool::Spool;
 use super::tunnel::Tunnel;
 use super::{ProxyRequest, Source, Upload, request};
-use laio_http::{Framing, Method, RequestPath, Status};
+use laio_http::{Framing, Method, Output, RequestPath, Status};
 use laio_serve_base::messages::print;
 use laio_serve_base::observe::upstreams::CacheResult;
 use laio_serve_base::observe::{self, Stage};
@@ -63,7 +63,7 @@ pub async fn forward(
     mut proxy_request: ProxyRequest<'_>,
     route: &Route,
     source: &mut impl Source,
-    out: &mut Vec<u8>,
+    out: &mut Output,
 ) -> Option<Forwarded> {
     let limits = &services.limits.upstream;
     let ctx = proxy_request.ctx;
@@ -232,7 +232,7 @@ async fn pass_on(
     tunnel: Option<laio_rt::sync::Permit>,
     fetch: Option<Fetch>,
     has_cache: bool,
-    out: &mut Vec<u8>,
+    out: &mut Output,
 ) -> Option<Forwarded> {
     let UpstreamResponse {
         body,

@@ -9,12 +9,12 @@ use super::link_body::LinkBody;
 use super::trailers::{push_last_chunk, takes_trailers};
 use super::upstream_head::UpstreamHead;
 use http::HeaderMap;
-use laio_http::Request;
+use laio_http::{Output, Request};
 use laio_rt::future::{Either, race};
 use laio_serve_base::messages::print;
 use laio_serve_base::options::UpstreamLimits;
 use laio_serve_core::request::pace::Pace;
-use laio_serve_core::request::send_buffer::{send_all, send_deadline};
+use laio_serve_core::request::send_buffer::{begin_response, send_all, send_deadline};
 use laio_serve_core::services::Services;
 use laio_serve_core::site::speed::Speed;
 use laio_serve_net::client_watch::ClientWatch;
@@ -188,23 +188,21 @@ impl Relayed {
 /// Placeholder for a chunk size, which is filled in later.
 const SIZE: &[u8] = b"00000\r\n";
 
-/// Sends `out`, and then the body.
+/// Sends the output, and then the body.
 ///
 /// # Errors
 /// Returns the errors of the client and of the upstream: the connection must end.
 pub async fn relay(
     services: &Services,
     stream: &Stream,
-    mut out: Vec<u8>,
+    output: Output,
     body: &mut Relayed,
     speed: Option<Speed>,
 ) -> io::Result<Vec<u8>> {
     let mut pace = Pace::new(speed);
     let framed = body.chunked && !stream.is_multiplexed();
-    if stream.is_multiplexed() {
-        // The body waits for flow control, and the head does not.
-        out = send_all(services, stream, out).await?;
-    }
+    // The body waits for flow control, and the head does not.
+    let mut out = begin_response(services, stream, output).await?;
     let client = ClientWatch::new(stream, false);
     loop {
         let before = body.content();

@@ -122,7 +122,7 @@ pub(super) async fn answer_by_upstream(
     ctx.apply_rules(&response, &name, &mut output);
     let mut length = response.length;
     let member = relayed.as_ref().map(|relayed| relayed.member().clone());
-    let head = services.log.head_of(&output);
+    let fields = services.log.fields_of(&output);
     let sent = match relayed {
         Some(mut relayed) => {
             let speed = ctx.site.speeds.of(ctx.request, ctx.before_rewrite);
@@ -154,7 +154,7 @@ pub(super) async fn answer_by_upstream(
         bytes: length,
         duration_us: micros_since(started),
         version: stream.version().unwrap_or(ctx.request.version.as_str()),
-        response_head: head.as_deref(),
+        response_fields: fields.as_ref(),
         tls: stream.tls().filter(|_| services.log.needs_tls()),
         early_data: stream.is_early(),
         upstream: Some(match &member {
@@ -164,7 +164,7 @@ pub(super) async fn answer_by_upstream(
         ..LogRecord::from_request(ctx.request, ctx.date)
     });
     drop(added);
-    let output = sent?;
+    let output = sent?.into();
     services.buffer_pool.put_back(Buffers { output, name });
     if let Some(fetch) = refresh {
         // The client has its response; a further request on this connection waits.
