@@ -135,7 +135,7 @@ impl ConnectionFields {
 }
 
 /// Parses a decimal number that fits and has no other characters.
-fn decimal(value: &[u8]) -> Option<u64> {
+pub(crate) fn decimal(value: &[u8]) -> Option<u64> {
     if value.is_empty() {
         return None;
     }

@@ -41,7 +41,7 @@
 //! let Ranges::Single(range) = range else { panic!("all of it, or 416") };
 //!
 //! // The head of the response; the bytes of the file follow it.
-//! let mut out = Vec::new();
+//! let mut out = Output::default();
 //! ResponseHead::new(&mut out, Status::PARTIAL_CONTENT)
 //!     .date(&date)
 //!     .content_type(ContentType::of_path(&relative))
@@ -51,7 +51,7 @@
 //!     .connection(request.version, request.keep_alive)
 //!     .finish();
 //! assert_eq!(
-//!     String::from_utf8(out).unwrap(),
+//!     String::from_utf8(out.bytes).unwrap(),
 //!     "HTTP/1.1 206 Partial Content\r\n\
 //!      Date: Tue, 14 Nov 2023 22:13:20 GMT\r\n\
 //!      Content-Type: text/plain; charset=utf-8\r\n\
@@ -82,6 +82,7 @@ mod method;
 mod mime;
 mod mount;
 mod multipart;
+mod output;
 mod range;
 mod readings;
 mod rejection;
@@ -121,6 +122,7 @@ pub use method::Method;
 pub use mime::ContentType;
 pub use mount::{Mount, Program};
 pub use multipart::Multipart;
+pub use output::{HeadFields, Output};
 pub use range::{ByteRange, RangeLimits, RangeSet, Ranges};
 pub use rejection::Rejection;
 pub use request::{Parsed, Request, parse};

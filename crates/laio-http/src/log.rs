@@ -5,7 +5,7 @@ mod fields;
 pub use fields::{LogField, LogValue, push_plain, write_fields};
 
 use crate::text::{push_char, push_decimal};
-use crate::{Headers, HttpDate, Request, Status};
+use crate::{HeadFields, Headers, HttpDate, Request, Status};
 use std::str::FromStr;
 
 /// Appends one line, including its line feed.
@@ -108,8 +108,8 @@ pub struct LogRecord<'a> {
     pub headers: Option<&'a Headers<'a>>,
     /// Fields that the server has added to those of the request, which have priority.
     pub added: &'a [AddedField],
-    /// The head of the response, if a line may contain its fields.
-    pub response_head: Option<&'a [u8]>,
+    /// The fields of the response, if a line may contain them.
+    pub response_fields: Option<&'a HeadFields>,
     /// The version and the cipher suite of TLS, if the connection is encrypted.
     pub tls: Option<(&'a str, &'a str)>,
     /// Whether the request was answered in early data, before the handshake of TLS was complete.
@@ -152,7 +152,7 @@ impl<'a> LogRecord<'a> {
             host: None,
             headers: None,
             added: &[],
-            response_head: None,
+            response_fields: None,
             tls: None,
             early_data: false,
             upstream: None,

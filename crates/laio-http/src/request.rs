@@ -67,7 +67,7 @@ pub struct Request<'b> {
     /// Whether the client wants the connection to stay open (RFC 9112, section 9.3).
     pub keep_alive: bool,
     /// Whether the client waits for `100 Continue` before it sends the body (RFC 9110,
-    /// section 10.1.1). [`crate::response::CONTINUE`] is the response.
+    /// section 10.1.1). [`crate::Output::push_continue`] writes the response.
     pub expects_continue: bool,
     /// How the body is delimited; [`crate::BodySkip`] reads past it.
     pub framing: Framing,

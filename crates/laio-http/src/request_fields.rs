@@ -204,7 +204,7 @@ impl RequestFields {
 }
 
 /// Removes the white space that is no part of a value (RFC 9110, section 5.5).
-fn trim(value: &[u8]) -> &[u8] {
+pub(crate) fn trim(value: &[u8]) -> &[u8] {
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t');
     let start = value
         .iter()

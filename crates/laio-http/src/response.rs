@@ -1,29 +1,27 @@
 //! Response heads and error pages (RFC 9112, sections 4 and 5).
 
 use crate::etag::ETag;
+use crate::output::{HeadFields, Output};
 use crate::text::{push_decimal, push_html_escaped};
 use crate::{ByteRange, ContentType, HttpDate, Status, Version};
 
-/// The interim response to a request that [expects](crate::Request::expects_continue) one.
-pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-
-/// Writes a response head at the end of a buffer, field by field.
+/// Writes a response head to an output, field by field.
 ///
-/// Allocates nothing except for the buffer; several responses may be written one after the other.
-/// No value can end a line: control characters become spaces.
+/// Allocates nothing except for the output. No value can end a line: control characters become spaces.
 ///
 /// ```
-/// use laio_http::{ContentType, ResponseHead, Status, Version};
+/// use laio_http::{ContentType, Output, ResponseHead, Status, Version};
 ///
-/// let mut out = Vec::new();
+/// let mut out = Output::default();
 /// ResponseHead::new(&mut out, Status::OK)
 ///     .content_type(ContentType::HTML)
 ///     .content_length(5)
 ///     .connection(Version::Http11, false)
 ///     .finish();
-/// out.extend_from_slice(b"hello");
+/// out.bytes.extend_from_slice(b"hello");
+/// assert_eq!(out.field("content-length"), Some(&b"5"[..]));
 /// assert_eq!(
-///     out,
+///     out.bytes,
 ///     b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: 5\r\n\
 ///       Connection: close\r\n\r\nhello"
 /// );
@@ -31,29 +29,25 @@ pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 #[derive(Debug)]
 #[must_use = "a head ends with `finish`"]
 pub struct ResponseHead<'v> {
-    out: &'v mut Vec<u8>,
+    out: &'v mut Output,
 }
 
 impl<'v> ResponseHead<'v> {
     /// Writes the status line. The version is the server's, whatever the client's (RFC 9110,
     /// section 6.2).
-    pub fn new(out: &'v mut Vec<u8>, status: Status) -> Self {
-        out.extend_from_slice(b"HTTP/1.1 ");
-        push_decimal(out, u64::from(status.code()));
-        out.push(b' ');
-        out.extend_from_slice(status.reason().as_bytes());
-        out.extend_from_slice(b"\r\n");
+    pub fn new(out: &'v mut Output, status: Status) -> Self {
+        out.begin(status);
         ResponseHead { out }
     }
 
-    /// Returns the bytes written so far, and those that were in the buffer before.
-    pub fn written(&self) -> &[u8] {
+    /// Returns what is written so far.
+    pub fn output(&self) -> &Output {
         self.out
     }
 
-    /// Writes fields that an earlier head has encoded (its [`written`](ResponseHead::written) bytes).
-    pub fn encoded_fields(self, fields: &[u8]) -> Self {
-        self.out.extend_from_slice(fields);
+    /// Writes fields of another head.
+    pub fn copied_fields(self, fields: &HeadFields) -> Self {
+        self.out.push_copied(fields);
         self
     }
 
@@ -145,8 +139,14 @@ impl<'v> ResponseHead<'v> {
     }
 
     /// Writes any other field. `name` is a token.
-    pub fn header(self, name: &str, value: &[u8]) -> Self {
-        self.field(name, |out| {
+    pub fn header(mut self, name: &str, value: &[u8]) -> Self {
+        self.add(name.as_bytes(), value);
+        self
+    }
+
+    /// Writes any other field. `name` is a token.
+    pub fn add(&mut self, name: &[u8], value: &[u8]) {
+        self.out.push(name, |out| {
             let start = out.len();
             out.extend_from_slice(value);
             for byte in &mut out[start..] {
@@ -154,21 +154,32 @@ impl<'v> ResponseHead<'v> {
                     *byte = b' ';
                 }
             }
-        })
+        });
+    }
+
+    /// Removes the fields whose names `keep` does not accept.
+    pub fn retain(&mut self, keep: impl Fn(&[u8]) -> bool) {
+        self.out.retain(keep);
     }
 
     /// Ends the head. The body goes into the same buffer, after it.
     pub fn finish(self) -> &'v mut Vec<u8> {
-        self.out.extend_from_slice(b"\r\n");
-        self.out
+        self.out.bytes.extend_from_slice(b"\r\n");
+        &mut self.out.bytes
     }
 
     fn field(self, name: &str, push_value: impl FnOnce(&mut Vec<u8>)) -> Self {
-        self.out.extend_from_slice(name.as_bytes());
-        self.out.extend_from_slice(b": ");
-        push_value(self.out);
-        self.out.extend_from_slice(b"\r\n");
+        self.out.push(name.as_bytes(), push_value);
         self
+    }
+}
+
+impl Output {
+    /// Lets `change` change the fields of a finished head.
+    pub fn change_fields(&mut self, change: impl FnOnce(&mut ResponseHead<'_>)) {
+        let rest = self.take_rest();
+        change(&mut ResponseHead { out: self });
+        self.bytes.extend_from_slice(&rest);
     }
 }
 
@@ -223,9 +234,9 @@ mod tests {
     use super::*;
 
     fn written(write: impl FnOnce(ResponseHead<'_>) -> ResponseHead<'_>) -> String {
-        let mut out = b"before|".to_vec();
+        let mut out = Output::default();
         write(ResponseHead::new(&mut out, Status::OK)).finish();
-        String::from_utf8(out).unwrap()
+        String::from_utf8(out.bytes).unwrap()
     }
 
     #[test]
@@ -249,7 +260,7 @@ mod tests {
         });
         assert_eq!(
             head,
-            "before|HTTP/1.1 200 OK\r\n\
+            "HTTP/1.1 200 OK\r\n\
              Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n\
              Server: laio\r\n\
              Content-Type: text/css; charset=utf-8\r\n\
@@ -284,17 +295,6 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_allocated_within_the_capacity() {
-        let mut out = Vec::with_capacity(256);
-        let before = out.as_ptr();
-        ResponseHead::new(&mut out, Status::OK)
-            .content_length(1)
-            .accept_ranges()
-            .finish();
-        assert_eq!((out.as_ptr(), out.capacity()), (before, 256));
-    }
-
-    #[test]
     fn error_pages_are_complete_and_escaped() {
         let page = |detail| {
             let mut out = Vec::new();
@@ -307,12 +307,5 @@ mod tests {
         assert!(with_detail.contains("<title>403 Forbidden</title>"));
         assert!(with_detail.contains("<p>&lt;script&gt;</p>"));
         assert!(!page("").contains("<p>"));
-    }
-
-    #[test]
-    fn the_interim_answer_is_a_head() {
-        let mut out = Vec::new();
-        ResponseHead::new(&mut out, Status::CONTINUE).finish();
-        assert_eq!(out, CONTINUE);
     }
 }

@@ -9,8 +9,8 @@ mod syslog;
 use crate::site::globs;
 use file::{FileLog, LogFile};
 use globset::GlobSet;
-use laio_http::Status;
 use laio_http::log::{LogField, LogFormat, LogRecord, write_fields, write_line};
+use laio_http::{HeadFields, Output, Status};
 use laio_serve_base::messages::print;
 use laio_serve_base::observe::{self, Stage};
 use laio_serve_base::options::{Limits, LogTarget, Options};
@@ -48,7 +48,7 @@ pub struct SharedLog {
     /// The paths that are not logged.
     skip: Option<GlobSet>,
     /// Lines contain fields of responses.
-    needs_heads: bool,
+    needs_fields: bool,
     /// Lines contain properties of TLS.
     needs_tls: bool,
 }
@@ -97,7 +97,7 @@ impl SharedLog {
         Ok(Some(Arc::new(SharedLog {
             target,
             format,
-            needs_heads: fields.iter().any(LogField::is_of_response),
+            needs_fields: fields.iter().any(LogField::is_of_response),
             needs_tls: fields.iter().any(LogField::is_of_tls),
             fields,
             sample: rules.sample,
@@ -173,11 +173,11 @@ impl Log {
         self.shared.is_some() || observe::is_timed()
     }
 
-    /// Whether a record needs the head of its response.
-    pub fn needs_heads(&self) -> bool {
+    /// Whether a record needs the fields of its response.
+    pub fn needs_fields(&self) -> bool {
         self.shared
             .as_ref()
-            .is_some_and(|shared| shared.needs_heads)
+            .is_some_and(|shared| shared.needs_fields)
     }
 
     /// Whether a record needs the version and the cipher suite of TLS.
@@ -185,22 +185,9 @@ impl Log {
         self.shared.as_ref().is_some_and(|shared| shared.needs_tls)
     }
 
-    /// Returns the head of the final response in `output`, if a record needs it.
-    pub fn head_of(&self, output: &[u8]) -> Option<Vec<u8>> {
-        if !self.needs_heads() {
-            return None;
-        }
-        let end_of = |bytes: &[u8]| {
-            let end = bytes.windows(4).position(|it| it == b"\r\n\r\n");
-            end.map_or(bytes.len(), |end| end + 4)
-        };
-        let begins = if output.starts_with(b"HTTP/1.1 100 ") {
-            end_of(output)
-        } else {
-            0
-        };
-        let rest = &output[begins..];
-        Some(rest[..end_of(rest)].to_vec())
+    /// Returns the fields of a response, if a record needs them.
+    pub fn fields_of(&self, output: &Output) -> Option<HeadFields> {
+        self.needs_fields().then(|| output.fields_from(0))
     }
 
     /// Counts a response of which nothing else is needed.

@@ -1,14 +1,15 @@
 //! Buffers for requests in progress, and for receives.
 
 use laio::ops::Slab;
+use laio_http::Output;
 use laio_serve_base::options::Limits;
 use std::cell::RefCell;
 
 /// The buffers of one request.
 #[derive(Default)]
 pub struct Buffers {
-    /// The bytes to send.
-    pub output: Vec<u8>,
+    /// The head of the response, and what of the body is sent with it.
+    pub output: Output,
     /// The name of the file.
     pub name: Vec<u8>,
 }
@@ -27,7 +28,7 @@ impl BufferPool {
     pub fn put_back(&self, mut buffers: Buffers) {
         let mut pool = self.0.borrow_mut();
         if pool.len() < Limits::POOLED_BUFFERS
-            && buffers.output.capacity() <= Limits::POOLED_BUFFER_BYTES
+            && buffers.output.bytes.capacity() <= Limits::POOLED_BUFFER_BYTES
         {
             buffers.output.clear();
             pool.push(buffers);
@@ -80,13 +81,13 @@ mod tests {
     fn the_pool_is_bounded() {
         let pool = BufferPool::default();
         let buffers = |bytes| Buffers {
-            output: Vec::with_capacity(bytes),
+            output: Vec::with_capacity(bytes).into(),
             name: Vec::new(),
         };
         pool.put_back(buffers(Limits::POOLED_BUFFER_BYTES + 1));
         assert_eq!(pool.0.borrow().len(), 0);
         (0..2 * Limits::POOLED_BUFFERS).for_each(|_| pool.put_back(buffers(100)));
         assert_eq!(pool.0.borrow().len(), Limits::POOLED_BUFFERS);
-        assert!(pool.take().output.capacity() >= 100);
+        assert!(pool.take().output.bytes.capacity() >= 100);
     }
 }

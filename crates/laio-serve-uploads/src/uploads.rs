@@ -24,7 +24,7 @@ pub use change_services::{ChangeServices, SharedChanges};
 pub use stale::remove_stale;
 
 use disk::Disk;
-use laio_http::{ETag, Framing, Method, ResponseHead, Status};
+use laio_http::{ETag, Framing, Method, Output, ResponseHead, Status};
 use laio_serve_base::observe;
 use laio_serve_base::options::{Limits, Uploaders};
 use laio_serve_base::trace;
@@ -122,7 +122,7 @@ pub async fn answer_change(
     ctx: RequestContext<'_>,
     change: Change,
     body: &mut ClientBody<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     name: &mut Vec<u8>,
 ) -> Option<(Response, bool)> {
     let services = body.services;
@@ -180,7 +180,7 @@ async fn check(
     services: &Services,
     ctx: RequestContext<'_>,
     change: Change,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     name: &mut Vec<u8>,
 ) -> Result<Option<Response>, Problem> {
     let path = ctx
@@ -272,7 +272,7 @@ async fn read_nothing(body: &mut ClientBody<'_>) -> Result<(), Problem> {
 }
 
 /// Answers a change that was made.
-fn confirm(ctx: RequestContext<'_>, out: &mut Vec<u8>, done: &Done) -> Response {
+fn confirm(ctx: RequestContext<'_>, out: &mut Output, done: &Done) -> Response {
     let (status, etag) = match done {
         Done::Created(etag) => (Status::CREATED, etag),
         Done::Changed(etag) => (Status::NO_CONTENT, etag),

@@ -13,7 +13,9 @@ mod stages;
 pub(crate) mod state;
 pub(crate) mod streams;
 
-use laio_http::{BodySkip, Framing, Parsed, Request, RequestFields, RequestPath, Status, parse};
+use laio_http::{
+    BodySkip, Framing, Output, Parsed, Request, RequestFields, RequestPath, Status, parse,
+};
 use laio_rt::Descriptor;
 use laio_rt::time::{Sleep, sleep_until};
 use laio_serve_base::addresses::AddressPermit;
@@ -362,7 +364,7 @@ impl Connection {
     async fn send_and_log(
         &self,
         ctx: RequestContext<'_>,
-        output: Vec<u8>,
+        output: Output,
         response: Response,
         followed: Followed,
         started: Instant,
@@ -373,7 +375,7 @@ impl Connection {
             length: response.length,
             started,
         };
-        let head = services.log.head_of(&output);
+        let fields = services.log.fields_of(&output);
         let speed = ctx.site.speeds.of(ctx.request, ctx.before_rewrite);
         let (stream, body) = (&self.stream, response.body);
         let sent = send_response(services, stream, output, body, followed, speed).await;
@@ -386,7 +388,7 @@ impl Connection {
             ctx.client,
             ctx.date,
             sent_response,
-            head.as_deref(),
+            fields.as_ref(),
         );
         sent
     }
@@ -463,7 +465,7 @@ impl Connection {
         let (input, body) = (body.input, body.body);
         let followed = Followed::ByRequest;
         let sending = self.send_and_log(ctx, output, response, followed, exchange.started);
-        let output = sending.await?;
+        let output = sending.await?.into();
         services.buffer_pool.put_back(Buffers { output, name });
         self.finish_request(keep_alive, input, body).await
     }

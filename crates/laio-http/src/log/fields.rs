@@ -185,7 +185,7 @@ impl LogField {
             Property::EarlyData => record.early_data.then_some(&b"1"[..]),
             Property::Upstream => record.upstream.map(str::as_bytes),
             Property::RequestField => of_request(record, &self.name[REQUEST.len()..]),
-            Property::ResponseField => of_head(record.response_head?, &self.name[RESPONSE.len()..]),
+            Property::ResponseField => record.response_fields?.get(&self.name[RESPONSE.len()..]),
         };
         text.map(LogValue::Text)
     }
@@ -207,17 +207,6 @@ fn split(target: &[u8]) -> (&[u8], Option<&[u8]>) {
         Some(at) => (&target[..at], Some(&target[at + 1..])),
         None => (target, None),
     }
-}
-
-/// Returns the value of the first field of this name in the head of a response.
-fn of_head<'a>(head: &'a [u8], name: &str) -> Option<&'a [u8]> {
-    let lines = head.split(|&byte| byte == b'\n').skip(1);
-    let mut fields = lines.filter_map(|line| {
-        let colon = line.iter().position(|&byte| byte == b':')?;
-        Some((&line[..colon], &line[colon + 1..]))
-    });
-    let found = fields.find(|(own, _)| own.eq_ignore_ascii_case(name.as_bytes()));
-    found.map(|(_, value)| value.trim_ascii())
 }
 
 /// Appends a line with these fields, in their order and without its line feed. Fields without a value are left
@@ -302,19 +291,23 @@ pub fn push_plain(out: &mut Vec<u8>, value: LogValue<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{HttpDate, Limits, Parsed, Status, parse};
+    use crate::{HttpDate, Limits, Output, Parsed, ResponseHead, Status, parse};
 
     fn fields(names: &str) -> Vec<LogField> {
         names.split(',').map(|name| name.parse().unwrap()).collect()
     }
-
-    const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nServer: laio\r\nX-A:  one \r\nx-a: two\r\n\r\n";
 
     fn line(format: LogFormat, names: &str) -> String {
         let head = b"GET /a%20b?c=\"d\" HTTP/1.1\r\nHost: h:80\r\nX-B: e\x09f\r\nReferer: \r\nUser-Agent: x=y\r\n\r\n";
         let Parsed::Complete { request, .. } = parse(head, &Limits::DEFAULT).unwrap() else {
             panic!("the head is incomplete")
         };
+        let mut response = Output::default();
+        ResponseHead::new(&mut response, Status::OK)
+            .header("Server", b"laio")
+            .header("X-A", b" one ")
+            .header("x-a", b"two")
+            .finish();
         let record = LogRecord {
             remote: "192.0.2.1",
             status: Status::OK,
@@ -323,7 +316,7 @@ mod tests {
             tls: Some(("TLSv1.3", "TLS13_AES_128_GCM_SHA256")),
             early_data: true,
             upstream: Some("http://127.0.0.1:9"),
-            response_head: Some(HEAD),
+            response_fields: Some(&response.fields_from(0)),
             ..LogRecord::from_request(&request, &HttpDate::EPOCH)
         };
         let mut out = Vec::new();

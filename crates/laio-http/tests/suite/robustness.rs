@@ -119,8 +119,12 @@ fn serve(bytes: &[u8], random: &mut Random) -> bool {
     .iter()
     .map(|name| name.parse().unwrap())
     .collect();
+    let mut response = Output::default();
+    ResponseHead::new(&mut response, Status::OK)
+        .header("X", bytes)
+        .finish();
     let record = LogRecord {
-        response_head: Some(bytes),
+        response_fields: Some(&response.fields_from(0)),
         ..record
     };
     for (format, chosen) in [
@@ -176,11 +180,12 @@ fn examine_values(value: &[u8], size: u64) {
     }
     let _ = ContentType::of_path(value);
 
-    let mut head = Vec::new();
+    let mut head = Output::default();
     ResponseHead::new(&mut head, Status::FOUND)
         .location(value)
         .finish();
-    assert_eq!(head.iter().filter(|&&byte| byte == b'\n').count(), 3);
+    assert_eq!(head.fields().count(), 1);
+    assert_eq!(head.bytes.iter().filter(|&&byte| byte == b'\n').count(), 3);
     let mut page = Vec::new();
     response::error_body(
         &mut page,

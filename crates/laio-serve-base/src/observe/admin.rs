@@ -2,7 +2,7 @@
 //! are busy, and its paths do not collide with the site's.
 
 use super::{Observer, page, prometheus};
-use laio_http::{Limits, Method, Parsed, ResponseHead, Status, parse};
+use laio_http::{Limits, Method, Output, Parsed, ResponseHead, Status, parse};
 use rustix::net::Shutdown;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -106,7 +106,7 @@ fn answer(path: &str, sends: bool, observer: &Observer) -> Vec<u8> {
         "" => return error(Status::METHOD_NOT_ALLOWED),
         _ => return error(Status::NOT_FOUND),
     };
-    let mut out = Vec::new();
+    let mut out = Output::default();
     ResponseHead::new(&mut out, Status::OK)
         .header("Content-Type", content_type.as_bytes())
         .content_length(body.len() as u64)
@@ -114,18 +114,18 @@ fn answer(path: &str, sends: bool, observer: &Observer) -> Vec<u8> {
         .header("Connection", b"close")
         .finish();
     if sends {
-        out.extend_from_slice(body.as_bytes());
+        out.bytes.extend_from_slice(body.as_bytes());
     }
-    out
+    out.bytes
 }
 
 fn error(status: Status) -> Vec<u8> {
-    let mut out = Vec::new();
+    let mut out = Output::default();
     let head = ResponseHead::new(&mut out, status).content_length(0);
     let head = match status {
         Status::METHOD_NOT_ALLOWED => head.allow("GET, HEAD"),
         _ => head,
     };
     head.header("Connection", b"close").finish();
-    out
+    out.bytes
 }

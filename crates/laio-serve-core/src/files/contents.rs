@@ -1,6 +1,7 @@
 //! An opened file, and the sources of its bytes.
 
 use laio::ops::FileStatus;
+use laio_http::HeadFields;
 use laio_rt::Descriptor;
 use laio_serve_base::options::{Cache, Limits};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -13,8 +14,8 @@ use std::time::{Duration, Instant};
 pub struct Opened {
     pub contents: Contents,
     pub status: Rc<FileStatus>,
-    /// For a cached file, the header fields of a 200 response once they have been encoded.
-    pub fields: Option<Rc<OnceCell<Box<[u8]>>>>,
+    /// For a cached file, the fields of a 200 response once there was one.
+    pub fields: Option<Rc<OnceCell<HeadFields>>>,
 }
 
 /// The kind of file that a name leads to.

@@ -13,8 +13,8 @@ use crate::files::resolve::{Refusal, Resolved, resolve};
 use crate::request::open::open_file;
 use crate::services::Services;
 use crate::site::auth::Resource;
-use crate::site::cors;
-use laio_http::{Method, Status, prefers};
+use crate::site::{Site, cors};
+use laio_http::{Method, Output, RequestPath, Status, prefers};
 use laio_serve_base::observe::{self, Stage};
 use laio_serve_base::trace;
 
@@ -26,7 +26,7 @@ pub async fn answer(
     services: &Services,
     ctx: RequestContext<'_>,
     looked_up: Option<LookedUp>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     name: &mut Vec<u8>,
 ) -> Response {
     let (request, site) = (ctx.request, ctx.site);
@@ -49,19 +49,7 @@ pub async fn answer(
     if let Some(response) = authorize(services, ctx, out, Resource::File(path)).await {
         return response;
     }
-    let begun = observe::begin();
-    let resolved = resolve(site, path, name);
-    observe::end(Stage::Resolve, begun);
-    trace::note("path", || match &resolved {
-        Ok(Resolved { directory: true }) => format!("names the directory {}", trace::shown(name)),
-        Ok(Resolved { directory: false }) => format!("names {}", trace::shown(name)),
-        Err(Refusal::NotFound) => {
-            "contains a name that begins with a dot, which is served only with --dotfiles"
-                .to_owned()
-        }
-        Err(Refusal::Rejected(rejection)) => format!("is refused: {rejection}"),
-    });
-    let resolved = match resolved {
+    let resolved = match resolve_noted(site, path, name) {
         Ok(resolved) => resolved,
         Err(refusal) => return Box::pin(refuse(services, ctx, out, refusal)).await,
     };
@@ -84,7 +72,39 @@ pub async fn answer(
     {
         return response;
     }
-    let asks_again = resolved.directory || site.application.is_some();
+    answer_for_name(services, ctx, (resolved, looked_up), out, name).await
+}
+
+/// Resolves a path, and notes what it names.
+fn resolve_noted(
+    site: &Site,
+    path: &RequestPath<'_>,
+    name: &mut Vec<u8>,
+) -> Result<Resolved, Refusal> {
+    let begun = observe::begin();
+    let resolved = resolve(site, path, name);
+    observe::end(Stage::Resolve, begun);
+    trace::note("path", || match &resolved {
+        Ok(Resolved { directory: true }) => format!("names the directory {}", trace::shown(name)),
+        Ok(Resolved { directory: false }) => format!("names {}", trace::shown(name)),
+        Err(Refusal::NotFound) => {
+            "contains a name that begins with a dot, which is served only with --dotfiles"
+                .to_owned()
+        }
+        Err(Refusal::Rejected(rejection)) => format!("is refused: {rejection}"),
+    });
+    resolved
+}
+
+/// Answers with what the site has for a name.
+async fn answer_for_name(
+    services: &Services,
+    ctx: RequestContext<'_>,
+    (resolved, looked_up): (Resolved, Option<LookedUp>),
+    out: &mut Output,
+    name: &mut Vec<u8>,
+) -> Response {
+    let asks_again = resolved.directory || ctx.site.application.is_some();
     match lookup(services, ctx, name, resolved, looked_up).await {
         Ok(Found::File(FileKind::File(opened))) => {
             // The index file, or that of another candidate, may need other credentials than the path.
@@ -127,7 +147,7 @@ pub async fn answer(
 async fn not_found(
     services: &Services,
     ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     name: &mut Vec<u8>,
 ) -> Response {
     let ctx = RequestContext {
@@ -165,7 +185,7 @@ async fn not_found(
 async fn refuse(
     services: &Services,
     ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     refusal: Refusal,
 ) -> Response {
     pages::error(services, ctx, out, refusal.status(), refusal.detail()).await
@@ -174,7 +194,7 @@ async fn refuse(
 async fn wrong_method(
     services: &Services,
     ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     method: Method<'_>,
 ) -> Response {
     let (status, detail) = if method.is_known() {

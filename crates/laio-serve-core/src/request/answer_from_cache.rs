@@ -6,7 +6,7 @@ use super::archive;
 use super::response::{RequestContext, Response};
 use crate::files::resolve::{enter, resolve};
 use crate::services::Services;
-use laio_http::Method;
+use laio_http::{Method, Output};
 use laio_serve_base::observe::{self, Stage};
 
 /// Writes the head, and the body if it is short, to `out`. Returns none, with `out` unchanged, if the
@@ -14,7 +14,7 @@ use laio_serve_base::observe::{self, Stage};
 pub fn answer_from_cache(
     services: &Services,
     ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     name: &mut Vec<u8>,
 ) -> Option<Response> {
     let (request, site) = (ctx.request, ctx.site);

@@ -13,7 +13,7 @@ use super::pages;
 use super::response::{Body, RequestContext, Response};
 use crate::services::Services;
 use crate::site::auth::{Access, Resource};
-use laio_http::{Status, Version};
+use laio_http::{Output, Status, Version};
 use laio_rt::Descriptor;
 use laio_serve_base::options::Zip;
 use rustix::fs::OFlags;
@@ -33,7 +33,7 @@ pub(crate) fn is_asked(ctx: RequestContext<'_>) -> bool {
 pub(crate) async fn archive(
     services: &Services,
     ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     name: &[u8],
 ) -> Option<Response> {
     let how = ctx.site.zip?;

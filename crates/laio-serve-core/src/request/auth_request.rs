@@ -7,7 +7,7 @@ use super::response::{RequestContext, Response};
 use crate::services::Services;
 use crate::site::auth::Resource;
 use crate::site::auth_request::AuthRule;
-use laio_http::{Method, Status, ascii_query, prefers};
+use laio_http::{Method, Output, Status, ascii_query, prefers};
 use laio_serve_base::messages::print;
 use laio_serve_base::observe::{self, AuthResult};
 use laio_serve_base::trace;
@@ -17,7 +17,7 @@ use laio_serve_base::trace;
 pub(crate) async fn ask_auth_servers(
     services: &Services,
     ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     resource: Resource<'_>,
 ) -> Option<Response> {
     let rules = ctx.site.auth_requests.as_ref()?;
@@ -120,7 +120,7 @@ async fn decision(
 /// users log in.
 fn refuse(
     ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     state: &AuthState<'_>,
     answer: &dyn AuthAnswer,
 ) -> Response {

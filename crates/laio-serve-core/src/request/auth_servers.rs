@@ -4,8 +4,8 @@ use super::auth_state::AuthState;
 use super::response::{RequestContext, Response};
 use crate::services::Services;
 use crate::site::auth_request::AuthRule;
-use laio_http::Status;
 use laio_http::log::AddedField;
+use laio_http::{Output, Status};
 use laio_serve_upstream::error::UpstreamError;
 use laio_serve_upstream::route::Route;
 use std::pin::Pin;
@@ -39,5 +39,5 @@ pub trait AuthAnswer {
     fn fields(&self) -> &[AddedField];
 
     /// Writes the answer as the response to the client's request. A cache may keep it only if it says so.
-    fn write(&self, ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Response;
+    fn write(&self, ctx: RequestContext<'_>, out: &mut Output) -> Response;
 }

@@ -5,7 +5,7 @@ use super::pages;
 use super::response::{RequestContext, Response};
 use crate::services::Services;
 use crate::site::auth::{Access, Resource};
-use laio_http::Status;
+use laio_http::{Output, Status};
 use laio_serve_base::observe;
 use laio_serve_base::trace;
 
@@ -13,7 +13,7 @@ use laio_serve_base::trace;
 pub async fn authorize(
     services: &Services,
     ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     resource: Resource<'_>,
 ) -> Option<Response> {
     // A rewrite must not lead around the rules for the path that the client asked for.
@@ -36,7 +36,7 @@ pub async fn authorize(
 async fn admit(
     services: &Services,
     ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     resource: Resource<'_>,
 ) -> Option<Response> {
     if let Some(access) = &ctx.site.network_access
@@ -64,7 +64,7 @@ async fn admit(
 async fn check_password(
     services: &Services,
     ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     resource: Resource<'_>,
 ) -> Option<Response> {
     let users = ctx.site.users.as_ref()?;

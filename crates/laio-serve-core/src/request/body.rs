@@ -1,10 +1,9 @@
 //! The body of a request, received piece by piece from the client.
 
 use super::receive::receive;
-use super::send_buffer::send_all;
+use super::send_buffer::send_output;
 use crate::services::Services;
-use laio_http::response::CONTINUE;
-use laio_http::{BodySkip, Rejection};
+use laio_http::{BodySkip, Output, Rejection};
 use laio_rt::time::sleep_until;
 use laio_serve_base::clients::Peer;
 use laio_serve_net::socket::Expect;
@@ -100,7 +99,9 @@ impl ClientBody<'_> {
     async fn receive(&mut self) -> Result<(), BodyError> {
         let (services, stream) = (self.services, self.stream);
         if std::mem::take(&mut self.expects_continue) {
-            let sent = send_all(services, stream, CONTINUE.to_vec()).await;
+            let mut interim = Output::default();
+            interim.push_continue();
+            let sent = send_output(services, stream, interim).await;
             sent.map_err(|_| BodyError::ClientGone)?;
         }
         let limits = &services.limits;

@@ -4,6 +4,7 @@ use super::pages;
 use super::redirect_to_https::{RedirectToHttps, ToHttps};
 use super::response::{RequestContext, Response};
 use crate::services::Services;
+use laio_http::Output;
 use laio_serve_base::observe;
 use laio_serve_base::trace;
 use std::time::{Duration, Instant};
@@ -57,7 +58,7 @@ impl EarlyAnswer {
         self,
         services: &Services,
         ctx: RequestContext<'_>,
-        out: &mut Vec<u8>,
+        out: &mut Output,
     ) -> Response {
         match self {
             EarlyAnswer::Challenge(answer) => pages::challenge(ctx, out, &answer),

@@ -2,11 +2,11 @@
 
 use super::response::RequestContext;
 use crate::files::resolve::enter;
-use laio_http::Method;
+use laio_http::{Method, Output};
 use laio_serve_net::stream::Stream;
 
 /// Returns the head with the links for a request, if it gets any.
-pub fn early_hints(ctx: RequestContext<'_>, stream: &Stream) -> Option<Vec<u8>> {
+pub fn early_hints(ctx: RequestContext<'_>, stream: &Stream) -> Option<Output> {
     let hints = ctx.site.early_hints.as_ref()?;
     if !takes_hints(ctx, stream) {
         return None;

@@ -7,8 +7,8 @@ use super::variant::Variant;
 use crate::files::contents::Opened;
 use crate::services::Services;
 use laio_http::{
-    ByteRange, Coding, ConditionalResult, ContentType, ETag, HttpDate, Multipart, RangeLimits,
-    Ranges, Request, ResponseHead, Status, Validators, conditional, date,
+    ByteRange, Coding, ConditionalResult, ContentType, ETag, HttpDate, Multipart, Output,
+    RangeLimits, Ranges, Request, ResponseHead, Status, Validators, conditional, date,
 };
 use laio_serve_base::options::Limits;
 use laio_serve_base::trace;
@@ -18,7 +18,7 @@ use std::hash::{BuildHasher, RandomState};
 pub async fn answer_with_file(
     services: &Services,
     ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     name: &[u8],
     variant: Variant,
 ) -> Response {
@@ -133,7 +133,7 @@ impl Representation<'_> {
     fn head<'v>(
         &self,
         ctx: RequestContext<'_>,
-        out: &'v mut Vec<u8>,
+        out: &'v mut Output,
         status: Status,
     ) -> ResponseHead<'v> {
         self.fields(ctx, ctx.head(out, status), status)
@@ -187,13 +187,13 @@ fn present<'a>(
 
 fn whole(
     ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     representation: &Representation<'_>,
     opened: &Opened,
     plain: bool,
 ) -> Response {
     let head = ctx.head(out, Status::OK);
-    let start = head.written().len();
+    let common = head.output().fields().count();
     let head = representation.fields(ctx, head, Status::OK).accept_ranges();
     let head = head
         .content_type(ContentType::of_path(representation.name))
@@ -203,11 +203,11 @@ fn whole(
         && !representation.etag.is_weak()
         && let Some(fields) = &opened.fields
     {
-        let own = &head.written()[start..];
+        let own = head.output().fields_from(common);
         let rules = ctx.site.response_rules.as_ref();
         let _ = fields.set(match rules.filter(|rules| rules.suit_cached_files) {
-            Some(rules) => rules.applied_to_file(representation.name, own).into(),
-            None => own.into(),
+            Some(rules) => rules.applied_to_file(representation.name, &own),
+            None => own,
         });
     }
     ctx.with_whole_file(head, opened)
@@ -215,7 +215,7 @@ fn whole(
 
 fn single_range(
     ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     representation: &Representation<'_>,
     opened: Opened,
     range: ByteRange,
@@ -230,7 +230,7 @@ fn single_range(
 
 fn several_ranges(
     ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     representation: &Representation<'_>,
     opened: Opened,
     parts: Multipart,

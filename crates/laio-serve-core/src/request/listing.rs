@@ -11,7 +11,7 @@ use crate::files::uncached::open_below;
 use crate::services::Services;
 use crate::site::Site;
 use laio::ops::{FileStatus, FileType, Name, ReadDir, StatFile, StatPath};
-use laio_http::{ContentType, RequestPath, Status, prefers};
+use laio_http::{ContentType, Output, RequestPath, Status, prefers};
 use laio_rt::Descriptor;
 use laio_serve_base::options::IoStep;
 use laio_serve_net::io_contexts::IoContexts;
@@ -41,7 +41,7 @@ pub(crate) struct Listing {
 pub async fn listing(
     services: &Services,
     ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     name: &[u8],
     directory: Descriptor,
 ) -> Response {
@@ -124,7 +124,7 @@ async fn list(
 }
 
 impl Listing {
-    fn response(&self, ctx: RequestContext<'_>, out: &mut Vec<u8>, name: &[u8]) -> Response {
+    fn response(&self, ctx: RequestContext<'_>, out: &mut Output, name: &[u8]) -> Response {
         let headers = &ctx.request.headers;
         let json =
             ctx.request.query == Some("json") || prefers(headers, "application/json", "text/html");

@@ -6,7 +6,7 @@ use crate::services::Services;
 use crate::site::auth::Users;
 use crate::site::{Site, alt_svc, cors, hsts};
 use laio_http::response::error_body;
-use laio_http::{ByteRange, ContentType, HttpDate, ResponseHead, Status, Version, path};
+use laio_http::{ByteRange, ContentType, HttpDate, Output, ResponseHead, Status, Version, path};
 use laio_serve_base::server_name::SERVER_NAME;
 use laio_serve_base::trace;
 use std::time::Duration;
@@ -40,7 +40,7 @@ const RETRY_AFTER: &[u8] = b"1";
 pub async fn error(
     services: &Services,
     ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     status: Status,
     detail: &str,
 ) -> Response {
@@ -55,7 +55,7 @@ pub async fn error(
 pub(crate) async fn unsatisfiable(
     services: &Services,
     ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     size: u64,
 ) -> Response {
     let (status, detail) = (Status::RANGE_NOT_SATISFIABLE, "The file has no such bytes.");
@@ -69,7 +69,7 @@ pub(crate) async fn unsatisfiable(
 pub(crate) async fn unauthorized(
     services: &Services,
     ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     users: &Users,
 ) -> Response {
     let challenge = format!("Basic realm=\"{}\", charset=\"UTF-8\"", users.realm);
@@ -84,11 +84,7 @@ pub(crate) async fn unauthorized(
 }
 
 /// Answers 403 to a client that the site does not let in.
-pub async fn forbidden(
-    services: &Services,
-    ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
-) -> Response {
+pub async fn forbidden(services: &Services, ctx: RequestContext<'_>, out: &mut Output) -> Response {
     let detail = "The server does not let clients of your network in here.";
     error(services, ctx, out, Status::FORBIDDEN, detail).await
 }
@@ -97,7 +93,7 @@ pub async fn forbidden(
 pub(crate) async fn too_many_requests(
     services: &Services,
     ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     after: Duration,
 ) -> Response {
     let seconds = after.as_millis().div_ceil(1000).max(1).to_string();
@@ -114,7 +110,7 @@ pub(crate) async fn too_many_requests(
 async fn error_with(
     services: &Services,
     ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     status: Status,
     detail: &str,
     more: impl FnOnce(ResponseHead<'_>) -> ResponseHead<'_>,
@@ -145,7 +141,7 @@ async fn error_with(
 }
 
 /// Redirects a directory name without a slash to the name with one.
-pub(crate) fn to_directory(ctx: RequestContext<'_>, out: &mut Vec<u8>, name: &[u8]) -> Response {
+pub(crate) fn to_directory(ctx: RequestContext<'_>, out: &mut Output, name: &[u8]) -> Response {
     let mut location = Vec::new();
     path::encode(name, true, ctx.request.query, &mut location);
     moved(ctx, out, Status::MOVED_PERMANENTLY, name, &location)
@@ -154,7 +150,7 @@ pub(crate) fn to_directory(ctx: RequestContext<'_>, out: &mut Vec<u8>, name: &[u
 /// Answers with a redirect.
 pub fn moved(
     ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     status: Status,
     name: &[u8],
     location: &[u8],
@@ -171,7 +167,7 @@ pub fn moved(
 /// Redirects to the page where users log in, with the cookies of an auth server.
 pub(crate) fn login<'c>(
     ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     location: &[u8],
     cookies: impl Iterator<Item = &'c [u8]>,
 ) -> Response {
@@ -187,7 +183,7 @@ pub(crate) fn login<'c>(
 }
 
 /// Redirects a request that arrived without TLS to https.
-pub fn to_https(ctx: RequestContext<'_>, out: &mut Vec<u8>, location: &[u8]) -> Response {
+pub fn to_https(ctx: RequestContext<'_>, out: &mut Output, location: &[u8]) -> Response {
     let status = Status::PERMANENT_REDIRECT;
     let page = page(status, "This server uses https.");
     let head = ctx.head(out, status).location(location);
@@ -195,13 +191,13 @@ pub fn to_https(ctx: RequestContext<'_>, out: &mut Vec<u8>, location: &[u8]) -> 
 }
 
 /// Answers an authority that checks a name (RFC 8555, section 8.3).
-pub fn challenge(ctx: RequestContext<'_>, out: &mut Vec<u8>, answer: &str) -> Response {
+pub fn challenge(ctx: RequestContext<'_>, out: &mut Output, answer: &str) -> Response {
     let head = ctx.head(out, Status::OK).cache_control("no-store");
     ctx.with_page(head, Status::OK, ContentType::TEXT, answer.as_bytes())
 }
 
 /// Answers a request that names no host and cannot be redirected.
-pub(crate) fn no_host(ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Response {
+pub(crate) fn no_host(ctx: RequestContext<'_>, out: &mut Output) -> Response {
     let status = Status::BAD_REQUEST;
     let page = page(
         status,
@@ -211,7 +207,7 @@ pub(crate) fn no_host(ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Response {
 }
 
 /// Answers an OPTIONS request.
-pub fn options(ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Response {
+pub fn options(ctx: RequestContext<'_>, out: &mut Output) -> Response {
     let methods = allow(ctx.site);
     trace::note("response", || format!("204: the methods are {methods}"));
     let head = ctx.head(out, Status::NO_CONTENT).allow(methods);
@@ -237,7 +233,7 @@ pub struct SecureFields<'v> {
 
 /// Answers input that is not a valid request; the connection ends afterwards.
 pub fn malformed_request(
-    out: &mut Vec<u8>,
+    out: &mut Output,
     date: &HttpDate,
     fields: SecureFields<'_>,
     status: Status,
@@ -249,7 +245,7 @@ pub fn malformed_request(
 
 /// Answers a plain HTTP request on a TLS port. The text is plain, because the client may be a
 /// terminal.
-pub fn plain_http_on_tls_port(out: &mut Vec<u8>, date: &HttpDate) -> Response {
+pub fn plain_http_on_tls_port(out: &mut Output, date: &HttpDate) -> Response {
     let text = "400 Bad Request: this port accepts encrypted connections only (TLS), and the request was not encrypted.\n\
                 Use https:// instead of http://.\n";
     last(
@@ -263,7 +259,7 @@ pub fn plain_http_on_tls_port(out: &mut Vec<u8>, date: &HttpDate) -> Response {
 
 /// Writes a response after which the connection ends.
 fn last(
-    out: &mut Vec<u8>,
+    out: &mut Output,
     (date, SecureFields { hsts, alt_svc }): (&HttpDate, SecureFields<'_>),
     status: Status,
     content_type: ContentType,

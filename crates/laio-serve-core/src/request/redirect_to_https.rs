@@ -2,7 +2,7 @@
 
 use super::pages;
 use super::response::{RequestContext, Response};
-use laio_http::{Method, Request};
+use laio_http::{Method, Output, Request};
 use laio_serve_base::trace;
 use laio_serve_net::tls::published::Published;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl RedirectToHttps {
 
 impl ToHttps {
     /// Writes the response.
-    pub(crate) fn write(self, ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Response {
+    pub(crate) fn write(self, ctx: RequestContext<'_>, out: &mut Output) -> Response {
         match self {
             ToHttps::Redirect(location) => pages::to_https(ctx, out, &location),
             ToHttps::NoHost => pages::no_host(ctx, out),

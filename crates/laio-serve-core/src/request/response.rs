@@ -8,7 +8,8 @@ use crate::services::Services;
 use crate::site::message_fields::{Answered, ForwardedRequest};
 use crate::site::{Site, alt_svc, hsts};
 use laio_http::{
-    ByteRange, ContentType, HttpDate, Method, Multipart, Request, RequestPath, ResponseHead, Status,
+    ByteRange, ContentType, HttpDate, Method, Multipart, Output, Request, RequestPath,
+    ResponseHead, Status,
 };
 use laio_serve_base::clients::Client;
 use laio_serve_base::server_name::SERVER_NAME;
@@ -161,7 +162,7 @@ impl RequestContext<'_> {
     }
 
     /// Begins a head with the fields common to all responses.
-    pub fn head<'v>(&self, out: &'v mut Vec<u8>, status: Status) -> ResponseHead<'v> {
+    pub fn head<'v>(&self, out: &'v mut Output, status: Status) -> ResponseHead<'v> {
         let mut head = ResponseHead::new(out, status)
             .date(self.date)
             .server(SERVER_NAME);
@@ -219,10 +220,10 @@ impl RequestContext<'_> {
     }
 
     /// Finishes a response with a whole cached file. Returns none, with `out` unchanged, if the
-    /// header fields of the file were not encoded before.
-    pub(crate) fn with_cached_file(&self, out: &mut Vec<u8>, opened: &Opened) -> Option<Response> {
+    /// fields of the file are not known.
+    pub(crate) fn with_cached_file(&self, out: &mut Output, opened: &Opened) -> Option<Response> {
         let fields = opened.fields.as_ref()?.get()?;
-        let head = self.head(out, Status::OK).encoded_fields(fields);
+        let head = self.head(out, Status::OK).copied_fields(fields);
         let rules = self.site.response_rules.as_ref();
         Some(Response {
             is_ruled: rules.is_none_or(|rules| rules.suit_cached_files),
@@ -278,7 +279,7 @@ impl RequestContext<'_> {
     /// Applies the rules for fields to the head of a response in `out`. `name` is that of the file, if a file
     /// answers.
     #[inline]
-    pub fn apply_rules(&self, response: &Response, name: &[u8], out: &mut Vec<u8>) {
+    pub fn apply_rules(&self, response: &Response, name: &[u8], out: &mut Output) {
         if let Some(rules) = &self.site.response_rules
             && !response.is_ruled
         {

@@ -3,6 +3,7 @@
 use super::send_deadline::SendDeadline;
 use crate::services::Services;
 use laio::ops::{Part, Send};
+use laio_http::Output;
 use laio_rt::Descriptor;
 use laio_serve_base::observe::{self, Stage};
 use laio_serve_base::options::{IoStep, Limits};
@@ -10,6 +11,33 @@ use laio_serve_net::stream::Stream;
 use rustix::net::SendFlags;
 use std::io;
 use std::time::Duration;
+
+/// Sends a head, and what follows it in the output. Returns an empty buffer.
+pub async fn send_output(
+    services: &Services,
+    stream: &Stream,
+    output: Output,
+) -> io::Result<Vec<u8>> {
+    let out = begin_response(services, stream, output).await?;
+    if out.is_empty() {
+        return Ok(out);
+    }
+    send_all(services, stream, out).await
+}
+
+/// Begins to send a response: over HTTP/2 and HTTP/3 its output. Returns the bytes of the output that are
+/// left, which on other streams are sent with the bytes that follow.
+pub async fn begin_response(
+    services: &Services,
+    stream: &Stream,
+    output: Output,
+) -> io::Result<Vec<u8>> {
+    if !stream.is_multiplexed() || output.bytes.is_empty() {
+        return Ok(output.bytes);
+    }
+    let length = output.bytes.len();
+    await_send(services, length, stream.send_output(output)).await
+}
 
 /// Sends a whole buffer within the time limits, and returns it empty.
 pub fn send_all(

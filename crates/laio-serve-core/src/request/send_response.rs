@@ -5,14 +5,14 @@ use super::compress::next_chunk;
 use super::pace::Pace;
 use super::page_cache::send_from_page_cache;
 use super::response::Body;
-use super::send_buffer::{send_all, send_deadline, send_more};
+use super::send_buffer::{begin_response, send_all, send_deadline, send_more};
 use super::send_pieces::send_in_pieces;
 use super::transfer::{Corked, corks, send_by_kernel, transfer_descriptors};
 use crate::files::contents::Contents;
 use crate::files::read::read;
 use crate::services::Services;
 use crate::site::speed::Speed;
-use laio_http::{ByteRange, Multipart, Request};
+use laio_http::{ByteRange, Multipart, Output, Request};
 use laio_serve_base::options::Limits;
 use laio_serve_net::memory::{Loan, copies};
 use laio_serve_net::stream::Stream;
@@ -48,8 +48,8 @@ impl Followed {
     }
 }
 
-/// Sends `out` and then the body, and returns the emptied buffer. The head is sent together
-/// with the first bytes of the file.
+/// Sends the output and then the body, and returns the emptied buffer. Except over HTTP/2 and HTTP/3, the head is sent
+/// together with the first bytes of the file.
 ///
 /// # Errors
 /// Returns the errors of reading and sending. `UnexpectedEof` if the file has become shorter than
@@ -57,11 +57,12 @@ impl Followed {
 pub async fn send_response(
     services: &Services,
     stream: &Stream,
-    out: Vec<u8>,
+    output: Output,
     body: Body,
     followed: Followed,
     speed: Option<Speed>,
 ) -> io::Result<Vec<u8>> {
+    let mut out = begin_response(services, stream, output).await?;
     let mut pace = Pace::new(speed);
     // What waits in the buffer, until this function ends.
     let mut held = None;
@@ -81,7 +82,6 @@ pub async fn send_response(
         }
         Body::Archive(site, mut archive) => {
             let framed = !stream.is_multiplexed();
-            let mut out = send_head_first(services, stream, out).await?;
             let site = services.sites.get(site).ok_or(io::ErrorKind::NotFound)?;
             loop {
                 wait_for_window(services, stream).await?;
@@ -98,7 +98,6 @@ pub async fn send_response(
         }
         Body::Compressed(mut compressed) => {
             let framed = !stream.is_multiplexed();
-            let mut out = send_head_first(services, stream, out).await?;
             loop {
                 wait_for_window(services, stream).await?;
                 let last = next_chunk(services, &mut compressed, &mut out, framed).await?;
@@ -111,19 +110,6 @@ pub async fn send_response(
                 pace.wait().await;
             }
         }
-    }
-}
-
-/// Sends the head of a response whose body must wait for flow control. On other streams it is sent with the body.
-async fn send_head_first(
-    services: &Services,
-    stream: &Stream,
-    out: Vec<u8>,
-) -> io::Result<Vec<u8>> {
-    if stream.is_multiplexed() {
-        send_all(services, stream, out).await
-    } else {
-        Ok(out)
     }
 }
 

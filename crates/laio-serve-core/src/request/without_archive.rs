@@ -10,7 +10,7 @@ pub(crate) fn is_asked(_: RequestContext<'_>) -> bool {
 pub(crate) async fn archive(
     _: &Services,
     _: RequestContext<'_>,
-    _: &mut Vec<u8>,
+    _: &mut laio_http::Output,
     _: &[u8],
 ) -> Option<Response> {
     None

@@ -2,7 +2,7 @@
 
 use super::fields::globs;
 use globset::GlobSet;
-use laio_http::{ResponseHead, Status};
+use laio_http::{Output, ResponseHead, Status};
 use laio_serve_base::options::EarlyHint;
 use std::ffi::OsStr;
 use std::io;
@@ -42,12 +42,12 @@ impl EarlyHints {
     }
 
     /// Returns the head with the links for a file, if it has any.
-    pub(crate) fn head(&self, name: &[u8]) -> Option<Vec<u8>> {
+    pub(crate) fn head(&self, name: &[u8]) -> Option<Output> {
         let fitting = self.globs.matches(Path::new(OsStr::from_bytes(name)));
         if fitting.is_empty() {
             return None;
         }
-        let mut out = Vec::new();
+        let mut out = Output::default();
         let mut head = ResponseHead::new(&mut out, Status::EARLY_HINTS);
         for &number in fitting.iter().take(LINKS_MAX) {
             head = head.header("Link", self.hints[number].link.as_bytes());

@@ -115,7 +115,7 @@ fn not_a_glob(text: &str, error: &globset::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use laio_http::Status;
+    use laio_http::{Output, Status};
 
     fn rule(glob: &str, name: &str, value: &str) -> FieldRule {
         let [glob, name, value] = [glob, name, value].map(str::to_owned);
@@ -132,11 +132,11 @@ mod tests {
         ])
         .unwrap();
         let head = |path: &str| {
-            let mut out = Vec::new();
+            let mut out = Output::default();
             rules
                 .add(ResponseHead::new(&mut out, Status::OK), path.as_bytes())
                 .finish();
-            String::from_utf8(out).unwrap()
+            String::from_utf8(out.bytes).unwrap()
         };
         assert!(head("a.html").contains("Cache-Control: no-cache\r\nX-Frame-Options: DENY\r\n"));
         assert!(head("assets/x/a.js").contains("cache-control: max-age=60\r\n"));

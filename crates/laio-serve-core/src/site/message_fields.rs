@@ -7,7 +7,7 @@ pub(crate) use request::ForwardedRequest;
 pub use request::{Field, RequestRules};
 
 use conditions::{Asked, Conditions};
-use laio_http::{ContentType, Request, Status};
+use laio_http::{ContentType, HeadFields, Output, Request, ResponseHead, Status};
 use laio_serve_base::options::{FieldAction, MessageRule, is_of_all_responses};
 use laio_serve_base::trace;
 use std::io;
@@ -90,79 +90,54 @@ impl ResponseRules {
         }))
     }
 
-    /// Changes the head of a response, at the end of `out` or followed there by its body. A 100 may come before it.
-    pub fn apply(&self, answered: Answered<'_>, out: &mut Vec<u8>) {
-        let start = if out.starts_with(b"HTTP/1.1 100 ") {
-            end_of_head(out).unwrap_or(0)
-        } else {
-            0
-        };
-        let Some(end) = end_of_head(&out[start..]) else {
-            return;
-        };
-        let end = start + end - 2;
-        let Some(first) = out[start..end].iter().position(|&byte| byte == b'\n') else {
-            return;
-        };
-        let first = start + first + 1;
-        let mut fields = Vec::new();
-        if self.change(answered, &out[first..end], &mut fields, true) {
-            out.splice(first..end, fields);
-        }
+    /// Changes the head of a response.
+    pub fn apply(&self, answered: Answered<'_>, out: &mut Output) {
+        self.change(answered, out, true);
     }
 
     /// Returns the fields of a 200 with a whole file as the rules leave them, for the cache of files.
-    pub(crate) fn applied_to_file(&self, name: &[u8], fields: &[u8]) -> Vec<u8> {
+    pub(crate) fn applied_to_file(&self, name: &[u8], fields: &HeadFields) -> HeadFields {
         let answered = Answered {
             request: None,
             before_rewrite: None,
             file: Some(name),
             status: Status::OK,
         };
-        let mut changed = Vec::new();
-        if self.change(answered, fields, &mut changed, false) {
-            changed
-        } else {
-            fields.to_vec()
-        }
+        let mut out = Output::default();
+        ResponseHead::new(&mut out, Status::OK)
+            .copied_fields(fields)
+            .finish();
+        self.change(answered, &mut out, false);
+        out.fields_from(0)
     }
 
-    /// Writes changed fields to `changed`. Returns whether a rule fits.
-    fn change(
-        &self,
-        answered: Answered<'_>,
-        fields: &[u8],
-        changed: &mut Vec<u8>,
-        noted: bool,
-    ) -> bool {
+    /// Changes a head by the rules that fit it as it is.
+    fn change(&self, answered: Answered<'_>, out: &mut Output, noted: bool) {
         let asked = Asked::new(self.rules.iter(), answered);
-        let own_type = value_of(fields, "Content-Type");
         // A 304 has no type, and its fields are those that the 200 would have.
         let of_file = answered
             .file
             .filter(|_| answered.status == Status::NOT_MODIFIED);
-        let media_type = match (own_type, of_file) {
+        let media_type = match (out.field("Content-Type"), of_file) {
             (None, Some(name)) => Some(ContentType::of_path(name).essence.as_bytes()),
             (own, _) => own,
         };
-        let mut fits = false;
-        for rule in &self.rules {
-            if !rule
-                .conditions
-                .fit(&asked, Some(answered.status), media_type)
-            {
-                continue;
-            }
-            if noted {
-                trace::note("fields", || format!("--response-header {}", rule.text));
-            }
-            if !fits {
-                fits = true;
-                changed.extend_from_slice(fields);
-            }
-            rule.apply(changed);
+        let fits = |rule: &&Rule| {
+            let status = Some(answered.status);
+            rule.conditions.fit(&asked, status, media_type)
+        };
+        let fitting: Vec<_> = self.rules.iter().filter(fits).collect();
+        if fitting.is_empty() {
+            return;
         }
-        fits
+        out.change_fields(|head| {
+            for rule in fitting {
+                if noted {
+                    trace::note("fields", || format!("--response-header {}", rule.text));
+                }
+                rule.apply(head);
+            }
+        });
     }
 }
 
@@ -177,53 +152,19 @@ impl Rule {
         })
     }
 
-    fn apply(&self, fields: &mut Vec<u8>) {
+    fn apply(&self, head: &mut ResponseHead<'_>) {
+        let (name, value) = (self.name.as_bytes(), self.value.as_bytes());
         match self.action {
-            FieldAction::Remove => remove(fields, &self.name),
-            FieldAction::Set => {
-                remove(fields, &self.name);
-                self.push(fields);
+            FieldAction::Default if head.output().field(&self.name).is_some() => return,
+            FieldAction::Remove | FieldAction::Set => {
+                head.retain(|own| !own.eq_ignore_ascii_case(name));
             }
-            FieldAction::Add => self.push(fields),
-            FieldAction::Default if value_of(fields, &self.name).is_none() => self.push(fields),
-            FieldAction::Default => {}
+            FieldAction::Add | FieldAction::Default => {}
+        }
+        if self.action != FieldAction::Remove {
+            head.add(name, value);
         }
     }
-
-    fn push(&self, fields: &mut Vec<u8>) {
-        for part in [&self.name, ": ", &self.value, "\r\n"] {
-            fields.extend_from_slice(part.as_bytes());
-        }
-    }
-}
-
-/// Returns the length of a head, with its last line.
-fn end_of_head(bytes: &[u8]) -> Option<usize> {
-    let end = bytes.windows(4).position(|it| it == b"\r\n\r\n")?;
-    Some(end + 4)
-}
-
-/// Whether a line is a field of this name.
-fn is_of(line: &[u8], name: &str) -> bool {
-    line.get(name.len()) == Some(&b':') && line[..name.len()].eq_ignore_ascii_case(name.as_bytes())
-}
-
-fn remove(fields: &mut Vec<u8>, name: &str) {
-    let mut lines = fields.split_inclusive(|&byte| byte == b'\n');
-    if lines.any(|line| is_of(line, name)) {
-        let lines = fields.split_inclusive(|&byte| byte == b'\n');
-        *fields = lines
-            .filter(|line| !is_of(line, name))
-            .flatten()
-            .copied()
-            .collect();
-    }
-}
-
-fn value_of<'a>(fields: &'a [u8], name: &str) -> Option<&'a [u8]> {
-    let mut lines = fields.split(|&byte| byte == b'\n');
-    let line = lines.find(|line| is_of(line, name))?;
-    Some(line[name.len() + 1..].trim_ascii())
 }
 
 fn check_limits(option: &str, rules: &[MessageRule]) -> io::Result<()> {
@@ -265,19 +206,31 @@ mod tests {
         ResponseRules::new(&rules, false).map(Option::unwrap)
     }
 
-    fn applied(texts: &[&str], status: Status, file: &str, head: &str) -> String {
+    /// Returns a response with these fields, and a 100 before it, as the rules leave it.
+    fn applied(texts: &[&str], status: Status, file: &str, fields: &[[&str; 2]]) -> String {
         let answered = Answered {
             request: None,
             before_rewrite: None,
             file: Some(file.as_bytes()),
             status,
         };
-        let mut out = head.as_bytes().to_vec();
+        let mut out = Output::default();
+        out.push_continue();
+        let mut head = ResponseHead::new(&mut out, status);
+        for [name, value] in fields {
+            head = head.header(name, value.as_bytes());
+        }
+        head.finish().extend_from_slice(b"X-A: body\r\n");
         rules(texts).unwrap().apply(answered, &mut out);
-        String::from_utf8(out).unwrap()
+        String::from_utf8(out.bytes).unwrap()
     }
 
-    const HEAD: &str = "HTTP/1.1 200 OK\r\nServer: laio\r\nContent-Type: text/html; charset=utf-8\r\nX-A: 1\r\nx-a: 2\r\n\r\nX-A: body\r\n";
+    const FIELDS: [[&str; 2]; 4] = [
+        ["Server", "laio"],
+        ["Content-Type", "text/html; charset=utf-8"],
+        ["X-A", "1"],
+        ["x-a", "2"],
+    ];
 
     #[test]
     fn actions_in_order() {
@@ -291,13 +244,10 @@ mod tests {
             ],
             Status::OK,
             "a",
-            HEAD,
+            &FIELDS,
         );
-        let expected = "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nX-A: 3\r\nX-A: 4\r\nX-B: 6\r\n\r\nX-A: body\r\n";
+        let expected = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nX-A: 3\r\nX-A: 4\r\nX-B: 6\r\n\r\nX-A: body\r\n";
         assert_eq!(head, expected);
-        let interim = format!("HTTP/1.1 100 Continue\r\n\r\n{HEAD}");
-        let head = applied(&["remove X-A"], Status::OK, "a", &interim);
-        assert!(head.starts_with("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nServer: laio\r\nContent-Type: text/html; charset=utf-8\r\n\r\nX-A: body"));
     }
 
     #[test]
@@ -323,15 +273,14 @@ mod tests {
             ("path=/b status=404", Status::OK, "b", false),
         ] {
             let rule = format!("{condition} set X-New: 1");
-            let head = applied(&[&rule], status, file, HEAD);
+            let head = applied(&[&rule], status, file, &FIELDS);
             assert_eq!(head.contains("X-New: 1"), fits, "{condition} {file}");
         }
-        let bare = "HTTP/1.1 304 Not Modified\r\nServer: laio\r\n\r\n";
         let head = applied(
             &["type=text/css set A: 1"],
             Status::NOT_MODIFIED,
             "a.css",
-            bare,
+            &[["Server", "laio"]],
         );
         assert!(head.contains("A: 1"));
     }

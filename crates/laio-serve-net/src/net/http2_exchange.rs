@@ -1,23 +1,24 @@
-//! An HTTP/2 request and its response as a byte stream in HTTP/1.1: reading returns the request body,
-//! writing takes the response.
+//! An HTTP/2 request and its response: reading returns the body of the request as in HTTP/1.1, writing takes
+//! the head of the response as its fields, and then the body.
 
 use crate::memory::connection::{Held, RequestMemory, piece};
 use crate::net::tls::session::TlsParameters;
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::header::{CONTENT_LENGTH, ETAG, InvalidHeaderValue};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
-use laio_http::upstream::parse_response;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
+use laio_http::{Output, is_connection_specific};
 use laio_rt::{Descriptor, time};
 use laio_serve_base::options::{Limits, Memory};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
+use std::mem;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-/// A request of HTTP/2 and its response, as bytes.
+/// A request of HTTP/2 and its response.
 pub struct Exchange {
     response: RefCell<ResponseState>,
     body: RefCell<RequestBody>,
@@ -61,16 +62,6 @@ struct RequestBody {
     chunked: bool,
     ended: bool,
 }
-
-/// Fields that HTTP/2 and HTTP/3 forbid because they concern an HTTP/1.1 connection (RFC 9113,
-/// section 8.2.2).
-pub(super) const CONNECTION_SPECIFIC: [&str; 5] = [
-    "connection",
-    "keep-alive",
-    "proxy-connection",
-    "transfer-encoding",
-    "upgrade",
-];
 
 impl Exchange {
     /// Returns the exchange of a request, of which `h2` has read the head.
@@ -127,24 +118,39 @@ impl Exchange {
         poll_fn(|context| self.body.borrow_mut().poll_receive(context, input)).await
     }
 
-    /// Sends all of `out`, which begins with the head of the response if that is not sent yet.
-    /// Returns an empty buffer.
-    pub async fn send(&self, out: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
-        let length = out.len();
-        let sent = self.send_all(out).await;
+    /// Sends a head, and what follows it in the output. Returns an empty buffer.
+    pub async fn send_output(&self, output: Output) -> (io::Result<usize>, Vec<u8>) {
+        let length = output.bytes.len();
+        let sent = self.send_head_and_body(output).await;
         (sent.map(|()| length), Vec::new())
     }
 
-    async fn send_all(&self, out: Vec<u8>) -> io::Result<()> {
-        if out.len() <= Memory::SHORT_RESPONSE {
-            let mut out = self.memory.bytes(out);
-            self.send_heads(&mut out)?;
-            return self.send_short(out).await;
+    async fn send_head_and_body(&self, mut output: Output) -> io::Result<()> {
+        if output.bytes.len() <= Memory::SHORT_RESPONSE {
+            let body = self.take_head(&mut output)?;
+            return self.send_short(body).await;
         }
-        let mut done = 0;
-        while self.is_due() && done < out.len() {
-            done += self.send_copied_head(&out[done..])?;
-        }
+        let (due, start) = (output.body_length(self.to_head), output.body_start());
+        let bytes = mem::take(&mut output.bytes);
+        // The frame of the head must not hold the memory of the body.
+        let head = self.memory.bytes(bytes[..start].to_vec());
+        self.send_head(&output, &head, due)?;
+        self.send_long(bytes, start).await
+    }
+
+    /// Sends bytes of the body. Returns an empty buffer.
+    pub async fn send(&self, out: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
+        let length = out.len();
+        let sent = if length <= Memory::SHORT_RESPONSE {
+            self.send_short(self.memory.bytes(out)).await
+        } else {
+            self.send_long(out, 0).await
+        };
+        (sent.map(|()| length), Vec::new())
+    }
+
+    /// Sends the bytes of the body from `done` on.
+    async fn send_long(&self, out: Vec<u8>, mut done: usize) -> io::Result<()> {
         while done < out.len() {
             let held = self.room(out.len() - done).await?;
             if held.bytes() == out.len() {
@@ -191,11 +197,10 @@ impl Exchange {
         Ok(length)
     }
 
-    /// Sends a response as far as flow control and the send buffer allow now. `out` has its head, and the body if it is
+    /// Sends a response as far as flow control and the send buffer allow now. `output` has its head, and the body if it is
     /// short; `content` is the body of another one, of which all or nothing is sent.
-    pub fn try_send(&self, out: Vec<u8>, content: Option<&[u8]>) -> io::Result<SentAtOnce> {
-        let mut out = self.memory.bytes(out);
-        self.send_heads(&mut out)?;
+    pub fn try_send(&self, output: &mut Output, content: Option<&[u8]>) -> io::Result<SentAtOnce> {
+        let mut out = self.take_head(output)?;
         let wanted = content.map_or(out.len(), <[u8]>::len);
         let granted = match &mut *self.response.borrow_mut() {
             ResponseState::Body(stream, _) => {
@@ -230,51 +235,56 @@ impl Exchange {
         self.send_short(unsent).await
     }
 
-    fn is_due(&self) -> bool {
-        matches!(*self.response.borrow(), ResponseState::Due(_))
+    /// Sends the head of a short response. Returns its body.
+    fn take_head(&self, output: &mut Output) -> io::Result<Bytes> {
+        let (due, start) = (output.body_length(self.to_head), output.body_start());
+        let mut bytes = self.memory.bytes(mem::take(&mut output.bytes));
+        let head = bytes.split_to(start);
+        self.send_head(output, &head, due)?;
+        Ok(bytes)
     }
 
-    /// Sends the heads at the start of `out` that are due, and removes them.
-    fn send_heads(&self, out: &mut Bytes) -> io::Result<()> {
-        while self.is_due() && !out.is_empty() {
-            self.send_head(out)?;
+    /// Sends a head as a HEADERS frame. `bytes` has the bytes of the output, and the body has the length `due`.
+    fn send_head(&self, output: &Output, bytes: &Bytes, due: Option<u64>) -> io::Result<()> {
+        let mut state = self.response.borrow_mut();
+        let ResponseState::Due(respond) = &mut *state else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        if output.begins_with_continue() {
+            let mut interim = Response::new(());
+            *interim.status_mut() = StatusCode::CONTINUE;
+            respond
+                .send_informational(interim)
+                .map_err(io::Error::other)?;
         }
+        let response = self.response(output, bytes)?;
+        if response.status().is_informational() {
+            let sent = respond.send_informational(response);
+            return sent.map_err(io::Error::other);
+        }
+        let sent = respond.send_response(response, due == Some(0));
+        let stream = sent.map_err(io::Error::other)?;
+        *state = match due {
+            Some(0) => ResponseState::Sent(stream),
+            due => ResponseState::Body(stream, due),
+        };
         Ok(())
     }
 
-    /// Sends the head at the start of a long response, whose memory must not be held by the frame of the head. Returns
-    /// the length of the head.
-    fn send_copied_head(&self, out: &[u8]) -> io::Result<usize> {
-        let end = out.windows(4).position(|four| four == b"\r\n\r\n");
-        let end = end.ok_or(io::ErrorKind::InvalidData)? + 4;
-        let mut head = self.memory.bytes(out[..end].to_vec());
-        self.send_head(&mut head)?;
-        Ok(end)
-    }
-
-    /// Parses the head in `out`, and sends it as a HEADERS frame.
-    fn send_head(&self, out: &mut Bytes) -> io::Result<()> {
-        let limits = laio_http::Limits {
-            head_bytes: usize::MAX,
-            headers: usize::MAX,
-            ..laio_http::Limits::DEFAULT
-        };
-        let parsed = parse_response(out, &limits, self.to_head).map_err(io::Error::other)?;
-        let (head, length) = parsed.ok_or(io::ErrorKind::InvalidData)?;
+    /// Returns a head as `h2` has it.
+    fn response(&self, output: &Output, bytes: &Bytes) -> io::Result<Response<()>> {
+        let status = output.status.ok_or(io::ErrorKind::InvalidData)?;
         let mut response = Response::new(());
-        *response.status_mut() =
-            http::StatusCode::from_u16(head.status.code()).map_err(io::Error::other)?;
+        *response.status_mut() = StatusCode::from_u16(status.code()).map_err(io::Error::other)?;
         let fields = response.headers_mut();
-        let count = head.headers.len();
+        let count = output.fields_in(bytes).count();
         fields.try_reserve(count).map_err(io::Error::other)?;
         let mut holds = false;
-        for (name, value) in head.headers.iter() {
+        let all = output.fields_in(bytes);
+        for (name, value) in all.filter(|(name, _)| !is_connection_specific(name)) {
             let name = HeaderName::from_bytes(name).map_err(io::Error::other)?;
-            if CONNECTION_SPECIFIC.contains(&name.as_str()) {
-                continue;
-            }
             let value = if name == CONTENT_LENGTH || name == ETAG {
-                held_value(out.slice_ref(value))
+                held_value(bytes.slice_ref(value))
             } else {
                 HeaderValue::from_bytes(value)
             };
@@ -286,28 +296,7 @@ impl Exchange {
             let bytes = self.memory.bytes(value.as_bytes().to_vec());
             *value = held_value(bytes).map_err(io::Error::other)?;
         }
-        let due = match head.framing {
-            Some(laio_http::Framing::None) => Some(0),
-            Some(laio_http::Framing::Length(length)) => Some(length),
-            _ => None,
-        };
-        out.advance(length);
-        let mut state = self.response.borrow_mut();
-        let ResponseState::Due(respond) = &mut *state else {
-            return Ok(());
-        };
-        if response.status().is_informational() {
-            return respond
-                .send_informational(response)
-                .map_err(io::Error::other);
-        }
-        let sent = respond.send_response(response, due == Some(0));
-        let stream = sent.map_err(io::Error::other)?;
-        *state = match due {
-            Some(0) => ResponseState::Sent(stream),
-            due => ResponseState::Body(stream, due),
-        };
-        Ok(())
+        Ok(response)
     }
 
     /// Waits until flow control and the send buffer allow some of `length` bytes.
@@ -343,7 +332,7 @@ impl Exchange {
         stream.send_data(chunk, last).map_err(io::Error::other)?;
         if last
             && let ResponseState::Body(stream, _) =
-                std::mem::replace(&mut *state, ResponseState::Aborted)
+                mem::replace(&mut *state, ResponseState::Aborted)
         {
             *state = ResponseState::Sent(stream);
         }
@@ -352,7 +341,9 @@ impl Exchange {
 
     /// Sets the fields after the body, which [`Exchange::end`] sends.
     pub(crate) fn set_trailers(&self, mut trailers: HeaderMap) {
-        for name in CONNECTION_SPECIFIC {
+        let is_specific = |name: &&HeaderName| is_connection_specific(name.as_str().as_bytes());
+        let names: Vec<_> = trailers.keys().filter(is_specific).cloned().collect();
+        for name in names {
             trailers.remove(name);
         }
         self.trailers.replace(Some(trailers));
@@ -361,7 +352,7 @@ impl Exchange {
     /// Ends the response. Resets the stream if the response is not `whole`, so that the client notices.
     pub fn end(&self, whole: bool) {
         let mut state = self.response.borrow_mut();
-        *state = match std::mem::replace(&mut *state, ResponseState::Aborted) {
+        *state = match mem::replace(&mut *state, ResponseState::Aborted) {
             ResponseState::Due(mut respond) => {
                 respond.send_reset(Reason::INTERNAL_ERROR);
                 ResponseState::Aborted

@@ -1,8 +1,8 @@
-//! An HTTP/3 request and its response as a byte stream in HTTP/1.1: reading returns the request body,
-//! writing takes the response.
+//! An HTTP/3 request and its response: reading returns the body of the request as in HTTP/1.1, writing takes
+//! the head of the response as its fields, and then the body.
 
 use crate::memory::connection::{Held, RequestMemory, piece};
-use crate::net::http2_exchange::{CONNECTION_SPECIFIC, SentAtOnce};
+use crate::net::http2_exchange::SentAtOnce;
 use crate::net::http3::frames::{kind, put_head};
 use crate::net::http3::request::RequestStream;
 use crate::net::http3::{Failure, code, qpack};
@@ -10,8 +10,7 @@ use crate::net::quic::StreamId;
 use crate::net::quic::connection::{QuicConnection, StreamEnd};
 use bytes::Bytes;
 use http::HeaderMap;
-use laio_http::Framing;
-use laio_http::upstream::parse_response;
+use laio_http::{Output, Status, is_connection_specific};
 use laio_rt::time;
 use laio_serve_base::observe;
 use laio_serve_base::options::{Limits, Memory};
@@ -23,7 +22,7 @@ use std::rc::Rc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-/// A request of HTTP/3 and its response, as bytes.
+/// A request of HTTP/3 and its response.
 pub struct Http3Exchange {
     quic: Rc<QuicConnection>,
     id: StreamId,
@@ -58,16 +57,11 @@ enum ResponseState {
     Aborted,
 }
 
-/// The head of a response as a HEADERS frame.
-struct HeadFrame {
-    bytes: Vec<u8>,
-    status: u16,
-    /// The length of the body, if it is known.
-    due: Option<u64>,
-}
-
 /// The most bytes of the type and the length of a frame.
 const FRAME_HEAD: usize = 16;
+
+/// Bytes that few sections of fields exceed.
+const USUAL_SECTION: usize = 512;
 
 impl Http3Exchange {
     /// `request` has read the head, whose body has no known length if `chunked` is set.
@@ -170,19 +164,22 @@ impl Http3Exchange {
         io::ErrorKind::InvalidData.into()
     }
 
-    /// Sends all of `out`, which begins with the head of the response if that is not sent yet.
-    /// Returns an empty buffer.
-    pub async fn send(&self, out: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
-        let length = out.len();
-        let sent = self.send_all(out).await;
-        (sent.map(|()| length), Vec::new())
+    /// Sends a head, and what follows it in the output. Returns an empty buffer.
+    pub async fn send_output(&self, output: Output) -> (io::Result<usize>, Vec<u8>) {
+        let sent = match self.send_head(&output).await {
+            Ok(()) => self.send_all(&output.bytes[output.body_start()..]).await,
+            failed => failed,
+        };
+        (sent.map(|()| output.bytes.len()), Vec::new())
     }
 
-    async fn send_all(&self, out: Vec<u8>) -> io::Result<()> {
-        let mut rest = &out[..];
-        while !rest.is_empty() && self.response.get() == ResponseState::Due {
-            self.send_head(&mut rest).await?;
-        }
+    /// Sends bytes of the body. Returns an empty buffer.
+    pub async fn send(&self, out: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
+        let sent = self.send_all(&out).await;
+        (sent.map(|()| out.len()), Vec::new())
+    }
+
+    async fn send_all(&self, mut rest: &[u8]) -> io::Result<()> {
         while !rest.is_empty() {
             let held = self.room(rest.len()).await?;
             let copied = rest[..held.bytes()].to_vec();
@@ -253,17 +250,12 @@ impl Http3Exchange {
         Ok(sent)
     }
 
-    /// Sends a response as far as flow control allows now. `out` has its head, and the body if it is short; `content` is
-    /// the body of another one. [`Http3Exchange::flush`] sends the rest of `out`.
-    pub fn try_send(&self, out: Vec<u8>, content: Option<&[u8]>) -> io::Result<SentAtOnce> {
-        let mut body = &out[..];
-        let HeadFrame {
-            bytes: mut frames,
-            due,
-            ..
-        } = self.head_frame(&mut body)?;
+    /// Sends a response as far as flow control allows now. `output` has its head, and the body if it is short; `content` is
+    /// the body of another one. [`Http3Exchange::flush`] sends the rest of that.
+    pub fn try_send(&self, output: &Output, content: Option<&[u8]>) -> io::Result<SentAtOnce> {
+        let (mut frames, body) = (head_frame(output)?, &output.bytes[output.body_start()..]);
         let length = content.map_or(body.len(), <[u8]>::len);
-        if due != Some(length as u64) {
+        if output.body_length(self.to_head) != Some(length as u64) {
             return Err(io::ErrorKind::InvalidData.into());
         }
         if length > 0 {
@@ -305,12 +297,20 @@ impl Http3Exchange {
         Ok(())
     }
 
-    /// Parses the head in `out`, and sends it as a HEADERS frame.
-    async fn send_head(&self, out: &mut &[u8]) -> io::Result<()> {
-        let HeadFrame { bytes, status, due } = self.head_frame(out)?;
-        self.write(self.memory.bytes(bytes)).await?;
-        if status >= 200 {
+    /// Sends a head as a HEADERS frame.
+    async fn send_head(&self, output: &Output) -> io::Result<()> {
+        if self.response.get() != ResponseState::Due {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        if output.begins_with_continue() {
+            let mut interim = Output::default();
+            interim.push_continue();
+            self.write(self.memory.bytes(head_frame(&interim)?)).await?;
+        }
+        self.write(self.memory.bytes(head_frame(output)?)).await?;
+        if output.status.is_some_and(|it| it.code() >= 200) {
             self.note_early();
+            let due = output.body_length(self.to_head);
             self.response.set(ResponseState::Body(due));
             self.finish_if_whole();
         }
@@ -324,64 +324,14 @@ impl Http3Exchange {
         }
     }
 
-    /// Removes the head from `out`, and returns it as a HEADERS frame.
-    fn head_frame(&self, out: &mut &[u8]) -> io::Result<HeadFrame> {
-        let limits = laio_http::Limits {
-            head_bytes: usize::MAX,
-            headers: usize::MAX,
-            ..laio_http::Limits::DEFAULT
-        };
-        let parsed = parse_response(out, &limits, self.to_head).map_err(io::Error::other)?;
-        let (head, length) = parsed.ok_or(io::ErrorKind::InvalidData)?;
-        let status = head.status.code();
-        let mut section = Vec::with_capacity(length);
-        qpack::begin(&mut section);
-        qpack::encode(b":status", status.to_string().as_bytes(), &mut section);
-        let mut lower = Vec::new();
-        for (name, value) in head.headers.iter() {
-            lower.clear();
-            lower.extend_from_slice(name);
-            lower.make_ascii_lowercase();
-            if !CONNECTION_SPECIFIC
-                .iter()
-                .any(|own| own.as_bytes() == lower)
-            {
-                qpack::encode(&lower, value, &mut section);
-            }
-        }
-        let due = match head.framing {
-            Some(Framing::None) => Some(0),
-            Some(Framing::Length(length)) => Some(length),
-            _ => None,
-        };
-        let body = (out.len() - length).min(Memory::SHORT_RESPONSE);
-        let mut bytes = Vec::with_capacity(section.len() + body + 2 * FRAME_HEAD);
-        put_head(kind::HEADERS, section.len(), &mut bytes);
-        bytes.extend_from_slice(&section);
-        *out = &out[length..];
-        Ok(HeadFrame { bytes, status, due })
-    }
-
     /// Sends the fields after the body of a response of unknown length.
     pub async fn send_trailers(&self, trailers: &HeaderMap) -> io::Result<()> {
         if self.response.get() != ResponseState::Body(None) {
             return Ok(());
         }
-        let mut section = Vec::new();
-        qpack::begin(&mut section);
-        for (name, value) in trailers {
-            if !CONNECTION_SPECIFIC.contains(&name.as_str()) {
-                qpack::encode(name.as_str().as_bytes(), value.as_bytes(), &mut section);
-            }
-        }
-        self.write_section(&section).await
-    }
-
-    /// Sends encoded fields as a HEADERS frame.
-    async fn write_section(&self, section: &[u8]) -> io::Result<()> {
-        let mut frame = Vec::with_capacity(section.len() + FRAME_HEAD);
-        put_head(kind::HEADERS, section.len(), &mut frame);
-        frame.extend_from_slice(section);
+        let fields = trailers.iter();
+        let fields = fields.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+        let frame = headers_frame(None, fields, 0);
         self.write(self.memory.bytes(frame)).await
     }
 
@@ -453,6 +403,45 @@ impl Http3Exchange {
         })
         .await;
     }
+}
+
+/// Returns the head of a response as a HEADERS frame, with room for a short body.
+fn head_frame(output: &Output) -> io::Result<Vec<u8>> {
+    let status = output.status.ok_or(io::ErrorKind::InvalidData)?;
+    let body = (output.bytes.len() - output.body_start()).min(Memory::SHORT_RESPONSE);
+    Ok(headers_frame(
+        Some(status),
+        output.fields(),
+        body + FRAME_HEAD,
+    ))
+}
+
+/// Returns the HEADERS frame of these fields, with room for as many bytes more.
+fn headers_frame<'f>(
+    status: Option<Status>,
+    fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+    room: usize,
+) -> Vec<u8> {
+    let mut section = Vec::with_capacity(USUAL_SECTION);
+    qpack::begin(&mut section);
+    if let Some(status) = status {
+        qpack::encode(
+            b":status",
+            status.code().to_string().as_bytes(),
+            &mut section,
+        );
+    }
+    let mut lower = Vec::new();
+    for (name, value) in fields.filter(|(name, _)| !is_connection_specific(name)) {
+        lower.clear();
+        lower.extend_from_slice(name);
+        lower.make_ascii_lowercase();
+        qpack::encode(&lower, value, &mut section);
+    }
+    let mut frame = Vec::with_capacity(section.len() + FRAME_HEAD + room);
+    put_head(kind::HEADERS, section.len(), &mut frame);
+    frame.extend_from_slice(&section);
+    frame
 }
 
 fn error_of(end: StreamEnd) -> io::ErrorKind {

@@ -10,6 +10,7 @@ use crate::net::http3_exchange;
 use crate::net::tls::session::{Session, TlsParameters};
 use http::HeaderMap;
 use laio::ops::Send;
+use laio_http::Output;
 use laio_rt::Descriptor;
 use laio_serve_base::options::IoStep;
 use laio_serve_base::trace;
@@ -213,9 +214,20 @@ impl Stream {
         }
     }
 
+    /// Sends the head of a response over HTTP/2 or HTTP/3, and what follows it in the output. Only for these.
+    pub async fn send_output(&self, output: Output) -> (io::Result<usize>, Vec<u8>) {
+        match self {
+            Stream::Plain(_) | Stream::Tls(_) => {
+                (Err(io::ErrorKind::Unsupported.into()), Vec::new())
+            }
+            Stream::Http2(exchange) => exchange.send_output(output).await,
+            Stream::Http3(exchange) => exchange.send_output(output).await,
+        }
+    }
+
     /// Sends all of `out`. Returns fewer bytes if the send was interrupted. With `MSG_MORE`, the last
     /// bytes may wait for the next send, or for [`Stream::finish`]. HTTP/2 and HTTP/3 ignore the
-    /// flags.
+    /// flags: they send bytes of a body.
     pub async fn send(
         &self,
         contexts: &IoContexts,
@@ -246,15 +258,6 @@ impl Stream {
                 Ok(())
             }
             Stream::Http3(exchange) => exchange.send_trailers(&trailers).await,
-        }
-    }
-
-    /// Sends an interim response (1xx) of HTTP/2 or HTTP/3; on other streams nothing.
-    pub async fn send_interim(&self, head: Vec<u8>) -> io::Result<()> {
-        match self {
-            Stream::Http2(exchange) => exchange.send(head).await.0.map(drop),
-            Stream::Http3(exchange) => exchange.send(head).await.0.map(drop),
-            _ => Ok(()),
         }
     }
 

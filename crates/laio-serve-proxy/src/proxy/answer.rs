@@ -12,7 +12,7 @@ use super::tunnel::Tunnel;
 use super::upload::Upload;
 use super::upstream_response::UpstreamResponse;
 use laio_http::log::LogRecord;
-use laio_http::{Framing, Method, RequestPath, Status};
+use laio_http::{Framing, Method, Output, RequestPath, Status};
 use laio_rt::future::{Either, race};
 use laio_rt::sync::Permit;
 use laio_serve_base::messages::print;
@@ -25,7 +25,7 @@ use laio_serve_core::request::authorize::authorize;
 use laio_serve_core::request::body::{BodyTime, ClientBody};
 use laio_serve_core::request::pages;
 use laio_serve_core::request::response::{Body, RequestContext, Response};
-use laio_serve_core::request::send_buffer::send_all;
+use laio_serve_core::request::send_buffer::send_output;
 use laio_serve_core::request::send_response::{Followed, send_response};
 use laio_serve_core::services::Services;
 use laio_serve_core::site::auth::Resource;
@@ -83,7 +83,7 @@ pub async fn answer(
         Origin::Upstream(upstream, _) => Some(upstream.body.member().clone()),
         Origin::Here | Origin::Tunnel(_) => None,
     };
-    let head = services.log.head_of(&output);
+    let fields = services.log.fields_of(&output);
     let (status, bytes) = (response.status, Cell::new(response.length));
     let sent = send(ctx, output, response.body, origin, body, &bytes).await;
     let added = ctx.auth.map(AuthState::fields);
@@ -94,7 +94,7 @@ pub async fn answer(
         bytes: bytes.get(),
         duration_us: micros_since(started),
         version: stream.version().unwrap_or(ctx.request.version.as_str()),
-        response_head: head.as_deref(),
+        response_fields: fields.as_ref(),
         tls: stream.tls().filter(|_| services.log.needs_tls()),
         early_data: stream.is_early(),
         upstream: Some(match &member {
@@ -104,7 +104,7 @@ pub async fn answer(
         ..LogRecord::from_request(ctx.request, ctx.date)
     });
     drop(added);
-    let output = sent?;
+    let output = sent?.into();
     services.buffer_pool.put_back(Buffers { output, name });
     if let Some(fetch) = refresh {
         // The client has its response; a further request on this connection waits.
@@ -120,7 +120,7 @@ async fn choose(
     response_cache: Option<&Rc<ResponseCache>>,
     mut request: ProxyRequest<'_>,
     body: &mut ClientBody<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
 ) -> Option<Chosen> {
     let ctx = request.ctx;
     let here = |response| Some((response, Origin::Here, None));
@@ -196,7 +196,7 @@ async fn refuse(
     services: &Services,
     ctx: RequestContext<'_>,
     request: &ProxyRequest<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
 ) -> Option<Response> {
     // Checked before authentication, because browsers send preflight requests without credentials.
     if ctx.site.cors.is_some() && cors::is_preflight(ctx.request) {
@@ -291,7 +291,7 @@ async fn page_of_error(
     request: &ProxyRequest<'_>,
     fetch: Option<&Fetch>,
     error: &UpstreamError,
-    out: &mut Vec<u8>,
+    out: &mut Output,
 ) -> Response {
     if error.status.code() >= 500 {
         print(format_args!(
@@ -318,7 +318,7 @@ async fn switch_protocols(
     ctx: RequestContext<'_>,
     answered: UpstreamResponse,
     tunnel: Option<Permit>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
 ) -> Chosen {
     let member = answered.body.member().clone();
     let (Some(permit), Some(lease)) = (tunnel, answered.body.into_lease()) else {
@@ -339,7 +339,7 @@ const BAD: &str = "The upstream server sent no usable response.";
 /// Sends the output buffer and the rest of a response. Counts its bytes.
 async fn send(
     ctx: RequestContext<'_>,
-    output: Vec<u8>,
+    output: Output,
     rest: Body,
     origin: Origin,
     body: &mut ClientBody<'_>,
@@ -362,7 +362,7 @@ async fn send(
             }
         }
         Origin::Tunnel(tunnel) => {
-            let output = send_all(services, stream, output).await?;
+            let output = send_output(services, stream, output).await?;
             let input = std::mem::take(&mut body.input);
             bytes.set(tunnel.run(services, stream, input).await);
             Ok(output)

@@ -5,7 +5,7 @@ use super::proxy_request::{Caching, EmptyBody, ProxyRequest};
 use super::upstream_head::UpstreamHead;
 use super::upstream_response::UpstreamResponse;
 use laio_http::log::AddedField;
-use laio_http::{Framing, Method, Request, RequestPath, Status, Version, ascii_query};
+use laio_http::{Framing, Method, Output, Request, RequestPath, Status, Version, ascii_query};
 use laio_rt::future::{Either, race};
 use laio_serve_base::options::UpstreamLimits;
 use laio_serve_core::request::auth_servers::{Asking, AuthAnswer, AuthServers};
@@ -162,7 +162,7 @@ impl AuthAnswer for Answer {
         self.head.fields()
     }
 
-    fn write(&self, ctx: RequestContext<'_>, out: &mut Vec<u8>) -> Response {
+    fn write(&self, ctx: RequestContext<'_>, out: &mut Output) -> Response {
         let is_caching = |(name, _): &AddedField| name.eq_ignore_ascii_case(b"Cache-Control");
         let more: &[(&str, &[u8])] = if self.fields().iter().any(is_caching) {
             &[]
@@ -171,7 +171,7 @@ impl AuthAnswer for Answer {
         };
         self.head.write_with(ctx, out, false, false, more);
         if ctx.sends_body() {
-            out.extend_from_slice(&self.body);
+            out.bytes.extend_from_slice(&self.body);
         }
         ctx.response(self.head.status, self.body.len() as u64)
     }

@@ -11,7 +11,7 @@ use super::exchange;
 use super::proxy_request::{Caching, EmptyBody, ProxyRequest};
 use super::upstream_head::UpstreamHead;
 use super::upstream_response::UpstreamResponse;
-use laio_http::{ByteRange, Method, Status};
+use laio_http::{ByteRange, Method, Output, Status};
 use laio_rt::sync::Notify;
 use laio_serve_base::messages::print;
 use laio_serve_base::observe::upstreams::{self, CacheResult};
@@ -104,7 +104,7 @@ impl ResponseCache {
         services: &Services,
         ctx: RequestContext<'_>,
         proxy_request: &ProxyRequest<'_>,
-        out: &mut Vec<u8>,
+        out: &mut Output,
     ) -> Plan {
         let request = proxy_request.ctx.request;
         let headers = &request.headers;
@@ -293,7 +293,7 @@ fn write(
     stored: &Stored,
     status: &str,
     ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
 ) -> Response {
     let headers = &ctx.request.headers;
     let age = stored.age().to_string();
@@ -332,7 +332,7 @@ fn write(
         return response;
     }
     if stored.body.len() <= UpstreamLimits::CHUNK {
-        out.extend_from_slice(&stored.body);
+        out.bytes.extend_from_slice(&stored.body);
     } else {
         let whole = ByteRange {
             start: 0,
@@ -366,7 +366,7 @@ impl Fetch {
         services: &Services,
         answered: &UpstreamHead,
         ctx: RequestContext<'_>,
-        out: &mut Vec<u8>,
+        out: &mut Output,
     ) -> Option<Response> {
         let stale = self.stale.as_ref()?;
         if answered.status == Status::NOT_MODIFIED {
@@ -384,7 +384,7 @@ impl Fetch {
         &self,
         services: &Services,
         ctx: RequestContext<'_>,
-        out: &mut Vec<u8>,
+        out: &mut Output,
         status: Status,
     ) -> Option<Response> {
         let stale = self.stale.as_ref()?;

@@ -220,7 +220,7 @@ async fn read_head(
                 && client.is_multiplexed()
                 && let Some(hints) = upstream_head.early_hints()
             {
-                let sent = client.send_interim(hints).await;
+                let (sent, _) = client.send_output(hints).await;
                 sent.map_err(|_| UpstreamError::client_gone())?;
             }
             interim += 1;

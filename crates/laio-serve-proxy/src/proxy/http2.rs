@@ -194,8 +194,8 @@ async fn pass_hints(
     let Some(hints) = early_hints(fields) else {
         return Ok(());
     };
-    let sent = client.send_interim(hints).await;
-    sent.map_err(|_| UpstreamError::client_gone())
+    let (sent, _) = client.send_output(hints).await;
+    sent.map(drop).map_err(|_| UpstreamError::client_gone())
 }
 
 /// Returns the head of a request.

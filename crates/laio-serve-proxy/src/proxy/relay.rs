@@ -6,12 +6,13 @@ use super::compress::{Compressing, Form};
 use super::trailers::{push_last_chunk, takes_trailers};
 use super::upstream_head::UpstreamHead;
 use super::upstream_response::UpstreamBody;
+use laio_http::Output;
 use laio_rt::future::{Either, race};
 use laio_serve_base::observe::upstreams::{CacheResult, cached};
 use laio_serve_base::options::UpstreamLimits;
 use laio_serve_core::request::pace::Pace;
 use laio_serve_core::request::response::RequestContext;
-use laio_serve_core::request::send_buffer::{send_all, send_deadline};
+use laio_serve_core::request::send_buffer::{begin_response, send_all, send_deadline};
 use laio_serve_core::services::Services;
 use laio_serve_core::site::speed::Speed;
 use laio_serve_net::client_watch::ClientWatch;
@@ -43,7 +44,7 @@ pub(super) fn write_head(
     head: &UpstreamHead,
     fetch: Option<Fetch>,
     has_cache: bool,
-    out: &mut Vec<u8>,
+    out: &mut Output,
 ) -> Delivery {
     let form = Form::of(services, ctx, head);
     let sent_head = match &form {
@@ -85,14 +86,14 @@ pub(super) fn write_head(
     }
 }
 
-/// Sends `out`, and then the body. Counts the bytes of the content in `sent`, as the client gets them.
+/// Sends the output, and then the body. Counts the bytes of the content in `sent`, as the client gets them.
 ///
 /// # Errors
 /// Returns the errors of the client and of the upstream: the connection must end.
 pub(super) async fn relay(
     services: &Services,
     stream: &Stream,
-    mut out: Vec<u8>,
+    output: Output,
     body: &mut UpstreamBody,
     mut delivery: Delivery,
     speed: Option<Speed>,
@@ -100,10 +101,8 @@ pub(super) async fn relay(
 ) -> io::Result<Vec<u8>> {
     let mut pace = Pace::new(speed);
     let framed = delivery.chunked && !stream.is_multiplexed();
-    if stream.is_multiplexed() {
-        // The body waits for flow control, and the head does not.
-        out = send_all(services, stream, out).await?;
-    }
+    // The body waits for flow control, and the head does not.
+    let mut out = begin_response(services, stream, output).await?;
     let client = ClientWatch::new(stream, false);
     loop {
         let (most, _loan) = if body.has_received() {

@@ -2,7 +2,7 @@
 
 use super::upstream_head::{NamedFile, UpstreamHead};
 use laio::ops::{Name, Unlink};
-use laio_http::Status;
+use laio_http::{Output, Status};
 use laio_rt::Descriptor;
 use laio_serve_base::messages::print;
 use laio_serve_core::files::contents::FileKind;
@@ -43,7 +43,7 @@ fn below<'a, 'p>(roots: &'a [SendfileRoot], path: &'p [u8]) -> Option<(&'a Site,
 pub(super) async fn send_named(
     services: &Services,
     ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     upstream: &str,
     upstream_head: &UpstreamHead,
     file: &NamedFile,
@@ -76,14 +76,11 @@ pub(super) async fn send_named(
         ));
     }
     let ctx = RequestContext { site, ..ctx };
-    let start = out.len();
     let response =
         file_response::answer_with_file(services, ctx, out, name, Variant::Plain(opened)).await;
-    let mut head = out.split_off(start);
     if !response.status.is_error() {
-        upstream_head.amend(&mut head, !matches!(response.body, Body::Parts(..)));
+        upstream_head.amend(out, !matches!(response.body, Body::Parts(..)));
     }
-    out.append(&mut head);
     response
 }
 

@@ -1,10 +1,10 @@
 //! The head of an upstream's response, and the fields that are passed on.
 
-use super::fields::{HOP_BY_HOP, Hops, VIA, has_word, push_field};
+use super::fields::{HOP_BY_HOP, Hops, VIA, has_word};
 use http::header::CONTENT_LENGTH;
 use http::response::Parts;
 use laio_http::upstream::Response;
-use laio_http::{Coding, Framing, ResponseHead, Status, Version};
+use laio_http::{Coding, Framing, Output, ResponseHead, Status, Version};
 use laio_serve_base::field_names::is_one_of;
 use laio_serve_base::options::UpstreamLimits;
 use laio_serve_base::server_name::SERVER_NAME;
@@ -169,7 +169,7 @@ impl UpstreamHead {
     pub(super) fn write(
         &self,
         ctx: RequestContext<'_>,
-        out: &mut Vec<u8>,
+        out: &mut Output,
         chunked: bool,
         close: bool,
     ) {
@@ -180,7 +180,7 @@ impl UpstreamHead {
     pub(super) fn write_with(
         &self,
         ctx: RequestContext<'_>,
-        out: &mut Vec<u8>,
+        out: &mut Output,
         chunked: bool,
         close: bool,
         more: &[(&str, &[u8])],
@@ -194,8 +194,7 @@ impl UpstreamHead {
         }
         head = self.add_secure_fields(head, ctx);
         for (name, value) in &self.fields {
-            // The parser accepts token characters only.
-            head = head.header(std::str::from_utf8(name).unwrap_or("X"), value);
+            head.add(name, value);
         }
         for (name, value) in more {
             head = head.header(name, value);
@@ -217,19 +216,19 @@ impl UpstreamHead {
     }
 
     /// Writes the head of a response that turns the connection into a tunnel.
-    pub(super) fn write_upgrade(&self, ctx: RequestContext<'_>, out: &mut Vec<u8>) {
+    pub(super) fn write_upgrade(&self, ctx: RequestContext<'_>, out: &mut Output) {
         let mut head = ResponseHead::new(out, self.status).date(ctx.date);
         head = self.add_secure_fields(head, ctx);
         head = head.header("Connection", b"Upgrade");
         head = head.header("Upgrade", b"websocket");
         for (name, value) in &self.fields {
-            head = head.header(std::str::from_utf8(name).unwrap_or("X"), value);
+            head.add(name, value);
         }
         head.finish();
     }
 
     /// Returns the head of early hints for the client: the fields that browsers use. None without a link.
-    pub(super) fn early_hints(&self) -> Option<Vec<u8>> {
+    pub(super) fn early_hints(&self) -> Option<Output> {
         let fields = self.fields.iter();
         early_hints(fields.map(|(name, value)| (&**name, &**value)))
     }
@@ -246,32 +245,21 @@ impl UpstreamHead {
     }
 
     /// Adds the upstream's fields to the head that the server wrote for a named file.
-    pub(super) fn amend(&self, out: &mut Vec<u8>, file_is_whole: bool) {
-        let Some(end) = out.windows(4).position(|four| four == b"\r\n\r\n") else {
-            return;
-        };
-        let body = out.split_off(end + 2);
+    pub(super) fn amend(&self, out: &mut Output, file_is_whole: bool) {
         let own_type = self.has("Content-Type") && file_is_whole;
-        let own = [hsts::FIELD, alt_svc::FIELD, PRIVATE.0].map(|name| (name, self.has(name)));
-        let mut lines = Vec::with_capacity(out.len() + 256);
-        for line in out.split_inclusive(|&byte| byte == b'\n') {
-            let replaced = own_type && starts_with(line, "Content-Type:")
-                || own
-                    .iter()
-                    .any(|&(name, has)| has && starts_with(line, name));
-            if !replaced {
-                lines.extend_from_slice(line);
+        let mut replaced = vec![hsts::FIELD, alt_svc::FIELD, PRIVATE.0];
+        replaced.retain(|name| self.has(name));
+        replaced.extend(own_type.then_some("Content-Type"));
+        out.change_fields(|head| {
+            head.retain(|name| !is_one_of(name, &replaced));
+            for (name, value) in &self.fields {
+                let is_type = name.eq_ignore_ascii_case(b"Content-Type");
+                if !(is_type && !own_type || is_one_of(name, &SET_FOR_FILES)) {
+                    head.add(name, value);
+                }
             }
-        }
-        for (name, value) in &self.fields {
-            let replaced = name.eq_ignore_ascii_case(b"Content-Type") && !own_type;
-            if !replaced && !is_one_of(name, &SET_FOR_FILES) {
-                push_field(&mut lines, name, value);
-            }
-        }
-        push_field(&mut lines, b"Via", format!("1.1 {VIA}").as_bytes());
-        *out = lines;
-        out.extend_from_slice(&body);
+            head.add(b"Via", format!("1.1 {VIA}").as_bytes());
+        });
     }
 
     /// Adds `Strict-Transport-Security` and `Alt-Svc`, unless the upstream has sent its own, and the cookies of auth
@@ -419,21 +407,16 @@ impl UpstreamHead {
 /// Returns the head of early hints with those of these fields that browsers use. None without a link.
 pub(super) fn early_hints<'f>(
     fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
-) -> Option<Vec<u8>> {
-    let mut out = Vec::new();
+) -> Option<Output> {
+    let mut out = Output::default();
     let mut head = ResponseHead::new(&mut out, Status::EARLY_HINTS);
     let mut has_link = false;
     for (name, value) in fields {
         has_link |= name.eq_ignore_ascii_case(b"Link");
         if is_one_of(name, &["Link", "Content-Security-Policy"]) {
-            head = head.header(std::str::from_utf8(name).unwrap_or("X"), value);
+            head.add(name, value);
         }
     }
     head.finish();
     has_link.then_some(out)
-}
-
-fn starts_with(line: &[u8], name: &str) -> bool {
-    line.get(..name.len())
-        .is_some_and(|start| start.eq_ignore_ascii_case(name.as_bytes()))
 }

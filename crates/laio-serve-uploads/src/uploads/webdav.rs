@@ -28,7 +28,7 @@ use copy_move::copy_or_move;
 use if_field::{IfField, State};
 use laio::ops::{FileStatus, StatFile};
 use laio_http::etag::{Comparison, list_matches};
-use laio_http::{RequestPath, Status};
+use laio_http::{Output, RequestPath, Status};
 use laio_serve_core::files::resolve::{Refusal, resolve};
 use laio_serve_core::files::temporary_name::is_temporary;
 use laio_serve_core::request::auth_state::AuthState;
@@ -120,7 +120,7 @@ pub(super) async fn make(
 /// Answers a change that was refused with what programs understand.
 pub(super) fn refuse(
     ctx: RequestContext<'_>,
-    out: &mut Vec<u8>,
+    out: &mut Output,
     name: &[u8],
     problem: &Problem,
     precondition: &str,

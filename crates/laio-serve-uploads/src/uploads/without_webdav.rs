@@ -51,7 +51,7 @@ pub(super) async fn remove_tree(
 
 pub(super) fn refuse(
     _: RequestContext<'_>,
-    _: &mut Vec<u8>,
+    _: &mut laio_http::Output,
     _: &[u8],
     _: &Problem,
     _: &str,

@@ -8,7 +8,7 @@ use super::log_lines::log_response;
 use super::state::Next;
 use super::{Connection, SentResponse};
 use laio::ops::Send;
-use laio_http::{Parsed, Request, parse};
+use laio_http::{Output, Parsed, Request, parse};
 use laio_rt::{Descriptor, Submission};
 use laio_serve_base::options::IoStep;
 use laio_serve_core::request::response::Body;
@@ -50,8 +50,8 @@ struct BegunResponse<'h> {
 enum Rest {
     /// The socket's buffer is full.
     Sending(Sending, usize),
-    /// The head is in the buffer.
-    Body(Vec<u8>, Body),
+    /// The head is in the output.
+    Body(Output, Body),
 }
 
 impl Connection {
@@ -101,7 +101,7 @@ impl Connection {
         let FromCache {
             request,
             keep_alive,
-            buffers: Buffers { output, name },
+            buffers: Buffers { mut output, name },
             body,
             date,
             sent,
@@ -124,13 +124,14 @@ impl Connection {
         if !matches!(body, Body::Nothing) {
             return begun(request, answered, Rest::Body(output, body), name);
         }
-        let length = output.len();
-        let flags = followed.flags();
-        let send = Send::new(socket.clone(), output).flags(flags.bits() as i32);
+        let length = output.bytes.len();
+        let bytes = std::mem::take(&mut output.bytes);
+        let send = Send::new(socket.clone(), bytes).flags(followed.flags().bits() as i32);
         let mut sending = services.contexts.submit(IoStep::Send, send);
-        let Poll::Ready((result, output)) = Pin::new(&mut sending).poll(context) else {
+        let Poll::Ready((result, bytes)) = Pin::new(&mut sending).poll(context) else {
             return begun(request, answered, Rest::Sending(sending, length), name);
         };
+        output.bytes = bytes;
         services.buffer_pool.put_back(Buffers { output, name });
         let (stream, client) = (&self.stream, &self.peer.client);
         log_response(services, stream, (&request, &[]), client, &date, sent, None);
@@ -173,7 +174,7 @@ impl Connection {
         };
         let (client, date) = (&self.peer.client, services.now().0);
         log_response(services, stream, (&request, &[]), client, &date, sent, None);
-        let output = result?;
+        let output = result?.into();
         services.buffer_pool.put_back(Buffers { output, name });
         Ok(answered)
     }

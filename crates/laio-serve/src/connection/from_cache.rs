@@ -45,7 +45,7 @@ pub(super) fn from_cache<'h>(
     let services = arrival.services;
     // The requests of a trusted proxy name their clients.
     let depends_on_more = arrival.peer.is_trusted || arrival.redirects_to_https;
-    if depends_on_more || services.contexts.sync || services.log.needs_heads() {
+    if depends_on_more || services.contexts.sync || services.log.needs_fields() {
         return None;
     }
     let started = services.contexts.now();
@@ -77,7 +77,7 @@ pub(super) fn from_cache<'h>(
         mut output,
         mut name,
     } = services.buffer_pool.take();
-    output.reserve(output_bytes);
+    output.bytes.reserve(output_bytes);
     let Some(response) = answer_from_cache(services, ctx, &mut output, &mut name) else {
         services.buffer_pool.put_back(Buffers { output, name });
         return None;

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream};
 use http::Request;
-use laio_http::RequestFields;
+use laio_http::{Output, RequestFields};
 use laio_rt::future::{Either, race};
 use laio_rt::time;
 use laio_rt::{Descriptor, JoinHandle};
@@ -324,7 +324,8 @@ impl Http2Connection {
         let at_once = if has_body || exchange.poll_reset(context).is_ready() {
             AtOnce::NotPossible
         } else {
-            let send = |output, content: Option<&[u8]>| exchange.try_send(output, content);
+            let send =
+                |output: &mut Output, content: Option<&[u8]>| exchange.try_send(output, content);
             self.streams.answer_at_once(&stream, &head, send)
         };
         let begun = match at_once {

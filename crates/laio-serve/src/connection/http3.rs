@@ -4,7 +4,7 @@
 use super::state::{ConnectionState, DrainState};
 use super::streams::{AtOnce, BegunResponse, Streams};
 use bytes::Bytes;
-use laio_http::RequestFields;
+use laio_http::{Output, RequestFields};
 use laio_rt::JoinHandle;
 use laio_rt::future::{Either, race};
 use laio_rt::time::{self, Sleep, sleep_until};
@@ -403,7 +403,7 @@ impl Http3Connection {
             Http3Exchange::new(quic.clone(), id, request, (to_head, true), limits, memory);
         let exchange = Rc::new(exchange);
         let stream = Stream::Http3(exchange.clone());
-        let send = |output, content: Option<&[u8]>| exchange.try_send(output, content);
+        let send = |output: &mut Output, content: Option<&[u8]>| exchange.try_send(output, content);
         let begun = match self.streams.answer_at_once(&stream, &head, send) {
             AtOnce::Answered(whole) => {
                 exchange.end(whole);

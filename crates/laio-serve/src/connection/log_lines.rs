@@ -2,7 +2,7 @@
 
 use super::{Connection, SentResponse};
 use laio_http::log::{AddedField, LogRecord};
-use laio_http::{HttpDate, Request};
+use laio_http::{HeadFields, HttpDate, Output, Request};
 use laio_serve_base::clients::Client;
 use laio_serve_core::log::micros_since;
 use laio_serve_core::request::response::Response;
@@ -18,7 +18,7 @@ pub(super) fn log_response(
     client: &Client,
     date: &HttpDate,
     sent: SentResponse,
-    head: Option<&[u8]>,
+    fields: Option<&HeadFields>,
 ) {
     let log = &services.log;
     if !log.needs_records() {
@@ -31,7 +31,7 @@ pub(super) fn log_response(
         duration_us: micros_since(sent.started),
         version: stream.version().unwrap_or(request.version.as_str()),
         added,
-        response_head: head,
+        response_fields: fields,
         tls: stream.tls().filter(|_| log.needs_tls()),
         early_data: stream.is_early(),
         ..LogRecord::from_request(request, date)
@@ -40,13 +40,13 @@ pub(super) fn log_response(
 
 impl Connection {
     /// Writes the line for a response to input that is no request.
-    pub(super) fn log_unread(&self, response: &Response, date: &HttpDate, output: &[u8]) {
+    pub(super) fn log_unread(&self, response: &Response, date: &HttpDate, output: &Output) {
         let log = &self.services.log;
         log.write(&LogRecord {
             remote: &self.peer.client.name,
             status: response.status,
             bytes: response.length,
-            response_head: log.head_of(output).as_deref(),
+            response_fields: log.fields_of(output).as_ref(),
             tls: self.stream.tls().filter(|_| log.needs_tls()),
             ..LogRecord::unread(date)
         });

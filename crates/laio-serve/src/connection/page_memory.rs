@@ -1,7 +1,7 @@
 //! The memory of responses that are made in memory before they are sent: listings, lists of properties, and answers of
 //! auth servers.
 
-use laio_http::Status;
+use laio_http::{Output, Status};
 use laio_serve_base::options::{Memory, MemoryUse};
 use laio_serve_core::request::pages;
 use laio_serve_core::request::response::{RequestContext, Response};
@@ -19,9 +19,9 @@ pub(super) async fn hold_page(
     stream: &Stream,
     ctx: RequestContext<'_>,
     response: Response,
-    output: &mut Vec<u8>,
+    output: &mut Output,
 ) -> (Response, PageMemory) {
-    let length = output.len();
+    let length = output.bytes.len();
     if length as u64 <= Memory::reserve(MemoryUse::Pages, 0) {
         return (response, PageMemory::default());
     }
@@ -32,7 +32,7 @@ pub(super) async fn hold_page(
     if let Some(held) = held {
         return (response, held);
     }
-    *output = Vec::new();
+    *output = Output::default();
     let detail = "The server has no memory left for this response; try again.";
     let status = Status::SERVICE_UNAVAILABLE;
     let page = Box::pin(pages::error(services, ctx, output, status, detail)).await;

@@ -3,11 +3,11 @@
 use super::Connection;
 use super::http2;
 use super::state::Next;
-use laio_http::{Rejection, Status};
+use laio_http::{Output, Rejection, Status};
 use laio_serve_base::trace;
 use laio_serve_core::request::pages::{self, SecureFields};
 use laio_serve_core::request::receive::linger;
-use laio_serve_core::request::send_buffer::send_all;
+use laio_serve_core::request::send_buffer::send_output;
 use laio_serve_core::site::message_fields::Answered;
 use laio_serve_net::stream::Stream;
 use std::io;
@@ -41,11 +41,11 @@ impl Connection {
             return;
         };
         let (date, _) = self.services.now();
-        let mut output = Vec::new();
+        let mut output = Output::default();
         let response = pages::plain_http_on_tls_port(&mut output, &date);
         self.log_unread(&response, &date, &output);
         let clear = Stream::Plain(socket);
-        let sent = send_all(&self.services, &clear, output).await;
+        let sent = send_output(&self.services, &clear, output).await;
         if sent.is_ok() {
             linger(&self.services, &clear).await;
         }
@@ -55,7 +55,7 @@ impl Connection {
     pub(super) async fn refuse(&mut self, status: Status, detail: &str) -> io::Result<Next> {
         trace::note("response", || format!("{status}: {detail}"));
         let (date, _) = self.services.now();
-        let mut output = Vec::new();
+        let mut output = Output::default();
         let hsts = self.services.sites.of(None).hsts.as_deref();
         let fields = SecureFields {
             hsts: hsts.filter(|_| self.stream.is_secure()),
@@ -67,7 +67,7 @@ impl Connection {
             rules.apply(Answered::unparsed(status), &mut output);
         }
         self.log_unread(&response, &date, &output);
-        send_all(&self.services, &self.stream, output).await?;
+        send_output(&self.services, &self.stream, output).await?;
         Ok(Next::Linger)
     }
 }

@@ -3,7 +3,6 @@
 use super::Connection;
 use super::page_memory::hold_page;
 use super::state::Next;
-use laio_http::response::CONTINUE;
 use laio_http::{BodySkip, Framing, Method, Rejection};
 use laio_serve_base::options::{EarlyData, Limits};
 use laio_serve_base::trace;
@@ -155,7 +154,7 @@ impl Connection {
 
     async fn send_hints(&self, ctx: RequestContext<'_>) -> io::Result<Step> {
         if let Some(head) = early_hints(ctx, &self.stream) {
-            self.stream.send_interim(head).await?;
+            self.stream.send_output(head).await.0?;
         }
         Ok(Step::Pass)
     }
@@ -221,7 +220,7 @@ impl Connection {
             mut name,
         } = services.buffer_pool.take();
         if waits && ctx.keep_alive {
-            output.extend_from_slice(CONTINUE);
+            output.push_continue();
         }
         let response: Option<Response> = match early {
             Some(early) => Some(Box::pin(early.write(services, ctx, &mut output)).await),
@@ -237,7 +236,7 @@ impl Connection {
         ctx.apply_rules(&response, &name, &mut output);
         let followed = Followed::after(request);
         let sending = self.send_and_log(ctx, output, response, followed, exchange.started);
-        let output = sending.await?;
+        let output = sending.await?.into();
         services.buffer_pool.put_back(Buffers { output, name });
         Ok(Exchanged::BodyUnread {
             keep_alive: ctx.keep_alive,

@@ -5,7 +5,7 @@ use super::log_lines::log_response;
 use super::running::Connections;
 use super::state::ConnectionState;
 use super::{Connection, SentResponse};
-use laio_http::{ByteRange, Request, RequestFields};
+use laio_http::{ByteRange, Output, Request, RequestFields};
 use laio_serve_base::addresses::AddressPermit;
 use laio_serve_base::clients::Peer;
 use laio_serve_base::options::Limits;
@@ -51,8 +51,8 @@ pub(super) enum AtOnce {
 enum Rest {
     /// The protocol has all of it, and flow control does not admit a part yet, which the stream keeps.
     HeldByFlowControl,
-    /// Nothing is sent yet: the head, in the buffer, and the body.
-    Body(Vec<u8>, Body),
+    /// The head, unless it is sent, and the body.
+    Body(Output, Body),
 }
 
 /// A response that is not completely sent.
@@ -85,7 +85,7 @@ impl Streams {
         &self,
         stream: &Stream,
         head: &RequestFields,
-        send: impl FnOnce(Vec<u8>, Option<&[u8]>) -> io::Result<SentAtOnce>,
+        send: impl FnOnce(&mut Output, Option<&[u8]>) -> io::Result<SentAtOnce>,
     ) -> AtOnce {
         let services = &*self.services;
         let arrival = Arrival {
@@ -102,44 +102,38 @@ impl Streams {
         };
         let FromCache {
             request,
-            buffers: Buffers { output, name },
+            buffers: Buffers { mut output, name },
             body,
             date,
             sent,
             ..
         } = found;
-        services.buffer_pool.put_back(Buffers {
-            name,
-            ..Buffers::default()
-        });
-        let result = match body {
-            Body::Nothing => match send(output, None) {
-                Ok(SentAtOnce::Part(_)) => {
-                    let rest = Rest::HeldByFlowControl;
-                    return AtOnce::Begun(BegunResponse { rest, sent });
-                }
-                result => result,
-            },
+        let content = match &body {
+            Body::Nothing => None,
             Body::File(Contents::Memory(bytes), range) if range.len() == bytes.len() as u64 => {
-                match send(output, Some(&bytes)) {
-                    Ok(SentAtOnce::Part(start)) => {
-                        let start = start as u64;
-                        let left = ByteRange { start, ..range };
-                        let body = Body::File(Contents::Memory(bytes), left);
-                        let rest = Rest::Body(Vec::new(), body);
-                        return AtOnce::Begun(BegunResponse { rest, sent });
-                    }
-                    result => result,
-                }
+                Some(&bytes[..])
             }
-            body => {
+            _ => {
                 let rest = Rest::Body(output, body);
                 return AtOnce::Begun(BegunResponse { rest, sent });
             }
         };
-        let client = &self.peer.client;
-        log_response(services, stream, (&request, &[]), client, &date, sent, None);
-        AtOnce::Answered(result.is_ok())
+        let result = send(&mut output, content);
+        services.buffer_pool.put_back(Buffers { output, name });
+        let rest = match (result, body) {
+            (Ok(SentAtOnce::Part(start)), Body::File(contents, range)) => {
+                let start = start as u64;
+                let left = Body::File(contents, ByteRange { start, ..range });
+                Rest::Body(Output::default(), left)
+            }
+            (Ok(SentAtOnce::Part(_)), _) => Rest::HeldByFlowControl,
+            (result, _) => {
+                let client = &self.peer.client;
+                log_response(services, stream, (&request, &[]), client, &date, sent, None);
+                return AtOnce::Answered(result.is_ok());
+            }
+        };
+        AtOnce::Begun(BegunResponse { rest, sent })
     }
 
     /// Sends the rest of a response. Returns whether it was sent completely. `head` is that of the request.
