@@ -11,6 +11,10 @@
 
 mod answer;
 pub mod auth_request;
+#[cfg(feature = "response-cache")]
+pub mod cache;
+#[cfg(not(feature = "response-cache"))]
+#[path = "proxy/without_cache.rs"]
 pub mod cache;
 mod compress;
 mod exchange;

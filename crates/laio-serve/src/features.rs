@@ -11,12 +11,18 @@ struct Feature {
     is_used: fn(&Options) -> bool,
 }
 
-const FEATURES: [Feature; 3] = [
+const FEATURES: [Feature; 4] = [
     Feature {
         name: "acme",
         is_there: cfg!(feature = "acme"),
         option: "--https",
         is_used: |options| options.acme.is_on(),
+    },
+    Feature {
+        name: "response-cache",
+        is_there: cfg!(feature = "response-cache"),
+        option: "--proxy-cache",
+        is_used: |options| options.limits.upstream.cache_bytes > 0,
     },
     Feature {
         name: "webdav",
@@ -66,6 +72,7 @@ mod tests {
         let names = |options: &Options| used(options).map(|it| it.name).collect::<Vec<_>>();
         let mut options = Options::default();
         assert_eq!(names(&options), [""; 0]);
+        options.limits.upstream.cache_bytes = 1;
         options.site.uploads.webdav = true;
         let mut site = Site::default();
         site.archives.zip = Some(Zip::Store);
@@ -73,6 +80,6 @@ mod tests {
             names: vec!["example.org".into()],
             site,
         });
-        assert_eq!(names(&options), ["webdav", "zip"]);
+        assert_eq!(names(&options), ["response-cache", "webdav", "zip"]);
     }
 }

@@ -32,9 +32,10 @@
 //!
 //! # Features
 //!
-//! All are off by default. Without one of the first three, a server does not start with options that need it.
+//! All are off by default. Without one of the first four, a server does not start with options that need it.
 //!
 //! - `acme`: certificates of an authority ([`Acme`]).
+//! - `response-cache`: storing responses of upstreams ([`UpstreamLimits::cache_bytes`]).
 //! - `webdav`: mounting the files of a site ([`Uploads`]).
 //! - `zip`: directories as zip files ([`Archives`]).
 //! - `clap`: the structs of options are also arguments of the crate clap.

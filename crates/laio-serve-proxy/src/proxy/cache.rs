@@ -3,6 +3,7 @@
 
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod head;
 mod policy;
 mod store;
 

@@ -5,7 +5,7 @@ use super::repeat::may_be_repeated;
 use super::upstream_response::UpstreamResponse;
 use super::{hash_key, http1, http2};
 use laio_serve_base::messages::print;
-use laio_serve_base::options::{Protocol, UpstreamLimits};
+use laio_serve_base::options::{Balance, Protocol, UpstreamLimits};
 use laio_serve_upstream::error::UpstreamError;
 use laio_serve_upstream::link::Deadline;
 use laio_serve_upstream::route::Tried;
@@ -19,7 +19,10 @@ pub(super) async fn ask(
     limits: &UpstreamLimits,
 ) -> Result<UpstreamResponse, UpstreamError> {
     let (route, deadline) = (proxy_request.route, Deadline::new(limits));
-    let key = hash_key::of(proxy_request, route.group.balance());
+    let key = match route.group.balance() {
+        Balance::Hash(key) => hash_key::of(proxy_request, key),
+        _ => None,
+    };
     let (begun, mut tried) = (Instant::now(), Tried::default());
     let mut chosen = route.choose(&mut tried, key, limits);
     loop {

@@ -1,14 +1,11 @@
 //! The hash of a request, by which an upstream is chosen.
 
 use super::proxy_request::ProxyRequest;
-use laio_serve_base::options::{Balance, HashKey};
+use laio_serve_base::options::HashKey;
 use laio_serve_upstream::balancer::hash;
 
-/// Returns the hash of what the balancing looks at, if the request has it.
-pub(super) fn of(proxy_request: &ProxyRequest<'_>, balance: &Balance) -> Option<u64> {
-    let Balance::Hash(key) = balance else {
-        return None;
-    };
+/// Returns the hash of what the key names, if the request has it.
+pub(super) fn of(proxy_request: &ProxyRequest<'_>, key: &HashKey) -> Option<u64> {
     let request = proxy_request.ctx.request;
     match key {
         // Clients of Unix sockets have no address.

@@ -41,6 +41,7 @@ pub struct ProxyRequest<'a> {
 
 /// How the cache takes part in a request to an upstream.
 #[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(not(feature = "response-cache"), allow(dead_code))]
 pub enum Caching<'a> {
     /// Not at all.
     #[default]

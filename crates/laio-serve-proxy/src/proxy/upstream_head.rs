@@ -31,14 +31,6 @@ const SET_FOR_FILES: [&str; 6] = [
     "Server",
 ];
 
-/// Fields that describe a body.
-const NOT_IN_304: [&str; 4] = [
-    "Content-Encoding",
-    "Content-Language",
-    "Content-Range",
-    "Content-Type",
-];
-
 /// Fields that describe the bytes of the content, which compression changes.
 const OF_THE_PLAIN_CONTENT: [&str; 5] = [
     "Accept-Ranges",
@@ -60,9 +52,9 @@ pub(super) struct UpstreamHead {
     pub(super) keep_alive: bool,
     pub(super) file: Option<NamedFile>,
     /// The fields to pass on.
-    fields: Vec<Field>,
+    pub(super) fields: Vec<Field>,
     /// The announced length, even where no body follows.
-    length: Option<Box<[u8]>>,
+    pub(super) length: Option<Box<[u8]>>,
 }
 
 /// A file that an upstream asks the server to send.
@@ -327,61 +319,9 @@ impl UpstreamHead {
         text.parse().ok()
     }
 
-    /// Returns the bytes of all fields.
-    pub(super) fn size(&self) -> usize {
-        let sizes = self
-            .fields
-            .iter()
-            .map(|(name, value)| name.len() + value.len());
-        sizes.sum()
-    }
-
-    /// Returns the head as it is stored: with a date, and without the age that it has already.
-    pub(super) fn for_store(&self, ctx: RequestContext<'_>) -> UpstreamHead {
-        let mut head = self.clone();
-        head.remove(b"Age");
-        head.add_date(ctx);
-        head
-    }
-
-    fn add_date(&mut self, ctx: RequestContext<'_>) {
-        if !self.has("Date") {
-            let date = ctx.date.as_bytes().as_slice();
-            self.fields.push((b"Date".as_slice().into(), date.into()));
-        }
-    }
-
     pub(super) fn set_length(&mut self, length: usize) {
         self.length = Some(length.to_string().into_bytes().into());
         self.framing = Some(Framing::Length(length as u64));
-    }
-
-    /// Replaces the fields that a 304 for this response has (RFC 9111, section 3.2).
-    pub(super) fn update(&mut self, newer: &UpstreamHead, ctx: RequestContext<'_>) {
-        self.remove(b"Date");
-        for (name, _) in &newer.fields {
-            self.remove(name);
-        }
-        self.fields.extend(newer.fields.iter().cloned());
-        self.add_date(ctx);
-    }
-
-    fn remove(&mut self, name: &[u8]) {
-        self.fields
-            .retain(|(own, _)| !own.eq_ignore_ascii_case(name));
-    }
-
-    /// Returns the head that tells a client that it has this response already (RFC 9110, section 15.4.5).
-    pub(super) fn not_modified(&self) -> UpstreamHead {
-        let mut head = self.clone();
-        head.fields
-            .retain(|(name, _)| !is_one_of(name, &NOT_IN_304));
-        UpstreamHead {
-            status: Status::NOT_MODIFIED,
-            framing: Some(Framing::None),
-            length: None,
-            ..head
-        }
     }
 
     /// Returns a head without fields.
@@ -397,7 +337,7 @@ impl UpstreamHead {
         }
     }
 
-    fn has(&self, name: &str) -> bool {
+    pub(super) fn has(&self, name: &str) -> bool {
         self.fields
             .iter()
             .any(|(own, _)| own.eq_ignore_ascii_case(name.as_bytes()))
