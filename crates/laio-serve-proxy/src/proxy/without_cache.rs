@@ -2,7 +2,7 @@
 
 use super::proxy_request::ProxyRequest;
 use super::upstream_head::UpstreamHead;
-use laio_http::Status;
+use laio_http::{Output, Status};
 use laio_serve_base::options::UpstreamLimits;
 use laio_serve_core::request::response::{RequestContext, Response};
 use laio_serve_core::services::Services;
@@ -37,7 +37,7 @@ impl NoCache {
         _: &Services,
         _: RequestContext<'_>,
         _: &ProxyRequest<'_>,
-        _: &mut Vec<u8>,
+        _: &mut Output,
     ) -> Plan {
         match *self {}
     }
@@ -57,7 +57,7 @@ impl Fetch {
         _: &Services,
         _: &UpstreamHead,
         _: RequestContext<'_>,
-        _: &mut Vec<u8>,
+        _: &mut Output,
     ) -> Option<Response> {
         match *self {}
     }
@@ -66,7 +66,7 @@ impl Fetch {
         &self,
         _: &Services,
         _: RequestContext<'_>,
-        _: &mut Vec<u8>,
+        _: &mut Output,
         _: Status,
     ) -> Option<Response> {
         match *self {}
