@@ -1,7 +1,7 @@
 //! What a call returns to JavaScript.
 
 use crate::status;
-use laio::ops::OpenFile;
+use laio::ops::{FileStatus, OpenFile};
 use napi::bindgen_prelude::{Buffer, BufferSlice, Either3};
 use napi::{Env, Result};
 use napi_derive::napi;
@@ -29,6 +29,11 @@ pub(crate) enum Value {
 }
 
 pub(crate) type Outcome = io::Result<Value>;
+
+/// The outcome of an operation that reads a status.
+pub(crate) fn of_status(status: io::Result<FileStatus>) -> Outcome {
+    status.map(|status| Value::Status(status::to_bytes(&status)))
+}
 
 /// The answer of a call that has failed.
 pub(crate) fn failed(error: &io::Error) -> Answer {

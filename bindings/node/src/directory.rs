@@ -8,8 +8,8 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 
 /// Reads all entries. The bytes of the answer are the number of entries (32 bits), their types as Node
-/// numbers them (a byte each), and their names with zero bytes between them. They are in the order of libuv,
-/// that of their bytes.
+/// numbers them (a byte each), and their names with zero bytes between them. As libuv does, it sorts the
+/// names by their bytes.
 pub(crate) async fn read(proactor: &'static Proactor, name: io::Result<Name>) -> Outcome {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
     let directory = OpenFile::from(proactor.submit(Open::new(name?, flags)).await?);

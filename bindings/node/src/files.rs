@@ -3,7 +3,6 @@
 use crate::answer::{self, Answer, Outcome, Value};
 use crate::attributes::{id, timestamp};
 use crate::engine::{Memory, engine, nothing};
-use crate::status;
 use laio::ops::{
     Close, Fsync, Limit, OpenFile, Read, ReadAt, SetMode, SetOwner, SetTimes, StatFile, Truncate,
     Write, WriteAt,
@@ -90,7 +89,7 @@ pub fn write(env: Env, fd: i32, bytes: BufferSlice<'_>, position: f64) -> Result
 pub fn stat_file(env: Env, fd: i32) -> Result<Answer> {
     let engine = engine()?;
     let stat = engine.file(fd).map(StatFile::new);
-    engine.submit(env, Memory::Scratch, stat, status::outcome)
+    engine.submit(env, Memory::Scratch, stat, answer::of_status)
 }
 
 /// Closes a file. Calls in the background end first.

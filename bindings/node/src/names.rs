@@ -1,10 +1,10 @@
 //! Calls on names.
 
-use crate::answer::{Answer, Value};
+use crate::answer::{self, Answer, Value};
 use crate::attributes::{id, timestamp};
 use crate::engine::{Memory, engine, nothing};
 use crate::path::{self, Path};
-use crate::{copy, directory, status, whole};
+use crate::{copy, directory, whole};
 use laio::ops::{
     Access, Link, Mkdir, Open, ReadLink, Rename, SetMode, SetOwner, SetTimes, StatPath, Symlink,
     Unlink,
@@ -50,7 +50,7 @@ pub fn stat(env: Env, path: Path<'_>, follow: bool) -> Result<Answer> {
         let stat = StatPath::new(name);
         if follow { stat } else { stat.no_follow() }
     });
-    engine()?.submit(env, Memory::Scratch, stat, status::outcome)
+    engine()?.submit(env, Memory::Scratch, stat, answer::of_status)
 }
 
 /// As `stat`, but `EAGAIN` if it would block.
@@ -58,7 +58,7 @@ pub fn stat(env: Env, path: Path<'_>, follow: bool) -> Result<Answer> {
 pub fn try_stat(env: Env, path: Path<'_>) -> Result<Answer> {
     let engine = engine()?;
     let stat = path::name(path).map(|name| engine.proactor.submit(StatPath::new(name)));
-    engine.run_now(env, async { status::outcome(stat?.await) })
+    engine.run_now(env, async { answer::of_status(stat?.await) })
 }
 
 /// Reads a directory; see `directory.rs` for the form of the answer.

@@ -69,10 +69,10 @@ impl Files {
 
     /// Decides the response to a request, whose head is written as in HTTP/1.1.
     ///
-    /// The bytes of the answer are the length of a text (32 bits), the text, and bytes of the body. The text
-    /// has, with zero bytes between them: the status; the number of an open file, or -1; the parts of the body;
-    /// and names and values of the fields in turn. A part is a number of the bytes of the body, or begin and end
-    /// in the file.
+    /// The bytes of the answer are the length of a text (32 bits), the text, and bytes of the body. The
+    /// text has, with zero bytes between them: the status; the number of an open file, or -1; the parts of
+    /// the body; and names and values of the fields in turn. A part is a number of the bytes of the body,
+    /// or begin and end in the file.
     #[napi]
     pub fn respond(&self, env: Env, head: BufferSlice<'_>) -> Result<Answer> {
         let engine = engine()?;

@@ -1,23 +1,16 @@
 //! The status of a file, as the bytes from which JavaScript makes an object.
 
-use crate::answer::{Outcome, Value};
 use laio::ops::{FileStatus, Timestamp};
-use std::io;
 
 /// The number of fields.
 const FIELDS: usize = 18;
 
 pub(crate) type Bytes = [u8; 8 * FIELDS];
 
-/// The outcome of an operation that reads a status.
-pub(crate) fn outcome(status: io::Result<FileStatus>) -> Outcome {
-    status.map(|status| Value::Status(to_bytes(&status)))
-}
-
 /// Eighteen numbers of 64 bits, in the order of Node's own binding: device, mode, links, user, group,
 /// represented device, block size, inode, size, blocks, and seconds and nanoseconds of the last access, the
 /// last modification, the last change and the creation.
-fn to_bytes(status: &FileStatus) -> Bytes {
+pub(crate) fn to_bytes(status: &FileStatus) -> Bytes {
     let times = [
         status.accessed(),
         status.modified(),
