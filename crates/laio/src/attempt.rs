@@ -18,7 +18,7 @@ use crate::{Call, Errno, sys};
 
 pub(crate) use descriptor::range as descriptor_range;
 pub use opened::Examined;
-pub(crate) use opened::{STATUS_MASK, has_peer, is_file, provisional, set_mode};
+pub(crate) use opened::{has_peer, is_file, provisional, set_mode};
 pub(crate) use path::{may_be_empty_name, may_open_device};
 
 /// A call to make inline, and what its caller knows of it.
@@ -33,6 +33,9 @@ pub(crate) struct Try<'a> {
     pub(crate) has_status: bool,
     /// Where an `open` records the status of the file, if its operation wants it.
     pub(crate) examined: Option<&'a Examined>,
+    /// How many bytes at the beginning of the file to bring into memory; see
+    /// [`crate::Operation::wants_loaded`].
+    pub(crate) load: usize,
 }
 
 impl Try<'_> {
@@ -43,6 +46,7 @@ impl Try<'_> {
             memory_is_good: false,
             has_status: false,
             examined: None,
+            load: 0,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! what they report. [`crate::placement`] decides which part takes which step.
 
 pub(crate) mod activations;
+pub(crate) mod after_open;
 pub(crate) mod aio;
 pub(crate) mod doorbell;
 mod helpers;

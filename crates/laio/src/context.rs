@@ -6,6 +6,7 @@ use crate::composition::{Composition, Strategy};
 use crate::knowledge::Knowledge;
 use crate::knowledge::mounts::Mount;
 use crate::operations::{Operations, State};
+use crate::ops::FileStatus;
 use crate::options::BackPressure;
 use crate::signaller::Signaller;
 use crate::sys::fork::Life;
@@ -168,6 +169,13 @@ impl Context {
     pub fn mount_of(&mut self, file: impl AsFd) -> Option<&Mount> {
         let (_, mount) = self.knowledge.mounts.of(file.as_fd().as_raw_fd()).ok()?;
         mount.map(|mount| self.knowledge.mounts.get(mount))
+    }
+
+    /// The file system that a file with this status is on.
+    pub fn mount_of_status(&mut self, status: &FileStatus) -> Option<&Mount> {
+        let (device, id) = (status.device(), status.mount().unwrap_or(0));
+        let mount = self.knowledge.mounts.find_device(device, id)?;
+        Some(self.knowledge.mounts.get(mount))
     }
 
     /// A number that changes when file systems are mounted or unmounted. The context notices such

@@ -3,6 +3,7 @@
 
 use crate::attempt::{Attempted, Blocked, Try, Why, descriptor_range};
 use crate::background::Steps;
+use crate::background::after_open::AfterOpen;
 use crate::background::job::Cancelled;
 use crate::context::Context;
 use crate::knowledge::facts::Facts;
@@ -99,6 +100,9 @@ impl Context {
         operation.links = links;
         if blocked.provisional.is_some() {
             operation.scratch.get_or_insert_default().provisional = blocked.provisional;
+        }
+        if this.load > 0 {
+            operation.scratch.get_or_insert_default().after_open = Some(AfterOpen::new(this.load));
         }
         let waits = self.queue(slot);
         if let Some(flight) = blocked.in_flight {

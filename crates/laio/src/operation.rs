@@ -41,8 +41,15 @@ pub unsafe trait Operation: 'static {
         false
     }
 
-    /// Takes what an attempt has learned of the file that it has opened. Called before
-    /// [`Operation::finish`], if the operation wants the status and an attempt has opened the file.
+    /// How many bytes at the beginning of the file a thread that opens it is to bring into memory. 0: it
+    /// only opens the file. For [`OpenStat`](crate::ops::OpenStat).
+    #[doc(hidden)]
+    fn wants_loaded(&self) -> usize {
+        0
+    }
+
+    /// Takes what an attempt, or a thread of the background, has learned of the file that it has opened.
+    /// Called before [`Operation::finish`], if the operation wants the status.
     #[doc(hidden)]
     fn examined(&mut self, _examined: &Examined) {}
 

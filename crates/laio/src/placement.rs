@@ -69,6 +69,8 @@ pub(crate) enum Placement {
 pub(crate) enum Reason {
     /// Only another thread can write the status word.
     StatusWord,
+    /// The thread that opens the file also reads its status, and brings its beginning into memory.
+    AfterOpen,
     /// It opens a FIFO or device, or may: that can wait, and can have side effects.
     Device,
     /// It reads a terminal that is hung up already.
@@ -104,6 +106,8 @@ pub(crate) struct Case {
     /// The call can be attempted whenever its descriptor is ready.
     pub(crate) is_retriable: bool,
     pub(crate) has_status_word: bool,
+    /// The `open` was tried, and more is wanted of the thread that makes it.
+    pub(crate) goes_on_after_open: bool,
     pub(crate) may_open_device: bool,
     pub(crate) began_hung_up: bool,
     pub(crate) has_timeout_or_mode: bool,
@@ -151,6 +155,7 @@ pub(crate) fn placement(case: &Case) -> Placement {
 fn needs_helper(case: &Case) -> Option<Reason> {
     let reasons = [
         (case.has_status_word, Reason::StatusWord),
+        (case.goes_on_after_open, Reason::AfterOpen),
         (case.may_open_device, Reason::Device),
         (case.began_hung_up, Reason::HungUpTerminal),
         (case.has_timeout_or_mode, Reason::TimeoutOrMode),
@@ -194,6 +199,7 @@ impl Case {
             is_poll: false,
             is_retriable: is_retriable && row.class == Class::Stream,
             has_status_word: false,
+            goes_on_after_open: false,
             may_open_device: false,
             began_hung_up: false,
             has_timeout_or_mode: false,
@@ -247,6 +253,7 @@ impl Case {
                 && stream
                 && (row.opcode != Some(Opcode::Accept) || is_well_formed_accept(row, call)),
             has_status_word,
+            goes_on_after_open: tried && operation.goes_on_after_open(),
             may_open_device: operation.is_provisional()
                 // An attempt has read the name.
                 || (!has_status_word && may_open_device(row, call, tried)),
@@ -383,6 +390,7 @@ mod tests {
         is_poll: false,
         is_retriable: false,
         has_status_word: false,
+        goes_on_after_open: false,
         may_open_device: false,
         began_hung_up: false,
         has_timeout_or_mode: false,
@@ -482,8 +490,9 @@ mod tests {
     #[test]
     fn what_only_a_plain_call_does_goes_to_a_helper() {
         type Field = fn(&mut Case) -> &mut bool;
-        let table: [(Field, Reason); 9] = [
+        let table: [(Field, Reason); 10] = [
             (|case| &mut case.has_status_word, Reason::StatusWord),
+            (|case| &mut case.goes_on_after_open, Reason::AfterOpen),
             (|case| &mut case.may_open_device, Reason::Device),
             (|case| &mut case.began_hung_up, Reason::HungUpTerminal),
             (|case| &mut case.has_timeout_or_mode, Reason::TimeoutOrMode),

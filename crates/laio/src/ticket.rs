@@ -8,6 +8,7 @@ use crate::{Errno, Handle};
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
+use std::os::fd::RawFd;
 
 /// The right to take the output of a typed operation in the background.
 ///
@@ -121,8 +122,12 @@ impl Context {
         ticket.dropped = None;
         let payload = self.operations.payloads.take(slot);
         let operation = payload.and_then(|payload| payload.into_box().downcast::<O>().ok());
-        let operation = operation.expect("the operation of the ticket");
+        let mut operation = operation.expect("the operation of the ticket");
         let result = self.operations[slot].result;
+        let scratch = self.operations[slot].scratch.as_mut();
+        if let (Some(after_open), Ok(fd)) = (scratch.and_then(|it| it.after_open.take()), result) {
+            operation.examined(&self.knowledge.learn_opened(fd as RawFd, &after_open));
+        }
         self.operations.remove(slot);
         Ok((operation, result))
     }

@@ -1,6 +1,7 @@
 //! Completing partial transfers: the rest of a transfer that stopped short, and when it is
 //! complete.
 
+use crate::background::after_open::AfterOpen;
 use crate::knowledge::mounts::peek;
 use crate::sys::abi;
 use crate::sys::high_fd::HighFd;
@@ -17,6 +18,8 @@ pub(crate) struct Scratch {
     /// The FIFO or device that an attempt to open has opened. The plain open may block, so a helper
     /// makes it.
     pub(crate) provisional: Option<Provisional>,
+    /// What the thread that opens a file finds out about it.
+    pub(crate) after_open: Option<AfterOpen>,
 }
 
 /// A file whose open may block, so that a helper opens it again.
@@ -40,6 +43,7 @@ impl Default for Scratch {
             // SAFETY: as above.
             how: unsafe { std::mem::zeroed() },
             provisional: None,
+            after_open: None,
         }
     }
 }

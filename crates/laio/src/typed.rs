@@ -76,8 +76,7 @@ impl Context {
             return Outcome::Done(operation.finish(result));
         }
         // From here on the operation must not move; the call must hold its new addresses.
-        let (operation, call) = place(operation);
-        self.keep(operation, &call, attempted, user_data)
+        self.keep(Placed::new(operation), attempted, user_data)
     }
 
     /// Whether a call that is expected to block costs less on the ring alone than after an attempt.
@@ -95,10 +94,10 @@ impl Context {
     /// Submits an operation that must not move even during its attempt, because a carrier may
     /// continue the call itself.
     fn submit_in_place<O: Operation>(&mut self, operation: O, user_data: u64) -> Submitted<O> {
-        let (operation, call) = place(operation);
+        let placed = Placed::new(operation);
         // SAFETY: the operation owns what the call points to, and stays where it is.
-        let attempted = unsafe { self.attempt_any(&owned(&call)) };
-        self.keep(operation, &call, attempted, user_data)
+        let attempted = unsafe { self.attempt_any(&placed.to_try()) };
+        self.keep(placed, attempted, user_data)
     }
 
     /// Submits an operation without an attempt.
@@ -108,10 +107,10 @@ impl Context {
         why: Why,
         user_data: u64,
     ) -> Submitted<O> {
-        let (operation, call) = place(operation);
-        let row = table::row(call.number);
+        let placed = Placed::new(operation);
+        let row = table::row(placed.call.number);
         let attempted = self.count(row, Strategy::Try, Attempted::blocked(0, why));
-        self.keep(operation, &call, attempted, user_data)
+        self.keep(placed, attempted, user_data)
     }
 
     /// Submits an operation that another thread has attempted.
@@ -120,29 +119,28 @@ impl Context {
         operation: O,
         blocked: Blocked,
     ) -> Submitted<O> {
-        let (operation, call) = place(operation);
-        self.keep(operation, &call, Attempted::Blocked(blocked), 0)
+        self.keep(Placed::new(operation), Attempted::Blocked(blocked), 0)
     }
 
     /// Completes the submission of an operation at its final address, after its attempt.
     fn keep<O: Operation>(
         &mut self,
-        operation: NonNull<O>,
-        call: &Call,
+        placed: Placed<O>,
         attempted: Attempted,
         user_data: u64,
     ) -> Submitted<O> {
         // If this unwinds, the kernel may already use the operation, which is then not freed.
-        let outcome = self.conclude(&owned(call), attempted, user_data, None);
+        let outcome = self.conclude(&placed.to_try(), attempted, user_data, None);
+        let operation = placed.operation;
         match outcome {
             Outcome::Done(result) => {
-                // SAFETY: `place` has leaked it, and the call is over.
+                // SAFETY: `Placed::new` has leaked it, and the call is over.
                 let operation = unsafe { Box::from_raw(operation.as_ptr()) };
                 Outcome::Done(operation.finish(result))
             }
             Outcome::Pending(handle) => {
                 let slot = handle.slot() as Slot;
-                // SAFETY: `place` has leaked it.
+                // SAFETY: `Placed::new` has leaked it.
                 let payload = unsafe { Payload::new(operation) };
                 self.operations.payloads.put(slot, payload);
                 Outcome::Pending(Ticket::new(handle, &self.dropped))
@@ -151,12 +149,34 @@ impl Context {
     }
 }
 
-/// Moves an operation to its final address on the heap, and returns its call there.
-fn place<O: Operation>(operation: O) -> (NonNull<O>, Call) {
-    let operation = NonNull::from(Box::leak(Box::new(operation)));
-    // SAFETY: no other pointer to it exists yet.
-    let call = unsafe { (*operation.as_ptr()).call() };
-    (operation, call)
+/// An operation at its final address on the heap, and its call there.
+struct Placed<O> {
+    operation: NonNull<O>,
+    call: Call,
+    /// See [`Operation::wants_loaded`].
+    load: usize,
+}
+
+impl<O: Operation> Placed<O> {
+    /// Moves an operation to its final address.
+    fn new(operation: O) -> Placed<O> {
+        let load = operation.wants_loaded();
+        let operation = NonNull::from(Box::leak(Box::new(operation)));
+        // SAFETY: no other pointer to it exists yet.
+        let call = unsafe { (*operation.as_ptr()).call() };
+        Placed {
+            operation,
+            call,
+            load,
+        }
+    }
+
+    fn to_try(&self) -> Try<'_> {
+        Try {
+            load: self.load,
+            ..owned(&self.call)
+        }
+    }
 }
 
 /// The call of a typed operation, which owns its memory.

@@ -1,6 +1,7 @@
 //! Opening a file below the root, and reading its metadata, without the cache.
 
-use super::contents::{Contents, FileKind, Opened};
+use super::contents::{Contents, FileKind, OpenFile, Opened};
+use super::file_system::keeps_what_was_read_by;
 use crate::site::Site;
 use laio::Operation;
 use laio::ops::{FileStatus, Name, Open, OpenStat, StatFile};
@@ -21,11 +22,12 @@ pub const FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY);
 
-/// Opens a file without looking in the cache.
+/// Opens a file without looking in the cache. `load`: see [`OpenStat::load`].
 pub(crate) async fn open_uncached(
     contexts: &IoContexts,
     site: &Site,
     name: &[u8],
+    load: usize,
 ) -> io::Result<FileKind> {
     let begun = observe::begin();
     if !contexts.are_same(IoStep::Open, IoStep::Stat) {
@@ -33,14 +35,42 @@ pub(crate) async fn open_uncached(
         observe::end(Stage::Open, begun);
         return examine(contexts, Descriptor::from(file?)).await;
     }
-    let open = retried(contexts, site, name, FLAGS, site.resolve, OpenStat::from).await;
+    let open = retried(contexts, site, name, FLAGS, site.resolve, |open| {
+        OpenStat::from(open).load(load)
+    })
+    .await;
     observe::end(Stage::Open, begun);
     let opened = open?;
     let (status, is_stored) = (opened.status().copied(), opened.is_stored());
+    let loaded = opened.loaded() as u64;
     let file = Descriptor::from(opened.into_own_descriptor());
     match status {
-        Some(status) => kind(contexts, file, status, is_stored),
+        Some(status) => {
+            let kind = kind(contexts, file, status, is_stored)?;
+            Ok(with_loaded(contexts, kind, loaded))
+        }
         None => examine(contexts, file).await,
+    }
+}
+
+/// Records how many bytes at the beginning of a file are in memory, if they stay there for a while.
+fn with_loaded(contexts: &IoContexts, kind: FileKind, loaded: u64) -> FileKind {
+    match kind {
+        FileKind::File(Opened {
+            contents: Contents::File(file),
+            status,
+            fields,
+        }) if loaded >= Limits::SENDFILE_FROM && keeps_what_was_read_by(&status) => {
+            let now = contexts.now();
+            let open = OpenFile::new(file, status.size(), now);
+            open.was_read(0, loaded, now);
+            FileKind::File(Opened {
+                contents: Contents::Open(Rc::new(open)),
+                status,
+                fields,
+            })
+        }
+        kind => kind,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a site has for a request path: a file, a directory, a script, or an upstream.
 
-use super::open::open;
+use super::open::{open, open_and_load};
 use super::response::RequestContext;
 use crate::files::contents::FileKind;
 use crate::files::resolve::{Refusal, Resolved, enter, resolve};
@@ -120,7 +120,7 @@ pub async fn lookup(
         return Err(not_found());
     }
     if !resolved.directory {
-        let kind = open(services, ctx.site, name).await?;
+        let kind = open_and_load(services, ctx.site, name, ctx.sent_at_once(services)).await?;
         return Ok(match kind {
             FileKind::Directory(_) => Found::WithoutSlash,
             kind => Found::File(kind),
@@ -207,7 +207,10 @@ async fn index(
         enter(name, index.as_bytes());
         let found = match application {
             Some(application) => file(services, ctx, application, name).await?,
-            None => existing(open(services, ctx.site, name).await)?,
+            None => {
+                let load = ctx.sent_at_once(services);
+                existing(open_and_load(services, ctx.site, name, load).await)?
+            }
         };
         if found.is_some() {
             return Ok(found);
@@ -272,7 +275,8 @@ async fn file(
         });
         return Ok(None);
     }
-    existing(open(services, ctx.site, name).await)
+    let load = ctx.sent_at_once(services);
+    existing(open_and_load(services, ctx.site, name, load).await)
 }
 
 /// Finds the script that a path contains, with the rest of the path as its `PATH_INFO`.

@@ -19,16 +19,32 @@ use std::io;
 /// Returns the errors of opening. `TimedOut` when it takes too long; the open then finishes in
 /// the background, and its result is dropped.
 pub async fn open(services: &Services, site: &Site, name: &[u8]) -> io::Result<FileKind> {
+    open_and_load(services, site, name, 0).await
+}
+
+/// Like [`open`]. If opening waits, at most `load` bytes at the beginning of the file are brought into memory
+/// with the same wait: they will be sent.
+pub(crate) async fn open_and_load(
+    services: &Services,
+    site: &Site,
+    name: &[u8],
+    load: usize,
+) -> io::Result<FileKind> {
     for _ in 0..Limits::EVICTION_TRIES {
-        match try_open(services, site, name).await {
+        match try_open(services, site, name, load).await {
             Err(error) if services.slots.evict_for_descriptor(&error).await => {}
             found => return found,
         }
     }
-    try_open(services, site, name).await
+    try_open(services, site, name, load).await
 }
 
-async fn try_open(services: &Services, site: &Site, name: &[u8]) -> io::Result<FileKind> {
+async fn try_open(
+    services: &Services,
+    site: &Site,
+    name: &[u8],
+    load: usize,
+) -> io::Result<FileKind> {
     let Services {
         contexts, limits, ..
     } = services;
@@ -52,7 +68,7 @@ async fn try_open(services: &Services, site: &Site, name: &[u8]) -> io::Result<F
             }
             Some(CacheLookup::Miss) | None => {}
         }
-        open_uncached(contexts, site, name).await
+        open_uncached(contexts, site, name, load).await
     };
     let found = match laio_rt::time::timeout(limits.open_time, opening).await {
         Ok(found) => found.inspect_err(|error| {

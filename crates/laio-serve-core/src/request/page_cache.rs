@@ -7,7 +7,7 @@
 use super::send_buffer::{send_deadline, send_more, would_block};
 use super::transfer::{Corked, NonBlocking, corks, is_missing};
 use crate::files::contents::{Contents, OpenFile, shorter};
-use crate::files::file_system::is_on_one_of;
+use crate::files::file_system::keeps_what_was_read;
 use crate::files::read::cached_bytes;
 use crate::services::Services;
 use laio::ops::SendFile;
@@ -203,14 +203,4 @@ fn sendfile(
             sent => return sent,
         }
     }
-}
-
-/// Whether the file is on one of the file system types whose page cache keeps what was read, and whose
-/// `sendfile` takes no lock of the file. (XFS takes one, which a writer may hold while it waits; the
-/// files below an overlay may be on any type; tmpfs has no non-blocking read.)
-fn keeps_what_was_read(file: &Descriptor) -> bool {
-    const TYPES: [&str; 9] = [
-        "ext2", "ext3", "ext4", "btrfs", "f2fs", "bcachefs", "squashfs", "erofs", "iso9660",
-    ];
-    is_on_one_of(&TYPES, file)
 }

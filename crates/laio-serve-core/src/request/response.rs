@@ -267,6 +267,18 @@ impl RequestContext<'_> {
         })
     }
 
+    /// Returns how many bytes at the beginning of a plain file will be sent at once, if there is one: 0 where
+    /// that is not certain before the file is open.
+    pub(crate) fn sent_at_once(&self, services: &Services) -> usize {
+        let is_plain = self.site.precompressed.is_empty() && self.request.method == Method::Get;
+        let waits_elsewhere = !services.contexts.sync && !services.contexts.reads_directly;
+        if is_plain && waits_elsewhere && !self.has_conditions() {
+            services.chunk
+        } else {
+            0
+        }
+    }
+
     /// Returns a response whose body has `length` bytes, unless the method is HEAD.
     pub fn response(&self, status: Status, length: u64) -> Response {
         let length = if self.sends_body() { length } else { 0 };

@@ -51,8 +51,8 @@ fn changes_files(options: &Options) -> bool {
     options.site.uploads.who.is_some() || hosts.any(|site| site.uploads.who.is_some())
 }
 
-/// Applies a Landlock ruleset: only the served files, and the files below `/proc` that the engine
-/// reads.
+/// Applies a Landlock ruleset: only the served files, the files below `/proc` that the engine
+/// reads, and `/dev/null`.
 fn apply_landlock(options: &Options) -> Result<(), String> {
     let sites = || {
         let hosts = options.hosts.iter().map(|host| &host.site);
@@ -96,6 +96,8 @@ fn apply_landlock(options: &Options) -> Result<(), String> {
         .and_then(|rules| rules.add_rules(path_beneath_rules(&passed, read | remove)))
         .and_then(|rules| rules.add_rules(path_beneath_rules(spool, write)))
         .and_then(|rules| rules.add_rules(path_beneath_rules(&uploads, change)))
+        // Where the engine sends what it only brings into memory.
+        .and_then(|rules| rules.add_rules(path_beneath_rules(["/dev/null"], AccessFs::WriteFile)))
         .and_then(|rules| rules.restrict_self())
         .map_err(|error| error.to_string())?;
     match status.ruleset {

@@ -2,20 +2,24 @@
 //! a FIFO or device, which the background opens again.
 
 use super::{Attempted, Blocked, Why};
+use crate::background::after_open::AfterOpen;
 use crate::knowledge::Knowledge;
 use crate::knowledge::mounts::{FileKind, MountIndex, peek};
 use crate::sys;
+use crate::sys::abi::STATUS_MASK;
 use crate::sys::high_fd::HighFd;
 use crate::transfer::Provisional;
 use std::cell::Cell;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// What an attempt to open a file has learned of the file, for an operation that wants its status.
+/// What an attempt to open a file, or a thread that has opened it, has learned of the file, for an operation
+/// that wants its status.
 #[derive(Default)]
 pub struct Examined {
     found: Cell<Option<Found>>,
     /// Filled in if something was found.
     status: Cell<Status>,
+    loaded: Cell<usize>,
 }
 
 #[derive(Clone, Copy)]
@@ -34,10 +38,6 @@ struct Found {
     has_surplus_mode: bool,
 }
 
-/// The fields of a status that are read.
-pub(crate) const STATUS_MASK: u32 =
-    libc::STATX_BASIC_STATS | libc::STATX_BTIME | libc::STATX_MNT_ID;
-
 impl Default for Status {
     fn default() -> Status {
         // SAFETY: plain data, for which all zeros is a valid value.
@@ -49,6 +49,11 @@ impl Examined {
     /// The status, if it could be read.
     pub(crate) fn status(&self) -> Option<libc::statx> {
         self.found.get().map(|_| self.status.get().0)
+    }
+
+    /// How many bytes at the beginning of the file are in memory, as far as is known.
+    pub(crate) fn loaded(&self) -> usize {
+        self.loaded.get()
     }
 
     /// Whether it is a file or directory of a file system on which O_NONBLOCK has no effect.
@@ -108,8 +113,29 @@ impl Knowledge {
         ];
         // SAFETY: the name and the struct live through the call.
         let read = unsafe { sys::raw(libc::SYS_statx, args) };
+        if read.is_ok() {
+            self.note_status(examined);
+        }
+    }
+
+    /// Takes what a thread of the background has found out about a file that it has opened.
+    pub(crate) fn learn_opened(&mut self, fd: RawFd, after_open: &AfterOpen) -> Examined {
+        let examined = Examined::default();
+        if let Some(status) = after_open.status {
+            examined.status.set(Status(status));
+            examined.loaded.set(after_open.loaded);
+            self.note_status(&examined);
+            if let Some(found) = examined.found.get() {
+                self.hints.learn(fd, found.kind, found.mount);
+            }
+        }
+        examined
+    }
+
+    /// Finds out what follows from a status.
+    fn note_status(&mut self, examined: &Examined) {
         let Status(status) = examined.status.get();
-        if read.is_err() || status.stx_mask & libc::STATX_TYPE == 0 {
+        if status.stx_mask & libc::STATX_TYPE == 0 {
             // A filter may forbid `statx`.
             return;
         }

@@ -142,6 +142,8 @@ impl Helpers {
             Announcement::Wake => {
                 pool.notified += 1;
                 self.wakeups += 1;
+                // Else the helper would wait for the lock as soon as it is awake.
+                drop(pool);
                 self.shared.work.notify_one();
             }
             Announcement::Start => {

@@ -1,5 +1,6 @@
 //! A call for a thread to make.
 
+use super::after_open::AfterOpenAddress;
 use super::lane;
 use crate::status_word::StatusTarget;
 use crate::sys::interrupt::Interruptible;
@@ -7,6 +8,7 @@ use crate::sys::terminal::has_lost_its_master;
 use crate::table::Row;
 use crate::transfer;
 use crate::{Call, Errno, Handle};
+use std::os::fd::RawFd;
 
 /// A call for a helper or a one-shot thread.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +27,8 @@ pub(crate) struct Job {
     /// Whether it rarely waits: a buffered write that is here only because its file system has no
     /// non-blocking form of it. Such jobs share a helper.
     pub(crate) is_brief: bool,
+    /// What the thread does with a file that the call has opened.
+    pub(crate) after_open: Option<AfterOpenAddress>,
 }
 
 impl Job {
@@ -40,6 +44,7 @@ impl Job {
             short: 0,
             may_lose_terminal: false,
             is_brief: false,
+            after_open: None,
         }
     }
 
@@ -90,8 +95,18 @@ pub(super) fn run_by_caller(job: &Job) -> Option<Result<usize, Errno>> {
     Some(result)
 }
 
-/// Makes the call until it is complete or interrupted.
+/// Makes the call, and does what follows an `open`.
 pub(crate) fn run(job: &Job, interruptible: &Interruptible) -> Result<usize, Errno> {
+    let result = make(job, interruptible);
+    if let (Some(after_open), Ok(fd)) = (job.after_open, result) {
+        // SAFETY: the context keeps the operation's memory until this job's result is delivered.
+        unsafe { after_open.run(fd as RawFd, interruptible) };
+    }
+    result
+}
+
+/// Makes the call until it is complete or interrupted.
+fn make(job: &Job, interruptible: &Interruptible) -> Result<usize, Errno> {
     let mut scratch = None;
     let mut done = 0;
     loop {

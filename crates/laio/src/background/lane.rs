@@ -16,7 +16,7 @@
 
 use super::job::Job;
 use crate::sys::interrupt::{Interruptible, Signal};
-use crate::table::{self, Attempt, Class, Row};
+use crate::table::{self, Attempt, Class, Opcode, Row, known_how};
 use crate::{Call, Errno, Handle, Limits, sys};
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -146,7 +146,13 @@ pub(crate) fn opens_blocking_file(job: &Job, interruptible: &Interruptible) -> b
     let Some(name) = job.row.file.filter(|_| opens(job.row)) else {
         return false;
     };
-    let flags = job.row.flags_of(&job.call);
+    // The memory of a typed operation is good.
+    let flags = match job.row.opcode {
+        Some(Opcode::OpenAt2) => {
+            known_how(&job.call, job.after_open.is_some()).map_or(0, |how| how.flags as i32)
+        }
+        _ => job.row.flags_of(&job.call),
+    };
     let never = libc::O_PATH | libc::O_DIRECTORY | libc::O_NONBLOCK;
     let makes_anew = libc::O_CREAT | libc::O_EXCL;
     if flags & never != 0 || flags & makes_anew == makes_anew {

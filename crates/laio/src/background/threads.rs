@@ -69,6 +69,7 @@ impl Threads {
             short,
             may_lose_terminal: may_lose_terminal(operation),
             is_brief,
+            after_open: operation.after_open(),
         };
         match maker {
             Maker::Helper => self.pool.start(lane, job),

@@ -1,6 +1,7 @@
 //! Slots: calls in the background, in a table of slots with stable addresses.
 
 use super::{Access, Direction, Link};
+use crate::background::after_open::{AfterOpen, AfterOpenAddress};
 use crate::status_word::StatusTarget;
 use crate::table::Row;
 use crate::transfer::{Scratch, remaining, shortened};
@@ -137,6 +138,18 @@ impl InFlight {
             _ => return None,
         };
         Some((link.fd, direction))
+    }
+
+    /// What the thread that opens the file does with it.
+    pub(crate) fn after_open(&mut self) -> Option<AfterOpenAddress> {
+        let after_open = &mut self.scratch.as_mut()?.after_open;
+        after_open.as_mut().map(AfterOpen::address)
+    }
+
+    /// Whether the thread that opens the file does more than that.
+    pub(crate) fn goes_on_after_open(&self) -> bool {
+        let scratch = self.scratch.as_ref();
+        scratch.is_some_and(|scratch| scratch.after_open.is_some())
     }
 
     /// Whether an attempt has opened a FIFO or device, whose open may wait.

@@ -16,6 +16,7 @@ operation! {
     /// [`Opened::has_surplus_mode`].
     pub struct OpenStat<F: AsFd = OwnedFd> {
         open: Open<F>,
+        load: usize,
         found: Found,
     }
 
@@ -32,20 +33,26 @@ operation! {
         true
     }
 
+    fn wants_loaded(&self) -> usize {
+        self.load
+    }
+
     fn examined(&mut self, examined: &Examined) {
         self.found = Found {
             status: examined.status().map(FileStatus::new),
             is_stored: examined.is_stored(),
+            loaded: examined.loaded(),
             has_surplus_mode: examined.has_surplus_mode(),
         };
     }
 }
 
-/// What the attempt has learned of the file.
+/// What the attempt, or the helper, has learned of the file.
 #[derive(Debug, Default)]
 struct Found {
     status: Option<FileStatus>,
     is_stored: bool,
+    loaded: usize,
     has_surplus_mode: bool,
 }
 
@@ -54,12 +61,20 @@ impl<F> OpenStat<F> {
     pub fn new(name: Name<F>, flags: i32) -> Self {
         Open::new(name, flags).into()
     }
+
+    /// Where opening waits, a helper opens the file, reads its status, and brings at most this many bytes
+    /// at its beginning into memory, for a program that will read or send them. The program waits once.
+    pub fn load(mut self, bytes: usize) -> Self {
+        self.load = bytes;
+        self
+    }
 }
 
 impl<F> From<Open<F>> for OpenStat<F> {
     fn from(open: Open<F>) -> Self {
         OpenStat {
             open,
+            load: 0,
             found: Found::default(),
         }
     }
@@ -86,10 +101,17 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Returns the status when the file was opened. `None` if the background has opened it, or its
-    /// status could not be read without waiting: [`StatFile`](super::StatFile) reads it.
+    /// Returns the status when the file was opened. `None` if the background has opened it, without
+    /// [`OpenStat::load`], or its status could not be read without waiting:
+    /// [`StatFile`](super::StatFile) reads it.
     pub fn status(&self) -> Option<&FileStatus> {
         self.found.status.as_ref()
+    }
+
+    /// Returns how many bytes at the beginning of the file were brought into memory: see
+    /// [`OpenStat::load`].
+    pub fn loaded(&self) -> usize {
+        self.found.loaded
     }
 
     /// Whether it is known to be a file or directory of a file system that stores files on a device of

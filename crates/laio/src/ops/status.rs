@@ -1,8 +1,8 @@
 //! The status of a file: kind, size, times, identity.
 
 use super::{Name, pointer, word};
-use crate::attempt::STATUS_MASK;
 use crate::knowledge::facts::has_statx;
+use crate::sys::abi::STATUS_MASK;
 use crate::{Call, Errno};
 use std::fmt;
 use std::io;

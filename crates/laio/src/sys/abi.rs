@@ -39,3 +39,7 @@ pub(crate) struct iocb {
 const _: () = assert!(size_of::<msghdr>() == size_of::<libc::msghdr>());
 #[cfg(target_env = "gnu")]
 const _: () = assert!(size_of::<iocb>() == size_of::<libc::iocb>());
+
+/// The fields of a status that are read.
+pub(crate) const STATUS_MASK: u32 =
+    libc::STATX_BASIC_STATS | libc::STATX_BTIME | libc::STATX_MNT_ID;

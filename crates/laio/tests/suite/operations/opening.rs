@@ -3,7 +3,7 @@
 use super::attributes::{errno, run};
 use crate::harness::*;
 use laio::ops::{FileStatus, Name, Open, OpenStat, Opened, ReadAt, StatFile};
-use laio::{Context, Errno, Limits, Outcome, Ticket};
+use laio::{BackendKind, Context, Errno, Limits, Options, Outcome, Ticket};
 use laio_testing::fault_fs::{Fault, Kind, Released};
 use laio_testing::temp::{pattern, scratch};
 use laio_testing::{FaultFs, or_skip};
@@ -380,5 +380,81 @@ fn a_number_is_used_again() {
             flags_of(&other).contains(OFlags::NONBLOCK),
             "not the engine's to remove"
         );
+    });
+}
+
+/// Back ends in which a thread makes the call.
+fn for_each_with_threads(test: impl Fn(&mut Context)) {
+    for kind in [BackendKind::Threads, BackendKind::Hybrid] {
+        test(&mut Context::new(Options::new().backend(kind)).expect("a context"));
+    }
+}
+
+/// The thread that opens a file reads its status, and brings its beginning into memory.
+#[test]
+fn a_file_is_opened_examined_and_loaded_with_one_wait() {
+    let root = place();
+    let path = root.path().join("file");
+    for_each_with_threads(|context| {
+        for (bytes, expected) in [(0, 0), (10, 10), (5_000, 5_000), (1 << 20, 5_000)] {
+            let ticket = start(context, open(&path, libc::O_RDONLY).load(bytes));
+            let opened = take(context, ticket).expect("a file");
+            assert_eq!(opened.loaded(), expected);
+            assert_eq!(opened.status().is_some(), bytes > 0);
+            assert!(bytes == 0 || opened.is_stored() == is_stored(root.path()));
+            assert!(!opened.has_surplus_mode());
+            describes(opened.status(), &path);
+            let file = Rc::new(opened.into_own_descriptor());
+            // Its position is still the beginning.
+            let read = laio::ops::Read::new(file, Vec::with_capacity(6_000));
+            assert_eq!(run(context, read).1, pattern(5_000, 1));
+        }
+        // What is no regular file is not read.
+        for name in ["directory", "fifo"] {
+            let flags = libc::O_RDONLY | libc::O_NONBLOCK;
+            let path = root.path().join(name);
+            let ticket = start(context, open(&path, flags).load(100));
+            let opened = take(context, ticket).expect("opened");
+            assert_eq!(opened.loaded(), 0, "{name}");
+            describes(opened.status(), &path);
+        }
+        let ticket = start(
+            context,
+            open(root.path().join("none"), libc::O_RDONLY).load(1),
+        );
+        assert_eq!(errno(take(context, ticket)), libc::ENOENT);
+    });
+}
+
+/// A cancellation ends what follows the open, whose descriptor is delivered or closed.
+#[test]
+fn a_cancelled_load_leaves_the_open_file() {
+    let Some(server) = or_skip(FaultFs::options().mount()) else {
+        return;
+    };
+    server.add_file("file", b"contents");
+    let path = server.join("file");
+    for_each_with_threads(|context| {
+        for abandons in [false, true] {
+            server.set(Kind::Read, Fault::Hang);
+            let ticket = start(context, open(&path, libc::O_RDONLY).load(8));
+            context.flush().expect("flush");
+            assert!(server.wait_hung(1, scaled(LIMIT)), "no request");
+            if !abandons {
+                context.cancel(ticket.handle()).expect("in flight");
+            }
+            let ticket = Some(ticket).filter(|_| !abandons);
+            // A wait for a page may go on.
+            server.clear_all();
+            server.release(Released::Served);
+            if let Some(ticket) = ticket {
+                let opened = take(context, ticket).expect("a file");
+                describes(opened.status(), &path);
+            }
+            while context.pending() > 0 {
+                let soon = Some(Duration::from_millis(1));
+                context.poll(&mut Vec::new(), soon).expect("poll");
+            }
+        }
     });
 }
