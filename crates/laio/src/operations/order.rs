@@ -5,7 +5,7 @@ use crate::Call;
 use crate::fd_table::FdTable;
 use crate::knowledge::hints::Hints;
 use crate::table::{Attempt, Descriptor, Row, Transfer, Use};
-use std::ops::{Range, RangeInclusive};
+use std::ops::RangeInclusive;
 use std::os::fd::RawFd;
 
 /// How an operation uses a descriptor, as bits: it decides which later calls must wait.
@@ -192,14 +192,16 @@ impl Order {
         waits
     }
 
-    /// The descriptors that may have operations which wait for this `close_range`; none for other
+    /// The descriptors that may have operations which wait for this `close_range`; an empty list for other
     /// operations.
-    pub(crate) fn closed_by(&self, slot: Slot) -> Range<RawFd> {
+    pub(crate) fn closed_by(&self, slot: Slot) -> Vec<RawFd> {
         let mut closes = self.range_closes.iter();
-        let close = closes.find(|close| close.slot == slot);
-        close.map_or(0..0, |close| {
-            self.entries.tracked(*close.fds.start(), *close.fds.end())
-        })
+        let Some(close) = closes.find(|close| close.slot == slot) else {
+            return Vec::new();
+        };
+        let (first, last) = (*close.fds.start(), *close.fds.end());
+        let tracked = self.entries.tracked(first, last);
+        tracked.chain(self.untracked_in(first, last)).collect()
     }
 
     /// Adds a new operation at the end of the lists of its descriptors. Returns whether it must wait.
@@ -350,9 +352,20 @@ impl Order {
 
     /// The descriptors of a range on which operations are in flight.
     pub(crate) fn busy_in(&self, first: RawFd, last: RawFd) -> impl Iterator<Item = RawFd> + '_ {
-        self.entries
-            .tracked(first, last)
+        let tracked = self.entries.tracked(first, last);
+        tracked
             .filter(|&fd| self.is_busy(fd))
+            .chain(self.untracked_in(first, last))
+    }
+
+    /// The descriptors of a range that have no entry, and that a `close_range` in flight names: one for each
+    /// such call, which stands for all, because no other operations are in flight on them.
+    fn untracked_in(&self, first: RawFd, last: RawFd) -> impl Iterator<Item = RawFd> + '_ {
+        let untracked = self.entries.tracked(first, last).end.max(first);
+        self.range_closes.iter().filter_map(move |close| {
+            let from = untracked.max(*close.fds.start());
+            (from <= last.min(*close.fds.end())).then_some(from)
+        })
     }
 
     /// Bytes of memory held.

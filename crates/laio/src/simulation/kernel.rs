@@ -6,6 +6,7 @@ use crate::{Call, Errno, Handle};
 use laio_testing::Random;
 use laio_testing::temp::{pipe, stream_pair};
 use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::io::fcntl_dupfd_cloexec;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 
@@ -282,7 +283,9 @@ fn real() -> &'static [Real] {
         let (from, to) = pipe();
         let (socket, other) = stream_pair();
         fcntl_setfl(&other, OFlags::RDWR | OFlags::NONBLOCK).expect("a socket has the mode");
-        let regular = OwnedFd::from(tempfile::tempfile().expect("a temporary file"));
+        // Far above the others: a `close_range` may end where the table of descriptors has no entry yet.
+        let regular = tempfile::tempfile().expect("a temporary file");
+        let regular = fcntl_dupfd_cloexec(&regular, 200).expect("a free number");
         let real = |fd, kind| Real { fd, kind };
         vec![
             real(from, RealKind::Pipe),

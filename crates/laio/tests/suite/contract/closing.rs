@@ -327,6 +327,40 @@ fn calls_after_closing_a_range_find_it_closed() {
     });
 }
 
+/// The same for a number for which the context has no entry: it has as many as the next power of two.
+#[test]
+fn nothing_overtakes_the_end_of_a_range() {
+    child::check(LIMIT * 6, test_name!(), "", || {
+        for_each_pending(|way| {
+            let again = [
+                (libc::SYS_close, Err(Errno::BADF)),
+                (libc::SYS_close_range, Ok(0)),
+            ];
+            for (number, expected) in again {
+                let mut context = way.context();
+                let (first, last) = (120, 130);
+                let _ends = [high(1, first), high(1, last)];
+                let mut buffer = [0u8; 4];
+                let args = [first, at_mut(&mut buffer), 4];
+                let read = pending(&mut context, libc::SYS_read, args);
+                let mut wanted = vec![(read, Err(Errno::CANCELED))];
+                let close = start(&mut context, libc::SYS_close_range, [first, last, 0]);
+                let again = start(&mut context, number, [last, last, 0]);
+                for (outcome, result) in [(close, Ok(0)), (again, expected)] {
+                    match outcome {
+                        Outcome::Done(done) => assert_eq!(done, result),
+                        Outcome::Pending(handle) => wanted.push((handle, result)),
+                    }
+                }
+                for done in collect(&mut context, wanted.len()) {
+                    assert!(wanted.contains(&(done.handle, done.result)), "{done:?}");
+                }
+                assert!(!is_open(first) && !is_open(last));
+            }
+        });
+    });
+}
+
 /// With CLOSE_RANGE_CLOEXEC the kernel closes nothing, and so the context cancels nothing.
 #[test]
 fn marking_a_range_cancels_nothing() {
