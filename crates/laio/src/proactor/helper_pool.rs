@@ -256,7 +256,10 @@ impl HelperPool {
         making.retain(|made| !made.is_for(duty.task()));
         // From here on a cancellation goes to the driver, and must find the operation there.
         let result = match result {
-            None if interruptible.is_interrupted() => Err(Errno::CANCELED),
+            // Its cancellation may have come before the call was listed, and found it nowhere.
+            None if duty.core().is_abandoned() || interruptible.is_interrupted() => {
+                Err(Errno::CANCELED)
+            }
             None => {
                 self.driver.push_unchecked([Message::Start(duty, rest)]);
                 drop(making);

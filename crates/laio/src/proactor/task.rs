@@ -169,6 +169,11 @@ impl TaskCore {
         self.is_over.load(Relaxed)
     }
 
+    /// Whether the future was dropped before the operation was over.
+    pub(super) fn is_abandoned(&self) -> bool {
+        matches!(*self.lock(), TaskState::Abandoned)
+    }
+
     fn lock(&self) -> MutexGuard<'_, TaskState> {
         self.state
             .lock()
