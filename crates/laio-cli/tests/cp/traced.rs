@@ -1,6 +1,7 @@
 //! Runs `laio cp` under strace: which system calls it makes, and the state of the tree after each
 //! of them.
 
+use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -20,7 +21,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 pub(crate) fn calls(which: &str, command: &str, root: &Path) -> Result<(Vec<String>, i32), Skip> {
     let mut lines = Vec::new();
     let status = run(
-        &["-e", &format!("trace={which}")],
+        &["-qq", "-e", &format!("trace={which}")],
         command,
         root,
         |line, _| {
@@ -30,7 +31,8 @@ pub(crate) fn calls(which: &str, command: &str, root: &Path) -> Result<(Vec<Stri
     Ok((whole(&lines), status))
 }
 
-/// Stops the program after each call of `which`, and calls `look` then. Returns the exit status.
+/// Stops the program after each call of `which`, and calls `look` when all its threads have stopped. Returns the exit
+/// status.
 pub(crate) fn stopping(
     which: &str,
     command: &str,
@@ -39,20 +41,42 @@ pub(crate) fn stopping(
 ) -> Result<i32, Skip> {
     let trace = format!("trace={which}");
     let inject = format!("inject={which}:signal=SIGSTOP");
+    let mut stopped = HashSet::new();
     run(
-        &["-e", &trace, "-e", &inject],
+        &["-q", "-e", &trace, "-e", &inject],
         command,
         root,
         |line, strace| {
-            if line.contains("--- stopped by SIGSTOP ---") {
+            let (thread, text) = thread_and_text(line);
+            if text.contains("--- stopped by SIGSTOP ---") {
+                stopped.insert(thread.to_owned());
+            }
+            // The kernel reports the stop of each thread. A SIGCONT before the last report would discard the SIGSTOP of a
+            // later call. A line also says that a thread has ended without such a report.
+            if stopped.is_empty() {
+                return;
+            }
+            let Some(pid) = below(strace) else { return };
+            // Without a thread ID the line is about the only thread.
+            let has_stopped = |id: &String| stopped.contains(id) || stopped.contains("");
+            if threads(pid).iter().all(has_stopped) {
                 look();
-                // The process may have ended, if the line was about another thread.
-                if let Some(pid) = below(strace) {
-                    let _ = kill_process(pid, Signal::CONT);
-                }
+                stopped.clear();
+                let _ = kill_process(pid, Signal::CONT);
             }
         },
     )
+}
+
+/// The IDs of the process's threads.
+fn threads(pid: Pid) -> Vec<String> {
+    let path = format!("/proc/{}/task", pid.as_raw_nonzero());
+    let Ok(tasks) = std::fs::read_dir(path) else {
+        return Vec::new();
+    };
+    tasks
+        .filter_map(|task| task.ok()?.file_name().into_string().ok())
+        .collect()
 }
 
 /// Runs `laio cp` while some system calls fail. Returns its exit status and output.
@@ -62,7 +86,7 @@ pub(crate) fn failing(faults: &[&str], command: &str, root: &Path) -> Result<run
         .iter()
         .map(|fault| format!("inject={fault}"))
         .collect();
-    let mut options = vec!["-o", "/dev/null"];
+    let mut options = vec!["-qq", "-o", "/dev/null"];
     for fault in &faults {
         options.extend(["-e", fault]);
     }
@@ -93,7 +117,7 @@ fn available() -> Result<(), Skip> {
 fn strace(options: &[&str], command: &str, root: &Path) -> Command {
     let ours = run::command(&case("", "", command), Side::Ours, root);
     let mut strace = Command::new("strace");
-    strace.args(["-f", "-qq", "-s", "64"]).args(options);
+    strace.args(["-f", "-s", "64"]).args(options);
     strace
         .arg("--")
         .arg(ours.get_program())
@@ -152,15 +176,21 @@ fn below(strace: &Child) -> Option<Pid> {
     first.and_then(Pid::from_raw)
 }
 
+/// The thread's ID, which is empty while there is only one thread, and the rest of the line.
+fn thread_and_text(line: &str) -> (&str, &str) {
+    let Some(rest) = line.strip_prefix("[pid ") else {
+        return ("", line);
+    };
+    let (thread, text) = rest.split_once("] ").unwrap_or((rest, ""));
+    (thread.trim(), text)
+}
+
 /// Joins calls that are split into two lines, and removes thread IDs.
 fn whole(lines: &[String]) -> Vec<String> {
     let mut calls: Vec<String> = Vec::new();
     let mut unfinished: Vec<(String, usize)> = Vec::new();
     for line in lines {
-        let (thread, text) = match line.strip_prefix("[pid ") {
-            Some(rest) => rest.split_once("] ").unwrap_or((rest, "")),
-            None => ("", line.as_str()),
-        };
+        let (thread, text) = thread_and_text(line);
         if let Some(first) = text.strip_suffix(" <unfinished ...>") {
             unfinished.push((thread.to_owned(), calls.len()));
             calls.push(first.to_owned());
