@@ -14,7 +14,7 @@ pub(crate) async fn read(
     mut spare: Vec<u8>,
 ) -> Outcome {
     let open = OpenStat::new(name?, libc::O_RDONLY | libc::O_CLOEXEC);
-    let opened = proactor.submit(open).await?;
+    let opened = proactor.submit(open.load_whole()).await?;
     let status = opened.status().filter(|_| opened.is_stored());
     let size = status
         .filter(|status| status.is_file())

@@ -24,7 +24,7 @@ const LARGE: usize = 1024 * 1024;
 fn read_file(py: Python<'_>, path: PathArgument) -> PyResult<Py<PyAny>> {
     call::make(py, move |py, engine| {
         let open = OpenStat::new(path.name(None), libc::O_RDONLY | libc::O_CLOEXEC);
-        engine.run(py, open, move |py, engine, opened| {
+        engine.run(py, open.load_whole(), move |py, engine, opened| {
             let opened = opened.map_err(|error| error::about(py, error, &path.object))?;
             read_opened(py, engine, opened, path)
         })

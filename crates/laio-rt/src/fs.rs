@@ -12,7 +12,8 @@ pub use attributes::{access, make_node, set_mode, set_mode_of, set_owner, set_ti
 pub use directory::{DirEntry, ReadDir, read_dir};
 pub use file::File;
 pub use laio::ops::{
-    Access, Advice, FileStatus as Metadata, FileType, Node, Timestamp, Whence, attribute_names,
+    Access, Advice, FileStatus as Metadata, FileType, Node, OpenStat, Timestamp, Whence,
+    attribute_names,
 };
 pub use options::OpenOptions;
 
@@ -30,7 +31,10 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// Those of opening and reading; `OutOfMemory` if there is not enough memory for the contents.
 pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
-    let opened = OpenOptions::new().read(true).open_examined(path).await?;
+    let opened = OpenOptions::new()
+        .read(true)
+        .open_examined(path, OpenStat::load_whole)
+        .await?;
     let (status, is_stored) = (opened.status().copied(), opened.is_stored());
     let file = File::from(opened);
     let status = match status {

@@ -41,7 +41,8 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// Those of opening and reading; `OutOfMemory` if there is not enough memory for the contents.
 pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
-    let opened = run(OpenStat::new(Name::from_path(&path)?, libc::O_RDONLY)).await?;
+    let open = OpenStat::new(Name::from_path(&path)?, libc::O_RDONLY);
+    let opened = run(open.load_whole()).await?;
     let (status, is_stored) = (opened.status().copied(), opened.is_stored());
     let file = OpenFile::from(opened.into_own_descriptor());
     let status = match status {

@@ -151,7 +151,7 @@ impl OpenOptions {
     /// `NotFound`, `PermissionDenied` and others of `open`; `InvalidInput` for choices that exclude each
     /// other.
     pub async fn open(self, path: impl AsRef<Path>) -> io::Result<File> {
-        Ok(self.open_examined(path).await?.into())
+        Ok(self.open_examined(path, |open| open).await?.into())
     }
 
     /// Opens a file, and returns its metadata, with fewer system calls than [`OpenOptions::open`] and
@@ -160,7 +160,7 @@ impl OpenOptions {
     /// # Errors
     /// Those of [`OpenOptions::open`] and [`File::metadata`].
     pub async fn open_with_metadata(self, path: impl AsRef<Path>) -> io::Result<(File, Metadata)> {
-        let opened = self.open_examined(path).await?;
+        let opened = self.open_examined(path, |open| open).await?;
         let status = opened.status().copied();
         let file = File::from(opened);
         match status {
@@ -172,8 +172,12 @@ impl OpenOptions {
         }
     }
 
-    /// Opens a file, and returns what the attempt has learned of it.
-    pub(super) async fn open_examined(self, path: impl AsRef<Path>) -> io::Result<Opened> {
+    /// Opens a file with the operation that `operation` makes of an open, and returns what the attempt has learned of it.
+    pub(super) async fn open_examined(
+        self,
+        path: impl AsRef<Path>,
+        operation: impl Fn(OpenStat<Descriptor>) -> OpenStat<Descriptor>,
+    ) -> io::Result<Opened> {
         let flags = self.open_flags()?;
         let path = path.as_ref();
         let mut name = Some(Name::from_path_in(self.at.clone(), path)?);
@@ -189,7 +193,7 @@ impl OpenOptions {
             if self.beneath {
                 open = open.beneath();
             }
-            match submit(OpenStat::from(open)).await {
+            match submit(operation(open.into())).await {
                 Err(error) if may_race && is_race(&error) => races += 1,
                 Err(error) => return self.walked(path, flags, error).await,
                 opened => return opened,

@@ -68,6 +68,15 @@ impl<F> OpenStat<F> {
         self.load = bytes;
         self
     }
+
+    /// [`OpenStat::load`] for a program that reads the whole file: at most [`OpenStat::WHOLE`] bytes of it, because a
+    /// larger one is read in several steps anyway.
+    pub fn load_whole(self) -> Self {
+        self.load(Self::WHOLE)
+    }
+
+    /// How many bytes [`OpenStat::load_whole`] brings into memory at most.
+    pub const WHOLE: usize = 1024 * 1024;
 }
 
 impl<F> From<Open<F>> for OpenStat<F> {

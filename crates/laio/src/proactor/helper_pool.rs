@@ -19,7 +19,7 @@ use crate::step::total;
 use crate::sys::interrupt::{Interruptible, Signal};
 use crate::sys::thread::Thread;
 use crate::table::{self, Attempt, Class, Row};
-use crate::{Errno, Limits, Options, transfer};
+use crate::{Call, Errno, Limits, Options, transfer};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -249,7 +249,7 @@ impl HelperPool {
             interruptible: interruptible.clone(),
         });
         let begin = Instant::now();
-        let job = Job::new(table::row(duty.core().call.number), duty.core().call);
+        let job = job_of(&duty, duty.core().call);
         let waits = lane::opens_blocking_file(&job, interruptible);
         let result = (!waits).then(|| make(interruptible, &duty, &rest));
         let mut making = self.lock_making();
@@ -390,6 +390,14 @@ pub(super) fn takes(
         && shared.options.inject == Default::default()
 }
 
+/// A call of an operation, or the rest of one.
+fn job_of(duty: &Duty, call: Call) -> Job {
+    Job {
+        after_open: duty.after_open(),
+        ..Job::new(table::row(call.number), call)
+    }
+}
+
 /// Makes the call, and goes on after a short transfer, as the driver does.
 fn make(interruptible: &Interruptible, duty: &Duty, rest: &Rest) -> Result<usize, Errno> {
     let call = &duty.core().call;
@@ -400,7 +408,7 @@ fn make(interruptible: &Interruptible, duty: &Duty, rest: &Rest) -> Result<usize
         // SAFETY: the task keeps what the call points to alive; the kernel has accepted the pointers
         // if bytes were moved.
         let step = unsafe { transfer::remaining(row, call, done, &mut scratch) };
-        match run(&Job::new(row, step), interruptible) {
+        match run(&job_of(duty, step), interruptible) {
             Ok(moved) => done += moved,
             error => return total(done, error),
         }

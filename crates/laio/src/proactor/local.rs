@@ -7,6 +7,7 @@ use super::helper_pool::HelperPool;
 use super::inbox::Rest;
 use super::shared::Shared;
 use crate::attempt::{Attempted, Blocked, Examined, Try, Why};
+use crate::background::after_open::AfterOpen;
 use crate::background::patience::Patience;
 use crate::composition::Strategy;
 use crate::fd_table::FdTable;
@@ -203,6 +204,11 @@ impl Local {
     pub(super) fn links_in_flight(&mut self, row: &Row, call: &Call) -> [Link; 2] {
         let regular = self.knowledge.may_continue_short(row, call);
         links(row, call, regular, &self.knowledge.hints)
+    }
+
+    /// Takes what another thread has found out about a file that it has opened.
+    pub(super) fn learn_opened(&mut self, fd: RawFd, after_open: &AfterOpen) -> Examined {
+        self.knowledge.learn_opened(fd, after_open)
     }
 
     /// Whether a call on an open file sends no request to a remote file system.

@@ -3,6 +3,7 @@
 use super::any_function::AnyFunction;
 use super::inbox::Rest;
 use super::task::{Duty, guarded};
+use crate::background::after_open::AfterOpenAddress;
 use crate::background::job::{Job, run};
 use crate::background::lane::{self, Lane};
 use crate::background::unanswered::Unanswered;
@@ -187,7 +188,7 @@ pub(super) fn start(
     mut duty: Duty,
     rest: Rest,
 ) -> Option<Arc<OneShot>> {
-    let call = duty.call();
+    let (call, after_open) = (duty.call(), duty.after_open());
     let duty = Arc::new(Mutex::new(Some(duty)));
     let take = |duty: &Mutex<Option<Duty>>| {
         let mut duty = duty.lock().unwrap_or_else(|error| error.into_inner());
@@ -212,7 +213,7 @@ pub(super) fn start(
         let (own, all, duty) = (one.clone(), one_shots.clone(), duty.clone());
         Thread::start_with_program_code(c"laio-one-shot", move || {
             own.interruptible.adopt_thread(own.signal);
-            let result = make(&own, &call, &rest);
+            let result = make(&own, &call, &rest, after_open);
             *own.over.lock().unwrap_or_else(|error| error.into_inner()) = true;
             own.interruptible.release_thread();
             all.forget(&own);
@@ -256,13 +257,22 @@ pub(super) fn start_function(
     }
 }
 
-fn make(own: &OneShot, call: &Call, rest: &Rest) -> Result<usize, Errno> {
+fn make(
+    own: &OneShot,
+    call: &Call,
+    rest: &Rest,
+    after_open: Option<AfterOpenAddress>,
+) -> Result<usize, Errno> {
     let row = table::row(call.number);
     let mut scratch = None;
     // SAFETY: the task keeps what the call points to alive; the kernel has accepted the pointers if
     // bytes were moved.
     let step = unsafe { transfer::remaining(row, call, rest.done, &mut scratch) };
-    run(&Job::new(row, step), &own.interruptible)
+    let job = Job {
+        after_open,
+        ..Job::new(row, step)
+    };
+    run(&job, &own.interruptible)
 }
 
 impl OneShot {

@@ -17,6 +17,7 @@ use crate::step::total;
 use crate::table::{self, Attempt};
 use crate::{Call, Errno};
 use std::fmt;
+use std::os::fd::RawFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -309,11 +310,17 @@ impl<O: Operation + Send> InFlight<O> {
 
     /// Returns the output if the operation is over; otherwise keeps the waker for its end.
     pub(super) fn take(&mut self, waker: Option<&Waker>) -> Option<O::Output> {
-        let output = self.task.as_ref().expect("not taken yet").take(waker);
-        if output.is_some() {
-            self.task = None;
+        let over = self.task.as_ref().expect("not taken yet").take(waker)?;
+        self.task = None;
+        let mut operation = over.operation;
+        if let (Some(after_open), Ok(fd)) = (over.after_open, over.result) {
+            let learn = |local: &mut local::Local| local.learn_opened(fd as RawFd, &after_open);
+            // While the thread ends, it has no knowledge of file systems.
+            if let Some(examined) = local::with(&self.shared, learn) {
+                operation.examined(&examined);
+            }
         }
-        output
+        Some(operation.finish(over.result))
     }
 }
 

@@ -6,10 +6,11 @@
 
 use super::batch_end::BatchEnd;
 use super::busy::Hold;
+use crate::background::after_open::{AfterOpen, AfterOpenAddress};
 use crate::operation::Operation;
 use crate::operations::Link;
 use crate::sys::fork::Life;
-use crate::{Call, Errno, Handle};
+use crate::{Call, Errno, Examined, Handle};
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -35,6 +36,9 @@ pub(super) struct TaskCore {
     is_over: AtomicBool,
     /// The batch to which the task belongs, which is woken instead of a waker of its own.
     batch: Option<Arc<BatchEnd>>,
+    /// For an operation that wants the file that it opens loaded. While the operation is in flight, only the thread
+    /// that makes the call uses this; then its future.
+    after_open: UnsafeCell<Option<AfterOpen>>,
 }
 
 enum TaskState {
@@ -45,7 +49,16 @@ enum TaskState {
     Taken,
 }
 
-// SAFETY: the state passes the operation from one thread to another, and never lets two use it.
+/// An operation that is over.
+pub(super) struct Over<O> {
+    pub(super) operation: O,
+    pub(super) result: Result<usize, Errno>,
+    /// What the thread that has opened the file has learned of it.
+    pub(super) after_open: Option<AfterOpen>,
+}
+
+// SAFETY: the state passes the operation, and what is learned of its file, from one thread to another, and never lets
+// two use them.
 unsafe impl<O: Send> Sync for Task<O> {}
 
 /// A task of any operation.
@@ -60,6 +73,7 @@ pub(super) trait AnyTask: Send + Sync {
 impl<O: Operation + Send> Task<O> {
     /// Moves an operation to its final address.
     pub(super) fn new(operation: O, batch: Option<Arc<BatchEnd>>) -> Arc<Task<O>> {
+        let loaded = operation.wants_loaded();
         let mut task = Arc::new(Task {
             core: TaskCore {
                 call: Call::new(0, []),
@@ -68,6 +82,7 @@ impl<O: Operation + Send> Task<O> {
                 handle: AtomicU64::new(0),
                 is_over: AtomicBool::new(false),
                 batch,
+                after_open: UnsafeCell::new((loaded > 0).then(|| AfterOpen::new(loaded))),
             },
             operation: UnsafeCell::new(Some(operation)),
         });
@@ -81,11 +96,11 @@ impl<O: Operation + Send> Task<O> {
         task
     }
 
-    /// Returns the output if the operation is over; otherwise keeps the waker for its end.
+    /// Returns the operation if it is over; otherwise keeps the waker for its end.
     ///
     /// # Panics
     /// In a forked child: the kernel uses the memory of the parent.
-    pub(super) fn take(&self, waker: Option<&Waker>) -> Option<O::Output> {
+    pub(super) fn take(&self, waker: Option<&Waker>) -> Option<Over<O>> {
         let core = &self.core;
         assert!(
             core.life.is_current(),
@@ -106,8 +121,17 @@ impl<O: Operation + Send> Task<O> {
                 *state = TaskState::Taken;
                 drop(state);
                 // SAFETY: the operation is over, and `Taken` lets only this thread pass.
-                let operation = unsafe { (*self.operation.get()).take() };
-                Some(operation.expect("it is taken once").finish(result))
+                let (operation, after_open) = unsafe {
+                    (
+                        (*self.operation.get()).take(),
+                        (*core.after_open.get()).take(),
+                    )
+                };
+                Some(Over {
+                    operation: operation.expect("it is taken once"),
+                    result,
+                    after_open,
+                })
             }
             TaskState::Abandoned | TaskState::Taken => panic!("a future was polled after its end"),
         }
@@ -216,6 +240,13 @@ impl Duty {
         std::ptr::addr_eq(Arc::as_ptr(self.task()), Arc::as_ptr(other))
     }
 
+    /// What the thread that makes the call does with a file that it opens. For this thread only.
+    pub(super) fn after_open(&self) -> Option<AfterOpenAddress> {
+        // SAFETY: the operation is in flight, so nothing else uses it.
+        let after_open = unsafe { &mut *self.core().after_open.get() };
+        after_open.as_mut().map(AfterOpen::address)
+    }
+
     pub(super) fn complete(mut self, result: Result<usize, Errno>) {
         self.complete_once(result);
     }
@@ -267,6 +298,20 @@ unsafe impl Operation for Duty {
 
     fn call(&mut self) -> Call {
         self.core().call
+    }
+
+    fn wants_loaded(&self) -> usize {
+        // SAFETY: the operation is in flight, and the driver has its duty.
+        let after_open = unsafe { &*self.core().after_open.get() };
+        after_open.as_ref().map_or(0, AfterOpen::wanted)
+    }
+
+    fn examined(&mut self, examined: &Examined) {
+        // SAFETY: as above.
+        let after_open = unsafe { &mut *self.core().after_open.get() };
+        if let Some(after_open) = after_open {
+            after_open.learn(examined);
+        }
     }
 
     fn finish(self, result: Result<usize, Errno>) {

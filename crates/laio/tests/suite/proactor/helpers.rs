@@ -3,7 +3,8 @@
 use super::support::{all, all_lazy, block_on, poll_once};
 use crate::harness::{LIMIT, cstring, watch};
 use laio::ops::{
-    Fsync, Mkdir, Name, Open, OpenFile, Read, ReadAt, Seek, Source, Whence, Write, WriteAt,
+    FileStatus, Fsync, Mkdir, Name, Open, OpenFile, OpenStat, Read, ReadAt, Seek, Source, Whence,
+    Write, WriteAt,
 };
 use laio::{BackendKind, Errno, Limits, Options, Proactor, Rights};
 use laio_testing::limit::wait_until;
@@ -181,6 +182,44 @@ fn a_call_by_name_needs_no_driver() {
     }
     let stats = proactor.stats();
     assert_eq!((stats.direct, stats.handed_over), (10, 10), "{stats:?}");
+}
+
+/// The thread that opens a file, which cannot be attempted because it may create the file, reads the status and brings
+/// the beginning into memory.
+#[test]
+fn a_file_is_opened_examined_and_loaded_with_one_wait() {
+    let directory = scratch();
+    let path = directory.path().join("file");
+    fs::write(&path, pattern(5_000, 1)).unwrap();
+    for (name, proactor) in all_lazy() {
+        for (bytes, loaded) in [(10, 10), (1 << 20, 5_000)] {
+            let file = Name::new(cstring(&path));
+            let open = OpenStat::new(file, libc::O_RDWR | libc::O_CREAT).load(bytes);
+            let opened = block_on(proactor.submit(open)).expect("a file");
+            let found = (opened.loaded(), opened.status().map(FileStatus::size));
+            // Where the test injects failures, the driver's ring opens the file.
+            let by_ring = ["lazy, attempts fail", "lazy, short transfers"].contains(&&*name);
+            assert!(
+                by_ring || found == (loaded, Some(5_000)),
+                "{name}: {found:?}"
+            );
+            let file = OpenFile::from(opened.into_own_descriptor());
+            let read = Read::new(file, Vec::with_capacity(6_000));
+            let (count, bytes) = block_on(proactor.submit(read));
+            assert!(
+                count.unwrap() == 5_000 && bytes == pattern(5_000, 1),
+                "{name}"
+            );
+        }
+        let none = Name::new(cstring(directory.path().join("none/none")));
+        let open = OpenStat::new(none, libc::O_RDWR | libc::O_CREAT).load(1);
+        let error = block_on(proactor.submit(open)).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENOENT), "{name}");
+        // Its result is dropped.
+        let file = Name::new(cstring(&path));
+        let mut open = proactor.submit(OpenStat::new(file, libc::O_RDWR | libc::O_CREAT).load(1));
+        let _ = poll_once(&mut open);
+    }
 }
 
 /// A helper passes an `open` that waits for another process on to the driver: there it can be dropped, and
