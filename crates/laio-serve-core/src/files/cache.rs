@@ -13,10 +13,11 @@ mod admission;
 mod inotify;
 mod store;
 
-use super::contents::Opened;
+use super::contents::{Contents, OpenFile, Opened};
 use super::resolve::enter;
 use admission::{Admission, AdmissionFilter};
 use inotify::{FileEvent, Watch, Watches};
+use laio::ops::FileStatus;
 use laio_rt::Descriptor;
 use laio_serve_base::options::Cache as CacheOptions;
 use laio_serve_net::arrivals;
@@ -246,6 +247,25 @@ impl Cache {
     /// Like [`Watches::watch`].
     pub(super) fn watch_file(&self, file: &Descriptor) -> io::Result<Watch> {
         self.watches.watch(file, Watches::FILE)
+    }
+
+    /// The open file that is cached under a name, if it is the one with this status: then it is still known which
+    /// of its chunks are in the page cache.
+    pub(super) fn open_file(
+        &self,
+        site: usize,
+        name: &[u8],
+        status: &FileStatus,
+    ) -> Option<Rc<OpenFile>> {
+        let state = self.state.borrow();
+        let cached = &state.files.get(site, name)?.opened;
+        let identity = |status: &FileStatus| (status.device(), status.inode(), status.size());
+        match &cached.contents {
+            Contents::Open(open) if identity(&cached.status) == identity(status) => {
+                Some(open.clone())
+            }
+            _ => None,
+        }
     }
 
     /// Records that caching a file failed.

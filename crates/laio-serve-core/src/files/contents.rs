@@ -38,7 +38,7 @@ pub enum Contents {
 }
 
 impl Contents {
-    /// Records that a range was read.
+    /// Records that a range was read or sent from the page cache.
     pub(crate) fn was_read(&self, start: u64, end: u64, now: Instant) {
         if let Contents::Open(open) = self {
             open.was_read(start, end, now);
@@ -46,14 +46,15 @@ impl Contents {
     }
 }
 
-/// A file that is kept open, and which of its chunks were read within the last seconds.
+/// A file that is kept open, and which of its chunks were in the page cache within the last seconds.
 #[derive(Debug)]
 pub struct OpenFile {
     pub file: Descriptor,
     size: u64,
-    /// A bit for each chunk.
+    /// A bit for each chunk that was read or sent in the present period, which began at `since`.
     chunks: RefCell<Vec<u64>>,
-    /// No chunk was recorded earlier.
+    /// The same for the period before, which ended at `since`.
+    earlier: RefCell<Vec<u64>>,
     since: Cell<Instant>,
 }
 
@@ -63,9 +64,11 @@ const CHUNK: u64 = Limits::CHUNK as u64;
 impl OpenFile {
     /// The maximum number of chunks recorded; later ones are always read.
     const CHUNKS_MAX: usize = 16 * 1024;
-    /// How long a chunk counts as read. A slow client keeps the file open after the cache has dropped it,
+    /// How long a chunk counts as present at most. A slow client keeps the file open after the cache has dropped it,
     /// and the kernel may need the memory meanwhile.
     pub(crate) const AGE_MAX: Duration = Cache::MAX_AGE.saturating_mul(2);
+    /// A chunk that was recorded in one period counts until the end of the next.
+    const PERIOD: Duration = Cache::MAX_AGE;
 
     pub(crate) fn new(file: Descriptor, size: u64, now: Instant) -> OpenFile {
         let chunks = size.div_ceil(CHUNK).min(Self::CHUNKS_MAX as u64) as usize;
@@ -73,17 +76,26 @@ impl OpenFile {
             file,
             size,
             chunks: vec![0; chunks.div_ceil(64)].into(),
+            earlier: vec![0; chunks.div_ceil(64)].into(),
             since: Cell::new(now),
         }
     }
 
-    /// Records that a range was read. A chunk counts only if it was read completely, up to the end
+    /// Records that a range was read, or sent with `sendfile`. A chunk counts only if all of it was, up to the end
     /// of the file.
     pub(crate) fn was_read(&self, start: u64, end: u64, now: Instant) {
         self.forget_old(now);
-        let chunk = start / CHUNK;
-        let whole = start.is_multiple_of(CHUNK) && end >= self.size.min(start + CHUNK);
-        if whole && let Some(word) = self.chunks.borrow_mut().get_mut(chunk as usize / 64) {
+        let mut chunks = self.chunks.borrow_mut();
+        let first = start.div_ceil(CHUNK);
+        let last = if end >= self.size {
+            end.div_ceil(CHUNK)
+        } else {
+            end / CHUNK
+        };
+        for chunk in first..last {
+            let Some(word) = chunks.get_mut(chunk as usize / 64) else {
+                break;
+            };
             *word |= 1 << (chunk % 64);
         }
     }
@@ -91,12 +103,12 @@ impl OpenFile {
     /// Returns the end of the recorded range that starts at `start`, at most `end`.
     pub(crate) fn resident(&self, start: u64, end: u64, now: Instant) -> u64 {
         self.forget_old(now);
-        let chunks = self.chunks.borrow();
+        let (chunks, earlier) = (self.chunks.borrow(), self.earlier.borrow());
         let mut until = start;
         while until < end {
             let chunk = until / CHUNK;
-            let word = chunks.get(chunk as usize / 64).copied().unwrap_or(0);
-            if word & 1 << (chunk % 64) == 0 {
+            let at = chunk as usize / 64;
+            if at >= chunks.len() || (chunks[at] | earlier[at]) & 1 << (chunk % 64) == 0 {
                 break;
             }
             until = (chunk + 1) * CHUNK;
@@ -105,10 +117,19 @@ impl OpenFile {
     }
 
     fn forget_old(&self, now: Instant) {
-        if now.saturating_duration_since(self.since.get()) >= Self::AGE_MAX {
-            self.chunks.borrow_mut().fill(0);
+        let age = now.saturating_duration_since(self.since.get());
+        if age < Self::PERIOD {
+            return;
+        }
+        let mut chunks = self.chunks.borrow_mut();
+        if age < Self::AGE_MAX {
+            self.earlier.borrow_mut().copy_from_slice(&chunks);
+            self.since.set(self.since.get() + Self::PERIOD);
+        } else {
+            self.earlier.borrow_mut().fill(0);
             self.since.set(now);
         }
+        chunks.fill(0);
     }
 }
 
@@ -150,6 +171,17 @@ mod tests {
             assert_eq!(open.resident(0, size, later), CHUNK);
             let still = later + OpenFile::AGE_MAX - Duration::from_nanos(1);
             assert_eq!(open.resident(0, size, still), CHUNK);
+
+            // What is sent again and again stays; the rest does not.
+            let mut now = still + OpenFile::AGE_MAX;
+            open.was_read(0, size, now);
+            for _ in 0..5 {
+                now += OpenFile::PERIOD;
+                assert!(open.resident(0, size, now) >= 2 * CHUNK);
+                open.was_read(5, 2 * CHUNK + 5, now);
+                open.was_read(0, CHUNK, now);
+            }
+            assert_eq!(open.resident(0, size, now), 2 * CHUNK);
         });
     }
 }

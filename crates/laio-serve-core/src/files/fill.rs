@@ -80,8 +80,9 @@ async fn cache_file(
     if let Contents::File(file) = &opened.contents
         && size > cache.limits().file_bytes as u64
     {
-        opened.contents =
-            Contents::Open(Rc::new(OpenFile::new(file.clone(), size, contexts.now())));
+        let again = cache.open_file(site.number, name, &opened.status);
+        let open = || Rc::new(OpenFile::new(file.clone(), size, contexts.now()));
+        opened.contents = Contents::Open(again.unwrap_or_else(open));
     } else {
         let Some(contents) = whole(contexts, limits, &opened).await? else {
             return Ok(None);

@@ -1,7 +1,7 @@
 //! Files sent with `sendfile` from the page cache, without a copy.
 //!
 //! No flag prevents `sendfile` from blocking on a disk. So the worker calls it only for chunks that were read
-//! within [`OpenFile::AGE_MAX`]: by an earlier request for the same cached file, or by this request,
+//! or sent within [`OpenFile::AGE_MAX`]: by an earlier request for the same cached file, or by this request,
 //! which reads what is in the page cache without keeping the bytes. A helper calls it for the others.
 
 use super::send_buffer::{send_deadline, send_more, would_block};
@@ -121,7 +121,12 @@ async fn send_part(
         let most = (end - offset) as usize;
         match sendfile(socket, file, &mut offset, most) {
             Ok(0) => return Err(shorter()),
-            Ok(count) => deadline.add_sent(count as u64),
+            Ok(count) => {
+                deadline.add_sent(count as u64);
+                if let Some(open) = part.open {
+                    open.was_read(offset - count as u64, offset, services.contexts.now());
+                }
+            }
             Err(Errno::AGAIN) => {
                 deadline.wait_until_writable(services, socket).await?;
                 given_way_at = offset;
