@@ -17,6 +17,7 @@ pub mod compress;
 pub mod early_answer;
 pub mod early_hints;
 pub mod file_response;
+pub mod generated_body;
 pub mod listing;
 pub mod lookup;
 pub mod open;

@@ -2,7 +2,7 @@
 
 use super::archive::send::Archive;
 use super::auth_state::AuthState;
-use super::compress::Compressed;
+use super::generated_body::GeneratedBody;
 use crate::files::contents::{Contents, Opened};
 use crate::services::Services;
 use crate::site::message_fields::{Answered, ForwardedRequest};
@@ -35,8 +35,8 @@ pub enum Body {
     File(Contents, ByteRange),
     /// Several ranges, each with a header of its own.
     Parts(Contents, Box<Multipart>),
-    /// Of unknown length, sent in chunks.
-    Compressed(Box<Compressed>),
+    /// Made while it is sent.
+    Generated(Box<dyn GeneratedBody>),
     /// The archive of a directory of the site with this number.
     Archive(usize, Box<Archive>),
 }

@@ -1,7 +1,6 @@
 //! Sends a response.
 
 use super::archive::send::next_piece;
-use super::compress::next_chunk;
 use super::pace::Pace;
 use super::page_cache::send_from_page_cache;
 use super::response::Body;
@@ -96,11 +95,11 @@ pub async fn send_response(
                 laio_rt::give_way().await;
             }
         }
-        Body::Compressed(mut compressed) => {
+        Body::Generated(mut body) => {
             let framed = !stream.is_multiplexed();
             loop {
                 wait_for_window(services, stream).await?;
-                let last = next_chunk(services, &mut compressed, &mut out, framed).await?;
+                let last = body.next_piece(services, &mut out, framed).await?;
                 let length = out.len() as u64;
                 out = send_all(services, stream, out).await?;
                 if last {
