@@ -41,7 +41,6 @@
 //! - `clap`: the structs of options are also arguments of the crate clap.
 //! - `fuzzing`: functions for the fuzz targets of the repository. It is no part of the interface.
 
-mod acme;
 mod connection;
 mod explain;
 mod features;

@@ -5,8 +5,8 @@ mod generation;
 mod privileges;
 mod sandbox;
 
+use crate::features;
 use crate::worker::Served;
-use crate::{acme, features};
 use control::{Control, Service};
 use laio::BackendKind;
 use laio::thread::JoinHandle;
@@ -48,7 +48,7 @@ impl Server {
     pub fn start(options: Options) -> io::Result<Server> {
         let kind = backend(&options)?;
         let descriptors = raise_descriptor_limit();
-        features::check(&options)?;
+        features::check_compiled(&options)?;
         ContextPlan::new(&options, kind)?;
         check_http3(&options, kind)?;
         let listeners = Listener::open_all(&options)?;
@@ -64,7 +64,7 @@ impl Server {
         })?;
         let addresses = sockets.addresses().to_vec();
         // Before other threads exist, and after privileged calls.
-        acme::create_state(&options, privileges::owner(&options.safety)?)?;
+        features::prepare(&options, privileges::owner(&options.safety)?)?;
         privileges::drop_to(&options.safety)?;
         if privileges::is_root() && options.safety.user.is_none() {
             print(
@@ -136,13 +136,13 @@ impl Server {
 /// Like [`Server::start`].
 pub fn check(options: &Options) -> io::Result<()> {
     let kind = backend(options)?;
-    features::check(options)?;
+    features::check_compiled(options)?;
     ContextPlan::new(options, kind)?;
     check_http3(options, kind)?;
     TrustedProxies::from_options(options)?;
     SharedLog::open(options)?;
     Tls::new(options, false, Sessions::new()?, None)?;
-    acme::check_options(options)?;
+    features::check_options(options, kind)?;
     let sites = CompiledSites::new(options, &CountedDirectories::default());
     // What it reports without an error comes before the result.
     messages::flush(None);

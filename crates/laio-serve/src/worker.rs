@@ -3,7 +3,8 @@
 pub(crate) mod accept;
 mod receive;
 
-use crate::connection::running::{AcceptTasks, Connections};
+use crate::connection::running::{AcceptTasks, Connections, WorkerFeatures};
+use crate::features;
 use accept::{Acceptor, accept};
 use laio_rt::future::{Either, race};
 use laio_rt::sync::Semaphore;
@@ -98,7 +99,6 @@ pub(crate) fn run(
             transfer_pools: Pools::default(),
             password_checks: PasswordChecks::new(limits.auth_checks, shared.cpu_pool.clone()),
             compressions: Semaphore::new(limits.compressions),
-            archives: Semaphore::new(limits.zips),
             listings: Semaphore::new(Limits::LISTINGS),
             cpu_pool: shared.cpu_pool,
             slots: shared.slots,
@@ -121,8 +121,11 @@ pub(crate) fn run(
         let protocols = (options.http2(backend), options.http3.clone());
         let connections = Connections::new(
             services.clone(),
-            change_services,
-            response_cache,
+            WorkerFeatures {
+                change_services,
+                response_cache,
+                directory_answers: features::directory_answers(options),
+            },
             stop.clone(),
             most,
             protocols,

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Returns the methods that the files of a site allow.
 fn allow(site: &Site) -> &'static str {
-    match (site.uploads.is_some(), site.webdav) {
+    match (site.uploads.is_some(), site.description.uploads.webdav) {
         (false, false) => "GET, HEAD, OPTIONS",
         (false, true) => "GET, HEAD, OPTIONS, PROPFIND",
         (true, false) => "GET, HEAD, OPTIONS, PUT, DELETE, MKCOL",
@@ -26,7 +26,7 @@ fn allow(site: &Site) -> &'static str {
 /// Returns the classes of WebDAV that the files of a site have. Class 2 means locks, which some clients need in order
 /// to write.
 fn webdav_classes(site: &Site) -> Option<&'static [u8]> {
-    match (site.uploads.is_some(), site.webdav) {
+    match (site.uploads.is_some(), site.description.uploads.webdav) {
         (_, false) => None,
         (false, true) => Some(b"1"),
         (true, true) => Some(b"1, 2"),

@@ -187,7 +187,9 @@ impl Connection {
     }
 
     async fn answer_by_change(&mut self, exchange: &Exchange<'_>) -> io::Result<Step> {
-        let Some(change) = Change::from_request(exchange.ctx) else {
+        let Some(change) =
+            Change::from_request(&self.connections.features.change_services, exchange.ctx)
+        else {
             return Ok(Step::Pass);
         };
         let next = Box::pin(self.change_files(exchange, change)).await?;

@@ -94,6 +94,7 @@ impl Streams {
             redirects_to_https: self.to_https.is_some(),
             secure: stream.is_secure(),
             alt_svc: self.alt_svc.as_deref(),
+            directory_answers: &self.connections.features.directory_answers,
             is_multiplexed: true,
         };
         let read = || Request::from_fields(head, &services.limits.head()).ok();

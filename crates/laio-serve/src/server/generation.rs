@@ -1,7 +1,7 @@
 //! A generation of workers: those started together with the same options.
 
 use super::sandbox;
-use crate::acme::Acme;
+use crate::features::{self, BackgroundFeatures};
 use crate::worker::{self, GenerationState, Served};
 use laio::BackendKind;
 use laio::thread::JoinHandle;
@@ -52,7 +52,7 @@ pub(crate) struct ServerState {
     pub(crate) sessions: Sessions,
     /// The QUIC endpoints of all generations.
     pub(crate) routes: Arc<Routes>,
-    pub(crate) acme: Option<Arc<Acme>>,
+    pub(crate) background: BackgroundFeatures,
     pub(crate) changes: SharedChanges,
     pub(crate) counted: CountedDirectories,
 }
@@ -61,7 +61,7 @@ impl ServerState {
     /// Creates the state of the first generation.
     ///
     /// # Errors
-    /// Like [`Sessions::new`] and [`Acme::start`].
+    /// Like [`Sessions::new`] and [`features::start`].
     pub(crate) fn new(options: &Options) -> io::Result<ServerState> {
         let counted = CountedDirectories::default();
         let memory = Arc::new(ProcessMemory::new(options.limits.memory));
@@ -76,8 +76,8 @@ impl ServerState {
             slots: Arc::default(),
             sessions: Sessions::new()?,
             routes: Arc::default(),
-            acme: Acme::start(options)?.map(Arc::new),
-            changes: SharedChanges::default(),
+            background: features::start(options)?,
+            changes: SharedChanges::new(features::change_extension()),
         })
     }
 }
@@ -150,7 +150,7 @@ impl Generation {
                 &options,
                 options.http2(kind).is_some(),
                 server_state.sessions,
-                server_state.acme.map(|acme| acme.published()),
+                server_state.background.published(),
             )?
             .map(Arc::new),
         };
