@@ -3,7 +3,6 @@
 
 pub mod answer;
 pub mod answer_from_cache;
-#[cfg(feature = "zip")]
 pub mod archive;
 pub mod auth_request;
 pub mod auth_servers;

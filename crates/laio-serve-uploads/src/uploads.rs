@@ -15,7 +15,6 @@ mod put;
 mod stale;
 mod target;
 mod temporary;
-#[cfg(feature = "webdav")]
 pub mod webdav;
 
 pub use change_extension::ChangeExtension;

@@ -3,7 +3,6 @@
 mod at_once;
 mod from_cache;
 mod http2;
-pub(crate) mod http3;
 mod log_lines;
 mod page_memory;
 pub(crate) mod proxy_header;

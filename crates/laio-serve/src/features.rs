@@ -2,12 +2,16 @@
 
 mod acme;
 mod feature;
+mod http3;
 mod response_cache;
 mod webdav;
 mod zip;
 
+pub(crate) use feature::DatagramSockets;
+
 use feature::{Background, Feature, Owner};
 use laio::BackendKind;
+use laio_rt::JoinHandle;
 use laio_serve_base::options::Options;
 use laio_serve_core::request::directory_answer::DirectoryAnswer;
 use laio_serve_net::tls::published::Published;
@@ -15,8 +19,9 @@ use laio_serve_uploads::ChangeExtension;
 use std::io;
 use std::sync::Arc;
 
-const FEATURES: [Feature; 4] = [
+const FEATURES: [Feature; 5] = [
     acme::FEATURE,
+    http3::FEATURE,
     response_cache::FEATURE,
     webdav::FEATURE,
     zip::FEATURE,
@@ -53,12 +58,21 @@ pub(crate) fn prepare(options: &Options, owner: Owner) -> io::Result<()> {
     all.try_for_each(|it| (it.prepare)(options, owner))
 }
 
+/// Returns where a feature publishes certificates.
+pub(crate) fn published(options: &Options) -> Option<Arc<Published>> {
+    FEATURES.iter().find_map(|it| (it.published)(options))
+}
+
 /// Starts the threads of features. They do nothing before [`BackgroundFeatures::wake`].
 ///
 /// # Errors
 /// Says which feature cannot start with its options.
-pub(crate) fn start(options: &Options) -> io::Result<BackgroundFeatures> {
-    let started = FEATURES.iter().map(|feature| (feature.start)(options));
+pub(crate) fn start(
+    options: &Options,
+    published: Option<&Arc<Published>>,
+) -> io::Result<BackgroundFeatures> {
+    let all = FEATURES.iter();
+    let started = all.map(|feature| (feature.start)(options, published));
     let started = started.filter_map(Result::transpose);
     started.collect::<io::Result<_>>().map(BackgroundFeatures)
 }
@@ -66,6 +80,18 @@ pub(crate) fn start(options: &Options) -> io::Result<BackgroundFeatures> {
 /// Returns what a feature adds to the changes of files.
 pub(crate) fn change_extension() -> Option<ChangeExtension> {
     FEATURES.iter().find_map(|it| (it.changes)())
+}
+
+/// Starts the tasks of a worker that receive from sockets with datagrams.
+///
+/// # Errors
+/// If a socket option that every kernel has fails.
+pub(crate) fn receive(worker: &mut DatagramSockets) -> io::Result<Vec<JoinHandle<()>>> {
+    let mut tasks = Vec::new();
+    for feature in &FEATURES {
+        tasks.extend((feature.receive)(worker)?);
+    }
+    Ok(tasks)
 }
 
 /// Returns the features that answer requests for directories in a worker.
@@ -79,11 +105,6 @@ pub(crate) fn directory_answers(options: &Options) -> Vec<Box<dyn DirectoryAnswe
 pub(crate) struct BackgroundFeatures(Vec<Arc<dyn Background>>);
 
 impl BackgroundFeatures {
-    /// Returns the certificates that a feature publishes.
-    pub(crate) fn published(&self) -> Option<Arc<Published>> {
-        self.0.iter().find_map(|it| it.published())
-    }
-
     pub(crate) fn wake(&self) {
         self.0.iter().for_each(|it| it.wake());
     }

@@ -13,7 +13,7 @@ use laio::thread::JoinHandle;
 use laio_serve_base::clients::TrustedProxies;
 use laio_serve_base::descriptors::raise_descriptor_limit;
 use laio_serve_base::messages::{self, print};
-use laio_serve_base::options::{Limits, Listen, ListenAddress, Options, Site};
+use laio_serve_base::options::{Limits, Listen, Options, Site};
 use laio_serve_core::log::SharedLog;
 use laio_serve_core::site::CompiledSites;
 use laio_serve_core::site::quota::CountedDirectories;
@@ -50,7 +50,7 @@ impl Server {
         let descriptors = raise_descriptor_limit();
         features::check_compiled(&options)?;
         ContextPlan::new(&options, kind)?;
-        check_http3(&options, kind)?;
+        features::check_options(&options, kind)?;
         let listeners = Listener::open_all(&options)?;
         let workers = workers(&options, kind, listeners.len());
         let arenas = workers * Limits::ARENAS_PER_WORKER + Limits::OTHER_ARENAS;
@@ -138,35 +138,19 @@ pub fn check(options: &Options) -> io::Result<()> {
     let kind = backend(options)?;
     features::check_compiled(options)?;
     ContextPlan::new(options, kind)?;
-    check_http3(options, kind)?;
+    features::check_options(options, kind)?;
     TrustedProxies::from_options(options)?;
     SharedLog::open(options)?;
-    Tls::new(options, false, Sessions::new()?, None)?;
-    features::check_options(options, kind)?;
+    Tls::new(
+        options,
+        false,
+        Sessions::new()?,
+        features::published(options),
+    )?;
     let sites = CompiledSites::new(options, &CountedDirectories::default());
     // What it reports without an error comes before the result.
     messages::flush(None);
     sites?.suit(kind).map(drop)
-}
-
-/// Checks whether HTTP/3 is possible, if it is on.
-fn check_http3(options: &Options, kind: BackendKind) -> io::Result<()> {
-    if options.http3.is_none() {
-        return Ok(());
-    }
-    let text = if kind == BackendKind::Sync {
-        "--http3 cannot be combined with the back end sync, which serves one connection at a time in each worker; \
-         choose another back end, such as lazy"
-    } else if !options.listen.iter().any(|listen| {
-        let is_unix = matches!(listen.address, ListenAddress::Unix { .. });
-        listen.tls && !listen.proxy_header && !is_unix
-    }) {
-        "--http3 needs an internet address with TLS and without proxy:, which QUIC does not have: add a certificate, \
-         and write tls: before an address"
-    } else {
-        return Ok(());
-    };
-    Err(io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 
 /// Opens the roots in which files may be uploaded.

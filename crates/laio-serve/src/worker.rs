@@ -1,10 +1,9 @@
 //! A worker: one thread with an engine context, an executor and listening sockets.
 
 pub(crate) mod accept;
-mod receive;
 
 use crate::connection::running::{AcceptTasks, Connections, WorkerFeatures};
-use crate::features;
+use crate::features::{self, DatagramSockets};
 use accept::{Acceptor, accept};
 use laio_rt::future::{Either, race};
 use laio_rt::sync::Semaphore;
@@ -35,7 +34,6 @@ use laio_serve_net::tls::published::Published;
 use laio_serve_proxy::cache::ResponseCache;
 use laio_serve_uploads::{ChangeServices, SharedChanges};
 use laio_serve_upstream::health_check::HealthChecks;
-use receive::Receiver;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -130,7 +128,7 @@ pub(crate) fn run(
             most,
             protocols,
         );
-        let (listeners, quic): (Vec<_>, Vec<_>) = listeners
+        let (listeners, datagrams): (Vec<_>, Vec<_>) = listeners
             .into_iter()
             .partition(|it| it.kind == Kind::Stream);
         let interruptible = listeners
@@ -140,19 +138,14 @@ pub(crate) fn run(
         listeners
             .iter()
             .try_for_each(|it| accept::prepare(&it.socket, services.contexts.sync))?;
-        let quic_config = shared.tls.as_ref().and_then(|tls| tls.quic.clone());
-        let receiver = Receiver {
+        let mut receiving = AcceptTasks(features::receive(&mut DatagramSockets {
+            sockets: datagrams.into_iter().map(|share| share.socket).collect(),
+            config: shared.tls.as_ref().and_then(|tls| tls.quic.clone()),
+            routes: shared.routes,
             services: services.clone(),
             connections: connections.clone(),
             addresses: shared.addresses.clone(),
-            slots: Arc::default(),
-        };
-        let receiving = quic.into_iter().zip(std::iter::repeat(quic_config));
-        let receiving = receiving.filter_map(|(share, config)| Some((share.socket, config?)));
-        let receiving = receiving
-            .map(|(socket, config)| receiver.start(socket, config, &shared.routes))
-            .collect::<io::Result<_>>()?;
-        let mut receiving = AcceptTasks(receiving);
+        })?);
         let accept = |Share {
                           socket,
                           tls,

@@ -3,6 +3,8 @@
 //! The files are found before the response begins ([`walk`]), so that a directory that is too large or unreadable is an
 //! error, and the length is known. They are read while they are sent ([`send`]).
 
+#![cfg(feature = "zip")]
+
 mod format;
 mod send;
 mod walk;

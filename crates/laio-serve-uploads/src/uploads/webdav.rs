@@ -3,6 +3,8 @@
 //! `admit` checks locks and the `If` field before a change; the other functions answer the methods. Dead
 //! properties are not kept.
 
+#![cfg(feature = "webdav")]
+
 mod copy_move;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;

@@ -12,6 +12,8 @@ pub(super) const FEATURE: Feature = Feature {
     #[cfg(feature = "acme")]
     prepare: laio_serve_acme::create_state,
     #[cfg(feature = "acme")]
+    published: laio_serve_acme::published,
+    #[cfg(feature = "acme")]
     start: compiled::start,
     ..Feature::WITHOUT_PARTS
 };
@@ -25,15 +27,16 @@ mod compiled {
     use std::io;
     use std::sync::Arc;
 
-    pub(super) fn start(options: &Options) -> io::Result<Started> {
-        Ok(Acme::start(options)?.map(|acme| Arc::new(acme) as _))
+    pub(super) fn start(
+        options: &Options,
+        published: Option<&Arc<Published>>,
+    ) -> io::Result<Started> {
+        let start = |published: &Arc<Published>| Acme::start(options, published.clone());
+        let started = published.map(start).transpose()?;
+        Ok(started.map(|acme| Arc::new(acme) as _))
     }
 
     impl Background for Acme {
-        fn published(&self) -> Option<Arc<Published>> {
-            Some(Acme::published(self))
-        }
-
         fn wake(&self) {
             Acme::wake(self);
         }

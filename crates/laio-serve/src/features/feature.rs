@@ -1,12 +1,20 @@
 //! What a feature of the server may do, as a table of functions: [`Feature`].
 
+use crate::connection::running::Connections;
 use laio::BackendKind;
+use laio_rt::JoinHandle;
+use laio_serve_base::addresses::Addresses;
 use laio_serve_base::options::{Options, Site};
 use laio_serve_core::request::directory_answer::DirectoryAnswer;
+use laio_serve_core::services::Services;
+use laio_serve_net::quic::config::ServerConfig;
+use laio_serve_net::quic::routes::Routes;
 use laio_serve_net::tls::published::Published;
 use laio_serve_uploads::ChangeExtension;
 use std::fmt::Debug;
 use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// A feature: its name, the option that needs it, and the functions by which it takes part in a
@@ -22,10 +30,14 @@ pub(crate) struct Feature {
     pub(super) check: fn(&Options, BackendKind) -> io::Result<()>,
     /// Creates what it keeps on disk, for a user and a group, before the server gives up its privileges.
     pub(super) prepare: fn(&Options, Owner) -> io::Result<()>,
+    /// Returns where it publishes certificates, if it gets any.
+    pub(super) published: fn(&Options) -> Option<Arc<Published>>,
     /// Starts the threads that it has beside the workers.
-    pub(super) start: fn(&Options) -> io::Result<Started>,
+    pub(super) start: fn(&Options, Option<&Arc<Published>>) -> io::Result<Started>,
     /// Returns what it adds to the changes of files.
     pub(super) changes: fn() -> Option<ChangeExtension>,
+    /// Starts the tasks of a worker that receive from sockets with datagrams.
+    pub(super) receive: fn(&mut DatagramSockets) -> io::Result<Vec<JoinHandle<()>>>,
     /// Returns what answers requests for directories in one worker.
     pub(super) directories: fn(&Options) -> Option<Box<dyn DirectoryAnswer>>,
 }
@@ -39,8 +51,10 @@ impl Feature {
         is_used: |_| false,
         check: |_, _| Ok(()),
         prepare: |_, _| Ok(()),
-        start: |_| Ok(None),
+        published: |_| None,
+        start: |_, _| Ok(None),
         changes: || None,
+        receive: |_| Ok(Vec::new()),
         directories: |_| None,
     };
 }
@@ -53,14 +67,21 @@ pub(crate) type Started = Option<Arc<dyn Background>>;
 
 /// The threads of a feature, which run until the server ends.
 pub(crate) trait Background: Debug + Send + Sync {
-    /// Returns the certificates that it publishes, if it gets any.
-    fn published(&self) -> Option<Arc<Published>>;
-
     /// Lets the threads begin, once workers serve; or try again what has failed, after a reload.
     fn wake(&self);
 
     /// Lets the threads end after what they are doing.
     fn end(&self);
+}
+
+/// The sockets with datagrams of a worker, and what serves their connections.
+pub(crate) struct DatagramSockets {
+    pub(crate) sockets: Vec<OwnedFd>,
+    pub(crate) config: Option<Arc<ServerConfig>>,
+    pub(crate) routes: Arc<Routes>,
+    pub(crate) services: Rc<Services>,
+    pub(crate) connections: Rc<Connections>,
+    pub(crate) addresses: Arc<Addresses>,
 }
 
 /// Whether one of the sites fulfils a condition.

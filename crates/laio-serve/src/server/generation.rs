@@ -22,6 +22,7 @@ use laio_serve_net::io_contexts::{ContextPlan, IoContexts};
 use laio_serve_net::listen::Share;
 use laio_serve_net::memory::ProcessMemory;
 use laio_serve_net::quic::routes::Routes;
+use laio_serve_net::tls::published::Published;
 use laio_serve_net::tls::{Sessions, Tls};
 use laio_serve_uploads::SharedChanges;
 use std::any::Any;
@@ -52,6 +53,8 @@ pub(crate) struct ServerState {
     pub(crate) sessions: Sessions,
     /// The QUIC endpoints of all generations.
     pub(crate) routes: Arc<Routes>,
+    /// Certificates that the server gets by itself.
+    published: Option<Arc<Published>>,
     pub(crate) background: BackgroundFeatures,
     pub(crate) changes: SharedChanges,
     pub(crate) counted: CountedDirectories,
@@ -69,6 +72,7 @@ impl ServerState {
             counted: counted.clone(),
             memory: memory.clone(),
         });
+        let published = features::published(options);
         Ok(ServerState {
             counted,
             memory,
@@ -76,7 +80,8 @@ impl ServerState {
             slots: Arc::default(),
             sessions: Sessions::new()?,
             routes: Arc::default(),
-            background: features::start(options)?,
+            background: features::start(options, published.as_ref())?,
+            published,
             changes: SharedChanges::new(features::change_extension()),
         })
     }
@@ -150,7 +155,7 @@ impl Generation {
                 &options,
                 options.http2(kind).is_some(),
                 server_state.sessions,
-                server_state.background.published(),
+                server_state.published,
             )?
             .map(Arc::new),
         };
