@@ -2,6 +2,7 @@
 
 mod circles;
 mod fault;
+mod features;
 mod functions;
 mod glossary;
 mod lines;
@@ -90,6 +91,7 @@ fn faults(files: &[File]) -> Vec<Fault> {
         glossary::faults(files),
         words::faults(files, &sources),
         types::faults(&sources),
+        features::faults(&sources),
     ];
     rules.into_iter().flatten().collect()
 }

@@ -28,36 +28,26 @@ use std::time::SystemTime;
 /// The thread that gets certificates and renews them, which ends when this is dropped.
 #[derive(Debug)]
 pub struct Acme {
-    published: Arc<Published>,
     wake: Sender<()>,
     ended: Arc<AtomicBool>,
 }
 
 impl Acme {
-    /// Returns what workers use.
-    pub fn published(&self) -> Arc<Published> {
-        self.published.clone()
-    }
-
-    /// Reads the certificates on disk, and starts the thread, which does nothing before [`Acme::wake`]. Returns none
-    /// if no name is configured.
+    /// Reads the certificates on disk, and starts the thread, which does nothing before [`Acme::wake`]. It publishes
+    /// where [`published`] says.
     ///
     /// # Errors
     /// When options cannot be combined, or the directory for keys cannot be used.
-    pub fn start(options: &Options) -> io::Result<Option<Acme>> {
-        if !options.acme.is_on() {
-            return Ok(None);
-        }
+    pub fn start(options: &Options, published: Arc<Published>) -> io::Result<Acme> {
         let ended = Arc::<AtomicBool>::default();
         let authority = check(options, &ended)?;
         let state = StateDirectory::open(&state_directory::path(options)?)?;
-        let published = Arc::<Published>::default();
         let mut renewal = Renewal {
             held: held(&options.acme),
             challenges: state.challenges_stamp(),
             state,
             authority,
-            published: published.clone(),
+            published,
             observer: options.observer.clone(),
         };
         renewal.prepare();
@@ -83,11 +73,7 @@ impl Acme {
                 }
             },
         )?;
-        Ok(Some(Acme {
-            published,
-            wake,
-            ended,
-        }))
+        Ok(Acme { wake, ended })
     }
 
     /// Lets the thread begin, or try again what has failed.
@@ -105,6 +91,14 @@ impl Drop for Acme {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// Returns where certificates will be published. Returns none if no name is configured.
+pub fn published(options: &Options) -> Option<Arc<Published>> {
+    options.acme.is_on().then(|| {
+        let checks_in_handshake = options.acme.challenge == AcmeChallenge::TlsAlpn01;
+        Arc::new(Published::new(checks_in_handshake))
+    })
 }
 
 /// Checks options, and reads the files that they name. Returns the authority, if one is needed.

@@ -3,20 +3,18 @@
 
 pub mod answer;
 pub mod answer_from_cache;
-#[cfg(feature = "zip")]
-pub(crate) mod archive;
-#[cfg(not(feature = "zip"))]
-#[path = "request/without_archive.rs"]
-pub(crate) mod archive;
+pub mod archive;
 pub mod auth_request;
 pub mod auth_servers;
 pub mod auth_state;
 pub mod authorize;
 pub mod body;
 pub mod compress;
+pub mod directory_answer;
 pub mod early_answer;
 pub mod early_hints;
 pub mod file_response;
+pub mod generated_body;
 pub mod listing;
 pub mod lookup;
 pub mod open;

@@ -37,8 +37,6 @@ pub struct Services {
     pub transfer_pools: Pools,
     pub password_checks: PasswordChecks,
     pub compressions: Semaphore,
-    /// Limits the zip files sent at the same time.
-    pub archives: Semaphore,
     /// Limits the listings made at the same time.
     pub listings: Semaphore,
     pub cpu_pool: Arc<CpuPool>,

@@ -35,9 +35,7 @@ use laio::BackendKind;
 use laio_http::{Coding, Status};
 use laio_rt::Descriptor;
 use laio_serve_base::messages::print;
-use laio_serve_base::options::{
-    Host, Options, Protocol, Site as Description, Symlinks, Upstream, Zip,
-};
+use laio_serve_base::options::{Host, Options, Protocol, Site as Description, Symlinks, Upstream};
 use laio_serve_upstream::group::{Group, Groups, Healths, check_prefixes};
 use laio_serve_upstream::resolver::NameResolver;
 use laio_serve_upstream::route::Route;
@@ -102,12 +100,10 @@ pub struct Rules {
     pub compress: Vec<Coding>,
     /// Whether responses of upstreams are compressed too.
     pub compresses_upstreams: bool,
-    /// How directories are packed, if they are.
-    pub zip: Option<Zip>,
     /// How the files may be changed, if they may.
     pub uploads: Option<UploadRules>,
-    /// Whether clients may mount the site.
-    pub webdav: bool,
+    /// The options of the site, of which a feature reads its own.
+    pub description: Description,
     /// The device and the inode of the root.
     pub identity: (u64, u64),
     /// The root directory as FastCGI programs get it; none if the site has no files.
@@ -497,9 +493,8 @@ fn compile(
         precompressed: site.precompressed.clone(),
         compress: site.compress.clone(),
         compresses_upstreams: compresses_upstreams(site)?,
-        zip: site.archives.zip,
         uploads: UploadRules::new(site, &root, counted)?,
-        webdav: site.uploads.webdav,
+        description: site.clone(),
         identity: (status.st_dev, status.st_ino),
         directory: site.directory().map(std::path::absolute).transpose()?,
         aliases: Aliases::open(&site.aliases)?,

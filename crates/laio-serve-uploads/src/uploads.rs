@@ -3,6 +3,7 @@
 //! [`answer_change`] decides the response to one of them. A file gets its name when it is complete
 //! ([`temporary`]), so no reader and no crash ever sees a part of one.
 
+mod change_extension;
 mod change_services;
 mod conditions;
 mod delete;
@@ -14,15 +15,13 @@ mod put;
 mod stale;
 mod target;
 mod temporary;
-#[cfg(feature = "webdav")]
 pub mod webdav;
-#[cfg(not(feature = "webdav"))]
-#[path = "uploads/without_webdav.rs"]
-mod webdav;
 
+pub use change_extension::ChangeExtension;
 pub use change_services::{ChangeServices, SharedChanges};
 pub use stale::remove_stale;
 
+use change_extension::{Made, Submitted};
 use disk::Disk;
 use laio_http::{ETag, Framing, Method, Output, ResponseHead, Status};
 use laio_serve_base::observe;
@@ -39,7 +38,6 @@ use laio_serve_core::site::auth::Resource;
 use laio_serve_core::site::quota;
 use problem::Problem;
 use target::Target;
-use webdav::Made;
 
 /// A method that changes files, or is a part of WebDAV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,16 +57,16 @@ pub enum Change {
 
 impl Change {
     /// Returns the change that a request asks for, if its site allows changes and no upstream answers it.
-    pub fn from_request(ctx: RequestContext<'_>) -> Option<Change> {
-        let (uploads, webdav) = (ctx.site.uploads.is_some(), ctx.site.webdav);
-        if !uploads && !webdav {
+    pub fn from_request(changes: &ChangeServices, ctx: RequestContext<'_>) -> Option<Change> {
+        let (uploads, extension) = (ctx.site.uploads.is_some(), changes.extension_of(ctx.site));
+        if !uploads && extension.is_none() {
             return None;
         }
         let change = match ctx.request.method {
             Method::Put if uploads => Change::Put,
             Method::Delete if uploads => Change::Delete,
             Method::Other("MKCOL") if uploads => Change::MakeDirectory,
-            Method::Other(name) if webdav => webdav::change(name, uploads)?,
+            Method::Other(name) => extension?.change(name, uploads)?,
             _ => return None,
         };
         ctx.upstream().is_none().then_some(change)
@@ -105,8 +103,7 @@ enum Done {
     Created(Option<ETag>),
     /// The file was replaced or deleted.
     Changed(Option<ETag>),
-    /// The response is a document of WebDAV.
-    #[cfg_attr(not(feature = "webdav"), allow(dead_code))]
+    /// The response is a document for programs.
     Document {
         status: Status,
         content: Vec<u8>,
@@ -164,10 +161,10 @@ pub async fn answer_change(
     let ctx = RequestContext { keep_alive, ..ctx };
     let response = match done {
         Ok(done) => confirm(ctx, out, &done),
-        Err(problem) => match problem.precondition {
-            // Clients of WebDAV read elements, others a page.
-            Some(precondition) if ctx.site.webdav => {
-                webdav::refuse(ctx, out, name, &problem, precondition)
+        Err(problem) => match (problem.precondition, changes.extension_of(ctx.site)) {
+            // Its clients read elements, others a page.
+            (Some(precondition), Some(extension)) => {
+                extension.refuse(ctx, out, name, &problem, precondition)
             }
             _ => pages::error(services, ctx, out, problem.status, &problem.detail).await,
         },
@@ -239,9 +236,12 @@ async fn make(
         .ok_or(Problem::TOO_MANY_CHANGES)?;
     let services = body.services;
     let disk = Disk { services, changes };
-    let submitted = match webdav::make(disk, ctx, change, name, body).await? {
-        Made::Done(done) => return Ok(done),
-        Made::Admitted(submitted) => submitted,
+    let submitted = match changes.extension_of(ctx.site) {
+        None => Submitted::default(),
+        Some(extension) => match extension.make(disk, ctx, change, name, body).await? {
+            Made::Done(done) => return Ok(done),
+            Made::Admitted(submitted) => submitted,
+        },
     };
     let rules = ctx.site.uploads.as_ref().ok_or(Problem::NO_FILE)?;
     quota::check_counted(rules.quota.as_ref())?;
@@ -302,7 +302,7 @@ fn confirm(ctx: RequestContext<'_>, out: &mut Output, done: &Done) -> Response {
     Response::bare(status)
 }
 
-/// Answers with a document of WebDAV.
+/// Answers with a document for programs.
 fn with_document(
     ctx: RequestContext<'_>,
     head: ResponseHead<'_>,

@@ -3,7 +3,6 @@
 mod at_once;
 mod from_cache;
 mod http2;
-pub(crate) mod http3;
 mod log_lines;
 mod page_memory;
 pub(crate) mod proxy_header;
@@ -308,7 +307,7 @@ impl Connection {
         number: u32,
         started: Instant,
     ) -> io::Result<Exchanged> {
-        let services = self.services.clone();
+        let (services, connections) = (self.services.clone(), self.connections.clone());
         self.connection_state.mark_not_evictable();
         observe::since(Stage::Receive, started);
         let (date, second) = services.now();
@@ -319,6 +318,7 @@ impl Connection {
         let mut ctx = RequestContext::new(&services, request, &client, date, keep_alive, secure);
         let alt_svc = self.alt_svc.clone();
         ctx.alt_svc = alt_svc.as_deref();
+        ctx.directory_answers = &connections.features.directory_answers;
         if self.stream.is_multiplexed() {
             ctx.inline_body = Memory::SHORT_BODY;
         }
@@ -418,7 +418,7 @@ impl Connection {
             expects_continue: ctx.request.expects_continue,
             room: 0,
         };
-        let cache = self.connections.response_cache.as_ref();
+        let cache = self.connections.features.response_cache.as_ref();
         let request = ProxyRequest::new(ctx, (&self.stream, &self.peer), to, script);
         let answered = laio_serve_proxy::answer(cache, request, exchange.started, &mut body);
         let Some(keep_alive) = answered.await? else {
@@ -453,7 +453,7 @@ impl Connection {
             mut output,
             mut name,
         } = services.buffer_pool.take();
-        let changes = &self.connections.change_services;
+        let changes = &self.connections.features.change_services;
         let answered = answer_change(changes, ctx, change, &mut body, &mut output, &mut name).await;
         let Some((response, keep_alive)) = answered else {
             return Ok(Next::End);

@@ -69,7 +69,7 @@ const HEAD_BYTES: usize = 256 * 1024;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn explain(options: &Options, question: &Question) -> io::Result<Explanation> {
-    features::check(options)?;
+    features::check_compiled(options)?;
     let https_port = port_of_https(options, question);
     let addresses = addresses(options, question);
     let mut options = Options {
@@ -106,7 +106,7 @@ pub fn explain(options: &Options, question: &Question) -> io::Result<Explanation
         routes: Arc::default(),
         slots: Arc::default(),
         cpu_pool: Arc::new(laio_serve_base::cpu_pool::CpuPool::new(1)),
-        changes: SharedChanges::default(),
+        changes: SharedChanges::new(features::change_extension()),
         log: None,
         stop: stop.clone(),
         tls: None,

@@ -1,49 +1,38 @@
-//! The features of Cargo that a server may lack, and the options that need them.
+//! The features of Cargo that a server may lack: the table [`FEATURES`], and what a server does with it.
 
-use laio_serve_base::options::{Options, Site};
+mod acme;
+mod feature;
+mod http3;
+mod response_cache;
+mod webdav;
+mod zip;
+
+pub(crate) use feature::DatagramSockets;
+
+use feature::{Background, Feature, Owner};
+use laio::BackendKind;
+use laio_rt::JoinHandle;
+use laio_serve_base::options::Options;
+use laio_serve_core::request::directory_answer::DirectoryAnswer;
+use laio_serve_net::tls::published::Published;
+use laio_serve_uploads::ChangeExtension;
 use std::io;
+use std::sync::Arc;
 
-struct Feature {
-    name: &'static str,
-    is_there: bool,
-    option: &'static str,
-    /// Whether the option is used.
-    is_used: fn(&Options) -> bool,
-}
-
-const FEATURES: [Feature; 4] = [
-    Feature {
-        name: "acme",
-        is_there: cfg!(feature = "acme"),
-        option: "--https",
-        is_used: |options| options.acme.is_on(),
-    },
-    Feature {
-        name: "response-cache",
-        is_there: cfg!(feature = "response-cache"),
-        option: "--proxy-cache",
-        is_used: |options| options.limits.upstream.cache_bytes > 0,
-    },
-    Feature {
-        name: "webdav",
-        is_there: cfg!(feature = "webdav"),
-        option: "--webdav",
-        is_used: |options| sites(options).any(|site| site.uploads.webdav),
-    },
-    Feature {
-        name: "zip",
-        is_there: cfg!(feature = "zip"),
-        option: "--zip",
-        is_used: |options| sites(options).any(|site| site.archives.zip.is_some()),
-    },
+const FEATURES: [Feature; 5] = [
+    acme::FEATURE,
+    http3::FEATURE,
+    response_cache::FEATURE,
+    webdav::FEATURE,
+    zip::FEATURE,
 ];
 
 /// Checks that the server has what the options need.
 ///
 /// # Errors
 /// If an option needs a feature that was not compiled.
-pub(crate) fn check(options: &Options) -> io::Result<()> {
-    let missing = used(options).find(|feature| !feature.is_there);
+pub(crate) fn check_compiled(options: &Options) -> io::Result<()> {
+    let missing = used(options).find(|feature| !feature.is_compiled);
     missing.map_or(Ok(()), |Feature { name, option, .. }| {
         let text = format!(
             "{option} needs the feature `{name}` of the crate laio-serve, which was not compiled"
@@ -52,14 +41,82 @@ pub(crate) fn check(options: &Options) -> io::Result<()> {
     })
 }
 
+/// Checks the options of all features, without using them.
+///
+/// # Errors
+/// Says which options cannot be combined.
+pub(crate) fn check_options(options: &Options, kind: BackendKind) -> io::Result<()> {
+    FEATURES.iter().try_for_each(|it| (it.check)(options, kind))
+}
+
+/// Creates what features keep on disk. Called before the server gives up its privileges.
+///
+/// # Errors
+/// Names what cannot be created, and says why.
+pub(crate) fn prepare(options: &Options, owner: Owner) -> io::Result<()> {
+    let mut all = FEATURES.iter();
+    all.try_for_each(|it| (it.prepare)(options, owner))
+}
+
+/// Returns where a feature publishes certificates.
+pub(crate) fn published(options: &Options) -> Option<Arc<Published>> {
+    FEATURES.iter().find_map(|it| (it.published)(options))
+}
+
+/// Starts the threads of features. They do nothing before [`BackgroundFeatures::wake`].
+///
+/// # Errors
+/// Says which feature cannot start with its options.
+pub(crate) fn start(
+    options: &Options,
+    published: Option<&Arc<Published>>,
+) -> io::Result<BackgroundFeatures> {
+    let all = FEATURES.iter();
+    let started = all.map(|feature| (feature.start)(options, published));
+    let started = started.filter_map(Result::transpose);
+    started.collect::<io::Result<_>>().map(BackgroundFeatures)
+}
+
+/// Returns what a feature adds to the changes of files.
+pub(crate) fn change_extension() -> Option<ChangeExtension> {
+    FEATURES.iter().find_map(|it| (it.changes)())
+}
+
+/// Starts the tasks of a worker that receive from sockets with datagrams.
+///
+/// # Errors
+/// If a socket option that every kernel has fails.
+pub(crate) fn receive(worker: &mut DatagramSockets) -> io::Result<Vec<JoinHandle<()>>> {
+    let mut tasks = Vec::new();
+    for feature in &FEATURES {
+        tasks.extend((feature.receive)(worker)?);
+    }
+    Ok(tasks)
+}
+
+/// Returns the features that answer requests for directories in a worker.
+pub(crate) fn directory_answers(options: &Options) -> Vec<Box<dyn DirectoryAnswer>> {
+    let all = FEATURES.iter();
+    all.filter_map(|it| (it.directories)(options)).collect()
+}
+
+/// The features that have threads of their own.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BackgroundFeatures(Vec<Arc<dyn Background>>);
+
+impl BackgroundFeatures {
+    pub(crate) fn wake(&self) {
+        self.0.iter().for_each(|it| it.wake());
+    }
+
+    pub(crate) fn end(&self) {
+        self.0.iter().for_each(|it| it.end());
+    }
+}
+
 /// Returns the features that options use.
 fn used(options: &Options) -> impl Iterator<Item = &'static Feature> {
     FEATURES.iter().filter(|feature| (feature.is_used)(options))
-}
-
-fn sites(options: &Options) -> impl Iterator<Item = &Site> {
-    let hosts = options.hosts.iter().map(|host| &host.site);
-    [&options.site].into_iter().chain(hosts)
 }
 
 #[cfg(test)]

@@ -32,16 +32,19 @@
 //!
 //! # Features
 //!
-//! All are off by default. Without one of the first four, a server does not start with options that need it.
+//! All are off by default. Without one of the first five, a server does not start with options that need it.
 //!
 //! - `acme`: certificates of an authority ([`Acme`]).
+//! - `http3`: HTTP/3 ([`Http3`]), which needs the crate quinn-proto.
 //! - `response-cache`: storing responses of upstreams ([`UpstreamLimits::cache_bytes`]).
 //! - `webdav`: mounting the files of a site ([`Uploads`]).
 //! - `zip`: directories as zip files ([`Archives`]).
 //! - `clap`: the structs of options are also arguments of the crate clap.
 //! - `fuzzing`: functions for the fuzz targets of the repository. It is no part of the interface.
 
-mod acme;
+// Only a feature uses some of the parts.
+#![cfg_attr(not(feature = "http3"), allow(dead_code))]
+
 mod connection;
 mod explain;
 mod features;

@@ -5,15 +5,15 @@ mod generation;
 mod privileges;
 mod sandbox;
 
+use crate::features;
 use crate::worker::Served;
-use crate::{acme, features};
 use control::{Control, Service};
 use laio::BackendKind;
 use laio::thread::JoinHandle;
 use laio_serve_base::clients::TrustedProxies;
 use laio_serve_base::descriptors::raise_descriptor_limit;
 use laio_serve_base::messages::{self, print};
-use laio_serve_base::options::{Limits, Listen, ListenAddress, Options, Site};
+use laio_serve_base::options::{Limits, Listen, Options, Site};
 use laio_serve_core::log::SharedLog;
 use laio_serve_core::site::CompiledSites;
 use laio_serve_core::site::quota::CountedDirectories;
@@ -48,9 +48,9 @@ impl Server {
     pub fn start(options: Options) -> io::Result<Server> {
         let kind = backend(&options)?;
         let descriptors = raise_descriptor_limit();
-        features::check(&options)?;
+        features::check_compiled(&options)?;
         ContextPlan::new(&options, kind)?;
-        check_http3(&options, kind)?;
+        features::check_options(&options, kind)?;
         let listeners = Listener::open_all(&options)?;
         let workers = workers(&options, kind, listeners.len());
         let arenas = workers * Limits::ARENAS_PER_WORKER + Limits::OTHER_ARENAS;
@@ -64,7 +64,7 @@ impl Server {
         })?;
         let addresses = sockets.addresses().to_vec();
         // Before other threads exist, and after privileged calls.
-        acme::create_state(&options, privileges::owner(&options.safety)?)?;
+        features::prepare(&options, privileges::owner(&options.safety)?)?;
         privileges::drop_to(&options.safety)?;
         if privileges::is_root() && options.safety.user.is_none() {
             print(
@@ -136,37 +136,21 @@ impl Server {
 /// Like [`Server::start`].
 pub fn check(options: &Options) -> io::Result<()> {
     let kind = backend(options)?;
-    features::check(options)?;
+    features::check_compiled(options)?;
     ContextPlan::new(options, kind)?;
-    check_http3(options, kind)?;
+    features::check_options(options, kind)?;
     TrustedProxies::from_options(options)?;
     SharedLog::open(options)?;
-    Tls::new(options, false, Sessions::new()?, None)?;
-    acme::check_options(options)?;
+    Tls::new(
+        options,
+        false,
+        Sessions::new()?,
+        features::published(options),
+    )?;
     let sites = CompiledSites::new(options, &CountedDirectories::default());
     // What it reports without an error comes before the result.
     messages::flush(None);
     sites?.suit(kind).map(drop)
-}
-
-/// Checks whether HTTP/3 is possible, if it is on.
-fn check_http3(options: &Options, kind: BackendKind) -> io::Result<()> {
-    if options.http3.is_none() {
-        return Ok(());
-    }
-    let text = if kind == BackendKind::Sync {
-        "--http3 cannot be combined with the back end sync, which serves one connection at a time in each worker; \
-         choose another back end, such as lazy"
-    } else if !options.listen.iter().any(|listen| {
-        let is_unix = matches!(listen.address, ListenAddress::Unix { .. });
-        listen.tls && !listen.proxy_header && !is_unix
-    }) {
-        "--http3 needs an internet address with TLS and without proxy:, which QUIC does not have: add a certificate, \
-         and write tls: before an address"
-    } else {
-        return Ok(());
-    };
-    Err(io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 
 /// Opens the roots in which files may be uploaded.

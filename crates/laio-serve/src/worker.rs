@@ -1,9 +1,9 @@
 //! A worker: one thread with an engine context, an executor and listening sockets.
 
 pub(crate) mod accept;
-mod receive;
 
-use crate::connection::running::{AcceptTasks, Connections};
+use crate::connection::running::{AcceptTasks, Connections, WorkerFeatures};
+use crate::features::{self, DatagramSockets};
 use accept::{Acceptor, accept};
 use laio_rt::future::{Either, race};
 use laio_rt::sync::Semaphore;
@@ -34,7 +34,6 @@ use laio_serve_net::tls::published::Published;
 use laio_serve_proxy::cache::ResponseCache;
 use laio_serve_uploads::{ChangeServices, SharedChanges};
 use laio_serve_upstream::health_check::HealthChecks;
-use receive::Receiver;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -98,7 +97,6 @@ pub(crate) fn run(
             transfer_pools: Pools::default(),
             password_checks: PasswordChecks::new(limits.auth_checks, shared.cpu_pool.clone()),
             compressions: Semaphore::new(limits.compressions),
-            archives: Semaphore::new(limits.zips),
             listings: Semaphore::new(Limits::LISTINGS),
             cpu_pool: shared.cpu_pool,
             slots: shared.slots,
@@ -121,13 +119,16 @@ pub(crate) fn run(
         let protocols = (options.http2(backend), options.http3.clone());
         let connections = Connections::new(
             services.clone(),
-            change_services,
-            response_cache,
+            WorkerFeatures {
+                change_services,
+                response_cache,
+                directory_answers: features::directory_answers(options),
+            },
             stop.clone(),
             most,
             protocols,
         );
-        let (listeners, quic): (Vec<_>, Vec<_>) = listeners
+        let (listeners, datagrams): (Vec<_>, Vec<_>) = listeners
             .into_iter()
             .partition(|it| it.kind == Kind::Stream);
         let interruptible = listeners
@@ -137,19 +138,14 @@ pub(crate) fn run(
         listeners
             .iter()
             .try_for_each(|it| accept::prepare(&it.socket, services.contexts.sync))?;
-        let quic_config = shared.tls.as_ref().and_then(|tls| tls.quic.clone());
-        let receiver = Receiver {
+        let mut receiving = AcceptTasks(features::receive(&mut DatagramSockets {
+            sockets: datagrams.into_iter().map(|share| share.socket).collect(),
+            config: shared.tls.as_ref().and_then(|tls| tls.quic.clone()),
+            routes: shared.routes,
             services: services.clone(),
             connections: connections.clone(),
             addresses: shared.addresses.clone(),
-            slots: Arc::default(),
-        };
-        let receiving = quic.into_iter().zip(std::iter::repeat(quic_config));
-        let receiving = receiving.filter_map(|(share, config)| Some((share.socket, config?)));
-        let receiving = receiving
-            .map(|(socket, config)| receiver.start(socket, config, &shared.routes))
-            .collect::<io::Result<_>>()?;
-        let mut receiving = AcceptTasks(receiving);
+        })?);
         let accept = |Share {
                           socket,
                           tls,

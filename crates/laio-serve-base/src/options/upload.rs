@@ -43,6 +43,32 @@ options! {
     }
 }
 
+impl Uploads {
+    /// Returns the methods that the files of a site allow.
+    #[doc(hidden)]
+    pub fn methods(&self) -> &'static str {
+        match (self.who.is_some(), self.webdav) {
+            (false, false) => "GET, HEAD, OPTIONS",
+            (false, true) => "GET, HEAD, OPTIONS, PROPFIND",
+            (true, false) => "GET, HEAD, OPTIONS, PUT, DELETE, MKCOL",
+            (true, true) => {
+                "GET, HEAD, OPTIONS, PUT, DELETE, MKCOL, COPY, MOVE, LOCK, UNLOCK, PROPFIND, PROPPATCH"
+            }
+        }
+    }
+
+    /// Returns the classes of WebDAV that the files of a site have. Class 2 means locks, which some
+    /// clients need in order to write.
+    #[doc(hidden)]
+    pub fn classes(&self) -> Option<&'static [u8]> {
+        match (self.who.is_some(), self.webdav) {
+            (_, false) => None,
+            (false, true) => Some(b"1"),
+            (true, true) => Some(b"1, 2"),
+        }
+    }
+}
+
 /// Who may change files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uploaders {

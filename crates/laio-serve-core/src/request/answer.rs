@@ -1,7 +1,7 @@
 //! From a request to its response: checks access, resolves the name, opens the file.
 
-use super::archive;
 use super::authorize::authorize;
+use super::directory_answer::asked;
 use super::file_response::answer_with_file;
 use super::listing::listing;
 use super::lookup::{Found, LookedUp, explain, lookup};
@@ -67,8 +67,8 @@ pub async fn answer(
         });
         return pages::moved(ctx, out, status, name, &location);
     }
-    if archive::is_asked(ctx)
-        && let Some(response) = Box::pin(archive::archive(services, ctx, out, name)).await
+    if let Some(feature) = asked(ctx)
+        && let Some(response) = feature.answer(services, ctx, out, name).await
     {
         return response;
     }

@@ -2,7 +2,7 @@
 //! authentication. The result is that of [`answer`](crate::request::answer::answer), without a step
 //! that could block.
 
-use super::archive;
+use super::directory_answer::asked;
 use super::response::{RequestContext, Response};
 use crate::files::resolve::{enter, resolve};
 use crate::services::Services;
@@ -21,7 +21,7 @@ pub fn answer_from_cache(
     let cache = services.cache.as_ref()?;
     let simple = matches!(request.method, Method::Get | Method::Head)
         && site.fast_path.by_cached_file
-        && !archive::is_asked(ctx)
+        && asked(ctx).is_none()
         && !ctx.has_conditions();
     if !simple {
         return None;

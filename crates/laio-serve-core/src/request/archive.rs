@@ -3,40 +3,80 @@
 //! The files are found before the response begins ([`walk`]), so that a directory that is too large or unreadable is an
 //! error, and the length is known. They are read while they are sent ([`send`]).
 
+#![cfg(feature = "zip")]
+
 mod format;
-pub(crate) mod send;
+mod send;
 mod walk;
 
 use super::auth_request;
+use super::directory_answer::{DirectoryAnswer, DirectoryAnswered};
 use super::lookup::explain;
 use super::pages;
 use super::response::{Body, RequestContext, Response};
 use crate::services::Services;
+use crate::site::Site;
 use crate::site::auth::{Access, Resource};
 use laio_http::{Output, Status, Version};
 use laio_rt::Descriptor;
-use laio_serve_base::options::Zip;
+use laio_rt::sync::Semaphore;
+use laio_serve_base::options::{Limits, Zip};
 use rustix::fs::OFlags;
 use send::Archive;
 use std::io;
 use walk::{Walk, WalkError};
 
 /// The query that asks for an archive.
-pub(crate) const QUERY: &str = "zip";
+const QUERY: &str = "zip";
 
-/// Whether a request asks for an archive, and its site has archives.
-pub(crate) fn is_asked(ctx: RequestContext<'_>) -> bool {
-    ctx.site.zip.is_some() && ctx.request.query == Some(QUERY)
+/// The archives that a worker sends.
+pub struct Archives {
+    /// Limits how many there are at a time.
+    permits: Semaphore,
 }
 
-/// Answers with the archive of a directory. Returns `None` if the name is not that of a directory.
-pub(crate) async fn archive(
+impl Archives {
+    /// Returns what answers with archives within the limits.
+    pub fn new(limits: &Limits) -> Archives {
+        let permits = Semaphore::new(limits.zips);
+        Archives { permits }
+    }
+}
+
+impl DirectoryAnswer for Archives {
+    fn is_asked(&self, ctx: RequestContext<'_>) -> bool {
+        how(ctx.site).is_some() && ctx.request.query == Some(QUERY)
+    }
+
+    fn answer<'a>(
+        &'a self,
+        services: &'a Services,
+        ctx: RequestContext<'a>,
+        out: &'a mut Output,
+        name: &'a [u8],
+    ) -> DirectoryAnswered<'a> {
+        Box::pin(archive(&self.permits, services, ctx, out, name))
+    }
+
+    fn link(&self, site: &Site) -> Option<&'static str> {
+        how(site).map(|_| "<a href=\"?zip\">all as a zip file</a>")
+    }
+}
+
+/// Returns how a site packs directories, if it does.
+fn how(site: &Site) -> Option<Zip> {
+    site.description.archives.zip
+}
+
+/// Answers with the archive of a directory. Returns `None` if the name names no directory.
+async fn archive(
+    permits: &Semaphore,
     services: &Services,
     ctx: RequestContext<'_>,
     out: &mut Output,
     name: &[u8],
 ) -> Option<Response> {
-    let how = ctx.site.zip?;
+    let how = how(ctx.site)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
     let directory = match walk::open(services, ctx.site, name, flags).await {
         Ok(directory) => directory,
@@ -48,7 +88,7 @@ pub(crate) async fn archive(
             }
         },
     };
-    let Some(permit) = services.archives.try_acquire() else {
+    let Some(permit) = permits.try_acquire() else {
         let detail = "The server is packing too many directories at the moment; try again.";
         let status = Status::SERVICE_UNAVAILABLE;
         return Some(pages::error(services, ctx, out, status, detail).await);
@@ -61,7 +101,7 @@ pub(crate) async fn archive(
     };
     // HTTP/1.0 has no chunks, so it needs the length.
     let deflates = how == Zip::Deflate && ctx.request.version == Version::Http11;
-    let mut archive = Archive::new(name, members, deflates, permit);
+    let mut archive = Archive::new(ctx.site.number, name, members, deflates, permit);
     if ctx.sends_body()
         && let Err(error) = archive.begin(services, ctx.site).await
     {
@@ -81,7 +121,7 @@ pub(crate) async fn archive(
     let mut response = Response::bare(Status::OK);
     if ctx.sends_body() {
         response.length = archive.length();
-        response.body = Body::Archive(ctx.site.number, Box::new(archive));
+        response.body = Body::Generated(Box::new(archive));
     }
     Some(response)
 }

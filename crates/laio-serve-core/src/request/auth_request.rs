@@ -56,8 +56,7 @@ pub(crate) async fn ask_auth_servers(
 
 /// Asks the auth servers of all rules about a request, for what may concern every file. The state has the rules that
 /// let it in.
-#[cfg(feature = "zip")]
-pub(crate) async fn ask_about_all(services: &Services, ctx: RequestContext<'_>) {
+pub async fn ask_about_all(services: &Services, ctx: RequestContext<'_>) {
     let (Some(rules), Some(state)) = (&ctx.site.auth_requests, ctx.auth) else {
         return;
     };

@@ -2,6 +2,7 @@
 
 pub mod encoder;
 
+use super::generated_body::{GeneratedBody, NextPiece};
 use crate::files::contents::Contents;
 use crate::files::read::read;
 use crate::services::Services;
@@ -40,13 +41,24 @@ impl Compressed {
     }
 }
 
+impl GeneratedBody for Compressed {
+    fn next_piece<'a>(
+        &'a mut self,
+        services: &'a Services,
+        out: &'a mut Vec<u8>,
+        framed: bool,
+    ) -> NextPiece<'a> {
+        Box::pin(next_chunk(services, self, out, framed))
+    }
+}
+
 /// Appends the next compressed chunk to `out`, framed as in HTTP/1.1 (RFC 9112, section 7.1) or
 /// bare. Returns whether it was the last.
 ///
 /// # Errors
 /// Returns the errors of reading and of the encoder. `UnexpectedEof` if the file has become shorter: the last
 /// chunk is then missing, so the client notices the truncation.
-pub(crate) async fn next_chunk(
+async fn next_chunk(
     services: &Services,
     compressed: &mut Compressed,
     out: &mut Vec<u8>,

@@ -82,7 +82,7 @@ pub async fn answer_with_file(
         let mut response = Response::bare(Status::OK);
         if ctx.sends_body() {
             let compressed = Compressed::new(opened.contents, size, coding, permit);
-            response.body = Body::Compressed(Box::new(compressed));
+            response.body = Body::Generated(Box::new(compressed));
             response.length = size;
         }
         return response;

@@ -133,7 +133,9 @@ impl Listing {
             json::write(self, &mut page);
             ContentType::JSON
         } else {
-            html::write(self, name, ctx.site.zip.is_some(), &mut page);
+            let features = ctx.directory_answers.iter();
+            let links: Vec<_> = features.filter_map(|one| one.link(ctx.site)).collect();
+            html::write(self, name, &links, &mut page);
             ContentType::HTML
         };
         let head = ctx.head(out, Status::OK);

@@ -4,34 +4,12 @@ use super::response::{Body, RequestContext, Response};
 use crate::request::open::open_file;
 use crate::services::Services;
 use crate::site::auth::Users;
-use crate::site::{Site, alt_svc, cors, hsts};
+use crate::site::{alt_svc, cors, hsts};
 use laio_http::response::error_body;
 use laio_http::{ByteRange, ContentType, HttpDate, Output, ResponseHead, Status, Version, path};
 use laio_serve_base::server_name::SERVER_NAME;
 use laio_serve_base::trace;
 use std::time::Duration;
-
-/// Returns the methods that the files of a site allow.
-fn allow(site: &Site) -> &'static str {
-    match (site.uploads.is_some(), site.webdav) {
-        (false, false) => "GET, HEAD, OPTIONS",
-        (false, true) => "GET, HEAD, OPTIONS, PROPFIND",
-        (true, false) => "GET, HEAD, OPTIONS, PUT, DELETE, MKCOL",
-        (true, true) => {
-            "GET, HEAD, OPTIONS, PUT, DELETE, MKCOL, COPY, MOVE, LOCK, UNLOCK, PROPFIND, PROPPATCH"
-        }
-    }
-}
-
-/// Returns the classes of WebDAV that the files of a site have. Class 2 means locks, which some clients need in order
-/// to write.
-fn webdav_classes(site: &Site) -> Option<&'static [u8]> {
-    match (site.uploads.is_some(), site.webdav) {
-        (_, false) => None,
-        (false, true) => Some(b"1"),
-        (true, true) => Some(b"1, 2"),
-    }
-}
 
 /// Seconds after which a client may retry when the server has reached a limit.
 const RETRY_AFTER: &[u8] = b"1";
@@ -45,7 +23,7 @@ pub async fn error(
     detail: &str,
 ) -> Response {
     error_with(services, ctx, out, status, detail, |head| match status {
-        Status::METHOD_NOT_ALLOWED => head.allow(allow(ctx.site)),
+        Status::METHOD_NOT_ALLOWED => head.allow(ctx.site.description.uploads.methods()),
         Status::SERVICE_UNAVAILABLE => head.header("Retry-After", RETRY_AFTER),
         _ => head,
     })
@@ -208,10 +186,11 @@ pub(crate) fn no_host(ctx: RequestContext<'_>, out: &mut Output) -> Response {
 
 /// Answers an OPTIONS request.
 pub fn options(ctx: RequestContext<'_>, out: &mut Output) -> Response {
-    let methods = allow(ctx.site);
+    let uploads = &ctx.site.description.uploads;
+    let methods = uploads.methods();
     trace::note("response", || format!("204: the methods are {methods}"));
     let head = ctx.head(out, Status::NO_CONTENT).allow(methods);
-    let head = match webdav_classes(ctx.site) {
+    let head = match uploads.classes() {
         // Windows looks for the second field.
         Some(classes) => head.header("DAV", classes).header("MS-Author-Via", b"DAV"),
         None => head,

@@ -1,8 +1,8 @@
 //! A request in progress, and its response: a [`Response`] is decided and not yet sent.
 
-use super::archive::send::Archive;
 use super::auth_state::AuthState;
-use super::compress::Compressed;
+use super::directory_answer::DirectoryAnswer;
+use super::generated_body::GeneratedBody;
 use crate::files::contents::{Contents, Opened};
 use crate::services::Services;
 use crate::site::message_fields::{Answered, ForwardedRequest};
@@ -35,10 +35,8 @@ pub enum Body {
     File(Contents, ByteRange),
     /// Several ranges, each with a header of its own.
     Parts(Contents, Box<Multipart>),
-    /// Of unknown length, sent in chunks.
-    Compressed(Box<Compressed>),
-    /// The archive of a directory of the site with this number.
-    Archive(usize, Box<Archive>),
+    /// Made while it is sent.
+    Generated(Box<dyn GeneratedBody>),
 }
 
 /// A request, and the other inputs of its response.
@@ -61,6 +59,8 @@ pub struct RequestContext<'a> {
     pub hsts: Option<&'a str>,
     /// The value of `Alt-Svc`, if the server has HTTP/3 at the address of the connection.
     pub alt_svc: Option<&'a str>,
+    /// The features that answer some requests for directories.
+    pub directory_answers: &'a [Box<dyn DirectoryAnswer>],
     /// The response depends on the `Accept` field.
     pub varies_by_accept: bool,
     /// Bytes of the largest cached file that is copied to the output buffer. Others are sent in pieces.
@@ -91,6 +91,7 @@ impl<'a> RequestContext<'a> {
             second,
             keep_alive,
             secure,
+            directory_answers: &[],
             varies_by_accept: false,
             inline_body: usize::MAX,
         }

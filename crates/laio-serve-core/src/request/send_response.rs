@@ -1,7 +1,5 @@
 //! Sends a response.
 
-use super::archive::send::next_piece;
-use super::compress::next_chunk;
 use super::pace::Pace;
 use super::page_cache::send_from_page_cache;
 use super::response::Body;
@@ -80,12 +78,11 @@ pub async fn send_response(
             let out = (out, &mut held);
             send_parts(services, stream, out, &contents, &parts, &mut pace).await
         }
-        Body::Archive(site, mut archive) => {
+        Body::Generated(mut body) => {
             let framed = !stream.is_multiplexed();
-            let site = services.sites.get(site).ok_or(io::ErrorKind::NotFound)?;
             loop {
                 wait_for_window(services, stream).await?;
-                let last = next_piece(services, site, &mut archive, &mut out, framed).await?;
+                let last = body.next_piece(services, &mut out, framed).await?;
                 let length = out.len() as u64;
                 out = send_all(services, stream, out).await?;
                 if last {
@@ -94,20 +91,6 @@ pub async fn send_response(
                 pace.add(length);
                 pace.wait().await;
                 laio_rt::give_way().await;
-            }
-        }
-        Body::Compressed(mut compressed) => {
-            let framed = !stream.is_multiplexed();
-            loop {
-                wait_for_window(services, stream).await?;
-                let last = next_chunk(services, &mut compressed, &mut out, framed).await?;
-                let length = out.len() as u64;
-                out = send_all(services, stream, out).await?;
-                if last {
-                    return Ok(out);
-                }
-                pace.add(length);
-                pace.wait().await;
             }
         }
     }

@@ -45,12 +45,11 @@ impl FastPath {
             identity: _,
             aliases: _,
             // Only some paths, queries or methods depend on these, which each request is compared with.
-            zip: _,
             application: _,
             groups: _,
             php: _,
             uploads: _,
-            webdav: _,
+            description: _,
             // Only requests to upstreams and their responses follow these.
             request_rules: _,
             compresses_upstreams: _,

@@ -8,6 +8,7 @@ pub mod config;
 mod congestion;
 pub mod connection;
 mod connection_id;
+mod early_sessions;
 pub mod endpoint;
 pub mod routes;
 mod socket;

@@ -2,20 +2,18 @@
 
 mod certificates;
 mod client_certificates;
-pub(crate) mod early_sessions;
 mod parameters;
 pub mod published;
 pub mod session;
 
-use crate::net::quic::{self, config::RetryKey};
+use crate::net::quic;
 use certificates::{Certificates, Stamp};
 use client_certificates::ClientCertificates;
-use early_sessions::EarlySessions;
 use laio::thread::JoinHandle;
 use laio_serve_base::messages::print;
-use laio_serve_base::options::{AcmeChallenge, Http3, Limits, Options};
+use laio_serve_base::options::{Limits, Options};
 use parameters::Parameters;
-use published::{ACME_TLS, Published};
+use published::{CHALLENGE_PROTOCOL, Published};
 use rustls::crypto::ring;
 use rustls::server::{
     NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache, StoresServerSessions,
@@ -31,7 +29,7 @@ pub struct Tls {
     /// The configuration of connections.
     pub config: Arc<ServerConfig>,
     /// The configuration of QUIC connections, if the server has HTTP/3.
-    pub quic: Option<Arc<quinn_proto::ServerConfig>>,
+    pub quic: Option<Arc<quic::config::ServerConfig>>,
     /// Certificates that the server gets by itself.
     pub published: Option<Arc<Published>>,
     files: Arc<Files>,
@@ -53,9 +51,7 @@ pub struct Sessions {
     tickets: Arc<dyn ProducesTickets>,
     /// Recent sessions of clients that do not support tickets.
     remembered: Arc<dyn StoresServerSessions>,
-    /// Sessions of QUIC with early data.
-    early: Arc<EarlySessions>,
-    retry_key: RetryKey,
+    quic: quic::config::Secrets,
 }
 
 impl Sessions {
@@ -67,14 +63,14 @@ impl Sessions {
         Ok(Sessions {
             tickets: ring::Ticketer::new().map_err(io::Error::other)?,
             remembered: ServerSessionMemoryCache::new(Limits::TLS_SESSIONS),
-            early: EarlySessions::new(Http3::EARLY_SESSIONS, Http3::EARLY_SESSION_TIME),
-            retry_key: RetryKey::new()?,
+            quic: quic::config::Secrets::new()?,
         })
     }
 }
 
 impl Tls {
-    /// Reads the certificates, or returns none if no address uses TLS.
+    /// Reads the certificates, or returns none if no address uses TLS. `published` has the
+    /// certificates that the server gets by itself.
     ///
     /// # Errors
     /// Names the malformed certificate; also fails if there are certificates but no TLS address, or
@@ -86,9 +82,9 @@ impl Tls {
         published: Option<Arc<Published>>,
     ) -> io::Result<Option<Tls>> {
         let address = options.listen.iter().find(|listen| listen.tls);
-        let without = options.certificates.is_empty() && !options.acme.is_on();
+        let without = options.certificates.is_empty() && published.is_none();
         let problem = match (address, without) {
-            (None, _) if options.acme.is_on() => Some(
+            (None, _) if published.is_some() => Some(
                 "--https needs an address with TLS: write tls: before an address of --listen".to_owned(),
             ),
             (None, _) if options.redirect_http().is_some() => Some(
@@ -117,7 +113,7 @@ impl Tls {
         let builder = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&versions)
             .map_err(io::Error::other)?;
-        let (retry_key, early) = (sessions.retry_key.clone(), sessions.early.clone());
+        let secrets = sessions.quic.clone();
         let mut config = configure(builder, &files, http2, sessions);
         // Who lists cipher suites has chosen their order too.
         config.ignore_client_order = !options.tls.ciphers.is_empty();
@@ -128,14 +124,12 @@ impl Tls {
                 "--early-data cannot be combined with --client-ca: a client shows its certificate only after early data",
             ));
         }
-        let quic = quic.map(|http3| {
-            let secrets = (&retry_key, &early);
-            quic::config::server(&config, http3, &options.limits, secrets)
-        });
+        let quic =
+            quic.map(|http3| quic::config::server(&config, http3, &options.limits, &secrets));
         let quic = quic.transpose()?;
-        if options.acme.is_on() && options.acme.challenge == AcmeChallenge::TlsAlpn01 {
+        if published.as_ref().is_some_and(|it| it.checks_in_handshake) {
             // Only an authority that checks a name offers it, and nothing else.
-            config.alpn_protocols.push(ACME_TLS.to_vec());
+            config.alpn_protocols.push(CHALLENGE_PROTOCOL.to_vec());
         }
         let config = Arc::new(config);
         let watcher = Some(Watcher::start(files.clone())?);

@@ -319,7 +319,7 @@ fn write(
         if response.length > 0 {
             let body = Contents::Memory(stored.body.clone());
             response.body =
-                Body::Compressed(Box::new(Compressed::new(body, length, coding, permit)));
+                Body::Generated(Box::new(Compressed::new(body, length, coding, permit)));
         }
         return response;
     }

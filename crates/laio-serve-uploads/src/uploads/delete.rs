@@ -4,7 +4,7 @@ use super::disk::Disk;
 use super::problem::Problem;
 use super::target::Target;
 use super::temporary::sync_directory;
-use super::{Done, conditions, webdav};
+use super::{Done, conditions};
 use laio::ops::Unlink;
 use laio_serve_core::request::response::RequestContext;
 use laio_serve_core::site::upload_rules::UploadRules;
@@ -25,16 +25,17 @@ pub(super) async fn delete(
         disk.names(Unlink::new(target.at())).await?;
         let bytes = if present.is_file() { present.size() } else { 0 };
         rules.quota.iter().for_each(|quota| quota.release(bytes, 1));
-    } else if !ctx.site.webdav {
-        disk.names(Unlink::directory(target.at())).await?;
-        rules.quota.iter().for_each(|quota| quota.release(0, 1));
-    } else {
-        // With all that is in it, as WebDAV demands.
-        if let Some(failed) = webdav::remove_tree(disk, target, rules).await? {
+    } else if let Some(extension) = disk.changes.extension_of(ctx.site) {
+        if let Some(failed) = extension.remove_tree(disk, target, rules).await? {
             return Ok(failed);
         }
+    } else {
+        disk.names(Unlink::directory(target.at())).await?;
+        rules.quota.iter().for_each(|quota| quota.release(0, 1));
     }
-    disk.changes.locks.forget(ctx.site.identity, &target.name);
+    if let Some(extension) = disk.changes.extension() {
+        extension.forget(ctx.site.identity, &target.name);
+    }
     sync_directory(disk, &target.directory, rules.sync).await?;
     Ok(Done::Changed(None))
 }

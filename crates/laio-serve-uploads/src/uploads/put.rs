@@ -1,11 +1,11 @@
 //! Storing a file (PUT).
 
+use super::change_extension::Submitted;
 use super::conditions::{self, etag, only_creates};
 use super::disk::Disk;
 use super::problem::{Problem, of_own};
 use super::target::Target;
 use super::temporary::{Published, Temporary, is, sync_directory};
-use super::webdav::{self, Submitted};
 use super::{CHUNK, Change, Done};
 use laio::ops::{FileStatus, FileSystemStatus, SetTimes, StatFileSystem, Timestamp};
 use laio_http::Framing;
@@ -73,7 +73,11 @@ pub(super) async fn put(
     // Another request may have changed or locked the file since the first look.
     let present = replaceable(target.status(disk).await?)?;
     conditions::check(ctx, present.as_ref())?;
-    webdav::check_locks(disk, ctx, Change::Put, &target.name, submitted).await?;
+    if let Some(extension) = disk.changes.extension() {
+        let name = &target.name;
+        let checked = extension.check(disk, ctx, Change::Put, name, submitted);
+        checked.await?;
+    }
     let only_create = only_creates(ctx);
     let published = file.publish(disk, target, only_create).await;
     let published = published.map_err(|error| match error.raw_os_error() {

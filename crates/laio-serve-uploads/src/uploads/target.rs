@@ -52,7 +52,6 @@ impl Target {
     }
 
     /// Returns another name in the same directory.
-    #[cfg(feature = "webdav")]
     pub(super) fn beside(&self, leaf: CString) -> Target {
         Target {
             directory: self.directory.clone(),
@@ -62,7 +61,6 @@ impl Target {
     }
 
     /// Returns the name in its directory.
-    #[cfg(feature = "webdav")]
     pub(super) fn leaf(&self) -> &std::ffi::CStr {
         &self.leaf
     }

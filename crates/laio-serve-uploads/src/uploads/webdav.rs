@@ -3,12 +3,14 @@
 //! `admit` checks locks and the `If` field before a change; the other functions answer the methods. Dead
 //! properties are not kept.
 
+#![cfg(feature = "webdav")]
+
 mod copy_move;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod if_field;
 mod lock;
-pub(super) mod locks;
+mod locks;
 mod multi_status;
 mod problems;
 mod properties;
@@ -17,8 +19,7 @@ mod proppatch;
 mod trees;
 mod xml;
 
-pub(super) use locks::Submitted;
-
+use super::change_extension::{ChangeExtension, Changing, ExtendsChanges, Made, Submitted};
 use super::conditions::etag;
 use super::disk::Disk;
 use super::problem::Problem;
@@ -41,22 +42,82 @@ use laio_serve_core::site::quota;
 use laio_serve_core::site::upload_rules::UploadRules;
 use laio_serve_upstream::group;
 use lock::{lock, unlock};
+use locks::Locks;
 use multi_status::{DECLARATION, failures, push_href};
 use propfind::propfind;
 use proppatch::proppatch;
 use rustix::fs::OFlags;
+use std::sync::Arc;
 use xml::Element;
 
-/// What WebDAV has done with a change.
-pub(super) enum Made {
-    /// All of it.
-    Done(Done),
-    /// No lock forbids the change, which is not one of WebDAV only.
-    Admitted(Submitted),
+/// Returns what WebDAV adds to changes of files, with the locks of a server.
+pub fn extension() -> ChangeExtension {
+    ChangeExtension(Arc::new(WebDav::default()))
+}
+
+#[derive(Default)]
+struct WebDav {
+    locks: Locks,
+}
+
+impl ExtendsChanges for WebDav {
+    fn is_of(&self, site: &Site) -> bool {
+        site.description.uploads.webdav
+    }
+
+    fn change(&self, method: &str, uploads: bool) -> Option<Change> {
+        change(method, uploads)
+    }
+
+    fn make<'a>(
+        &'a self,
+        disk: Disk<'a>,
+        ctx: RequestContext<'a>,
+        change: Change,
+        name: &'a [u8],
+        body: &'a mut ClientBody<'_>,
+    ) -> Changing<'a, Made> {
+        Box::pin(make(&self.locks, disk, ctx, change, name, body))
+    }
+
+    fn check<'a>(
+        &'a self,
+        disk: Disk<'a>,
+        ctx: RequestContext<'a>,
+        change: Change,
+        name: &'a [u8],
+        submitted: &'a Submitted,
+    ) -> Changing<'a, ()> {
+        Box::pin(check_locks(&self.locks, disk, ctx, change, name, submitted))
+    }
+
+    fn remove_tree<'a>(
+        &'a self,
+        disk: Disk<'a>,
+        target: &'a Target,
+        rules: &'a UploadRules,
+    ) -> Changing<'a, Option<Done>> {
+        Box::pin(remove_tree(disk, target, rules))
+    }
+
+    fn forget(&self, root: (u64, u64), name: &[u8]) {
+        self.locks.forget(root, name);
+    }
+
+    fn refuse(
+        &self,
+        ctx: RequestContext<'_>,
+        out: &mut Output,
+        name: &[u8],
+        problem: &Problem,
+        precondition: &str,
+    ) -> Response {
+        refuse(ctx, out, name, problem, precondition)
+    }
 }
 
 /// Removes a directory with all that is in it. Returns the response if not all of it could be removed.
-pub(super) async fn remove_tree(
+async fn remove_tree(
     disk: Disk<'_>,
     target: &Target,
     rules: &UploadRules,
@@ -67,7 +128,7 @@ pub(super) async fn remove_tree(
 }
 
 /// Returns the change that a method of WebDAV asks for.
-pub(super) fn change(method: &str, uploads: bool) -> Option<Change> {
+fn change(method: &str, uploads: bool) -> Option<Change> {
     Some(match method {
         "PROPFIND" => Change::Propfind,
         "COPY" if uploads => Change::Copy,
@@ -80,45 +141,42 @@ pub(super) fn change(method: &str, uploads: bool) -> Option<Change> {
 }
 
 /// Checks whether a change is admitted, and makes it if it is one of WebDAV only.
-pub(super) async fn make(
+async fn make(
+    locks: &Locks,
     disk: Disk<'_>,
     ctx: RequestContext<'_>,
     change: Change,
     name: &[u8],
     body: &mut ClientBody<'_>,
 ) -> Result<Made, Problem> {
-    let submitted = if ctx.site.webdav {
-        admit(disk, ctx, change, name).await?
-    } else {
-        Submitted::default()
-    };
+    let submitted = admit(locks, disk, ctx, change, name).await?;
     match change {
         Change::Put | Change::Delete | Change::MakeDirectory => {
             return Ok(Made::Admitted(submitted));
         }
-        Change::Propfind => return propfind(disk, ctx, name, body).await.map(Made::Done),
+        Change::Propfind => return propfind(locks, disk, ctx, name, body).await.map(Made::Done),
         _ => {}
     }
     let rules = ctx.site.uploads.as_ref().ok_or(Problem::NO_FILE)?;
     quota::check_counted(rules.quota.as_ref())?;
     let done = match change {
-        Change::Lock => lock(disk, ctx, rules, name, &submitted, body).await,
+        Change::Lock => lock(locks, disk, ctx, rules, name, &submitted, body).await,
         Change::Proppatch => proppatch(disk, ctx, name, body).await,
         Change::Unlock => {
             read_nothing(body).await?;
-            unlock(disk, ctx, name, &submitted)
+            unlock(locks, ctx, name, &submitted)
         }
         _ => {
             read_nothing(body).await?;
             let moves = change == Change::Move;
-            copy_or_move(disk, ctx, rules, name, &submitted, moves).await
+            copy_or_move(locks, disk, ctx, rules, name, &submitted, moves).await
         }
     };
     done.map(Made::Done)
 }
 
 /// Answers a change that was refused with what programs understand.
-pub(super) fn refuse(
+fn refuse(
     ctx: RequestContext<'_>,
     out: &mut Output,
     name: &[u8],
@@ -137,6 +195,7 @@ pub(super) fn refuse(
 
 /// Reads the `If` field, and checks that no lock forbids the change. Returns the tokens of the client.
 async fn admit(
+    locks: &Locks,
     disk: Disk<'_>,
     ctx: RequestContext<'_>,
     change: Change,
@@ -152,23 +211,24 @@ async fn admit(
     if let Some(value) = ctx.request.headers.get("If") {
         let field = IfField::parse(value)?;
         submitted.tokens = field.tokens().map(str::to_owned).collect();
-        if !holds(disk, ctx, &field, name).await? {
+        if !holds(locks, disk, ctx, &field, name).await? {
             return Err(Problem::CONDITIONS);
         }
     }
-    check_locks(disk, ctx, change, name, &submitted).await?;
+    check_locks(locks, disk, ctx, change, name, &submitted).await?;
     Ok(submitted)
 }
 
 /// Checks that no lock of another client forbids a change of the name.
-pub(super) async fn check_locks(
+async fn check_locks(
+    locks: &Locks,
     disk: Disk<'_>,
     ctx: RequestContext<'_>,
     change: Change,
     name: &[u8],
     submitted: &Submitted,
 ) -> Result<(), Problem> {
-    let (locks, root) = (&disk.changes.locks, ctx.site.identity);
+    let root = ctx.site.identity;
     if locks.is_empty() {
         return Ok(());
     }
@@ -192,6 +252,7 @@ pub(super) async fn check_locks(
 
 /// Whether one of the lists of the field holds.
 async fn holds(
+    locks: &Locks,
     disk: Disk<'_>,
     ctx: RequestContext<'_>,
     field: &IfField,
@@ -209,7 +270,7 @@ async fn holds(
         let mut all = true;
         for condition in &list.conditions {
             let matches = match &condition.what {
-                State::Token(token) => disk.changes.locks.has(ctx.site.identity, &name, token),
+                State::Token(token) => locks.has(ctx.site.identity, &name, token),
                 State::Tag(tag) => {
                     let status = status_of(disk, ctx.site, &name).await?;
                     let current = status.map(|status| etag(&status));

@@ -67,6 +67,19 @@ impl Connection {
         Some(answered.map(|answered| self.after_request(answered)))
     }
 
+    /// Returns what a request over HTTP/1.1 without TLS has from this connection.
+    fn arrival(&self) -> Arrival<'_> {
+        Arrival {
+            services: &self.services,
+            peer: &self.peer,
+            redirects_to_https: self.to_https.is_some(),
+            secure: false,
+            alt_svc: self.alt_svc.as_deref(),
+            directory_answers: &self.connections.features.directory_answers,
+            is_multiplexed: false,
+        }
+    }
+
     /// Returns `None` for a request that takes [`Connection::exchange`], with nothing changed.
     fn try_at_once(&self, context: &mut Context<'_>, number: u32) -> Option<AtOnce<'_>> {
         let services = &*self.services;
@@ -76,14 +89,6 @@ impl Connection {
         if services.contexts.sends_by_readiness {
             return None;
         }
-        let arrival = Arrival {
-            services,
-            peer: &self.peer,
-            redirects_to_https: self.to_https.is_some(),
-            secure: false,
-            alt_svc: self.alt_svc.as_deref(),
-            is_multiplexed: false,
-        };
         let keeps_alive = |request: &Request<'_>| self.may_keep_alive(request, number);
         let mut head_len = 0;
         let read = || match parse(&self.input, &services.limits.head()) {
@@ -96,7 +101,7 @@ impl Connection {
             }
             _ => None,
         };
-        let found = from_cache(&arrival, read, 0, keeps_alive)?;
+        let found = from_cache(&self.arrival(), read, 0, keeps_alive)?;
         self.connection_state.mark_not_evictable();
         let FromCache {
             request,

@@ -6,6 +6,7 @@ use laio_serve_base::clients::Peer;
 use laio_serve_base::observe::{self, Stage};
 use laio_serve_base::options::Memory;
 use laio_serve_core::request::answer_from_cache::answer_from_cache;
+use laio_serve_core::request::directory_answer::DirectoryAnswer;
 use laio_serve_core::request::response::{Body, RequestContext};
 use laio_serve_core::services::Services;
 use laio_serve_net::buffers::Buffers;
@@ -19,6 +20,7 @@ pub(super) struct Arrival<'a> {
     pub(super) secure: bool,
     /// The value of `Alt-Svc`.
     pub(super) alt_svc: Option<&'a str>,
+    pub(super) directory_answers: &'a [Box<dyn DirectoryAnswer>],
     /// The request has a stream of HTTP/2 or HTTP/3.
     pub(super) is_multiplexed: bool,
 }
@@ -64,6 +66,7 @@ pub(super) fn from_cache<'h>(
         arrival.secure,
     );
     ctx.alt_svc = arrival.alt_svc;
+    ctx.directory_answers = arrival.directory_answers;
     if arrival.is_multiplexed {
         ctx.inline_body = Memory::SHORT_BODY;
     }

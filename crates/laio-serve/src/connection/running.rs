@@ -8,6 +8,7 @@ use laio_rt::{Aborted, Descriptor, JoinHandle};
 use laio_serve_base::observe;
 use laio_serve_base::options::{Http2, Http3, IoStep, Limits};
 use laio_serve_base::stop::{Interruptible, Level, Stop};
+use laio_serve_core::request::directory_answer::DirectoryAnswer;
 use laio_serve_core::services::Services;
 use laio_serve_net::idle_eviction::ConnectionSlots;
 use laio_serve_net::socket::is_quiet;
@@ -28,9 +29,7 @@ use std::time::Instant;
 /// The connections of a worker: their number, their eviction, and how they end with the worker.
 pub(crate) struct Connections {
     services: Rc<Services>,
-    pub(super) change_services: ChangeServices,
-    /// The stored responses of upstreams.
-    pub(super) response_cache: Option<Rc<ResponseCache>>,
+    pub(super) features: WorkerFeatures,
     stop: Arc<Stop>,
     most: usize,
     /// The limits of HTTP/2; none if it is disabled.
@@ -51,6 +50,14 @@ pub(crate) struct Connections {
     wakers: RefCell<Vec<Waker>>,
 }
 
+/// What single stages of a worker's requests need.
+pub(crate) struct WorkerFeatures {
+    pub(crate) change_services: ChangeServices,
+    /// The stored responses of upstreams.
+    pub(crate) response_cache: Option<Rc<ResponseCache>>,
+    pub(crate) directory_answers: Vec<Box<dyn DirectoryAnswer>>,
+}
+
 /// The task of a connection, and its state.
 struct RunningConnection {
     task: JoinHandle<()>,
@@ -61,16 +68,14 @@ struct RunningConnection {
 impl Connections {
     pub(crate) fn new(
         services: Rc<Services>,
-        change_services: ChangeServices,
-        response_cache: Option<Rc<ResponseCache>>,
+        features: WorkerFeatures,
         stop: Arc<Stop>,
         most: usize,
         (http2, http3): (Option<Http2>, Option<Http3>),
     ) -> Rc<Connections> {
         Rc::new(Connections {
             services,
-            change_services,
-            response_cache,
+            features,
             stop,
             most,
             http2,

@@ -18,34 +18,15 @@ use laio_serve_uploads::Change;
 use std::io;
 use std::time::Instant;
 
-/// The stages, in the order in which they see a request, each with what it answers. `--explain` prints the
-/// stages that decide something, and the documentation has this table.
-const STAGES: [(RequestStage, &str); 7] = [
-    (
-        RequestStage::Handshake,
-        "handshake: early data waits for the end of the handshake, unless repeating it does no harm",
-    ),
-    (
-        RequestStage::Early,
-        "early: challenges of a certificate authority, refused networks, used-up rates, redirects to https",
-    ),
-    (
-        RequestStage::Hints,
-        "hints: the interim response 103, which names what the page needs",
-    ),
-    (
-        RequestStage::Upstream,
-        "upstream: the upstream of the path's prefix",
-    ),
-    (
-        RequestStage::Application,
-        "application: candidates of --try, scripts, and upstreams that answer where there is no file",
-    ),
-    (RequestStage::Change, "change: uploads and WebDAV"),
-    (
-        RequestStage::Site,
-        "site: files, listings and pages, for every request that is left",
-    ),
+/// The stages, in the order in which they see a request. `--explain` prints the stages that decide something.
+const STAGES: &[RequestStage] = &[
+    RequestStage::Handshake,
+    RequestStage::Early,
+    RequestStage::Hints,
+    RequestStage::Upstream,
+    RequestStage::Application,
+    RequestStage::Change,
+    RequestStage::Site,
 ];
 
 /// A part of the server that may answer a request, or delays it.
@@ -60,9 +41,33 @@ enum RequestStage {
     Site,
 }
 
+impl RequestStage {
+    /// Returns its name, and what it answers. The documentation has these texts.
+    fn text(self) -> &'static str {
+        match self {
+            RequestStage::Handshake => {
+                "handshake: early data waits for the end of the handshake, unless repeating it does no harm"
+            }
+            RequestStage::Early => {
+                "early: challenges of a certificate authority, refused networks, used-up rates, \
+                 redirects to https"
+            }
+            RequestStage::Hints => {
+                "hints: the interim response 103, which names what the page needs"
+            }
+            RequestStage::Upstream => "upstream: the upstream of the path's prefix",
+            RequestStage::Application => {
+                "application: candidates of --try, scripts, and upstreams that answer where there is no file"
+            }
+            RequestStage::Change => "change: uploads and WebDAV",
+            RequestStage::Site => "site: files, listings and pages, for every request that is left",
+        }
+    }
+}
+
 /// Returns the stages of a request in their order, each as `name: what it answers`.
 pub fn request_stages() -> impl Iterator<Item = &'static str> {
-    STAGES.into_iter().map(|(_, text)| text)
+    STAGES.iter().map(|stage| stage.text())
 }
 
 /// A request whose head has been received, on its way through the stages.
@@ -112,8 +117,8 @@ impl<'a> Exchange<'a> {
 impl Connection {
     /// Lets each stage see a request, until one answers it.
     pub(super) async fn run_stages(&mut self, mut exchange: Exchange<'_>) -> io::Result<Exchanged> {
-        for (stage, text) in STAGES {
-            trace::note_stage(text);
+        for stage in STAGES {
+            trace::note_stage(stage.text());
             // The futures of upstreams and changes are boxed, because they are larger than all others together.
             let step = match stage {
                 RequestStage::Handshake => self.finish_handshake(exchange.ctx).await?,
@@ -187,7 +192,9 @@ impl Connection {
     }
 
     async fn answer_by_change(&mut self, exchange: &Exchange<'_>) -> io::Result<Step> {
-        let Some(change) = Change::from_request(exchange.ctx) else {
+        let Some(change) =
+            Change::from_request(&self.connections.features.change_services, exchange.ctx)
+        else {
             return Ok(Step::Pass);
         };
         let next = Box::pin(self.change_files(exchange, change)).await?;

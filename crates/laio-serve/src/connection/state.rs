@@ -20,10 +20,10 @@ pub(crate) enum DrainState {
 
 /// The state of a connection for draining and eviction, shared between its task and the worker.
 pub(crate) struct ConnectionState {
-    pub(super) drain_state: Cell<DrainState>,
+    pub(crate) drain_state: Cell<DrainState>,
     /// None with the back end sync, where a worker serves one connection at a time, and for streams
     /// of HTTP/2 and HTTP/3, whose connection has the slot.
-    pub(super) slot: Option<ConnectionSlot>,
+    pub(crate) slot: Option<ConnectionSlot>,
     /// The connection closes itself when it is evicted.
     closes_itself: Cell<bool>,
     /// The slot has the waker of the task.
@@ -85,7 +85,7 @@ impl ConnectionState {
 
     /// Waits for eviction; never ready while the connection handles eviction itself (HTTP/2 sends
     /// `GOAWAY`). Only the task that serves the connection may call this.
-    pub(super) fn poll_evicted(&self, context: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_evicted(&self, context: &mut Context<'_>) -> Poll<()> {
         if let Some(slot) = &self.slot
             && !self.waker_set.replace(true)
         {
@@ -101,7 +101,7 @@ impl ConnectionState {
 
 /// How the connection continues after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(crate) enum Next {
     Request,
     End,
     /// Close after discarding input, because the client may still be sending.

@@ -38,7 +38,7 @@ pub(crate) struct Streams {
 }
 
 /// What became of a request that was to be answered at once.
-pub(super) enum AtOnce {
+pub(crate) enum AtOnce {
     /// Only [`Streams::answer`] can answer it. Nothing was sent.
     NotPossible,
     /// It is answered, and the access log has its line. False if the protocol has returned an error.
@@ -56,14 +56,14 @@ enum Rest {
 }
 
 /// A response that is not completely sent.
-pub(super) struct BegunResponse {
+pub(crate) struct BegunResponse {
     rest: Rest,
     sent: SentResponse,
 }
 
 impl Streams {
     /// Answers a request. Returns whether the response was sent completely.
-    pub(super) async fn answer(&self, stream: Stream, head: RequestFields) -> bool {
+    pub(crate) async fn answer(&self, stream: Stream, head: RequestFields) -> bool {
         let connection = Connection {
             alt_svc: self.alt_svc.clone(),
             ..Connection::new(
@@ -81,7 +81,7 @@ impl Streams {
 
     /// Answers a request, which has no body, with a cached file, if nothing but sending can block.
     /// `send` passes the head of a response, and its body, to the protocol as far as flow control admits it.
-    pub(super) fn answer_at_once(
+    pub(crate) fn answer_at_once(
         &self,
         stream: &Stream,
         head: &RequestFields,
@@ -94,6 +94,7 @@ impl Streams {
             redirects_to_https: self.to_https.is_some(),
             secure: stream.is_secure(),
             alt_svc: self.alt_svc.as_deref(),
+            directory_answers: &self.connections.features.directory_answers,
             is_multiplexed: true,
         };
         let read = || Request::from_fields(head, &services.limits.head()).ok();
@@ -137,7 +138,7 @@ impl Streams {
     }
 
     /// Sends the rest of a response. Returns whether it was sent completely. `head` is that of the request.
-    pub(super) async fn finish(
+    pub(crate) async fn finish(
         &self,
         stream: &Stream,
         head: &RequestFields,

@@ -132,9 +132,7 @@ impl Service {
         sockets.adopt();
         server_state.slots.measure_capacity();
         // From now on workers answer the challenges.
-        if let Some(acme) = &server_state.acme {
-            acme.wake();
-        }
+        server_state.background.wake();
         Ok(Service {
             kind,
             sockets,
@@ -227,9 +225,7 @@ impl Service {
     fn wind_down(&mut self, level: Level) {
         self.level = self.level.max(level);
         self.restarts.clear();
-        if let Some(acme) = &self.server_state.acme {
-            acme.end();
-        }
+        self.server_state.background.end();
         if level == Level::Stopping && self.deadline.is_none() {
             self.deadline = Some(Instant::now() + self.present.options.limits.drain_time);
         }
@@ -249,7 +245,7 @@ impl Service {
             let text = "the back end sync cannot reload options, because its workers block in accept; restart the server";
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
         }
-        features::check(&options)?;
+        features::check_compiled(&options)?;
         let kept = options.keep_fixed_options(&self.present.options);
         options.observer = self.present.options.observer.clone();
         let number = self.present.number + 1;
@@ -262,9 +258,7 @@ impl Service {
             on_end(&self.sender),
         )?;
         let old = std::mem::replace(&mut self.present, new);
-        if let Some(acme) = &self.server_state.acme {
-            acme.wake();
-        }
+        self.server_state.background.wake();
         self.server_state.slots.measure_capacity();
         old.shared.stop.raise(Level::HandingOver);
         self.restarts.clear();

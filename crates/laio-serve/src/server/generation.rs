@@ -1,7 +1,7 @@
 //! A generation of workers: those started together with the same options.
 
 use super::sandbox;
-use crate::acme::Acme;
+use crate::features::{self, BackgroundFeatures};
 use crate::worker::{self, GenerationState, Served};
 use laio::BackendKind;
 use laio::thread::JoinHandle;
@@ -22,6 +22,7 @@ use laio_serve_net::io_contexts::{ContextPlan, IoContexts};
 use laio_serve_net::listen::Share;
 use laio_serve_net::memory::ProcessMemory;
 use laio_serve_net::quic::routes::Routes;
+use laio_serve_net::tls::published::Published;
 use laio_serve_net::tls::{Sessions, Tls};
 use laio_serve_uploads::SharedChanges;
 use std::any::Any;
@@ -52,7 +53,9 @@ pub(crate) struct ServerState {
     pub(crate) sessions: Sessions,
     /// The QUIC endpoints of all generations.
     pub(crate) routes: Arc<Routes>,
-    pub(crate) acme: Option<Arc<Acme>>,
+    /// Certificates that the server gets by itself.
+    published: Option<Arc<Published>>,
+    pub(crate) background: BackgroundFeatures,
     pub(crate) changes: SharedChanges,
     pub(crate) counted: CountedDirectories,
 }
@@ -61,7 +64,7 @@ impl ServerState {
     /// Creates the state of the first generation.
     ///
     /// # Errors
-    /// Like [`Sessions::new`] and [`Acme::start`].
+    /// Like [`Sessions::new`] and [`features::start`].
     pub(crate) fn new(options: &Options) -> io::Result<ServerState> {
         let counted = CountedDirectories::default();
         let memory = Arc::new(ProcessMemory::new(options.limits.memory));
@@ -69,6 +72,7 @@ impl ServerState {
             counted: counted.clone(),
             memory: memory.clone(),
         });
+        let published = features::published(options);
         Ok(ServerState {
             counted,
             memory,
@@ -76,8 +80,9 @@ impl ServerState {
             slots: Arc::default(),
             sessions: Sessions::new()?,
             routes: Arc::default(),
-            acme: Acme::start(options)?.map(Arc::new),
-            changes: SharedChanges::default(),
+            background: features::start(options, published.as_ref())?,
+            published,
+            changes: SharedChanges::new(features::change_extension()),
         })
     }
 }
@@ -150,7 +155,7 @@ impl Generation {
                 &options,
                 options.http2(kind).is_some(),
                 server_state.sessions,
-                server_state.acme.map(|acme| acme.published()),
+                server_state.published,
             )?
             .map(Arc::new),
         };

@@ -6,6 +6,7 @@ use crate::files::contents::Contents;
 use crate::files::read::read;
 use crate::files::resolve::enter;
 use crate::files::uncached::FLAGS;
+use crate::request::generated_body::{GeneratedBody, NextPiece};
 use crate::request::variant::is_compressible;
 use crate::services::Services;
 use crate::site::Site;
@@ -18,7 +19,9 @@ use rustix::fs::OFlags;
 use std::io::{self, Write};
 
 /// An archive being sent. The number is limited, because each holds the names of its files.
-pub struct Archive {
+pub(super) struct Archive {
+    /// The number of the site that has the directory.
+    site: usize,
     /// The directory, below the root.
     top: Box<[u8]>,
     members: Vec<Member>,
@@ -48,8 +51,15 @@ struct OpenMember {
 const LEVEL: u32 = 5;
 
 impl Archive {
-    pub(super) fn new(top: &[u8], members: Vec<Member>, deflates: bool, permit: Permit) -> Archive {
+    pub(super) fn new(
+        site: usize,
+        top: &[u8],
+        members: Vec<Member>,
+        deflates: bool,
+        permit: Permit,
+    ) -> Archive {
         Archive {
+            site,
             top: top.into(),
             length: stored_length(&members),
             members,
@@ -79,18 +89,30 @@ impl Archive {
     }
 }
 
+impl GeneratedBody for Archive {
+    fn next_piece<'a>(
+        &'a mut self,
+        services: &'a Services,
+        out: &'a mut Vec<u8>,
+        framed: bool,
+    ) -> NextPiece<'a> {
+        Box::pin(next_piece(services, self, out, framed))
+    }
+}
+
 /// Appends the next bytes of an archive to `out`, framed as in HTTP/1.1 (RFC 9112, section 7.1) if they have no known
 /// length. Returns whether they were the last.
 ///
 /// # Errors
 /// When a file cannot be read, or has become shorter. The response is then incomplete, which the client notices.
-pub(crate) async fn next_piece(
+async fn next_piece(
     services: &Services,
-    site: &Site,
     archive: &mut Archive,
     out: &mut Vec<u8>,
     framed: bool,
 ) -> io::Result<bool> {
+    let site = services.sites.get(archive.site);
+    let site = site.ok_or(io::ErrorKind::NotFound)?;
     let mut piece = Vec::new();
     let made = match archive.first.take() {
         Some((first, last)) => {

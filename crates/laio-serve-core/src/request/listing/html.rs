@@ -4,8 +4,9 @@ use super::{Entry, Listing};
 use laio_http::{HttpDate, path, push_html_escaped};
 use std::io::Write;
 
-/// Appends a page with the entries of the directory `relative`; `packs`: with a link to all of it as a zip file.
-pub(super) fn write(listing: &Listing, relative: &[u8], packs: bool, out: &mut Vec<u8>) {
+/// Appends a page with the entries of the directory `relative`; `links`: what else there is
+/// of the directory.
+pub(super) fn write(listing: &Listing, relative: &[u8], links: &[&str], out: &mut Vec<u8>) {
     out.extend_from_slice(START);
     out.extend_from_slice(b"<title>/");
     push_html_escaped(out, relative);
@@ -29,8 +30,9 @@ pub(super) fn write(listing: &Listing, relative: &[u8], packs: bool, out: &mut V
     if listing.truncated {
         out.extend_from_slice(b"; more entries are not shown");
     }
-    if packs {
-        out.extend_from_slice(b"; <a href=\"?zip\">all as a zip file</a>");
+    for link in links {
+        out.extend_from_slice(b"; ");
+        out.extend_from_slice(link.as_bytes());
     }
     out.extend_from_slice(b"</p>\n</main>\n</html>\n");
 }
@@ -161,7 +163,7 @@ mod tests {
             truncated: true,
         };
         let mut page = Vec::new();
-        write(&listing, b"d/e?", false, &mut page);
+        write(&listing, b"d/e?", &[], &mut page);
         let page = String::from_utf8(page).unwrap();
         assert!(page.contains("<a href=\"./a%20b/\">a b/</a>"), "{page}");
         assert!(page.contains("<a href=\"./%3Ci%3E&amp;.txt\">&lt;i&gt;&amp;.txt</a><td>12 B"));

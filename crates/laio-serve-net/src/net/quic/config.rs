@@ -1,11 +1,11 @@
 //! The configuration of QUIC connections.
 
 use super::congestion::Controllers;
-use crate::net::tls::early_sessions::{EarlySessions, NoTickets, Promise, WithPromise};
+use super::early_sessions::{EarlySessions, NoTickets, Promise, WithPromise};
 use laio_serve_base::options::{Http3, Limits};
 use quinn_proto::crypto::HandshakeTokenKey;
 use quinn_proto::crypto::rustls::{NoInitialCipherSuite, QuicServerConfig};
-use quinn_proto::{ServerConfig, TransportConfig, VarInt};
+use quinn_proto::{TransportConfig, VarInt};
 use ring::hkdf::{HKDF_SHA256, Salt};
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
@@ -16,17 +16,40 @@ use std::{fmt, io};
 /// The name of HTTP/3 in TLS (ALPN).
 const PROTOCOL: &[u8] = b"h3";
 
+pub use quinn_proto::ServerConfig;
+
+/// What outlasts a generation of workers.
+#[derive(Clone, Debug)]
+pub struct Secrets {
+    retry_key: RetryKey,
+    /// Sessions with early data.
+    early: Arc<EarlySessions>,
+}
+
+impl Secrets {
+    /// Makes the secrets.
+    ///
+    /// # Errors
+    /// When the system has no random numbers.
+    pub(crate) fn new() -> io::Result<Secrets> {
+        Ok(Secrets {
+            retry_key: RetryKey::new()?,
+            early: EarlySessions::new(Http3::EARLY_SESSIONS, Http3::EARLY_SESSION_TIME),
+        })
+    }
+}
+
 /// The key of the tokens in Retry packets. All generations of workers have the same one, because a client may
 /// get the packet from an old worker, and answer a new one.
 #[derive(Clone)]
-pub struct RetryKey(Arc<dyn HandshakeTokenKey>);
+struct RetryKey(Arc<dyn HandshakeTokenKey>);
 
 impl RetryKey {
     /// Makes a key.
     ///
     /// # Errors
     /// When the system has no random numbers.
-    pub(crate) fn new() -> io::Result<RetryKey> {
+    fn new() -> io::Result<RetryKey> {
         let mut secret = [0; 32];
         let filled = SystemRandom::new().fill(&mut secret);
         filled.map_err(|_| io::Error::other("the system has no random numbers"))?;
@@ -49,7 +72,7 @@ pub fn server(
     tls: &rustls::ServerConfig,
     http3: &Http3,
     limits: &Limits,
-    (retry_key, early): (&RetryKey, &Arc<EarlySessions>),
+    secrets: &Secrets,
 ) -> io::Result<Arc<ServerConfig>> {
     let refuse = |text: &str| io::Error::new(io::ErrorKind::InvalidInput, text);
     let mut tls = tls.clone();
@@ -60,7 +83,7 @@ pub fn server(
         tls.max_early_data_size = u32::MAX;
         tls.ticketer = Arc::new(NoTickets);
         tls.session_storage = Arc::new(WithPromise {
-            sessions: early.clone(),
+            sessions: secrets.early.clone(),
             promise: Promise {
                 streams: http3.streams.into(),
                 head_bytes: limits.head_bytes as u64,
@@ -81,7 +104,7 @@ pub fn server(
     let initial = initial.ok_or_else(|| refuse("the library rustls has no cipher for QUIC"))?;
     let tls = QuicServerConfig::with_initial(tls, initial);
     let tls = tls.map_err(|error: NoInitialCipherSuite| refuse(&error.to_string()))?;
-    let mut config = ServerConfig::new(Arc::new(tls), retry_key.0.clone());
+    let mut config = ServerConfig::new(Arc::new(tls), secrets.retry_key.0.clone());
     config.transport_config(Arc::new(transport(http3, limits)));
     config.retry_token_lifetime(Http3::RETRY_TIME);
     config.max_incoming(http3.handshakes.max(1));

@@ -8,9 +8,9 @@ use super::socket::{ReceiveBuffers, UdpSocket};
 use crate::io_contexts::IoContexts;
 use laio_rt::future::{Either, race};
 use laio_serve_base::options::Http3;
+pub use quinn_proto::Incoming;
 use quinn_proto::{
-    ConnectionEvent, ConnectionHandle, DatagramEvent, EndpointEvent, Incoming, ServerConfig,
-    Transmit,
+    ConnectionEvent, ConnectionHandle, DatagramEvent, EndpointEvent, ServerConfig, Transmit,
 };
 use rustix::net::sockopt;
 use std::cell::{Cell, RefCell};

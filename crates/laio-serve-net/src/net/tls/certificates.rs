@@ -1,6 +1,6 @@
 //! The certificates: read from files, chosen by the client's server name, replaced while serving.
 
-use super::published::{ACME_TLS, Published};
+use super::published::{CHALLENGE_PROTOCOL, Published};
 use laio_serve_base::options::{Certificate, Limits};
 use rustls::client::verify_server_name;
 use rustls::crypto::ring;
@@ -79,7 +79,9 @@ impl ResolvesServerCert for Certificates {
         let own_name = hello.server_name();
         let published = self.published.as_ref();
         if let Some(published) = published
-            && hello.alpn().is_some_and(|offered| offered.eq([ACME_TLS]))
+            && hello
+                .alpn()
+                .is_some_and(|offered| offered.eq([CHALLENGE_PROTOCOL]))
         {
             return published.tls_answer(own_name?);
         }

@@ -9,11 +9,13 @@ use std::sync::{Arc, RwLock};
 const WELL_KNOWN: &str = "/.well-known/acme-challenge/";
 
 /// The protocol of TLS-ALPN-01 challenges (RFC 8737).
-pub(crate) const ACME_TLS: &[u8] = b"acme-tls/1";
+pub(crate) const CHALLENGE_PROTOCOL: &[u8] = b"acme-tls/1";
 
 /// The certificates and answers to challenges that are in force.
 #[derive(Debug, Default)]
 pub struct Published {
+    /// Whether an authority checks names by TLS-ALPN-01.
+    pub(super) checks_in_handshake: bool,
     certificates: RwLock<Certificates>,
     challenges: RwLock<Challenges>,
 }
@@ -37,6 +39,15 @@ pub struct Challenges {
 }
 
 impl Published {
+    /// Returns a table with nothing in it. `checks_in_handshake`: whether an authority checks names by
+    /// TLS-ALPN-01.
+    pub fn new(checks_in_handshake: bool) -> Published {
+        Published {
+            checks_in_handshake,
+            ..Published::default()
+        }
+    }
+
     /// Returns the certificate of a name.
     pub fn certificate(&self, name: &str) -> Option<Arc<CertifiedKey>> {
         let certificates = self.certificates.read().unwrap();

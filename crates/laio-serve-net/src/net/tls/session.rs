@@ -1,6 +1,6 @@
 //! A TLS session over a socket. rustls transforms the bytes, the engine sends and receives them.
 
-use super::published::ACME_TLS;
+use super::published::CHALLENGE_PROTOCOL;
 use crate::net::socket::{Expect, Socket};
 use crate::net::write_buffers;
 use laio_rt::Descriptor;
@@ -110,7 +110,7 @@ impl Session {
             }
         }
         let by_client = matches!(self.connection, Connection::Server(_));
-        if self.connection.alpn_protocol() == Some(ACME_TLS) {
+        if self.connection.alpn_protocol() == Some(CHALLENGE_PROTOCOL) {
             // The authority has seen the certificate; no data may follow (RFC 8737).
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }

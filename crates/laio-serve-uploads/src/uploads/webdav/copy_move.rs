@@ -1,6 +1,6 @@
 //! Copying and moving files and directories (COPY, MOVE).
 
-use super::locks::is_below;
+use super::locks::{Locks, is_below};
 use super::trees;
 use super::trees::Extent;
 use super::{Depth, Submitted, depth, name_of};
@@ -27,6 +27,7 @@ const DISCARD_TRIES: usize = 2;
 
 /// Answers a COPY request, or with `moves` a MOVE request.
 pub(in crate::uploads) async fn copy_or_move(
+    locks: &Locks,
     disk: Disk<'_>,
     ctx: RequestContext<'_>,
     rules: &UploadRules,
@@ -65,7 +66,6 @@ pub(in crate::uploads) async fn copy_or_move(
     })?;
     let target = Target::open(disk, ctx.site, &destination).await?;
     let root = ctx.site.identity;
-    let locks = &disk.changes.locks;
     locks.check(root, &destination, true, submitted)?;
     locks.check_member(root, &destination, submitted)?;
 

@@ -1,9 +1,10 @@
 //! Making, refreshing and ending locks (LOCK, UNLOCK).
 
-use super::locks::{Lock, Locks, Owner, Submitted, Wanted};
+use super::locks::{Lock, Locks, Owner, Wanted};
 use super::multi_status::{DECLARATION, push_href};
 use super::xml::{Element, push_text};
 use super::{Depth, depth, document, status_of};
+use crate::uploads::change_extension::Submitted;
 use crate::uploads::disk::Disk;
 use crate::uploads::problem::Problem;
 use crate::uploads::target::Target;
@@ -21,6 +22,7 @@ const USUAL: Duration = Duration::from_secs(600);
 
 /// Answers a LOCK request. Locks a name that nothing has too, with an empty file.
 pub(in crate::uploads) async fn lock(
+    locks: &Locks,
     disk: Disk<'_>,
     ctx: RequestContext<'_>,
     rules: &UploadRules,
@@ -28,7 +30,7 @@ pub(in crate::uploads) async fn lock(
     submitted: &Submitted,
     body: &mut ClientBody<'_>,
 ) -> Result<Done, Problem> {
-    let (locks, root) = (&disk.changes.locks, ctx.site.identity);
+    let root = ctx.site.identity;
     let time = time(ctx);
     let Some(document) = document(body).await? else {
         let lock = locks.refresh(root, name, submitted, time);
@@ -70,7 +72,7 @@ pub(in crate::uploads) async fn lock(
 
 /// Answers an UNLOCK request.
 pub(in crate::uploads) fn unlock(
-    disk: Disk<'_>,
+    locks: &Locks,
     ctx: RequestContext<'_>,
     name: &[u8],
     submitted: &Submitted,
@@ -86,11 +88,7 @@ pub(in crate::uploads) fn unlock(
         tokens: vec![token.to_owned()],
         user: submitted.user.clone(),
     };
-    if disk
-        .changes
-        .locks
-        .unlock(ctx.site.identity, name, &submitted)
-    {
+    if locks.unlock(ctx.site.identity, name, &submitted) {
         Ok(Done::Changed(None))
     } else {
         Err(Problem {

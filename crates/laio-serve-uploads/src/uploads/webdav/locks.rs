@@ -1,5 +1,6 @@
 //! The locks of a server (RFC 4918, section 6), in memory: they end with the server.
 
+use crate::uploads::change_extension::Submitted;
 use crate::uploads::problem::Problem;
 use laio_http::Status;
 use std::hash::{BuildHasher, RandomState};
@@ -47,13 +48,6 @@ pub(super) struct Wanted<'a> {
     pub(super) owner: Option<Owner>,
     pub(super) user: Option<Vec<u8>>,
     pub(super) time: Duration,
-}
-
-/// The tokens that a request submits, and its user.
-#[derive(Clone, Debug, Default)]
-pub(in crate::uploads) struct Submitted {
-    pub(super) tokens: Vec<String>,
-    pub(super) user: Option<Vec<u8>>,
 }
 
 impl Locks {

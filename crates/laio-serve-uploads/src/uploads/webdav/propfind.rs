@@ -1,5 +1,6 @@
 //! Properties of a file, or of a directory and what is in it (PROPFIND).
 
+use super::locks::Locks;
 use super::multi_status::MultiStatus;
 use super::properties::{Resource, push_name};
 use super::trees;
@@ -36,6 +37,7 @@ enum Wanted {
 
 /// Answers a PROPFIND request.
 pub(in crate::uploads) async fn propfind(
+    locks: &Locks,
     disk: Disk<'_>,
     ctx: RequestContext<'_>,
     name: &[u8],
@@ -57,9 +59,9 @@ pub(in crate::uploads) async fn propfind(
     let listed = laio_rt::time::timeout(limit, async {
         let mut response = MultiStatus::new();
         let space = space(disk, ctx, name, &wanted).await?;
-        push(disk, ctx, &wanted, (name, &status), space, &mut response);
+        push(locks, ctx, &wanted, (name, &status), space, &mut response);
         if deep && status.is_dir() {
-            members(disk, ctx, &wanted, name, space, &mut response).await?;
+            members(locks, disk, ctx, &wanted, name, space, &mut response).await?;
         }
         Ok(response.done())
     });
@@ -129,6 +131,7 @@ async fn space(
 
 /// Appends what is in a directory.
 async fn members(
+    locks: &Locks,
     disk: Disk<'_>,
     ctx: RequestContext<'_>,
     wanted: &Wanted,
@@ -170,14 +173,14 @@ async fn members(
             };
             let mut name = inside.to_vec();
             enter(&mut name, leaf);
-            push(disk, ctx, wanted, (&name, &status), space, response);
+            push(locks, ctx, wanted, (&name, &status), space, response);
         }
     }
 }
 
 /// Appends the part about a resource.
 fn push(
-    disk: Disk<'_>,
+    locks: &Locks,
     ctx: RequestContext<'_>,
     wanted: &Wanted,
     (name, status): (&[u8], &FileStatus),
@@ -188,7 +191,7 @@ fn push(
     let resource = Resource {
         name,
         status,
-        locks: has_locks.then(|| disk.changes.locks.of(ctx.site.identity, name)),
+        locks: has_locks.then(|| locks.of(ctx.site.identity, name)),
         space,
     };
     response.begin(name, status.is_dir());

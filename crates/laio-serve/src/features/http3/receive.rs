@@ -1,9 +1,10 @@
 //! Receiving the packets of QUIC connections, and accepting those that are new.
 
-use crate::connection::http3;
+use super::connection;
 use crate::connection::running::Connections;
 use crate::connection::state::ConnectionState;
 use crate::connection::streams::Streams;
+use crate::features::feature::DatagramSockets;
 use laio_rt::JoinHandle;
 use laio_serve_base::addresses::Addresses;
 use laio_serve_base::observe;
@@ -11,9 +12,9 @@ use laio_serve_base::options::Http3;
 use laio_serve_core::services::Services;
 use laio_serve_net::idle_eviction::ConnectionSlots;
 use laio_serve_net::memory::connection::ConnectionMemory;
-use laio_serve_net::quic::endpoint::Endpoint;
+use laio_serve_net::quic::config::ServerConfig;
+use laio_serve_net::quic::endpoint::{Endpoint, Incoming};
 use laio_serve_net::quic::routes::Routes;
-use quinn_proto::{Incoming, ServerConfig};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -21,24 +22,43 @@ use std::sync::Arc;
 
 /// What the QUIC connections of a worker need.
 #[derive(Clone)]
-pub(super) struct Receiver {
-    pub(super) services: Rc<Services>,
-    pub(super) connections: Rc<Connections>,
-    pub(super) addresses: Arc<Addresses>,
+struct Receiver {
+    services: Rc<Services>,
+    connections: Rc<Connections>,
+    addresses: Arc<Addresses>,
     /// The slots of QUIC connections, which have no descriptors.
-    pub(super) slots: Arc<ConnectionSlots>,
+    slots: Arc<ConnectionSlots>,
 }
 
 /// The number of the descriptor of a QUIC connection, for its slot.
 const NO_DESCRIPTOR: i32 = 0;
+
+/// Starts to receive from the sockets of a worker, and takes them.
+///
+/// # Errors
+/// If a socket option that every kernel has fails.
+pub(super) fn receive(worker: &mut DatagramSockets) -> io::Result<Vec<JoinHandle<()>>> {
+    let receiver = Receiver {
+        services: worker.services.clone(),
+        connections: worker.connections.clone(),
+        addresses: worker.addresses.clone(),
+        slots: Arc::default(),
+    };
+    let Some(config) = &worker.config else {
+        return Ok(Vec::new());
+    };
+    let sockets = std::mem::take(&mut worker.sockets).into_iter();
+    let start = |socket| receiver.start(socket, config.clone(), &worker.routes);
+    sockets.map(start).collect()
+}
 
 impl Receiver {
     /// Starts to receive from a socket. The task does not end, because the connections need it until
     /// the worker ends.
     ///
     /// # Errors
-    /// Those of socket options that every kernel has.
-    pub(super) fn start(
+    /// If a socket option that every kernel has fails.
+    fn start(
         &self,
         socket: OwnedFd,
         config: Arc<ServerConfig>,
@@ -124,7 +144,7 @@ impl Receiver {
             alt_svc: None,
             _address_permit: address_permit,
         };
-        let serve = http3::serve(Rc::new(streams), quic, connection_state.clone());
+        let serve = connection::serve(Rc::new(streams), quic, connection_state.clone());
         connections.spawn(connection_state, None, serve);
     }
 }

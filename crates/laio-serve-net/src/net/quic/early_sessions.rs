@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// The sessions of a process: of all workers, and of all generations of workers.
 #[derive(Debug)]
-pub struct EarlySessions {
+pub(super) struct EarlySessions {
     most: usize,
     time: Duration,
     state: Mutex<State>,
@@ -35,9 +35,9 @@ struct Session {
 /// What a client may rely on in early data, because the connection that made its session had it: limits must
 /// not become smaller (RFC 9000, section 7.4.1; RFC 9114, section 7.2.4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Promise {
+pub(super) struct Promise {
     /// Requests at the same time.
-    pub streams: u64,
+    pub(super) streams: u64,
     /// Bytes of a head.
     pub head_bytes: u64,
 }
@@ -49,7 +49,7 @@ impl Promise {
 }
 
 impl EarlySessions {
-    pub(crate) fn new(most: usize, time: Duration) -> Arc<EarlySessions> {
+    pub(super) fn new(most: usize, time: Duration) -> Arc<EarlySessions> {
         Arc::new(EarlySessions {
             most,
             time,
@@ -86,8 +86,8 @@ impl EarlySessions {
 
 /// The sessions, as a configuration of TLS uses them.
 #[derive(Debug)]
-pub(crate) struct WithPromise {
-    pub sessions: Arc<EarlySessions>,
+pub(super) struct WithPromise {
+    pub(super) sessions: Arc<EarlySessions>,
     pub(crate) promise: Promise,
 }
 
@@ -118,7 +118,7 @@ impl StoresServerSessions for WithPromise {
 
 /// Makes no tickets that contain the session, because those could be used repeatedly.
 #[derive(Debug)]
-pub(crate) struct NoTickets;
+pub(super) struct NoTickets;
 
 impl ProducesTickets for NoTickets {
     fn enabled(&self) -> bool {

@@ -1,8 +1,8 @@
 //! HTTP/3: the requests of a QUIC connection, several at the same time. Each is then
 //! handled by the same code as one of HTTP/1.1.
 
-use super::state::{ConnectionState, DrainState};
-use super::streams::{AtOnce, BegunResponse, Streams};
+use crate::connection::state::{ConnectionState, DrainState};
+use crate::connection::streams::{AtOnce, BegunResponse, Streams};
 use bytes::Bytes;
 use laio_http::{Output, RequestFields};
 use laio_rt::JoinHandle;
