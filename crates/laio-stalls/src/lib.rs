@@ -1,6 +1,11 @@
 #![forbid(unsafe_code)]
 #![allow(dead_code)]
-//! Finds what blocks the event loops of other programs: system calls, locks, page faults, and waits
-//! for a processor.
+//! Finds what blocks the event loops of other programs: system calls, locks, page faults, and waits for a
+//! processor.
+//!
+//! [`Watch`] looks at the threads of a process and of its children. [`Report`] has what was found.
 
+mod calls;
+mod idle;
 mod proc_files;
+mod waits;
