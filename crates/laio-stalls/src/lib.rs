@@ -6,6 +6,10 @@
 //! [`Watch`] looks at the threads of a process and of its children. [`Report`] has what was found.
 
 mod calls;
+mod describe;
 mod idle;
+mod mappings;
+mod memory;
 mod proc_files;
+mod sockets;
 mod waits;
