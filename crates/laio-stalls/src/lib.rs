@@ -6,10 +6,14 @@
 //! [`Watch`] looks at the threads of a process and of its children. [`Report`] has what was found.
 
 mod calls;
+mod candidates;
 mod describe;
 mod idle;
 mod mappings;
 mod memory;
 mod proc_files;
+mod processes;
+mod report;
 mod sockets;
+mod thread;
 mod waits;
