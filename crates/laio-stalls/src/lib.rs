@@ -17,3 +17,7 @@ mod report;
 mod sockets;
 mod thread;
 mod waits;
+mod watch;
+
+pub use report::{Cause, Details, Entry, Key, Means, Moment, Report};
+pub use watch::{Watch, WatchOptions};
