@@ -1,5 +1,4 @@
 #![forbid(unsafe_code)]
-#![allow(dead_code)]
 //! Finds what blocks the event loops of other programs: system calls, locks, page faults, and waits for a
 //! processor.
 //!
@@ -8,16 +7,22 @@
 mod calls;
 mod candidates;
 mod describe;
+mod html;
 mod idle;
+mod json;
 mod mappings;
 mod memory;
 mod proc_files;
 mod processes;
 mod report;
 mod sockets;
+mod text;
 mod thread;
 mod waits;
 mod watch;
 
+pub use html::html;
+pub use json::json;
 pub use report::{Cause, Details, Entry, Key, Means, Moment, Report};
+pub use text::{length, means, text};
 pub use watch::{Watch, WatchOptions};
