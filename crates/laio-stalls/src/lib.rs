@@ -14,6 +14,7 @@ mod mappings;
 mod memory;
 mod proc_files;
 mod processes;
+mod records;
 mod report;
 mod sockets;
 mod text;

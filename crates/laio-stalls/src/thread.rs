@@ -3,8 +3,9 @@
 use crate::idle::EventLoop;
 use crate::mappings::{self, Mapping};
 use crate::proc_files::{self, BlockedCall, Position};
+use crate::records::Records;
 use crate::report::{Cause, Key};
-use crate::waits::{Change, OffTime, Wait, Waits};
+use crate::waits::{Change, Wait, Waits};
 use crate::{calls, describe};
 use std::fs::File;
 use std::io;
@@ -22,6 +23,8 @@ pub(crate) struct WatchedThread {
     pub(crate) events: EventLoop,
     /// What is known of the wait in which it is.
     pub(crate) description: Option<Description>,
+    /// What perf records of it, where that is permitted.
+    pub(crate) records: Option<Records>,
     waits: Waits,
     position: File,
     times: File,
@@ -45,6 +48,8 @@ pub(crate) struct Look {
     pub(crate) changes: Vec<Change>,
     /// A wait has begun, and lasts.
     pub(crate) has_begun: bool,
+    /// Records that the kernel has dropped.
+    pub(crate) lost: u64,
 }
 
 impl WatchedThread {
@@ -61,6 +66,7 @@ impl WatchedThread {
             name: name.trim_end().to_owned(),
             events: EventLoop::default(),
             description: None,
+            records: None,
             waits: Waits::default(),
             position: open("syscall")?,
             times: open("schedstat")?,
@@ -81,20 +87,26 @@ impl WatchedThread {
     }
 
     /// Looks where the thread is. `None` if it has ended.
-    pub(crate) fn look(&mut self, at: u64, off: &[OffTime]) -> Option<Look> {
+    pub(crate) fn look(&mut self, at: u64) -> Option<Look> {
+        let lost = self.records.as_mut().map_or(0, Records::update);
         let times = proc_files::times(&self.times)?;
         let position = match self.waits.current() {
             Some(wait) if self.waits.continues(times) => Position::Blocked(wait.call),
             _ => proc_files::position(&self.position)?,
         };
         let before = self.waits.current().map(|wait| wait.start);
+        let off = self.records.as_ref().map_or(&[][..], Records::off);
         let changes = self.waits.look(at, times, position, off);
         let current = self.waits.current();
         let has_begun = current.is_some_and(|wait| Some(wait.start) != before);
         if has_begun && let Some(wait) = current {
             self.events.count(&wait.call);
         }
-        Some(Look { changes, has_begun })
+        Some(Look {
+            changes,
+            has_begun,
+            lost,
+        })
     }
 
     /// The call in which the thread is blocked and for which it does not idle, and for how long it is.
@@ -135,17 +147,14 @@ impl WatchedThread {
     }
 
     /// Completes the description of a wait that has ended.
-    pub(crate) fn complete(
-        &self,
-        description: Description,
-        fault_address: Option<u64>,
-    ) -> Description {
+    pub(crate) fn complete(&self, description: Description) -> Description {
         if description.key.cause != Cause::PageFault {
             return description;
         }
+        let address = self.records.as_ref().and_then(Records::fault);
         let after = mappings::read_resident(self.pid);
-        let at_address = fault_address
-            .and_then(|address| after.iter().find(|mapping| mapping.contains(address)));
+        let at_address =
+            address.and_then(|address| after.iter().find(|mapping| mapping.contains(address)));
         let mapping = at_address.or_else(|| mappings::grown(&description.before, &after));
         let subject = mapping.map_or_else(String::new, |mapping| mapping.name.clone());
         Description {

@@ -3,6 +3,7 @@
 use crate::calls;
 use crate::candidates::Candidates;
 use crate::processes::{self, Processes};
+use crate::records::Records;
 use crate::report::{Cause, Details, Key, Report};
 use crate::thread::{Description, WatchedThread};
 use crate::waits::{Change, Wait};
@@ -144,7 +145,7 @@ impl Watch {
                 .candidates
                 .update(pid, &threads, |tid| watched.contains(&tid));
         }
-        for thread in self.candidates.search(&self.options.threads) {
+        for mut thread in self.candidates.search(&self.options.threads) {
             if self.threads.len() == MAX_THREADS {
                 unwatched += 1;
                 continue;
@@ -152,10 +153,27 @@ impl Watch {
             if thread.events.exists() {
                 self.count_loop(&thread.name);
             }
+            self.record(&mut thread);
             self.threads.push(thread);
         }
         self.report.means.unwatched = self.report.means.unwatched.max(unwatched);
         self.find_shared_loops();
+    }
+
+    /// Lets perf record a thread, if that is permitted.
+    fn record(&mut self, thread: &mut WatchedThread) {
+        let means = &mut self.report.means;
+        match self.options.with_perf.then(|| Records::open(thread.tid)) {
+            Some(Ok(records)) => {
+                thread.records = Some(records);
+                means.with_records += 1;
+            }
+            refused => {
+                let why = refused.map(|refused| refused.expect_err("it was refused").to_string());
+                means.refusal = Some(why.unwrap_or_else(|| "switched off".to_owned()));
+                means.without_records += 1;
+            }
+        }
     }
 
     fn count_loop(&mut self, name: &str) {
@@ -196,9 +214,10 @@ impl Watch {
     fn look(&mut self, index: usize) -> bool {
         let at = now();
         let thread = &mut self.threads[index];
-        let Some(look) = thread.look(at, &[]) else {
+        let Some(look) = thread.look(at) else {
             return false;
         };
+        self.report.means.lost += look.lost;
         for change in look.changes {
             self.take(index, change);
         }
@@ -224,7 +243,7 @@ impl Watch {
                 let description = thread.description.take();
                 if length >= over && !thread.events.is_idle(&wait.call) {
                     let description = description.unwrap_or_else(|| thread.describe(&wait.call));
-                    let description = thread.complete(description, None);
+                    let description = thread.complete(description);
                     self.add(description, &wait, length, false);
                 }
             }
@@ -275,7 +294,7 @@ impl Watch {
         };
         let description = thread.description.clone();
         let description = description.unwrap_or_else(|| thread.describe(&wait.0.call));
-        self.add(thread.complete(description, None), &wait.0, wait.1, true);
+        self.add(thread.complete(description), &wait.0, wait.1, true);
     }
 }
 
