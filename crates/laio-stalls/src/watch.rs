@@ -10,6 +10,7 @@ use crate::waits::{Change, Wait};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How many threads are watched at the full rate.
@@ -45,6 +46,7 @@ pub struct Watch {
     options: WatchOptions,
     started: u64,
     processes: Processes,
+    programs: HashMap<u32, PathBuf>,
     threads: Vec<WatchedThread>,
     candidates: Candidates,
     next_search: u64,
@@ -64,6 +66,7 @@ impl Watch {
         Ok(Watch {
             started: now(),
             processes: Processes::new(pid),
+            programs: HashMap::new(),
             threads: Vec::new(),
             candidates: Candidates::default(),
             next_search: 0,
@@ -134,6 +137,7 @@ impl Watch {
     /// Looks for new processes and threads.
     fn search(&mut self) {
         let refused = self.processes.refresh();
+        self.forget_executed();
         let watched: HashSet<u32> = self.threads.iter().map(|thread| thread.tid).collect();
         let running: HashSet<u32> = self.processes.known().collect();
         self.candidates
@@ -158,6 +162,23 @@ impl Watch {
         }
         self.report.means.unwatched = self.report.means.unwatched.max(unwatched);
         self.find_shared_loops();
+    }
+
+    /// Ends the watch of threads whose process has executed another program: that may have no event loop.
+    fn forget_executed(&mut self) {
+        let program = |pid| Some((pid, std::fs::read_link(format!("/proc/{pid}/exe")).ok()?));
+        let programs: HashMap<u32, PathBuf> = self.processes.known().filter_map(program).collect();
+        let before = std::mem::replace(&mut self.programs, programs);
+        for (pid, program) in before {
+            let is_other = self.programs.get(&pid).is_some_and(|now| *now != program);
+            while let Some(index) = self
+                .threads
+                .iter()
+                .position(|thread| is_other && thread.pid == pid)
+            {
+                self.forget(index);
+            }
+        }
     }
 
     /// Lets perf record a thread, if that is permitted.
