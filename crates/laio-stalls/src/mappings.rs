@@ -1,5 +1,7 @@
 //! The mappings of a process, and how much of each is in memory.
 
+use std::collections::HashSet;
+
 /// The largest table that is read, in mappings. The kernel locks the table of the process while it is read.
 const MAX_MAPPINGS: usize = 4096;
 
@@ -48,17 +50,23 @@ pub(crate) fn read_resident(pid: u32) -> Vec<Mapping> {
     text.map_or_else(|_| Vec::new(), |text| parse(&text))
 }
 
-/// The file whose pages have come into memory between two readings: the one that has grown most.
+/// The file whose pages have come into memory between two readings: the one that has grown most. Programs
+/// and libraries also grow while a thread runs on, so that data comes first.
 pub(crate) fn grown<'a>(before: &[Mapping], after: &'a [Mapping]) -> Option<&'a Mapping> {
     let growth = |mapping: &Mapping| {
         let same = |old: &&Mapping| old.start == mapping.start && old.name == mapping.name;
         let old = before.iter().find(same).map_or(0, |old| old.resident);
         mapping.resident.saturating_sub(old)
     };
+    let code: HashSet<&str> = after
+        .iter()
+        .filter(|mapping| mapping.is_executable)
+        .map(|mapping| mapping.name.as_str())
+        .collect();
     let files = after.iter().filter(|mapping| mapping.is_file());
     files
-        .max_by_key(|mapping| growth(mapping))
         .filter(|mapping| growth(mapping) > 0)
+        .max_by_key(|mapping| (!code.contains(mapping.name.as_str()), growth(mapping)))
 }
 
 fn parse(text: &str) -> Vec<Mapping> {

@@ -112,7 +112,10 @@ fn a_wait_for_a_child() {
         || {
             let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
             let input = child.stdin.take();
-            (move || drop(child.wait().unwrap()), move || drop(input))
+            (
+                move || assert!(child.wait().unwrap().success()),
+                move || drop(input),
+            )
         },
     );
 }

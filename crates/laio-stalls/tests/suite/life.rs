@@ -117,7 +117,7 @@ fn one_loop_among_five_hundred_threads() {
     let (mut reader, writer) = pipe().unwrap();
     thread.wait(
         &mut watch,
-        move || drop(reader.read(&mut [0]).unwrap()),
+        move || assert_eq!(reader.read(&mut [0]).unwrap(), 0),
         move || drop(writer),
     );
     let report = watch.finish();
@@ -139,7 +139,7 @@ fn a_wait_that_lasts_is_reported_as_unfinished() {
     let mut unfinished = 0;
     thread.wait(
         &mut first,
-        move || drop(reader.read(&mut [0]).unwrap()),
+        move || assert_eq!(reader.read(&mut [0]).unwrap(), 0),
         || {
             for _ in 0..50 {
                 second.turn();
