@@ -132,7 +132,12 @@ fn table(page: &mut String, report: &Report) {
             escaped(&key.subject)
         );
         if !entry.stack.is_empty() {
-            let _ = write!(page, "<pre>{}</pre>", escaped(&entry.stack.join("\n")));
+            let names: Vec<&str> = entry
+                .stack
+                .iter()
+                .map(|frame| frame.name.as_str())
+                .collect();
+            let _ = write!(page, "<pre>{}</pre>", escaped(&names.join("\n")));
         }
         let _ = writeln!(
             page,

@@ -60,7 +60,7 @@ fn entry((key, entry): &(Key, Entry)) -> Value {
         "longest_ns": nanoseconds(entry.longest),
         "unfinished": entry.unfinished,
         "remedy": entry.remedy,
-        "stack": entry.stack,
+        "stack": entry.stack.iter().map(|frame| &frame.name).collect::<Vec<_>>(),
     })
 }
 

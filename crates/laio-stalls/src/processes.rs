@@ -9,6 +9,8 @@ pub(crate) const MAX_PROCESSES: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Processes {
     known: BTreeSet<u32>,
+    /// Processes that another one has started. They are not examined again.
+    others: BTreeSet<u32>,
 }
 
 impl Processes {
@@ -16,6 +18,7 @@ impl Processes {
     pub(crate) fn new(pid: u32) -> Processes {
         Processes {
             known: BTreeSet::from([pid]),
+            others: BTreeSet::new(),
         }
     }
 
@@ -27,8 +30,11 @@ impl Processes {
     /// Looks for new ones and forgets those that have ended. A process whose parent has ended stays.
     /// Returns how many were not taken because of the limit.
     pub(crate) fn refresh(&mut self) -> u64 {
-        let running: Vec<(u32, u32)> = numbers("/proc")
+        let numbers: BTreeSet<u32> = numbers("/proc").into_iter().collect();
+        self.others.retain(|pid| numbers.contains(pid));
+        let running: Vec<(u32, u32)> = numbers
             .into_iter()
+            .filter(|pid| !self.others.contains(pid))
             .filter_map(|pid| Some((pid, parent(pid)?)))
             .collect();
         self.known
@@ -41,6 +47,9 @@ impl Processes {
             let new: Vec<u32> = running.iter().filter(is_new).map(|(pid, _)| *pid).collect();
             let room = MAX_PROCESSES.saturating_sub(self.known.len());
             if new.is_empty() || room == 0 {
+                let others = running.iter().map(|(pid, _)| *pid);
+                let others = others.filter(|pid| !self.known.contains(pid) && !new.contains(pid));
+                self.others.extend(others);
                 return refused + new.len() as u64;
             }
             refused += new.len().saturating_sub(room) as u64;

@@ -1,5 +1,6 @@
 //! What was found: one entry for each call, file and thread that has waited, within fixed limits of memory.
 
+use crate::stack::Frame;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -55,7 +56,7 @@ pub struct Entry {
     /// What laio would do.
     pub remedy: &'static str,
     /// Where in the program: the innermost function first.
-    pub stack: Vec<String>,
+    pub stack: Vec<Frame>,
 }
 
 /// A wait in time.
@@ -235,7 +236,7 @@ pub struct Details {
     /// What laio would do.
     pub remedy: &'static str,
     /// Where in the program.
-    pub stack: Vec<String>,
+    pub stack: Vec<Frame>,
     /// Whether it lasted when the watch ended.
     pub is_unfinished: bool,
 }

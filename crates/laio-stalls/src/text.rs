@@ -7,6 +7,9 @@ use std::time::Duration;
 /// How many entries the text has.
 const ROWS: usize = 30;
 
+/// How many functions are named for each.
+const FRAMES: usize = 6;
+
 /// Returns the report as text.
 pub fn text(report: &Report) -> String {
     let mut text = String::new();
@@ -81,8 +84,8 @@ fn row(text: &mut String, key: &Key, entry: &Entry) {
     };
     let _ = writeln!(text, "  [{}{unfinished}]", key.thread);
     let indent = " ".repeat(33);
-    for frame in &entry.stack {
-        let _ = writeln!(text, "{indent}{frame}");
+    for frame in entry.stack.iter().take(FRAMES) {
+        let _ = writeln!(text, "{indent}{}", frame.name);
     }
     if !entry.remedy.is_empty() {
         let _ = writeln!(text, "{indent}→ {}", entry.remedy);

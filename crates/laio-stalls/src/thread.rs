@@ -5,6 +5,7 @@ use crate::mappings::{self, Mapping};
 use crate::proc_files::{self, BlockedCall, Position};
 use crate::records::Records;
 use crate::report::{Cause, Key};
+use crate::stack::Frame;
 use crate::waits::{Change, Wait, Waits};
 use crate::{calls, describe};
 use std::fs::File;
@@ -36,7 +37,7 @@ pub(crate) struct Description {
     /// Its entry in the report. A page fault gets its subject at the end.
     pub(crate) key: Key,
     /// The program's return addresses, the innermost first.
-    pub(crate) stack: Vec<String>,
+    pub(crate) stack: Vec<Frame>,
     /// The mappings when a page fault was in progress.
     before: Vec<Mapping>,
 }

@@ -5,6 +5,8 @@ use crate::candidates::Candidates;
 use crate::processes::{self, Processes};
 use crate::records::Records;
 use crate::report::{Cause, Details, Key, Report};
+use crate::stack;
+use crate::symbols::Symbols;
 use crate::thread::{Description, WatchedThread};
 use crate::waits::{Change, Wait};
 use rustix::time::{ClockId, clock_gettime};
@@ -120,6 +122,11 @@ impl Watch {
         }
         self.report.lasted = self.lasted();
         self.report.means.denied = self.candidates.denied();
+        let mut symbols = Symbols::default();
+        let entries = self.report.entries.iter_mut();
+        entries
+            .flat_map(|(_, entry)| &mut entry.stack)
+            .for_each(|frame| symbols.name(frame));
         self.report.finish();
         self.report
     }
@@ -251,7 +258,11 @@ impl Watch {
             && let Some((call, _, length)) = thread.busy_wait(at)
             && length >= half
         {
-            thread.description = Some(thread.describe(&call));
+            let mut description = thread.describe(&call);
+            if self.report.wants_stack(&description.key) {
+                description.stack = stack::read(thread.pid, &call);
+            }
+            thread.description = Some(description);
         }
         true
     }

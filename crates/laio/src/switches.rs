@@ -85,7 +85,7 @@ pub struct SwitchRecords {
     address: *mut c_void,
 }
 
-// SAFETY: the mapping belongs to the value, and is read by whoever has it exclusively.
+// SAFETY: the mapping belongs to the value, and only a thread that has the value exclusively reads it.
 unsafe impl Send for SwitchRecords {}
 
 impl SwitchRecords {

@@ -109,7 +109,10 @@ fn one_loop_among_five_hundred_threads() {
         let small = std::thread::Builder::new()
             .stack_size(64 << 10)
             .name("parked".to_owned());
-        small.spawn(move || drop(end.wait())).unwrap()
+        let body = move || {
+            end.wait();
+        };
+        small.spawn(body).unwrap()
     };
     let threads: Vec<_> = (0..THREADS).map(start).collect();
     let thread = LoopThread::start("one-of-many");
