@@ -3,12 +3,16 @@
 
 use crate::stack::Frame;
 use addr2line::Loader;
+use object::{Object, ObjectSymbol, ReadCache, SymbolKind};
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 /// How many files are opened for one report.
 const MAX_MODULES: usize = 32;
+
+/// How many functions of a file are remembered.
+const MAX_FUNCTIONS: usize = 1_000_000;
 
 /// The largest list of made code that is read, in bytes.
 const MAX_LIST: u64 = 64 << 20;
@@ -17,17 +21,18 @@ const MAX_LIST: u64 = 64 << 20;
 #[derive(Default)]
 pub(crate) struct Symbols {
     modules: HashMap<String, Option<Module>>,
-    lists: HashMap<u32, Vec<MadeCode>>,
+    lists: HashMap<u32, Vec<Function>>,
 }
 
 struct Module {
-    symbols: Loader,
+    functions: Vec<Function>,
+    lines: Option<Loader>,
     /// Whether its addresses are fixed, and not relative to where it is mapped.
     is_fixed: bool,
 }
 
-/// A function in a list of made code.
-struct MadeCode {
+/// A function of a file, or in a list of made code.
+struct Function {
     start: u64,
     end: u64,
     name: String,
@@ -54,14 +59,17 @@ impl Symbols {
         let offset = if module.is_fixed { 0 } else { frame.base };
         // The call is the instruction before the return address.
         let address = (frame.address - offset).checked_sub(1)?;
-        let symbol = module.symbols.find_symbol(address)?;
-        let name = addr2line::demangle_auto(symbol.into(), None);
-        let location = module.symbols.find_location(address).ok().flatten();
+        let name = containing(&module.functions, address)?;
+        let name = addr2line::demangle_auto(name.into(), None);
+        let lines = module.lines.as_ref();
+        let location = lines.and_then(|lines| lines.find_location(address).ok().flatten());
         let place = location.and_then(|location| Some((location.file?, location.line?)));
-        let file = frame.module.rsplit('/').next().unwrap_or_default();
         Some(match place {
-            Some((source, line)) => format!("{name} ({source}:{line})"),
-            None => format!("{name} ({file})"),
+            Some((source, line)) => format!("{name} ({}:{line})", end_of(source)),
+            None => format!(
+                "{name} ({})",
+                frame.module.rsplit('/').next().unwrap_or_default()
+            ),
         })
     }
 
@@ -76,14 +84,41 @@ impl Symbols {
     }
 
     fn made(&mut self, frame: &Frame) -> Option<String> {
-        let list = self
-            .lists
-            .entry(frame.pid)
-            .or_insert_with(|| list(frame.pid));
-        let after = list.partition_point(|made| made.start < frame.address);
-        let made = list.get(after.checked_sub(1)?)?;
-        (frame.address <= made.end).then(|| made.name.clone())
+        let list = self.lists.entry(frame.pid);
+        let list = list.or_insert_with(|| list_of(frame.pid));
+        containing(list, frame.address.checked_sub(1)?).map(str::to_owned)
     }
+}
+
+/// The function that has this address. Between functions with a name are others without.
+fn containing(functions: &[Function], address: u64) -> Option<&str> {
+    let after = functions.partition_point(|function| function.start <= address);
+    let function = functions.get(after.checked_sub(1)?)?;
+    (address < function.end).then_some(function.name.as_str())
+}
+
+/// The file and its directory.
+fn end_of(path: &str) -> &str {
+    let mut slashes = path.rmatch_indices('/');
+    slashes.nth(1).map_or(path, |(at, _)| &path[at + 1..])
+}
+
+/// The functions of an ELF file, in the order of their addresses.
+fn functions(path: &str) -> Option<Vec<Function>> {
+    let cache = ReadCache::new(File::open(path).ok()?);
+    let file = object::File::parse(&cache).ok()?;
+    let symbols = file.symbols().chain(file.dynamic_symbols());
+    let named = symbols.filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0);
+    let named = named.filter_map(|symbol| {
+        Some(Function {
+            start: symbol.address(),
+            end: symbol.address().checked_add(symbol.size())?,
+            name: symbol.name().ok()?.to_owned(),
+        })
+    });
+    let mut functions: Vec<Function> = named.take(MAX_FUNCTIONS).collect();
+    functions.sort_by_key(|function| function.start);
+    Some(functions)
 }
 
 /// Opens the file as the process sees it, or by its name if the process has ended.
@@ -97,13 +132,14 @@ fn open(frame: &Frame) -> Option<Module> {
         let mut kind = [0; 2];
         File::open(path).ok()?.read_exact_at(&mut kind, KIND).ok()?;
         Some(Module {
-            symbols: Loader::new(path).ok()?,
+            functions: functions(path)?,
+            lines: Loader::new(path).ok(),
             is_fixed: u16::from_le_bytes(kind) == FIXED,
         })
     })
 }
 
-fn list(pid: u32) -> Vec<MadeCode> {
+fn list_of(pid: u32) -> Vec<Function> {
     let name = format!("/tmp/perf-{pid}.map");
     let inside = format!("/proc/{pid}/root{name}");
     let is_small = |path: &&String| {
@@ -117,18 +153,18 @@ fn list(pid: u32) -> Vec<MadeCode> {
 }
 
 /// Parses lines such as `7f00 40 py::function:/file.py`.
-fn parse(text: &str) -> Vec<MadeCode> {
+fn parse(text: &str) -> Vec<Function> {
     let line = |line: &str| {
         let mut words = line.splitn(3, ' ');
         let mut number = || u64::from_str_radix(words.next()?.trim_start_matches("0x"), 16).ok();
         let (start, size) = (number()?, number()?);
-        Some(MadeCode {
+        Some(Function {
             start,
             end: start.checked_add(size)?,
             name: words.next()?.to_owned(),
         })
     };
-    let mut list: Vec<MadeCode> = text.lines().filter_map(line).collect();
+    let mut list: Vec<Function> = text.lines().filter_map(line).collect();
     list.sort_by_key(|made| made.start);
     list
 }
@@ -149,13 +185,13 @@ mod tests {
 
     #[test]
     fn a_function_of_this_program() {
-        let here = list as *const () as u64;
+        let here = list_of as *const () as u64;
         let own = crate::mappings::read(std::process::id());
         let mapping = own.iter().find(|mapping| mapping.contains(here)).unwrap();
         let first = own.iter().find(|other| other.name == mapping.name).unwrap();
         let mut frame = frame(here + 1, &mapping.name, first.start);
         Symbols::default().name(&mut frame);
-        assert!(frame.name.contains("symbols::list"), "{}", frame.name);
+        assert!(frame.name.contains("symbols::list_of"), "{}", frame.name);
     }
 
     #[test]
