@@ -39,7 +39,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         )
     })?;
     let mut live = LiveView::new(arguments.quiet);
-    while watch.turn() && !program.has_ended()? {
+    loop {
+        let is_left = watch.turn();
+        if program.has_ended()? || !is_left {
+            break;
+        }
         live.show(&watch);
         let is_over = arguments
             .duration

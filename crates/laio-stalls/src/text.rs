@@ -1,11 +1,12 @@
 //! The report as text.
 
 use crate::report::{Entry, Key, Means, Report};
+use std::collections::HashSet;
 use std::fmt::Write;
 use std::time::Duration;
 
 /// How many entries the text has.
-const ROWS: usize = 30;
+const ROWS: usize = 20;
 
 /// How many functions are named for each.
 const FRAMES: usize = 6;
@@ -54,8 +55,15 @@ fn rows(text: &mut String, report: &Report) {
         "  {:>9}  {:>7}  {:>9}  wait",
         "longest", "times", "total"
     );
+    let mut shown = HashSet::new();
     for (key, entry) in report.entries.iter().take(ROWS) {
         row(text, key, entry);
+        // The same place with another file needs no repetition.
+        let names = entry.stack.iter().map(|frame| frame.name.as_str());
+        let place: Vec<&str> = names.take(FRAMES).chain([key.call]).collect();
+        if shown.insert(place) {
+            place_of(text, entry);
+        }
     }
     if report.entries.len() > ROWS {
         let _ = writeln!(
@@ -70,12 +78,11 @@ fn rows(text: &mut String, report: &Report) {
 fn row(text: &mut String, key: &Key, entry: &Entry) {
     let _ = write!(
         text,
-        "  {:>9}  {:>7}  {:>9}  {} {}",
+        "  {:>9}  {:>7}  {:>9}  {}",
         length(entry.longest),
         entry.count,
         length(entry.total),
-        key.call,
-        key.subject
+        format!("{} {}", key.call, key.subject).trim_end()
     );
     let unfinished = if entry.unfinished > 0 {
         ", still waiting"
@@ -83,6 +90,10 @@ fn row(text: &mut String, key: &Key, entry: &Entry) {
         ""
     };
     let _ = writeln!(text, "  [{}{unfinished}]", key.thread);
+}
+
+/// The functions in which an entry waits, and what laio would do.
+fn place_of(text: &mut String, entry: &Entry) {
     let indent = " ".repeat(33);
     for frame in entry.stack.iter().take(FRAMES) {
         let _ = writeln!(text, "{indent}{}", frame.name);
