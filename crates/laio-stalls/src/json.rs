@@ -26,6 +26,7 @@ pub fn json(report: &Report) -> String {
     let means = &report.means;
     let periods = means.periods.unwrap_or_default();
     let object = json!({
+        "started_ns": nanoseconds(report.started),
         "lasted_ns": nanoseconds(report.lasted),
         "over_ns": nanoseconds(report.over),
         "longest_ns": nanoseconds(report.longest()),

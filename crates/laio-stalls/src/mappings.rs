@@ -50,23 +50,35 @@ pub(crate) fn read_resident(pid: u32) -> Vec<Mapping> {
     text.map_or_else(|_| Vec::new(), |text| parse(&text))
 }
 
-/// The file whose pages have come into memory between two readings: the one that has grown most. Programs
-/// and libraries also grow while a thread runs on, so that data comes first.
-pub(crate) fn grown<'a>(before: &[Mapping], after: &'a [Mapping]) -> Option<&'a Mapping> {
-    let growth = |mapping: &Mapping| {
+/// The file that a page fault was about, from a reading during the fault and one after it: the file that has
+/// grown most, or else the only one that was not wholly in memory. Programs and libraries also grow while
+/// a thread runs on, so that data comes first.
+pub(crate) fn faulted(before: &[Mapping], after: &[Mapping]) -> Option<String> {
+    let code: HashSet<&str> = before
+        .iter()
+        .chain(after)
+        .filter(|mapping| mapping.is_executable)
+        .map(|mapping| mapping.name.as_str())
+        .collect();
+    let is_data = |mapping: &&Mapping| mapping.is_file() && !code.contains(mapping.name.as_str());
+    let grown = |mapping: &&Mapping| {
         let same = |old: &&Mapping| old.start == mapping.start && old.name == mapping.name;
         let old = before.iter().find(same).map_or(0, |old| old.resident);
         mapping.resident.saturating_sub(old)
     };
-    let code: HashSet<&str> = after
-        .iter()
-        .filter(|mapping| mapping.is_executable)
-        .map(|mapping| mapping.name.as_str())
-        .collect();
-    let files = after.iter().filter(|mapping| mapping.is_file());
-    files
-        .filter(|mapping| growth(mapping) > 0)
-        .max_by_key(|mapping| (!code.contains(mapping.name.as_str()), growth(mapping)))
+    let largest = |mappings: Vec<&Mapping>| {
+        let largest = mappings.into_iter().max_by_key(grown);
+        largest
+            .filter(|mapping| grown(mapping) > 0)
+            .map(|mapping| mapping.name.clone())
+    };
+    let is_partial = |mapping: &&Mapping| mapping.resident << 10 < mapping.end - mapping.start;
+    let partial = before.iter().filter(is_data).filter(is_partial);
+    let partial: HashSet<&str> = partial.map(|mapping| mapping.name.as_str()).collect();
+    let only = (partial.len() == 1).then(|| partial.into_iter().next().map(str::to_owned));
+    largest(after.iter().filter(is_data).collect())
+        .or(only.flatten())
+        .or_else(|| largest(after.iter().filter(|mapping| mapping.is_file()).collect()))
 }
 
 fn parse(text: &str) -> Vec<Mapping> {
@@ -123,8 +135,11 @@ mod tests {
         assert!(mappings[0].is_file() && mappings[0].is_executable && mappings[0].contains(0x2fff));
         assert_eq!((mappings[0].resident, mappings[0].offset), (4, 0x1000));
         let mut after = mappings.clone();
-        assert_eq!(grown(&mappings, &after), None);
+        assert_eq!(faulted(&mappings, &after), None);
         after[0].resident = 12;
-        assert_eq!(grown(&mappings, &after).unwrap().start, 0x1000);
+        assert_eq!(faulted(&mappings, &after).unwrap(), "/usr/lib/a b.so");
+        let data = parse("9000-b000 r--p 00000000 fe:00 13 /data\nRss: 4 kB\n");
+        assert_eq!(faulted(&data, &[]).unwrap(), "/data");
+        assert_eq!(faulted(&[], &data).unwrap(), "/data");
     }
 }

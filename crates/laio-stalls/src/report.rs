@@ -98,6 +98,8 @@ pub struct Means {
 /// The result of a watch.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
+    /// When the watch began, on the monotonic clock.
+    pub started: Duration,
     /// How long the watch lasted.
     pub lasted: Duration,
     /// Waits shorter than this are not reported.

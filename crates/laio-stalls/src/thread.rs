@@ -154,10 +154,15 @@ impl WatchedThread {
         }
         let address = self.records.as_ref().and_then(Records::fault);
         let after = mappings::read_resident(self.pid);
-        let at_address =
-            address.and_then(|address| after.iter().find(|mapping| mapping.contains(address)));
-        let mapping = at_address.or_else(|| mappings::grown(&description.before, &after));
-        let subject = mapping.map_or_else(String::new, |mapping| mapping.name.clone());
+        let readings = description.before.iter().chain(&after);
+        let at_address = address.and_then(|address| {
+            let mut readings = readings.filter(|mapping| mapping.is_file());
+            readings.find(|mapping| mapping.contains(address))
+        });
+        let subject = match at_address {
+            Some(mapping) => mapping.name.clone(),
+            None => mappings::faulted(&description.before, &after).unwrap_or_default(),
+        };
         Description {
             key: Key {
                 subject,

@@ -120,6 +120,7 @@ impl Watch {
         while !self.threads.is_empty() {
             self.forget(0);
         }
+        self.report.started = Duration::from_nanos(self.started);
         self.report.lasted = self.lasted();
         self.report.means.denied = self.candidates.denied();
         let mut symbols = Symbols::default();
@@ -317,16 +318,20 @@ impl Watch {
             .add(key, start, Duration::from_nanos(length), details);
     }
 
-    /// Ends the watch of a thread.
+    /// Ends the watch of a thread, which may have ended itself. Its end is no page fault.
     fn forget(&mut self, index: usize) {
         let thread = self.threads.swap_remove(index);
         let over = self.options.over.as_nanos() as u64;
         let Some(wait) = thread.unfinished(now(), over) else {
             return;
         };
+        let lasts = thread.where_it_is().is_some();
+        if !lasts && wait.0.call.number.is_none() {
+            return;
+        }
         let description = thread.description.clone();
         let description = description.unwrap_or_else(|| thread.describe(&wait.0.call));
-        self.add(thread.complete(description), &wait.0, wait.1, true);
+        self.add(thread.complete(description), &wait.0, wait.1, lasts);
     }
 }
 
