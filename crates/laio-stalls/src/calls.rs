@@ -19,9 +19,14 @@ pub(crate) fn is_futex(call: &BlockedCall) -> bool {
 }
 
 /// What laio does with the call in place of waiting for it.
-pub(crate) fn remedy(row: &Row) -> &'static str {
+pub(crate) fn remedy(row: &Row, subject: &str) -> &'static str {
     let has_ring = row.opcode.is_some();
-    match (row.class, row.attempt) {
+    // `read` and `write` are calls on streams that also take files.
+    let class = match row.class {
+        Class::Stream if subject.starts_with('/') => Class::FileRead,
+        class => class,
+    };
+    match (class, row.attempt) {
         (Class::Instant, _) => "laio makes it at once: it waits only if its memory is not there",
         (Class::Thread, _) => "laio makes it plainly: it belongs to its thread",
         (Class::Refused, _) => "laio does not make this call",
@@ -47,7 +52,7 @@ mod tests {
 
     #[test]
     fn remedies_follow_the_table() {
-        let remedy = |name| remedy(table::row(number(name).unwrap()));
+        let remedy = |name| remedy(table::row(number(name).unwrap()), "");
         assert_eq!(
             remedy("pread64"),
             "laio attempts it, then gives it to the ring or to a helper thread"

@@ -3,7 +3,7 @@
 
 use crate::stack::Frame;
 use addr2line::Loader;
-use object::{Object, ObjectSymbol, ReadCache, SymbolKind};
+use object::{Object, ObjectSymbol, SymbolKind};
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -13,6 +13,12 @@ const MAX_MODULES: usize = 32;
 
 /// How many functions of a file are remembered.
 const MAX_FUNCTIONS: usize = 1_000_000;
+
+/// How much of the name of a function is kept, in characters: the arguments of templates can fill pages.
+const MAX_NAME: usize = 100;
+
+/// The largest file whose functions are read, in bytes: all of it is in memory meanwhile.
+const MAX_FILE: u64 = 512 << 20;
 
 /// The largest list of made code that is read, in bytes.
 const MAX_LIST: u64 = 64 << 20;
@@ -60,7 +66,7 @@ impl Symbols {
         // The call is the instruction before the return address.
         let address = (frame.address - offset).checked_sub(1)?;
         let name = containing(&module.functions, address)?;
-        let name = addr2line::demangle_auto(name.into(), None);
+        let name: String = addr2line::demangle_auto(name.into(), None).chars().take(MAX_NAME).collect();
         let lines = module.lines.as_ref();
         let location = lines.and_then(|lines| lines.find_location(address).ok().flatten());
         let place = location.and_then(|location| Some((location.file?, location.line?)));
@@ -105,8 +111,11 @@ fn end_of(path: &str) -> &str {
 
 /// The functions of an ELF file, in the order of their addresses.
 fn functions(path: &str) -> Option<Vec<Function>> {
-    let cache = ReadCache::new(File::open(path).ok()?);
-    let file = object::File::parse(&cache).ok()?;
+    if std::fs::metadata(path).ok()?.len() > MAX_FILE {
+        return None;
+    }
+    let bytes = std::fs::read(path).ok()?;
+    let file = object::File::parse(&*bytes).ok()?;
     let symbols = file.symbols().chain(file.dynamic_symbols());
     let named = symbols.filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0);
     let named = named.filter_map(|symbol| {

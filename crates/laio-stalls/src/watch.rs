@@ -307,7 +307,10 @@ impl Watch {
         let Description { key, stack, .. } = description;
         let details = Details {
             remedy: match key.cause {
-                Cause::Call => calls::row(&wait.call).map_or("", calls::remedy),
+                Cause::Call => {
+                    let row = calls::row(&wait.call);
+                    row.map_or("", |row| calls::remedy(row, &key.subject))
+                }
                 cause => remedy(cause, &key.subject),
             },
             stack,
