@@ -10,6 +10,7 @@ mod load;
 mod numbers;
 mod serve;
 mod signals;
+mod stalls;
 mod status;
 mod trace;
 
@@ -44,6 +45,8 @@ enum Command {
     Cp(Box<cp::Arguments>),
     /// Show what this machine allows, and which back end would be chosen
     Info(info::Arguments),
+    /// Find the calls, locks and page faults for which a program's event loops wait
+    Stalls(stalls::Arguments),
     /// Measure system calls, copies and servers
     #[command(subcommand)]
     Bench(bench::Command),
@@ -80,6 +83,10 @@ pub fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(*arguments),
         Command::Cp(arguments) => return cp::run(*arguments, "laio cp"),
         Command::Info(arguments) => info::run(arguments),
+        Command::Stalls(arguments) => match stalls::run(arguments) {
+            Ok(code) => return code,
+            Err(failure) => Err(failure),
+        },
         Command::Bench(command) => bench::run(command),
         Command::Trace(command) => trace::run(command),
         Command::Load(arguments) => load::run(arguments),

@@ -201,6 +201,9 @@ mod simulation;
 mod stats;
 mod status_word;
 mod step;
+#[cfg(feature = "switches")]
+#[doc(hidden)]
+pub mod switches;
 mod sys;
 #[cfg(test)]
 mod system_calls_page;

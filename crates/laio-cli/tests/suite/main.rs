@@ -15,3 +15,4 @@ mod forbidden;
 mod load;
 mod operation;
 mod sites;
+mod stalls;

@@ -1,0 +1,250 @@
+//! A thread with an event loop that makes known waits in twelve ways, and writes when and how long: what
+//! `benches/stalls.py` compares with the report of `laio stalls`.
+//!
+//!     known_waits COUNT FILE
+//!
+//! Each line of FILE has the start and the length in nanoseconds of the monotonic clock, the names that
+//! the call can have, and a part of its subject. Waits take 1 to 200 ms.
+
+use laio_testing::fault_fs::{Fault, FaultFs, Kind};
+use laio_testing::random::Random;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{FlockOperation, flock};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketType, accept, bind, connect, listen, socket,
+};
+use rustix::time::{ClockId, clock_gettime};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{Read, Write, pipe};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::sleep;
+use std::time::Duration;
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let count: usize = arguments.next().expect("COUNT").parse().expect("a number");
+    let out = arguments.next().expect("FILE");
+    let work = std::thread::Builder::new().name("known".to_owned());
+    let lines = work.spawn(move || waits(count)).unwrap().join().unwrap();
+    std::fs::write(out, lines).unwrap();
+}
+
+fn waits(count: usize) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    let fs = FaultFs::options()
+        .cached(true)
+        .mount()
+        .expect("a FUSE file system");
+    let place = Place {
+        directory: directory.path().to_owned(),
+        fs,
+    };
+    let events = epoll::create(CreateFlags::CLOEXEC).unwrap();
+    let (_silent, reader) = pipe().map(|(reader, writer)| (writer, reader)).unwrap();
+    epoll::add(&events, &reader, EventData::new_u64(0), EventFlags::IN).unwrap();
+    let mut random = Random::new(7);
+    let mut lines = String::new();
+    for number in 0..count {
+        idle(&events, Duration::from_millis(1 + random.below(10) as u64));
+        // From 1 to 200 ms, as many between 1 and 14 ms as between 14 and 200 ms.
+        let length = 200f64.powf(random.below(1_000_000) as f64 / 1e6);
+        let length = Duration::from_secs_f64(length / 1000.0);
+        let prepared = place.prepare(number, length);
+        let start = now();
+        (prepared.wait)();
+        let lasted = now() - start;
+        writeln!(
+            lines,
+            "{start}\t{lasted}\t{}\t{}",
+            prepared.calls, prepared.subject
+        )
+        .unwrap();
+    }
+    lines
+}
+
+fn idle(events: &std::os::fd::OwnedFd, time: Duration) {
+    let time = Timespec {
+        tv_sec: 0,
+        tv_nsec: time.as_nanos() as i64,
+    };
+    let mut list = Vec::with_capacity(1);
+    epoll::wait(
+        events,
+        rustix::buffer::spare_capacity(&mut list),
+        Some(&time),
+    )
+    .unwrap();
+}
+
+fn now() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+struct Place {
+    directory: PathBuf,
+    fs: FaultFs,
+}
+
+struct Prepared {
+    calls: &'static str,
+    subject: String,
+    wait: Box<dyn FnOnce()>,
+}
+
+fn prepared(calls: &'static str, subject: &str, wait: impl FnOnce() + 'static) -> Prepared {
+    Prepared {
+        calls,
+        subject: subject.to_owned(),
+        wait: Box::new(wait),
+    }
+}
+
+/// Ends a wait after its time.
+fn after(length: Duration, end: impl FnOnce() + Send + 'static) {
+    std::thread::spawn(move || {
+        sleep(length);
+        end();
+    });
+}
+
+impl Place {
+    fn prepare(&self, number: usize, length: Duration) -> Prepared {
+        match number % 12 {
+            0 => read_pipe(length),
+            1 => open_fifo(&self.directory.join(format!("fifo{number}")), length),
+            2 => lock_file(&self.directory.join("lock"), length),
+            3 => lock_mutex(length),
+            4 => prepared("clock_nanosleep|nanosleep", "", move || sleep(length)),
+            5 => wait_child(length),
+            6 => poll_pipe(length),
+            7 => connect_busy(&self.directory.join(format!("socket{number}")), length),
+            8 => self.remote(number, Kind::Open, length, "openat|open", |path| {
+                drop(File::open(path))
+            }),
+            9 => self.remote(number, Kind::Read, length, "read|pread64", |path| {
+                File::open(path).unwrap().read_exact(&mut [0; 100]).unwrap();
+            }),
+            10 => self.remote(number, Kind::Fsync, length, "fsync", |path| {
+                File::options()
+                    .write(true)
+                    .open(path)
+                    .unwrap()
+                    .sync_all()
+                    .unwrap();
+            }),
+            _ => self.remote(number, Kind::Read, length, "page fault", fault),
+        }
+    }
+
+    /// A wait for a file server that answers late.
+    fn remote(
+        &self,
+        number: usize,
+        kind: Kind,
+        length: Duration,
+        calls: &'static str,
+        act: fn(PathBuf),
+    ) -> Prepared {
+        let name = format!("file{number}");
+        self.fs.add_file(&name, &[7; 4096]);
+        self.fs.next_at(&name, kind, Fault::Delay(length));
+        let path = self.fs.join(&name);
+        let subject = path.to_str().unwrap().to_owned();
+        prepared(calls, &subject, move || act(path))
+    }
+}
+
+fn fault(path: PathBuf) {
+    let file = File::open(path).unwrap();
+    let place = std::ptr::null_mut();
+    // SAFETY: a new mapping at an address that the kernel chooses, as long as the file.
+    let memory = unsafe { mmap(place, 4096, ProtFlags::READ, MapFlags::SHARED, &file, 0).unwrap() };
+    // SAFETY: the mapping is readable.
+    let byte = unsafe { memory.cast::<u8>().read_volatile() };
+    assert_eq!(byte, 7);
+    // SAFETY: nothing refers to the mapping.
+    unsafe { munmap(memory, 4096).unwrap() };
+}
+
+fn read_pipe(length: Duration) -> Prepared {
+    let (mut reader, mut writer) = pipe().unwrap();
+    prepared("read", "a pipe", move || {
+        after(length, move || writer.write_all(b"x").unwrap());
+        reader.read_exact(&mut [0]).unwrap();
+    })
+}
+
+fn open_fifo(path: &Path, length: Duration) -> Prepared {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    let (reader, writer) = (path.to_owned(), path.to_owned());
+    prepared("openat|open", path.to_str().unwrap(), move || {
+        after(length, move || drop(File::create(writer).unwrap()));
+        drop(File::open(reader).unwrap());
+    })
+}
+
+fn lock_file(path: &Path, length: Duration) -> Prepared {
+    let (held, wanted) = (File::create(path).unwrap(), File::create(path).unwrap());
+    flock(&held, FlockOperation::LockExclusive).unwrap();
+    prepared("flock", path.to_str().unwrap(), move || {
+        after(length, move || drop(held));
+        flock(&wanted, FlockOperation::LockExclusive).unwrap();
+    })
+}
+
+fn lock_mutex(length: Duration) -> Prepared {
+    let mutex = Arc::new(Mutex::new(()));
+    let (locked, is_locked) = std::sync::mpsc::channel();
+    let other = mutex.clone();
+    prepared("futex", "", move || {
+        std::thread::spawn(move || {
+            let held = other.lock();
+            locked.send(()).unwrap();
+            sleep(length);
+            drop(held);
+        });
+        is_locked.recv().unwrap();
+        drop(mutex.lock());
+    })
+}
+
+fn wait_child(length: Duration) -> Prepared {
+    let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    let input = child.stdin.take();
+    prepared("wait4|waitid", "child cat", move || {
+        after(length, move || drop(input));
+        child.wait().unwrap();
+    })
+}
+
+fn poll_pipe(length: Duration) -> Prepared {
+    let (reader, mut writer) = pipe().unwrap();
+    prepared("poll|ppoll", "a pipe", move || {
+        after(length, move || writer.write_all(b"x").unwrap());
+        rustix::event::poll(&mut [PollFd::new(&reader, PollFlags::IN)], None).unwrap();
+    })
+}
+
+fn connect_busy(path: &Path, length: Duration) -> Prepared {
+    let address = SocketAddrUnix::new(path).unwrap();
+    let stream = || socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+    let (listener, first, second) = (stream(), stream(), stream());
+    bind(&listener, &address).unwrap();
+    listen(&listener, 0).unwrap();
+    connect(&first, &address).unwrap();
+    prepared("connect", path.to_str().unwrap(), move || {
+        after(length, move || {
+            drop(accept(&listener).unwrap());
+            drop(accept(&listener).unwrap());
+            drop(first);
+        });
+        connect(&second, &address).unwrap();
+    })
+}

@@ -1,0 +1,6 @@
+//! The tests of the watch. The threads that are watched belong to the test program itself, or to
+//! programs that it starts.
+
+mod known_waits;
+mod life;
+mod loops;
