@@ -1,18 +1,32 @@
-//! Ranges of a file: near ranges are read together.
+//! Ranges of a file: near ranges are read together, and large files may be read past the page cache
+//! (`O_DIRECT`).
+//!
+//! `laio-tokio` and `laio-rt` have this as `File::read_ranges_with`. This module plans the reads and
+//! interprets their results ([`RangeReads`]); it waits for nothing.
+//!
+//! Whatever [`Direct`] says, a range has the bytes that a plain read has: a direct read that fails, or that
+//! ends early, is repeated through the page cache, and the result of that counts. Of a file that is being
+//! written:
+//!
+//! - A direct read sees everything that was written before it began: the kernel first writes the dirty
+//!   pages of the range to the device.
+//! - While a write is in progress, a range may have some of its blocks and not others. So may plain reads.
+//! - Two ranges of one request are read at different times, unless they are read together.
+//! - A file that is truncated meanwhile has fewer bytes, as with plain reads.
 
-#[cfg_attr(not(test), allow(dead_code, reason = "the next commit uses the rest"))]
 mod choice;
-#[cfg_attr(not(test), allow(dead_code, reason = "the next commit uses the rest"))]
 mod device;
-#[cfg_attr(not(test), allow(dead_code, reason = "the next commit uses it"))]
 mod memory;
 mod memory_size;
-#[cfg_attr(not(test), allow(dead_code, reason = "the next commit uses the rest"))]
 mod plan;
-#[cfg_attr(not(test), allow(dead_code, reason = "the next commit uses it"))]
+mod reading;
 mod reuse;
 
 pub use choice::{Direct, DirectReason, RangeStats};
 pub use device::{DeviceAccess, DeviceFile, DeviceOpen};
 pub use memory::{POOL_BYTES, Piece, RangeBytes};
 pub use plan::{GAP, JOINED_MAX, JoinedRange, join};
+pub use reading::{PieceRead, RangeReads};
+
+/// The number of reads of one request that are in flight at a time.
+pub const DEPTH: usize = 64;
