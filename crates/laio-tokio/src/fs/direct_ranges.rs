@@ -122,6 +122,10 @@ async fn read_all(proactor: &Proactor, reads: &mut RangeReads<OpenFile>) -> io::
             }
             batches.push(proactor.submit_all(next));
         }
+        if batches.is_empty() {
+            // All ranges that were left are empty.
+            continue;
+        }
         // The first batch that is over. The others are polled again before the task waits.
         let outputs = poll_fn(|context| {
             for index in 0..batches.len() {

@@ -168,6 +168,8 @@ fn files_that_cannot_be_read_directly() {
             let read = file.read_ranges_with(all, direct).await.unwrap();
             let size = file.metadata().await.unwrap().len();
             assert_eq!(read.bytes[0].len() as u64, size);
+            let read = file.read_ranges_with(&[5..5, 0..0], direct).await.unwrap();
+            assert_eq!((read.bytes.concat().len(), read.stats.reads), (0, 0));
             assert!(
                 file.read_ranges_with(&[], direct)
                     .await
