@@ -15,7 +15,7 @@ pub use file::File;
 pub use laio::ops::{
     Access, Advice, FileStatus as Metadata, FileType, Node, Timestamp, Whence, attribute_names,
 };
-pub use laio::ranges::{Direct, DirectReason, RangeBytes, RangeStats};
+pub use laio::ranges::{Direct, DirectReason, RangeBytes, RangeOptions, RangeStats};
 pub use options::OpenOptions;
 
 use crate::submission::submit;

@@ -23,7 +23,7 @@ pub use dir_builder::DirBuilder;
 pub use direct_ranges::RangesRead;
 pub use file::File;
 pub use file_times::FileTimes;
-pub use laio::ranges::{Direct, DirectReason, RangeStats};
+pub use laio::ranges::{Direct, DirectReason, RangeOptions, RangeStats};
 pub use metadata::{metadata, symlink_metadata, try_exists};
 pub use open_options::OpenOptions;
 pub use read_dir::{DirEntry, ReadDir, read_dir};

@@ -28,5 +28,37 @@ pub use memory::{POOL_BYTES, Piece, RangeBytes};
 pub use plan::{GAP, JOINED_MAX, JoinedRange, join};
 pub use reading::{PieceRead, RangeReads};
 
-/// The number of reads of one request that are in flight at a time.
+/// How ranges are read. A [`Direct`] is one with the default depth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RangeOptions {
+    /// Whether reads bypass the page cache.
+    pub direct: Direct,
+    /// How many reads of one request are in flight at a time; 0 counts as 1.
+    pub depth: usize,
+}
+
+/// The number of reads of one request that are in flight at a time, unless the program says otherwise.
 pub const DEPTH: usize = 64;
+
+impl RangeOptions {
+    /// The options with the default depth.
+    #[must_use]
+    pub fn new(direct: Direct) -> RangeOptions {
+        let depth = DEPTH;
+        RangeOptions { direct, depth }
+    }
+
+    /// Sets the number of reads in flight.
+    #[must_use]
+    pub fn with_depth(mut self, depth: usize) -> RangeOptions {
+        self.depth = depth;
+        self
+    }
+}
+
+impl From<Direct> for RangeOptions {
+    fn from(direct: Direct) -> RangeOptions {
+        RangeOptions::new(direct)
+    }
+}

@@ -4,8 +4,8 @@ use super::File;
 use crate::Descriptor;
 use crate::submission::{Submission, submit};
 use laio::ops::{FileStatus, ReadAt, StatFile, StatFileSystem};
-use laio::ranges::{DEPTH, DeviceAccess, DeviceFile, PieceRead, RangeReads};
-use laio::ranges::{Direct, DirectReason, RangeBytes, RangeStats};
+use laio::ranges::{DeviceAccess, DeviceFile, PieceRead, RangeReads};
+use laio::ranges::{Direct, DirectReason, RangeBytes, RangeOptions, RangeStats};
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -43,13 +43,14 @@ impl File {
     pub async fn read_ranges(
         &self,
         ranges: &[Range<u64>],
-        direct: Direct,
+        options: impl Into<RangeOptions>,
     ) -> io::Result<(Vec<RangeBytes>, RangeStats)> {
+        let RangeOptions { direct, depth, .. } = options.into();
         let file = self.handle().clone();
         let status = submit(StatFile::new(file.clone())).await?;
         let device = self.device(&status, direct).await;
         let mut reads = RangeReads::new(file, device, &status, ranges, direct)?;
-        read_all(&mut reads).await?;
+        read_all(&mut reads, depth.max(1)).await?;
         Ok(reads.finish())
     }
 
@@ -95,13 +96,13 @@ impl Devices {
     }
 }
 
-/// Makes all reads, [`DEPTH`] at a time.
-async fn read_all(reads: &mut RangeReads<Descriptor>) -> io::Result<()> {
+/// Makes all reads, so many at a time.
+async fn read_all(reads: &mut RangeReads<Descriptor>, depth: usize) -> io::Result<()> {
     let mut in_flight: Vec<Submission<ReadAt<Descriptor, PieceRead>>> = Vec::new();
     while !reads.is_over() {
         // Several at once: the context submits operations in batches.
-        if in_flight.len() <= DEPTH - DEPTH / 4 {
-            let next = reads.next(DEPTH - in_flight.len())?;
+        if in_flight.len() <= depth - depth / 4 {
+            let next = reads.next(depth - in_flight.len())?;
             in_flight.extend(next.into_iter().map(submit));
         }
         if in_flight.is_empty() {

@@ -4,8 +4,8 @@ use super::File;
 use crate::{proactor, run};
 use bytes::Bytes;
 use laio::ops::{FileStatus, OpenFile, ReadAt, StatFile, StatFileSystem};
-use laio::ranges::{DEPTH, DeviceAccess, DeviceFile, PieceRead, RangeReads};
-use laio::ranges::{Direct, DirectReason, RangeStats};
+use laio::ranges::{DeviceAccess, DeviceFile, PieceRead, RangeReads};
+use laio::ranges::{Direct, DirectReason, RangeOptions, RangeStats};
 use laio::{Batch, Proactor};
 use std::future::poll_fn;
 use std::io;
@@ -54,12 +54,13 @@ impl File {
     pub async fn read_ranges_with(
         &self,
         ranges: &[Range<u64>],
-        direct: Direct,
+        options: impl Into<RangeOptions>,
     ) -> io::Result<RangesRead> {
+        let RangeOptions { direct, depth, .. } = options.into();
         let status = run(StatFile::new(self.open.clone())).await?;
         let device = self.device(&status, direct).await;
         let mut reads = RangeReads::new(self.open.clone(), device, &status, ranges, direct)?;
-        read_all(proactor()?, &mut reads).await?;
+        read_all(proactor()?, &mut reads, depth).await?;
         let (bytes, stats) = reads.finish();
         let bytes = bytes.into_iter().map(Bytes::from_owner).collect();
         Ok(RangesRead { bytes, stats })
@@ -111,12 +112,16 @@ impl Devices {
 
 /// Makes all reads, in batches that wake the task once. While one batch is being waited for, another is in
 /// flight, so that the device always has work.
-async fn read_all(proactor: &Proactor, reads: &mut RangeReads<OpenFile>) -> io::Result<()> {
+async fn read_all(
+    proactor: &Proactor,
+    reads: &mut RangeReads<OpenFile>,
+    depth: usize,
+) -> io::Result<()> {
     let mut batches: Vec<Batch<ReadAt<OpenFile, PieceRead>>> = Vec::new();
     while !reads.is_over() {
         tokio::task::coop::consume_budget().await;
-        while batches.len() < BATCHES {
-            let next = reads.next(DEPTH / BATCHES)?;
+        while batches.len() < BATCHES.min(depth.max(1)) {
+            let next = reads.next((depth / BATCHES).max(1))?;
             if next.is_empty() {
                 break;
             }
