@@ -24,7 +24,7 @@ mod reuse;
 
 pub use choice::{Direct, DirectReason, RangeStats};
 pub use device::{DeviceAccess, DeviceFile, DeviceOpen};
-pub use memory::{POOL_BYTES, Piece, RangeBytes};
+pub use memory::{POOL_BYTES, Piece, RangeBytes, set_pool_limit};
 pub use plan::{GAP, JOINED_MAX, JoinedRange, join};
 pub use reading::{PieceRead, RangeReads};
 

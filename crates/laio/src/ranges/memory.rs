@@ -8,12 +8,13 @@ use std::fmt;
 use std::io;
 use std::ops::{Deref, Range};
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The alignment of blocks, in bytes.
 pub(super) const ALIGNMENT: usize = 4096;
 
-/// Bytes that the pool keeps for further reads, in the whole process. What programs hold does not count.
+/// Bytes that the pool keeps for further reads, in the whole process, unless [`set_pool_limit`] says
+/// otherwise. What programs hold does not count.
 pub const POOL_BYTES: usize = 32 * 1024 * 1024;
 
 /// Bytes of the largest block that the pool keeps.
@@ -22,12 +23,39 @@ const POOLED_MAX: usize = 8 * 1024 * 1024;
 static POOL: Mutex<Pool> = Mutex::new(Pool {
     free: BTreeMap::new(),
     bytes: 0,
+    limit: POOL_BYTES,
 });
+
+/// Sets how many bytes the pool keeps for further reads, in the whole process. A program that holds more
+/// than that of one request after the other pays a page fault for each 4 KiB above it, which takes longer
+/// than reading them.
+pub fn set_pool_limit(bytes: usize) {
+    let mut pool = lock();
+    pool.limit = bytes;
+    let mut freed = Vec::new();
+    while pool.bytes > pool.limit
+        && let Some(mut entry) = pool.free.last_entry()
+    {
+        let memory = entry.get_mut().pop();
+        if entry.get().is_empty() {
+            entry.remove();
+        }
+        pool.bytes -= memory.as_ref().map_or(0, |memory| memory.size);
+        freed.extend(memory);
+    }
+    // Freed without the lock.
+    drop(pool);
+}
+
+fn lock() -> MutexGuard<'static, Pool> {
+    POOL.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Blocks that are not in use, by size.
 struct Pool {
     free: BTreeMap<usize, Vec<Memory>>,
     bytes: usize,
+    limit: usize,
 }
 
 /// A range of allocated memory, which its owner alone uses.
@@ -77,7 +105,7 @@ impl Block {
             io::Error::new(io::ErrorKind::OutOfMemory, text)
         };
         let size = size.ok_or_else(refused)?;
-        let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pool = lock();
         if let Some(memory) = pool.free.get_mut(&size).and_then(Vec::pop) {
             pool.bytes -= size;
             let start = memory.start;
@@ -101,8 +129,8 @@ impl Drop for Block {
         if self.size > POOLED_MAX {
             return;
         }
-        let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
-        if pool.bytes + self.size <= POOL_BYTES {
+        let mut pool = lock();
+        if pool.bytes + self.size <= pool.limit {
             pool.bytes += self.size;
             pool.free.entry(self.size).or_default().push(memory);
             return;
@@ -303,6 +331,17 @@ mod tests {
         fill(&mut other[1], b"efgh");
         let mixed = vec![mixed.remove(0), other.remove(1)];
         assert_eq!(&RangeBytes::of_pieces(mixed).unwrap()[..], b"abcd");
+    }
+
+    #[test]
+    fn the_pool_keeps_no_more_than_its_limit() {
+        let blocks = || (0..4).map(|_| Piece::allocate(100_000, 1 << 20).unwrap());
+        drop(blocks().collect::<Vec<_>>());
+        set_pool_limit(150_000);
+        assert!(lock().bytes <= 150_000);
+        drop(blocks().collect::<Vec<_>>());
+        assert!(lock().bytes <= 150_000);
+        set_pool_limit(POOL_BYTES);
     }
 
     #[test]
