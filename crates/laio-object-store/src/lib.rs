@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use laio_tokio::fs::File;
+pub use laio_tokio::fs::{Direct, DirectReason, RangeStats};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{
@@ -23,6 +24,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 /// A local directory as an [`ObjectStore`], in place of [`LocalFileSystem`].
@@ -48,7 +50,11 @@ use std::time::SystemTime;
 /// # }
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct LocalStore(LocalFileSystem);
+pub struct LocalStore {
+    inner: LocalFileSystem,
+    direct: Direct,
+    stats: Arc<Mutex<RangeStats>>,
+}
 
 impl LocalStore {
     /// The whole file system, as [`LocalFileSystem::new`].
@@ -62,20 +68,36 @@ impl LocalStore {
     /// # Errors
     /// If there is no such directory.
     pub fn new_with_prefix(prefix: impl AsRef<std::path::Path>) -> Result<LocalStore> {
-        LocalFileSystem::new_with_prefix(prefix).map(LocalStore)
+        LocalFileSystem::new_with_prefix(prefix).map(LocalStore::from)
     }
 
     /// Whether writes synchronize the file and its directory, as [`LocalFileSystem::with_fsync`].
     #[must_use]
-    pub fn with_fsync(self, fsync: bool) -> LocalStore {
-        LocalStore(self.0.with_fsync(fsync))
+    pub fn with_fsync(mut self, fsync: bool) -> LocalStore {
+        self.inner = self.inner.with_fsync(fsync);
+        self
     }
 
     /// Whether deleting the last file of a directory removes the directory too, as
     /// [`LocalFileSystem::with_automatic_cleanup`].
     #[must_use]
-    pub fn with_automatic_cleanup(self, automatic_cleanup: bool) -> LocalStore {
-        LocalStore(self.0.with_automatic_cleanup(automatic_cleanup))
+    pub fn with_automatic_cleanup(mut self, automatic_cleanup: bool) -> LocalStore {
+        self.inner = self.inner.with_automatic_cleanup(automatic_cleanup);
+        self
+    }
+
+    /// Whether [`get_ranges`](ObjectStore::get_ranges) reads past the page cache, as
+    /// [`File::read_ranges_with`]; by default never.
+    #[must_use]
+    pub fn with_direct(mut self, direct: Direct) -> LocalStore {
+        self.direct = direct;
+        self
+    }
+
+    /// What [`get_ranges`](ObjectStore::get_ranges) has done so far, in this store and its clones.
+    #[must_use]
+    pub fn range_stats(&self) -> RangeStats {
+        *self.stats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The path of the file of an object, as [`LocalFileSystem::path_to_filesystem`].
@@ -83,12 +105,12 @@ impl LocalStore {
     /// # Errors
     /// If the location can be no name of a file.
     pub fn path_to_filesystem(&self, location: &Path) -> Result<PathBuf> {
-        self.0.path_to_filesystem(location)
+        self.inner.path_to_filesystem(location)
     }
 
     /// Opens the file of an object.
     async fn open(&self, location: &Path) -> Result<(File, PathBuf)> {
-        let path = self.0.path_to_filesystem(location)?;
+        let path = self.inner.path_to_filesystem(location)?;
         match File::open(&path).await {
             Ok(file) => Ok((file, path)),
             Err(error) => Err(failed(&path, error)),
@@ -99,13 +121,16 @@ impl LocalStore {
 impl From<LocalFileSystem> for LocalStore {
     /// Keeps the options, such as [`LocalFileSystem::with_fsync`].
     fn from(store: LocalFileSystem) -> LocalStore {
-        LocalStore(store)
+        LocalStore {
+            inner: store,
+            ..LocalStore::default()
+        }
     }
 }
 
 impl fmt::Display for LocalStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "laio:{}", self.0)
+        write!(f, "laio:{}", self.inner)
     }
 }
 
@@ -148,15 +173,18 @@ impl ObjectStore for LocalStore {
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let (file, path) = self.open(location).await?;
-        let found = file.read_ranges(ranges).await;
-        let found = found.map_err(|error| failed(&path, error))?;
-        for (range, bytes) in ranges.iter().zip(&found) {
+        let read = file.read_ranges_with(ranges, self.direct).await;
+        let read = read.map_err(|error| failed(&path, error))?;
+        let mut stats = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
+        stats.add(&read.stats);
+        drop(stats);
+        for (range, bytes) in ranges.iter().zip(&read.bytes) {
             if (bytes.len() as u64) < range.end - range.start {
                 let text = format!("{}: the object ends before {}", path.display(), range.end);
                 return Err(generic(io::Error::new(io::ErrorKind::UnexpectedEof, text)));
             }
         }
-        Ok(found.into_iter().map(Bytes::from).collect())
+        Ok(read.bytes)
     }
 
     async fn put_opts(
@@ -165,7 +193,7 @@ impl ObjectStore for LocalStore {
         payload: PutPayload,
         opts: PutOptions,
     ) -> Result<PutResult> {
-        self.0.put_opts(location, payload, opts).await
+        self.inner.put_opts(location, payload, opts).await
     }
 
     async fn put_multipart_opts(
@@ -173,18 +201,18 @@ impl ObjectStore for LocalStore {
         location: &Path,
         opts: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        self.0.put_multipart_opts(location, opts).await
+        self.inner.put_multipart_opts(location, opts).await
     }
 
     fn delete_stream(
         &self,
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
-        self.0.delete_stream(locations)
+        self.inner.delete_stream(locations)
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.0.list(prefix)
+        self.inner.list(prefix)
     }
 
     fn list_with_offset(
@@ -192,19 +220,19 @@ impl ObjectStore for LocalStore {
         prefix: Option<&Path>,
         offset: &Path,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.0.list_with_offset(prefix, offset)
+        self.inner.list_with_offset(prefix, offset)
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.0.list_with_delimiter(prefix).await
+        self.inner.list_with_delimiter(prefix).await
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.0.copy_opts(from, to, options).await
+        self.inner.copy_opts(from, to, options).await
     }
 
     async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
-        self.0.rename_opts(from, to, options).await
+        self.inner.rename_opts(from, to, options).await
     }
 }
 

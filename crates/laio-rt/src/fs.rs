@@ -7,6 +7,7 @@ mod attributes;
 mod directory;
 mod file;
 mod options;
+mod ranges;
 
 pub use attributes::{access, make_node, set_mode, set_mode_of, set_owner, set_times};
 pub use directory::{DirEntry, ReadDir, read_dir};
@@ -15,6 +16,7 @@ pub use laio::ops::{
     Access, Advice, FileStatus as Metadata, FileType, Node, OpenStat, Timestamp, Whence,
     attribute_names,
 };
+pub use laio::ranges::{Direct, DirectReason, RangeBytes, RangeOptions, RangeStats};
 pub use options::OpenOptions;
 
 use crate::submission::submit;

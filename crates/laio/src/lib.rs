@@ -193,6 +193,7 @@ mod proactor;
 #[cfg(feature = "process")]
 #[doc(hidden)]
 pub mod process;
+pub mod ranges;
 mod rights;
 mod shutdown;
 mod signaller;

@@ -2,7 +2,7 @@
 //! local store.
 
 use futures_util::TryStreamExt;
-use laio_object_store::LocalStore;
+use laio_object_store::{Direct, LocalStore};
 use laio_testing::random::Random;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
@@ -90,9 +90,13 @@ fn reads_are_those_of_the_local_store() {
                 .map(|(start, length)| start..start + length)
                 .collect();
             let one = expected.get_ranges(&name, &ranges).await;
+            let direct = [Direct::Never, Direct::Auto, Direct::Always][random.below(3)];
+            let found = found.clone().with_direct(direct);
             let other = found.get_ranges(&name, &ranges).await;
             match (one, other) {
-                (Ok(one), Ok(other)) => assert!(one == other, "step {step}: {name} {ranges:?}"),
+                (Ok(one), Ok(other)) => {
+                    assert!(one == other, "step {step}: {name} {direct:?} {ranges:?}");
+                }
                 (one, other) => assert_eq!(
                     one.map_err(kind).is_ok(),
                     other.map_err(kind).is_ok(),
@@ -164,4 +168,27 @@ fn kind(error: Error) -> String {
         Error::Generic { .. } => "generic".to_owned(),
         other => format!("{other:?}"),
     }
+}
+
+/// Clones of a store count together.
+#[test]
+fn the_store_counts_its_ranges() {
+    on_each_runtime(|| async {
+        let (_kept, at) = directory();
+        let store = LocalStore::new_with_prefix(&at).unwrap();
+        let name = Path::from("object");
+        store.put(&name, vec![7; 100_000].into()).await.unwrap();
+        let direct = store.clone().with_direct(Direct::Always);
+        for store in [&store, &direct] {
+            store
+                .get_ranges(&name, &[0..10, 50_000..50_010])
+                .await
+                .unwrap();
+        }
+        let stats = store.range_stats();
+        assert_eq!((stats.ranges, stats.reads), (4, 4));
+        if stats.reason.is_direct() {
+            assert_eq!((stats.direct_reads, stats.cached_reads), (2, 2));
+        }
+    });
 }

@@ -1,5 +1,6 @@
 //! An open file.
 
+use super::ranges::Devices;
 use super::{Metadata, OpenOptions};
 use crate::Descriptor;
 use crate::pipe;
@@ -38,6 +39,7 @@ pub struct File {
     /// Whether the descriptor is in non-blocking mode without the program having asked for it. The operations of a
     /// file do not notice; the mode is put back before the program gets the descriptor.
     has_surplus_mode: Cell<bool>,
+    devices: Devices,
 }
 
 impl File {
@@ -253,6 +255,11 @@ impl File {
     pub(crate) fn handle(&self) -> &Descriptor {
         &self.handle
     }
+
+    /// Returns the descriptors for direct reads.
+    pub(super) fn devices(&self) -> &Devices {
+        &self.devices
+    }
 }
 
 /// The capacity in bytes that `read_to_end` adds to a full buffer.
@@ -263,6 +270,7 @@ impl From<Opened> for File {
         File {
             has_surplus_mode: Cell::new(opened.has_surplus_mode()),
             handle: opened.into_own_descriptor().into(),
+            devices: Devices::default(),
         }
     }
 }
@@ -272,6 +280,7 @@ impl From<OwnedFd> for File {
         File {
             handle: descriptor.into(),
             has_surplus_mode: Cell::new(false),
+            devices: Devices::default(),
         }
     }
 }

@@ -6,6 +6,7 @@ mod extra_contexts;
 mod files;
 mod operations;
 mod processes;
+mod ranges;
 mod sockets;
 mod tasks;
 mod threads;

@@ -3,6 +3,7 @@
 //! A read or write is attempted on the memory that the caller lends. What would block becomes an
 //! operation on memory of the file's own ([`Busy`]), because the caller may take its memory back.
 
+use super::direct_ranges::Devices;
 use super::metadata;
 use super::writing::Writing;
 use super::{FileTimes, OpenOptions};
@@ -33,6 +34,7 @@ use tokio::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 /// and the next call goes on with it.
 pub struct File {
     pub(super) open: OpenFile,
+    pub(super) devices: Devices,
     state: Mutex<Inner>,
     max_buf_size: usize,
 }
@@ -122,6 +124,7 @@ impl File {
     pub(crate) fn from_open(open: OpenFile) -> File {
         File {
             open,
+            devices: Devices::default(),
             state: Mutex::new(Inner {
                 busy: Busy::Idle,
                 read: Vec::new(),
@@ -440,6 +443,7 @@ impl AsyncRead for File {
             open,
             state,
             max_buf_size: most,
+            ..
         } = self.get_mut();
         let inner = state
             .get_mut()
@@ -501,6 +505,7 @@ impl File {
             open,
             state,
             max_buf_size: most,
+            ..
         } = self;
         let most = *most;
         let inner = state

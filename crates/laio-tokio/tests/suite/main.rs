@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod cancelled;
+mod direct_ranges;
 mod dropped;
 mod failing_calls;
 mod lifecycle;

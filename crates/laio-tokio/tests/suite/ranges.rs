@@ -43,6 +43,9 @@ fn ranges_are_read_in_the_order_of_the_request() {
         assert_eq!(beyond.unwrap(), [[0u8; 0]]);
         let writer = fs::File::create(at.join("other")).await.unwrap();
         assert!(writer.read_ranges(&ranges).await.is_err());
+        let huge = 0..u64::MAX;
+        let huge = file.read_ranges(std::slice::from_ref(&huge)).await;
+        assert_eq!(huge.unwrap_err().kind(), std::io::ErrorKind::OutOfMemory);
     });
 }
 
