@@ -7,6 +7,7 @@ pub(crate) mod activations;
 pub(crate) mod after_open;
 pub(crate) mod aio;
 pub(crate) mod doorbell;
+pub(crate) mod growth;
 mod helpers;
 pub(crate) mod job;
 pub(crate) mod lane;

@@ -125,10 +125,11 @@ pub struct Limits {
     /// The number of operations in flight or completed and not yet delivered.
     pub operations: u32,
     /// The number of helper threads for calls that end by themselves: file I/O, names, metadata. They
-    /// start on demand and end after [`Limits::HELPER_IDLE_MS`] without work. At the limit such calls
-    /// queue. Each remote file system (FUSE, network) has as many of its own, and up to
-    /// [`Limits::REMOTE_GROWTH`] times as many while it answers, for [`Limits::REMOTE_LANES`] file
-    /// systems: one that does not answer takes none from calls on others.
+    /// start on demand and end after [`Limits::HELPER_IDLE_MS`] without work. [`Limits::FIRST_HELPERS`]
+    /// start at once; there are twice as many, and again, as long as that makes more calls end in a
+    /// second. At the limit such calls queue. Each remote file system (FUSE, network) has as many of its
+    /// own, and up to [`Limits::REMOTE_GROWTH`] times as many while it answers, for
+    /// [`Limits::REMOTE_LANES`] file systems: one that does not answer takes none from calls on others.
     pub helpers: u32,
     /// The number of further helper threads, for calls that may wait without a bound: for locks,
     /// children, peers, terminals, times, the other end of a FIFO. At the limit such a call fails
@@ -153,6 +154,8 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// How many helpers of [`Limits::helpers`] there are before it is known whether more are useful.
+    pub const FIRST_HELPERS: usize = 16;
     /// Milliseconds that an idle helper waits for work before it ends.
     pub const HELPER_IDLE_MS: u64 = 10_000;
     /// Bytes of stack of a helper thread: it only makes system calls.

@@ -23,6 +23,7 @@ mod submission;
 mod task;
 mod work_queue;
 
+use crate::background::growth;
 use crate::composition::Composition;
 use crate::operation::Operation;
 use crate::{BackendKind, Context, Errno, Options};

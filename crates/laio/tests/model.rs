@@ -23,9 +23,14 @@ mod state;
 mod queue;
 
 #[allow(dead_code, reason = "what the model does not need")]
+#[path = "../src/background/growth.rs"]
+mod growth;
+
+#[allow(dead_code, reason = "what the model does not need")]
 #[path = "../src/proactor/work_queue.rs"]
 mod work_queue;
 
+use growth::Growth;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence};
@@ -284,7 +289,7 @@ fn a_driver_misses_no_message() {
 fn no_work_is_left_while_a_helper_sleeps() {
     for most in [1, 2] {
         loom::model(move || {
-            let queue = Arc::new(WorkQueue::new(most, 1));
+            let queue = Arc::new(WorkQueue::new(Growth::fixed(most), Growth::fixed(1)));
             let taken = Arc::new(AtomicUsize::new(0));
             let adder = {
                 let (queue, taken) = (queue.clone(), taken.clone());

@@ -31,8 +31,8 @@ pub(crate) fn calls(which: &str, command: &str, root: &Path) -> Result<(Vec<Stri
     Ok((whole(&lines), status))
 }
 
-/// Stops the program after each call of `which`, and calls `look` when all its threads have stopped. Returns the exit
-/// status.
+/// Stops the program after each call of `which`, and calls `look` when all its threads have stopped.
+/// Returns the exit status.
 pub(crate) fn stopping(
     which: &str,
     command: &str,
@@ -51,8 +51,9 @@ pub(crate) fn stopping(
             if text.contains("--- stopped by SIGSTOP ---") {
                 stopped.insert(thread.to_owned());
             }
-            // The kernel reports the stop of each thread. A SIGCONT before the last report would discard the SIGSTOP of a
-            // later call. A line also says that a thread has ended without such a report.
+            // The kernel reports the stop of each thread. A SIGCONT before the last report would discard
+            // the SIGSTOP of a later call. A line also says that a thread has ended without such a
+            // report.
             if stopped.is_empty() {
                 return;
             }

@@ -172,7 +172,8 @@ impl OpenOptions {
         }
     }
 
-    /// Opens a file with the operation that `operation` makes of an open, and returns what the attempt has learned of it.
+    /// Opens a file with the operation that `operation` makes of an open, and returns what the attempt
+    /// has learned of it.
     pub(super) async fn open_examined(
         self,
         path: impl AsRef<Path>,

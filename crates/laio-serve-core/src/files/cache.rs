@@ -249,8 +249,8 @@ impl Cache {
         self.watches.watch(file, Watches::FILE)
     }
 
-    /// The open file that is cached under a name, if it is the one with this status: then it is still known which
-    /// of its chunks are in the page cache.
+    /// The open file that is cached under a name, if it is the one with this status: then it is still
+    /// known which of its chunks are in the page cache.
     pub(super) fn open_file(
         &self,
         site: usize,

@@ -64,8 +64,8 @@ const CHUNK: u64 = Limits::CHUNK as u64;
 impl OpenFile {
     /// The maximum number of chunks recorded; later ones are always read.
     const CHUNKS_MAX: usize = 16 * 1024;
-    /// How long a chunk counts as present at most. A slow client keeps the file open after the cache has dropped it,
-    /// and the kernel may need the memory meanwhile.
+    /// How long a chunk counts as present at most. A slow client keeps the file open after the cache has
+    /// dropped it, and the kernel may need the memory meanwhile.
     pub(crate) const AGE_MAX: Duration = Cache::MAX_AGE.saturating_mul(2);
     /// A chunk that was recorded in one period counts until the end of the next.
     const PERIOD: Duration = Cache::MAX_AGE;
@@ -81,8 +81,8 @@ impl OpenFile {
         }
     }
 
-    /// Records that a range was read, or sent with `sendfile`. A chunk counts only if all of it was, up to the end
-    /// of the file.
+    /// Records that a range was read, or sent with `sendfile`. A chunk counts only if all of it was, up
+    /// to the end of the file.
     pub(crate) fn was_read(&self, start: u64, end: u64, now: Instant) {
         self.forget_old(now);
         let mut chunks = self.chunks.borrow_mut();

@@ -4,7 +4,7 @@
 
 use crate::sys::abi::STATUS_MASK;
 use crate::sys::interrupt::Interruptible;
-use crate::{Call, Errno, Examined};
+use crate::{Call, Errno};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
@@ -38,12 +38,6 @@ impl AfterOpen {
     /// How many bytes at the beginning of a file to bring into memory.
     pub(crate) fn wanted(&self) -> usize {
         self.wanted
-    }
-
-    /// Takes what another context has found out.
-    pub(crate) fn learn(&mut self, examined: &Examined) {
-        self.status = examined.status();
-        self.loaded = examined.loaded();
     }
 
     pub(crate) fn address(&mut self) -> AfterOpenAddress {

@@ -483,15 +483,15 @@ impl HelperShared {
                 lane = Lane::Unbounded;
             }
             job.publish_status(result);
-            let taken = begin.elapsed().as_nanos() as u64;
+            let now = Instant::now();
+            let taken = now.saturating_duration_since(begin).as_nanos() as u64;
             self.last_call_ns.store(taken, Relaxed);
             let mut pool = self.lock();
-            pool.done(interruptible, &job, lane, generation);
+            let is_short = pool.done(interruptible, &job, (lane, generation), now);
             // Under the lock, so that a late cancellation of this job cannot interrupt the next one.
             interruptible.rearm();
-            let has_grown = lane.device().is_some() && pool.is_short();
             drop(pool);
-            if has_grown {
+            if is_short {
                 self.short_of_helpers.store(true, SeqCst);
             }
             self.report(job.handle, result);

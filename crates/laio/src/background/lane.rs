@@ -10,10 +10,11 @@
 //!
 //! A call that asks a remote file system ends by itself while the server answers, and may not end while
 //! it does not. So each remote file system has a lane of its own, where its calls queue: they take no
-//! helper from calls on other file systems. Its limit is the bounded lane's at first, and grows with
+//! helper from calls on other file systems. Its limit is [`Limits::helpers`] at first, and grows with
 //! each answer while calls queue ([`Limits::REMOTE_GROWTH`]): its calls wait for a server, and take no
-//! processor.
+//! processor. The limit of the bounded lane grows to [`Limits::helpers`] ([`super::growth`]).
 
+use super::growth::Growth;
 use super::job::Job;
 use crate::sys::interrupt::{Interruptible, Signal};
 use crate::table::{self, Attempt, Class, Opcode, Row, known_how};
@@ -188,6 +189,8 @@ fn opens(row: &Row) -> bool {
 pub(crate) struct Lanes {
     bounded: Track,
     unbounded: Track,
+    /// [`Limits::helpers`].
+    helpers: usize,
     /// Those of remote file systems with jobs, by device number.
     remote: Vec<(u64, Track)>,
     /// At the limit of unbounded calls, further ones queue rather than fail.
@@ -204,43 +207,55 @@ struct Track {
     queue: VecDeque<Job>,
     /// The number of running jobs of the current generation.
     running: usize,
-    limit: usize,
-    /// To which the limit grows.
-    most: usize,
+    limit: Limit,
     /// For a remote file system: when it has last answered while jobs were running, or when the first of
     /// them began.
     unanswered_since: Option<Instant>,
 }
 
+/// How many jobs of a track run at a time.
+#[derive(Debug)]
+enum Limit {
+    /// As many as are useful, as the rate shows at which they end.
+    ByRate(Growth),
+    /// For a remote file system: one more with each answer while jobs are queued, up to `most`.
+    ByAnswers { now: usize, most: usize },
+}
+
+impl Limit {
+    fn get(&self) -> usize {
+        match self {
+            Limit::ByRate(growth) => growth.limit(),
+            Limit::ByAnswers { now, .. } => *now,
+        }
+    }
+
+    /// A job has ended. Returns whether the limit has grown.
+    fn ended(&mut self, any_queued: bool, at: Instant) -> bool {
+        match self {
+            Limit::ByRate(growth) => growth.ended(any_queued, at),
+            Limit::ByAnswers { now, most } => {
+                let grows = any_queued && *now < *most;
+                *now += usize::from(grows);
+                grows
+            }
+        }
+    }
+}
+
 impl Track {
-    fn new(limit: usize) -> Track {
+    fn new(limit: Limit) -> Track {
         Track {
             queue: VecDeque::new(),
             running: 0,
-            limit: limit.max(1),
-            most: limit.max(1),
+            limit,
             unanswered_since: None,
-        }
-    }
-
-    fn growing(self) -> Track {
-        Track {
-            most: self.limit.saturating_mul(Limits::REMOTE_GROWTH),
-            ..self
-        }
-    }
-
-    /// A job is over: with each one, further ones may begin two, while the track grows.
-    fn end(&mut self) {
-        self.running -= 1;
-        if !self.queue.is_empty() {
-            self.limit = (self.limit + 1).min(self.most);
         }
     }
 
     /// Takes a job that a helper can begin.
     fn begin(&mut self) -> Option<Job> {
-        if self.running >= self.limit {
+        if self.running >= self.limit.get() {
             return None;
         }
         let job = self.queue.pop_front()?;
@@ -249,20 +264,23 @@ impl Track {
     }
 
     fn startable(&self) -> usize {
-        self.needed() - self.running.min(self.limit)
+        self.needed() - self.running.min(self.limit.get())
     }
 
     /// The number of helpers that the lane needs now.
     fn needed(&self) -> usize {
-        (self.running + self.queue.len()).min(self.limit)
+        (self.running + self.queue.len()).min(self.limit.get())
     }
 }
 
 impl Lanes {
     pub(crate) fn new(limits: &Limits, queue_at_limit: bool) -> Lanes {
+        let helpers = (limits.helpers as usize).max(1);
+        let waiting = helpers.max(limits.waiting_helpers as usize);
         Lanes {
-            bounded: Track::new(limits.helpers as usize),
-            unbounded: Track::new(limits.waiting_helpers.max(limits.helpers) as usize),
+            bounded: Track::new(Limit::ByRate(Growth::new(Limits::FIRST_HELPERS, helpers))),
+            unbounded: Track::new(Limit::ByRate(Growth::fixed(waiting))),
+            helpers,
             remote: Vec::new(),
             queue_at_limit,
             earlier: Vec::new(),
@@ -278,7 +296,7 @@ impl Lanes {
         let queue_at_limit = self.queue_at_limit;
         let lane = self.existing(lane);
         let track = self.track(lane);
-        let full = track.running + track.queue.len() >= track.limit;
+        let full = track.running + track.queue.len() >= track.limit.get();
         if full && lane == Lane::Unbounded && !queue_at_limit {
             return Err(Errno::AGAIN);
         }
@@ -309,17 +327,20 @@ impl Lanes {
         })
     }
 
-    /// A helper is done with a job.
-    pub(crate) fn done(&mut self, lane: Lane, generation: u32) {
+    /// A helper is done with a job. Returns whether further ones may begin besides the one that takes
+    /// its place.
+    pub(crate) fn done(&mut self, lane: Lane, generation: u32, now: Instant) -> bool {
         if generation != self.generation {
-            return;
+            return false;
         }
         let track = self.track(lane);
-        track.end();
+        track.running -= 1;
+        let has_grown = track.limit.ended(!track.queue.is_empty(), now);
         if lane.device().is_some() {
-            track.unanswered_since = (track.running > 0).then(Instant::now);
+            track.unanswered_since = (track.running > 0).then_some(now);
             self.drop_empty();
         }
+        has_grown
     }
 
     /// Moves a running job of another lane to the unbounded one. Returns false if it was queued there
@@ -338,16 +359,17 @@ impl Lanes {
         if generation != self.generation {
             return Ok(true);
         }
-        let full = self.unbounded.running + self.unbounded.queue.len() >= self.unbounded.limit;
+        let unbounded = &self.unbounded;
+        let full = unbounded.running + unbounded.queue.len() >= unbounded.limit.get();
         if !full || is_cancelled {
-            self.done(from, generation);
+            self.done(from, generation, Instant::now());
             self.unbounded.running += 1;
             return Ok(true);
         }
         if !self.queue_at_limit {
             return Err(Errno::AGAIN);
         }
-        self.done(from, generation);
+        self.done(from, generation, Instant::now());
         self.unbounded.queue.push_back(*job);
         Ok(false)
     }
@@ -450,10 +472,12 @@ impl Lanes {
             Lane::Bounded => &mut self.bounded,
             Lane::Unbounded => &mut self.unbounded,
             Lane::Remote(device) => {
-                let limit = self.bounded.limit;
+                let now = self.helpers;
+                let most = now.saturating_mul(Limits::REMOTE_GROWTH);
                 let at = self.remote.iter().position(|(of, _)| *of == device);
                 let at = at.unwrap_or_else(|| {
-                    self.remote.push((device, Track::new(limit).growing()));
+                    let track = Track::new(Limit::ByAnswers { now, most });
+                    self.remote.push((device, track));
                     self.remote.len() - 1
                 });
                 &mut self.remote[at].1

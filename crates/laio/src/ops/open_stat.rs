@@ -69,8 +69,8 @@ impl<F> OpenStat<F> {
         self
     }
 
-    /// [`OpenStat::load`] for a program that reads the whole file: at most [`OpenStat::WHOLE`] bytes of it, because a
-    /// larger one is read in several steps anyway.
+    /// [`OpenStat::load`] for a program that reads the whole file: at most [`OpenStat::WHOLE`] bytes of
+    /// it, because a larger one is read in several steps anyway.
     pub fn load_whole(self) -> Self {
         self.load(Self::WHOLE)
     }

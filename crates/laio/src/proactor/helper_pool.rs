@@ -10,6 +10,7 @@ use super::shared::Shared;
 use super::task::{AnyTask, Duty, guarded};
 use super::work_queue::{Coming, Kind, Taken, WorkQueue};
 use crate::attempt::Why;
+use crate::background::growth::Growth;
 use crate::background::job::{Job, run};
 use crate::background::lane;
 use crate::background::patience::{Patience, has_processors};
@@ -90,7 +91,10 @@ impl HelperPool {
         let limits = &options.limits;
         let spin_us = if has_processors() { limits.spin_us } else { 0 };
         HelperPool {
-            work: WorkQueue::new(limits.helpers as usize, limits.waiting_helpers as usize),
+            work: WorkQueue::new(
+                Growth::new(Limits::FIRST_HELPERS, limits.helpers as usize),
+                Growth::fixed(limits.waiting_helpers as usize),
+            ),
             lines: Mutex::default(),
             making: Mutex::default(),
             driver,

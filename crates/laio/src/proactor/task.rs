@@ -36,8 +36,8 @@ pub(super) struct TaskCore {
     is_over: AtomicBool,
     /// The batch to which the task belongs, which is woken instead of a waker of its own.
     batch: Option<Arc<BatchEnd>>,
-    /// For an operation that wants the file that it opens loaded. While the operation is in flight, only the thread
-    /// that makes the call uses this; then its future.
+    /// For an operation that wants the file that it opens loaded. While the operation is in flight, only
+    /// the thread that makes the call uses this; then its future.
     after_open: UnsafeCell<Option<AfterOpen>>,
 }
 
@@ -57,8 +57,8 @@ pub(super) struct Over<O> {
     pub(super) after_open: Option<AfterOpen>,
 }
 
-// SAFETY: the state passes the operation, and what is learned of its file, from one thread to another, and never lets
-// two use them.
+// SAFETY: the state passes the operation, and what is learned of its file, from one thread to another,
+// and never lets two use them.
 unsafe impl<O: Send> Sync for Task<O> {}
 
 /// A task of any operation.
@@ -310,7 +310,8 @@ unsafe impl Operation for Duty {
         // SAFETY: as above.
         let after_open = unsafe { &mut *self.core().after_open.get() };
         if let Some(after_open) = after_open {
-            after_open.learn(examined);
+            after_open.status = examined.status();
+            after_open.loaded = examined.loaded();
         }
     }
 

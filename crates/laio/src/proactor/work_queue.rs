@@ -7,6 +7,7 @@
 //! This file uses only locks and one atomic, so that the model checker can run it; see `tests/model.rs`.
 
 use super::atomic::{AtomicU32, Ordering::Relaxed};
+use super::growth::Growth;
 use super::locks::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -46,7 +47,7 @@ struct State<W> {
 struct Track<W> {
     queue: VecDeque<W>,
     running: usize,
-    most: usize,
+    limit: Growth,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -69,11 +70,11 @@ pub(super) enum Coming {
 
 impl<W> WorkQueue<W> {
     /// A queue whose helpers make at most so many calls and run at most so many functions at a time.
-    pub(super) fn new(calls: usize, functions: usize) -> WorkQueue<W> {
-        let track = |most: usize| Track {
+    pub(super) fn new(calls: Growth, functions: Growth) -> WorkQueue<W> {
+        let track = |limit| Track {
             queue: VecDeque::new(),
             running: 0,
-            most: most.max(1),
+            limit,
         };
         WorkQueue {
             state: Mutex::new(State {
@@ -159,10 +160,14 @@ impl<W> WorkQueue<W> {
 
     /// A helper is done with a piece of work, and will look for the next one.
     pub(super) fn done(&self, kind: Kind) {
+        let now = Instant::now();
         let mut state = self.lock();
-        state.kinds[kind as usize].running -= 1;
+        let track = &mut state.kinds[kind as usize];
+        track.running -= 1;
+        // This helper takes a piece of work, and then wakes another one if there is room for it.
+        track.limit.ended(!track.queue.is_empty(), now);
         state.coming += 1;
-        state.done_at = Instant::now();
+        state.done_at = now;
     }
 
     /// A helper could not be started. Returns the work that no helper will take.
@@ -265,7 +270,7 @@ impl<W> State<W> {
     fn take(&mut self) -> Option<(Kind, W)> {
         [Kind::Call, Kind::Function].into_iter().find_map(|kind| {
             let track = &mut self.kinds[kind as usize];
-            if track.running >= track.most {
+            if track.running >= track.limit.limit() {
                 return None;
             }
             let work = track.queue.pop_front()?;
@@ -284,7 +289,8 @@ impl<W> State<W> {
     }
 
     fn has_startable(&self) -> bool {
-        let startable = |track: &Track<W>| track.running < track.most && !track.queue.is_empty();
+        let startable =
+            |track: &Track<W>| track.running < track.limit.limit() && !track.queue.is_empty();
         self.kinds.iter().any(startable)
     }
 
@@ -295,7 +301,7 @@ impl<W> State<W> {
     }
 
     fn most(&self) -> usize {
-        self.kinds.iter().map(|track| track.most).sum()
+        self.kinds.iter().map(|track| track.limit.most()).sum()
     }
 
     /// A helper that was on its way looks for work now.

@@ -7,7 +7,7 @@ use crate::background::lane::{Lane, Lanes};
 use crate::background::patience::Patience;
 use crate::sys::interrupt::Interruptible;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[derive(Debug)]
 pub(super) struct Pool {
@@ -89,20 +89,21 @@ impl Pool {
         self.spinner = Spinner::Absent;
     }
 
-    /// A helper of this generation is done with a job.
+    /// A helper of this generation is done with a job. Returns whether more helpers are needed now.
     pub(super) fn done(
         &mut self,
         interruptible: &Arc<Interruptible>,
         job: &Job,
-        lane: Lane,
-        generation: u32,
-    ) {
-        self.lanes.done(lane, generation);
+        (lane, generation): (Lane, u32),
+        now: Instant,
+    ) -> bool {
+        let has_grown = self.lanes.done(lane, generation, now);
         if job.is_brief && self.lanes.generation() == generation {
             self.brief_running -= 1;
         }
         let helper = self.helper(interruptible);
         (helper.current, helper.lane) = (None, None);
+        has_grown && self.is_short()
     }
 
     /// Decides how a job that was just queued gets to a helper. `at_once`: one can begin it.
@@ -307,7 +308,9 @@ mod tests {
                 running += 1;
             }
             rounds.push(running);
-            (0..running).for_each(|_| pool.lanes.done(lane, 0));
+            (0..running).for_each(|_| {
+                pool.lanes.done(lane, 0, Instant::now());
+            });
             running = 0;
         }
         assert_eq!(rounds, [2, 4, 8, 16, 16, 14]);
@@ -337,10 +340,10 @@ mod tests {
         let shared = begun.iter().filter(|(lane, _)| lane.device() == Some(0));
         assert_eq!(shared.count(), 2);
         for (lane, _) in begun {
-            pool.lanes.done(lane, 0);
+            pool.lanes.done(lane, 0, Instant::now());
         }
         while let Some((lane, _)) = pool.lanes.take(0) {
-            pool.lanes.done(lane, 0);
+            pool.lanes.done(lane, 0, Instant::now());
         }
         assert_eq!((pool.lanes.needed(), pool.lanes.ending().len()), (0, 1));
     }

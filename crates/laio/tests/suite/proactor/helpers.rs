@@ -184,8 +184,8 @@ fn a_call_by_name_needs_no_driver() {
     assert_eq!((stats.direct, stats.handed_over), (10, 10), "{stats:?}");
 }
 
-/// The thread that opens a file, which cannot be attempted because it may create the file, reads the status and brings
-/// the beginning into memory.
+/// The thread that opens a file, which cannot be attempted because it may create the file, reads the
+/// status and brings the beginning into memory.
 #[test]
 fn a_file_is_opened_examined_and_loaded_with_one_wait() {
     let directory = scratch();
