@@ -3,7 +3,7 @@
 use crate::answer::{Answer, Outcome, Value};
 use crate::engine::{Engine, Memory, engine};
 use laio::below::{BelowStep, OpenBelow};
-use laio::ops::{FileStatus, FileType, Limit, OpenFile, ReadAt};
+use laio::ops::{FileStatus, Limit, OpenFile, ReadAt};
 use laio_http::files::{Attributes, Body, Failure, FileResponse, FileRules, Found, Lookup, Part};
 use libc::{RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS};
 use napi::bindgen_prelude::BufferSlice;
@@ -99,20 +99,14 @@ async fn find(
     config: &Config,
     name: &[u8],
 ) -> std::result::Result<Found<OpenFile>, Failure> {
-    let opened = open_below(engine, config, name).await;
-    let (file, status) =
-        opened.map_err(|error| Failure::of_errno(error.raw_os_error().unwrap_or(0)))?;
+    let (file, status) = open_below(engine, config, name).await?;
     let modified = status.modified();
     let attributes = Attributes {
         inode: status.inode(),
         size: status.size(),
         modified: (modified.seconds, modified.nanoseconds),
     };
-    Ok(match status.file_type() {
-        FileType::Regular => Found::File(file, attributes),
-        FileType::Directory => Found::Directory,
-        _ => Found::Special,
-    })
+    Ok(Found::from_mode(file, status.mode(), attributes))
 }
 
 async fn open_below(

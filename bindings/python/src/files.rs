@@ -6,7 +6,7 @@ use crate::engine::{Engine, Step};
 use crate::error;
 use crate::path::PathArgument;
 use laio::below::{BelowStep, OpenBelow};
-use laio::ops::{FileStatus, FileType, OpenFile};
+use laio::ops::{FileStatus, OpenFile};
 use laio::{Operation, Outcome};
 use laio_http::Coding;
 use laio_http::files::{
@@ -180,10 +180,8 @@ fn found(
     opened: io::Result<(OpenFile, FileStatus)>,
 ) -> PyResult<Step> {
     let Opening { config, search, .. } = opening;
-    let found = match opened {
-        Ok((file, status)) => Ok(source(file, &status)),
-        Err(error) => Err(Failure::of_errno(error.raw_os_error().unwrap_or(0))),
-    };
+    let found = opened.map(|(file, status)| source(file, &status));
+    let found = found.map_err(Failure::from);
     let lookup = search.found(&config.rules, found, unix_time());
     advance(py, engine, config, lookup)
 }
@@ -196,11 +194,7 @@ fn source(file: OpenFile, status: &FileStatus) -> Found<Source> {
         modified: (modified.seconds, modified.nanoseconds),
     };
     let kind = Kind::from(status);
-    match status.file_type() {
-        FileType::Regular => Found::File(Source { file, kind }, attributes),
-        FileType::Directory => Found::Directory,
-        _ => Found::Special,
-    }
+    Found::from_mode(Source { file, kind }, status.mode(), attributes)
 }
 
 fn into_python(py: Python<'_>, response: FileResponse<Source>) -> PyResult<Py<PyAny>> {

@@ -17,11 +17,15 @@
 //! ```
 
 mod content;
+mod decision;
 mod page;
+
+pub use decision::{FileVersion, Selection, multipart};
 
 use crate::{ByteRange, Coding, Limits, Method, Parsed, Rejection, Request, Status, parse};
 use content::with_file;
 use page::{error, failed, not_found, options, rejected, to_directory};
+use std::io;
 
 /// Which files are served, and in which forms.
 #[derive(Clone, Debug)]
@@ -66,6 +70,18 @@ pub enum Found<F> {
     Special,
 }
 
+impl<F> Found<F> {
+    /// Returns what an open file is. `mode`: its `st_mode`.
+    #[must_use]
+    pub fn from_mode(file: F, mode: u32, attributes: Attributes) -> Found<F> {
+        match mode & libc::S_IFMT {
+            libc::S_IFREG => Found::File(file, attributes),
+            libc::S_IFDIR => Found::Directory,
+            _ => Found::Special,
+        }
+    }
+}
+
 /// What the response needs to know of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Attributes {
@@ -90,15 +106,14 @@ pub enum Failure {
     Unreadable,
 }
 
-impl Failure {
-    /// The reason that an error number of `openat2` gives.
-    #[must_use]
-    pub fn of_errno(errno: i32) -> Failure {
+impl From<io::Error> for Failure {
+    /// The reason that an error of `openat2` gives.
+    fn from(error: io::Error) -> Failure {
         use libc::{
             EACCES, EAGAIN, ELOOP, EMFILE, ENAMETOOLONG, ENFILE, ENOENT, ENOMEM, ENOTDIR, ENXIO,
             EPERM, EXDEV,
         };
-        match errno {
+        match error.raw_os_error().unwrap_or(0) {
             ENOENT | ENOTDIR | ELOOP | EXDEV | ENXIO | ENAMETOOLONG => Failure::Missing,
             EACCES | EPERM => Failure::Forbidden,
             EMFILE | ENFILE | ENOMEM | EAGAIN => Failure::Exhausted,

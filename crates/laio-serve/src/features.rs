@@ -32,7 +32,12 @@ const FEATURES: [Feature; 5] = [
 /// # Errors
 /// If an option needs a feature that was not compiled.
 pub(crate) fn check_compiled(options: &Options) -> io::Result<()> {
-    let missing = used(options).find(|feature| !feature.is_compiled);
+    check_those_compiled(&FEATURES, options)
+}
+
+fn check_those_compiled(features: &[Feature], options: &Options) -> io::Result<()> {
+    let mut used = features.iter().filter(|it| (it.is_used)(options));
+    let missing = used.find(|it| !it.is_compiled);
     missing.map_or(Ok(()), |Feature { name, option, .. }| {
         let text = format!(
             "{option} needs the feature `{name}` of the crate laio-serve, which was not compiled"
@@ -114,29 +119,47 @@ impl BackgroundFeatures {
     }
 }
 
-/// Returns the features that options use.
-fn used(options: &Options) -> impl Iterator<Item = &'static Feature> {
-    FEATURES.iter().filter(|feature| (feature.is_used)(options))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::used;
-    use laio_serve_base::options::{Host, Options, Site, Zip};
+    use super::feature::Feature;
+    use super::{FEATURES, check_those_compiled};
+    use laio_serve_base::options::{Host, Http3, Options, Site, Zip};
 
     #[test]
     fn options_use_features() {
-        let names = |options: &Options| used(options).map(|it| it.name).collect::<Vec<_>>();
+        let names = |options: &Options| {
+            let used = FEATURES.iter().filter(|it| (it.is_used)(options));
+            used.map(|it| it.name).collect::<Vec<_>>()
+        };
         let mut options = Options::default();
         assert_eq!(names(&options), [""; 0]);
         options.limits.upstream.cache_bytes = 1;
         options.site.uploads.webdav = true;
+        options.http3 = Some(Http3::default());
         let mut site = Site::default();
         site.archives.zip = Some(Zip::Store);
         options.hosts.push(Host {
             names: vec!["example.org".into()],
             site,
         });
-        assert_eq!(names(&options), ["response-cache", "webdav", "zip"]);
+        let expected = ["http3", "response-cache", "webdav", "zip"];
+        assert_eq!(names(&options), expected);
+    }
+
+    #[test]
+    fn a_used_feature_that_is_not_compiled_is_an_error_that_names_it_and_its_option() {
+        let absent = FEATURES.map(|feature| Feature {
+            is_compiled: false,
+            ..feature
+        });
+        let mut options = Options::default();
+        assert!(check_those_compiled(&absent, &options).is_ok());
+        options.http3 = Some(Http3::default());
+        assert!(check_those_compiled(&FEATURES, &options).is_ok());
+        let error = check_those_compiled(&absent, &options).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "--http3 needs the feature `http3` of the crate laio-serve, which was not compiled"
+        );
     }
 }

@@ -3,7 +3,7 @@
 use super::{Config, Symlinks};
 use laio::Operation;
 use laio::below::{BelowStep, OpenBelow};
-use laio::ops::{FileStatus, FileType, OpenFile};
+use laio::ops::{FileStatus, OpenFile};
 use laio_http::files::{Attributes, Failure, Found};
 use libc::{RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS};
 use std::ffi::CString;
@@ -12,20 +12,14 @@ use std::ops::ControlFlow;
 
 /// Opens a name relative to the root.
 pub(super) async fn open(config: &Config, name: &[u8]) -> Result<Found<OpenFile>, Failure> {
-    let opened = open_below(config, name).await;
-    let (file, status) =
-        opened.map_err(|error| Failure::of_errno(error.raw_os_error().unwrap_or(0)))?;
+    let (file, status) = open_below(config, name).await?;
     let modified = status.modified();
     let attributes = Attributes {
         inode: status.inode(),
         size: status.size(),
         modified: (modified.seconds, modified.nanoseconds),
     };
-    Ok(match status.file_type() {
-        FileType::Regular => Found::File(file, attributes),
-        FileType::Directory => Found::Directory,
-        _ => Found::Special,
-    })
+    Ok(Found::from_mode(file, status.mode(), attributes))
 }
 
 /// # Errors

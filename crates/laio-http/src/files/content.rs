@@ -1,12 +1,10 @@
 //! Responses with a file.
 
 use super::page::{bare, error, type_text, unsatisfiable};
-use super::{Attributes, Body, FileResponse, Part};
+use super::{Attributes, Body, FileResponse, FileVersion, Part, Selection, multipart};
 use crate::{
-    ByteRange, Coding, ConditionalResult, ContentType, ETag, HttpDate, Multipart, RangeLimits,
-    Ranges, Request, Status, Validators, conditional, date,
+    ByteRange, Coding, ContentType, HttpDate, Multipart, RangeLimits, Ranges, Request, Status,
 };
-use std::hash::{BuildHasher, RandomState};
 
 /// Responds with a file that was found: 200, 206, 304, 412 or 416.
 pub(super) fn with_file<F>(
@@ -16,37 +14,22 @@ pub(super) fn with_file<F>(
     coding: Coding,
     now: i64,
 ) -> FileResponse<F> {
-    let Attributes { inode, size, .. } = attributes;
-    let (seconds, nanoseconds) = attributes.modified;
-    let etag = ETag::of_file(inode, size, seconds, nanoseconds).settled(seconds, now);
-    let modified = date::last_modified(seconds, now);
-    let validators = Validators {
-        etag: Some(&etag),
-        modified: Some(modified),
-        now,
-    };
+    let size = attributes.size;
+    let version = FileVersion::from_attributes(&attributes, false, now);
     let content_type = ContentType::of_path(name);
-    let mut response = match conditional::evaluate(request, &validators) {
-        ConditionalResult::PreconditionFailed => {
+    let mut response = match version.select(request, size, &RANGE_LIMITS, now) {
+        Selection::PreconditionFailed => {
             let detail = "The file does not match the conditions of the request.";
             return error(Status::PRECONDITION_FAILED, detail);
         }
-        ConditionalResult::NotModified => bare(Status::NOT_MODIFIED),
-        ConditionalResult::Proceed { range_applies } => {
-            let ranges = match request.headers.only("Range") {
-                Some(value) if range_applies => Ranges::parse_within(value, size, &RANGE_LIMITS),
-                _ => Ranges::None,
-            };
-            match ranges {
-                Ranges::Unsatisfiable => return unsatisfiable(size),
-                ranges => with_ranges(file, size, ranges, content_type),
-            }
-        }
+        Selection::Unsatisfiable => return unsatisfiable(size),
+        Selection::NotModified => bare(Status::NOT_MODIFIED),
+        selection => with_bytes(file, size, selection, content_type),
     };
     let fields = &mut response.fields;
     // 200, 206 and 304 share these (RFC 9110, section 15.4.5).
-    fields.push(("etag", etag.as_bytes().to_vec()));
-    if let Some(date) = HttpDate::from_unix(modified) {
+    fields.push(("etag", version.etag.as_bytes().to_vec()));
+    if let Some(date) = HttpDate::from_unix(version.last_modified) {
         fields.push(("last-modified", date.as_bytes().to_vec()));
     }
     if coding != Coding::Identity && response.status != Status::NOT_MODIFIED {
@@ -62,37 +45,32 @@ const RANGE_LIMITS: RangeLimits = RangeLimits {
 };
 
 /// 200 or 206.
-fn with_ranges<F>(
+fn with_bytes<F>(
     file: F,
     size: u64,
-    ranges: Ranges,
+    selection: Selection,
     content_type: ContentType,
 ) -> FileResponse<F> {
-    let mut status = Status::PARTIAL_CONTENT;
+    let status = selection.status();
     let mut fields = vec![("accept-ranges", b"bytes".to_vec())];
     let mut text = type_text(content_type);
-    let parts = match ranges {
-        Ranges::Single(range) => {
+    let parts = match selection {
+        Selection::Range(range) => {
             let mut text = Vec::new();
             range.push_content_range(size, &mut text);
             fields.push(("content-range", text));
             vec![Part::Range(range)]
         }
-        Ranges::Multiple(set) => {
-            // Unpredictable, so that no file contains the boundary.
-            let random = RandomState::new().hash_one(size);
-            let multipart = Multipart::new(set, size, content_type, random);
+        Selection::Ranges(set) => {
+            let multipart = multipart(set, size, content_type);
             text.clear();
             multipart.push_content_type(&mut text);
             parts_of(&multipart)
         }
-        Ranges::None | Ranges::Unsatisfiable => {
-            status = Status::OK;
-            vec![Part::Range(ByteRange {
-                start: 0,
-                end: size,
-            })]
-        }
+        _ => vec![Part::Range(ByteRange {
+            start: 0,
+            end: size,
+        })],
     };
     let length: u64 = parts.iter().map(Part::len).sum();
     fields.push(("content-type", text));

@@ -6,13 +6,13 @@ use super::response::{Body, RequestContext, Response};
 use super::variant::Variant;
 use crate::files::contents::Opened;
 use crate::services::Services;
+use laio_http::files::{Attributes, FileVersion, Selection, multipart};
 use laio_http::{
-    ByteRange, Coding, ConditionalResult, ContentType, ETag, HttpDate, Multipart, Output,
-    RangeLimits, Ranges, Request, ResponseHead, Status, Validators, conditional, date,
+    ByteRange, Coding, ContentType, HttpDate, Multipart, Output, RangeLimits, ResponseHead, Status,
 };
+use laio_rt::sync::Permit;
 use laio_serve_base::options::Limits;
 use laio_serve_base::trace;
-use std::hash::{BuildHasher, RandomState};
 
 /// Answers with a file: 200, 206, 304, 412 or 416.
 pub async fn answer_with_file(
@@ -35,95 +35,65 @@ pub async fn answer_with_file(
         Variant::Compressing(opened, coding, permit) => (opened, coding, Some(permit)),
     };
     let representation = present(ctx, name, &opened, coding, permit.is_some());
-    let validators = Validators {
-        etag: Some(&representation.etag),
-        modified: Some(representation.last_modified),
-        now: ctx.second,
-    };
     let size = opened.status.size();
-    let range = match conditional::evaluate(ctx.request, &validators) {
-        ConditionalResult::NotModified => {
-            note_response(
-                ctx,
-                "304: the client has the present version (If-None-Match or If-Modified-Since)",
-            );
-            ctx.finish(representation.head(ctx, out, Status::NOT_MODIFIED));
-            return Response::bare(Status::NOT_MODIFIED);
-        }
-        ConditionalResult::PreconditionFailed => {
-            note_response(
-                ctx,
-                "412: the file does not match If-Match or If-Unmodified-Since",
-            );
-            let detail = "The file does not match the conditions of the request.";
-            let page = pages::error(services, ctx, out, Status::PRECONDITION_FAILED, detail);
-            return Box::pin(page).await;
-        }
-        ConditionalResult::Proceed {
-            range_applies: true,
-        } => ranges(services, ctx.request, size),
-        ConditionalResult::Proceed {
-            range_applies: false,
-        } => Ranges::None,
-    };
-    trace::note("response", || match (&permit, &range) {
-        (Some(_), _) => "200: the file, compressed, in chunks".to_owned(),
-        (None, Ranges::None) => format!("200: the file, {size} bytes"),
-        (None, Ranges::Single(range)) => {
-            format!("206: bytes {} to {} of {size}", range.start, range.end - 1)
-        }
-        (None, Ranges::Multiple(_)) => "206: several ranges of bytes".to_owned(),
-        (None, Ranges::Unsatisfiable) => "416: the file has no such bytes".to_owned(),
-    });
-    if let Some(permit) = permit {
-        let head = representation.head(ctx, out, Status::OK);
-        let head = head.content_type(ContentType::of_path(name));
-        ctx.finish(head.header("Transfer-Encoding", b"chunked"));
-        let mut response = Response::bare(Status::OK);
-        if ctx.sends_body() {
-            let compressed = Compressed::new(opened.contents, size, coding, permit);
-            response.body = Body::Generated(Box::new(compressed));
-            response.length = size;
-        }
-        return response;
-    }
-    match range {
-        Ranges::Unsatisfiable => Box::pin(pages::unsatisfiable(services, ctx, out, size)).await,
-        Ranges::None => whole(ctx, out, &representation, &opened, plain),
-        Ranges::Single(range) => single_range(ctx, out, &representation, opened, range),
-        Ranges::Multiple(set) => {
-            let content_type = ContentType::of_path(name);
-            // Unpredictable, so that no file contains the boundary.
-            let random = RandomState::new().hash_one(size);
-            let parts = Multipart::new(set, size, content_type, random);
-            several_ranges(ctx, out, &representation, opened, parts)
-        }
-    }
-}
-
-fn note_response(ctx: RequestContext<'_>, text: &str) {
-    let path = ctx.request.path.as_ref().map_or("", |path| path.as_str());
-    trace::note("response", || {
-        format!("{text}, for {}", path.escape_debug())
-    });
-}
-
-fn ranges(services: &Services, request: &Request<'_>, size: u64) -> Ranges {
     let limits = RangeLimits {
         count: services.limits.ranges,
         gap: Limits::RANGE_GAP,
     };
-    let value = request.headers.only("Range");
-    value.map_or(Ranges::None, |value| {
-        Ranges::parse_within(value, size, &limits)
-    })
+    let version = &representation.version;
+    let selection = version.select(ctx.request, size, &limits, ctx.second);
+    note_selection(ctx, &selection, size, permit.is_some());
+    match (selection, permit) {
+        (Selection::NotModified, _) => {
+            ctx.finish(representation.head(ctx, out, Status::NOT_MODIFIED));
+            Response::bare(Status::NOT_MODIFIED)
+        }
+        (Selection::PreconditionFailed, _) => {
+            let detail = "The file does not match the conditions of the request.";
+            let page = pages::error(services, ctx, out, Status::PRECONDITION_FAILED, detail);
+            Box::pin(page).await
+        }
+        (_, Some(permit)) => compressed(ctx, out, &representation, opened, permit),
+        (Selection::Unsatisfiable, None) => {
+            Box::pin(pages::unsatisfiable(services, ctx, out, size)).await
+        }
+        (Selection::Range(range), None) => single_range(ctx, out, &representation, opened, range),
+        (Selection::Ranges(set), None) => {
+            let parts = multipart(set, size, ContentType::of_path(name));
+            several_ranges(ctx, out, &representation, opened, parts)
+        }
+        (Selection::Whole, None) => whole(ctx, out, &representation, &opened, plain),
+    }
+}
+
+fn note_selection(ctx: RequestContext<'_>, selection: &Selection, size: u64, compresses: bool) {
+    let of_path = || {
+        let path = ctx.request.path.as_ref().map_or("", |path| path.as_str());
+        format!(", for {}", path.escape_debug())
+    };
+    trace::note("response", || match selection {
+        Selection::NotModified => {
+            let why = "the client has the present version (If-None-Match or If-Modified-Since)";
+            format!("304: {why}{}", of_path())
+        }
+        Selection::PreconditionFailed => {
+            let why = "the file does not match If-Match or If-Unmodified-Since";
+            format!("412: {why}{}", of_path())
+        }
+        _ if compresses => "200: the file, compressed, in chunks".to_owned(),
+        Selection::Whole => format!("200: the file, {size} bytes"),
+        Selection::Range(range) => {
+            format!("206: bytes {} to {} of {size}", range.start, range.end - 1)
+        }
+        Selection::Ranges(_) => "206: several ranges of bytes".to_owned(),
+        Selection::Unsatisfiable => "416: the file has no such bytes".to_owned(),
+    });
 }
 
 /// A file with the metadata of its response.
 struct Representation<'a> {
     name: &'a [u8],
-    etag: ETag,
-    last_modified: i64,
+    version: FileVersion,
     coding: Coding,
     varies: bool,
 }
@@ -145,8 +115,8 @@ impl Representation<'_> {
         head: ResponseHead<'v>,
         status: Status,
     ) -> ResponseHead<'v> {
-        let mut head = head.etag(&self.etag);
-        if let Some(date) = HttpDate::from_unix(self.last_modified) {
+        let mut head = head.etag(&self.version.etag);
+        if let Some(date) = HttpDate::from_unix(self.version.last_modified) {
             head = head.last_modified(&date);
         }
         if self.varies {
@@ -168,21 +138,37 @@ fn present<'a>(
 ) -> Representation<'a> {
     let status = &opened.status;
     let modified = status.modified();
-    let etag = ETag::of_file(
-        status.inode(),
-        status.size(),
-        modified.seconds,
-        modified.nanoseconds,
-    );
-    // The compressed form has the same meaning as the file but not the same bytes.
-    let etag = if compressing { etag.weak() } else { etag };
+    let attributes = Attributes {
+        inode: status.inode(),
+        size: status.size(),
+        modified: (modified.seconds, modified.nanoseconds),
+    };
     Representation {
         name,
-        etag: etag.settled(modified.seconds, ctx.second),
-        last_modified: date::last_modified(modified.seconds, ctx.second),
+        version: FileVersion::from_attributes(&attributes, compressing, ctx.second),
         coding,
         varies: !ctx.site.compress.is_empty() || !ctx.site.precompressed.is_empty(),
     }
+}
+
+fn compressed(
+    ctx: RequestContext<'_>,
+    out: &mut Output,
+    representation: &Representation<'_>,
+    opened: Opened,
+    permit: Permit,
+) -> Response {
+    let head = representation.head(ctx, out, Status::OK);
+    let head = head.content_type(ContentType::of_path(representation.name));
+    ctx.finish(head.header("Transfer-Encoding", b"chunked"));
+    let mut response = Response::bare(Status::OK);
+    if ctx.sends_body() {
+        let size = opened.status.size();
+        let compressed = Compressed::new(opened.contents, size, representation.coding, permit);
+        response.body = Body::Generated(Box::new(compressed));
+        response.length = size;
+    }
+    response
 }
 
 fn whole(
@@ -200,7 +186,7 @@ fn whole(
         .content_length(opened.status.size());
     // A weak entity tag may become a strong one later, so it is not stored.
     if plain
-        && !representation.etag.is_weak()
+        && !representation.version.etag.is_weak()
         && let Some(fields) = &opened.fields
     {
         let own = head.output().fields_from(common);

@@ -74,15 +74,21 @@ fn files_and_directories() {
         let got = client.get("/a%20b.txt");
         assert!(got.status == 200 && got.body == long(), "{backend}");
 
-        assert_eq!(client.request("MKCOL", "/d/", "").status, 201, "{backend}");
-        assert_eq!(client.request("MKCOL", "/d", "").status, 405);
-        assert_eq!(client.request("MKCOL", "/no/d", "").status, 409);
-        assert_eq!(put(&mut client, "/d/x", "", "").status, 201);
-        assert_eq!(put(&mut client, "/no/x", "", "x").status, 409);
-        assert_eq!(client.request("DELETE", "/d", "").status, 409, "not empty");
-        assert_eq!(client.request("DELETE", "/d/x", "").status, 204);
-        assert_eq!(client.request("DELETE", "/d/x", "").status, 404);
-        assert_eq!(client.request("DELETE", "/d/", "").status, 204);
+        drop(client);
+        server.answers(
+            r#"
+            MKCOL /d/ => 201
+            MKCOL /d => 405
+            MKCOL /no/d => 409
+            PUT /d/x | "" => 201
+            PUT /no/x | "x" => 409
+            # It is not empty.
+            DELETE /d => 409
+            DELETE /d/x => 204
+            DELETE /d/x => 404
+            DELETE /d/ => 204
+            "#,
+        );
         assert_eq!(names(dir.path()), ["a b.txt"], "{backend}");
     }
 }
@@ -108,33 +114,33 @@ fn refused_names() {
     symlink("/tmp", root.join("out")).unwrap();
     symlink("d", root.join("in")).unwrap();
     let server = serve(root, BackendKind::Lazy);
-    for (target, status) in [
-        ("/", 405),
-        ("/d", 405),
-        ("/d/", 405),
-        ("/new/", 405),
-        ("/file/x", 409),
-        ("/link", 403),
-        ("/out/laio-test-upload", 409),
-        ("/.hidden", 403),
-        ("/d/.hidden", 403),
-        ("/.laio-upload-0", 403),
-        ("/a%2Fb", 404),
-        ("/../a", 400),
-        ("/a%00", 400),
-    ] {
-        let answer = put(&mut server.connect(), target, "", "x");
-        assert_eq!(answer.status, status, "{target}");
-    }
-    let long = format!("/{}", "x".repeat(300));
-    assert_eq!(put(&mut server.connect(), &long, "", "x").status, 414);
-    assert_eq!(status(&server, "DELETE", "/"), 403);
-    assert_eq!(status(&server, "MKCOL", "/"), 403);
-    assert_eq!(status(&server, "DELETE", "/.hidden"), 403);
-    // Through a link that reading follows too.
-    assert_eq!(put(&mut server.connect(), "/in/x", "", "x").status, 201);
+    server.answers(&format!(
+        r#"
+        PUT / | "x" => 405
+        PUT /d | "x" => 405
+        PUT /d/ | "x" => 405
+        PUT /new/ | "x" => 405
+        PUT /file/x | "x" => 409
+        PUT /link | "x" => 403
+        PUT /out/laio-test-upload | "x" => 409
+        PUT /.hidden | "x" => 403
+        PUT /d/.hidden | "x" => 403
+        PUT /.laio-upload-0 | "x" => 403
+        PUT /a%2Fb | "x" => 404
+        PUT /../a | "x" => 400
+        PUT /a%00 | "x" => 400
+        PUT /{} | "x" => 414
+        DELETE / => 403
+        MKCOL / => 403
+        DELETE /.hidden => 403
+        # Through a link that reading follows too.
+        PUT /in/x | "x" => 201
+        # The link itself.
+        DELETE /link => 204
+        "#,
+        "x".repeat(300)
+    ));
     assert_eq!(fs::read(root.join("d/x")).unwrap(), b"x");
-    assert_eq!(status(&server, "DELETE", "/link"), 204, "the link itself");
     assert_eq!(names(root), ["d", "file", "in", "out"]);
     assert_eq!(names(&root.join("d")), ["x"]);
 }
@@ -143,39 +149,33 @@ fn refused_names() {
 fn conditions() {
     let dir = TempDir::new().unwrap();
     let server = serve(dir.path(), BackendKind::Lazy);
-    let mut client = server.connect();
-    let status = |client: &mut Client, target: &str, field: &str| {
-        put(client, target, &format!("{field}\r\n"), "x").status
-    };
-    assert_eq!(status(&mut client, "/a", "If-Match: *"), 412);
-    assert_eq!(status(&mut client, "/a", "If-Match: \"x\""), 412);
+    server.answers(
+        r#"
+        PUT /a | "x" | If-Match: * => 412
+        PUT /a | "x" | If-Match: "x" => 412
+        "#,
+    );
     assert_eq!(names(dir.path()), [""; 0]);
+    let mut client = server.connect();
     let stored = put(&mut client, "/a", "If-None-Match: *\r\n", "x");
     assert_eq!(stored.status, 201);
-    assert_eq!(status(&mut client, "/a", "If-None-Match: *"), 412);
-    let tag = stored.header("ETag").unwrap().to_owned();
-    let other = put(&mut client, "/a", &format!("If-Match: {tag}\r\n"), "y");
-    assert_eq!(other.status, 204, "right after the change");
-    assert_eq!(status(&mut client, "/a", &format!("If-Match: {tag}")), 412);
-    assert_eq!(
-        status(&mut client, "/a", &format!("If-None-Match: {tag}")),
-        204
-    );
+    // The first change with the tag comes right after the change that it names.
+    let tag = stored.header("ETag").unwrap();
     let before = "If-Unmodified-Since: Sun, 06 Nov 1994 08:49:37 GMT";
-    assert_eq!(status(&mut client, "/a", before), 412);
-    assert_eq!(
-        status(&mut client, "/new", before),
-        201,
-        "ignored for a new file"
-    );
-    let delete = |client: &mut Client, field: &str| {
-        client
-            .request("DELETE", "/a", &format!("{field}\r\n"))
-            .status
-    };
-    assert_eq!(delete(&mut client, before), 412);
-    assert_eq!(delete(&mut client, "If-Match: \"x\""), 412);
-    assert_eq!(delete(&mut client, "If-Match: *"), 204);
+    server.answers(&format!(
+        r#"
+        PUT /a | "x" | If-None-Match: * => 412
+        PUT /a | "y" | If-Match: {tag} => 204
+        PUT /a | "x" | If-Match: {tag} => 412
+        PUT /a | "x" | If-None-Match: {tag} => 204
+        PUT /a | "x" | {before} => 412
+        # It is ignored for a new file.
+        PUT /new | "x" | {before} => 201
+        DELETE /a | {before} => 412
+        DELETE /a | If-Match: "x" => 412
+        DELETE /a | If-Match: * => 204
+        "#
+    ));
 }
 
 /// Of several clients that want to create a file, or to replace the version that they know, one succeeds.
@@ -213,28 +213,17 @@ fn requests_that_are_refused_before_their_body() {
     let dir = TempDir::new().unwrap();
     fs::write(dir.path().join("a"), "old").unwrap();
     let server = lazy(dir.path(), |options| options.site.uploads.bytes = 1000);
-    for (target, fields, expected) in [
-        ("/a", "Content-Length: 1001\r\n", 413),
-        (
-            "/a",
-            "Content-Length: 10\r\nContent-Range: bytes 0-9/20\r\n",
-            400,
-        ),
-        (
-            "/a",
-            "Content-Length: 10\r\nContent-Encoding: gzip\r\n",
-            415,
-        ),
-        ("/a", "Content-Length: 10\r\nIf-None-Match: *\r\n", 412),
-        ("/no/a", "Content-Length: 10\r\n", 409),
-    ] {
-        let mut client = server.connect();
-        let fields = format!("Expect: 100-continue\r\n{fields}");
-        let answer = client.request("PUT", target, &fields);
-        assert_eq!(answer.status, expected, "{target} {fields}");
-        assert_eq!(answer.header("Connection"), Some("close"), "{fields}");
-        assert!(client.is_closed());
-    }
+    let waits = "Expect: 100-continue | Content-Length:";
+    let closes = "Connection: close | closed";
+    server.answers(&format!(
+        "
+        PUT /a | {waits} 1001 => 413 | {closes}
+        PUT /a | {waits} 10 | Content-Range: bytes 0-9/20 => 400 | {closes}
+        PUT /a | {waits} 10 | Content-Encoding: gzip => 415 | {closes}
+        PUT /a | {waits} 10 | If-None-Match: * => 412 | {closes}
+        PUT /no/a | {waits} 10 => 409 | {closes}
+        "
+    ));
     let mut client = server.connect();
     let fields = "Expect: 100-continue\r\nContent-Length: 3\r\n";
     assert_eq!(client.request("PUT", "/a", fields).status, 100);

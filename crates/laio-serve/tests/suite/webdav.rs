@@ -141,36 +141,27 @@ fn refused_listings() {
         open(options);
         options.limits.listing_entries = 3;
     });
-    let find = |target: &str, fields: &str, body: &str| {
-        ask(&mut server.connect(), "PROPFIND", target, fields, body)
-    };
-    for fields in ["", "Depth: infinity\r\n"] {
-        let answer = find("/d", fields, "");
-        assert_eq!(answer.status, 403);
-        assert!(answer.text().contains("<D:propfind-finite-depth>"));
-    }
-    assert_eq!(find("/d", "Depth: 2\r\n", "").status, 400);
-    assert_eq!(find("/no", "Depth: 0\r\n", "").status, 404);
-    assert_eq!(find("/d/.hidden", "Depth: 0\r\n", "").status, 404);
-    assert_eq!(find("/d/outside", "Depth: 0\r\n", "").status, 404);
-    assert_eq!(
-        find("/d", "Depth: 1\r\n", "").status,
-        507,
-        "a part could pass for the whole"
+    server.answers(
+        r#"
+        PROPFIND /d => 403 | has <D:propfind-finite-depth>
+        PROPFIND /d | Depth: infinity => 403 | has <D:propfind-finite-depth>
+        PROPFIND /d | Depth: 2 => 400
+        PROPFIND /no | Depth: 0 => 404
+        PROPFIND /d/.hidden | Depth: 0 => 404
+        PROPFIND /d/outside | Depth: 0 => 404
+        # A part could pass for the whole.
+        PROPFIND /d | Depth: 1 => 507
+        PROPFIND /d | Depth: 0 | "x" => 400
+        PROPFIND /d | Depth: 0 | "<a/>" => 400
+        PROPFIND /d | Depth: 0 | "<propfind xmlns="DAV:"/>" => 400
+        PROPFIND /d | Depth: 0 | "<!DOCTYPE a [<!ENTITY a "b">]><propfind xmlns="DAV:"><allprop/></propfind>" => 400
+        "#,
     );
-    for bad in [
-        "x",
-        "<a/>",
-        "<propfind xmlns=\"DAV:\"/>",
-        "<!DOCTYPE a [<!ENTITY a \"b\">]><propfind xmlns=\"DAV:\"><allprop/></propfind>",
-    ] {
-        assert_eq!(find("/d", "Depth: 0\r\n", bad).status, 400, "{bad}");
-    }
     let many = format!(
         "<propfind xmlns=\"DAV:\"><prop>{}</prop></propfind>",
         "<a/>".repeat(65)
     );
-    assert_eq!(find("/d", "Depth: 0\r\n", &many).status, 413);
+    server.answers(&format!(r#"PROPFIND /d | Depth: 0 | "{many}" => 413"#));
     let long = format!("<propfind xmlns=\"DAV:\">{}</propfind>", " ".repeat(70_000));
     let mut client = server.connect();
     client.send(format!(
@@ -186,18 +177,21 @@ fn without_uploads_a_site_is_listed_only() {
     let server = Running::with(dir.path(), |options| {
         options.site.uploads.webdav = true;
     });
-    let asked = server.connect().request("OPTIONS", "/", "");
-    asked.is("DAV: 1 | Allow: GET, HEAD, OPTIONS, PROPFIND");
     let listed = ask(&mut server.connect(), "PROPFIND", "/d/", "Depth: 1\r\n", "");
     assert_eq!(listed.status, 207);
     assert!(!listed.text().contains("lock"));
-    assert_eq!(once(&server, "PUT", "/a", ""), 405);
-    for method in ["MKCOL", "COPY", "MOVE", "LOCK", "PROPPATCH"] {
-        assert_eq!(once(&server, method, "/d", &to("/x")), 501, "{method}");
-    }
-    let server = lazy(dir.path());
-    let asked = server.connect().request("OPTIONS", "/", "");
-    assert_eq!(asked.header("DAV"), Some("1, 2"));
+    server.answers(
+        r#"
+        OPTIONS / => DAV: 1 | Allow: GET, HEAD, OPTIONS, PROPFIND
+        PUT /a | "" => 405
+        MKCOL /d => 501
+        COPY /d | Destination: /x => 501
+        MOVE /d | Destination: /x => 501
+        LOCK /d => 501
+        PROPPATCH /d => 501
+        "#,
+    );
+    lazy(dir.path()).answers("OPTIONS / => DAV: 1, 2");
 }
 
 #[test]
@@ -206,40 +200,39 @@ fn copies() {
         let dir = site();
         let root = dir.path();
         let server = serve(root, backend);
-        let file = "/d/a%20&.txt";
-        assert_eq!(once(&server, "COPY", file, &to("/b.txt")), 201, "{backend}");
+        server.answers("COPY /d/a%20&.txt | Destination: /b.txt => 201");
         assert_eq!(fs::read(root.join("b.txt")).unwrap(), b"text");
-        assert_eq!(once(&server, "COPY", "/d/e/deep", &to("/b.txt")), 204);
-        assert_eq!(fs::read(root.join("b.txt")).unwrap(), b"deep");
-        let no = format!("{}Overwrite: F\r\n", to("/b.txt"));
-        assert_eq!(once(&server, "COPY", file, &no), 412);
-        // What is not served is not copied, nor are links to directories.
-        assert_eq!(once(&server, "COPY", "/d", &to("/c")), 201);
-        assert_eq!(
-            names(&root.join("c")),
-            ["a &.txt", "e", "link"],
-            "{backend}"
+        server.answers(
+            "
+            COPY /d/e/deep | Destination: /b.txt => 204
+            COPY /d/a%20&.txt | Destination: /b.txt | Overwrite: F => 412
+            # What is not served is not copied, nor are links to directories.
+            COPY /d | Destination: /c => 201
+            ",
         );
+        assert_eq!(fs::read(root.join("b.txt")).unwrap(), b"deep");
+        let copied = ["a &.txt", "e", "link"];
+        assert_eq!(names(&root.join("c")), copied, "{backend}");
         assert_eq!(fs::read(root.join("c/e/deep")).unwrap(), b"deep");
         assert!(fs::symlink_metadata(root.join("c/link")).unwrap().is_file());
         fs::write(root.join("c/old"), "").unwrap();
-        assert_eq!(once(&server, "COPY", "/d", &to("/c/")), 204);
-        assert_eq!(names(&root.join("c")), ["a &.txt", "e", "link"], "replaced");
-        let flat = format!("{}Depth: 0\r\n", to("/flat"));
-        assert_eq!(once(&server, "COPY", "/d", &flat), 201);
+        server.answers(
+            "
+            COPY /d | Destination: /c/ => 204
+            COPY /d | Destination: /flat | Depth: 0 => 201
+            ",
+        );
+        assert_eq!(names(&root.join("c")), copied, "replaced");
         assert_eq!(names(&root.join("flat")), [""; 0]);
-        assert_eq!(
-            once(&server, "COPY", "/b.txt", &to("/flat")),
-            204,
-            "a file over a directory"
+        server.answers(
+            "
+            # A file over a directory, and the other way.
+            COPY /b.txt | Destination: /flat => 204
+            COPY /d | Destination: /b.txt => 204
+            ",
         );
         assert_eq!(fs::read(root.join("flat")).unwrap(), b"deep");
-        assert_eq!(
-            once(&server, "COPY", "/d", &to("/b.txt")),
-            204,
-            "and the other way"
-        );
-        assert_eq!(names(&root.join("b.txt")), ["a &.txt", "e", "link"]);
+        assert_eq!(names(&root.join("b.txt")), copied);
         assert_eq!(names(root), ["b.txt", "c", "d", "flat"], "{backend}");
     }
 }
@@ -249,51 +242,51 @@ fn moves() {
     let dir = site();
     let root = dir.path();
     let server = serve(root, BackendKind::Lazy);
-    assert_eq!(once(&server, "MOVE", "/d", &to("/m")), 201);
+    server.answers("MOVE /d | Destination: /m => 201");
     assert!(root.join("m/.hidden").exists(), "all of it");
-    assert_eq!(once(&server, "MOVE", "/m/e/deep", &to("/deep")), 201);
-    assert_eq!(once(&server, "MOVE", "/deep", &to("/m/a%20&.txt")), 204);
+    server.answers(
+        "
+        MOVE /m/e/deep | Destination: /deep => 201
+        MOVE /deep | Destination: /m/a%20&.txt => 204
+        ",
+    );
     assert_eq!(fs::read(root.join("m/a &.txt")).unwrap(), b"deep");
     fs::create_dir(root.join("n")).unwrap();
     fs::write(root.join("n/old"), "").unwrap();
-    let no = format!("{}Overwrite: F\r\n", to("/n"));
-    assert_eq!(once(&server, "MOVE", "/m", &no), 412);
-    assert_eq!(once(&server, "MOVE", "/m", &to("/n")), 204);
+    server.answers(
+        "
+        MOVE /m | Destination: /n | Overwrite: F => 412
+        MOVE /m | Destination: /n => 204
+        MOVE /n | Destination: /x | Depth: 0 => 400
+        ",
+    );
     assert!(!root.join("n/old").exists());
     assert_eq!(names(root), ["n"]);
-    let flat = format!("{}Depth: 0\r\n", to("/x"));
-    assert_eq!(once(&server, "MOVE", "/n", &flat), 400);
 }
 
 #[test]
 fn refused_destinations() {
     let dir = site();
-    let server = lazy(dir.path());
-    for (destination, status) in [
-        ("http://other/x", 502),
-        ("ftp://test/x", 502),
-        ("http://test/no/x", 409),
-        ("http://test/.hidden", 403),
-        ("http://test/.laio-upload-0", 403),
-        ("http://test/../x", 400),
-        ("http://test/d", 403),
-        ("http://test/d/e/x", 403),
-        ("http://test/", 403),
-        ("http://test/x?y", 400),
-        ("x", 400),
-        ("http://test/d/up/x", 403),
-    ] {
-        let fields = format!("Destination: {destination}\r\n");
-        assert_eq!(
-            once(&server, "COPY", "/d", &fields),
-            status,
-            "{destination}"
-        );
-    }
-    assert_eq!(once(&server, "COPY", "/d", ""), 400);
-    assert_eq!(once(&server, "MOVE", "/", &to("/x")), 403);
-    assert_eq!(once(&server, "MOVE", "/no", &to("/x")), 404);
-    assert_eq!(once(&server, "COPY", "/d/outside", &to("/y")), 404);
+    lazy(dir.path()).answers(
+        "
+        COPY /d | Destination: http://other/x => 502
+        COPY /d | Destination: ftp://test/x => 502
+        COPY /d | Destination: http://test/no/x => 409
+        COPY /d | Destination: http://test/.hidden => 403
+        COPY /d | Destination: http://test/.laio-upload-0 => 403
+        COPY /d | Destination: http://test/../x => 400
+        COPY /d | Destination: http://test/d => 403
+        COPY /d | Destination: http://test/d/e/x => 403
+        COPY /d | Destination: http://test/ => 403
+        COPY /d | Destination: http://test/x?y => 400
+        COPY /d | Destination: x => 400
+        COPY /d | Destination: http://test/d/up/x => 403
+        COPY /d => 400
+        MOVE / | Destination: http://test/x => 403
+        MOVE /no | Destination: http://test/x => 404
+        COPY /d/outside | Destination: http://test/y => 404
+        ",
+    );
     assert_eq!(names(dir.path()), ["d"]);
 }
 
@@ -407,56 +400,35 @@ fn token(answer: &Response) -> String {
 fn locks() {
     let dir = site();
     let server = lazy(dir.path());
+    let fields = "Timeout: Second-100, Infinite\r\n";
+    let locked = ask(&mut server.connect(), "LOCK", "/d/e/deep", fields, LOCK);
+    locked.is("200 | has <D:timeout>Second-100</D:timeout>");
+    locked.is("has <D:owner><D:href>ann &amp; co</D:href></D:owner>");
     // Other connections may be served by another worker.
-    let ask = |method: &str, target: &str, fields: &str, body: &str| {
-        ask(&mut server.connect(), method, target, fields, body)
-    };
-    let locked = ask(
-        "LOCK",
-        "/d/e/deep",
-        "Timeout: Second-100, Infinite\r\n",
-        LOCK,
-    );
-    assert_eq!(locked.status, 200);
-    assert!(locked.text().contains("<D:timeout>Second-100</D:timeout>"));
-    assert!(
-        locked
-            .text()
-            .contains("<D:owner><D:href>ann &amp; co</D:href></D:owner>")
-    );
-    let own = format!("If: ({})\r\n", token(&locked));
-    for (method, fields) in [("PUT", ""), ("DELETE", ""), ("PROPPATCH", "")] {
-        let refused = ask(method, "/d/e/deep", fields, "");
-        assert_eq!(refused.status, 423, "{method}");
-        assert!(
-            refused
-                .text()
-                .contains("<D:lock-token-submitted><D:href>/d/e/deep</D:href>")
-        );
-    }
-    assert_eq!(ask("DELETE", "/d", "", "").status, 423, "it is in it");
-    assert_eq!(ask("MOVE", "/d", &to("/x"), "").status, 423);
-    assert_eq!(ask("COPY", "/d/link", &to("/d/e/deep"), "").status, 423);
-    assert_eq!(ask("LOCK", "/d", "", LOCK).status, 423);
-    assert_eq!(ask("COPY", "/d/e/deep", &to("/free"), "").status, 201);
-    let wrong = "If: (<urn:uuid:0>)\r\n";
-    assert_eq!(ask("PUT", "/d/e/deep", wrong, "").status, 412);
-    let not = "If: (Not <urn:uuid:0>)\r\n";
-    assert_eq!(ask("PUT", "/d/e/deep", not, "").status, 423);
-    assert_eq!(ask("PUT", "/d/e/deep", &own, "new").status, 204);
-    let listed = ask("PROPFIND", "/d/e/deep", "Depth: 0\r\n", "");
-    assert!(listed.text().contains("<D:activelock>"));
-    let refreshed = ask("LOCK", "/d/e/deep", &own, "");
-    refreshed.is("200 | Lock-Token: -");
-    let field = |token: &str| format!("Lock-Token: {token}\r\n");
-    assert_eq!(
-        ask("UNLOCK", "/d/e/deep", &field("<urn:uuid:0>"), "").status,
-        409
-    );
-    assert_eq!(ask("UNLOCK", "/d/e/deep", "", "").status, 400);
-    let token = token(&locked);
-    assert_eq!(ask("UNLOCK", "/d/e/deep", &field(&token), "").status, 204);
-    assert_eq!(ask("DELETE", "/d/e/deep", "", "").status, 204);
+    let refused = "423 | has <D:lock-token-submitted><D:href>/d/e/deep</D:href>";
+    server.answers(&format!(
+        r#"
+        PUT /d/e/deep | "" => {refused}
+        DELETE /d/e/deep => {refused}
+        PROPPATCH /d/e/deep => {refused}
+        # It is in the directory.
+        DELETE /d => 423
+        MOVE /d | Destination: /x => 423
+        COPY /d/link | Destination: /d/e/deep => 423
+        LOCK /d | "{LOCK}" => 423
+        COPY /d/e/deep | Destination: /free => 201
+        PUT /d/e/deep | "" | If: (<urn:uuid:0>) => 412
+        PUT /d/e/deep | "" | If: (Not <urn:uuid:0>) => 423
+        PUT /d/e/deep | "new" | If: ({token}) => 204
+        PROPFIND /d/e/deep | Depth: 0 => has <D:activelock>
+        LOCK /d/e/deep | If: ({token}) => 200 | Lock-Token: -
+        UNLOCK /d/e/deep | Lock-Token: <urn:uuid:0> => 409
+        UNLOCK /d/e/deep => 400
+        UNLOCK /d/e/deep | Lock-Token: {token} => 204
+        DELETE /d/e/deep => 204
+        "#,
+        token = token(&locked)
+    ));
 }
 
 #[test]
@@ -467,16 +439,17 @@ fn a_lock_of_a_new_name_creates_an_empty_file() {
     let locked = ask(&mut client, "LOCK", "/new", "", LOCK);
     assert_eq!(locked.status, 201);
     assert_eq!(fs::read(dir.path().join("new")).unwrap(), b"");
-    assert_eq!(ask(&mut client, "LOCK", "/no/new", "", LOCK).status, 409);
-    assert_eq!(ask(&mut client, "LOCK", "/new", "", LOCK).status, 423);
-    assert_eq!(ask(&mut client, "LOCK", "/x", "", "<a/>").status, 400);
-    let own = format!("If: ({})\r\n", token(&locked));
-    assert_eq!(ask(&mut client, "DELETE", "/new", &own, "").status, 204);
-    assert_eq!(
-        ask(&mut client, "LOCK", "/new", "", LOCK).status,
-        201,
-        "it ended with its file"
-    );
+    server.answers(&format!(
+        r#"
+        LOCK /no/new | "{LOCK}" => 409
+        LOCK /new | "{LOCK}" => 423
+        LOCK /x | "<a/>" => 400
+        DELETE /new | If: ({}) => 204
+        # It ended with its file.
+        LOCK /new | "{LOCK}" => 201
+        "#,
+        token(&locked)
+    ));
 }
 
 #[test]
@@ -485,22 +458,21 @@ fn a_lock_of_a_directory_covers_new_names() {
     let server = lazy(dir.path());
     let mut client = server.connect();
     let locked = ask(&mut client, "LOCK", "/d", "Depth: infinity\r\n", LOCK);
-    assert_eq!(ask(&mut client, "PUT", "/d/e/new", "", "x").status, 423);
-    assert_eq!(ask(&mut client, "MKCOL", "/d/new", "", "").status, 423);
-    assert_eq!(
-        ask(&mut client, "MOVE", "/d/e/deep", &to("/x"), "").status,
-        423
-    );
-    let own = format!("If: <http://test/d> ({})\r\n", token(&locked));
-    assert_eq!(ask(&mut client, "PUT", "/d/e/new", &own, "x").status, 201);
-    let unlock = format!("Lock-Token: {}\r\n", token(&locked));
-    assert_eq!(ask(&mut client, "UNLOCK", "/d", &unlock, "").status, 204);
-    // Of depth 0: the directory's names, not the contents of its files.
-    let locked = ask(&mut client, "LOCK", "/d", "Depth: 0\r\n", LOCK);
-    assert_eq!(locked.status, 200);
-    assert_eq!(ask(&mut client, "PUT", "/d/newer", "", "x").status, 423);
-    assert_eq!(ask(&mut client, "DELETE", "/d/e", "", "").status, 423);
-    assert_eq!(ask(&mut client, "PUT", "/d/e/deep", "", "x").status, 204);
+    server.answers(&format!(
+        r#"
+        PUT /d/e/new | "x" => 423
+        MKCOL /d/new => 423
+        MOVE /d/e/deep | Destination: /x => 423
+        PUT /d/e/new | "x" | If: <http://test/d> ({token}) => 201
+        UNLOCK /d | Lock-Token: {token} => 204
+        # Of depth 0: the directory's names, not the contents of its files.
+        LOCK /d | Depth: 0 | "{LOCK}" => 200
+        PUT /d/newer | "x" => 423
+        DELETE /d/e => 423
+        PUT /d/e/deep | "x" => 204
+        "#,
+        token = token(&locked)
+    ));
 }
 
 #[test]
@@ -542,15 +514,15 @@ fn in_the_sandbox() {
             options.safety.landlock = Sandbox::Auto;
             options.safety.seccomp = Sandbox::Auto;
         });
-        assert_eq!(once(&server, "COPY", "/d", &to("/c")), 201, "{backend}");
-        assert_eq!(once(&server, "MOVE", "/c", &to("/d/e/c")), 201, "{backend}");
-        assert_eq!(once(&server, "COPY", "/d/e", &to("/d/e2")), 201);
-        assert_eq!(
-            once(&server, "MOVE", "/d/e2", &to("/d/e")),
-            204,
-            "{backend}"
+        server.answers(
+            "
+            COPY /d | Destination: /c => 201
+            MOVE /c | Destination: /d/e/c => 201
+            COPY /d/e | Destination: /d/e2 => 201
+            MOVE /d/e2 | Destination: /d/e => 204
+            DELETE /d => 204
+            ",
         );
-        assert_eq!(once(&server, "DELETE", "/d", ""), 204, "{backend}");
     }
 }
 
