@@ -22,7 +22,8 @@ table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; padding: .3em .8em .3em 0; vertical-align: top; border-bottom: 1px solid #8884; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 code, pre { font: 13px/1.4 ui-monospace, monospace; margin: 0; overflow-wrap: anywhere; }
-pre { white-space: pre-wrap; }
+pre { white-space: pre-wrap; padding-left: 1.5em; }
+summary { opacity: .75; cursor: pointer; }
 svg { width: 100%; height: auto; font: 12px ui-monospace, monospace; }
 svg text { fill: currentColor; }
 .remedy { opacity: .75; }
@@ -39,7 +40,9 @@ pub fn html(report: &Report) -> String {
     let loops: usize = report.loops.iter().map(|(_, count)| count).sum();
     let _ = writeln!(
         page,
-        "<p>{loops} threads with an event loop, watched for {}. Waits of {} or more; the longest was {}.</p>",
+        "<p>{loops} thread{} with an event loop, watched for {}. Waits of {} or more; \
+         the longest was {}.</p>",
+        if loops == 1 { "" } else { "s" },
         length(report.lasted),
         length(report.over),
         length(report.longest())
@@ -63,7 +66,12 @@ fn picture(page: &mut String, report: &Report) {
         "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"Waits in time\">"
     );
     for (row, (key, _)) in report.entries.iter().take(rows).enumerate() {
-        let name = format!("{} {}", key.call, key.subject);
+        let others = report.entries.len() - row;
+        let name = if row + 1 == ROWS && others > 1 {
+            format!("{others} others")
+        } else {
+            format!("{} {}", key.call, key.subject)
+        };
         let cut = name.chars().count().saturating_sub(LABEL);
         let start = if cut > 0 { "…" } else { "" };
         let name: String = name.chars().skip(cut).collect();
@@ -137,7 +145,11 @@ fn table(page: &mut String, report: &Report) {
                 .iter()
                 .map(|frame| frame.name.as_str())
                 .collect();
-            let _ = write!(page, "<pre>{}</pre>", escaped(&names.join("\n")));
+            let stack = escaped(&names.join("\n"));
+            let _ = write!(
+                page,
+                "<details><summary>where</summary><pre>{stack}</pre></details>"
+            );
         }
         let _ = writeln!(
             page,

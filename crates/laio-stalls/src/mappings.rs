@@ -50,9 +50,9 @@ pub(crate) fn read_resident(pid: u32) -> Vec<Mapping> {
     text.map_or_else(|_| Vec::new(), |text| parse(&text))
 }
 
-/// The file that a page fault was about, from a reading during the fault and one after it: the file that has
-/// grown most, or else the only one that was not wholly in memory. Programs and libraries also grow while
-/// a thread runs on, so that data comes first.
+/// The file that a page fault was about, from a reading during the fault and one after it: the file that
+/// has grown most, or else the only one that was not wholly in memory. Programs and libraries also grow
+/// while a thread runs on, so that data comes first.
 pub(crate) fn faulted(before: &[Mapping], after: &[Mapping]) -> Option<String> {
     let code: HashSet<&str> = before
         .iter()

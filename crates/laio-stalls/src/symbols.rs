@@ -66,7 +66,10 @@ impl Symbols {
         // The call is the instruction before the return address.
         let address = (frame.address - offset).checked_sub(1)?;
         let name = containing(&module.functions, address)?;
-        let name: String = addr2line::demangle_auto(name.into(), None).chars().take(MAX_NAME).collect();
+        let name: String = addr2line::demangle_auto(name.into(), None)
+            .chars()
+            .take(MAX_NAME)
+            .collect();
         let lines = module.lines.as_ref();
         let location = lines.and_then(|lines| lines.find_location(address).ok().flatten());
         let place = location.and_then(|location| Some((location.file?, location.line?)));

@@ -1,6 +1,8 @@
 //! `laio stalls`, run as a user does. The programs have no event loop, so their thread is named.
 
 use crate::common::text;
+use laio_testing::forbid::{Forbid, restrict};
+use laio_testing::sandbox::{keep_capabilities, set_no_new_privs};
 use serde_json::Value;
 use std::process::{Command, Output};
 
@@ -91,4 +93,26 @@ fn mistakes_have_messages() {
         "{}",
         text(&gone.stderr)
     );
+}
+
+/// What Docker takes away by default: perf, capabilities, new privileges.
+#[test]
+fn in_a_container_without_rights() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_laio"));
+    command.args([
+        "stalls", "--json", "--thread", "sleep", "--", "sleep", "0.5",
+    ]);
+    keep_capabilities(&mut command, 0);
+    set_no_new_privs(&mut command);
+    restrict(&mut command, &Forbid::perf(libc::EPERM));
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let calls: Vec<_> = report["waits"].as_array().unwrap().iter().collect();
+    assert!(
+        calls.iter().any(|wait| wait["call"] == "clock_nanosleep"),
+        "{report}"
+    );
+    assert_eq!(report["means"]["threads_with_perf"].as_u64(), Some(0));
+    assert!(report["means"]["perf_refused"].is_string(), "{report}");
 }
