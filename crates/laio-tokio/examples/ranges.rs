@@ -35,6 +35,13 @@ async fn main() -> io::Result<()> {
         );
     }
     println!("{}; {:?}", read.stats.reason, read.stats);
+    for metric in laio_tokio::proactor()?.stats().metrics() {
+        let kind = if metric.is_gauge { "gauge" } else { "counter" };
+        println!(
+            "# TYPE {} {kind}\n{} {}",
+            metric.name, metric.name, metric.value
+        );
+    }
     Ok(())
 }
 
