@@ -1,7 +1,7 @@
 // Reads random ranges of a file for some seconds: by pread with O_DIRECT in threads, by pread through the page cache
-// in threads, or from a mapping in one thread. For benches/ranges.sh.
+// in threads, or from a mapping in threads. For benches/ranges.sh. With "chunks": THREADS ranges of a mapping, once.
 //
-//   ranges FILE BYTES THREADS SECONDS direct|cached|map
+//   ranges FILE BYTES THREADS SECONDS direct|cached|map|chunks
 //
 // Prints reads per second, and µs of processor time for each read.
 #define _GNU_SOURCE
@@ -51,6 +51,17 @@ static void *work(void *argument) {
     return (void *)(uintptr_t)reads;
 }
 
+// Looks at every page of so many ranges of the mapping, once. Prints ms, ms of processor time, and a sum.
+static void chunks(uint64_t count) {
+    double start = seconds(CLOCK_MONOTONIC), before = seconds(CLOCK_PROCESS_CPUTIME_ID);
+    const unsigned char *map = mmap(NULL, size, PROT_READ, MAP_SHARED, file, 0);
+    uint64_t sum = 0;
+    for (uint64_t number = 0; number < count; number++)
+        for (uint64_t at = 0; at < bytes; at += 4096) sum += map[(size - bytes) / count * number + at];
+    printf("%.1f %.1f %lu\n", (seconds(CLOCK_MONOTONIC) - start) * 1e3,
+           (seconds(CLOCK_PROCESS_CPUTIME_ID) - before) * 1e3, sum);
+}
+
 int main(int count, char **arguments) {
     if (count != 6) {
         fputs("usage: ranges FILE BYTES THREADS SECONDS direct|cached|map\n", stderr);
@@ -65,6 +76,7 @@ int main(int count, char **arguments) {
     }
     size = status.st_size;
     bytes = strtoull(arguments[2], NULL, 10);
+    if (!strcmp(arguments[5], "chunks")) return chunks(atol(arguments[3])), 0;
     place = bytes + 16384 + 4096;
     places = size / place;
     if (!strcmp(arguments[5], "map")) {

@@ -11,6 +11,10 @@
 #   ROUNDS    turns                     (default: 3)
 #   SIZE_MIB  size of the file          (default: 2048)
 #
+# Then a request for 1,250 ranges of 51,200 bytes, evenly spaced in the file's first GiB: File::read_ranges_with of
+# laio-tokio on one thread, through the cache and past it, and a mapping whose pages one thread looks at; cold
+# (the file is dropped from the cache) and warm. In ms.
+#
 # Prints for each the median of the reads per second and of the µs of processor time for one read (user and kernel,
 # without the kernel's own threads), and their ratios to laio's. The first line says how busy the machine was.
 set -euo pipefail
@@ -25,7 +29,9 @@ for need in fio cc; do
     command -v $need >/dev/null || { echo "$need is not installed: skipping the comparison"; exit 0; }
 done
 cargo build --release --locked --quiet --package laio-rt --example range_reads
+cargo build --release --locked --quiet --package laio-tokio --example column_chunks
 laio=target/release/examples/range_reads
+chunks=target/release/examples/column_chunks
 
 work=$(mktemp -d "$directory/laio-ranges-XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -74,5 +80,34 @@ for bytes in ${SIZES:-4096 65536 1048576}; do
                 'BEGIN { printf "%-8d %-6d %-6s %10d %8.2f %7.2f %7.2f\n", bytes, depth, what, rate, cpu,
                          own_rate / rate, own_cpu / cpu }'
         done
+    done
+done
+
+truncate --size=1G "$file"
+drop() { dd of="$file" oflag=nocache conv=notrunc,fdatasync count=0 status=none; }
+
+request() {
+    case $1 in
+    mmap) "$work/ranges" "$file" 51200 1250 0 chunks ;;
+    *) "$chunks" "$file" 1250 51200 "$1" ;;
+    esac
+}
+
+rm -f "$work"/result-*
+for ((round = 0; round < rounds; round++)); do
+    for what in never always mmap; do
+        drop
+        request $what >>"$work/result-cold-$what"
+    done
+    cat "$file" >/dev/null
+    for what in never always mmap; do
+        request $what >>"$work/result-warm-$what"
+    done
+done
+printf '\n%-6s %-8s %8s %8s\n' cache what ms cpu-ms
+for cache in cold warm; do
+    for what in never always mmap; do
+        printf '%-6s %-8s %8.1f %8.1f\n' $cache $what "$(cut -d' ' -f1 "$work/result-$cache-$what" | median)" \
+            "$(cut -d' ' -f2 "$work/result-$cache-$what" | median)"
     done
 done

@@ -30,7 +30,12 @@
 
 pub mod fs;
 pub mod io;
+#[cfg(feature = "metrics")]
+mod publish;
 mod waiting;
+
+#[cfg(feature = "metrics")]
+pub use publish::publish as publish_metrics;
 
 use laio::{Operation, Options, Proactor, Rights, Stop};
 use std::sync::OnceLock;

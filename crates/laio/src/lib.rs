@@ -230,7 +230,7 @@ pub use knowledge::mounts::{Mount, Place};
 pub use operation::{Operation, ReadsStream};
 pub use options::{BackPressure, BackendKind, Detector, Limits, Options, Rights};
 pub use poll::PollOptions;
-pub use proactor::{Batch, Blocking, Proactor, ProactorStats, Stop, Submission};
+pub use proactor::{Batch, Blocking, Metric, Proactor, ProactorStats, Stop, Submission};
 pub use stats::{AioCounts, Counts, Stats, ZeroCopyCounts};
 pub use status_word::StatusWord;
 pub use ticket::Ticket;

@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 pub use batch::Batch;
 pub use function::{Blocking, Stop};
 pub(crate) use local::new_identity;
-pub use stats::ProactorStats;
+pub use stats::{Metric, ProactorStats};
 pub use submission::Submission;
 
 /// Makes the operations of many threads, as futures for any runtime, or for none.

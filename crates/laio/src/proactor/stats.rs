@@ -24,3 +24,115 @@ pub struct ProactorStats {
     /// [`Limits::HUNG_AFTER`](crate::Limits::HUNG_AFTER).
     pub hung_mounts: u64,
 }
+
+/// One value of the statistics, with the name and the kind that monitoring systems such as Prometheus use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// The name: `laio_` and the field, with `_total` if it only grows.
+    pub name: &'static str,
+    /// What it counts.
+    pub help: &'static str,
+    /// Whether it goes up and down. Others only grow, until the process forks.
+    pub is_gauge: bool,
+    /// The value.
+    pub value: u64,
+}
+
+impl ProactorStats {
+    /// The values, for monitoring.
+    ///
+    /// ```
+    /// let proactor = laio::Proactor::new(laio::Options::new())?;
+    /// for metric in proactor.stats().metrics() {
+    ///     let kind = if metric.is_gauge { "gauge" } else { "counter" };
+    ///     println!("# TYPE {} {kind}\n{} {}", metric.name, metric.name, metric.value);
+    /// }
+    /// # Ok::<(), laio::Errno>(())
+    /// ```
+    pub fn metrics(&self) -> [Metric; 9] {
+        let counter = |name, help, value| Metric {
+            name,
+            help,
+            is_gauge: false,
+            value,
+        };
+        let gauge = |name, help, value| Metric {
+            is_gauge: true,
+            ..counter(name, help, value)
+        };
+        [
+            counter(
+                "laio_inline_total",
+                "Operations finished by the attempt on the polling thread.",
+                self.inline,
+            ),
+            counter(
+                "laio_background_total",
+                "Operations whose attempt would have blocked.",
+                self.background,
+            ),
+            counter(
+                "laio_fallback_total",
+                "Operations without an attempt, or whose file system has refused it.",
+                self.fallback,
+            ),
+            counter(
+                "laio_handed_over_total",
+                "Operations and functions handed to a driver, its helpers, or a thread of their own.",
+                self.handed_over,
+            ),
+            counter(
+                "laio_direct_total",
+                "Operations handed to a helper without a wakeup of the driver.",
+                self.direct,
+            ),
+            counter(
+                "laio_one_shots_total",
+                "Operations that a thread was started for, because of the rights of their thread.",
+                self.one_shots,
+            ),
+            counter(
+                "laio_cancelled_total",
+                "Operations in flight whose futures were dropped.",
+                self.cancelled,
+            ),
+            gauge(
+                "laio_unanswered",
+                "Operations on remote file systems that a thread makes, or that wait for one, now.",
+                self.unanswered,
+            ),
+            gauge(
+                "laio_hung_mounts",
+                "Remote file systems that hang now.",
+                self.hung_mounts,
+            ),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_has_a_metric() {
+        let stats = ProactorStats {
+            inline: 1,
+            background: 2,
+            fallback: 3,
+            handed_over: 4,
+            direct: 5,
+            one_shots: 6,
+            cancelled: 7,
+            unanswered: 8,
+            hung_mounts: 9,
+        };
+        let metrics = stats.metrics();
+        let values: Vec<u64> = metrics.iter().map(|metric| metric.value).collect();
+        assert_eq!(values, (1..=9).collect::<Vec<_>>());
+        for metric in metrics {
+            assert!(metric.name.starts_with("laio_") && metric.help.ends_with('.'));
+            assert_eq!(metric.is_gauge, !metric.name.ends_with("_total"));
+        }
+    }
+}

@@ -26,9 +26,9 @@ static POOL: Mutex<Pool> = Mutex::new(Pool {
     limit: POOL_BYTES,
 });
 
-/// Sets how many bytes the pool keeps for further reads, in the whole process. A program that holds more
-/// than that of one request after the other pays a page fault for each 4 KiB above it, which takes longer
-/// than reading them.
+/// Sets how many bytes the pool keeps for further reads, in the whole process. A program that reads more at
+/// a time pays a page fault for each 4 KiB above it, which takes longer than reading them from a fast
+/// device.
 pub fn set_pool_limit(bytes: usize) {
     let mut pool = lock();
     pool.limit = bytes;

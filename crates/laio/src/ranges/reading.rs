@@ -163,6 +163,13 @@ impl<F: AsFd + Clone + 'static> RangeReads<F> {
         self.in_flight -= 1;
         let mut read = read;
         let is_direct = read.from == From::Device;
+        let stats = &mut self.stats;
+        let bytes = if is_direct {
+            &mut stats.direct_bytes
+        } else {
+            &mut stats.cached_bytes
+        };
+        *bytes += *result.as_ref().unwrap_or(&0) as u64;
         let has_cache = self.device.as_ref().is_none_or(|device| !device.is_own);
         let wanted = read.bytes.end - read.bytes.start;
         let result = match result {
@@ -205,8 +212,13 @@ impl<F: AsFd + Clone + 'static> RangeReads<F> {
         let bytes = &mut joined.bytes;
         // No memory for what the file does not have. A size that is too small does not shorten small ranges.
         if let Some(size) = self.size {
-            let most = size.max(bytes.start.saturating_add(PIECE));
-            bytes.end = bytes.end.min(most);
+            let least = match self.device {
+                // A file system with direct reads knows the size. The kernel refuses offsets that are
+                // negative for it.
+                Some(_) if i64::try_from(bytes.start).is_ok() => 0,
+                _ => bytes.start.saturating_add(PIECE),
+            };
+            bytes.end = bytes.end.min(size.max(least));
         }
         if bytes.is_empty() {
             return Ok(());
@@ -259,14 +271,11 @@ impl<F: AsFd + Clone + 'static> RangeReads<F> {
         match (&self.device, from) {
             (Some(device), From::Device) => {
                 stats.direct_reads += 1;
-                let end = aligned(&read.bytes, device.block).end;
-                stats.direct_bytes += end - read.bytes.start;
                 let offset = read.bytes.start;
                 ReadAt::new(device.file.clone(), read, offset).expect_block()
             }
             _ => {
                 stats.cached_reads += 1;
-                stats.cached_bytes += read.bytes.end - read.bytes.start - done;
                 stats.found_in_cache += u64::from(from == From::FoundInCache);
                 stats.read_before += u64::from(from == From::ReadBefore);
                 stats.file_ends += u64::from(from == From::FileEnd);

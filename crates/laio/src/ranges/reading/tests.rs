@@ -142,3 +142,47 @@ fn memory_that_ranges_keep() {
         }
     }
 }
+
+/// `Direct::Auto` reads a piece from the device at most once, and then through the cache.
+#[test]
+fn what_is_read_again_gets_into_the_cache() {
+    let directory = scratch();
+    let name = directory.path().join("file");
+    let text = pattern(1 << 20, 1);
+    std::fs::write(&name, &text).unwrap();
+    let std = File::open(&name).unwrap();
+    std.sync_all().unwrap();
+    // Not all file systems drop the pages, so both cases are right.
+    let _ = rustix::fs::fadvise(&std, 0, None, rustix::fs::Advice::DontNeed);
+    let ranges: Vec<_> = (0..10)
+        .map(|part| part * 100_000..part * 100_000 + 5000)
+        .collect();
+    let open = || OpenFile::from(File::open(&name).unwrap());
+    let mut before = None;
+    for _ in 0..2 {
+        let device = DeviceFile {
+            file: open(),
+            block: BLOCK,
+            is_own: false,
+        };
+        let status = status(&device.file);
+        let mut reads =
+            RangeReads::new(open(), Ok(device), &status, &ranges, Direct::Auto).unwrap();
+        while !reads.is_over() {
+            for mut operation in reads.next(10).unwrap() {
+                let result = read(&mut operation, usize::MAX);
+                reads.done(operation.finish(result)).unwrap();
+            }
+        }
+        let (bytes, stats) = reads.finish();
+        for (range, bytes) in ranges.iter().zip(&bytes) {
+            assert!(bytes[..] == text[range.start as usize..range.end as usize]);
+        }
+        assert_eq!(stats.reason, DirectReason::LargerThanMemory);
+        let cached = stats.found_in_cache + stats.read_before;
+        assert_eq!(stats.direct_reads + cached, 10, "{stats:?}");
+        if let Some(before) = before.replace(stats) {
+            assert_eq!(stats.direct_reads, 0, "{before:?}, then {stats:?}");
+        }
+    }
+}
