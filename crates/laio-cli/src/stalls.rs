@@ -30,8 +30,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Some(pid) => Program::Other(pid),
         None => Program::start(arguments.command())?,
     };
-    // A watch without a processor misses waits. Where it is not permitted, the machine decides. The program has
-    // started already, and keeps its own priority.
+    // A watch without a processor misses waits. Where it is not permitted, the machine decides. The
+    // program has started already, and keeps its own priority.
     let _ = setpriority_process(None, PRIORITY);
     let options = WatchOptions {
         over: arguments.over,
