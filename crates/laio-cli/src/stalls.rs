@@ -11,9 +11,13 @@ use crate::signals::{Second, catch};
 use laio_stalls::{Report, Watch, WatchOptions};
 use live::LiveView;
 use program::Program;
+use rustix::process::setpriority_process;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::Write;
 use std::process::ExitCode;
+
+/// The priority of the watch: above ordinary programs.
+const PRIORITY: i32 = -10;
 
 /// The status if a wait was as long as `--fail-over` says.
 const TOO_LONG: u8 = 3;
@@ -26,6 +30,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Some(pid) => Program::Other(pid),
         None => Program::start(arguments.command())?,
     };
+    // A watch without a processor misses waits. Where it is not permitted, the machine decides. The
+    // program has started already, and keeps its own priority.
+    let _ = setpriority_process(None, PRIORITY);
     let options = WatchOptions {
         over: arguments.over,
         threads: arguments.thread.clone(),

@@ -112,7 +112,7 @@ impl Waits {
                 Change::Ended(wait, interval.ended(&wait, self.current.is_some(), off))
             }),
         );
-        changes.extend(missed(off, before.is_some()));
+        changes.extend(missed(off, interval.begin));
         if let Some(now) = &mut self.current {
             let open = off.last().filter(|off| off.end.is_none());
             let share = interval.off / (interval.turns + 1);
@@ -133,10 +133,11 @@ fn begun(position: Position, at: u64) -> Option<Wait> {
     }
 }
 
-/// The waits that no look has seen. The first one recorded is the one that was current.
-fn missed(off: &[OffTime], had_wait: bool) -> impl Iterator<Item = Change> {
-    let unseen = off.iter().skip(usize::from(had_wait));
-    let unseen = unseen.filter(|off| !off.is_preemption);
+/// The waits that no look has seen: they began after the last one, at this time.
+fn missed(off: &[OffTime], last: u64) -> impl Iterator<Item = Change> {
+    let unseen = off
+        .iter()
+        .filter(move |off| off.start >= last && !off.is_preemption);
     unseen.filter_map(|off| Some(Change::Missed(off.end?.saturating_sub(off.start))))
 }
 

@@ -54,6 +54,8 @@ pub struct Watch {
     next_search: u64,
     last_turn: Option<u64>,
     period: Duration,
+    /// How long this turn has described waits, which does not recur with each turn.
+    describing: u64,
     report: Report,
 }
 
@@ -74,6 +76,7 @@ impl Watch {
             next_search: 0,
             last_turn: None,
             period,
+            describing: 0,
             report: Report::new(options.over),
             options,
         })
@@ -92,6 +95,7 @@ impl Watch {
             self.search_again(begin);
         }
         let before = processor_time();
+        self.describing = 0;
         let mut index = 0;
         while index < self.threads.len() {
             let is_there = self.look(index);
@@ -101,7 +105,8 @@ impl Watch {
                 self.forget(index);
             }
         }
-        self.choose_period(Duration::from_nanos(processor_time() - before));
+        let cost = (processor_time() - before).saturating_sub(self.describing);
+        self.choose_period(Duration::from_nanos(cost));
         self.processes.known().next().is_some()
     }
 
@@ -259,11 +264,13 @@ impl Watch {
             && let Some((call, _, length)) = thread.busy_wait(at)
             && length >= half
         {
+            let before = processor_time();
             let mut description = thread.describe(&call);
             if self.report.wants_stack(&description.key) {
                 description.stack = stack::read(thread.pid, &call);
             }
             thread.description = Some(description);
+            self.describing += processor_time() - before;
         }
         true
     }
