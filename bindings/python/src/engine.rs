@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -528,6 +528,32 @@ fn backend() -> PyResult<(String, bool)> {
     })
 }
 
+/// What laio has counted in this thread since it was first used here: values that only grow, except for
+/// "unanswered" and "hung_mounts".
+#[pyfunction]
+fn stats() -> BTreeMap<&'static str, u64> {
+    let mut found = BTreeMap::new();
+    if_there(|engine| {
+        let stats = engine.context.stats();
+        let calls = stats.total();
+        found.extend([
+            ("inline", calls.inline),
+            ("background", calls.background),
+            ("fallback", calls.fallback),
+            ("operations", stats.operations),
+            ("completions", stats.completions),
+            ("cancelled", stats.cancelled),
+            ("limited", stats.limited),
+            ("sleeps", stats.sleeps),
+            ("helper_wakeups", stats.helper_wakeups),
+            ("submissions", stats.submissions),
+            ("unanswered", stats.unanswered),
+            ("hung_mounts", stats.hung_mounts),
+        ]);
+    });
+    found
+}
+
 /// Sets whose rights calls in the background have, for threads that have not used laio yet: "process" or
 /// "thread".
 #[pyfunction]
@@ -582,6 +608,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(flush_later, module)?)?;
     module.add_function(wrap_pyfunction!(pending, module)?)?;
     module.add_function(wrap_pyfunction!(backend, module)?)?;
+    module.add_function(wrap_pyfunction!(stats, module)?)?;
     module.add_function(wrap_pyfunction!(set_rights, module)?)?;
     module.add_function(wrap_pyfunction!(shut_down, module)?)?;
     module.add_function(wrap_pyfunction!(after_fork, module)?)

@@ -362,3 +362,23 @@ def test_an_unclosed_file_warns(run_asyncio: Any, tmp_path: Path) -> None:
     with pytest.warns(ResourceWarning, match="unclosed file"):
         run_asyncio(program)
         gc.collect()
+
+
+def test_statistics_count_the_calls_of_the_thread() -> None:
+    async def use() -> None:
+        await laio.os.stat("/")
+
+    def calls() -> int:
+        stats = laio.stats()
+        return stats["inline"] + stats["background"] + stats["fallback"]
+
+    asyncio.run(use())
+    before = calls()
+    asyncio.run(use())
+    assert calls() > before
+    assert laio.stats()["hung_mounts"] == 0
+    others: list[dict[str, int]] = []
+    thread = threading.Thread(target=lambda: others.append(laio.stats()))
+    thread.start()
+    thread.join()
+    assert others == [{}]

@@ -70,10 +70,8 @@ async fn read(work: Work, mut seed: u64) -> Result<u64> {
     let size = file.metadata().await?.size();
     let mut reads = 0;
     while Instant::now() < work.until {
-        // Each request fills the depth several times, without more memory than a program would hold.
-        let count = (work.depth * 4)
-            .min((64 << 20) / work.bytes)
-            .max(work.depth);
+        // Each request fills the depth many times, without more memory than a program would hold.
+        let count = ((64 << 20) / work.bytes).clamp(work.depth, work.depth * 64);
         let ranges = ranges(&mut seed, size, work.bytes, count);
         let (read, _) = file.read_ranges(&ranges, options).await?;
         reads += read.len() as u64;

@@ -9,7 +9,7 @@ allowed, else by a thread. It has the rights of the process there, as in a pool 
 from . import _lifecycle as _lifecycle
 from . import os, shutil, tempfile
 from ._binary import DEFAULT_BUFFER_SIZE, BinaryFile
-from ._laio import __version__, set_rights
+from ._laio import __version__, set_rights, stats
 from ._open import open
 from ._path import Path
 from ._raw import RawFile
@@ -26,5 +26,6 @@ __all__ = [
     "os",
     "set_rights",
     "shutil",
+    "stats",
     "tempfile",
 ]
