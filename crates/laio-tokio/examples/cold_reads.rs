@@ -1,7 +1,8 @@
 //! Reads many small files that are not in memory, with `tokio::fs::read` and `laio_tokio::fs::read` in turn.
 //!
-//! `cargo run --release -p laio-tokio --example cold_reads -- DIRECTORY [FILES] [ROUNDS]`, as root, because it
-//! empties the page cache before each turn. The directory's file system is what is measured; it must be one of a disk.
+//! `cargo run --release -p laio-tokio --example cold_reads -- DIRECTORY [FILES] [ROUNDS]`, as root,
+//! because it empties the page cache before each turn. The directory's file system is what is measured;
+//! it must be one of a disk.
 
 #![forbid(unsafe_code)]
 
