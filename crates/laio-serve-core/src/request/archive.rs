@@ -1,7 +1,7 @@
 //! A directory with all that is in it, as a zip file.
 //!
-//! The files are found before the response begins ([`walk`]), so that a directory that is too large or unreadable is an
-//! error, and the length is known. They are read while they are sent ([`send`]).
+//! The files are found before the response begins (`walk`), so that a directory that is too large or unreadable is an
+//! error, and the length is known. They are read while they are sent (`send`).
 
 #![cfg(feature = "zip")]
 
