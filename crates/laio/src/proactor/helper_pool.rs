@@ -413,6 +413,8 @@ fn make(interruptible: &Interruptible, duty: &Duty, rest: &Rest) -> Result<usize
         // if bytes were moved.
         let step = unsafe { transfer::remaining(row, call, done, &mut scratch) };
         match run(&job_of(duty, step), interruptible) {
+            // The end of the file.
+            Ok(0) => return Ok(done),
             Ok(moved) => done += moved,
             error => return total(done, error),
         }
@@ -420,6 +422,36 @@ fn make(interruptible: &Interruptible, duty: &Duty, rest: &Rest) -> Result<usize
         let wanted = unsafe { transfer::wanted(row, call) };
         if wanted.is_none_or(|wanted| done >= wanted) {
             return Ok(done);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::{OpenFile, ReadAt};
+    use crate::proactor::busy::{Busy, Hold};
+    use crate::proactor::task::Task;
+    use std::io::Write;
+
+    /// A helper asks for what a short read has left, and nothing follows.
+    #[test]
+    fn a_read_ends_with_the_file() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"short").unwrap();
+        let file = OpenFile::from(std::os::fd::OwnedFd::from(file));
+        let busy = Busy::new();
+        for (offset, expected) in [(0, 5), (3, 2), (5, 0), (9, 0)] {
+            let read = ReadAt::new(file.clone(), Vec::<u8>::with_capacity(100), offset);
+            let task = Task::new(read, None);
+            let duty = Duty::new(task, Hold::new(&busy, [Link::UNUSED; 2]));
+            let rest = Rest {
+                done: 0,
+                why: Why::WouldBlock,
+                provisional: None,
+            };
+            let result = make(&Interruptible::default(), &duty, &rest);
+            assert_eq!(result, Ok(expected), "from {offset}");
         }
     }
 }
