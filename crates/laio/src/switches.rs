@@ -4,53 +4,8 @@
 //! For `laio stalls`, which may not contain unsafe code: a program that uses the library does not have
 //! this.
 
-use crate::{Errno, sys};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-use std::ffi::c_void;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// The pages of records. Unprivileged users may lock 516 KiB for each processor.
-const PAGES: usize = 8;
-
-/// `struct perf_event_attr` in its third version, the first with a clock.
-#[repr(C)]
-#[derive(Default)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup_watermark: u32,
-    breakpoint_type: u32,
-    config1: u64,
-    config2: u64,
-    branch_sample_type: u64,
-    sample_regs_user: u64,
-    sample_stack_user: u32,
-    clock: i32,
-}
-
-const SOFTWARE: u32 = 1;
-const MAJOR_FAULTS: u64 = 6;
-
-/// A sample has the instruction, the thread, the time and the address; other records end with the thread and
-/// the time.
-const SAMPLE: u64 = 1 | 2 | 4 | 8;
-
-const EXCLUDE_KERNEL: u64 = 1 << 5;
-const WATERMARK: u64 = 1 << 14;
-const TIME_IN_ALL: u64 = 1 << 18;
-const USE_CLOCK: u64 = 1 << 25;
-const CONTEXT_SWITCH: u64 = 1 << 26;
-const CLOSE_ON_EXEC: usize = 1 << 3;
-
-/// Offsets of `data_head` and `data_tail` in `struct perf_event_mmap_page`.
-const HEAD: usize = 1024;
-const TAIL: usize = 1032;
+use crate::Errno;
+use crate::sys::perf::{Attributes, MAJOR_FAULTS, Ring};
 
 /// What the kernel has recorded. Times are of the monotonic clock, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,13 +35,7 @@ pub enum SwitchRecord {
 
 /// The records of one thread.
 #[derive(Debug)]
-pub struct SwitchRecords {
-    _descriptor: OwnedFd,
-    address: *mut c_void,
-}
-
-// SAFETY: the mapping belongs to the value, and only a thread that has the value exclusively reads it.
-unsafe impl Send for SwitchRecords {}
+pub struct SwitchRecords(Ring);
 
 impl SwitchRecords {
     /// Begins to record.
@@ -95,88 +44,23 @@ impl SwitchRecords {
     /// If the kernel or a filter of system calls does not permit it, the thread does not exist, or this user
     /// has too many records.
     pub fn open(thread: u32) -> Result<SwitchRecords, Errno> {
-        let descriptor = open(thread)?;
-        // Mapped writable, so that the kernel honours `data_tail`.
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        let no_place = std::ptr::null_mut();
-        // SAFETY: a new mapping at an address that the kernel chooses.
-        let address =
-            unsafe { mmap(no_place, length(), access, MapFlags::SHARED, &descriptor, 0)? };
-        Ok(SwitchRecords {
-            _descriptor: descriptor,
-            address,
-        })
+        /// The pages of records.
+        const PAGES: usize = 8;
+        /// A sample has the instruction, the thread, the time and the address; other records end with the
+        /// thread and the time.
+        const SAMPLE: u64 = 1 | 2 | 4 | 8;
+        let mut attributes = Attributes::timed_switches();
+        attributes.config = MAJOR_FAULTS;
+        attributes.sample_period = 1;
+        attributes.sample_type = SAMPLE;
+        attributes.wakeup_watermark = (PAGES * rustix::param::page_size() / 2) as u32;
+        Ring::open(thread, &attributes, PAGES).map(SwitchRecords)
     }
 
     /// Takes the records that have arrived, in their order.
     pub fn take(&mut self, records: &mut Vec<SwitchRecord>) {
-        // What the kernel has written before it moved the head is visible.
-        let head = self.word(HEAD).load(Ordering::Acquire);
-        let tail = self.word(TAIL).load(Ordering::Relaxed);
-        let bytes = self.copy(tail, (head - tail) as usize);
-        self.word(TAIL).store(head, Ordering::Release);
-        parse(&bytes, records);
+        parse(&self.0.take(), records);
     }
-
-    fn copy(&self, from: u64, count: usize) -> Vec<u8> {
-        let capacity = length() - rustix::param::page_size();
-        let count = count.min(capacity);
-        let mut bytes = vec![0; count];
-        let start = from as usize % capacity;
-        let first = count.min(capacity - start);
-        let data = self.address.wrapping_byte_add(rustix::param::page_size());
-        let data: *const u8 = data.cast();
-        // SAFETY: both parts are in the mapping, between the tail and the head, where the kernel does not
-        // write until the tail has moved.
-        unsafe {
-            std::ptr::copy_nonoverlapping(data.add(start), bytes.as_mut_ptr(), first);
-            std::ptr::copy_nonoverlapping(data, bytes.as_mut_ptr().add(first), count - first);
-        }
-        bytes
-    }
-
-    fn word(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: within the mapping, aligned, and shared with the kernel as atomics are with a thread.
-        unsafe { &*self.address.byte_add(offset).cast() }
-    }
-}
-
-impl Drop for SwitchRecords {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `open`, and not used again. It cannot fail for a whole mapping.
-        let _ = unsafe { munmap(self.address, length()) };
-    }
-}
-
-/// The control page, and the records.
-fn length() -> usize {
-    (1 + PAGES) * rustix::param::page_size()
-}
-
-fn open(thread: u32) -> Result<OwnedFd, Errno> {
-    let attributes = Attributes {
-        kind: SOFTWARE,
-        size: size_of::<Attributes>() as u32,
-        config: MAJOR_FAULTS,
-        sample_period: 1,
-        sample_type: SAMPLE,
-        flags: EXCLUDE_KERNEL | WATERMARK | TIME_IN_ALL | USE_CLOCK | CONTEXT_SWITCH,
-        wakeup_watermark: (PAGES * rustix::param::page_size() / 2) as u32,
-        clock: libc::CLOCK_MONOTONIC,
-        ..Attributes::default()
-    };
-    let (any_cpu, no_group) = (usize::MAX, usize::MAX);
-    let args = [
-        (&raw const attributes) as usize,
-        thread as usize,
-        any_cpu,
-        no_group,
-        CLOSE_ON_EXEC,
-    ];
-    // SAFETY: the attributes live through the call and have the size that they say.
-    let fd = unsafe { sys::raw(libc::SYS_perf_event_open, args)? };
-    // SAFETY: the kernel has just made the descriptor for us.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
 /// Each record begins with its type (4 bytes), flags (2) and size (2). Bytes that are no record end the list.
@@ -227,11 +111,6 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn the_struct_is_the_kernels() {
-        assert_eq!(size_of::<Attributes>(), 96);
-    }
-
-    #[test]
     fn a_sleep_is_a_record() {
         if laio_testing::lacks("perf") {
             return laio_testing::skip("perf", "records of a thread");
@@ -253,9 +132,19 @@ mod tests {
         let after = &taken[out.unwrap()..];
         let is_in = |record: &SwitchRecord| matches!(record, SwitchRecord::In { .. });
         assert!(after.iter().any(is_in), "{taken:?}");
+        let last = taken.iter().filter_map(time).max();
         taken.clear();
         records.take(&mut taken);
-        assert!(taken.len() < 3, "{taken:?}");
+        assert!(taken.iter().filter_map(time).all(|at| Some(at) > last));
+    }
+
+    fn time(record: &SwitchRecord) -> Option<u64> {
+        match *record {
+            SwitchRecord::Out { at, .. }
+            | SwitchRecord::In { at }
+            | SwitchRecord::Fault { at, .. } => Some(at),
+            SwitchRecord::Lost(_) => None,
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::state::Gate;
 use crate::Errno;
 use crate::sys::handoff::{Birth, Control, SleepWord, spawn};
 use crate::sys::high_fd::HighFd;
-use crate::sys::perf::Switches;
+use crate::sys::perf::{Attributes, Ring};
 use crate::sys::{self, mask};
 use rustix::event::epoll;
 use rustix::fs::{Mode, OFlags};
@@ -85,7 +85,7 @@ impl Carrier {
 #[derive(Debug)]
 pub(super) struct Owned {
     pub(super) carrier: *mut Carrier,
-    switches: Option<Switches>,
+    switches: Option<Ring>,
     slot: Option<Slot>,
 }
 
@@ -200,7 +200,7 @@ impl Owned {
         if !shared.uses_records() {
             return Ok(());
         }
-        let switches = Switches::for_thread(number)?;
+        let switches = Ring::open(number, &Attributes::switches(), 1)?;
         let data = epoll::EventData::new_u64(0);
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&shared.waiting, switches.as_fd(), data, flags)?;
