@@ -44,27 +44,68 @@ impl AfterOpen {
         AfterOpenAddress(NonNull::from(self))
     }
 
-    fn run(&mut self, fd: RawFd, interruptible: &Interruptible) {
-        let Ok(status) = status(fd, interruptible) else {
-            return;
-        };
-        self.status = Some(status);
-        let is_regular = u32::from(status.stx_mode) & libc::S_IFMT == libc::S_IFREG;
-        let wanted = self.wanted.min(status.stx_size as usize);
-        if is_regular && let Some(null) = null() {
-            self.loaded = load(fd, null, wanted, interruptible);
+    fn examine(&mut self, fd: RawFd, interruptible: &Interruptible) {
+        self.status = status(fd, interruptible).ok();
+    }
+
+    /// Asks the kernel to begin reading.
+    fn begin_load(&self, fd: RawFd, interruptible: &Interruptible) {
+        let length = self.loadable();
+        if length > 0 {
+            let advice = libc::POSIX_FADV_WILLNEED as usize;
+            let call = Call::new(libc::SYS_fadvise64, [fd as usize, 0, length, advice]);
+            // SAFETY: the call has no pointers. Without its effect, `load` reads and waits.
+            let _ = unsafe { interruptible.syscall(&call) };
+        }
+    }
+
+    fn load(&mut self, fd: RawFd, interruptible: &Interruptible) {
+        if let Some(null) = null() {
+            self.loaded = load(fd, null, self.loadable(), interruptible);
+        }
+    }
+
+    /// How many of the wanted bytes the file has: 0 if it is not a regular file.
+    fn loadable(&self) -> usize {
+        match &self.status {
+            Some(status) if u32::from(status.stx_mode) & libc::S_IFMT == libc::S_IFREG => {
+                self.wanted.min(status.stx_size as usize)
+            }
+            _ => 0,
         }
     }
 }
 
 impl AfterOpenAddress {
-    /// Examines a file that was just opened. A cancellation ends it; what it has learned so far stays.
+    /// Examines a file that was just opened, and loads it. A cancellation ends it; what it has learned so far
+    /// stays.
     ///
     /// # Safety
     /// The operation lives, and nothing else uses its [`AfterOpen`] until the result was reported.
     pub(super) unsafe fn run(mut self, fd: RawFd, interruptible: &Interruptible) {
         // SAFETY: by the caller.
-        unsafe { self.0.as_mut() }.run(fd, interruptible);
+        let after_open = unsafe { self.0.as_mut() };
+        after_open.examine(fd, interruptible);
+        after_open.load(fd, interruptible);
+    }
+
+    /// The first part of [`AfterOpenAddress::run`]. It does not wait for the data: [`AfterOpenAddress::end`]
+    /// does.
+    ///
+    /// # Safety
+    /// As `run`.
+    pub(super) unsafe fn begin(mut self, fd: RawFd, interruptible: &Interruptible) {
+        // SAFETY: by the caller.
+        let after_open = unsafe { self.0.as_mut() };
+        after_open.examine(fd, interruptible);
+        after_open.begin_load(fd, interruptible);
+    }
+
+    /// # Safety
+    /// As `run`.
+    pub(super) unsafe fn end(mut self, fd: RawFd, interruptible: &Interruptible) {
+        // SAFETY: by the caller.
+        unsafe { self.0.as_mut() }.load(fd, interruptible);
     }
 }
 

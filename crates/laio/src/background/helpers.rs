@@ -7,8 +7,9 @@
 //!
 //! A helper without a job looks for the next one before it sleeps ([`super::patience`]); one helper
 //! of a pool at a time does so. Brief jobs ([`Job::is_brief`]) that are queued together share a
-//! helper, because waking another one takes longer than the calls.
+//! helper, because waking another one takes longer than the calls. Loads do so too ([`loads`]).
 
+mod loads;
 mod pool;
 
 use super::doorbell::Doorbell;
@@ -119,7 +120,7 @@ impl Helpers {
     /// interrupt.
     pub(crate) fn start(&mut self, lane: Lane, job: Job) -> Result<(), Errno> {
         lane::check_interruptible(lane, self.shared.signal)?;
-        let (handle, is_brief) = (job.handle, job.is_brief);
+        let (handle, is_brief, is_load) = (job.handle, job.is_brief, job.is_load());
         if !is_brief {
             // Else it would wait for the helper of the brief jobs before it.
             self.wake_for_shared(|_| ());
@@ -131,7 +132,7 @@ impl Helpers {
         pool.gap = self.gap;
         self.active_at = now;
         self.shared.posted.fetch_add(1, Relaxed);
-        match pool.announce(at_once, is_brief) {
+        match pool.announce(at_once, is_brief, is_load) {
             Announcement::Seen => {}
             Announcement::Shared => {
                 if !self.shares_helper {
@@ -408,7 +409,9 @@ impl Helpers {
                 Ok(())
             }
             Err(errno) => {
-                self.shared.lock().leave(&interruptible);
+                let mut pool = self.shared.lock();
+                pool.leave(&interruptible);
+                pool.collects_loads = false;
                 Err(errno)
             }
         }
@@ -468,6 +471,10 @@ impl HelperShared {
     fn serve(&self, interruptible: &Arc<Interruptible>, generation: u32, spin_us: u32) {
         while let Some((mut lane, job)) = self.next_job(interruptible, generation, spin_us) {
             let begin = Instant::now();
+            if lane == Lane::Bounded && job.is_load() {
+                self.serve_loads(job, interruptible, generation);
+                continue;
+            }
             let waits = lane != Lane::Unbounded && lane::opens_blocking_file(&job, interruptible);
             let moved = if waits {
                 self.move_to_unbounded(lane, &job, generation, interruptible)
@@ -559,6 +566,9 @@ impl HelperShared {
         loop {
             if let Some((lane, job)) = pool.lanes.take(generation) {
                 pool.begin(interruptible, &job, lane, generation);
+                if pool.collects_loads && !(lane == Lane::Bounded && job.is_load()) {
+                    self.pass_on_loads(pool);
+                }
                 return Some((lane, job));
             }
             if pool.closing || pool.lanes.generation() != generation || timed_out {
@@ -567,6 +577,7 @@ impl HelperShared {
             }
             // Jobs that were cancelled meanwhile may have been announced.
             pool.brief_announced = 0;
+            pool.collects_loads = false;
             if !has_spun && pool.expects_job(spin_us) {
                 has_spun = true;
                 pool = self.spin(pool, generation);

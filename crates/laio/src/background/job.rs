@@ -48,6 +48,11 @@ impl Job {
         }
     }
 
+    /// Whether it opens a file and loads it, and waits for nothing but the disk.
+    pub(super) fn is_load(&self) -> bool {
+        self.after_open.is_some() && !lane::may_open_blocking_file(self)
+    }
+
     /// Publishes the result to the status word, except a cancellation, which the context publishes.
     pub(super) fn publish_status(&self, result: Result<usize, Errno>) {
         match (self.status, result) {
@@ -103,6 +108,24 @@ pub(crate) fn run(job: &Job, interruptible: &Interruptible) -> Result<usize, Err
         unsafe { after_open.run(fd as RawFd, interruptible) };
     }
     result
+}
+
+/// The first part of [`run`] for a load ([`Job::is_load`]). It does not wait for the data: [`end_load`] does.
+pub(super) fn begin_load(job: &Job, interruptible: &Interruptible) -> Result<usize, Errno> {
+    let result = make(job, interruptible);
+    if let (Some(after_open), Ok(fd)) = (job.after_open, result) {
+        // SAFETY: as in `run`.
+        unsafe { after_open.begin(fd as RawFd, interruptible) };
+    }
+    result
+}
+
+/// `opened`: what [`begin_load`] returned.
+pub(super) fn end_load(job: &Job, opened: Result<usize, Errno>, interruptible: &Interruptible) {
+    if let (Some(after_open), Ok(fd)) = (job.after_open, opened) {
+        // SAFETY: as in `run`.
+        unsafe { after_open.end(fd as RawFd, interruptible) };
+    }
 }
 
 /// Makes the call until it is complete or interrupted.

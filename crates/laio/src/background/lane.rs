@@ -144,21 +144,10 @@ fn only_adds(operations: usize, count: usize) -> bool {
 /// Whether an `open` may wait for the other end of a FIFO, or for a device such as a terminal. The
 /// helper that opens it checks this, because resolving the name may wait for a disk.
 pub(crate) fn opens_blocking_file(job: &Job, interruptible: &Interruptible) -> bool {
-    let Some(name) = job.row.file.filter(|_| opens(job.row)) else {
+    let Some(name) = job.row.file.filter(|_| may_open_blocking_file(job)) else {
         return false;
     };
-    // The memory of a typed operation is good.
-    let flags = match job.row.opcode {
-        Some(Opcode::OpenAt2) => {
-            known_how(&job.call, job.after_open.is_some()).map_or(0, |how| how.flags as i32)
-        }
-        _ => job.row.flags_of(&job.call),
-    };
-    let never = libc::O_PATH | libc::O_DIRECTORY | libc::O_NONBLOCK;
-    let makes_anew = libc::O_CREAT | libc::O_EXCL;
-    if flags & never != 0 || flags & makes_anew == makes_anew {
-        return false;
-    }
+    let flags = open_flags(job);
     let directory = name
         .directory
         .map_or(libc::AT_FDCWD, |arg| job.call.descriptor(arg));
@@ -180,8 +169,23 @@ pub(crate) fn opens_blocking_file(job: &Job, interruptible: &Interruptible) -> b
     found.is_ok() && matches!(status.st_mode & libc::S_IFMT, libc::S_IFIFO | libc::S_IFCHR)
 }
 
-fn opens(row: &Row) -> bool {
-    row.class == Class::Path && row.yields_descriptor
+/// Whether it is an `open` whose flags let it wait for the other end of a FIFO or for a device.
+pub(crate) fn may_open_blocking_file(job: &Job) -> bool {
+    let opens = job.row.class == Class::Path && job.row.yields_descriptor;
+    let never = libc::O_PATH | libc::O_DIRECTORY | libc::O_NONBLOCK;
+    let makes_anew = libc::O_CREAT | libc::O_EXCL;
+    let flags = open_flags(job);
+    opens && flags & never == 0 && flags & makes_anew != makes_anew
+}
+
+fn open_flags(job: &Job) -> i32 {
+    match job.row.opcode {
+        // The memory of a typed operation is good.
+        Some(Opcode::OpenAt2) => {
+            known_how(&job.call, job.after_open.is_some()).map_or(0, |how| how.flags as i32)
+        }
+        _ => job.row.flags_of(&job.call),
+    }
 }
 
 /// The queued jobs of the lanes, and the number of running ones.
@@ -205,7 +209,7 @@ pub(crate) struct Lanes {
 #[derive(Debug)]
 struct Track {
     queue: VecDeque<Job>,
-    /// The number of running jobs of the current generation.
+    /// The number of running jobs of the current generation; the loads of one helper count as one.
     running: usize,
     limit: Limit,
     /// For a remote file system: when it has last answered while jobs were running, or when the first of
@@ -325,6 +329,19 @@ impl Lanes {
             track.unanswered_since.get_or_insert_with(Instant::now);
             Some((Lane::Remote(*device), job))
         })
+    }
+
+    /// The next job, if it is a load ([`Job::is_load`]), for a helper that has begun others.
+    pub(crate) fn take_load(&mut self, generation: u32) -> Option<Job> {
+        let next = self.bounded.queue.front()?;
+        let is_next = generation == self.generation && next.is_load();
+        is_next.then(|| self.bounded.queue.pop_front())?
+    }
+
+    /// A helper has ended a load, and has others. Returns whether more helpers may begin one.
+    pub(crate) fn ended_load(&mut self, generation: u32, now: Instant) -> bool {
+        let any_queued = !self.bounded.queue.is_empty();
+        generation == self.generation && self.bounded.limit.ended(any_queued, now)
     }
 
     /// A helper is done with a job. Returns whether further ones may begin besides the one that takes

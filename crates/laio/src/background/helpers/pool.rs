@@ -32,6 +32,8 @@ pub(super) struct Pool {
     /// How long the context had nothing for helpers, or did not look, before it queued the last job.
     pub(super) gap: Duration,
     pub(super) closing: bool,
+    /// Whether a helper will look for loads ([`Job::is_load`]) before it waits for the disk.
+    pub(super) collects_loads: bool,
 }
 
 /// Whether a helper looks for a job without sleeping.
@@ -78,6 +80,7 @@ impl Pool {
             begun: 0,
             gap: Duration::MAX,
             closing: false,
+            collects_loads: false,
         }
     }
 
@@ -87,6 +90,7 @@ impl Pool {
         (self.idle, self.notified) = (0, 0);
         (self.brief_announced, self.brief_running) = (0, 0);
         self.spinner = Spinner::Absent;
+        self.collects_loads = false;
     }
 
     /// A helper of this generation is done with a job. Returns whether more helpers are needed now.
@@ -107,7 +111,22 @@ impl Pool {
     }
 
     /// Decides how a job that was just queued gets to a helper. `at_once`: one can begin it.
-    pub(super) fn announce(&mut self, at_once: bool, is_brief: bool) -> Announcement {
+    pub(super) fn announce(
+        &mut self,
+        at_once: bool,
+        is_brief: bool,
+        is_load: bool,
+    ) -> Announcement {
+        if is_load && self.collects_loads {
+            return Announcement::Seen;
+        }
+        let announcement = self.announce_alone(at_once, is_brief);
+        self.collects_loads |=
+            is_load && matches!(announcement, Announcement::Wake | Announcement::Start);
+        announcement
+    }
+
+    fn announce_alone(&mut self, at_once: bool, is_brief: bool) -> Announcement {
         if is_brief && self.brief_announced + self.brief_running > 0 {
             return Announcement::Shared;
         }

@@ -1,0 +1,232 @@
+//! Loads ([`Job::is_load`]): files that a helper opens and brings into memory.
+//!
+//! A helper opens queued files and asks the kernel to read them, up to [`AT_ONCE`], before it waits for the
+//! first. So the disk has many requests, and few threads wait for them: when a helper wakes up, the requests
+//! for its other files have often ended too. A slow file delays at most the [`AT_ONCE`] files of its helper.
+
+use super::HelperShared;
+use super::pool::Pool;
+use crate::background::job::{Job, begin_load, end_load};
+use crate::background::lane::Lane;
+use crate::sys::interrupt::Interruptible;
+use crate::{Errno, Handle};
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::{Arc, MutexGuard};
+use std::time::Instant;
+
+/// How many loads a helper has begun and not ended.
+const AT_ONCE: usize = 8;
+
+/// A load whose file is open, or could not be opened.
+struct Begun {
+    job: Job,
+    opened: Result<usize, Errno>,
+    at: Instant,
+}
+
+impl HelperShared {
+    /// Serves a load that the helper has taken, and others as long as some are queued.
+    pub(super) fn serve_loads(
+        &self,
+        first: Job,
+        interruptible: &Arc<Interruptible>,
+        generation: u32,
+    ) {
+        let mut begun = VecDeque::with_capacity(AT_ONCE);
+        let mut next = Some(first);
+        loop {
+            while let Some(job) = next {
+                let at = Instant::now();
+                let opened = begin_load(&job, interruptible);
+                begun.push_back(Begun { job, opened, at });
+                next = self.next_load(begun.len() == AT_ONCE, interruptible, generation);
+            }
+            let Some(oldest) = begun.pop_front() else {
+                return;
+            };
+            self.set_current(oldest.job.handle, interruptible);
+            end_load(&oldest.job, oldest.opened, interruptible);
+            next = self.end(&oldest, begun.is_empty(), interruptible, generation);
+        }
+    }
+
+    /// Takes a load besides others. If the helper takes no other, it will wait for the disk, and another
+    /// helper must take what is queued.
+    fn next_load(
+        &self,
+        is_full: bool,
+        interruptible: &Arc<Interruptible>,
+        generation: u32,
+    ) -> Option<Job> {
+        let mut pool = self.lock();
+        interruptible.rearm();
+        pool.helper(interruptible).current = None;
+        if !is_full && let Some(job) = take(&mut pool, interruptible, generation) {
+            return Some(job);
+        }
+        self.pass_on_loads(pool);
+        None
+    }
+
+    /// Reports a load, and takes the next one. A helper without loads is done.
+    fn end(
+        &self,
+        ended: &Begun,
+        is_last: bool,
+        interruptible: &Arc<Interruptible>,
+        generation: u32,
+    ) -> Option<Job> {
+        ended.job.publish_status(ended.opened);
+        let now = Instant::now();
+        let taken = now.saturating_duration_since(ended.at).as_nanos() as u64;
+        self.last_call_ns.store(taken, Relaxed);
+        let mut pool = self.lock();
+        let next = take(&mut pool, interruptible, generation);
+        let is_short = if is_last && next.is_none() {
+            let place = (Lane::Bounded, generation);
+            pool.done(interruptible, &ended.job, place, now)
+        } else {
+            pool.lanes.ended_load(generation, now) && pool.is_short()
+        };
+        // Under the lock, so that a late cancellation of this job cannot interrupt the next one.
+        interruptible.rearm();
+        drop(pool);
+        if is_short {
+            self.short_of_helpers.store(true, SeqCst);
+        }
+        self.report(ended.job.handle, ended.opened);
+        next
+    }
+
+    /// A cancellation of this job interrupts the helper's call.
+    fn set_current(&self, handle: Handle, interruptible: &Arc<Interruptible>) {
+        self.lock().helper(interruptible).current = Some(handle);
+    }
+
+    /// No helper looks for loads now: wakes one, or has one started, if jobs are queued.
+    pub(super) fn pass_on_loads(&self, mut pool: MutexGuard<'_, Pool>) {
+        pool.collects_loads = false;
+        if pool.lanes.startable() == 0 {
+            return;
+        }
+        if pool.idle > pool.notified {
+            pool.notified += 1;
+            pool.collects_loads = true;
+            drop(pool);
+            self.work.notify_one();
+        } else if pool.is_short() {
+            drop(pool);
+            self.short_of_helpers.store(true, SeqCst);
+            self.any_finished.store(true, SeqCst);
+            self.doorbell.ring();
+        }
+    }
+}
+
+fn take(pool: &mut Pool, interruptible: &Arc<Interruptible>, generation: u32) -> Option<Job> {
+    let job = pool.lanes.take_load(generation)?;
+    pool.helper(interruptible).current = Some(job.handle);
+    pool.begun += 1;
+    Some(job)
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+    use crate::background::after_open::AfterOpen;
+    use crate::background::doorbell::Doorbell;
+    use crate::background::helpers::Helpers;
+    use crate::{Call, Limits, table};
+    use std::collections::HashMap;
+    use std::ffi::CString;
+    use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+
+    const LENGTH: usize = 5000;
+
+    fn job(number: u64, call: Call) -> Job {
+        Job {
+            handle: Handle::from_raw(number).expect("not 0"),
+            ..Job::new(table::row(call.number), call)
+        }
+    }
+
+    fn open(name: &CString) -> Call {
+        let flags = (libc::O_RDONLY | libc::O_NONBLOCK | libc::O_CLOEXEC) as usize;
+        let directory = libc::AT_FDCWD as usize;
+        Call::new(libc::SYS_openat, [directory, name.as_ptr() as usize, flags])
+    }
+
+    fn helpers(limits: &Limits) -> Helpers {
+        Helpers::new(Arc::new(Doorbell::new().unwrap()), limits, false, None)
+    }
+
+    fn reap_all(helpers: &mut Helpers) -> HashMap<u64, Result<usize, Errno>> {
+        let mut results = HashMap::new();
+        while helpers.outstanding() > 0 {
+            let reaped = helpers.reap(|_| ()).into_iter();
+            results.extend(reaped.map(|(handle, result)| (handle.to_raw(), result)));
+            std::thread::yield_now();
+        }
+        results
+    }
+
+    /// Every third job is no load, and every seventh load finds no file.
+    fn run_round(helpers: &mut Helpers, file: &CString, absent: &CString) {
+        let mut after: Vec<_> = (0..40).map(|_| AfterOpen::new(1 << 20)).collect();
+        for (number, after) in (1..).zip(&mut after) {
+            let call = match number {
+                _ if number % 3 == 0 => Call::new(libc::SYS_getppid, []),
+                _ if number % 7 == 0 => open(absent),
+                _ => open(file),
+            };
+            let mut job = job(number, call);
+            job.after_open = (number % 3 != 0).then(|| after.address());
+            helpers.start(Lane::Bounded, job).unwrap();
+        }
+        let results = reap_all(helpers);
+        for (number, after) in (1..).zip(&after) {
+            let result = results[&number];
+            match number {
+                _ if number % 3 == 0 => assert!(result.is_ok()),
+                _ if number % 7 == 0 => assert_eq!(result, Err(Errno::NOENT)),
+                _ => {
+                    // SAFETY: the helper has opened it for this test.
+                    drop(unsafe { OwnedFd::from_raw_fd(result.unwrap() as RawFd) });
+                    assert_eq!(after.loaded, LENGTH);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn loads_between_other_jobs_all_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let name = |name| CString::new(directory.path().join(name).to_str().unwrap()).unwrap();
+        std::fs::write(directory.path().join("file"), [7; LENGTH]).unwrap();
+        for most in [1, 3, 64] {
+            let limits = Limits {
+                helpers: most,
+                ..Limits::default()
+            };
+            let mut helpers = helpers(&limits);
+            for _ in 0..100 {
+                run_round(&mut helpers, &name("file"), &name("absent"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_load_that_no_helper_has_begun_can_be_cancelled() {
+        let mut helpers = helpers(&Limits::default());
+        let name = c"/absent".to_owned();
+        let mut after = AfterOpen::new(1);
+        let mut job = job(1, open(&name));
+        job.after_open = Some(after.address());
+        helpers.start(Lane::Bounded, job).unwrap();
+        helpers.cancel(job.handle);
+        for result in reap_all(&mut helpers).values() {
+            assert!(result.is_err());
+        }
+    }
+}
