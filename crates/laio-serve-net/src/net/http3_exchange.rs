@@ -110,7 +110,7 @@ impl Http3Exchange {
     /// Waits until the client has completed the handshake, if the request is early.
     pub async fn confirmed(&self) -> io::Result<()> {
         if self.is_early.replace(false) {
-            observe::count_quic(|quic| quic.early_waits += 1);
+            observe::quic::count(|quic| quic.early_waits += 1);
             let confirmed = poll_fn(|context| self.quic.poll_confirmed(context, self.id)).await;
             confirmed.map_err(|_| io::ErrorKind::ConnectionAborted)?;
         }
@@ -320,7 +320,7 @@ impl Http3Exchange {
     /// Counts a response that is sent before the client has completed the handshake.
     fn note_early(&self) {
         if self.is_early() {
-            observe::count_quic(|quic| quic.early_requests += 1);
+            observe::quic::count(|quic| quic.early_requests += 1);
         }
     }
 

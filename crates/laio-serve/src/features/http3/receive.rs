@@ -93,7 +93,7 @@ impl Receiver {
         if connections.is_draining() {
             return endpoint.refuse(incoming);
         }
-        let refused = || observe::count_quic(|quic| quic.refused += 1);
+        let refused = || observe::quic::count(|quic| quic.refused += 1);
         let handshakes = endpoint.handshakes();
         if handshakes >= http3.handshakes {
             refused();
@@ -104,7 +104,7 @@ impl Receiver {
             || limits.connections_per_address.is_some()
             || connections.is_full();
         if must_show_address && !incoming.remote_address_validated() {
-            observe::count_quic(|quic| quic.retries += 1);
+            observe::quic::count(|quic| quic.retries += 1);
             return endpoint.retry(incoming);
         }
         let peer = incoming.remote_address().ip();
@@ -128,7 +128,7 @@ impl Receiver {
             return;
         };
         observe::connected();
-        observe::count_quic(|quic| quic.connections += 1);
+        observe::quic::count(|quic| quic.connections += 1);
         let connection_state = ConnectionState::new(Some(self.slots.admit(NO_DESCRIPTOR)));
         let memory = ConnectionMemory::new(
             &self.services.memory,
