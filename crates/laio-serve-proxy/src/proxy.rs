@@ -39,5 +39,21 @@ mod upload;
 mod upstream_head;
 mod upstream_response;
 
+use laio_serve_base::options::UpstreamLimits;
+use std::rc::Rc;
+
 pub use answer::answer;
 pub use proxy_request::ProxyRequest;
+
+/// What requests to upstreams need beside the services of all requests.
+pub struct ProxyServices {
+    cache: Option<Rc<cache::ResponseCache>>,
+}
+
+impl ProxyServices {
+    /// Creates what one worker needs.
+    pub fn new(limits: &UpstreamLimits) -> ProxyServices {
+        let cache = cache::ResponseCache::new(limits);
+        ProxyServices { cache }
+    }
+}

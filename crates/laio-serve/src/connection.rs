@@ -418,9 +418,10 @@ impl Connection {
             expects_continue: ctx.request.expects_continue,
             room: 0,
         };
-        let cache = self.connections.features.response_cache.as_ref();
+        let proxy_services = &self.connections.features.proxy_services;
         let request = ProxyRequest::new(ctx, (&self.stream, &self.peer), to, script);
-        let answered = laio_serve_proxy::answer(cache, request, exchange.started, &mut body);
+        let answered =
+            laio_serve_proxy::answer(proxy_services, request, exchange.started, &mut body);
         let Some(keep_alive) = answered.await? else {
             return Ok(Next::End);
         };

@@ -31,7 +31,7 @@ use laio_serve_net::quic::routes::Routes;
 use laio_serve_net::resource_exhaustion::ExhaustionWarning;
 use laio_serve_net::tls::Tls;
 use laio_serve_net::tls::published::Published;
-use laio_serve_proxy::cache::ResponseCache;
+use laio_serve_proxy::ProxyServices;
 use laio_serve_uploads::{ChangeServices, SharedChanges};
 use laio_serve_upstream::health_check::HealthChecks;
 use std::io;
@@ -83,7 +83,7 @@ pub(crate) fn run(
         let sites = Sites::new(shared.sites)?;
         let limits = options.limits.clone();
         let change_services = ChangeServices::new(shared.changes, &limits);
-        let response_cache = ResponseCache::new(&limits.upstream);
+        let proxy_services = ProxyServices::new(&limits.upstream);
         let services = Rc::new(Services {
             cache: Cache::new(&options.cache, sites.count(), options.workers(backend)),
             sites,
@@ -121,7 +121,7 @@ pub(crate) fn run(
             services.clone(),
             WorkerFeatures {
                 change_services,
-                response_cache,
+                proxy_services,
                 directory_answers: features::directory_answers(options),
             },
             stop.clone(),

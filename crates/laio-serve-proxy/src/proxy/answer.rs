@@ -1,7 +1,8 @@
 //! Answering a request by the upstream of its path: who answers it, sending the response, and its line of the
 //! access log.
 
-use super::cache::{self, Fetch, Plan, ResponseCache};
+use super::ProxyServices;
+use super::cache::{self, Fetch, Plan};
 use super::exchange;
 use super::proxy_request::{ProxyRequest, Source};
 use super::relay::{Delivery, relay, write_head};
@@ -39,7 +40,6 @@ use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
-use std::rc::Rc;
 use std::task::Poll;
 use std::time::Instant;
 
@@ -61,7 +61,7 @@ type Chosen = (Response, Origin, Option<Fetch>);
 /// # Errors
 /// Returns the errors of sending the response.
 pub async fn answer(
-    response_cache: Option<&Rc<ResponseCache>>,
+    proxy_services: &ProxyServices,
     request: ProxyRequest<'_>,
     started: Instant,
     body: &mut ClientBody<'_>,
@@ -69,7 +69,7 @@ pub async fn answer(
     let (services, stream, ctx) = (body.services, body.stream, request.ctx);
     let Buffers { mut output, name } = services.buffer_pool.take();
     let client = ClientWatch::new(stream, ctx.request.framing != Framing::None);
-    let chosen = choose(services, response_cache, request, body, &mut output);
+    let chosen = choose(services, proxy_services, request, body, &mut output);
     let Either::Right(Some((response, origin, refresh))) = race(client.left(), chosen).await else {
         return Ok(None);
     };
@@ -117,7 +117,7 @@ pub async fn answer(
 /// connection.
 async fn choose(
     services: &Services,
-    response_cache: Option<&Rc<ResponseCache>>,
+    proxy_services: &ProxyServices,
     mut request: ProxyRequest<'_>,
     body: &mut ClientBody<'_>,
     out: &mut Output,
@@ -136,7 +136,7 @@ async fn choose(
     let permit = || request.route.limits.tunnel(&services.limits.upstream);
     let tunnel = request.websocket.then(permit).flatten();
     let mut fetch = None;
-    if let Some(cache) = response_cache {
+    if let Some(cache) = &proxy_services.cache {
         match cache.plan(services, ends, &request, out).await {
             Plan::Bypass => {}
             Plan::Answer(response, refresh) => return Some((response, Origin::Here, refresh)),
@@ -156,7 +156,7 @@ async fn choose(
             return here(page_of_error(services, ctx, &request, fetch.as_ref(), &error, out).await);
         }
     };
-    if let Some(cache) = response_cache {
+    if let Some(cache) = &proxy_services.cache {
         cache.invalidate(&request, answered.head.status);
     }
     if let Some(fetch) = &fetch
@@ -173,7 +173,7 @@ async fn choose(
         let (head, name) = (answered.discard(), &member.target.name);
         return here(send_named(services, ctx, out, name, &head, &file).await);
     }
-    let cached = response_cache.is_some();
+    let cached = proxy_services.cache.is_some();
     let delivery = write_head(services, ctx, &answered.head, fetch, cached, out);
     let response = Response::bare(answered.head.status);
     Some((

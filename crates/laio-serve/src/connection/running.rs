@@ -12,7 +12,7 @@ use laio_serve_core::request::directory_answer::DirectoryAnswer;
 use laio_serve_core::services::Services;
 use laio_serve_net::idle_eviction::ConnectionSlots;
 use laio_serve_net::socket::is_quiet;
-use laio_serve_proxy::cache::ResponseCache;
+use laio_serve_proxy::ProxyServices;
 use laio_serve_uploads::ChangeServices;
 use pin_project_lite::pin_project;
 use std::cell::{Cell, RefCell};
@@ -53,8 +53,7 @@ pub(crate) struct Connections {
 /// What single stages of a worker's requests need.
 pub(crate) struct WorkerFeatures {
     pub(crate) change_services: ChangeServices,
-    /// The stored responses of upstreams.
-    pub(crate) response_cache: Option<Rc<ResponseCache>>,
+    pub(crate) proxy_services: ProxyServices,
     pub(crate) directory_answers: Vec<Box<dyn DirectoryAnswer>>,
 }
 
