@@ -9,6 +9,7 @@ pub mod http3;
 #[cfg(feature = "http3")]
 pub mod http3_exchange;
 pub mod listen;
+pub mod multiplexed;
 #[cfg(feature = "http3")]
 pub mod quic;
 pub mod socket;
@@ -19,4 +20,4 @@ mod without_http3;
 mod write_buffers;
 
 #[cfg(not(feature = "http3"))]
-pub use without_http3::{http3_exchange, quic};
+pub use without_http3::quic;

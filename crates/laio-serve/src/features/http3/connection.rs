@@ -15,6 +15,7 @@ use laio_serve_net::http3::unidirectional::Unidirectional;
 use laio_serve_net::http3::{Failure, code};
 use laio_serve_net::http3_exchange::Http3Exchange;
 use laio_serve_net::memory::connection::RequestMemory;
+use laio_serve_net::multiplexed::Multiplexed;
 use laio_serve_net::quic::connection::QuicConnection;
 use laio_serve_net::quic::{Dir, StreamId};
 use laio_serve_net::stream::Stream;
@@ -402,7 +403,7 @@ impl Http3Connection {
         let exchange =
             Http3Exchange::new(quic.clone(), id, request, (to_head, true), limits, memory);
         let exchange = Rc::new(exchange);
-        let stream = Stream::Http3(exchange.clone());
+        let stream = Stream::Multiplexed(Multiplexed::Http3(exchange.clone()));
         let send = |output: &mut Output, content: Option<&[u8]>| exchange.try_send(output, content);
         let begun = match self.streams.answer_at_once(&stream, &head, send) {
             AtOnce::Answered(whole) => {
@@ -553,7 +554,7 @@ async fn respond(
         head,
         may_be_early,
     } = received;
-    let stream = Stream::Http3(exchange.clone());
+    let stream = Stream::Multiplexed(Multiplexed::Http3(exchange.clone()));
     let answer = async {
         if let Some(begun) = begun {
             return streams.finish(&stream, &head, begun).await;
