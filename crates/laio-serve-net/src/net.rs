@@ -15,9 +15,4 @@ pub mod quic;
 pub mod socket;
 pub mod stream;
 pub mod tls;
-#[cfg(not(feature = "http3"))]
-mod without_http3;
 mod write_buffers;
-
-#[cfg(not(feature = "http3"))]
-pub use without_http3::quic;

@@ -6,7 +6,7 @@ use laio_rt::future::{Either, race};
 use laio_rt::sync::Notify;
 use laio_rt::{Aborted, Descriptor, JoinHandle};
 use laio_serve_base::observe;
-use laio_serve_base::options::{Http2, Http3, IoStep, Limits};
+use laio_serve_base::options::{Http2, IoStep, Limits};
 use laio_serve_base::stop::{Interruptible, Level, Stop};
 use laio_serve_core::request::directory_answer::DirectoryAnswer;
 use laio_serve_core::services::Services;
@@ -34,8 +34,6 @@ pub(crate) struct Connections {
     most: usize,
     /// The limits of HTTP/2; none if it is disabled.
     pub(super) http2: Option<Http2>,
-    /// The limits of HTTP/3; none if it is disabled.
-    pub(crate) http3: Option<Http3>,
     draining: Cell<bool>,
     /// Connections between two requests are closed, and so are connections that finish a request.
     closes_idle: Cell<bool>,
@@ -55,6 +53,8 @@ pub(crate) struct WorkerFeatures {
     pub(crate) change_services: ChangeServices,
     pub(crate) proxy_services: ProxyServices,
     pub(crate) directory_answers: Vec<Box<dyn DirectoryAnswer>>,
+    /// Whether upstreams get requests in early data.
+    pub(crate) passes_early: bool,
 }
 
 /// The task of a connection, and its state.
@@ -70,7 +70,7 @@ impl Connections {
         features: WorkerFeatures,
         stop: Arc<Stop>,
         most: usize,
-        (http2, http3): (Option<Http2>, Option<Http3>),
+        http2: Option<Http2>,
     ) -> Rc<Connections> {
         Rc::new(Connections {
             services,
@@ -78,7 +78,6 @@ impl Connections {
             stop,
             most,
             http2,
-            http3,
             draining: Cell::new(false),
             closes_idle: Cell::new(false),
             drain_started: Notify::new(),

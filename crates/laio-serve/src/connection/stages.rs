@@ -4,7 +4,7 @@ use super::Connection;
 use super::page_memory::hold_page;
 use super::state::Next;
 use laio_http::{BodySkip, Framing, Method, Rejection};
-use laio_serve_base::options::{EarlyData, Limits};
+use laio_serve_base::options::Limits;
 use laio_serve_base::trace;
 use laio_serve_core::request::answer::answer;
 use laio_serve_core::request::answer_from_cache::answer_from_cache;
@@ -179,7 +179,7 @@ impl Connection {
         };
         let answerer = answerer(&self.services, ctx, application).await;
         if let Some((to, script)) = answerer.upstream(ctx) {
-            if script.is_some() || !self.passes_early() {
+            if script.is_some() || !self.connections.features.passes_early {
                 self.stream.confirmed().await?;
             }
             let next = Box::pin(self.answer_by_upstream(exchange, to, script)).await?;
@@ -258,13 +258,7 @@ impl Connection {
         self.peer.is_trusted
             || ctx.site.treats_clients_differently()
             || ctx.auth.is_some()
-            || (ctx.route().is_some() && !self.passes_early())
-    }
-
-    /// Whether upstreams get requests in early data.
-    fn passes_early(&self) -> bool {
-        let http3 = self.connections.http3.as_ref();
-        http3.is_some_and(|http3| http3.early_data == Some(EarlyData::Upstreams))
+            || (ctx.route().is_some() && !self.connections.features.passes_early)
     }
 }
 

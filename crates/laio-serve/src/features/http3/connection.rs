@@ -35,11 +35,9 @@ const MAX_FIELD_SECTION_SIZE: u64 = 0x6;
 pub(crate) async fn serve(
     streams: Rc<Streams>,
     quic: Rc<QuicConnection>,
+    limits: Http3,
     connection_state: Rc<ConnectionState>,
 ) {
-    let Some(limits) = streams.connections.http3.clone() else {
-        return;
-    };
     let connection = Http3Connection {
         streams,
         quic,
