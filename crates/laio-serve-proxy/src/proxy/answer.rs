@@ -3,17 +3,16 @@
 
 use super::ProxyServices;
 use super::cache::{self, Fetch, Plan};
-use super::exchange;
+use super::exchange::{self, UpstreamResponse};
+use super::fields::Hops;
 use super::proxy_request::{ProxyRequest, Source};
 use super::relay::{Delivery, relay, write_head};
-use super::request;
 use super::sendfile::send_named;
 use super::spool::Spool;
 use super::tunnel::Tunnel;
 use super::upload::Upload;
-use super::upstream_response::UpstreamResponse;
 use laio_http::log::LogRecord;
-use laio_http::{Framing, Method, Output, RequestPath, Status};
+use laio_http::{Framing, Method, Output, RequestPath, Status, Version};
 use laio_rt::future::{Either, race};
 use laio_rt::sync::Permit;
 use laio_serve_base::messages::print;
@@ -215,7 +214,21 @@ fn becomes_tunnel(services: &Services, request: &ProxyRequest<'_>) -> bool {
     request.websocket
         && !services.contexts.sync
         && !matches!(request.route.group.protocol(), Protocol::Http2 { .. })
-        && request::wants_websocket(request)
+        && wants_websocket(request)
+}
+
+/// Whether a client asks to upgrade its connection to a WebSocket. Other upgrades are not passed
+/// on: a tunnel for another protocol (h2c) would bypass all rules.
+fn wants_websocket(proxy_request: &ProxyRequest<'_>) -> bool {
+    let request = proxy_request.ctx.request;
+    request.method == Method::Get
+        && request.version == Version::Http11
+        && request.framing.is_none()
+        && request
+            .headers
+            .only("Upgrade")
+            .is_some_and(|value| value.eq_ignore_ascii_case(b"websocket"))
+        && Hops::from_headers(&request.headers).names(b"upgrade")
 }
 
 /// Notes who answers a request, and what the rules of the site do to it.
