@@ -1,6 +1,8 @@
 //! Tables of requests and the answers to them, for tests of what one request means.
 
 use super::{Client, Response, Running};
+use laio_serve::Options;
+use std::path::Path;
 
 impl Running {
     /// Sends each request of a table, on a connection of its own, and compares the answer. A line is, for
@@ -19,6 +21,14 @@ impl Running {
         for line in lines(table) {
             self.connect().answers(line);
         }
+    }
+
+    /// Compares why a server with these options does not start with a part of the message.
+    #[track_caller]
+    pub(crate) fn refuses(root: &Path, part: &str, change: impl FnOnce(&mut Options)) {
+        let started = Running::try_with(root, change).map(drop);
+        let error = started.expect_err(part).to_string();
+        assert!(error.contains(part), "{part}: {error}");
     }
 }
 
