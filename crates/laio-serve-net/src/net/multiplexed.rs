@@ -5,7 +5,7 @@ use super::http2_exchange::Exchange;
 use super::http3_exchange::Http3Exchange;
 use std::rc::Rc;
 
-/// A request of an HTTP/2 or HTTP/3 connection and its response, as a byte stream of their bodies. [`each`]
+/// A request of an HTTP/2 or HTTP/3 connection and its response, as a byte stream of their bodies. `each`
 /// calls what both have.
 pub enum Multiplexed {
     /// A stream of HTTP/2.
