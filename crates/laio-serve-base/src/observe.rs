@@ -8,6 +8,7 @@ mod certificates;
 pub mod gauges;
 mod page;
 mod prometheus;
+pub mod quic;
 mod stages;
 mod steps;
 pub mod upstreams;
@@ -63,7 +64,7 @@ pub struct Seen {
     /// Connections without a valid header of a trusted proxy, where one has to begin them.
     pub refused_proxy_headers: u64,
     /// What became of QUIC connections and packets.
-    pub quic: QuicCounts,
+    pub quic: quic::QuicCounts,
     /// Lines of the access log that were dropped.
     pub log_lines_lost: u64,
     /// Responses by the first digit of their status, from 1 to 5.
@@ -118,27 +119,6 @@ pub enum AuthResult {
     Refused,
     /// There was no usable answer.
     Failed,
-}
-
-/// The counts of QUIC, which HTTP/3 uses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QuicCounts {
-    /// Connections accepted, which [`Seen::connections`] counts too.
-    pub connections: u64,
-    /// Connections refused or ignored because of a limit.
-    pub refused: u64,
-    /// Clients that had to show that they receive at their address (Retry).
-    pub retries: u64,
-    /// Packets that arrived at another worker than that of their connection, which passed them on.
-    pub passed: u64,
-    /// Connections whose early data was accepted.
-    pub early_accepted: u64,
-    /// Connections whose early data was rejected, so that the client sends it again after the handshake.
-    pub early_rejected: u64,
-    /// Requests answered in early data, before the handshake was complete.
-    pub early_requests: u64,
-    /// Requests in early data that had to wait until the handshake was complete.
-    pub early_waits: u64,
 }
 
 impl Observer {
@@ -326,14 +306,7 @@ impl Seen {
         self.auth_requests.refused += other.auth_requests.refused;
         self.auth_requests.failed += other.auth_requests.failed;
         self.refused_proxy_headers += other.refused_proxy_headers;
-        self.quic.connections += other.quic.connections;
-        self.quic.refused += other.quic.refused;
-        self.quic.retries += other.quic.retries;
-        self.quic.passed += other.quic.passed;
-        self.quic.early_accepted += other.quic.early_accepted;
-        self.quic.early_rejected += other.quic.early_rejected;
-        self.quic.early_requests += other.quic.early_requests;
-        self.quic.early_waits += other.quic.early_waits;
+        self.quic.add(other.quic);
         self.log_lines_lost += other.log_lines_lost;
         self.bytes += other.bytes;
         self.files_stored += other.files_stored;
@@ -436,13 +409,6 @@ pub fn refused_proxy_header() {
 fn count(add: impl Fn(&mut Seen)) {
     if OBSERVATION.get() != Observation::Off {
         LOCAL.with_borrow_mut(|local| local.iter_mut().for_each(|it| add(&mut it.seen)));
-    }
-}
-
-/// Counts something of QUIC.
-pub fn count_quic(count: impl Fn(&mut QuicCounts)) {
-    if OBSERVATION.get() != Observation::Off {
-        LOCAL.with_borrow_mut(|local| local.iter_mut().for_each(|it| count(&mut it.seen.quic)));
     }
 }
 

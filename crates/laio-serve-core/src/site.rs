@@ -6,7 +6,7 @@ pub mod application;
 pub mod auth;
 pub mod auth_request;
 pub mod cors;
-mod early_hints;
+pub mod early_hints;
 pub mod fast_path;
 mod fields;
 pub mod hsts;

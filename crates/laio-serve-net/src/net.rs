@@ -9,14 +9,10 @@ pub mod http3;
 #[cfg(feature = "http3")]
 pub mod http3_exchange;
 pub mod listen;
+pub mod multiplexed;
 #[cfg(feature = "http3")]
 pub mod quic;
 pub mod socket;
 pub mod stream;
 pub mod tls;
-#[cfg(not(feature = "http3"))]
-mod without_http3;
 mod write_buffers;
-
-#[cfg(not(feature = "http3"))]
-pub use without_http3::{http3_exchange, quic};

@@ -24,20 +24,31 @@ mod hash_key;
 mod http1;
 mod http2;
 mod http2_body;
-mod lease;
-mod link_body;
 mod proxy_request;
 mod relay;
-mod repeat;
 mod request;
-mod response_wait;
 mod sendfile;
 mod spool;
 mod trailers;
 mod tunnel;
 mod upload;
 mod upstream_head;
-mod upstream_response;
+
+use laio_serve_base::options::UpstreamLimits;
+use std::rc::Rc;
 
 pub use answer::answer;
 pub use proxy_request::ProxyRequest;
+
+/// What requests to upstreams need beside the services of all requests.
+pub struct ProxyServices {
+    cache: Option<Rc<cache::ResponseCache>>,
+}
+
+impl ProxyServices {
+    /// Creates what one worker needs.
+    pub fn new(limits: &UpstreamLimits) -> ProxyServices {
+        let cache = cache::ResponseCache::new(limits);
+        ProxyServices { cache }
+    }
+}

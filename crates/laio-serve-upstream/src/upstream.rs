@@ -1,5 +1,5 @@
 //! Servers and programs behind this one: `group` has those of a prefix, `route` chooses one for a request
-//! by `balancer` and `health`, `pool` provides a connection, `link` carries its bytes, `resolver` looks up
+//! by `balancer` and `health`, `link` provides a connection and carries its bytes, `resolver` looks up
 //! names.
 
 pub mod balancer;
@@ -11,7 +11,6 @@ pub mod health;
 pub mod health_check;
 pub mod http2;
 pub mod link;
-mod pool;
 pub mod proxy_protocol;
 pub mod resolver;
 pub mod route;

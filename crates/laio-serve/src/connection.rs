@@ -12,9 +12,7 @@ mod stages;
 pub(crate) mod state;
 pub(crate) mod streams;
 
-use laio_http::{
-    BodySkip, Framing, Output, Parsed, Request, RequestFields, RequestPath, Status, parse,
-};
+use laio_http::{BodySkip, Framing, Output, Parsed, Request, RequestFields, Status, parse};
 use laio_rt::Descriptor;
 use laio_rt::time::{Sleep, sleep_until};
 use laio_serve_base::addresses::AddressPermit;
@@ -22,8 +20,6 @@ use laio_serve_base::clients::Peer;
 use laio_serve_base::observe::{self, Stage};
 use laio_serve_base::options::{Memory, MemoryUse};
 use laio_serve_core::request::auth_state::AuthState;
-use laio_serve_core::request::body::{BodyTime, ClientBody};
-use laio_serve_core::request::lookup::Script;
 use laio_serve_core::request::receive::{
     Skipped, handshake, linger, receive, send_close_notify, skip_body,
 };
@@ -31,25 +27,20 @@ use laio_serve_core::request::redirect_to_https::{RedirectToHttps, came_by_https
 use laio_serve_core::request::response::{RequestContext, Response};
 use laio_serve_core::request::send_response::{Followed, send_response};
 use laio_serve_core::services::Services;
-use laio_serve_net::buffers::Buffers;
 use laio_serve_net::client_watch::ClientWatch;
 use laio_serve_net::memory::connection::ConnectionMemory;
 use laio_serve_net::socket::Expect;
 use laio_serve_net::stream::Stream;
 use laio_serve_net::tls::session::is_plain_http;
-use laio_serve_proxy::ProxyRequest;
 use laio_serve_proxy::auth_request::AskedAsUpstreams;
-use laio_serve_uploads::{Change, answer_change};
-use laio_serve_upstream::route::Route;
 use log_lines::log_response;
-use page_memory::hold_page;
 use running::Connections;
 pub use stages::request_stages;
 use stages::{Exchange, Exchanged};
 use state::{ConnectionState, DrainState, Next};
 use std::io;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use streams::Streams;
 
 /// One client connection and its buffers.
@@ -283,10 +274,8 @@ impl Connection {
                 }
             };
         };
-        match self
-            .answer(&request, &input[head_len..], number, started)
-            .await?
-        {
+        let after_head = &input[head_len..];
+        match self.answer(&request, after_head, number, started).await? {
             Exchanged::Over(next) => Ok(next),
             Exchanged::BodyUnread {
                 keep_alive,
@@ -296,6 +285,11 @@ impl Connection {
                 input.drain(..head_len + body_len);
                 self.finish_request(keep_alive, input, body).await
             }
+            Exchanged::InputLeft {
+                keep_alive,
+                body,
+                input,
+            } => self.finish_request(keep_alive, input, body).await,
         }
     }
 
@@ -391,83 +385,6 @@ impl Connection {
             fields.as_ref(),
         );
         sent
-    }
-
-    /// Lets an upstream answer, with a script if it executes one.
-    async fn answer_by_upstream(
-        &mut self,
-        exchange: &Exchange<'_>,
-        to: (&Route, &RequestPath<'_>),
-        script: Option<&Script>,
-    ) -> io::Result<Next> {
-        let ctx = exchange.ctx;
-        let limits = &self.services.limits.upstream;
-        let body = match BodySkip::new(ctx.request.framing, limits.body_bytes) {
-            Ok(body) => body,
-            Err(rejection) => return self.refuse(rejection.status(), rejection.detail()).await,
-        };
-        let mut body = ClientBody {
-            services: &self.services,
-            stream: &self.stream,
-            peer: &self.peer,
-            input: exchange.after_head.to_vec(),
-            body,
-            waited: Duration::ZERO,
-            time: BodyTime::Whole,
-            bytes: 0,
-            expects_continue: ctx.request.expects_continue,
-            room: 0,
-        };
-        let cache = self.connections.features.response_cache.as_ref();
-        let request = ProxyRequest::new(ctx, (&self.stream, &self.peer), to, script);
-        let answered = laio_serve_proxy::answer(cache, request, exchange.started, &mut body);
-        let Some(keep_alive) = answered.await? else {
-            return Ok(Next::End);
-        };
-        let (input, body) = (body.input, body.body);
-        self.finish_request(keep_alive, input, body).await
-    }
-
-    /// Makes a change of files, and sends the response.
-    async fn change_files(&mut self, exchange: &Exchange<'_>, change: Change) -> io::Result<Next> {
-        let (ctx, after_head) = (exchange.ctx, exchange.after_head);
-        let services = self.services.clone();
-        let (framing, limits) = (ctx.request.framing, &services.limits);
-        let body = match BodySkip::new(framing, change.body_limit(ctx, limits)) {
-            Ok(body) => body,
-            Err(rejection) => return self.refuse(rejection.status(), rejection.detail()).await,
-        };
-        let mut body = ClientBody {
-            services: &services,
-            stream: &self.stream,
-            peer: &self.peer,
-            input: after_head.to_vec(),
-            body,
-            waited: Duration::ZERO,
-            time: BodyTime::Whole,
-            bytes: 0,
-            expects_continue: ctx.request.expects_continue && after_head.is_empty(),
-            room: change.receive_room(framing),
-        };
-        let Buffers {
-            mut output,
-            mut name,
-        } = services.buffer_pool.take();
-        let changes = &self.connections.features.change_services;
-        let answered = answer_change(changes, ctx, change, &mut body, &mut output, &mut name).await;
-        let Some((response, keep_alive)) = answered else {
-            return Ok(Next::End);
-        };
-        let of_change = RequestContext { keep_alive, ..ctx };
-        let held = hold_page(&services, &self.stream, of_change, response, &mut output);
-        let (response, _held) = held.await;
-        ctx.apply_rules(&response, &name, &mut output);
-        let (input, body) = (body.input, body.body);
-        let followed = Followed::ByRequest;
-        let sending = self.send_and_log(ctx, output, response, followed, exchange.started);
-        let output = sending.await?.into();
-        services.buffer_pool.put_back(Buffers { output, name });
-        self.finish_request(keep_alive, input, body).await
     }
 
     /// Makes the connection ready for the next request, which begins after the rest of this one's

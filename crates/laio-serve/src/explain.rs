@@ -103,7 +103,7 @@ pub fn explain(options: &Options, question: &Question) -> io::Result<Explanation
         addresses: Arc::default(),
         memory: Arc::default(),
         trusted_proxies: Arc::new(TrustedProxies::from_options(&options)?),
-        routes: Arc::default(),
+        datagrams: None,
         slots: Arc::default(),
         cpu_pool: Arc::new(laio_serve_base::cpu_pool::CpuPool::new(1)),
         changes: SharedChanges::new(features::change_extension()),
@@ -131,7 +131,7 @@ pub fn explain(options: &Options, question: &Question) -> io::Result<Explanation
         tls: false,
         proxy_header: false,
         https_port,
-        quic_port: None,
+        datagram_port: None,
     };
     let (served, mut steps) = trace::traced(question.secure, || {
         worker::run(runtime, contexts, &options, shared, vec![share])

@@ -7,13 +7,13 @@ mod response_cache;
 mod webdav;
 mod zip;
 
-pub(crate) use feature::DatagramSockets;
+pub(crate) use feature::{DatagramReceiver, DatagramSockets, Datagrams};
 
 use feature::{Background, Feature, Owner};
 use laio::BackendKind;
-use laio_rt::JoinHandle;
 use laio_serve_base::options::Options;
 use laio_serve_core::request::directory_answer::DirectoryAnswer;
+use laio_serve_net::tls::Tls;
 use laio_serve_net::tls::published::Published;
 use laio_serve_uploads::ChangeExtension;
 use std::io;
@@ -87,16 +87,30 @@ pub(crate) fn change_extension() -> Option<ChangeExtension> {
     FEATURES.iter().find_map(|it| (it.changes)())
 }
 
-/// Starts the tasks of a worker that receive from sockets with datagrams.
+/// Returns what a feature keeps to receive datagrams, until the server ends.
 ///
 /// # Errors
-/// If a socket option that every kernel has fails.
-pub(crate) fn receive(worker: &mut DatagramSockets) -> io::Result<Vec<JoinHandle<()>>> {
-    let mut tasks = Vec::new();
-    for feature in &FEATURES {
-        tasks.extend((feature.receive)(worker)?);
+/// When the system has no random numbers.
+pub(crate) fn datagrams() -> io::Result<Option<Arc<dyn Datagrams>>> {
+    let all = FEATURES.iter();
+    let mut all = all.filter_map(|it| (it.datagrams)().transpose());
+    all.next().transpose()
+}
+
+/// Returns what receives datagrams in the workers of a generation, if there is TLS and the options ask for
+/// that.
+///
+/// # Errors
+/// Says which options cannot be combined.
+pub(crate) fn datagram_receiver(
+    datagrams: Option<&Arc<dyn Datagrams>>,
+    options: &Options,
+    tls: Option<&Tls>,
+) -> io::Result<Option<Arc<dyn DatagramReceiver>>> {
+    match datagrams.zip(tls) {
+        Some((datagrams, tls)) => datagrams.configure(options, tls),
+        None => Ok(None),
     }
-    Ok(tasks)
 }
 
 /// Returns the features that answer requests for directories in a worker.

@@ -59,9 +59,10 @@ pub use explain::{Answer, Explanation, Question, explain};
 pub use laio_http::log::{LogField, LogFormat};
 pub use laio_http::{Coding, Status};
 pub use laio_serve_base::descriptors::raise_descriptor_limit;
+pub use laio_serve_base::observe::quic::QuicCounts;
 pub use laio_serve_base::observe::{
-    Admin, AuthCounts, MemoryCounts, Observer, ProxyCacheCounts, QuicCounts, Seen, SeenCertificate,
-    Stage, Stages, StepCounts, UpstreamCounts, UsedQuota,
+    Admin, AuthCounts, MemoryCounts, Observer, ProxyCacheCounts, Seen, SeenCertificate, Stage,
+    Stages, StepCounts, UpstreamCounts, UsedQuota,
 };
 pub use laio_serve_base::options::{
     Access, Alias, Auth, Cache, Candidate, Certificate, ClassLimits, ClientAuth, Clients, Cors,

@@ -141,12 +141,13 @@ pub fn check(options: &Options) -> io::Result<()> {
     features::check_options(options, kind)?;
     TrustedProxies::from_options(options)?;
     SharedLog::open(options)?;
-    Tls::new(
+    let tls = Tls::new(
         options,
         false,
         Sessions::new()?,
         features::published(options),
     )?;
+    features::datagram_receiver(features::datagrams()?.as_ref(), options, tls.as_ref())?;
     let sites = CompiledSites::new(options, &CountedDirectories::default());
     // What it reports without an error comes before the result.
     messages::flush(None);

@@ -3,7 +3,7 @@
 pub(crate) mod accept;
 
 use crate::connection::running::{AcceptTasks, Connections, WorkerFeatures};
-use crate::features::{self, DatagramSockets};
+use crate::features::{self, DatagramReceiver, DatagramSockets};
 use accept::{Acceptor, accept};
 use laio_rt::future::{Either, race};
 use laio_rt::sync::Semaphore;
@@ -21,17 +21,16 @@ use laio_serve_core::log::{Log, SharedLog};
 use laio_serve_core::request::redirect_to_https::RedirectToHttps;
 use laio_serve_core::services::{Clock, Services};
 use laio_serve_core::site::auth::PasswordChecks;
-use laio_serve_core::site::{CompiledSites, Sites, alt_svc};
+use laio_serve_core::site::{CompiledSites, Sites};
 use laio_serve_net::buffers::BufferPool;
 use laio_serve_net::idle_eviction::ConnectionSlots;
 use laio_serve_net::io_contexts::{ContextPlan, IoContexts};
 use laio_serve_net::listen::{Kind, Share};
 use laio_serve_net::memory::ProcessMemory;
-use laio_serve_net::quic::routes::Routes;
 use laio_serve_net::resource_exhaustion::ExhaustionWarning;
 use laio_serve_net::tls::Tls;
 use laio_serve_net::tls::published::Published;
-use laio_serve_proxy::cache::ResponseCache;
+use laio_serve_proxy::ProxyServices;
 use laio_serve_uploads::{ChangeServices, SharedChanges};
 use laio_serve_upstream::health_check::HealthChecks;
 use std::io;
@@ -46,7 +45,7 @@ pub(crate) struct GenerationState {
     pub(crate) memory: Arc<ProcessMemory>,
     pub(crate) trusted_proxies: Arc<TrustedProxies>,
     pub(crate) slots: Arc<ConnectionSlots>,
-    pub(crate) routes: Arc<Routes>,
+    pub(crate) datagrams: Option<Arc<dyn DatagramReceiver>>,
     pub(crate) cpu_pool: Arc<CpuPool>,
     pub(crate) log: Option<Arc<SharedLog>>,
     pub(crate) changes: SharedChanges,
@@ -83,7 +82,7 @@ pub(crate) fn run(
         let sites = Sites::new(shared.sites)?;
         let limits = options.limits.clone();
         let change_services = ChangeServices::new(shared.changes, &limits);
-        let response_cache = ResponseCache::new(&limits.upstream);
+        let proxy_services = ProxyServices::new(&limits.upstream);
         let services = Rc::new(Services {
             cache: Cache::new(&options.cache, sites.count(), options.workers(backend)),
             sites,
@@ -116,17 +115,18 @@ pub(crate) fn run(
         let checked = services.sites.targets().filter(|_| checks);
         let _checks = HealthChecks::start(checked, &services.limits.upstream);
         let stop = shared.stop;
-        let protocols = (options.http2(backend), options.http3.clone());
+        let datagram_receiver = shared.datagrams.as_ref();
         let connections = Connections::new(
             services.clone(),
             WorkerFeatures {
                 change_services,
-                response_cache,
+                proxy_services,
                 directory_answers: features::directory_answers(options),
+                passes_early: datagram_receiver.is_some_and(|it| it.passes_early()),
             },
             stop.clone(),
             most,
-            protocols,
+            options.http2(backend),
         );
         let (listeners, datagrams): (Vec<_>, Vec<_>) = listeners
             .into_iter()
@@ -138,20 +138,21 @@ pub(crate) fn run(
         listeners
             .iter()
             .try_for_each(|it| accept::prepare(&it.socket, services.contexts.sync))?;
-        let mut receiving = AcceptTasks(features::receive(&mut DatagramSockets {
-            sockets: datagrams.into_iter().map(|share| share.socket).collect(),
-            config: shared.tls.as_ref().and_then(|tls| tls.quic.clone()),
-            routes: shared.routes,
-            services: services.clone(),
-            connections: connections.clone(),
-            addresses: shared.addresses.clone(),
-        })?);
+        let received = datagram_receiver.map(|it| {
+            it.receive(DatagramSockets {
+                sockets: datagrams.into_iter().map(|share| share.socket).collect(),
+                services: services.clone(),
+                connections: connections.clone(),
+                addresses: shared.addresses.clone(),
+            })
+        });
+        let mut receiving = AcceptTasks(received.transpose()?.unwrap_or_default());
         let accept = |Share {
                           socket,
                           tls,
                           proxy_header,
                           https_port,
-                          quic_port,
+                          datagram_port,
                           ..
                       }| {
             let published = shared.tls.as_ref().and_then(|tls| tls.published.clone());
@@ -167,11 +168,9 @@ pub(crate) fn run(
                     .filter(|_| tls)
                     .map(|tls| tls.config.clone()),
                 to_https: redirect_to_https(options, https_port, published.filter(|_| !tls)),
-                alt_svc: options
-                    .http3
-                    .as_ref()
-                    .zip(quic_port)
-                    .map(|(http3, port)| alt_svc::value(http3, port).into()),
+                alt_svc: datagram_receiver
+                    .zip(datagram_port)
+                    .map(|(it, port)| it.announcement(port).into()),
             }))
         };
         let mut accepting = AcceptTasks(listeners.into_iter().map(accept).collect());

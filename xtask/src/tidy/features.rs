@@ -25,11 +25,11 @@ const FEATURES: [Feature; 5] = [
     },
     Feature {
         name: "http3",
-        words: &["_http3", "_quic", "_quinn"],
+        words: &["_http3", "_quic_", "_quinn"],
         own: &[
+            "crates/laio-serve-base/src/observe/quic.rs",
             "crates/laio-serve-net/src/net/http3",
             "crates/laio-serve-net/src/net/quic",
-            "crates/laio-serve-net/src/net/without_http3.rs",
             "crates/laio-serve/src/features/http3",
         ],
     },

@@ -96,49 +96,7 @@ pub(super) fn text(seen: &Seen, age: Duration) -> String {
         "Connections closed because they did not begin with a valid header of a trusted proxy (--listen proxy:).",
         &count(seen.refused_proxy_headers),
     );
-    let quic = &seen.quic;
-    for (name, help, value) in [
-        (
-            "laio_quic_connections_total",
-            "Connections accepted over QUIC (HTTP/3), which laio_connections_total counts too.",
-            quic.connections,
-        ),
-        (
-            "laio_quic_refused_total",
-            "QUIC connections refused or ignored because of a limit.",
-            quic.refused,
-        ),
-        (
-            "laio_quic_retries_total",
-            "QUIC clients that had to show that they receive at their address.",
-            quic.retries,
-        ),
-        (
-            "laio_quic_passed_datagrams_total",
-            "QUIC packets that arrived at another worker than their connection's.",
-            quic.passed,
-        ),
-        (
-            "laio_quic_early_accepted_total",
-            "QUIC connections whose early data (0-RTT) was accepted.",
-            quic.early_accepted,
-        ),
-        (
-            "laio_quic_early_rejected_total",
-            "QUIC connections whose early data was rejected; their clients send it again after the handshake.",
-            quic.early_rejected,
-        ),
-        (
-            "laio_quic_early_requests_total",
-            "Requests answered in early data, before the handshake was complete.",
-            quic.early_requests,
-        ),
-        (
-            "laio_quic_early_waits_total",
-            "Requests in early data that waited until the handshake was complete.",
-            quic.early_waits,
-        ),
-    ] {
+    for (name, help, value) in seen.quic.rows() {
         family(name, "counter", help, &count(value));
     }
     family(

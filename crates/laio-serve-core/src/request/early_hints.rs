@@ -2,12 +2,12 @@
 
 use super::response::RequestContext;
 use crate::files::resolve::enter;
+use crate::site::early_hints::EarlyHints;
 use laio_http::{Method, Output};
 use laio_serve_net::stream::Stream;
 
 /// Returns the head with the links for a request, if it gets any.
-pub fn early_hints(ctx: RequestContext<'_>, stream: &Stream) -> Option<Output> {
-    let hints = ctx.site.early_hints.as_ref()?;
+pub fn early_hints(hints: &EarlyHints, ctx: RequestContext<'_>, stream: &Stream) -> Option<Output> {
     if !takes_hints(ctx, stream) {
         return None;
     }

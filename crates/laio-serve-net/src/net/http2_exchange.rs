@@ -2,6 +2,7 @@
 //! the head of the response as its fields, and then the body.
 
 use crate::memory::connection::{Held, RequestMemory, piece};
+use crate::net::socket::endpoints;
 use crate::net::tls::session::TlsParameters;
 use bytes::Bytes;
 use h2::server::SendResponse;
@@ -12,10 +13,11 @@ use laio_http::{Output, is_connection_specific};
 use laio_rt::{Descriptor, time};
 use laio_serve_base::options::{Limits, Memory};
 use std::cell::RefCell;
-use std::future::poll_fn;
+use std::future::{Ready, poll_fn, ready};
 use std::io;
 use std::mem;
-use std::task::{Context, Poll, ready};
+use std::net::SocketAddr;
+use std::task::{self, Context, Poll};
 use std::time::Duration;
 
 /// A request of HTTP/2 and its response.
@@ -101,9 +103,24 @@ impl Exchange {
         self.tls
     }
 
-    /// Returns the socket of the connection.
-    pub fn socket(&self) -> &Descriptor {
-        &self.socket
+    /// Returns the local and the remote internet address, where there are any.
+    pub fn endpoints(&self) -> [Option<SocketAddr>; 2] {
+        endpoints(&self.socket)
+    }
+
+    /// Returns the version of HTTP.
+    pub fn version(&self) -> &'static str {
+        "HTTP/2.0"
+    }
+
+    /// Whether the request is in early data, which TLS over TCP has not here.
+    pub fn is_early(&self) -> bool {
+        false
+    }
+
+    /// Waits for nothing: the handshake is complete.
+    pub fn confirmed(&self) -> Ready<io::Result<()>> {
+        ready(Ok(()))
     }
 
     /// Appends received bytes of the request body. After the response, returns the end without
@@ -183,7 +200,7 @@ impl Exchange {
     pub async fn room(&self, most: usize) -> io::Result<Held> {
         let mut place = self.memory.connection.place();
         let room = poll_fn(|context| {
-            let granted = ready!(self.poll_capacity(context, most))?;
+            let granted = task::ready!(self.poll_capacity(context, most))?;
             place.poll_take(context, granted.min(most)).map(Ok)
         });
         let room = time::timeout(self.write_time, room).await;
@@ -311,7 +328,7 @@ impl Exchange {
             if stream.capacity() > 0 {
                 return Poll::Ready(Ok(stream.capacity()));
             }
-            match ready!(stream.poll_capacity(context)) {
+            match task::ready!(stream.poll_capacity(context)) {
                 Some(granted) => drop(granted.map_err(io::Error::other)?),
                 None => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
             }
@@ -340,13 +357,14 @@ impl Exchange {
     }
 
     /// Sets the fields after the body, which [`Exchange::end`] sends.
-    pub(crate) fn set_trailers(&self, mut trailers: HeaderMap) {
+    pub(crate) fn send_trailers(&self, mut trailers: HeaderMap) -> Ready<io::Result<()>> {
         let is_specific = |name: &&HeaderName| is_connection_specific(name.as_str().as_bytes());
         let names: Vec<_> = trailers.keys().filter(is_specific).cloned().collect();
         for name in names {
             trailers.remove(name);
         }
         self.trailers.replace(Some(trailers));
+        ready(Ok(()))
     }
 
     /// Ends the response. Resets the stream if the response is not `whole`, so that the client notices.
@@ -383,7 +401,7 @@ impl Exchange {
         let mut read = 0;
         let rest = poll_fn(|context| {
             let mut body = self.body.borrow_mut();
-            while let Some(length) = ready!(body.poll_skip(context)) {
+            while let Some(length) = task::ready!(body.poll_skip(context)) {
                 read += length;
                 if read > limits.body_bytes {
                     break;
@@ -429,7 +447,7 @@ impl RequestBody {
             return Poll::Ready(Ok(0));
         }
         let before = input.len();
-        match ready!(self.stream.poll_data(context)) {
+        match task::ready!(self.stream.poll_data(context)) {
             Some(Ok(bytes)) if bytes.is_empty() => {
                 context.waker().wake_by_ref();
                 return Poll::Pending;
@@ -454,7 +472,7 @@ impl RequestBody {
     /// Discards a chunk of the body and returns its length. Returns none at the end, after reading
     /// trailers, and after an error, which the `h2` crate reports to the client.
     fn poll_skip(&mut self, context: &mut Context<'_>) -> Poll<Option<u64>> {
-        let Some(Ok(bytes)) = ready!(self.stream.poll_data(context)) else {
+        let Some(Ok(bytes)) = task::ready!(self.stream.poll_data(context)) else {
             return self.stream.poll_trailers(context).map(|_| None);
         };
         let _ = self.stream.flow_control().release_capacity(bytes.len());

@@ -62,7 +62,7 @@ impl Io {
         let transport = match stream {
             Stream::Plain(socket) => Transport::Plain(Socket::new(socket)),
             Stream::Tls(session) => Transport::Tls(Box::new(session.into_inner())),
-            Stream::Http2(_) | Stream::Http3(_) => return None,
+            Stream::Multiplexed(_) => return None,
         };
         Some(Io {
             wire: Rc::new(Wire {

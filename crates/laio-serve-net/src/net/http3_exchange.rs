@@ -8,6 +8,7 @@ use crate::net::http3::request::RequestStream;
 use crate::net::http3::{Failure, code, qpack};
 use crate::net::quic::StreamId;
 use crate::net::quic::connection::{QuicConnection, StreamEnd};
+use crate::net::tls::session::TlsParameters;
 use bytes::Bytes;
 use http::HeaderMap;
 use laio_http::{Output, Status, is_connection_specific};
@@ -96,9 +97,19 @@ impl Http3Exchange {
         &self.memory
     }
 
-    /// Returns the own address and that of the client.
-    pub fn endpoints(&self) -> [SocketAddr; 2] {
-        [self.quic.local(), self.quic.remote()]
+    /// Returns the local and the remote address.
+    pub fn endpoints(&self) -> [Option<SocketAddr>; 2] {
+        [self.quic.local(), self.quic.remote()].map(Some)
+    }
+
+    /// Returns the version of TLS. The cipher suite of QUIC is not known.
+    pub fn tls(&self) -> Option<TlsParameters> {
+        Some(("TLSv1.3", ""))
+    }
+
+    /// Returns the version of HTTP.
+    pub fn version(&self) -> &'static str {
+        "HTTP/3.0"
     }
 
     /// Whether the request is answered before the client has completed the handshake, so that somebody may
@@ -110,7 +121,7 @@ impl Http3Exchange {
     /// Waits until the client has completed the handshake, if the request is early.
     pub async fn confirmed(&self) -> io::Result<()> {
         if self.is_early.replace(false) {
-            observe::count_quic(|quic| quic.early_waits += 1);
+            observe::quic::count(|quic| quic.early_waits += 1);
             let confirmed = poll_fn(|context| self.quic.poll_confirmed(context, self.id)).await;
             confirmed.map_err(|_| io::ErrorKind::ConnectionAborted)?;
         }
@@ -320,12 +331,12 @@ impl Http3Exchange {
     /// Counts a response that is sent before the client has completed the handshake.
     fn note_early(&self) {
         if self.is_early() {
-            observe::count_quic(|quic| quic.early_requests += 1);
+            observe::quic::count(|quic| quic.early_requests += 1);
         }
     }
 
     /// Sends the fields after the body of a response of unknown length.
-    pub async fn send_trailers(&self, trailers: &HeaderMap) -> io::Result<()> {
+    pub async fn send_trailers(&self, trailers: HeaderMap) -> io::Result<()> {
         if self.response.get() != ResponseState::Body(None) {
             return Ok(());
         }

@@ -103,8 +103,8 @@ pub struct Listener {
 pub enum Kind {
     /// Connections: TCP, or Unix.
     Stream,
-    /// QUIC, over UDP.
-    Quic,
+    /// What a feature receives over UDP.
+    Datagram,
 }
 
 impl Listener {
@@ -121,7 +121,7 @@ impl Listener {
         loop {
             let mut listeners = Listener::open_streams(&options.listen)?;
             tries -= 1;
-            match open_quic(&options.listen, &mut listeners) {
+            match open_datagrams(&options.listen, &mut listeners) {
                 Ok(()) => return Ok(listeners),
                 // The kernel chose a port that is free for TCP alone.
                 Err(error)
@@ -179,7 +179,7 @@ impl Listener {
         workers: usize,
     ) -> io::Result<Vec<Share>> {
         let takes = |listener: &&Listener| match listener.passed {
-            Some((which, _)) if listener.kind == Kind::Quic => which % workers == number,
+            Some((which, _)) if listener.kind == Kind::Datagram => which % workers == number,
             Some((which, of)) => which % workers == number || number % of == which,
             None => true,
         };
@@ -203,8 +203,8 @@ impl Listener {
             _ => self.socket.try_clone()?,
         };
         let own_port = self.listen.inet().map(|address| address.port());
-        let is_quic = |other: &Listener| {
-            other.kind == Kind::Quic && other.listen.address == self.listen.address
+        let takes_datagrams = |other: &Listener| {
+            other.kind == Kind::Datagram && other.listen.address == self.listen.address
         };
         Ok(Share {
             socket,
@@ -212,7 +212,7 @@ impl Listener {
             tls: self.listen.tls,
             proxy_header: self.listen.proxy_header,
             https_port: https_port(&self.listen, all.iter().map(|it| &it.listen)),
-            quic_port: own_port.filter(|_| all.iter().any(is_quic)),
+            datagram_port: own_port.filter(|_| all.iter().any(takes_datagrams)),
         })
     }
 }
@@ -235,8 +235,8 @@ pub struct Share {
     pub proxy_header: bool,
     /// For an internet address without TLS: the port of one with TLS.
     pub https_port: Option<u16>,
-    /// The port, if the server has HTTP/3 there.
-    pub quic_port: Option<u16>,
+    /// The port, if the server takes datagrams there.
+    pub datagram_port: Option<u16>,
 }
 
 impl Share {
@@ -251,7 +251,7 @@ impl Share {
             tls: self.tls,
             proxy_header: self.proxy_header,
             https_port: self.https_port,
-            quic_port: self.quic_port,
+            datagram_port: self.datagram_port,
         })
     }
 }
@@ -328,7 +328,7 @@ fn take_inherited(listen: &Listen, listeners: &mut Vec<Listener>) -> io::Result<
 
 /// Binds a UDP socket to each internet address with TLS, or takes over those that the previous server
 /// has passed on. Addresses with the header of a proxy get none, because QUIC has no such header.
-fn open_quic(asked: &[Listen], listeners: &mut Vec<Listener>) -> io::Result<()> {
+fn open_datagrams(asked: &[Listen], listeners: &mut Vec<Listener>) -> io::Result<()> {
     let mut bound: Vec<_> = streams(listeners)
         .filter(|it| it.listen.tls && !it.listen.proxy_header)
         .filter_map(|it| Some((it.listen.clone(), it.listen.inet()?)))
@@ -349,13 +349,13 @@ fn open_quic(asked: &[Listen], listeners: &mut Vec<Listener>) -> io::Result<()> 
     for ((listen, address), mut sockets) in bound.into_iter().zip(inherited) {
         let spreads = sockets.is_empty();
         if spreads {
-            let socket = inet(address, leaves_v4(address, asked), Kind::Quic);
+            let socket = inet(address, leaves_v4(address, asked), Kind::Datagram);
             sockets.push(socket.map_err(explain(address))?);
         }
         let count = sockets.len();
         let listener = |(which, socket)| Listener {
             socket,
-            kind: Kind::Quic,
+            kind: Kind::Datagram,
             listen: listen.clone(),
             spreads,
             passed: (!spreads).then_some((which, count)),
@@ -430,7 +430,7 @@ fn inet(address: SocketAddr, only_v6: bool, kind: Kind) -> io::Result<OwnedFd> {
     };
     let socket_type = match kind {
         Kind::Stream => SocketType::STREAM,
-        Kind::Quic => SocketType::DGRAM,
+        Kind::Datagram => SocketType::DGRAM,
     };
     let socket = rustix::net::socket_with(family, socket_type, SocketFlags::CLOEXEC, None)?;
     if kind == Kind::Stream {

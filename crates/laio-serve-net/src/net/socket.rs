@@ -8,6 +8,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, Shutdown};
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -18,6 +20,13 @@ pub enum Expect {
     Arrived,
     /// No attempt is made first (`expect_block`).
     Block,
+}
+
+/// Returns the local and the remote internet address of a socket, where there are any.
+pub(super) fn endpoints(socket: impl AsFd) -> [Option<SocketAddr>; 2] {
+    let own = rustix::net::getsockname(&socket).ok();
+    let client = rustix::net::getpeername(&socket).ok().flatten();
+    [own, client].map(|end| SocketAddr::try_from(end?).ok())
 }
 
 /// A socket with at most one receive and one send in flight.

@@ -2,11 +2,10 @@
 //! HTTP/3.
 
 use super::arrivals;
-use super::socket::{Expect, receive_operation};
+use super::socket::{Expect, endpoints, receive_operation};
 use crate::io_contexts::IoContexts;
 use crate::memory::connection::{Held, RequestMemory};
-use crate::net::http2_exchange::Exchange;
-use crate::net::http3_exchange;
+use crate::net::multiplexed::{Multiplexed, each};
 use crate::net::tls::session::{Session, TlsParameters};
 use http::HeaderMap;
 use laio::ops::Send;
@@ -19,7 +18,6 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::rc::Rc;
 use std::task::{Poll, ready};
 
 /// The byte stream of a connection. On a plain socket each method makes the system call directly.
@@ -28,10 +26,8 @@ pub enum Stream {
     Plain(Descriptor),
     /// A socket with TLS.
     Tls(Box<RefCell<Session>>),
-    /// One request of an HTTP/2 connection and its response. The bytes are those of the bodies.
-    Http2(Rc<Exchange>),
-    /// The same for HTTP/3.
-    Http3(Rc<http3_exchange::Http3Exchange>),
+    /// One request of a connection with several.
+    Multiplexed(Multiplexed),
 }
 
 impl Stream {
@@ -45,7 +41,7 @@ impl Stream {
     pub fn plain(&self) -> Option<&Descriptor> {
         match self {
             Stream::Plain(socket) => Some(socket),
-            Stream::Tls(_) | Stream::Http2(_) | Stream::Http3(_) => None,
+            Stream::Tls(_) | Stream::Multiplexed(_) => None,
         }
     }
 
@@ -53,16 +49,16 @@ impl Stream {
     pub fn is_secure(&self) -> bool {
         match self {
             Stream::Plain(_) => trace::is_secure(),
-            Stream::Tls(_) | Stream::Http3(_) => true,
-            Stream::Http2(exchange) => exchange.tls().is_some(),
+            Stream::Tls(_) => true,
+            Stream::Multiplexed(it) => each!(it, exchange => exchange.tls().is_some()),
         }
     }
 
     /// Whether the request is in early data, and the handshake not complete, so that somebody may repeat it.
     pub fn is_early(&self) -> bool {
         match self {
-            Stream::Http3(exchange) => exchange.is_early(),
-            Stream::Plain(_) | Stream::Tls(_) | Stream::Http2(_) => false,
+            Stream::Multiplexed(it) => each!(it, exchange => exchange.is_early()),
+            Stream::Plain(_) | Stream::Tls(_) => false,
         }
     }
 
@@ -72,8 +68,8 @@ impl Stream {
     /// When the connection is lost first.
     pub async fn confirmed(&self) -> io::Result<()> {
         match self {
-            Stream::Http3(exchange) => exchange.confirmed().await,
-            Stream::Plain(_) | Stream::Tls(_) | Stream::Http2(_) => Ok(()),
+            Stream::Multiplexed(it) => each!(it, exchange => exchange.confirmed().await),
+            Stream::Plain(_) | Stream::Tls(_) => Ok(()),
         }
     }
 
@@ -83,8 +79,7 @@ impl Stream {
         match self {
             Stream::Plain(_) => None,
             Stream::Tls(session) => Some(session.borrow().parameters()),
-            Stream::Http2(exchange) => exchange.tls(),
-            Stream::Http3(_) => Some(("TLSv1.3", "")),
+            Stream::Multiplexed(it) => each!(it, exchange => exchange.tls()),
         }
     }
 
@@ -93,36 +88,29 @@ impl Stream {
         match self {
             Stream::Plain(socket) => Some(socket.clone()),
             Stream::Tls(session) => Some(session.borrow().socket().clone()),
-            Stream::Http2(_) | Stream::Http3(_) => None,
+            Stream::Multiplexed(_) => None,
         }
     }
 
     /// Returns the local and the remote internet address, where there are any.
     pub fn endpoints(&self) -> [Option<SocketAddr>; 2] {
-        let socket = match self {
-            Stream::Http2(exchange) => Some(exchange.socket().clone()),
-            Stream::Http3(exchange) => return exchange.endpoints().map(Some),
-            _ => self.socket(),
-        };
-        let Some(socket) = socket else {
-            return [None; 2];
-        };
-        let own = rustix::net::getsockname(&socket).ok();
-        let client = rustix::net::getpeername(&socket).ok().flatten();
-        [own, client].map(|end| SocketAddr::try_from(end?).ok())
+        match self {
+            Stream::Plain(socket) => endpoints(socket),
+            Stream::Tls(session) => endpoints(session.borrow().socket()),
+            Stream::Multiplexed(it) => each!(it, exchange => exchange.endpoints()),
+        }
     }
 
     /// Whether the stream delimits its one response by itself, so that no chunked coding is needed.
     pub fn is_multiplexed(&self) -> bool {
-        matches!(self, Stream::Http2(_) | Stream::Http3(_))
+        matches!(self, Stream::Multiplexed(_))
     }
 
     /// Returns the HTTP version if the request line does not contain it.
     pub fn version(&self) -> Option<&'static str> {
         match self {
             Stream::Plain(_) | Stream::Tls(_) => None,
-            Stream::Http2(_) => Some("HTTP/2.0"),
-            Stream::Http3(_) => Some("HTTP/3.0"),
+            Stream::Multiplexed(it) => Some(each!(it, exchange => exchange.version())),
         }
     }
 
@@ -158,8 +146,7 @@ impl Stream {
                 };
                 poll_fn(receive).await
             }
-            Stream::Http2(exchange) => exchange.receive(&mut input).await,
-            Stream::Http3(exchange) => exchange.receive(&mut input).await,
+            Stream::Multiplexed(it) => each!(it, exchange => exchange.receive(&mut input).await),
         };
         // TLS, HTTP/2 and HTTP/3 do not report the executor turn in which the bytes arrived: assume this
         // one.
@@ -171,8 +158,7 @@ impl Stream {
     pub fn memory(&self) -> Option<&RequestMemory> {
         match self {
             Stream::Plain(_) | Stream::Tls(_) => None,
-            Stream::Http2(exchange) => Some(exchange.memory()),
-            Stream::Http3(exchange) => Some(exchange.memory()),
+            Stream::Multiplexed(it) => each!(it, exchange => Some(exchange.memory())),
         }
     }
 
@@ -180,8 +166,7 @@ impl Stream {
     pub async fn window(&self, most: usize) -> io::Result<usize> {
         match self {
             Stream::Plain(_) | Stream::Tls(_) => Ok(most),
-            Stream::Http2(exchange) => exchange.window(most).await,
-            Stream::Http3(exchange) => exchange.window(most).await,
+            Stream::Multiplexed(it) => each!(it, exchange => exchange.window(most).await),
         }
     }
 
@@ -190,8 +175,7 @@ impl Stream {
     pub async fn room(&self, most: usize) -> io::Result<Held> {
         match self {
             Stream::Plain(_) | Stream::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
-            Stream::Http2(exchange) => exchange.room(most).await,
-            Stream::Http3(exchange) => exchange.room(most).await,
+            Stream::Multiplexed(it) => each!(it, exchange => exchange.room(most).await),
         }
     }
 
@@ -200,8 +184,7 @@ impl Stream {
     pub fn send_piece(&self, bytes: Vec<u8>, held: Held) -> io::Result<usize> {
         match self {
             Stream::Plain(_) | Stream::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
-            Stream::Http2(exchange) => exchange.send_piece(bytes, held),
-            Stream::Http3(exchange) => exchange.send_piece(bytes, held),
+            Stream::Multiplexed(it) => each!(it, exchange => exchange.send_piece(bytes, held)),
         }
     }
 
@@ -209,8 +192,7 @@ impl Stream {
     pub async fn flush(&self) -> io::Result<()> {
         match self {
             Stream::Plain(_) | Stream::Tls(_) => Ok(()),
-            Stream::Http2(exchange) => exchange.flush().await,
-            Stream::Http3(exchange) => exchange.flush().await,
+            Stream::Multiplexed(it) => each!(it, exchange => exchange.flush().await),
         }
     }
 
@@ -220,8 +202,7 @@ impl Stream {
             Stream::Plain(_) | Stream::Tls(_) => {
                 (Err(io::ErrorKind::Unsupported.into()), Vec::new())
             }
-            Stream::Http2(exchange) => exchange.send_output(output).await,
-            Stream::Http3(exchange) => exchange.send_output(output).await,
+            Stream::Multiplexed(it) => each!(it, exchange => exchange.send_output(output).await),
         }
     }
 
@@ -243,8 +224,7 @@ impl Stream {
                 let waits = flags.contains(SendFlags::MORE);
                 (encrypt(session, &out, waits).await, out)
             }
-            Stream::Http2(exchange) => exchange.send(out).await,
-            Stream::Http3(exchange) => exchange.send(out).await,
+            Stream::Multiplexed(it) => each!(it, exchange => exchange.send(out).await),
         }
     }
 
@@ -253,11 +233,9 @@ impl Stream {
     pub async fn send_trailers(&self, trailers: HeaderMap) -> io::Result<()> {
         match self {
             Stream::Plain(_) | Stream::Tls(_) => Ok(()),
-            Stream::Http2(exchange) => {
-                exchange.set_trailers(trailers);
-                Ok(())
+            Stream::Multiplexed(it) => {
+                each!(it, exchange => exchange.send_trailers(trailers).await)
             }
-            Stream::Http3(exchange) => exchange.send_trailers(&trailers).await,
         }
     }
 
@@ -268,7 +246,7 @@ impl Stream {
             Stream::Tls(session) => {
                 poll_fn(|context| session.borrow_mut().poll_finish(context)).await
             }
-            Stream::Http2(_) | Stream::Http3(_) => Ok(()),
+            Stream::Multiplexed(_) => Ok(()),
         }
     }
 }

@@ -6,7 +6,6 @@ mod parameters;
 pub mod published;
 pub mod session;
 
-use crate::net::quic;
 use certificates::{Certificates, Stamp};
 use client_certificates::ClientCertificates;
 use laio::thread::JoinHandle;
@@ -28,8 +27,6 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 pub struct Tls {
     /// The configuration of connections.
     pub config: Arc<ServerConfig>,
-    /// The configuration of QUIC connections, if the server has HTTP/3.
-    pub quic: Option<Arc<quic::config::ServerConfig>>,
     /// Certificates that the server gets by itself.
     pub published: Option<Arc<Published>>,
     files: Arc<Files>,
@@ -44,14 +41,13 @@ struct Files {
 }
 
 /// Secrets that outlast a generation of workers: they let returning clients resume their TLS sessions on any
-/// worker, and a client answer the Retry of another one.
+/// worker.
 #[derive(Clone, Debug)]
 pub struct Sessions {
     /// Keys for session tickets, which most clients store themselves.
     tickets: Arc<dyn ProducesTickets>,
     /// Recent sessions of clients that do not support tickets.
     remembered: Arc<dyn StoresServerSessions>,
-    quic: quic::config::Secrets,
 }
 
 impl Sessions {
@@ -63,7 +59,6 @@ impl Sessions {
         Ok(Sessions {
             tickets: ring::Ticketer::new().map_err(io::Error::other)?,
             remembered: ServerSessionMemoryCache::new(Limits::TLS_SESSIONS),
-            quic: quic::config::Secrets::new()?,
         })
     }
 }
@@ -113,20 +108,9 @@ impl Tls {
         let builder = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&versions)
             .map_err(io::Error::other)?;
-        let secrets = sessions.quic.clone();
         let mut config = configure(builder, &files, http2, sessions);
         // Who lists cipher suites has chosen their order too.
         config.ignore_client_order = !options.tls.ciphers.is_empty();
-        let quic = options.http3.as_ref();
-        if quic.is_some_and(|http3| http3.early_data.is_some()) && files.clients.is_some() {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "--early-data cannot be combined with --client-ca: a client shows its certificate only after early data",
-            ));
-        }
-        let quic =
-            quic.map(|http3| quic::config::server(&config, http3, &options.limits, &secrets));
-        let quic = quic.transpose()?;
         if published.as_ref().is_some_and(|it| it.checks_in_handshake) {
             // Only an authority that checks a name offers it, and nothing else.
             config.alpn_protocols.push(CHALLENGE_PROTOCOL.to_vec());
@@ -135,11 +119,15 @@ impl Tls {
         let watcher = Some(Watcher::start(files.clone())?);
         Ok(Some(Tls {
             config,
-            quic,
             published,
             files,
             watcher,
         }))
+    }
+
+    /// Whether clients are asked for certificates.
+    pub fn asks_clients(&self) -> bool {
+        self.files.clients.is_some()
     }
 
     /// Reads the certificates again.

@@ -1,18 +1,18 @@
 //! Answering a request by the upstream of its path: who answers it, sending the response, and its line of the
 //! access log.
 
-use super::cache::{self, Fetch, Plan, ResponseCache};
-use super::exchange;
+use super::ProxyServices;
+use super::cache::{self, Fetch, Plan};
+use super::exchange::{self, UpstreamResponse};
+use super::fields::Hops;
 use super::proxy_request::{ProxyRequest, Source};
 use super::relay::{Delivery, relay, write_head};
-use super::request;
 use super::sendfile::send_named;
 use super::spool::Spool;
 use super::tunnel::Tunnel;
 use super::upload::Upload;
-use super::upstream_response::UpstreamResponse;
 use laio_http::log::LogRecord;
-use laio_http::{Framing, Method, Output, RequestPath, Status};
+use laio_http::{Framing, Method, Output, RequestPath, Status, Version};
 use laio_rt::future::{Either, race};
 use laio_rt::sync::Permit;
 use laio_serve_base::messages::print;
@@ -39,7 +39,6 @@ use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
-use std::rc::Rc;
 use std::task::Poll;
 use std::time::Instant;
 
@@ -61,7 +60,7 @@ type Chosen = (Response, Origin, Option<Fetch>);
 /// # Errors
 /// Returns the errors of sending the response.
 pub async fn answer(
-    response_cache: Option<&Rc<ResponseCache>>,
+    proxy_services: &ProxyServices,
     request: ProxyRequest<'_>,
     started: Instant,
     body: &mut ClientBody<'_>,
@@ -69,7 +68,7 @@ pub async fn answer(
     let (services, stream, ctx) = (body.services, body.stream, request.ctx);
     let Buffers { mut output, name } = services.buffer_pool.take();
     let client = ClientWatch::new(stream, ctx.request.framing != Framing::None);
-    let chosen = choose(services, response_cache, request, body, &mut output);
+    let chosen = choose(services, proxy_services, request, body, &mut output);
     let Either::Right(Some((response, origin, refresh))) = race(client.left(), chosen).await else {
         return Ok(None);
     };
@@ -117,7 +116,7 @@ pub async fn answer(
 /// connection.
 async fn choose(
     services: &Services,
-    response_cache: Option<&Rc<ResponseCache>>,
+    proxy_services: &ProxyServices,
     mut request: ProxyRequest<'_>,
     body: &mut ClientBody<'_>,
     out: &mut Output,
@@ -136,7 +135,7 @@ async fn choose(
     let permit = || request.route.limits.tunnel(&services.limits.upstream);
     let tunnel = request.websocket.then(permit).flatten();
     let mut fetch = None;
-    if let Some(cache) = response_cache {
+    if let Some(cache) = &proxy_services.cache {
         match cache.plan(services, ends, &request, out).await {
             Plan::Bypass => {}
             Plan::Answer(response, refresh) => return Some((response, Origin::Here, refresh)),
@@ -156,7 +155,7 @@ async fn choose(
             return here(page_of_error(services, ctx, &request, fetch.as_ref(), &error, out).await);
         }
     };
-    if let Some(cache) = response_cache {
+    if let Some(cache) = &proxy_services.cache {
         cache.invalidate(&request, answered.head.status);
     }
     if let Some(fetch) = &fetch
@@ -173,7 +172,7 @@ async fn choose(
         let (head, name) = (answered.discard(), &member.target.name);
         return here(send_named(services, ctx, out, name, &head, &file).await);
     }
-    let cached = response_cache.is_some();
+    let cached = proxy_services.cache.is_some();
     let delivery = write_head(services, ctx, &answered.head, fetch, cached, out);
     let response = Response::bare(answered.head.status);
     Some((
@@ -215,7 +214,21 @@ fn becomes_tunnel(services: &Services, request: &ProxyRequest<'_>) -> bool {
     request.websocket
         && !services.contexts.sync
         && !matches!(request.route.group.protocol(), Protocol::Http2 { .. })
-        && request::wants_websocket(request)
+        && wants_websocket(request)
+}
+
+/// Whether a client asks to upgrade its connection to a WebSocket. Other upgrades are not passed
+/// on: a tunnel for another protocol (h2c) would bypass all rules.
+fn wants_websocket(proxy_request: &ProxyRequest<'_>) -> bool {
+    let request = proxy_request.ctx.request;
+    request.method == Method::Get
+        && request.version == Version::Http11
+        && request.framing.is_none()
+        && request
+            .headers
+            .only("Upgrade")
+            .is_some_and(|value| value.eq_ignore_ascii_case(b"websocket"))
+        && Hops::from_headers(&request.headers).names(b"upgrade")
 }
 
 /// Notes who answers a request, and what the rules of the site do to it.

@@ -1,9 +1,8 @@
 //! A request that asks an auth server about the request of a client, and the answer.
 
-use super::exchange;
+use super::exchange::{self, UpstreamResponse};
 use super::proxy_request::{Caching, EmptyBody, ProxyRequest};
 use super::upstream_head::UpstreamHead;
-use super::upstream_response::UpstreamResponse;
 use laio_http::log::AddedField;
 use laio_http::{Framing, Method, Output, Request, RequestPath, Status, Version, ascii_query};
 use laio_rt::future::{Either, race};

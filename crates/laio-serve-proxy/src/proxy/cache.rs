@@ -8,10 +8,9 @@ mod policy;
 mod store;
 
 use super::compress::Form;
-use super::exchange;
+use super::exchange::{self, UpstreamResponse};
 use super::proxy_request::{Caching, EmptyBody, ProxyRequest};
 use super::upstream_head::UpstreamHead;
-use super::upstream_response::UpstreamResponse;
 use laio_http::{ByteRange, Method, Output, Status};
 use laio_rt::sync::Notify;
 use laio_serve_base::messages::print;
@@ -311,7 +310,10 @@ fn write(
         return Response::bare(Status::NOT_MODIFIED);
     }
     let length = stored.body.len() as u64;
-    let form = Form::of(services, ctx, &stored.head);
+    let may_compress = ctx.site.compresses_upstreams;
+    let form = may_compress
+        .then(|| Form::of(services, ctx, &stored.head))
+        .flatten();
     if let Some(Form::Encoded(coding, permit)) = form {
         let head = stored.head.in_form(Some(coding));
         head.write_with(ctx, out, ctx.sends_body(), false, &more);

@@ -21,14 +21,15 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// Chooses the form for a client. Returns none for a response that is not compressed for any client.
+    /// Chooses the form for a client of a site that compresses. Returns `None` for a response that is not
+    /// compressed for any client.
     pub(super) fn of(
         services: &Services,
         ctx: RequestContext<'_>,
         head: &UpstreamHead,
     ) -> Option<Form> {
         let site = ctx.site;
-        if !(site.compresses_upstreams && is_worth_it(head, services.limits.compress_bytes)) {
+        if !is_worth_it(head, services.limits.compress_bytes) {
             return None;
         }
         Some(form(

@@ -2,18 +2,16 @@
 
 use super::fields::VIA;
 use super::http2_body::Http2Body;
-use super::proxy_request::{ProxyRequest, Source};
-use super::repeat::may_be_repeated;
+use super::proxy_request::{ProxyRequest, Source, may_be_repeated};
 use super::request::{for_each_field, host};
-use super::response_wait::ResponseWait;
 use super::trailers::takes_trailers;
 use super::upload::Upload;
 use super::upstream_head::{UpstreamHead, early_hints};
-use super::upstream_response::{UpstreamBody, UpstreamResponse};
 use h2::RecvStream;
 use http::header::{CONTENT_LENGTH, TE, VIA as VIA_FIELD};
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri};
 use laio_http::{Framing, Method, ascii_query};
+use laio_rt::time::sleep;
 use laio_serve_base::options::UpstreamLimits;
 use laio_serve_core::request::body::BodyTime;
 use laio_serve_net::stream::Stream;
@@ -35,7 +33,7 @@ pub(super) async fn ask(
     source: &mut impl Source,
     limits: &UpstreamLimits,
     deadline: Deadline,
-) -> Result<UpstreamResponse, UpstreamError> {
+) -> Result<(UpstreamHead, Http2Body, Option<Upload>), UpstreamError> {
     let in_flight = member.begin();
     let permit = member.pool.permit(limits, limits.streams).await?;
     let proxy_header = member.target.proxy_header(|| proxy_request.ends());
@@ -86,11 +84,7 @@ pub(super) async fn ask(
         deadline,
         (place, permit, in_flight),
     );
-    Ok(UpstreamResponse {
-        head,
-        body: UpstreamBody::Http2(body),
-        upload,
-    })
+    Ok((head, body, upload))
 }
 
 /// Sends the body while waiting for the response. Returns the response, and what sends the rest of the
@@ -110,7 +104,7 @@ async fn attempt(
     let (response, stream) = place.begin(request, bodiless, time).await?;
     let mut response = response;
     let mut interim = 0;
-    let mut wait = ResponseWait::new(limits, deadline);
+    let mut first_byte = None;
     let mut upload = Upload::new(stream, bodiless);
     let answered = {
         let mut pump = pin!(upload.run(source, limits, deadline));
@@ -132,11 +126,14 @@ async fn attempt(
                     return Poll::Ready(result.map(Arrived::Response));
                 }
                 // The time limit for the response begins when the request is sent.
-                if pumped {
-                    wait.poll(context).map(Err)
-                } else {
-                    Poll::Pending
+                if !pumped {
+                    return Poll::Pending;
                 }
+                let limit = || sleep(deadline.within(limits.first_byte_time));
+                let limit = Pin::new(first_byte.get_or_insert_with(limit));
+                limit
+                    .poll(context)
+                    .map(|()| Err(UpstreamError::no_answer()))
             })
             .await;
             match arrived {

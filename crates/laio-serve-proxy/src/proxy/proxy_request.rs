@@ -1,13 +1,13 @@
-//! A request that is forwarded to an upstream, and its body.
+//! A request that is forwarded to an upstream, its body, and whether it may be sent again.
 
-use laio_http::RequestPath;
+use laio_http::{Method, RequestPath};
 use laio_serve_base::clients::Peer;
 use laio_serve_core::request::body::{BodyError, BodyTime, ClientBody};
 use laio_serve_core::request::lookup::Script;
 use laio_serve_core::request::response::RequestContext;
 use laio_serve_core::site::message_fields::RequestRules;
 use laio_serve_net::stream::Stream;
-use laio_serve_upstream::error::UpstreamError;
+use laio_serve_upstream::error::{Progress, UpstreamError};
 use laio_serve_upstream::route::Route;
 use std::net::SocketAddr;
 
@@ -166,4 +166,28 @@ impl Source for EmptyBody {
     fn is_done(&self) -> bool {
         true
     }
+}
+
+/// Whether a failed request can be repeated without having an effect twice.
+pub(super) fn may_be_repeated(
+    proxy_request: &ProxyRequest<'_>,
+    error: &UpstreamError,
+    source: &mut impl Source,
+) -> bool {
+    let allowed = match error.progress {
+        Progress::NotConnected => true,
+        Progress::Stale | Progress::NothingReceived => {
+            is_idempotent(&proxy_request.ctx.request.method)
+        }
+        Progress::Final => false,
+    };
+    allowed && !error.client_gone && source.rewind()
+}
+
+/// Whether the request may be repeated (RFC 9110, section 9.2.2).
+fn is_idempotent(method: &Method<'_>) -> bool {
+    matches!(
+        method,
+        Method::Get | Method::Head | Method::Options | Method::Put | Method::Delete
+    )
 }

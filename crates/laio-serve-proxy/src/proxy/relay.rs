@@ -3,9 +3,9 @@
 
 use super::cache::{Fetch, Recorder};
 use super::compress::{Compressing, Form};
+use super::exchange::UpstreamBody;
 use super::trailers::{push_last_chunk, takes_trailers};
 use super::upstream_head::UpstreamHead;
-use super::upstream_response::UpstreamBody;
 use laio_http::Output;
 use laio_rt::future::{Either, race};
 use laio_serve_base::observe::upstreams::{CacheResult, cached};
@@ -46,7 +46,10 @@ pub(super) fn write_head(
     has_cache: bool,
     out: &mut Output,
 ) -> Delivery {
-    let form = Form::of(services, ctx, head);
+    let may_compress = ctx.site.compresses_upstreams;
+    let form = may_compress
+        .then(|| Form::of(services, ctx, head))
+        .flatten();
     let sent_head = match &form {
         Some(form) => Cow::Owned(head.in_form(form.coding())),
         None => Cow::Borrowed(head),

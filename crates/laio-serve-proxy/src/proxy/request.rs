@@ -3,7 +3,7 @@
 
 use super::fields::{HOP_BY_HOP, Hops, VIA, push_field};
 use super::proxy_request::{Caching, ProxyRequest};
-use laio_http::{Framing, Method, Version, ascii_query};
+use laio_http::{Framing, ascii_query};
 use laio_serve_base::field_names::{is_one_of, is_same_variable};
 use laio_serve_core::site::message_fields::Field;
 use laio_serve_net::stream::Stream;
@@ -50,20 +50,6 @@ const OTHER_PATHS: [&str; 14] = [
 /// Whether a field would become the same variable as one of `names`.
 fn is_variable_of(name: &[u8], names: &[&str]) -> bool {
     names.iter().any(|own| is_same_variable(name, own))
-}
-
-/// Whether a client asks to upgrade its connection to a WebSocket. Other upgrades are not passed
-/// on: a tunnel for another protocol (h2c) would bypass all rules.
-pub(super) fn wants_websocket(proxy_request: &ProxyRequest<'_>) -> bool {
-    let request = proxy_request.ctx.request;
-    request.method == Method::Get
-        && request.version == Version::Http11
-        && request.framing.is_none()
-        && request
-            .headers
-            .only("Upgrade")
-            .is_some_and(|value| value.eq_ignore_ascii_case(b"websocket"))
-        && Hops::from_headers(&request.headers).names(b"upgrade")
 }
 
 /// Returns the fields that are passed on to any kind of upstream.

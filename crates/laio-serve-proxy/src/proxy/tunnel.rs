@@ -1,7 +1,7 @@
 //! A tunnel for a WebSocket connection: copies bytes in both directions until both ends have closed
 //! or the idle timeout expires.
 
-use super::lease::Lease;
+use super::http1::Lease;
 use laio_rt::future::{join, race};
 use laio_rt::sync::Permit;
 use laio_serve_base::options::UpstreamLimits;

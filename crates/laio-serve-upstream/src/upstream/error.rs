@@ -62,6 +62,12 @@ impl UpstreamError {
         UpstreamError::new(Status::GATEWAY_TIMEOUT, why)
     }
 
+    /// Nothing of a response has arrived in time.
+    pub fn no_answer() -> UpstreamError {
+        let late = UpstreamError::timed_out("the upstream did not answer in time");
+        late.at(Progress::NothingReceived)
+    }
+
     /// There are too many requests.
     pub fn busy(why: impl fmt::Display) -> UpstreamError {
         UpstreamError::new(Status::SERVICE_UNAVAILABLE, why)

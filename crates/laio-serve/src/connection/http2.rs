@@ -18,6 +18,7 @@ use laio_serve_base::options::{Http2, Limits};
 use laio_serve_core::request::receive::linger;
 use laio_serve_net::http2_exchange::Exchange;
 use laio_serve_net::http2_io::{Io, Stalled, Wire};
+use laio_serve_net::multiplexed::Multiplexed;
 use laio_serve_net::stream::Stream;
 use laio_serve_net::tls::session::TlsParameters;
 use std::cell::{Cell, RefCell};
@@ -320,7 +321,7 @@ impl Http2Connection {
             &self.streams.services.limits,
             memory,
         ));
-        let stream = Stream::Http2(exchange.clone());
+        let stream = Stream::Multiplexed(Multiplexed::Http2(exchange.clone()));
         let at_once = if has_body || exchange.poll_reset(context).is_ready() {
             AtOnce::NotPossible
         } else {

@@ -6,13 +6,13 @@ use laio_rt::future::{Either, race};
 use laio_rt::sync::Notify;
 use laio_rt::{Aborted, Descriptor, JoinHandle};
 use laio_serve_base::observe;
-use laio_serve_base::options::{Http2, Http3, IoStep, Limits};
+use laio_serve_base::options::{Http2, IoStep, Limits};
 use laio_serve_base::stop::{Interruptible, Level, Stop};
 use laio_serve_core::request::directory_answer::DirectoryAnswer;
 use laio_serve_core::services::Services;
 use laio_serve_net::idle_eviction::ConnectionSlots;
 use laio_serve_net::socket::is_quiet;
-use laio_serve_proxy::cache::ResponseCache;
+use laio_serve_proxy::ProxyServices;
 use laio_serve_uploads::ChangeServices;
 use pin_project_lite::pin_project;
 use std::cell::{Cell, RefCell};
@@ -34,8 +34,6 @@ pub(crate) struct Connections {
     most: usize,
     /// The limits of HTTP/2; none if it is disabled.
     pub(super) http2: Option<Http2>,
-    /// The limits of HTTP/3; none if it is disabled.
-    pub(crate) http3: Option<Http3>,
     draining: Cell<bool>,
     /// Connections between two requests are closed, and so are connections that finish a request.
     closes_idle: Cell<bool>,
@@ -53,9 +51,10 @@ pub(crate) struct Connections {
 /// What single stages of a worker's requests need.
 pub(crate) struct WorkerFeatures {
     pub(crate) change_services: ChangeServices,
-    /// The stored responses of upstreams.
-    pub(crate) response_cache: Option<Rc<ResponseCache>>,
+    pub(crate) proxy_services: ProxyServices,
     pub(crate) directory_answers: Vec<Box<dyn DirectoryAnswer>>,
+    /// Whether upstreams get requests in early data.
+    pub(crate) passes_early: bool,
 }
 
 /// The task of a connection, and its state.
@@ -71,7 +70,7 @@ impl Connections {
         features: WorkerFeatures,
         stop: Arc<Stop>,
         most: usize,
-        (http2, http3): (Option<Http2>, Option<Http3>),
+        http2: Option<Http2>,
     ) -> Rc<Connections> {
         Rc::new(Connections {
             services,
@@ -79,7 +78,6 @@ impl Connections {
             stop,
             most,
             http2,
-            http3,
             draining: Cell::new(false),
             closes_idle: Cell::new(false),
             drain_started: Notify::new(),

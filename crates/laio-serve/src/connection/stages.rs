@@ -3,20 +3,23 @@
 use super::Connection;
 use super::page_memory::hold_page;
 use super::state::Next;
-use laio_http::{BodySkip, Framing, Method, Rejection};
-use laio_serve_base::options::{EarlyData, Limits};
+use laio_http::{BodySkip, Framing, Method, Rejection, RequestPath};
+use laio_serve_base::options::Limits;
 use laio_serve_base::trace;
 use laio_serve_core::request::answer::answer;
 use laio_serve_core::request::answer_from_cache::answer_from_cache;
+use laio_serve_core::request::body::{BodyTime, ClientBody};
 use laio_serve_core::request::early_answer::EarlyAnswer;
 use laio_serve_core::request::early_hints::early_hints;
-use laio_serve_core::request::lookup::{Answerer, LookedUp, answerer};
+use laio_serve_core::request::lookup::{Answerer, LookedUp, Script, answerer};
 use laio_serve_core::request::response::{RequestContext, Response};
 use laio_serve_core::request::send_response::Followed;
 use laio_serve_net::buffers::Buffers;
-use laio_serve_uploads::Change;
+use laio_serve_proxy::ProxyRequest;
+use laio_serve_uploads::{Change, answer_change};
+use laio_serve_upstream::route::Route;
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The stages, in the order in which they see a request. `--explain` prints the stages that decide something.
 const STAGES: &[RequestStage] = &[
@@ -97,6 +100,12 @@ pub(super) enum Exchanged {
         body: BodySkip,
         body_len: usize,
     },
+    /// The rest of the body has not been read; `input` begins with it.
+    InputLeft {
+        keep_alive: bool,
+        body: BodySkip,
+        input: Vec<u8>,
+    },
 }
 
 impl<'a> Exchange<'a> {
@@ -158,7 +167,9 @@ impl Connection {
     }
 
     async fn send_hints(&self, ctx: RequestContext<'_>) -> io::Result<Step> {
-        if let Some(head) = early_hints(ctx, &self.stream) {
+        if let Some(hints) = &ctx.site.early_hints
+            && let Some(head) = early_hints(hints, ctx, &self.stream)
+        {
             self.stream.send_output(head).await.0?;
         }
         Ok(Step::Pass)
@@ -168,8 +179,8 @@ impl Connection {
         let Some(to) = exchange.ctx.route() else {
             return Ok(Step::Pass);
         };
-        let next = Box::pin(self.answer_by_upstream(exchange, to, None)).await?;
-        Ok(Step::Answered(Exchanged::Over(next)))
+        let answered = Box::pin(self.answer_by_upstream(exchange, to, None)).await?;
+        Ok(Step::Answered(answered))
     }
 
     async fn answer_by_application(&mut self, exchange: &mut Exchange<'_>) -> io::Result<Step> {
@@ -179,11 +190,11 @@ impl Connection {
         };
         let answerer = answerer(&self.services, ctx, application).await;
         if let Some((to, script)) = answerer.upstream(ctx) {
-            if script.is_some() || !self.passes_early() {
+            if script.is_some() || !self.connections.features.passes_early {
                 self.stream.confirmed().await?;
             }
-            let next = Box::pin(self.answer_by_upstream(exchange, to, script)).await?;
-            return Ok(Step::Answered(Exchanged::Over(next)));
+            let answered = Box::pin(self.answer_by_upstream(exchange, to, script)).await?;
+            return Ok(Step::Answered(answered));
         }
         if let Answerer::Site(found) = answerer {
             exchange.looked_up = found;
@@ -197,8 +208,97 @@ impl Connection {
         else {
             return Ok(Step::Pass);
         };
-        let next = Box::pin(self.change_files(exchange, change)).await?;
-        Ok(Step::Answered(Exchanged::Over(next)))
+        let answered = Box::pin(self.change_files(exchange, change)).await?;
+        Ok(Step::Answered(answered))
+    }
+
+    /// Lets an upstream answer, with a script if it executes one.
+    async fn answer_by_upstream(
+        &mut self,
+        exchange: &Exchange<'_>,
+        to: (&Route, &RequestPath<'_>),
+        script: Option<&Script>,
+    ) -> io::Result<Exchanged> {
+        let ctx = exchange.ctx;
+        let limits = &self.services.limits.upstream;
+        let body = match BodySkip::new(ctx.request.framing, limits.body_bytes) {
+            Ok(body) => body,
+            Err(rejection) => return self.refuse_body(rejection).await,
+        };
+        let mut body = ClientBody {
+            services: &self.services,
+            stream: &self.stream,
+            peer: &self.peer,
+            input: exchange.after_head.to_vec(),
+            body,
+            waited: Duration::ZERO,
+            time: BodyTime::Whole,
+            bytes: 0,
+            expects_continue: ctx.request.expects_continue,
+            room: 0,
+        };
+        let proxy_services = &self.connections.features.proxy_services;
+        let request = ProxyRequest::new(ctx, (&self.stream, &self.peer), to, script);
+        let answered =
+            laio_serve_proxy::answer(proxy_services, request, exchange.started, &mut body);
+        let Some(keep_alive) = answered.await? else {
+            return Ok(Exchanged::Over(Next::End));
+        };
+        Ok(Exchanged::InputLeft {
+            keep_alive,
+            body: body.body,
+            input: body.input,
+        })
+    }
+
+    /// Makes a change of files, and sends the response.
+    async fn change_files(
+        &mut self,
+        exchange: &Exchange<'_>,
+        change: Change,
+    ) -> io::Result<Exchanged> {
+        let (ctx, after_head) = (exchange.ctx, exchange.after_head);
+        let services = self.services.clone();
+        let (framing, limits) = (ctx.request.framing, &services.limits);
+        let body = match BodySkip::new(framing, change.body_limit(ctx, limits)) {
+            Ok(body) => body,
+            Err(rejection) => return self.refuse_body(rejection).await,
+        };
+        let mut body = ClientBody {
+            services: &services,
+            stream: &self.stream,
+            peer: &self.peer,
+            input: after_head.to_vec(),
+            body,
+            waited: Duration::ZERO,
+            time: BodyTime::Whole,
+            bytes: 0,
+            expects_continue: ctx.request.expects_continue && after_head.is_empty(),
+            room: change.receive_room(framing),
+        };
+        let Buffers {
+            mut output,
+            mut name,
+        } = services.buffer_pool.take();
+        let changes = &self.connections.features.change_services;
+        let answered = answer_change(changes, ctx, change, &mut body, &mut output, &mut name).await;
+        let Some((response, keep_alive)) = answered else {
+            return Ok(Exchanged::Over(Next::End));
+        };
+        let of_change = RequestContext { keep_alive, ..ctx };
+        let held = hold_page(&services, &self.stream, of_change, response, &mut output);
+        let (response, _held) = held.await;
+        ctx.apply_rules(&response, &name, &mut output);
+        let (input, body) = (body.input, body.body);
+        let followed = Followed::ByRequest;
+        let sending = self.send_and_log(ctx, output, response, followed, exchange.started);
+        let output = sending.await?.into();
+        services.buffer_pool.put_back(Buffers { output, name });
+        Ok(Exchanged::InputLeft {
+            keep_alive,
+            body,
+            input,
+        })
     }
 
     /// Answers a request with a file, a listing or a page, and writes its line of the access log.
@@ -214,10 +314,7 @@ impl Connection {
         let begun = begin_body(&self.services.limits, request.framing, exchange.after_head);
         let (body, body_len) = match begun {
             Ok(begun) => begun,
-            Err(rejection) => {
-                let refused = self.refuse(rejection.status(), rejection.detail());
-                return Ok(Exchanged::Over(refused.await?));
-            }
+            Err(rejection) => return self.refuse_body(rejection).await,
         };
         let waits = request.expects_continue && exchange.after_head.is_empty();
         ctx.keep_alive &= !waits || (ctx.auth.is_none() && may_continue(request.method));
@@ -252,19 +349,19 @@ impl Connection {
         })
     }
 
+    /// Refuses a body that is malformed or too long.
+    async fn refuse_body(&mut self, rejection: Rejection) -> io::Result<Exchanged> {
+        let refused = self.refuse(rejection.status(), rejection.detail()).await;
+        refused.map(Exchanged::Over)
+    }
+
     /// Whether a request in early data must wait for the end of the handshake: it may have been repeated, or sent
     /// from a forged address.
     fn needs_handshake(&self, ctx: RequestContext<'_>) -> bool {
         self.peer.is_trusted
             || ctx.site.treats_clients_differently()
             || ctx.auth.is_some()
-            || (ctx.route().is_some() && !self.passes_early())
-    }
-
-    /// Whether upstreams get requests in early data.
-    fn passes_early(&self) -> bool {
-        let http3 = self.connections.http3.as_ref();
-        http3.is_some_and(|http3| http3.early_data == Some(EarlyData::Upstreams))
+            || (ctx.route().is_some() && !self.connections.features.passes_early)
     }
 }
 

@@ -7,8 +7,7 @@ use laio_serve_base::addresses::Addresses;
 use laio_serve_base::options::{Options, Site};
 use laio_serve_core::request::directory_answer::DirectoryAnswer;
 use laio_serve_core::services::Services;
-use laio_serve_net::quic::config::ServerConfig;
-use laio_serve_net::quic::routes::Routes;
+use laio_serve_net::tls::Tls;
 use laio_serve_net::tls::published::Published;
 use laio_serve_uploads::ChangeExtension;
 use std::fmt::Debug;
@@ -36,8 +35,8 @@ pub(crate) struct Feature {
     pub(super) start: fn(&Options, Option<&Arc<Published>>) -> io::Result<Started>,
     /// Returns what it adds to the changes of files.
     pub(super) changes: fn() -> Option<ChangeExtension>,
-    /// Starts the tasks of a worker that receive from sockets with datagrams.
-    pub(super) receive: fn(&mut DatagramSockets) -> io::Result<Vec<JoinHandle<()>>>,
+    /// Returns what it keeps to receive datagrams, until the server ends.
+    pub(super) datagrams: fn() -> io::Result<Option<Arc<dyn Datagrams>>>,
     /// Returns what answers requests for directories in one worker.
     pub(super) directories: fn(&Options) -> Option<Box<dyn DirectoryAnswer>>,
 }
@@ -54,7 +53,7 @@ impl Feature {
         published: |_| None,
         start: |_, _| Ok(None),
         changes: || None,
-        receive: |_| Ok(Vec::new()),
+        datagrams: || Ok(None),
         directories: |_| None,
     };
 }
@@ -74,11 +73,41 @@ pub(crate) trait Background: Debug + Send + Sync {
     fn end(&self);
 }
 
+/// What a feature keeps to receive datagrams, for all generations of workers.
+pub(crate) trait Datagrams: Debug + Send + Sync {
+    /// Returns what receives datagrams in a generation, if its options ask for that.
+    ///
+    /// # Errors
+    /// Says which options cannot be combined.
+    fn configure(
+        &self,
+        options: &Options,
+        tls: &Tls,
+    ) -> io::Result<Option<Arc<dyn DatagramReceiver>>>;
+
+    /// Records that another process reads the sockets from now on.
+    fn leave(&self);
+}
+
+/// What receives datagrams in the workers of a generation.
+pub(crate) trait DatagramReceiver: Debug + Send + Sync {
+    /// Starts the tasks of a worker that receive from its sockets.
+    ///
+    /// # Errors
+    /// If a socket option that every kernel has fails.
+    fn receive(&self, sockets: DatagramSockets) -> io::Result<Vec<JoinHandle<()>>>;
+
+    /// Returns the value of `Alt-Svc`, by which responses over TCP announce it, for an address with this UDP
+    /// port.
+    fn announcement(&self, port: u16) -> String;
+
+    /// Whether upstreams get requests in early data.
+    fn passes_early(&self) -> bool;
+}
+
 /// The sockets with datagrams of a worker, and what serves their connections.
 pub(crate) struct DatagramSockets {
     pub(crate) sockets: Vec<OwnedFd>,
-    pub(crate) config: Option<Arc<ServerConfig>>,
-    pub(crate) routes: Arc<Routes>,
     pub(crate) services: Rc<Services>,
     pub(crate) connections: Rc<Connections>,
     pub(crate) addresses: Arc<Addresses>,

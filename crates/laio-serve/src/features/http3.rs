@@ -3,6 +3,8 @@
 #[cfg(feature = "http3")]
 mod connection;
 #[cfg(feature = "http3")]
+mod generations;
+#[cfg(feature = "http3")]
 mod receive;
 
 use super::feature::Feature;
@@ -17,7 +19,7 @@ pub(super) const FEATURE: Feature = Feature {
     is_used: |options| options.http3.is_some(),
     check,
     #[cfg(feature = "http3")]
-    receive: receive::receive,
+    datagrams: generations::datagrams,
     ..Feature::WITHOUT_PARTS
 };
 

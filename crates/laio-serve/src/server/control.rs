@@ -188,7 +188,9 @@ impl Service {
             Command::Stop => self.wind_down(Level::Stopping),
             Command::HandOver => {
                 self.sockets.leave();
-                self.server_state.routes.leave();
+                if let Some(datagrams) = &self.server_state.datagrams {
+                    datagrams.leave();
+                }
                 self.wind_down(Level::HandingOver);
             }
             Command::Reload(options, reply) => {

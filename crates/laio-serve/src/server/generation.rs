@@ -1,7 +1,7 @@
 //! A generation of workers: those started together with the same options.
 
 use super::sandbox;
-use crate::features::{self, BackgroundFeatures};
+use crate::features::{self, BackgroundFeatures, Datagrams};
 use crate::worker::{self, GenerationState, Served};
 use laio::BackendKind;
 use laio::thread::JoinHandle;
@@ -21,7 +21,6 @@ use laio_serve_net::idle_eviction::ConnectionSlots;
 use laio_serve_net::io_contexts::{ContextPlan, IoContexts};
 use laio_serve_net::listen::Share;
 use laio_serve_net::memory::ProcessMemory;
-use laio_serve_net::quic::routes::Routes;
 use laio_serve_net::tls::published::Published;
 use laio_serve_net::tls::{Sessions, Tls};
 use laio_serve_uploads::SharedChanges;
@@ -51,8 +50,7 @@ pub(crate) struct ServerState {
     pub(crate) memory: Arc<ProcessMemory>,
     pub(crate) slots: Arc<ConnectionSlots>,
     pub(crate) sessions: Sessions,
-    /// The QUIC endpoints of all generations.
-    pub(crate) routes: Arc<Routes>,
+    pub(crate) datagrams: Option<Arc<dyn Datagrams>>,
     /// Certificates that the server gets by itself.
     published: Option<Arc<Published>>,
     pub(crate) background: BackgroundFeatures,
@@ -79,7 +77,7 @@ impl ServerState {
             addresses: Arc::default(),
             slots: Arc::default(),
             sessions: Sessions::new()?,
-            routes: Arc::default(),
+            datagrams: features::datagrams()?,
             background: features::start(options, published.as_ref())?,
             published,
             changes: SharedChanges::new(features::change_extension()),
@@ -140,24 +138,29 @@ impl Generation {
             BackendKind::Sync => 0,
             _ => std::thread::available_parallelism().map_or(1, usize::from),
         };
+        let tls = Tls::new(
+            &options,
+            options.http2(kind).is_some(),
+            server_state.sessions,
+            server_state.published,
+        )?
+        .map(Arc::new);
         let shared = GenerationState {
             sites: Arc::new(CompiledSites::new(&options, &server_state.counted)?.suit(kind)?),
             addresses: server_state.addresses,
             memory: server_state.memory,
             trusted_proxies: Arc::new(TrustedProxies::from_options(&options)?),
             slots: server_state.slots,
-            routes: server_state.routes,
             cpu_pool: Arc::new(CpuPool::new(threads)),
             log: SharedLog::open(&options)?,
             changes: server_state.changes,
             stop: Arc::default(),
-            tls: Tls::new(
+            datagrams: features::datagram_receiver(
+                server_state.datagrams.as_ref(),
                 &options,
-                options.http2(kind).is_some(),
-                server_state.sessions,
-                server_state.published,
-            )?
-            .map(Arc::new),
+                tls.as_deref(),
+            )?,
+            tls,
         };
         let mut generation = Generation {
             number,

@@ -6,7 +6,7 @@ use laio_serve::{Auth, Options, Upstream, Zip};
 use laio_testing::fault_fs::{Fault, Kind};
 use laio_testing::{FaultFs, or_skip};
 use std::fs;
-use std::io::{BufRead, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
@@ -65,21 +65,10 @@ fn packs(zip: Zip) -> impl Fn(&mut Options) {
 /// Reads a response with a length or in chunks. Returns its head and its body.
 fn fetch(client: &mut Client, target: &str) -> (String, Vec<u8>) {
     let answer = client.get(target);
-    let mut body = answer.body;
-    if answer.head.contains("Transfer-Encoding: chunked") {
-        loop {
-            let mut size = String::new();
-            client.0.read_line(&mut size).unwrap();
-            let size = usize::from_str_radix(size.trim(), 16).unwrap();
-            let mut chunk = vec![0; size + 2];
-            client.0.read_exact(&mut chunk).unwrap();
-            body.extend_from_slice(&chunk[..size]);
-            if size == 0 {
-                break;
-            }
-        }
+    match answer.header("Transfer-Encoding") {
+        Some(_) => (answer.head, client.chunks()),
+        None => (answer.head, answer.body),
     }
-    (answer.head, body)
 }
 
 /// Unpacks with Python, which checks all checksums. Returns the names in their order.
@@ -173,10 +162,14 @@ fn other_programs_read_it() {
 fn what_is_no_directory_is_answered_as_ever() {
     let dir = site();
     let server = Running::with(dir.path(), packs(Zip::Store));
-    assert_eq!(server.get("/d/run.sh?zip").text(), "#!/bin/sh");
-    assert_eq!(server.get("/no/?zip").status, 404);
-    assert_eq!(server.get("/d/?zipped").status, 404);
-    assert_eq!(server.get("/d/outside?zip").status, 404);
+    server.answers(
+        r##"
+        GET /d/run.sh?zip => "#!/bin/sh"
+        GET /no/?zip => 404
+        GET /d/?zipped => 404
+        GET /d/outside?zip => 404
+        "##,
+    );
     let head = server.connect().request("HEAD", "/d/?zip", "");
     let length = head.header("Content-Length").unwrap().to_owned();
     assert_eq!(server.get("/d/?zip").body.len().to_string(), length);
@@ -203,15 +196,10 @@ fn limits() {
         });
         server.get("/d/?zip").status
     };
-    assert_eq!(
-        status(&|options| options.limits.zip_entries = NAMES.len()),
-        200
-    );
-    assert_eq!(
-        status(&|options| options.limits.zip_entries = NAMES.len() - 1),
-        403
-    );
-    assert_eq!(status(&|options| options.limits.zip_entries = 1), 403);
+    for (entries, expected) in [(NAMES.len(), 200), (NAMES.len() - 1, 403), (1, 403)] {
+        let found = status(&|options| options.limits.zip_entries = entries);
+        assert_eq!(found, expected, "{entries}");
+    }
     assert_eq!(status(&|options| options.limits.zip_bytes = 100_000), 403);
     let refused = status(&|options| options.limits.zips = 0);
     assert_eq!(refused, 503);

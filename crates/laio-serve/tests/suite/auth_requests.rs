@@ -3,6 +3,7 @@
 use crate::common::program::Program;
 use crate::common::{Client, Response, Running, every_backend, until};
 use crate::upstreams::backend::Backend;
+use crate::upstreams::http;
 use crate::upstreams::http2::Server2;
 use bytes::Bytes;
 use laio::BackendKind;
@@ -118,24 +119,23 @@ fn requests_are_let_in_or_get_the_answer() {
         let mut client = server.connect();
         // Once from the disk, once from the cache.
         for _ in 0..2 {
-            let answer = client.request("GET", "/a.txt", ANN);
-            assert_eq!((answer.status, answer.text()), (200, "a.txt"), "{backend}");
-            answer.is("Cache-Control: private | Remote-User: -");
-            let answer = client.get("/a.txt");
-            assert_eq!((answer.status, answer.text()), (401, "who?\n"), "{backend}");
-            let challenge = answer.header("WWW-Authenticate");
-            assert_eq!(challenge, Some("Bearer realm=\"a\""));
-            assert_eq!(answer.header("Cache-Control"), Some("no-store"));
+            client.answers(
+                r#"
+                GET /a.txt | Cookie: is=ann => 200 | "a.txt" | Cache-Control: private | Remote-User: -
+                GET /a.txt => 401 | has who? | WWW-Authenticate: Bearer realm="a" | Cache-Control: no-store
+                "#,
+            );
         }
-        let answer = client.request("HEAD", "/a.txt", "");
-        assert_eq!(answer.header("Content-Length"), Some("5"));
-        let answer = client.request("GET", "/a.txt", "Cookie: elsewhere\r\n");
-        answer.is(r#"302 | "go" | Location: https://login/?a=b | Set-Cookie: state=1"#);
-        let answer = client.request("GET", "/a.txt", "Cookie: never\r\n");
-        answer.is(r#"403 | "no" | Cache-Control: max-age=9 | Transfer-Encoding: -"#);
-        // What is not there is not revealed.
-        assert_eq!(client.get("/nothing").status, 401);
-        assert_eq!(client.request("GET", "/nothing", ANN).status, 404);
+        client.answers(
+            r#"
+            HEAD /a.txt => 401 | Content-Length: 5
+            GET /a.txt | Cookie: elsewhere => 302 | "go" | Location: https://login/?a=b | Set-Cookie: state=1
+            GET /a.txt | Cookie: never => 403 | "no" | Cache-Control: max-age=9 | Transfer-Encoding: -
+            # What is not there is not revealed.
+            GET /nothing => 401
+            GET /nothing | Cookie: is=ann => 404
+            "#,
+        );
         // Connections are used again.
         assert!(auth.connections() <= 8, "{backend}: {}", auth.connections());
     }
@@ -321,12 +321,7 @@ fn scripts_are_guarded_by_path_and_by_file() {
         options.site.rewrites = vec!["/secret=/admin/index.php".parse::<Rewrite>().unwrap()];
     });
     let mut client = server.connect();
-    for target in [
-        "/admin/",
-        "/admin/index.php",
-        "/index.php/admin/x",
-        "/secret",
-    ] {
+    for target in "/admin/ /admin/index.php /index.php/admin/x /secret".split(' ') {
         assert_eq!(client.get(target).status, 401, "{target}");
     }
     assert!(program.calls().is_empty());
@@ -347,8 +342,7 @@ fn cookies_of_a_server_that_lets_in_reach_the_client_if_wanted() {
     for wanted in [false, true] {
         let server = guarded(dir.path(), &auth, |options| {
             options.site.auth_requests.cookies = wanted;
-            let app = format!("/app=http://{}", app.address());
-            options.site.upstreams.http = vec![Upstream::http(&app).unwrap()];
+            options.site.upstreams.http = vec![http("/app", &app)];
         });
         for (target, own) in [("/a.txt", 0), ("/a.txt", 0), ("/nothing", 0), ("/app", 1)] {
             let answer = cookie(&server, "renew", target);
@@ -395,8 +389,7 @@ fn hosts_have_their_own_auth_servers() {
     let (dir, auth) = (site(), auth_server());
     let app = Backend::answering("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\napp");
     let server = Running::with(dir.path(), |options| {
-        let app = format!("/app=http://{}", app.address());
-        options.site.upstreams.http = vec![Upstream::http(&app).unwrap()];
+        options.site.upstreams.http = vec![http("/app", &app)];
         options.site.auth_requests.copy = copied(&["Remote-User"]);
         let mut site = options.site.clone();
         site.auth_requests.rules = vec![rule("", &auth)];
@@ -405,13 +398,14 @@ fn hosts_have_their_own_auth_servers() {
             site,
         }];
     });
-    assert_eq!(server.get("/a.txt").status, 401);
-    let mut client = server.connect();
-    client.send("GET /a.txt HTTP/1.1\r\nHost: other\r\n\r\n");
-    assert_eq!(client.answer(false).status, 200);
-    // The same application trusts the field in requests of every client.
-    client.send("GET /app HTTP/1.1\r\nHost: other\r\nRemote-User: eve\r\n\r\n");
-    assert_eq!(client.answer(false).status, 200);
+    server.answers(
+        "
+        GET /a.txt => 401
+        GET /a.txt | Host: other => 200
+        # The same application trusts the field in requests of every client.
+        GET /app | Host: other | Remote-User: eve => 200
+        ",
+    );
     assert_eq!(field(&app.heads()[0], "Remote-User"), None);
 }
 
@@ -423,18 +417,15 @@ fn browsers_are_sent_to_the_login() {
         // It is not asked.
         options.site.upstreams.http = vec![Upstream::http("/app=http://127.0.0.1:1").unwrap()];
     });
-    let mut client = server.connect();
-    let answer = client.request("GET", "/a.txt?b=c&d", "Accept: text/html,*/*;q=0.8\r\n");
-    assert_eq!(answer.status, 302);
     let to = "/login?rd=http%3A%2F%2Ftest%2Fa.txt%3Fb%3Dc%26d";
-    assert_eq!(answer.header("Location"), Some(to));
-    assert_eq!(answer.header("Cache-Control"), Some("no-store"));
-    let answer = client.request("GET", "/a.txt", "Accept: application/json\r\n");
-    assert_eq!(answer.status, 401);
-    let answer = client.request("POST", "/app", "Accept: text/html\r\n");
-    assert_eq!(answer.status, 401);
-    let answer = cookie(&server, "never", "/a.txt");
-    assert_eq!(answer.status, 403);
+    server.answers(&format!(
+        "
+        GET /a.txt?b=c&d | Accept: text/html,*/*;q=0.8 => 302 | Location: {to} | Cache-Control: no-store
+        GET /a.txt | Accept: application/json => 401
+        POST /app | Accept: text/html => 401
+        GET /a.txt | Cookie: never => 403
+        "
+    ));
 }
 
 #[test]
@@ -468,14 +459,16 @@ fn a_body_is_not_asked_for_before_the_request_is_let_in() {
     let server = guarded(dir.path(), &auth, |options| {
         options.site.uploads.who = Some(Uploaders::Users);
         options.site.uploads.keep_free = 0;
-        let app = format!("/app=http://{}", app.address());
-        options.site.upstreams.http = vec![Upstream::http(&app).unwrap()];
+        options.site.upstreams.http = vec![http("/app", &app)];
     });
+    server.answers(
+        "
+        PUT /new.txt | Expect: 100-continue | Content-Length: 4 => 401
+        POST /app/x | Expect: 100-continue | Content-Length: 4 => 401
+        GET /a.txt | Expect: 100-continue | Content-Length: 4 => 401
+        ",
+    );
     let expects = "Expect: 100-continue\r\nContent-Length: 4\r\n";
-    for (method, target) in [("PUT", "/new.txt"), ("POST", "/app/x"), ("GET", "/a.txt")] {
-        let answer = server.connect().request(method, target, expects);
-        assert_eq!(answer.status, 401, "{method} {target}");
-    }
     assert!(app.heads().is_empty() && !dir.path().join("new.txt").exists());
     for (method, target, status) in [("PUT", "/new.txt", 201), ("POST", "/app/x", 200)] {
         let mut client = server.connect();
@@ -496,23 +489,20 @@ fn changes_need_the_servers_of_all_paths() {
         options.site.uploads.keep_free = 0;
         options.site.uploads.webdav = true;
     });
-    let ask =
-        |method: &str, target: &str, fields: &str| server.connect().request(method, target, fields);
-    // The path is open, but the destination is not, and what is in a directory may not be.
-    for (method, target, fields) in [
-        ("COPY", "/a.txt", "Destination: http://test/admin/x\r\n"),
-        ("MOVE", "/admin", "Destination: http://test/open\r\n"),
-        ("MOVE", "/a.txt", "Destination: http://test/b.txt\r\n"),
-        ("DELETE", "/admin/c.txt", ""),
-        ("DELETE", "/in/", ""),
-        ("MKCOL", "/new", ""),
-        ("PROPFIND", "/admin/", "Depth: 1\r\n"),
-    ] {
-        assert_eq!(ask(method, target, fields).status, 401, "{method} {target}");
-    }
-    assert_eq!(ask("PROPFIND", "/in/", "Depth: 0\r\n").status, 207);
-    let fields = format!("{ANN}Destination: http://test/admin/x\r\n");
-    assert_eq!(ask("COPY", "/a.txt", &fields).status, 201);
+    server.answers(
+        "
+        # The path is open, but the destination is not, and what is in a directory may not be.
+        COPY /a.txt | Destination: http://test/admin/x => 401
+        MOVE /admin | Destination: http://test/open => 401
+        MOVE /a.txt | Destination: http://test/b.txt => 401
+        DELETE /admin/c.txt => 401
+        DELETE /in/ => 401
+        MKCOL /new => 401
+        PROPFIND /admin/ | Depth: 1 => 401
+        PROPFIND /in/ | Depth: 0 => 207
+        COPY /a.txt | Cookie: is=ann | Destination: http://test/admin/x => 201
+        ",
+    );
     assert_eq!(fs::read(dir.path().join("admin/x")).unwrap(), b"a.txt");
     for who in [Uploaders::Anyone, Uploaders::Users] {
         let started = Running::try_with(dir.path(), |options| {
@@ -551,16 +541,13 @@ fn a_lock_belongs_to_the_user_whom_the_server_names() {
     ));
     let answer = client.answer(false);
     assert_eq!(answer.status, 200);
-    let token = answer.header("Lock-Token").unwrap().to_owned();
-    let put = |user: &str| {
-        let mut client = server.connect();
-        client.send(format!(
-            "PUT /a.txt HTTP/1.1\r\nHost: test\r\nCookie: {user}\r\nRemote-User: ann\r\nIf: ({token})\r\n\
-             Content-Length: 1\r\n\r\nx"
-        ));
-        client.answer(false).status
-    };
-    assert_eq!((put("eve"), put("ann")), (423, 204));
+    let token = answer.header("Lock-Token").unwrap();
+    server.answers(&format!(
+        r#"
+        PUT /a.txt | Cookie: eve | Remote-User: ann | If: ({token}) | "x" => 423
+        PUT /a.txt | Cookie: ann | Remote-User: ann | If: ({token}) | "x" => 204
+        "#
+    ));
 }
 
 #[test]
@@ -595,14 +582,16 @@ fn stored_responses_of_upstreams_are_not_for_others() {
         options.workers = Some(1);
         options.limits.upstream.cache_bytes = 1 << 20;
         options.site.auth_requests.rules = vec![rule("/app/in/**=", &auth)];
-        let app = format!("/app=http://{}", app.address());
-        options.site.upstreams.http = vec![Upstream::http(&app).unwrap()];
+        options.site.upstreams.http = vec![http("/app", &app)];
     });
     for _ in 0..2 {
-        let answer = cookie(&server, "is=ann", "/app/in/x");
-        answer.is(r#"200 | "app" | Cache-Control: public, max-age=600"#);
-        assert_eq!(server.get("/app/in/x").status, 401);
-        assert_eq!(cookie(&server, "is=ann", "/app/x").status, 200);
+        server.answers(
+            r#"
+            GET /app/in/x | Cookie: is=ann => 200 | "app" | Cache-Control: public, max-age=600
+            GET /app/in/x => 401
+            GET /app/x | Cookie: is=ann => 200
+            "#,
+        );
     }
     // Only the open path was stored.
     assert_eq!(app.heads().len(), 3);
@@ -623,8 +612,7 @@ fn tunnels_begin_when_the_request_is_let_in() {
     let server = guarded(dir.path(), &auth, |options| {
         options.site.auth_requests.copy = copied(&["Remote-User"]);
         options.site.auth_requests.cookies = true;
-        let app = format!("/ws=http://{}", app.address());
-        options.site.upstreams.http = vec![Upstream::http(&app).unwrap()];
+        options.site.upstreams.http = vec![http("/ws", &app)];
     });
     let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\n";
     let answer = server.connect().request("GET", "/ws", upgrade);
@@ -651,8 +639,7 @@ fn http_2_is_guarded() {
     let server = guarded(dir.path(), &auth, |options| {
         options.site.auth_requests.copy = copied(&["Remote-User"]);
         options.site.auth_requests.cookies = true;
-        let app = format!("/app=http://{}", app.address());
-        options.site.upstreams.http = vec![Upstream::http(&app).unwrap()];
+        options.site.upstreams.http = vec![http("/app", &app)];
     });
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -721,8 +708,7 @@ fn fields_of_the_answer_are_bounded() {
     let server = guarded(dir.path(), &auth, |options| {
         options.site.auth_requests.copy = copied(&["Remote-User"]);
         options.site.auth_requests.cookies = true;
-        let app = format!("/app=http://{}", app.address());
-        options.site.upstreams.http = vec![Upstream::http(&app).unwrap()];
+        options.site.upstreams.http = vec![http("/app", &app)];
     });
     let answer = server.get("/app");
     let most = laio_serve::AuthRequests::COOKIES;
@@ -837,11 +823,13 @@ fn an_auth_server_may_use_http_2() {
             }),
         }];
         options.site.auth_requests.copy = copied(&["Remote-User"]);
-        let app = format!("/app=http://{}", app.address());
-        options.site.upstreams.http = vec![Upstream::http(&app).unwrap()];
+        options.site.upstreams.http = vec![http("/app", &app)];
     });
-    let answer = server.get("/a.txt");
-    answer.is(r#"401 | "text" | WWW-Authenticate: Bearer"#);
-    assert_eq!(cookie(&server, "is=ann", "/app").status, 200);
+    server.answers(
+        r#"
+        GET /a.txt => 401 | "text" | WWW-Authenticate: Bearer
+        GET /app | Cookie: is=ann => 200
+        "#,
+    );
     assert_eq!(field(&app.heads()[0], "Remote-User"), Some("ann"));
 }

@@ -243,16 +243,20 @@ fn raw(server: &Running, request: &str) -> Response {
 fn a_coding_that_does_not_end_in_chunked_is_refused() {
     let dir = site();
     let server = Running::start(dir.path());
-    for (status, codings) in [
-        (400, "gzip"),
-        (400, "identity"),
-        (400, "chunked, gzip"),
-        (400, "chunked\r\nTransfer-Encoding: gzip"),
-        (400, "chunked, chunked"),
-        (400, ""),
-        (501, "gzip, chunked"),
-        (200, "chunked"),
-    ] {
+    let two = "chunked\r\nTransfer-Encoding: gzip";
+    let refused = [
+        "gzip",
+        "identity",
+        "chunked, gzip",
+        two,
+        "chunked, chunked",
+        "",
+    ];
+    let refused = refused.map(|codings| (400, codings));
+    for (status, codings) in refused
+        .into_iter()
+        .chain([(501, "gzip, chunked"), (200, "chunked")])
+    {
         let request = format!(
             "GET /a.txt HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: {codings}\r\n\r\n0\r\n\r\n"
         );
@@ -290,24 +294,12 @@ fn malformed_trailers_are_refused_and_all_are_limited() {
 fn a_malformed_port_is_refused() {
     let dir = site();
     let server = Running::start(dir.path());
-    for (status, host) in [
-        (200, "a"),
-        (200, "a:"),
-        (200, "a:80"),
-        (200, "a:65535"),
-        (200, "[::1]:443"),
-        (400, "a:65536"),
-        (400, "a:99999"),
-        (400, "a:18446744073709551696"),
-        (400, "a:+80"),
-        (400, "a:-80"),
-        (400, "a:8 0"),
-        (400, "a:0x50"),
-        (400, "a:http"),
-        (400, "a:80:80"),
-        (400, "[::1]:99999"),
-        (400, ":80"),
-    ] {
+    let good = "a,a:,a:80,a:65535,[::1]:443"
+        .split(',')
+        .map(|host| (200, host));
+    let bad = "a:65536,a:99999,a:18446744073709551696,a:+80,a:-80,a:8 0,a:0x50,a:http,a:80:80,[::1]:99999,\
+               :80";
+    for (status, host) in good.chain(bad.split(',').map(|host| (400, host))) {
         let request = format!("GET /a.txt HTTP/1.1\r\nHost: {host}\r\n\r\n");
         assert_eq!(raw(&server, &request).status, status, "{host:?}");
         if status == 400 && !host.starts_with(':') {
@@ -334,12 +326,8 @@ fn http_without_tls_on_a_port_for_tls_is_answered_in_plain_text() {
         let mut client = server.connect();
         client.send(request);
         let answer = client.answer(false);
-        assert_eq!(answer.status, 400, "{request:?}");
-        let kind = answer.header("Content-Type").unwrap();
-        assert!(kind.starts_with("text/plain"), "{kind}");
-        assert_eq!(answer.header("Connection"), Some("close"));
-        assert!(answer.text().contains("https://"), "{}", answer.text());
-        assert!(client.is_closed());
+        answer.is("400 | Content-Type: text/plain* | Connection: close | has https://");
+        assert!(client.is_closed(), "{request:?}");
     }
     // Anything else gets a TLS alert (level 2, fatal), or the end of the connection.
     let mut client = server.connect();

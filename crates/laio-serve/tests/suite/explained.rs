@@ -118,81 +118,56 @@ fn options(root: &Path) -> Options {
     }
 }
 
-/// The requests: method, host, target, further header fields.
-const REQUESTS: [(&str, &str, &str, &[&str]); 47] = [
-    ("GET", "a", "/", &[]),
-    ("HEAD", "a", "/", &[]),
-    ("GET", "a", "/index.html", &[]),
-    ("GET", "a", "/index.html?q=1", &[]),
-    ("GET", "a", "/docs", &[]),
-    ("GET", "a", "/docs?q=1", &[]),
-    ("GET", "a", "/docs/", &[]),
-    ("GET", "a", "/docs/index.html/", &[]),
-    ("GET", "a", "/docs/a%20b.html", &[]),
-    ("GET", "a", "/empty/", &[]),
-    ("GET", "a", "/nothing", &[]),
-    ("GET", "a", "/.hidden", &[]),
-    ("GET", "a", "/out", &[]),
-    ("GET", "a", "/in", &[]),
-    ("GET", "a", "/a%2fb", &[]),
-    ("GET", "a", "/%zz", &[]),
-    ("GET", "a", "/../../etc/passwd", &[]),
-    ("GET", "a", "/old/a/b?c=d", &[]),
-    ("GET", "a", "/gone", &[]),
-    ("GET", "a", "/docs/long.txt", &[]),
-    ("GET", "a", "/docs/long.txt", &["Accept-Encoding: gzip"]),
-    ("GET", "a", "/docs/long.txt", &["Accept-Encoding: br"]),
-    ("GET", "a", "/docs/long.txt", &["Range: bytes=0-9"]),
-    ("GET", "a", "/docs/long.txt", &["Range: bytes=999999-"]),
-    ("GET", "a", "/index.html", &["If-None-Match: *"]),
-    ("GET", "a", "/index.html", &["If-Match: \"x\""]),
-    ("GET", "a", "/index.html", &["Origin: https://app.example"]),
-    ("GET", "a", "/index.html", &["Origin: https://x.example"]),
-    ("GET", "a", "/private/x.html", &[]),
-    (
-        "GET",
-        "a",
-        "/private/x.html",
-        &["Authorization: Basic YW5uOm9wZW4gc2VzYW1l"],
-    ),
-    (
-        "GET",
-        "a",
-        "/private/x.html",
-        &["Authorization: Basic YW5uOndyb25n"],
-    ),
-    ("POST", "a", "/", &[]),
-    ("OPTIONS", "a", "/", &[]),
-    ("OPTIONS", "a", "*", &[]),
-    ("BREW", "a", "/", &[]),
-    ("GET", "www.example.org", "/", &[]),
-    ("GET", "WWW.example.org:80", "/docs/", &[]),
-    (
-        "GET",
-        "a.compress.example",
-        "/empty/",
-        &["Accept: text/html"],
-    ),
-    ("GET", "a.compress.example", "/empty/?json", &[]),
-    ("GET", "a.compress.example", "/in", &[]),
-    (
-        "GET",
-        "a.compress.example",
-        "/docs/long.txt",
-        &["Accept-Encoding: gzip, zstd"],
-    ),
-    (
-        "GET",
-        "a.compress.example",
-        "/docs/long.txt",
-        &["Accept-Encoding: gzip", "Range: bytes=0-"],
-    ),
-    ("GET", "try.example", "/page", &[]),
-    ("GET", "try.example", "/docs", &[]),
-    ("GET", "try.example", "/nothing", &[]),
-    ("GET", "spa.example", "/a/b", &["Accept: text/html"]),
-    ("GET", "spa.example", "/a/b.png", &["Accept: image/png"]),
-];
+/// The requests: method, host, target, and further header fields after each bar.
+const REQUESTS: &str = r#"
+    GET a /
+    HEAD a /
+    GET a /index.html
+    GET a /index.html?q=1
+    GET a /docs
+    GET a /docs?q=1
+    GET a /docs/
+    GET a /docs/index.html/
+    GET a /docs/a%20b.html
+    GET a /empty/
+    GET a /nothing
+    GET a /.hidden
+    GET a /out
+    GET a /in
+    GET a /a%2fb
+    GET a /%zz
+    GET a /../../etc/passwd
+    GET a /old/a/b?c=d
+    GET a /gone
+    GET a /docs/long.txt
+    GET a /docs/long.txt | Accept-Encoding: gzip
+    GET a /docs/long.txt | Accept-Encoding: br
+    GET a /docs/long.txt | Range: bytes=0-9
+    GET a /docs/long.txt | Range: bytes=999999-
+    GET a /index.html | If-None-Match: *
+    GET a /index.html | If-Match: "x"
+    GET a /index.html | Origin: https://app.example
+    GET a /index.html | Origin: https://x.example
+    GET a /private/x.html
+    GET a /private/x.html | Authorization: Basic YW5uOm9wZW4gc2VzYW1l
+    GET a /private/x.html | Authorization: Basic YW5uOndyb25n
+    POST a /
+    OPTIONS a /
+    OPTIONS a *
+    BREW a /
+    GET www.example.org /
+    GET WWW.example.org:80 /docs/
+    GET a.compress.example /empty/ | Accept: text/html
+    GET a.compress.example /empty/?json
+    GET a.compress.example /in
+    GET a.compress.example /docs/long.txt | Accept-Encoding: gzip, zstd
+    GET a.compress.example /docs/long.txt | Accept-Encoding: gzip | Range: bytes=0-
+    GET try.example /page
+    GET try.example /docs
+    GET try.example /nothing
+    GET spa.example /a/b | Accept: text/html
+    GET spa.example /a/b.png | Accept: image/png
+"#;
 
 /// Returns status and fields without the date.
 fn comparable(head: &str) -> Vec<String> {
@@ -217,12 +192,15 @@ fn status_and_fields_are_those_of_a_server() {
         own.site = options.site.clone();
         own.hosts = options.hosts.clone();
     });
-    for (method, host, target, fields) in REQUESTS {
+    for request in REQUESTS.trim().lines() {
+        let mut items = request.trim().split(" | ");
+        let mut words = items.next().unwrap().split(' ');
+        let [method, host, target] = [(); 3].map(|()| words.next().unwrap());
         let mut question = Question::new("/").unwrap().method(method).unwrap();
         target.clone_into(&mut question.target);
         host.clone_into(&mut question.host);
         let mut lines = String::new();
-        for field in fields {
+        for field in items {
             question = question.field(field).unwrap();
             lines += &format!("{field}\r\n");
         }
@@ -233,10 +211,7 @@ fn status_and_fields_are_those_of_a_server() {
         ));
         // The head alone: what follows may be of any length.
         let answered = client.answer(true);
-        let what = format!(
-            "{method} {host} {target} {fields:?}: {:#?}",
-            explained.steps
-        );
+        let what = format!("{request}: {:#?}", explained.steps);
         assert_eq!(
             comparable(&head_of(&explained)),
             comparable(&answered.head),
@@ -374,76 +349,27 @@ fn upstreams_are_not_asked() {
 fn reasons() {
     let dir = site();
     let options = options(dir.path());
-    for (url, field, expected) in [
-        (
-            "http://a/",
-            "X: y",
-            r#""a" is no name of a host: the main site answers"#,
-        ),
-        (
-            "http://b.compress.example/",
-            "X: y",
-            "is a name of the host *.compress.example",
-        ),
-        (
-            "/",
-            "Origin: https://app.example",
-            "--cors lets pages of https://app.example read",
-        ),
-        (
-            "/",
-            "Origin: https://x.example",
-            "--cors does not name https://x.example",
-        ),
-        (
-            "/out",
-            "X: y",
-            "out is behind a symbolic link that leads out of the root",
-        ),
-        (
-            "http://b.compress.example/in",
-            "X: y",
-            "in is behind a symbolic link, which --symlinks refuse",
-        ),
-        ("/.hidden", "X: y", "begins with a dot"),
-        (
-            "/private/x.html",
-            "X: y",
-            "--auth guards it, and the request has no name",
-        ),
-        ("/docs/", "X: y", "the rule for /docs/** sets X-Page: docs"),
-        (
-            "/docs/",
-            "X: y",
-            "a later rule replaces X-Page of the rule for *.html",
-        ),
-        (
-            "/docs/long.txt",
-            "Accept-Encoding: gzip",
-            "docs/long.txt.gz is sent instead",
-        ),
-        (
-            "/docs/long.txt",
-            "Accept-Encoding: zstd",
-            "there is no precompressed file that the client accepts",
-        ),
-        (
-            "http://try.example/page",
-            "X: y",
-            "the candidate {path}.html",
-        ),
-        (
-            "http://spa.example/x",
-            "Accept: image/png",
-            "--fallback is only for clients",
-        ),
-        ("/nothing", "X: y", "--error-page answers with missing.html"),
-        (
-            "/empty/",
-            "X: y",
-            "empty has no index file (index.html), and --listing is off",
-        ),
-    ] {
+    let cases = r#"
+        http://a/ => "a" is no name of a host: the main site answers
+        http://b.compress.example/ => is a name of the host *.compress.example
+        / | Origin: https://app.example => --cors lets pages of https://app.example read
+        / | Origin: https://x.example => --cors does not name https://x.example
+        /out => out is behind a symbolic link that leads out of the root
+        http://b.compress.example/in => in is behind a symbolic link, which --symlinks refuse
+        /.hidden => begins with a dot
+        /private/x.html => --auth guards it, and the request has no name
+        /docs/ => the rule for /docs/** sets X-Page: docs
+        /docs/ => a later rule replaces X-Page of the rule for *.html
+        /docs/long.txt | Accept-Encoding: gzip => docs/long.txt.gz is sent instead
+        /docs/long.txt | Accept-Encoding: zstd => there is no precompressed file that the client accepts
+        http://try.example/page => the candidate {path}.html
+        http://spa.example/x | Accept: image/png => --fallback is only for clients
+        /nothing => --error-page answers with missing.html
+        /empty/ => empty has no index file (index.html), and --listing is off
+    "#;
+    for case in cases.trim().lines() {
+        let (asked, expected) = case.trim().split_once(" => ").unwrap();
+        let (url, field) = asked.split_once(" | ").unwrap_or((asked, "X: y"));
         let question = Question::new(url).unwrap().field(field).unwrap();
         let explained = explain(&options, &question).unwrap();
         let text = explained.text(&question);

@@ -66,10 +66,11 @@ fn ready_compressed_files() {
             "/long.txt",
             &format!("Accept-Encoding: {accepted}\r\n"),
         );
-        let found = answer.header("Content-Encoding").unwrap_or("-");
-        assert_eq!(found, coding, "{accepted}");
+        answer.is(&format!(
+            "Content-Encoding: {coding} | Vary: Accept-Encoding"
+        ));
+        answer.is("Content-Type: text/plain; charset=utf-8");
         assert!(answer.text() == body, "{accepted}");
-        answer.is("Vary: Accept-Encoding | Content-Type: text/plain; charset=utf-8");
     }
     let plain = server.get("/long.txt");
     let packed = get(&server, "/long.txt", "Accept-Encoding: gzip\r\n");
@@ -119,33 +120,21 @@ fn ranges_of_ready_compressed_files() {
     };
     let tags = ["identity", "br", "zstd"].map(tag);
     assert!(tags[0] != tags[1] && tags[1] != tags[2] && tags[0] != tags[2]);
-    let part = |coding: &str, more: &str| {
-        let fields = format!("Accept-Encoding: {coding}\r\nRange: bytes=2-4\r\n{more}");
-        get(&server, "/long.txt", &fields)
-    };
-    let answer = part("br", "");
-    answer.is(r#"206 | "otl" | Content-Encoding: br | Content-Range: bytes 2-4/11"#);
-    assert_eq!(answer.header("ETag"), Some(tags[1].as_str()));
-    assert_eq!(answer.header("Vary"), Some("Accept-Encoding"));
-    let kind = "text/plain; charset=utf-8";
-    assert_eq!(answer.header("Content-Type"), Some(kind));
-    let same = part("br", &format!("If-Range: {}\r\n", tags[1]));
-    assert_eq!((same.status, same.text()), (206, "otl"));
-    // The client has another form, so it gets all of this one.
-    for tag in [&tags[0], &tags[2]] {
-        let other = part("br", &format!("If-Range: {tag}\r\n"));
-        assert_eq!((other.status, other.text()), (200, "brotli form"));
-    }
-    let beyond = get(
-        &server,
-        "/long.txt",
-        "Accept-Encoding: br\r\nRange: bytes=11-\r\n",
-    );
-    beyond.is("416 | Content-Range: bytes */11");
-    let head = server
-        .connect()
-        .request("HEAD", "/long.txt", "Accept-Encoding: zstd\r\n");
-    head.is("Content-Encoding: zstd | Content-Length: 9");
+    let [plain, brotli, zstd] = tags;
+    server.answers(&format!(
+        r#"
+        GET /long.txt | Accept-Encoding: br | Range: bytes=2-4 => 206 | "otl" | Content-Range: bytes 2-4/11
+        GET /long.txt | Accept-Encoding: br | Range: bytes=2-4 => Content-Encoding: br | ETag: {brotli}
+        GET /long.txt | Accept-Encoding: br | Range: bytes=2-4 => Vary: Accept-Encoding
+        GET /long.txt | Accept-Encoding: br | Range: bytes=2-4 => Content-Type: text/plain; charset=utf-8
+        GET /long.txt | Accept-Encoding: br | Range: bytes=2-4 | If-Range: {brotli} => 206 | "otl"
+        # The client has another form, so it gets all of this one.
+        GET /long.txt | Accept-Encoding: br | Range: bytes=2-4 | If-Range: {plain} => 200 | "brotli form"
+        GET /long.txt | Accept-Encoding: br | Range: bytes=2-4 | If-Range: {zstd} => 200 | "brotli form"
+        GET /long.txt | Accept-Encoding: br | Range: bytes=11- => 416 | Content-Range: bytes */11
+        HEAD /long.txt | Accept-Encoding: zstd => Content-Encoding: zstd | Content-Length: 9
+        "#
+    ));
 }
 
 /// HEAD and 304 for each coding of --compress.
@@ -158,15 +147,17 @@ fn heads_and_304_of_what_is_compressed_on_the_way() {
     for coding in ["zstd", "br", "gzip"] {
         let accept = format!("Accept-Encoding: {coding}\r\n");
         let head = client.request("HEAD", "/long.txt", &accept);
-        assert_eq!(head.header("Content-Encoding"), Some(coding));
-        assert_eq!(head.header("Transfer-Encoding"), Some("chunked"));
-        let tag = head.header("ETag").unwrap();
-        assert!(tag.starts_with("W/"), "{coding}");
-        let same = format!("{accept}If-None-Match: {tag}\r\n");
+        head.is(&format!(
+            "Content-Encoding: {coding} | Transfer-Encoding: chunked | ETag: W/*"
+        ));
+        let same = format!(
+            "{accept}If-None-Match: {}\r\n",
+            head.header("ETag").unwrap()
+        );
         for method in ["GET", "HEAD"] {
             let answer = client.request(method, "/long.txt", &same);
-            assert_eq!((answer.status, answer.header("ETag")), (304, Some(tag)));
-            answer.is("Vary: Accept-Encoding | Content-Encoding: - | Transfer-Encoding: -");
+            assert_eq!(answer.header("ETag"), head.header("ETag"));
+            answer.is("304 | Vary: Accept-Encoding | Content-Encoding: - | Transfer-Encoding: -");
         }
     }
 }
@@ -179,16 +170,10 @@ fn compression_on_the_way() {
         let mut client = server.connect();
         let gzip = "Accept-Encoding: gzip\r\n";
         let head = client.request("HEAD", "/long.txt", gzip);
-        assert_eq!(
-            head.header("Transfer-Encoding"),
-            Some("chunked"),
-            "{backend}"
-        );
+        head.is("Transfer-Encoding: chunked");
         for _ in 0..3 {
             let answer = client.request("GET", "/long.txt", gzip);
-            assert_eq!(answer.header("Content-Encoding"), Some("gzip"), "{backend}");
-            assert_eq!(answer.header("Content-Length"), None);
-            assert!(answer.header("ETag").unwrap().starts_with("W/"));
+            answer.is("Content-Encoding: gzip | Content-Length: - | ETag: W/*");
             let mut text = String::new();
             let packed = client.chunks();
             assert!(packed.len() < long().len() / 3);
@@ -198,24 +183,19 @@ fn compression_on_the_way() {
             assert!(text == long(), "{backend}");
         }
         let tag = head.header("ETag").unwrap();
-        let again = client.request(
-            "GET",
-            "/long.txt",
-            &format!("{gzip}If-None-Match: {tag}\r\n"),
-        );
-        assert_eq!(again.status, 304, "{backend}");
-        let range = client.request("GET", "/long.txt", &format!("{gzip}Range: bytes=0-3\r\n"));
-        assert_eq!((range.status, range.text()), (206, "line"));
+        client.answers(&format!(
+            r#"
+            GET /long.txt | Accept-Encoding: gzip | If-None-Match: {tag} => 304
+            GET /long.txt | Accept-Encoding: gzip | Range: bytes=0-3 => 206 | "line"
+            # It is too small.
+            GET / | Accept-Encoding: gzip => 200 | Content-Encoding: -
+            "#
+        ));
         for fields in ["", "Accept-Encoding: gzip;q=0\r\n"] {
             let plain = client.request("GET", "/long.txt", fields);
             assert_eq!(plain.header("Vary"), Some("Accept-Encoding"), "{backend}");
             assert!(plain.text() == long(), "{backend}");
         }
-        assert_eq!(
-            client.request("GET", "/", gzip).header("Content-Encoding"),
-            None,
-            "too small"
-        );
         client.send(format!("GET /long.txt HTTP/1.0\r\n{gzip}\r\n"));
         assert!(
             client.answer(false).text() == long(),
@@ -312,9 +292,9 @@ fn index_fallback_and_error_pages() {
         GET /nothing => 404 | "<h1>our own 404</h1>" | Content-Type: text/html; charset=utf-8 | ETag: -
         "#,
     );
-    let mut client = server.connect();
-    assert_eq!(client.request("HEAD", "/nothing", "").status, 404);
-    assert_eq!(client.get("/docs/deep/").status, 404);
+    server
+        .connect()
+        .answers("HEAD /nothing => 404\nGET /docs/deep/ => 404");
 
     // What is hidden stays so.
     lazy(&dir, |site| site.fallback = Some("index.html".to_owned())).answers(
@@ -388,16 +368,13 @@ fn other_origins() {
     );
     let asking = "Origin: https://a.example\r\nAccess-Control-Request-Method: GET\r\n";
     let allowed = server.connect().request("OPTIONS", "/long.txt", asking);
-    let age = allowed.header("Access-Control-Max-Age");
-    assert_eq!((allowed.status, age), (204, Some("60")));
+    allowed.is("204 | Access-Control-Max-Age: 60");
     let fields = allowed.header("Access-Control-Allow-Headers").unwrap();
     assert!(fields.contains("Range"), "{fields}");
     let all = lazy(&dir, |site| site.cors = origins(&["*"]));
-    let origin = all
-        .get("/")
-        .header("Access-Control-Allow-Origin")
-        .map(str::to_owned);
-    assert_eq!(origin.as_deref(), Some("*"));
+    // A star alone would be the start of any value.
+    let answer = all.get("/");
+    assert_eq!(answer.header("Access-Control-Allow-Origin"), Some("*"));
 }
 
 #[test]
@@ -421,13 +398,22 @@ fn names_and_passwords() {
             max_age: 1,
         };
     });
-    assert_eq!(server.get("/").status, 200);
     let mut client = server.connect();
-    let asked = client.get("/docs/a%20%3Cb%3E.txt");
-    let challenge = "Basic realm=\"the docs\", charset=\"UTF-8\"";
-    assert_eq!(
-        (asked.status, asked.header("WWW-Authenticate")),
-        (401, Some(challenge))
+    client.answers(
+        r#"
+        GET / => 200
+        GET /docs/a%20%3Cb%3E.txt => 401 | WWW-Authenticate: Basic realm="the docs", charset="UTF-8"
+        GET /docs/nothing => 401
+        GET /x/../docs/deep => 401
+        GET /docs => 401
+        GET /docs/ => 401
+        GET /docs// => 401
+        GET /docs/deep/ => 401
+        GET /%64ocs/ => 401
+        # Browsers send no password with a preflight request.
+        OPTIONS /docs/x | Origin: https://a | Access-Control-Request-Method: GET => 204
+        OPTIONS /docs/x => 401
+        "#,
     );
     let with = |text: &str| {
         use base64::Engine;
@@ -447,16 +433,6 @@ fn names_and_passwords() {
         let answer = client.request("GET", "/docs/a%20%3Cb%3E.txt", &with(text));
         assert_eq!(answer.status, status, "{text}");
     }
-    assert_eq!(client.request("GET", "/docs/nothing", "").status, 401);
-    assert_eq!(client.request("GET", "/x/../docs/deep", "").status, 401);
-    for directory in ["/docs", "/docs/", "/docs//", "/docs/deep/", "/%64ocs/"] {
-        let answer = client.request("GET", directory, "");
-        assert_eq!(answer.status, 401, "{directory}");
-    }
-    // Browsers send no password with a preflight request.
-    let asking = "Origin: https://a\r\nAccess-Control-Request-Method: GET\r\n";
-    assert_eq!(client.request("OPTIONS", "/docs/x", asking).status, 204);
-    assert_eq!(client.request("OPTIONS", "/docs/x", "").status, 401);
     // A glob that matches a file also guards it when it is served for another name.
     let files = lazy(&dir, |site| {
         site.auth = auth(&["*.html"]);
@@ -499,13 +475,12 @@ fn hosts() {
         ("example", "<h1>home</h1>"),
         ("127.0.0.1", "<h1>home</h1>"),
     ] {
-        let mut client = server.connect();
-        client.send(format!("GET / HTTP/1.1\r\nHost: {name}\r\n\r\n"));
-        assert_eq!(client.answer(false).text(), body, "{name}");
-        client.send(format!(
-            "GET http://{name}/ HTTP/1.1\r\nHost: ignored\r\n\r\n"
+        server.connect().answers(&format!(
+            "
+            GET / | Host: {name} => \"{body}\"
+            GET http://{name}/ | Host: ignored => \"{body}\"
+            "
         ));
-        assert_eq!(client.answer(false).text(), body, "{name}");
     }
 }
 
@@ -545,36 +520,22 @@ fn dots_and_links() {
 #[test]
 fn nonsense_is_refused_at_the_start() {
     let dir = site();
-    let refused = |change: &dyn Fn(&mut laio_serve::Options)| {
-        let mut options = laio_serve::Options {
-            listen: crate::common::anywhere(),
-            ..Default::default()
-        };
-        options.site.root = Some(dir.path().to_owned());
-        change(&mut options);
-        laio_serve::Server::start(options)
-            .expect_err("it makes no sense")
-            .to_string()
-    };
-    let text = refused(&|options| {
+    Running::refuses(dir.path(), "200", |options| {
         options.site.error_pages = vec![ErrorPage {
             status: 200,
             file: "a".to_owned(),
         }];
     });
-    assert!(text.contains("200"), "{text}");
-    let text = refused(&|options| {
+    Running::refuses(dir.path(), "/nonexistent/users", |options| {
         options.site.auth.users = Some("/nonexistent/users".into());
     });
-    assert!(text.contains("/nonexistent/users"), "{text}");
-    let text = refused(&|options| {
+    Running::refuses(dir.path(), "Content-Length", |options| {
         options.site.fields = vec![FieldRule {
             glob: "**".to_owned(),
             name: "Content-Length".to_owned(),
             value: "1".to_owned(),
         }];
     });
-    assert!(text.contains("Content-Length"), "{text}");
 }
 
 /// With several codings, the client decides by its weights and the server between equals.
@@ -593,9 +554,9 @@ fn text_is_compressed_in_the_coding_that_the_client_prefers() {
     ] {
         let fields = format!("Accept-Encoding: {accept}\r\n");
         let answer = client.request("GET", "/long.txt", &fields);
-        assert_eq!(answer.header("Content-Encoding"), Some(coding), "{accept}");
-        assert_eq!(answer.header("Vary"), Some("Accept-Encoding"), "{accept}");
-        assert!(answer.header("ETag").unwrap().starts_with("W/"), "{accept}");
+        answer.is(&format!(
+            "Content-Encoding: {coding} | Vary: Accept-Encoding | ETag: W/*"
+        ));
         let (packed, mut plain) = (client.chunks(), Vec::new());
         match coding {
             "zstd" => zstd::stream::copy_decode(&packed[..], &mut plain).unwrap(),

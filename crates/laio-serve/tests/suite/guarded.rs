@@ -24,71 +24,18 @@ const GUARDED: [&str; 5] = [
 ];
 
 /// Paths that have bypassed a guard, or might.
-const WAYS: [&str; 63] = [
-    "/admin.json",
-    "/admin",
-    "/admin/",
-    "/admin/a.php",
-    "/admin/a.php/..%2f..%2fx",
-    "/app/admin/..%2fx",
-    "/app/admin/users%2f..%2f..%2fx",
-    "/app/x/..%2fadmin",
-    "/app/./admin/x",
-    "/app//admin/x",
-    "/app/admin%2fx",
-    "/app%2fadmin/x",
-    "/strip/..%2fb",
-    "/strip/b",
-    "/strip",
-    "/strip//b",
-    "/strip/%2e%2e%2fb",
-    "/strip/..%5cb",
-    "/x/..%2fstrip/b",
-    "//admin",
-    "///admin/x",
-    "/./admin",
-    "/x/../admin",
-    "/x/%2e%2e/admin",
-    "/x/.%2e/admin",
-    "/x//../admin",
-    "/%61dmin",
-    "/%2561dmin",
-    "/admin%2fa",
-    "/admin%2Fa.php",
-    "/admin%5ca",
-    "/admin%252fa",
-    "/x/%252e%252e/admin",
-    "/x/..;/admin",
-    "/x/..;a=b/admin",
-    "/x/..%3b/admin",
-    "/admin;x/y",
-    "/;x/admin/y",
-    "/ADMIN",
-    "/Admin/a.php",
-    "/APP/ADMIN",
-    "/admin./x",
-    "/admin%20/x",
-    "/admin%00",
-    "/admin%00.html",
-    "/admin%3fx",
-    "/admin%23x",
-    "/admin%0a/x",
-    "/ad%0amin/x",
-    "/x%c0%afadmin",
-    "/%c0%ae%c0%ae/admin",
-    "/x/%c0%ae%c0%ae/admin",
-    "/index.php/admin/x",
-    "/index.php%2fadmin/x",
-    "/app/x.secret",
-    "/app/x.secret/y",
-    "/app/x.SECRET",
-    "/app/x.secret;y",
-    "/app/x.secret%20",
-    "/files/a.txt",
-    "/files%2fa.txt",
-    "/x/..%2ffiles/a.txt",
-    "/FILES/a.txt",
-];
+const WAYS: &str = "
+    /admin.json /admin /admin/ /admin/a.php /admin/a.php/..%2f..%2fx /app/admin/..%2fx
+    /app/admin/users%2f..%2f..%2fx /app/x/..%2fadmin /app/./admin/x /app//admin/x /app/admin%2fx
+    /app%2fadmin/x /strip/..%2fb /strip/b /strip /strip//b /strip/%2e%2e%2fb /strip/..%5cb
+    /x/..%2fstrip/b //admin ///admin/x /./admin /x/../admin /x/%2e%2e/admin /x/.%2e/admin /x//../admin
+    /%61dmin /%2561dmin /admin%2fa /admin%2Fa.php /admin%5ca /admin%252fa /x/%252e%252e/admin
+    /x/..;/admin /x/..;a=b/admin /x/..%3b/admin /admin;x/y /;x/admin/y /ADMIN /Admin/a.php /APP/ADMIN
+    /admin./x /admin%20/x /admin%00 /admin%00.html /admin%3fx /admin%23x /admin%0a/x /ad%0amin/x
+    /x%c0%afadmin /%c0%ae%c0%ae/admin /x/%c0%ae%c0%ae/admin /index.php/admin/x /index.php%2fadmin/x
+    /app/x.secret /app/x.secret/y /app/x.SECRET /app/x.secret;y /app/x.secret%20 /files/a.txt
+    /files%2fa.txt /x/..%2ffiles/a.txt /FILES/a.txt
+";
 
 struct Place {
     server: Running,
@@ -174,13 +121,9 @@ fn no_path_bypasses_a_guard_in_http_1() {
     ] {
         let place = guarded_by(guards, with_root);
         let mut client = place.server.connect();
-        for way in WAYS.iter().chain(&[
-            "/admin\\a",
-            "/x\\..\\admin",
-            "/app/\\admin",
-            "/\u{ff41}dmin",
-        ]) {
-            for target in [(*way).to_owned(), format!("http://test{way}")] {
+        let others = "/admin\\a /x\\..\\admin /app/\\admin /\u{ff41}dmin";
+        for way in WAYS.split_whitespace().chain(others.split(' ')) {
+            for target in [way.to_owned(), format!("http://test{way}")] {
                 let answer = client.get(&target);
                 // As a file name it is ordinary, and no file has it.
                 let absent = !with_root
@@ -203,7 +146,7 @@ fn no_path_bypasses_a_guard_in_http_2() {
         let place = guarded_by(guards, true);
         run(async {
             let client = connect(&place.server).await;
-            for way in WAYS {
+            for way in WAYS.split_whitespace() {
                 let status = ask(&client, way, &[]).await;
                 assert!(matches!(status, 400 | 401), "{way}: {status}");
             }

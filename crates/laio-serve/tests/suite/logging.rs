@@ -206,30 +206,21 @@ fn samples_and_paths_that_are_left_out() {
 #[test]
 fn options_that_make_no_sense() {
     let root = site();
-    let error = |change: fn(&mut Options)| {
-        let started = Running::try_with(root.path(), |options| {
-            options.log = LogTarget::Stdout;
-            change(options);
+    let part = "--log-fields needs --log-format json or logfmt";
+    Running::refuses(root.path(), part, |options| {
+        options.log = LogTarget::Stdout;
+        options.log_options.fields = fields("path");
+    });
+    Running::refuses(root.path(), "is not a valid glob", |options| {
+        options.log = LogTarget::Stdout;
+        options.log_options.skip = vec!["[".to_owned()];
+    });
+    for target in ["syslog:/no/such/socket", "journald:/no/such/socket"] {
+        let part = format!("cannot open the log {target}");
+        Running::refuses(root.path(), &part, |options| {
+            options.log = target.parse().unwrap()
         });
-        started.err().unwrap().to_string()
-    };
-    let fixed = error(|options| options.log_options.fields = fields("path"));
-    assert!(
-        fixed.contains("--log-fields needs --log-format json or logfmt"),
-        "{fixed}"
-    );
-    let glob = error(|options| options.log_options.skip = vec!["[".to_owned()]);
-    assert!(glob.contains("is not a valid glob"), "{glob}");
-    let absent = error(|options| options.log = "syslog:/no/such/socket".parse().unwrap());
-    assert!(
-        absent.contains("cannot open the log syslog:/no/such/socket"),
-        "{absent}"
-    );
-    let absent = error(|options| options.log = "journald:/no/such/socket".parse().unwrap());
-    assert!(
-        absent.contains("cannot open the log journald:/no/such/socket"),
-        "{absent}"
-    );
+    }
 }
 
 /// Starts a server that logs to a target.

@@ -317,34 +317,31 @@ fn what_the_kernel_holds_for_a_client_can_be_bounded() {
 #[test]
 fn impossible_combinations_are_refused_with_a_hint() {
     let root = site();
-    let refused = |backend, change: &dyn Fn(&mut Io)| {
-        let mut options = Options {
-            listen: anywhere(),
-            backend: Some(backend),
-            ..Options::default()
-        };
-        options.site.root = Some(root.path().to_owned());
-        change(&mut options.io);
-        Server::start(options).unwrap_err().to_string()
-    };
-    let policy = |text: &str| {
-        let policies: Policies = text.parse().unwrap();
-        move |io: &mut Io| io.policies = policies
-    };
-    let error = refused(BackendKind::Lazy, &policy("read=sync"));
-    assert!(error.contains("only sendfile can be sync"), "{error}");
-    let error = refused(BackendKind::Sync, &policy("open=lazy"));
-    assert!(error.contains("choose another back end"), "{error}");
-    let error = refused(BackendKind::Uring, &policy("open=activations"));
-    assert!(error.contains("activations and uring"), "{error}");
-    let error = refused(BackendKind::Hybrid, &|io| {
-        policy("open=sync,stat=sync")(io);
-        io.class_limits.stat = Some(4);
-    });
-    assert!(error.contains("a limit of stat threads"), "{error}");
+    for (backend, policies, part) in [
+        (BackendKind::Lazy, "read=sync", "only sendfile can be sync"),
+        (BackendKind::Sync, "open=lazy", "choose another back end"),
+        (
+            BackendKind::Uring,
+            "open=activations",
+            "activations and uring",
+        ),
+        (
+            BackendKind::Hybrid,
+            "open=sync,stat=sync",
+            "a limit of stat threads",
+        ),
+    ] {
+        Running::refuses(root.path(), part, |options| {
+            options.backend = Some(backend);
+            options.io.policies = policies.parse().unwrap();
+            let is_hybrid = backend == BackendKind::Hybrid;
+            options.io.class_limits.stat = is_hybrid.then_some(4);
+        });
+    }
     for chunk in [1, 1 << 30] {
-        let error = refused(BackendKind::Lazy, &|io| io.chunk = Some(chunk));
-        assert!(error.contains("4096 to 16777216"), "{error}");
+        Running::refuses(root.path(), "4096 to 16777216", |options| {
+            options.io.chunk = Some(chunk)
+        });
     }
 }
 

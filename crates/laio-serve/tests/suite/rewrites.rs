@@ -45,31 +45,23 @@ fn files_of_other_paths() {
             "/index.html=/".parse().unwrap(),
         ];
     });
-    for (target, status, text) in [
-        // Twice, because the second answer comes from the cache.
-        ("/app/x?y", 200, "the application"),
-        ("/app/x?y", 200, "the application"),
-        ("/docs-a%20b.txt", 200, "a b"),
-        ("/docs-", 200, "docs"),
-        ("/docs/", 200, "docs"),
-        ("/docs-../secret.txt", 400, ""),
-        ("/up/%2e/..%2fsecret.txt", 400, ""),
-        ("/up/.%2fsecret.txt", 400, ""),
-        ("/nothing", 404, ""),
-    ] {
-        let answer = server.get(target);
-        assert_eq!(answer.status, status, "{target}");
-        assert!(answer.text().contains(text), "{target}");
-    }
-    for (target, status, location) in [
-        ("/blog/2024/a%20b?q=1", 308, "/archive/2024-a%20b?q=1"),
-        ("/app/old", 301, "/app/new"),
-        ("/index.html", 301, "/"),
-    ] {
-        let moved = server.get(target);
-        let found = (moved.status, moved.header("Location"));
-        assert_eq!(found, (status, Some(location)), "{target}");
-    }
+    server.answers(
+        "
+        # Twice, because the second answer comes from the cache.
+        GET /app/x?y => 200 | has the application
+        GET /app/x?y => 200 | has the application
+        GET /docs-a%20b.txt => 200 | has a b
+        GET /docs- => 200 | has docs
+        GET /docs/ => 200 | has docs
+        GET /docs-../secret.txt => 400
+        GET /up/%2e/..%2fsecret.txt => 400
+        GET /up/.%2fsecret.txt => 400
+        GET /nothing => 404
+        GET /blog/2024/a%20b?q=1 => 308 | Location: /archive/2024-a%20b?q=1
+        GET /app/old => 301 | Location: /app/new
+        GET /index.html => 301 | Location: /
+        ",
+    );
 }
 
 #[test]
@@ -113,15 +105,9 @@ fn limits_see_both_paths() {
             "/b/**=1/h".parse().unwrap(),
         ];
     });
-    for (target, status) in [
-        ("/a", 200),
-        ("/docs/", 429),
-        ("/b/x", 200),
-        ("/b/y", 429),
-        ("/", 200),
-    ] {
-        assert_eq!(server.get(target).status, status, "{target}");
-    }
+    server.answers(
+        "GET /a => 200\nGET /docs/ => 429\nGET /b/x => 200\nGET /b/y => 429\nGET / => 200",
+    );
 }
 
 #[test]

@@ -311,20 +311,22 @@ fn passwords_are_needed_for_every_change() {
             ..Auth::default()
         };
     });
-    assert_eq!(server.get("/a").status, 200);
-    for method in ["PUT", "DELETE", "MKCOL"] {
-        let mut client = server.connect();
-        let answer = client.request(method, "/a", "");
-        assert_eq!(answer.status, 401, "{method}");
-        assert!(answer.header("WWW-Authenticate").is_some());
-        assert_eq!(client.get("/a").text(), "old", "the connection stays");
-    }
-    // YW5uOm9wZW4gc2VzYW1l is ann:open sesame.
-    let with = "Authorization: Basic YW5uOm9wZW4gc2VzYW1l\r\n";
-    assert_eq!(put(&mut server.connect(), "/a", with, "new").status, 204);
-    assert_eq!(server.get("/a").text(), "new");
-    let wrong = "Authorization: Basic YW5uOm9wZW4=\r\n";
-    assert_eq!(put(&mut server.connect(), "/a", wrong, "no").status, 401);
+    // The connection stays.
+    server.connect().answers(
+        r#"
+        GET /a => 200
+        PUT /a => 401 | WWW-Authenticate: *
+        GET /a => "old"
+        DELETE /a => 401 | WWW-Authenticate: *
+        GET /a => "old"
+        MKCOL /a => 401 | WWW-Authenticate: *
+        GET /a => "old"
+        # It is ann:open sesame.
+        PUT /a | "new" | Authorization: Basic YW5uOm9wZW4gc2VzYW1l => 204
+        GET /a => "new"
+        PUT /a | "no" | Authorization: Basic YW5uOm9wZW4= => 401
+        "#,
+    );
 }
 
 #[test]
@@ -332,45 +334,39 @@ fn without_the_option_files_are_only_read() {
     let dir = TempDir::new().unwrap();
     fs::write(dir.path().join("a"), "old").unwrap();
     let server = Running::start(dir.path());
-    for (method, expected) in [("PUT", 405), ("DELETE", 405), ("MKCOL", 501)] {
-        assert_eq!(status(&server, method, "/a"), expected, "{method}");
-    }
-    let allowed = server.connect().request("OPTIONS", "/a", "");
-    assert_eq!(allowed.header("Allow"), Some("GET, HEAD, OPTIONS"));
+    server.answers(
+        "
+        PUT /a => 405
+        DELETE /a => 405
+        MKCOL /a => 501
+        OPTIONS /a => Allow: GET, HEAD, OPTIONS
+        ",
+    );
     let server = serve(dir.path(), BackendKind::Lazy);
-    let allowed = server.connect().request("OPTIONS", "/a", "");
-    allowed.is("Allow: GET, HEAD, OPTIONS, PUT, DELETE, MKCOL");
+    server.answers("OPTIONS /a => Allow: GET, HEAD, OPTIONS, PUT, DELETE, MKCOL");
 }
 
 #[test]
 fn options_that_contradict() {
     let dir = TempDir::new().unwrap();
-    let refused = |change: &dyn Fn(&mut Options), expected: &str| {
-        let started = Running::try_with(dir.path(), |options| {
-            options.site.uploads.who = Some(Uploaders::Anyone);
-            change(options);
-        });
-        let error = started.err().expect("it is refused").to_string();
-        assert!(error.contains(expected), "{error}");
-    };
-    refused(
-        &|options| options.site.uploads.who = Some(Uploaders::Users),
-        "needs --auth",
-    );
-    refused(
-        &|options| options.site.auth.users = Some("/dev/null".into()),
-        "/dev/null",
-    );
     let mut users = tempfile::NamedTempFile::new().unwrap();
     writeln!(users, "ann:{}", bcrypt::hash("open sesame", 4).unwrap()).unwrap();
-    refused(
-        &|options| options.site.auth.users = Some(users.path().to_owned()),
-        "cannot be combined with --auth",
-    );
-    refused(
-        &|options| options.site.upstreams.php = Some("127.0.0.1:9000".parse().unwrap()),
-        "--php",
-    );
+    Running::refuses(dir.path(), "needs --auth", |options| {
+        options.site.uploads.who = Some(Uploaders::Users);
+    });
+    for (file, part) in [
+        (Path::new("/dev/null"), "/dev/null"),
+        (users.path(), "cannot be combined with --auth"),
+    ] {
+        Running::refuses(dir.path(), part, |options| {
+            options.site.uploads.who = Some(Uploaders::Anyone);
+            options.site.auth.users = Some(file.to_owned());
+        });
+    }
+    Running::refuses(dir.path(), "--php", |options| {
+        options.site.uploads.who = Some(Uploaders::Anyone);
+        options.site.upstreams.php = Some("127.0.0.1:9000".parse().unwrap());
+    });
 }
 
 #[test]
@@ -435,22 +431,16 @@ fn in_the_sandbox() {
             options.safety.landlock = Sandbox::Auto;
             options.safety.seccomp = Sandbox::Auto;
         });
-        let mut client = server.connect();
-        assert_eq!(client.request("MKCOL", "/d", "").status, 201, "{backend}");
-        assert_eq!(put(&mut client, "/d/a", "", "x").status, 201, "{backend}");
-        let fields = "X-OC-Mtime: 1000000000\r\n";
-        assert_eq!(
-            put(&mut client, "/d/a", fields, "y").status,
-            204,
-            "{backend}"
+        server.connect().answers(
+            r#"
+            MKCOL /d => 201
+            PUT /d/a | "x" => 201
+            PUT /d/a | "y" | X-OC-Mtime: 1000000000 => 204
+            GET /d/a => "y"
+            DELETE /d/a => 204
+            DELETE /d => 204
+            "#,
         );
-        assert_eq!(client.get("/d/a").text(), "y");
-        assert_eq!(
-            client.request("DELETE", "/d/a", "").status,
-            204,
-            "{backend}"
-        );
-        assert_eq!(client.request("DELETE", "/d", "").status, 204, "{backend}");
     }
 }
 
@@ -611,39 +601,36 @@ fn the_bytes_of_all_files_have_a_limit() {
         options.site.uploads.webdav = true;
         options.site.uploads.quota = Some(1000);
     });
-    let stored = |name: &str, length: usize| {
-        counted(&server, |client| put(client, name, "", vec![b'y'; length])).status
-    };
-    assert_eq!(stored("/a.txt", 601), 507);
-    assert_eq!(stored("/a.txt", 500), 201);
-    // A file that replaces another needs room for both.
-    assert_eq!(stored("/a.txt", 101), 507);
-    assert_eq!(stored("/a.txt", 100), 204);
-    assert_eq!(stored("/b.txt", 500), 201);
-    let mut client = server.connect();
-    let refused = put(&mut client, "/c.txt", "", "z");
-    assert_eq!(refused.status, 507);
-    assert!(refused.text().contains("<D:quota-not-exceeded>"));
-    // A chunked body has no length in advance.
-    let chunked = "PUT /c.txt HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nz\r\n0\r\n\r\n";
-    let mut client = server.connect();
-    client.send(chunked);
-    assert_eq!(client.answer(false).status, 507);
-    let copy = |from: &str, to: &str, method: &str| {
-        let fields = format!("Destination: http://test{to}\r\n");
-        server.connect().request(method, from, &fields).status
-    };
-    assert_eq!(copy("/a.txt", "/c.txt", "COPY"), 507);
-    assert_eq!(copy("/sub", "/other", "COPY"), 507);
+    let first = counted(&server, |client| put(client, "/a.txt", "", [b'y'; 601]));
+    assert_eq!(first.status, 507);
+    let [y100, y101, y500] = [100, 101, 500].map(|length| "y".repeat(length));
+    server.answers(&format!(
+        r#"
+        PUT /a.txt | "{y500}" => 201
+        # A file that replaces another needs room for both.
+        PUT /a.txt | "{y101}" => 507
+        PUT /a.txt | "{y100}" => 204
+        PUT /b.txt | "{y500}" => 201
+        PUT /c.txt | "z" => 507 | has <D:quota-not-exceeded>
+        # A chunked body has no length in advance.
+        "PUT /c.txt HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nz\r\n0\r\n\r\n" => 507
+        COPY /a.txt | Destination: /c.txt => 507
+        COPY /sub | Destination: /other => 507
+        "#
+    ));
     assert!(!dir.path().join("other").exists());
-    // A move needs no room, and what it replaces is free again.
-    assert_eq!(copy("/b.txt", "/a.txt", "MOVE"), 204);
-    assert_eq!(copy("/a.txt", "/c.txt", "COPY"), 507);
-    assert_eq!(status(&server, "DELETE", "/sub"), 204);
-    assert_eq!(copy("/a.txt", "/c.txt", "COPY"), 201);
-    assert_eq!(stored("/d.txt", 1), 507);
-    assert_eq!(status(&server, "DELETE", "/c.txt"), 204);
-    assert_eq!(stored("/d.txt", 500), 201);
+    server.answers(&format!(
+        r#"
+        # A move needs no room, and what it replaces is free again.
+        MOVE /b.txt | Destination: /a.txt => 204
+        COPY /a.txt | Destination: /c.txt => 507
+        DELETE /sub => 204
+        COPY /a.txt | Destination: /c.txt => 201
+        PUT /d.txt | "y" => 507
+        DELETE /c.txt => 204
+        PUT /d.txt | "{y500}" => 201
+        "#
+    ));
 }
 
 #[test]
@@ -658,19 +645,20 @@ fn the_number_of_files_has_a_limit() {
     });
     let made = counted(&server, |client| client.request("MKCOL", "/sub", ""));
     assert_eq!(made.status, 201);
-    assert_eq!(put(&mut server.connect(), "/sub/a", "", "a").status, 201);
-    assert_eq!(put(&mut server.connect(), "/sub/b", "", "b").status, 507);
-    assert_eq!(status(&server, "MKCOL", "/sub2"), 507);
-    let copied = server
-        .connect()
-        .request("COPY", "/sub", "Destination: /sub2\r\n");
-    assert_eq!(copied.status, 507);
-    assert_eq!(status(&server, "DELETE", "/sub"), 204);
-    assert_eq!(status(&server, "MKCOL", "/sub2"), 201);
-    assert_eq!(status(&server, "DELETE", "/sub2"), 204);
-    assert_eq!(put(&mut server.connect(), "/a", "", "a").status, 201);
-    assert_eq!(put(&mut server.connect(), "/b", "", "b").status, 201);
-    assert_eq!(put(&mut server.connect(), "/c", "", "c").status, 507);
+    server.answers(
+        r#"
+        PUT /sub/a | "a" => 201
+        PUT /sub/b | "b" => 507
+        MKCOL /sub2 => 507
+        COPY /sub | Destination: /sub2 => 507
+        DELETE /sub => 204
+        MKCOL /sub2 => 201
+        DELETE /sub2 => 204
+        PUT /a | "a" => 201
+        PUT /b | "b" => 201
+        PUT /c | "c" => 507
+        "#,
+    );
     let used = &observer.seen().used_quotas[..];
     let [used] = used else {
         panic!("{used:?}");

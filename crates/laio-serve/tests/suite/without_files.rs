@@ -22,20 +22,9 @@ fn what_no_upstream_answers_is_missing() {
     // Several times, because a repeated request may be answered from the cache.
     for _ in 0..3 {
         assert_eq!(server.get("/api/x").text(), "upstream");
-        for target in [
-            "/",
-            "/.",
-            "/Cargo.toml",
-            "/src",
-            "/src/",
-            "/src/lib.rs",
-            "/etc/passwd",
-            "/proc/self/status",
-            "/index.html",
-            "/x/",
-            "/?json",
-            "/?zip",
-        ] {
+        let absent = "/ /. /Cargo.toml /src /src/ /src/lib.rs /etc/passwd /proc/self/status /index.html /x/ \
+                      /?json /?zip";
+        for target in absent.split(' ') {
             assert_eq!(server.get(target).status, 404, "{target}");
         }
     }
@@ -87,27 +76,20 @@ fn which_sites_have_files() {
     let here = Some(Path::new(".").to_owned());
     assert_eq!(Site::default().directory().map(Path::to_owned), here);
     assert_eq!(with(&|_| ()), None);
-    assert_eq!(
-        with(&|site| site.candidates = vec!["@upstream".parse().unwrap()]),
-        None
-    );
-    assert_eq!(
-        with(&|site| site.candidates = vec!["{path}".parse().unwrap()]),
-        here
-    );
-    assert_eq!(with(&|site| site.listing = true), here);
-    assert_eq!(
-        with(&|site| site.fallback = Some("index.html".to_owned())),
-        here
-    );
-    assert_eq!(
-        with(&|site| site.upstreams.php = Some("unix:/p".parse().unwrap())),
-        here
-    );
-    assert_eq!(
-        with(&|site| site.root = Some("/srv".into())),
-        Some("/srv".into())
-    );
+    for (candidate, expected) in [("@upstream", None), ("{path}", here.clone())] {
+        let found = with(&|site| site.candidates = vec![candidate.parse().unwrap()]);
+        assert_eq!(found, expected, "{candidate}");
+    }
+    let changes: [fn(&mut Site); 3] = [
+        |site| site.listing = true,
+        |site| site.fallback = Some("index.html".to_owned()),
+        |site| site.upstreams.php = Some("unix:/p".parse().unwrap()),
+    ];
+    for change in changes {
+        assert_eq!(with(&change), here);
+    }
+    let named = with(&|site| site.root = Some("/srv".into()));
+    assert_eq!(named, Some("/srv".into()));
     let redirected = |rule: &str| {
         let site = Site {
             redirects: vec![rule.parse().unwrap()],

@@ -31,7 +31,7 @@ impl Secrets {
     ///
     /// # Errors
     /// When the system has no random numbers.
-    pub(crate) fn new() -> io::Result<Secrets> {
+    pub fn new() -> io::Result<Secrets> {
         Ok(Secrets {
             retry_key: RetryKey::new()?,
             early: EarlySessions::new(Http3::EARLY_SESSIONS, Http3::EARLY_SESSION_TIME),

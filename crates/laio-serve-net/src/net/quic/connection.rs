@@ -501,7 +501,7 @@ impl State {
         // Known with the hello of the client.
         if accepted || self.protocol.crypto_session().handshake_data().is_some() {
             self.early_data = EarlyPackets::Counted;
-            observe::count_quic(|quic| {
+            observe::quic::count(|quic| {
                 if accepted {
                     quic.early_accepted += 1
                 } else {

@@ -102,7 +102,7 @@ impl Route {
         let mailbox = self.routes.endpoints.read().unwrap().get(&number).cloned();
         match mailbox {
             Some(mailbox) => {
-                observe::count_quic(|quic| quic.passed += 1);
+                observe::quic::count(|quic| quic.passed += 1);
                 mailbox.put(datagram);
                 None
             }
@@ -133,7 +133,7 @@ impl Route {
         }
         self.retire();
         let endpoints = self.routes.endpoints.read().unwrap();
-        observe::count_quic(|quic| quic.passed += 1);
+        observe::quic::count(|quic| quic.passed += 1);
         let accepting = endpoints.values().find(|other| {
             other.address == self.mailbox.address && !other.is_retired.load(Ordering::Relaxed)
         });

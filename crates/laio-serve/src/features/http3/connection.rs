@@ -15,6 +15,7 @@ use laio_serve_net::http3::unidirectional::Unidirectional;
 use laio_serve_net::http3::{Failure, code};
 use laio_serve_net::http3_exchange::Http3Exchange;
 use laio_serve_net::memory::connection::RequestMemory;
+use laio_serve_net::multiplexed::Multiplexed;
 use laio_serve_net::quic::connection::QuicConnection;
 use laio_serve_net::quic::{Dir, StreamId};
 use laio_serve_net::stream::Stream;
@@ -34,11 +35,9 @@ const MAX_FIELD_SECTION_SIZE: u64 = 0x6;
 pub(crate) async fn serve(
     streams: Rc<Streams>,
     quic: Rc<QuicConnection>,
+    limits: Http3,
     connection_state: Rc<ConnectionState>,
 ) {
-    let Some(limits) = streams.connections.http3.clone() else {
-        return;
-    };
     let connection = Http3Connection {
         streams,
         quic,
@@ -402,7 +401,7 @@ impl Http3Connection {
         let exchange =
             Http3Exchange::new(quic.clone(), id, request, (to_head, true), limits, memory);
         let exchange = Rc::new(exchange);
-        let stream = Stream::Http3(exchange.clone());
+        let stream = Stream::Multiplexed(Multiplexed::Http3(exchange.clone()));
         let send = |output: &mut Output, content: Option<&[u8]>| exchange.try_send(output, content);
         let begun = match self.streams.answer_at_once(&stream, &head, send) {
             AtOnce::Answered(whole) => {
@@ -553,7 +552,7 @@ async fn respond(
         head,
         may_be_early,
     } = received;
-    let stream = Stream::Http3(exchange.clone());
+    let stream = Stream::Multiplexed(Multiplexed::Http3(exchange.clone()));
     let answer = async {
         if let Some(begun) = begun {
             return streams.finish(&stream, &head, begun).await;

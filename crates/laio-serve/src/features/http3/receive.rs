@@ -1,6 +1,7 @@
 //! Receiving the packets of QUIC connections, and accepting those that are new.
 
 use super::connection;
+use super::generations::Http3Generation;
 use crate::connection::running::Connections;
 use crate::connection::state::ConnectionState;
 use crate::connection::streams::Streams;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 /// What the QUIC connections of a worker need.
 #[derive(Clone)]
 struct Receiver {
+    http3: Http3,
     services: Rc<Services>,
     connections: Rc<Connections>,
     addresses: Arc<Addresses>,
@@ -33,22 +35,23 @@ struct Receiver {
 /// The number of the descriptor of a QUIC connection, for its slot.
 const NO_DESCRIPTOR: i32 = 0;
 
-/// Starts to receive from the sockets of a worker, and takes them.
+/// Starts to receive from the sockets of a worker.
 ///
 /// # Errors
 /// If a socket option that every kernel has fails.
-pub(super) fn receive(worker: &mut DatagramSockets) -> io::Result<Vec<JoinHandle<()>>> {
+pub(super) fn receive(
+    generation: &Http3Generation,
+    worker: DatagramSockets,
+) -> io::Result<Vec<JoinHandle<()>>> {
     let receiver = Receiver {
-        services: worker.services.clone(),
-        connections: worker.connections.clone(),
-        addresses: worker.addresses.clone(),
+        http3: generation.http3.clone(),
+        services: worker.services,
+        connections: worker.connections,
+        addresses: worker.addresses,
         slots: Arc::default(),
     };
-    let Some(config) = &worker.config else {
-        return Ok(Vec::new());
-    };
-    let sockets = std::mem::take(&mut worker.sockets).into_iter();
-    let start = |socket| receiver.start(socket, config.clone(), &worker.routes);
+    let sockets = worker.sockets.into_iter();
+    let start = |socket| receiver.start(socket, generation.config.clone(), &generation.routes);
     sockets.map(start).collect()
 }
 
@@ -83,9 +86,7 @@ impl Receiver {
     /// Accepts a connection, unless a limit is reached.
     fn accept(&self, endpoint: &Rc<Endpoint>, incoming: Incoming) {
         let (limits, connections) = (&self.services.limits, &self.connections);
-        let Some(http3) = &connections.http3 else {
-            return endpoint.ignore(incoming);
-        };
+        let http3 = &self.http3;
         if connections.hands_over() {
             // Another process accepts connections. It gets the next packet of this client.
             return endpoint.ignore(incoming);
@@ -93,7 +94,7 @@ impl Receiver {
         if connections.is_draining() {
             return endpoint.refuse(incoming);
         }
-        let refused = || observe::count_quic(|quic| quic.refused += 1);
+        let refused = || observe::quic::count(|quic| quic.refused += 1);
         let handshakes = endpoint.handshakes();
         if handshakes >= http3.handshakes {
             refused();
@@ -104,7 +105,7 @@ impl Receiver {
             || limits.connections_per_address.is_some()
             || connections.is_full();
         if must_show_address && !incoming.remote_address_validated() {
-            observe::count_quic(|quic| quic.retries += 1);
+            observe::quic::count(|quic| quic.retries += 1);
             return endpoint.retry(incoming);
         }
         let peer = incoming.remote_address().ip();
@@ -128,7 +129,7 @@ impl Receiver {
             return;
         };
         observe::connected();
-        observe::count_quic(|quic| quic.connections += 1);
+        observe::quic::count(|quic| quic.connections += 1);
         let connection_state = ConnectionState::new(Some(self.slots.admit(NO_DESCRIPTOR)));
         let memory = ConnectionMemory::new(
             &self.services.memory,
@@ -144,7 +145,12 @@ impl Receiver {
             alt_svc: None,
             _address_permit: address_permit,
         };
-        let serve = connection::serve(Rc::new(streams), quic, connection_state.clone());
+        let serve = connection::serve(
+            Rc::new(streams),
+            quic,
+            http3.clone(),
+            connection_state.clone(),
+        );
         connections.spawn(connection_state, None, serve);
     }
 }

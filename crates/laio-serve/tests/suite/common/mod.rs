@@ -243,7 +243,7 @@ impl Client {
             head.push_str(line.trim_end());
             head.push('\n');
         }
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let status = head.split_whitespace().nth(1).unwrap().parse().unwrap();
         let mut response = Response {
             status,
             head,

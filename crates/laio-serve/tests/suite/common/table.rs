@@ -1,6 +1,8 @@
 //! Tables of requests and the answers to them, for tests of what one request means.
 
 use super::{Client, Response, Running};
+use laio_serve::Options;
+use std::path::Path;
 
 impl Running {
     /// Sends each request of a table, on a connection of its own, and compares the answer. A line is, for
@@ -10,23 +12,44 @@ impl Running {
     /// GET /ten.txt | Range: bytes=2-3 => 206 | Content-Range: bytes 2-3/10 | "23"
     /// ```
     ///
-    /// A request has fields, and with `"text"` a body of this length. An answer has its status and any of:
-    /// `"text"`, the whole body; `has text`, a part of it; `Name: value`, the whole field; `Name: start*`, a
-    /// field that starts so; `Name: -`, no such field; `closed`, the connection ends. Lines that start with `#`
-    /// are comments.
+    /// A request has fields, and with `"text"` a body of this length. One that begins with `"` is sent as it
+    /// is, with `\r`, `\n` and `\0`. An answer has its status and any of: `"text"`, the whole body; `has text`, a
+    /// part of it; `Name: value`, the whole field; `Name: start*`, a field that starts so; `Name: -`, no such
+    /// field; `closed`, the connection ends. Lines that start with `#` are comments.
     #[track_caller]
     pub(crate) fn answers(&self, table: &str) {
-        let lines = table.lines().map(str::trim);
-        for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        for line in lines(table) {
+            self.connect().answers(line);
+        }
+    }
+
+    /// Compares why a server with these options does not start with a part of the message.
+    #[track_caller]
+    pub(crate) fn refuses(root: &Path, part: &str, change: impl FnOnce(&mut Options)) {
+        let started = Running::try_with(root, change).map(drop);
+        let error = started.expect_err(part).to_string();
+        assert!(error.contains(part), "{part}: {error}");
+    }
+}
+
+impl Client {
+    /// Sends each request of a table on this connection.
+    #[track_caller]
+    pub(crate) fn answers(&mut self, table: &str) {
+        for line in lines(table) {
             let (request, answer) = line.split_once(" => ").expect(line);
-            let mut client = self.connect();
-            let found = ask(&mut client, request);
+            let found = ask(self, request);
             let answer = answer.trim();
             let rest = answer.strip_suffix(" | closed");
             found.compare(rest.unwrap_or(answer), line);
-            assert!(rest.is_none() || client.is_closed(), "{line}");
+            assert!(rest.is_none() || self.is_closed(), "{line}");
         }
     }
+}
+
+fn lines(table: &str) -> impl Iterator<Item = &str> {
+    let lines = table.lines().map(str::trim);
+    lines.filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
 impl Response {
@@ -60,6 +83,11 @@ impl Response {
 }
 
 fn ask(client: &mut Client, request: &str) -> Response {
+    if let Some(text) = quoted(request.trim_end()) {
+        let text = text.replace("\\r", "\r").replace("\\n", "\n");
+        client.send(text.replace("\\0", "\0"));
+        return client.answer(text.starts_with("HEAD"));
+    }
     let mut items = request.trim_end().split(" | ");
     let (method, target) = items.next().unwrap().split_once(' ').expect(request);
     let (mut fields, mut body) = (String::new(), "");
@@ -72,7 +100,7 @@ fn ask(client: &mut Client, request: &str) -> Response {
             None => fields += &format!("{item}\r\n"),
         }
     }
-    if !fields.contains("Host:") {
+    if !fields.lines().any(|field| field.starts_with("Host:")) {
         fields += "Host: test\r\n";
     }
     client.send(format!("{method} {target} HTTP/1.1\r\n{fields}\r\n{body}"));

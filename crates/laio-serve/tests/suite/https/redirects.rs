@@ -40,75 +40,58 @@ fn every_request_without_tls_is_sent_to_https() {
     let server = start(&site, |_| {});
     let port = https_port(&server);
     let mut client = server.connect();
-    for (method, target, to) in [
-        ("GET", "/", "/"),
-        ("GET", "/", "/"),
-        ("HEAD", "/a/../b%41?x=/y&z", "/bA?x=/y&z"),
-        ("POST", "/missing", "/missing"),
-        ("DELETE", "/", "/"),
+    for (request, to) in [
+        ("GET /", "test:PORT/"),
+        ("GET /", "test:PORT/"),
+        ("HEAD /a/../b%41?x=/y&z", "test:PORT/bA?x=/y&z"),
+        ("POST /missing", "test:PORT/missing"),
+        ("DELETE /", "test:PORT/"),
         (
-            "GET",
-            "/.well-known/acme-challenge/x",
-            "/.well-known/acme-challenge/x",
+            "GET /.well-known/acme-challenge/x",
+            "test:PORT/.well-known/acme-challenge/x",
         ),
-        ("GET", "http://other:81/p", "/p"),
+        ("GET http://other:81/p", "other:PORT/p"),
     ] {
-        let answer = client.request(method, target, "");
-        assert_eq!(answer.status, 308, "{method} {target}");
-        let host = if target.starts_with('/') {
-            "test"
-        } else {
-            "other"
-        };
-        let location = format!("https://{host}:{port}{to}");
-        assert_eq!(answer.header("Location"), Some(&*location));
-        answer.is("Strict-Transport-Security: - | Connection: -");
+        let to = to.replace("PORT", &port.to_string());
+        let others = "Strict-Transport-Security: - | Connection: -";
+        client.answers(&format!(
+            "{request} => 308 | Location: https://{to} | {others}"
+        ));
     }
     // The body of a redirected request is skipped.
-    client.send("POST / HTTP/1.1\r\nHost: a:80\r\nContent-Length: 3\r\n\r\nabc");
-    assert_eq!(client.answer(false).status, 308);
-    assert_eq!(client.get("/").status, 308);
+    client.answers("POST / | Host: a:80 | \"abc\" => 308\nGET / => 308");
 }
 
 #[test]
 fn what_cannot_be_redirected_is_answered() {
     let site = site();
     let server = start(&site, |_| {});
-    // No host, no URL.
-    let mut client = server.connect();
-    client.send("GET / HTTP/1.0\r\n\r\n");
-    assert_eq!(client.answer(false).status, 400);
-    for host in ["a b", "a/b", "a@b", "\"a\"", "a:b"] {
-        let mut client = server.connect();
-        client.send(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
-        let answer = client.answer(false);
-        assert_eq!(
-            (answer.status, answer.header("Location")),
-            (400, None),
-            "{host}"
-        );
-    }
-    assert_eq!(server.connect().request("OPTIONS", "*", "").status, 204);
-    assert_eq!(server.get("/%zz").status, 400);
-    // Anybody may say that https was used, and only a trusted proxy is believed.
-    let answer = server
-        .connect()
-        .request("GET", "/", "X-Forwarded-Proto: https\r\n");
-    assert_eq!(answer.status, 308);
+    server.answers(
+        r#"
+        # No host, no URL.
+        "GET / HTTP/1.0\r\n\r\n" => 400
+        GET / | Host: a b => 400 | Location: -
+        GET / | Host: a/b => 400 | Location: -
+        GET / | Host: a@b => 400 | Location: -
+        GET / | Host: "a" => 400 | Location: -
+        GET / | Host: a:b => 400 | Location: -
+        OPTIONS * => 204
+        GET /%zz => 400
+        # Anybody may say that https was used, and only a trusted proxy is believed.
+        GET / | X-Forwarded-Proto: https => 308
+        "#,
+    );
     // A proxy in front has used https: a redirect would come back here for ever.
     let server = start(&site, |options| {
         options.clients.proxies = vec!["127.0.0.1".parse().unwrap()];
     });
-    let mut client = server.connect();
-    for field in [
-        "X-Forwarded-Proto: https",
-        "Forwarded: for=10.0.0.1;proto=https",
-    ] {
-        let answer = client.request("GET", "/", &format!("{field}\r\n"));
-        assert_eq!((answer.status, answer.text()), (200, "home"));
-    }
-    let answer = client.request("GET", "/", "X-Forwarded-Proto: http\r\n");
-    assert_eq!(answer.status, 308);
+    server.connect().answers(
+        r#"
+        GET / | X-Forwarded-Proto: https => 200 | "home"
+        GET / | Forwarded: for=10.0.0.1;proto=https => 200 | "home"
+        GET / | X-Forwarded-Proto: http => 308
+        "#,
+    );
 }
 
 #[test]

@@ -39,28 +39,15 @@ fn a_fresh_response_is_used_again() {
     let second = client.get("/a?b");
     assert_eq!(second.text(), "0");
     assert!(second.header("Age").is_some() && second.header("Date").is_some());
-    assert!(
-        second
-            .header("Cache-Status")
-            .unwrap()
-            .starts_with("laio; hit; ttl=")
+    second.is("Cache-Status: laio; hit; ttl=* | Content-Type: text/x");
+    client.answers(
+        r#"
+        HEAD /a?b => 200 | Content-Length: 1
+        GET /a?b | If-None-Match: "x", W/"e" => 304 | ETag: "e" | Content-Type: -
+        GET /a?b | If-None-Match: * => 304 | ETag: "e" | Content-Type: -
+        GET /a?b | If-None-Match: "x" => "0"
+        "#,
     );
-    assert_eq!(second.header("Content-Type"), Some("text/x"));
-    client.send("HEAD /a?b HTTP/1.1\r\nHost: test\r\n\r\n");
-    let head = client.answer(true);
-    head.is("200 | Content-Length: 1");
-    for condition in ["If-None-Match: \"x\", W/\"e\"", "If-None-Match: *"] {
-        let answer = client.request("GET", "/a?b", &format!("{condition}\r\n"));
-        assert_eq!(
-            (answer.status, answer.header("ETag")),
-            (304, Some("\"e\"")),
-            "{condition}"
-        );
-        assert_eq!(answer.header("Content-Type"), None);
-    }
-    client
-        .request("GET", "/a?b", "If-None-Match: \"x\"\r\n")
-        .is(r#""0""#);
     // Another path, query or host is something else.
     for (target, host) in [("/a", "test"), ("/a?c", "test"), ("/a?b", "other")] {
         client.send(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
@@ -125,35 +112,43 @@ fn each_variant_is_stored() {
     let (server, _root) = cached(&backend);
     let mut client = server.connect();
     for _ in 0..2 {
-        for (fields, expected) in [
-            ("", "0"),
-            ("Accept-Language: de\r\n", "1"),
-            ("Accept-Language: en\r\n", "2"),
-            ("Accept-Language: en\r\nX-A: b\r\n", "3"),
-        ] {
-            assert_eq!(
-                client.request("GET", "/", fields).text(),
-                expected,
-                "{fields}"
-            );
-        }
+        client.answers(
+            r#"
+            GET / => "0"
+            GET / | Accept-Language: de => "1"
+            GET / | Accept-Language: en => "2"
+            GET / | Accept-Language: en | X-A: b => "3"
+            "#,
+        );
     }
 }
 
 #[test]
 fn passwords_need_a_public_response() {
-    let authorized = "Authorization: Basic YTpi\r\n";
-    let backend = numbered("Cache-Control: max-age=1000\r\n");
-    let (server, _root) = cached(&backend);
-    let mut client = server.connect();
-    let mut ask = |fields: &str| client.request("GET", "/", fields).text().to_owned();
-    assert_eq!([ask(authorized), ask(authorized)], ["0", "1"]);
-    assert_eq!([ask(""), ask(""), ask(authorized)], ["2", "2", "3"]);
-    let backend = numbered("Cache-Control: public, max-age=1000\r\n");
-    let (server, _root) = cached(&backend);
-    let mut client = server.connect();
-    let mut ask = |fields: &str| client.request("GET", "/", fields).text().to_owned();
-    assert_eq!([ask(authorized), ask(authorized), ask("")], ["0", "0", "0"]);
+    for (fields, table) in [
+        (
+            "Cache-Control: max-age=1000\r\n",
+            r#"
+            GET / | Authorization: Basic YTpi => "0"
+            GET / | Authorization: Basic YTpi => "1"
+            GET / => "2"
+            GET / => "2"
+            GET / | Authorization: Basic YTpi => "3"
+            "#,
+        ),
+        (
+            "Cache-Control: public, max-age=1000\r\n",
+            r#"
+            GET / | Authorization: Basic YTpi => "0"
+            GET / | Authorization: Basic YTpi => "0"
+            GET / => "0"
+            "#,
+        ),
+    ] {
+        let backend = numbered(fields);
+        let (server, _root) = cached(&backend);
+        server.connect().answers(table);
+    }
 }
 
 #[test]
@@ -178,23 +173,23 @@ fn a_stale_response_is_confirmed_or_replaced() {
     });
     let (server, _root) = cached(&backend);
     let mut client = server.connect();
-    assert_eq!(client.get("/").text(), "\"old\"");
-    for _ in 0..2 {
-        // The client's own condition does not reach the upstream.
-        let answer = client.request("GET", "/", "If-None-Match: \"x\"\r\n");
-        answer.is(r#"200 | ""old"" | X-Again: 1"#);
-        let status = "laio; fwd=stale; fwd-status=304; stored";
-        assert_eq!(answer.header("Cache-Status"), Some(status));
-    }
-    client
-        .request("GET", "/", "If-None-Match: \"old\"\r\n")
-        .is("304");
+    let status = "laio; fwd=stale; fwd-status=304; stored";
+    client.answers(&format!(
+        r#"
+        GET / => ""old""
+        # The client's own condition does not reach the upstream.
+        GET / | If-None-Match: "x" => 200 | ""old"" | X-Again: 1 | Cache-Status: {status}
+        GET / | If-None-Match: "x" => 200 | ""old"" | X-Again: 1 | Cache-Status: {status}
+        GET / | If-None-Match: "old" => 304
+        "#
+    ));
     changed.store(true, Ordering::SeqCst);
-    let answer = client.get("/");
-    assert_eq!(answer.text(), "\"new\"");
-    client
-        .request("GET", "/", "If-None-Match: \"new\"\r\n")
-        .is("304");
+    client.answers(
+        r#"
+        GET / => ""new""
+        GET / | If-None-Match: "new" => 304
+        "#,
+    );
     assert_eq!(backend.connections(), 1);
 }
 
@@ -202,21 +197,19 @@ fn a_stale_response_is_confirmed_or_replaced() {
 fn a_client_can_ask_again() {
     let backend = numbered("Cache-Control: max-age=1000\r\n");
     let (server, _root) = cached(&backend);
-    let mut client = server.connect();
-    let mut ask = |fields: &str| client.request("GET", "/", fields).text().to_owned();
-    assert_eq!(
-        [ask(""), ask(""), ask("Cache-Control: no-cache\r\n")],
-        ["0", "0", "1"]
-    );
-    assert_eq!(
-        [ask(""), ask("Pragma: no-cache\r\n"), ask("")],
-        ["1", "2", "2"]
-    );
-    let answer = client.request("GET", "/", "Cache-Control: max-age=1000, no-cache\r\n");
     let status = "laio; fwd=request; fwd-status=200; stored";
-    assert_eq!(answer.header("Cache-Status"), Some(status));
-    let again = client.request("GET", "/", "Cache-Control: max-age=1000\r\n");
-    assert_eq!(again.text(), answer.text());
+    server.connect().answers(&format!(
+        r#"
+        GET / => "0"
+        GET / => "0"
+        GET / | Cache-Control: no-cache => "1"
+        GET / => "1"
+        GET / | Pragma: no-cache => "2"
+        GET / => "2"
+        GET / | Cache-Control: max-age=1000, no-cache => "3" | Cache-Status: {status}
+        GET / | Cache-Control: max-age=1000 => "3"
+        "#
+    ));
 }
 
 #[test]
@@ -227,14 +220,9 @@ fn a_stale_response_is_used_while_it_is_fetched() {
     let mut client = server.connect();
     assert_eq!(client.get("/").text(), "0");
     for expected in ["0", "1", "2"] {
-        let answer = client.get("/");
-        assert_eq!(answer.text(), expected);
-        assert!(
-            answer
-                .header("Cache-Status")
-                .unwrap()
-                .starts_with("laio; hit; ttl=-")
-        );
+        client.answers(&format!(
+            r#"GET / => "{expected}" | Cache-Status: laio; hit; ttl=-*"#
+        ));
     }
     // A client that closes after its response does not end the fetch. Its host has a response of its own, whose number
     // depends on which request reaches the upstream first.
@@ -265,13 +253,8 @@ fn a_stale_response_is_used_if_the_upstream_fails() {
     for failure in [1, 2] {
         state.store(failure, Ordering::SeqCst);
         for _ in 0..2 {
-            let answer = client.get("/");
-            assert_eq!((answer.status, answer.text()), (200, "ok"));
-            let status = answer.header("Cache-Status").unwrap();
-            assert!(
-                status.starts_with("laio; fwd=stale; fwd-status=50"),
-                "{status}"
-            );
+            client
+                .answers(r#"GET / => 200 | "ok" | Cache-Status: laio; fwd=stale; fwd-status=50*"#);
         }
         assert_ne!(client.get("/other").status, 200);
     }
@@ -281,13 +264,14 @@ fn a_stale_response_is_used_if_the_upstream_fails() {
 fn a_successful_change_drops_what_is_stored() {
     let backend = numbered("Cache-Control: max-age=1000\r\n");
     let (server, _root) = cached(&backend);
-    let mut client = server.connect();
-    assert_eq!(client.get("/").text(), "0");
-    client
-        .request("POST", "/", "Content-Length: 0\r\n")
-        .is(r#""1""#);
-    assert_eq!(client.get("/").text(), "2");
-    assert_eq!(client.get("/").text(), "2");
+    server.connect().answers(
+        r#"
+        GET / => "0"
+        POST / | "" => "1"
+        GET / => "2"
+        GET / => "2"
+        "#,
+    );
 }
 
 #[test]
@@ -460,18 +444,14 @@ fn what_a_trusted_proxy_says_is_part_of_the_key() {
     });
     let mut client = server.connect();
     for _ in 0..2 {
-        for (fields, expected) in [
-            ("X-Forwarded-For: 192.0.2.1\r\n", "0"),
-            (
-                "X-Forwarded-For: 192.0.2.2\r\nForwarded: for=192.0.2.2\r\n",
-                "0",
-            ),
-            ("X-Forwarded-Proto: https\r\n", "1"),
-            ("X-Forwarded-Host: evil.example\r\n", "2"),
-            ("Forwarded: for=192.0.2.1; Host=evil.example\r\n", "3"),
-        ] {
-            let answer = client.request("GET", "/", fields);
-            assert_eq!(answer.text(), expected, "{fields}");
-        }
+        client.answers(
+            r#"
+            GET / | X-Forwarded-For: 192.0.2.1 => "0"
+            GET / | X-Forwarded-For: 192.0.2.2 | Forwarded: for=192.0.2.2 => "0"
+            GET / | X-Forwarded-Proto: https => "1"
+            GET / | X-Forwarded-Host: evil.example => "2"
+            GET / | Forwarded: for=192.0.2.1; Host=evil.example => "3"
+            "#,
+        );
     }
 }

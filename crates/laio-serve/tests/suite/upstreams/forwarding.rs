@@ -109,18 +109,15 @@ fn answers_to_head_interim_ones_and_those_without_a_body() {
     });
     let (server, _root) = serve(vec![http("/", &backend)], |_| {});
     let mut client = server.connect();
-    let head = client.request("HEAD", "/head", "");
-    assert_eq!(head.header("Content-Length"), Some("5000"));
-    assert_eq!(client.get("/none").status, 204);
-    let same = client.get("/same");
-    assert_eq!((same.status, same.header("ETag")), (304, Some("\"x\"")));
-    let early = client.get("/early");
-    assert_eq!(
-        (early.status, early.text(), early.header("Link")),
-        (200, "final", None)
+    client.answers(
+        r#"
+        HEAD /head => 200 | Content-Length: 5000
+        GET /none => 204
+        GET /same => 304 | ETag: "x"
+        GET /early => 200 | "final" | Link: -
+        GET /odd => 299 | "odd"
+        "#,
     );
-    let odd = exchange(&server, get("/odd"));
-    assert_eq!((status(&odd), body(&odd)), ("299", "odd"));
     assert_eq!(backend.connections(), 1);
 }
 
@@ -167,19 +164,17 @@ fn authentication_comes_first_and_trace_is_refused() {
             paths: vec!["/admin/**".to_owned()],
         };
     });
-    assert_eq!(server.get("/open").status, 200);
-    for guarded in ["/admin/x", "/%61dmin/x", "//admin/x"] {
-        assert_eq!(server.get(guarded).status, 401, "{guarded}");
-    }
-    for ambiguous in ["/a/..%2Fadmin/x", "/a%2f%2e%2e/admin/x"] {
-        assert_eq!(server.get(ambiguous).status, 400, "{ambiguous}");
-    }
-    assert_eq!(
-        status(&exchange(
-            &server,
-            "TRACE / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
-        )),
-        "405"
+    server.answers(
+        "
+        GET /open => 200
+        GET /admin/x => 401
+        GET /%61dmin/x => 401
+        GET //admin/x => 401
+        # What is ambiguous is refused.
+        GET /a/..%2Fadmin/x => 400
+        GET /a%2f%2e%2e/admin/x => 400
+        TRACE / | Connection: close => 405 | closed
+        ",
     );
     assert_eq!(backend.heads().len(), 1);
 }

@@ -135,15 +135,13 @@ fn only_what_can_have_had_no_effect_is_repeated() {
         "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n",
         "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc",
     ] {
-        let statuses = [0, 1].map(|_| {
+        let mut statuses = [0, 1].map(|_| {
             let mut client = server.connect();
             client.send(request);
             client.answer(false).status
         });
-        assert!(
-            statuses.contains(&502) && statuses.contains(&200),
-            "{statuses:?}"
-        );
+        statuses.sort();
+        assert_eq!(statuses, [200, 502], "{request}");
     }
 }
 
@@ -394,9 +392,7 @@ fn a_full_queue_leads_to_another_upstream() {
     });
     let mut client = server.connect();
     for _ in 0..4 {
-        client
-            .request("POST", "/", "Content-Length: 0\r\n")
-            .is(r#""ok""#);
+        client.answers(r#"POST / | "" => "ok""#);
     }
     assert_eq!(slow.heads().len(), 1);
     open.store(true, Ordering::SeqCst);
@@ -408,21 +404,22 @@ fn a_full_queue_leads_to_another_upstream() {
 #[test]
 fn groups_that_cannot_be() {
     let root = tempfile::tempdir().unwrap();
-    let error = |upstreams: &[&str], balance: &str| {
-        let upstreams: Vec<_> = upstreams
-            .iter()
-            .map(|it| Upstream::http(it).unwrap())
-            .collect();
-        let started = Running::try_with(root.path(), |options| {
-            options.site.upstreams = upstreams.into();
+    let (one, two) = ("/a=http://127.0.0.1:1", "/a=http://127.0.0.1:2");
+    for (upstreams, balance, part) in [
+        (vec![one, two, one], "hash=uri", "twice for /a"),
+        (vec![one, two], "/b=hash=uri", "--balance is for /b"),
+        (
+            vec![one, "/a=https://127.0.0.1:2"],
+            "hash=uri",
+            "different protocols",
+        ),
+    ] {
+        let upstreams = upstreams.into_iter().map(|it| Upstream::http(it).unwrap());
+        Running::refuses(root.path(), part, |options| {
+            options.site.upstreams = upstreams.collect::<Vec<_>>().into();
             options.site.upstreams.balance = vec![balance.parse().unwrap()];
         });
-        started.map(drop).unwrap_err().to_string()
-    };
-    let (one, two) = ("/a=http://127.0.0.1:1", "/a=http://127.0.0.1:2");
-    assert!(error(&[one, two, one], "hash=uri").contains("twice for /a"));
-    assert!(error(&[one, two], "/b=hash=uri").contains("--balance is for /b"));
-    assert!(error(&[one, "/a=https://127.0.0.1:2"], "hash=uri").contains("different protocols"));
+    }
 }
 
 #[test]

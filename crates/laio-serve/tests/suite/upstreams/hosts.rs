@@ -6,15 +6,6 @@ use laio_serve::{Host, Site};
 const GENERAL: &str = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\ngeneral";
 const SHOP: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nshop";
 
-fn asked(server: &Running, host: &str, target: &str) -> String {
-    let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    let answer = exchange(server, request);
-    match status(&answer) {
-        "200" => body(&answer).to_owned(),
-        other => other.to_owned(),
-    }
-}
-
 #[test]
 fn a_host_before_the_prefix() {
     let (general, shop) = (Backend::answering(GENERAL), Backend::answering(SHOP));
@@ -25,18 +16,18 @@ fn a_host_before_the_prefix() {
     ];
     let (server, root) = serve(upstreams, |_| {});
     std::fs::write(root.path().join("a.txt"), "a file").unwrap();
-    for (host, target, expected) in [
-        ("other.example", "/api", "general"),
-        ("other.example", "/a.txt", "a file"),
-        ("other.example", "/", "404"),
-        ("shop.example", "/", "shop"),
-        ("Shop.Example:8080", "/a.txt", "shop"),
-        ("shop.example", "/api", "general"),
-        ("www.shop.example", "/x", "shop"),
-        ("www.shop.example", "/a.txt", "a file"),
-    ] {
-        assert_eq!(asked(&server, host, target), expected, "{host} {target}");
-    }
+    server.answers(
+        r#"
+        GET /api | Host: other.example => 200 | "general"
+        GET /a.txt | Host: other.example => 200 | "a file"
+        GET / | Host: other.example => 404
+        GET / | Host: shop.example => 200 | "shop"
+        GET /a.txt | Host: Shop.Example:8080 => 200 | "shop"
+        GET /api | Host: shop.example => 200 | "general"
+        GET /x | Host: www.shop.example => 200 | "shop"
+        GET /a.txt | Host: www.shop.example => 200 | "a file"
+        "#,
+    );
 }
 
 #[test]
@@ -52,7 +43,11 @@ fn a_host_with_upstreams_of_its_own() {
             site,
         });
     });
-    assert_eq!(asked(&server, "shop.example", "/api"), "shop");
-    assert_eq!(asked(&server, "other.example", "/api"), "general");
-    assert_eq!(asked(&server, "other.example", "/"), "404");
+    server.answers(
+        r#"
+        GET /api | Host: shop.example => 200 | "shop"
+        GET /api | Host: other.example => 200 | "general"
+        GET / | Host: other.example => 404
+        "#,
+    );
 }

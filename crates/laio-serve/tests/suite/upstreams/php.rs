@@ -120,15 +120,16 @@ fn scripts_are_executed_and_files_are_sent() {
     let before = program.calls().len();
     for _ in 0..3 {
         // Also from the cache.
-        assert_eq!(client.get("/style.css").text(), "body {}");
-        assert_eq!(client.get("/static/").text(), "a page");
-        assert_eq!(client.get("/about.html").text(), "about");
+        client.answers(
+            r#"
+            GET /style.css => "body {}"
+            GET /static/ => "a page"
+            GET /about.html => "about"
+            GET /admin => 301 | Location: /admin/
+            POST /style.css | "" => 405
+            "#,
+        );
     }
-    let moved = client.get("/admin");
-    moved.is("301 | Location: /admin/");
-    client
-        .request("POST", "/style.css", "Content-Length: 0\r\n")
-        .is("405");
     assert_eq!(program.calls().len(), before);
 }
 
@@ -168,21 +169,10 @@ fn the_text_of_a_script_is_never_sent() {
         let server = start(root.path(), &program, tries);
         let mut client = server.connect();
         let before = program.calls().len();
-        for target in [
-            "/uploads/x.jpg/y.php",
-            "/uploads/x.jpg/.php",
-            "/uploads/x.jpg%2Fy.php",
-            "/uploads/y.php",
-            "/info.php.bak",
-            "/info.php~",
-            "/info.php%20",
-            "/info.php.",
-            "/old.phtml",
-            "/.git/hook.php",
-            "/.git/hook.php/x",
-            "/dir.php",
-            "/style.css/index.php",
-        ] {
+        let refused = "/uploads/x.jpg/y.php /uploads/x.jpg/.php /uploads/x.jpg%2Fy.php /uploads/y.php \
+                       /info.php.bak /info.php~ /info.php%20 /info.php. /old.phtml /.git/hook.php \
+                       /.git/hook.php/x /dir.php /style.css/index.php";
+        for target in refused.split(' ') {
             // The second time, the file could be in the cache.
             for _ in 0..3 {
                 let answer = client.get(target);
@@ -190,11 +180,7 @@ fn the_text_of_a_script_is_never_sent() {
                 assert!(!answer.text().contains("SECRET"), "{target}");
             }
         }
-        for target in [
-            "/info.php%00.jpg",
-            "/info.php%252f..%252fx",
-            "/..%2finfo.php",
-        ] {
+        for target in "/info.php%00.jpg /info.php%252f..%252fx /..%2finfo.php".split(' ') {
             let answer = client.get(target);
             assert!([400, 404].contains(&answer.status), "{target}");
             assert!(!answer.text().contains("SECRET"), "{target}");
@@ -230,19 +216,16 @@ fn candidates_without_scripts() {
     });
     let mut client = server.connect();
     for _ in 0..3 {
-        let page = client.get("/about");
-        assert_eq!((page.status, page.text()), (200, "about"));
-        assert!(
-            page.header("Content-Type")
-                .unwrap()
-                .starts_with("text/html")
+        client.answers(
+            r#"
+            GET /about => 200 | "about" | Content-Type: text/html*
+            GET /about/ => "about"
+            GET /style.css => "body {}"
+            GET /static => 301
+            GET /static/ => "a page"
+            GET /absent => 410 | "about"
+            "#,
         );
-        assert_eq!(client.get("/about/").text(), "about");
-        assert_eq!(client.get("/style.css").text(), "body {}");
-        assert_eq!(client.get("/static").status, 301);
-        assert_eq!(client.get("/static/").text(), "a page");
-        let gone = client.get("/absent");
-        assert_eq!((gone.status, gone.text()), (410, "about"));
     }
     drop((server, program));
 }
@@ -262,18 +245,10 @@ fn files_beside_an_upstream() {
         assert_eq!(client.get("/static/").text(), "a page");
     }
     assert_eq!(backend.heads().len(), 0);
-    for target in [
-        "/",
-        "/login/?next=/",
-        "/static",
-        "/.well-known/x",
-        "/a%2Fb",
-        "/.hidden",
-    ] {
+    for target in "/ /login/?next=/ /static /.well-known/x /a%2Fb /.hidden".split(' ') {
         assert_eq!(client.get(target).text(), "app", "{target}");
     }
-    let answer = client.request("POST", "/login/", "Content-Length: 0\r\n");
-    assert_eq!(answer.text(), "app");
+    client.answers(r#"POST /login/ | "" => "app""#);
     assert_eq!(backend.heads().len(), 7);
 }
 
@@ -294,15 +269,9 @@ fn passwords_protect_scripts() {
             paths: ["/admin/**", "/info.php"].map(str::to_owned).to_vec(),
         };
     });
-    for target in [
-        "/admin/",
-        "/admin/index.php",
-        "/Admin/x",
-        "/info.php",
-        "/info.php/x",
-        "/index.php/admin/x",
-        "/admin%2Fx",
-    ] {
+    let guarded =
+        "/admin/ /admin/index.php /Admin/x /info.php /info.php/x /index.php/admin/x /admin%2Fx";
+    for target in guarded.split(' ') {
         assert_eq!(server.get(target).status, 401, "{target}");
     }
     assert_eq!(program.calls().len(), 0);
@@ -312,25 +281,21 @@ fn passwords_protect_scripts() {
 #[test]
 fn settings_that_cannot_be_combined() {
     let root = site();
-    let mistake = |change: &dyn Fn(&mut Options)| {
-        let tried = Running::try_with(root.path(), |options| change(options));
-        tried.err().expect("a mistake").to_string()
-    };
     let php = Some(UpstreamAddress::Unix("/run/php.sock".into()));
-    let text = mistake(&|options| {
+    Running::refuses(root.path(), "--try", |options| {
         options.site.upstreams.php.clone_from(&php);
         options.site.fallback = Some("index.php".to_owned());
     });
-    assert!(text.contains("--try"), "{text}");
-    let text = mistake(&|options| options.site.candidates = candidates(&["=404", "{path}"]));
-    assert!(text.contains("last"), "{text}");
-    let text = mistake(&|options| options.site.candidates = candidates(&["@upstream"]));
-    assert!(text.contains("--proxy"), "{text}");
-    let text = mistake(&|options| {
+    Running::refuses(root.path(), "last", |options| {
+        options.site.candidates = candidates(&["=404", "{path}"]);
+    });
+    Running::refuses(root.path(), "--proxy", |options| {
+        options.site.candidates = candidates(&["@upstream"]);
+    });
+    Running::refuses(root.path(), "extension", |options| {
         options.site.upstreams.php.clone_from(&php);
         options.site.upstreams.php_extensions = vec![".php".to_owned()];
     });
-    assert!(text.contains("extension"), "{text}");
 }
 
 /// A process that is ended when dropped.
