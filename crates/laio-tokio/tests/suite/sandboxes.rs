@@ -1,6 +1,6 @@
 //! All other tests once more, in processes as people deploy them.
 
-use laio_testing::forbid::{self, DOCKER, Forbid};
+use laio_testing::forbid::{self, Forbid};
 use laio_testing::{NO_SKIP, SKIPS, sandbox};
 use std::process::{Command, Stdio};
 
@@ -15,7 +15,7 @@ fn every_other_test_as_in_docker() {
     every_other_test(|command| {
         may_skip(command);
         sandbox::keep_capabilities(command, DOCKER_CAPABILITIES);
-        forbid::restrict(command, &Forbid::new(DOCKER, libc::EPERM));
+        forbid::restrict(command, &Forbid::docker());
     });
 }
 
