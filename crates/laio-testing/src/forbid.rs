@@ -116,6 +116,12 @@ impl Forbid {
         Forbid::new(IO_URING, errno)
     }
 
+    /// Forbids to make rings, as `kernel.io_uring_disabled=2` does, with the errno of the kernel. The sysctl
+    /// itself would change the whole machine.
+    pub fn io_uring_disabled() -> Forbid {
+        Forbid::new(&[libc::SYS_io_uring_setup], libc::EPERM)
+    }
+
     /// Forbids perf events.
     pub fn perf(errno: c_int) -> Forbid {
         Forbid::new(PERF, errno)
