@@ -11,6 +11,7 @@ use crate::harness::{
 };
 use laio::{BackendKind, Context, Errno, Options};
 use laio_testing::forbid::{self, Forbid};
+use laio_testing::sandbox::{self, Environment};
 use laio_testing::temp::{drain, fill, pipe, stream_pair};
 use laio_testing::{child, test_name};
 use std::time::Duration;
@@ -48,23 +49,38 @@ fn scenarios() -> impl Iterator<Item = (Scenario, bool)> {
 
 /// Runs all scenarios in a process where these calls are forbidden.
 fn everything_works(test: &'static str, forbid: &Forbid) {
-    let forbidden = forbid.calls();
-    let stress = std::env::var_os(STRESS).is_some();
-    let limit = LIMIT * if stress { 100 } else { 12 };
-    forbid::child_within(limit, test, forbid, || {
-        let mut failed = Vec::new();
-        for ((name, scenario), about_files) in scenarios() {
-            if !stress && SLOW.contains(&name) {
-                continue;
-            }
-            let modes: &[Mode] = if stress { &[] } else { &[Mode::Natural] };
-            let run = || narrowed(modes, &forbidden, || same_as_plain(scenario, about_files));
-            if std::panic::catch_unwind(run).is_err() {
-                failed.push(name);
-            }
+    forbid::child_within(limit(), test, forbid, || run_scenarios(&forbid.calls()));
+}
+
+/// Runs all scenarios in a process as people deploy it.
+fn everything_works_in(test: &'static str, environment: Environment) {
+    let forbidden = environment
+        .filter()
+        .map_or(Vec::new(), |filter| filter.calls());
+    sandbox::child_in(environment, limit(), test, || run_scenarios(&forbidden));
+}
+
+fn limit() -> Duration {
+    LIMIT * if is_stress() { 100 } else { 12 }
+}
+
+fn is_stress() -> bool {
+    std::env::var_os(STRESS).is_some()
+}
+
+fn run_scenarios(forbidden: &[libc::c_long]) {
+    let mut failed = Vec::new();
+    for ((name, scenario), about_files) in scenarios() {
+        if !is_stress() && SLOW.contains(&name) {
+            continue;
         }
-        assert!(failed.is_empty(), "{failed:?}");
-    });
+        let modes: &[Mode] = if is_stress() { &[] } else { &[Mode::Natural] };
+        let run = || narrowed(modes, forbidden, || same_as_plain(scenario, about_files));
+        if std::panic::catch_unwind(run).is_err() {
+            failed.push(name);
+        }
+    }
+    assert!(failed.is_empty(), "{failed:?}");
 }
 
 /// The filter of a common container runtime.
@@ -74,8 +90,38 @@ fn without_io_uring_and_perf() {
 }
 
 #[test]
-fn under_the_default_filter_of_docker() {
-    everything_works(test_name!(), &Forbid::docker());
+fn as_in_docker() {
+    everything_works_in(test_name!(), Environment::Docker);
+}
+
+#[test]
+fn where_io_uring_is_disabled() {
+    everything_works_in(test_name!(), Environment::IoUringDisabled);
+}
+
+#[test]
+fn without_capabilities_and_new_privileges() {
+    everything_works_in(test_name!(), Environment::Unprivileged);
+}
+
+#[test]
+fn on_one_processor() {
+    everything_works_in(test_name!(), Environment::OneProcessor);
+}
+
+#[test]
+fn in_a_user_namespace() {
+    everything_works_in(test_name!(), Environment::UserNamespace);
+}
+
+#[test]
+fn with_little_memory() {
+    everything_works_in(test_name!(), Environment::LittleMemory);
+}
+
+#[test]
+fn with_few_threads() {
+    everything_works_in(test_name!(), Environment::FewThreads);
 }
 
 #[test]
