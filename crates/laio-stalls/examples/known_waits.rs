@@ -6,12 +6,13 @@
 //! Each line of FILE has the start and the length in nanoseconds of the monotonic clock, the names that
 //! the call can have, and a part of its subject. Waits take 1 to 200 ms.
 
+#![forbid(unsafe_code)]
+
 use laio_testing::fault_fs::{Fault, FaultFs, Kind};
 use laio_testing::random::Random;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{FlockOperation, flock};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketType, accept, bind, connect, listen, socket,
 };
@@ -163,14 +164,7 @@ impl Place {
 
 fn fault(path: PathBuf) {
     let file = File::open(path).unwrap();
-    let place = std::ptr::null_mut();
-    // SAFETY: a new mapping at an address that the kernel chooses, as long as the file.
-    let memory = unsafe { mmap(place, 4096, ProtFlags::READ, MapFlags::SHARED, &file, 0).unwrap() };
-    // SAFETY: the mapping is readable.
-    let byte = unsafe { memory.cast::<u8>().read_volatile() };
-    assert_eq!(byte, 7);
-    // SAFETY: nothing refers to the mapping.
-    unsafe { munmap(memory, 4096).unwrap() };
+    assert_eq!(laio_testing::mapped::first_byte(&file).unwrap(), 7);
 }
 
 fn read_pipe(length: Duration) -> Prepared {

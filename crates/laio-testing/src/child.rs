@@ -103,7 +103,18 @@ pub(crate) fn run_spawned(
 /// Also if the body panicked, did not run, or took longer than `limit`. The message contains the child's
 /// output.
 pub fn check(limit: Duration, test: &str, mark: &str, body: impl FnOnce()) {
-    let Some(ended) = run(limit, test, mark, body) else {
+    check_spawned(limit, test, mark, Command::spawn, body);
+}
+
+/// As [`check`], with a function that starts the child.
+pub(crate) fn check_spawned(
+    limit: Duration,
+    test: &str,
+    mark: &str,
+    spawn: impl FnOnce(&mut Command) -> io::Result<Child>,
+    body: impl FnOnce(),
+) {
+    let Some(ended) = run_spawned(limit, test, mark, spawn, body) else {
         return;
     };
     let verdict = match ended.status {

@@ -21,6 +21,10 @@
 //! }
 //! ```
 
+mod docker;
+
+pub use docker::DOCKER;
+
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_long};
 use std::io;
@@ -28,7 +32,10 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch,
+};
 
 use crate::child;
 
@@ -45,53 +52,6 @@ pub const NOWAIT: &[c_long] = &[libc::SYS_preadv2, libc::SYS_pwritev2];
 /// Opening with a resolve policy, such as `RESOLVE_CACHED` and `RESOLVE_BENEATH`.
 pub const OPENAT2: &[c_long] = &[libc::SYS_openat2];
 
-/// What Docker's default profile (moby 28) forbids to a container with the default capabilities, of the
-/// calls that exist here: it lists what it allows.
-pub const DOCKER: &[c_long] = &[
-    libc::SYS_acct,
-    libc::SYS_add_key,
-    libc::SYS_bpf,
-    libc::SYS_clock_settime,
-    libc::SYS_delete_module,
-    libc::SYS_fanotify_init,
-    libc::SYS_finit_module,
-    libc::SYS_fsconfig,
-    libc::SYS_fsmount,
-    libc::SYS_fsopen,
-    libc::SYS_fspick,
-    libc::SYS_init_module,
-    libc::SYS_io_uring_enter,
-    libc::SYS_io_uring_register,
-    libc::SYS_io_uring_setup,
-    libc::SYS_kcmp,
-    libc::SYS_kexec_load,
-    libc::SYS_keyctl,
-    libc::SYS_lookup_dcookie,
-    libc::SYS_mount,
-    libc::SYS_mount_setattr,
-    libc::SYS_move_mount,
-    libc::SYS_move_pages,
-    libc::SYS_nfsservctl,
-    libc::SYS_open_by_handle_at,
-    libc::SYS_open_tree,
-    libc::SYS_perf_event_open,
-    libc::SYS_pivot_root,
-    libc::SYS_quotactl,
-    libc::SYS_reboot,
-    libc::SYS_request_key,
-    libc::SYS_setdomainname,
-    libc::SYS_sethostname,
-    libc::SYS_setns,
-    libc::SYS_settimeofday,
-    libc::SYS_swapoff,
-    libc::SYS_swapon,
-    libc::SYS_syslog,
-    libc::SYS_umount2,
-    libc::SYS_unshare,
-    libc::SYS_userfaultfd,
-    libc::SYS_vhangup,
-];
-
 /// The time limit of a child of [`child()`].
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -105,7 +65,15 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forbid {
-    sets: Vec<(Vec<c_long>, c_int)>,
+    sets: Vec<(Vec<Rule>, c_int)>,
+}
+
+/// A call, and the arguments with which it fails: always, if the list is empty.
+type Rule = (c_long, Vec<SeccompRule>);
+
+/// Returns a condition on the first argument of a call, of which a filter compares 32 bits here.
+fn compare(with: SeccompCmpOp, value: u64) -> SeccompCondition {
+    SeccompCondition::new(0, SeccompCmpArgLen::Dword, with, value).expect("a valid condition")
 }
 
 impl Forbid {
@@ -119,16 +87,39 @@ impl Forbid {
     /// # Panics
     ///
     /// If there are no calls, or the errno is out of range: such a filter would forbid nothing.
-    pub fn and(mut self, calls: &[c_long], errno: c_int) -> Forbid {
-        assert!(!calls.is_empty(), "a filter without calls");
+    pub fn and(self, calls: &[c_long], errno: c_int) -> Forbid {
+        let rules = calls.iter().map(|&call| (call, Vec::new())).collect();
+        self.and_rules(rules, errno)
+    }
+
+    fn and_rules(mut self, rules: Vec<Rule>, errno: c_int) -> Forbid {
+        assert!(!rules.is_empty(), "a filter without calls");
         assert!((1..=4095).contains(&errno), "errno {errno} is out of range");
-        self.sets.push((calls.to_vec(), errno));
+        self.sets.push((rules, errno));
         self
+    }
+
+    /// Returns Docker's default filter, for a container with Docker's default capabilities.
+    pub fn docker() -> Forbid {
+        docker::filter()
+    }
+
+    /// Returns the calls that fail whatever their arguments are.
+    pub fn calls(&self) -> Vec<c_long> {
+        let rules = self.sets.iter().flat_map(|(rules, _)| rules);
+        let always = rules.filter(|(_, arguments)| arguments.is_empty());
+        always.map(|&(call, _)| call).collect()
     }
 
     /// Forbids io_uring.
     pub fn io_uring(errno: c_int) -> Forbid {
         Forbid::new(IO_URING, errno)
+    }
+
+    /// Forbids to make rings, as `kernel.io_uring_disabled=2` does, with the errno of the kernel. The sysctl
+    /// itself would change the whole machine.
+    pub fn io_uring_disabled() -> Forbid {
+        Forbid::new(&[libc::SYS_io_uring_setup], libc::EPERM)
     }
 
     /// Forbids perf events.
@@ -155,13 +146,8 @@ impl Forbid {
     fn programs(&self) -> Vec<BpfProgram> {
         let arch = TargetArch::try_from(std::env::consts::ARCH)
             .expect("filters are made for x86-64 and aarch64");
-        let program = |(calls, errno): &(Vec<c_long>, c_int)| {
-            // A call without further conditions always matches.
-            #[allow(clippy::useless_conversion)] // c_long has other widths elsewhere.
-            let rules: BTreeMap<i64, _> = calls
-                .iter()
-                .map(|&call| (i64::from(call), Vec::new()))
-                .collect();
+        let program = |(rules, errno): &(Vec<Rule>, c_int)| {
+            let rules: BTreeMap<i64, _> = rules.iter().cloned().collect();
             let answer = SeccompAction::Errno(*errno as u32);
             SeccompFilter::new(rules, SeccompAction::Allow, answer, arch)
                 .and_then(BpfProgram::try_from)
@@ -174,8 +160,8 @@ impl Forbid {
 /// Writes `NUMBER,NUMBER=ERRNO`, one word for each errno.
 impl std::fmt::Display for Forbid {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (index, (calls, errno)) in self.sets.iter().enumerate() {
-            let numbers: Vec<String> = calls.iter().map(c_long::to_string).collect();
+        for (index, (rules, errno)) in self.sets.iter().enumerate() {
+            let numbers: Vec<String> = rules.iter().map(|(call, _)| call.to_string()).collect();
             let space = if index == 0 { "" } else { " " };
             let name = match *errno {
                 libc::EPERM => "EPERM".to_owned(),
@@ -325,6 +311,30 @@ mod tests {
             assert_eq!(errno_of(libc::SYS_io_uring_enter), libc::EPERM);
             assert_eq!(errno_of(libc::SYS_perf_event_open), libc::EACCES);
             assert_eq!(errno_of(libc::SYS_preadv2), libc::EBADF);
+        });
+    }
+
+    #[test]
+    fn the_filter_of_docker_looks_at_arguments() {
+        child(test_name!(), &Forbid::docker(), || {
+            // SAFETY: these calls take no pointers; the new sockets stay open until the process ends.
+            let socket = |family| unsafe { libc::socket(family, libc::SOCK_SEQPACKET, 0) };
+            assert!(socket(libc::AF_UNIX) >= 0);
+            for refused in [libc::AF_ALG, 46, 1000] {
+                assert_eq!(socket(refused), -1);
+                assert_eq!(io::Error::last_os_error().raw_os_error(), Some(libc::EPERM));
+            }
+            // SAFETY: as above.
+            let personality = |persona| unsafe { libc::personality(persona) };
+            assert_eq!(personality(0xffff_ffff), 0);
+            assert_eq!(personality(0x40_0000), -1);
+            assert_eq!(errno_of(libc::SYS_clone3), libc::ENOSYS);
+            assert_eq!(
+                errno_of(470),
+                libc::ENOSYS,
+                "a call that is newer than the profile"
+            );
+            assert_eq!(errno_of(libc::SYS_io_uring_enter), libc::EPERM);
         });
     }
 

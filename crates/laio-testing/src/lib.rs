@@ -6,9 +6,12 @@
 //! | [`forbid`] | system calls that fail, by seccomp, for a test or a program |
 //! | [`nth_call`] | the n-th system call of a kind fails, by seccomp |
 //! | [`child`] | one test in a process of its own |
+//! | [`sandbox`] | what deployments take away from a program |
+//! | [`control_group`] | a program with a limit of memory or of processes |
 //! | [`fail_nth`] | a program whose n-th call of a kind fails |
 //! | [`bombardment`] | a thread that is bombarded with signals |
 //! | [`oracle`] | random programs of system calls, run plainly and through the library, and compared |
+//! | [`mapped`] | a byte of a mapped file, for page faults |
 //! | [`temp`] | cold files, full pipes, connected sockets |
 //! | [`process`] | the number of descriptors, threads and bytes of this process |
 //! | [`random`] | random numbers with a seed that a failing test prints |
@@ -81,15 +84,18 @@
 //! | `LAIO_TEST_SKIPS` | a file that gets a line for each skip: `cargo xtask skips FILE` shows it |
 //!
 //! This crate must not depend on the others, which use it in their tests. It has unsafe code for raw system
-//! calls in `bombardment`, `oracle` (arena, world), `fault_fs::watchdog`, `fail_nth`, `forbid`, `process` and `temp`.
+//! calls in `bombardment`, `control_group`, `oracle` (arena, world), `fault_fs::watchdog`, `fail_nth`, `forbid`, `mapped`, `process`,
+//! `sandbox` and `temp`.
 
 pub mod bombardment;
 pub mod child;
 mod child_mark;
+pub mod control_group;
 pub mod fail_nth;
 pub mod fault_fs;
 pub mod forbid;
 pub mod limit;
+pub mod mapped;
 pub mod needs;
 pub mod nth_call;
 pub mod oracle;

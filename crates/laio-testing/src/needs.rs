@@ -6,12 +6,12 @@
 mod probes;
 
 use probes::{
-    accepts, acl, activations, compiles, confinement, descriptors, devices, direct_io, disk, ext4,
-    fchmodat2, fuse, gnu_cp, holes, inotify_queue, io_uring, ipv6, is_root, large_files, leases,
-    linux_aio, loop_devices, mounts, mqueue, native, nowait, openat2, own_programs, package, perf,
-    pipe_size, program, reflink, sanitizers, says, seccomp, shm, spawn_errors, split_buffers,
-    terminals, time_namespaces, timed_receive, trusted_xattr, uninstrumented, user, wipe_on_fork,
-    xattr, zero_copy,
+    accepts, acl, activations, compiles, confinement, control_groups, descriptors, devices,
+    direct_io, disk, ext4, fchmodat2, fuse, gnu_cp, holes, inotify_queue, io_uring, ipv6, is_root,
+    large_files, leases, linux_aio, loop_devices, mounts, mqueue, native, nowait, openat2,
+    own_programs, package, perf, pipe_size, program, reflink, sanitizers, says, seccomp, shm,
+    spawn_errors, split_buffers, terminals, time_namespaces, timed_receive, trusted_xattr,
+    uninstrumented, user, user_namespaces, wipe_on_fork, xattr, zero_copy,
 };
 use std::path::{Path, PathBuf};
 
@@ -94,6 +94,16 @@ pub const NEEDS: &[Need] = &[
         fuse,
     ),
     need("root", "to be root", is_root),
+    need(
+        "control-groups",
+        "control groups with limits of memory and processes: root, and a writable /sys/fs/cgroup",
+        control_groups,
+    ),
+    need(
+        "user-namespaces",
+        "user namespaces: user.max_user_namespaces",
+        user_namespaces,
+    ),
     need(
         "devices",
         "to make device nodes: root outside a user namespace",

@@ -45,6 +45,9 @@ pub(super) fn object(info: &Info) -> Value {
         "nowait": allowed(&machine.nowait),
         "cached_open": allowed(&machine.cached_open),
         "linux_aio": allowed(&machine.linux_aio),
+        "restrictions": machine.restrictions.iter()
+            .map(|one| json!({ "name": one.name, "effect": one.effect }))
+            .collect::<Vec<_>>(),
         "limits": {
             "open_files": ceiling(limits.open_files),
             "processes": ceiling(limits.processes),

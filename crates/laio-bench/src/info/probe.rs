@@ -5,10 +5,12 @@
 
 mod directory;
 mod perf;
+mod restriction;
 mod ring;
 
 pub use directory::{Answer, Directory};
 pub use perf::PerfEvents;
+pub use restriction::Restriction;
 pub use ring::IoUring;
 
 use laio::{BackendKind, Context, Detector, Errno, Options};
@@ -89,6 +91,8 @@ pub struct Machine {
     pub cached_open: Result<(), Refusal>,
     /// Linux AIO (`io_setup`) is available.
     pub linux_aio: Result<(), Refusal>,
+    /// What the environment takes away.
+    pub restrictions: Vec<Restriction>,
     /// The limits.
     pub limits: SystemLimits,
 }
@@ -119,6 +123,7 @@ impl Machine {
             linux_aio: context(BackendKind::LinuxAio)
                 .map(drop)
                 .map_err(aio_refusal),
+            restrictions: Restriction::probe(),
             limits: SystemLimits::read(),
         }
     }

@@ -71,6 +71,10 @@ fn machine(info: &Info) -> Vec<Vec<String>> {
     add("RWF_NOWAIT", allowed(&machine.nowait));
     add("RESOLVE_CACHED", allowed(&machine.cached_open));
     add("Linux AIO", allowed(&machine.linux_aio));
+    for (index, one) in machine.restrictions.iter().enumerate() {
+        let head = if index == 0 { "Restrictions" } else { "" };
+        add(head, format!("{}: {}", one.name, one.effect));
+    }
     lines
 }
 

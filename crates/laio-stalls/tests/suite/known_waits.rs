@@ -233,17 +233,7 @@ fn a_page_fault_of_a_mapped_file() {
             fs.add_file(&name, &[7; 8192]);
             let file = File::open(fs.join(&name)).unwrap();
             fs.set_at(&name, Kind::Read, Fault::Hang);
-            let wait = move || {
-                let length = 8192;
-                let (access, flags) = (rustix::mm::ProtFlags::READ, rustix::mm::MapFlags::SHARED);
-                let place = std::ptr::null_mut();
-                // SAFETY: a new mapping at an address that the kernel chooses.
-                let memory =
-                    unsafe { rustix::mm::mmap(place, length, access, flags, &file, 0).unwrap() };
-                // SAFETY: the mapping is readable, and the file is as long as it.
-                let byte = unsafe { memory.cast::<u8>().read_volatile() };
-                assert_eq!(byte, 7);
-            };
+            let wait = move || assert_eq!(laio_testing::mapped::first_byte(&file).unwrap(), 7);
             let release = || {
                 fs.clear_all();
                 fs.release(Released::Served);

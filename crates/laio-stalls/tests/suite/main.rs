@@ -1,6 +1,8 @@
 //! The tests of the watch. The threads that are watched belong to the test program itself, or to
 //! programs that it starts.
 
+#![forbid(unsafe_code)]
+
 mod known_waits;
 mod life;
 mod loops;

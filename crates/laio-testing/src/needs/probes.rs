@@ -210,6 +210,25 @@ pub(super) fn confinement() -> bool {
     is_root() && version >= 4 && succeeds(Command::new("unshare").args(unshare))
 }
 
+/// Makes and removes a group for each of both: below the own one, or beside it where these are in one tree.
+pub(super) fn control_groups() -> bool {
+    const SCRIPT: &str = r#"
+        made=/sys/fs/cgroup/$1$(sed -n "s/^[0-9]*:$1:\(.*\)/\1/p" /proc/self/cgroup)/laio-probe-$$
+        if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
+            made=/sys/fs/cgroup$(dirname "$(sed -n 's/^0:://p' /proc/self/cgroup)")/laio-probe-$$
+        fi
+        mkdir "$made" || exit 1
+        ls "$made" | grep -q "^$1.max$\|^$1.limit_in_bytes$"; there=$?
+        rmdir "$made" && exit $there"#;
+    ["memory", "pids"]
+        .iter()
+        .all(|controller| succeeds(Command::new("sh").args(["-c", SCRIPT, "sh", controller])))
+}
+
+pub(super) fn user_namespaces() -> bool {
+    succeeds(Command::new("unshare").args(["--user", "--map-root-user", "true"]))
+}
+
 pub(super) fn loop_devices() -> bool {
     let mut options = File::options();
     let control = options.read(true).write(true).open("/dev/loop-control");

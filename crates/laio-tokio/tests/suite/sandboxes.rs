@@ -1,66 +1,92 @@
 //! All other tests once more, in processes as people deploy them.
 
-use laio_testing::forbid::{self, DOCKER, Forbid};
-use laio_testing::{NO_SKIP, SKIPS, sandbox};
+use laio_testing::forbid::{self, Forbid};
+use laio_testing::sandbox::{Environment, Sandbox};
+use laio_testing::{NO_SKIP, SKIPS, or_skip};
 use std::process::{Command, Stdio};
 
 #[test]
 fn every_other_test_without_io_uring() {
-    every_other_test(|command| forbid::restrict(command, &Forbid::io_uring(libc::EPERM)));
+    if laio_testing::lacks("seccomp") {
+        return;
+    }
+    let mut command = every_test_but(&[]);
+    forbid::restrict(&mut command, &Forbid::io_uring(libc::EPERM));
+    check(command);
 }
 
-/// The filter, with `no_new_privs`, and the capabilities that Docker leaves to root.
+#[test]
+fn every_other_test_with_io_uring_disabled() {
+    every_other_test_in(Environment::IoUringDisabled, &[]);
+}
+
 #[test]
 fn every_other_test_as_in_docker() {
-    every_other_test(|command| {
-        may_skip(command);
-        sandbox::keep_capabilities(command, DOCKER_CAPABILITIES);
-        forbid::restrict(command, &Forbid::new(DOCKER, libc::EPERM));
-    });
+    // Faults reach the program by pidfd_getfd, which the filter forbids to the test.
+    every_other_test_in(Environment::Docker, &["failing_calls"]);
 }
 
 /// As a service of systemd with a user of its own: with `no_new_privs`, without capabilities or filters.
 #[test]
 fn every_other_test_without_capabilities() {
     // The oracle itself looks into directories that only root may read.
-    every_test_but(&["sandboxes", "oracle"], |command| {
-        may_skip(command);
-        sandbox::set_no_new_privs(command);
-        sandbox::keep_capabilities(command, 0);
-    });
+    every_other_test_in(Environment::Unprivileged, &["oracle"]);
 }
 
 #[test]
 fn every_other_test_on_one_processor() {
-    every_other_test(sandbox::keep_one_processor);
+    every_other_test_in(Environment::OneProcessor, &[]);
 }
 
-fn every_other_test(restrict: impl FnOnce(&mut Command)) {
-    every_test_but(&["sandboxes"], restrict);
+#[test]
+fn every_other_test_in_a_user_namespace() {
+    every_other_test_in(Environment::UserNamespace, &[]);
 }
 
-fn every_test_but(skipped: &[&str], restrict: impl FnOnce(&mut Command)) {
-    if laio_testing::lacks("seccomp") {
+#[test]
+fn every_other_test_with_few_threads() {
+    // These tests start many threads of their own.
+    every_other_test_in(Environment::FewThreads, &["slow_disk", "lifecycle"]);
+}
+
+fn every_other_test_in(environment: Environment, skipped: &[&str]) {
+    let Some(sandbox) = or_skip(Sandbox::new(environment)) else {
         return;
+    };
+    let mut command = every_test_but(skipped);
+    sandbox.confine(&mut command).expect("a sandbox");
+    match environment {
+        // What needs root or mounts a file system cannot run here, and runs outside of the sandbox.
+        Environment::Docker | Environment::Unprivileged | Environment::UserNamespace => {
+            command.env_remove(NO_SKIP).env_remove(SKIPS);
+        }
+        // The tests have threads too: one test at a time.
+        Environment::FewThreads => {
+            command.arg("--test-threads=1");
+        }
+        _ => (),
     }
+    check(command);
+    if let Some(times) = sandbox.times_reached() {
+        println!("{environment:?}: the limit was reached {times} times");
+    }
+}
+
+fn every_test_but(skipped: &[&str]) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("the test program"));
+    command.args(["--skip", "sandboxes"]);
     command.args(skipped.iter().flat_map(|name| ["--skip", name]));
+    command
+}
+
+fn check(mut command: Command) {
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit());
-    restrict(&mut command);
     let child = command.spawn().expect("a child");
     let output = child.wait_with_output().expect("its end");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}");
     assert!(text.contains("test names::"), "{text}");
 }
-
-/// What needs root or mounts a file system cannot run here, and runs outside of the sandbox.
-fn may_skip(command: &mut Command) {
-    command.env_remove(NO_SKIP).env_remove(SKIPS);
-}
-
-/// The default capabilities of Docker, without `CAP_SYS_ADMIN`.
-const DOCKER_CAPABILITIES: u32 = 0xa804_25fb;

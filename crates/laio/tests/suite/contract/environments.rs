@@ -11,6 +11,7 @@ use crate::harness::{
 };
 use laio::{BackendKind, Context, Errno, Options};
 use laio_testing::forbid::{self, Forbid};
+use laio_testing::sandbox::{self, Environment};
 use laio_testing::temp::{drain, fill, pipe, stream_pair};
 use laio_testing::{child, test_name};
 use std::time::Duration;
@@ -47,94 +48,120 @@ fn scenarios() -> impl Iterator<Item = (Scenario, bool)> {
 }
 
 /// Runs all scenarios in a process where these calls are forbidden.
-fn everything_works(test: &'static str, sets: &[(&[libc::c_long], i32)]) {
-    let (first, others) = sets.split_first().unwrap();
-    let forbid = others
-        .iter()
-        .fold(Forbid::new(first.0, first.1), |forbid, set| {
-            forbid.and(set.0, set.1)
-        });
-    let forbidden: Vec<libc::c_long> = sets.iter().flat_map(|set| set.0).copied().collect();
-    let stress = std::env::var_os(STRESS).is_some();
-    let limit = LIMIT * if stress { 100 } else { 12 };
-    forbid::child_within(limit, test, &forbid, || {
-        let mut failed = Vec::new();
-        for ((name, scenario), about_files) in scenarios() {
-            if !stress && SLOW.contains(&name) {
-                continue;
-            }
-            let modes: &[Mode] = if stress { &[] } else { &[Mode::Natural] };
-            let run = || narrowed(modes, &forbidden, || same_as_plain(scenario, about_files));
-            if std::panic::catch_unwind(run).is_err() {
-                failed.push(name);
-            }
+fn everything_works(test: &'static str, forbid: &Forbid) {
+    forbid::child_within(limit(), test, forbid, || run_scenarios(&forbid.calls()));
+}
+
+/// Runs all scenarios in a process as people deploy it.
+fn everything_works_in(test: &'static str, environment: Environment) {
+    let forbidden = environment
+        .filter()
+        .map_or(Vec::new(), |filter| filter.calls());
+    sandbox::child_in(environment, limit(), test, || run_scenarios(&forbidden));
+}
+
+fn limit() -> Duration {
+    LIMIT * if is_stress() { 100 } else { 12 }
+}
+
+fn is_stress() -> bool {
+    std::env::var_os(STRESS).is_some()
+}
+
+fn run_scenarios(forbidden: &[libc::c_long]) {
+    let mut failed = Vec::new();
+    for ((name, scenario), about_files) in scenarios() {
+        if !is_stress() && SLOW.contains(&name) {
+            continue;
         }
-        assert!(failed.is_empty(), "{failed:?}");
-    });
+        let modes: &[Mode] = if is_stress() { &[] } else { &[Mode::Natural] };
+        let run = || narrowed(modes, forbidden, || same_as_plain(scenario, about_files));
+        if std::panic::catch_unwind(run).is_err() {
+            failed.push(name);
+        }
+    }
+    assert!(failed.is_empty(), "{failed:?}");
 }
 
 /// The filter of a common container runtime.
 #[test]
 fn without_io_uring_and_perf() {
-    let sets = [(forbid::IO_URING, libc::EPERM), (forbid::PERF, libc::EPERM)];
-    everything_works(test_name!(), &sets);
+    everything_works(test_name!(), &Forbid::io_uring_and_perf(libc::EPERM));
 }
 
 #[test]
-fn under_the_default_filter_of_docker() {
-    let sets = [
-        (forbid::DOCKER, libc::EPERM),
-        (&[libc::SYS_clone3], libc::ENOSYS),
-    ];
-    everything_works(test_name!(), &sets);
+fn as_in_docker() {
+    everything_works_in(test_name!(), Environment::Docker);
+}
+
+#[test]
+fn where_io_uring_is_disabled() {
+    everything_works_in(test_name!(), Environment::IoUringDisabled);
+}
+
+#[test]
+fn without_capabilities_and_new_privileges() {
+    everything_works_in(test_name!(), Environment::Unprivileged);
+}
+
+#[test]
+fn on_one_processor() {
+    everything_works_in(test_name!(), Environment::OneProcessor);
+}
+
+#[test]
+fn in_a_user_namespace() {
+    everything_works_in(test_name!(), Environment::UserNamespace);
+}
+
+#[test]
+fn with_little_memory() {
+    everything_works_in(test_name!(), Environment::LittleMemory);
+}
+
+#[test]
+fn with_few_threads() {
+    everything_works_in(test_name!(), Environment::FewThreads);
 }
 
 #[test]
 fn where_io_uring_is_not_implemented() {
-    everything_works(test_name!(), &[(forbid::IO_URING, libc::ENOSYS)]);
+    everything_works(test_name!(), &Forbid::io_uring(libc::ENOSYS));
 }
 
 /// A filter that permits making a ring, but not using it.
 #[test]
 fn where_only_entering_the_ring_is_forbidden() {
-    everything_works(test_name!(), &[(&[libc::SYS_io_uring_enter], libc::EPERM)]);
+    let enter = Forbid::new(&[libc::SYS_io_uring_enter], libc::EPERM);
+    everything_works(test_name!(), &enter);
 }
 
 #[test]
 fn without_modern_calls() {
-    let sets = [
-        (forbid::IO_URING, libc::EACCES),
-        (forbid::NOWAIT, libc::EPERM),
-        (forbid::OPENAT2, libc::EPERM),
-        (&[libc::SYS_faccessat2], libc::EPERM),
-    ];
-    everything_works(test_name!(), &sets);
+    let forbid = Forbid::io_uring(libc::EACCES)
+        .and(forbid::NOWAIT, libc::EPERM)
+        .and(forbid::OPENAT2, libc::EPERM)
+        .and(&[libc::SYS_faccessat2], libc::EPERM);
+    everything_works(test_name!(), &forbid);
 }
 
 #[test]
 fn without_modern_calls_except_the_ring() {
-    let sets = [
-        (forbid::NOWAIT, libc::ENOSYS),
-        (forbid::OPENAT2, libc::ENOSYS),
-        (
-            &[
-                libc::SYS_statx,
-                libc::SYS_faccessat2,
-                libc::SYS_epoll_pwait2,
-            ],
-            libc::ENOSYS,
-        ),
+    let others = [
+        libc::SYS_statx,
+        libc::SYS_faccessat2,
+        libc::SYS_epoll_pwait2,
     ];
-    everything_works(test_name!(), &sets);
+    let forbid = Forbid::nowait(libc::ENOSYS)
+        .and(forbid::OPENAT2, libc::ENOSYS)
+        .and(&others, libc::ENOSYS);
+    everything_works(test_name!(), &forbid);
 }
 
 #[test]
 fn without_non_blocking_reads_and_cached_opens() {
-    let sets = [
-        (forbid::NOWAIT, libc::EPERM),
-        (forbid::OPENAT2, libc::EACCES),
-    ];
-    everything_works(test_name!(), &sets);
+    let forbid = Forbid::nowait(libc::EPERM).and(forbid::OPENAT2, libc::EACCES);
+    everything_works(test_name!(), &forbid);
 }
 
 /// `uring` fails with the reason; `lazy` works without the ring.
