@@ -119,9 +119,10 @@ impl Helpers {
     /// interrupt.
     pub(crate) fn start(&mut self, lane: Lane, job: Job) -> Result<(), Errno> {
         lane::check_interruptible(lane, self.shared.signal)?;
-        let (handle, is_brief, is_load) = (job.handle, job.is_brief, job.is_load());
-        if !is_brief {
-            // Else it would wait for the helper of the brief jobs before it.
+        let (handle, is_brief) = (job.handle, job.is_brief);
+        let is_load = lane == Lane::Bounded && job.is_load();
+        if !is_brief && !is_load {
+            // Else it would wait for the helper of the jobs before it.
             self.wake_for_shared(|_| ());
         }
         let mut pool = self.shared.lock();
@@ -186,6 +187,7 @@ impl Helpers {
             return;
         }
         let mut pool = self.shared.lock();
+        pool.collects_loads = false;
         let coming = pool.notified + usize::from(pool.spinner == Spinner::Taken);
         let more = pool.lanes.startable().saturating_sub(coming);
         let woken = more.min(pool.idle - pool.notified);

@@ -3,6 +3,7 @@
 //! A helper opens queued files and asks the kernel to read them, up to [`AT_ONCE`], before it waits for the
 //! first. So the disk has many requests, and few threads wait for them: when a helper wakes up, the requests
 //! for its other files have often ended too. A slow file delays at most the [`AT_ONCE`] files of its helper.
+//! Other loads wait for a helper that makes no progress for at most [`super::Helpers::SHARED_AT_MOST`].
 
 use super::HelperShared;
 use super::pool::Pool;
@@ -82,6 +83,7 @@ impl HelperShared {
         let taken = now.saturating_duration_since(ended.at).as_nanos() as u64;
         self.last_call_ns.store(taken, Relaxed);
         let mut pool = self.lock();
+        pool.helper(interruptible).current = None;
         let next = take(&mut pool, interruptible, generation);
         let is_short = if is_last && next.is_none() {
             let place = (Lane::Bounded, generation);

@@ -49,7 +49,7 @@ pub(super) enum Spinner {
 pub(super) enum Announcement {
     /// A helper that does not sleep takes it next.
     Seen,
-    /// The helper of earlier brief jobs takes it after them.
+    /// The helper of earlier brief jobs or loads takes it after them.
     Shared,
     /// An idle helper must be woken.
     Wake,
@@ -118,7 +118,8 @@ impl Pool {
         is_load: bool,
     ) -> Announcement {
         if is_load && self.collects_loads {
-            return Announcement::Seen;
+            // If that helper waits for the disk in an `open`, the context wakes another one.
+            return Announcement::Shared;
         }
         let announcement = self.announce_alone(at_once, is_brief);
         self.collects_loads |=
