@@ -1,0 +1,10 @@
+//! The pool of helper threads: the queue of its jobs, how many helpers there are, who is woken for a job, and how
+//! long a helper looks for one before it sleeps. What a helper does with a job, and where the result goes, is the
+//! user's: a context ([`crate::background::threads`]) or a driver ([`crate::proactor`]).
+
+pub(crate) mod crew;
+pub(crate) mod growth;
+pub(crate) mod lanes;
+mod locks;
+pub(crate) mod patience;
+pub(crate) mod queue;
