@@ -13,7 +13,7 @@ mod generation;
 mod helper_pool;
 mod inbox;
 mod local;
-mod locks;
+
 mod one_shot;
 mod queue;
 mod rights;
@@ -21,9 +21,7 @@ mod shared;
 mod stats;
 mod submission;
 mod task;
-mod work_queue;
 
-use crate::background::growth;
 use crate::composition::Composition;
 use crate::operation::Operation;
 use crate::{BackendKind, Context, Errno, Options};

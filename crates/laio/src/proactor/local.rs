@@ -8,11 +8,11 @@ use super::inbox::Rest;
 use super::shared::Shared;
 use crate::attempt::{Attempted, Blocked, Examined, Try, Why};
 use crate::background::after_open::AfterOpen;
-use crate::background::patience::Patience;
 use crate::composition::Strategy;
 use crate::fd_table::FdTable;
 use crate::knowledge::Knowledge;
 use crate::operations::{Link, links};
+use crate::pool::patience::Patience;
 use crate::sys::fork::Life;
 use crate::table::{self, Class, FastCall, Row};
 use crate::{Call, Errno, Options};
@@ -189,8 +189,8 @@ impl Local {
 
     /// Looks for the result of a helper, if the last call of one took less time than a wakeup.
     pub(super) fn spin(&mut self, helpers: &HelperPool, found: impl FnMut() -> bool) {
-        if helpers.spin_us > 0 {
-            self.patience.note_wait(helpers.last_call());
+        if helpers.patience().spin_us() > 0 {
+            self.patience.note_wait(helpers.patience().last_call());
             self.patience.spin(Duration::MAX, found);
         }
     }
