@@ -189,6 +189,7 @@ pub mod ops;
 mod options;
 mod placement;
 mod poll;
+mod pool;
 mod proactor;
 #[cfg(feature = "process")]
 #[doc(hidden)]

@@ -23,9 +23,9 @@ mod submission;
 mod task;
 mod work_queue;
 
-use crate::background::growth;
 use crate::composition::Composition;
 use crate::operation::Operation;
+use crate::pool::growth;
 use crate::{BackendKind, Context, Errno, Options};
 use shared::Shared;
 use std::fmt;

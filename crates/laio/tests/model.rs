@@ -23,7 +23,7 @@ mod state;
 mod queue;
 
 #[allow(dead_code, reason = "what the model does not need")]
-#[path = "../src/background/growth.rs"]
+#[path = "../src/pool/growth.rs"]
 mod growth;
 
 #[allow(dead_code, reason = "what the model does not need")]

@@ -5,7 +5,7 @@
 //! all signals except the one that interrupts a cancelled call. [`super::lane`] limits how many
 //! helpers each kind of call may use.
 //!
-//! A helper without a job looks for the next one before it sleeps ([`super::patience`]); one helper
+//! A helper without a job looks for the next one before it sleeps ([`crate::pool::patience`]); one helper
 //! of a pool at a time does so. Brief jobs ([`Job::is_brief`]) that are queued together share a
 //! helper, because waking another one takes longer than the calls. Loads do so too ([`loads`]).
 

@@ -12,10 +12,10 @@
 //! it does not. So each remote file system has a lane of its own, where its calls queue: they take no
 //! helper from calls on other file systems. Its limit is [`Limits::helpers`] at first, and grows with
 //! each answer while calls queue ([`Limits::REMOTE_GROWTH`]): its calls wait for a server, and take no
-//! processor. The limit of the bounded lane grows to [`Limits::helpers`] ([`super::growth`]).
+//! processor. The limit of the bounded lane grows to [`Limits::helpers`] ([`crate::pool::growth`]).
 
-use super::growth::Growth;
 use super::job::Job;
+use crate::pool::growth::Growth;
 use crate::sys::interrupt::{Interruptible, Signal};
 use crate::table::{self, Attempt, Class, Opcode, Row, known_how};
 use crate::{Call, Errno, Handle, Limits, sys};

@@ -4,7 +4,7 @@
 use crate::Handle;
 use crate::background::job::Job;
 use crate::background::lane::{Lane, Lanes};
-use crate::background::patience::Patience;
+use crate::pool::patience::Patience;
 use crate::sys::interrupt::Interruptible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -4,7 +4,7 @@ use super::Helpers;
 use super::pool::Helper;
 use crate::background::job::{Job, run_by_caller};
 use crate::background::lane::Lane;
-use crate::background::patience::has_processors;
+use crate::pool::patience::has_processors;
 use crate::rights::{depends_on_rights, has_filters};
 use crate::sys::interrupt::{Interruptible, Signal};
 use crate::sys::thread::Thread;

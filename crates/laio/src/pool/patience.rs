@@ -45,7 +45,8 @@ impl Patience {
         self.expects_soon
     }
 
-    /// Looks for something, at most `most` long, if it is expected soon. Returns whether `found` returned true.
+    /// Looks for something, at most `most` long, if it is expected soon. Returns whether `found` returned
+    /// true.
     pub(crate) fn spin(&mut self, most: Duration, mut found: impl FnMut() -> bool) -> bool {
         if !self.expects_soon {
             return false;
@@ -88,7 +89,8 @@ impl Patience {
     }
 }
 
-/// Whether the calling thread may run on more than one processor, by its affinity and the quotas of its control
+/// Whether the calling thread may run on more than one processor, by its affinity and the quotas of its
+/// control
 /// groups. On a single one, what a spin looks for cannot happen meanwhile.
 pub(crate) fn has_processors() -> bool {
     std::thread::available_parallelism().is_ok_and(|count| count.get() > 1)
