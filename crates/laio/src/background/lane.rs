@@ -38,7 +38,7 @@ impl Lane {
     /// others have one of their own, or because the engine does not know them.
     pub(crate) const SHARED: u64 = 0;
 
-    /// The lane that a call gets while those of `present` exist.
+    /// The lane that a call gets while the lanes of `present` exist.
     pub(crate) fn among(self, present: impl Iterator<Item = u64> + Clone) -> Lane {
         match self {
             Lane::Remote(device)
