@@ -1,9 +1,14 @@
-//! The pool of helper threads: the queue of its jobs, how many helpers there are, and how long a helper
-//! looks for a job before it sleeps.
+//! The pool of helper threads: the queue of its jobs, how many helpers there are, who is woken for a job,
+//! and how long a helper looks for one before it sleeps. The user of the pool says what a helper does
+//! with a job and with its result: a context ([`crate::background::threads`]) or a driver
+//! ([`crate::proactor`]).
 
 #[allow(dead_code, reason = "contexts and drivers do not use it yet")]
 pub(crate) mod crew;
 pub(crate) mod growth;
 #[allow(dead_code, reason = "contexts and drivers do not use it yet")]
 pub(crate) mod lanes;
+mod locks;
 pub(crate) mod patience;
+#[allow(dead_code, reason = "contexts and drivers do not use it yet")]
+pub(crate) mod queue;

@@ -1,7 +1,8 @@
-//! The state words of the back end `activations`, the queue of a driver and that of its helpers, checked by loom in all
-//! interleavings of threads.
+//! The state words of the back end `activations`, the queue of a driver and that of its helpers, checked by
+//! loom in all interleavings of threads.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p laio --release --test model`; without `--cfg loom` there is nothing here.
+//! `RUSTFLAGS="--cfg loom" cargo test -p laio --release --test model`; without `--cfg loom` there is
+//! nothing here.
 #![cfg(loom)]
 
 mod atomic {
@@ -13,7 +14,24 @@ mod atomic {
 }
 
 mod locks {
+    pub(super) use loom::sync::atomic::{AtomicU32, Ordering};
     pub(super) use loom::sync::{Condvar, Mutex, MutexGuard};
+}
+
+/// What the queue of a pool knows of its helpers' system calls.
+mod sys {
+    pub(super) mod interrupt {
+        #[derive(Debug, Default)]
+        pub(crate) struct Interruptible;
+
+        impl Interruptible {
+            pub(crate) fn is_interrupted(&self) -> bool {
+                false
+            }
+
+            pub(crate) fn rearm(&self) {}
+        }
+    }
 }
 
 #[path = "../src/background/activations/state.rs"]
@@ -27,10 +45,21 @@ mod queue;
 mod growth;
 
 #[allow(dead_code, reason = "what the model does not need")]
-#[path = "../src/proactor/work_queue.rs"]
-mod work_queue;
+#[path = "../src/pool/lanes.rs"]
+mod lanes;
 
-use growth::Growth;
+#[allow(dead_code, reason = "what the model does not need")]
+#[path = "../src/pool/crew.rs"]
+mod crew;
+
+#[allow(dead_code, reason = "what the model does not need")]
+#[path = "../src/pool/queue.rs"]
+mod job_queue;
+
+use crew::{Member, Starts};
+use job_queue::{Coming, JobQueue};
+use laio::{Errno, Limits};
+use lanes::{Lane, Lanes, Queued};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence};
@@ -39,8 +68,8 @@ use state::{
     APP, CALL, Chained, Gate, SPARE, TAKEN, announce, become_, begin, leave, push, take, take_all,
     with_state,
 };
+use std::collections::VecDeque;
 use std::time::Duration;
-use work_queue::{Coming, Kind, WorkQueue};
 
 /// The application, which at most one thread may run at a time: loom finds two that touch it.
 struct Application(UnsafeCell<u32>);
@@ -111,8 +140,8 @@ fn the_next_call_is_another() {
     });
 }
 
-/// Preempt against rearm: closing the gate for a thread that was preempted in one call leaves that of its next call
-/// open.
+/// Preempt against rearm: closing the gate for a thread that was preempted in one call leaves that of its
+/// next call open.
 #[test]
 fn a_gate_is_closed_for_its_own_call_only() {
     loom::model(|| {
@@ -183,8 +212,8 @@ fn what_lands_is_collected_once() {
     });
 }
 
-/// Sleep against news: a context announces that it sleeps, and looks once more; who lands a flight rings if so.
-/// One of them sees the other.
+/// Sleep against news: a context announces that it sleeps, and looks once more; who lands a flight rings if
+/// so. One of them sees the other.
 #[test]
 fn no_landing_is_slept_through() {
     loom::model(|| {
@@ -216,8 +245,9 @@ fn no_landing_is_slept_through() {
     });
 }
 
-/// Cancel against return: who interrupts announces it first and then looks whether the call goes on; who returns says so
-/// first and then waits for those announced. No interruption reaches what the thread does next.
+/// Cancel against return: who interrupts announces it first and then looks whether the call goes on; who
+/// returns says so first and then waits for those announced. No interruption reaches what the thread does
+/// next.
 #[test]
 fn no_interruption_comes_late() {
     loom::model(|| {
@@ -243,8 +273,8 @@ fn no_interruption_comes_late() {
     });
 }
 
-/// Messages of two threads arrive once, in the order of each thread; and while there are any, the driver was notified
-/// after it last looked.
+/// Messages of two threads arrive once, in the order of each thread; and while there are any, the driver
+/// was notified after it last looked.
 #[test]
 fn a_driver_misses_no_message() {
     loom::model(|| {
@@ -283,54 +313,203 @@ fn a_driver_misses_no_message() {
     });
 }
 
-/// Work that two threads add is taken once, and no helper sleeps while there is work that it may take: loom reports that
-/// as a deadlock, because its locks know no timeouts.
-#[test]
-fn no_work_is_left_while_a_helper_sleeps() {
-    for most in [1, 2] {
-        loom::model(move || {
-            let queue = Arc::new(WorkQueue::new(Growth::fixed(most), Growth::fixed(1)));
-            let taken = Arc::new(AtomicUsize::new(0));
-            let adder = {
-                let (queue, taken) = (queue.clone(), taken.clone());
-                thread::spawn(move || {
-                    let coming = queue.add(Kind::Call, 1).expect("open");
-                    come(coming, &queue, &taken)
-                })
-            };
-            let coming = queue.add(Kind::Call, 10).expect("open");
-            let helper = come(coming, &queue, &taken);
-            let helpers = [helper, adder.join().unwrap()];
-            queue.finish();
-            for helper in helpers.into_iter().flatten() {
-                helper.join().unwrap();
-            }
-            assert!(queue.is_empty());
-            assert_eq!(taken.load(SeqCst), 11);
-        });
+/// A job that adds to a sum: a brief one adds 1, a load 100 or more. A load of 1000 and more takes until
+/// others have added what it exceeds 1000 by.
+impl Queued for usize {
+    type Id = usize;
+
+    fn id(&self) -> Option<usize> {
+        Some(*self)
+    }
+
+    fn is_brief(&self) -> bool {
+        *self == 1
+    }
+
+    fn is_load(&self, _lane: Lane) -> bool {
+        *self >= 100
     }
 }
 
-/// Starts a helper if one must be started.
-fn come(
-    coming: Coming,
-    queue: &Arc<WorkQueue<usize>>,
-    taken: &Arc<AtomicUsize>,
-) -> Option<thread::JoinHandle<()>> {
-    let (queue, taken) = (queue.clone(), taken.clone());
-    let serve = move || {
+/// A pool whose helpers add up what they take.
+#[derive(Clone)]
+struct Pool {
+    jobs: Arc<JobQueue<usize>>,
+    sum: Arc<(locks::Mutex<usize>, locks::Condvar)>,
+}
+
+impl Pool {
+    fn new(most: u32, starts: Starts) -> Pool {
+        let limits = Limits {
+            helpers: most,
+            waiting_helpers: 1,
+            ..Limits::default()
+        };
+        Pool {
+            jobs: Arc::new(JobQueue::new(Lanes::new(&limits, true), starts)),
+            sum: Arc::new((locks::Mutex::new(0), locks::Condvar::new())),
+        }
+    }
+
+    /// Adds a job, and starts a helper if one must be started.
+    fn add(&self, lane: Lane, job: usize) -> Option<thread::JoinHandle<()>> {
+        self.come(self.jobs.add(lane, job, None).expect("open"))
+    }
+
+    fn come(&self, coming: Coming) -> Option<thread::JoinHandle<()>> {
+        match coming {
+            Coming::ToBeStarted(member) => Some(self.start(member)),
+            _ => None,
+        }
+    }
+
+    fn start(&self, member: Member) -> thread::JoinHandle<()> {
+        let own = self.clone();
+        thread::spawn(move || own.serve(&member))
+    }
+
+    fn serve(&self, member: &Member) {
         let mut others = Vec::new();
         let spin = |_, look: &dyn Fn() -> bool| {
             look();
         };
-        while let Ok(work) = queue.next(Duration::MAX, spin) {
-            others.extend(come(work.coming, &queue, &taken));
-            taken.fetch_add(work.work, SeqCst);
-            queue.done(work.kind);
+        while let Ok(taken) = self.jobs.next(member, Duration::MAX, spin) {
+            others.extend(self.come(taken.coming));
+            if taken.job.is_load(taken.lane) {
+                self.serve_loads(taken.job, member);
+                continue;
+            }
+            self.count(taken.job);
+            self.jobs.done(member, taken.lane, taken.job.is_brief());
         }
         for other in others {
             other.join().unwrap();
         }
-    };
-    (coming == Coming::ToBeStarted).then(|| thread::spawn(serve))
+    }
+
+    /// As `HelperShared::serve_loads`, with two at once.
+    fn serve_loads(&self, first: usize, member: &Member) {
+        let mut begun = VecDeque::new();
+        let mut next = Some(first);
+        loop {
+            while let Some(load) = next {
+                self.wait_for(load.saturating_sub(1000));
+                begun.push_back(load);
+                next = self.jobs.begun_load(member, begun.len() < 2).next;
+            }
+            let Some(oldest) = begun.pop_front() else {
+                return;
+            };
+            self.jobs.waits_for(member, Some(oldest));
+            next = self.jobs.ended_load(member, begun.is_empty()).next;
+            self.count(oldest);
+        }
+    }
+
+    fn wait_for(&self, sum: usize) {
+        let mut now = self.sum.0.lock().unwrap();
+        while *now < sum {
+            now = self.sum.1.wait(now).unwrap();
+        }
+    }
+
+    fn count(&self, job: usize) {
+        *self.sum.0.lock().unwrap() += job;
+        self.sum.1.notify_all();
+    }
+
+    fn finish(&self, helpers: impl IntoIterator<Item = thread::JoinHandle<()>>, sum: usize) {
+        // Before the end, which wakes all helpers.
+        self.wait_for(sum);
+        self.jobs.finish();
+        for helper in helpers {
+            helper.join().unwrap();
+        }
+        assert!(self.jobs.is_empty());
+        assert_eq!(*self.sum.0.lock().unwrap(), sum);
+    }
+}
+
+/// Jobs that two threads add are taken once, and no helper sleeps while there is one that it may take: loom
+/// reports that as a deadlock, because its locks know no timeouts.
+#[test]
+fn no_job_is_left_while_a_helper_sleeps() {
+    for most in [1, 2] {
+        loom::model(move || {
+            let pool = Pool::new(most, Starts::Ordered);
+            let own = pool.clone();
+            let adder = thread::spawn(move || own.add(Lane::Bounded, 2));
+            let helper = pool.add(Lane::Unbounded, 10);
+            let helpers = [helper, adder.join().unwrap()];
+            pool.finish(helpers.into_iter().flatten(), 12);
+        });
+    }
+}
+
+/// The same for a thread that starts the helpers itself, and for jobs that share one.
+#[test]
+fn no_shared_job_is_left_while_a_helper_sleeps() {
+    for jobs in [[10, 20], [1, 1], [10, 1], [1, 10]] {
+        loom::model(move || {
+            let pool = Pool::new(2, Starts::Adder);
+            let mut helpers = Vec::new();
+            for job in jobs {
+                helpers.extend(pool.add(Lane::Bounded, job));
+            }
+            pool.jobs.unshare();
+            while let Some(member) = pool.jobs.order() {
+                helpers.push(pool.start(member));
+            }
+            pool.finish(helpers, jobs.iter().sum());
+        });
+    }
+}
+
+/// The same for loads, of which a helper begins several.
+#[test]
+fn no_load_is_left_while_a_helper_sleeps() {
+    for jobs in [&[100, 200][..], &[100, 10], &[10, 100], &[100, 200, 300]] {
+        for most in [1, 2] {
+            loom::model(move || {
+                let pool = Pool::new(most, Starts::Adder);
+                let mut helpers = Vec::new();
+                for job in jobs {
+                    helpers.extend(pool.add(Lane::Bounded, *job));
+                }
+                while let Some(member) = pool.jobs.order() {
+                    helpers.push(pool.start(member));
+                }
+                pool.finish(helpers, jobs.iter().sum());
+            });
+        }
+    }
+}
+
+/// Loads wait no longer for a helper that opens a file, as soon as that took too long.
+#[test]
+fn no_load_waits_for_an_open_that_hangs() {
+    for jobs in [[1100, 100], [1010, 10]] {
+        loom::model(move || {
+            let pool = Pool::new(2, Starts::Adder);
+            let mut helpers = Vec::from_iter(pool.add(Lane::Bounded, jobs[0]));
+            helpers.extend(pool.add(Lane::Bounded, jobs[1]));
+            pool.jobs.unshare();
+            while let Some(member) = pool.jobs.order() {
+                helpers.push(pool.start(member));
+            }
+            pool.finish(helpers, jobs.iter().sum());
+        });
+    }
+}
+
+/// Helpers take what was queued before their generation ended, and end; later jobs get others.
+#[test]
+fn each_generation_takes_its_own_jobs() {
+    loom::model(|| {
+        let pool = Pool::new(1, Starts::Adder);
+        let mut helpers = Vec::from_iter(pool.add(Lane::Bounded, 10));
+        pool.jobs.renew();
+        helpers.extend(pool.add(Lane::Bounded, 20));
+        pool.finish(helpers, 30);
+    });
 }
