@@ -5,24 +5,24 @@
 //! all signals except the one that interrupts a cancelled call. [`super::lane`] limits how many
 //! helpers each kind of call may use.
 //!
-//! A helper without a job looks for the next one before it sleeps ([`crate::pool::patience`]); one helper
-//! of a pool at a time does so. Brief jobs ([`Job::is_brief`]) that are queued together share a
-//! helper, because waking another one takes longer than the calls. Loads do so too ([`loads`]).
+//! [`crate::pool`] has the queue of their jobs; [`loads`] are jobs that share a helper.
 
 mod loads;
-mod pool;
 mod start;
 
 use super::doorbell::Doorbell;
 use super::job::{Cancelled, Job, run};
-use super::lane::{self, Lane, Lanes};
+use super::lane::{self, Lane};
 use super::unanswered::Unanswered;
-use crate::sys::interrupt::{Interruptible, Signal};
+use crate::pool::crew::{Member, Starts};
+use crate::pool::lanes::{Lanes, Queued};
+use crate::pool::patience::PoolPatience;
+use crate::pool::queue::{Coming, Found, JobQueue, Moved, Taken};
+use crate::sys::interrupt::Signal;
 use crate::sys::thread::Thread;
 use crate::{Errno, Handle, Limits};
-use pool::{Announcement, Pool, Spinner};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// The pool of one context.
@@ -32,22 +32,20 @@ pub(crate) struct Helpers {
     threads: Vec<Thread>,
     /// Jobs started and not yet reaped.
     outstanding: usize,
-    /// See [`Limits::spin_us`]; 0 on a single processor.
-    spin_us: u32,
-    /// How often a helper was started or woken.
-    wakeups: u64,
+    /// How often a helper was started.
+    started: u64,
     /// See [`crate::Options::caller_makes_calls`].
     pub(super) caller_makes_calls: bool,
     /// How many calls the calling thread has made.
     made_by_caller: u64,
-    /// Whether brief jobs were queued for a helper that has others before them.
+    /// Whether brief jobs or loads were queued for a helper that has others before them.
     shares_helper: bool,
-    /// [`Pool::begun`] when [`Helpers::help_shared`] last found it changed, and when that was;
+    /// The number of jobs begun when [`Helpers::help_shared`] last found it changed, and when that was;
     /// `None` before the first look.
     progress: Option<(u64, Instant)>,
     /// When a result was last reaped or a job queued: since then helpers could be idle.
     active_at: Instant,
-    /// See [`Pool::gap`].
+    /// How long the context had nothing for helpers, or did not look, before it queued the last job.
     gap: Duration,
     /// This is a child's copy: see [`Helpers::forget_in_child`].
     inherited: bool,
@@ -55,12 +53,8 @@ pub(crate) struct Helpers {
 
 #[derive(Debug)]
 struct HelperShared {
-    pool: Mutex<Pool>,
-    work: Condvar,
-    /// Changes with everything that a spinning helper looks for.
-    posted: AtomicU32,
-    /// How long the call took whose result came last.
-    last_call_ns: AtomicU64,
+    jobs: JobQueue<Job>,
+    patience: PoolPatience,
     finished: Mutex<Vec<(Handle, Result<usize, Errno>)>>,
     any_finished: AtomicBool,
     /// Whether a helper's call turned out to wait, so that more helpers are needed for the queued
@@ -68,6 +62,22 @@ struct HelperShared {
     short_of_helpers: AtomicBool,
     doorbell: Arc<Doorbell>,
     signal: Option<i32>,
+}
+
+impl Queued for Job {
+    type Id = Handle;
+
+    fn id(&self) -> Option<Handle> {
+        Some(self.handle)
+    }
+
+    fn is_brief(&self) -> bool {
+        self.is_brief
+    }
+
+    fn is_load(&self, lane: Lane) -> bool {
+        lane == Lane::Bounded && self.after_open.is_some() && !lane::may_open_blocking_file(self)
+    }
 }
 
 impl Helpers {
@@ -80,13 +90,8 @@ impl Helpers {
     ) -> Helpers {
         Helpers {
             shared: Arc::new(HelperShared {
-                pool: Mutex::new(Pool::new(
-                    Lanes::new(limits, queue_at_limit),
-                    limits.spin_us,
-                )),
-                work: Condvar::new(),
-                posted: AtomicU32::new(0),
-                last_call_ns: AtomicU64::new(u64::MAX),
+                jobs: JobQueue::new(Lanes::new(limits, queue_at_limit), Starts::Adder),
+                patience: PoolPatience::new(limits.spin_us),
                 finished: Mutex::default(),
                 any_finished: AtomicBool::new(false),
                 short_of_helpers: AtomicBool::new(false),
@@ -95,9 +100,7 @@ impl Helpers {
             }),
             threads: Vec::new(),
             outstanding: 0,
-            // Whether there are other processors is asked before the first helper needs it.
-            spin_us: limits.spin_us,
-            wakeups: 0,
+            started: 0,
             caller_makes_calls: false,
             made_by_caller: 0,
             shares_helper: false,
@@ -108,7 +111,7 @@ impl Helpers {
         }
     }
 
-    /// How long brief jobs may share a helper that makes no progress.
+    /// How long brief jobs and loads may share a helper that makes no progress.
     pub(crate) const SHARED_AT_MOST: Duration = Duration::from_millis(1);
 
     /// Queues a job.
@@ -119,56 +122,43 @@ impl Helpers {
     /// interrupt.
     pub(crate) fn start(&mut self, lane: Lane, job: Job) -> Result<(), Errno> {
         lane::check_interruptible(lane, self.shared.signal)?;
-        let (handle, is_brief) = (job.handle, job.is_brief);
-        let is_load = lane == Lane::Bounded && job.is_load();
-        if !is_brief && !is_load {
+        if !job.is_brief && !job.is_load(lane) {
             // Else it would wait for the helper of the jobs before it.
             self.wake_for_shared(|_| ());
         }
-        let mut pool = self.shared.lock();
-        let at_once = pool.lanes.add(lane, job)?;
         let now = Instant::now();
-        self.gap = now.saturating_duration_since(self.active_at);
-        pool.gap = self.gap;
-        self.active_at = now;
-        self.shared.posted.fetch_add(1, Relaxed);
-        match pool.announce(at_once, is_brief, is_load) {
-            Announcement::Seen => {}
-            Announcement::Shared => {
+        let gap = now.saturating_duration_since(self.active_at);
+        let added = self.shared.jobs.add(lane, job, Some(gap));
+        match added.map_err(|_| Errno::AGAIN)? {
+            Coming::Helper => {}
+            Coming::Shared => {
                 if !self.shares_helper {
                     self.progress = None;
                 }
                 self.shares_helper = true;
             }
-            Announcement::Wake => {
-                pool.notified += 1;
-                self.wakeups += 1;
-                // Else the helper would wait for the lock as soon as it is awake.
-                drop(pool);
-                self.shared.work.notify_one();
-            }
-            Announcement::Start => {
-                drop(pool);
-                if let Err(errno) = self.spawn_for(lane, handle) {
+            Coming::ToBeStarted(member) => {
+                if let Err(errno) = self.spawn_for(lane, job.handle, member) {
                     self.make_by_caller(lane, &job).ok_or(errno)?;
                 }
             }
         }
+        (self.gap, self.active_at) = (gap, now);
         self.outstanding += 1;
         Ok(())
     }
 
-    /// Wakes helpers for the brief jobs that share one, if that has begun none for
+    /// Wakes helpers for the jobs that share one, if that has begun none for
     /// [`Helpers::SHARED_AT_MOST`]. Returns whether to look again after [`Helpers::SHARED_AT_MOST`].
     /// `renew`: see [`Helpers::reinforce`].
     pub(crate) fn help_shared(&mut self, renew: impl FnOnce(&mut Helpers)) -> bool {
         if !self.shares_helper {
             return false;
         }
-        let pool = self.shared.lock();
-        let begun = pool.begun;
-        let any_queued = pool.lanes.startable() > 0;
-        drop(pool);
+        let crew = self.shared.jobs.lock();
+        let begun = crew.begun;
+        let any_queued = crew.lanes.startable() > 0;
+        drop(crew);
         match self.progress {
             _ if !any_queued => self.shares_helper = false,
             Some((before, since)) if begun == before => {
@@ -186,25 +176,14 @@ impl Helpers {
         if !std::mem::take(&mut self.shares_helper) {
             return;
         }
-        let mut pool = self.shared.lock();
-        pool.collects_loads = false;
-        let coming = pool.notified + usize::from(pool.spinner == Spinner::Taken);
-        let more = pool.lanes.startable().saturating_sub(coming);
-        let woken = more.min(pool.idle - pool.notified);
-        pool.notified += woken;
-        drop(pool);
-        self.wakeups += woken as u64;
-        for _ in 0..woken {
-            self.shared.work.notify_one();
-        }
+        self.shared.jobs.unshare();
         self.reinforce(renew);
     }
 
-    /// How long a context waits for the next result if no thread sleeps: as long as the last call took, or for ever
-    /// if the last job came so late that the helper sleeps.
+    /// How long a context waits for the next result if no thread sleeps: as long as the last call took, or
+    /// for ever if the last job came so late that the helper sleeps.
     pub(crate) fn expected_wait(&self) -> Duration {
-        let last_call = Duration::from_nanos(self.shared.last_call_ns.load(Relaxed));
-        last_call.max(self.gap)
+        self.shared.patience.last_call().max(self.gap)
     }
 
     /// How long a thread of this context may spin.
@@ -212,13 +191,13 @@ impl Helpers {
         if self.threads.is_empty() {
             0
         } else {
-            self.spin_us
+            self.shared.patience.spin_us()
         }
     }
 
     /// How often a helper was started or woken.
     pub(crate) fn wakeups(&self) -> u64 {
-        self.wakeups
+        self.started + self.shared.jobs.lock().wakeups
     }
 
     /// How many calls the calling thread has made, because no helper could be started.
@@ -237,8 +216,8 @@ impl Helpers {
         self.outstanding > 0 && self.shared.any_finished.load(SeqCst)
     }
 
-    /// Takes the results of finished jobs, and starts helpers for those that waiting calls keep from beginning. `renew`: see
-    /// [`Helpers::reinforce`].
+    /// Takes the results of finished jobs, and starts helpers for those that waiting calls keep from
+    /// beginning. `renew`: see [`Helpers::reinforce`].
     pub(crate) fn reap(
         &mut self,
         renew: impl FnOnce(&mut Helpers),
@@ -258,30 +237,25 @@ impl Helpers {
 
     /// Cancels a job: one that has not begun is removed, a running call is interrupted.
     pub(crate) fn cancel(&mut self, handle: Handle) -> Cancelled {
-        let mut pool = self.shared.lock();
-        if pool.lanes.remove(handle) {
-            self.outstanding -= 1;
-            return Cancelled::Removed;
+        let signal = Signal::install(self.shared.signal);
+        let found = self.shared.jobs.cancel(handle, |one| match signal {
+            Ok(signal) => Cancelled::running(one.interrupt(signal)),
+            Err(_) => Cancelled::Running,
+        });
+        match found {
+            Found::Queued(_) => {
+                self.outstanding -= 1;
+                Cancelled::Removed
+            }
+            Found::Running(cancelled) => cancelled,
+            Found::Nowhere => Cancelled::Running,
         }
-        if let Some(helper) = pool
-            .helpers
-            .iter()
-            .find(|helper| helper.current == Some(handle))
-            && let Ok(signal) = Signal::install(self.shared.signal)
-        {
-            // Under the lock: the helper cannot move on to another job meanwhile.
-            return Cancelled::running(helper.interruptible.interrupt(signal));
-        }
-        Cancelled::Running
     }
 
     /// Begins a new generation after the calling thread's rights or FS state have changed: later jobs
     /// need threads that inherit the new ones. Jobs queued before keep the old ones.
     pub(crate) fn renew(&mut self) {
-        let mut pool = self.shared.lock();
-        pool.renew();
-        self.shared.posted.fetch_add(1, Relaxed);
-        self.shared.work.notify_all();
+        self.shared.jobs.renew();
     }
 
     /// In a forked child: forgets the threads, which are the parent's; one of them may hold a lock.
@@ -292,7 +266,7 @@ impl Helpers {
 
     /// The number of live threads.
     pub(crate) fn threads(&self) -> usize {
-        self.shared.lock().helpers.len()
+        self.shared.jobs.lock().helpers().len()
     }
 
     /// What remote file systems have not answered.
@@ -308,11 +282,9 @@ impl Helpers {
     /// The TID of a thread that serves new jobs: `None` if there is no such thread, 0 if none of
     /// them has begun.
     pub(crate) fn sample_thread(&self) -> Option<u32> {
-        let pool = self.shared.lock();
-        let present = pool
-            .helpers
-            .iter()
-            .filter(|one| one.generation == pool.lanes.generation());
+        let crew = self.shared.jobs.lock();
+        let helpers = crew.helpers().iter().map(|one| &one.member);
+        let present = helpers.filter(|one| crew.is_current(one));
         present.map(|one| one.interruptible.thread()).max()
     }
 }
@@ -323,7 +295,7 @@ pub(crate) struct UnansweredCalls(Arc<HelperShared>);
 
 impl UnansweredCalls {
     pub(crate) fn get(&self) -> Unanswered {
-        Unanswered::from_mounts(self.0.lock().lanes.unanswered())
+        Unanswered::from_mounts(self.0.jobs.lock().lanes.unanswered())
     }
 }
 
@@ -332,9 +304,7 @@ impl Drop for Helpers {
         if self.inherited {
             return;
         }
-        self.shared.lock().closing = true;
-        self.shared.posted.fetch_add(1, Relaxed);
-        self.shared.work.notify_all();
+        self.shared.jobs.finish();
         for thread in self.threads.drain(..) {
             thread.join();
         }
@@ -342,46 +312,36 @@ impl Drop for Helpers {
 }
 
 impl HelperShared {
-    fn lock(&self) -> MutexGuard<'_, Pool> {
-        // Under the lock, code panics only where an invariant is broken (`expect`). Counts may then
-        // be wrong, but the data can still be used and dropped.
-        self.pool
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
     /// The main loop of a helper.
-    fn serve(&self, interruptible: &Arc<Interruptible>, generation: u32, spin_us: u32) {
-        while let Some((mut lane, job)) = self.next_job(interruptible, generation, spin_us) {
+    fn serve(&self, member: &Member) {
+        let idle = Duration::from_millis(Limits::HELPER_IDLE_MS);
+        let interruptible = &*member.interruptible;
+        loop {
+            let next = self.jobs.next(member, idle, |lull, found| {
+                if lull.is_alone {
+                    self.patience.spin(lull.gap, found);
+                }
+            });
+            let Ok(Taken { mut lane, job, .. }) = next else {
+                break;
+            };
             let begin = Instant::now();
-            if lane == Lane::Bounded && job.is_load() {
-                self.serve_loads(job, interruptible, generation);
+            if job.is_load(lane) {
+                self.serve_loads(job, member);
                 continue;
             }
             let waits = lane != Lane::Unbounded && lane::opens_blocking_file(&job, interruptible);
-            let moved = if waits {
-                self.move_to_unbounded(lane, &job, generation, interruptible)
-            } else {
-                Ok(true)
-            };
-            let result = match moved {
-                Ok(true) => run(&job, interruptible),
-                Ok(false) => continue,
+            let result = match self.make_room(waits, member, lane, &job) {
+                Ok(Moved::Queued) => continue,
+                Ok(Moved::Runs { .. }) => {
+                    lane = if waits { Lane::Unbounded } else { lane };
+                    run(&job, interruptible)
+                }
                 Err(errno) => Err(errno),
             };
-            if waits && moved.is_ok() {
-                lane = Lane::Unbounded;
-            }
             job.publish_status(result);
-            let now = Instant::now();
-            let taken = now.saturating_duration_since(begin).as_nanos() as u64;
-            self.last_call_ns.store(taken, Relaxed);
-            let mut pool = self.lock();
-            let is_short = pool.done(interruptible, &job, (lane, generation), now);
-            // Under the lock, so that a late cancellation of this job cannot interrupt the next one.
-            interruptible.rearm();
-            drop(pool);
-            if is_short {
+            self.patience.note_call(begin.elapsed());
+            if self.jobs.done(member, lane, job.is_brief) {
                 self.short_of_helpers.store(true, SeqCst);
             }
             self.report(job.handle, result);
@@ -391,108 +351,33 @@ impl HelperShared {
     /// Makes the context reap a result.
     fn report(&self, handle: Handle, result: Result<usize, Errno>) {
         self.finished.lock().unwrap().push((handle, result));
+        self.ring();
+    }
+
+    fn ring(&self) {
         self.any_finished.store(true, SeqCst);
         self.doorbell.ring();
     }
 
-    /// Moves the helper's job to the unbounded lane. The jobs queued behind it need another helper,
-    /// which only the context's own thread may start. Returns false if the job was queued instead:
-    /// the helper has none then.
-    fn move_to_unbounded(
+    /// Moves the helper's job to the unbounded lane if it `waits`. The jobs queued behind it need another
+    /// helper, which only the context's own thread may start.
+    fn make_room(
         &self,
+        waits: bool,
+        member: &Member,
         from: Lane,
         job: &Job,
-        generation: u32,
-        interruptible: &Arc<Interruptible>,
-    ) -> Result<bool, Errno> {
+    ) -> Result<Moved, Errno> {
+        if !waits {
+            return Ok(Moved::Runs { is_short: false });
+        }
         lane::check_interruptible(Lane::Unbounded, self.signal)?;
-        let mut pool = self.lock();
-        // No cancellation would find a cancelled job in the queue.
-        let is_cancelled = interruptible.is_interrupted();
-        if !pool
-            .lanes
-            .move_to_unbounded(from, job, generation, is_cancelled)?
-        {
-            let helper = pool.helper(interruptible);
-            (helper.current, helper.lane) = (None, None);
-            return Ok(false);
-        }
-        // A cancelled call ends at once.
-        if !is_cancelled {
-            pool.helper(interruptible).lane = Some(Lane::Unbounded);
-        }
-        let short = pool.is_short() || pool.any_stuck();
-        if !short && pool.idle > pool.notified {
-            pool.notified += 1;
-            self.work.notify_one();
-        }
-        drop(pool);
-        if short {
+        let moved = self.jobs.move_to_unbounded(member, from, job)?;
+        if moved == (Moved::Runs { is_short: true }) {
             self.short_of_helpers.store(true, SeqCst);
-            self.any_finished.store(true, SeqCst);
-            self.doorbell.ring();
+            self.ring();
         }
-        Ok(true)
-    }
-
-    /// Waits for a job of this generation. Returns `None` once the helper is no longer needed and has
-    /// left the pool.
-    fn next_job(
-        &self,
-        interruptible: &Arc<Interruptible>,
-        generation: u32,
-        spin_us: u32,
-    ) -> Option<(Lane, Job)> {
-        let mut pool = self.lock();
-        let mut timed_out = false;
-        let mut has_spun = false;
-        loop {
-            if let Some((lane, job)) = pool.lanes.take(generation) {
-                pool.begin(interruptible, &job, lane, generation);
-                if pool.collects_loads && !(lane == Lane::Bounded && job.is_load()) {
-                    self.pass_on_loads(pool);
-                }
-                return Some((lane, job));
-            }
-            if pool.closing || pool.lanes.generation() != generation || timed_out {
-                pool.leave(interruptible);
-                return None;
-            }
-            // Jobs that were cancelled meanwhile may have been announced.
-            pool.brief_announced = 0;
-            pool.collects_loads = false;
-            if !has_spun && pool.expects_job(spin_us) {
-                has_spun = true;
-                pool = self.spin(pool, generation);
-                continue;
-            }
-            pool.idle += 1;
-            let idle_time = Duration::from_millis(Limits::HELPER_IDLE_MS);
-            let waited = self.work.wait_timeout(pool, idle_time);
-            let (guard, wait) = waited.unwrap_or_else(|poisoned| poisoned.into_inner());
-            pool = guard;
-            timed_out = wait.timed_out();
-            // A new generation begins with no idle helper.
-            if pool.lanes.generation() == generation {
-                pool.idle -= 1;
-                pool.notified = pool.notified.saturating_sub(1);
-            }
-        }
-    }
-
-    /// Looks for a job without sleeping, and without the lock.
-    fn spin<'a>(&'a self, mut pool: MutexGuard<'a, Pool>, generation: u32) -> MutexGuard<'a, Pool> {
-        let mut patience = pool.patience.take().expect("no other helper spins");
-        pool.spinner = Spinner::Free;
-        let before = self.posted.load(Relaxed);
-        drop(pool);
-        patience.spin(Duration::MAX, || self.posted.load(Relaxed) != before);
-        let mut pool = self.lock();
-        pool.patience = Some(patience);
-        if pool.lanes.generation() == generation {
-            pool.spinner = Spinner::Absent;
-        }
-        pool
+        Ok(moved)
     }
 }
 

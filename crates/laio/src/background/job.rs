@@ -48,11 +48,6 @@ impl Job {
         }
     }
 
-    /// Whether it opens a file and loads it, and waits for nothing but the disk.
-    pub(super) fn is_load(&self) -> bool {
-        self.after_open.is_some() && !lane::may_open_blocking_file(self)
-    }
-
     /// Publishes the result to the status word, except a cancellation, which the context publishes.
     pub(super) fn publish_status(&self, result: Result<usize, Errno>) {
         match (self.status, result) {
@@ -110,7 +105,8 @@ pub(crate) fn run(job: &Job, interruptible: &Interruptible) -> Result<usize, Err
     result
 }
 
-/// The first part of [`run`] for a load ([`Job::is_load`]). It does not wait for the data: [`end_load`] does.
+/// The first part of [`run`] for a load (`Queued::is_load`). It does not wait for the data: [`end_load`]
+/// does.
 pub(super) fn begin_load(job: &Job, interruptible: &Interruptible) -> Result<usize, Errno> {
     let result = make(job, interruptible);
     if let (Some(after_open), Ok(fd)) = (job.after_open, result) {
@@ -143,7 +139,8 @@ fn make(job: &Job, interruptible: &Interruptible) -> Result<usize, Errno> {
             interruptible.syscall(&step)
         };
         match result {
-            // The master was closed before this thread began to read. The plain call would have been waiting then.
+            // The master was closed before this thread began to read. The plain call would have been
+            // waiting then.
             Ok(0) if job.may_lose_terminal && has_lost_its_master(job.call.descriptor(0)) => {
                 return Err(Errno::IO);
             }

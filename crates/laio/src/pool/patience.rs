@@ -6,6 +6,8 @@
 //! recent waits were short, and spins that find nothing take at most a twentieth of the time.
 
 use crate::Limits;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 /// The patience of a context, or of its helpers together.
@@ -19,6 +21,61 @@ pub(crate) struct Patience {
     since: Instant,
     /// Whether the last wait was short.
     expects_soon: bool,
+}
+
+/// How the helpers of a pool look for their next job, and how long the last call took, by which the thread
+/// that waits for a result decides whether to look for it.
+#[derive(Debug)]
+pub(crate) struct PoolPatience {
+    /// See [`Limits::spin_us`].
+    wanted: u32,
+    /// 0 on a single processor. Whether there are others is asked before the first helper needs it.
+    spin_us: OnceLock<u32>,
+    /// That of the helper that spins.
+    patience: Mutex<Patience>,
+    last_call_ns: AtomicU64,
+}
+
+impl PoolPatience {
+    pub(crate) fn new(spin_us: u32) -> PoolPatience {
+        PoolPatience {
+            wanted: spin_us,
+            spin_us: OnceLock::new(),
+            patience: Mutex::new(Patience::new(spin_us)),
+            last_call_ns: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    /// How long a thread may spin.
+    pub(crate) fn spin_us(&self) -> u32 {
+        *self.spin_us.get_or_init(|| {
+            if self.wanted > 0 && has_processors() {
+                self.wanted
+            } else {
+                0
+            }
+        })
+    }
+
+    /// A helper looks for a job, if the last one was queued soon after helpers had nothing to do.
+    pub(crate) fn spin(&self, gap: Duration, found: impl FnMut() -> bool) {
+        if self.spin_us() > 0 {
+            let patience = self.patience.lock();
+            let mut patience = patience.unwrap_or_else(|poisoned| poisoned.into_inner());
+            patience.note_wait(gap);
+            patience.spin(Duration::MAX, found);
+        }
+    }
+
+    /// Records how long a call took.
+    pub(crate) fn note_call(&self, took: Duration) {
+        self.last_call_ns.store(took.as_nanos() as u64, Relaxed);
+    }
+
+    /// How long the last call took.
+    pub(crate) fn last_call(&self) -> Duration {
+        Duration::from_nanos(self.last_call_ns.load(Relaxed))
+    }
 }
 
 /// Time that gives one unit of credit: spins that find nothing take a twentieth of a processor.
@@ -90,8 +147,7 @@ impl Patience {
 }
 
 /// Whether the calling thread may run on more than one processor, by its affinity and the quotas of its
-/// control
-/// groups. On a single one, what a spin looks for cannot happen meanwhile.
+/// control groups. On a single one, what a spin looks for cannot happen meanwhile.
 pub(crate) fn has_processors() -> bool {
     std::thread::available_parallelism().is_ok_and(|count| count.get() > 1)
 }

@@ -1,4 +1,4 @@
-//! Loads ([`Job::is_load`]): files that a helper opens and brings into memory.
+//! Loads ([`Queued::is_load`]): files that a helper opens and brings into memory.
 //!
 //! A helper opens queued files and asks the kernel to read them, up to [`AT_ONCE`], before it waits for the
 //! first. So the disk has many requests, and few threads wait for them: when a helper wakes up, the requests
@@ -6,14 +6,13 @@
 //! Other loads wait for a helper that makes no progress for at most [`super::Helpers::SHARED_AT_MOST`].
 
 use super::HelperShared;
-use super::pool::Pool;
+use crate::Errno;
 use crate::background::job::{Job, begin_load, end_load};
-use crate::background::lane::Lane;
-use crate::sys::interrupt::Interruptible;
-use crate::{Errno, Handle};
+use crate::pool::crew::Member;
+use crate::pool::lanes::Queued;
+use crate::pool::queue::AfterLoad;
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::{Arc, MutexGuard};
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Instant;
 
 /// How many loads a helper has begun and not ended.
@@ -28,12 +27,8 @@ struct Begun {
 
 impl HelperShared {
     /// Serves a load that the helper has taken, and others as long as some are queued.
-    pub(super) fn serve_loads(
-        &self,
-        first: Job,
-        interruptible: &Arc<Interruptible>,
-        generation: u32,
-    ) {
+    pub(super) fn serve_loads(&self, first: Job, member: &Member) {
+        let interruptible = &*member.interruptible;
         let mut begun = VecDeque::with_capacity(AT_ONCE);
         let mut next = Some(first);
         loop {
@@ -41,96 +36,28 @@ impl HelperShared {
                 let at = Instant::now();
                 let opened = begin_load(&job, interruptible);
                 begun.push_back(Begun { job, opened, at });
-                next = self.next_load(begun.len() == AT_ONCE, interruptible, generation);
+                next = self.begin(self.jobs.begun_load(member, begun.len() < AT_ONCE));
             }
             let Some(oldest) = begun.pop_front() else {
                 return;
             };
-            self.set_current(oldest.job.handle, interruptible);
+            self.jobs.waits_for(member, oldest.job.id());
             end_load(&oldest.job, oldest.opened, interruptible);
-            next = self.end(&oldest, begun.is_empty(), interruptible, generation);
+            oldest.job.publish_status(oldest.opened);
+            self.patience.note_call(oldest.at.elapsed());
+            next = self.begin(self.jobs.ended_load(member, begun.is_empty()));
+            self.report(oldest.job.handle, oldest.opened);
         }
     }
 
-    /// Takes a load besides others. If the helper takes no other, it will wait for the disk, and another
-    /// helper must take what is queued.
-    fn next_load(
-        &self,
-        is_full: bool,
-        interruptible: &Arc<Interruptible>,
-        generation: u32,
-    ) -> Option<Job> {
-        let mut pool = self.lock();
-        interruptible.rearm();
-        pool.helper(interruptible).current = None;
-        if !is_full && let Some(job) = take(&mut pool, interruptible, generation) {
-            return Some(job);
-        }
-        self.pass_on_loads(pool);
-        None
-    }
-
-    /// Reports a load, and takes the next one. A helper without loads is done.
-    fn end(
-        &self,
-        ended: &Begun,
-        is_last: bool,
-        interruptible: &Arc<Interruptible>,
-        generation: u32,
-    ) -> Option<Job> {
-        ended.job.publish_status(ended.opened);
-        let now = Instant::now();
-        let taken = now.saturating_duration_since(ended.at).as_nanos() as u64;
-        self.last_call_ns.store(taken, Relaxed);
-        let mut pool = self.lock();
-        pool.helper(interruptible).current = None;
-        let next = take(&mut pool, interruptible, generation);
-        let is_short = if is_last && next.is_none() {
-            let place = (Lane::Bounded, generation);
-            pool.done(interruptible, &ended.job, place, now)
-        } else {
-            pool.lanes.ended_load(generation, now) && pool.is_short()
-        };
-        // Under the lock, so that a late cancellation of this job cannot interrupt the next one.
-        interruptible.rearm();
-        drop(pool);
+    /// Returns the load that a helper begins next. Only the context's own thread may start more helpers.
+    fn begin(&self, AfterLoad { next, is_short }: AfterLoad<Job>) -> Option<Job> {
         if is_short {
             self.short_of_helpers.store(true, SeqCst);
+            self.ring();
         }
-        self.report(ended.job.handle, ended.opened);
         next
     }
-
-    /// A cancellation of this job interrupts the helper's call.
-    fn set_current(&self, handle: Handle, interruptible: &Arc<Interruptible>) {
-        self.lock().helper(interruptible).current = Some(handle);
-    }
-
-    /// No helper looks for loads now: wakes one, or has one started, if jobs are queued.
-    pub(super) fn pass_on_loads(&self, mut pool: MutexGuard<'_, Pool>) {
-        pool.collects_loads = false;
-        if pool.lanes.startable() == 0 {
-            return;
-        }
-        if pool.idle > pool.notified {
-            pool.notified += 1;
-            pool.collects_loads = true;
-            drop(pool);
-            self.work.notify_one();
-        } else if pool.is_short() {
-            drop(pool);
-            self.short_of_helpers.store(true, SeqCst);
-            self.any_finished.store(true, SeqCst);
-            self.doorbell.ring();
-        }
-    }
-}
-
-fn take(pool: &mut Pool, interruptible: &Arc<Interruptible>, generation: u32) -> Option<Job> {
-    let job = pool.lanes.take_load(generation)?;
-    pool.helper(interruptible).current = Some(job.handle);
-    pool.begun += 1;
-    Some(job)
 }
 
 #[cfg(all(test, not(miri)))]
@@ -139,10 +66,12 @@ mod tests {
     use crate::background::after_open::AfterOpen;
     use crate::background::doorbell::Doorbell;
     use crate::background::helpers::Helpers;
-    use crate::{Call, Limits, table};
+    use crate::pool::lanes::Lane;
+    use crate::{Call, Handle, Limits, table};
     use std::collections::HashMap;
     use std::ffi::CString;
     use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+    use std::sync::Arc;
 
     const LENGTH: usize = 5000;
 

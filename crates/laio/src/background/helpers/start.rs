@@ -1,15 +1,13 @@
 //! Starting helpers, and what is done with jobs for which none can be started.
 
 use super::Helpers;
-use super::pool::Helper;
 use crate::background::job::{Job, run_by_caller};
-use crate::background::lane::Lane;
-use crate::pool::patience::has_processors;
+use crate::pool::crew::Member;
+use crate::pool::lanes::Lane;
 use crate::rights::{depends_on_rights, has_filters};
-use crate::sys::interrupt::{Interruptible, Signal};
+use crate::sys::interrupt::Signal;
 use crate::sys::thread::Thread;
 use crate::{Errno, Handle};
-use std::sync::Arc;
 
 impl Helpers {
     /// Makes a call on the calling thread, for which no helper can be started, if that is allowed. Its
@@ -25,19 +23,24 @@ impl Helpers {
     /// Starts a helper for the job just queued. If that fails, a call that ends by itself stays
     /// queued for the existing helpers, unless waiting calls occupy all of them; any other job is
     /// removed and the start fails.
-    pub(super) fn spawn_for(&mut self, lane: Lane, handle: Handle) -> Result<(), Errno> {
-        let Err(errno) = self.spawn() else {
+    pub(super) fn spawn_for(
+        &mut self,
+        lane: Lane,
+        handle: Handle,
+        member: Member,
+    ) -> Result<(), Errno> {
+        let Err(errno) = self.spawn(member) else {
             return Ok(());
         };
-        let mut pool = self.shared.lock();
-        let lane = pool.lanes.existing(lane);
+        let mut crew = self.shared.jobs.lock();
+        let lane = crew.lanes.existing(lane);
         let served = match lane {
-            Lane::Bounded => pool.present() > pool.lanes.helpers_for_others(),
-            Lane::Remote(_) => pool.has_helper_for(pool.lanes.generation(), lane),
+            Lane::Bounded => crew.present() > crew.lanes.helpers_for_others(),
+            Lane::Remote(_) => crew.has_helper_for(crew.lanes.generation(), lane),
             Lane::Unbounded => false,
         };
         // If the job is no longer queued, a helper has taken it.
-        if served || !pool.lanes.remove(handle) {
+        if served || crew.remove(handle).is_none() {
             return Ok(());
         }
         Err(errno)
@@ -50,26 +53,26 @@ impl Helpers {
     /// which rights do not matter. If no helper can be started, the calling thread makes the jobs that no
     /// other one will take, if that is allowed; else they fail with its error.
     pub(super) fn reinforce(&mut self, renew: impl FnOnce(&mut Helpers)) {
-        let pool = self.shared.lock();
-        let is_needed = pool.is_short() || pool.any_stuck();
-        drop(pool);
+        let crew = self.shared.jobs.lock();
+        let is_needed = crew.is_short() || crew.any_stuck();
+        drop(crew);
         if !is_needed {
             // A call that turns out to wait after this makes the next `reap` look again.
             return;
         }
         renew(self);
         let mut failed = Vec::new();
-        let mut pool = self.shared.lock();
-        for (lane, job) in pool.take_stuck() {
+        let mut crew = self.shared.jobs.lock();
+        for (lane, job) in crew.take_stuck() {
             let needs_rights = depends_on_rights(job.row) || has_filters();
-            if needs_rights || pool.lanes.add(lane, job).is_err() {
+            if needs_rights || crew.push(lane, job).is_err() {
                 failed.push((job, Errno::AGAIN));
             }
         }
-        drop(pool);
-        while self.shared.lock().is_short() {
-            if let Err(errno) = self.spawn() {
-                let unserved = self.shared.lock().take_unserved();
+        drop(crew);
+        while let Some(member) = self.shared.jobs.order() {
+            if let Err(errno) = self.spawn(member) {
+                let unserved = self.shared.jobs.lock().take_unserved();
                 for job in unserved {
                     if self.make_by_caller(Lane::Bounded, &job).is_none() {
                         failed.push((job, errno));
@@ -84,49 +87,28 @@ impl Helpers {
         }
     }
 
-    fn spawn(&mut self) -> Result<(), Errno> {
-        if self.threads.is_empty() && self.spin_us > 0 && !has_processors() {
-            self.spin_us = 0;
-        }
+    fn spawn(&mut self, member: Member) -> Result<(), Errno> {
         self.threads.retain(|thread| !thread.is_finished());
-        let interruptible = Arc::new(Interruptible::default());
-        let mut pool = self.shared.lock();
-        let generation = pool.lanes.generation();
-        pool.helpers.push(Helper {
-            generation,
-            current: None,
-            lane: None,
-            interruptible: interruptible.clone(),
+        // A helper without a signal makes calls that end by themselves.
+        let signal = Signal::install(self.shared.signal).ok();
+        // Before the first helper spins.
+        self.shared.patience.spin_us();
+        let (shared, own) = (self.shared.clone(), member.clone());
+        let started = Thread::start(c"laio-helper", move || {
+            own.interruptible.adopt_thread(signal);
+            shared.serve(&own);
+            own.interruptible.release_thread();
         });
-        drop(pool);
-        match self.spawn_thread(generation, interruptible.clone()) {
+        match started {
             Ok(thread) => {
                 self.threads.push(thread);
-                self.wakeups += 1;
+                self.started += 1;
                 Ok(())
             }
             Err(errno) => {
-                let mut pool = self.shared.lock();
-                pool.leave(&interruptible);
-                pool.collects_loads = false;
+                self.shared.jobs.not_started(&member);
                 Err(errno)
             }
         }
-    }
-
-    fn spawn_thread(
-        &self,
-        generation: u32,
-        interruptible: Arc<Interruptible>,
-    ) -> Result<Thread, Errno> {
-        // A helper without a signal makes calls that end by themselves.
-        let signal = Signal::install(self.shared.signal).ok();
-        let shared = self.shared.clone();
-        let spin_us = self.spin_us;
-        Thread::start(c"laio-helper", move || {
-            interruptible.adopt_thread(signal);
-            shared.serve(&interruptible, generation, spin_us);
-            interruptible.release_thread();
-        })
     }
 }
