@@ -3,12 +3,9 @@
 //! with a job and with its result: a context ([`crate::background::threads`]) or a driver
 //! ([`crate::proactor`]).
 
-#[allow(dead_code, reason = "drivers do not use it yet")]
 pub(crate) mod crew;
 pub(crate) mod growth;
-#[allow(dead_code, reason = "drivers do not use it yet")]
 pub(crate) mod lanes;
 mod locks;
 pub(crate) mod patience;
-#[allow(dead_code, reason = "drivers do not use it yet")]
 pub(crate) mod queue;

@@ -56,11 +56,6 @@ impl Growth {
         self.limit
     }
 
-    /// To which the limit grows.
-    pub(crate) fn most(&self) -> usize {
-        self.most
-    }
-
     /// A call has ended. `any_queued`: others wait for its helper. Returns whether the limit has grown.
     pub(crate) fn ended(&mut self, any_queued: bool, now: Instant) -> bool {
         if !any_queued || self.limit == self.most && self.with_fewer.is_none() {

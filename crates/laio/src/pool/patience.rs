@@ -148,7 +148,7 @@ impl Patience {
 
 /// Whether the calling thread may run on more than one processor, by its affinity and the quotas of its
 /// control groups. On a single one, what a spin looks for cannot happen meanwhile.
-pub(crate) fn has_processors() -> bool {
+fn has_processors() -> bool {
     std::thread::available_parallelism().is_ok_and(|count| count.get() > 1)
 }
 

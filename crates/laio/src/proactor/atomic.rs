@@ -1,3 +1,3 @@
-//! The atomics on which `queue` and `work_queue` are written: those of the model checker where the model includes them.
+//! The atomics on which `queue` is written: those of the model checker where the model includes it.
 
-pub(super) use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+pub(super) use std::sync::atomic::{AtomicPtr, Ordering};

@@ -122,7 +122,7 @@ fn run(inbox: &Inbox, helpers: &Arc<HelperPool>, mut context: Context) {
             match message {
                 Message::Start(duty, rest) => backlog.push_back((duty, rest)),
                 Message::Cancel(task) => cancel(&mut context, &mut backlog, &task),
-                Message::StartHelper => helpers.start_helper(),
+                Message::StartHelper(member) => helpers.start_helper(member),
                 Message::Finish => {
                     finishing = true;
                     helpers.finish();

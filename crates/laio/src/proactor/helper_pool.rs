@@ -8,39 +8,33 @@ use super::any_function::AnyFunction;
 use super::inbox::{Inbox, Message, Rest};
 use super::shared::Shared;
 use super::task::{AnyTask, Duty, guarded};
-use super::work_queue::{Coming, Kind, Taken, WorkQueue};
 use crate::attempt::Why;
 use crate::background::job::{Job, run};
-use crate::background::lane;
+use crate::background::lane::{self, Lane};
 use crate::composition::Strategy;
 use crate::operations::Link;
-use crate::pool::growth::Growth;
-use crate::pool::patience::{Patience, has_processors};
+use crate::pool::crew::{Lull, Member, Starts};
+use crate::pool::lanes::{Lanes, Queued};
+use crate::pool::patience::PoolPatience;
+use crate::pool::queue::{Coming, Found, JobQueue, Taken};
 use crate::step::total;
 use crate::sys::interrupt::{Interruptible, Signal};
 use crate::sys::thread::Thread;
 use crate::table::{self, Attempt, Class, Row};
 use crate::{Call, Errno, Limits, Options, transfer};
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// The helpers of one driver.
 pub(super) struct HelperPool {
-    work: WorkQueue<Work>,
+    jobs: JobQueue<Work>,
     /// The descriptors on which a helper makes a call, with the operations that wait for its end.
     lines: Mutex<Vec<Line>>,
-    making: Mutex<Vec<Making>>,
     driver: Arc<Inbox>,
     /// The signal that interrupts cancelled calls; see [`Signal::install`].
     signal: Option<i32>,
-    /// See [`Limits::spin_us`]; 0 on a single processor.
-    pub(super) spin_us: u32,
-    /// Of the helper that spins.
-    patience: Mutex<Patience>,
-    /// Nanoseconds of the last call.
-    call_ns: AtomicU64,
+    patience: PoolPatience,
     /// The number of threads that have not ended.
     threads: (Mutex<usize>, Condvar),
 }
@@ -48,6 +42,22 @@ pub(super) struct HelperPool {
 enum Work {
     Call(Duty, Rest),
     Function(Arc<dyn AnyFunction>),
+}
+
+impl Queued for Work {
+    /// The address of a task, which lives as long as its work.
+    type Id = usize;
+
+    fn id(&self) -> Option<usize> {
+        match self {
+            Work::Call(duty, _) => Some(id(duty.task())),
+            Work::Function(_) => None,
+        }
+    }
+}
+
+fn id(task: &Arc<dyn AnyTask>) -> usize {
+    Arc::as_ptr(task).addr()
 }
 
 impl Work {
@@ -65,43 +75,15 @@ struct Line {
     waiting: Vec<(Duty, Rest)>,
 }
 
-/// A call that a helper makes now.
-struct Making {
-    task: Arc<dyn AnyTask>,
-    interruptible: Arc<Interruptible>,
-}
-
-impl Making {
-    fn is_for(&self, task: &Arc<dyn AnyTask>) -> bool {
-        std::ptr::addr_eq(Arc::as_ptr(&self.task), Arc::as_ptr(task))
-    }
-
-    /// Interrupts the call; the caller holds the lock of the list. Without a signal the call goes on to its
-    /// end, which no other process delays: an `open` that may wait for one is the driver's.
-    fn interrupt(&self, signal: Option<i32>) {
-        if let Ok(signal) = Signal::install(signal) {
-            // Refused only for a real-time signal of the program's choice, at the limit of signals.
-            let _ = self.interruptible.interrupt(signal);
-        }
-    }
-}
-
 impl HelperPool {
     pub(super) fn new(options: &Options, driver: Arc<Inbox>) -> HelperPool {
         let limits = &options.limits;
-        let spin_us = if has_processors() { limits.spin_us } else { 0 };
         HelperPool {
-            work: WorkQueue::new(
-                Growth::new(Limits::FIRST_HELPERS, limits.helpers as usize),
-                Growth::fixed(limits.waiting_helpers as usize),
-            ),
+            jobs: JobQueue::new(Lanes::new(limits, true), Starts::Ordered),
             lines: Mutex::default(),
-            making: Mutex::default(),
             driver,
             signal: options.cancel_signal,
-            spin_us,
-            patience: Mutex::new(Patience::new(spin_us)),
-            call_ns: AtomicU64::new(0),
+            patience: PoolPatience::new(limits.spin_us),
             threads: (Mutex::new(0), Condvar::new()),
         }
     }
@@ -112,12 +94,12 @@ impl HelperPool {
             let waiting = Vec::new();
             self.lock_lines().push(Line { fd, waiting });
         }
-        self.add(Kind::Call, Work::Call(duty, rest));
+        self.add(Lane::Bounded, Work::Call(duty, rest));
     }
 
-    /// Makes a helper run a function.
+    /// Makes a helper run a function, which may wait for others.
     pub(super) fn run(&self, function: Arc<dyn AnyFunction>) {
-        self.add(Kind::Function, Work::Function(function));
+        self.add(Lane::Unbounded, Work::Function(function));
     }
 
     /// Passes operations to the driver, in order; those on a descriptor on which a helper makes a call,
@@ -131,19 +113,16 @@ impl HelperPool {
 
     /// Cancels an operation: removes it, or interrupts its call. Returns false if it went to the driver.
     pub(super) fn cancel(&self, task: &Arc<dyn AnyTask>) -> bool {
-        let is_it = |work: &Work| matches!(work, Work::Call(duty, _) if duty.is_for(task));
-        if let Some(work) = self.work.remove(Kind::Call, is_it) {
-            // Outside of the lock: it completes the operation, which runs code of the program.
-            self.end_line(&work);
-            drop(work);
-            return true;
+        match self.jobs.cancel(id(task), |one| self.interrupt(one)) {
+            Found::Queued(work) => {
+                // Outside of the lock: it completes the operation, which runs code of the program.
+                self.end_line(&work);
+                drop(work);
+                return true;
+            }
+            Found::Running(()) => return true,
+            Found::Nowhere => {}
         }
-        let making = self.lock_making();
-        if let Some(made) = making.iter().find(|made| made.is_for(task)) {
-            made.interrupt(self.signal);
-            return true;
-        }
-        drop(making);
         let mut lines = self.lock_lines();
         let found = lines.iter_mut().find_map(|line| {
             let at = line
@@ -156,28 +135,25 @@ impl HelperPool {
         found.is_some()
     }
 
-    /// How long the last call took.
-    pub(super) fn last_call(&self) -> Duration {
-        Duration::from_nanos(self.call_ns.load(Relaxed))
+    /// How long a thread may spin that waits for a result, and how long the last call took.
+    pub(super) fn patience(&self) -> &PoolPatience {
+        &self.patience
     }
 
     /// Lets the helpers end when they have no work. The last one sends [`Message::Finish`] to the driver.
     pub(super) fn finish(&self) {
-        self.work.finish();
+        self.jobs.finish();
     }
 
     /// Whether the helpers have no work.
     pub(super) fn is_empty(&self) -> bool {
-        self.work.is_empty()
+        self.jobs.is_empty()
     }
 
     /// Fails what no helper has begun with `ECANCELED`, interrupts the calls, and lets the helpers end.
     pub(super) fn stop(&self) {
-        for work in self.work.stop() {
+        for work in self.jobs.stop(|one| self.interrupt(one)) {
             work.fail(Errno::CANCELED);
-        }
-        for made in self.lock_making().iter() {
-            made.interrupt(self.signal);
         }
         let lines = std::mem::take(&mut *self.lock_lines());
         drop(lines);
@@ -194,16 +170,17 @@ impl HelperPool {
     /// Starts a helper, on the thread of the driver. If that fails, and there is no other helper, the
     /// driver makes the calls itself, as they end by themselves. Functions fail with the same errno:
     /// one may wait for an operation of the driver.
-    pub(super) fn start_helper(self: &Arc<HelperPool>) {
-        let own = self.clone();
+    pub(super) fn start_helper(self: &Arc<HelperPool>, member: Member) {
+        let (own, listed) = (self.clone(), member.clone());
         self.count_threads(|threads| threads + 1);
         let body = move || {
-            own.serve();
+            own.serve(&member);
             own.count_threads(|threads| threads - 1);
         };
         if let Err(errno) = Thread::start_with_program_code(c"laio-helper", body) {
             self.count_threads(|threads| threads - 1);
-            for work in self.work.not_started() {
+            self.jobs.not_started(&listed);
+            for work in self.jobs.take_forsaken() {
                 match work {
                     Work::Call(duty, rest) => {
                         let result = make(&Interruptible::default(), &duty, &rest);
@@ -217,85 +194,70 @@ impl HelperPool {
     }
 
     /// What a helper does.
-    fn serve(&self) {
-        let interruptible = Arc::new(Interruptible::default());
-        interruptible.adopt_thread(Signal::install(self.signal).ok());
+    fn serve(&self, member: &Member) {
+        let signal = Signal::install(self.signal).ok();
+        member.interruptible.adopt_thread(signal);
         let idle = Duration::from_millis(Limits::HELPER_IDLE_MS);
         loop {
-            let Taken { kind, work, coming } =
-                match self.work.next(idle, |gap, look| self.spin(gap, look)) {
-                    Ok(taken) => taken,
-                    Err(ended) => {
-                        if ended.was_last {
-                            self.driver.push([Message::Finish]);
-                        }
-                        break;
+            let spin = |lull: Lull, found: &dyn Fn() -> bool| self.patience.spin(lull.gap, found);
+            let Taken { lane, job, coming } = match self.jobs.next(member, idle, spin) {
+                Ok(taken) => taken,
+                Err(ended) => {
+                    if ended.was_last {
+                        self.driver.push([Message::Finish]);
                     }
-                };
+                    break;
+                }
+            };
             self.order(coming);
-            match work {
+            match job {
                 Work::Function(function) => {
                     guarded(|| function.run());
                     // The program's destructors.
                     guarded(|| drop(function));
-                    self.work.done(kind);
+                    self.jobs.done(member, lane, false);
                 }
-                Work::Call(duty, rest) => self.serve_call(duty, rest, &interruptible),
+                Work::Call(duty, rest) => self.serve_call(duty, rest, member, lane),
             }
         }
-        interruptible.release_thread();
+        member.interruptible.release_thread();
     }
 
     /// Makes the call of an operation and completes it, or passes the operation to the driver.
-    fn serve_call(&self, duty: Duty, rest: Rest, interruptible: &Arc<Interruptible>) {
-        self.lock_making().push(Making {
-            task: duty.task().clone(),
-            interruptible: interruptible.clone(),
-        });
+    fn serve_call(&self, duty: Duty, rest: Rest, member: &Member, lane: Lane) {
+        let interruptible = &*member.interruptible;
         let begin = Instant::now();
         let job = job_of(&duty, duty.core().call);
-        let waits = lane::opens_blocking_file(&job, interruptible);
-        let result = (!waits).then(|| make(interruptible, &duty, &rest));
-        let mut making = self.lock_making();
-        making.retain(|made| !made.is_for(duty.task()));
-        // From here on a cancellation goes to the driver, and must find the operation there.
-        let result = match result {
-            // Its cancellation may have come before the call was listed, and found it nowhere.
-            None if duty.core().is_abandoned() || interruptible.is_interrupted() => {
-                Err(Errno::CANCELED)
-            }
-            None => {
+        let result = if lane::opens_blocking_file(&job, interruptible) {
+            // From here on a cancellation goes to the driver, and must find the operation there.
+            let crew = self.jobs.lock();
+            if !duty.core().is_abandoned() && !interruptible.is_interrupted() {
                 self.driver.push_unchecked([Message::Start(duty, rest)]);
-                drop(making);
-                self.work.done(Kind::Call);
+                self.jobs.done_with(crew, member, lane, false);
                 return self.driver.drop_if_ended();
             }
-            Some(result) => result,
+            Err(Errno::CANCELED)
+        } else {
+            make(interruptible, &duty, &rest)
         };
-        // With the lock, so that no late cancellation interrupts the next call.
-        interruptible.rearm();
-        drop(making);
-        self.call_ns
-            .store(begin.elapsed().as_nanos() as u64, Relaxed);
+        self.patience.note_call(begin.elapsed());
         self.end_line_of(&duty);
         // Before the next operation is handed over, which this helper can take.
-        self.work.done(Kind::Call);
+        self.jobs.done(member, lane, false);
         duty.complete(result);
     }
 
-    fn spin(&self, gap: Duration, look: &dyn Fn() -> bool) {
-        if self.spin_us > 0 {
-            let mut patience = self
-                .patience
-                .lock()
-                .unwrap_or_else(|error| error.into_inner());
-            patience.note_wait(gap);
-            patience.spin(Duration::MAX, look);
+    /// Interrupts a call, with the lock of the queue. Without a signal the call goes on to its end, which
+    /// no other process delays: an `open` that may wait for one is the driver's.
+    fn interrupt(&self, interruptible: &Interruptible) {
+        if let Ok(signal) = Signal::install(self.signal) {
+            // Refused only for a real-time signal of the program's choice, at the limit of signals.
+            let _ = interruptible.interrupt(signal);
         }
     }
 
-    fn add(&self, kind: Kind, work: Work) {
-        match self.work.add(kind, work) {
+    fn add(&self, lane: Lane, work: Work) {
+        match self.jobs.add(lane, work, None) {
             Ok(coming) => self.order(coming),
             Err(work) => {
                 self.end_line(&work);
@@ -305,8 +267,8 @@ impl HelperPool {
     }
 
     fn order(&self, coming: Coming) {
-        if coming == Coming::ToBeStarted {
-            self.driver.push([Message::StartHelper]);
+        if let Coming::ToBeStarted(member) = coming {
+            self.driver.push([Message::StartHelper(member)]);
         }
     }
 
@@ -348,12 +310,6 @@ impl HelperPool {
 
     fn lock_lines(&self) -> MutexGuard<'_, Vec<Line>> {
         self.lines.lock().unwrap_or_else(|error| error.into_inner())
-    }
-
-    fn lock_making(&self) -> MutexGuard<'_, Vec<Making>> {
-        self.making
-            .lock()
-            .unwrap_or_else(|error| error.into_inner())
     }
 
     fn count_threads(&self, change: impl Fn(usize) -> usize) {

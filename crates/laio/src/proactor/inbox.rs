@@ -4,6 +4,7 @@ use super::queue::Queue;
 use super::task::{AnyTask, Duty};
 use crate::Notifier;
 use crate::attempt::{Blocked, Why};
+use crate::pool::crew::Member;
 use crate::transfer::Provisional;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
@@ -21,7 +22,7 @@ pub(super) struct Inbox {
 pub(super) enum Message {
     Start(Duty, Rest),
     Cancel(Arc<dyn AnyTask>),
-    StartHelper,
+    StartHelper(Member),
     /// End when nothing is in flight.
     Finish,
     /// Cancel what is in flight, and end.

@@ -189,8 +189,8 @@ impl Local {
 
     /// Looks for the result of a helper, if the last call of one took less time than a wakeup.
     pub(super) fn spin(&mut self, helpers: &HelperPool, found: impl FnMut() -> bool) {
-        if helpers.spin_us > 0 {
-            self.patience.note_wait(helpers.last_call());
+        if helpers.patience().spin_us() > 0 {
+            self.patience.note_wait(helpers.patience().last_call());
             self.patience.spin(Duration::MAX, found);
         }
     }
