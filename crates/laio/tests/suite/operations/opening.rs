@@ -426,6 +426,44 @@ fn a_file_is_opened_examined_and_loaded_with_one_wait() {
     });
 }
 
+/// Loads do not wait for the helper of one whose open waits for a server, though all have that helper at
+/// first.
+#[test]
+fn loads_do_not_wait_for_an_open_that_hangs() {
+    const FLAGS: i32 = libc::O_RDONLY | libc::O_NONBLOCK;
+    const OTHERS: usize = 20;
+    let Some(server) = or_skip(FaultFs::options().mount()) else {
+        return;
+    };
+    server.add_file("file", b"contents");
+    let root = place();
+    let file = root.path().join("file");
+    // The engine follows fewer links, so it takes the name for one of a local file.
+    let mut slow = server.join("file");
+    for step in 0..10 {
+        let link = root.path().join(format!("step {step}"));
+        symlink(&slow, &link).expect("a link");
+        slow = link;
+    }
+    for_each_with_threads(|context| {
+        for kind in [Kind::Lookup, Kind::Open] {
+            server.set(kind, Fault::Hang);
+            let hanging = start(context, open(&slow, FLAGS).load(8));
+            let others = [(); OTHERS].map(|()| start(context, open(&file, FLAGS).load(8)));
+            context.flush().expect("flush");
+            collect(context, OTHERS);
+            for ticket in others {
+                let opened = context.take(ticket).expect("delivered").expect("a file");
+                assert_eq!(opened.loaded(), 8);
+            }
+            assert!(server.wait_hung(1, scaled(LIMIT)), "no request");
+            server.clear_all();
+            server.release(Released::Served);
+            take(context, hanging).expect("a file");
+        }
+    });
+}
+
 /// A cancellation ends what follows the open, whose descriptor is delivered or closed.
 #[test]
 fn a_cancelled_load_leaves_the_open_file() {
